@@ -1,0 +1,1 @@
+//! The only writer of facts: every validated change is one function here.

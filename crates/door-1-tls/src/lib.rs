@@ -1,0 +1,1 @@
+//! Door 1: which certificate answers this name.

@@ -1,0 +1,36 @@
+//! The proof that door 3 was passed.
+
+use enfilade_facts::At;
+use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
+
+/// The store is there and open for this kind of work, as of a revision.
+/// Made in one place, [`crate::open`] (invariant D2). The passage holds the ledger's guard beside it.
+#[derive(Clone, Debug)]
+pub struct DatastorePermit {
+    pub(crate) name: DatastoreName,
+    pub(crate) kind: OperationKind,
+    pub(crate) root: String,
+    pub(crate) at: At,
+}
+
+impl DatastorePermit {
+    /// The store.
+    pub fn name(&self) -> &DatastoreName {
+        &self.name
+    }
+
+    /// What may be done.
+    pub fn kind(&self) -> OperationKind {
+        self.kind
+    }
+
+    /// Where its content is on this machine.
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+
+    /// The facts it was granted on.
+    pub fn at(&self) -> At {
+        self.at
+    }
+}

@@ -1,0 +1,1 @@
+//! Door 4: may they, and what do they see.

@@ -1,0 +1,1 @@
+//! Door 5: the bytes, and only with a permit.

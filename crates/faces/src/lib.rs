@@ -1,0 +1,1 @@
+//! Outside protocols turned into doors and changes; a face decides nothing.

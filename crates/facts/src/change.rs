@@ -1,0 +1,103 @@
+//! A change of the facts: what has to be true before, what is put and what is deleted.
+
+use crate::codec::Writer;
+use crate::tables::{Key, Row, Table};
+use std::collections::BTreeMap;
+
+/// What a record has to be for the change to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// No such record.
+    Absent,
+    /// Some such record.
+    Present,
+    /// A record of exactly this value.
+    Value(Vec<u8>),
+}
+
+/// One expectation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expect {
+    /// The table.
+    pub table: Table,
+    /// The key.
+    pub key: Vec<u8>,
+    /// What has to be there.
+    pub expected: Expected,
+}
+
+/// A list of expect, put and delete, made atomically or not at all.
+/// The last word on a key wins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    expects: Vec<Expect>,
+    writes: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
+}
+
+impl Change {
+    /// An empty change.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Only if there is no such record.
+    pub fn expect_absent<R: Row>(&mut self, key: &R::Key) -> &mut Self {
+        self.expect::<R>(key, Expected::Absent)
+    }
+
+    /// Only if there is such a record, whatever it holds.
+    pub fn expect_present<R: Row>(&mut self, key: &R::Key) -> &mut Self {
+        self.expect::<R>(key, Expected::Present)
+    }
+
+    /// Only if the record is still the one that was read.
+    pub fn expect_same<R: Row>(&mut self, key: &R::Key, row: &R) -> &mut Self {
+        self.expect::<R>(key, Expected::Value(value_of(row)))
+    }
+
+    /// Only if the record is still what was read, there or not.
+    pub fn expect_unchanged<R: Row>(&mut self, key: &R::Key, row: Option<&R>) -> &mut Self {
+        match row {
+            Some(row) => self.expect_same(key, row),
+            None => self.expect_absent::<R>(key),
+        }
+    }
+
+    fn expect<R: Row>(&mut self, key: &R::Key, expected: Expected) -> &mut Self {
+        self.expects.push(Expect { table: R::TABLE, key: key.bytes(), expected });
+        self
+    }
+
+    /// Makes or replaces a record.
+    pub fn put<R: Row>(&mut self, key: &R::Key, row: &R) -> &mut Self {
+        self.writes.insert((R::TABLE, key.bytes()), Some(value_of(row)));
+        self
+    }
+
+    /// Removes a record; nothing happens where there is none.
+    pub fn delete<R: Row>(&mut self, key: &R::Key) -> &mut Self {
+        self.writes.insert((R::TABLE, key.bytes()), None);
+        self
+    }
+
+    /// Whether nothing would be written.
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// What has to be true before.
+    pub fn expects(&self) -> &[Expect] {
+        &self.expects
+    }
+
+    /// What is written, in key order: `Some` is put, `None` is deleted.
+    pub fn writes(&self) -> impl Iterator<Item = (Table, &[u8], Option<&[u8]>)> {
+        self.writes.iter().map(|((table, key), value)| (*table, key.as_slice(), value.as_deref()))
+    }
+}
+
+fn value_of<R: Row>(row: &R) -> Vec<u8> {
+    let mut writer = Writer::default();
+    row.encode(&mut writer);
+    writer.into_bytes()
+}

@@ -1,0 +1,96 @@
+//! Every bound in one place, units last. Passing one is a refusal or a clear error, never a panic.
+
+/// Longest secret or password accepted, in bytes. libxcrypt cuts at 512 without a word; we refuse instead.
+pub const SECRET_BYTES_MAX: usize = 511;
+/// bcrypt looks at this many bytes only; a longer secret against a bcrypt hash is refused after the work is done.
+pub const BCRYPT_SECRET_BYTES_MAX: usize = 72;
+/// Shortest `user@realm`, in bytes (Proxmox `userid` schema).
+pub const USERID_BYTES_MIN: usize = 3;
+/// Longest `user@realm`, in bytes (Proxmox `userid` schema).
+pub const USERID_BYTES_MAX: usize = 64;
+/// Longest token name, in bytes (Proxmox `PROXMOX_TOKEN_NAME_SCHEMA`).
+pub const TOKEN_NAME_BYTES_MAX: usize = 64;
+/// Shortest realm, in bytes.
+pub const REALM_BYTES_MIN: usize = 2;
+/// Longest realm, in bytes.
+pub const REALM_BYTES_MAX: usize = 32;
+/// Shortest datastore name, in bytes.
+pub const DATASTORE_NAME_BYTES_MIN: usize = 3;
+/// Longest datastore name, in bytes.
+pub const DATASTORE_NAME_BYTES_MAX: usize = 32;
+/// Longest comment, in bytes.
+pub const COMMENT_BYTES_MAX: usize = 1024;
+
+/// Longest path inside a datastore, in bytes.
+pub const PATH_BYTES_MAX: usize = 4096;
+/// Longest single name in a path, in bytes.
+pub const NAME_BYTES_MAX: usize = 255;
+/// Most names in a path.
+pub const PATH_DEPTH_MAX: usize = 64;
+/// Longest path a role may be assigned on, in bytes (an LMDB key holds it, with room for who it is for).
+pub const ROLE_PATH_BYTES_MAX: usize = 400;
+
+/// Deepest nesting of groups in groups.
+pub const GROUP_DEPTH_MAX: usize = 32;
+/// Most groups one user may be in, nesting included.
+pub const GROUPS_PER_USER_MAX: usize = 65_536;
+/// Most entries of one ACL.
+pub const ACE_COUNT_MAX: usize = 1024;
+/// Largest ACL on a file, in bytes.
+pub const ACL_BYTES_MAX: usize = 64 * 1024;
+
+/// Longest key of a record, in bytes (LMDB's default build).
+pub const KEY_BYTES_MAX: usize = 511;
+/// Largest value of a record, in bytes.
+pub const VALUE_BYTES_MAX: usize = 1024 * 1024;
+
+/// How long the last good facts of a broken file are served, in seconds.
+pub const STALE_LIMIT_SECONDS: i64 = 60;
+/// How long a password that was right may be remembered, in milliseconds.
+pub const PASSWORD_MEMO_MILLIS: u64 = 60_000;
+
+/// Dearest bcrypt cost accepted: a planted hash is a denial of service.
+pub const BCRYPT_COST_MAX: u32 = 14;
+/// Most rounds of `$5$` and `$6$` accepted.
+pub const SHA_CRYPT_ROUNDS_MAX: u32 = 200_000;
+/// Most memory a yescrypt or argon2 hash may ask for, in bytes.
+pub const HASH_MEMORY_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Most passes an argon2 hash may ask for.
+pub const ARGON2_PASSES_MAX: u32 = 10;
+
+/// Request line and headers together, in bytes.
+pub const HEAD_BYTES_MAX: usize = 32 * 1024;
+/// One header field, in bytes.
+pub const HEADER_BYTES_MAX: usize = 8 * 1024;
+/// Most header fields.
+pub const HEADER_COUNT_MAX: usize = 100;
+/// Longest request target, in bytes.
+pub const URI_BYTES_MAX: usize = 8 * 1024;
+/// Time to send a whole request head, in seconds.
+pub const HEAD_SECONDS_MAX: u64 = 10;
+/// Time for a TLS handshake, in seconds.
+pub const HANDSHAKE_SECONDS_MAX: u64 = 10;
+/// Longest wait for the next piece of a request body, in seconds.
+pub const BODY_IDLE_SECONDS_MAX: u64 = 60;
+/// XML body, in bytes.
+pub const XML_BYTES_MAX: usize = 64 * 1024;
+/// Nesting of an XML body.
+pub const XML_DEPTH_MAX: usize = 32;
+/// Attributes of one XML element, namespace declarations included.
+pub const XML_ATTRIBUTES_MAX: usize = 64;
+/// Properties one PROPFIND may name.
+pub const XML_PROPERTIES_MAX: usize = 256;
+/// Entries one PROPFIND may list.
+pub const LISTING_ENTRIES_MAX: usize = 50_000;
+/// Streams at once on an HTTP/2 connection.
+pub const H2_STREAMS_MAX: u32 = 100;
+/// Connections at once, in all.
+pub const CONNECTIONS_MAX: usize = 10_000;
+/// Connections at once from one address (a /64 for IPv6).
+pub const CONNECTIONS_PER_ADDRESS_MAX: usize = 256;
+/// How long running requests may go on after SIGTERM, in seconds.
+pub const DRAIN_SECONDS_MAX: u64 = 30;
+/// How long a request may wait for a hashing slot, in milliseconds.
+pub const HASH_WAIT_MILLIS_MAX: u64 = 250;
+/// Requests that may wait for each hashing slot.
+pub const HASH_QUEUE_PER_SLOT: usize = 4;

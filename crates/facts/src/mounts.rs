@@ -1,0 +1,22 @@
+//! What is mounted now. A source reads it from the kernel; door 3 asks it.
+
+use std::collections::HashSet;
+
+/// The mount points of this machine at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mounts {
+    points: HashSet<String>,
+}
+
+impl Mounts {
+    /// From mount point paths, as the kernel spells them.
+    pub fn new(points: impl IntoIterator<Item = String>) -> Self {
+        Mounts { points: points.into_iter().collect() }
+    }
+
+    /// Whether something is mounted exactly there.
+    pub fn is_mount_point(&self, path: &str) -> bool {
+        let path = if path.len() > 1 { path.trim_end_matches('/') } else { path };
+        self.points.contains(path)
+    }
+}

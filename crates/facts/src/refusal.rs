@@ -1,0 +1,72 @@
+//! What every refusal can say, whichever door made it.
+
+use std::fmt;
+
+/// One of the five doors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Door {
+    /// Which certificate answers this name?
+    Tls,
+    /// Who is this?
+    Identity,
+    /// Is this store there, and open for this kind of work?
+    Datastore,
+    /// May they, and what do they see?
+    Access,
+    /// The bytes.
+    Content,
+}
+
+impl Door {
+    /// The doors in the order a request meets them.
+    pub const ALL: [Door; 5] = [Door::Tls, Door::Identity, Door::Datastore, Door::Access, Door::Content];
+
+    /// The door's name in logs, metrics and `explain`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Door::Tls => "tls",
+            Door::Identity => "identity",
+            Door::Datastore => "datastore",
+            Door::Access => "access",
+            Door::Content => "content",
+        }
+    }
+}
+
+impl fmt::Display for Door {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Who has to act so that the refusal goes away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// Whoever asked: another credential, another path, another right.
+    Client,
+    /// Whoever runs the house: a configuration or a state of theirs says no.
+    Operator,
+    /// The place the facts or bytes come from could not answer.
+    Source,
+}
+
+impl Fault {
+    /// The word used in logs, metrics and `explain`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Fault::Client => "client",
+            Fault::Operator => "operator",
+            Fault::Source => "source",
+        }
+    }
+}
+
+/// A refusal: which door, a stable code, whose fault; its `Display` is for the operator, never for the client.
+pub trait Refuse: fmt::Display + fmt::Debug {
+    /// The door that refused.
+    fn door(&self) -> Door;
+    /// Stable code, two letters of the door and two digits; see `docs/refusals.md`.
+    fn code(&self) -> &'static str;
+    /// Whose fault it is.
+    fn fault(&self) -> Fault;
+}

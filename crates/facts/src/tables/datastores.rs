@@ -1,0 +1,108 @@
+//! Datastores, mirrored from `datastore.cfg`. The name is the identity, because the file knows no other.
+
+use super::{Key, Row, Table};
+use crate::codec::{Reader, Writer};
+use crate::vocabulary::{DatastoreName, Maintenance, MaintenanceMode};
+
+impl Key for DatastoreName {
+    fn bytes(&self) -> Vec<u8> {
+        self.as_str().as_bytes().to_vec()
+    }
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        std::str::from_utf8(bytes).ok()?.parse().ok()
+    }
+}
+
+/// The section of the file this record comes from can no longer be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SectionFault {
+    /// The line the trouble is in, from 1; 0 where it is in no line (the section or the file is gone).
+    pub line: u32,
+    /// What is wrong.
+    pub reason: String,
+    /// Since when, seconds since the epoch.
+    pub since: i64,
+    /// Whether the record holds what the section said before it broke.
+    pub was_good: bool,
+}
+
+/// A datastore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Datastore {
+    /// Where its content is.
+    pub path: String,
+    /// What it is for.
+    pub comment: Option<String>,
+    /// What it is closed for.
+    pub maintenance: Option<Maintenance>,
+    /// The file system it is on when that comes and goes: then the store is there only while it is mounted.
+    pub backing_device: Option<String>,
+    /// Everything else the section says, kept and shown.
+    pub other: Vec<(String, String)>,
+    /// Set while the section cannot be read.
+    pub fault: Option<SectionFault>,
+}
+
+impl Datastore {
+    /// The directory removable datastores are mounted below, each under its name (Proxmox's layout).
+    pub const MOUNT_DIR: &'static str = "/mnt/datastore";
+
+    /// Where its content is on this machine: a removable store's path is relative to its mount point.
+    pub fn root(&self, name: &DatastoreName) -> String {
+        match self.mount_point(name) {
+            Some(mount) => format!("{mount}/{}", self.path.trim_start_matches('/')),
+            None => self.path.clone(),
+        }
+    }
+
+    /// What has to be mounted for the store to be there; `None` when it is always there.
+    pub fn mount_point(&self, name: &DatastoreName) -> Option<String> {
+        self.backing_device.as_ref().map(|_| format!("{}/{name}", Self::MOUNT_DIR))
+    }
+}
+
+impl Row for Datastore {
+    const TABLE: Table = Table::Datastores;
+    type Key = DatastoreName;
+
+    fn encode(&self, to: &mut Writer) {
+        let text = |to: &mut Writer, text: &str| {
+            to.text(text);
+        };
+        to.text(&self.path);
+        to.option(self.comment.as_deref(), text);
+        to.option(self.maintenance.as_ref(), |to, maintenance| {
+            to.text(maintenance.mode.name()).option(maintenance.message.as_deref(), text);
+        });
+        to.option(self.backing_device.as_deref(), text);
+        to.list(&self.other, |to, (key, value)| {
+            to.text(key).text(value);
+        });
+        to.option(self.fault.as_ref(), |to, fault| {
+            to.u32(fault.line).text(&fault.reason).i64(fault.since).flag(fault.was_good);
+        });
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Datastore {
+            path: from.text()?,
+            comment: from.option(Reader::text)?,
+            maintenance: from.option(|from| {
+                Some(Maintenance {
+                    mode: MaintenanceMode::from_name(&from.text()?),
+                    message: from.option(Reader::text)?,
+                })
+            })?,
+            backing_device: from.option(Reader::text)?,
+            other: from.list(|from| Some((from.text()?, from.text()?)))?,
+            fault: from.option(|from| {
+                Some(SectionFault {
+                    line: from.u32()?,
+                    reason: from.text()?,
+                    since: from.i64()?,
+                    was_good: from.flag()?,
+                })
+            })?,
+        })
+    }
+}

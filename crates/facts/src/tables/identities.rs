@@ -1,0 +1,140 @@
+//! Domains, users and groups.
+
+use super::{Row, Table};
+use crate::codec::{Reader, Writer};
+use crate::vocabulary::{DomainId, GroupId, Realm, Sid, UserId};
+use std::fmt;
+
+/// A domain. Its name is the realm of its users and groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Domain {
+    /// The realm.
+    pub name: Realm,
+    /// Whether its users may come in.
+    pub enabled: bool,
+}
+
+impl Row for Domain {
+    const TABLE: Table = Table::Domains;
+    type Key = DomainId;
+
+    fn encode(&self, to: &mut Writer) {
+        to.text(self.name.as_str()).flag(self.enabled);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Domain { name: from.text()?.parse().ok()?, enabled: from.flag()? })
+    }
+}
+
+/// A user.
+#[derive(Clone, PartialEq, Eq)]
+pub struct User {
+    /// The domain.
+    pub domain: DomainId,
+    /// The name in it.
+    pub name: String,
+    /// What ACLs call this user.
+    pub sid: Sid,
+    /// The owner number of this user's files where they have no ACL.
+    pub uid: Option<u32>,
+    /// The primary group number for the same.
+    pub gid: Option<u32>,
+    /// Whether the user, and every token of the user, may be used.
+    pub enabled: bool,
+    /// Until when, seconds since the epoch; 0 is for ever.
+    pub expires: i64,
+    /// The password's argon2 or crypt(3) string, if the user has one.
+    pub password: Option<String>,
+    /// Who this is.
+    pub comment: Option<String>,
+}
+
+impl fmt::Debug for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("User")
+            .field("domain", &self.domain)
+            .field("name", &self.name)
+            .field("sid", &self.sid)
+            .field("enabled", &self.enabled)
+            .field("expires", &self.expires)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Row for User {
+    const TABLE: Table = Table::Users;
+    type Key = UserId;
+
+    fn encode(&self, to: &mut Writer) {
+        let text = |to: &mut Writer, text: &str| {
+            to.text(text);
+        };
+        let number = |to: &mut Writer, n: u32| {
+            to.u32(n);
+        };
+        to.fixed(self.domain.bytes()).text(&self.name).bytes(&self.sid.to_bytes());
+        to.option(self.uid, number).option(self.gid, number);
+        to.flag(self.enabled).i64(self.expires);
+        to.option(self.password.as_deref(), text).option(self.comment.as_deref(), text);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(User {
+            domain: DomainId::from_bytes(from.fixed()?),
+            name: from.text()?,
+            sid: sid(from)?,
+            uid: from.option(Reader::u32)?,
+            gid: from.option(Reader::u32)?,
+            enabled: from.flag()?,
+            expires: from.i64()?,
+            password: from.option(Reader::text)?,
+            comment: from.option(Reader::text)?,
+        })
+    }
+}
+
+/// A group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The domain.
+    pub domain: DomainId,
+    /// The name in it.
+    pub name: String,
+    /// What ACLs call this group.
+    pub sid: Sid,
+    /// Its number where files have no ACL.
+    pub gid: Option<u32>,
+    /// What it is for.
+    pub comment: Option<String>,
+}
+
+impl Row for Group {
+    const TABLE: Table = Table::Groups;
+    type Key = GroupId;
+
+    fn encode(&self, to: &mut Writer) {
+        to.fixed(self.domain.bytes()).text(&self.name).bytes(&self.sid.to_bytes());
+        to.option(self.gid, |to, gid| {
+            to.u32(gid);
+        });
+        to.option(self.comment.as_deref(), |to, text| {
+            to.text(text);
+        });
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Group {
+            domain: DomainId::from_bytes(from.fixed()?),
+            name: from.text()?,
+            sid: sid(from)?,
+            gid: from.option(Reader::u32)?,
+            comment: from.option(Reader::text)?,
+        })
+    }
+}
+
+fn sid(from: &mut Reader<'_>) -> Option<Sid> {
+    let bytes = from.bytes()?;
+    Sid::from_bytes(bytes).filter(|(_, taken)| *taken == bytes.len()).map(|(sid, _)| sid)
+}

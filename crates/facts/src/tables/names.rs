@@ -1,0 +1,107 @@
+//! Names to ids.
+
+use super::{Key, Row, Table};
+use crate::codec::{Reader, Writer};
+use crate::vocabulary::{CredentialId, DomainId, GroupId, Realm, TokenName, UserId};
+
+/// What kind of thing a name names; each kind has its own name space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum NameKind {
+    /// A domain.
+    Domain = 1,
+    /// A user of a domain.
+    User = 2,
+    /// A group of a domain.
+    Group = 3,
+    /// A token of a user.
+    Token = 4,
+}
+
+/// A name and where it is unique.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameKey {
+    kind: NameKind,
+    within: [u8; 16],
+    name: String,
+}
+
+impl NameKey {
+    /// A realm.
+    pub fn domain(realm: &Realm) -> Self {
+        NameKey { kind: NameKind::Domain, within: [0; 16], name: realm.as_str().to_owned() }
+    }
+    /// A user of a domain.
+    pub fn user(domain: &DomainId, name: &str) -> Self {
+        NameKey { kind: NameKind::User, within: *domain.bytes(), name: name.to_owned() }
+    }
+    /// A group of a domain.
+    pub fn group(domain: &DomainId, name: &str) -> Self {
+        NameKey { kind: NameKind::Group, within: *domain.bytes(), name: name.to_owned() }
+    }
+    /// A token of a user.
+    pub fn token(owner: &UserId, name: &TokenName) -> Self {
+        NameKey { kind: NameKind::Token, within: *owner.bytes(), name: name.as_str().to_owned() }
+    }
+    /// The prefix of the keys of all tokens of a user.
+    pub fn tokens_of(owner: &UserId) -> Vec<u8> {
+        NameKey { kind: NameKind::Token, within: *owner.bytes(), name: String::new() }.bytes()
+    }
+}
+
+impl Key for NameKey {
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(17 + self.name.len());
+        bytes.push(self.kind as u8);
+        bytes.extend_from_slice(&self.within);
+        bytes.extend_from_slice(self.name.as_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (&[kind], rest) = bytes.split_first_chunk::<1>()?;
+        let (within, name) = rest.split_first_chunk::<16>()?;
+        let kinds = [NameKind::Domain, NameKind::User, NameKind::Group, NameKind::Token];
+        Some(NameKey {
+            kind: kinds.into_iter().find(|k| *k as u8 == kind)?,
+            within: *within,
+            name: String::from_utf8(name.to_vec()).ok()?,
+        })
+    }
+}
+
+/// The id a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name(pub [u8; 16]);
+
+impl Name {
+    /// As a domain's id.
+    pub fn domain(self) -> DomainId {
+        DomainId::from_bytes(self.0)
+    }
+    /// As a user's id.
+    pub fn user(self) -> UserId {
+        UserId::from_bytes(self.0)
+    }
+    /// As a group's id.
+    pub fn group(self) -> GroupId {
+        GroupId::from_bytes(self.0)
+    }
+    /// As a credential's id.
+    pub fn credential(self) -> CredentialId {
+        CredentialId::from_bytes(self.0)
+    }
+}
+
+impl Row for Name {
+    const TABLE: Table = Table::Names;
+    type Key = NameKey;
+
+    fn encode(&self, to: &mut Writer) {
+        to.fixed(&self.0);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Name(from.fixed()?))
+    }
+}

@@ -1,0 +1,54 @@
+//! The SIDs this store has given out.
+
+use super::{Key, Row, Table};
+use crate::codec::{Reader, Writer};
+use crate::vocabulary::Sid;
+
+/// Three random words of this store and the next relative id, from 1000.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SidSpace {
+    /// Chosen once.
+    pub words: [u32; 3],
+    /// The next to give out; never given out twice.
+    pub next_rid: u32,
+}
+
+impl SidSpace {
+    /// The first relative id of things people make.
+    pub const FIRST_RID: u32 = 1000;
+
+    /// The next SID and the space after it; `None` when every id is given out.
+    pub fn take(self) -> Option<(Sid, SidSpace)> {
+        let next_rid = self.next_rid.checked_add(1)?;
+        Some((Sid::of_store(self.words, self.next_rid), SidSpace { next_rid, ..self }))
+    }
+}
+
+impl Row for SidSpace {
+    const TABLE: Table = Table::Meta;
+    type Key = SidSpaceKey;
+
+    fn encode(&self, to: &mut Writer) {
+        self.words.iter().for_each(|word| {
+            to.u32(*word);
+        });
+        to.u32(self.next_rid);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(SidSpace { words: [from.u32()?, from.u32()?, from.u32()?], next_rid: from.u32()? })
+    }
+}
+
+/// There is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SidSpaceKey;
+
+impl Key for SidSpaceKey {
+    fn bytes(&self) -> Vec<u8> {
+        b"sid-space".to_vec()
+    }
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        (bytes == b"sid-space").then_some(SidSpaceKey)
+    }
+}

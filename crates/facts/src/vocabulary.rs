@@ -1,0 +1,50 @@
+//! The words facts are made of. Each type is checked where it is made, so that whoever holds one need not check again.
+
+mod acl_path;
+mod authid;
+mod datastore_name;
+mod id;
+mod maintenance;
+mod mask;
+mod role;
+mod secret;
+mod sid;
+mod store_path;
+
+pub use acl_path::RolePath;
+pub use authid::{Authid, GroupName, Realm, TokenName, Userid};
+pub use datastore_name::DatastoreName;
+pub use id::{CredentialId, DomainId, GroupId, UserId};
+pub use maintenance::{Maintenance, MaintenanceMode, OperationKind};
+pub use mask::AccessMask;
+pub use role::Role;
+pub use secret::Secret;
+pub use sid::Sid;
+pub use store_path::{PathRefused, StorePath};
+
+/// A text that is not of the form it has to be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} `{text}`: {expected}")]
+pub struct Malformed {
+    /// What it should have been.
+    pub what: &'static str,
+    /// What it was, shortened and printable.
+    pub text: String,
+    /// What was expected.
+    pub expected: &'static str,
+}
+
+impl Malformed {
+    /// For an error message: shortened and with control characters escaped.
+    pub fn new(what: &'static str, text: &str, expected: &'static str) -> Self {
+        let text = text.chars().take(80).flat_map(char::escape_debug).collect();
+        Malformed { what, text, expected }
+    }
+}
+
+/// Proxmox's `SAFE_ID`: a letter, digit or underscore, then also dots and dashes.
+fn is_safe_id(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    let starts = bytes.next().is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_');
+    starts && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+}

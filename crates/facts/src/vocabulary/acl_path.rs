@@ -1,0 +1,77 @@
+//! Where a role is assigned: `/`, `/datastore/NAME`, or a directory or file below it.
+
+use super::{DatastoreName, Malformed, StorePath};
+use crate::limits;
+use std::fmt;
+use std::str::FromStr;
+
+/// A path roles are assigned on.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RolePath(String);
+
+impl RolePath {
+    /// The path of something in a datastore. It may be longer than any path a role can be assigned on.
+    pub fn of(datastore: &DatastoreName, path: &StorePath) -> Self {
+        let separator = if path.is_root() { "" } else { "/" };
+        RolePath(format!("/datastore/{datastore}{separator}{}", path.as_str()))
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// This path and all above it, outermost first: `/`, `/datastore`, `/datastore/NAME`, …
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        let slashes = self.0.match_indices('/').skip(1).map(|(at, _)| at);
+        let inner = slashes.chain((self.0.len() > 1).then_some(self.0.len()));
+        std::iter::once("/").chain(inner.filter_map(|end| self.0.get(..end)))
+    }
+}
+
+impl FromStr for RolePath {
+    type Err = Malformed;
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        let wrong = |expected| Malformed::new("role path", text, expected);
+        if text.len() > limits::ROLE_PATH_BYTES_MAX {
+            return Err(wrong("expected at most 400 bytes"));
+        }
+        if text == "/" || text == "/datastore" {
+            return Ok(RolePath(text.into()));
+        }
+        let rest = text
+            .strip_prefix("/datastore/")
+            .ok_or_else(|| wrong("expected `/`, `/datastore`, `/datastore/NAME` or a path below it"))?;
+        let (name, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let path = StorePath::from_plain(path).map_err(|_| wrong("expected a path without `.`, `..`, empty names or control characters"))?;
+        Ok(Self::of(&name.parse()?, &path))
+    }
+}
+
+impl fmt::Display for RolePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for RolePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_run_from_the_root() {
+        let nodes = |text: &str| text.parse::<RolePath>().unwrap().nodes().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(nodes("/"), ["/"]);
+        assert_eq!(nodes("/datastore/tank"), ["/", "/datastore", "/datastore/tank"]);
+        assert_eq!(nodes("/datastore/tank/a/b"), ["/", "/datastore", "/datastore/tank", "/datastore/tank/a", "/datastore/tank/a/b"]);
+        for text in ["", "datastore/x", "/datastores/tank", "/datastore/x", "/datastore/tank/..", "/datastore/tank/a//b"] {
+            assert!(text.parse::<RolePath>().is_err(), "{text}");
+        }
+    }
+}

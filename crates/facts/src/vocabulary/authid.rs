@@ -1,0 +1,237 @@
+//! Who authenticates: `user@realm`, or for a token `user@realm!name` (Proxmox's grammar).
+
+use super::{Malformed, is_safe_id};
+use crate::limits;
+use std::fmt;
+use std::str::FromStr;
+
+macro_rules! text_type {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(String);
+
+        impl $name {
+            /// As text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+pub(super) use text_type;
+
+text_type! {
+    /// Where a user name is defined: the name of a domain.
+    Realm
+}
+
+impl Realm {
+    /// The realm every house has.
+    pub fn local() -> Self {
+        Realm("local".into())
+    }
+}
+
+impl FromStr for Realm {
+    type Err = Malformed;
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        let fits = (limits::REALM_BYTES_MIN..=limits::REALM_BYTES_MAX).contains(&text.len());
+        if fits && is_safe_id(text) {
+            return Ok(Realm(text.into()));
+        }
+        Err(Malformed::new("realm", text, "expected 2 to 32 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`"))
+    }
+}
+
+text_type! {
+    /// The name of an API token, unique to its owner.
+    TokenName
+}
+
+impl FromStr for TokenName {
+    type Err = Malformed;
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        if text.len() <= limits::TOKEN_NAME_BYTES_MAX && is_safe_id(text) {
+            return Ok(TokenName(text.into()));
+        }
+        Err(Malformed::new("token name", text, "expected 1 to 64 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`"))
+    }
+}
+
+/// `user@realm`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Userid {
+    name: String,
+    realm: Realm,
+}
+
+impl Userid {
+    /// The name before the last `@`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The realm.
+    pub fn realm(&self) -> &Realm {
+        &self.realm
+    }
+}
+
+impl FromStr for Userid {
+    type Err = Malformed;
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        let wrong = |expected| Malformed::new("user id", text, expected);
+        if !(limits::USERID_BYTES_MIN..=limits::USERID_BYTES_MAX).contains(&text.len()) {
+            return Err(wrong("expected `user@realm` of 3 to 64 bytes"));
+        }
+        let (name, realm) = text.rsplit_once('@').ok_or_else(|| wrong("expected `user@realm`"))?;
+        // `[^\s:/[:cntrl:]]+`, and no `!` so that a user id is never read as a token's.
+        let allowed = |c: char| !c.is_whitespace() && !c.is_control() && c != ':' && c != '/';
+        if name.is_empty() || !name.chars().all(allowed) {
+            return Err(wrong("expected a user name without spaces, `:`, `/` or control characters"));
+        }
+        Ok(Userid { name: name.into(), realm: realm.parse()? })
+    }
+}
+
+impl fmt::Display for Userid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.name, self.realm)
+    }
+}
+
+impl fmt::Debug for Userid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Who authenticates: a user, or one of the user's API tokens.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Authid {
+    /// The user, or the token's owner.
+    pub user: Userid,
+    /// The token's name, when it is one.
+    pub token: Option<TokenName>,
+}
+
+impl FromStr for Authid {
+    type Err = Malformed;
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        // The last `@` splits off the realm; a `!` before it belongs to the user name, the last one after it splits off the token.
+        let at = text.rfind('@').ok_or_else(|| Malformed::new("auth id", text, "expected `user@realm` or `user@realm!token`"))?;
+        match text.get(at..).and_then(|realm| realm.rfind('!')).map(|bang| text.split_at(at + bang)) {
+            Some((user, token)) => {
+                Ok(Authid { user: user.parse()?, token: Some(token.get(1..).unwrap_or_default().parse()?) })
+            }
+            None => Ok(Authid { user: text.parse()?, token: None }),
+        }
+    }
+}
+
+impl From<Userid> for Authid {
+    fn from(user: Userid) -> Self {
+        Authid { user, token: None }
+    }
+}
+
+impl fmt::Display for Authid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.token {
+            Some(token) => write!(f, "{}!{token}", self.user),
+            None => write!(f, "{}", self.user),
+        }
+    }
+}
+
+impl fmt::Debug for Authid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A group: `name@realm`, where `name` alone means the realm `local`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupName {
+    name: String,
+    realm: Realm,
+}
+
+impl GroupName {
+    /// The name without the realm.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The realm.
+    pub fn realm(&self) -> &Realm {
+        &self.realm
+    }
+}
+
+impl FromStr for GroupName {
+    type Err = Malformed;
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        let (name, realm) = match text.rsplit_once('@') {
+            Some((name, realm)) => (name, realm.parse()?),
+            None => (text, Realm::local()),
+        };
+        if is_safe_id(name) && text.len() <= limits::USERID_BYTES_MAX {
+            return Ok(GroupName { name: name.into(), realm });
+        }
+        Err(Malformed::new("group", text, "expected `name` or `name@realm` of letters, digits, `_`, `.` and `-`"))
+    }
+}
+
+impl fmt::Display for GroupName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.name, self.realm)
+    }
+}
+
+impl fmt::Debug for GroupName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn authids_as_proxmox_reads_them() {
+        for (text, user, realm, token) in [
+            ("alice@local", "alice", "local", None),
+            ("alice@local!backup", "alice", "local", Some("backup")),
+            ("a@b@local", "a@b", "local", None),
+            ("bang!user@pbs!t.1", "bang!user", "pbs", Some("t.1")),
+            ("ä@pam", "ä", "pam", None),
+        ] {
+            let authid: Authid = text.parse().unwrap();
+            assert_eq!((authid.user.name(), authid.user.realm().as_str()), (user, realm), "{text}");
+            assert_eq!(authid.token.as_ref().map(TokenName::as_str), token, "{text}");
+            assert_eq!(authid.to_string(), text);
+        }
+        for text in [
+            "", "alice", "@local", "alice@", "alice@l", "alice@local!", "alice@local!-x", "al ice@local", "a:b@local",
+            "a/b@local", "alice@lo cal", "alice@local!a!b", "alice@local!!a", "\u{0}@local",
+        ] {
+            assert!(text.parse::<Authid>().is_err(), "{text:?}");
+        }
+        assert!(format!("{}@local", "x".repeat(60)).parse::<Userid>().is_err());
+    }
+}

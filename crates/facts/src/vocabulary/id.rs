@@ -1,0 +1,59 @@
+//! Ids: what things are referred to by. A name that is deleted and made again is another thing with another id.
+
+use super::Malformed;
+use std::fmt;
+use std::str::FromStr;
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident = $what:literal),* $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name([u8; 16]);
+
+        impl $name {
+            /// From 16 bytes, random where a new thing is made.
+            pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+                $name(bytes)
+            }
+            /// The 16 bytes.
+            pub const fn bytes(&self) -> &[u8; 16] {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:032x}", u128::from_be_bytes(self.0))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Malformed;
+            fn from_str(text: &str) -> Result<Self, Malformed> {
+                let hex = text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+                u128::from_str_radix(text, 16)
+                    .ok()
+                    .filter(|_| hex)
+                    .map(|n| $name(n.to_be_bytes()))
+                    .ok_or_else(|| Malformed::new($what, text, "expected 32 lower-case hexadecimal digits"))
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// A domain; its name is a realm.
+    DomainId = "domain id",
+    /// A user.
+    UserId = "user id",
+    /// A group.
+    GroupId = "group id",
+    /// A credential.
+    CredentialId = "credential id",
+}

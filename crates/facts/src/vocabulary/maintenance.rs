@@ -1,0 +1,164 @@
+//! Maintenance modes and the kinds of operation they close a datastore for.
+
+use std::fmt;
+
+/// What an operation does to a datastore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OperationKind {
+    /// Only asks about the store itself.
+    Lookup,
+    /// Reads content.
+    Read,
+    /// Changes content.
+    Write,
+}
+
+impl OperationKind {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            OperationKind::Lookup => "lookup",
+            OperationKind::Read => "read",
+            OperationKind::Write => "write",
+        }
+    }
+}
+
+impl fmt::Display for OperationKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Why a datastore is not open for everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MaintenanceMode {
+    /// No writes.
+    ReadOnly,
+    /// Nothing but lookups.
+    Offline,
+    /// Going to be unmounted: nothing but lookups.
+    Unmount,
+    /// Its cache of an object store is being rebuilt: nothing but lookups.
+    S3Refresh,
+    /// Going to be deleted: nothing.
+    Delete,
+    /// A text we do not know. The original opened such a store for writing; we refuse everything.
+    Unknown(String),
+}
+
+impl MaintenanceMode {
+    /// Reads the name used in `datastore.cfg`.
+    pub fn from_name(name: &str) -> Self {
+        match name {
+            "read-only" => Self::ReadOnly,
+            "offline" => Self::Offline,
+            "unmount" => Self::Unmount,
+            "s3-refresh" => Self::S3Refresh,
+            "delete" => Self::Delete,
+            other => Self::Unknown(other.to_owned()),
+        }
+    }
+
+    /// The name used in `datastore.cfg`.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::ReadOnly => "read-only",
+            Self::Offline => "offline",
+            Self::Unmount => "unmount",
+            Self::S3Refresh => "s3-refresh",
+            Self::Delete => "delete",
+            Self::Unknown(name) => name,
+        }
+    }
+}
+
+/// A mode and what the operator says about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Maintenance {
+    /// The mode.
+    pub mode: MaintenanceMode,
+    /// For whoever is refused.
+    pub message: Option<String>,
+}
+
+impl Maintenance {
+    /// Reads the property string `[type=]<mode>[,message=<percent-encoded>]`.
+    /// What does not have that form is an unknown mode, which refuses.
+    pub fn from_property(text: &str) -> Self {
+        let mut mode = None;
+        let mut message = None;
+        let mut wrong = false;
+        for (index, part) in text.split(',').enumerate() {
+            match part.split_once('=') {
+                None if index == 0 => mode = Some(part.trim()),
+                Some((key, value)) if key.trim() == "type" && mode.is_none() => mode = Some(value.trim()),
+                Some((key, value)) if key.trim() == "message" && message.is_none() => message = Some(value),
+                _ => wrong = true,
+            }
+        }
+        let mode = match mode {
+            Some(mode) if !wrong => MaintenanceMode::from_name(mode),
+            _ => MaintenanceMode::Unknown(text.to_owned()),
+        };
+        Maintenance { mode, message: message.map(percent_decoded) }
+    }
+
+    /// Writes the property string.
+    pub fn to_property(&self) -> String {
+        let mut text = format!("type={}", self.mode.name());
+        if let Some(message) = &self.message {
+            text.push_str(",message=");
+            for byte in message.bytes() {
+                match byte {
+                    b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => text.push(char::from(byte)),
+                    other => text.push_str(&format!("%{other:02X}")),
+                }
+            }
+        }
+        text
+    }
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        rest = tail;
+        let escaped = (byte == b'%').then(|| tail.split_first_chunk::<2>()).flatten().and_then(|(hex, tail)| {
+            let value = std::str::from_utf8(hex).ok().filter(|h| !h.contains('+'))?;
+            Some((u8::from_str_radix(value, 16).ok()?, tail))
+        });
+        match escaped {
+            Some((value, tail)) => {
+                bytes.push(value);
+                rest = tail;
+            }
+            None => bytes.push(byte),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn property_strings() {
+        for (text, mode, message) in [
+            ("type=read-only", "read-only", None),
+            ("offline", "offline", None),
+            ("type=offline,message=new%20disks", "offline", Some("new disks")),
+            ("type=offlin", "offlin", None),
+            ("type=offline,colour=red", "type=offline,colour=red", None),
+            ("", "", None),
+        ] {
+            let read = Maintenance::from_property(text);
+            assert_eq!((read.mode.name(), read.message.as_deref()), (mode, message), "{text}");
+        }
+        assert!(matches!(Maintenance::from_property("type=offlin").mode, MaintenanceMode::Unknown(_)));
+        let full = Maintenance { mode: MaintenanceMode::ReadOnly, message: Some("50 % done, ok".into()) };
+        assert_eq!(Maintenance::from_property(&full.to_property()), full);
+    }
+}

@@ -1,0 +1,75 @@
+//! Roles: named sets of rights, assigned on paths. What a role grants is decided by door 4.
+
+use super::Malformed;
+use std::fmt;
+use std::str::FromStr;
+
+/// A role, by its name in `acl.cfg`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Role {
+    /// Everything, everywhere below the path.
+    Admin = 1,
+    /// Nothing; wins over every other role of the same path.
+    NoAccess = 2,
+    /// Everything in a datastore, file ACLs included.
+    DatastoreAdmin = 3,
+    /// Read.
+    DatastoreReader = 4,
+    /// Read and create.
+    DatastoreBackup = 5,
+    /// Read, create, write and delete.
+    DatastorePowerUser = 6,
+    /// See that the store exists and how it does, no content.
+    DatastoreAudit = 7,
+}
+
+impl Role {
+    /// Every role.
+    pub const ALL: [Role; 7] = [
+        Role::Admin,
+        Role::NoAccess,
+        Role::DatastoreAdmin,
+        Role::DatastoreReader,
+        Role::DatastoreBackup,
+        Role::DatastorePowerUser,
+        Role::DatastoreAudit,
+    ];
+
+    /// The role's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Admin => "Admin",
+            Role::NoAccess => "NoAccess",
+            Role::DatastoreAdmin => "DatastoreAdmin",
+            Role::DatastoreReader => "DatastoreReader",
+            Role::DatastoreBackup => "DatastoreBackup",
+            Role::DatastorePowerUser => "DatastorePowerUser",
+            Role::DatastoreAudit => "DatastoreAudit",
+        }
+    }
+
+    /// From its number in a record.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Role::ALL.into_iter().find(|role| *role as u8 == number)
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Role {
+    type Err = Malformed;
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        Role::ALL.into_iter().find(|role| role.name() == text).ok_or_else(|| {
+            Malformed::new(
+                "role",
+                text,
+                "expected Admin, NoAccess, DatastoreAdmin, DatastoreReader, DatastoreBackup, DatastorePowerUser or DatastoreAudit",
+            )
+        })
+    }
+}

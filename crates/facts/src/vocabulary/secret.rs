@@ -1,0 +1,28 @@
+//! What proves who one is. Never printed, wiped when dropped.
+
+use crate::limits;
+use std::fmt;
+use zeroize::Zeroizing;
+
+/// A token secret or a password, 1 to 511 bytes without NUL.
+#[derive(Clone)]
+pub struct Secret(Zeroizing<Vec<u8>>);
+
+impl Secret {
+    /// `None` where the length is 0 or over 511 bytes, or where there is a NUL byte: the C library would have cut there.
+    pub fn new(bytes: &[u8]) -> Option<Self> {
+        let fits = (1..=limits::SECRET_BYTES_MAX).contains(&bytes.len()) && !bytes.contains(&0);
+        fits.then(|| Secret(Zeroizing::new(bytes.to_vec())))
+    }
+
+    /// The bytes, for a verifier.
+    pub fn reveal(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}

@@ -1,0 +1,205 @@
+//! A path inside a datastore. The one place where paths are normalised: whoever holds a [`StorePath`] holds a safe one.
+//! What would have to be repaired is refused instead, because two programs that repair differently are a hole.
+
+use crate::limits;
+use std::fmt;
+
+/// Names with this prefix are ours (uploads under way); nobody outside can name them.
+const RESERVED_PREFIX: &str = ".enfilade-";
+
+/// A relative path of clean names; empty for the datastore's root.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct StorePath(String);
+
+/// Why a path is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathRefused {
+    /// `%` that is not followed by two hexadecimal digits.
+    #[error("a `%` in the path is not followed by two hexadecimal digits")]
+    Escape,
+    /// Not UTF-8 once decoded.
+    #[error("the path is not UTF-8")]
+    Encoding,
+    /// A slash, backslash, NUL or other control character inside a name.
+    #[error("a name in the path holds a slash, a backslash or a control character")]
+    Character,
+    /// `.`, `..` or an empty name.
+    #[error("the path holds `.`, `..` or an empty name")]
+    Dots,
+    /// Too long or too deep.
+    #[error("the path is longer than 4096 bytes, deeper than 64 names, or a name is longer than 255 bytes")]
+    Length,
+    /// A name the house keeps for itself.
+    #[error("names that start with `.enfilade-` are reserved")]
+    Reserved,
+}
+
+impl StorePath {
+    /// The datastore's root.
+    pub fn root() -> Self {
+        Self::default()
+    }
+
+    /// From the percent-encoded rest of a URL's path. One trailing slash is allowed: collections are written so.
+    ///
+    /// # Errors
+    /// [`PathRefused`] for anything that is not one clean spelling of one path.
+    pub fn from_url(encoded: &str) -> Result<Self, PathRefused> {
+        let encoded = encoded.strip_suffix('/').unwrap_or(encoded);
+        if encoded.is_empty() {
+            return Ok(Self::root());
+        }
+        let names = encoded.split('/').map(decode).collect::<Result<Vec<_>, _>>()?;
+        Self::from_names(names.iter().map(String::as_str))
+    }
+
+    /// From plain text, as typed at a command line; slashes around it do not count.
+    ///
+    /// # Errors
+    /// As [`StorePath::from_url`].
+    pub fn from_plain(text: &str) -> Result<Self, PathRefused> {
+        let text = text.strip_prefix('/').unwrap_or(text);
+        let text = text.strip_suffix('/').unwrap_or(text);
+        if text.is_empty() {
+            return Ok(Self::root());
+        }
+        Self::from_names(text.split('/'))
+    }
+
+    fn from_names<'n>(names: impl Iterator<Item = &'n str>) -> Result<Self, PathRefused> {
+        let mut path = Self::root();
+        for name in names {
+            path = path.join(name)?;
+        }
+        Ok(path)
+    }
+
+    /// The path of `name` in this directory.
+    ///
+    /// # Errors
+    /// When `name` is no clean name, or the path gets too long.
+    pub fn join(&self, name: &str) -> Result<Self, PathRefused> {
+        check_name(name)?;
+        let path = if self.is_root() { name.to_owned() } else { format!("{}/{name}", self.0) };
+        if path.len() > limits::PATH_BYTES_MAX || path.split('/').count() > limits::PATH_DEPTH_MAX {
+            return Err(PathRefused::Length);
+        }
+        Ok(StorePath(path))
+    }
+
+    /// Whether it is the datastore's root.
+    pub fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// As text, without a leading slash.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The names, outermost first.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.split('/').filter(|name| !name.is_empty())
+    }
+
+    /// The directory it is in and its name there; `None` for the root.
+    pub fn split(&self) -> Option<(StorePath, &str)> {
+        match self.0.rsplit_once('/') {
+            Some((parent, name)) => Some((StorePath(parent.to_owned()), name)),
+            None if self.is_root() => None,
+            None => Some((Self::root(), &self.0)),
+        }
+    }
+}
+
+fn check_name(name: &str) -> Result<(), PathRefused> {
+    match name {
+        "" | "." | ".." => Err(PathRefused::Dots),
+        name if name.len() > limits::NAME_BYTES_MAX => Err(PathRefused::Length),
+        name if name.chars().any(|c| c == '/' || c == '\\' || c.is_control()) => Err(PathRefused::Character),
+        name if name.starts_with(RESERVED_PREFIX) => Err(PathRefused::Reserved),
+        _ => Ok(()),
+    }
+}
+
+/// Percent-decodes one name. An encoded slash stays inside the name and is refused there.
+fn decode(encoded: &str) -> Result<String, PathRefused> {
+    let mut bytes = Vec::with_capacity(encoded.len());
+    let mut rest = encoded.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        rest = tail;
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let ([high, low], tail) = tail.split_first_chunk::<2>().ok_or(PathRefused::Escape)?;
+        let digit = |b: &u8| char::from(*b).to_digit(16).ok_or(PathRefused::Escape);
+        bytes.push(u8::try_from(digit(high)? * 16 + digit(low)?).map_err(|_| PathRefused::Escape)?);
+        rest = tail;
+    }
+    String::from_utf8(bytes).map_err(|_| PathRefused::Encoding)
+}
+
+impl fmt::Display for StorePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "/{}", self.0)
+    }
+}
+
+impl fmt::Debug for StorePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_spelling_or_none() {
+        for (url, path) in [
+            ("", "/"),
+            ("/", "/"),
+            ("a/b.txt", "/a/b.txt"),
+            ("a/b/", "/a/b"),
+            ("%C3%A4%20b", "/ä b"),
+            ("a;b", "/a;b"),
+            ("100%25", "/100%"),
+            ("...", "/..."),
+        ] {
+            assert_eq!(StorePath::from_url(url).map(|p| p.to_string()), Ok(path.to_owned()), "{url}");
+        }
+        for (url, why) in [
+            ("..", PathRefused::Dots),
+            ("a/../b", PathRefused::Dots),
+            ("%2e%2e/b", PathRefused::Dots),
+            ("a//b", PathRefused::Dots),
+            ("a//", PathRefused::Dots),
+            ("./a", PathRefused::Dots),
+            ("..%2f..%2fetc", PathRefused::Character),
+            ("a%5cb", PathRefused::Character),
+            ("a\\b", PathRefused::Character),
+            ("a%00b", PathRefused::Character),
+            ("a%0ab", PathRefused::Character),
+            ("%ff", PathRefused::Encoding),
+            ("%c0%ae", PathRefused::Encoding),
+            ("%zz", PathRefused::Escape),
+            ("%2", PathRefused::Escape),
+            ("%+1", PathRefused::Escape),
+            (".enfilade-upload", PathRefused::Reserved),
+        ] {
+            assert_eq!(StorePath::from_url(url), Err(why), "{url}");
+        }
+        assert_eq!(StorePath::from_url(&"x".repeat(256)), Err(PathRefused::Length));
+        assert_eq!(StorePath::from_url(&"x/".repeat(65)), Err(PathRefused::Length));
+    }
+
+    #[test]
+    fn splits_into_parent_and_name() {
+        let path = StorePath::from_plain("/a/b/c").unwrap();
+        let (parent, name) = path.split().unwrap();
+        assert_eq!((parent.to_string().as_str(), name), ("/a/b", "c"));
+        assert!(StorePath::root().split().is_none());
+    }
+}

@@ -1,0 +1,1 @@
+//! The walk through doors two to five, the hash gate, and asking again.

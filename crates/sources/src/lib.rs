@@ -1,0 +1,1 @@
+//! Where truths live: LMDB, memory, and tables kept in files.

@@ -1,0 +1,1 @@
+//! Worlds in text, a fixed clock, a house in process (tests only).
