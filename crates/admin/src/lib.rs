@@ -1,1 +1,25 @@
-//! The only writer of facts: every validated change is one function here.
+//! The only writer of facts: every validated change is one function here, called by the faces and the command line alike.
+//!
+//! A change is built on a view with what it expects to find there, and committed whole; when somebody else was faster
+//! it is built again. Every function that wrote returns the revision from which on it is obeyed.
+
+mod acls;
+mod bootstrap;
+mod change;
+mod datastores;
+mod error;
+mod groups;
+mod look;
+mod roles;
+mod tokens;
+mod users;
+
+pub use acls::{AclLines, get_acl, open_to_roles, set_acl};
+pub use bootstrap::{ensure_local_realm, is_empty};
+pub use datastores::{DatastoreEdit, DatastoreFile, DatastoreSummary};
+pub use error::Error;
+pub use groups::{GroupSummary, add_group, add_member, list_groups, remove_group, remove_member};
+pub use look::{Names, Target};
+pub use roles::{AssignmentSummary, assign_role, list_roles, remove_role};
+pub use tokens::{NewToken, TokenSummary, create_token, delete_token, list_tokens};
+pub use users::{NewUser, UserSummary, add_user, list_users, set_password, set_user_enabled};

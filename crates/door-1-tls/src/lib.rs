@@ -1,1 +1,19 @@
-//! Door 1: which certificate answers this name.
+//! Door 1: which certificate answers this name?
+//!
+//! no memo: the answer is one look into an index that was built when the certificates were read.
+
+mod ask;
+mod certificate;
+mod open;
+mod permit;
+mod refuse;
+mod serve;
+mod view;
+
+pub use ask::Ask;
+pub use certificate::{BadCertificate, Certificate};
+pub use open::open;
+pub use permit::TlsPermit;
+pub use refuse::{CODES, Refusal};
+pub use serve::server_config;
+pub use view::Certificates;

@@ -1,7 +1,25 @@
 //! Door 2: who is this?
+//!
+//! Read in this order: what the visitor brings ([`Ask`]), what may be read (`view`), the decision ([`open`]),
+//! what it grants ([`IdentityPermit`]) or says instead ([`Refusal`], [`Work`]), and what it remembers ([`IdentityMemo`]).
 
+mod ask;
+mod crypt;
+mod generated;
+mod memo;
+mod open;
 mod permit;
 mod principal;
+mod refuse;
+mod view;
+mod work;
 
+pub use ask::Ask;
+pub use crypt::{HashRefused, check as check_hash, hash_password};
+pub use generated::{HashKey, SECRET_RANDOM_BYTES, generate as generate_secret};
+pub use memo::IdentityMemo;
+pub use open::{Verdict, open, reopen, who_would};
 pub use permit::IdentityPermit;
 pub use principal::{Principal, SetId, Sets};
+pub use refuse::{CODES, Refusal};
+pub use work::{Outcome, Work};

@@ -1,7 +1,7 @@
 //! The proof that door 2 was passed.
 
 use crate::principal::Principal;
-use enfilade_facts::{At, Now};
+use enfilade_facts::{At, MemoKey, Now};
 use enfilade_facts::vocabulary::CredentialId;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) struct Proof {
     /// The credential; `None` for a password.
     pub(crate) credential: Option<CredentialId>,
     /// Digest of the verifier the secret matched.
-    pub(crate) verifier: u128,
+    pub(crate) verifier: MemoKey,
 }
 
 impl std::fmt::Debug for Proof {

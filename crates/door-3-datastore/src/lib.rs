@@ -1,5 +1,16 @@
 //! Door 3: is this store there, and open for this kind of work?
+//!
+//! no memo: a lookup is one record; what will be remembered are handles, and those are no verdicts.
 
+mod ask;
+mod operation_ledger;
+mod open;
 mod permit;
+mod refuse;
+mod view;
 
+pub use ask::{Ask, Standing};
+pub use open::open;
+pub use operation_ledger::{Active, Ledger, OperationGuard};
 pub use permit::DatastorePermit;
+pub use refuse::{CODES, Refusal};

@@ -1,1 +1,35 @@
 //! Door 5: the bytes, and only with a permit.
+//!
+//! It has no `ask` and no `open` room, because it decides nothing: it acts with the permit it is given, on the
+//! descriptor that permit was granted for (invariant S5). Every verb asks the permit first whether it covers that
+//! object; if it does not, the caller has a bug and nothing is done.
+//!
+//! Everything here blocks; the passage runs it off the asynchronous workers.
+//! Nothing beneath a datastore's root is ever reached through a link, a `..` or a mount.
+//!
+//! One way leads from a path to a change:
+//! [`Root::find`] → [`Node::subject`] → *door 4* → [`read`](fn@read), [`list`](fn@list), [`Upload`],
+//! [`make_collection`], [`delete`] or [`set_acl`].
+
+mod root;
+mod node;
+mod acl;
+mod read;
+mod list;
+mod temporary;
+mod kept;
+mod upload;
+mod collection;
+mod refuse;
+
+pub use acl::{AclPlace, acl_place, seed_acl, set_acl};
+pub use collection::{delete, make_collection};
+pub use list::{Entry, Listing, list};
+pub use node::{Meta, Node};
+pub use read::{Reader, read};
+pub use refuse::{CODES, Refusal};
+pub use root::Root;
+pub use upload::Upload;
+
+#[cfg(test)]
+mod tests;

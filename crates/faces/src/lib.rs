@@ -1,1 +1,21 @@
 //! Outside protocols turned into doors and changes; a face decides nothing.
+//!
+//! `routes.rs` is the list of everything that can be asked for and whether it needs a permit; `serve.rs` is the way of a
+//! request from the listener to its route; `credential.rs` is the one place credentials are taken from; `respond.rs` is
+//! the one place refusals become status codes (invariant E2).
+
+mod body;
+mod credential;
+mod metrics;
+mod operations;
+mod respond;
+mod routes;
+mod serve;
+mod trace;
+mod webdav;
+mod whoami;
+
+pub use body::{Body, Cut};
+pub use metrics::Metrics;
+pub use routes::{MAIN, Need, OPERATIONS, Route};
+pub use serve::{Connection, Faces};

@@ -5,6 +5,9 @@ use crate::source::{At, SourceError};
 use crate::tables::{Key, Row, Table};
 use std::ops::ControlFlow;
 
+/// What a scan calls for every key and stored record, until it breaks.
+pub type Each<'a> = &'a mut (dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a);
+
 /// Raw records of one revision, as a source holds them.
 pub trait Snapshot {
     /// The revision every answer belongs to.
@@ -18,12 +21,7 @@ pub trait Snapshot {
     ///
     /// # Errors
     /// When the store cannot be read.
-    fn scan(
-        &self,
-        table: Table,
-        prefix: &[u8],
-        each: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), SourceError>;
+    fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError>;
 }
 
 /// Facts at one revision (invariant F2). Short-lived: one synchronous block, never across an `.await`.

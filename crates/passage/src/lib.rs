@@ -1,1 +1,21 @@
 //! The walk through doors two to five, the hash gate, and asking again.
+//!
+//! Start with [`House::admit`] in `walk.rs`: it is the way every request takes.
+//! `verbs.rs` says for each verb which right it needs on which descriptor; `gate.rs` is where slow hashes are computed;
+//! `explain.rs` walks the same doors without acting; `audit.rs` is the one event every request leaves.
+
+mod audit;
+mod explain;
+mod gate;
+mod house;
+mod refuse;
+mod verbs;
+mod walk;
+
+pub use audit::{Audit, Event};
+pub use explain::{DoorAnswer, Explanation};
+pub use gate::{GateCounts, HashGate};
+pub use house::{Clock, House, Parts};
+pub use refuse::Refusal;
+pub use verbs::{Entry, Found, Listing, Reading, Uploading};
+pub use walk::{Stay, Visit};

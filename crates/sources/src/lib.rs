@@ -1,1 +1,15 @@
 //! Where truths live: LMDB, memory, and tables kept in files.
+//!
+//! [`lmdb`] is the store every process of the machine shares, [`memory`] one for tests; both pass [`conformance`].
+//! [`files`] holds what people edit: `datastore.cfg`, certificates, the key of the fast hash. [`mounts`] is the kernel's
+//! word on what is mounted.
+
+pub mod conformance;
+pub mod files;
+pub mod lmdb;
+pub mod memory;
+pub mod mounts;
+mod pause;
+
+#[cfg(test)]
+mod scratch;

@@ -1,0 +1,37 @@
+//! The first facts of a new house.
+
+use crate::change::{commit, random};
+use crate::error::Error;
+use enfilade_facts::tables::{Domain, Name, NameKey, SidSpace, SidSpaceKey, User};
+use enfilade_facts::vocabulary::{DomainId, Realm};
+use enfilade_facts::{At, Read, Source};
+
+/// Makes the realm `local` and the space SIDs come from, where they are not there yet.
+///
+/// # Errors
+/// When the facts cannot be changed.
+pub fn ensure_local_realm(source: &dyn Source) -> Result<At, Error> {
+    let ((), at) = commit(source, |view, change| {
+        if view.get::<SidSpace>(&SidSpaceKey)?.is_none() {
+            let [a, b, c] = [random::<4>()?, random::<4>()?, random::<4>()?].map(u32::from_be_bytes);
+            let space = SidSpace { words: [a, b, c], next_rid: SidSpace::FIRST_RID };
+            change.expect_absent::<SidSpace>(&SidSpaceKey).put(&SidSpaceKey, &space);
+        }
+        let name = NameKey::domain(&Realm::local());
+        if view.get::<Name>(&name)?.is_none() {
+            let id = random()?;
+            change.expect_absent::<Name>(&name).put(&name, &Name(id));
+            change.put(&DomainId::from_bytes(id), &Domain { name: Realm::local(), enabled: true });
+        }
+        Ok(())
+    })?;
+    Ok(at)
+}
+
+/// Whether there is no user yet: a house nobody has moved into.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn is_empty(source: &dyn Source) -> Result<bool, Error> {
+    Ok(!source.read(|view| view.any::<User>(&[]))??)
+}

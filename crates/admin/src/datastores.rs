@@ -1,0 +1,160 @@
+//! Datastores. Their truth is `datastore.cfg`: a change is written there first, and then looked at like anybody's edit.
+
+use crate::acls::open_to_roles;
+use crate::error::Error;
+use crate::users::check_comment;
+use enfilade_facts::tables::Datastore;
+use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode};
+use enfilade_facts::{At, Now, Read, Source};
+use enfilade_sources::files::datastore_cfg;
+use enfilade_sources::files::mirror::Mirror;
+use enfilade_sources::files::section_config::Section;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// A datastore, for listing.
+#[derive(Clone, Debug)]
+pub struct DatastoreSummary {
+    /// Its name.
+    pub name: DatastoreName,
+    /// Where its content is.
+    pub path: String,
+    /// Its maintenance mode, if it is in one.
+    pub maintenance: Option<String>,
+    /// What is wrong with its section.
+    pub fault: Option<String>,
+    /// What it is for.
+    pub comment: Option<String>,
+}
+
+/// What can be done with a section.
+#[derive(Clone, Debug)]
+pub enum DatastoreEdit {
+    /// Make it, and its directory.
+    Create {
+        /// Where its content is; absolute.
+        path: String,
+        /// What it is for.
+        comment: Option<String>,
+    },
+    /// Say what it is for.
+    Comment(Option<String>),
+    /// Close it, or open it.
+    Maintenance(Option<Maintenance>),
+    /// Take it out of the file.
+    Remove,
+}
+
+/// `datastore.cfg` and the facts it is mirrored into.
+pub struct DatastoreFile<'s> {
+    source: &'s dyn Source,
+    file: PathBuf,
+}
+
+impl<'s> DatastoreFile<'s> {
+    /// The file and the facts.
+    pub fn new(source: &'s dyn Source, file: PathBuf) -> Self {
+        DatastoreFile { source, file }
+    }
+
+    /// Every datastore, by name.
+    ///
+    /// # Errors
+    /// When the facts cannot be read.
+    pub fn list(&self) -> Result<Vec<DatastoreSummary>, Error> {
+        let rows = self.source.read(|view| view.list::<Datastore>(&[]))??;
+        let summary = |(name, row): (DatastoreName, Datastore)| DatastoreSummary {
+            path: row.root(&name),
+            name,
+            maintenance: row.maintenance.map(|maintenance| maintenance.mode.name().to_owned()),
+            fault: row.fault.map(|fault| format!("line {}: {}", fault.line, fault.reason)),
+            comment: row.comment,
+        };
+        Ok(rows.into_iter().map(summary).collect())
+    }
+
+    /// Changes one section: the file first, under its lock, then the facts. From the returned revision on it is obeyed.
+    ///
+    /// # Errors
+    /// When it makes no sense, or the file cannot be changed; nothing is changed then.
+    pub fn edit(&self, name: &DatastoreName, edit: DatastoreEdit, now: Now) -> Result<At, Error> {
+        if let DatastoreEdit::Create { path, comment } = &edit {
+            check_comment(comment.as_deref())?;
+            self.check_path(name, path)?;
+            make_content_directory(path)?;
+        }
+        if let DatastoreEdit::Comment(comment) = &edit {
+            check_comment(comment.as_deref())?;
+        }
+        datastore_cfg::edit(&self.file, |sections| apply(sections, name, &edit))
+            .map_err(|why| Error::File(format!("`{}`: {why}", self.file.display())))?;
+        Mirror::new(self.file.clone()).look(self.source, now).map_err(|why| Error::File(why.to_string()))?;
+        Ok(self.source.at())
+    }
+
+    /// Two stores over the same files would each let in whom the other keeps out.
+    fn check_path(&self, name: &DatastoreName, path: &str) -> Result<(), Error> {
+        let path = Path::new(path);
+        if !path.is_absolute() {
+            return Err(Error::Invalid(format!("the path `{}` is not absolute", path.display())));
+        }
+        let others = self.source.read(|view| view.list::<Datastore>(&[]))??;
+        for (other, row) in others.into_iter().filter(|(other, _)| other != name) {
+            let root = row.root(&other);
+            if path.starts_with(&root) || Path::new(&root).starts_with(path) {
+                return Err(Error::Invalid(format!(
+                    "the path `{}` overlaps with datastore `{other}` at `{root}`; choose a directory of its own",
+                    path.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes the directory where it is not there; one we made is governed by roles until somebody sets an ACL.
+fn make_content_directory(path: &str) -> Result<(), Error> {
+    let failed = |why| Error::File(format!("directory `{path}` cannot be made: {why}"));
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+    open_to_roles(path)
+}
+
+fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit) -> Result<(), String> {
+    let position = sections.iter().position(|section| section.id == name.as_str());
+    if let DatastoreEdit::Create { path, comment } = edit {
+        if position.is_some() {
+            return Err(format!("there is a datastore `{name}` already; choose another name"));
+        }
+        let mut properties = vec![("path".to_owned(), path.clone())];
+        properties.extend(comment.clone().map(|comment| ("comment".to_owned(), comment)));
+        sections.push(Section::new("datastore", name.as_str(), properties));
+        return Ok(());
+    }
+    let position = position.ok_or_else(|| format!("there is no datastore `{name}`; see `enfilade datastore list`"))?;
+    if matches!(edit, DatastoreEdit::Remove) {
+        sections.remove(position);
+        return Ok(());
+    }
+    let Some(section) = sections.get_mut(position) else { return Ok(()) };
+    if let Some(error) = &section.error {
+        return Err(format!("line {}: {}; mend the section first", error.line, error.reason));
+    }
+    match edit {
+        DatastoreEdit::Comment(comment) => set(section, "comment", comment.clone()),
+        DatastoreEdit::Maintenance(maintenance) => {
+            let is_delete = |text: &str| Maintenance::from_property(text).mode == MaintenanceMode::Delete;
+            let deleting = section.properties.iter().any(|(key, value)| key == "maintenance-mode" && is_delete(value));
+            if deleting && maintenance.as_ref().is_none_or(|new| new.mode != MaintenanceMode::Delete) {
+                return Err(format!("datastore `{name}` is being deleted; that mode is left only by removing it"));
+            }
+            set(section, "maintenance-mode", maintenance.as_ref().map(Maintenance::to_property));
+        }
+        DatastoreEdit::Create { .. } | DatastoreEdit::Remove => {}
+    }
+    Ok(())
+}
+
+fn set(section: &mut Section, key: &str, value: Option<String>) {
+    section.properties.retain(|(other, _)| other != key);
+    section.properties.extend(value.map(|value| (key.to_owned(), value)));
+}

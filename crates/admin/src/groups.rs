@@ -1,0 +1,170 @@
+//! Groups and who is in them.
+
+use crate::change::{commit, random};
+use crate::error::Error;
+use crate::look::{Names, Target, domain_id, dangling, group_id, user_id};
+use crate::users::{check_comment, take_sid};
+use enfilade_facts::tables::{Assignment, Group, Member, Membership, MembershipKey, Name, NameKey, Who};
+use enfilade_facts::vocabulary::{GroupId, GroupName, Sid};
+use enfilade_facts::{At, Read, Source, View};
+use std::collections::BTreeSet;
+
+/// A group, for listing.
+#[derive(Clone, Debug)]
+pub struct GroupSummary {
+    /// Its name, with `@` in front.
+    pub group: String,
+    /// Its id.
+    pub id: GroupId,
+    /// Its SID.
+    pub sid: Sid,
+    /// Its number.
+    pub gid: Option<u32>,
+    /// Who is in it directly.
+    pub members: Vec<String>,
+    /// What it is for.
+    pub comment: Option<String>,
+}
+
+/// Makes a group.
+///
+/// # Errors
+/// When there is one of that name, or the facts cannot be changed.
+pub fn add_group(
+    source: &dyn Source,
+    name: &GroupName,
+    sid: Option<Sid>,
+    gid: Option<u32>,
+    comment: Option<String>,
+) -> Result<(GroupId, At), Error> {
+    check_comment(comment.as_deref())?;
+    commit(source, |view, change| {
+        let domain = domain_id(view, name.realm())?;
+        let key = NameKey::group(&domain, name.name());
+        if view.get::<Name>(&key)?.is_some() {
+            return Err(Error::Exists { what: "group", name: name.to_string(), hint: "choose another name" });
+        }
+        let id = random()?;
+        let sid = sid.map_or_else(|| take_sid(view, change), Ok)?;
+        let group = Group { domain, name: name.name().to_owned(), sid, gid, comment: comment.clone() };
+        change.expect_absent::<Name>(&key).put(&key, &Name(id)).put(&GroupId::from_bytes(id), &group);
+        Ok(GroupId::from_bytes(id))
+    })
+}
+
+/// Removes a group, its memberships and its roles. A group made later under the same name inherits nothing.
+///
+/// # Errors
+/// When there is no such group, or the facts cannot be changed.
+pub fn remove_group(source: &dyn Source, name: &GroupName) -> Result<At, Error> {
+    let ((), at) = commit(source, |view, change| {
+        let id = group_id(view, name)?;
+        let group = view.get::<Group>(&id)?.ok_or_else(|| dangling("group", id))?;
+        change.expect_same(&id, &group).delete::<Group>(&id);
+        change.delete::<Name>(&NameKey::group(&group.domain, &group.name));
+        for (key, _) in view.list::<Membership>(&[])? {
+            if key.group == id || key.member == Member::Group(id) {
+                change.delete::<Membership>(&key);
+            }
+        }
+        for (key, _) in view.list::<Assignment>(&[])? {
+            if key.who == Who::Group(id) {
+                change.delete::<Assignment>(&key);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(at)
+}
+
+/// Puts a user or another group into a group.
+///
+/// # Errors
+/// When one of them is not there, the group would come to be in itself, or the facts cannot be changed.
+pub fn add_member(source: &dyn Source, group: &GroupName, member: &Target) -> Result<At, Error> {
+    let ((), at) = commit(source, |view, change| {
+        let key = membership(view, group, member)?;
+        if let Member::Group(inner) = key.member
+            && holds(view, inner, key.group)?
+        {
+            return Err(Error::Invalid(format!("{member} cannot be in @{group}: @{group} is in it already")));
+        }
+        change.expect_present::<Group>(&key.group).put(&key, &Membership);
+        Ok(())
+    })?;
+    Ok(at)
+}
+
+/// Takes a user or group out of a group.
+///
+/// # Errors
+/// When it is not in it, or the facts cannot be changed.
+pub fn remove_member(source: &dyn Source, group: &GroupName, member: &Target) -> Result<At, Error> {
+    let ((), at) = commit(source, |view, change| {
+        let key = membership(view, group, member)?;
+        if view.get::<Membership>(&key)?.is_none() {
+            return Err(Error::Invalid(format!("{member} is not in @{group} directly; see `enfilade group list`")));
+        }
+        change.expect_present::<Membership>(&key).delete::<Membership>(&key);
+        Ok(())
+    })?;
+    Ok(at)
+}
+
+/// Every group, by name.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn list_groups(source: &dyn Source) -> Result<Vec<GroupSummary>, Error> {
+    source.read(|view| {
+        let names = Names::read(view)?;
+        let memberships = view.list::<Membership>(&[])?;
+        let members = |id: GroupId| {
+            let direct = memberships.iter().filter(|(key, _)| key.group == id);
+            let mut members: Vec<String> = direct
+                .map(|(key, _)| match &key.member {
+                    Member::User(id) => names.user(id),
+                    Member::Group(id) => names.group(id),
+                })
+                .collect();
+            members.sort();
+            members
+        };
+        let summary = |(id, group): (GroupId, Group)| GroupSummary {
+            group: names.group(&id),
+            id,
+            sid: group.sid,
+            gid: group.gid,
+            members: members(id),
+            comment: group.comment,
+        };
+        let mut groups: Vec<_> = view.list::<Group>(&[])?.into_iter().map(summary).collect();
+        groups.sort_by(|a, b| a.group.cmp(&b.group));
+        Ok(groups)
+    })?
+}
+
+fn membership(view: &View<'_>, group: &GroupName, member: &Target) -> Result<MembershipKey, Error> {
+    let member = match member {
+        Target::User(user) => Member::User(user_id(view, user)?),
+        Target::Group(inner) => Member::Group(group_id(view, inner)?),
+    };
+    Ok(MembershipKey { member, group: group_id(view, group)? })
+}
+
+/// Whether `outer` is `inner` or holds it, over any number of groups in between.
+fn holds(view: &View<'_>, outer: GroupId, inner: GroupId) -> Result<bool, Error> {
+    let mut seen = BTreeSet::from([inner]);
+    let mut edge = vec![inner];
+    while let Some(group) = edge.pop() {
+        if group == outer {
+            return Ok(true);
+        }
+        for (key, _) in view.list::<Membership>(&Member::Group(group).prefix())? {
+            if seen.insert(key.group) {
+                edge.push(key.group);
+            }
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,157 @@
+//! Users.
+
+use crate::change::{commit, random};
+use crate::error::Error;
+use crate::look::{Names, domain_id, dangling, user_id};
+use enfilade_facts::limits::COMMENT_BYTES_MAX;
+use enfilade_facts::tables::{Name, NameKey, SidSpace, SidSpaceKey, User};
+use enfilade_facts::vocabulary::{Secret, Sid, UserId, Userid};
+use enfilade_facts::{At, Change, Read, Source, View};
+
+/// A user to be made.
+#[derive(Clone, Debug)]
+pub struct NewUser {
+    /// Its name.
+    pub userid: Userid,
+    /// Its password, if it is to have one.
+    pub password: Option<Secret>,
+    /// Its SID; made when not given.
+    pub sid: Option<Sid>,
+    /// Its user number, for files without an ACL.
+    pub uid: Option<u32>,
+    /// Its primary group number, for the same.
+    pub gid: Option<u32>,
+    /// Until when, seconds since the epoch; 0 is for ever.
+    pub expires: i64,
+    /// Who it is.
+    pub comment: Option<String>,
+}
+
+/// A user, for listing.
+#[derive(Clone, Debug)]
+pub struct UserSummary {
+    /// Its name.
+    pub userid: String,
+    /// Its id.
+    pub id: UserId,
+    /// Its SID.
+    pub sid: Sid,
+    /// May it be used?
+    pub enabled: bool,
+    /// Until when; 0 is for ever.
+    pub expires: i64,
+    /// Has it a password?
+    pub has_password: bool,
+    /// User number.
+    pub uid: Option<u32>,
+    /// Group number.
+    pub gid: Option<u32>,
+    /// Who it is.
+    pub comment: Option<String>,
+}
+
+/// Makes a user.
+///
+/// # Errors
+/// When there is one of that name, or the facts cannot be changed.
+pub fn add_user(source: &dyn Source, new: &NewUser) -> Result<(UserId, At), Error> {
+    check_comment(new.comment.as_deref())?;
+    let password = new.password.as_ref().map(hash).transpose()?;
+    commit(source, |view, change| {
+        let domain = domain_id(view, new.userid.realm())?;
+        let name = NameKey::user(&domain, new.userid.name());
+        if view.get::<Name>(&name)?.is_some() {
+            let hint = "choose another name, or change it with `enfilade user passwd`";
+            return Err(Error::Exists { what: "user", name: new.userid.to_string(), hint });
+        }
+        let id = random()?;
+        let user = User {
+            domain,
+            name: new.userid.name().to_owned(),
+            sid: new.sid.map_or_else(|| take_sid(view, change), Ok)?,
+            uid: new.uid,
+            gid: new.gid,
+            enabled: true,
+            expires: new.expires,
+            password: password.clone(),
+            comment: new.comment.clone(),
+        };
+        change.expect_absent::<Name>(&name).put(&name, &Name(id));
+        change.put(&UserId::from_bytes(id), &user);
+        Ok(UserId::from_bytes(id))
+    })
+}
+
+/// Gives a user a new password.
+///
+/// # Errors
+/// When there is no such user, or the facts cannot be changed.
+pub fn set_password(source: &dyn Source, userid: &Userid, password: &Secret) -> Result<At, Error> {
+    let hash = hash(password)?;
+    edit(source, userid, |user| user.password = Some(hash.clone()))
+}
+
+/// Lets a user in, or keeps it and all its tokens out.
+///
+/// # Errors
+/// When there is no such user, or the facts cannot be changed.
+pub fn set_user_enabled(source: &dyn Source, userid: &Userid, enabled: bool) -> Result<At, Error> {
+    edit(source, userid, |user| user.enabled = enabled)
+}
+
+/// Every user, by name.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn list_users(source: &dyn Source) -> Result<Vec<UserSummary>, Error> {
+    source.read(|view| {
+        let names = Names::read(view)?;
+        let summary = |(id, user): (UserId, User)| UserSummary {
+            userid: names.user(&id),
+            id,
+            sid: user.sid,
+            enabled: user.enabled,
+            expires: user.expires,
+            has_password: user.password.is_some(),
+            uid: user.uid,
+            gid: user.gid,
+            comment: user.comment,
+        };
+        let mut users: Vec<_> = view.list::<User>(&[])?.into_iter().map(summary).collect();
+        users.sort_by(|a, b| a.userid.cmp(&b.userid));
+        Ok(users)
+    })?
+}
+
+fn edit(source: &dyn Source, userid: &Userid, edit: impl Fn(&mut User)) -> Result<At, Error> {
+    let ((), at) = commit(source, |view, change| {
+        let id = user_id(view, userid)?;
+        let user = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
+        let mut edited = user.clone();
+        edit(&mut edited);
+        change.expect_same(&id, &user).put(&id, &edited);
+        Ok(())
+    })?;
+    Ok(at)
+}
+
+fn hash(password: &Secret) -> Result<String, Error> {
+    enfilade_identity::hash_password(password).map_err(Error::Invalid)
+}
+
+/// The next SID of this store.
+pub(crate) fn take_sid(view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
+    let space = view.get::<SidSpace>(&SidSpaceKey)?.ok_or_else(|| dangling("the space of SIDs", "sid-space"))?;
+    let (sid, rest) = space.take().ok_or_else(|| Error::Invalid("this store has given out every SID it has".into()))?;
+    change.expect_same(&SidSpaceKey, &space).put(&SidSpaceKey, &rest);
+    Ok(sid)
+}
+
+pub(crate) fn check_comment(comment: Option<&str>) -> Result<(), Error> {
+    match comment {
+        Some(text) if text.len() > COMMENT_BYTES_MAX || text.chars().any(char::is_control) => Err(Error::Invalid(
+            format!("the comment is longer than {COMMENT_BYTES_MAX} bytes or holds control characters"),
+        )),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,223 @@
+//! Slow hashes: crypt(3) strings as the originals write them, and argon2id for passwords.
+//!
+//! A stored hash is input like any other: its form is checked whole and its cost is bounded before any work is done,
+//! because a planted hash is a denial of service, and a hash cut short would match everything.
+
+use argon2::Argon2;
+use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+use enfilade_facts::limits;
+use enfilade_facts::vocabulary::Secret;
+use sha_crypt::ShaCrypt;
+use yescrypt::Yescrypt;
+
+/// Why a stored hash is not used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HashRefused {
+    /// Not one of the schemes below.
+    #[error("unknown scheme; known are $y$, $5$, $6$, $2a$, $2b$, $2y$ and $argon2id$")]
+    Scheme,
+    /// Not the form its scheme has.
+    #[error("it has not the form of a {0} hash")]
+    Form(&'static str),
+    /// Dearer than allowed.
+    #[error("its cost is over the limit: {0}")]
+    Cost(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheme {
+    Sha,
+    Yescrypt,
+    Bcrypt,
+    Argon2id,
+}
+
+/// Checks the form and the cost of a stored hash.
+///
+/// # Errors
+/// When it cannot be used.
+pub fn check(hash: &str) -> Result<(), HashRefused> {
+    scheme(hash).map(|_| ())
+}
+
+fn scheme(hash: &str) -> Result<Scheme, HashRefused> {
+    // bcrypt's parser is known to panic on bytes outside ASCII (RUSTSEC-2026-0199).
+    if !hash.is_ascii() {
+        return Err(HashRefused::Scheme);
+    }
+    let fields: Vec<&str> = hash.split('$').collect();
+    match fields.as_slice() {
+        ["", "5", rest @ ..] => sha(rest, "$5$", 43),
+        ["", "6", rest @ ..] => sha(rest, "$6$", 86),
+        ["", "y", params, salt, digest] => yescrypt(params, salt, digest),
+        ["", "2a" | "2b" | "2y", cost, rest] => bcrypt(cost, rest),
+        ["", "argon2id", "v=19", params, salt, digest] => argon2id(params, salt, digest),
+        _ => Err(HashRefused::Scheme),
+    }
+}
+
+fn is_crypt64(text: &str, length: usize) -> bool {
+    text.len() == length && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'/')
+}
+
+fn sha(fields: &[&str], name: &'static str, digest_length: usize) -> Result<Scheme, HashRefused> {
+    let (rounds, salt, digest) = match fields {
+        [salt, digest] => (None, salt, digest),
+        [rounds, salt, digest] => (Some(rounds), salt, digest),
+        _ => return Err(HashRefused::Form(name)),
+    };
+    let rounds = match rounds {
+        None => 5000,
+        Some(text) => text
+            .strip_prefix("rounds=")
+            .and_then(|n| n.parse::<u32>().ok().filter(|parsed| parsed.to_string() == n))
+            .ok_or(HashRefused::Form(name))?,
+    };
+    if salt.len() > 16 || !is_crypt64(digest, digest_length) {
+        return Err(HashRefused::Form(name));
+    }
+    if rounds > limits::SHA_CRYPT_ROUNDS_MAX {
+        return Err(HashRefused::Cost(format!("{rounds} rounds, at most {}", limits::SHA_CRYPT_ROUNDS_MAX)));
+    }
+    Ok(Scheme::Sha)
+}
+
+fn yescrypt(params: &str, salt: &str, digest: &str) -> Result<Scheme, HashRefused> {
+    let form = HashRefused::Form("$y$");
+    if !is_crypt64(digest, 43) || !is_crypt64(salt, salt.len()) || salt.len() > 86 {
+        return Err(form);
+    }
+    let params: yescrypt::Params = params.parse().map_err(|_| form)?;
+    let bytes = u64::from(params.r()).saturating_mul(128).saturating_mul(params.n());
+    if bytes > limits::HASH_MEMORY_BYTES_MAX || params.p() > 4 {
+        return Err(HashRefused::Cost(format!("{bytes} bytes of memory, at most {}", limits::HASH_MEMORY_BYTES_MAX)));
+    }
+    Ok(Scheme::Yescrypt)
+}
+
+fn bcrypt(cost: &str, rest: &str) -> Result<Scheme, HashRefused> {
+    let form = HashRefused::Form("$2b$");
+    if cost.len() != 2 || !is_crypt64(rest, 53) {
+        return Err(form);
+    }
+    let cost: u32 = cost.parse().map_err(|_| form)?;
+    if cost > limits::BCRYPT_COST_MAX {
+        return Err(HashRefused::Cost(format!("bcrypt cost {cost}, at most {}", limits::BCRYPT_COST_MAX)));
+    }
+    Ok(Scheme::Bcrypt)
+}
+
+fn argon2id(params: &str, salt: &str, digest: &str) -> Result<Scheme, HashRefused> {
+    let form = HashRefused::Form("$argon2id$");
+    let number = |prefix: &str, text: &str| text.strip_prefix(prefix).and_then(|n| n.parse::<u32>().ok());
+    let parsed = match params.split(',').collect::<Vec<_>>().as_slice() {
+        [m, t, p] => number("m=", m).zip(number("t=", t)).zip(number("p=", p)),
+        _ => None,
+    };
+    let Some(((kibibytes, passes), lanes)) = parsed else { return Err(form) };
+    let base64 = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/');
+    if !(22..=86).contains(&digest.len()) || !base64(digest) || !(11..=86).contains(&salt.len()) || !base64(salt) {
+        return Err(form);
+    }
+    let bytes = u64::from(kibibytes) * 1024;
+    if bytes > limits::HASH_MEMORY_BYTES_MAX || passes > limits::ARGON2_PASSES_MAX || lanes > 8 {
+        return Err(HashRefused::Cost(format!("{bytes} bytes and {passes} passes")));
+    }
+    Ok(Scheme::Argon2id)
+}
+
+/// Whether the secret is the one the hash was made of. Slow on purpose; never call it on an async worker.
+pub(crate) fn matches(secret: &Secret, hash: &str) -> bool {
+    let bytes = secret.reveal();
+    match scheme(hash) {
+        Ok(Scheme::Sha) => ShaCrypt::default().verify_password(bytes, hash).is_ok(),
+        Ok(Scheme::Yescrypt) => Yescrypt::default().verify_password(bytes, hash).is_ok(),
+        // bcrypt sees 72 bytes; what is longer is refused, after the same work.
+        Ok(Scheme::Bcrypt) => {
+            let equal = bcrypt::verify(bytes, hash).unwrap_or(false);
+            equal && bytes.len() <= limits::BCRYPT_SECRET_BYTES_MAX
+        }
+        Ok(Scheme::Argon2id) => Argon2::default().verify_password(bytes, hash).is_ok(),
+        Err(_) => false,
+    }
+}
+
+/// A new argon2id string for a password (19 MiB, 2 passes, 1 lane: OWASP's first choice).
+///
+/// # Errors
+/// When there is no randomness for the salt.
+pub fn hash_password(password: &Secret) -> Result<String, String> {
+    let hash = Argon2::default().hash_password(password.reveal());
+    hash.map(|hash| hash.to_string()).map_err(|why| format!("the password cannot be hashed: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret(text: &str) -> Secret {
+        Secret::new(text.as_bytes()).unwrap()
+    }
+
+    /// Made with libxcrypt 4.4.33 for the secret `correct horse`.
+    const FROM_LIBXCRYPT: [&str; 5] = [
+        "$y$j7T$saltsaltsalt$xqL.TSoUmP.EvltNZ0AuBu2W9840woEB94hAuf6JJI9",
+        "$5$saltstring$vc6YOOogU4kWVvwga8e9zTFgKcy4tb5LaPxIiPJzqEC",
+        "$5$rounds=10000$saltstring$ggJFhqdTxePyBHLQYFUkzFoOn.JeJ0OPTPpSZXyvS/3",
+        "$6$saltstring$.r0X7ub5wGR2v4Xz7svCIozfnlorFh19V89t8KC9Umd81uGhFgsyTRNyzQDXDIm17fFcR9z3z7oBNdsyYBbtm/",
+        "$2b$05$abcdefghijklmnopqrstuuHNbAKRhpaujgo33bRWs.NLUTJO3lOy2",
+    ];
+
+    #[test]
+    fn hashes_of_libxcrypt_match() {
+        for hash in FROM_LIBXCRYPT {
+            assert_eq!(check(hash), Ok(()), "{hash}");
+            assert!(matches(&secret("correct horse"), hash), "{hash}");
+            assert!(!matches(&secret("correct horsE"), hash), "{hash}");
+        }
+    }
+
+    #[test]
+    fn our_own_password_hash_matches() {
+        let hash = hash_password(&secret("pässword")).unwrap();
+        assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
+        assert!(matches(&secret("pässword"), &hash));
+        assert!(!matches(&secret("password"), &hash));
+    }
+
+    #[test]
+    fn a_hash_cut_short_matches_nothing() {
+        let [yescrypt, sha, _, _, bcrypt] = FROM_LIBXCRYPT;
+        let argon2 = hash_password(&secret("correct horse")).unwrap();
+        for hash in [yescrypt, sha, bcrypt, argon2.as_str()] {
+            for length in 0..hash.len() {
+                let cut = &hash[..length];
+                assert!(!matches(&secret("correct horse"), cut) || check(cut).is_err(), "{cut}");
+                assert!(check(cut).is_err() || cut.starts_with("$argon2id$"), "{cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn dear_hashes_are_refused_before_any_work() {
+        for hash in [
+            "$2b$15$abcdefghijklmnopqrstuuabcdefghijklmnopqrstuvwxyzABCDE".to_owned(),
+            format!("$6$rounds=200001$salt${}", "a".repeat(86)),
+            format!("$y$jFT$salt${}", "a".repeat(43)),
+            format!("$argon2id$v=19$m=1048576,t=2,p=1${}${}", "a".repeat(22), "a".repeat(43)),
+        ] {
+            assert!(matches!(check(&hash), Err(HashRefused::Cost(_))), "{hash}: {:?}", check(&hash));
+        }
+        for hash in ["", "x", "$1$salt$hash", "*0", "$y$j9T$salt$", "$2b$10$é", "plain"] {
+            assert!(check(hash).is_err(), "{hash}");
+        }
+    }
+
+    #[test]
+    fn bcrypt_does_not_see_past_72_bytes_so_longer_secrets_are_refused() {
+        let long = "x".repeat(73);
+        let hash = bcrypt::hash(&long, 4).unwrap();
+        assert!(!matches(&secret(&long), &hash));
+        assert!(matches(&secret(&long[..72]), &hash));
+    }
+}

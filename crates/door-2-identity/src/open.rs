@@ -1,0 +1,282 @@
+//! The decision of door 2.
+
+use crate::ask::Ask;
+use crate::crypt;
+use crate::generated::HashKey;
+use crate::memo::{IdentityMemo, Remembered};
+use crate::permit::{IdentityPermit, Proof};
+use crate::principal::Principal;
+use crate::refuse::Refusal;
+use crate::view::View;
+use crate::work::Work;
+use enfilade_facts::limits::PASSWORD_MEMO_MILLIS;
+use enfilade_facts::tables::{Credential, User, Verifier};
+use enfilade_facts::vocabulary::{Authid, CredentialId, Secret, Sid, UserId};
+use enfilade_facts::{MemoKey, Now};
+use std::sync::Arc;
+
+/// What the door says.
+#[derive(Debug)]
+pub enum Verdict {
+    /// Come in.
+    Permit(IdentityPermit),
+    /// No.
+    Refusal(Refusal),
+    /// A slow hash has to be computed first; then ask again.
+    NeedsWork(Box<Work>),
+}
+
+/// Who is this, at this revision and time?
+///
+/// A user or token that is unknown, disabled or expired costs the same work as a wrong secret.
+pub fn open(view: &enfilade_facts::View<'_>, now: Now, ask: &Ask, key: &HashKey, memo: &IdentityMemo) -> Verdict {
+    let view = View(view);
+    let remembered = memo
+        .key("verdict")
+        .bytes(ask.authid.to_string().as_bytes())
+        .bytes(ask.secret.reveal())
+        .at(view.at())
+        .key();
+    if let Some(Remembered { permit, until_tick }) = memo.verdicts.get(remembered)
+        && now.tick_millis < until_tick
+        && permit.holds(view.at(), now)
+    {
+        return Verdict::Permit(permit);
+    }
+    match decide(&view, now, ask, key, memo) {
+        Ok((permit, until_tick)) => {
+            memo.verdicts.put(remembered, Remembered { permit: permit.clone(), until_tick });
+            Verdict::Permit(permit)
+        }
+        Err(Closed::Refused(refusal)) => Verdict::Refusal(refusal),
+        Err(Closed::NeedsWork(work)) => Verdict::NeedsWork(work),
+    }
+}
+
+/// Does a permit that was granted earlier still hold, at this revision and time? Needs no secret: what was proven then
+/// is compared with the verifier the facts hold now.
+///
+/// # Errors
+/// When the credential is gone, changed, disabled or expired, or the facts cannot be read.
+pub fn reopen(
+    view: &enfilade_facts::View<'_>,
+    now: Now,
+    permit: &IdentityPermit,
+    memo: &IdentityMemo,
+) -> Result<IdentityPermit, Refusal> {
+    let view = View(view);
+    if permit.holds(view.at(), now) {
+        return Ok(permit.clone());
+    }
+    let authid = &permit.principal.authid;
+    let revoked = || Refusal::Revoked(authid.clone());
+    let standing = Standing::of(&view, authid, permit.principal.user, permit.proof.credential)?.ok_or_else(revoked)?;
+    if standing.verifier().map(|verifier| digest(memo, verifier)) != Some(permit.proof.verifier) {
+        return Err(revoked());
+    }
+    standing.check(now)?;
+    grant(&view, standing, permit.proof, memo)
+}
+
+/// Who `authid` would be if the secret were right: for `explain` and reviews. No permit comes of it.
+///
+/// # Errors
+/// As for a visitor with the right secret.
+pub fn who_would(
+    view: &enfilade_facts::View<'_>,
+    now: Now,
+    authid: &Authid,
+    memo: &IdentityMemo,
+) -> Result<Principal, Refusal> {
+    let view = View(view);
+    let standing = look_up(&view, authid)?.ok_or_else(|| Refusal::Unknown(authid.clone()))?;
+    standing.check(now)?;
+    principal(&view, &standing, memo)
+}
+
+enum Closed {
+    Refused(Refusal),
+    NeedsWork(Box<Work>),
+}
+
+impl<R: Into<Refusal>> From<R> for Closed {
+    fn from(refusal: R) -> Self {
+        Closed::Refused(refusal.into())
+    }
+}
+
+fn decide(
+    view: &View<'_>,
+    now: Now,
+    ask: &Ask,
+    key: &HashKey,
+    memo: &IdentityMemo,
+) -> Result<(IdentityPermit, u64), Closed> {
+    let standing = look_up(view, &ask.authid)?;
+    let verifier = standing.as_ref().and_then(Standing::verifier);
+    let unknown = || Refusal::Unknown(ask.authid.clone());
+    let until_tick = match verifier {
+        Some(Verifier::Keyed(digest)) => {
+            let credential = standing.as_ref().and_then(|s| s.credential.as_ref()).map(|(id, _)| *id);
+            let credential = credential.ok_or_else(unknown)?;
+            if !key.matches(&credential, ask.secret.reveal(), &digest) {
+                return Err(Refusal::WrongSecret(ask.authid.clone()).into());
+            }
+            u64::MAX
+        }
+        Some(Verifier::Crypt(hash)) => {
+            let refusal = Refusal::WrongSecret(ask.authid.clone());
+            slow_match(now, ask, &hash, refusal, memo)?
+        }
+        // Nobody there: the same work as for somebody, then no.
+        None if ask.authid.token.is_some() => {
+            key.matches(&CredentialId::from_bytes([0; 16]), ask.secret.reveal(), &[0; 32]);
+            return Err(unknown().into());
+        }
+        None => {
+            slow_match(now, ask, NOBODY, unknown(), memo)?;
+            return Err(unknown().into());
+        }
+    };
+    let standing = standing.ok_or_else(unknown)?;
+    standing.check(now)?;
+    let verifier = standing.verifier().ok_or_else(unknown)?;
+    let credential = standing.credential.as_ref().map(|(id, _)| *id);
+    let proof = Proof { credential, verifier: digest(memo, verifier) };
+    Ok((grant(view, standing, proof, memo)?, until_tick))
+}
+
+/// What a password is compared with when there is no such user. Its own password is 32 random bytes nobody kept.
+const NOBODY: &str =
+    "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5bm9ib2R5bm8$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+/// Until which tick the match is known; work, when it is not known.
+fn slow_match(now: Now, ask: &Ask, hash: &str, refusal: Refusal, memo: &IdentityMemo) -> Result<u64, Closed> {
+    if let Err(why) = crypt::check(hash) {
+        return Err(Refusal::BadHash { authid: ask.authid.clone(), why: why.to_string() }.into());
+    }
+    let work = memo.key("crypt").bytes(ask.secret.reveal()).bytes(hash.as_bytes()).key();
+    let is_password = ask.authid.token.is_none();
+    let until = match memo.matched_at(work) {
+        // A person's password can be guessed, so its fast digest does not stay in memory for long.
+        Some(at) if is_password => Some(at.saturating_add(PASSWORD_MEMO_MILLIS)),
+        Some(_) => Some(u64::MAX),
+        None => None,
+    };
+    until.filter(|until| now.tick_millis < *until).ok_or_else(|| {
+        let secret: Secret = ask.secret.clone();
+        Closed::NeedsWork(Box::new(Work { secret, hash: hash.to_owned(), key: work, refusal }))
+    })
+}
+
+fn digest(memo: &IdentityMemo, verifier: Verifier) -> MemoKey {
+    match verifier {
+        Verifier::Keyed(digest) => memo.key("keyed").bytes(&digest).key(),
+        Verifier::Crypt(hash) => memo.key("crypt string").bytes(hash.as_bytes()).key(),
+    }
+}
+
+/// What the facts say of an authid, whatever its secret.
+struct Standing {
+    authid: Authid,
+    id: UserId,
+    user: User,
+    realm_enabled: bool,
+    credential: Option<(CredentialId, Credential)>,
+}
+
+fn look_up(view: &View<'_>, authid: &Authid) -> Result<Option<Standing>, Refusal> {
+    let Some(domain) = view.domain_named(authid.user.realm())? else { return Ok(None) };
+    let Some(user) = view.user_named(&domain, authid.user.name())? else { return Ok(None) };
+    let credential = match &authid.token {
+        None => None,
+        Some(name) => match view.token_named(&user, name)? {
+            Some(id) => Some(id),
+            None => return Ok(None),
+        },
+    };
+    Standing::of(view, authid, user, credential)
+}
+
+impl Standing {
+    /// By id: a name that was deleted and made again is somebody else.
+    fn of(
+        view: &View<'_>,
+        authid: &Authid,
+        id: UserId,
+        credential: Option<CredentialId>,
+    ) -> Result<Option<Standing>, Refusal> {
+        let Some(user) = view.user(&id)? else { return Ok(None) };
+        let credential = match credential {
+            None => None,
+            Some(credential) => match view.credential(&credential)?.filter(|row| row.owner == id) {
+                Some(row) => Some((credential, row)),
+                None => return Ok(None),
+            },
+        };
+        let realm_enabled = view.domain(&user.domain)?.is_some_and(|domain| domain.enabled);
+        Ok(Some(Standing { authid: authid.clone(), id, user, realm_enabled, credential }))
+    }
+
+    fn verifier(&self) -> Option<Verifier> {
+        match &self.credential {
+            Some((_, credential)) => Some(credential.verifier.clone()),
+            None => self.user.password.clone().map(Verifier::Crypt),
+        }
+    }
+
+    /// Enabled and in time: judged anew every time, never remembered without a revision.
+    fn check(&self, now: Now) -> Result<(), Refusal> {
+        let over = |expires: i64| expires != 0 && expires <= now.unix_seconds;
+        let token = self.credential.as_ref().map(|(_, token)| token);
+        let disabled = match () {
+            () if !self.realm_enabled => Some("its realm is"),
+            () if !self.user.enabled => Some("the user is"),
+            () if token.is_some_and(|token| !token.enabled) => Some("the token is"),
+            () => None,
+        };
+        if let Some(what) = disabled {
+            return Err(Refusal::Disabled { authid: self.authid.clone(), what });
+        }
+        let expired = match () {
+            () if over(self.user.expires) => Some("the user"),
+            () if token.is_some_and(|token| over(token.expires)) => Some("the token"),
+            () => None,
+        };
+        expired.map_or(Ok(()), |what| Err(Refusal::Expired { authid: self.authid.clone(), what }))
+    }
+
+    /// The last second all of it is in time.
+    fn good_until(&self) -> i64 {
+        let token = self.credential.as_ref().map_or(0, |(_, token)| token.expires);
+        [self.user.expires, token].into_iter().filter(|expires| *expires != 0).min().map_or(i64::MAX, |end| end - 1)
+    }
+}
+
+fn principal(view: &View<'_>, standing: &Standing, memo: &IdentityMemo) -> Result<Principal, Refusal> {
+    let user = &standing.user;
+    let groups = view.groups_of(&standing.id)?;
+    let mut sids: Vec<Sid> = groups.iter().map(|(_, group)| group.sid).collect();
+    sids.extend([user.sid, Sid::EVERYONE, Sid::AUTHENTICATED, Sid::NETWORK]);
+    sids.sort_unstable();
+    sids.dedup();
+    let mut gids: Vec<u32> = groups.iter().filter_map(|(_, group)| group.gid).chain(user.gid).collect();
+    gids.sort_unstable();
+    gids.dedup();
+    Ok(Principal {
+        authid: standing.authid.clone(),
+        user: standing.id,
+        sid: user.sid,
+        groups: groups.into_iter().map(|(id, _)| id).collect(),
+        set: memo.sets.intern(&sids, user.uid, &gids),
+        sids,
+        uid: user.uid,
+        gids,
+    })
+}
+
+/// The one place an [`IdentityPermit`] is made (invariant D2).
+fn grant(view: &View<'_>, standing: Standing, proof: Proof, memo: &IdentityMemo) -> Result<IdentityPermit, Refusal> {
+    let principal = Arc::new(principal(view, &standing, memo)?);
+    Ok(IdentityPermit { principal, proof, at: view.at(), good_until: standing.good_until() })
+}

@@ -1,0 +1,103 @@
+//! Why somebody does not come in. To the client all of these look alike, but for "too busy" and "not available".
+
+use enfilade_facts::vocabulary::Authid;
+use enfilade_facts::{Door, Fault, Refuse, SourceError};
+
+/// A refusal of door 2.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Nothing was brought.
+    #[error("no credential was given")]
+    NoCredential,
+    /// What was brought is no credential, or more than one.
+    #[error("the credential cannot be read: {0}")]
+    Malformed(String),
+    /// The credential was good and has been withdrawn meanwhile.
+    #[error("`{0}` was withdrawn: deleted, or its secret or password was changed")]
+    Revoked(Authid),
+    /// No such user or token.
+    #[error("there is no `{0}`")]
+    Unknown(Authid),
+    /// The secret or password does not match.
+    #[error("wrong secret for `{0}`")]
+    WrongSecret(Authid),
+    /// The user, the token or the domain may not be used.
+    #[error("`{authid}` is disabled: {what}")]
+    Disabled {
+        /// Who.
+        authid: Authid,
+        /// The user, the token or the realm.
+        what: &'static str,
+    },
+    /// The user or the token is past its time.
+    #[error("`{authid}` has expired: {what}")]
+    Expired {
+        /// Who.
+        authid: Authid,
+        /// The user or the token.
+        what: &'static str,
+    },
+    /// The stored hash cannot be used.
+    #[error("the stored hash of `{authid}` cannot be used: {why}")]
+    BadHash {
+        /// Who.
+        authid: Authid,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Every hashing slot is taken and the queue is full.
+    #[error("too many secrets are being checked at once")]
+    Busy,
+    /// Groups nested deeper than the limit.
+    #[error("groups are nested more than {} deep", enfilade_facts::limits::GROUP_DEPTH_MAX)]
+    GroupsTooDeep,
+    /// More groups than the limit.
+    #[error("the user is in more than {} groups", enfilade_facts::limits::GROUPS_PER_USER_MAX)]
+    TooManyGroups,
+    /// The facts could not be read.
+    #[error(transparent)]
+    Facts(#[from] SourceError),
+}
+
+/// Code, fault and meaning of every refusal of this door.
+pub const CODES: [(&str, Fault, &str); 12] = [
+    ("ID01", Fault::Client, "no credential was given"),
+    ("ID02", Fault::Client, "the credential cannot be read, or there is more than one"),
+    ("ID03", Fault::Client, "the credential was withdrawn while it was in use"),
+    ("ID04", Fault::Client, "no such user or token"),
+    ("ID05", Fault::Client, "wrong secret or password"),
+    ("ID06", Fault::Client, "the user, token or realm is disabled"),
+    ("ID07", Fault::Client, "the user or token has expired"),
+    ("ID08", Fault::Operator, "the stored hash cannot be used"),
+    ("ID09", Fault::Operator, "too many secrets are being checked at once"),
+    ("ID10", Fault::Operator, "groups are nested too deep"),
+    ("ID11", Fault::Operator, "the user is in too many groups"),
+    ("ID12", Fault::Source, "the facts about the user could not be read"),
+];
+
+impl Refuse for Refusal {
+    fn door(&self) -> Door {
+        Door::Identity
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Refusal::NoCredential => "ID01",
+            Refusal::Malformed(_) => "ID02",
+            Refusal::Revoked(_) => "ID03",
+            Refusal::Unknown(_) => "ID04",
+            Refusal::WrongSecret(_) => "ID05",
+            Refusal::Disabled { .. } => "ID06",
+            Refusal::Expired { .. } => "ID07",
+            Refusal::BadHash { .. } => "ID08",
+            Refusal::Busy => "ID09",
+            Refusal::GroupsTooDeep => "ID10",
+            Refusal::TooManyGroups => "ID11",
+            Refusal::Facts(_) => "ID12",
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        CODES.iter().find(|(code, ..)| *code == self.code()).map_or(Fault::Source, |(_, fault, _)| *fault)
+    }
+}

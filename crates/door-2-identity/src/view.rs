@@ -1,0 +1,73 @@
+//! The few facts this door may read.
+
+use crate::refuse::Refusal;
+use enfilade_facts::limits::{GROUP_DEPTH_MAX, GROUPS_PER_USER_MAX};
+use enfilade_facts::tables::{Credential, Domain, Group, Member, Membership, Name, NameKey, User};
+use enfilade_facts::vocabulary::{CredentialId, DomainId, GroupId, Realm, TokenName, UserId};
+use enfilade_facts::{At, SourceError};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+/// Domains, users, groups, memberships and credentials at one revision.
+pub(crate) struct View<'a>(pub(crate) &'a enfilade_facts::View<'a>);
+
+impl View<'_> {
+    pub(crate) fn at(&self) -> At {
+        self.0.at()
+    }
+
+    pub(crate) fn domain_named(&self, realm: &Realm) -> Result<Option<DomainId>, SourceError> {
+        Ok(self.0.get::<Name>(&NameKey::domain(realm))?.map(Name::domain))
+    }
+
+    pub(crate) fn user_named(&self, domain: &DomainId, name: &str) -> Result<Option<UserId>, SourceError> {
+        Ok(self.0.get::<Name>(&NameKey::user(domain, name))?.map(Name::user))
+    }
+
+    pub(crate) fn token_named(&self, owner: &UserId, name: &TokenName) -> Result<Option<CredentialId>, SourceError> {
+        Ok(self.0.get::<Name>(&NameKey::token(owner, name))?.map(Name::credential))
+    }
+
+    pub(crate) fn domain(&self, id: &DomainId) -> Result<Option<Domain>, SourceError> {
+        self.0.get(id)
+    }
+
+    pub(crate) fn user(&self, id: &UserId) -> Result<Option<User>, SourceError> {
+        self.0.get(id)
+    }
+
+    pub(crate) fn credential(&self, id: &CredentialId) -> Result<Option<Credential>, SourceError> {
+        self.0.get(id)
+    }
+
+    /// Every group the user is in, groups in groups followed to the bottom. A cycle ends by itself;
+    /// nesting or numbers over the limits refuse, because a membership left out might be one that is denied something.
+    pub(crate) fn groups_of(&self, user: &UserId) -> Result<Vec<(GroupId, Group)>, Refusal> {
+        let mut found = BTreeSet::new();
+        let mut edge = vec![Member::User(*user)];
+        for _ in 0..=GROUP_DEPTH_MAX {
+            let mut next = Vec::new();
+            for member in &edge {
+                self.0.scan::<Membership>(&member.prefix(), |key, _| {
+                    if found.insert(key.group) {
+                        next.push(Member::Group(key.group));
+                    }
+                    ControlFlow::Continue(())
+                })?;
+            }
+            if found.len() > GROUPS_PER_USER_MAX {
+                return Err(Refusal::TooManyGroups);
+            }
+            if next.is_empty() {
+                return self.groups(found);
+            }
+            edge = next;
+        }
+        Err(Refusal::GroupsTooDeep)
+    }
+
+    fn groups(&self, ids: BTreeSet<GroupId>) -> Result<Vec<(GroupId, Group)>, Refusal> {
+        // A membership of a group that is gone is not a membership.
+        ids.into_iter().filter_map(|id| self.0.get(&id).transpose().map(|row| Ok((id, row?)))).collect()
+    }
+}

@@ -1,0 +1,135 @@
+//! The decision of door 3.
+
+use crate::ask::{Ask, Standing};
+use crate::permit::DatastorePermit;
+use crate::refuse::Refusal;
+use crate::view::View;
+use enfilade_facts::limits::STALE_LIMIT_SECONDS;
+use enfilade_facts::tables::{Datastore, SectionFault};
+use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode, OperationKind};
+use enfilade_facts::{Mounts, Now};
+
+/// Is this store there, and open for this kind of work, at this revision and time?
+/// The operation has entered the ledger before this is asked (freshness protocol, rule 5).
+///
+/// # Errors
+/// A [`Refusal`].
+pub fn open(
+    view: &enfilade_facts::View<'_>,
+    now: Now,
+    mounts: &Mounts,
+    ask: &Ask<'_>,
+) -> Result<DatastorePermit, Refusal> {
+    let view = View(view);
+    let name = ask.name;
+    let datastore = view.datastore(name)?.ok_or_else(|| Refusal::Unknown(name.clone()))?;
+    if let Some(fault) = &datastore.fault {
+        check_fault(name, fault, now)?;
+    }
+    if let Some(maintenance) = &datastore.maintenance {
+        check_maintenance(name, maintenance, ask)?;
+    }
+    check_mounted(name, &datastore, mounts)?;
+    Ok(DatastorePermit { name: name.clone(), kind: ask.kind, root: datastore.root(name), at: view.at() })
+}
+
+/// The last good facts of a broken section serve for a while, then nothing does: what the file says now is unknown.
+fn check_fault(name: &DatastoreName, fault: &SectionFault, now: Now) -> Result<(), Refusal> {
+    let age = now.unix_seconds.saturating_sub(fault.since);
+    // A clock that was stepped back makes the age negative: then nobody knows how old it is.
+    if fault.was_good && (0..=STALE_LIMIT_SECONDS).contains(&age) {
+        return Ok(());
+    }
+    Err(Refusal::Broken { name: name.clone(), line: fault.line, reason: fault.reason.clone() })
+}
+
+/// Operation kind × maintenance mode, as Proxmox Backup Server has it, but for unknown modes, which refuse.
+fn check_maintenance(name: &DatastoreName, maintenance: &Maintenance, ask: &Ask<'_>) -> Result<(), Refusal> {
+    use MaintenanceMode::{Delete, Offline, ReadOnly, S3Refresh, Unknown, Unmount};
+    use OperationKind::{Lookup, Read, Write};
+    let inside = ask.standing == Standing::Inside;
+    let open = match (&maintenance.mode, ask.kind) {
+        (Unknown(mode), _) => {
+            return Err(Refusal::UnknownMode { name: name.clone(), mode: mode.clone() });
+        }
+        (ReadOnly, Lookup | Read) => true,
+        (ReadOnly, Write) => inside,
+        (Offline | Unmount | S3Refresh, Lookup) => true,
+        (Offline | Unmount | S3Refresh, Read | Write) => inside,
+        (Delete, _) => inside,
+    };
+    if open {
+        return Ok(());
+    }
+    Err(Refusal::Maintenance { name: name.clone(), kind: ask.kind, maintenance: maintenance.clone() })
+}
+
+fn check_mounted(name: &DatastoreName, datastore: &Datastore, mounts: &Mounts) -> Result<(), Refusal> {
+    match datastore.mount_point(name) {
+        Some(point) if !mounts.is_mount_point(&point) => Err(Refusal::NotMounted { name: name.clone(), point }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name() -> DatastoreName {
+        "tank".parse().unwrap()
+    }
+
+    #[test]
+    fn operation_kind_by_maintenance_mode() {
+        // The table of the original: lookup, read, write for each mode.
+        for (mode, expected) in [
+            ("read-only", [true, true, false]),
+            ("offline", [true, false, false]),
+            ("unmount", [true, false, false]),
+            ("s3-refresh", [true, false, false]),
+            ("delete", [false, false, false]),
+            ("offlin", [false, false, false]),
+        ] {
+            let maintenance = Maintenance::from_property(mode);
+            let kinds = [OperationKind::Lookup, OperationKind::Read, OperationKind::Write];
+            let entering = kinds.map(|kind| {
+                let ask = Ask { name: &name(), kind, standing: Standing::Entering };
+                check_maintenance(&name(), &maintenance, &ask).is_ok()
+            });
+            assert_eq!(entering, expected, "{mode}");
+            let inside = kinds.map(|kind| {
+                let ask = Ask { name: &name(), kind, standing: Standing::Inside };
+                check_maintenance(&name(), &maintenance, &ask).is_ok()
+            });
+            assert_eq!(inside, [mode != "offlin"; 3], "{mode}, already inside");
+        }
+    }
+
+    #[test]
+    fn last_good_facts_serve_for_a_minute() {
+        let now = |unix_seconds| Now { unix_seconds, tick_millis: 0 };
+        let fault = |was_good| SectionFault { line: 3, reason: "unknown property".into(), since: 1000, was_good };
+        for (at, good) in [(1000, true), (1060, true), (1061, false), (999, false)] {
+            assert_eq!(check_fault(&name(), &fault(true), now(at)).is_ok(), good, "{at}");
+            assert!(check_fault(&name(), &fault(false), now(at)).is_err());
+        }
+    }
+
+    #[test]
+    fn a_removable_store_is_there_while_it_is_mounted() {
+        let removable = Datastore {
+            path: "backup".into(),
+            comment: None,
+            maintenance: None,
+            backing_device: Some("0a1b".into()),
+            other: Vec::new(),
+            fault: None,
+        };
+        assert_eq!(removable.root(&name()), "/mnt/datastore/tank/backup");
+        let mounted = Mounts::new(["/".to_owned(), "/mnt/datastore/tank".to_owned()]);
+        assert!(check_mounted(&name(), &removable, &mounted).is_ok());
+        assert!(check_mounted(&name(), &removable, &Mounts::default()).is_err());
+        let fixed = Datastore { backing_device: None, path: "/tank".into(), ..removable };
+        assert!(check_mounted(&name(), &fixed, &Mounts::default()).is_ok());
+    }
+}

@@ -1,0 +1,93 @@
+//! Why a store is not there or not open.
+
+use enfilade_facts::vocabulary::{DatastoreName, Maintenance, OperationKind};
+use enfilade_facts::{Door, Fault, Refuse, SourceError};
+
+/// A refusal of door 3.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No such store.
+    #[error("there is no datastore `{0}`")]
+    Unknown(DatastoreName),
+    /// Closed for this kind of work.
+    #[error("datastore `{name}` is in maintenance mode `{}`: no {kind}{}", maintenance.mode.name(), said(maintenance))]
+    Maintenance {
+        /// The store.
+        name: DatastoreName,
+        /// What was to be done.
+        kind: OperationKind,
+        /// What it is closed by.
+        maintenance: Maintenance,
+    },
+    /// A maintenance mode we do not know: the store refuses everything until somebody mends it.
+    #[error(
+        "datastore `{name}` has the unknown maintenance mode `{mode}`: expected read-only, offline, unmount, s3-refresh or delete"
+    )]
+    UnknownMode {
+        /// The store.
+        name: DatastoreName,
+        /// The text.
+        mode: String,
+    },
+    /// Removable, and not mounted.
+    #[error("datastore `{name}` is not mounted: nothing is mounted at `{point}`")]
+    NotMounted {
+        /// The store.
+        name: DatastoreName,
+        /// Where it should be.
+        point: String,
+    },
+    /// Its section of `datastore.cfg` cannot be read.
+    #[error("datastore `{name}` cannot be read from datastore.cfg, line {line}: {reason}")]
+    Broken {
+        /// The store.
+        name: DatastoreName,
+        /// The line.
+        line: u32,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The ledger has no room for another store.
+    #[error("the operation ledger is full: {0} datastores are in use at once")]
+    LedgerFull(usize),
+    /// The facts could not be read.
+    #[error(transparent)]
+    Facts(#[from] SourceError),
+}
+
+fn said(maintenance: &Maintenance) -> String {
+    maintenance.message.as_ref().map(|message| format!(" ({message})")).unwrap_or_default()
+}
+
+/// Code, fault and meaning of every refusal of this door.
+pub const CODES: [(&str, Fault, &str); 7] = [
+    ("DS01", Fault::Client, "no such datastore"),
+    ("DS02", Fault::Operator, "the datastore is in maintenance and closed for this kind of work"),
+    ("DS03", Fault::Operator, "the datastore's maintenance mode is none we know"),
+    ("DS04", Fault::Operator, "the datastore is removable and not mounted"),
+    ("DS05", Fault::Operator, "the datastore's section of datastore.cfg cannot be read"),
+    ("DS06", Fault::Operator, "the operation ledger is full"),
+    ("DS07", Fault::Source, "the facts about the datastore could not be read"),
+];
+
+impl Refuse for Refusal {
+    fn door(&self) -> Door {
+        Door::Datastore
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Refusal::Unknown(_) => "DS01",
+            Refusal::Maintenance { .. } => "DS02",
+            Refusal::UnknownMode { .. } => "DS03",
+            Refusal::NotMounted { .. } => "DS04",
+            Refusal::Broken { .. } => "DS05",
+            Refusal::LedgerFull(_) => "DS06",
+            Refusal::Facts(_) => "DS07",
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        CODES.iter().find(|(code, ..)| *code == self.code()).map_or(Fault::Source, |(_, fault, _)| *fault)
+    }
+}

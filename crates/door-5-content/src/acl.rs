@@ -1,0 +1,179 @@
+//! The ACL on a file or directory: `security.NTACL`, as Samba keeps it, or `user.NTACL` where this process may not
+//! write that. An object that has both is ruled by `security.NTACL`: only the privileged can write it.
+
+use crate::list::anything_in;
+use crate::node::Node;
+use crate::refuse::Refusal;
+use crate::root::Root;
+use crate::temporary::Temporary;
+use enfilade_access::{AccessPermit, StoredAcl};
+use enfilade_facts::limits;
+use enfilade_facts::vocabulary::{AccessMask, StorePath};
+use rustix::buffer::spare_capacity;
+use rustix::fd::BorrowedFd;
+use rustix::fs::{XattrFlags, fgetxattr, fremovexattr, fsetxattr, fstatvfs};
+use rustix::io::{self, Errno};
+use std::path::Path;
+
+/// Room for the usual ACL, so that one system call reads it.
+const USUAL_BYTES: usize = 1024;
+
+/// The extended attribute an ACL was written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AclPlace {
+    /// `security.NTACL`: only the privileged can write it, and Samba reads it.
+    Security,
+    /// `user.NTACL`: whoever may write the file can write it too.
+    User,
+}
+
+impl AclPlace {
+    /// The extended attribute's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            AclPlace::Security => "security.NTACL",
+            AclPlace::User => "user.NTACL",
+        }
+    }
+}
+
+/// Writes a node's ACL.
+///
+/// # Refuses
+/// [`Refusal::AclNotWritable`] where the file system or the process's rights do not allow it,
+/// [`Refusal::ChangedMeanwhile`] when the node lost its last name while it was written.
+pub fn set_acl(permit: &AccessPermit, node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
+    node.covered(permit, AccessMask::WRITE_ACL)?;
+    change(node, acl)
+}
+
+/// Writes the first ACL of a datastore's root directory.
+///
+/// # Refuses
+/// [`Refusal::NotEmpty`] when the directory holds anything (a file system's own `lost+found` does not count),
+/// [`Refusal::Exists`] when it has an ACL.
+pub fn seed_acl(root: &Root, acl: &[u8]) -> Result<AclPlace, Refusal> {
+    let node = root.find(&StorePath::root())?;
+    if anything_in(&node)? {
+        return Err(Refusal::NotEmpty("/".to_owned()));
+    }
+    match stored(node.fd()) {
+        StoredAcl::Absent => change(&node, acl),
+        _ => Err(Refusal::Exists("/ (its ACL)".to_owned())),
+    }
+}
+
+/// Where this process may write ACLs in a directory, tried out on a file that is removed again; `None` for nowhere.
+pub fn acl_place(directory: &Path) -> Option<AclPlace> {
+    let node = Root::open(directory.to_str()?).ok()?.find(&StorePath::root()).ok()?;
+    let (_removed_when_dropped, file) = Temporary::file(&node).ok()?;
+    store(file.fd(), &file.label(), b"probe").ok()
+}
+
+/// The work of [`set_acl`].
+pub(crate) fn change(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
+    let place = {
+        let _turn = node.turn().take();
+        let place = store(node.fd(), &node.label(), acl)?;
+        // An upload of another process may have taken the name just now, with the ACL from before.
+        if node.again()?.meta().links == 0 {
+            return Err(Refusal::ChangedMeanwhile(node.label()));
+        }
+        place
+    };
+    node.sync()?;
+    Ok(place)
+}
+
+/// Writes an ACL on a descriptor.
+pub(crate) fn store(file: BorrowedFd<'_>, what: &str, acl: &[u8]) -> Result<AclPlace, Refusal> {
+    let refuse = |why: String| Refusal::AclNotWritable { what: what.to_owned(), why };
+    if acl.len() > limits::ACL_BYTES_MAX {
+        return Err(refuse(format!("it has {} bytes, at most {} are possible", acl.len(), limits::ACL_BYTES_MAX)));
+    }
+    match set_attribute(file, AclPlace::Security.name(), acl) {
+        Ok(()) => {
+            // Where it stayed behind it would rule again as soon as something strips security.NTACL.
+            let _ = io::retry_on_intr(|| fremovexattr(file, AclPlace::User.name()));
+            return Ok(AclPlace::Security);
+        }
+        Err(errno) if refused(errno) => {}
+        Err(errno) => return Err(unstored(file, what, acl, errno)),
+    }
+    match attribute(file, AclPlace::Security.name(), limits::ACL_BYTES_MAX) {
+        Ok(None) => {}
+        _ => return Err(refuse("it is in security.NTACL, which only a process with CAP_SYS_ADMIN may write".to_owned())),
+    }
+    match set_attribute(file, AclPlace::User.name(), acl) {
+        Ok(()) => Ok(AclPlace::User),
+        Err(errno) => Err(unstored(file, what, acl, errno)),
+    }
+}
+
+/// Why an ACL was not stored, and what to do about it.
+fn unstored(file: BorrowedFd<'_>, what: &str, acl: &[u8], errno: Errno) -> Refusal {
+    let why = match errno {
+        // The kernel says the same when the disk is full and when one file's attributes do not fit any more.
+        Errno::NOSPC if fstatvfs(file).is_ok_and(|found| found.f_bavail > 0) => format!(
+            "{} bytes do not fit beside the file's other attributes (ext4 holds 4 KiB a file unless made with `-O ea_inode`)",
+            acl.len()
+        ),
+        Errno::OPNOTSUPP => {
+            "the file system keeps no extended attributes: use one that does, or mount it with them".to_owned()
+        }
+        Errno::PERM | Errno::ACCESS => {
+            format!("{errno}: give the process CAP_SYS_ADMIN, or write access to the files it serves")
+        }
+        Errno::ROFS | Errno::TOOBIG | Errno::RANGE => errno.to_string(),
+        errno => return Refusal::io(errno, "writing the ACL of", what),
+    };
+    Refusal::AclNotWritable { what: what.to_owned(), why }
+}
+
+/// The ACL an object has now. Not being able to tell is not the same as having none.
+pub(crate) fn stored(file: BorrowedFd<'_>) -> StoredAcl {
+    stored_up_to(file, limits::ACL_BYTES_MAX)
+}
+
+/// As [`stored`], with a bound of one's own.
+pub(crate) fn stored_up_to(file: BorrowedFd<'_>, bytes_max: usize) -> StoredAcl {
+    for place in [AclPlace::Security, AclPlace::User] {
+        match attribute(file, place.name(), bytes_max) {
+            Ok(None) => {}
+            Ok(Some(acl)) => return StoredAcl::Ntacl(acl),
+            Err(Errno::RANGE | Errno::TOOBIG) => {
+                return StoredAcl::Unreadable(format!("{} is larger than {bytes_max} bytes", place.name()));
+            }
+            Err(errno) => return StoredAcl::Unreadable(format!("reading {}: {errno}", place.name())),
+        }
+    }
+    StoredAcl::Absent
+}
+
+/// An extended attribute, `None` where there is none or the file system keeps none; [`Errno::RANGE`] over the bound.
+pub(crate) fn attribute(file: BorrowedFd<'_>, name: &str, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
+    let mut value = Vec::with_capacity(USUAL_BYTES.min(bytes_max));
+    let mut read = |value: &mut Vec<u8>| io::retry_on_intr(|| fgetxattr(file, name, spare_capacity(value)));
+    let read = match read(&mut value) {
+        Err(Errno::RANGE) if value.capacity() < bytes_max => {
+            value.reserve_exact(bytes_max);
+            read(&mut value)
+        }
+        result => result,
+    };
+    match read {
+        Ok(_) => Ok(Some(value)),
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Writes an extended attribute.
+pub(crate) fn set_attribute(file: BorrowedFd<'_>, name: &str, value: &[u8]) -> io::Result<()> {
+    io::retry_on_intr(|| fsetxattr(file, name, value, XattrFlags::empty()))
+}
+
+/// Whether this process may not write the attribute, so that another place is worth trying.
+fn refused(errno: Errno) -> bool {
+    matches!(errno, Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP)
+}

@@ -1,0 +1,119 @@
+//! What a file keeps when its content is replaced: whose it is, who may what, and the attributes people put on it.
+
+use crate::acl::{AclPlace, attribute, set_attribute};
+use crate::node::Node;
+use crate::refuse::Refusal;
+use enfilade_facts::limits;
+use rustix::buffer::spare_capacity;
+use rustix::fd::BorrowedFd;
+use rustix::fs::{Gid, Mode, Uid, fchmod, fchown, flistxattr, fremovexattr};
+use rustix::io::{self, Errno};
+use std::collections::BTreeMap;
+
+/// POSIX's own ACL. With one, the group bits of the mode are no longer the group's rights, so the mode alone must not
+/// be carried over.
+const POSIX_ACL: &str = "system.posix_acl_access";
+
+/// Most attributes that are kept, in bytes: all of them are in memory at once.
+const ATTRIBUTES_BYTES_MAX: usize = 1024 * 1024;
+
+/// Longest list of attribute names the kernel gives, in bytes.
+const NAMES_BYTES_MAX: usize = 64 * 1024;
+
+/// Owner, mode, POSIX ACL, our ACL under whichever name it is, and every other `user.` attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    uid: u32,
+    gid: u32,
+    mode: u32,
+    posix: Option<Vec<u8>>,
+    attributes: BTreeMap<String, Vec<u8>>,
+}
+
+impl Kept {
+    /// What `target` has now.
+    pub(crate) fn of(target: &Node) -> Result<Kept, Refusal> {
+        let refuse = |errno| Refusal::io(errno, "reading the attributes of", &target.label());
+        let now = target.again()?;
+        let mut attributes = BTreeMap::new();
+        let mut left = ATTRIBUTES_BYTES_MAX;
+        for name in names(target.fd()).map_err(refuse)? {
+            let Some(value) = attribute(target.fd(), &name, limits::ACL_BYTES_MAX).map_err(refuse)? else { continue };
+            left = left.checked_sub(value.len()).ok_or_else(|| refuse(Errno::TOOBIG))?;
+            attributes.insert(name, value);
+        }
+        let posix = attribute(target.fd(), POSIX_ACL, limits::ACL_BYTES_MAX).map_err(refuse)?;
+        // Nobody gets a set-uid program by uploading one.
+        Ok(Kept { uid: now.meta().uid, gid: now.meta().gid, mode: now.meta().mode & 0o777, posix, attributes })
+    }
+
+    /// Gives all of it to `file`, and takes away what `file` has instead.
+    pub(crate) fn give(&self, file: &Node) -> Result<(), Refusal> {
+        let fd = file.fd();
+        let refuse = |errno| Refusal::io(errno, "writing the attributes of", &file.label());
+        for name in names(fd).map_err(refuse)?.iter().filter(|name| !self.attributes.contains_key(*name)) {
+            io::retry_on_intr(|| fremovexattr(fd, name.as_str())).map_err(refuse)?;
+        }
+        for (name, value) in &self.attributes {
+            set_attribute(fd, name, value).map_err(|errno| unkept(errno, name, file))?;
+        }
+        let group_kept = self.own(fd).map_err(refuse)?;
+        let posix_kept = self.give_posix(fd).map_err(refuse)?;
+        // Where the group is another one, or entries for single users are missing, it may do what everybody may and no more.
+        let mode = if group_kept && posix_kept { self.mode } else { self.mode & (0o707 | ((self.mode & 0o7) << 3)) };
+        io::retry_on_intr(|| fchmod(fd, Mode::from_raw_mode(mode))).map_err(refuse)
+    }
+
+    /// Owner and group, as far as this process may give them; says whether the group is right.
+    fn own(&self, fd: BorrowedFd<'_>) -> io::Result<bool> {
+        let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
+        for owner in [Some(uid), None] {
+            match io::retry_on_intr(|| fchown(fd, owner, Some(gid))) {
+                Ok(()) => return Ok(true),
+                // EINVAL: an id this process's user namespace does not know.
+                Err(Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(false)
+    }
+
+    /// POSIX's ACL, or none, even where the directory's default has just given one; says whether it is right.
+    fn give_posix(&self, fd: BorrowedFd<'_>) -> io::Result<bool> {
+        let given = match &self.posix {
+            Some(acl) => set_attribute(fd, POSIX_ACL, acl),
+            None => match io::retry_on_intr(|| fremovexattr(fd, POSIX_ACL)) {
+                Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
+                result => result,
+            },
+        };
+        match given {
+            Ok(()) => Ok(true),
+            Err(Errno::PERM | Errno::OPNOTSUPP | Errno::INVAL) => Ok(false),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+fn unkept(errno: Errno, name: &str, file: &Node) -> Refusal {
+    match errno {
+        Errno::PERM | Errno::ACCESS if name == AclPlace::Security.name() => Refusal::AclNotWritable {
+            what: file.label(),
+            why: "the old file has it in security.NTACL, which only a process with CAP_SYS_ADMIN may write".to_owned(),
+        },
+        errno => Refusal::io(errno, &format!("keeping {name} on"), &file.label()),
+    }
+}
+
+/// The names of the attributes we carry over.
+fn names(fd: BorrowedFd<'_>) -> io::Result<Vec<String>> {
+    let mut list: Vec<u8> = Vec::with_capacity(NAMES_BYTES_MAX);
+    match io::retry_on_intr(|| flistxattr(fd, spare_capacity(&mut list))) {
+        Ok(_) => {}
+        Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),
+        Err(errno) => return Err(errno),
+    }
+    let names = list.split(|byte| *byte == 0).filter_map(|name| std::str::from_utf8(name).ok());
+    let ours = |name: &&str| name.starts_with("user.") || *name == AclPlace::Security.name();
+    Ok(names.filter(ours).map(str::to_owned).collect())
+}

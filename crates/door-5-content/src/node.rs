@@ -1,0 +1,215 @@
+//! An open file or directory. It is judged and served through this one descriptor (invariant S5).
+
+use crate::acl;
+use crate::refuse::Refusal;
+use crate::root::{NODE_FLAGS, Turn, open_beneath};
+use enfilade_access::{AccessPermit, NodeKind, ObjectId, Subject};
+use enfilade_facts::vocabulary::{AccessMask, PathRefused, StorePath};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, Statx, StatxFlags, StatxTimestamp, makedev, statx};
+use rustix::io::{self, Errno};
+use std::sync::Arc;
+
+/// An open file or directory, never anything else. A clone is the same descriptor.
+#[derive(Clone, Debug)]
+pub struct Node {
+    file: Arc<OwnedFd>,
+    meta: Meta,
+    turn: Turn,
+}
+
+/// What the kernel said about a node when it was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// Size of a file, in bytes.
+    pub bytes: u64,
+    /// When the bytes were last written, in seconds and nanoseconds.
+    pub modified: (i64, u32),
+    /// When anything about it last changed, in seconds and nanoseconds.
+    pub changed: (i64, u32),
+    /// When it was made, in seconds and nanoseconds; not every file system knows.
+    pub born: Option<(i64, u32)>,
+    /// Which object it is.
+    pub object: ObjectId,
+    /// A file or a directory.
+    pub kind: NodeKind,
+    /// The owner.
+    pub uid: u32,
+    /// The owning group.
+    pub gid: u32,
+    /// The permission bits.
+    pub mode: u32,
+    /// How many names it has; 0 once the last one is gone.
+    pub links: u32,
+}
+
+impl Meta {
+    /// Content of a strong entity tag, without the quotes. Whatever can tell two states of the bytes apart is in it:
+    /// the time of the last change too, because the time of the last write can be set back. It is as fine as the
+    /// kernel's clock for files: a nanosecond from Linux 6.13 on, about 4 ms before.
+    pub fn validator(&self) -> String {
+        let ((written, written_ns), (changed, changed_ns)) = (self.modified, self.changed);
+        let which = mixed(self.object.inode);
+        format!("{:x}-{written:x}.{written_ns:x}-{changed:x}.{changed_ns:x}-{which:016x}", self.bytes)
+    }
+
+    fn of(found: &Statx, kind: NodeKind) -> Self {
+        let time = |stamp: StatxTimestamp| (stamp.tv_sec, stamp.tv_nsec);
+        let knows_birth = found.stx_mask & StatxFlags::BTIME.bits() != 0;
+        Meta {
+            bytes: found.stx_size,
+            modified: time(found.stx_mtime),
+            changed: time(found.stx_ctime),
+            born: knows_birth.then(|| time(found.stx_btime)),
+            object: object_of(found),
+            kind,
+            uid: found.stx_uid,
+            gid: found.stx_gid,
+            mode: u32::from(found.stx_mode) & 0o7777,
+            links: found.stx_nlink,
+        }
+    }
+}
+
+/// The finishing step of splitmix64: one-to-one, so no two inodes share a validator, and no inode shows plainly.
+fn mixed(inode: u64) -> u64 {
+    let n = inode.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    n ^ (n >> 31)
+}
+
+impl Node {
+    /// Describes what was opened. `said` names it for the operator.
+    pub(crate) fn describe(file: Arc<OwnedFd>, turn: Turn, said: &dyn Fn() -> String) -> Result<Node, Refusal> {
+        let found = stat(file.as_fd(), "", AtFlags::EMPTY_PATH).map_err(|e| Refusal::io(e, "describing", &said()))?;
+        let kind = match FileType::from_raw_mode(found.stx_mode.into()) {
+            FileType::RegularFile => NodeKind::File,
+            FileType::Directory => NodeKind::Directory,
+            _ => return Err(Refusal::Special(said())),
+        };
+        Ok(Node { meta: Meta::of(&found, kind), file, turn })
+    }
+
+    /// The same descriptor, described afresh.
+    ///
+    /// # Refuses
+    /// [`Refusal::Io`] when the file system does not answer.
+    pub fn again(&self) -> Result<Node, Refusal> {
+        Node::describe(self.file.clone(), self.turn.clone(), &|| self.label())
+    }
+
+    /// What door 4 judges: the object, its owner, its mode and the ACL it has now.
+    pub fn subject(&self) -> Subject {
+        let Meta { object, kind, uid, gid, mode, .. } = self.meta;
+        Subject { object, kind, uid, gid, mode, acl: acl::stored(self.fd()) }
+    }
+
+    /// Which object it is.
+    pub fn object(&self) -> ObjectId {
+        self.meta.object
+    }
+
+    /// A file or a directory.
+    pub fn kind(&self) -> NodeKind {
+        self.meta.kind
+    }
+
+    /// What the kernel said about it when it was opened.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// Opens an entry of this directory.
+    ///
+    /// # Refuses
+    /// [`Refusal::Absent`] when there is none that can be served, and just so for a name no entry may have.
+    pub fn child(&self, name: &str) -> Result<Node, Refusal> {
+        entry_name(name).map_err(|_| Refusal::Absent(name.to_owned()))?;
+        let file = open_beneath(self.fd(), name, NODE_FLAGS, Mode::empty());
+        let file = file.map_err(|errno| Refusal::lookup(errno, name))?;
+        self.describe_beneath(file, name)
+    }
+
+    /// Describes a descriptor that was opened beneath this directory.
+    pub(crate) fn describe_beneath(&self, file: OwnedFd, name: &str) -> Result<Node, Refusal> {
+        Node::describe(Arc::new(file), self.turn.clone(), &|| name.to_owned())
+    }
+
+    /// The descriptor.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// The descriptor, for somebody who outlives this node.
+    pub(crate) fn file(&self) -> Arc<OwnedFd> {
+        self.file.clone()
+    }
+
+    /// Whose turn it is to change names.
+    pub(crate) fn turn(&self) -> &Turn {
+        &self.turn
+    }
+
+    /// For the operator: `find -inum` finds it.
+    pub(crate) fn label(&self) -> String {
+        format!("device {} inode {}", self.meta.object.device, self.meta.object.inode)
+    }
+
+    // INVARIANT: S5, no verb acts on an object its permit was not granted for.
+    /// Whether the permit grants `wanted` on this very object.
+    pub(crate) fn covered(&self, permit: &AccessPermit, wanted: AccessMask) -> Result<(), Refusal> {
+        match permit.covers(self.object(), wanted) {
+            true => Ok(()),
+            false => Err(Refusal::NotCovered { wanted, object: self.object() }),
+        }
+    }
+
+    /// Whether it is of the kind `what` needs.
+    pub(crate) fn needs(&self, kind: NodeKind, what: &'static str) -> Result<(), Refusal> {
+        let needed = match kind {
+            NodeKind::File => "file",
+            NodeKind::Directory => "directory",
+        };
+        if self.kind() == kind { Ok(()) } else { Err(Refusal::WrongKind { what, needed }) }
+    }
+
+    /// Which object an entry of this directory is, whatever its kind; `None` when there is no such entry.
+    pub(crate) fn entry(&self, name: &str) -> Result<Option<ObjectId>, Refusal> {
+        match stat(self.fd(), name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT) {
+            Ok(found) => Ok(Some(object_of(&found))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(Refusal::io(errno, "describing", name)),
+        }
+    }
+
+    /// Whether an entry of this directory still is `target`.
+    pub(crate) fn still_is(&self, name: &str, target: &Node) -> Result<(), Refusal> {
+        match self.entry(name)? {
+            Some(object) if object == target.object() => Ok(()),
+            _ => Err(Refusal::ChangedMeanwhile(name.to_owned())),
+        }
+    }
+
+    /// Waits until what was done to this file or directory has reached the disk.
+    pub(crate) fn sync(&self) -> Result<(), Refusal> {
+        io::retry_on_intr(|| rustix::fs::fsync(self.fd())).map_err(|e| Refusal::io(e, "syncing", &self.label()))
+    }
+}
+
+/// The name, if it is one an entry may have.
+pub(crate) fn entry_name(name: &str) -> Result<&str, Refusal> {
+    match StorePath::root().join(name) {
+        Ok(_) => Ok(name),
+        Err(PathRefused::Length) => Err(Refusal::TooLong(name.to_owned())),
+        Err(why) => Err(Refusal::BadName { name: name.to_owned(), why }),
+    }
+}
+
+fn stat(directory: BorrowedFd<'_>, name: &str, flags: AtFlags) -> io::Result<Statx> {
+    io::retry_on_intr(|| statx(directory, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME))
+}
+
+fn object_of(found: &Statx) -> ObjectId {
+    ObjectId { device: makedev(found.stx_dev_major, found.stx_dev_minor), inode: found.stx_ino }
+}

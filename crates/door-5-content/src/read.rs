@@ -1,0 +1,52 @@
+//! Reading a file, at any offset and on the descriptor that was judged.
+
+use crate::node::{Meta, Node};
+use crate::refuse::Refusal;
+use enfilade_access::{AccessPermit, NodeKind};
+use enfilade_facts::vocabulary::AccessMask;
+use rustix::fs::{Advice, fadvise};
+use rustix::io;
+
+/// A file that may be read.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    node: Node,
+}
+
+/// Begins to read a file.
+///
+/// # Refuses
+/// [`Refusal::WrongKind`] for a directory.
+pub fn read(permit: &AccessPermit, node: &Node) -> Result<Reader, Refusal> {
+    node.covered(permit, AccessMask::READ_DATA)?;
+    reader(node)
+}
+
+/// The work of [`read`].
+pub(crate) fn reader(node: &Node) -> Result<Reader, Refusal> {
+    node.needs(NodeKind::File, "reading")?;
+    // Advice only: a file system that takes none reads as well without it.
+    let _ = fadvise(node.fd(), 0, None, Advice::Sequential);
+    Ok(Reader { node: node.clone() })
+}
+
+impl Reader {
+    /// Size of the file when it was opened, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.node.meta().bytes
+    }
+
+    /// What the kernel said about the file when it was opened.
+    pub fn meta(&self) -> &Meta {
+        self.node.meta()
+    }
+
+    /// Reads into `buffer` from `offset` on; says how many bytes came, 0 at the end of the file.
+    ///
+    /// # Refuses
+    /// [`Refusal::Io`] when the file system does not answer.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Refusal> {
+        io::retry_on_intr(|| io::pread(self.node.fd(), &mut *buffer, offset))
+            .map_err(|errno| Refusal::io(errno, "reading", &self.node.label()))
+    }
+}

@@ -1,0 +1,229 @@
+//! Why there are no bytes.
+
+use enfilade_access::ObjectId;
+use enfilade_facts::vocabulary::{AccessMask, PathRefused};
+use enfilade_facts::{Door, Fault, Refuse};
+use rustix::io::Errno;
+
+/// A refusal of door 5.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Nothing there that can be served: no entry, or a link, or another file system.
+    #[error("there is no `{0}`")]
+    Absent(String),
+    /// The directory it should be in is not there.
+    #[error("the directory of `{0}` is not there")]
+    ParentAbsent(String),
+    /// Something of that name is there already.
+    #[error("`{0}` is there already")]
+    Exists(String),
+    /// A file where a directory is needed, or the other way round.
+    #[error("{what} needs a {needed}")]
+    WrongKind {
+        /// What was to be done.
+        what: &'static str,
+        /// `file` or `directory`.
+        needed: &'static str,
+    },
+    /// A directory that still holds something, be it something nobody is shown.
+    #[error("directory `{0}` is not empty")]
+    NotEmpty(String),
+    /// The file system or a quota is full.
+    #[error("no room {what}: {errno}")]
+    NoSpace {
+        /// While doing what.
+        what: String,
+        /// What the kernel said.
+        errno: String,
+    },
+    /// The datastore's directory cannot be opened.
+    #[error("the datastore's directory `{path}` cannot be opened: {errno}")]
+    RootUnavailable {
+        /// The directory.
+        path: String,
+        /// What the kernel said.
+        errno: String,
+    },
+    /// The kernel could not do it.
+    #[error("{what} failed: {errno}")]
+    Io {
+        /// What failed.
+        what: String,
+        /// What the kernel said.
+        errno: String,
+    },
+    /// The name now belongs to another object than the one that was judged.
+    #[error("`{0}` was replaced or removed by somebody else meanwhile")]
+    ChangedMeanwhile(String),
+    /// The permit is for another object or other rights: a bug of the caller.
+    #[error("the permit does not grant {wanted} on device {} inode {}", object.device, object.inode)]
+    NotCovered {
+        /// What would have been needed.
+        wanted: AccessMask,
+        /// On which object.
+        object: ObjectId,
+    },
+    /// A pipe, a socket or a device.
+    #[error("`{0}` is a pipe, a socket or a device")]
+    Special(String),
+    /// The ACL cannot be stored.
+    #[error("the ACL of {what} cannot be written: {why}")]
+    AclNotWritable {
+        /// On what.
+        what: String,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// Longer than the file system allows.
+    #[error("the name `{0}` is too long for the file system")]
+    TooLong(String),
+    /// The root itself, which is neither made, replaced nor deleted through itself.
+    #[error("the root of a datastore has no directory it is in")]
+    IsRoot,
+    /// No name an entry may have.
+    #[error("`{name}` is no name for an entry: {why}")]
+    BadName {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        why: PathRefused,
+    },
+}
+
+/// Code, fault and meaning of every refusal of this door.
+pub const CODES: [(&str, Fault, &str); 15] = [
+    ("CT01", Fault::Client, "nothing is there that can be served"),
+    ("CT02", Fault::Client, "the directory it should be in is not there"),
+    ("CT03", Fault::Client, "something of that name is there already"),
+    ("CT04", Fault::Client, "a file where a directory is needed, or the other way round"),
+    ("CT05", Fault::Client, "the directory is not empty"),
+    ("CT06", Fault::Operator, "the file system or a quota is full"),
+    ("CT07", Fault::Operator, "the datastore's directory cannot be opened"),
+    ("CT08", Fault::Source, "the kernel could not do it"),
+    ("CT09", Fault::Client, "the name was replaced or removed by somebody else meanwhile"),
+    ("CT10", Fault::Source, "the permit does not cover what was to be done: a bug of the caller"),
+    ("CT11", Fault::Client, "it is a pipe, a socket or a device"),
+    ("CT12", Fault::Operator, "the ACL cannot be written here"),
+    ("CT13", Fault::Client, "the name is too long for the file system"),
+    ("CT14", Fault::Client, "the root of a datastore is neither made, replaced nor deleted"),
+    ("CT15", Fault::Client, "no name an entry may have"),
+];
+
+impl Refusal {
+    /// For a system call that failed while `what` was being done to `name`.
+    pub(crate) fn io(errno: Errno, what: &str, name: &str) -> Self {
+        let said = format!("{what} `{name}`");
+        match errno {
+            Errno::NOSPC | Errno::DQUOT => Refusal::NoSpace { what: said, errno: errno.to_string() },
+            Errno::NAMETOOLONG => Refusal::TooLong(name.to_owned()),
+            _ => Refusal::Io { what: said, errno: errno.to_string() },
+        }
+    }
+
+    /// For a lookup of `name` that failed: whatever cannot be served looks absent.
+    pub(crate) fn lookup(errno: Errno, name: &str) -> Self {
+        match errno {
+            errno if is_absent(errno) => Refusal::Absent(name.to_owned()),
+            errno if is_special(errno) => Refusal::Special(name.to_owned()),
+            errno => Refusal::io(errno, "opening", name),
+        }
+    }
+}
+
+/// Whether a lookup that ended so has found nothing: no entry, a link, another file system, a name nothing can have.
+pub(crate) fn is_absent(errno: Errno) -> bool {
+    matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NAMETOOLONG)
+}
+
+/// Whether an open that ended so has met a socket or a device without a driver.
+pub(crate) fn is_special(errno: Errno) -> bool {
+    matches!(errno, Errno::NXIO | Errno::NODEV)
+}
+
+impl Refuse for Refusal {
+    fn door(&self) -> Door {
+        Door::Content
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Refusal::Absent(_) => "CT01",
+            Refusal::ParentAbsent(_) => "CT02",
+            Refusal::Exists(_) => "CT03",
+            Refusal::WrongKind { .. } => "CT04",
+            Refusal::NotEmpty(_) => "CT05",
+            Refusal::NoSpace { .. } => "CT06",
+            Refusal::RootUnavailable { .. } => "CT07",
+            Refusal::Io { .. } => "CT08",
+            Refusal::ChangedMeanwhile(_) => "CT09",
+            Refusal::NotCovered { .. } => "CT10",
+            Refusal::Special(_) => "CT11",
+            Refusal::AclNotWritable { .. } => "CT12",
+            Refusal::TooLong(_) => "CT13",
+            Refusal::IsRoot => "CT14",
+            Refusal::BadName { .. } => "CT15",
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        CODES.iter().find(|(code, ..)| *code == self.code()).map_or(Fault::Source, |(_, fault, _)| *fault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_stands_in_the_table_once() {
+        let text = String::new;
+        let every = [
+            Refusal::Absent(text()),
+            Refusal::ParentAbsent(text()),
+            Refusal::Exists(text()),
+            Refusal::WrongKind { what: "", needed: "" },
+            Refusal::NotEmpty(text()),
+            Refusal::NoSpace { what: text(), errno: text() },
+            Refusal::RootUnavailable { path: text(), errno: text() },
+            Refusal::Io { what: text(), errno: text() },
+            Refusal::ChangedMeanwhile(text()),
+            Refusal::NotCovered { wanted: AccessMask::DELETE, object: ObjectId { device: 1, inode: 2 } },
+            Refusal::Special(text()),
+            Refusal::AclNotWritable { what: text(), why: text() },
+            Refusal::TooLong(text()),
+            Refusal::IsRoot,
+            Refusal::BadName { name: text(), why: PathRefused::Dots },
+        ];
+        let codes: Vec<_> = every.iter().map(Refuse::code).collect();
+        assert_eq!(codes, CODES.map(|(code, ..)| code));
+    }
+
+    #[test]
+    fn the_kernels_answers_keep_their_meaning() {
+        for (errno, code) in [
+            (Errno::NOSPC, "CT06"),
+            (Errno::DQUOT, "CT06"),
+            (Errno::NAMETOOLONG, "CT13"),
+            (Errno::IO, "CT08"),
+            (Errno::ACCESS, "CT08"),
+        ] {
+            assert_eq!(Refusal::io(errno, "writing", "a").code(), code, "{errno}");
+        }
+        for (errno, code) in [
+            (Errno::NOENT, "CT01"),
+            (Errno::NOTDIR, "CT01"),
+            (Errno::LOOP, "CT01"),
+            (Errno::XDEV, "CT01"),
+            (Errno::NAMETOOLONG, "CT01"),
+            (Errno::NXIO, "CT11"),
+            (Errno::ACCESS, "CT08"),
+            (Errno::IO, "CT08"),
+        ] {
+            assert_eq!(Refusal::lookup(errno, "a").code(), code, "{errno}");
+        }
+        assert_eq!(
+            Refusal::io(Errno::NOSPC, "writing", "a").to_string(),
+            "no room writing `a`: No space left on device (os error 28)"
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! A datastore's root directory: the one descriptor everything else is opened beneath.
+
+use crate::node::Node;
+use crate::refuse::Refusal;
+use enfilade_access::NodeKind;
+use enfilade_facts::vocabulary::StorePath;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::{self, Errno};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How often an open the kernel could not settle is tried again, each time after giving way to other threads.
+const TRIES_MAX: usize = 32;
+
+/// How a node is opened: never waiting for a pipe's writer, never becoming anybody's terminal.
+pub(crate) const NODE_FLAGS: OFlags =
+    OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+/// How every path beneath a root is resolved.
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_MAGICLINKS)
+    .union(ResolveFlags::NO_XDEV);
+
+/// The open root directory of a datastore. Cheap to clone; holds the file system mounted while it lives.
+#[derive(Clone, Debug)]
+pub struct Root {
+    directory: Arc<OwnedFd>,
+    turn: Turn,
+}
+
+/// Whose turn it is to give a name to another object. Comparing what a name means and changing it are two system calls,
+/// so within one process they are done one at a time; between processes the comparison alone has to do.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Turn(Arc<Mutex<()>>);
+
+impl Turn {
+    /// Waits for the turn. It guards no data, so a holder that panicked has broken nothing.
+    pub(crate) fn take(&self) -> MutexGuard<'_, ()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Root {
+    /// Opens a datastore's directory. Links in `path` itself are followed: it is the operator's word.
+    ///
+    /// # Refuses
+    /// [`Refusal::RootUnavailable`] when it is absent or no directory.
+    pub fn open(path: &str) -> Result<Root, Refusal> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = io::retry_on_intr(|| openat(CWD, path, flags, Mode::empty()));
+        let directory =
+            opened.map_err(|errno| Refusal::RootUnavailable { path: path.to_owned(), errno: errno.to_string() })?;
+        Ok(Root { directory: Arc::new(directory), turn: Turn::default() })
+    }
+
+    /// Opens what is at `path`.
+    ///
+    /// # Refuses
+    /// [`Refusal::Absent`] when there is nothing, and just so when a link or another file system is in the way.
+    pub fn find(&self, path: &StorePath) -> Result<Node, Refusal> {
+        let relative = if path.is_root() { "." } else { path.as_str() };
+        let said = || path.to_string();
+        let file = open_beneath(&*self.directory, relative, NODE_FLAGS, Mode::empty())
+            .map_err(|errno| Refusal::lookup(errno, &said()))?;
+        Node::describe(Arc::new(file), self.turn.clone(), &said)
+    }
+
+    /// Opens the directory `path` is or would be in; also says the name there.
+    ///
+    /// # Refuses
+    /// [`Refusal::ParentAbsent`] when there is no such directory, [`Refusal::IsRoot`] for the root.
+    pub fn find_parent<'p>(&self, path: &'p StorePath) -> Result<(Node, &'p str), Refusal> {
+        let (parent, name) = path.split().ok_or(Refusal::IsRoot)?;
+        let absent = || Refusal::ParentAbsent(path.to_string());
+        match self.find(&parent) {
+            Ok(node) if node.kind() == NodeKind::Directory => Ok((node, name)),
+            Ok(_) | Err(Refusal::Absent(_) | Refusal::Special(_)) => Err(absent()),
+            Err(refusal) => Err(refusal),
+        }
+    }
+}
+
+/// Opens `path` beneath `directory`, through no link and no mount.
+pub(crate) fn open_beneath(directory: impl AsFd, path: &str, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+    let mut tries = 0;
+    loop {
+        match openat2(directory.as_fd(), path, flags, mode, BENEATH) {
+            Err(Errno::INTR) => {}
+            // A rename raced with the lookup, or another program is being asked to give up its lease on the file.
+            Err(Errno::AGAIN) if tries < TRIES_MAX => {
+                tries += 1;
+                std::thread::yield_now();
+            }
+            result => return result,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What is being made and has no name yet: it stands beside its place under a reserved name nobody can ask for,
+//! and is removed unless it gets its own.
+
+use crate::node::Node;
+use crate::refuse::Refusal;
+use crate::root::{NODE_FLAGS, open_beneath};
+use enfilade_access::NodeKind;
+use rustix::fs::{
+    AtFlags, FlockOperation, Mode, OFlags, RenameFlags, flock, linkat, mkdirat, renameat, renameat_with, unlinkat,
+};
+use rustix::io::{self, Errno};
+
+/// How many random names are tried. One in 2^64 is taken, so a second try is already a wonder.
+const TRIES_MAX: usize = 4;
+
+/// A file or directory under a reserved name.
+#[derive(Debug)]
+pub(crate) struct Temporary {
+    directory: Node,
+    name: String,
+    kind: NodeKind,
+    /// False once it has its own name.
+    to_remove: bool,
+}
+
+impl Temporary {
+    /// Makes an empty file only this process's user can open. It is locked while it is being written, so that what a
+    /// crash left behind can be told from what is under way.
+    pub(crate) fn file(directory: &Node) -> Result<(Temporary, Node), Refusal> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let (temporary, file) =
+            Self::make(directory, NodeKind::File, |name| open_beneath(directory.fd(), name, flags, mode))?;
+        // Where the file system knows no locks it just cannot be told apart.
+        let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        let node = directory.describe_beneath(file, &temporary.name)?;
+        Ok((temporary, node))
+    }
+
+    /// Makes an empty directory only this process's user can enter.
+    pub(crate) fn directory(directory: &Node) -> Result<(Temporary, Node), Refusal> {
+        let (temporary, ()) = Self::make(directory, NodeKind::Directory, |name| {
+            io::retry_on_intr(|| mkdirat(directory.fd(), name, Mode::RWXU))
+        })?;
+        let opened = open_beneath(directory.fd(), &temporary.name, NODE_FLAGS | OFlags::DIRECTORY, Mode::empty());
+        let opened = opened.map_err(|errno| Refusal::io(errno, "opening", &temporary.name))?;
+        let node = directory.describe_beneath(opened, &temporary.name)?;
+        Ok((temporary, node))
+    }
+
+    fn make<T>(
+        directory: &Node,
+        kind: NodeKind,
+        mut with: impl FnMut(&str) -> io::Result<T>,
+    ) -> Result<(Temporary, T), Refusal> {
+        let mut tries = 1;
+        loop {
+            let name = reserved_name()?;
+            match with(&name) {
+                Ok(made) => return Ok((Temporary { directory: directory.clone(), name, kind, to_remove: true }, made)),
+                Err(Errno::EXIST) if tries < TRIES_MAX => tries += 1,
+                Err(Errno::NOENT) => return Err(Refusal::ParentAbsent(directory.label())),
+                Err(errno) => return Err(Refusal::io(errno, "making an entry in", &directory.label())),
+            }
+        }
+    }
+
+    /// The directory it stands in.
+    pub(crate) fn place(&self) -> &Node {
+        &self.directory
+    }
+
+    /// Gives it a name nothing has. The caller has the turn.
+    pub(crate) fn become_new(mut self, name: &str) -> Result<(), Refusal> {
+        let directory = self.directory.fd();
+        let renamed =
+            io::retry_on_intr(|| renameat_with(directory, &self.name, directory, name, RenameFlags::NOREPLACE));
+        match renamed {
+            Ok(()) => self.to_remove = false,
+            Err(Errno::EXIST) => return Err(Refusal::Exists(name.to_owned())),
+            // Some file systems (ZFS before 2.2, NFS) have no such rename.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => return self.become_new_without_noreplace(name),
+            Err(errno) => return Err(self.unnamed(errno, name)),
+        }
+        Ok(())
+    }
+
+    /// A link never replaces anything either, but directories have none. For them we look first; in the moment between,
+    /// the rename could replace nothing but an empty directory.
+    fn become_new_without_noreplace(mut self, name: &str) -> Result<(), Refusal> {
+        let directory = self.directory.fd();
+        let named = match self.kind {
+            NodeKind::File => {
+                io::retry_on_intr(|| linkat(directory, &self.name, directory, name, AtFlags::empty()))
+            }
+            NodeKind::Directory if self.directory.entry(name)?.is_some() => Err(Errno::EXIST),
+            NodeKind::Directory => io::retry_on_intr(|| renameat(directory, &self.name, directory, name)),
+        };
+        match named {
+            // The second name of a file goes when this is dropped.
+            Ok(()) => self.to_remove = self.kind == NodeKind::File,
+            Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => return Err(Refusal::Exists(name.to_owned())),
+            Err(errno) => return Err(self.unnamed(errno, name)),
+        }
+        Ok(())
+    }
+
+    /// Gives it the name of what it replaces. The caller has the turn and has looked whether the name still is that.
+    pub(crate) fn become_instead(mut self, name: &str) -> Result<(), Refusal> {
+        let directory = self.directory.fd();
+        io::retry_on_intr(|| renameat(directory, &self.name, directory, name))
+            .map_err(|errno| self.unnamed(errno, name))?;
+        self.to_remove = false;
+        Ok(())
+    }
+
+    fn unnamed(&self, errno: Errno, name: &str) -> Refusal {
+        match errno {
+            // The temporary name or the whole directory was taken away, or a directory has taken the place.
+            Errno::NOENT | Errno::ISDIR => Refusal::ChangedMeanwhile(name.to_owned()),
+            errno => Refusal::io(errno, "naming", name),
+        }
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if self.to_remove {
+            let flags = removal(self.kind);
+            let _ = io::retry_on_intr(|| unlinkat(self.directory.fd(), &self.name, flags));
+        }
+    }
+}
+
+/// How an object of this kind is unlinked.
+pub(crate) fn removal(kind: NodeKind) -> AtFlags {
+    match kind {
+        NodeKind::File => AtFlags::empty(),
+        NodeKind::Directory => AtFlags::REMOVEDIR,
+    }
+}
+
+fn reserved_name() -> Result<String, Refusal> {
+    let random = getrandom::u64()
+        .map_err(|error| Refusal::Io { what: "asking for random bytes".to_owned(), errno: error.to_string() })?;
+    Ok(format!(".enfilade-{random:016x}"))
+}

@@ -1,0 +1,284 @@
+//! The command line's words.
+
+use clap::{Args, Parser, Subcommand};
+use enfilade_facts::vocabulary::{
+    AccessMask, Authid, DatastoreName, GroupName, Role, RolePath, Sid, Userid,
+};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// TLS, tokens, tenancy and file permissions in front of your data.
+#[derive(Debug, Parser)]
+#[command(name = "enfilade", version, about, propagate_version = true, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    /// The data directory [default: $ENFILADE_DATA, /var/lib/enfilade for root, else the XDG data home]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// The configuration [default: enfilade.toml in the data directory]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Answer in JSON, one value per line
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve; on an empty data directory make everything that is needed first
+    Serve(Serve),
+    /// Make a new data directory with an administrator, a datastore and a certificate, without serving
+    Init,
+    /// Users
+    #[command(subcommand)]
+    User(User),
+    /// Groups of users and of other groups
+    #[command(subcommand)]
+    Group(Group),
+    /// Roles on paths
+    #[command(subcommand)]
+    Role(RoleCommand),
+    /// API tokens
+    #[command(subcommand)]
+    Token(Token),
+    /// Datastores
+    #[command(subcommand)]
+    Datastore(Datastore),
+    /// ACLs on files and directories
+    #[command(subcommand)]
+    Acl(Acl),
+    /// Walk the doors without acting: who may do what where, and which rule says so
+    Explain(Explain),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Where to serve HTTPS [default: 127.0.0.1:8443]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Where to serve metrics and health [default: 127.0.0.1:9443]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) ops_listen: Option<SocketAddr>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum User {
+    /// Make a user
+    Add {
+        /// NAME@REALM
+        user: Userid,
+        /// Read the password from the first line of standard input
+        #[arg(long)]
+        password_stdin: bool,
+        /// What ACLs call the user [default: the next SID of this store]
+        #[arg(long)]
+        sid: Option<Sid>,
+        /// User number, for files without an ACL
+        #[arg(long)]
+        uid: Option<u32>,
+        /// Primary group number, for files without an ACL
+        #[arg(long)]
+        gid: Option<u32>,
+        /// Until when, in seconds since the epoch; 0 is for ever
+        #[arg(long, default_value_t = 0, value_name = "SECONDS")]
+        expires: i64,
+        #[arg(long)]
+        comment: Option<String>,
+    },
+    /// Show all users
+    List,
+    /// Give a user a new password
+    Passwd {
+        /// NAME@REALM
+        user: Userid,
+        /// Read the password from the first line of standard input
+        #[arg(long)]
+        password_stdin: bool,
+    },
+    /// Keep a user and all tokens of the user out
+    Disable {
+        /// NAME@REALM
+        user: Userid,
+    },
+    /// Let a user in again
+    Enable {
+        /// NAME@REALM
+        user: Userid,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Group {
+    /// Make a group
+    Add {
+        /// NAME, or NAME@REALM
+        group: GroupName,
+        /// What ACLs call the group [default: the next SID of this store]
+        #[arg(long)]
+        sid: Option<Sid>,
+        /// Group number, for files without an ACL
+        #[arg(long)]
+        gid: Option<u32>,
+        #[arg(long)]
+        comment: Option<String>,
+    },
+    /// Show all groups and who is in them
+    List,
+    /// Remove a group, its memberships and its roles
+    Remove {
+        /// NAME, or NAME@REALM
+        group: GroupName,
+    },
+    /// Who is in a group
+    #[command(subcommand)]
+    Member(Member),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Member {
+    /// Put users or groups into a group
+    Add {
+        /// NAME, or NAME@REALM
+        group: GroupName,
+        /// USER@REALM or @GROUP
+        #[arg(required = true)]
+        members: Vec<String>,
+    },
+    /// Take users or groups out of a group
+    Remove {
+        /// NAME, or NAME@REALM
+        group: GroupName,
+        /// USER@REALM or @GROUP
+        #[arg(required = true)]
+        members: Vec<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Assignment {
+    /// Where: /, /datastore/NAME, or a path below it
+    #[arg(long)]
+    pub(crate) path: RolePath,
+    /// For whom: USER@REALM or @GROUP
+    #[arg(long, value_name = "WHO")]
+    pub(crate) auth_id: String,
+    /// Admin, NoAccess, DatastoreAdmin, DatastoreReader, DatastoreBackup, DatastorePowerUser or DatastoreAudit
+    pub(crate) role: Role,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RoleCommand {
+    /// Give somebody a role on a path
+    Assign {
+        #[command(flatten)]
+        assignment: Assignment,
+        /// Only on the path itself, not below
+        #[arg(long)]
+        no_propagate: bool,
+    },
+    /// Take a role on a path away
+    Remove {
+        #[command(flatten)]
+        assignment: Assignment,
+    },
+    /// Show who has which role where
+    List,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Token {
+    /// Make a token; its secret is shown once
+    Create {
+        /// USER@REALM!NAME
+        token: Authid,
+        /// Until when, in seconds since the epoch; 0 is for ever
+        #[arg(long, default_value_t = 0, value_name = "SECONDS")]
+        expires: i64,
+        #[arg(long)]
+        comment: Option<String>,
+    },
+    /// Show tokens, of one user or of everybody
+    List {
+        /// USER@REALM
+        user: Option<Userid>,
+    },
+    /// Delete a token; the next request with it is refused
+    Delete {
+        /// USER@REALM!NAME
+        token: Authid,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Datastore {
+    /// Make a datastore
+    Create {
+        name: DatastoreName,
+        /// Where its content is; made when it is not there
+        #[arg(long)]
+        path: PathBuf,
+        #[arg(long)]
+        comment: Option<String>,
+    },
+    /// Show all datastores
+    List,
+    /// Change a datastore's properties
+    Set {
+        name: DatastoreName,
+        /// What it is for; empty takes the comment away
+        #[arg(long)]
+        comment: Option<String>,
+    },
+    /// Close a datastore for some kinds of work, or open it again
+    Maintenance {
+        name: DatastoreName,
+        /// read-only, offline, unmount, s3-refresh, delete, or none to open it again
+        #[arg(value_parser = ["read-only", "offline", "unmount", "s3-refresh", "delete", "none"])]
+        mode: String,
+        /// For whoever is refused
+        #[arg(long)]
+        message: Option<String>,
+    },
+    /// Take a datastore out of the configuration; its content stays where it is
+    Remove { name: DatastoreName },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Acl {
+    /// Show the ACL of a file or directory
+    Get {
+        datastore: DatastoreName,
+        /// The path in the datastore
+        #[arg(default_value = "/")]
+        path: String,
+    },
+    /// Replace the ACL of a file or directory
+    #[command(after_help = "Lines, as `acl get` shows them:\n  \
+        owner alice@local\n  \
+        allow @staff read,write inherit=files,dirs\n  \
+        deny everyone delete\n\n\
+        The first entry that speaks of a right decides it. Rights: read, write, modify, full, or single ones\n\
+        (list, add-file, add-subdirectory, delete, read-acl, write-acl, …). Who: USER@REALM, @GROUP, everyone,\n\
+        authenticated, creator-owner, or a SID.")]
+    Set {
+        datastore: DatastoreName,
+        /// The path in the datastore
+        path: String,
+        /// The lines; from standard input when none is given
+        lines: Vec<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// USER@REALM or USER@REALM!TOKEN
+    pub(crate) authid: Authid,
+    pub(crate) datastore: DatastoreName,
+    /// The path in the datastore
+    #[arg(default_value = "/")]
+    pub(crate) path: String,
+    /// read, write, delete, full, or any right `acl set` knows
+    #[arg(default_value = "read")]
+    pub(crate) right: AccessMask,
+}

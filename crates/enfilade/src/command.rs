@@ -1,0 +1,59 @@
+//! What each command does: read the arguments, call one function of `admin`, say what came of it.
+
+mod acls;
+mod datastores;
+mod explain;
+mod groups;
+mod roles;
+mod tokens;
+mod users;
+
+use crate::cli::{Cli, Command};
+use crate::home::Home;
+use crate::{first_start, serve};
+use anyhow::{Context, bail};
+use enfilade_facts::vocabulary::Secret;
+use std::io::{BufRead, Read as _};
+use std::process::ExitCode;
+
+pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let json = cli.json;
+    let home = Home::open(cli.data, cli.config.as_deref())?;
+    match cli.command {
+        Command::Serve(arguments) => return serve::run(home, &arguments, json),
+        Command::Init => match first_start::settle(&home)? {
+            Some(settled) => settled.tell(&home, json),
+            None => bail!("`{}` is inhabited already; nothing was changed", home.data.display()),
+        },
+        Command::User(command) => users::run(&home, command, json)?,
+        Command::Group(command) => groups::run(&home, command, json)?,
+        Command::Role(command) => roles::run(&home, command, json)?,
+        Command::Token(command) => tokens::run(&home, command, json)?,
+        Command::Datastore(command) => datastores::run(&home, command, json)?,
+        Command::Acl(command) => acls::run(&home, command, json)?,
+        Command::Explain(arguments) => return explain::run(&home, &arguments, json),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A password from the first line of standard input.
+fn password_from_stdin() -> anyhow::Result<Secret> {
+    let mut line = String::new();
+    // A byte more than can be right, so that what is too long is seen to be.
+    std::io::stdin().lock().take(1024).read_line(&mut line).context("the password cannot be read")?;
+    let password = line.strip_suffix('\n').unwrap_or(&line);
+    let password = password.strip_suffix('\r').unwrap_or(password);
+    Secret::new(password.as_bytes()).context("the password is empty, longer than 511 bytes or holds a NUL byte")
+}
+
+fn enabled(yes: bool) -> String {
+    if yes { "yes" } else { "no" }.to_owned()
+}
+
+fn or_dash(text: Option<impl ToString>) -> String {
+    text.map_or_else(|| "-".to_owned(), |text| text.to_string())
+}
+
+fn until(expires: i64) -> String {
+    if expires == 0 { "for ever".to_owned() } else { expires.to_string() }
+}

@@ -1,0 +1,63 @@
+//! `enfilade datastore`.
+
+use super::or_dash;
+use crate::cli::Datastore;
+use crate::home::Home;
+use crate::{clock, output};
+use anyhow::Context;
+use enfilade_admin::{DatastoreEdit, DatastoreFile};
+use enfilade_facts::vocabulary::{Maintenance, MaintenanceMode};
+use serde_json::json;
+
+pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result<()> {
+    let file = DatastoreFile::new(home.source(), home.datastore_file());
+    let (name, edit, text) = match command {
+        Datastore::List => return list(&file, json),
+        Datastore::Create { name, path, comment } => {
+            let path = std::path::absolute(&path).with_context(|| format!("path `{}`", path.display()))?;
+            let path = path.to_str().context("the path is not UTF-8")?.to_owned();
+            let text = format!("datastore {name} is there, its content is in {path}");
+            (name, DatastoreEdit::Create { path, comment }, text)
+        }
+        Datastore::Set { name, comment } => {
+            let comment = comment.context("nothing to set; give --comment")?;
+            let comment = Some(comment).filter(|text| !text.is_empty());
+            let text = format!("datastore {name} is changed");
+            (name, DatastoreEdit::Comment(comment), text)
+        }
+        Datastore::Maintenance { name, mode, message } => {
+            let text = format!("datastore {name} is in maintenance mode {mode}");
+            let maintenance = (mode != "none").then(|| Maintenance { mode: MaintenanceMode::from_name(&mode), message });
+            (name, DatastoreEdit::Maintenance(maintenance), text)
+        }
+        Datastore::Remove { name } => {
+            let text = format!("datastore {name} is out of the configuration; its content is where it was");
+            (name, DatastoreEdit::Remove, text)
+        }
+    };
+    let at = file.edit(&name, edit, clock::now())?;
+    output::done(json, &json!({ "datastore": name.to_string(), "revision": at.revision.0 }), &text);
+    Ok(())
+}
+
+fn list(file: &DatastoreFile<'_>, json: bool) -> anyhow::Result<()> {
+    let stores = file.list()?;
+    if json {
+        stores.iter().for_each(|store| {
+            output::json_line(&json!({
+                "datastore": store.name.to_string(), "path": store.path, "maintenance": store.maintenance,
+                "fault": store.fault, "comment": store.comment,
+            }));
+        });
+        return Ok(());
+    }
+    let rows: Vec<Vec<String>> = stores
+        .into_iter()
+        .map(|store| {
+            let state = store.fault.or(store.maintenance);
+            vec![store.name.to_string(), state.unwrap_or_else(|| "open".into()), store.path, or_dash(store.comment)]
+        })
+        .collect();
+    output::table(&["DATASTORE", "STATE", "PATH", "COMMENT"], &rows);
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! `enfilade group`.
+
+use super::or_dash;
+use crate::cli::{Group, Member};
+use crate::home::Home;
+use crate::output;
+use enfilade_admin::Target;
+use serde_json::json;
+
+pub(super) fn run(home: &Home, command: Group, json: bool) -> anyhow::Result<()> {
+    let source = home.source();
+    match command {
+        Group::Add { group, sid, gid, comment } => {
+            let (id, at) = enfilade_admin::add_group(source, &group, sid, gid, comment)?;
+            let value = json!({ "group": group.to_string(), "id": id.to_string(), "revision": at.revision.0 });
+            output::done(json, &value, &format!("group @{group} is there"));
+        }
+        Group::List => {
+            let groups = enfilade_admin::list_groups(source)?;
+            if json {
+                groups.iter().for_each(|group| {
+                    output::json_line(&json!({
+                        "group": group.group, "id": group.id.to_string(), "sid": group.sid.to_string(),
+                        "gid": group.gid, "members": group.members, "comment": group.comment,
+                    }));
+                });
+                return Ok(());
+            }
+            let rows: Vec<Vec<String>> = groups
+                .into_iter()
+                .map(|group| {
+                    let members = Some(group.members.join(" ")).filter(|members| !members.is_empty());
+                    vec![group.group, or_dash(group.gid), group.sid.to_string(), or_dash(members), or_dash(group.comment)]
+                })
+                .collect();
+            output::table(&["GROUP", "GID", "SID", "MEMBERS", "COMMENT"], &rows);
+        }
+        Group::Remove { group } => {
+            let at = enfilade_admin::remove_group(source, &group)?;
+            let value = json!({ "group": group.to_string(), "revision": at.revision.0 });
+            output::done(json, &value, &format!("group @{group}, its memberships and its roles are gone"));
+        }
+        Group::Member(Member::Add { group, members }) => {
+            for member in members {
+                let target: Target = member.parse()?;
+                let at = enfilade_admin::add_member(source, &group, &target)?;
+                let value = json!({ "group": group.to_string(), "member": member, "revision": at.revision.0 });
+                output::done(json, &value, &format!("{target} is in @{group}"));
+            }
+        }
+        Group::Member(Member::Remove { group, members }) => {
+            for member in members {
+                let target: Target = member.parse()?;
+                let at = enfilade_admin::remove_member(source, &group, &target)?;
+                let value = json!({ "group": group.to_string(), "member": member, "revision": at.revision.0 });
+                output::done(json, &value, &format!("{target} is no longer in @{group}"));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! `enfilade user`.
+
+use super::{enabled, or_dash, password_from_stdin, until};
+use crate::cli::User;
+use crate::home::Home;
+use crate::output;
+use anyhow::bail;
+use enfilade_admin::NewUser;
+use serde_json::json;
+
+pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> {
+    let source = home.source();
+    match command {
+        User::Add { user, password_stdin, sid, uid, gid, expires, comment } => {
+            let password = if password_stdin { Some(password_from_stdin()?) } else { None };
+            let new = NewUser { userid: user, password, sid, uid, gid, expires, comment };
+            let (id, at) = enfilade_admin::add_user(source, &new)?;
+            let value = json!({ "user": new.userid.to_string(), "id": id.to_string(), "revision": at.revision.0 });
+            let password = if new.password.is_none() { ", without a password: give it a token or `user passwd`" } else { "" };
+            output::done(json, &value, &format!("user {} is there{password}", new.userid));
+        }
+        User::List => {
+            let users = enfilade_admin::list_users(source)?;
+            if json {
+                users.iter().for_each(|user| {
+                    output::json_line(&json!({
+                        "user": user.userid, "id": user.id.to_string(), "sid": user.sid.to_string(),
+                        "enabled": user.enabled, "expires": user.expires, "password": user.has_password,
+                        "uid": user.uid, "gid": user.gid, "comment": user.comment,
+                    }));
+                });
+                return Ok(());
+            }
+            let rows: Vec<Vec<String>> = users
+                .into_iter()
+                .map(|user| {
+                    vec![
+                        user.userid,
+                        enabled(user.enabled),
+                        enabled(user.has_password),
+                        until(user.expires),
+                        or_dash(user.uid),
+                        user.sid.to_string(),
+                        or_dash(user.comment),
+                    ]
+                })
+                .collect();
+            output::table(&["USER", "ENABLED", "PASSWORD", "EXPIRES", "UID", "SID", "COMMENT"], &rows);
+        }
+        User::Passwd { user, password_stdin } => {
+            if !password_stdin {
+                bail!("pass the new password on standard input: `enfilade user passwd {user} --password-stdin`");
+            }
+            let at = enfilade_admin::set_password(source, &user, &password_from_stdin()?)?;
+            let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
+            output::done(json, &value, &format!("user {user} has a new password"));
+        }
+        User::Disable { user } => {
+            let at = enfilade_admin::set_user_enabled(source, &user, false)?;
+            let value = json!({ "user": user.to_string(), "enabled": false, "revision": at.revision.0 });
+            output::done(json, &value, &format!("user {user} and all tokens of {user} are kept out"));
+        }
+        User::Enable { user } => {
+            let at = enfilade_admin::set_user_enabled(source, &user, true)?;
+            let value = json!({ "user": user.to_string(), "enabled": true, "revision": at.revision.0 });
+            output::done(json, &value, &format!("user {user} may come in"));
+        }
+    }
+    Ok(())
+}

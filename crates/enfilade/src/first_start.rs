@@ -1,0 +1,91 @@
+//! Moving in: what `enfilade serve` and `enfilade init` make in an empty data directory.
+
+use crate::home::{Home, make_directory};
+use crate::{clock, output};
+use anyhow::Context;
+use enfilade_admin::{DatastoreEdit, DatastoreFile, NewUser, Target};
+use enfilade_facts::vocabulary::{DatastoreName, Role, RolePath, Secret, Userid};
+use enfilade_sources::files::atomic;
+use serde_json::json;
+
+/// What was made.
+pub(crate) struct Settled {
+    /// The administrator.
+    pub(crate) admin: Userid,
+    /// The administrator's password; shown once.
+    pub(crate) password: String,
+}
+
+const CERTIFICATE: &str = "localhost.pem";
+
+/// Makes an administrator, a datastore and a certificate, unless somebody lives here already.
+pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
+    make_certificate(home)?;
+    let source = home.source();
+    if !enfilade_admin::is_empty(source)? {
+        return Ok(None);
+    }
+    let admin: Userid = "admin@local".parse()?;
+    // A generated secret's random part is a password nobody guesses, too.
+    let password: String = enfilade_identity::generate_secret(random()?).chars().skip(4).take(24).collect();
+    let name: DatastoreName = "main".parse()?;
+    let file = DatastoreFile::new(source, home.datastore_file());
+    if file.list()?.is_empty() {
+        make_directory(&home.data.join("datastores"))?;
+        let path = home.data.join("datastores/main");
+        let path = path.to_str().context("the data directory's path is not UTF-8")?.to_owned();
+        file.edit(&name, DatastoreEdit::Create { path, comment: None }, clock::now())?;
+    }
+    // The role first would have nobody to be given to; the user last makes a half-made house look empty still.
+    enfilade_admin::add_user(
+        source,
+        &NewUser {
+            userid: admin.clone(),
+            password: Secret::new(password.as_bytes()),
+            sid: None,
+            uid: None,
+            gid: None,
+            expires: 0,
+            comment: Some("made at the first start".into()),
+        },
+    )?;
+    let everywhere: RolePath = "/".parse()?;
+    enfilade_admin::assign_role(source, &everywhere, &Target::User(admin.clone()), Role::Admin, true)?;
+    Ok(Some(Settled { admin, password }))
+}
+
+/// A self-signed certificate for localhost, where there is no certificate directory yet.
+fn make_certificate(home: &Home) -> anyhow::Result<()> {
+    let directory = home.certificate_directory();
+    if directory.exists() {
+        return Ok(());
+    }
+    make_directory(&directory)?;
+    let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+    let made = rcgen::generate_simple_self_signed(names).context("the certificate for localhost cannot be made")?;
+    let bundle = format!("{}{}", made.cert.pem(), made.signing_key.serialize_pem());
+    atomic::write(&directory.join(CERTIFICATE), bundle.as_bytes(), 0o600)?;
+    // For clients that want to check it; a bundle's key is for us alone.
+    atomic::write(&directory.join("localhost.crt"), made.cert.pem().as_bytes(), 0o644)?;
+    Ok(())
+}
+
+fn random<const N: usize>() -> anyhow::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|why| anyhow::anyhow!("the kernel gives no random bytes: {why}"))?;
+    Ok(bytes)
+}
+
+impl Settled {
+    /// Tells the password, this once.
+    pub(crate) fn tell(&self, home: &Home, json: bool) {
+        let value = json!({ "data": home.data, "admin": self.admin.to_string(), "password": self.password });
+        let text = format!(
+            "data           {}\nadministrator  {}\npassword       {}   (shown this once)",
+            home.data.display(),
+            self.admin,
+            self.password
+        );
+        output::done(json, &value, &text);
+    }
+}

@@ -1,0 +1,119 @@
+//! The data directory, and a house built on it.
+
+use crate::clock;
+use crate::config::{self, Config};
+use anyhow::Context;
+use enfilade_access::AccessMemo;
+use enfilade_facts::{MemoSeed, Source};
+use enfilade_identity::{HashKey, IdentityMemo};
+use enfilade_passage::{Audit, HashGate, House, Parts};
+use enfilade_sources::files::key;
+use enfilade_sources::files::mirror::Mirror;
+use enfilade_sources::lmdb::Lmdb;
+use enfilade_sources::mounts::MountWatch;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// About how many live credentials are remembered: some 12 MB when full.
+const IDENTITY_MEMO_ENTRIES: usize = 65_536;
+/// About how many (ACL, principal) pairs are remembered: some 16 MB when full.
+const ACCESS_MEMO_ENTRIES: usize = 262_144;
+
+/// Where everything of one installation lies.
+pub(crate) struct Home {
+    pub(crate) data: PathBuf,
+    pub(crate) config: Config,
+    pub(crate) source: Arc<Lmdb>,
+    pub(crate) hash_key: [u8; 32],
+}
+
+/// The directory that is meant: what was said, else `ENFILADE_DATA`, else by the rules of the system.
+pub(crate) fn data_directory(said: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    let environment = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(data) = said.or_else(|| environment("ENFILADE_DATA")) {
+        return Ok(data);
+    }
+    if rustix::process::geteuid().is_root() {
+        return Ok(PathBuf::from("/var/lib/enfilade"));
+    }
+    let share = environment("XDG_DATA_HOME").or_else(|| environment("HOME").map(|home| home.join(".local/share")));
+    let share = share.context("neither --data, ENFILADE_DATA, XDG_DATA_HOME nor HOME says where the data is")?;
+    Ok(share.join("enfilade"))
+}
+
+impl Home {
+    /// Opens the data directory; makes it when it is not there.
+    pub(crate) fn open(data: Option<PathBuf>, config: Option<&Path>) -> anyhow::Result<Home> {
+        let data = data_directory(data)?;
+        make_directory(&data)?;
+        // Paths end up in datastore.cfg, where a relative one would mean something else for every reader.
+        let data = std::fs::canonicalize(&data).with_context(|| format!("`{}` cannot be opened", data.display()))?;
+        let config = config::read(&data, config)?;
+        let source = Lmdb::open(&data.join("facts"))?;
+        make_directory(&data.join("keys"))?;
+        let hash_key = key::load_or_make(&data.join("keys/token-hash.key"))?;
+        let home = Home { data, config, source: Arc::new(source), hash_key: *hash_key.bytes() };
+        enfilade_admin::ensure_local_realm(home.source())?;
+        home.look_at_files()?;
+        Ok(home)
+    }
+
+    pub(crate) fn source(&self) -> &dyn Source {
+        &*self.source
+    }
+
+    pub(crate) fn hash_key(&self) -> HashKey {
+        HashKey::new(&self.hash_key)
+    }
+
+    /// Where `datastore.cfg` is.
+    pub(crate) fn datastore_file(&self) -> PathBuf {
+        self.config.facts.files.as_ref().unwrap_or(&self.data).join("datastore.cfg")
+    }
+
+    /// Where the certificates are.
+    pub(crate) fn certificate_directory(&self) -> PathBuf {
+        self.config.tls.certificates.clone().unwrap_or_else(|| self.data.join("tls"))
+    }
+
+    /// Brings the facts up to what the files say now; trouble in them is told, and keeps nobody from working.
+    pub(crate) fn look_at_files(&self) -> anyhow::Result<()> {
+        let mut mirror = Mirror::new(self.datastore_file());
+        let outcome = mirror.look(self.source(), clock::now())?;
+        outcome.problems.iter().for_each(|problem| crate::output::note(&format!("warning: {problem}")));
+        Ok(())
+    }
+
+    /// A house on these facts.
+    pub(crate) fn house(&self, audit: Arc<dyn Audit>) -> anyhow::Result<Arc<House>> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let house = House::new(Parts {
+            source: Arc::clone(&self.source) as Arc<dyn Source>,
+            clock: Arc::new(clock::now),
+            hash_key: self.hash_key(),
+            identity_memo: IdentityMemo::new(seed()?, IDENTITY_MEMO_ENTRIES),
+            access_memo: AccessMemo::new(seed()?, ACCESS_MEMO_ENTRIES),
+            gate: HashGate::new(self.config.identity.hash_slots.unwrap_or(cores / 2)),
+            audit,
+        });
+        let mounts = MountWatch::open().and_then(|mut watch| watch.read());
+        house.set_mounts(mounts.context("/proc/self/mountinfo cannot be read")?);
+        Ok(house)
+    }
+}
+
+fn seed() -> anyhow::Result<MemoSeed> {
+    let mut seed = [0; 16];
+    getrandom::fill(&mut seed).map_err(|why| anyhow::anyhow!("the kernel gives no random bytes: {why}"))?;
+    Ok(MemoSeed(seed))
+}
+
+/// Makes a directory only its owner can open.
+pub(crate) fn make_directory(path: &Path) -> anyhow::Result<()> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .with_context(|| format!("directory `{}` cannot be made", path.display()))
+}

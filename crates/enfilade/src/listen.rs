@@ -1,0 +1,18 @@
+//! Sockets: who may connect, the TLS handshake, HTTP on the connection, and draining.
+
+mod admission;
+mod connection;
+mod lingering;
+
+pub(crate) use admission::Admission;
+pub(crate) use connection::{operations, plain, tls};
+
+use std::net::SocketAddr;
+use tokio::net::TcpListener;
+
+/// Binds, with an error that says what to do.
+pub(crate) async fn bind(what: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|why| {
+        anyhow::anyhow!("cannot listen on {address} for {what}: {why}; choose another address with --listen or --ops-listen")
+    })
+}

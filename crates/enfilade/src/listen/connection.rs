@@ -1,0 +1,203 @@
+//! Accepting connections and speaking HTTP on them.
+
+use super::Admission;
+use super::lingering::Lingering;
+use enfilade_faces::{Body, Connection, Faces};
+use enfilade_facts::limits;
+use enfilade_tls::{Ask, Certificates};
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, watch};
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::server::Acceptor;
+
+/// Turns true once: stop accepting, finish what runs.
+pub(crate) type Drain = watch::Receiver<bool>;
+
+/// Accepts until draining and gives every connection a task of its own.
+async fn accept<F>(
+    listener: TcpListener,
+    admission: Arc<Admission>,
+    mut drain: Drain,
+    serve: impl Fn(TcpStream, SocketAddr, Drain) -> F,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = drain.wait_for(|drain| *drain) => return,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                // Over the limit the connection is closed at once: there is nobody to explain it to yet.
+                let Some(admitted) = admission.admit(peer.ip()) else { continue };
+                // Answers are written whole; waiting for more to send only adds delay.
+                let _ = stream.set_nodelay(true);
+                let serving = serve(stream, peer, drain.clone());
+                tokio::spawn(async move {
+                    let _admitted = admitted;
+                    serving.await;
+                });
+            }
+            // Out of descriptors or memory, or the client went away: trying again at once would only spin.
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+/// Serves HTTPS.
+pub(crate) async fn tls(
+    listener: TcpListener,
+    certificates: Arc<Certificates>,
+    config: Arc<ServerConfig>,
+    faces: Faces,
+    admission: Arc<Admission>,
+    drain: Drain,
+) {
+    accept(listener, admission, drain, move |stream, peer, drain| {
+        let (certificates, config, faces) = (Arc::clone(&certificates), Arc::clone(&config), faces.clone());
+        async move {
+            let handshake = handshake(stream, &certificates, config);
+            let limit = Duration::from_secs(limits::HANDSHAKE_SECONDS_MAX);
+            // A handshake that fails or takes too long is the client's affair; there is no channel to answer on.
+            let Ok(Some(stream)) = tokio::time::timeout(limit, handshake).await else { return };
+            let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            let connection = Connection { peer: peer.to_string(), cut: Arc::new(Notify::new()) };
+            speak(stream, is_h2, connection, faces, drain).await;
+        }
+    })
+    .await;
+}
+
+/// Door 1 stands between the client's hello and our answer.
+async fn handshake(
+    stream: TcpStream,
+    certificates: &Certificates,
+    config: Arc<ServerConfig>,
+) -> Option<tokio_rustls::server::TlsStream<TcpStream>> {
+    let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await.ok()?;
+    let ask = Ask::new(start.client_hello().server_name());
+    let _permit = enfilade_tls::open(certificates, &ask).ok()?;
+    start.into_stream(config).await.ok()
+}
+
+/// Serves HTTP without TLS, for a proxy in front.
+pub(crate) async fn plain(listener: TcpListener, faces: Faces, admission: Arc<Admission>, drain: Drain) {
+    accept(listener, admission, drain, move |stream, peer, drain| {
+        let connection = Connection { peer: peer.to_string(), cut: Arc::new(Notify::new()) };
+        speak(stream, false, connection, faces.clone(), drain)
+    })
+    .await;
+}
+
+/// Serves metrics and health.
+pub(crate) async fn operations(listener: TcpListener, faces: Faces, admission: Arc<Admission>, drain: Drain) {
+    let faces_there = faces.clone();
+    accept(listener, Arc::default(), drain, move |stream, _, drain| {
+        let faces = faces_there.clone();
+        let admission = Arc::clone(&admission);
+        let service = service_fn(move |request: Request<Incoming>| {
+            faces.metrics().set_connections(admission.count());
+            let answer = faces.answer_operations(&request);
+            async move { Ok::<_, Infallible>(answer) }
+        });
+        async move {
+            let served = http1_builder().serve_connection(TokioIo::new(stream), service);
+            finish(served, drain, Arc::new(Notify::new())).await;
+        }
+    })
+    .await;
+}
+
+async fn speak<S>(stream: S, is_h2: bool, connection: Connection, faces: Faces, drain: Drain)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let cut = Arc::clone(&connection.cut);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (faces, connection) = (faces.clone(), connection.clone());
+        async move { Ok::<hyper::Response<Body>, Infallible>(faces.answer(connection, request).await) }
+    });
+    let stream = TokioIo::new(Lingering::new(stream));
+    if is_h2 {
+        finish(http2_builder().serve_connection(stream, service), drain, cut).await;
+    } else {
+        finish(http1_builder().serve_connection(stream, service), drain, cut).await;
+    }
+}
+
+/// A connection that can be told to finish what runs and take no more.
+trait Drainable: Future {
+    fn drain(self: std::pin::Pin<&mut Self>);
+}
+
+macro_rules! drainable {
+    ($module:ident, $($executor:ident)?) => {
+        impl<I, S $(, $executor)?> Drainable for $module::Connection<I, S $(, $executor)?>
+        where
+            Self: Future,
+            S: hyper::service::HttpService<Incoming, ResBody = Body>,
+            S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+            I: hyper::rt::Read + hyper::rt::Write + Unpin,
+            $($executor: hyper::rt::bounds::Http2ServerConnExec<S::Future, Body>,)?
+        {
+            fn drain(self: std::pin::Pin<&mut Self>) {
+                self.graceful_shutdown();
+            }
+        }
+    };
+}
+drainable!(http1,);
+drainable!(http2, E);
+
+/// Runs a connection to its end, or to where it is cut.
+async fn finish(served: impl Drainable, mut drain: Drain, cut: Arc<Notify>) {
+    tokio::pin!(served);
+    let mut draining = false;
+    loop {
+        tokio::select! {
+            _ = &mut served => return,
+            () = cut.notified() => return,
+            _ = drain.wait_for(|drain| *drain), if !draining => {
+                draining = true;
+                served.as_mut().drain();
+            }
+        }
+    }
+}
+
+fn http1_builder() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(Duration::from_secs(limits::HEAD_SECONDS_MAX))
+        .max_headers(limits::HEADER_COUNT_MAX)
+        // The head has to fit; what is larger is 431. Bodies are read in pieces of this size.
+        .max_buf_size(limits::HEAD_BYTES_MAX);
+    builder
+}
+
+fn http2_builder() -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits::H2_STREAMS_MAX)
+        .max_header_list_size(limits::HEAD_BYTES_MAX as u32)
+        .initial_stream_window_size(256 * 1024)
+        .initial_connection_window_size(1024 * 1024)
+        .max_pending_accept_reset_streams(20)
+        .keep_alive_interval(Duration::from_secs(30))
+        .keep_alive_timeout(Duration::from_secs(20));
+    builder
+}

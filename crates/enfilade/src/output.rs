@@ -1,0 +1,53 @@
+//! What people and programs read: tables that line up, or JSON.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the command line's voice")]
+
+use serde_json::{Value, json};
+use std::io::Write as _;
+
+/// A line for people.
+pub(crate) fn line(text: &str) {
+    // A reader that went away (`| head`) is no error of ours.
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+/// A line for people that is no result.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// One JSON value on one line.
+pub(crate) fn json_line(value: &Value) {
+    line(&value.to_string());
+}
+
+/// Why the command failed.
+pub(crate) fn error(json: bool, why: &anyhow::Error) {
+    if json {
+        eprintln!("{}", json!({ "error": { "message": format!("{why:#}") } }));
+    } else {
+        eprintln!("error: {why:#}");
+    }
+}
+
+/// Either the JSON value or the line for people.
+pub(crate) fn done(json: bool, value: &Value, text: &str) {
+    if json { json_line(value) } else { line(text) }
+}
+
+/// A table: a heading and rows of the same number of cells, columns as wide as their widest cell.
+pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.chain(heading.get(column).map(|cell| cell.chars().count())).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..heading.len()).map(width).collect();
+    let print = |cells: &mut dyn Iterator<Item = &str>| {
+        let padded: Vec<String> = cells.zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        line(padded.join("  ").trim_end());
+    };
+    print(&mut heading.iter().copied());
+    for row in rows {
+        print(&mut row.iter().map(String::as_str));
+    }
+}

@@ -1,0 +1,186 @@
+//! `enfilade serve`.
+
+use crate::access_log::AccessLog;
+use crate::cli::Serve;
+use crate::first_start::{self, Settled};
+use crate::home::Home;
+use crate::listen::{self, Admission};
+use crate::{clock, output};
+use anyhow::{Context, bail};
+use enfilade_faces::Faces;
+use enfilade_facts::limits::DRAIN_SECONDS_MAX;
+use enfilade_passage::House;
+use enfilade_sources::files::certificates;
+use enfilade_sources::files::mirror::Mirror;
+use enfilade_sources::mounts::MountWatch;
+use enfilade_tls::Certificates;
+use serde_json::json;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Result<ExitCode> {
+    if let Some(listen) = arguments.listen {
+        home.config.tls.listen = listen;
+    }
+    if let Some(listen) = arguments.ops_listen {
+        home.config.operations.listen = listen;
+    }
+    let settled = first_start::settle(&home)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(&home, settled, json))?;
+    // What still blocks on a file system is not waited for.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Result<()> {
+    let (certificates, bad) = load_certificates(home)?;
+    let config = enfilade_tls::server_config(Arc::clone(&certificates)).map_err(anyhow::Error::msg)?;
+    let house = home.house(Arc::new(AccessLog::start()?))?;
+    let faces = Faces::new(Arc::clone(&house));
+    faces.metrics().set_bad_certificates(bad);
+    follow_files(home)?;
+    follow_mounts(&house)?;
+
+    let tls = listen::bind("HTTPS", home.config.tls.listen).await?;
+    let operations = listen::bind("metrics and health", home.config.operations.listen).await?;
+    let plain = match home.config.tls.plain_listen {
+        Some(address) => Some(listen::bind("HTTP without TLS", address).await?),
+        None => None,
+    };
+    let mut stop = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tell(home, settled, json, tls.local_addr()?, operations.local_addr()?);
+
+    let (drain, draining) = watch::channel(false);
+    let admission = Arc::new(Admission::default());
+    // Metrics and health answer until the end, so that a load balancer sees the draining.
+    let watching = tokio::spawn(listen::operations(
+        operations,
+        faces.clone(),
+        Arc::clone(&admission),
+        watch::channel(false).1,
+    ));
+    if let Some(plain) = plain {
+        tokio::spawn(listen::plain(plain, faces.clone(), Arc::clone(&admission), draining.clone()));
+    }
+    tokio::spawn(listen::tls(tls, certificates, config, faces.clone(), Arc::clone(&admission), draining));
+
+    tokio::select! {
+        _ = stop.0.recv() => {}
+        _ = stop.1.recv() => {}
+    }
+    output::note("stopping: no new connections; running requests have 30 seconds");
+    faces.metrics().drain();
+    let _ = drain.send(true);
+    let emptied = async {
+        while admission.count() > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    if tokio::time::timeout(Duration::from_secs(DRAIN_SECONDS_MAX), emptied).await.is_err() {
+        output::note(&format!("{} connections were cut", admission.count()));
+    }
+    watching.abort();
+    Ok(())
+}
+
+/// Reads the certificates; bad ones are all named, and with none left there is nothing to serve with.
+fn load_certificates(home: &Home) -> anyhow::Result<(Arc<Certificates>, usize)> {
+    let directory = home.certificate_directory();
+    let files = certificates::read(&directory)
+        .with_context(|| format!("certificate directory `{}` cannot be read", directory.display()))?;
+    let mut unread = 0;
+    let bundles = files.iter().filter_map(|file| {
+        let name = file.path.display().to_string();
+        match &file.content {
+            Ok(pem) => Some((name, pem.as_slice())),
+            Err(why) => {
+                unread += 1;
+                output::note(&format!("warning: certificate `{name}` is left out: {why}"));
+                None
+            }
+        }
+    });
+    let (loaded, bad) = Certificates::load(bundles);
+    bad.iter().for_each(|bad| output::note(&format!("warning: {bad}")));
+    if loaded.is_empty() {
+        bail!("there is no usable certificate in `{}`: put a PEM bundle (certificate, intermediates, key) there", directory.display());
+    }
+    Ok((Arc::new(loaded), bad.len() + unread))
+}
+
+/// Follows `datastore.cfg`, and clears what dead readers left behind in the store.
+fn follow_files(home: &Home) -> anyhow::Result<()> {
+    let source = Arc::clone(&home.source);
+    let mut mirror = Mirror::new(home.datastore_file());
+    std::thread::Builder::new().name("files".into()).spawn(move || {
+        let mut told = Vec::new();
+        loop {
+            let problems = match mirror.look(&*source, clock::now()) {
+                Ok(outcome) => outcome.problems,
+                Err(why) => vec![why.to_string()],
+            };
+            if problems != told {
+                problems.iter().for_each(|problem| output::note(&format!("warning: {problem}")));
+                told = problems;
+            }
+            source.clear_stale_readers();
+            mirror.wait(Duration::from_secs(1));
+        }
+    })?;
+    Ok(())
+}
+
+/// Keeps the house told of what is mounted.
+fn follow_mounts(house: &Arc<House>) -> anyhow::Result<()> {
+    let house = Arc::clone(house);
+    let mut watch = MountWatch::open().context("/proc/self/mountinfo cannot be opened")?;
+    std::thread::Builder::new().name("mounts".into()).spawn(move || {
+        loop {
+            match watch.read() {
+                Ok(mounts) => house.set_mounts(mounts),
+                // Nobody knows what is mounted: removable stores are not there.
+                Err(_) => house.set_mounts(enfilade_facts::Mounts::default()),
+            }
+            let _ = watch.wait(Duration::from_secs(60));
+        }
+    })?;
+    Ok(())
+}
+
+fn tell(home: &Home, settled: Option<Settled>, json: bool, tls: SocketAddr, operations: SocketAddr) {
+    let url = format!("https://{tls}/dav/main/");
+    let certificate = home.certificate_directory().join("localhost.crt");
+    let trust = if certificate.exists() { format!("--cacert '{}' ", certificate.display()) } else { String::new() };
+    let login = settled.as_ref().map_or("admin@local".into(), |made| format!("{}:{}", made.admin, made.password));
+    if json {
+        output::json_line(&json!({
+            "listen": tls.to_string(), "ops_listen": operations.to_string(), "data": home.data,
+            "admin": settled.as_ref().map(|made| made.admin.to_string()),
+            "password": settled.as_ref().map(|made| made.password.clone()),
+        }));
+        return;
+    }
+    output::line(&format!("enfilade {} serves {}", env!("CARGO_PKG_VERSION"), home.data.display()));
+    output::line(&format!("  files       {url}"));
+    output::line(&format!("  operations  http://{operations}/metrics"));
+    output::line(&format!("  ACLs        {}", acl_note(home)));
+    if let Some(made) = &settled {
+        output::line(&format!("  login       {}   password {}   (shown this once)", made.admin, made.password));
+    }
+    output::line("try:");
+    output::line(&format!("  curl {trust}-u '{login}' -X PROPFIND -H 'Depth: 1' {url}"));
+}
+
+/// Which extended attribute new ACLs go to: it decides whether Samba can serve the same tree.
+fn acl_note(home: &Home) -> &'static str {
+    match enfilade_content::acl_place(&home.data) {
+        Some(enfilade_content::AclPlace::Security) => "security.NTACL",
+        Some(enfilade_content::AclPlace::User) => "user.NTACL (this process may not write security.NTACL)",
+        None => "cannot be written here: the file system has no extended attributes",
+    }
+}

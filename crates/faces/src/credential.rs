@@ -1,0 +1,99 @@
+//! The one place a credential is taken from a request. Whatever is not exactly one credential in exactly one spelling
+//! is refused, because two readers who disagree about which one counts are a hole.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use enfilade_facts::vocabulary::{Authid, Secret};
+use enfilade_identity::{Ask, Refusal};
+use hyper::HeaderMap;
+use hyper::header::{AUTHORIZATION, COOKIE, HeaderName};
+
+/// Other places a credential could stand in. None is read yet; beside an `Authorization` they are a second one.
+const OTHER_PLACES: [HeaderName; 3] =
+    [HeaderName::from_static("x-auth-token"), HeaderName::from_static("x-subject-token"), COOKIE];
+
+/// The request's credential.
+///
+/// # Errors
+/// When there is none, more than one, or one that cannot be read.
+pub(crate) fn extract(headers: &HeaderMap) -> Result<Ask, Refusal> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let value = values.next().ok_or(Refusal::NoCredential)?;
+    if values.next().is_some() || OTHER_PLACES.iter().any(|name| headers.contains_key(name)) {
+        return Err(malformed("there is more than one credential in the request; send exactly one"));
+    }
+    let value = value.to_str().map_err(|_| malformed("the Authorization header is not plain text"))?;
+    let (scheme, encoded) = value.split_once(' ').unwrap_or((value, ""));
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return Err(malformed("the Authorization scheme is not known; expected `Basic`"));
+    }
+    basic(encoded)
+}
+
+/// `user@realm!token:secret` or `user@realm:password`, in base64 (RFC 7617).
+fn basic(encoded: &str) -> Result<Ask, Refusal> {
+    // The engine is strict: padding is required, and bits that stand for nothing have to be zero.
+    let decoded = STANDARD.decode(encoded).map_err(|_| malformed("the Basic credential is not base64"))?;
+    let mut parts = decoded.splitn(2, |byte| *byte == b':');
+    let (Some(authid), Some(secret)) = (parts.next(), parts.next()) else {
+        return Err(malformed("the Basic credential has no `:` between user and password"));
+    };
+    let authid = std::str::from_utf8(authid).map_err(|_| malformed("the user name is not UTF-8"))?;
+    let authid: Authid = authid.parse().map_err(|why| malformed(&format!("{why}")))?;
+    let secret = Secret::new(secret);
+    let secret = secret.ok_or_else(|| malformed("the secret is empty, longer than 511 bytes or holds a NUL byte"))?;
+    Ok(Ask { authid, secret })
+}
+
+fn malformed(why: &str) -> Refusal {
+    Refusal::Malformed(why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::header::HeaderValue;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, HeaderValue::from_str(value).unwrap());
+        }
+        headers
+    }
+
+    fn of(value: &str) -> Result<Ask, Refusal> {
+        extract(&headers(&[("authorization", value)]))
+    }
+
+    #[test]
+    fn one_credential_in_one_spelling() {
+        let ask = of("Basic YWxpY2VAbG9jYWwhYmFja3VwOnM6MQ==").unwrap();
+        assert_eq!((ask.authid.to_string().as_str(), ask.secret.reveal()), ("alice@local!backup", b"s:1".as_slice()));
+        assert!(of("basic YWxpY2VAbG9jYWw6eA==").is_ok());
+        for wrong in [
+            "Basic",
+            "Basic ",
+            "Basic YWxpY2VAbG9jYWw6eA",
+            "Basic YWxpY2VAbG9jYWw6eB==",
+            "Basic  YWxpY2VAbG9jYWw6eA==",
+            "Basic YWxpY2VAbG9jYWw6eA== ",
+            "Basic YWxpY2VAbG9jYWw=",
+            "Basic YWxpY2U6eA==",
+            "Basic YWxpY2VAbG9jYWw6",
+            "Bearer abc",
+        ] {
+            assert!(matches!(of(wrong), Err(Refusal::Malformed(_))), "{wrong}");
+        }
+        assert_eq!(extract(&HeaderMap::new()).unwrap_err(), Refusal::NoCredential);
+    }
+
+    #[test]
+    fn two_credentials_are_none() {
+        let good = "Basic YWxpY2VAbG9jYWw6eA==";
+        for other in ["authorization", "x-auth-token", "cookie"] {
+            let two = headers(&[("authorization", good), (other, good)]);
+            assert!(matches!(extract(&two), Err(Refusal::Malformed(_))), "{other}");
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The routes nobody has to be known for.
+
+use crate::body::Body;
+use crate::respond::Answer;
+use crate::routes::Public;
+use crate::serve::Faces;
+use crate::whoami::padded_json;
+use enfilade_facts::Read;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{Response, StatusCode};
+use serde_json::json;
+
+pub(crate) fn answer(faces: &Faces, route: Public) -> Answer {
+    match route {
+        Public::WellKnown => padded_json(&json!({ "enfilade": true, "webdav": "/dav/<datastore>/", "whoami": "/whoami" })),
+        Public::Metrics => {
+            let mut answer = Response::new(Body::from(faces.metrics().render(faces.house())));
+            let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+            answer.headers_mut().insert(CONTENT_TYPE, text);
+            answer
+        }
+        Public::Live => plain(StatusCode::OK, "alive"),
+        Public::Ready => ready(faces),
+    }
+}
+
+fn ready(faces: &Faces) -> Answer {
+    if faces.metrics().is_draining() {
+        return plain(StatusCode::SERVICE_UNAVAILABLE, "draining");
+    }
+    match faces.house().source().read(|_| ()) {
+        Ok(()) => plain(StatusCode::OK, "ready"),
+        Err(_) => plain(StatusCode::SERVICE_UNAVAILABLE, "the facts cannot be read"),
+    }
+}
+
+fn plain(status: StatusCode, text: &str) -> Answer {
+    let mut answer = Response::new(Body::from(format!("{text}\n")));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    answer
+}

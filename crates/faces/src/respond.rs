@@ -1,0 +1,243 @@
+//! The one place where refusals become status codes. What the client learns is the status and one plain sentence that
+//! is the same for every refusal of that status; the operator learns the rest from the log and from `explain`.
+
+use crate::body::Body;
+use enfilade_access::Refusal as Access;
+use enfilade_content::Refusal as Content;
+use enfilade_datastore::Refusal as Datastore;
+use enfilade_identity::Refusal as Identity;
+use enfilade_passage::Refusal;
+use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::{Response, StatusCode};
+
+/// An answer.
+pub(crate) type Answer = Response<Body>;
+
+/// A request that ends without what it asked for.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// A door said no.
+    Refused(Refusal),
+    /// The request is no good as a request; no door was asked.
+    Wire(Wire),
+}
+
+/// What can be wrong with a request as such.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Wire {
+    /// Nothing answers there.
+    #[error("no route has this path")]
+    NoRoute,
+    /// The path is not one clean spelling of one path.
+    #[error("{0}")]
+    Path(enfilade_facts::vocabulary::PathRefused),
+    /// This method is not known here.
+    #[error("the method is not one this path has")]
+    Method,
+    /// The request target is too long.
+    #[error("the request target is longer than 8 KiB")]
+    TargetTooLong,
+    /// A header field is too long, or there are too many.
+    #[error("a header field is longer than 8 KiB, all are longer than 32 KiB, or there are more than 100")]
+    HeadersTooLarge,
+    /// The body is too long.
+    #[error("the body is longer than 64 KiB")]
+    BodyTooLarge,
+    /// The body did not come, or not in time.
+    #[error("the body ended early or did not come in time")]
+    BodyBroken,
+    /// The XML is not what it should be.
+    #[error("{0}")]
+    Xml(&'static str),
+    /// `Depth` is something else than 0 or 1.
+    #[error("Depth: infinity is not served; use 0 or 1")]
+    Depth,
+    /// A header's value cannot be read.
+    #[error("the {0} header cannot be read")]
+    Header(&'static str),
+    /// A body where none is expected.
+    #[error("this method takes no body")]
+    UnexpectedBody,
+    /// A condition of the request does not hold.
+    #[error("a condition of the request does not hold")]
+    Condition,
+    /// The range is not in the file.
+    #[error("the range is not in the file")]
+    Range(u64),
+    /// The house is broken.
+    #[error("a worker of the house died")]
+    Worker,
+}
+
+impl<R: Into<Refusal>> From<R> for Failure {
+    fn from(refusal: R) -> Self {
+        Failure::Refused(refusal.into())
+    }
+}
+
+impl From<Wire> for Failure {
+    fn from(wire: Wire) -> Self {
+        Failure::Wire(wire)
+    }
+}
+
+impl Wire {
+    /// Its stable code in the log.
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            Wire::NoRoute => "HT01",
+            Wire::Path(_) => "HT02",
+            Wire::Method => "HT03",
+            Wire::TargetTooLong => "HT04",
+            Wire::HeadersTooLarge => "HT05",
+            Wire::BodyTooLarge => "HT06",
+            Wire::BodyBroken => "HT07",
+            Wire::Xml(_) => "HT08",
+            Wire::Depth => "HT09",
+            Wire::Header(_) => "HT10",
+            Wire::UnexpectedBody => "HT11",
+            Wire::Condition => "HT12",
+            Wire::Range(_) => "HT13",
+            Wire::Worker => "HT14",
+        }
+    }
+
+    fn status(self) -> StatusCode {
+        match self {
+            Wire::NoRoute => StatusCode::NOT_FOUND,
+            Wire::Path(_) | Wire::Xml(_) | Wire::Header(_) => StatusCode::BAD_REQUEST,
+            Wire::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Wire::TargetTooLong => StatusCode::URI_TOO_LONG,
+            Wire::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Wire::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Wire::BodyBroken => StatusCode::REQUEST_TIMEOUT,
+            Wire::Depth => StatusCode::FORBIDDEN,
+            Wire::UnexpectedBody => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Wire::Condition => StatusCode::PRECONDITION_FAILED,
+            Wire::Range(_) => StatusCode::RANGE_NOT_SATISFIABLE,
+            Wire::Worker => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+/// What the request was about to do; for something that looks absent the status depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aim {
+    /// Anything with a target that has to be there.
+    Target,
+    /// Making a file: RFC 4918 §9.7.1 wants 409 where the collection is not there.
+    File,
+    /// Making a collection: §9.3.1 wants 409 likewise, and 405 where something is there.
+    Collection,
+}
+
+/// The answer to a request that failed.
+pub(crate) fn failed(failure: &Failure, aim: Aim) -> Answer {
+    let (status, hint) = match failure {
+        Failure::Wire(wire) => (wire.status(), Some(wire.to_string())),
+        Failure::Refused(refusal) => (status(refusal, aim), hint(refusal)),
+    };
+    // A reason is given only where it says nothing about what is there; else the status alone speaks.
+    let text = hint.unwrap_or_else(|| status.canonical_reason().unwrap_or("refused").to_ascii_lowercase());
+    let mut answer = Response::new(Body::from(format!("{text}\n")));
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    match (failure, status) {
+        (_, StatusCode::UNAUTHORIZED) => {
+            let basic = HeaderValue::from_static("Basic realm=\"enfilade\", charset=\"UTF-8\"");
+            headers.insert(WWW_AUTHENTICATE, basic);
+        }
+        (_, StatusCode::SERVICE_UNAVAILABLE) => {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        (Failure::Wire(Wire::Range(bytes)), _) => {
+            if let Ok(value) = HeaderValue::from_str(&format!("bytes */{bytes}")) {
+                headers.insert(hyper::header::CONTENT_RANGE, value);
+            }
+        }
+        _ => {}
+    }
+    answer
+}
+
+/// The few refusals whose reason helps an honest client and tells a dishonest one nothing new.
+fn hint(refusal: &Refusal) -> Option<String> {
+    match refusal {
+        Refusal::Identity(Identity::Malformed(_)) => Some(refusal.to_string()),
+        // Whoever gets this far has a role on the store.
+        Refusal::Datastore(Datastore::Maintenance { .. }) => Some(refusal.to_string()),
+        _ => None,
+    }
+}
+
+fn status(refusal: &Refusal, aim: Aim) -> StatusCode {
+    match refusal {
+        Refusal::Identity(identity) => identity_status(identity),
+        Refusal::Datastore(datastore) => datastore_status(datastore),
+        Refusal::Access(access) => access_status(access, aim),
+        Refusal::Content(content) => content_status(content, aim),
+    }
+}
+
+fn identity_status(refusal: &Identity) -> StatusCode {
+    match refusal {
+        Identity::Malformed(_) => StatusCode::BAD_REQUEST,
+        Identity::NoCredential
+        | Identity::Revoked(_)
+        | Identity::Unknown(_)
+        | Identity::WrongSecret(_)
+        | Identity::Disabled { .. }
+        | Identity::Expired { .. }
+        | Identity::BadHash { .. } => StatusCode::UNAUTHORIZED,
+        Identity::GroupsTooDeep | Identity::TooManyGroups => StatusCode::FORBIDDEN,
+        Identity::Busy | Identity::Facts(_) => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+fn datastore_status(refusal: &Datastore) -> StatusCode {
+    match refusal {
+        Datastore::Unknown(_) => StatusCode::NOT_FOUND,
+        Datastore::Maintenance { .. }
+        | Datastore::UnknownMode { .. }
+        | Datastore::NotMounted { .. }
+        | Datastore::Broken { .. }
+        | Datastore::LedgerFull(_)
+        | Datastore::Facts(_) => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+fn access_status(refusal: &Access, aim: Aim) -> StatusCode {
+    match refusal {
+        // No role: the datastore looks absent, whatever was to be done there.
+        Access::NoRole { .. } => StatusCode::NOT_FOUND,
+        refusal if refusal.looks_absent() => absent(aim),
+        Access::Facts(_) => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::FORBIDDEN,
+    }
+}
+
+/// A directory that may not be seen answers as one that is not there.
+fn absent(aim: Aim) -> StatusCode {
+    match aim {
+        Aim::Target => StatusCode::NOT_FOUND,
+        Aim::File | Aim::Collection => StatusCode::CONFLICT,
+    }
+}
+
+fn content_status(refusal: &Content, aim: Aim) -> StatusCode {
+    match refusal {
+        Content::Absent { .. } | Content::Special { .. } => StatusCode::NOT_FOUND,
+        // A DELETE below a directory that is not there finds nothing.
+        Content::ParentAbsent { .. } => absent(aim),
+        Content::Exists { .. } if aim == Aim::Collection => StatusCode::METHOD_NOT_ALLOWED,
+        Content::Exists { .. } | Content::NotEmpty { .. } | Content::ChangedMeanwhile { .. } => StatusCode::CONFLICT,
+        Content::WrongKind { .. } | Content::IsRoot => StatusCode::METHOD_NOT_ALLOWED,
+        Content::NoSpace { .. } => StatusCode::INSUFFICIENT_STORAGE,
+        Content::TooLong { .. } => StatusCode::URI_TOO_LONG,
+        Content::RootUnavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        Content::Io { .. } | Content::NotCovered { .. } | Content::AclNotWritable { .. } => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Everything that can be asked for. Each route needs a permit or stands in the short public list (invariant E3);
+//! a guarded route's handler takes a [`Visit`](enfilade_passage::Visit), which only door 2 gives out.
+
+/// A route that needs nobody to be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Public {
+    /// What this is.
+    WellKnown,
+    /// Counters for Prometheus.
+    Metrics,
+    /// The process runs.
+    Live,
+    /// The house takes requests.
+    Ready,
+}
+
+/// A route that needs an identity permit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guarded {
+    /// Who the credential is.
+    Whoami,
+    /// Files.
+    WebDav,
+}
+
+/// What a route needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Nothing.
+    Public(Public),
+    /// To know who asks.
+    Identity(Guarded),
+}
+
+/// A path and what it needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// The path; with a final slash everything below it.
+    pub path: &'static str,
+    /// What it needs.
+    pub need: Need,
+}
+
+impl Route {
+    const fn guarded(path: &'static str, face: Guarded) -> Self {
+        Route { path, need: Need::Identity(face) }
+    }
+
+    const fn public(path: &'static str, face: Public) -> Self {
+        Route { path, need: Need::Public(face) }
+    }
+
+    /// The rest of `path` below this route, if it is one of its paths.
+    pub fn matches<'p>(&self, path: &'p str) -> Option<&'p str> {
+        let rest = path.strip_prefix(self.path)?;
+        (self.path.ends_with('/') || rest.is_empty()).then_some(rest)
+    }
+}
+
+/// The routes of the main listener.
+pub const MAIN: [Route; 3] = [
+    Route::public("/.well-known/enfilade", Public::WellKnown),
+    Route::guarded("/whoami", Guarded::Whoami),
+    Route::guarded("/dav/", Guarded::WebDav),
+];
+
+/// The routes of the operations listener.
+pub const OPERATIONS: [Route; 4] = [
+    Route::public("/metrics", Public::Metrics),
+    Route::public("/livez", Public::Live),
+    Route::public("/healthz", Public::Live),
+    Route::public("/readyz", Public::Ready),
+];

@@ -1,0 +1,135 @@
+//! The way of a request from the listener to its route.
+
+use crate::credential;
+use crate::metrics::Metrics;
+use crate::respond::{Aim, Answer, Failure, Wire, failed};
+use crate::routes::{Guarded, MAIN, Need, OPERATIONS, Route};
+use crate::trace::Trace;
+use crate::{operations, webdav, whoami};
+use bytes::Bytes;
+use enfilade_facts::limits;
+use enfilade_passage::House;
+use hyper::Request;
+use std::fmt::Display;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// The connection a request came on.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    /// The other side's address, for the log.
+    pub peer: String,
+    /// Told when the connection has to end at once: an answer was cut and the client does not read.
+    pub cut: Arc<Notify>,
+}
+
+/// All faces of a house.
+#[derive(Clone)]
+pub struct Faces {
+    house: Arc<House>,
+    metrics: Arc<Metrics>,
+}
+
+/// What a request body has to be.
+pub(crate) trait Incoming: hyper::body::Body<Data = Bytes, Error: Display> + Send + Unpin + 'static {}
+impl<B: hyper::body::Body<Data = Bytes, Error: Display> + Send + Unpin + 'static> Incoming for B {}
+
+impl Faces {
+    /// Of this house.
+    pub fn new(house: Arc<House>) -> Self {
+        Faces { house, metrics: Arc::default() }
+    }
+
+    /// The counters.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    pub(crate) fn house(&self) -> &House {
+        &self.house
+    }
+
+    /// Answers a request on the main listener.
+    pub async fn answer<B>(&self, connection: Connection, request: Request<B>) -> Answer
+    where
+        B: hyper::body::Body<Data = Bytes, Error: Display> + Send + Unpin + 'static,
+    {
+        let trace = Trace::new(&self.house, &self.metrics, connection.peer.clone(), request.method().as_str());
+        self.walk(connection, request, trace).await
+    }
+
+    /// Answers a request on the operations listener.
+    pub fn answer_operations<B>(&self, request: &Request<B>) -> Answer {
+        let route = OPERATIONS.iter().find(|route| route.matches(request.uri().path()).is_some());
+        match route.map(|route| route.need) {
+            Some(Need::Public(face)) => operations::answer(self, face),
+            _ => failed(&Wire::NoRoute.into(), Aim::Target),
+        }
+    }
+
+    async fn walk<B: Incoming>(&self, connection: Connection, request: Request<B>, mut trace: Trace) -> Answer {
+        let route = check_head(&request).and_then(|()| {
+            MAIN.iter().find(|route| route.matches(request.uri().path()).is_some()).copied().ok_or(Wire::NoRoute)
+        });
+        let guarded = match route.map(|route: Route| route.need) {
+            Ok(Need::Public(face)) => {
+                let answer = operations::answer(self, face);
+                trace.answered(&answer);
+                return answer;
+            }
+            Ok(Need::Identity(face)) => face,
+            Err(wire) => return fail(wire.into(), trace),
+        };
+        let visit = match credential::extract(request.headers()) {
+            Ok(ask) => {
+                trace.event.authid = ask.authid.to_string();
+                self.house.admit(ask).await
+            }
+            Err(refusal) => Err(refusal.into()),
+        };
+        let visit = match visit {
+            Ok(visit) => visit,
+            Err(refusal) => return fail(refusal.into(), trace),
+        };
+        trace.event.revision = visit.identity().at().revision.0;
+        match guarded {
+            Guarded::Whoami => {
+                trace.event.face = "whoami";
+                let answer = whoami::answer(&visit);
+                trace.answered(&answer);
+                answer
+            }
+            Guarded::WebDav => {
+                trace.event.face = "webdav";
+                webdav::answer(visit, connection, request, trace).await
+            }
+        }
+    }
+}
+
+/// Ends a request that failed before it reached its face.
+pub(crate) fn fail(failure: Failure, mut trace: Trace) -> Answer {
+    trace.failed(&failure);
+    let answer = failed(&failure, Aim::Target);
+    trace.answered(&answer);
+    answer
+}
+
+/// The limits of a request's head that the HTTP library does not know.
+fn check_head<B>(request: &Request<B>) -> Result<(), Wire> {
+    let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
+    if target > limits::URI_BYTES_MAX {
+        return Err(Wire::TargetTooLong);
+    }
+    let size = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| name.as_str().len() + value.len();
+    let (mut total, mut count) = (0, 0);
+    for field in request.headers() {
+        let bytes = size(field);
+        total += bytes;
+        count += 1;
+        if bytes > limits::HEADER_BYTES_MAX || total > limits::HEAD_BYTES_MAX || count > limits::HEADER_COUNT_MAX {
+            return Err(Wire::HeadersTooLarge);
+        }
+    }
+    Ok(())
+}

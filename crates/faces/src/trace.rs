@@ -1,0 +1,51 @@
+//! The audit event of a request, from its first byte to its last: recorded when it is dropped, so exactly once.
+
+use crate::metrics::Metrics;
+use crate::respond::{Answer, Failure};
+use enfilade_facts::Refuse;
+use enfilade_passage::{Event, House, Refusal};
+use std::sync::Arc;
+
+pub(crate) struct Trace {
+    pub(crate) event: Event,
+    house: Arc<House>,
+    metrics: Arc<Metrics>,
+    began: u64,
+}
+
+impl Trace {
+    pub(crate) fn new(house: &Arc<House>, metrics: &Arc<Metrics>, peer: String, verb: &str) -> Self {
+        let event = Event { peer, verb: verb.to_owned(), verdict: "permit", ..Event::default() };
+        Trace { event, house: Arc::clone(house), metrics: Arc::clone(metrics), began: house.now().tick_millis }
+    }
+
+    pub(crate) fn failed(&mut self, failure: &Failure) {
+        match failure {
+            Failure::Refused(refusal) => self.refused(refusal),
+            Failure::Wire(wire) => {
+                self.event.verdict = "refuse";
+                self.event.door = "face";
+                self.event.code = wire.code();
+                self.event.fault = "client";
+                self.event.reason = wire.to_string();
+            }
+        }
+    }
+
+    pub(crate) fn refused(&mut self, refusal: &Refusal) {
+        self.event.refused(refusal);
+        debug_assert_eq!(self.event.code, refusal.code());
+    }
+
+    pub(crate) fn answered(&mut self, answer: &Answer) {
+        self.event.status = answer.status().as_u16();
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        self.event.millis = self.house.now().tick_millis.saturating_sub(self.began);
+        self.metrics.count(&self.event);
+        self.house.audit().record(&self.event);
+    }
+}

@@ -1,0 +1,143 @@
+//! WebDAV (RFC 4918): `/dav/<datastore>/…`. OPTIONS, PROPFIND, GET, HEAD, PUT, MKCOL, DELETE.
+
+mod get;
+mod href;
+mod multistatus;
+mod propfind;
+mod propfind_request;
+mod put;
+mod range;
+
+use crate::body::Body;
+use crate::respond::{Aim, Answer, Failure, Wire, failed};
+use crate::serve::{Connection, Incoming};
+use crate::trace::Trace;
+use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath};
+use enfilade_passage::{Refusal, Visit};
+use hyper::header::{ALLOW, HeaderName, HeaderValue};
+use hyper::{Request, Response, StatusCode};
+
+const PREFIX: &str = "/dav/";
+const METHODS: &str = "OPTIONS, PROPFIND, GET, HEAD, PUT, MKCOL, DELETE";
+
+/// A place in a datastore, as the URL says it.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    datastore: DatastoreName,
+    path: StorePath,
+}
+
+impl Place {
+    fn from_url(path: &str) -> Result<Self, Wire> {
+        let rest = path.strip_prefix(PREFIX).ok_or(Wire::NoRoute)?;
+        let (name, path) = rest.split_once('/').unwrap_or((rest, ""));
+        // A text that is no datastore's name is nowhere, just as a name no datastore has.
+        let datastore = name.parse().map_err(|_| Wire::NoRoute)?;
+        Ok(Place { datastore, path: StorePath::from_url(path).map_err(Wire::Path)? })
+    }
+}
+
+/// Everything a method needs.
+pub(crate) struct Call<B> {
+    visit: Visit,
+    connection: Connection,
+    place: Place,
+    request: Request<B>,
+    trace: Trace,
+}
+
+pub(crate) async fn answer<B: Incoming>(
+    visit: Visit,
+    connection: Connection,
+    request: Request<B>,
+    mut trace: Trace,
+) -> Answer {
+    let place = match Place::from_url(request.uri().path()) {
+        Ok(place) => place,
+        Err(wire) => return crate::serve::fail(wire.into(), trace),
+    };
+    trace.event.datastore = place.datastore.to_string();
+    trace.event.path = place.path.to_string();
+    let method = request.method().clone();
+    let call = Call { visit, connection, place, request, trace };
+    match method.as_str() {
+        "OPTIONS" => options(call).await,
+        "PROPFIND" => propfind::propfind(call).await,
+        "GET" => get::get(call, get::Content::Sent).await,
+        "HEAD" => get::get(call, get::Content::Left).await,
+        "PUT" => put::put(call).await,
+        "MKCOL" => make_collection(call).await,
+        "DELETE" => delete(call).await,
+        _ => {
+            let mut answer = call.fail(Wire::Method, Aim::Target);
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static(METHODS));
+            answer
+        }
+    }
+}
+
+impl<B> Call<B> {
+    /// Ends the request without what it asked for.
+    fn fail(self, failure: impl Into<Failure>, aim: Aim) -> Answer {
+        end(self.trace, Err(failure.into()), aim)
+    }
+}
+
+/// Ends a request: the event gets what came of it.
+fn end(mut trace: Trace, outcome: Result<Answer, Failure>, aim: Aim) -> Answer {
+    let answer = outcome.unwrap_or_else(|failure| {
+        trace.failed(&failure);
+        failed(&failure, aim)
+    });
+    trace.answered(&answer);
+    answer
+}
+
+/// Runs what blocks on the file system off the async workers.
+async fn blocking<R: Send + 'static>(
+    work: impl FnOnce() -> Result<R, Refusal> + Send + 'static,
+) -> Result<R, Failure> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result.map_err(Failure::from),
+        Err(_) => Err(Wire::Worker.into()),
+    }
+}
+
+/// An answer without content.
+fn empty(status: StatusCode) -> Answer {
+    let mut answer = Response::new(Body::empty());
+    *answer.status_mut() = status;
+    answer
+}
+
+async fn options<B: Incoming>(call: Call<B>) -> Answer {
+    let (visit, place) = (call.visit, call.place);
+    let entered = blocking(move || visit.enter(&place.datastore, OperationKind::Lookup)).await;
+    let outcome = entered.map(|_| {
+        let mut answer = empty(StatusCode::OK);
+        let headers = answer.headers_mut();
+        headers.insert(ALLOW, HeaderValue::from_static(METHODS));
+        headers.insert(HeaderName::from_static("dav"), HeaderValue::from_static("1"));
+        headers.insert(HeaderName::from_static("ms-author-via"), HeaderValue::from_static("DAV"));
+        answer
+    });
+    end(call.trace, outcome, Aim::Target)
+}
+
+async fn make_collection<B: Incoming>(call: Call<B>) -> Answer {
+    // RFC 4918 §9.3: a body we do not understand is 415, and we understand none.
+    if !call.request.body().is_end_stream() {
+        return call.fail(Wire::UnexpectedBody, Aim::Collection);
+    }
+    let (visit, place) = (call.visit, call.place);
+    let made = blocking(move || {
+        visit.enter(&place.datastore, OperationKind::Write)?.make_collection(&place.path)
+    });
+    end(call.trace, made.await.map(|()| empty(StatusCode::CREATED)), Aim::Collection)
+}
+
+async fn delete<B: Incoming>(call: Call<B>) -> Answer {
+    let (visit, place) = (call.visit, call.place);
+    let deleted = blocking(move || visit.enter(&place.datastore, OperationKind::Write)?.delete(&place.path));
+    end(call.trace, deleted.await.map(|()| empty(StatusCode::NO_CONTENT)), Aim::Target)
+}

@@ -1,0 +1,85 @@
+//! PUT: to a hidden file, then in one step into place.
+
+use super::{Call, blocking, empty, end};
+use crate::respond::{Aim, Answer, Failure, Wire};
+use crate::serve::Incoming;
+use crate::trace::Trace;
+use enfilade_facts::limits::BODY_IDLE_SECONDS_MAX;
+use enfilade_facts::vocabulary::OperationKind;
+use enfilade_passage::{Refusal, Uploading};
+use http_body_util::BodyExt;
+use hyper::header::{CONTENT_RANGE, ETAG, HeaderValue, IF_MATCH, IF_NONE_MATCH};
+use hyper::{HeaderMap, StatusCode};
+use std::time::Duration;
+
+/// How much is gathered before it is written, in bytes: each write is a trip to a thread that may block.
+const PIECE_BYTES: usize = 256 * 1024;
+
+pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
+    let Call { visit, place, request, mut trace, .. } = call;
+    // RFC 9110 §14.4: a PUT of a part would be taken for the whole.
+    if request.headers().contains_key(CONTENT_RANGE) {
+        return end(trace, Err(Wire::Header("Content-Range").into()), Aim::File);
+    }
+    let (head, body) = request.into_parts();
+    let outcome = async {
+        let begun = blocking(move || visit.enter(&place.datastore, OperationKind::Write)?.upload(place.path)).await?;
+        trace.event.revision = begun.revision();
+        check_conditions(&begun, &head.headers)?;
+        let replaces = begun.existing().is_some();
+        let uploading = receive(begun, body, &mut trace).await?;
+        let meta = blocking(move || uploading.finish()).await?;
+        let mut answer = empty(if replaces { StatusCode::NO_CONTENT } else { StatusCode::CREATED });
+        if let Ok(etag) = HeaderValue::from_str(&format!("\"{}\"", meta.validator())) {
+            answer.headers_mut().insert(ETAG, etag);
+        }
+        Ok(answer)
+    };
+    let outcome = outcome.await;
+    end(trace, outcome, Aim::File)
+}
+
+/// `If-Match` and `If-None-Match` (RFC 9110 §13.1), against what would be replaced.
+fn check_conditions(uploading: &Uploading, headers: &HeaderMap) -> Result<(), Failure> {
+    let existing = uploading.existing().map(|meta| format!("\"{}\"", meta.validator()));
+    let matches = |value: &HeaderValue| {
+        let text = value.to_str().unwrap_or_default();
+        existing.as_ref().is_some_and(|etag| text.trim() == "*" || text.split(',').any(|tag| tag.trim() == etag))
+    };
+    let wanted = headers.get(IF_MATCH).is_none_or(matches);
+    let unwanted = headers.get(IF_NONE_MATCH).is_some_and(matches);
+    if wanted && !unwanted { Ok(()) } else { Err(Wire::Condition.into()) }
+}
+
+async fn receive<B: Incoming>(
+    mut uploading: Uploading,
+    mut body: B,
+    trace: &mut Trace,
+) -> Result<Uploading, Failure> {
+    let mut gathered = Vec::new();
+    loop {
+        let frame = tokio::time::timeout(Duration::from_secs(BODY_IDLE_SECONDS_MAX), body.frame()).await;
+        let frame = match frame {
+            Ok(Some(Ok(frame))) => Some(frame),
+            Ok(None) => None,
+            // What came is thrown away with the upload.
+            Ok(Some(Err(_))) | Err(_) => return Err(Wire::BodyBroken.into()),
+        };
+        let is_last = frame.is_none();
+        if let Some(data) = frame.and_then(|frame| frame.into_data().ok()) {
+            trace.event.bytes += data.len() as u64;
+            gathered.extend_from_slice(&data);
+        }
+        if gathered.len() >= PIECE_BYTES || is_last && !gathered.is_empty() {
+            let piece = std::mem::take(&mut gathered);
+            uploading = blocking(move || {
+                uploading.write(&piece)?;
+                Ok::<_, Refusal>(uploading)
+            })
+            .await?;
+        }
+        if is_last {
+            return Ok(uploading);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The one event every request leaves, with the same fields whatever happened.
+
+use crate::refuse::Refusal;
+use enfilade_facts::Refuse;
+
+/// What happened to one request. Fields that a request never got to are empty.
+#[derive(Clone, Debug, Default)]
+pub struct Event {
+    /// Where it came from.
+    pub peer: String,
+    /// Which face it spoke to.
+    pub face: &'static str,
+    /// What it wanted, in its own protocol's word.
+    pub verb: String,
+    /// Who it was, once that was known; who it said it was, when that was refused.
+    pub authid: String,
+    /// The datastore.
+    pub datastore: String,
+    /// The path in it.
+    pub path: String,
+    /// `permit`, or `refuse` when a door or the face said no.
+    pub verdict: &'static str,
+    /// The door that refused, or `face`.
+    pub door: &'static str,
+    /// The refusal's code.
+    pub code: &'static str,
+    /// Whose fault it was.
+    pub fault: &'static str,
+    /// The refusal in the operator's words.
+    pub reason: String,
+    /// The revision the last door judged on.
+    pub revision: u64,
+    /// The status the client got.
+    pub status: u16,
+    /// Bytes of content that went in or out.
+    pub bytes: u64,
+    /// How long it took, in milliseconds.
+    pub millis: u64,
+}
+
+impl Event {
+    /// A door said no.
+    pub fn refused(&mut self, refusal: &Refusal) {
+        self.verdict = "refuse";
+        self.door = refusal.door().name();
+        self.code = refusal.code();
+        self.fault = refusal.fault().name();
+        self.reason = refusal.to_string();
+    }
+}
+
+/// Where events go.
+pub trait Audit: Send + Sync {
+    /// Takes one event; never blocks on a slow reader for long and never fails a request.
+    fn record(&self, event: &Event);
+}

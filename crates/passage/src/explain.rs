@@ -1,0 +1,133 @@
+//! Walking the doors without acting: what each would say, and which rule decides. No permit comes of it.
+
+use crate::house::House;
+use crate::refuse::Refusal;
+use enfilade_access::Judgement;
+use enfilade_content::Root;
+use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, Standing};
+use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, OperationKind, StorePath};
+use enfilade_facts::{Door, Read, Refuse};
+use enfilade_identity::Principal;
+
+/// What one door says.
+#[derive(Clone, Debug)]
+pub struct DoorAnswer {
+    /// The door.
+    pub door: Door,
+    /// Whether it opens.
+    pub opens: bool,
+    /// The refusal's code, when it does not.
+    pub code: Option<&'static str>,
+    /// One line: what it found, or why not.
+    pub says: String,
+    /// How it got there: roles and ACL entries in the order they were looked at.
+    pub walk: Vec<String>,
+}
+
+/// What all doors say, up to the first that does not open.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// In the order of the walk.
+    pub doors: Vec<DoorAnswer>,
+}
+
+impl Explanation {
+    /// Whether every door opens.
+    pub fn permits(&self) -> bool {
+        self.doors.iter().all(|door| door.opens)
+    }
+}
+
+impl House {
+    /// What would happen if `authid`, with the right secret, asked for `right` on `path` of `datastore`.
+    pub fn explain(
+        &self,
+        authid: &Authid,
+        datastore: &DatastoreName,
+        path: &StorePath,
+        right: AccessMask,
+    ) -> Explanation {
+        let mut doors = Vec::new();
+        // The first refusal ends the walk, and is its last answer.
+        let _ = self.explain_into(&mut doors, authid, datastore, path, right);
+        Explanation { doors }
+    }
+
+    fn explain_into(
+        &self,
+        doors: &mut Vec<DoorAnswer>,
+        authid: &Authid,
+        name: &DatastoreName,
+        path: &StorePath,
+        right: AccessMask,
+    ) -> Result<(), ()> {
+        let principal = answer(doors, Door::Identity, self.who_would(authid), |principal| {
+            format!("{} is user {} with {} groups", principal.authid, principal.user, principal.groups.len())
+        })?;
+        let permit = answer(doors, Door::Datastore, self.would_enter(name, right), |permit| {
+            format!("datastore {name} is there and open for {}, its content is in {}", permit.kind(), permit.root())
+        })?;
+        let root = Root::open(permit.root()).and_then(|root| root.find(path));
+        let node = answer(doors, Door::Content, root.map_err(Refusal::from), |_| format!("{path} is there"))?;
+        let subject = node.subject();
+        let judged = self.parts.source.read(|view| {
+            enfilade_access::judge(view, &principal, name, path, &subject).map_err(Refusal::from)
+        });
+        let judged = judged.map_err(Refusal::from).and_then(|judged| judged);
+        let judgement = answer(doors, Door::Access, judged, |_| String::new())?;
+        // The walk asks door 4 before door 5 acts; opening the target is what door 4 needs to know the ACL.
+        if let Some(access) = doors.last_mut() {
+            *access = access_answer(&judgement, right);
+        }
+        if let [.., content, access] = doors.as_mut_slice() {
+            std::mem::swap(content, access);
+        }
+        Ok(())
+    }
+
+    fn who_would(&self, authid: &Authid) -> Result<Principal, Refusal> {
+        let memo = &self.parts.identity_memo;
+        let now = self.now();
+        Ok(self.parts.source.read(|view| enfilade_identity::who_would(view, now, authid, memo))??)
+    }
+
+    fn would_enter(&self, name: &DatastoreName, right: AccessMask) -> Result<DatastorePermit, Refusal> {
+        let reads = AccessMask::READ.covers(right);
+        let kind = if reads { OperationKind::Read } else { OperationKind::Write };
+        let ask = DatastoreAsk { name, kind, standing: Standing::Entering };
+        let (now, mounts) = (self.now(), self.mounts());
+        Ok(self.parts.source.read(|view| enfilade_datastore::open(view, now, &mounts, &ask))??)
+    }
+}
+
+fn answer<T>(
+    doors: &mut Vec<DoorAnswer>,
+    door: Door,
+    outcome: Result<T, Refusal>,
+    says: impl FnOnce(&T) -> String,
+) -> Result<T, ()> {
+    let (opens, code, says) = match &outcome {
+        Ok(found) => (true, None, says(found)),
+        Err(refusal) => (false, Some(refusal.code()), refusal.to_string()),
+    };
+    doors.push(DoorAnswer { door, opens, code, says, walk: Vec::new() });
+    outcome.map_err(drop)
+}
+
+fn access_answer(judgement: &Judgement, right: AccessMask) -> DoorAnswer {
+    let opens = judgement.granted.covers(right);
+    let missing = right & !judgement.granted;
+    let says = match (opens, judgement.granted.covers(AccessMask::VISIBLE)) {
+        (true, _) => format!("{right} is granted"),
+        (false, true) => format!("{missing} is not granted"),
+        (false, false) => format!("{missing} is not granted, and what may not be seen looks absent"),
+    };
+    let code = match (opens, judgement.rights.is_empty(), judgement.granted.covers(AccessMask::VISIBLE)) {
+        (true, ..) => None,
+        (false, true, _) => Some("AC01"),
+        (false, false, false) => Some("AC02"),
+        (false, false, true) => Some("AC03"),
+    };
+    let walk = judgement.walk.iter().map(ToString::to_string).collect();
+    DoorAnswer { door: Door::Access, opens, code, says, walk }
+}

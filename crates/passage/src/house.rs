@@ -1,0 +1,78 @@
+//! What a walk needs: every stateful thing is here by name, none is a global.
+
+use crate::audit::Audit;
+use crate::gate::HashGate;
+use enfilade_access::AccessMemo;
+use enfilade_datastore::Ledger;
+use enfilade_facts::{Mounts, Now, Source};
+use enfilade_identity::{HashKey, IdentityMemo};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Reads the clocks. Only the binary has a real one.
+pub type Clock = Arc<dyn Fn() -> Now + Send + Sync>;
+
+/// What a house is built from.
+pub struct Parts {
+    /// Where the facts are.
+    pub source: Arc<dyn Source>,
+    /// The clocks.
+    pub clock: Clock,
+    /// The key of the fast hash of generated secrets.
+    pub hash_key: HashKey,
+    /// What door 2 remembers.
+    pub identity_memo: IdentityMemo,
+    /// What door 4 remembers.
+    pub access_memo: AccessMemo,
+    /// Where slow hashes are computed.
+    pub gate: HashGate,
+    /// Where the event of every request goes.
+    pub audit: Arc<dyn Audit>,
+}
+
+/// A running Enfilade, as the doors see it.
+pub struct House {
+    pub(crate) parts: Parts,
+    pub(crate) ledger: Ledger,
+    mounts: RwLock<Arc<Mounts>>,
+}
+
+impl House {
+    /// From its parts; nothing is mounted until [`House::set_mounts`] says so.
+    pub fn new(parts: Parts) -> Arc<Self> {
+        Arc::new(House { parts, ledger: Ledger::new(), mounts: RwLock::default() })
+    }
+
+    /// What is mounted, whenever the kernel says it changed.
+    pub fn set_mounts(&self, mounts: Mounts) {
+        *self.mounts.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(mounts);
+    }
+
+    pub(crate) fn mounts(&self) -> Arc<Mounts> {
+        Arc::clone(&self.mounts.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The time.
+    pub fn now(&self) -> Now {
+        (self.parts.clock)()
+    }
+
+    /// The facts.
+    pub fn source(&self) -> &dyn Source {
+        &*self.parts.source
+    }
+
+    /// Where events go.
+    pub fn audit(&self) -> &Arc<dyn Audit> {
+        &self.parts.audit
+    }
+
+    /// The hash gate, for metrics.
+    pub fn gate(&self) -> &HashGate {
+        &self.parts.gate
+    }
+
+    /// Who is inside which store.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+}

@@ -1,0 +1,50 @@
+//! A refusal of any door, with the door's own words.
+
+use enfilade_facts::{Door, Fault, Refuse, SourceError};
+
+/// Some door said no. Exhaustive on purpose: a new kind of refusal has to be given a status where statuses are given.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Refusal {
+    /// Door 2.
+    #[error(transparent)]
+    Identity(#[from] enfilade_identity::Refusal),
+    /// Door 3.
+    #[error(transparent)]
+    Datastore(#[from] enfilade_datastore::Refusal),
+    /// Door 4.
+    #[error(transparent)]
+    Access(#[from] enfilade_access::Refusal),
+    /// Door 5.
+    #[error(transparent)]
+    Content(#[from] enfilade_content::Refusal),
+}
+
+impl Refusal {
+    fn inner(&self) -> &dyn Refuse {
+        match self {
+            Refusal::Identity(refusal) => refusal,
+            Refusal::Datastore(refusal) => refusal,
+            Refusal::Access(refusal) => refusal,
+            Refusal::Content(refusal) => refusal,
+        }
+    }
+}
+
+impl Refuse for Refusal {
+    fn door(&self) -> Door {
+        self.inner().door()
+    }
+    fn code(&self) -> &'static str {
+        self.inner().code()
+    }
+    fn fault(&self) -> Fault {
+        self.inner().fault()
+    }
+}
+
+impl From<SourceError> for Refusal {
+    /// The facts could not be read at all: nobody knows who it is, so door 2 refuses.
+    fn from(error: SourceError) -> Self {
+        Refusal::Identity(enfilade_identity::Refusal::Facts(error))
+    }
+}

@@ -1,0 +1,294 @@
+//! The verbs: which right each needs, on which descriptor, and that the descriptor that was checked is the one acted on
+//! (invariant S5). Everything here blocks on the file system: call it off the async workers.
+
+use crate::refuse::Refusal;
+use crate::walk::Stay;
+use enfilade_access::{AccessPermit, Ask, NodeKind, Subject, Wanted};
+use enfilade_content::{Meta, Node, Reader, Upload};
+use enfilade_facts::vocabulary::{AccessMask, StorePath};
+
+/// A file or directory the visitor may see.
+pub struct Found {
+    /// The open descriptor.
+    pub node: Node,
+    subject: Subject,
+    permit: AccessPermit,
+}
+
+impl Stay {
+    /// A target, when the visitor may have `wanted` on it; what may not be seen is not there.
+    ///
+    /// # Errors
+    /// The refusal of door 4 or 5.
+    pub fn find(&mut self, path: &StorePath, wanted: AccessMask) -> Result<Found, Refusal> {
+        let node = self.root.find(path)?;
+        let subject = node.subject();
+        let permit = self.may(&Ask { path, target: &subject, wanted: Wanted::On(wanted) })?;
+        Ok(Found { node, subject, permit })
+    }
+
+    /// A file's bytes.
+    ///
+    /// # Errors
+    /// The refusal of door 4 or 5.
+    pub fn read(mut self, path: StorePath) -> Result<Reading, Refusal> {
+        let Found { node, permit, .. } = self.find(&path, AccessMask::READ_DATA)?;
+        let reader = enfilade_content::read(&permit, &node)?;
+        let checked = self.visit.house.now().tick_millis;
+        Ok(Reading { stay: self, path, node, reader, checked })
+    }
+
+    /// What is in a directory, as far as the visitor may see it.
+    ///
+    /// # Errors
+    /// The refusal of door 4 or 5.
+    pub fn list(mut self, path: StorePath) -> Result<Listing, Refusal> {
+        let Found { node, permit, .. } = self.find(&path, AccessMask::LIST)?;
+        let listing = enfilade_content::list(&permit, &node)?;
+        Ok(Listing { stay: self, path, node, listing })
+    }
+
+    /// Begins to write a file, new or over an old one.
+    ///
+    /// # Errors
+    /// The refusal of door 4 or 5.
+    pub fn upload(mut self, path: StorePath) -> Result<Uploading, Refusal> {
+        let (directory, name) = self.root.find_parent(&path)?;
+        let target = present(directory.child(name))?;
+        let upload = match &target {
+            Some(target) => {
+                let permit = self.may_overwrite(&path, target)?;
+                Upload::replace(&permit, &directory, name, target)?
+            }
+            None => {
+                let (permit, acl) = self.may_create(&path, &directory, NodeKind::File)?;
+                Upload::create(&permit, &directory, name, &acl)?
+            }
+        };
+        Ok(Uploading { stay: self, path, directory, target, upload })
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// The refusal of door 4 or 5.
+    pub fn make_collection(&mut self, path: &StorePath) -> Result<(), Refusal> {
+        let (directory, name) = self.root.find_parent(path)?;
+        let (permit, acl) = self.may_create(path, &directory, NodeKind::Directory)?;
+        if let Some(existing) = present(directory.child(name))? {
+            let subject = existing.subject();
+            let seen = self.may(&Ask { path, target: &subject, wanted: Wanted::On(AccessMask::VISIBLE) });
+            if seen.is_err() {
+                // Creating onto what may not be seen is refused like a create without the right.
+                self.may(&Ask { path, target: &subject, wanted: Wanted::Overwrite })?;
+            }
+        }
+        enfilade_content::make_collection(&permit, &directory, name, &acl)?;
+        Ok(())
+    }
+
+    /// Deletes a file or an empty directory.
+    ///
+    /// # Errors
+    /// The refusal of door 4 or 5.
+    pub fn delete(&mut self, path: &StorePath) -> Result<(), Refusal> {
+        let (directory, name) = self.root.find_parent(path)?;
+        let target = directory.child(name)?;
+        let (parent, subject) = (directory.subject(), target.subject());
+        let permit = self.may(&Ask { path, target: &subject, wanted: Wanted::Delete { parent: &parent } })?;
+        Ok(enfilade_content::delete(&permit, &directory, name, &target)?)
+    }
+
+    /// The right to write over a file.
+    fn may_overwrite(&mut self, path: &StorePath, target: &Node) -> Result<AccessPermit, Refusal> {
+        let subject = target.subject();
+        self.may(&Ask { path, target: &subject, wanted: Wanted::Overwrite })
+    }
+
+    /// The right to make something in `directory`, and the ACL it will have.
+    fn may_create(
+        &mut self,
+        path: &StorePath,
+        directory: &Node,
+        kind: NodeKind,
+    ) -> Result<(AccessPermit, Vec<u8>), Refusal> {
+        let parent = path.split().map(|(parent, _)| parent).unwrap_or_default();
+        let subject = directory.subject();
+        let permit = self.may(&Ask { path: &parent, target: &subject, wanted: Wanted::Create(kind) })?;
+        let acl = enfilade_access::inherited_acl(&subject, permit.creator(), kind);
+        Ok((permit, acl))
+    }
+}
+
+/// Absent is an answer here, not a refusal.
+fn present(node: Result<Node, enfilade_content::Refusal>) -> Result<Option<Node>, Refusal> {
+    match node {
+        Ok(node) => Ok(Some(node)),
+        Err(enfilade_content::Refusal::Absent { .. }) => Ok(None),
+        Err(other) => Err(other.into()),
+    }
+}
+
+impl Found {
+    /// What it is.
+    pub fn kind(&self) -> NodeKind {
+        self.subject.kind
+    }
+
+    /// What the visitor may do with it.
+    pub fn granted(&self) -> AccessMask {
+        self.permit.granted()
+    }
+}
+
+/// A file being read. The doors are asked again whenever the facts changed, and at least once a second,
+/// so that withdrawing a token or a right cuts a running download.
+pub struct Reading {
+    stay: Stay,
+    path: StorePath,
+    node: Node,
+    reader: Reader,
+    checked: u64,
+}
+
+const CHECK_EVERY_MILLIS: u64 = 1000;
+
+impl Reading {
+    /// Size, times and validator.
+    pub fn meta(&self) -> &Meta {
+        self.node.meta()
+    }
+
+    /// The next bytes from `offset`; 0 at the end.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or the visitor may no longer read it.
+    pub fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize, Refusal> {
+        self.check()?;
+        Ok(self.reader.read_at(offset, buffer)?)
+    }
+
+    /// May the visitor still? Looks at the facts, and once a second at the file's ACL.
+    ///
+    /// # Errors
+    /// The refusal of whichever door says no now.
+    pub fn check(&mut self) -> Result<(), Refusal> {
+        let tick = self.stay.visit.house.now().tick_millis;
+        if self.stay.unchanged() && tick.saturating_sub(self.checked) < CHECK_EVERY_MILLIS {
+            return Ok(());
+        }
+        let subject = self.node.subject();
+        let wanted = Wanted::On(AccessMask::READ_DATA);
+        self.stay.may(&Ask { path: &self.path, target: &subject, wanted })?;
+        self.checked = tick;
+        Ok(())
+    }
+
+    /// The revision the doors last judged on.
+    pub fn revision(&self) -> u64 {
+        self.stay.revision().0
+    }
+}
+
+/// A directory being listed.
+pub struct Listing {
+    stay: Stay,
+    path: StorePath,
+    node: Node,
+    listing: enfilade_content::Listing,
+}
+
+/// One visible entry.
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: NodeKind,
+    /// Size, times and validator.
+    pub meta: Meta,
+}
+
+impl Listing {
+    /// The directory itself.
+    pub fn meta(&self) -> &Meta {
+        self.node.meta()
+    }
+
+    /// The next visible entries of the next `at_most` there are: `None` at the end, and an empty list where none of
+    /// them may be seen. Door 4 is asked about a whole batch on one view.
+    ///
+    /// # Errors
+    /// When the directory cannot be read, or the visitor may no longer list it.
+    pub fn next_batch(&mut self, at_most: usize) -> Result<Option<Vec<Entry>>, Refusal> {
+        let entries = self.listing.next_batch(at_most)?;
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        let children: Vec<_> = entries.iter().map(|entry| (entry.name.as_str(), &entry.subject)).collect();
+        let path = &self.path;
+        let visible = self.stay.on_view(|stay, view| {
+            let memo = &stay.visit.house.parts.access_memo;
+            Ok(enfilade_access::see(view, &stay.visit.identity, &stay.datastore, path, &children, memo)?)
+        })?;
+        let seen = entries.into_iter().zip(visible).filter(|(_, visible)| *visible);
+        let seen = seen.map(|(entry, _)| Entry {
+            kind: entry.node.kind(),
+            meta: entry.node.meta().clone(),
+            name: entry.name,
+        });
+        Ok(Some(seen.collect()))
+    }
+
+    /// The revision the doors last judged on.
+    pub fn revision(&self) -> u64 {
+        self.stay.revision().0
+    }
+}
+
+/// A file being written. Nothing of it is visible until [`Uploading::finish`].
+pub struct Uploading {
+    stay: Stay,
+    path: StorePath,
+    directory: Node,
+    target: Option<Node>,
+    upload: Upload,
+}
+
+impl Uploading {
+    /// What it will replace.
+    pub fn existing(&self) -> Option<&Meta> {
+        self.target.as_ref().map(Node::meta)
+    }
+
+    /// More bytes.
+    ///
+    /// # Errors
+    /// When they cannot be written, or the visitor may no longer write here.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        if !self.stay.unchanged() {
+            self.ask_again()?;
+        }
+        Ok(self.upload.write(bytes)?)
+    }
+
+    /// Makes it durable, and then visible, in one step. The doors are asked once more before.
+    ///
+    /// # Errors
+    /// As [`Uploading::write`]; or when somebody else put something there meanwhile.
+    pub fn finish(mut self) -> Result<Meta, Refusal> {
+        self.ask_again()?;
+        Ok(self.upload.finish()?.meta().clone())
+    }
+
+    fn ask_again(&mut self) -> Result<(), Refusal> {
+        match &self.target {
+            Some(target) => self.stay.may_overwrite(&self.path, target).map(drop),
+            None => self.stay.may_create(&self.path, &self.directory, NodeKind::File).map(drop),
+        }
+    }
+
+    /// The revision the doors last judged on.
+    pub fn revision(&self) -> u64 {
+        self.stay.revision().0
+    }
+}

@@ -1,0 +1,144 @@
+//! The way of a request through doors two to four. Door one stood at the handshake; door five acts on what is granted here.
+//!
+//! Every view is one short synchronous block (invariants F2 and E1). A permit carries the revision it was granted at;
+//! when a later view has another, the earlier doors are asked again, which costs tens of nanoseconds when nothing changed
+//! that concerns them.
+
+use crate::house::House;
+use crate::refuse::Refusal;
+use enfilade_access::{AccessPermit, Ask as AccessAsk};
+use enfilade_content::Root;
+use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, OperationGuard, Standing};
+use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
+use enfilade_facts::{Read, Revision, View};
+use enfilade_identity::{IdentityPermit, Outcome, Principal, Verdict};
+use std::sync::Arc;
+
+impl House {
+    /// Door 2: who is this? When a slow hash is missing it is computed behind the gate, which only fills the memo;
+    /// then the door is asked again, against fresh facts.
+    ///
+    /// # Errors
+    /// The door's refusal.
+    pub async fn admit(self: &Arc<Self>, ask: enfilade_identity::Ask) -> Result<Visit, Refusal> {
+        let parts = &self.parts;
+        // Twice is enough unless the stored hash changes between the work and the second look.
+        for _ in 0..4 {
+            let now = self.now();
+            let verdict = parts.source.read(|view| {
+                enfilade_identity::open(view, now, &ask, &parts.hash_key, &parts.identity_memo)
+            })?;
+            match verdict {
+                Verdict::Permit(identity) => return Ok(Visit { house: Arc::clone(self), identity }),
+                Verdict::Refusal(refusal) => return Err(refusal.into()),
+                Verdict::NeedsWork(work) => match parts.gate.run(work.clone()).await? {
+                    Outcome::Matches => parts.identity_memo.remember_match(work.key(), self.now()),
+                    Outcome::Differs => return Err(work.refuse().into()),
+                },
+            }
+        }
+        Err(enfilade_identity::Refusal::Busy.into())
+    }
+}
+
+/// Somebody who passed door 2.
+#[derive(Clone)]
+pub struct Visit {
+    pub(crate) house: Arc<House>,
+    pub(crate) identity: IdentityPermit,
+}
+
+impl Visit {
+    /// Who.
+    pub fn principal(&self) -> &Principal {
+        self.identity.principal()
+    }
+
+    /// The permit.
+    pub fn identity(&self) -> &IdentityPermit {
+        &self.identity
+    }
+
+    /// Door 3: the operation enters the ledger, and only then is a view taken and the store judged on it.
+    ///
+    /// # Errors
+    /// The refusal of door 3; of door 4 when no role makes the store visible; of door 2 when the credential was
+    /// withdrawn meanwhile; of door 5 when the store's directory cannot be opened.
+    pub fn enter(mut self, name: &DatastoreName, kind: OperationKind) -> Result<Stay, Refusal> {
+        let house = Arc::clone(&self.house);
+        let guard = house.ledger.enter(name, kind)?;
+        let now = house.now();
+        let mounts = house.mounts();
+        let datastore = house.parts.source.read(|view| {
+            self.ask_again(view)?;
+            let ask = DatastoreAsk { name, kind, standing: Standing::Entering };
+            let permit = enfilade_datastore::open(view, now, &mounts, &ask);
+            // Whoever has no role here learns nothing about the store, not even that it is in maintenance.
+            enfilade_access::admits(view, &self.identity, name, &house.parts.access_memo)?;
+            Ok::<_, Refusal>(permit?)
+        })??;
+        let root = Root::open(datastore.root())?;
+        Ok(Stay { visit: self, datastore, root, guard })
+    }
+
+    /// Door 2 again, if the facts changed since it was passed.
+    fn ask_again(&mut self, view: &View<'_>) -> Result<(), Refusal> {
+        let house = &self.house;
+        let now = house.now();
+        if !self.identity.holds(view.at(), now) {
+            self.identity = enfilade_identity::reopen(view, now, &self.identity, &house.parts.identity_memo)?;
+        }
+        Ok(())
+    }
+}
+
+/// Somebody inside a datastore: doors 2 and 3 passed, the operation counted until this is dropped.
+pub struct Stay {
+    pub(crate) visit: Visit,
+    pub(crate) datastore: DatastorePermit,
+    pub(crate) root: Root,
+    #[expect(dead_code, reason = "held so that the ledger counts the operation")]
+    guard: OperationGuard,
+}
+
+impl Stay {
+    /// Door 4, on a fresh view, about a target whose ACL was just read from its descriptor.
+    ///
+    /// # Errors
+    /// The refusal of door 4, or of an earlier door that was asked again.
+    pub fn may(&mut self, ask: &AccessAsk<'_>) -> Result<AccessPermit, Refusal> {
+        self.on_view(|stay, view| {
+            let memo = &stay.visit.house.parts.access_memo;
+            Ok(enfilade_access::open(view, &stay.visit.identity, &stay.datastore, ask, memo)?)
+        })
+    }
+
+    /// Whether everything this stay rests on is what it was when it was granted. A few nanoseconds.
+    pub(crate) fn unchanged(&self) -> bool {
+        let house = &self.visit.house;
+        self.visit.identity.holds(house.parts.source.at(), house.now())
+    }
+
+    /// Runs `look` on a fresh view, doors 2 and 3 asked again first when the facts changed.
+    pub(crate) fn on_view<R>(
+        &mut self,
+        look: impl FnOnce(&Self, &View<'_>) -> Result<R, Refusal>,
+    ) -> Result<R, Refusal> {
+        let house = Arc::clone(&self.visit.house);
+        let mounts = house.mounts();
+        house.parts.source.read(|view| {
+            self.visit.ask_again(view)?;
+            if self.datastore.at() != view.at() {
+                let (name, kind) = (self.datastore.name().clone(), self.datastore.kind());
+                let ask = DatastoreAsk { name: &name, kind, standing: Standing::Inside };
+                self.datastore = enfilade_datastore::open(view, house.now(), &mounts, &ask)?;
+            }
+            look(self, view)
+        })?
+    }
+
+    /// The revision the doors last judged on.
+    pub fn revision(&self) -> Revision {
+        self.datastore.at().revision
+    }
+}

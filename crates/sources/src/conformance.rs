@@ -1,0 +1,200 @@
+//! What every source has to do. Called by the tests of each; it panics where one does not.
+
+#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test suite: it fails by panicking")]
+
+use enfilade_facts::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use enfilade_facts::tables::{Credential, Datastore, Domain, Membership, Name, NameKey, Verifier};
+use enfilade_facts::tables::{Member, MembershipKey};
+use enfilade_facts::vocabulary::{CredentialId, DatastoreName, DomainId, GroupId, UserId};
+use enfilade_facts::{At, Change, CommitError, Read, Source, SourceError, Table, View};
+use std::ops::ControlFlow;
+
+/// Runs the whole suite, each part on an empty source of its own.
+pub fn all(make: &dyn Fn() -> Box<dyn Source>) {
+    for part in [
+        put_get_delete,
+        scans_are_ordered_and_stay_in_their_table_and_prefix,
+        a_change_is_made_whole_or_not_at_all,
+        expectations,
+        revisions_grow_and_a_view_is_one_revision,
+        what_is_too_large_is_refused,
+        changes_from_many_threads_are_all_made,
+    ] {
+        part(&*make());
+    }
+}
+
+fn domain(name: &str) -> Domain {
+    Domain { name: name.parse().unwrap(), enabled: true }
+}
+
+fn id(n: u8) -> DomainId {
+    DomainId::from_bytes([n; 16])
+}
+
+fn put(source: &dyn Source, n: u8, name: &str) -> At {
+    source.commit(Change::new().put(&id(n), &domain(name))).unwrap()
+}
+
+fn get(source: &dyn Source, n: u8) -> Option<Domain> {
+    source.read(|view| view.get::<Domain>(&id(n))).unwrap().unwrap()
+}
+
+fn put_get_delete(source: &dyn Source) {
+    assert_eq!(get(source, 1), None);
+    put(source, 1, "first");
+    assert_eq!(get(source, 1), Some(domain("first")));
+    put(source, 1, "second");
+    assert_eq!(get(source, 1), Some(domain("second")));
+    source.commit(Change::new().delete::<Domain>(&id(1))).unwrap();
+    assert_eq!(get(source, 1), None);
+    source.commit(Change::new().delete::<Domain>(&id(1))).unwrap();
+}
+
+fn scans_are_ordered_and_stay_in_their_table_and_prefix(source: &dyn Source) {
+    let user = |n| Member::User(UserId::from_bytes([n; 16]));
+    let key = |n, g| MembershipKey { member: user(n), group: GroupId::from_bytes([g; 16]) };
+    let mut change = Change::new();
+    for (n, g) in [(2, 9), (1, 3), (1, 1), (1, 2), (3, 0)] {
+        change.put(&key(n, g), &Membership);
+    }
+    change.put(&id(1), &domain("other"));
+    source.commit(&change).unwrap();
+    let list = |view: &View<'_>, prefix: &[u8]| -> Vec<MembershipKey> {
+        view.list::<Membership>(prefix).unwrap().into_iter().map(|(key, _)| key).collect()
+    };
+    source
+        .read(|view| {
+            assert_eq!(list(view, &user(1).prefix()), [key(1, 1), key(1, 2), key(1, 3)]);
+            assert_eq!(list(view, &[]).len(), 5);
+            assert!(list(view, &user(7).prefix()).is_empty());
+            assert!(view.any::<Membership>(&user(2).prefix()).unwrap());
+            assert!(!view.any::<Membership>(&user(7).prefix()).unwrap());
+            let mut seen = 0;
+            view.scan::<Membership>(&[], |_, _| {
+                seen += 1;
+                ControlFlow::Break(())
+            })
+            .unwrap();
+            assert_eq!(seen, 1);
+        })
+        .unwrap();
+}
+
+fn a_change_is_made_whole_or_not_at_all(source: &dyn Source) {
+    put(source, 1, "first");
+    let before = source.at();
+    let mut change = Change::new();
+    change.put(&id(2), &domain("second")).delete::<Domain>(&id(1)).expect_absent::<Domain>(&id(1));
+    assert!(matches!(source.commit(&change), Err(CommitError::Conflict { table: Table::Domains, .. })));
+    assert_eq!((get(source, 1), get(source, 2)), (Some(domain("first")), None));
+    assert_eq!(source.at(), before);
+}
+
+fn expectations(source: &dyn Source) {
+    let first = domain("first");
+    let commit = |change: &mut Change| source.commit(change.put(&id(9), &domain("done"))).is_ok();
+    assert!(commit(Change::new().expect_absent::<Domain>(&id(1))));
+    assert!(!commit(Change::new().expect_present::<Domain>(&id(1))));
+    assert!(!commit(Change::new().expect_same(&id(1), &first)));
+    assert!(commit(Change::new().expect_unchanged::<Domain>(&id(1), None)));
+    put(source, 1, "first");
+    assert!(!commit(Change::new().expect_absent::<Domain>(&id(1))));
+    assert!(commit(Change::new().expect_present::<Domain>(&id(1))));
+    assert!(commit(Change::new().expect_same(&id(1), &first)));
+    assert!(!commit(Change::new().expect_same(&id(1), &domain("second"))));
+    assert!(!commit(Change::new().expect_unchanged::<Domain>(&id(1), None)));
+}
+
+fn revisions_grow_and_a_view_is_one_revision(source: &dyn Source) {
+    let first = put(source, 1, "first");
+    assert_eq!(source.at(), first);
+    let second = put(source, 1, "second");
+    assert!(second.revision > first.revision && second.store == first.store);
+    assert_eq!(source.commit(&Change::new()).unwrap(), second);
+    source
+        .read(|view| {
+            assert_eq!(view.at(), second);
+            // Somebody else writes while we look.
+            std::thread::scope(|scope| {
+                scope.spawn(|| put(source, 1, "third")).join().unwrap();
+            });
+            assert_eq!(view.at(), second);
+            assert_eq!(view.get::<Domain>(&id(1)).unwrap(), Some(domain("second")));
+        })
+        .unwrap();
+    assert_eq!(get(source, 1), Some(domain("third")));
+    assert_eq!(source.read(|view| view.at()).unwrap(), source.at());
+}
+
+fn what_is_too_large_is_refused(source: &dyn Source) {
+    let long = NameKey::user(&id(1), &"x".repeat(KEY_BYTES_MAX));
+    let why = source.commit(Change::new().put(&long, &Name([0; 16])));
+    assert!(matches!(why, Err(CommitError::TooLarge { what: "key", .. })), "{why:?}");
+    let fits = NameKey::user(&id(1), &"x".repeat(KEY_BYTES_MAX - 1 - 17));
+    source.commit(Change::new().put(&fits, &Name([7; 16]))).unwrap();
+    assert_eq!(source.read(|view| view.get::<Name>(&fits)).unwrap().unwrap(), Some(Name([7; 16])));
+    let large = Credential {
+        owner: UserId::from_bytes([1; 16]),
+        name: "t".parse().unwrap(),
+        verifier: Verifier::Crypt("x".repeat(VALUE_BYTES_MAX)),
+        enabled: true,
+        expires: 0,
+        created: 0,
+        comment: None,
+    };
+    let why = source.commit(Change::new().put(&CredentialId::from_bytes([1; 16]), &large));
+    assert!(matches!(why, Err(CommitError::TooLarge { what: "value", .. })), "{why:?}");
+}
+
+fn changes_from_many_threads_are_all_made(source: &dyn Source) {
+    std::thread::scope(|scope| {
+        for n in 1..=4u8 {
+            scope.spawn(move || {
+                for round in 0..25u8 {
+                    source
+                        .commit(Change::new().put(
+                            &DomainId::from_bytes([n, round, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+                            &domain("x1"),
+                        ))
+                        .unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(source.read(|view| view.list::<Domain>(&[])).unwrap().unwrap().len(), 100);
+    assert!(source.at().revision.0 >= 100);
+}
+
+fn something() -> (DatastoreName, Datastore) {
+    let datastore = Datastore {
+        path: "/something".into(),
+        comment: None,
+        maintenance: None,
+        backing_device: None,
+        other: vec![("gc-schedule".into(), "daily".into())],
+        fault: None,
+    };
+    ("tank".parse().unwrap(), datastore)
+}
+
+/// Puts one record.
+pub fn put_something(source: &dyn Source) -> At {
+    let (name, datastore) = something();
+    source.commit(Change::new().put(&name, &datastore)).unwrap()
+}
+
+/// The record of [`put_something`] is there.
+pub fn something_is_there(source: &dyn Source) {
+    let (name, datastore) = something();
+    assert_eq!(source.read(|view| view.get::<Datastore>(&name)).unwrap().unwrap(), Some(datastore));
+}
+
+/// The record of [`put_something`] is there and refuses.
+pub fn something_is_refused(source: &dyn Source) {
+    let (name, _) = something();
+    let read = source.read(|view| view.get::<Datastore>(&name)).unwrap();
+    assert!(matches!(read, Err(SourceError::Damaged { table: Table::Datastores, .. })), "{read:?}");
+    let listed = source.read(|view| view.list::<Datastore>(&[])).unwrap();
+    assert!(listed.is_err(), "{listed:?}");
+}

@@ -1,0 +1,9 @@
+//! What people edit: tables kept in files, certificates, the key of the fast hash.
+
+pub mod atomic;
+pub mod certificates;
+pub mod datastore_cfg;
+pub mod key;
+pub mod lock;
+pub mod mirror;
+pub mod section_config;

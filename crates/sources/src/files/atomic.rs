@@ -1,0 +1,76 @@
+//! Replacing a file so that every reader sees the old bytes or the new ones, also after a power cut.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Writes beside the file, syncs, renames over it, and syncs the directory.
+///
+/// # Errors
+/// When any step fails; the file is then what it was.
+pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let temp = write_beside(path, bytes, mode)?;
+    std::fs::rename(&temp, path).and_then(|()| sync_directory(path)).inspect_err(|_| {
+        let _ = std::fs::remove_file(&temp);
+    })
+}
+
+/// Writes a file that must not be there yet. Of two who try at once one gets `AlreadyExists`.
+///
+/// # Errors
+/// When it is there already, or any step fails.
+pub fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let temp = write_beside(path, bytes, mode)?;
+    // A link never replaces anything.
+    let linked = std::fs::hard_link(&temp, path).and_then(|()| sync_directory(path));
+    let _ = std::fs::remove_file(&temp);
+    linked
+}
+
+fn write_beside(path: &Path, bytes: &[u8], mode: u32) -> io::Result<PathBuf> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(|why| io::Error::other(why.to_string()))?;
+    let temp = path.with_file_name(format!(".enfilade-{:016x}", u64::from_be_bytes(random)));
+    let write = || {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temp)?;
+        file.write_all(bytes)?;
+        // The umask may have taken bits away that were asked for.
+        file.set_permissions(std::fs::Permissions::from_mode(mode))?;
+        file.sync_all()
+    };
+    write().inspect_err(|_| {
+        let _ = std::fs::remove_file(&temp);
+    })?;
+    Ok(temp)
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
+        _ => File::open(".")?.sync_all(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn replaces_whole_and_leaves_nothing_behind() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("file");
+        write(&path, b"one", 0o640).unwrap();
+        write(&path, b"two", 0o640).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"two");
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(write_new(&path, b"three", 0o600).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        write_new(&scratch.path().join("new"), b"three", 0o600).unwrap();
+        assert!(write(&scratch.path().join("no/such/file"), b"x", 0o600).is_err());
+        let mut names: Vec<_> =
+            std::fs::read_dir(scratch.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["file", "new"]);
+    }
+}

@@ -1,0 +1,93 @@
+//! The key of the fast hash of generated secrets: 32 random bytes in a file of their own, for the owner alone.
+//! Facts never hold it, so that no dump or backup of facts does.
+
+use super::atomic;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+/// The key's bytes; wiped when dropped, never shown.
+pub struct SecretKey(Zeroizing<[u8; 32]>);
+
+impl SecretKey {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+/// The key cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The file.
+    #[error("key file `{path}`: {why}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        why: io::Error,
+    },
+    /// Others could read it.
+    #[error("key file `{path}` can be opened by others (mode {mode:o}); run `chmod 600 '{path}'`")]
+    TooWide {
+        /// The file.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// It is not 32 bytes long.
+    #[error(
+        "key file `{path}` holds {bytes} bytes, expected 32; restore it, or remove it and make all tokens anew"
+    )]
+    Length {
+        /// The file.
+        path: PathBuf,
+        /// How many bytes it holds.
+        bytes: usize,
+    },
+}
+
+/// Reads the key; makes one where there is none. Of several processes that make one at once all get the same.
+///
+/// # Errors
+/// [`KeyError`].
+pub fn load_or_make(path: &Path) -> Result<SecretKey, KeyError> {
+    let failed = |why| KeyError::Io { path: path.to_owned(), why };
+    if !path.exists() {
+        let mut random = Zeroizing::new([0; 32]);
+        getrandom::fill(random.as_mut()).map_err(|why| failed(io::Error::other(why.to_string())))?;
+        match atomic::write_new(path, random.as_ref(), 0o600) {
+            Err(why) if why.kind() != io::ErrorKind::AlreadyExists => return Err(failed(why)),
+            _ => {}
+        }
+    }
+    let mode = std::fs::metadata(path).map_err(failed)?.mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(KeyError::TooWide { path: path.to_owned(), mode });
+    }
+    let read = Zeroizing::new(std::fs::read(path).map_err(failed)?);
+    let bytes = read.as_slice().try_into();
+    let bytes = bytes.map_err(|_| KeyError::Length { path: path.to_owned(), bytes: read.len() })?;
+    Ok(SecretKey(Zeroizing::new(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn made_once_and_kept_from_others() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("key");
+        let first = load_or_make(&path).unwrap();
+        assert_eq!(first.bytes(), load_or_make(&path).unwrap().bytes());
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(load_or_make(&path).err().unwrap().to_string().contains("chmod 600"));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::fs::write(&path, b"short").unwrap();
+        assert!(load_or_make(&path).err().unwrap().to_string().contains("5 bytes"));
+    }
+}

@@ -1,0 +1,60 @@
+//! The originals' lock files: an exclusive `flock`, as Proxmox takes it before it edits.
+
+use crate::pause::pause;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+/// A lock that is held until this is dropped.
+#[derive(Debug)]
+pub struct FileLock {
+    _file: File,
+}
+
+const STEP: Duration = Duration::from_millis(20);
+
+impl FileLock {
+    /// Waits for the lock, at most about so long.
+    ///
+    /// # Errors
+    /// When the lock file cannot be made, or somebody holds it for longer.
+    pub fn take(path: &Path, at_most: Duration) -> io::Result<Self> {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o660).open(path)?;
+        let mut waited = Duration::ZERO;
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(FileLock { _file: file }),
+                Err(rustix::io::Errno::WOULDBLOCK) if waited < at_most => {
+                    pause(STEP);
+                    waited += STEP;
+                }
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    let text =
+                        format!("somebody holds the lock `{}` for more than {waited:?}", path.display());
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+                }
+                Err(why) => return Err(why.into()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn one_at_a_time() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join(".lck");
+        let held = FileLock::take(&path, Duration::ZERO).unwrap();
+        let why = FileLock::take(&path, Duration::from_millis(40)).unwrap_err().to_string();
+        assert!(why.contains(".lck"), "{why}");
+        drop(held);
+        FileLock::take(&path, Duration::ZERO).unwrap();
+    }
+}

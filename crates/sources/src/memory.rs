@@ -1,0 +1,148 @@
+//! Facts in memory: for tests, and as the plain model the other sources are compared with.
+
+use enfilade_facts::change::{Change, Expected};
+use enfilade_facts::codec::{self, printable};
+use enfilade_facts::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use enfilade_facts::{At, CommitError, Each, Revision, Snapshot, Source, SourceError, StoreId, Table, View};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+type Records = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
+
+/// Immutable once made; a commit makes the next one.
+#[derive(Clone)]
+struct State {
+    at: At,
+    records: Records,
+}
+
+/// A store in memory.
+pub struct Memory {
+    state: Mutex<Arc<State>>,
+}
+
+impl Memory {
+    /// An empty store.
+    pub fn new(store: StoreId) -> Self {
+        let at = At { store, revision: Revision(0) };
+        Memory { state: Mutex::new(Arc::new(State { at, records: Records::new() })) }
+    }
+
+    fn state(&self) -> Arc<State> {
+        Arc::clone(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Flips bits of a stored record, for tests of what happens then; says whether the record was there.
+    pub fn damage(&self, table: Table, key: &[u8], flip: impl FnOnce(&mut Vec<u8>)) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = State::clone(&state);
+        let there = next.records.get_mut(&(table, key.to_vec())).map(flip).is_some();
+        *state = Arc::new(next);
+        there
+    }
+}
+
+impl Snapshot for State {
+    fn at(&self) -> At {
+        self.at
+    }
+
+    fn get<'s>(&'s self, table: Table, key: &[u8]) -> Result<Option<&'s [u8]>, SourceError> {
+        Ok(self.records.get(&(table, key.to_vec())).map(Vec::as_slice))
+    }
+
+    fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError> {
+        let from = self.records.range((table, prefix.to_vec())..);
+        for ((_, key), stored) in from.take_while(|((t, key), _)| *t == table && key.starts_with(prefix)) {
+            if let ControlFlow::Break(()) = each(key, stored) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Source for Memory {
+    fn at(&self) -> At {
+        self.state().at
+    }
+
+    fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError> {
+        look(&View::new(&*self.state()));
+        Ok(())
+    }
+
+    fn commit(&self, change: &Change) -> Result<At, CommitError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        check_sizes(change)?;
+        for expect in change.expects() {
+            let stored = state.records.get(&(expect.table, expect.key.clone())).map(Vec::as_slice);
+            check_expected(expect.table, &expect.key, &expect.expected, stored)?;
+        }
+        if change.is_empty() {
+            return Ok(state.at);
+        }
+        let mut next = State::clone(&state);
+        next.at.revision = Revision(state.at.revision.0 + 1);
+        for (table, key, value) in change.writes() {
+            match value {
+                Some(value) => {
+                    next.records
+                        .insert((table, key.to_vec()), codec::seal(table, key, next.at.revision, value));
+                }
+                None => {
+                    next.records.remove(&(table, key.to_vec()));
+                }
+            }
+        }
+        *state = Arc::new(next);
+        Ok(state.at)
+    }
+}
+
+/// The limits every source has, so that what fits into one fits into all.
+pub(crate) fn check_sizes(change: &Change) -> Result<(), CommitError> {
+    for (table, key, value) in change.writes() {
+        // LMDB's key holds the table's number, too.
+        if key.len() >= KEY_BYTES_MAX {
+            return Err(CommitError::TooLarge {
+                table,
+                what: "key",
+                bytes: key.len(),
+                limit: KEY_BYTES_MAX - 1,
+            });
+        }
+        let bytes = value.map_or(0, <[u8]>::len);
+        if bytes > VALUE_BYTES_MAX {
+            return Err(CommitError::TooLarge { table, what: "value", bytes, limit: VALUE_BYTES_MAX });
+        }
+    }
+    Ok(())
+}
+
+/// Whether a record is what a change expects it to be.
+pub(crate) fn check_expected(
+    table: Table,
+    key: &[u8],
+    expected: &Expected,
+    stored: Option<&[u8]>,
+) -> Result<(), CommitError> {
+    let holds = match (expected, stored) {
+        (Expected::Absent, stored) => stored.is_none(),
+        (Expected::Present, stored) => stored.is_some(),
+        (Expected::Value(_), None) => false,
+        (Expected::Value(value), Some(stored)) => codec::open(table, key, stored)?.1 == value,
+    };
+    if holds { Ok(()) } else { Err(CommitError::Conflict { table, key: printable(key) }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conforms() {
+        crate::conformance::all(&|| Box::new(Memory::new(StoreId(1))));
+    }
+}

@@ -1,0 +1,10 @@
+//! Waiting a little, where there is nothing to wait on.
+
+use rustix::event::{Timespec, poll};
+use std::time::Duration;
+
+/// Waits; a signal may end it early.
+pub(crate) fn pause(time: Duration) {
+    let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
+    let _ = poll(&mut [], Some(&timeout));
+}
