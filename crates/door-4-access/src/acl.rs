@@ -1,0 +1,78 @@
+//! ACLs as Windows and NFSv4 have them (MS-DTYP §2.4; RFC 8881 §6.2).
+
+use enfilade_facts::vocabulary::{AccessMask, Sid};
+
+/// What an entry does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AceType {
+    /// Grants.
+    Allow,
+    /// Denies.
+    Deny,
+    /// Asks for a record (audit or alarm); decides nothing and is carried along.
+    Audit,
+}
+
+/// How an entry is handed on to what is made below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct AceFlags(pub u8);
+
+impl AceFlags {
+    /// Files inherit it.
+    pub const FILES: u8 = 0x1;
+    /// Directories inherit it.
+    pub const DIRECTORIES: u8 = 0x2;
+    /// It is handed on one level only.
+    pub const ONCE: u8 = 0x4;
+    /// It does not speak of the object it stands on.
+    pub const INHERIT_ONLY: u8 = 0x8;
+    /// It was inherited.
+    pub const INHERITED: u8 = 0x10;
+
+    /// Whether all of these are set.
+    pub fn has(self, flags: u8) -> bool {
+        self.0 & flags == flags
+    }
+}
+
+/// One entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ace {
+    /// What it does.
+    pub kind: AceType,
+    /// How it is handed on.
+    pub flags: AceFlags,
+    /// Of which rights it speaks.
+    pub mask: AccessMask,
+    /// To whom.
+    pub sid: Sid,
+}
+
+/// Owner, group and entries in the order they are looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct SecurityDescriptor {
+    /// The owner.
+    pub owner: Option<Sid>,
+    /// The primary group.
+    pub group: Option<Sid>,
+    /// The entries. `None` is no list at all, which grants everything; an empty list grants nothing.
+    pub dacl: Option<Vec<Ace>>,
+}
+
+const GENERIC_READ: u32 = 0x8000_0000;
+const GENERIC_WRITE: u32 = 0x4000_0000;
+const GENERIC_EXECUTE: u32 = 0x2000_0000;
+const GENERIC_ALL: u32 = 0x1000_0000;
+
+/// Generic rights as what they mean for files (MS-SMB2 / FILE_GENERIC_*).
+pub(crate) fn map_generic(mask: AccessMask) -> AccessMask {
+    let pairs = [
+        (GENERIC_READ, AccessMask(0x0012_0089)),
+        (GENERIC_WRITE, AccessMask(0x0012_0116)),
+        (GENERIC_EXECUTE, AccessMask(0x0012_00a0)),
+        (GENERIC_ALL, AccessMask::ALL),
+    ];
+    pairs.into_iter().fold(mask, |mapped, (generic, meaning)| {
+        if mask.0 & generic == 0 { mapped } else { AccessMask(mapped.0 & !generic) | meaning }
+    })
+}

@@ -1,0 +1,76 @@
+//! What the visitor wants, and what was read from the descriptor of what they want it on.
+
+use enfilade_facts::vocabulary::{AccessMask, StorePath};
+
+/// One object of one file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ObjectId {
+    /// The device number.
+    pub device: u64,
+    /// The inode number.
+    pub inode: u64,
+}
+
+/// What a target is. Nothing else is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NodeKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+}
+
+/// The ACL that stands on an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoredAcl {
+    /// None: the mode bits rule.
+    Absent,
+    /// A `security.NTACL` blob.
+    Ntacl(Vec<u8>),
+    /// There is one and it cannot be read; why.
+    Unreadable(String),
+}
+
+/// What was read from the descriptor of an opened file or directory.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// Which object it is.
+    pub object: ObjectId,
+    /// What it is.
+    pub kind: NodeKind,
+    /// Its owner's number.
+    pub uid: u32,
+    /// Its group's number.
+    pub gid: u32,
+    /// Its mode bits.
+    pub mode: u32,
+    /// Its ACL.
+    pub acl: StoredAcl,
+}
+
+/// What is wanted of a target.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted<'a> {
+    /// These rights on the target. What may not be seen looks absent.
+    On(AccessMask),
+    /// To delete it: DELETE on the target, or DELETE_CHILD on the directory it is in (RFC 8881 §6.2.1.3.2).
+    Delete {
+        /// That directory.
+        parent: &'a Subject,
+    },
+    /// To make something of this kind in the target, a directory.
+    Create(NodeKind),
+    /// To write over the target. What may not be seen is refused like a create without the right.
+    Overwrite,
+}
+
+/// A target and what is wanted of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// Where it is in the datastore.
+    pub path: &'a StorePath,
+    /// What was opened there.
+    pub target: &'a Subject,
+    /// What is wanted.
+    pub wanted: Wanted<'a>,
+}

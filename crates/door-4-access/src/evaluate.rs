@@ -1,0 +1,51 @@
+//! Evaluating an ACL: entries in stored order, each right settled by the first matching entry that names it
+//! (MS-DTYP §2.5.3.2; RFC 8881 §6.2.1).
+
+use crate::acl::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
+use enfilade_facts::vocabulary::{AccessMask, Sid};
+use enfilade_identity::Principal;
+
+/// Every right the ACL grants this principal.
+pub(crate) fn granted(descriptor: &SecurityDescriptor, principal: &Principal) -> AccessMask {
+    // No list at all grants everything.
+    let Some(entries) = &descriptor.dacl else { return AccessMask::ALL };
+    let owns = owns(descriptor, principal);
+    let mut open = AccessMask::ALL;
+    let mut granted = implied(entries, owns);
+    open = open & !granted;
+    for ace in entries {
+        if open.is_empty() {
+            break;
+        }
+        let settled = map_generic(ace.mask) & open;
+        // Looking at the rights first is cheap, looking for the SID is not.
+        if settled.is_empty() || ace.kind == AceType::Audit || !speaks_of(ace, principal, owns) {
+            continue;
+        }
+        if ace.kind == AceType::Allow {
+            granted |= settled;
+        }
+        open = open & !settled;
+    }
+    granted
+}
+
+/// Whether the principal is the owner.
+pub(crate) fn owns(descriptor: &SecurityDescriptor, principal: &Principal) -> bool {
+    descriptor.owner.is_some_and(|owner| principal.has(&owner))
+}
+
+/// An owner may read and change the ACL whatever it says, unless it has an entry for OWNER RIGHTS.
+pub(crate) fn implied(entries: &[Ace], owns: bool) -> AccessMask {
+    let replaced =
+        entries.iter().any(|ace| ace.sid == Sid::OWNER_RIGHTS && !ace.flags.has(AceFlags::INHERIT_ONLY));
+    if owns && !replaced { AccessMask::READ_ACL | AccessMask::WRITE_ACL } else { AccessMask::NONE }
+}
+
+/// Whether an entry speaks of this principal on this object.
+pub(crate) fn speaks_of(ace: &Ace, principal: &Principal, owns: bool) -> bool {
+    if ace.flags.has(AceFlags::INHERIT_ONLY) {
+        return false;
+    }
+    if ace.sid == Sid::OWNER_RIGHTS { owns } else { principal.has(&ace.sid) }
+}

@@ -1,0 +1,152 @@
+//! What a new child's ACL is: the parent's inheritable entries (RFC 8881 §6.4.3; MS-DTYP §2.5.3.4).
+
+use crate::acl::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
+use crate::ask::{NodeKind, StoredAcl, Subject};
+use enfilade_facts::vocabulary::{AccessMask, Sid};
+
+/// The blob of a new child. Where the parent has no ACL, or hands nothing on, the creator is its owner and has
+/// everything, and nobody else has anything.
+pub fn inherited_acl(parent: &Subject, creator: Sid, kind: NodeKind) -> Vec<u8> {
+    let parent = match &parent.acl {
+        StoredAcl::Ntacl(blob) => SecurityDescriptor::from_ntacl(blob).ok(),
+        StoredAcl::Absent | StoredAcl::Unreadable(_) => None,
+    };
+    let entries = parent.as_ref().and_then(|parent| parent.dacl.as_deref()).unwrap_or_default();
+    let mut inherited: Vec<Ace> = entries.iter().flat_map(|ace| hand_on(ace, creator, kind)).collect();
+    if inherited.is_empty() {
+        inherited.push(Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask::ALL, sid: creator });
+    }
+    let group = parent.and_then(|parent| parent.group);
+    let child = SecurityDescriptor { owner: Some(creator), group, dacl: Some(inherited) };
+    // One entry becomes at most two; a list that gets too long is given to the creator alone.
+    child.to_ntacl().unwrap_or_else(|_| {
+        let own = Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask::ALL, sid: creator };
+        let own = SecurityDescriptor { owner: Some(creator), group: None, dacl: Some(vec![own]) };
+        own.to_ntacl().unwrap_or_default()
+    })
+}
+
+/// The ACL of a datastore's root under which roles alone decide.
+pub fn open_to_roles() -> SecurityDescriptor {
+    let flags = AceFlags(AceFlags::FILES | AceFlags::DIRECTORIES);
+    let everybody = Ace { kind: AceType::Allow, flags, mask: AccessMask::ALL, sid: Sid::AUTHENTICATED };
+    SecurityDescriptor { owner: Some(Sid::ADMINISTRATORS), group: None, dacl: Some(vec![everybody]) }
+}
+
+/// What one entry of the parent becomes on the child: nothing, one entry, or one in force and one to hand on.
+fn hand_on(ace: &Ace, creator: Sid, kind: NodeKind) -> Vec<Ace> {
+    let (files, directories, once) =
+        (ace.flags.has(AceFlags::FILES), ace.flags.has(AceFlags::DIRECTORIES), ace.flags.has(AceFlags::ONCE));
+    let in_force = match kind {
+        NodeKind::File => files,
+        NodeKind::Directory => directories,
+    };
+    let further = kind == NodeKind::Directory && !once && (files || directories);
+    let passing = ace.flags.0 & (AceFlags::FILES | AceFlags::DIRECTORIES);
+    // CREATOR OWNER speaks of whoever makes the child: on the child that is a name, for what is made below it is not.
+    let for_creator = ace.sid == Sid::CREATOR_OWNER || ace.sid == Sid::CREATOR_GROUP;
+    let effective = Ace {
+        sid: if ace.sid == Sid::CREATOR_OWNER { creator } else { ace.sid },
+        mask: map_generic(ace.mask),
+        flags: AceFlags(AceFlags::INHERITED),
+        ..*ace
+    };
+    let inherit_only =
+        Ace { flags: AceFlags(AceFlags::INHERITED | AceFlags::INHERIT_ONLY | passing), ..*ace };
+    let in_force = in_force && ace.sid != Sid::CREATOR_GROUP;
+    match (in_force, further) {
+        (true, true) if for_creator || effective.mask != ace.mask => vec![effective, inherit_only],
+        (true, true) => vec![Ace { flags: AceFlags(AceFlags::INHERITED | passing), ..effective }],
+        (true, false) => vec![effective],
+        (false, true) => vec![inherit_only],
+        (false, false) => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ask::ObjectId;
+
+    const FI: u8 = AceFlags::FILES;
+    const DI: u8 = AceFlags::DIRECTORIES;
+    const NP: u8 = AceFlags::ONCE;
+    const IO: u8 = AceFlags::INHERIT_ONLY;
+    const ID: u8 = AceFlags::INHERITED;
+
+    fn ace(flags: u8, sid: Sid, mask: u32) -> Ace {
+        Ace { kind: AceType::Allow, flags: AceFlags(flags), mask: AccessMask(mask), sid }
+    }
+
+    fn creator() -> Sid {
+        Sid::of_store([1, 2, 3], 1000)
+    }
+
+    #[test]
+    fn flags_as_the_table_has_them() {
+        // parent flags → flags on a new file, flags on a new directory; None: nothing is handed on
+        for (parent, file, directory) in [
+            (0, None, None),
+            (FI, Some(ID), Some(ID | FI | IO)),
+            (DI, None, Some(ID | DI)),
+            (FI | DI, Some(ID), Some(ID | FI | DI)),
+            (FI | NP, Some(ID), None),
+            (DI | NP, None, Some(ID)),
+            (FI | DI | NP, Some(ID), Some(ID)),
+            (FI | IO, Some(ID), Some(ID | FI | IO)),
+            (DI | IO, None, Some(ID | DI)),
+            (FI | DI | IO, Some(ID), Some(ID | FI | DI)),
+            (FI | DI | IO | NP | ID, Some(ID), Some(ID)),
+        ] {
+            let parent = ace(parent, Sid::EVERYONE, 1);
+            let flags = |kind| {
+                let handed = hand_on(&parent, creator(), kind);
+                assert!(handed.len() <= 1);
+                handed.first().map(|ace| ace.flags.0)
+            };
+            assert_eq!(
+                (flags(NodeKind::File), flags(NodeKind::Directory)),
+                (file, directory),
+                "{:#x}",
+                parent.flags.0
+            );
+        }
+    }
+
+    #[test]
+    fn creator_owner_becomes_the_creator_and_stays_itself_below() {
+        let parent = ace(FI | DI | IO, Sid::CREATOR_OWNER, 0x1000_0000);
+        assert_eq!(hand_on(&parent, creator(), NodeKind::File), [ace(ID, creator(), AccessMask::ALL.0)]);
+        assert_eq!(
+            hand_on(&parent, creator(), NodeKind::Directory),
+            [ace(ID, creator(), AccessMask::ALL.0), ace(ID | IO | FI | DI, Sid::CREATOR_OWNER, 0x1000_0000)]
+        );
+    }
+
+    #[test]
+    fn without_anything_to_inherit_the_creator_has_it_alone() {
+        let subject = |acl| Subject {
+            object: ObjectId { device: 1, inode: 1 },
+            kind: NodeKind::Directory,
+            uid: 0,
+            gid: 0,
+            mode: 0o755,
+            acl,
+        };
+        let own = [ace(0, creator(), AccessMask::ALL.0)];
+        let nothing = SecurityDescriptor { dacl: Some(vec![ace(0, Sid::EVERYONE, 1)]), ..Default::default() };
+        for acl in [
+            StoredAcl::Absent,
+            StoredAcl::Unreadable("x".into()),
+            StoredAcl::Ntacl(nothing.to_ntacl().unwrap()),
+        ] {
+            let child = inherited_acl(&subject(acl), creator(), NodeKind::File);
+            let child = SecurityDescriptor::from_ntacl(&child).unwrap();
+            assert_eq!((child.owner, child.dacl.as_deref()), (Some(creator()), Some(&own[..])));
+        }
+        let open = open_to_roles().to_ntacl().unwrap();
+        let child = inherited_acl(&subject(StoredAcl::Ntacl(open)), creator(), NodeKind::Directory);
+        let child = SecurityDescriptor::from_ntacl(&child).unwrap();
+        assert_eq!(child.dacl.unwrap(), [ace(ID | FI | DI, Sid::AUTHENTICATED, AccessMask::ALL.0)]);
+    }
+}

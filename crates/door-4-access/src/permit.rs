@@ -1,0 +1,42 @@
+//! The proof that door 4 was passed. Without one no byte can be served.
+
+use crate::ask::ObjectId;
+use enfilade_facts::At;
+use enfilade_facts::vocabulary::{AccessMask, Sid};
+
+/// These rights on this object, as of a revision.
+/// Made in one place, [`crate::open`] (invariant D2).
+#[derive(Clone, Copy, Debug)]
+pub struct AccessPermit {
+    pub(crate) object: ObjectId,
+    pub(crate) granted: AccessMask,
+    pub(crate) creator: Sid,
+    pub(crate) at: At,
+}
+
+impl AccessPermit {
+    /// Whether it grants all of these on this object.
+    pub fn covers(&self, object: ObjectId, mask: AccessMask) -> bool {
+        self.object == object && self.granted.covers(mask)
+    }
+
+    /// The object that was judged.
+    pub fn object(&self) -> ObjectId {
+        self.object
+    }
+
+    /// Everything that was granted on it.
+    pub fn granted(&self) -> AccessMask {
+        self.granted
+    }
+
+    /// Who owns what is made with it.
+    pub fn creator(&self) -> Sid {
+        self.creator
+    }
+
+    /// The facts it was granted on.
+    pub fn at(&self) -> At {
+        self.at
+    }
+}

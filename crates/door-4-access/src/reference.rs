@@ -1,0 +1,138 @@
+//! The same rules once more, slowly and straight from MS-DTYP §2.5.3.2: one right after the other, no set of rights,
+//! no sorted search. Written apart from the fast one, for comparing.
+
+use crate::acl::{AceType, SecurityDescriptor};
+use enfilade_facts::vocabulary::Sid;
+
+pub(crate) fn is_granted(descriptor: &SecurityDescriptor, sids: &[Sid], right: u32) -> bool {
+    let Some(list) = descriptor.dacl.as_ref() else { return true };
+    let is_owner = match descriptor.owner {
+        Some(owner) => sids.contains(&owner),
+        None => false,
+    };
+    let owner_rights_entry =
+        list.iter().filter(|ace| ace.flags.0 & 0x8 == 0).any(|ace| ace.sid == Sid::OWNER_RIGHTS);
+    if is_owner && !owner_rights_entry && (right == 0x2_0000 || right == 0x4_0000) {
+        return true;
+    }
+    for ace in list {
+        let inherit_only = ace.flags.0 & 0x8 != 0;
+        let matches = sids.contains(&ace.sid) || (ace.sid == Sid::OWNER_RIGHTS && is_owner);
+        let names_it = [
+            (ace.mask.0, right),
+            (ace.mask.0 & 0x1000_0000, 0x1000_0000 * u32::from(right & 0x1f_01ff != 0)),
+            (ace.mask.0 & 0x8000_0000, 0x8000_0000 * u32::from(right & 0x12_0089 != 0)),
+            (ace.mask.0 & 0x4000_0000, 0x4000_0000 * u32::from(right & 0x12_0116 != 0)),
+            (ace.mask.0 & 0x2000_0000, 0x2000_0000 * u32::from(right & 0x12_00a0 != 0)),
+        ];
+        let names_it = names_it.into_iter().any(|(mask, bit)| mask & bit != 0);
+        if inherit_only || !matches || !names_it {
+            continue;
+        }
+        match ace.kind {
+            AceType::Allow => return true,
+            AceType::Deny => return false,
+            AceType::Audit => {}
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::acl::{Ace, AceFlags};
+    use crate::evaluate::granted;
+    use enfilade_facts::vocabulary::{AccessMask, UserId};
+    use enfilade_identity::{Principal, SetId};
+    use proptest::prelude::*;
+
+    fn principal(mut sids: Vec<Sid>) -> Principal {
+        sids.sort_unstable();
+        sids.dedup();
+        Principal {
+            authid: "alice@local".parse().unwrap(),
+            user: UserId::from_bytes([1; 16]),
+            sid: Sid::of_store([1, 2, 3], 1000),
+            groups: Vec::new(),
+            sids,
+            uid: None,
+            gids: Vec::new(),
+            set: SetId(1),
+        }
+    }
+
+    /// Few SIDs, so that entries match often.
+    fn any_sid() -> impl Strategy<Value = Sid> {
+        prop_oneof![
+            (0u32..6).prop_map(|n| Sid::of_store([1, 2, 3], 1000 + n)),
+            Just(Sid::EVERYONE),
+            Just(Sid::OWNER_RIGHTS),
+            Just(Sid::CREATOR_OWNER),
+        ]
+    }
+
+    fn any_ace() -> impl Strategy<Value = Ace> {
+        let kind =
+            prop_oneof![3 => Just(AceType::Allow), 2 => Just(AceType::Deny), 1 => Just(AceType::Audit)];
+        let flags = prop_oneof![Just(0), Just(8), Just(3), Just(11)];
+        let generic = (0u32..16).prop_map(|bits| bits << 28);
+        let mask = prop_oneof![3 => 0u32..0x20_0000, 1 => generic];
+        (kind, flags, mask, any_sid()).prop_map(|(kind, flags, mask, sid)| Ace {
+            kind,
+            flags: AceFlags(flags),
+            mask: AccessMask(mask),
+            sid,
+        })
+    }
+
+    fn any_descriptor() -> impl Strategy<Value = SecurityDescriptor> {
+        let dacl = proptest::option::weighted(0.95, proptest::collection::vec(any_ace(), 0..8));
+        (proptest::option::of(any_sid()), dacl).prop_map(|(owner, dacl)| SecurityDescriptor {
+            owner,
+            group: None,
+            dacl,
+        })
+    }
+
+    fn slow(descriptor: &SecurityDescriptor, principal: &Principal) -> AccessMask {
+        let rights = (0..21).map(|bit| 1u32 << bit).filter(|right| AccessMask::ALL.0 & right != 0);
+        rights
+            .filter(|right| is_granted(descriptor, &principal.sids, *right))
+            .fold(AccessMask::NONE, |mask, right| mask | AccessMask(right))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        #[test]
+        fn fast_is_slow(descriptor in any_descriptor(), sids in proptest::collection::vec(any_sid(), 0..5)) {
+            let principal = principal(sids);
+            prop_assert_eq!(granted(&descriptor, &principal), slow(&descriptor, &principal));
+        }
+
+        #[test]
+        fn adding_a_deny_or_removing_an_allow_adds_no_right(
+            descriptor in any_descriptor(),
+            sids in proptest::collection::vec(any_sid(), 0..5),
+            deny in any_ace(),
+            at in any::<prop::sample::Index>(),
+        ) {
+            let principal = principal(sids);
+            let before = granted(&descriptor, &principal);
+            let Some(entries) = descriptor.dacl.clone() else { return Ok(()) };
+            // An entry for OWNER RIGHTS changes what the owner implies, which is its purpose.
+            prop_assume!(deny.sid != Sid::OWNER_RIGHTS);
+            let mut denied = entries.clone();
+            denied.insert(at.index(denied.len() + 1), Ace { kind: AceType::Deny, ..deny });
+            let after = granted(&SecurityDescriptor { dacl: Some(denied), ..descriptor.clone() }, &principal);
+            prop_assert!(before.covers(after));
+            if let Some(index) = entries.iter().position(|ace| ace.kind == AceType::Allow && ace.sid != Sid::OWNER_RIGHTS) {
+                let mut removed = entries;
+                removed.remove(index);
+                let after = granted(&SecurityDescriptor { dacl: Some(removed), ..descriptor }, &principal);
+                prop_assert!(before.covers(after));
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Why somebody may not.
+
+use enfilade_facts::vocabulary::{AccessMask, StorePath};
+use enfilade_facts::{Door, Fault, Refuse, SourceError};
+
+/// A refusal of door 4.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No role anywhere in the store: the store looks absent.
+    #[error("no role on datastore `{datastore}` or anything in it")]
+    NoRole {
+        /// The store.
+        datastore: String,
+    },
+    /// The target may not be seen: it looks absent.
+    #[error("{path} may not be seen: {decided_by}")]
+    Hidden {
+        /// The target.
+        path: StorePath,
+        /// Which role or entry said so.
+        decided_by: String,
+    },
+    /// The target may be seen, but this right on it is not granted.
+    #[error("{missing} on {path} is not granted: {decided_by}")]
+    NotGranted {
+        /// The target.
+        path: StorePath,
+        /// What is missing.
+        missing: AccessMask,
+        /// Which role or entry said so.
+        decided_by: String,
+    },
+    /// The ACL cannot be believed: nobody has any right, but for those who skip it.
+    #[error("the ACL of {path} cannot be believed: {why}; replace it with `enfilade acl set`")]
+    AclDamaged {
+        /// The target.
+        path: StorePath,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The facts could not be read.
+    #[error(transparent)]
+    Facts(#[from] SourceError),
+    /// Something is there already that may not be seen.
+    #[error("{path} is there already and may not be seen: {decided_by}")]
+    CreateOntoHidden {
+        /// The target.
+        path: StorePath,
+        /// Which role or entry said so.
+        decided_by: String,
+    },
+}
+
+/// Code, fault and meaning of every refusal of this door.
+pub const CODES: [(&str, Fault, &str); 6] = [
+    ("AC01", Fault::Client, "no role on the datastore: it looks absent"),
+    ("AC02", Fault::Client, "the target may not be seen: it looks absent"),
+    ("AC03", Fault::Client, "the target may be seen, but this right is not granted"),
+    ("AC04", Fault::Source, "the target's ACL is damaged: it looks absent"),
+    ("AC05", Fault::Source, "the facts about roles could not be read"),
+    ("AC06", Fault::Client, "creating onto a name that may not be seen"),
+];
+
+impl Refusal {
+    /// Whether the target is to look absent.
+    pub fn looks_absent(&self) -> bool {
+        matches!(self, Refusal::NoRole { .. } | Refusal::Hidden { .. } | Refusal::AclDamaged { .. })
+    }
+}
+
+impl Refuse for Refusal {
+    fn door(&self) -> Door {
+        Door::Access
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Refusal::NoRole { .. } => "AC01",
+            Refusal::Hidden { .. } => "AC02",
+            Refusal::NotGranted { .. } => "AC03",
+            Refusal::AclDamaged { .. } => "AC04",
+            Refusal::Facts(_) => "AC05",
+            Refusal::CreateOntoHidden { .. } => "AC06",
+        }
+    }
+
+    fn fault(&self) -> Fault {
+        CODES.iter().find(|(code, ..)| *code == self.code()).map_or(Fault::Source, |(_, fault, _)| *fault)
+    }
+}

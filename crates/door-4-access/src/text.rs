@@ -1,0 +1,175 @@
+//! ACLs as people read and write them, one entry a line:
+//!
+//! ```text
+//! owner alice@local
+//! allow @staff read,write inherit=files,dirs
+//! deny everyone delete
+//! ```
+
+use crate::acl::{Ace, AceFlags, AceType, SecurityDescriptor};
+use enfilade_facts::vocabulary::{AccessMask, Sid};
+
+/// One line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AclLine {
+    /// Who owns the object.
+    Owner(Sid),
+    /// Its primary group.
+    Group(Sid),
+    /// An entry.
+    Ace(Ace),
+}
+
+const WELL_KNOWN: [(&str, Sid); 7] = [
+    ("everyone", Sid::EVERYONE),
+    ("authenticated", Sid::AUTHENTICATED),
+    ("network", Sid::NETWORK),
+    ("creator-owner", Sid::CREATOR_OWNER),
+    ("creator-group", Sid::CREATOR_GROUP),
+    ("owner-rights", Sid::OWNER_RIGHTS),
+    ("administrators", Sid::ADMINISTRATORS),
+];
+
+const FLAGS: [(&str, u8); 4] = [
+    ("files", AceFlags::FILES),
+    ("dirs", AceFlags::DIRECTORIES),
+    ("only", AceFlags::INHERIT_ONLY),
+    ("once", AceFlags::ONCE),
+];
+
+/// What a SID is called everywhere, if it is.
+pub fn well_known(sid: &Sid) -> Option<&'static str> {
+    WELL_KNOWN.iter().find(|(_, known)| known == sid).map(|(name, _)| *name)
+}
+
+/// Reads a line; `resolve` finds the SID of a user or group by its name.
+///
+/// # Errors
+/// When it has not the form of a line, or a name is not known.
+pub fn parse_line(line: &str, resolve: &dyn Fn(&str) -> Result<Sid, String>) -> Result<AclLine, String> {
+    let who = |text: &str| match WELL_KNOWN.iter().find(|(name, _)| *name == text) {
+        Some((_, sid)) => Ok(*sid),
+        None if text.starts_with("S-1-") => text.parse().map_err(|why| format!("{why}")),
+        None => resolve(text),
+    };
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words.as_slice() {
+        ["owner", name] => Ok(AclLine::Owner(who(name)?)),
+        ["group", name] => Ok(AclLine::Group(who(name)?)),
+        [kind @ ("allow" | "deny" | "audit"), name, rights, rest @ ..] => {
+            let mut flags = 0;
+            for word in rest {
+                match word.strip_prefix("inherit=") {
+                    Some(list) => flags |= parse_flags(list)?,
+                    None if *word == "inherited" => flags |= AceFlags::INHERITED,
+                    None => {
+                        return Err(format!(
+                            "`{word}`: expected `inherit=files,dirs,only,once` or `inherited`"
+                        ));
+                    }
+                }
+            }
+            let kind = match *kind {
+                "allow" => AceType::Allow,
+                "deny" => AceType::Deny,
+                _ => AceType::Audit,
+            };
+            let mask: AccessMask = rights.parse().map_err(|why| format!("{why}"))?;
+            Ok(AclLine::Ace(Ace { kind, flags: AceFlags(flags), mask, sid: who(name)? }))
+        }
+        _ => Err("expected `allow WHO RIGHTS`, `deny WHO RIGHTS`, `owner WHO` or `group WHO`".into()),
+    }
+}
+
+fn parse_flags(list: &str) -> Result<u8, String> {
+    list.split(',').try_fold(0, |flags, word| {
+        let known = FLAGS.iter().find(|(name, _)| *name == word).map(|(_, flag)| *flag);
+        // Success and failure bits of audit entries have no name.
+        let number = || word.strip_prefix("0x").and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        let flag = known.or_else(number);
+        flag.map(|flag| flags | flag).ok_or_else(|| format!("`{word}`: expected files, dirs, only or once"))
+    })
+}
+
+/// Writes the lines; `name` says what a user or group is called here.
+pub fn print_lines(descriptor: &SecurityDescriptor, name: &dyn Fn(&Sid) -> Option<String>) -> Vec<String> {
+    let call = |sid: &Sid| called(sid, name);
+    let owner = descriptor.owner.iter().map(|sid| format!("owner {}", call(sid)));
+    let group = descriptor.group.iter().map(|sid| format!("group {}", call(sid)));
+    let entries = descriptor.dacl.iter().flatten().map(|ace| print_ace(ace, name));
+    owner.chain(group).chain(entries).collect()
+}
+
+fn called(sid: &Sid, name: &dyn Fn(&Sid) -> Option<String>) -> String {
+    let known = well_known(sid).map(str::to_owned);
+    known.or_else(|| name(sid)).unwrap_or_else(|| sid.to_string())
+}
+
+pub(crate) fn print_ace(ace: &Ace, name: &dyn Fn(&Sid) -> Option<String>) -> String {
+    let kind = match ace.kind {
+        AceType::Allow => "allow",
+        AceType::Deny => "deny",
+        AceType::Audit => "audit",
+    };
+    let mut text = format!("{kind} {} {}", called(&ace.sid, name), ace.mask);
+    let mut flags: Vec<String> =
+        FLAGS.iter().filter(|(_, flag)| ace.flags.has(*flag)).map(|(word, _)| (*word).to_owned()).collect();
+    let named = FLAGS.iter().fold(AceFlags::INHERITED, |all, (_, flag)| all | flag);
+    if ace.flags.0 & !named != 0 {
+        flags.push(format!("{:#x}", ace.flags.0 & !named));
+    }
+    if !flags.is_empty() {
+        text.push_str(" inherit=");
+        text.push_str(&flags.join(","));
+    }
+    if ace.flags.has(AceFlags::INHERITED) {
+        text.push_str(" inherited");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lines_people_write() {
+        let staff = Sid::of_store([1, 2, 3], 1000);
+        let resolve =
+            |name: &str| if name == "@staff" { Ok(staff) } else { Err(format!("there is no `{name}`")) };
+        let parse = |line: &str| parse_line(line, &resolve);
+        let ace = |kind, mask, flags, sid| AclLine::Ace(Ace { kind, flags: AceFlags(flags), mask, sid });
+        assert_eq!(parse("owner S-1-1-0"), Ok(AclLine::Owner(Sid::EVERYONE)));
+        assert_eq!(
+            parse("allow @staff read,write inherit=files,dirs"),
+            Ok(ace(AceType::Allow, AccessMask::READ | AccessMask::WRITE, 3, staff))
+        );
+        assert_eq!(
+            parse("deny everyone delete"),
+            Ok(ace(AceType::Deny, AccessMask::DELETE, 0, Sid::EVERYONE))
+        );
+        for line in [
+            "",
+            "allow",
+            "allow @staff",
+            "allow @nobody read",
+            "permit @staff read",
+            "allow @staff reed",
+            "allow @staff read inherit=all",
+            "allow S-1-x read",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_reads_back(kind in 0u8..3, flags in any::<u8>(), mask in any::<u32>(), rid in any::<u32>()) {
+            let kind = [AceType::Allow, AceType::Deny, AceType::Audit][usize::from(kind)];
+            let ace = Ace { kind, flags: AceFlags(flags), mask: AccessMask(mask), sid: Sid::of_store([1, 2, 3], rid) };
+            let text = print_ace(&ace, &|_| None);
+            prop_assert_eq!(parse_line(&text, &|_| Err("no names".into())), Ok(AclLine::Ace(ace)), "{}", text);
+        }
+    }
+}
