@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::look::{Names, Target, group_id, user_id};
 use enfilade_access::{AclLine, SecurityDescriptor, StoredAcl, parse_line, print_lines};
-use enfilade_content::{AclPlace, Node, Root};
+use enfilade_content::{Node, Refusal as Content, Root};
 use enfilade_facts::tables::{Datastore, Group, User};
 use enfilade_facts::vocabulary::{DatastoreName, Sid, StorePath};
 use enfilade_facts::{Read, Source, View};
@@ -29,7 +29,9 @@ pub fn get_acl(source: &dyn Source, datastore: &DatastoreName, path: &StorePath)
     let subject = find(source, datastore, path)?.subject();
     let lines = match &subject.acl {
         StoredAcl::Absent => None,
-        StoredAcl::Unreadable(why) => return Err(Error::Invalid(format!("the ACL of {path} cannot be read: {why}"))),
+        StoredAcl::Unreadable(why) => {
+            return Err(Error::Invalid(format!("the ACL of {path} cannot be read: {why}")));
+        }
         StoredAcl::Ntacl(blob) => {
             let descriptor = SecurityDescriptor::from_ntacl(blob)
                 .map_err(|why| Error::Invalid(format!("the ACL of {path} is damaged: {why}")))?;
@@ -72,7 +74,7 @@ pub fn set_acl(
         Ok::<_, Error>(descriptor)
     })??;
     let blob = descriptor.to_ntacl().map_err(|why| Error::Invalid(why.to_string()))?;
-    Ok(place(enfilade_content::set_acl_as_operator(&node, &blob)?))
+    Ok(enfilade_content::set_acl_as_operator(&node, &blob)?.name())
 }
 
 /// Gives an empty directory an ACL under which roles alone decide: everybody who comes in may do what their role lets
@@ -83,14 +85,9 @@ pub fn set_acl(
 pub fn open_to_roles(path: &str) -> Result<(), Error> {
     let root = Root::open(path)?;
     let blob = enfilade_access::open_to_roles().to_ntacl().map_err(|why| Error::Invalid(why.to_string()))?;
-    enfilade_content::seed_acl(&root, &blob)?;
-    Ok(())
-}
-
-fn place(place: AclPlace) -> &'static str {
-    match place {
-        AclPlace::Security => "security.NTACL",
-        AclPlace::User => "user.NTACL",
+    match enfilade_content::seed_acl(&root, &blob) {
+        Ok(_) | Err(Content::NotEmpty(_) | Content::Exists(_)) => Ok(()),
+        Err(why) => Err(why.into()),
     }
 }
 

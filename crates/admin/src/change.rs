@@ -26,6 +26,7 @@ pub(crate) fn commit<R>(
 /// Random bytes from the kernel.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], Error> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|why| Error::Invalid(format!("the kernel gives no random bytes: {why}")))?;
+    getrandom::fill(&mut bytes)
+        .map_err(|why| Error::Invalid(format!("the kernel gives no random bytes: {why}")))?;
     Ok(bytes)
 }

@@ -130,7 +130,8 @@ fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit
         sections.push(Section::new("datastore", name.as_str(), properties));
         return Ok(());
     }
-    let position = position.ok_or_else(|| format!("there is no datastore `{name}`; see `enfilade datastore list`"))?;
+    let position =
+        position.ok_or_else(|| format!("there is no datastore `{name}`; see `enfilade datastore list`"))?;
     if matches!(edit, DatastoreEdit::Remove) {
         sections.remove(position);
         return Ok(());
@@ -143,9 +144,12 @@ fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit
         DatastoreEdit::Comment(comment) => set(section, "comment", comment.clone()),
         DatastoreEdit::Maintenance(maintenance) => {
             let is_delete = |text: &str| Maintenance::from_property(text).mode == MaintenanceMode::Delete;
-            let deleting = section.properties.iter().any(|(key, value)| key == "maintenance-mode" && is_delete(value));
+            let deleting =
+                section.properties.iter().any(|(key, value)| key == "maintenance-mode" && is_delete(value));
             if deleting && maintenance.as_ref().is_none_or(|new| new.mode != MaintenanceMode::Delete) {
-                return Err(format!("datastore `{name}` is being deleted; that mode is left only by removing it"));
+                return Err(format!(
+                    "datastore `{name}` is being deleted; that mode is left only by removing it"
+                ));
             }
             set(section, "maintenance-mode", maintenance.as_ref().map(Maintenance::to_property));
         }

@@ -2,8 +2,8 @@
 
 use crate::change::{commit, random};
 use crate::error::Error;
-use crate::look::{Names, Target, domain_id, dangling, group_id, user_id};
-use crate::users::{check_comment, take_sid};
+use crate::look::{Names, Target, dangling, domain_id, group_id, user_id};
+use crate::users::{check_comment, choose_sid};
 use enfilade_facts::tables::{Assignment, Group, Member, Membership, MembershipKey, Name, NameKey, Who};
 use enfilade_facts::vocabulary::{GroupId, GroupName, Sid};
 use enfilade_facts::{At, Read, Source, View};
@@ -45,7 +45,7 @@ pub fn add_group(
             return Err(Error::Exists { what: "group", name: name.to_string(), hint: "choose another name" });
         }
         let id = random()?;
-        let sid = sid.map_or_else(|| take_sid(view, change), Ok)?;
+        let sid = choose_sid(sid, view, change)?;
         let group = Group { domain, name: name.name().to_owned(), sid, gid, comment: comment.clone() };
         change.expect_absent::<Name>(&key).put(&key, &Name(id)).put(&GroupId::from_bytes(id), &group);
         Ok(GroupId::from_bytes(id))
@@ -103,7 +103,9 @@ pub fn remove_member(source: &dyn Source, group: &GroupName, member: &Target) ->
     let ((), at) = commit(source, |view, change| {
         let key = membership(view, group, member)?;
         if view.get::<Membership>(&key)?.is_none() {
-            return Err(Error::Invalid(format!("{member} is not in @{group} directly; see `enfilade group list`")));
+            return Err(Error::Invalid(format!(
+                "{member} is not in @{group} directly; see `enfilade group list`"
+            )));
         }
         change.expect_present::<Membership>(&key).delete::<Membership>(&key);
         Ok(())

@@ -26,7 +26,9 @@ impl FromStr for Target {
         }
         if text.rsplit_once('@').is_some_and(|(_, realm)| realm.contains('!')) {
             let owner = text.rsplit_once('!').map_or(text, |(owner, _)| owner);
-            return Err(Error::Invalid(format!("`{text}` is a token, and a token has its owner's rights: name `{owner}`")));
+            return Err(Error::Invalid(format!(
+                "`{text}` is a token, and a token has its owner's rights: name `{owner}`"
+            )));
         }
         Ok(Target::User(text.parse()?))
     }

@@ -48,7 +48,9 @@ pub fn remove_role(source: &dyn Source, path: &RolePath, target: &Target, role: 
         let before = assignment.roles.len();
         assignment.roles.retain(|(other, _)| *other != role);
         if assignment.roles.len() == before {
-            return Err(Error::Invalid(format!("{target} has no role {role} on {path}; see `enfilade role list`")));
+            return Err(Error::Invalid(format!(
+                "{target} has no role {role} on {path}; see `enfilade role list`"
+            )));
         }
         Ok(())
     })

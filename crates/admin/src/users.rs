@@ -2,7 +2,7 @@
 
 use crate::change::{commit, random};
 use crate::error::Error;
-use crate::look::{Names, domain_id, dangling, user_id};
+use crate::look::{Names, dangling, domain_id, user_id};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
 use enfilade_facts::tables::{Name, NameKey, SidSpace, SidSpaceKey, User};
 use enfilade_facts::vocabulary::{Secret, Sid, UserId, Userid};
@@ -68,7 +68,7 @@ pub fn add_user(source: &dyn Source, new: &NewUser) -> Result<(UserId, At), Erro
         let user = User {
             domain,
             name: new.userid.name().to_owned(),
-            sid: new.sid.map_or_else(|| take_sid(view, change), Ok)?,
+            sid: choose_sid(new.sid, view, change)?,
             uid: new.uid,
             gid: new.gid,
             enabled: true,
@@ -139,19 +139,41 @@ fn hash(password: &Secret) -> Result<String, Error> {
     enfilade_identity::hash_password(password).map_err(Error::Invalid)
 }
 
-/// The next SID of this store.
-pub(crate) fn take_sid(view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
-    let space = view.get::<SidSpace>(&SidSpaceKey)?.ok_or_else(|| dangling("the space of SIDs", "sid-space"))?;
-    let (sid, rest) = space.take().ok_or_else(|| Error::Invalid("this store has given out every SID it has".into()))?;
+/// The SID that was given, if it is one a user or group may have, else the next of this store.
+pub(crate) fn choose_sid(given: Option<Sid>, view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
+    let Some(sid) = given else { return take_sid(view, change) };
+    // `S-1-5-21-…` is what accounts have; anything else stands for everybody, owners, or the machine itself.
+    if !sid.to_string().starts_with("S-1-5-21-") || sid.subs().len() != 5 {
+        return Err(Error::Invalid(format!(
+            "`{sid}` is no SID of a user or group; expected S-1-5-21-a-b-c-rid"
+        )));
+    }
+    let names = Names::read(view)?;
+    match names.sid(&sid) {
+        Some(name) => {
+            Err(Error::Exists { what: "SID", name: format!("{sid} ({name})"), hint: "choose another" })
+        }
+        None => Ok(sid),
+    }
+}
+
+/// The next SID of this store that nobody has been given by hand.
+fn take_sid(view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
+    let space =
+        view.get::<SidSpace>(&SidSpaceKey)?.ok_or_else(|| dangling("the space of SIDs", "sid-space"))?;
+    let (sid, rest) =
+        space.take().ok_or_else(|| Error::Invalid("this store has given out every SID it has".into()))?;
     change.expect_same(&SidSpaceKey, &space).put(&SidSpaceKey, &rest);
     Ok(sid)
 }
 
 pub(crate) fn check_comment(comment: Option<&str>) -> Result<(), Error> {
     match comment {
-        Some(text) if text.len() > COMMENT_BYTES_MAX || text.chars().any(char::is_control) => Err(Error::Invalid(
-            format!("the comment is longer than {COMMENT_BYTES_MAX} bytes or holds control characters"),
-        )),
+        Some(text) if text.len() > COMMENT_BYTES_MAX || text.chars().any(char::is_control) => {
+            Err(Error::Invalid(format!(
+                "the comment is longer than {COMMENT_BYTES_MAX} bytes or holds control characters"
+            )))
+        }
         _ => Ok(()),
     }
 }

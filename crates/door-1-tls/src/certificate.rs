@@ -36,7 +36,9 @@ impl Certificate {
             let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(pem)
                 .collect::<Result<_, _>>()
                 .map_err(|why| format!("the PEM cannot be read: {why}"))?;
-            let leaf = chain.first().ok_or("it holds no certificate; expected a leaf, its intermediates and its key")?;
+            let leaf = chain
+                .first()
+                .ok_or("it holds no certificate; expected a leaf, its intermediates and its key")?;
             let (names, not_after) = describe(leaf)?;
             let key = PrivateKeyDer::from_pem_slice(pem)
                 .map_err(|why| format!("it holds no private key that can be read: {why}"))?;
@@ -72,8 +74,10 @@ impl Certificate {
 
 /// DNS names, or the common name where there are none, and the end of validity.
 fn describe(leaf: &CertificateDer<'_>) -> Result<(Vec<String>, i64), String> {
-    let (_, x509) = X509Certificate::from_der(leaf).map_err(|why| format!("the certificate cannot be parsed: {why}"))?;
-    let alternative = x509.subject_alternative_name().map_err(|why| format!("its names cannot be parsed: {why}"))?;
+    let (_, x509) =
+        X509Certificate::from_der(leaf).map_err(|why| format!("the certificate cannot be parsed: {why}"))?;
+    let alternative =
+        x509.subject_alternative_name().map_err(|why| format!("its names cannot be parsed: {why}"))?;
     let mut names: Vec<String> = alternative
         .iter()
         .flat_map(|extension| &extension.value.general_names)
@@ -91,6 +95,9 @@ fn describe(leaf: &CertificateDer<'_>) -> Result<(Vec<String>, i64), String> {
 
 impl fmt::Debug for Certificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Certificate").field("file", &self.file).field("names", &self.names).finish_non_exhaustive()
+        f.debug_struct("Certificate")
+            .field("file", &self.file)
+            .field("names", &self.names)
+            .finish_non_exhaustive()
     }
 }

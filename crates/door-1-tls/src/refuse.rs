@@ -11,7 +11,8 @@ pub enum Refusal {
 }
 
 /// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 1] = [("TL01", Fault::Operator, "there is no certificate to answer with")];
+pub const CODES: [(&str, Fault, &str); 1] =
+    [("TL01", Fault::Operator, "there is no certificate to answer with")];
 
 impl Refuse for Refusal {
     fn door(&self) -> Door {

@@ -90,7 +90,10 @@ fn yescrypt(params: &str, salt: &str, digest: &str) -> Result<Scheme, HashRefuse
     let params: yescrypt::Params = params.parse().map_err(|_| form)?;
     let bytes = u64::from(params.r()).saturating_mul(128).saturating_mul(params.n());
     if bytes > limits::HASH_MEMORY_BYTES_MAX || params.p() > 4 {
-        return Err(HashRefused::Cost(format!("{bytes} bytes of memory, at most {}", limits::HASH_MEMORY_BYTES_MAX)));
+        return Err(HashRefused::Cost(format!(
+            "{bytes} bytes of memory, at most {}",
+            limits::HASH_MEMORY_BYTES_MAX
+        )));
     }
     Ok(Scheme::Yescrypt)
 }
@@ -116,7 +119,11 @@ fn argon2id(params: &str, salt: &str, digest: &str) -> Result<Scheme, HashRefuse
     };
     let Some(((kibibytes, passes), lanes)) = parsed else { return Err(form) };
     let base64 = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/');
-    if !(22..=86).contains(&digest.len()) || !base64(digest) || !(11..=86).contains(&salt.len()) || !base64(salt) {
+    if !(22..=86).contains(&digest.len())
+        || !base64(digest)
+        || !(11..=86).contains(&salt.len())
+        || !base64(salt)
+    {
         return Err(form);
     }
     let bytes = u64::from(kibibytes) * 1024;

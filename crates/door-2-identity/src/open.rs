@@ -29,7 +29,13 @@ pub enum Verdict {
 /// Who is this, at this revision and time?
 ///
 /// A user or token that is unknown, disabled or expired costs the same work as a wrong secret.
-pub fn open(view: &enfilade_facts::View<'_>, now: Now, ask: &Ask, key: &HashKey, memo: &IdentityMemo) -> Verdict {
+pub fn open(
+    view: &enfilade_facts::View<'_>,
+    now: Now,
+    ask: &Ask,
+    key: &HashKey,
+    memo: &IdentityMemo,
+) -> Verdict {
     let view = View(view);
     let remembered = memo
         .key("verdict")
@@ -70,7 +76,8 @@ pub fn reopen(
     }
     let authid = &permit.principal.authid;
     let revoked = || Refusal::Revoked(authid.clone());
-    let standing = Standing::of(&view, authid, permit.principal.user, permit.proof.credential)?.ok_or_else(revoked)?;
+    let standing =
+        Standing::of(&view, authid, permit.principal.user, permit.proof.credential)?.ok_or_else(revoked)?;
     if standing.verifier().map(|verifier| digest(memo, verifier)) != Some(permit.proof.verifier) {
         return Err(revoked());
     }
@@ -249,7 +256,11 @@ impl Standing {
     /// The last second all of it is in time.
     fn good_until(&self) -> i64 {
         let token = self.credential.as_ref().map_or(0, |(_, token)| token.expires);
-        [self.user.expires, token].into_iter().filter(|expires| *expires != 0).min().map_or(i64::MAX, |end| end - 1)
+        [self.user.expires, token]
+            .into_iter()
+            .filter(|expires| *expires != 0)
+            .min()
+            .map_or(i64::MAX, |end| end - 1)
     }
 }
 
@@ -276,7 +287,12 @@ fn principal(view: &View<'_>, standing: &Standing, memo: &IdentityMemo) -> Resul
 }
 
 /// The one place an [`IdentityPermit`] is made (invariant D2).
-fn grant(view: &View<'_>, standing: Standing, proof: Proof, memo: &IdentityMemo) -> Result<IdentityPermit, Refusal> {
+fn grant(
+    view: &View<'_>,
+    standing: Standing,
+    proof: Proof,
+    memo: &IdentityMemo,
+) -> Result<IdentityPermit, Refusal> {
     let principal = Arc::new(principal(view, &standing, memo)?);
     Ok(IdentityPermit { principal, proof, at: view.at(), good_until: standing.good_until() })
 }

@@ -1,8 +1,8 @@
 //! The proof that door 2 was passed.
 
 use crate::principal::Principal;
-use enfilade_facts::{At, MemoKey, Now};
 use enfilade_facts::vocabulary::CredentialId;
+use enfilade_facts::{At, MemoKey, Now};
 use std::sync::Arc;
 
 /// Who is inside, as of which revision, and until when at most.

@@ -24,7 +24,11 @@ impl View<'_> {
         Ok(self.0.get::<Name>(&NameKey::user(domain, name))?.map(Name::user))
     }
 
-    pub(crate) fn token_named(&self, owner: &UserId, name: &TokenName) -> Result<Option<CredentialId>, SourceError> {
+    pub(crate) fn token_named(
+        &self,
+        owner: &UserId,
+        name: &TokenName,
+    ) -> Result<Option<CredentialId>, SourceError> {
         Ok(self.0.get::<Name>(&NameKey::token(owner, name))?.map(Name::credential))
     }
 

@@ -3,8 +3,8 @@
 //! no memo: a lookup is one record; what will be remembered are handles, and those are no verdicts.
 
 mod ask;
-mod operation_ledger;
 mod open;
+mod operation_ledger;
 mod permit;
 mod refuse;
 mod view;

@@ -66,7 +66,9 @@ fn check_maintenance(name: &DatastoreName, maintenance: &Maintenance, ask: &Ask<
 
 fn check_mounted(name: &DatastoreName, datastore: &Datastore, mounts: &Mounts) -> Result<(), Refusal> {
     match datastore.mount_point(name) {
-        Some(point) if !mounts.is_mount_point(&point) => Err(Refusal::NotMounted { name: name.clone(), point }),
+        Some(point) if !mounts.is_mount_point(&point) => {
+            Err(Refusal::NotMounted { name: name.clone(), point })
+        }
         _ => Ok(()),
     }
 }
@@ -108,7 +110,8 @@ mod tests {
     #[test]
     fn last_good_facts_serve_for_a_minute() {
         let now = |unix_seconds| Now { unix_seconds, tick_millis: 0 };
-        let fault = |was_good| SectionFault { line: 3, reason: "unknown property".into(), since: 1000, was_good };
+        let fault =
+            |was_good| SectionFault { line: 3, reason: "unknown property".into(), since: 1000, was_good };
         for (at, good) in [(1000, true), (1060, true), (1061, false), (999, false)] {
             assert_eq!(check_fault(&name(), &fault(true), now(at)).is_ok(), good, "{at}");
             assert!(check_fault(&name(), &fault(false), now(at)).is_err());

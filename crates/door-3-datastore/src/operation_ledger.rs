@@ -96,7 +96,8 @@ impl Ledger {
 
     /// Everybody inside any store.
     pub fn all(&self) -> Vec<(DatastoreName, Active)> {
-        let names: Vec<_> = self.stores.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
+        let names: Vec<_> =
+            self.stores.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
         names.into_iter().map(|name| (name.clone(), self.active(&name))).collect()
     }
 }

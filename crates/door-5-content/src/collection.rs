@@ -13,7 +13,12 @@ use rustix::io::{self, Errno};
 ///
 /// # Refuses
 /// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be kept.
-pub fn make_collection(permit: &AccessPermit, directory: &Node, name: &str, acl: &[u8]) -> Result<Node, Refusal> {
+pub fn make_collection(
+    permit: &AccessPermit,
+    directory: &Node,
+    name: &str,
+    acl: &[u8],
+) -> Result<Node, Refusal> {
     directory.covered(permit, AccessMask::ADD_SUBDIRECTORY)?;
     make(directory, name, acl)
 }

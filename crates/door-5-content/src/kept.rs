@@ -38,19 +38,29 @@ impl Kept {
         let mut attributes = BTreeMap::new();
         let mut left = ATTRIBUTES_BYTES_MAX;
         for name in names(target.fd()).map_err(refuse)? {
-            let Some(value) = attribute(target.fd(), &name, limits::ACL_BYTES_MAX).map_err(refuse)? else { continue };
+            let Some(value) = attribute(target.fd(), &name, limits::ACL_BYTES_MAX).map_err(refuse)? else {
+                continue;
+            };
             left = left.checked_sub(value.len()).ok_or_else(|| refuse(Errno::TOOBIG))?;
             attributes.insert(name, value);
         }
         let posix = attribute(target.fd(), POSIX_ACL, limits::ACL_BYTES_MAX).map_err(refuse)?;
         // Nobody gets a set-uid program by uploading one.
-        Ok(Kept { uid: now.meta().uid, gid: now.meta().gid, mode: now.meta().mode & 0o777, posix, attributes })
+        Ok(Kept {
+            uid: now.meta().uid,
+            gid: now.meta().gid,
+            mode: now.meta().mode & 0o777,
+            posix,
+            attributes,
+        })
     }
 
     /// Gives all of it to `file`, and takes away what `file` has instead.
     pub(crate) fn give(&self, file: &Node) -> Result<(), Refusal> {
         let fd = file.fd();
         let refuse = |errno| Refusal::io(errno, "writing the attributes of", &file.label());
+        // The owner of a read-only file could not write its attributes either.
+        io::retry_on_intr(|| fchmod(fd, Mode::RUSR | Mode::WUSR)).map_err(refuse)?;
         for name in names(fd).map_err(refuse)?.iter().filter(|name| !self.attributes.contains_key(*name)) {
             io::retry_on_intr(|| fremovexattr(fd, name.as_str())).map_err(refuse)?;
         }
@@ -59,8 +69,7 @@ impl Kept {
         }
         let group_kept = self.own(fd).map_err(refuse)?;
         let posix_kept = self.give_posix(fd).map_err(refuse)?;
-        // Where the group is another one, or entries for single users are missing, it may do what everybody may and no more.
-        let mode = if group_kept && posix_kept { self.mode } else { self.mode & (0o707 | ((self.mode & 0o7) << 3)) };
+        let mode = if group_kept && posix_kept { self.mode } else { narrowed(self.mode) };
         io::retry_on_intr(|| fchmod(fd, Mode::from_raw_mode(mode))).map_err(refuse)
     }
 
@@ -95,11 +104,18 @@ impl Kept {
     }
 }
 
+/// The mode where the group is another one, or entries for single users are missing: the group may do what everybody
+/// may, and no more.
+fn narrowed(mode: u32) -> u32 {
+    mode & (0o707 | ((mode & 0o7) << 3))
+}
+
 fn unkept(errno: Errno, name: &str, file: &Node) -> Refusal {
     match errno {
         Errno::PERM | Errno::ACCESS if name == AclPlace::Security.name() => Refusal::AclNotWritable {
             what: file.label(),
-            why: "the old file has it in security.NTACL, which only a process with CAP_SYS_ADMIN may write".to_owned(),
+            why: "the old file has it in security.NTACL, which only a process with CAP_SYS_ADMIN may write"
+                .to_owned(),
         },
         errno => Refusal::io(errno, &format!("keeping {name} on"), &file.label()),
     }
@@ -116,4 +132,18 @@ fn names(fd: BorrowedFd<'_>) -> io::Result<Vec<String>> {
     let names = list.split(|byte| *byte == 0).filter_map(|name| std::str::from_utf8(name).ok());
     let ours = |name: &&str| name.starts_with("user.") || *name == AclPlace::Security.name();
     Ok(names.filter(ours).map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::narrowed;
+
+    #[test]
+    fn another_group_gets_no_more_than_everybody() {
+        for (mode, expected) in
+            [(0o660, 0o600), (0o664, 0o644), (0o640, 0o600), (0o777, 0o777), (0o604, 0o604)]
+        {
+            assert_eq!(narrowed(mode), expected, "{mode:o}");
+        }
+    }
 }

@@ -11,18 +11,21 @@
 //! [`Root::find`] → [`Node::subject`] → *door 4* → [`read`](fn@read), [`list`](fn@list), [`Upload`],
 //! [`make_collection`], [`delete`] or [`set_acl`].
 
-mod root;
-mod node;
-mod acl;
-mod read;
-mod list;
-mod temporary;
-mod kept;
-mod upload;
-mod collection;
 mod refuse;
 
-pub use acl::{AclPlace, acl_place, seed_acl, set_acl};
+mod node;
+mod root;
+
+mod acl;
+mod list;
+mod read;
+
+mod collection;
+mod kept;
+mod temporary;
+mod upload;
+
+pub use acl::{AclPlace, acl_place, seed_acl, set_acl, set_acl_as_operator};
 pub use collection::{delete, make_collection};
 pub use list::{Entry, Listing, list};
 pub use node::{Meta, Node};

@@ -121,7 +121,9 @@ impl Listing {
                 }
                 Some(Err(Errno::INTR)) => continue,
                 Some(Err(errno)) => return Err(Refusal::io(errno, "listing", &self.directory.label())),
-                Some(Ok(entry)) => self.names.extend(servable(entry.file_name().to_bytes(), entry.file_type())),
+                Some(Ok(entry)) => {
+                    self.names.extend(servable(entry.file_name().to_bytes(), entry.file_type()))
+                }
             }
             if entries.is_buffer_empty() {
                 return Ok(());
@@ -136,6 +138,12 @@ fn servable(name: &[u8], kind: FileType) -> Option<String> {
     let kind_fits = matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Unknown);
     let name = std::str::from_utf8(name).ok().filter(|name| kind_fits && entry_name(name).is_ok())?;
     Some(name.to_owned())
+}
+
+/// How many names are held at the moment.
+#[cfg(test)]
+pub(crate) fn names_held(listing: &Listing) -> usize {
+    listing.names.len()
 }
 
 /// Whether a directory holds anything at all, be it something that is never served.

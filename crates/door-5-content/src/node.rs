@@ -81,8 +81,13 @@ fn mixed(inode: u64) -> u64 {
 
 impl Node {
     /// Describes what was opened. `said` names it for the operator.
-    pub(crate) fn describe(file: Arc<OwnedFd>, turn: Turn, said: &dyn Fn() -> String) -> Result<Node, Refusal> {
-        let found = stat(file.as_fd(), "", AtFlags::EMPTY_PATH).map_err(|e| Refusal::io(e, "describing", &said()))?;
+    pub(crate) fn describe(
+        file: Arc<OwnedFd>,
+        turn: Turn,
+        said: &dyn Fn() -> String,
+    ) -> Result<Node, Refusal> {
+        let found =
+            stat(file.as_fd(), "", AtFlags::EMPTY_PATH).map_err(|e| Refusal::io(e, "describing", &said()))?;
         let kind = match FileType::from_raw_mode(found.stx_mode.into()) {
             FileType::RegularFile => NodeKind::File,
             FileType::Directory => NodeKind::Directory,
@@ -141,11 +146,6 @@ impl Node {
         self.file.as_fd()
     }
 
-    /// The descriptor, for somebody who outlives this node.
-    pub(crate) fn file(&self) -> Arc<OwnedFd> {
-        self.file.clone()
-    }
-
     /// Whose turn it is to change names.
     pub(crate) fn turn(&self) -> &Turn {
         &self.turn
@@ -193,7 +193,8 @@ impl Node {
 
     /// Waits until what was done to this file or directory has reached the disk.
     pub(crate) fn sync(&self) -> Result<(), Refusal> {
-        io::retry_on_intr(|| rustix::fs::fsync(self.fd())).map_err(|e| Refusal::io(e, "syncing", &self.label()))
+        io::retry_on_intr(|| rustix::fs::fsync(self.fd()))
+            .map_err(|e| Refusal::io(e, "syncing", &self.label()))
     }
 }
 

@@ -49,8 +49,8 @@ impl Root {
     pub fn open(path: &str) -> Result<Root, Refusal> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = io::retry_on_intr(|| openat(CWD, path, flags, Mode::empty()));
-        let directory =
-            opened.map_err(|errno| Refusal::RootUnavailable { path: path.to_owned(), errno: errno.to_string() })?;
+        let directory = opened
+            .map_err(|errno| Refusal::RootUnavailable { path: path.to_owned(), errno: errno.to_string() })?;
         Ok(Root { directory: Arc::new(directory), turn: Turn::default() })
     }
 
@@ -82,7 +82,12 @@ impl Root {
 }
 
 /// Opens `path` beneath `directory`, through no link and no mount.
-pub(crate) fn open_beneath(directory: impl AsFd, path: &str, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+pub(crate) fn open_beneath(
+    directory: impl AsFd,
+    path: &str,
+    flags: OFlags,
+    mode: Mode,
+) -> io::Result<OwnedFd> {
     let mut tries = 0;
     loop {
         match openat2(directory.as_fd(), path, flags, mode, BENEATH) {

@@ -6,7 +6,8 @@ use crate::refuse::Refusal;
 use crate::root::{NODE_FLAGS, open_beneath};
 use enfilade_access::NodeKind;
 use rustix::fs::{
-    AtFlags, FlockOperation, Mode, OFlags, RenameFlags, flock, linkat, mkdirat, renameat, renameat_with, unlinkat,
+    AtFlags, FlockOperation, Mode, OFlags, RenameFlags, flock, linkat, mkdirat, renameat, renameat_with,
+    unlinkat,
 };
 use rustix::io::{self, Errno};
 
@@ -42,7 +43,8 @@ impl Temporary {
         let (temporary, ()) = Self::make(directory, NodeKind::Directory, |name| {
             io::retry_on_intr(|| mkdirat(directory.fd(), name, Mode::RWXU))
         })?;
-        let opened = open_beneath(directory.fd(), &temporary.name, NODE_FLAGS | OFlags::DIRECTORY, Mode::empty());
+        let opened =
+            open_beneath(directory.fd(), &temporary.name, NODE_FLAGS | OFlags::DIRECTORY, Mode::empty());
         let opened = opened.map_err(|errno| Refusal::io(errno, "opening", &temporary.name))?;
         let node = directory.describe_beneath(opened, &temporary.name)?;
         Ok((temporary, node))
@@ -57,7 +59,12 @@ impl Temporary {
         loop {
             let name = reserved_name()?;
             match with(&name) {
-                Ok(made) => return Ok((Temporary { directory: directory.clone(), name, kind, to_remove: true }, made)),
+                Ok(made) => {
+                    return Ok((
+                        Temporary { directory: directory.clone(), name, kind, to_remove: true },
+                        made,
+                    ));
+                }
                 Err(Errno::EXIST) if tries < TRIES_MAX => tries += 1,
                 Err(Errno::NOENT) => return Err(Refusal::ParentAbsent(directory.label())),
                 Err(errno) => return Err(Refusal::io(errno, "making an entry in", &directory.label())),
@@ -73,13 +80,16 @@ impl Temporary {
     /// Gives it a name nothing has. The caller has the turn.
     pub(crate) fn become_new(mut self, name: &str) -> Result<(), Refusal> {
         let directory = self.directory.fd();
-        let renamed =
-            io::retry_on_intr(|| renameat_with(directory, &self.name, directory, name, RenameFlags::NOREPLACE));
+        let renamed = io::retry_on_intr(|| {
+            renameat_with(directory, &self.name, directory, name, RenameFlags::NOREPLACE)
+        });
         match renamed {
             Ok(()) => self.to_remove = false,
             Err(Errno::EXIST) => return Err(Refusal::Exists(name.to_owned())),
             // Some file systems (ZFS before 2.2, NFS) have no such rename.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => return self.become_new_without_noreplace(name),
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                return self.become_new_without_noreplace(name);
+            }
             Err(errno) => return Err(self.unnamed(errno, name)),
         }
         Ok(())
@@ -99,7 +109,9 @@ impl Temporary {
         match named {
             // The second name of a file goes when this is dropped.
             Ok(()) => self.to_remove = self.kind == NodeKind::File,
-            Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => return Err(Refusal::Exists(name.to_owned())),
+            Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => {
+                return Err(Refusal::Exists(name.to_owned()));
+            }
             Err(errno) => return Err(self.unnamed(errno, name)),
         }
         Ok(())
@@ -141,7 +153,45 @@ pub(crate) fn removal(kind: NodeKind) -> AtFlags {
 }
 
 fn reserved_name() -> Result<String, Refusal> {
-    let random = getrandom::u64()
-        .map_err(|error| Refusal::Io { what: "asking for random bytes".to_owned(), errno: error.to_string() })?;
+    let random = getrandom::u64().map_err(|error| Refusal::Io {
+        what: "asking for random bytes".to_owned(),
+        errno: error.to_string(),
+    })?;
     Ok(format!(".enfilade-{random:016x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{Scratch, code, names_on_disk};
+
+    #[test]
+    fn without_the_kernels_help_nothing_is_replaced_either() {
+        let scratch = Scratch::new();
+        scratch.write("file", "old");
+        scratch.write("full/x", "");
+        scratch.directory("empty");
+        let root = scratch.node("");
+        for name in ["file", "full", "empty"] {
+            let (file, _) = Temporary::file(&root).unwrap();
+            assert_eq!(code(file.become_new_without_noreplace(name)), "CT03", "{name}");
+            let (directory, _) = Temporary::directory(&root).unwrap();
+            assert_eq!(code(directory.become_new_without_noreplace(name)), "CT03", "{name}");
+        }
+        Temporary::file(&root).unwrap().0.become_new_without_noreplace("new-file").unwrap();
+        Temporary::directory(&root).unwrap().0.become_new_without_noreplace("new-directory").unwrap();
+        assert_eq!(names_on_disk(&scratch.at("")), ["empty", "file", "full", "new-directory", "new-file"]);
+    }
+
+    #[test]
+    fn what_is_under_way_is_locked() {
+        let scratch = Scratch::new();
+        let (_temporary, file) = Temporary::file(&scratch.node("")).unwrap();
+        let name = names_on_disk(&scratch.at("")).remove(0);
+        let other = std::fs::File::open(scratch.at(&name)).unwrap();
+        let lock = || flock(&other, FlockOperation::NonBlockingLockExclusive);
+        assert_eq!(lock(), Err(Errno::WOULDBLOCK));
+        drop(file);
+        assert_eq!(lock(), Ok(()), "whoever wrote it is gone");
+    }
 }

@@ -32,7 +32,12 @@ impl Upload {
     ///
     /// # Refuses
     /// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be kept.
-    pub fn create(permit: &AccessPermit, directory: &Node, name: &str, acl: &[u8]) -> Result<Upload, Refusal> {
+    pub fn create(
+        permit: &AccessPermit,
+        directory: &Node,
+        name: &str,
+        acl: &[u8],
+    ) -> Result<Upload, Refusal> {
         directory.covered(permit, AccessMask::ADD_FILE)?;
         Self::begin_new(directory, name, acl)
     }
@@ -42,7 +47,12 @@ impl Upload {
     ///
     /// # Refuses
     /// [`Refusal::ChangedMeanwhile`] when the name is no longer `target`'s, [`Refusal::WrongKind`] for a directory.
-    pub fn replace(permit: &AccessPermit, directory: &Node, name: &str, target: &Node) -> Result<Upload, Refusal> {
+    pub fn replace(
+        permit: &AccessPermit,
+        directory: &Node,
+        name: &str,
+        target: &Node,
+    ) -> Result<Upload, Refusal> {
         target.covered(permit, AccessMask::WRITE_DATA)?;
         Self::begin_replacement(directory, name, target)
     }
@@ -115,7 +125,13 @@ impl Upload {
 /// Takes the place of `target`. An ACL that was changed while the bytes came in must not be undone by the one that was
 /// copied before: so it is compared just before the rename, and, for the sake of other processes, just after.
 /// Whoever changes it later than that finds the old file without a name ([`acl::set_acl`]).
-fn replace(temporary: Temporary, file: &Node, name: &str, target: &Node, mut kept: Kept) -> Result<(), Refusal> {
+fn replace(
+    temporary: Temporary,
+    file: &Node,
+    name: &str,
+    target: &Node,
+    mut kept: Kept,
+) -> Result<(), Refusal> {
     let directory = temporary.place().clone();
     let mut renewed = false;
     let mut renew = || {

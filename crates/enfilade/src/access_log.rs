@@ -4,8 +4,8 @@
 use enfilade_passage::{Audit, Event};
 use serde_json::json;
 use std::io::Write as _;
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 
 /// How many lines may wait for the writer.
 const LINES_MAX: usize = 16_384;

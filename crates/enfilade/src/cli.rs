@@ -1,9 +1,7 @@
 //! The command line's words.
 
 use clap::{Args, Parser, Subcommand};
-use enfilade_facts::vocabulary::{
-    AccessMask, Authid, DatastoreName, GroupName, Role, RolePath, Sid, Userid,
-};
+use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, GroupName, Role, RolePath, Sid, Userid};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 

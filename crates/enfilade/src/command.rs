@@ -43,7 +43,8 @@ fn password_from_stdin() -> anyhow::Result<Secret> {
     std::io::stdin().lock().take(1024).read_line(&mut line).context("the password cannot be read")?;
     let password = line.strip_suffix('\n').unwrap_or(&line);
     let password = password.strip_suffix('\r').unwrap_or(password);
-    Secret::new(password.as_bytes()).context("the password is empty, longer than 511 bytes or holds a NUL byte")
+    Secret::new(password.as_bytes())
+        .context("the password is empty, longer than 511 bytes or holds a NUL byte")
 }
 
 fn enabled(yes: bool) -> String {

@@ -60,8 +60,14 @@ pub(crate) struct Facts {
 }
 
 /// Every key there is.
-const KEYS: [&str; 6] =
-    ["tls.listen", "tls.plain_listen", "tls.certificates", "identity.hash_slots", "operations.listen", "facts.files"];
+const KEYS: [&str; 6] = [
+    "tls.listen",
+    "tls.plain_listen",
+    "tls.certificates",
+    "identity.hash_slots",
+    "operations.listen",
+    "facts.files",
+];
 
 const FILE: &str = "enfilade.toml";
 const ENVIRONMENT_PREFIX: &str = "ENFILADE_";
@@ -73,7 +79,9 @@ pub(crate) fn read(data: &Path, file: Option<&Path>) -> anyhow::Result<Config> {
         Ok(text) => text,
         // Only the file nobody asked for may be missing.
         Err(why) if why.kind() == std::io::ErrorKind::NotFound && file.is_none() => String::new(),
-        Err(why) => return Err(why).with_context(|| format!("configuration `{}` cannot be read", path.display())),
+        Err(why) => {
+            return Err(why).with_context(|| format!("configuration `{}` cannot be read", path.display()));
+        }
     };
     let environment = std::env::vars().filter(|(name, _)| name.contains("__"));
     parse(&text, environment).with_context(|| format!("configuration `{}`", path.display()))
@@ -86,14 +94,18 @@ fn parse(text: &str, environment: impl Iterator<Item = (String, String)>) -> any
         let key = key.to_ascii_lowercase();
         let Some((section, key)) = key.split_once("__") else { continue };
         let section = table.entry(section).or_insert_with(|| toml::Table::new().into());
-        let Some(section) = section.as_table_mut() else { bail!("`{name}` sets a key of something that is no table") };
+        let Some(section) = section.as_table_mut() else {
+            bail!("`{name}` sets a key of something that is no table")
+        };
         // A number stays a number; everything else is text.
         let value = value.parse::<i64>().map_or_else(|_| toml::Value::from(value), toml::Value::from);
         section.insert(key.to_owned(), value);
     }
     for (section, value) in &table {
         let Some(keys) = value.as_table() else { return Err(unknown(section)) };
-        if let Some(key) = keys.keys().map(|key| format!("{section}.{key}")).find(|key| !KEYS.contains(&key.as_str())) {
+        if let Some(key) =
+            keys.keys().map(|key| format!("{section}.{key}")).find(|key| !KEYS.contains(&key.as_str()))
+        {
             return Err(unknown(&key));
         }
     }

@@ -62,7 +62,8 @@ fn make_certificate(home: &Home) -> anyhow::Result<()> {
     }
     make_directory(&directory)?;
     let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
-    let made = rcgen::generate_simple_self_signed(names).context("the certificate for localhost cannot be made")?;
+    let made =
+        rcgen::generate_simple_self_signed(names).context("the certificate for localhost cannot be made")?;
     let bundle = format!("{}{}", made.cert.pem(), made.signing_key.serialize_pem());
     atomic::write(&directory.join(CERTIFICATE), bundle.as_bytes(), 0o600)?;
     // For clients that want to check it; a bundle's key is for us alone.

@@ -37,8 +37,10 @@ pub(crate) fn data_directory(said: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     if rustix::process::geteuid().is_root() {
         return Ok(PathBuf::from("/var/lib/enfilade"));
     }
-    let share = environment("XDG_DATA_HOME").or_else(|| environment("HOME").map(|home| home.join(".local/share")));
-    let share = share.context("neither --data, ENFILADE_DATA, XDG_DATA_HOME nor HOME says where the data is")?;
+    let share =
+        environment("XDG_DATA_HOME").or_else(|| environment("HOME").map(|home| home.join(".local/share")));
+    let share =
+        share.context("neither --data, ENFILADE_DATA, XDG_DATA_HOME nor HOME says where the data is")?;
     Ok(share.join("enfilade"))
 }
 
@@ -48,7 +50,8 @@ impl Home {
         let data = data_directory(data)?;
         make_directory(&data)?;
         // Paths end up in datastore.cfg, where a relative one would mean something else for every reader.
-        let data = std::fs::canonicalize(&data).with_context(|| format!("`{}` cannot be opened", data.display()))?;
+        let data =
+            std::fs::canonicalize(&data).with_context(|| format!("`{}` cannot be opened", data.display()))?;
         let config = config::read(&data, config)?;
         let source = Lmdb::open(&data.join("facts"))?;
         make_directory(&data.join("keys"))?;

@@ -108,7 +108,10 @@ fn load_certificates(home: &Home) -> anyhow::Result<(Arc<Certificates>, usize)> 
     let (loaded, bad) = Certificates::load(bundles);
     bad.iter().for_each(|bad| output::note(&format!("warning: {bad}")));
     if loaded.is_empty() {
-        bail!("there is no usable certificate in `{}`: put a PEM bundle (certificate, intermediates, key) there", directory.display());
+        bail!(
+            "there is no usable certificate in `{}`: put a PEM bundle (certificate, intermediates, key) there",
+            directory.display()
+        );
     }
     Ok((Arc::new(loaded), bad.len() + unread))
 }
@@ -155,8 +158,10 @@ fn follow_mounts(house: &Arc<House>) -> anyhow::Result<()> {
 fn tell(home: &Home, settled: Option<Settled>, json: bool, tls: SocketAddr, operations: SocketAddr) {
     let url = format!("https://{tls}/dav/main/");
     let certificate = home.certificate_directory().join("localhost.crt");
-    let trust = if certificate.exists() { format!("--cacert '{}' ", certificate.display()) } else { String::new() };
-    let login = settled.as_ref().map_or("admin@local".into(), |made| format!("{}:{}", made.admin, made.password));
+    let trust =
+        if certificate.exists() { format!("--cacert '{}' ", certificate.display()) } else { String::new() };
+    let login =
+        settled.as_ref().map_or("admin@local".into(), |made| format!("{}:{}", made.admin, made.password));
     if json {
         output::json_line(&json!({
             "listen": tls.to_string(), "ops_listen": operations.to_string(), "data": home.data,
@@ -170,7 +175,10 @@ fn tell(home: &Home, settled: Option<Settled>, json: bool, tls: SocketAddr, oper
     output::line(&format!("  operations  http://{operations}/metrics"));
     output::line(&format!("  ACLs        {}", acl_note(home)));
     if let Some(made) = &settled {
-        output::line(&format!("  login       {}   password {}   (shown this once)", made.admin, made.password));
+        output::line(&format!(
+            "  login       {}   password {}   (shown this once)",
+            made.admin, made.password
+        ));
     }
     output::line("try:");
     output::line(&format!("  curl {trust}-u '{login}' -X PROPFIND -H 'Depth: 1' {url}"));

@@ -4,7 +4,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use enfilade_facts::vocabulary::{Authid, Secret};
-use enfilade_identity::{Ask, Refusal};
+use enfilade_passage::{Credential, IdentityRefusal as Refusal};
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, COOKIE, HeaderName};
 
@@ -16,7 +16,7 @@ const OTHER_PLACES: [HeaderName; 3] =
 ///
 /// # Errors
 /// When there is none, more than one, or one that cannot be read.
-pub(crate) fn extract(headers: &HeaderMap) -> Result<Ask, Refusal> {
+pub(crate) fn extract(headers: &HeaderMap) -> Result<Credential, Refusal> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next().ok_or(Refusal::NoCredential)?;
     if values.next().is_some() || OTHER_PLACES.iter().any(|name| headers.contains_key(name)) {
@@ -31,7 +31,7 @@ pub(crate) fn extract(headers: &HeaderMap) -> Result<Ask, Refusal> {
 }
 
 /// `user@realm!token:secret` or `user@realm:password`, in base64 (RFC 7617).
-fn basic(encoded: &str) -> Result<Ask, Refusal> {
+fn basic(encoded: &str) -> Result<Credential, Refusal> {
     // The engine is strict: padding is required, and bits that stand for nothing have to be zero.
     let decoded = STANDARD.decode(encoded).map_err(|_| malformed("the Basic credential is not base64"))?;
     let mut parts = decoded.splitn(2, |byte| *byte == b':');
@@ -41,8 +41,9 @@ fn basic(encoded: &str) -> Result<Ask, Refusal> {
     let authid = std::str::from_utf8(authid).map_err(|_| malformed("the user name is not UTF-8"))?;
     let authid: Authid = authid.parse().map_err(|why| malformed(&format!("{why}")))?;
     let secret = Secret::new(secret);
-    let secret = secret.ok_or_else(|| malformed("the secret is empty, longer than 511 bytes or holds a NUL byte"))?;
-    Ok(Ask { authid, secret })
+    let secret =
+        secret.ok_or_else(|| malformed("the secret is empty, longer than 511 bytes or holds a NUL byte"))?;
+    Ok(Credential { authid, secret })
 }
 
 fn malformed(why: &str) -> Refusal {
@@ -62,14 +63,17 @@ mod tests {
         headers
     }
 
-    fn of(value: &str) -> Result<Ask, Refusal> {
+    fn of(value: &str) -> Result<Credential, Refusal> {
         extract(&headers(&[("authorization", value)]))
     }
 
     #[test]
     fn one_credential_in_one_spelling() {
         let ask = of("Basic YWxpY2VAbG9jYWwhYmFja3VwOnM6MQ==").unwrap();
-        assert_eq!((ask.authid.to_string().as_str(), ask.secret.reveal()), ("alice@local!backup", b"s:1".as_slice()));
+        assert_eq!(
+            (ask.authid.to_string().as_str(), ask.secret.reveal()),
+            ("alice@local!backup", b"s:1".as_slice())
+        );
         assert!(of("basic YWxpY2VAbG9jYWw6eA==").is_ok());
         for wrong in [
             "Basic",

@@ -17,5 +17,6 @@ mod whoami;
 
 pub use body::{Body, Cut};
 pub use metrics::Metrics;
+pub use respond::Answer;
 pub use routes::{MAIN, Need, OPERATIONS, Route};
-pub use serve::{Connection, Faces};
+pub use serve::{BoxError, Connection, Faces, Incoming};

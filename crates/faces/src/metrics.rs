@@ -50,7 +50,13 @@ impl Metrics {
     pub(crate) fn render(&self, house: &House) -> String {
         let mut text = String::new();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        metric(&mut text, "enfilade_info", "gauge", "the version", [(label("version", env!("CARGO_PKG_VERSION")), 1)]);
+        metric(
+            &mut text,
+            "enfilade_info",
+            "gauge",
+            "the version",
+            [(label("version", env!("CARGO_PKG_VERSION")), 1)],
+        );
         let permitted = (label("outcome", "permit"), read(&self.permitted));
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let total = (label("outcome", "refuse"), refused.values().sum());

@@ -12,7 +12,9 @@ use serde_json::json;
 
 pub(crate) fn answer(faces: &Faces, route: Public) -> Answer {
     match route {
-        Public::WellKnown => padded_json(&json!({ "enfilade": true, "webdav": "/dav/<datastore>/", "whoami": "/whoami" })),
+        Public::WellKnown => {
+            padded_json(&json!({ "enfilade": true, "webdav": "/dav/<datastore>/", "whoami": "/whoami" }))
+        }
         Public::Metrics => {
             let mut answer = Response::new(Body::from(faces.metrics().render(faces.house())));
             let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");

@@ -2,16 +2,16 @@
 //! is the same for every refusal of that status; the operator learns the rest from the log and from `explain`.
 
 use crate::body::Body;
-use enfilade_access::Refusal as Access;
-use enfilade_content::Refusal as Content;
-use enfilade_datastore::Refusal as Datastore;
-use enfilade_identity::Refusal as Identity;
+use enfilade_passage::AccessRefusal as Access;
+use enfilade_passage::ContentRefusal as Content;
+use enfilade_passage::DatastoreRefusal as Datastore;
+use enfilade_passage::IdentityRefusal as Identity;
 use enfilade_passage::Refusal;
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 
 /// An answer.
-pub(crate) type Answer = Response<Body>;
+pub type Answer = Response<Body>;
 
 /// A request that ends without what it asked for.
 #[derive(Debug)]
@@ -231,10 +231,13 @@ fn content_status(refusal: &Content, aim: Aim) -> StatusCode {
         // A DELETE below a directory that is not there finds nothing.
         Content::ParentAbsent { .. } => absent(aim),
         Content::Exists { .. } if aim == Aim::Collection => StatusCode::METHOD_NOT_ALLOWED,
-        Content::Exists { .. } | Content::NotEmpty { .. } | Content::ChangedMeanwhile { .. } => StatusCode::CONFLICT,
+        Content::Exists { .. } | Content::NotEmpty { .. } | Content::ChangedMeanwhile { .. } => {
+            StatusCode::CONFLICT
+        }
         Content::WrongKind { .. } | Content::IsRoot => StatusCode::METHOD_NOT_ALLOWED,
         Content::NoSpace { .. } => StatusCode::INSUFFICIENT_STORAGE,
-        Content::TooLong { .. } => StatusCode::URI_TOO_LONG,
+        Content::TooLong(_) => StatusCode::URI_TOO_LONG,
+        Content::BadName { .. } => StatusCode::BAD_REQUEST,
         Content::RootUnavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
         Content::Io { .. } | Content::NotCovered { .. } | Content::AclNotWritable { .. } => {
             StatusCode::INTERNAL_SERVER_ERROR

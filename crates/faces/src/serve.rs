@@ -10,7 +10,6 @@ use bytes::Bytes;
 use enfilade_facts::limits;
 use enfilade_passage::House;
 use hyper::Request;
-use std::fmt::Display;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -30,9 +29,12 @@ pub struct Faces {
     metrics: Arc<Metrics>,
 }
 
-/// What a request body has to be.
-pub(crate) trait Incoming: hyper::body::Body<Data = Bytes, Error: Display> + Send + Unpin + 'static {}
-impl<B: hyper::body::Body<Data = Bytes, Error: Display> + Send + Unpin + 'static> Incoming for B {}
+/// What a request's body has to be.
+pub trait Incoming: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static {}
+impl<B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static> Incoming for B {}
+
+/// Any error of a body.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Faces {
     /// Of this house.
@@ -50,11 +52,9 @@ impl Faces {
     }
 
     /// Answers a request on the main listener.
-    pub async fn answer<B>(&self, connection: Connection, request: Request<B>) -> Answer
-    where
-        B: hyper::body::Body<Data = Bytes, Error: Display> + Send + Unpin + 'static,
-    {
-        let trace = Trace::new(&self.house, &self.metrics, connection.peer.clone(), request.method().as_str());
+    pub async fn answer<B: Incoming>(&self, connection: Connection, request: Request<B>) -> Answer {
+        let trace =
+            Trace::new(&self.house, &self.metrics, connection.peer.clone(), request.method().as_str());
         self.walk(connection, request, trace).await
     }
 
@@ -67,9 +67,17 @@ impl Faces {
         }
     }
 
-    async fn walk<B: Incoming>(&self, connection: Connection, request: Request<B>, mut trace: Trace) -> Answer {
+    async fn walk<B: Incoming>(
+        &self,
+        connection: Connection,
+        request: Request<B>,
+        mut trace: Trace,
+    ) -> Answer {
         let route = check_head(&request).and_then(|()| {
-            MAIN.iter().find(|route| route.matches(request.uri().path()).is_some()).copied().ok_or(Wire::NoRoute)
+            MAIN.iter()
+                .find(|route| route.matches(request.uri().path()).is_some())
+                .copied()
+                .ok_or(Wire::NoRoute)
         });
         let guarded = match route.map(|route: Route| route.need) {
             Ok(Need::Public(face)) => {
@@ -121,13 +129,18 @@ fn check_head<B>(request: &Request<B>) -> Result<(), Wire> {
     if target > limits::URI_BYTES_MAX {
         return Err(Wire::TargetTooLong);
     }
-    let size = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| name.as_str().len() + value.len();
+    let size = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| {
+        name.as_str().len() + value.len()
+    };
     let (mut total, mut count) = (0, 0);
     for field in request.headers() {
         let bytes = size(field);
         total += bytes;
         count += 1;
-        if bytes > limits::HEADER_BYTES_MAX || total > limits::HEAD_BYTES_MAX || count > limits::HEADER_COUNT_MAX {
+        if bytes > limits::HEADER_BYTES_MAX
+            || total > limits::HEAD_BYTES_MAX
+            || count > limits::HEADER_COUNT_MAX
+        {
             return Err(Wire::HeadersTooLarge);
         }
     }

@@ -16,7 +16,12 @@ pub(crate) struct Trace {
 impl Trace {
     pub(crate) fn new(house: &Arc<House>, metrics: &Arc<Metrics>, peer: String, verb: &str) -> Self {
         let event = Event { peer, verb: verb.to_owned(), verdict: "permit", ..Event::default() };
-        Trace { event, house: Arc::clone(house), metrics: Arc::clone(metrics), began: house.now().tick_millis }
+        Trace {
+            event,
+            house: Arc::clone(house),
+            metrics: Arc::clone(metrics),
+            began: house.now().tick_millis,
+        }
     }
 
     pub(crate) fn failed(&mut self, failure: &Failure) {

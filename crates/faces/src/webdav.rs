@@ -130,9 +130,8 @@ async fn make_collection<B: Incoming>(call: Call<B>) -> Answer {
         return call.fail(Wire::UnexpectedBody, Aim::Collection);
     }
     let (visit, place) = (call.visit, call.place);
-    let made = blocking(move || {
-        visit.enter(&place.datastore, OperationKind::Write)?.make_collection(&place.path)
-    });
+    let made =
+        blocking(move || visit.enter(&place.datastore, OperationKind::Write)?.make_collection(&place.path));
     end(call.trace, made.await.map(|()| empty(StatusCode::CREATED)), Aim::Collection)
 }
 

@@ -23,7 +23,8 @@ pub(crate) fn answer(visit: &Visit) -> Answer {
 const PADDED_BYTES: usize = 512;
 
 pub(crate) fn padded_json(value: &Value) -> Answer {
-    let mut answer = Response::new(Body::from(format!("{:<width$}\n", value.to_string(), width = PADDED_BYTES - 1)));
+    let mut answer =
+        Response::new(Body::from(format!("{:<width$}\n", value.to_string(), width = PADDED_BYTES - 1)));
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -65,13 +65,18 @@ impl House {
             format!("{} is user {} with {} groups", principal.authid, principal.user, principal.groups.len())
         })?;
         let permit = answer(doors, Door::Datastore, self.would_enter(name, right), |permit| {
-            format!("datastore {name} is there and open for {}, its content is in {}", permit.kind(), permit.root())
+            format!(
+                "datastore {name} is there and open for {}, its content is in {}",
+                permit.kind(),
+                permit.root()
+            )
         })?;
         let root = Root::open(permit.root()).and_then(|root| root.find(path));
         let node = answer(doors, Door::Content, root.map_err(Refusal::from), |_| format!("{path} is there"))?;
         let subject = node.subject();
         let judged = self.parts.source.read(|view| {
-            enfilade_access::judge(view, &principal, name, path, &subject).map_err(Refusal::from)
+            enfilade_access::judge(view, &principal, name, path, &subject, &self.parts.access_memo)
+                .map_err(Refusal::from)
         });
         let judged = judged.map_err(Refusal::from).and_then(|judged| judged);
         let judgement = answer(doors, Door::Access, judged, |_| String::new())?;
@@ -115,19 +120,13 @@ fn answer<T>(
 }
 
 fn access_answer(judgement: &Judgement, right: AccessMask) -> DoorAnswer {
-    let opens = judgement.granted.covers(right);
-    let missing = right & !judgement.granted;
-    let says = match (opens, judgement.granted.covers(AccessMask::VISIBLE)) {
-        (true, _) => format!("{right} is granted"),
-        (false, true) => format!("{missing} is not granted"),
-        (false, false) => format!("{missing} is not granted, and what may not be seen looks absent"),
-    };
-    let code = match (opens, judgement.rights.is_empty(), judgement.granted.covers(AccessMask::VISIBLE)) {
-        (true, ..) => None,
-        (false, true, _) => Some("AC01"),
-        (false, false, false) => Some("AC02"),
-        (false, false, true) => Some("AC03"),
-    };
+    let refusal = judgement.refusal(right);
     let walk = judgement.walk.iter().map(ToString::to_string).collect();
-    DoorAnswer { door: Door::Access, opens, code, says, walk }
+    DoorAnswer {
+        door: Door::Access,
+        opens: refusal.is_none(),
+        code: refusal.as_ref().map(Refuse::code),
+        says: refusal.map_or_else(|| format!("{right} is granted"), |refusal| refusal.to_string()),
+        walk,
+    }
 }

@@ -101,7 +101,8 @@ impl HashGate {
 async fn compute(shared: Arc<Shared>, work: Box<Work>, sender: watch::Sender<Progress>) {
     let key = work.key();
     shared.queued.fetch_add(1, Ordering::Relaxed);
-    let slot = tokio::time::timeout(Duration::from_millis(HASH_WAIT_MILLIS_MAX), shared.slots.acquire()).await;
+    let slot =
+        tokio::time::timeout(Duration::from_millis(HASH_WAIT_MILLIS_MAX), shared.slots.acquire()).await;
     shared.queued.fetch_sub(1, Ordering::Relaxed);
     let outcome = match slot {
         Ok(Ok(_slot)) => {

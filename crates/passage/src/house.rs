@@ -3,10 +3,13 @@
 use crate::audit::Audit;
 use crate::gate::HashGate;
 use enfilade_access::AccessMemo;
+use enfilade_content::Root;
 use enfilade_datastore::Ledger;
+use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{Mounts, Now, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 /// Reads the clocks. Only the binary has a real one.
 pub type Clock = Arc<dyn Fn() -> Now + Send + Sync>;
@@ -34,12 +37,13 @@ pub struct House {
     pub(crate) parts: Parts,
     pub(crate) ledger: Ledger,
     mounts: RwLock<Arc<Mounts>>,
+    roots: Mutex<HashMap<DatastoreName, (String, Weak<Root>)>>,
 }
 
 impl House {
     /// From its parts; nothing is mounted until [`House::set_mounts`] says so.
     pub fn new(parts: Parts) -> Arc<Self> {
-        Arc::new(House { parts, ledger: Ledger::new(), mounts: RwLock::default() })
+        Arc::new(House { parts, ledger: Ledger::new(), mounts: RwLock::default(), roots: Mutex::default() })
     }
 
     /// What is mounted, whenever the kernel says it changed.
@@ -49,6 +53,25 @@ impl House {
 
     pub(crate) fn mounts(&self) -> Arc<Mounts> {
         Arc::clone(&self.mounts.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The open root of a datastore: one for everybody who is inside, closed when the last leaves, so that an unmount
+    /// is not held up by nobody.
+    pub(crate) fn root(
+        &self,
+        name: &DatastoreName,
+        path: &str,
+    ) -> Result<Arc<Root>, enfilade_content::Refusal> {
+        let mut roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, root)) = roots.get(name)
+            && known == path
+            && let Some(root) = root.upgrade()
+        {
+            return Ok(root);
+        }
+        let root = Arc::new(Root::open(path)?);
+        roots.insert(name.clone(), (path.to_owned(), Arc::downgrade(&root)));
+        Ok(root)
     }
 
     /// The time.

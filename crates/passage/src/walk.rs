@@ -77,7 +77,7 @@ impl Visit {
             enfilade_access::admits(view, &self.identity, name, &house.parts.access_memo)?;
             Ok::<_, Refusal>(permit?)
         })??;
-        let root = Root::open(datastore.root())?;
+        let root = house.root(name, datastore.root())?;
         Ok(Stay { visit: self, datastore, root, guard })
     }
 
@@ -96,7 +96,7 @@ impl Visit {
 pub struct Stay {
     pub(crate) visit: Visit,
     pub(crate) datastore: DatastorePermit,
-    pub(crate) root: Root,
+    pub(crate) root: Arc<Root>,
     #[expect(dead_code, reason = "held so that the ledger counts the operation")]
     guard: OperationGuard,
 }

@@ -80,7 +80,9 @@ impl Source for Memory {
             let stored = state.records.get(&(expect.table, expect.key.clone())).map(Vec::as_slice);
             check_expected(expect.table, &expect.key, &expect.expected, stored)?;
         }
-        if change.is_empty() {
+        // What changes nothing is no commit, as in LMDB.
+        let is_there = |table, key: &[u8]| state.records.contains_key(&(table, key.to_vec()));
+        if !change.writes().any(|(table, key, value)| value.is_some() || is_there(table, key)) {
             return Ok(state.at);
         }
         let mut next = State::clone(&state);
@@ -101,21 +103,15 @@ impl Source for Memory {
     }
 }
 
-/// The limits every source has, so that what fits into one fits into all.
+/// The limits every source has, so that what fits into one fits into all. A key that is only expected is bounded, too.
 pub(crate) fn check_sizes(change: &Change) -> Result<(), CommitError> {
-    for (table, key, value) in change.writes() {
-        // LMDB's key holds the table's number, too.
-        if key.len() >= KEY_BYTES_MAX {
-            return Err(CommitError::TooLarge {
-                table,
-                what: "key",
-                bytes: key.len(),
-                limit: KEY_BYTES_MAX - 1,
-            });
-        }
-        let bytes = value.map_or(0, <[u8]>::len);
-        if bytes > VALUE_BYTES_MAX {
-            return Err(CommitError::TooLarge { table, what: "value", bytes, limit: VALUE_BYTES_MAX });
+    let expected = change.expects().iter().map(|expect| (expect.table, expect.key.as_slice(), None));
+    for (table, key, value) in expected.chain(change.writes()) {
+        let value = value.map_or(0, <[u8]>::len);
+        for (what, bytes, limit) in [("key", key.len(), KEY_BYTES_MAX), ("value", value, VALUE_BYTES_MAX)] {
+            if limit < bytes {
+                return Err(CommitError::TooLarge { table, what, bytes, limit });
+            }
         }
     }
     Ok(())

@@ -1,1 +1,27 @@
 //! Worlds in text, a fixed clock, a house in process (tests only).
+//!
+//! A world says what is true and what is to come of asking:
+//!
+//! ```text
+//! user alice@local
+//! group staff
+//! member staff alice@local
+//! datastore tank
+//! role DatastorePowerUser @staff /datastore/tank
+//! dir /docs
+//! acl /docs allow @staff read inherit=files,dirs
+//! file /docs/a.txt
+//! ask alice@local read /docs/a.txt -> permit
+//! ask bob@local read /docs/a.txt -> AC01
+//! ```
+//! Paths are in the datastore named last. Every ask goes through the real passage, on real files.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "it fails tests by panicking")]
+
+mod clock;
+mod house;
+mod world;
+
+pub use clock::FixedClock;
+pub use house::{Scratch, TestHouse};
+pub use world::{Remembering, run_world};

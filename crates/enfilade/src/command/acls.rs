@@ -19,7 +19,9 @@ pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
             });
             let text = match &acl.lines {
                 Some(lines) => lines.join("\n"),
-                None => format!("no ACL; mode bits {:o}, owner {}, group {}", acl.mode & 0o7777, acl.uid, acl.gid),
+                None => {
+                    format!("no ACL; mode bits {:o}, owner {}, group {}", acl.mode & 0o7777, acl.uid, acl.gid)
+                }
             };
             output::done(json, &value, &text);
         }
@@ -28,7 +30,8 @@ pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
             if lines.is_empty() {
                 let mut text = String::new();
                 std::io::stdin().lock().read_to_string(&mut text).context("the ACL cannot be read")?;
-                lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
+                lines =
+                    text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
             }
             let place = enfilade_admin::set_acl(source, &datastore, &path, &lines)?;
             let value = json!({

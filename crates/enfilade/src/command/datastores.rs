@@ -27,7 +27,8 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
         }
         Datastore::Maintenance { name, mode, message } => {
             let text = format!("datastore {name} is in maintenance mode {mode}");
-            let maintenance = (mode != "none").then(|| Maintenance { mode: MaintenanceMode::from_name(&mode), message });
+            let maintenance =
+                (mode != "none").then(|| Maintenance { mode: MaintenanceMode::from_name(&mode), message });
             (name, DatastoreEdit::Maintenance(maintenance), text)
         }
         Datastore::Remove { name } => {
@@ -55,7 +56,12 @@ fn list(file: &DatastoreFile<'_>, json: bool) -> anyhow::Result<()> {
         .into_iter()
         .map(|store| {
             let state = store.fault.or(store.maintenance);
-            vec![store.name.to_string(), state.unwrap_or_else(|| "open".into()), store.path, or_dash(store.comment)]
+            vec![
+                store.name.to_string(),
+                state.unwrap_or_else(|| "open".into()),
+                store.path,
+                or_dash(store.comment),
+            ]
         })
         .collect();
     output::table(&["DATASTORE", "STATE", "PATH", "COMMENT"], &rows);

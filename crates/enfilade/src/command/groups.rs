@@ -12,7 +12,8 @@ pub(super) fn run(home: &Home, command: Group, json: bool) -> anyhow::Result<()>
     match command {
         Group::Add { group, sid, gid, comment } => {
             let (id, at) = enfilade_admin::add_group(source, &group, sid, gid, comment)?;
-            let value = json!({ "group": group.to_string(), "id": id.to_string(), "revision": at.revision.0 });
+            let value =
+                json!({ "group": group.to_string(), "id": id.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("group @{group} is there"));
         }
         Group::List => {
@@ -30,7 +31,13 @@ pub(super) fn run(home: &Home, command: Group, json: bool) -> anyhow::Result<()>
                 .into_iter()
                 .map(|group| {
                     let members = Some(group.members.join(" ")).filter(|members| !members.is_empty());
-                    vec![group.group, or_dash(group.gid), group.sid.to_string(), or_dash(members), or_dash(group.comment)]
+                    vec![
+                        group.group,
+                        or_dash(group.gid),
+                        group.sid.to_string(),
+                        or_dash(members),
+                        or_dash(group.comment),
+                    ]
                 })
                 .collect();
             output::table(&["GROUP", "GID", "SID", "MEMBERS", "COMMENT"], &rows);
@@ -44,7 +51,8 @@ pub(super) fn run(home: &Home, command: Group, json: bool) -> anyhow::Result<()>
             for member in members {
                 let target: Target = member.parse()?;
                 let at = enfilade_admin::add_member(source, &group, &target)?;
-                let value = json!({ "group": group.to_string(), "member": member, "revision": at.revision.0 });
+                let value =
+                    json!({ "group": group.to_string(), "member": member, "revision": at.revision.0 });
                 output::done(json, &value, &format!("{target} is in @{group}"));
             }
         }
@@ -52,7 +60,8 @@ pub(super) fn run(home: &Home, command: Group, json: bool) -> anyhow::Result<()>
             for member in members {
                 let target: Target = member.parse()?;
                 let at = enfilade_admin::remove_member(source, &group, &target)?;
-                let value = json!({ "group": group.to_string(), "member": member, "revision": at.revision.0 });
+                let value =
+                    json!({ "group": group.to_string(), "member": member, "revision": at.revision.0 });
                 output::done(json, &value, &format!("{target} is no longer in @{group}"));
             }
         }

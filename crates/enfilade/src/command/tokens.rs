@@ -14,10 +14,13 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
         Token::Create { token, expires, comment } => {
             let (owner, name) = parts(&token)?;
             let key = home.hash_key();
-            let new = enfilade_admin::create_token(source, &key, clock::now(), owner, name, expires, comment)?;
+            let new =
+                enfilade_admin::create_token(source, &key, clock::now(), owner, name, expires, comment)?;
             let tokenid = new.tokenid.to_string();
             if json {
-                output::json_line(&json!({ "tokenid": tokenid, "value": new.value, "revision": new.at.revision.0 }));
+                output::json_line(
+                    &json!({ "tokenid": tokenid, "value": new.value, "revision": new.at.revision.0 }),
+                );
             } else {
                 output::line(&format!("token   {tokenid}\nsecret  {}   (shown this once)", new.value));
             }
@@ -35,7 +38,9 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
             }
             let rows: Vec<Vec<String>> = tokens
                 .into_iter()
-                .map(|token| vec![token.tokenid, enabled(token.enabled), until(token.expires), or_dash(token.comment)])
+                .map(|token| {
+                    vec![token.tokenid, enabled(token.enabled), until(token.expires), or_dash(token.comment)]
+                })
                 .collect();
             output::table(&["TOKEN", "ENABLED", "EXPIRES", "COMMENT"], &rows);
         }
@@ -43,13 +48,20 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
             let (owner, name) = parts(&token)?;
             let at = enfilade_admin::delete_token(source, owner, name)?;
             let value = json!({ "tokenid": token.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("token {token} is gone; the next request with it is refused"));
+            output::done(
+                json,
+                &value,
+                &format!("token {token} is gone; the next request with it is refused"),
+            );
         }
     }
     Ok(())
 }
 
 fn parts(token: &Authid) -> anyhow::Result<(&Userid, &TokenName)> {
-    let name = token.token.as_ref().with_context(|| format!("`{token}` names no token; expected USER@REALM!NAME"))?;
+    let name = token
+        .token
+        .as_ref()
+        .with_context(|| format!("`{token}` names no token; expected USER@REALM!NAME"))?;
     Ok((&token.user, name))
 }

@@ -15,8 +15,13 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             let password = if password_stdin { Some(password_from_stdin()?) } else { None };
             let new = NewUser { userid: user, password, sid, uid, gid, expires, comment };
             let (id, at) = enfilade_admin::add_user(source, &new)?;
-            let value = json!({ "user": new.userid.to_string(), "id": id.to_string(), "revision": at.revision.0 });
-            let password = if new.password.is_none() { ", without a password: give it a token or `user passwd`" } else { "" };
+            let value =
+                json!({ "user": new.userid.to_string(), "id": id.to_string(), "revision": at.revision.0 });
+            let password = if new.password.is_none() {
+                ", without a password: give it a token or `user passwd`"
+            } else {
+                ""
+            };
             output::done(json, &value, &format!("user {} is there{password}", new.userid));
         }
         User::List => {
@@ -49,7 +54,9 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
         }
         User::Passwd { user, password_stdin } => {
             if !password_stdin {
-                bail!("pass the new password on standard input: `enfilade user passwd {user} --password-stdin`");
+                bail!(
+                    "pass the new password on standard input: `enfilade user passwd {user} --password-stdin`"
+                );
             }
             let at = enfilade_admin::set_password(source, &user, &password_from_stdin()?)?;
             let value = json!({ "user": user.to_string(), "revision": at.revision.0 });

@@ -43,7 +43,9 @@ pub(crate) async fn get<B: Incoming>(call: Call<B>, content: Content) -> Answer 
         Err(failure) => return end(trace, Err(failure), Aim::Target),
     };
     trace.answered(&answer);
-    let Some(range) = range.filter(|range| content == Content::Sent && !range.is_empty()) else { return answer };
+    let Some(range) = range.filter(|range| content == Content::Sent && !range.is_empty()) else {
+        return answer;
+    };
     // A file that fits into one piece needs no task.
     let end_of_first = range.end.min(range.start + PIECE_BYTES);
     match read_piece(reading, range.start..end_of_first).await {
@@ -76,7 +78,9 @@ fn head(reading: &Reading, headers: &HeaderMap) -> Result<(Answer, Option<Range<
     put(&mut answer, ETAG, etag.clone());
     put(&mut answer, LAST_MODIFIED, super::multistatus::http_date(meta.modified.0));
     answer.headers_mut().insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    if text(IF_NONE_MATCH).is_some_and(|tags| tags.trim() == "*" || tags.split(',').any(|tag| weak(tag) == etag)) {
+    if text(IF_NONE_MATCH)
+        .is_some_and(|tags| tags.trim() == "*" || tags.split(',').any(|tag| weak(tag) == etag))
+    {
         *answer.status_mut() = StatusCode::NOT_MODIFIED;
         return Ok((answer, None));
     }
@@ -130,9 +134,9 @@ async fn send(
 ) {
     loop {
         reading = match hand_over(reading, piece, &sender, &mut trace).await {
-            Handed::Over(reading) => reading,
-            Handed::Gone => return,
-            Handed::Refused => {
+            Ok(reading) => reading,
+            Err(NotTaken::Gone) => return,
+            Err(NotTaken::Refused) => {
                 // The client does not read, so an error in the body would never reach it.
                 connection.cut.notify_one();
                 return;
@@ -162,9 +166,11 @@ async fn send(
     }
 }
 
-enum Handed {
-    Over(Reading),
+/// Why a piece was not taken.
+enum NotTaken {
+    /// The client went away.
     Gone,
+    /// The visitor may no longer read.
     Refused,
 }
 
@@ -173,14 +179,14 @@ async fn hand_over(
     piece: Bytes,
     sender: &mpsc::Sender<Result<Bytes, Cut>>,
     trace: &mut Trace,
-) -> Handed {
+) -> Result<Reading, NotTaken> {
     loop {
         match tokio::time::timeout(Duration::from_secs(1), sender.reserve()).await {
             Ok(Ok(place)) => {
                 place.send(Ok(piece));
-                return Handed::Over(reading);
+                return Ok(reading);
             }
-            Ok(Err(_)) => return Handed::Gone,
+            Ok(Err(_)) => return Err(NotTaken::Gone),
             Err(_) => {
                 let checked = blocking(move || {
                     let still = reading.check();
@@ -190,11 +196,11 @@ async fn hand_over(
                     Ok((back, Ok(()))) => reading = back,
                     Ok((_, Err(refusal))) => {
                         trace.refused(&refusal);
-                        return Handed::Refused;
+                        return Err(NotTaken::Refused);
                     }
                     Err(failure) => {
                         trace.failed(&failure);
-                        return Handed::Refused;
+                        return Err(NotTaken::Refused);
                     }
                 }
             }

@@ -8,8 +8,24 @@ use std::fmt::Write as _;
 pub(crate) fn push_name(url: &mut String, name: &str) {
     for byte in name.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'(' | b')' | b'*' | b'+'
-            | b',' | b';' | b'=' | b':' | b'@' => url.push(char::from(byte)),
+            b'A'..=b'Z'
+            | b'a'..=b'z'
+            | b'0'..=b'9'
+            | b'-'
+            | b'.'
+            | b'_'
+            | b'~'
+            | b'!'
+            | b'$'
+            | b'('
+            | b')'
+            | b'*'
+            | b'+'
+            | b','
+            | b';'
+            | b'='
+            | b':'
+            | b'@' => url.push(char::from(byte)),
             other => {
                 let _ = write!(url, "%{other:02X}");
             }
@@ -38,7 +54,8 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         for text in ["a/b c/ü&<'\".txt", "100%/x;y=z", "#?", ""] {
-            let place = Place { datastore: "tank".parse().unwrap(), path: StorePath::from_plain(text).unwrap() };
+            let place =
+                Place { datastore: "tank".parse().unwrap(), path: StorePath::from_plain(text).unwrap() };
             let url = of(&place, true);
             assert!(url.bytes().all(|b| b.is_ascii_graphic() && !b"&<>'\"?#".contains(&b)), "{url}");
             assert_eq!(Place::from_url(&url).unwrap().path, place.path, "{url}");

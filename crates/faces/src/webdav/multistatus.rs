@@ -1,8 +1,7 @@
 //! Writing a multi-status answer (RFC 4918 §13).
 
 use super::propfind_request::{Asked, Name};
-use enfilade_access::NodeKind;
-use enfilade_content::Meta;
+use enfilade_passage::{Meta, NodeKind};
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
@@ -96,10 +95,10 @@ pub(crate) fn push_response(xml: &mut String, resource: &Resource<'_>, asked: &A
 
 /// Says that the listing ends before the directory does.
 pub(crate) fn push_truncated(xml: &mut String, href: &str) {
-    let _ = write!(
+    let _ = writeln!(
         xml,
         "<D:response><D:href>{href}</D:href><D:status>HTTP/1.1 507 Insufficient Storage</D:status>\
-         <D:responsedescription>more entries than one listing holds</D:responsedescription></D:response>\n"
+         <D:responsedescription>more entries than one listing holds</D:responsedescription></D:response>"
     );
 }
 
@@ -170,7 +169,9 @@ fn push_text(xml: &mut String, text: &str) {
             '&' => xml.push_str("&amp;"),
             '"' => xml.push_str("&quot;"),
             // XML 1.0 has no way to write these (§2.2).
-            '\u{0}'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => xml.push('\u{fffd}'),
+            '\u{0}'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => {
+                xml.push('\u{fffd}')
+            }
             other => xml.push(other),
         }
     }

@@ -23,7 +23,8 @@ pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
     }
     let (head, body) = request.into_parts();
     let outcome = async {
-        let begun = blocking(move || visit.enter(&place.datastore, OperationKind::Write)?.upload(place.path)).await?;
+        let begun =
+            blocking(move || visit.enter(&place.datastore, OperationKind::Write)?.upload(place.path)).await?;
         trace.event.revision = begun.revision();
         check_conditions(&begun, &head.headers)?;
         let replaces = begun.existing().is_some();
@@ -44,7 +45,9 @@ fn check_conditions(uploading: &Uploading, headers: &HeaderMap) -> Result<(), Fa
     let existing = uploading.existing().map(|meta| format!("\"{}\"", meta.validator()));
     let matches = |value: &HeaderValue| {
         let text = value.to_str().unwrap_or_default();
-        existing.as_ref().is_some_and(|etag| text.trim() == "*" || text.split(',').any(|tag| tag.trim() == etag))
+        existing
+            .as_ref()
+            .is_some_and(|etag| text.trim() == "*" || text.split(',').any(|tag| tag.trim() == etag))
     };
     let wanted = headers.get(IF_MATCH).is_none_or(matches);
     let unwanted = headers.get(IF_NONE_MATCH).is_some_and(matches);

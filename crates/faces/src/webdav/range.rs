@@ -15,7 +15,9 @@ pub(crate) enum Asked {
 
 pub(crate) fn asked(header: Option<&str>, bytes: u64) -> Asked {
     let Some(spec) = header.and_then(|text| text.strip_prefix("bytes=")) else { return Asked::Whole };
-    let Some((first, last)) = spec.split_once('-').filter(|_| !spec.contains(',')) else { return Asked::Whole };
+    let Some((first, last)) = spec.split_once('-').filter(|_| !spec.contains(',')) else {
+        return Asked::Whole;
+    };
     let number = |text: &str| {
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         digits.then(|| text.parse::<u64>().unwrap_or(u64::MAX))

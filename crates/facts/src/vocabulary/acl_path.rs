@@ -43,7 +43,8 @@ impl FromStr for RolePath {
             .strip_prefix("/datastore/")
             .ok_or_else(|| wrong("expected `/`, `/datastore`, `/datastore/NAME` or a path below it"))?;
         let (name, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let path = StorePath::from_plain(path).map_err(|_| wrong("expected a path without `.`, `..`, empty names or control characters"))?;
+        let path = StorePath::from_plain(path)
+            .map_err(|_| wrong("expected a path without `.`, `..`, empty names or control characters"))?;
         Ok(Self::of(&name.parse()?, &path))
     }
 }
@@ -66,11 +67,22 @@ mod tests {
 
     #[test]
     fn nodes_run_from_the_root() {
-        let nodes = |text: &str| text.parse::<RolePath>().unwrap().nodes().map(str::to_owned).collect::<Vec<_>>();
+        let nodes =
+            |text: &str| text.parse::<RolePath>().unwrap().nodes().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(nodes("/"), ["/"]);
         assert_eq!(nodes("/datastore/tank"), ["/", "/datastore", "/datastore/tank"]);
-        assert_eq!(nodes("/datastore/tank/a/b"), ["/", "/datastore", "/datastore/tank", "/datastore/tank/a", "/datastore/tank/a/b"]);
-        for text in ["", "datastore/x", "/datastores/tank", "/datastore/x", "/datastore/tank/..", "/datastore/tank/a//b"] {
+        assert_eq!(
+            nodes("/datastore/tank/a/b"),
+            ["/", "/datastore", "/datastore/tank", "/datastore/tank/a", "/datastore/tank/a/b"]
+        );
+        for text in [
+            "",
+            "datastore/x",
+            "/datastores/tank",
+            "/datastore/x",
+            "/datastore/tank/..",
+            "/datastore/tank/a//b",
+        ] {
             assert!(text.parse::<RolePath>().is_err(), "{text}");
         }
     }

@@ -52,7 +52,11 @@ impl FromStr for Realm {
         if fits && is_safe_id(text) {
             return Ok(Realm(text.into()));
         }
-        Err(Malformed::new("realm", text, "expected 2 to 32 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`"))
+        Err(Malformed::new(
+            "realm",
+            text,
+            "expected 2 to 32 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`",
+        ))
     }
 }
 
@@ -67,7 +71,11 @@ impl FromStr for TokenName {
         if text.len() <= limits::TOKEN_NAME_BYTES_MAX && is_safe_id(text) {
             return Ok(TokenName(text.into()));
         }
-        Err(Malformed::new("token name", text, "expected 1 to 64 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`"))
+        Err(Malformed::new(
+            "token name",
+            text,
+            "expected 1 to 64 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`",
+        ))
     }
 }
 
@@ -132,7 +140,9 @@ impl FromStr for Authid {
     type Err = Malformed;
     fn from_str(text: &str) -> Result<Self, Malformed> {
         // The last `@` splits off the realm; a `!` before it belongs to the user name, the last one after it splits off the token.
-        let at = text.rfind('@').ok_or_else(|| Malformed::new("auth id", text, "expected `user@realm` or `user@realm!token`"))?;
+        let at = text
+            .rfind('@')
+            .ok_or_else(|| Malformed::new("auth id", text, "expected `user@realm` or `user@realm!token`"))?;
         match text.get(at..).and_then(|realm| realm.rfind('!')).map(|bang| text.split_at(at + bang)) {
             Some((user, token)) => {
                 Ok(Authid { user: user.parse()?, token: Some(token.get(1..).unwrap_or_default().parse()?) })
@@ -192,7 +202,11 @@ impl FromStr for GroupName {
         if is_safe_id(name) && text.len() <= limits::USERID_BYTES_MAX {
             return Ok(GroupName { name: name.into(), realm });
         }
-        Err(Malformed::new("group", text, "expected `name` or `name@realm` of letters, digits, `_`, `.` and `-`"))
+        Err(Malformed::new(
+            "group",
+            text,
+            "expected `name` or `name@realm` of letters, digits, `_`, `.` and `-`",
+        ))
     }
 }
 
@@ -227,8 +241,20 @@ mod tests {
             assert_eq!(authid.to_string(), text);
         }
         for text in [
-            "", "alice", "@local", "alice@", "alice@l", "alice@local!", "alice@local!-x", "al ice@local", "a:b@local",
-            "a/b@local", "alice@lo cal", "alice@local!a!b", "alice@local!!a", "\u{0}@local",
+            "",
+            "alice",
+            "@local",
+            "alice@",
+            "alice@l",
+            "alice@local!",
+            "alice@local!-x",
+            "al ice@local",
+            "a:b@local",
+            "a/b@local",
+            "alice@lo cal",
+            "alice@local!a!b",
+            "alice@local!!a",
+            "\u{0}@local",
         ] {
             assert!(text.parse::<Authid>().is_err(), "{text:?}");
         }

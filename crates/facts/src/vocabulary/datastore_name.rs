@@ -14,10 +14,15 @@ text_type! {
 impl FromStr for DatastoreName {
     type Err = Malformed;
     fn from_str(text: &str) -> Result<Self, Malformed> {
-        let fits = (limits::DATASTORE_NAME_BYTES_MIN..=limits::DATASTORE_NAME_BYTES_MAX).contains(&text.len());
+        let fits =
+            (limits::DATASTORE_NAME_BYTES_MIN..=limits::DATASTORE_NAME_BYTES_MAX).contains(&text.len());
         if fits && is_safe_id(text) {
             return Ok(DatastoreName(text.into()));
         }
-        Err(Malformed::new("datastore name", text, "expected 3 to 32 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`"))
+        Err(Malformed::new(
+            "datastore name",
+            text,
+            "expected 3 to 32 letters, digits, `_`, `.` or `-`, not starting with `.` or `-`",
+        ))
     }
 }

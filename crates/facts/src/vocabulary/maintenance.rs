@@ -111,7 +111,9 @@ impl Maintenance {
             text.push_str(",message=");
             for byte in message.bytes() {
                 match byte {
-                    b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => text.push(char::from(byte)),
+                    b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                        text.push(char::from(byte))
+                    }
                     other => text.push_str(&format!("%{other:02X}")),
                 }
             }
@@ -125,10 +127,11 @@ fn percent_decoded(text: &str) -> String {
     let mut rest = text.as_bytes();
     while let Some((&byte, tail)) = rest.split_first() {
         rest = tail;
-        let escaped = (byte == b'%').then(|| tail.split_first_chunk::<2>()).flatten().and_then(|(hex, tail)| {
-            let value = std::str::from_utf8(hex).ok().filter(|h| !h.contains('+'))?;
-            Some((u8::from_str_radix(value, 16).ok()?, tail))
-        });
+        let escaped =
+            (byte == b'%').then(|| tail.split_first_chunk::<2>()).flatten().and_then(|(hex, tail)| {
+                let value = std::str::from_utf8(hex).ok().filter(|h| !h.contains('+'))?;
+                Some((u8::from_str_radix(value, 16).ok()?, tail))
+            });
         match escaped {
             Some((value, tail)) => {
                 bytes.push(value);

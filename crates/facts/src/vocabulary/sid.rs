@@ -93,7 +93,8 @@ impl FromStr for Sid {
             let mut parts = text.strip_prefix("S-1-")?.split('-');
             // Digits only: `str::parse` would take a `+`, and one SID has one spelling.
             let number = |part: &str| {
-                let canonical = part.bytes().all(|b| b.is_ascii_digit()) && (part == "0" || !part.starts_with('0'));
+                let canonical =
+                    part.bytes().all(|b| b.is_ascii_digit()) && (part == "0" || !part.starts_with('0'));
                 canonical.then(|| part.parse::<u64>().ok()).flatten()
             };
             let authority = number(parts.next()?).filter(|n| *n < 1 << 48)?;
@@ -105,7 +106,9 @@ impl FromStr for Sid {
             }
             (count > 0).then_some(Sid { authority, count, subs })
         };
-        parse().ok_or_else(|| Malformed::new("SID", text, "expected S-1-<authority>-<number>…, as in S-1-5-21-1-2-3-1000"))
+        parse().ok_or_else(|| {
+            Malformed::new("SID", text, "expected S-1-<authority>-<number>…, as in S-1-5-21-1-2-3-1000")
+        })
     }
 }
 
@@ -120,7 +123,9 @@ mod tests {
             assert_eq!(sid.to_string(), text);
             assert_eq!(Sid::from_bytes(&sid.to_bytes()), Some((sid, sid.to_bytes().len())));
         }
-        for text in ["", "S-1", "S-1-5", "S-1-5-", "S-2-5-1", "S-1-5-+1", "S-1-5-01", "S-1-5-4294967296", "s-1-5-1"] {
+        for text in
+            ["", "S-1", "S-1-5", "S-1-5-", "S-2-5-1", "S-1-5-+1", "S-1-5-01", "S-1-5-4294967296", "s-1-5-1"]
+        {
             assert!(text.parse::<Sid>().is_err(), "{text}");
         }
         assert_eq!(Sid::EVERYONE.to_bytes(), [1, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);

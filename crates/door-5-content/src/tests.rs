@@ -1,0 +1,89 @@
+//! The verbs behind the permit check, on real directories. A permit is made in door 4 only, so what is tested here is
+//! the work each verb does after it has asked the permit.
+
+mod acls;
+mod changes;
+mod finding;
+mod listing;
+mod racing;
+mod uploads;
+
+use crate::{Node, Refusal, Root};
+use enfilade_facts::Refuse;
+use enfilade_facts::vocabulary::StorePath;
+use std::path::{Path, PathBuf};
+
+/// A directory that is removed with everything in it.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        let name = format!("enfilade-content-{:016x}", getrandom::u64().unwrap());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).unwrap();
+        std::fs::create_dir(path.join("root")).unwrap();
+        Scratch(path)
+    }
+
+    /// A path inside the datastore.
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
+        self.0.join("root").join(path)
+    }
+
+    /// A path beside the datastore.
+    fn outside(&self, path: &str) -> PathBuf {
+        self.0.join(path)
+    }
+
+    pub(crate) fn write(&self, path: &str, content: &str) {
+        let at = self.at(path);
+        std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+        std::fs::write(at, content).unwrap();
+    }
+
+    pub(crate) fn directory(&self, path: &str) {
+        std::fs::create_dir_all(self.at(path)).unwrap();
+    }
+
+    fn root(&self) -> Root {
+        Root::open(self.at("").to_str().unwrap()).unwrap()
+    }
+
+    fn find(&self, path: &str) -> Result<Node, Refusal> {
+        self.root().find(&StorePath::from_plain(path).unwrap())
+    }
+
+    pub(crate) fn node(&self, path: &str) -> Node {
+        self.find(path).unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Every name in a directory, those nobody is shown too.
+pub(crate) fn names_on_disk(path: &Path) -> Vec<String> {
+    let entries =
+        std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = entries.collect();
+    names.sort();
+    names
+}
+
+pub(crate) fn code<T>(result: Result<T, Refusal>) -> &'static str {
+    match result {
+        Ok(_) => "granted",
+        Err(refusal) => refusal.code(),
+    }
+}
+
+fn bytes_of(node: &Node) -> Vec<u8> {
+    let reader = crate::read::reader(node).unwrap();
+    let mut bytes = vec![0; usize::try_from(reader.bytes()).unwrap() + 1];
+    let count = reader.read_at(0, &mut bytes).unwrap();
+    bytes.truncate(count);
+    bytes
+}

@@ -1,0 +1,95 @@
+//! Making directories and deleting.
+
+use super::{Scratch, code, names_on_disk};
+use crate::collection::{make, remove};
+use crate::{Upload, acl};
+use enfilade_access::{NodeKind, StoredAcl};
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+#[test]
+fn a_directory_is_made_with_its_acl() {
+    let scratch = Scratch::new();
+    let root = scratch.node("");
+    let made = make(&root, "d", b"its acl").unwrap();
+    let found = scratch.node("d");
+    assert_eq!((made.object(), made.kind()), (found.object(), NodeKind::Directory));
+    assert_eq!(found.subject().acl, StoredAcl::Ntacl(b"its acl".to_vec()));
+    assert_eq!(std::fs::metadata(scratch.at("d")).unwrap().permissions().mode() & 0o777, 0o700);
+    // What was handed back can be worked in at once.
+    make(&made, "e", b"").unwrap();
+    assert_eq!(names_on_disk(&scratch.at("d")), ["e"]);
+}
+
+#[test]
+fn a_name_that_is_taken_is_refused() {
+    let scratch = Scratch::new();
+    scratch.write("f", "");
+    scratch.directory("d");
+    symlink("gone", scratch.at("link")).unwrap();
+    for name in ["f", "d", "link"] {
+        assert_eq!(code(make(&scratch.node(""), name, b"")), "CT03", "{name}");
+    }
+    assert_eq!(code(make(&scratch.node("f"), "x", b"")), "CT04");
+    assert_eq!(code(make(&scratch.node(""), "a/b", b"")), "CT15");
+    assert_eq!(names_on_disk(&scratch.at("")), ["d", "f", "link"]);
+}
+
+#[test]
+fn an_acl_that_cannot_be_kept_leaves_no_directory() {
+    let scratch = Scratch::new();
+    let too_large = vec![0; enfilade_facts::limits::ACL_BYTES_MAX + 1];
+    assert_eq!(code(make(&scratch.node(""), "d", &too_large)), "CT12");
+    assert_eq!(code(Upload::begin_new(&scratch.node(""), "f", &too_large)), "CT12");
+    assert!(names_on_disk(&scratch.at("")).is_empty());
+}
+
+#[test]
+fn what_was_judged_is_what_is_deleted() {
+    let scratch = Scratch::new();
+    scratch.write("f", "");
+    scratch.write("d/x", "");
+    let root = scratch.node("");
+    assert_eq!(code(remove(&root, "d", &scratch.node("d"))), "CT05");
+    remove(&scratch.node("d"), "x", &scratch.node("d/x")).unwrap();
+    remove(&root, "d", &scratch.node("d")).unwrap();
+
+    let judged = scratch.node("f");
+    scratch.write("other", "");
+    std::fs::rename(scratch.at("other"), scratch.at("f")).unwrap();
+    assert_eq!(code(remove(&root, "f", &judged)), "CT09");
+    remove(&root, "f", &scratch.node("f")).unwrap();
+    assert_eq!(code(remove(&root, "f", &judged)), "CT09");
+    assert!(names_on_disk(&scratch.at("")).is_empty());
+}
+
+#[test]
+fn a_link_that_took_the_place_is_not_deleted() {
+    let scratch = Scratch::new();
+    scratch.write("f", "");
+    let judged = scratch.node("f");
+    std::fs::remove_file(scratch.at("f")).unwrap();
+    std::fs::write(scratch.outside("g"), "").unwrap();
+    symlink("../g", scratch.at("f")).unwrap();
+    assert_eq!(code(remove(&scratch.node(""), "f", &judged)), "CT09");
+    assert!(std::fs::symlink_metadata(scratch.at("f")).unwrap().is_symlink());
+    assert!(scratch.outside("g").exists());
+}
+
+#[test]
+fn a_directory_with_an_upload_under_way_is_not_empty() {
+    let scratch = Scratch::new();
+    scratch.directory("d");
+    let upload = Upload::begin_new(&scratch.node("d"), "f", b"").unwrap();
+    assert_eq!(code(remove(&scratch.node(""), "d", &scratch.node("d"))), "CT05");
+    drop(upload);
+    remove(&scratch.node(""), "d", &scratch.node("d")).unwrap();
+}
+
+#[test]
+fn a_deleted_file_takes_no_acl() {
+    let scratch = Scratch::new();
+    scratch.write("f", "");
+    let node = scratch.node("f");
+    remove(&scratch.node(""), "f", &node).unwrap();
+    assert_eq!(code(acl::change(&node, b"acl")), "CT09");
+}

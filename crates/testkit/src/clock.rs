@@ -1,0 +1,31 @@
+//! A clock that stands still until it is told to go on.
+
+use enfilade_facts::Now;
+use enfilade_passage::Clock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Seconds since some start; the wall clock shows them after 2026-01-01.
+#[derive(Clone, Debug, Default)]
+pub struct FixedClock(Arc<AtomicU64>);
+
+const START_UNIX_SECONDS: i64 = 1_767_225_600;
+
+impl FixedClock {
+    /// Goes on.
+    pub fn advance_seconds(&self, seconds: u64) {
+        self.0.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    /// What it shows.
+    pub fn now(&self) -> Now {
+        let seconds = self.0.load(Ordering::SeqCst);
+        Now { unix_seconds: START_UNIX_SECONDS + seconds as i64, tick_millis: seconds * 1000 }
+    }
+
+    /// As a house takes it.
+    pub fn as_clock(&self) -> Clock {
+        let clock = self.clone();
+        Arc::new(move || clock.now())
+    }
+}

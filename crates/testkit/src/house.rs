@@ -1,0 +1,152 @@
+//! A house in process, on facts in memory and files in a directory of its own.
+
+use crate::clock::FixedClock;
+use crate::world::Remembering;
+use enfilade_access::AccessMemo;
+use enfilade_admin::{DatastoreEdit, DatastoreFile, NewUser};
+use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, Userid};
+use enfilade_facts::{MemoSeed, Source, StoreId};
+use enfilade_identity::{Ask, HashKey, IdentityMemo};
+use enfilade_passage::{Audit, Event, HashGate, House, Parts, Refusal, Visit};
+use enfilade_sources::memory::Memory;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// A directory of its own, removed when dropped.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes one.
+    #[allow(clippy::new_without_default, reason = "it makes a directory")]
+    pub fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("enfilade-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Keeps the events, for tests to look at.
+#[derive(Default)]
+struct Kept(Mutex<Vec<Event>>);
+
+impl Audit for Kept {
+    fn record(&self, event: &Event) {
+        self.0.lock().unwrap().push(event.clone());
+    }
+}
+
+/// A house and everything a test wants to reach around it.
+pub struct TestHouse {
+    /// The house.
+    pub house: Arc<House>,
+    /// Its facts.
+    pub source: Arc<Memory>,
+    /// Its clock.
+    pub clock: FixedClock,
+    scratch: Scratch,
+    events: Arc<Kept>,
+    secrets: HashMap<String, String>,
+}
+
+/// The key of the fast hash in tests.
+fn hash_key() -> HashKey {
+    HashKey::new(&[42; 32])
+}
+
+impl TestHouse {
+    /// An empty one.
+    pub fn new(remembering: Remembering) -> Self {
+        let source = Arc::new(Memory::new(StoreId(7)));
+        enfilade_admin::ensure_local_realm(&*source).unwrap();
+        let clock = FixedClock::default();
+        let events = Arc::new(Kept::default());
+        let entries = match remembering {
+            Remembering::AsServed => 4096,
+            Remembering::Hardly => 1,
+        };
+        let house = House::new(Parts {
+            source: Arc::clone(&source) as Arc<dyn Source>,
+            clock: clock.as_clock(),
+            hash_key: hash_key(),
+            identity_memo: IdentityMemo::new(MemoSeed([1; 16]), entries),
+            access_memo: AccessMemo::new(MemoSeed([2; 16]), entries),
+            gate: HashGate::new(1),
+            audit: Arc::clone(&events) as Arc<dyn Audit>,
+        });
+        TestHouse { house, source, clock, scratch: Scratch::new(), events, secrets: HashMap::new() }
+    }
+
+    /// Its facts.
+    pub fn facts(&self) -> &dyn Source {
+        &*self.source
+    }
+
+    /// The events so far.
+    pub fn events(&self) -> Vec<Event> {
+        self.events.0.lock().unwrap().clone()
+    }
+
+    /// Where the content of a datastore is.
+    pub fn content(&self, datastore: &DatastoreName) -> PathBuf {
+        self.scratch.path().join(datastore.as_str())
+    }
+
+    /// Its `datastore.cfg`.
+    pub fn datastores(&self) -> DatastoreFile<'_> {
+        DatastoreFile::new(self.facts(), self.scratch.path().join("datastore.cfg"))
+    }
+
+    /// Makes a datastore.
+    pub fn add_datastore(&self, name: &DatastoreName) {
+        let path = self.content(name).to_str().unwrap().to_owned();
+        self.datastores()
+            .edit(name, DatastoreEdit::Create { path, comment: None }, self.clock.now())
+            .unwrap();
+    }
+
+    /// Makes a user with a token `test`, which [`TestHouse::admit`] comes in with.
+    pub fn add_user(&mut self, userid: &Userid, uid: Option<u32>) {
+        let new = NewUser {
+            userid: userid.clone(),
+            password: None,
+            sid: None,
+            uid,
+            gid: None,
+            expires: 0,
+            comment: None,
+        };
+        enfilade_admin::add_user(self.facts(), &new).unwrap();
+        let name: TokenName = "test".parse().unwrap();
+        let now = self.clock.now();
+        let made =
+            enfilade_admin::create_token(self.facts(), &hash_key(), now, userid, &name, 0, None).unwrap();
+        self.secrets.insert(made.tokenid.to_string(), made.value);
+    }
+
+    /// Comes in: a user by the token `test`, a token with the secret it was made with; any other with a wrong one.
+    ///
+    /// # Errors
+    /// The refusal of door 2.
+    pub async fn admit(&self, who: &Authid) -> Result<Visit, Refusal> {
+        let mut authid = who.clone();
+        authid.token.get_or_insert_with(|| "test".parse().unwrap());
+        let secret = self.secrets.get(&authid.to_string()).map_or("wrong", String::as_str);
+        self.house.admit(Ask { authid, secret: Secret::new(secret.as_bytes()).unwrap() }).await
+    }
+}

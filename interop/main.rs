@@ -1,0 +1,12 @@
+//! Real clients against the real binary, over TLS on loopback: rclone and curl.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::disallowed_methods, reason = "tests that wait for another process read the clock and sleep")]
+
+mod crash;
+mod curl;
+mod freshness;
+mod rclone;
+mod robustness;
+mod server;
+mod start;

@@ -1,0 +1,158 @@
+//! The binary, started on a directory and ports of its own, and stopped by its own process id.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_enfilade");
+
+/// A directory that is removed when dropped.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name =
+            format!("enfilade-interop-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) scratch: Scratch,
+    /// `127.0.0.1:<port>` of HTTPS.
+    pub(crate) address: String,
+    /// `127.0.0.1:<port>` of the operations listener.
+    pub(crate) operations: String,
+    /// The administrator's password.
+    pub(crate) password: String,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        let scratch = Scratch::new();
+        let (child, told) = spawn(&scratch.path().join("data"), "127.0.0.1:0");
+        let text = |key: &str| told[key].as_str().unwrap_or_default().to_owned();
+        Server {
+            child,
+            scratch,
+            address: text("listen"),
+            operations: text("ops_listen"),
+            password: text("password"),
+        }
+    }
+
+    /// Kills it and starts it again on the same data; the port is another one.
+    pub(crate) fn kill_and_restart(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let (child, told) = spawn(&self.data(), "127.0.0.1:0");
+        self.child = child;
+        self.address = told["listen"].as_str().unwrap().to_owned();
+        self.operations = told["ops_listen"].as_str().unwrap().to_owned();
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for it to end by itself.
+    pub(crate) fn wait(&mut self) -> std::process::ExitStatus {
+        self.child.wait().unwrap()
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.scratch.path().join("data")
+    }
+
+    pub(crate) fn certificate(&self) -> PathBuf {
+        self.data().join("tls/localhost.crt")
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("https://{}{path}", self.address)
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.data().with_extension("log")).unwrap_or_default()
+    }
+
+    /// Runs a command on the data directory; the values it printed.
+    pub(crate) fn cli(&self, arguments: &[&str]) -> Vec<Value> {
+        let output = self.cli_output(arguments, "");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "enfilade {arguments:?}: {errors}");
+        let lines = String::from_utf8(output.stdout).unwrap();
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    pub(crate) fn cli_output(&self, arguments: &[&str], input: &str) -> Output {
+        let mut child = Command::new(BINARY)
+            .args(["--json", "--data"])
+            .arg(self.data())
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
+    /// Makes a user with a token and a role on `main`; the login as `user@realm!token:secret`.
+    pub(crate) fn add_user(&self, name: &str, role: &str) -> String {
+        let user = format!("{name}@local");
+        self.cli(&["user", "add", &user]);
+        self.cli(&["role", "assign", "--path", "/datastore/main", "--auth-id", &user, role]);
+        self.add_token(&format!("{user}!test"))
+    }
+
+    pub(crate) fn add_token(&self, token: &str) -> String {
+        let made = self.cli(&["token", "create", token]);
+        format!("{}:{}", made[0]["tokenid"].as_str().unwrap(), made[0]["value"].as_str().unwrap())
+    }
+}
+
+fn spawn(data: &Path, listen: &str) -> (Child, Value) {
+    let log = std::fs::File::options().create(true).append(true).open(data.with_extension("log")).unwrap();
+    let mut child = Command::new(BINARY)
+        .args(["--json", "--data"])
+        .arg(data)
+        .args(["serve", "--listen", listen, "--ops-listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let log = || std::fs::read_to_string(data.with_extension("log")).unwrap_or_default();
+    let told = serde_json::from_str(&line).unwrap_or_else(|_| panic!("did not start: {}", log()));
+    (child, told)
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

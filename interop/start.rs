@@ -1,0 +1,113 @@
+//! The first five minutes.
+
+use crate::curl::{PROPFIND_1, curl};
+use crate::server::{BINARY, Scratch, Server};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+#[test]
+fn the_command_that_is_printed_works_when_pasted() {
+    let scratch = Scratch::new();
+    let mut child = Command::new(BINARY)
+        .args(["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--data"])
+        .arg(scratch.path().join("data"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let command = lines.find(|line| line.trim_start().starts_with("curl ")).unwrap();
+    let output = Command::new("sh").args(["-c", &command]).output().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let answer = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && answer.contains("<D:multistatus"), "{command}\n{answer}");
+}
+
+#[test]
+fn whoami_and_health() {
+    let server = Server::start();
+    let login = format!("admin@local:{}", server.password);
+    assert_eq!(curl(&server, &login, "/whoami", &[]).status, 200);
+    let token = server.add_token("admin@local!one");
+    let who = curl(&server, &token, "/whoami", &[]);
+    let value: serde_json::Value = serde_json::from_slice(&who.body).unwrap();
+    assert_eq!((who.status, value["authid"].as_str()), (200, Some("admin@local!one")));
+    let public = curl(&server, "", "/.well-known/enfilade", &[]);
+    assert_eq!((public.status, public.body.len()), (200, who.body.len()));
+    for (path, needle) in [
+        ("/livez", "alive"),
+        ("/healthz", "alive"),
+        ("/readyz", "ready"),
+        ("/metrics", "enfilade_requests_total"),
+    ] {
+        let url = format!("http://{}{path}", server.operations);
+        let output = Command::new("curl").args(["--silent", "--max-time", "20", &url]).output().unwrap();
+        assert!(String::from_utf8_lossy(&output.stdout).contains(needle), "{path}");
+    }
+}
+
+#[test]
+fn sigterm_lets_a_running_upload_finish_and_then_ends() {
+    let mut server = Server::start();
+    let token = server.add_token("admin@local!up");
+    let upload = crate::curl::command(&server, &token)
+        .args(["--limit-rate", "400k", "--upload-file", "-", "--write-out", "%{http_code}"])
+        .arg(server.url("/dav/main/slow.bin"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut upload = upload.unwrap();
+    let mut input = upload.stdin.take().unwrap();
+    let writer =
+        std::thread::spawn(move || std::io::Write::write_all(&mut input, &vec![7; 800_000]).unwrap());
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    let stopped = Command::new("kill").args(["-TERM", &server.pid().to_string()]).status().unwrap();
+    assert!(stopped.success());
+    let output = upload.wait_with_output().unwrap();
+    writer.join().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "201", "{}", server.log());
+    assert!(server.wait().success());
+    assert_eq!(std::fs::metadata(server.data().join("datastores/main/slow.bin")).unwrap().len(), 800_000);
+}
+
+#[test]
+fn passwords_and_what_the_command_line_lists() {
+    let server = Server::start();
+    let added = server.cli_output(&["user", "add", "carol@local", "--password-stdin"], "corr€ct horse\n");
+    assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
+    server.cli(&[
+        "role",
+        "assign",
+        "--path",
+        "/datastore/main",
+        "--auth-id",
+        "carol@local",
+        "DatastorePowerUser",
+    ]);
+    assert_eq!(curl(&server, "carol@local:corr€ct horse", "/whoami", &[]).status, 200);
+    assert_eq!(curl(&server, "carol@local:correct horse", "/whoami", &[]).status, 401);
+    let changed = server.cli_output(&["user", "passwd", "carol@local", "--password-stdin"], "another\n");
+    assert!(changed.status.success());
+    assert_eq!(curl(&server, "carol@local:corr€ct horse", "/whoami", &[]).status, 401);
+    assert_eq!(curl(&server, "carol@local:another", "/dav/main/", &PROPFIND_1).status, 207);
+    server.cli(&["user", "disable", "carol@local"]);
+    assert_eq!(curl(&server, "carol@local:another", "/whoami", &[]).status, 401);
+
+    server.cli(&["group", "add", "staff", "--gid", "50"]);
+    server.cli(&["group", "member", "add", "staff", "carol@local"]);
+    let groups = server.cli(&["group", "list"]);
+    assert_eq!(
+        (groups[0]["group"].as_str(), groups[0]["members"][0].as_str()),
+        (Some("@staff@local"), Some("carol@local"))
+    );
+    let users = server.cli(&["user", "list"]);
+    assert_eq!(users.iter().filter(|user| user["enabled"] == true).count(), 1);
+    assert_eq!(server.cli(&["role", "list"]).len(), 2);
+    assert_eq!(server.cli(&["datastore", "list"])[0]["datastore"], "main");
+    let twice = server.cli_output(&["group", "add", "staff"], "");
+    assert!(!twice.status.success());
+    assert!(String::from_utf8_lossy(&twice.stderr).contains("is there already"));
+    let init = server.cli_output(&["init"], "");
+    assert!(String::from_utf8_lossy(&init.stderr).contains("inhabited"));
+}
