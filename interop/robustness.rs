@@ -2,6 +2,7 @@
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{Scratch, Server};
+use std::io::{Read, Write};
 use std::path::Path;
 
 struct Setup {
@@ -55,11 +56,18 @@ fn ten_thousand_nested_elements() {
 #[test]
 fn a_header_of_a_megabyte() {
     let mut setup = setup();
-    for bytes in [9_000, 40_000, 1 << 20] {
-        let header = setup.file(&format!("X-Large: {}", "x".repeat(bytes)));
+    for (bytes, lines) in [(9_000, 1), (90_000, 12)] {
+        let header = setup.file(&format!("X-Large: {}\n", "x".repeat(bytes)).repeat(lines));
         let answer = curl(&setup.server, &setup.token, "/dav/main/", &["--header", &header]);
-        assert_eq!(answer.status, 431, "{bytes}");
+        assert_eq!(answer.status, 431, "{lines} of {bytes}");
     }
+    // In one line, which curl does not send.
+    let mut stream = std::net::TcpStream::connect(&setup.server.plain).unwrap();
+    let request = format!("GET /dav/main/ HTTP/1.1\r\nHost: x\r\nX-Large: {}\r\n\r\n", "x".repeat(1 << 20));
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
     let long = format!("/dav/main/{}", "x".repeat(9_000));
     assert_eq!(curl(&setup.server, &setup.token, &long, &[]).status, 414);
     setup.goes_on();

@@ -39,6 +39,8 @@ pub(crate) struct Server {
     pub(crate) address: String,
     /// `127.0.0.1:<port>` of the operations listener.
     pub(crate) operations: String,
+    /// `127.0.0.1:<port>` without TLS.
+    pub(crate) plain: String,
     /// The administrator's password.
     pub(crate) password: String,
 }
@@ -51,6 +53,7 @@ impl Server {
         Server {
             child,
             scratch,
+            plain: text("plain_listen"),
             address: text("listen"),
             operations: text("ops_listen"),
             password: text("password"),
@@ -139,6 +142,7 @@ fn spawn(data: &Path, listen: &str) -> (Child, Value) {
         .args(["--json", "--data"])
         .arg(data)
         .args(["serve", "--listen", listen, "--ops-listen", "127.0.0.1:0"])
+        .env("ENFILADE_TLS__PLAIN_LISTEN", "127.0.0.1:0")
         .stdout(Stdio::piped())
         .stderr(log)
         .spawn()

@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn unknown_keys_name_the_nearest() {
         for (text, nearest) in [
-            ("[tls]\nlisten_plain = 1", "tls.plain_listen"),
+            ("[tls]\nplain_listne = 1", "tls.plain_listen"),
             ("[tsl]\nlisten = '127.0.0.1:1'", "tls.listen"),
             ("listen = 1", "tls.listen"),
             ("[identity]\nhashslots = 1", "identity.hash_slots"),

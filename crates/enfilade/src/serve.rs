@@ -19,6 +19,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -53,17 +54,18 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
         None => None,
     };
     let mut stop = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tell(home, settled, json, tls.local_addr()?, operations.local_addr()?);
+    let addresses = Addresses {
+        tls: tls.local_addr()?,
+        operations: operations.local_addr()?,
+        plain: plain.as_ref().map(TcpListener::local_addr).transpose()?,
+    };
+    tell(home, settled, json, &addresses);
 
     let (drain, draining) = watch::channel(false);
     let admission = Arc::new(Admission::default());
     // Metrics and health answer until the end, so that a load balancer sees the draining.
-    let watching = tokio::spawn(listen::operations(
-        operations,
-        faces.clone(),
-        Arc::clone(&admission),
-        watch::channel(false).1,
-    ));
+    let (_to_the_end, never) = watch::channel(false);
+    let watching = tokio::spawn(listen::operations(operations, faces.clone(), Arc::clone(&admission), never));
     if let Some(plain) = plain {
         tokio::spawn(listen::plain(plain, faces.clone(), Arc::clone(&admission), draining.clone()));
     }
@@ -155,7 +157,15 @@ fn follow_mounts(house: &Arc<House>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn tell(home: &Home, settled: Option<Settled>, json: bool, tls: SocketAddr, operations: SocketAddr) {
+/// Where everything listens; a port that was 0 is known by now.
+struct Addresses {
+    tls: SocketAddr,
+    operations: SocketAddr,
+    plain: Option<SocketAddr>,
+}
+
+fn tell(home: &Home, settled: Option<Settled>, json: bool, addresses: &Addresses) {
+    let Addresses { tls, operations, plain } = addresses;
     let url = format!("https://{tls}/dav/main/");
     let certificate = home.certificate_directory().join("localhost.crt");
     let trust =
@@ -164,7 +174,8 @@ fn tell(home: &Home, settled: Option<Settled>, json: bool, tls: SocketAddr, oper
         settled.as_ref().map_or("admin@local".into(), |made| format!("{}:{}", made.admin, made.password));
     if json {
         output::json_line(&json!({
-            "listen": tls.to_string(), "ops_listen": operations.to_string(), "data": home.data,
+            "listen": tls.to_string(), "ops_listen": operations.to_string(),
+            "plain_listen": plain.map(|plain| plain.to_string()), "data": home.data,
             "admin": settled.as_ref().map(|made| made.admin.to_string()),
             "password": settled.as_ref().map(|made| made.password.clone()),
         }));
@@ -172,6 +183,9 @@ fn tell(home: &Home, settled: Option<Settled>, json: bool, tls: SocketAddr, oper
     }
     output::line(&format!("enfilade {} serves {}", env!("CARGO_PKG_VERSION"), home.data.display()));
     output::line(&format!("  files       {url}"));
+    if let Some(plain) = plain {
+        output::line(&format!("  plain       http://{plain}/dav/main/   (no TLS: for a proxy in front)"));
+    }
     output::line(&format!("  operations  http://{operations}/metrics"));
     output::line(&format!("  ACLs        {}", acl_note(home)));
     if let Some(made) = &settled {

@@ -10,14 +10,17 @@ use enfilade_facts::{At, Change, CommitError, Read, Source, SourceError, Table, 
 use std::ops::ControlFlow;
 
 /// Runs the whole suite, each part on an empty source of its own.
-pub fn all(make: &dyn Fn() -> Box<dyn Source>) {
+pub fn all(make: impl Fn() -> Box<dyn Source>) {
     for part in [
         put_get_delete,
         scans_are_ordered_and_stay_in_their_table_and_prefix,
         a_change_is_made_whole_or_not_at_all,
         expectations,
         revisions_grow_and_a_view_is_one_revision,
+        what_changes_nothing_is_no_commit,
+        a_change_made_inside_a_view_does_not_disturb_it,
         what_is_too_large_is_refused,
+        keys_no_store_can_hold_are_just_not_there,
         changes_from_many_threads_are_all_made,
     ] {
         part(&*make());
@@ -127,11 +130,42 @@ fn revisions_grow_and_a_view_is_one_revision(source: &dyn Source) {
     assert_eq!(source.read(|view| view.at()).unwrap(), source.at());
 }
 
+fn what_changes_nothing_is_no_commit(source: &dyn Source) {
+    let first = put(source, 1, "first");
+    assert_eq!(source.commit(&Change::new()).unwrap(), first);
+    assert_eq!(source.commit(Change::new().expect_present::<Domain>(&id(1))).unwrap(), first);
+    assert!(source.commit(Change::new().expect_absent::<Domain>(&id(1))).is_err());
+    // A revision that was handed out and is given to another commit later would stand for two states.
+    assert_eq!(source.commit(Change::new().delete::<Domain>(&id(7))).unwrap(), first);
+    assert_eq!(source.at(), first);
+    // The same value again is a commit: its record carries the new revision.
+    let second = put(source, 1, "first");
+    assert!(first.revision < second.revision && source.at() == second);
+}
+
+fn a_change_made_inside_a_view_does_not_disturb_it(source: &dyn Source) {
+    let first = put(source, 1, "first");
+    let second = source.read(|view| {
+        let second = put(source, 1, "second");
+        assert_eq!((view.at(), view.get::<Domain>(&id(1)).unwrap()), (first, Some(domain("first"))));
+        second
+    });
+    assert_eq!((source.at(), get(source, 1)), (second.unwrap(), Some(domain("second"))));
+}
+
+fn keys_no_store_can_hold_are_just_not_there(source: &dyn Source) {
+    let long = NameKey::user(&id(1), &"x".repeat(KEY_BYTES_MAX));
+    assert_eq!(source.read(|view| view.get::<Name>(&long)).unwrap(), Ok(None));
+    assert_eq!(source.read(|view| view.any::<Name>(&vec![1; KEY_BYTES_MAX + 1])).unwrap(), Ok(false));
+    let why = source.commit(Change::new().expect_absent::<Name>(&long).put(&id(1), &domain("first")));
+    assert!(matches!(why, Err(CommitError::TooLarge { what: "key", .. })), "{why:?}");
+}
+
 fn what_is_too_large_is_refused(source: &dyn Source) {
     let long = NameKey::user(&id(1), &"x".repeat(KEY_BYTES_MAX));
     let why = source.commit(Change::new().put(&long, &Name([0; 16])));
     assert!(matches!(why, Err(CommitError::TooLarge { what: "key", .. })), "{why:?}");
-    let fits = NameKey::user(&id(1), &"x".repeat(KEY_BYTES_MAX - 1 - 17));
+    let fits = NameKey::user(&id(1), &"x".repeat(KEY_BYTES_MAX - 17));
     source.commit(Change::new().put(&fits, &Name([7; 16]))).unwrap();
     assert_eq!(source.read(|view| view.get::<Name>(&fits)).unwrap().unwrap(), Some(Name([7; 16])));
     let large = Credential {
@@ -197,4 +231,7 @@ pub fn something_is_refused(source: &dyn Source) {
     assert!(matches!(read, Err(SourceError::Damaged { table: Table::Datastores, .. })), "{read:?}");
     let listed = source.read(|view| view.list::<Datastore>(&[])).unwrap();
     assert!(listed.is_err(), "{listed:?}");
+    let (name, datastore) = something();
+    let same = source.commit(Change::new().expect_same(&name, &datastore).put(&name, &datastore));
+    assert!(matches!(same, Err(CommitError::Source(SourceError::Damaged { .. }))), "{same:?}");
 }

@@ -1,6 +1,7 @@
 //! What people edit: tables kept in files, certificates, the key of the fast hash.
 
 pub mod atomic;
+mod bounded;
 pub mod certificates;
 pub mod datastore_cfg;
 pub mod key;

@@ -124,9 +124,9 @@ impl Snapshot for Reading<'_> {
     fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError> {
         let records = self.lmdb.environment.records(table).map_err(unavailable)?;
         if prefix.is_empty() {
-            walk(records.iter(&self.txn).map_err(unavailable)?, each)
+            walk(table, records.iter(&self.txn).map_err(unavailable)?, each)
         } else if can_be(prefix) {
-            walk(records.prefix_iter(&self.txn, prefix).map_err(unavailable)?, each)
+            walk(table, records.prefix_iter(&self.txn, prefix).map_err(unavailable)?, each)
         } else {
             Ok(())
         }
@@ -134,13 +134,15 @@ impl Snapshot for Reading<'_> {
 }
 
 fn walk<'t>(
+    table: Table,
     records: impl Iterator<Item = heed::Result<(&'t [u8], &'t [u8])>>,
     each: Each<'_>,
 ) -> Result<(), SourceError> {
     for record in records {
         let (key, stored) = record.map_err(unavailable)?;
-        // The store's own record is no row of any table.
-        if key != IDENTITY_KEY && each(key, stored).is_break() {
+        // The store's own record is no row.
+        let is_row = table != Table::Meta || key != IDENTITY_KEY;
+        if is_row && each(key, stored).is_break() {
             break;
         }
     }
@@ -166,7 +168,10 @@ impl Source for Lmdb {
         let mut txn = self.environment.env.write_txn().map_err(unavailable)?;
         for expect in change.expects() {
             let records = self.environment.records(expect.table).map_err(unavailable)?;
-            let stored = records.get(&txn, &expect.key).map_err(unavailable)?;
+            let stored = match can_be(&expect.key) {
+                true => records.get(&txn, &expect.key).map_err(unavailable)?,
+                false => None,
+            };
             check_expected(expect.table, &expect.key, &expect.expected, stored)?;
         }
         let at = self.at_revision(txn.id());
@@ -196,12 +201,14 @@ impl Source for Lmdb {
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
+    use enfilade_facts::Read;
+    use std::os::unix::fs::MetadataExt;
 
     #[test]
     fn conforms() {
         let scratch = Scratch::new();
         let count = std::cell::Cell::new(0);
-        crate::conformance::all(&|| {
+        crate::conformance::all(|| {
             count.set(count.get() + 1);
             Box::new(Lmdb::open(&scratch.path().join(count.get().to_string())).unwrap())
         });
@@ -217,15 +224,80 @@ mod tests {
         let second = Lmdb::open(&path).unwrap();
         assert_eq!(second.at(), at);
         crate::conformance::something_is_there(&second);
-        assert_eq!(std::fs::metadata(path.join("data.mdb")).unwrap().mode() & 0o777, 0o600);
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!(mode(&path), 0o700);
+        assert_eq!((mode(&path.join("data.mdb")), mode(&path.join("lock.mdb"))), (0o600, 0o600));
     }
 
     #[test]
-    fn a_directory_others_can_open_is_refused_with_the_way_to_mend_it() {
+    fn opened_twice_it_is_one_store_however_the_path_is_spelled() {
         let scratch = Scratch::new();
-        std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o750)).unwrap();
-        let why = Lmdb::open(scratch.path()).err().unwrap().to_string();
-        assert!(why.contains("mode 750") && why.contains("chmod 700"), "{why}");
+        let path = scratch.path().join("facts");
+        let first = Lmdb::open(&path).unwrap();
+        let link = scratch.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let second = Lmdb::open(&link).unwrap();
+        let at = crate::conformance::put_something(&first);
+        drop(first);
+        assert_eq!(second.at(), at);
+        crate::conformance::something_is_there(&second);
+        drop(second);
+        crate::conformance::something_is_there(&Lmdb::open(&path).unwrap());
+    }
+
+    #[test]
+    fn opened_and_dropped_by_many_threads_at_once_it_is_one_store() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("facts");
+        let stores: Vec<_> = std::thread::scope(|scope| {
+            let open = || (0..20).map(|_| Lmdb::open(&path).unwrap().at().store).collect::<Vec<_>>();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(stores.iter().all(|store| *store == stores[0]), "{stores:?}");
+        assert_ne!(stores[0], Lmdb::open(&scratch.path().join("other")).unwrap().at().store);
+    }
+
+    #[test]
+    fn a_store_of_a_later_format_and_a_foreign_one_are_refused() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("facts");
+        let lmdb = Lmdb::open(&path).unwrap();
+        let env = &lmdb.environment.env;
+        let mut txn = env.write_txn().unwrap();
+        let meta = lmdb.environment.records(Table::Meta).unwrap();
+        let later = [(FORMAT + 1).to_be_bytes().as_slice(), &[7; 16]].concat();
+        meta.put(&mut txn, IDENTITY_KEY, &later).unwrap();
+        txn.commit().unwrap();
+        drop(lmdb);
+        let why = Lmdb::open(&path).err().unwrap().to_string();
+        assert!(why.contains(&format!("have format {}", FORMAT + 1)), "{why}");
+
+        let foreign = scratch.path().join("foreign");
+        let lmdb = Lmdb::open(&foreign).unwrap();
+        let env = &lmdb.environment.env;
+        let mut txn = env.write_txn().unwrap();
+        lmdb.environment.records(Table::Meta).unwrap().delete(&mut txn, IDENTITY_KEY).unwrap();
+        txn.commit().unwrap();
+        drop(lmdb);
+        let why = Lmdb::open(&foreign).err().unwrap().to_string();
+        assert!(why.contains("which store it is"), "{why}");
+    }
+
+    #[test]
+    fn the_stores_own_record_is_no_row() {
+        let scratch = Scratch::new();
+        let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
+        let count = lmdb.read(|view| view.list::<enfilade_facts::tables::SidSpace>(&[]).map(|rows| rows.len()));
+        assert_eq!(count.unwrap(), Ok(0));
+    }
+
+    #[test]
+    fn a_view_inside_a_view_says_what_is_wrong() {
+        let scratch = Scratch::new();
+        let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
+        let why = lmdb.read(|_| lmdb.read(|_| ())).unwrap().unwrap_err().to_string();
+        assert!(why.contains("looking at a view already"), "{why}");
     }
 
     #[test]

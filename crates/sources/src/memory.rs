@@ -139,6 +139,14 @@ mod tests {
 
     #[test]
     fn conforms() {
-        crate::conformance::all(&|| Box::new(Memory::new(StoreId(1))));
+        crate::conformance::all(|| Box::new(Memory::new(StoreId(1))));
+    }
+
+    #[test]
+    fn a_damaged_record_refuses_to_be_read_and_to_be_compared() {
+        let memory = Memory::new(StoreId(1));
+        crate::conformance::put_something(&memory);
+        assert!(memory.damage(Table::Datastores, b"tank", |stored| stored[40] ^= 1));
+        crate::conformance::something_is_refused(&memory);
     }
 }

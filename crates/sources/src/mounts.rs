@@ -6,6 +6,9 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::time::Duration;
 
+/// Where mounts change all the time, the next wait ends at once and the next reading mends this one.
+const TRIES: usize = 4;
+
 /// Watches `/proc/self/mountinfo`.
 pub struct MountWatch {
     file: File,
@@ -20,15 +23,22 @@ impl MountWatch {
         Ok(MountWatch { file: File::open("/proc/self/mountinfo")? })
     }
 
-    /// What is mounted now.
+    /// What is mounted now. What changed up to here is in the answer, and no longer ends a [`MountWatch::wait`].
     ///
     /// # Errors
     /// When it cannot be read.
     pub fn read(&mut self) -> io::Result<Mounts> {
-        let mut text = String::new();
-        self.file.rewind()?;
-        self.file.read_to_string(&mut text)?;
-        Ok(Mounts::new(text.lines().filter_map(mount_point)))
+        let mut text = Vec::new();
+        for _ in 0..TRIES {
+            text.clear();
+            self.file.rewind()?;
+            self.file.read_to_end(&mut text)?;
+            // The kernel hands the list out in pieces; what changed between two of them may be missing.
+            if !self.wait(Duration::ZERO)? {
+                break;
+            }
+        }
+        Ok(Mounts::new(text.split(|byte| *byte == b'\n').filter_map(mount_point)))
     }
 
     /// Waits until something is mounted or unmounted, at most so long; says whether something was.
@@ -47,11 +57,12 @@ impl MountWatch {
     }
 }
 
-/// The fifth field of a line (proc(5)), with its octal escapes read.
-fn mount_point(line: &str) -> Option<String> {
-    let field = line.split(' ').nth(4)?;
+/// The fifth field of a line (proc(5)), with its octal escapes read. A path that is not UTF-8 is no datastore's, and
+/// must not hide the others.
+fn mount_point(line: &[u8]) -> Option<String> {
+    let field = line.split(|byte| *byte == b' ').nth(4)?;
     let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field.as_bytes();
+    let mut rest = field;
     while let Some((&byte, tail)) = rest.split_first() {
         rest = tail;
         let escaped =
@@ -76,11 +87,14 @@ mod tests {
 
     #[test]
     fn lines_of_mountinfo() {
-        let line = r"36 35 98:0 /mnt1 /mnt/a\040b rw,noatime master:1 - ext3 /dev/root rw,errors=continue";
+        let line = br"36 35 98:0 /mnt1 /mnt/a\040b rw,noatime master:1 - ext3 /dev/root rw,errors=continue";
         assert_eq!(mount_point(line).as_deref(), Some("/mnt/a b"));
-        assert_eq!(mount_point("short line"), None);
+        assert_eq!(mount_point(b"short line"), None);
+        assert_eq!(mount_point(b"36 35 98:0 / /mnt/\xff rw"), None);
+        assert_eq!(mount_point(br"36 35 98:0 / /mnt/a\134b\011c\9 rw").as_deref(), Some("/mnt/a\\b\tc\\9"));
         let mut watch = MountWatch::open().unwrap();
         assert!(watch.read().unwrap().is_mount_point("/proc"));
         assert!(!watch.read().unwrap().is_mount_point("/proc/self"));
+        assert!(!watch.wait(Duration::from_millis(1)).unwrap());
     }
 }

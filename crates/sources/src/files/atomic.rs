@@ -1,16 +1,26 @@
 //! Replacing a file so that every reader sees the old bytes or the new ones, also after a power cut.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// Writes beside the file, syncs, renames over it, and syncs the directory.
 ///
 /// # Errors
-/// When any step fails; the file is then what it was.
+/// When any step fails; the file is then what it was, but for the last step: then it is new, and may be old after a
+/// power cut.
 pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let temp = write_beside(path, bytes, mode)?;
+    replace(path, bytes, mode, None)
+}
+
+/// As [`write`], and the new file belongs to whom `like` says, as far as this process may give it away. Otherwise a
+/// daemon that could read the old file by its group is shut out of the new one.
+///
+/// # Errors
+/// As [`write`].
+pub fn replace(path: &Path, bytes: &[u8], mode: u32, like: Option<&Metadata>) -> io::Result<()> {
+    let temp = write_beside(path, bytes, mode, like)?;
     std::fs::rename(&temp, path).and_then(|()| sync_directory(path)).inspect_err(|_| {
         let _ = std::fs::remove_file(&temp);
     })
@@ -21,20 +31,24 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
 /// # Errors
 /// When it is there already, or any step fails.
 pub fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let temp = write_beside(path, bytes, mode)?;
+    let temp = write_beside(path, bytes, mode, None)?;
     // A link never replaces anything.
     let linked = std::fs::hard_link(&temp, path).and_then(|()| sync_directory(path));
     let _ = std::fs::remove_file(&temp);
     linked
 }
 
-fn write_beside(path: &Path, bytes: &[u8], mode: u32) -> io::Result<PathBuf> {
+fn write_beside(path: &Path, bytes: &[u8], mode: u32, like: Option<&Metadata>) -> io::Result<PathBuf> {
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(|why| io::Error::other(why.to_string()))?;
     let temp = path.with_file_name(format!(".enfilade-{:016x}", u64::from_be_bytes(random)));
     let write = || {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temp)?;
         file.write_all(bytes)?;
+        if let Some(like) = like {
+            // Before the mode: giving a file away may take bits of it.
+            let _ = fchown(&file, None, Some(like.gid())).and_then(|()| fchown(&file, Some(like.uid()), None));
+        }
         // The umask may have taken bits away that were asked for.
         file.set_permissions(std::fs::Permissions::from_mode(mode))?;
         file.sync_all()

@@ -1,6 +1,7 @@
 //! Reading a directory of PEM bundles, in HAProxy's order: by name; hidden files and directories are skipped.
 
-use std::io::{self, Read};
+use super::bounded;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// A bundle larger than this is no bundle.
@@ -28,22 +29,7 @@ pub fn read(directory: &Path) -> io::Result<Vec<CertificateFile>> {
         !hidden && path.extension().is_some_and(|extension| extension == "pem") && !path.is_dir()
     });
     paths.sort();
-    Ok(paths.into_iter().map(|path| CertificateFile { content: read_file(&path), path }).collect())
-}
-
-fn read_file(path: &Path) -> Result<Vec<u8>, String> {
-    // A FIFO would block for ever.
-    let meta = std::fs::metadata(path).map_err(|why| why.to_string())?;
-    if !meta.is_file() {
-        return Err("it is no regular file".into());
-    }
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(|why| why.to_string())?;
-    file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|why| why.to_string())?;
-    if bytes.len() as u64 > BYTES_MAX {
-        return Err("it is larger than 1 MiB".into());
-    }
-    Ok(bytes)
+    Ok(paths.into_iter().map(|path| CertificateFile { content: bounded::read(&path, BYTES_MAX).map_err(|why| why.to_string()), path }).collect())
 }
 
 #[cfg(test)]

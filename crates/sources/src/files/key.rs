@@ -1,11 +1,14 @@
 //! The key of the fast hash of generated secrets: 32 random bytes in a file of their own, for the owner alone.
 //! Facts never hold it, so that no dump or backup of facts does.
 
-use super::atomic;
+use super::{atomic, bounded};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
+
+/// Far more than a key; a file of another length is reported with it.
+const BYTES_MAX: u64 = 1024 * 1024;
 
 /// The key's bytes; wiped when dropped, never shown.
 pub struct SecretKey(Zeroizing<[u8; 32]>);
@@ -62,11 +65,13 @@ pub fn load_or_make(path: &Path) -> Result<SecretKey, KeyError> {
             _ => {}
         }
     }
-    let mode = std::fs::metadata(path).map_err(failed)?.mode() & 0o777;
+    // The mode of what is read, not of what lies there by then.
+    let file = bounded::open(path).map_err(failed)?;
+    let mode = file.metadata().map_err(failed)?.mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(KeyError::TooWide { path: path.to_owned(), mode });
     }
-    let read = Zeroizing::new(std::fs::read(path).map_err(failed)?);
+    let read = Zeroizing::new(bounded::read_all(&file, BYTES_MAX).map_err(failed)?);
     let bytes = read.as_slice().try_into();
     let bytes = bytes.map_err(|_| KeyError::Length { path: path.to_owned(), bytes: read.len() })?;
     Ok(SecretKey(Zeroizing::new(bytes)))
@@ -89,5 +94,18 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         std::fs::write(&path, b"short").unwrap();
         assert!(load_or_make(&path).err().unwrap().to_string().contains("5 bytes"));
+    }
+
+    #[test]
+    fn all_who_make_it_at_once_get_the_same() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("key");
+        let keys: Vec<[u8; 32]> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| *load_or_make(&path).unwrap().bytes())).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(keys.iter().all(|key| *key == keys[0] && *key != [0; 32]));
+        assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 1);
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
     }
 }

@@ -22,7 +22,11 @@ impl FileLock {
     /// # Errors
     /// When the lock file cannot be made, or somebody holds it for longer.
     pub fn take(path: &Path, at_most: Duration) -> io::Result<Self> {
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o660).open(path)?;
+        let failed = |why: io::Error| {
+            io::Error::new(why.kind(), format!("the lock `{}` cannot be taken: {why}", path.display()))
+        };
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(false).mode(0o660).open(path).map_err(failed)?;
         let mut waited = Duration::ZERO;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -36,7 +40,8 @@ impl FileLock {
                         format!("somebody holds the lock `{}` for more than {waited:?}", path.display());
                     return Err(io::Error::new(io::ErrorKind::TimedOut, text));
                 }
-                Err(why) => return Err(why.into()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(why) => return Err(failed(why.into())),
             }
         }
     }
@@ -56,5 +61,20 @@ mod tests {
         assert!(why.contains(".lck"), "{why}");
         drop(held);
         FileLock::take(&path, Duration::ZERO).unwrap();
+        let nowhere = FileLock::take(&scratch.path().join("no/.lck"), Duration::ZERO).unwrap_err();
+        assert!(nowhere.to_string().contains("no/.lck"), "{nowhere}");
+    }
+
+    #[test]
+    fn whoever_waits_gets_it_when_it_is_free() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join(".lck");
+        let held = FileLock::take(&path, Duration::ZERO).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| FileLock::take(&path, Duration::from_secs(60)).is_ok());
+            pause(Duration::from_millis(50));
+            drop(held);
+            assert!(waiting.join().unwrap());
+        });
     }
 }

@@ -39,23 +39,28 @@ impl Environment {
 }
 
 /// LMDB's locks belong to the process: opened twice, closing one environment would drop the locks of the other. So the
-/// environments of this process are shared, by what the directory is, not by how it is spelled.
+/// environments of this process are shared, by what their file is, not by how its path is spelled.
 static OPEN: Mutex<Option<HashMap<(u64, u64), Weak<Environment>>>> = Mutex::new(None);
 
 /// The environment in this directory, opened now or shared with whoever opened it before.
 pub(super) fn open(path: &Path) -> Result<Arc<Environment>, OpenError> {
     place::prepare(path)?;
-    let meta = std::fs::metadata(path).map_err(|why| OpenError::io(path, &why))?;
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let open = open.get_or_insert_default();
     open.retain(|_, environment| environment.strong_count() > 0);
-    let directory = (meta.dev(), meta.ino());
-    if let Some(environment) = open.get(&directory).and_then(Weak::upgrade) {
+    if let Some(environment) = data_file(path).ok().and_then(|file| open.get(&file)).and_then(Weak::upgrade) {
         return Ok(environment);
     }
     let environment = Arc::new(open_anew(path)?);
-    open.insert(directory, Arc::downgrade(&environment));
+    let file = data_file(path).map_err(|why| OpenError::io(path, &why))?;
+    open.insert(file, Arc::downgrade(&environment));
     Ok(environment)
+}
+
+/// Device and inode: while the environment is open no other file can have them.
+fn data_file(path: &Path) -> std::io::Result<(u64, u64)> {
+    let meta = std::fs::metadata(path.join("data.mdb"))?;
+    Ok((meta.dev(), meta.ino()))
 }
 
 fn open_anew(path: &Path) -> Result<Environment, OpenError> {
@@ -82,7 +87,9 @@ fn open_map(path: &Path) -> heed::Result<Env<WithTls>> {
             // Its last user is letting go of it on another thread at this moment.
             Err(heed::Error::EnvAlreadyOpened) => {
                 let closing = path.canonicalize().ok().and_then(heed::env_closing_event);
-                closing.is_none_or(|closing| closing.wait_timeout(Duration::from_secs(5)));
+                if let Some(closing) = closing {
+                    closing.wait_timeout(Duration::from_secs(5));
+                }
                 return open_map_of(path, bytes);
             }
             Err(why @ heed::Error::Io(_)) => last = why,
@@ -119,7 +126,10 @@ fn open_tables(env: &Env<WithTls>) -> heed::Result<CommitOrAbort<(Tables, Identi
     env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
         let is_new = opener.open_database::<Bytes, Bytes>(txn, Some(Table::Meta.name()))?.is_none();
         let root = opener.open_database::<Bytes, Bytes>(txn, None)?;
-        if is_new && root.is_some_and(|root| root.first(txn).is_ok_and(|first| first.is_some())) {
+        if let Some(root) = root
+            && is_new
+            && root.first(txn)?.is_some()
+        {
             return Ok::<_, heed::Error>(CommitOrAbort::Abort(Foreign));
         }
         let meta = opener.create_database::<Bytes, Bytes>(txn, Some(Table::Meta.name()))?;
@@ -140,4 +150,28 @@ fn open_tables(env: &Env<WithTls>) -> heed::Result<CommitOrAbort<(Tables, Identi
 fn read_identity(stored: &[u8]) -> Option<(u32, StoreId)> {
     let (format, id) = stored.split_first_chunk::<4>()?;
     Some((u32::from_be_bytes(*format), StoreId(u128::from_be_bytes(id.try_into().ok()?))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn an_environment_of_somebody_else_is_left_alone() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("other");
+        std::fs::DirBuilder::new().create(&path).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        let env = open_map_of(&path, 1 << 20).unwrap();
+        let theirs = env.create_databases_and_commit(env.write_txn().unwrap(), |opener, txn| {
+            let root = opener.create_database::<Bytes, Bytes>(txn, None)?;
+            root.put(txn, b"cn=admin", b"theirs")?;
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(()))
+        });
+        assert!(theirs.is_ok());
+        drop(env);
+        let why = open(&path).err().unwrap().to_string();
+        assert!(why.contains("no store of facts"), "{why}");
+    }
 }

@@ -1,0 +1,155 @@
+//! Random changes, made in LMDB and in memory, against a map that does the same in the plainest way.
+
+use enfilade_facts::tables::{Member, Membership, MembershipKey, Name, NameKey};
+use enfilade_facts::vocabulary::{DomainId, GroupId, UserId};
+use enfilade_facts::{Change, CommitError, Read, Source, StoreId};
+use enfilade_sources::lmdb::Lmdb;
+use enfilade_sources::memory::Memory;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Few keys, so that changes meet.
+#[derive(Clone, Debug)]
+enum Step {
+    Put(u8, u8),
+    Delete(u8),
+    Join(u8, u8),
+    Leave(u8, u8),
+    ExpectAbsent(u8),
+    ExpectPresent(u8),
+    ExpectSame(u8, u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (key, value) = (0..6u8, 0..3u8);
+    prop_oneof![
+        4 => (key.clone(), value.clone()).prop_map(|(key, value)| Step::Put(key, value)),
+        2 => key.clone().prop_map(Step::Delete),
+        2 => (key.clone(), key.clone()).prop_map(|(user, group)| Step::Join(user, group)),
+        1 => (key.clone(), key.clone()).prop_map(|(user, group)| Step::Leave(user, group)),
+        1 => key.clone().prop_map(Step::ExpectAbsent),
+        1 => key.clone().prop_map(Step::ExpectPresent),
+        1 => (key, value).prop_map(|(key, value)| Step::ExpectSame(key, value)),
+    ]
+}
+
+fn name_key(key: u8) -> NameKey {
+    // One name is the beginning of the next, so that order and prefixes are put to the test.
+    NameKey::user(&DomainId::from_bytes([1; 16]), &"n".repeat(usize::from(key)))
+}
+
+fn name(value: u8) -> Name {
+    Name([value; 16])
+}
+
+fn membership(user: u8, group: u8) -> MembershipKey {
+    let member = Member::User(UserId::from_bytes([user; 16]));
+    MembershipKey { member, group: GroupId::from_bytes([group; 16]) }
+}
+
+#[derive(Clone, Default, PartialEq)]
+struct Model {
+    names: BTreeMap<u8, u8>,
+    members: BTreeSet<(u8, u8)>,
+}
+
+impl Model {
+    /// The model afterwards, or `None` where an expectation does not hold.
+    fn after(&self, steps: &[Step]) -> Option<Model> {
+        let holds = |step: &Step| match step {
+            Step::ExpectAbsent(key) => !self.names.contains_key(key),
+            Step::ExpectPresent(key) => self.names.contains_key(key),
+            Step::ExpectSame(key, value) => self.names.get(key) == Some(value),
+            _ => true,
+        };
+        steps.iter().all(holds).then(|| {
+            let mut after = self.clone();
+            for step in steps {
+                match step {
+                    Step::Put(key, value) => drop(after.names.insert(*key, *value)),
+                    Step::Delete(key) => drop(after.names.remove(key)),
+                    Step::Join(user, group) => drop(after.members.insert((*user, *group))),
+                    Step::Leave(user, group) => drop(after.members.remove(&(*user, *group))),
+                    _ => {}
+                }
+            }
+            after
+        })
+    }
+}
+
+fn change(steps: &[Step]) -> Change {
+    let mut change = Change::new();
+    for step in steps {
+        match step {
+            Step::Put(key, value) => change.put(&name_key(*key), &name(*value)),
+            Step::Delete(key) => change.delete::<Name>(&name_key(*key)),
+            Step::Join(user, group) => change.put(&membership(*user, *group), &Membership),
+            Step::Leave(user, group) => change.delete::<Membership>(&membership(*user, *group)),
+            Step::ExpectAbsent(key) => change.expect_absent::<Name>(&name_key(*key)),
+            Step::ExpectPresent(key) => change.expect_present::<Name>(&name_key(*key)),
+            Step::ExpectSame(key, value) => change.expect_same(&name_key(*key), &name(*value)),
+        };
+    }
+    change
+}
+
+fn check(source: &dyn Source, model: &Model) {
+    source
+        .read(|view| {
+            let names: Vec<_> = model.names.iter().map(|(key, value)| (name_key(*key), name(*value))).collect();
+            assert_eq!(view.list::<Name>(&[]).unwrap(), names);
+            let members: Vec<_> =
+                model.members.iter().map(|(user, group)| (membership(*user, *group), Membership)).collect();
+            assert_eq!(view.list::<Membership>(&[]).unwrap(), members);
+            for user in 0..6 {
+                let of_user = view.list::<Membership>(&membership(user, 0).member.prefix()).unwrap();
+                assert_eq!(of_user.len(), model.members.iter().filter(|(this, _)| *this == user).count());
+                assert_eq!(view.get::<Name>(&name_key(user)).unwrap(), model.names.get(&user).copied().map(name));
+            }
+        })
+        .unwrap();
+}
+
+fn run(source: &dyn Source, changes: &[Vec<Step>]) {
+    let mut model = Model::default();
+    for steps in changes {
+        let before = source.at();
+        let is_write = |step: &Step| !matches!(step, Step::ExpectAbsent(_) | Step::ExpectPresent(_) | Step::ExpectSame(..));
+        let done = source.commit(&change(steps));
+        match model.after(steps) {
+            Some(after) => {
+                let at = done.unwrap();
+                assert_eq!(source.at(), at);
+                assert!(before.revision <= at.revision && before.store == at.store);
+                // Whatever is different now is known under another revision.
+                assert!(after == model || before.revision < at.revision);
+                assert!(at == before || steps.iter().any(is_write));
+                model = after;
+            }
+            None => {
+                assert!(matches!(done, Err(CommitError::Conflict { .. })), "{done:?}");
+                assert_eq!(source.at(), before);
+            }
+        }
+        check(source, &model);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn sources_do_what_a_map_does(changes in proptest::collection::vec(proptest::collection::vec(step(), 0..6), 1..12)) {
+        run(&Memory::new(StoreId(1)), &changes);
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).unwrap();
+        let path = std::env::temp_dir().join(format!("enfilade-model-{:016x}", u64::from_be_bytes(random)));
+        let lmdb = Lmdb::open(&path).unwrap();
+        let held = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&lmdb, &changes)));
+        drop(lmdb);
+        std::fs::remove_dir_all(&path).unwrap();
+        if let Err(why) = held {
+            std::panic::resume_unwind(why);
+        }
+    }
+}
