@@ -56,7 +56,7 @@ fn ten_thousand_nested_elements() {
 #[test]
 fn a_header_of_a_megabyte() {
     let mut setup = setup();
-    for (bytes, lines) in [(9_000, 1), (90_000, 12)] {
+    for (bytes, lines) in [(9_000, 1), (90_000, 10)] {
         let header = setup.file(&format!("X-Large: {}\n", "x".repeat(bytes)).repeat(lines));
         let answer = curl(&setup.server, &setup.token, "/dav/main/", &["--header", &header]);
         assert_eq!(answer.status, 431, "{lines} of {bytes}");

@@ -1,1 +1,53 @@
-fn main() {}
+//! The one runner: test, tidy.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command-line tool")]
+
+mod refusals;
+mod test;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  test [--no-packages]  everything that has to pass: packages, format, lints, all tests
+  tidy                  the house's own rules, with what to do where one is broken
+  refusals              write docs/refusals.md anew from the doors' tables
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        ["test"] => test::run(test::Packages::Install),
+        ["test", "--no-packages"] => test::run(test::Packages::Leave),
+        ["tidy"] => tidy(),
+        ["refusals"] => refusals::write(&xtask::root()),
+        ["help" | "--help" | "-h"] | [] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        other => Err(format!("no command `{}`\n\n{HELP}", other.join(" "))),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn tidy() -> Result<(), String> {
+    let findings = xtask::tidy::check(&xtask::root());
+    for finding in &findings {
+        println!("{finding}");
+    }
+    match findings.len() {
+        0 => {
+            println!("tidy: every rule holds");
+            Ok(())
+        }
+        count => Err(format!("tidy: {count} findings")),
+    }
+}

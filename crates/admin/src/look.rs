@@ -133,6 +133,15 @@ impl Names {
         }
     }
 
+    /// A text with every SID of a user or group here replaced by its name.
+    pub fn naming(&self, text: &str) -> String {
+        let mut known: Vec<(String, &String)> =
+            self.sids.iter().map(|(sid, name)| (sid.to_string(), name)).collect();
+        // The longest first: one SID may be how another begins.
+        known.sort_by_key(|(sid, _)| std::cmp::Reverse(sid.len()));
+        known.iter().fold(text.to_owned(), |text, (sid, name)| text.replace(sid, name))
+    }
+
     /// What an ACL's SID is called here.
     pub fn sid(&self, sid: &Sid) -> Option<String> {
         self.sids.get(sid).cloned().or_else(|| well_known(sid).map(str::to_owned))

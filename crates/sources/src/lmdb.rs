@@ -57,7 +57,9 @@ pub enum OpenError {
         found: u32,
     },
     /// Somebody else's environment, which we must not write into.
-    #[error("`{0}` holds an LMDB environment that is no store of facts; choose another directory with --data")]
+    #[error(
+        "`{0}` holds an LMDB environment that is no store of facts; choose another directory with --data"
+    )]
     Foreign(PathBuf),
 }
 
@@ -97,7 +99,9 @@ fn unavailable(why: heed::Error) -> SourceError {
         heed::Error::Io(io) if io.raw_os_error() == Some(28) => "; the disk is full",
         heed::Error::Mdb(heed::MdbError::MapFull) => "; the store has reached the size of its map",
         heed::Error::Mdb(heed::MdbError::ReadersFull) => "; too many processes read it at once",
-        heed::Error::Mdb(heed::MdbError::BadRslot) => "; this thread is looking at a view already, and one is the most",
+        heed::Error::Mdb(heed::MdbError::BadRslot) => {
+            "; this thread is looking at a view already, and one is the most"
+        }
         _ => "",
     };
     SourceError::Unavailable(format!("{why}{hint}"))
@@ -118,7 +122,11 @@ impl Snapshot for Reading<'_> {
         if !can_be(key) {
             return Ok(None);
         }
-        self.lmdb.environment.records(table).and_then(|records| records.get(&self.txn, key)).map_err(unavailable)
+        self.lmdb
+            .environment
+            .records(table)
+            .and_then(|records| records.get(&self.txn, key))
+            .map_err(unavailable)
     }
 
     fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError> {
@@ -288,7 +296,8 @@ mod tests {
     fn the_stores_own_record_is_no_row() {
         let scratch = Scratch::new();
         let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
-        let count = lmdb.read(|view| view.list::<enfilade_facts::tables::SidSpace>(&[]).map(|rows| rows.len()));
+        let count =
+            lmdb.read(|view| view.list::<enfilade_facts::tables::SidSpace>(&[]).map(|rows| rows.len()));
         assert_eq!(count.unwrap(), Ok(0));
     }
 

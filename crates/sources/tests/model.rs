@@ -1,5 +1,7 @@
 //! Random changes, made in LMDB and in memory, against a map that does the same in the plainest way.
 
+#![allow(clippy::unwrap_used, reason = "a test: it fails by panicking")]
+
 use enfilade_facts::tables::{Member, Membership, MembershipKey, Name, NameKey};
 use enfilade_facts::vocabulary::{DomainId, GroupId, UserId};
 use enfilade_facts::{Change, CommitError, Read, Source, StoreId};
@@ -97,7 +99,8 @@ fn change(steps: &[Step]) -> Change {
 fn check(source: &dyn Source, model: &Model) {
     source
         .read(|view| {
-            let names: Vec<_> = model.names.iter().map(|(key, value)| (name_key(*key), name(*value))).collect();
+            let names: Vec<_> =
+                model.names.iter().map(|(key, value)| (name_key(*key), name(*value))).collect();
             assert_eq!(view.list::<Name>(&[]).unwrap(), names);
             let members: Vec<_> =
                 model.members.iter().map(|(user, group)| (membership(*user, *group), Membership)).collect();
@@ -105,7 +108,10 @@ fn check(source: &dyn Source, model: &Model) {
             for user in 0..6 {
                 let of_user = view.list::<Membership>(&membership(user, 0).member.prefix()).unwrap();
                 assert_eq!(of_user.len(), model.members.iter().filter(|(this, _)| *this == user).count());
-                assert_eq!(view.get::<Name>(&name_key(user)).unwrap(), model.names.get(&user).copied().map(name));
+                assert_eq!(
+                    view.get::<Name>(&name_key(user)).unwrap(),
+                    model.names.get(&user).copied().map(name)
+                );
             }
         })
         .unwrap();
@@ -115,7 +121,9 @@ fn run(source: &dyn Source, changes: &[Vec<Step>]) {
     let mut model = Model::default();
     for steps in changes {
         let before = source.at();
-        let is_write = |step: &Step| !matches!(step, Step::ExpectAbsent(_) | Step::ExpectPresent(_) | Step::ExpectSame(..));
+        let is_write = |step: &Step| {
+            !matches!(step, Step::ExpectAbsent(_) | Step::ExpectPresent(_) | Step::ExpectSame(..))
+        };
         let done = source.commit(&change(steps));
         match model.after(steps) {
             Some(after) => {

@@ -4,6 +4,8 @@ use crate::access_log::NoLog;
 use crate::cli::Explain;
 use crate::home::Home;
 use crate::output;
+use enfilade_admin::Names;
+use enfilade_facts::Read;
 use enfilade_facts::vocabulary::StorePath;
 use serde_json::json;
 use std::process::ExitCode;
@@ -16,7 +18,12 @@ pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Resul
     let Explain { authid, datastore, path, right } = arguments;
     let path = StorePath::from_plain(path)?;
     let house = home.house(Arc::new(NoLog))?;
-    let explanation = house.explain(authid, datastore, &path, *right);
+    let mut explanation = house.explain(authid, datastore, &path, *right);
+    let names = home.source().read(Names::read)??;
+    for door in &mut explanation.doors {
+        door.says = names.naming(&door.says);
+        door.walk.iter_mut().for_each(|step| *step = names.naming(step));
+    }
     let verdict = if explanation.permits() { "permit" } else { "refuse" };
     if json {
         let doors: Vec<_> = explanation

@@ -14,11 +14,11 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     replace(path, bytes, mode, None)
 }
 
-/// As [`write`], and the new file belongs to whom `like` says, as far as this process may give it away. Otherwise a
+/// As [`write()`], and the new file belongs to whom `like` says, as far as this process may give it away. Otherwise a
 /// daemon that could read the old file by its group is shut out of the new one.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn replace(path: &Path, bytes: &[u8], mode: u32, like: Option<&Metadata>) -> io::Result<()> {
     let temp = write_beside(path, bytes, mode, like)?;
     std::fs::rename(&temp, path).and_then(|()| sync_directory(path)).inspect_err(|_| {
@@ -45,12 +45,13 @@ fn write_beside(path: &Path, bytes: &[u8], mode: u32, like: Option<&Metadata>) -
     let write = || {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temp)?;
         file.write_all(bytes)?;
-        if let Some(like) = like {
-            // Before the mode: giving a file away may take bits of it.
-            let _ = fchown(&file, None, Some(like.gid())).and_then(|()| fchown(&file, Some(like.uid()), None));
-        }
         // The umask may have taken bits away that were asked for.
         file.set_permissions(std::fs::Permissions::from_mode(mode))?;
+        if let Some(like) = like {
+            // The group first: whoever has given a file away may not change it any more.
+            let _ =
+                fchown(&file, None, Some(like.gid())).and_then(|()| fchown(&file, Some(like.uid()), None));
+        }
         file.sync_all()
     };
     write().inspect_err(|_| {
@@ -82,6 +83,11 @@ mod tests {
         assert_eq!(write_new(&path, b"three", 0o600).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         write_new(&scratch.path().join("new"), b"three", 0o600).unwrap();
         assert!(write(&scratch.path().join("no/such/file"), b"x", 0o600).is_err());
+        let old = std::fs::metadata(&path).unwrap();
+        replace(&path, b"four", 0o640, Some(&old)).unwrap();
+        let new = std::fs::metadata(&path).unwrap();
+        assert_eq!((new.uid(), new.gid(), new.mode() & 0o777), (old.uid(), old.gid(), 0o640));
+        assert_ne!(new.ino(), old.ino());
         let mut names: Vec<_> =
             std::fs::read_dir(scratch.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
         names.sort();

@@ -29,7 +29,13 @@ pub fn read(directory: &Path) -> io::Result<Vec<CertificateFile>> {
         !hidden && path.extension().is_some_and(|extension| extension == "pem") && !path.is_dir()
     });
     paths.sort();
-    Ok(paths.into_iter().map(|path| CertificateFile { content: bounded::read(&path, BYTES_MAX).map_err(|why| why.to_string()), path }).collect())
+    Ok(paths
+        .into_iter()
+        .map(|path| CertificateFile {
+            content: bounded::read(&path, BYTES_MAX).map_err(|why| why.to_string()),
+            path,
+        })
+        .collect())
 }
 
 #[cfg(test)]

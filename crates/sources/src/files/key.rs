@@ -101,7 +101,8 @@ mod tests {
         let scratch = Scratch::new();
         let path = scratch.path().join("key");
         let keys: Vec<[u8; 32]> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| *load_or_make(&path).unwrap().bytes())).collect();
+            let threads: Vec<_> =
+                (0..8).map(|_| scope.spawn(|| *load_or_make(&path).unwrap().bytes())).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         assert!(keys.iter().all(|key| *key == keys[0] && *key != [0; 32]));

@@ -4,15 +4,19 @@
 //! recent that another one could have left no trace) it is read, parsed, compared with the facts, and what differs is
 //! committed as one change.
 
-use super::datastore_cfg::{FILE_BYTES_MAX, read};
-use super::section_config;
+mod compare;
+
+use super::bounded;
+use super::datastore_cfg::FILE_BYTES_MAX;
 use crate::pause::pause;
-use enfilade_facts::tables::{Datastore, SectionFault};
-use enfilade_facts::vocabulary::DatastoreName;
-use enfilade_facts::{At, Change, CommitError, Now, Read, Source, SourceError};
+use compare::{Content, Difference};
+use enfilade_facts::tables::Datastore;
+use enfilade_facts::{At, CommitError, Now, Read, Source, SourceError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
-use std::collections::BTreeMap;
+use std::fs::Metadata;
+use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -31,6 +35,12 @@ struct Version {
 pub struct Outcome {
     /// The commit, when facts had to be changed.
     pub committed: Option<At>,
+    /// How many datastores are new in the facts.
+    pub added: usize,
+    /// How many have other facts than before; also those that became stale, or are no longer.
+    pub changed: usize,
+    /// How many are gone.
+    pub removed: usize,
     /// Everything that is wrong with the file, with file, line and reason.
     pub problems: Vec<String>,
 }
@@ -49,24 +59,22 @@ pub enum MirrorError {
 /// Mirrors one `datastore.cfg`.
 pub struct Mirror {
     path: PathBuf,
-    seen: Option<(Option<Version>, Outcome)>,
+    /// The version that is in the facts, and what was wrong with it.
+    seen: Option<(Version, Vec<String>)>,
     watch: Option<OwnedFd>,
 }
 
-/// What the file says: datastores, and what is wrong with it.
-struct Content {
-    stores: BTreeMap<DatastoreName, Datastore>,
-    broken: BTreeMap<DatastoreName, (u32, String)>,
-    problems: Vec<String>,
-    /// Nothing is wrong anywhere: what is not in the file is meant to be gone.
-    whole: bool,
-}
+/// More than this many others changing datastores at once means something else is wrong.
+const COMMIT_TRIES: usize = 32;
+/// Somebody who writes the file in place is given this many moments to finish.
+const READ_TRIES: usize = 3;
+const READ_PAUSE: Duration = Duration::from_millis(5);
 
 impl Mirror {
     /// Of this file; it need not be there.
-    pub fn new(path: PathBuf) -> Self {
-        let watch = watch(path.parent().unwrap_or(Path::new("."))).ok();
-        Mirror { path, seen: None, watch }
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        Mirror { watch: watch(&path).ok(), seen: None, path }
     }
 
     /// Looks at the file, and commits what it says now.
@@ -74,22 +82,54 @@ impl Mirror {
     /// # Errors
     /// When the facts cannot be read or changed; trouble in the file is no error, it is in the outcome.
     pub fn look(&mut self, source: &dyn Source, now: Now) -> Result<Outcome, MirrorError> {
-        let version = version(&self.path);
-        if let Some((seen, outcome)) = &self.seen
-            && *seen == version
-            && !is_fresh(version, now)
+        let version = std::fs::metadata(&self.path).map(|meta| Version::of(&meta));
+        if let (Some((seen, problems)), Ok(version)) = (&self.seen, &version)
+            && seen == version
+            && !version.is_fresh(now)
         {
-            return Ok(Outcome { committed: None, problems: outcome.problems.clone() });
+            return Ok(Outcome { problems: problems.clone(), ..Outcome::default() });
         }
-        let content = content(&self.path);
-        let committed = commit(source, &content, now)?;
-        let outcome = Outcome { committed, problems: content.problems };
-        self.seen = Some((version, outcome.clone()));
-        Ok(outcome)
+        self.seen = None;
+        let is_absent = version.is_err_and(|why| why.kind() == io::ErrorKind::NotFound);
+        if is_absent && !source.read(|view| view.any::<Datastore>(&[]))?? {
+            // A house that never had datastores is not missing any.
+            return Ok(Outcome::default());
+        }
+        let (content, version) = match self.read() {
+            Ok((bytes, version)) => (Content::of(&bytes), version),
+            // Nothing of it was seen: the next look tries again, whether the file changes or not.
+            Err(why) => (Content::unreadable(&why.to_string()), None),
+        };
+        let (committed, difference) = commit(source, &content, now)?;
+        let Difference { added, changed, removed, .. } = difference;
+        let problem = |problem: &String| format!("{}: {problem}", self.path.display());
+        let problems: Vec<String> = difference.problems.iter().map(problem).collect();
+        self.seen = version.map(|version| (version, problems.clone()));
+        Ok(Outcome { committed, added, changed, removed, problems })
+    }
+
+    /// The bytes, and the version they are of, unless somebody was writing them all the while.
+    fn read(&self) -> io::Result<(Vec<u8>, Option<Version>)> {
+        let mut tries = 1;
+        loop {
+            let file = bounded::open(&self.path)?;
+            let before = Version::of(&file.metadata()?);
+            let bytes = bounded::read_all(&file, FILE_BYTES_MAX)?;
+            let is_whole = before == Version::of(&file.metadata()?);
+            if is_whole || tries == READ_TRIES {
+                return Ok((bytes, is_whole.then_some(before)));
+            }
+            tries += 1;
+            pause(READ_PAUSE);
+        }
     }
 
     /// Waits until something happened in the file's directory, at most so long.
     pub fn wait(&mut self, at_most: Duration) {
+        if self.watch.is_none() {
+            // The directory may have been made meanwhile.
+            self.watch = watch(&self.path).ok();
+        }
         let Some(watch) = &self.watch else {
             // Without inotify only looking helps.
             pause(at_most);
@@ -99,149 +139,56 @@ impl Mirror {
             Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };
         let _ = poll(&mut [PollFd::new(watch, PollFlags::IN)], Some(&timeout));
         // What happened does not matter; the next look sees it. The events only have to be taken away.
-        let mut events = [0; 4096];
-        while rustix::io::read(watch, &mut events).is_ok_and(|read| read > 0) {}
+        let mut is_over = false;
+        let mut room = [MaybeUninit::uninit(); 4096];
+        let mut events = inotify::Reader::new(watch, &mut room);
+        while let Ok(event) = events.next() {
+            is_over |= event.events().contains(inotify::ReadFlags::IGNORED);
+        }
+        if is_over {
+            // The directory was removed, and the watch with it.
+            self.watch = None;
+        }
     }
 }
 
-fn watch(directory: &Path) -> rustix::io::Result<OwnedFd> {
+fn watch(file: &Path) -> rustix::io::Result<OwnedFd> {
+    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
     let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
     let events = inotify::WatchFlags::CLOSE_WRITE
         | inotify::WatchFlags::MOVE
         | inotify::WatchFlags::CREATE
         | inotify::WatchFlags::DELETE
         | inotify::WatchFlags::ATTRIB;
-    inotify::add_watch(&watch, directory, events)?;
+    inotify::add_watch(&watch, directory.unwrap_or(Path::new(".")), events)?;
     Ok(watch)
 }
 
-fn version(path: &Path) -> Option<Version> {
-    let meta = std::fs::metadata(path).ok()?;
-    Some(Version { inode: meta.ino(), changed: (meta.ctime(), meta.ctime_nsec()), bytes: meta.size() })
-}
-
-/// The kernel stamps with a clock that ticks: two changes within one tick look like one. A file that changed in the last
-/// two seconds (or in the future) is read again.
-fn is_fresh(version: Option<Version>, now: Now) -> bool {
-    version.is_some_and(|version| version.changed.0 >= now.unix_seconds - 2)
-}
-
-fn content(path: &Path) -> Content {
-    let mut content =
-        Content { stores: BTreeMap::new(), broken: BTreeMap::new(), problems: Vec::new(), whole: true };
-    let problem = |reason: &str| format!("{}: {reason}", path.display());
-    let bytes = match std::fs::metadata(path) {
-        Ok(meta) if meta.len() > FILE_BYTES_MAX => Err("it is larger than 128 MiB".to_owned()),
-        Ok(_) => std::fs::read(path).map_err(|why| why.to_string()),
-        Err(why) => Err(why.to_string()),
-    };
-    let bytes = match bytes {
-        Ok(bytes) => bytes,
-        Err(why) => {
-            // A file that is gone or unreadable says nothing; what it said last is stale, not deleted.
-            content.problems.push(problem(&format!("cannot be read: {why}")));
-            content.whole = false;
-            return content;
-        }
-    };
-    let parsed = section_config::parse(&bytes);
-    for error in &parsed.errors {
-        content.problems.push(problem(&format!("line {}: {}", error.line, error.reason)));
-        content.whole = false;
+impl Version {
+    fn of(meta: &Metadata) -> Self {
+        Version { inode: meta.ino(), changed: (meta.ctime(), meta.ctime_nsec()), bytes: meta.size() }
     }
-    for section in &parsed.sections {
-        match read(section) {
-            Ok((name, datastore)) => {
-                content.stores.insert(name, datastore);
-            }
-            Err(error) => {
-                let text = format!("line {}: {} (section `{}`)", error.line, error.reason, section.id);
-                content.problems.push(problem(&text));
-                content.whole = false;
-                if let Ok(name) = section.id.parse() {
-                    content.broken.entry(name).or_insert((error.line, error.reason));
-                }
-            }
-        }
+
+    /// The kernel stamps with a clock that ticks: two changes within one tick look like one. A file that changed in the
+    /// last two seconds (or in the future) is read again.
+    fn is_fresh(&self, now: Now) -> bool {
+        self.changed.0 >= now.unix_seconds.saturating_sub(2)
     }
-    content
 }
 
-/// More than this many others changing datastores at once means something else is wrong.
-const TRIES: usize = 32;
-
-fn commit(source: &dyn Source, content: &Content, now: Now) -> Result<Option<At>, MirrorError> {
-    let mut last = None;
-    for _ in 0..TRIES {
-        let change =
-            source.read(|view| view.list::<Datastore>(&[]).map(|rows| change(content, rows, now)))??;
-        if change.is_empty() {
-            return Ok(None);
+fn commit(source: &dyn Source, content: &Content, now: Now) -> Result<(Option<At>, Difference), MirrorError> {
+    let mut tries = 1;
+    loop {
+        let rows = source.read(|view| view.list::<Datastore>(&[]))??;
+        let difference = content.difference(rows, now);
+        if difference.change.is_empty() {
+            return Ok((None, difference));
         }
-        match source.commit(&change) {
-            Ok(at) => return Ok(Some(at)),
-            Err(why @ CommitError::Conflict { .. }) => last = Some(why),
+        match source.commit(&difference.change) {
+            Ok(at) => return Ok((Some(at), difference)),
+            Err(CommitError::Conflict { .. }) if tries < COMMIT_TRIES => tries += 1,
             Err(why) => return Err(why.into()),
         }
-    }
-    last.map_or(Ok(None), |why| Err(why.into()))
-}
-
-fn change(content: &Content, rows: Vec<(DatastoreName, Datastore)>, now: Now) -> Change {
-    let mut change = Change::new();
-    let known: BTreeMap<DatastoreName, Datastore> = rows.into_iter().collect();
-    for (name, datastore) in &content.stores {
-        let before = known.get(name);
-        if before != Some(datastore) {
-            change.expect_unchanged(name, before).put(name, datastore);
-        }
-    }
-    for (name, (line, reason)) in &content.broken {
-        mark(&mut change, name, known.get(name), *line, reason, now);
-    }
-    for (name, before) in &known {
-        if content.stores.contains_key(name) || content.broken.contains_key(name) {
-            continue;
-        }
-        if content.whole {
-            change.expect_same(name, before).delete::<Datastore>(name);
-        } else {
-            mark(
-                &mut change,
-                name,
-                Some(before),
-                0,
-                "its section is gone from a file that has errors or cannot be read",
-                now,
-            );
-        }
-    }
-    change
-}
-
-/// The last good facts stay, with the word that they are stale and since when.
-fn mark(
-    change: &mut Change,
-    name: &DatastoreName,
-    before: Option<&Datastore>,
-    line: u32,
-    reason: &str,
-    now: Now,
-) {
-    let since = before.and_then(|row| row.fault.as_ref()).map_or(now.unix_seconds, |fault| fault.since);
-    let was_good = before.is_some_and(|row| row.fault.as_ref().is_none_or(|fault| fault.was_good));
-    let nothing = || Datastore {
-        path: String::new(),
-        comment: None,
-        maintenance: None,
-        backing_device: None,
-        other: Vec::new(),
-        fault: None,
-    };
-    let mut after = before.cloned().unwrap_or_else(nothing);
-    after.fault = Some(SectionFault { line, reason: reason.to_owned(), since, was_good });
-    if before != Some(&after) {
-        change.expect_unchanged(name, before).put(name, &after);
     }
 }
 
@@ -251,6 +198,7 @@ mod tests {
     use crate::memory::Memory;
     use crate::scratch::Scratch;
     use enfilade_facts::StoreId;
+    use enfilade_facts::tables::SectionFault;
 
     struct Bench {
         scratch: Scratch,
@@ -266,12 +214,24 @@ mod tests {
         }
 
         fn write(&self, text: &str) {
-            std::fs::write(self.scratch.path().join("datastore.cfg"), text).unwrap();
+            std::fs::write(self.file(), text).unwrap();
+        }
+
+        fn file(&self) -> PathBuf {
+            self.scratch.path().join("datastore.cfg")
         }
 
         /// Looks far in the future, so that no change counts as fresh.
         fn look(&mut self) -> Outcome {
-            self.mirror.look(&self.source, Now { unix_seconds: 4_000_000_000, tick_millis: 0 }).unwrap()
+            self.look_at(4_000_000_000)
+        }
+
+        fn look_at(&mut self, unix_seconds: i64) -> Outcome {
+            self.mirror.look(&self.source, Now { unix_seconds, tick_millis: 0 }).unwrap()
+        }
+
+        fn fault(&self, name: &str) -> SectionFault {
+            self.store(name).unwrap().fault.unwrap()
         }
 
         fn store(&self, name: &str) -> Option<Datastore> {
@@ -283,10 +243,15 @@ mod tests {
     fn edits_are_followed_and_looking_again_changes_nothing() {
         let mut bench = Bench::new();
         bench.write("datastore: aaa\n\tpath /a\n\ndatastore: bbb\n\tpath /b\n");
-        assert!(bench.look().committed.is_some());
+        let Outcome { committed, added, changed, removed, problems } = bench.look();
+        assert!(committed.is_some() && problems.is_empty());
+        assert_eq!((added, changed, removed), (2, 0, 0));
         assert_eq!(bench.look(), Outcome::default());
+        // A fresh file is read again; that changes nothing either.
+        assert_eq!(bench.look_at(0), Outcome::default());
         bench.write("datastore: aaa\n\tpath /a\n\tmaintenance-mode read-only\n");
-        assert!(bench.look().committed.is_some());
+        let outcome = bench.look();
+        assert_eq!((outcome.added, outcome.changed, outcome.removed), (0, 1, 1));
         assert_eq!(bench.store("aaa").unwrap().maintenance.unwrap().mode.name(), "read-only");
         assert_eq!(bench.store("bbb"), None);
     }
@@ -301,7 +266,7 @@ mod tests {
         );
         let problems = bench.look().problems;
         assert!(
-            problems[0].ends_with("datastore.cfg: line 3: unknown property 'foo' (section `aaa`)"),
+            problems[0].ends_with("datastore.cfg: line 3: unknown property 'foo' (datastore aaa: last good facts are kept for 60 s)"),
             "{problems:?}"
         );
         let broken = bench.store("aaa").unwrap();
@@ -321,7 +286,7 @@ mod tests {
         let mut bench = Bench::new();
         bench.write("datastore: aaa\n\tpath /a\n");
         bench.look();
-        std::fs::remove_file(bench.scratch.path().join("datastore.cfg")).unwrap();
+        std::fs::remove_file(bench.file()).unwrap();
         assert_eq!(bench.look().problems.len(), 1);
         assert!(bench.store("aaa").unwrap().fault.unwrap().was_good);
     }
@@ -331,7 +296,7 @@ mod tests {
         let mut bench = Bench::new();
         bench.write("datastore: aaa\n\tpath /a\n");
         bench.look();
-        let path = bench.scratch.path().join("datastore.cfg");
+        let path = bench.file();
         let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
         pause(Duration::from_millis(30));
         bench.write("datastore: aaa\n\tpath /b\n");
@@ -347,5 +312,118 @@ mod tests {
         bench.write("datastore: aaa\n\tpath /a\n");
         bench.mirror.wait(Duration::from_secs(60));
         assert!(bench.look().committed.is_some());
+    }
+
+    #[test]
+    fn a_fault_keeps_its_beginning_across_edits_and_processes() {
+        let mut bench = Bench::new();
+        bench.write("datastore: aaa\n\tpath /a\n");
+        bench.look_at(4_000_000_000);
+        bench.write("datastore: aaa\n\tpath /a\n\tfoo 1\n");
+        bench.look_at(4_000_000_010);
+        bench.write("datastore: aaa\n\tpath /a\n\tpath /b\n");
+        bench.mirror = Mirror::new(bench.file());
+        bench.look_at(4_000_000_020);
+        let fault = bench.fault("aaa");
+        assert_eq!((fault.since, fault.line, fault.was_good), (4_000_000_010, 3, true));
+        assert_eq!(fault.reason, "duplicate property 'path'");
+        std::fs::remove_file(bench.file()).unwrap();
+        bench.look_at(4_000_000_030);
+        assert_eq!((bench.fault("aaa").since, bench.fault("aaa").line), (4_000_000_010, 0));
+        bench.write("datastore: aaa\n\tpath /a\n");
+        bench.look_at(4_000_000_040);
+        assert_eq!(bench.store("aaa").unwrap().fault, None);
+    }
+
+    #[test]
+    fn a_section_gone_from_a_file_with_errors_is_stale_not_deleted() {
+        let mut bench = Bench::new();
+        bench.write("datastore: aaa\n\tpath /a\n\ndatastore: bbb\n\tpath /b\n");
+        bench.look();
+        bench.write("datastore aaa\n\tpath /a\n\ndatastore: bbb\n\tpath /b\n");
+        let outcome = bench.look();
+        assert_eq!((outcome.changed, outcome.removed, outcome.problems.len()), (1, 0, 2));
+        assert!(outcome.problems[0].ends_with("datastore.cfg: line 1: syntax error (expected header)"));
+        assert!(outcome.problems[1].contains("datastore aaa: its section is gone"), "{outcome:?}");
+        assert!(bench.fault("aaa").was_good);
+        assert_eq!(bench.store("bbb").unwrap().fault, None);
+        assert_eq!(bench.look().problems, outcome.problems);
+    }
+
+    #[test]
+    fn two_sections_of_one_name_are_both_refused() {
+        let mut bench = Bench::new();
+        bench.write("datastore: aaa\n\tpath /a\n\ndatastore: bbb\n\tpath /b\n\ndatastore: aaa\n\tpath /c\n");
+        let problems = bench.look().problems;
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].contains("another section `aaa` at line 7"), "{problems:?}");
+        assert!(!bench.fault("aaa").was_good);
+        assert_eq!(
+            (bench.store("aaa").unwrap().path.as_str(), bench.store("bbb").unwrap().fault),
+            ("", None)
+        );
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_looked_at_again() {
+        let mut bench = Bench::new();
+        bench.write("datastore: aaa\n\tpath /a\n");
+        bench.look();
+        std::fs::remove_file(bench.file()).unwrap();
+        std::fs::create_dir(bench.file()).unwrap();
+        let problems = bench.look().problems;
+        assert!(problems[0].contains("cannot be read: it is no regular file"), "{problems:?}");
+        assert!(bench.fault("aaa").was_good);
+        assert!(bench.mirror.seen.is_none());
+        assert_eq!(bench.look().committed, None);
+    }
+
+    #[test]
+    fn a_house_without_the_file_misses_nothing_until_it_had_one() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.look(), Outcome::default());
+        bench.write("");
+        assert_eq!(bench.look(), Outcome::default());
+    }
+
+    #[test]
+    fn a_change_by_somebody_else_in_between_is_looked_at_again() {
+        /// Another process commits the same file's facts just before us, once.
+        struct Contended(Memory, std::sync::atomic::AtomicBool);
+        impl Source for Contended {
+            fn at(&self) -> At {
+                self.0.at()
+            }
+            fn with_view(&self, look: &mut dyn FnMut(&enfilade_facts::View<'_>)) -> Result<(), SourceError> {
+                self.0.with_view(look)
+            }
+            fn commit(&self, change: &enfilade_facts::Change) -> Result<At, CommitError> {
+                if !self.1.swap(true, std::sync::atomic::Ordering::SeqCst) {
+                    crate::conformance::put_something(&self.0);
+                }
+                self.0.commit(change)
+            }
+        }
+        let mut bench = Bench::new();
+        bench.write("datastore: tank\n\tpath /a\n");
+        let source = Contended(Memory::new(StoreId(1)), std::sync::atomic::AtomicBool::new(false));
+        let outcome = bench.mirror.look(&source, Now { unix_seconds: 0, tick_millis: 0 }).unwrap();
+        assert_eq!((outcome.added, outcome.changed), (0, 1));
+        let row = source.read(|view| view.get::<Datastore>(&"tank".parse().unwrap())).unwrap().unwrap();
+        assert_eq!(row.unwrap().path, "/a");
+    }
+
+    #[test]
+    fn a_watch_comes_back_with_its_directory() {
+        let scratch = Scratch::new();
+        let directory = scratch.path().join("etc");
+        let mut mirror = Mirror::new(directory.join("datastore.cfg"));
+        assert!(mirror.watch.is_none());
+        std::fs::create_dir(&directory).unwrap();
+        mirror.wait(Duration::from_millis(1));
+        assert!(mirror.watch.is_some());
+        std::fs::remove_dir(&directory).unwrap();
+        mirror.wait(Duration::from_secs(60));
+        assert!(mirror.watch.is_none());
     }
 }

@@ -7,8 +7,11 @@
 //!
 //! type: id
 //! ```
-//! The original gives up the whole file at the first error, so one bad line takes every datastore down. Here an error
-//! belongs to its section, and the others stand.
+//! A property's line begins with white space, a header's does not; a line of white space ends a section; there are no
+//! comments. The original gives up the whole file at the first error, so one bad line takes every datastore down. Here an
+//! error belongs to its section, and the others stand.
+
+use std::collections::HashMap;
 
 /// What is wrong, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,16 +29,18 @@ pub struct Section {
     pub kind: String,
     /// Its id.
     pub id: String,
-    /// The line of its header, from 1.
+    /// The line of its header, from 1; 0 when it was not read from a file.
     pub line: u32,
     /// Its properties, in order.
     pub properties: Vec<(String, String)>,
-    /// The line of each property, in the same order.
+    /// The line of each property that was read, in the same order.
     pub lines: Vec<u32>,
     /// The first thing that is wrong with it.
     pub error: Option<LineError>,
     /// Its lines as they were, for writing back a section that cannot be read.
     raw: Vec<u8>,
+    /// Whether a line of white space or the end of the file followed.
+    is_ended: bool,
 }
 
 impl Section {
@@ -49,9 +54,11 @@ impl Section {
             properties,
             error: None,
             raw: Vec::new(),
+            is_ended: true,
         }
     }
 
+    /// The first error is the one that counts.
     fn fail(&mut self, line: u32, reason: &str) {
         self.error.get_or_insert_with(|| LineError { line, reason: reason.to_owned() });
     }
@@ -64,62 +71,76 @@ pub struct Parsed {
     pub sections: Vec<Section>,
     /// Errors that belong to no section.
     pub errors: Vec<LineError>,
-    /// The lines that belong to no section, for writing them back.
-    stray: Vec<u8>,
+    /// Lines that belong to no section and the number of the first, for writing them back where they were.
+    stray: Vec<(u32, Vec<u8>)>,
+}
+
+/// What the line before belongs to.
+#[derive(Clone, Copy, PartialEq)]
+enum Within {
+    Nothing,
+    Section,
+    Stray,
 }
 
 /// Parses a file. Line ends of Windows and a byte-order mark are forgiven.
 pub fn parse(text: &[u8]) -> Parsed {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let mut parsed = Parsed::default();
-    let mut open = false;
+    let mut within = Within::Nothing;
     for (index, raw) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
         let number = u32::try_from(index + 1).unwrap_or(u32::MAX);
         let line = raw.strip_suffix(b"\n").unwrap_or(raw);
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if line.iter().all(u8::is_ascii_whitespace) {
-            open = false;
-            continue;
-        }
-        let current = if open { parsed.sections.last_mut() } else { None };
-        match (read_line(line), current) {
+        let line = read_line(line.strip_suffix(b"\r").unwrap_or(line));
+        let current = if within == Within::Section { parsed.sections.last_mut() } else { None };
+        within = match (line, current) {
+            (Line::Blank, _) => Within::Nothing,
+            (Line::Header(kind, id), before) => {
+                if let Some(before) = before {
+                    // The original reads on as if this were a property. A section that is plainly meant stands by
+                    // itself, but the one before it lacks its end, and nobody can say what else it lacks.
+                    before.fail(number, "syntax error (expected section properties)");
+                    before.is_ended = false;
+                }
+                let section = Section::new(&kind, &id, Vec::new());
+                parsed.sections.push(Section { line: number, raw: raw.to_vec(), ..section });
+                Within::Section
+            }
             (Line::Property(key, value), Some(section)) => {
                 section.raw.extend_from_slice(raw);
                 section.properties.push((key, value));
                 section.lines.push(number);
-            }
-            (Line::Header(kind, id), None) => {
-                let mut section = Section::new(&kind, &id, Vec::new());
-                section.line = number;
-                section.raw.extend_from_slice(raw);
-                parsed.sections.push(section);
-                open = true;
-            }
-            (Line::Header(kind, id), Some(section)) => {
-                // The original reads on as if this were a property. A section that is plainly meant stands by itself,
-                // but the one before it lacks its end, and nobody can say what else it lacks.
-                section.fail(number, "syntax error (expected section properties)");
-                let mut next = Section::new(&kind, &id, Vec::new());
-                next.line = number;
-                next.raw.extend_from_slice(raw);
-                parsed.sections.push(next);
+                within
             }
             (Line::Wrong(reason), Some(section)) => {
                 section.raw.extend_from_slice(raw);
                 section.fail(number, reason);
+                within
             }
             (Line::Wrong(_) | Line::Property(..), None) => {
-                parsed.stray.extend_from_slice(raw);
-                let reason = "syntax error (expected header)".to_owned();
-                parsed.errors.push(LineError { line: number, reason });
+                stray_line(&mut parsed, within, number, raw);
+                Within::Stray
             }
-        }
+        };
     }
     mark_duplicates(&mut parsed.sections);
     parsed
 }
 
+/// Lines that follow each other are one error, not one for each.
+fn stray_line(parsed: &mut Parsed, within: Within, number: u32, raw: &[u8]) {
+    match parsed.stray.last_mut() {
+        Some((_, lines)) if within == Within::Stray => lines.extend_from_slice(raw),
+        _ => {
+            parsed.stray.push((number, raw.to_vec()));
+            let reason = "syntax error (expected header)".to_owned();
+            parsed.errors.push(LineError { line: number, reason });
+        }
+    }
+}
+
 enum Line {
+    Blank,
     Header(String, String),
     Property(String, String),
     Wrong(&'static str),
@@ -127,17 +148,20 @@ enum Line {
 
 fn read_line(line: &[u8]) -> Line {
     let Ok(text) = std::str::from_utf8(line) else { return Line::Wrong("the line is not UTF-8") };
+    if text.trim().is_empty() {
+        return Line::Blank;
+    }
     if text.chars().any(|c| c.is_control() && c != '\t') {
         return Line::Wrong("the line holds a control character");
     }
-    if text.starts_with([' ', '\t']) {
-        return match text.trim().split_once([' ', '\t']) {
+    if text.starts_with(char::is_whitespace) {
+        return match text.trim().split_once(char::is_whitespace) {
             Some((key, value)) => Line::Property(key.to_owned(), value.trim().to_owned()),
             None => Line::Wrong("syntax error (expected a property with a value)"),
         };
     }
     match text.split_once(':') {
-        Some((kind, id)) if kind.starts_with(|c: char| c.is_ascii_alphabetic()) && !id.trim().is_empty() => {
+        Some((kind, id)) if kind.starts_with(char::is_alphabetic) && !id.trim().is_empty() => {
             Line::Header(kind.trim().to_owned(), id.trim().to_owned())
         }
         _ => Line::Wrong("syntax error (expected section properties)"),
@@ -146,45 +170,86 @@ fn read_line(line: &[u8]) -> Line {
 
 /// The original takes the last of two sections with one id without a word; which one is meant nobody knows.
 fn mark_duplicates(sections: &mut [Section]) {
-    let ids: Vec<(String, u32)> = sections.iter().map(|section| (section.id.clone(), section.line)).collect();
-    for section in sections {
-        let other = ids.iter().find(|(id, line)| *id == section.id && *line != section.line);
-        if let Some((_, line)) = other {
-            let reason = format!("there is another section `{}` at line {line}", section.id);
-            section.fail(section.line, &reason);
+    // The first two lines of each id: whichever of both a section is not at, is another one's.
+    let mut places: HashMap<String, (u32, Option<u32>)> = HashMap::new();
+    for section in sections.iter() {
+        let place = places.entry(section.id.clone()).or_insert((section.line, None));
+        if place.0 != section.line {
+            place.1.get_or_insert(section.line);
         }
+    }
+    for section in sections {
+        let Some((first, Some(second))) = places.get(&section.id) else { continue };
+        let other = if *first == section.line { second } else { first };
+        let reason = format!("there is another section `{}` at line {other}", shown(&section.id));
+        section.fail(section.line, &reason);
     }
 }
 
-/// Writes a file. Sections that could not be read, and lines that belong to none, go back as they were.
+/// A text from the file for a message: not longer than a line of a log should be.
+pub(super) fn shown(text: &str) -> String {
+    let mut shown: String = text.chars().take(80).flat_map(char::escape_debug).collect();
+    if text.chars().nth(80).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// Writes a file. Sections that could not be read go back as they were, and so do lines that belong to no section.
 ///
 /// # Errors
-/// When a value cannot be written, because it would not be read back as the same.
+/// When a section or a property would not be read back as the same.
 pub fn print(parsed: &Parsed) -> Result<Vec<u8>, String> {
-    let mut text = parsed.stray.clone();
-    if !text.is_empty() {
-        text.push(b'\n');
-    }
+    let mut text = Vec::new();
+    let mut stray = parsed.stray.iter().peekable();
     for section in &parsed.sections {
-        if section.error.is_some() {
-            text.extend_from_slice(&section.raw);
-            if !section.raw.ends_with(b"\n") {
-                text.push(b'\n');
-            }
-        } else {
-            text.extend_from_slice(format!("{}: {}\n", section.kind, section.id).as_bytes());
-            for (key, value) in &section.properties {
-                if value.trim().is_empty() || value.trim() != value || value.chars().any(char::is_control) {
-                    return Err(format!(
-                        "the value of `{key}` is empty, begins or ends with a space, or holds a control character"
-                    ));
-                }
-                text.extend_from_slice(format!("\t{key} {value}\n").as_bytes());
-            }
+        while let Some((_, lines)) = stray.next_if(|(line, _)| *line < section.line) {
+            print_lines(&mut text, lines);
+            text.push(b'\n');
         }
+        if section.error.is_some() {
+            print_lines(&mut text, &section.raw);
+        } else {
+            print_section(&mut text, section)?;
+        }
+        // Without the blank line it lacks, a broken section stays broken: who edits another one does not mend it.
+        if section.is_ended || section.error.is_none() {
+            text.push(b'\n');
+        }
+    }
+    for (_, lines) in stray {
+        print_lines(&mut text, lines);
         text.push(b'\n');
     }
     Ok(text)
+}
+
+fn print_lines(text: &mut Vec<u8>, lines: &[u8]) {
+    text.extend_from_slice(lines);
+    if !lines.ends_with(b"\n") {
+        text.push(b'\n');
+    }
+}
+
+fn print_section(text: &mut Vec<u8>, section: &Section) -> Result<(), String> {
+    let Section { kind, id, properties, .. } = section;
+    let header = format!("{kind}: {id}");
+    if !matches!(read_line(header.as_bytes()), Line::Header(read, name) if read == *kind && name == *id) {
+        return Err(format!("`{}` cannot be the header of a section", shown(&header)));
+    }
+    print_lines(text, header.as_bytes());
+    for (key, value) in properties {
+        let line = format!("\t{key} {value}");
+        if !matches!(read_line(line.as_bytes()), Line::Property(read, held) if read == *key && held == *value)
+        {
+            return Err(format!(
+                "the value of `{}` is empty, begins or ends with a space, or holds a control character",
+                shown(key)
+            ));
+        }
+        print_lines(text, line.as_bytes());
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -227,11 +292,7 @@ mod tests {
         );
         check("datastore: a1\n\tpath\n", &[], &["2: syntax error (expected a property with a value)"]);
         check("\tpath /a\n", &[], &["1: syntax error (expected header)"]);
-        check(
-            "datastore:\n\tpath /a\n",
-            &[],
-            &["1: syntax error (expected header)", "2: syntax error (expected header)"],
-        );
+        check("datastore:\n\tpath /a\n", &[], &["1: syntax error (expected header)"]);
         check(
             "datastore: a1\n\tcomment a\0b\n\ndatastore: b1\n\tpath /b\n",
             &["b1"],
@@ -242,6 +303,31 @@ mod tests {
             &["b1"],
             &["1: there is another section `a1` at line 4", "4: there is another section `a1` at line 1"],
         );
+        check("datastore: a1\n\tpath /a\n\n\tpath /b\n", &["a1"], &["4: syntax error (expected header)"]);
+        check(
+            "1tore: a1\n\n:a1\n",
+            &[],
+            &["1: syntax error (expected header)", "3: syntax error (expected header)"],
+        );
+        check(
+            "datastore tank\n\tpath /a\n\tcomment x\n\ndatastore: b1\n\tpath /b\n",
+            &["b1"],
+            &["1: syntax error (expected header)"],
+        );
+        check("datastore: a1\n\u{a0}path\u{a0}/a\n\u{2003}\ndatastore: b1\n", &["a1", "b1"], &[]);
+        check("datastore: a1\n\tcomment a\tb\n", &["a1"], &[]);
+        check(
+            "s3: a1\n\tpath /a\n\ndatastore: a1\n\tpath /b\n\ndatastore: a1\n",
+            &[],
+            &[
+                "1: there is another section `a1` at line 4",
+                "4: there is another section `a1` at line 1",
+                "7: there is another section `a1` at line 1",
+            ],
+        );
+        let broken = parse(b"datastore: a1\n\tcomment \xff\n\ndatastore: b1\n\tpath /b\n");
+        let error = LineError { line: 2, reason: "the line is not UTF-8".into() };
+        assert_eq!(broken.sections.iter().map(|s| s.error.clone()).collect::<Vec<_>>(), [Some(error), None]);
         let parsed = parse(b"datastore: b1\n  path   /b c \n");
         assert_eq!(parsed.sections[0].properties, [("path".to_owned(), "/b c".to_owned())]);
     }
@@ -256,6 +342,40 @@ mod tests {
             printed,
             b"# comment\n\ndatastore: a1\n\tpath\n\tcomment \xff\n\ndatastore: b1\n\tpath /b\n\tcomment new\n\n"
         );
+    }
+
+    #[test]
+    fn editing_one_section_mends_and_moves_no_other() {
+        let text = b"datastore: a1\n\tpath /a\ndatastore: b1\n\tpath /b\n\n# end of b1\n\ndatastore: c1\n\tpath /c\n\n";
+        let mut parsed = parse(text);
+        assert_eq!(print(&parsed).unwrap(), text);
+        parsed.sections.remove(2);
+        parsed.sections.push(Section::new("datastore", "d1", vec![("path".into(), "/d".into())]));
+        assert_eq!(
+            String::from_utf8(print(&parsed).unwrap()).unwrap(),
+            "datastore: a1\n\tpath /a\ndatastore: b1\n\tpath /b\n\ndatastore: d1\n\tpath /d\n\n# end of b1\n\n"
+        );
+    }
+
+    #[test]
+    fn what_would_read_back_as_something_else_is_not_written() {
+        let print = |kind: &str, id: &str, key: &str, value: &str| {
+            let section = Section::new(kind, id, vec![(key.into(), value.into())]);
+            print(&Parsed { sections: vec![section], ..Parsed::default() })
+        };
+        assert!(print("datastore", "a1", "comment", "two words").is_ok());
+        for (kind, id, key, value) in [
+            ("datastore", "a1\n\tpath /evil", "comment", "x"),
+            ("datastore", "", "comment", "x"),
+            ("data:store", "a1", "comment", "x"),
+            ("datastore", "a1", "two words", "x"),
+            ("datastore", "a1", "comment", ""),
+            ("datastore", "a1", "comment", " x"),
+            ("datastore", "a1", "comment", "x\n\npath /evil"),
+            ("datastore", "a1", "comment", "x\r"),
+        ] {
+            assert!(print(kind, id, key, value).is_err(), "{id:?} {key:?} {value:?}");
+        }
     }
 
     proptest! {
@@ -273,9 +393,22 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn what_was_printed_is_read_as_before(
+            bytes in prop_oneof![
+                proptest::collection::vec(any::<u8>(), 0..200),
+                proptest::collection::vec(proptest::sample::select(b"aab:: \t\n\n\n\r#\0\xc3\xa4".to_vec()), 0..60),
+            ]
+        ) {
+            let read = |parsed: &Parsed| -> Vec<_> {
+                let of = |s: &Section| (s.kind.clone(), s.id.clone(), s.properties.clone(), s.error.is_some());
+                parsed.sections.iter().map(of).collect()
+            };
             let parsed = parse(&bytes);
-            prop_assert!(print(&parsed).is_ok() || parsed.sections.iter().all(|s| s.error.is_none()));
+            let printed = print(&parsed).unwrap();
+            let again = parse(&printed);
+            prop_assert_eq!(read(&again), read(&parsed));
+            prop_assert_eq!(again.errors.len(), parsed.errors.len());
+            prop_assert_eq!(print(&again).unwrap(), printed);
         }
     }
 }

@@ -40,7 +40,8 @@ impl Environment {
 
 /// LMDB's locks belong to the process: opened twice, closing one environment would drop the locks of the other. So the
 /// environments of this process are shared, by what their file is, not by how its path is spelled.
-static OPEN: Mutex<Option<HashMap<(u64, u64), Weak<Environment>>>> = Mutex::new(None);
+static OPEN: Mutex<Option<Shared>> = Mutex::new(None);
+type Shared = HashMap<(u64, u64), Weak<Environment>>;
 
 /// The environment in this directory, opened now or shared with whoever opened it before.
 pub(super) fn open(path: &Path) -> Result<Arc<Environment>, OpenError> {
@@ -73,7 +74,8 @@ fn open_anew(path: &Path) -> Result<Environment, OpenError> {
         CommitOrAbort::Commit(opened) => opened,
         CommitOrAbort::Abort(Foreign) => return Err(OpenError::Foreign(path.to_owned())),
     };
-    let (format, store) = identity.ok_or_else(|| failed(&"the record that says which store it is cannot be read"))?;
+    let (format, store) =
+        identity.ok_or_else(|| failed(&"the record that says which store it is cannot be read"))?;
     if format > FORMAT {
         return Err(OpenError::Newer { path: path.to_owned(), found: format });
     }
@@ -135,7 +137,8 @@ fn open_tables(env: &Env<WithTls>) -> heed::Result<CommitOrAbort<(Tables, Identi
         let meta = opener.create_database::<Bytes, Bytes>(txn, Some(Table::Meta.name()))?;
         if is_new {
             let mut id = [0; 16];
-            getrandom::fill(&mut id).map_err(|why| heed::Error::Io(std::io::Error::other(why.to_string())))?;
+            getrandom::fill(&mut id)
+                .map_err(|why| heed::Error::Io(std::io::Error::other(why.to_string())))?;
             meta.put(txn, IDENTITY_KEY, &[FORMAT.to_be_bytes().as_slice(), &id].concat())?;
         }
         let identity = Identity(meta.get(txn, IDENTITY_KEY)?.and_then(read_identity));

@@ -52,7 +52,8 @@ fn is_network_fuse(mountinfo: &[u8], device: u64) -> bool {
     let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
     String::from_utf8_lossy(mountinfo).lines().any(|line| {
         let kind = line.split_once(" - ").and_then(|(_, rest)| rest.split(' ').next());
-        line.split(' ').nth(2) == Some(device.as_str()) && kind.is_some_and(|kind| NETWORK_FUSE.contains(&kind))
+        line.split(' ').nth(2) == Some(device.as_str())
+            && kind.is_some_and(|kind| NETWORK_FUSE.contains(&kind))
     })
 }
 

@@ -1,0 +1,119 @@
+//! The pages people read are there, and true.
+
+use super::{Finding, Source};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// The page of refusal codes.
+pub const REFUSALS_PAGE: &str = "docs/refusals.md";
+
+const PAGES: [&str; 8] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "GLOSSARY.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "CHANGELOG.md",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+];
+const INVARIANTS: [&str; 16] =
+    ["F1", "F2", "F3", "D1", "D2", "D3", "D4", "D5", "E1", "E2", "E3", "S1", "S2", "S3", "S4", "S5"];
+const ARCHITECTURE_LINES_MAX: usize = 300;
+
+/// The doors' tables of refusals, in the order of the walk.
+const TABLES: [(&str, &str); 5] = [
+    ("TLS", "crates/door-1-tls/src/refuse.rs"),
+    ("Identity", "crates/door-2-identity/src/refuse.rs"),
+    ("Datastore", "crates/door-3-datastore/src/refuse.rs"),
+    ("Access", "crates/door-4-access/src/refuse.rs"),
+    ("Content", "crates/door-5-content/src/refuse.rs"),
+];
+
+pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<Finding>) {
+    let missing = PAGES.iter().filter(|page| !root.join(page).is_file());
+    findings.extend(missing.map(|page| Finding {
+        path: (*page).into(),
+        line: 0,
+        what: "the page is not there".into(),
+    }));
+    if let Some(map) = sources.iter().find(|source| source.path == "ARCHITECTURE.md") {
+        findings.extend(check_map(root, map));
+    }
+    let page = std::fs::read_to_string(root.join(REFUSALS_PAGE)).unwrap_or_default();
+    match refusals_page(root) {
+        Ok(expected) if expected == page => {}
+        Ok(_) => {
+            let what = "the doors' refusals changed; run `cargo xtask refusals`".into();
+            findings.push(Finding { path: REFUSALS_PAGE.into(), line: 0, what });
+        }
+        Err(what) => findings.push(Finding { path: REFUSALS_PAGE.into(), line: 0, what }),
+    }
+}
+
+fn check_map(root: &Path, map: &Source) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let lines = map.text.lines().count();
+    if lines > ARCHITECTURE_LINES_MAX {
+        findings.push(map.finding(0, format!("{lines} lines, at most {ARCHITECTURE_LINES_MAX}")));
+    }
+    let crates = std::fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
+    let names = crates.map(|entry| format!("`crates/{}`", entry.file_name().to_string_lossy()));
+    let wanted = names.chain(INVARIANTS.iter().map(|id| format!("**{id}**")));
+    findings.extend(
+        wanted
+            .filter(|word| !map.text.contains(word))
+            .map(|word| map.finding(0, format!("{word} is not on the map"))),
+    );
+    findings
+}
+
+/// What the page has to be.
+///
+/// # Errors
+/// When a door's table cannot be found.
+pub fn refusals_page(root: &Path) -> Result<String, String> {
+    let mut page = String::from(
+        "# Refusals\n\nEvery refusal has a stable code: two letters of the door and two digits. The log and `enfilade explain` say \
+         more; the client learns the status only.\n\nWritten by `cargo xtask refusals` from the doors' own tables.\n",
+    );
+    for (door, path) in TABLES {
+        let text = std::fs::read_to_string(root.join(path)).map_err(|why| format!("`{path}`: {why}"))?;
+        let rows = rows(&text);
+        if rows.is_empty() {
+            return Err(format!("`{path}` has no table `CODES`"));
+        }
+        let _ = write!(page, "\n## {door}\n\n| code | fault | meaning |\n|---|---|---|\n");
+        for (code, fault, meaning) in rows {
+            let _ = writeln!(page, "| {code} | {fault} | {meaning} |");
+        }
+    }
+    Ok(page)
+}
+
+/// The rows `("ID01", Fault::Client, "meaning")` of a table, however they are broken into lines.
+fn rows(text: &str) -> Vec<(String, String, String)> {
+    let table =
+        text.split("pub const CODES").nth(1).unwrap_or_default().split("];").next().unwrap_or_default();
+    let entries = table.split("(\"").skip(1);
+    let row = |entry: &str| {
+        let mut strings = entry.split('"');
+        let code = strings.next()?.to_owned();
+        let fault = strings.next()?.split("Fault::").nth(1)?.trim_matches([',', ' ', '\n']).to_lowercase();
+        Some((code, fault, strings.next()?.to_owned()))
+    };
+    entries.filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_a_table() {
+        let text = "pub const CODES: [(&str, Fault, &str); 2] = [\n    (\"A1\", Fault::Client, \"one\"),\n    (\n        \"A2\",\n        Fault::Source,\n        \"two\",\n    ),\n];\n";
+        let text = text.replace("(\n        \"A2\"", "(\"A2\"");
+        let expected = [("A1", "client", "one"), ("A2", "source", "two")];
+        assert_eq!(rows(&text), expected.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned())));
+    }
+}
