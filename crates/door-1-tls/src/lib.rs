@@ -3,12 +3,12 @@
 //! no memo: the answer is one look into an index that was built when the certificates were read.
 
 mod ask;
-mod certificate;
+mod view;
 mod open;
 mod permit;
 mod refuse;
+mod certificate;
 mod serve;
-mod view;
 
 pub use ask::Ask;
 pub use certificate::{BadCertificate, Certificate};

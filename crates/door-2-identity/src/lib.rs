@@ -4,15 +4,15 @@
 //! what it grants ([`IdentityPermit`]) or says instead ([`Refusal`], [`Work`]), and what it remembers ([`IdentityMemo`]).
 
 mod ask;
-mod crypt;
-mod generated;
-mod memo;
+mod view;
 mod open;
 mod permit;
-mod principal;
 mod refuse;
-mod view;
+mod memo;
+mod principal;
 mod work;
+mod crypt;
+mod generated;
 
 pub use ask::Ask;
 pub use crypt::{HashRefused, check as check_hash, hash_password};

@@ -3,11 +3,11 @@
 //! no memo: a lookup is one record; what will be remembered are handles, and those are no verdicts.
 
 mod ask;
+mod view;
 mod open;
-mod operation_ledger;
 mod permit;
 mod refuse;
-mod view;
+mod operation_ledger;
 
 pub use ask::{Ask, Standing};
 pub use open::open;

@@ -11,19 +11,19 @@
 //! [`Root::find`] → [`Node::subject`] → *door 4* → [`read`](fn@read), [`list`](fn@list), [`Upload`],
 //! [`make_collection`], [`delete`] or [`set_acl`].
 
+mod root;
+mod node;
+mod acl;
+mod read;
+mod list;
+mod temporary;
+mod kept;
+mod upload;
+mod collection;
 mod refuse;
 
-mod node;
-mod root;
-
-mod acl;
-mod list;
-mod read;
-
-mod collection;
-mod kept;
-mod temporary;
-mod upload;
+#[cfg(test)]
+mod tests;
 
 pub use acl::{AclPlace, acl_place, seed_acl, set_acl, set_acl_as_operator};
 pub use collection::{delete, make_collection};
@@ -33,6 +33,3 @@ pub use read::{Reader, read};
 pub use refuse::{CODES, Refusal};
 pub use root::Root;
 pub use upload::Upload;
-
-#[cfg(test)]
-mod tests;

@@ -14,6 +14,7 @@ use enfilade_sources::files::certificates;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::mounts::MountWatch;
 use enfilade_tls::Certificates;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -30,12 +31,19 @@ pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Resu
     if let Some(listen) = arguments.ops_listen {
         home.config.operations.listen = listen;
     }
+    raise_descriptor_limit();
     let settled = first_start::settle(&home)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(&home, settled, json))?;
     // What still blocks on a file system is not waited for.
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(ExitCode::SUCCESS)
+}
+
+/// A listing holds a descriptor for each entry of a batch; the usual soft limit of 1,024 is for programs with `select`.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Result<()> {

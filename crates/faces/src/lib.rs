@@ -4,16 +4,16 @@
 //! request from the listener to its route; `credential.rs` is the one place credentials are taken from; `respond.rs` is
 //! the one place refusals become status codes (invariant E2).
 
-mod body;
-mod credential;
-mod metrics;
-mod operations;
-mod respond;
 mod routes;
 mod serve;
+mod credential;
+mod respond;
 mod trace;
-mod webdav;
+mod metrics;
+mod body;
+mod operations;
 mod whoami;
+mod webdav;
 
 pub use body::{Body, Cut};
 pub use metrics::Metrics;

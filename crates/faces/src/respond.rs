@@ -139,10 +139,14 @@ pub(crate) fn failed(failure: &Failure, aim: Aim) -> Answer {
     };
     // A reason is given only where it says nothing about what is there; else the status alone speaks.
     let text = hint.unwrap_or_else(|| status.canonical_reason().unwrap_or("refused").to_ascii_lowercase());
-    let mut answer = Response::new(Body::from(format!("{text}\n")));
+    let (body, kind) = match failure {
+        Failure::Wire(Wire::Depth) => (FINITE_DEPTH.to_owned(), "application/xml; charset=utf-8"),
+        _ => (format!("{text}\n"), "text/plain; charset=utf-8"),
+    };
+    let mut answer = Response::new(Body::from(body));
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     match (failure, status) {
         (_, StatusCode::UNAUTHORIZED) => {
             let basic = HeaderValue::from_static("Basic realm=\"enfilade\", charset=\"UTF-8\"");
@@ -160,6 +164,9 @@ pub(crate) fn failed(failure: &Failure, aim: Aim) -> Answer {
     }
     answer
 }
+
+/// RFC 4918 §9.1: how a server says that it does not list a whole tree at once.
+const FINITE_DEPTH: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:propfind-finite-depth/></D:error>\n";
 
 /// The few refusals whose reason helps an honest client and tells a dishonest one nothing new.
 fn hint(refusal: &Refusal) -> Option<String> {

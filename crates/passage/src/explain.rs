@@ -62,7 +62,7 @@ impl House {
         right: AccessMask,
     ) -> Result<(), ()> {
         let principal = answer(doors, Door::Identity, self.who_would(authid), |principal| {
-            format!("{} is user {} with {} groups", principal.authid, principal.user, principal.groups.len())
+            format!("{} is user {}, groups: {}", principal.authid, principal.user, principal.groups.len())
         })?;
         let permit = answer(doors, Door::Datastore, self.would_enter(name, right), |permit| {
             format!(

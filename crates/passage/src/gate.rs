@@ -85,10 +85,12 @@ impl HashGate {
             self.shared.shared.fetch_add(1, Ordering::Relaxed);
             return Ok(progress.clone());
         }
+        // Counted in here, under the lock, so that a burst cannot slip past the bound before its tasks run.
         if self.shared.queued.load(Ordering::Relaxed) >= self.shared.queue_max {
             self.shared.turned_away.fetch_add(1, Ordering::Relaxed);
             return Err(Refusal::Busy);
         }
+        self.shared.queued.fetch_add(1, Ordering::Relaxed);
         let (sender, progress) = watch::channel(None);
         running.insert(work.key(), progress.clone());
         drop(running);
@@ -100,7 +102,6 @@ impl HashGate {
 
 async fn compute(shared: Arc<Shared>, work: Box<Work>, sender: watch::Sender<Progress>) {
     let key = work.key();
-    shared.queued.fetch_add(1, Ordering::Relaxed);
     let slot =
         tokio::time::timeout(Duration::from_millis(HASH_WAIT_MILLIS_MAX), shared.slots.acquire()).await;
     shared.queued.fetch_sub(1, Ordering::Relaxed);

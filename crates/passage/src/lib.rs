@@ -4,13 +4,13 @@
 //! `verbs.rs` says for each verb which right it needs on which descriptor; `gate.rs` is where slow hashes are computed;
 //! `explain.rs` walks the same doors without acting; `audit.rs` is the one event every request leaves.
 
-mod audit;
-mod explain;
-mod gate;
-mod house;
-mod refuse;
-mod verbs;
 mod walk;
+mod verbs;
+mod house;
+mod gate;
+mod explain;
+mod audit;
+mod refuse;
 
 // The doors' own words that a face has to know, so that it needs no door of its own.
 pub use enfilade_access::{NodeKind, Refusal as AccessRefusal};

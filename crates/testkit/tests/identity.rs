@@ -1,0 +1,143 @@
+//! Door 2 through the passage: what is remembered never outlives what it rests on.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use enfilade_facts::Refuse;
+use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, Secret, Userid};
+use enfilade_identity::Ask;
+use enfilade_testkit::{Remembering, TestHouse};
+
+fn alice() -> Userid {
+    "alice@local".parse().unwrap()
+}
+
+fn house() -> TestHouse {
+    let mut house = TestHouse::new(Remembering::AsServed);
+    house.add_user(&alice(), None);
+    house
+}
+
+fn password(house: &TestHouse, password: &str) {
+    enfilade_admin::set_password(house.facts(), &alice(), &Secret::new(password.as_bytes()).unwrap())
+        .unwrap();
+}
+
+fn ask(authid: &str, secret: &str) -> Ask {
+    Ask { authid: authid.parse().unwrap(), secret: Secret::new(secret.as_bytes()).unwrap() }
+}
+
+async fn code(house: &TestHouse, ask: Ask) -> &'static str {
+    match house.house.admit(ask).await {
+        Ok(_) => "permit",
+        Err(refusal) => refusal.code(),
+    }
+}
+
+#[tokio::test]
+async fn a_herd_on_one_password_is_hashed_once() {
+    let house = house();
+    password(&house, "correct horse");
+    let herd: Vec<_> = (0..64)
+        .map(|_| {
+            let house = house.house.clone();
+            tokio::spawn(async move { house.admit(ask("alice@local", "correct horse")).await.is_ok() })
+        })
+        .collect();
+    for one in herd {
+        assert!(one.await.unwrap());
+    }
+    assert_eq!(house.house.gate().counts().computed, 1);
+}
+
+#[tokio::test]
+async fn a_password_is_remembered_for_a_minute_and_a_wrong_one_never() {
+    let house = house();
+    password(&house, "correct horse");
+    let computed = || house.house.gate().counts().computed;
+    for (seconds, secret, expected, hashes) in [
+        (0, "correct horse", "permit", 1),
+        (59, "correct horse", "permit", 1),
+        (2, "correct horse", "permit", 2),
+        (0, "wrong", "ID05", 3),
+        (0, "wrong", "ID05", 4),
+        (0, "correct horse", "permit", 4),
+    ] {
+        house.clock.advance_seconds(seconds);
+        assert_eq!(code(&house, ask("alice@local", secret)).await, expected);
+        assert_eq!(computed(), hashes, "{secret}");
+    }
+    // Another password is obeyed at once, whatever is remembered of the old one.
+    password(&house, "another");
+    assert_eq!(code(&house, ask("alice@local", "correct horse")).await, "ID05");
+    assert_eq!(code(&house, ask("alice@local", "another")).await, "permit");
+}
+
+#[tokio::test]
+async fn an_unknown_user_costs_a_hash_too() {
+    let house = house();
+    assert_eq!(code(&house, ask("nobody@local", "x")).await, "ID04");
+    assert_eq!(code(&house, ask("nobody@nowhere", "y")).await, "ID04");
+    assert_eq!(house.house.gate().counts().computed, 2);
+}
+
+#[tokio::test]
+async fn a_token_ends_with_its_second_though_it_is_remembered() {
+    let house = house();
+    let expires = house.clock.now().unix_seconds + 10;
+    let key = enfilade_identity::HashKey::new(&[42; 32]);
+    let name = "short".parse().unwrap();
+    let made =
+        enfilade_admin::create_token(house.facts(), &key, house.clock.now(), &alice(), &name, expires, None);
+    let made = made.unwrap();
+    let ask = || ask(&made.tokenid.to_string(), &made.value);
+    assert_eq!(code(&house, ask()).await, "permit");
+    house.clock.advance_seconds(9);
+    assert_eq!(code(&house, ask()).await, "permit");
+    house.clock.advance_seconds(1);
+    assert_eq!(code(&house, ask()).await, "ID07");
+}
+
+#[tokio::test]
+async fn whoever_is_inside_is_asked_again_when_the_facts_changed() {
+    let mut house = house();
+    let tank: DatastoreName = "tank".parse().unwrap();
+    house.add_datastore(&tank);
+    let bob: Userid = "bob@local".parse().unwrap();
+    house.add_user(&bob, None);
+    let role = || {
+        let path = "/datastore/tank".parse().unwrap();
+        enfilade_admin::assign_role(
+            house.facts(),
+            &path,
+            &"alice@local".parse().unwrap(),
+            "DatastoreReader".parse().unwrap(),
+            true,
+        )
+    };
+    role().unwrap();
+    let visit = house.admit(&Authid::from(alice())).await.unwrap();
+    // Something that does not concern her.
+    enfilade_admin::set_user_enabled(house.facts(), &bob, false).unwrap();
+    assert!(visit.clone().enter(&tank, OperationKind::Read).is_ok());
+    // Her token, deleted and made again under the same name: another token.
+    let name = "test".parse().unwrap();
+    enfilade_admin::delete_token(house.facts(), &alice(), &name).unwrap();
+    let key = enfilade_identity::HashKey::new(&[42; 32]);
+    enfilade_admin::create_token(house.facts(), &key, house.clock.now(), &alice(), &name, 0, None).unwrap();
+    let refused = visit.enter(&tank, OperationKind::Read).err().unwrap();
+    assert_eq!(refused.code(), "ID03");
+}
+
+#[test]
+fn a_damaged_record_refuses_only_itself() {
+    let mut house = house();
+    let bob: Userid = "bob@local".parse().unwrap();
+    house.add_user(&bob, None);
+    let users = enfilade_admin::list_users(house.facts()).unwrap();
+    let id = users.iter().find(|user| user.userid == "alice@local").unwrap().id;
+    assert!(house.source.damage(enfilade_facts::Table::Users, id.bytes(), |stored| stored[30] ^= 1));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let refused = runtime.block_on(house.admit(&Authid::from(alice()))).err().unwrap();
+    assert_eq!((refused.code(), refused.fault().name()), ("ID12", "source"));
+    assert!(runtime.block_on(house.admit(&Authid::from(bob))).is_ok());
+}
