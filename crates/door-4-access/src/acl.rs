@@ -28,6 +28,8 @@ impl AceFlags {
     pub const INHERIT_ONLY: u8 = 0x8;
     /// It was inherited.
     pub const INHERITED: u8 = 0x10;
+    /// Of an audit entry: it asks for successes, failures, or both.
+    pub const AUDITED: u8 = 0xc0;
 
     /// Whether all of these are set.
     pub fn has(self, flags: u8) -> bool {

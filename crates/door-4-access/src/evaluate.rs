@@ -10,16 +10,15 @@ pub(crate) fn granted(descriptor: &SecurityDescriptor, principal: &Principal) ->
     // No list at all grants everything.
     let Some(entries) = &descriptor.dacl else { return AccessMask::ALL };
     let owns = owns(descriptor, principal);
-    let mut open = AccessMask::ALL;
     let mut granted = implied(entries, owns);
-    open = open & !granted;
+    let mut open = AccessMask::ALL & !granted;
     for ace in entries {
         if open.is_empty() {
             break;
         }
-        let settled = map_generic(ace.mask) & open;
+        let settled = settles(ace) & open;
         // Looking at the rights first is cheap, looking for the SID is not.
-        if settled.is_empty() || ace.kind == AceType::Audit || !speaks_of(ace, principal, owns) {
+        if settled.is_empty() || !speaks_of(ace, principal, owns) {
             continue;
         }
         if ace.kind == AceType::Allow {
@@ -32,7 +31,7 @@ pub(crate) fn granted(descriptor: &SecurityDescriptor, principal: &Principal) ->
 
 /// Whether the principal is the owner.
 pub(crate) fn owns(descriptor: &SecurityDescriptor, principal: &Principal) -> bool {
-    descriptor.owner.is_some_and(|owner| principal.has(&owner))
+    descriptor.owner.is_some_and(|owner| matches(&owner, principal))
 }
 
 /// An owner may read and change the ACL whatever it says, unless it has an entry for OWNER RIGHTS.
@@ -42,10 +41,25 @@ pub(crate) fn implied(entries: &[Ace], owns: bool) -> AccessMask {
     if owns && !replaced { AccessMask::READ_ACL | AccessMask::WRITE_ACL } else { AccessMask::NONE }
 }
 
+/// The rights an entry settles for those it speaks of, where no entry before did.
+pub(crate) fn settles(ace: &Ace) -> AccessMask {
+    match ace.kind {
+        AceType::Allow | AceType::Deny => map_generic(ace.mask) & AccessMask::ALL,
+        AceType::Audit => AccessMask::NONE,
+    }
+}
+
 /// Whether an entry speaks of this principal on this object.
 pub(crate) fn speaks_of(ace: &Ace, principal: &Principal, owns: bool) -> bool {
     if ace.flags.has(AceFlags::INHERIT_ONLY) {
         return false;
     }
-    if ace.sid == Sid::OWNER_RIGHTS { owns } else { principal.has(&ace.sid) }
+    if ace.sid == Sid::OWNER_RIGHTS { owns } else { matches(&ace.sid, principal) }
+}
+
+/// CREATOR OWNER and CREATOR GROUP stand for somebody yet to come, and OWNER RIGHTS for whoever owns the object: none of
+/// them is anybody's own SID, whatever was recorded for a user.
+fn matches(sid: &Sid, principal: &Principal) -> bool {
+    let stands_for_another = [Sid::CREATOR_OWNER, Sid::CREATOR_GROUP, Sid::OWNER_RIGHTS].contains(sid);
+    !stands_for_another && principal.has(sid)
 }

@@ -43,20 +43,22 @@ fn hand_on(ace: &Ace, creator: Sid, kind: NodeKind) -> Vec<Ace> {
     };
     let further = kind == NodeKind::Directory && !once && (files || directories);
     let passing = ace.flags.0 & (AceFlags::FILES | AceFlags::DIRECTORIES);
+    // An audit entry says by these whether it asks for successes, failures, or both.
+    let inherited = AceFlags::INHERITED | ace.flags.0 & AceFlags::AUDITED;
     // CREATOR OWNER speaks of whoever makes the child: on the child that is a name, for what is made below it is not.
     let for_creator = ace.sid == Sid::CREATOR_OWNER || ace.sid == Sid::CREATOR_GROUP;
     let effective = Ace {
         sid: if ace.sid == Sid::CREATOR_OWNER { creator } else { ace.sid },
         mask: map_generic(ace.mask),
-        flags: AceFlags(AceFlags::INHERITED),
+        flags: AceFlags(inherited),
         ..*ace
     };
-    let inherit_only =
-        Ace { flags: AceFlags(AceFlags::INHERITED | AceFlags::INHERIT_ONLY | passing), ..*ace };
+    let inherit_only = Ace { flags: AceFlags(inherited | AceFlags::INHERIT_ONLY | passing), ..*ace };
+    // A principal has no primary group, so on the child CREATOR GROUP speaks of nobody.
     let in_force = in_force && ace.sid != Sid::CREATOR_GROUP;
     match (in_force, further) {
         (true, true) if for_creator || effective.mask != ace.mask => vec![effective, inherit_only],
-        (true, true) => vec![Ace { flags: AceFlags(AceFlags::INHERITED | passing), ..effective }],
+        (true, true) => vec![Ace { flags: AceFlags(inherited | passing), ..effective }],
         (true, false) => vec![effective],
         (false, true) => vec![inherit_only],
         (false, false) => Vec::new(),
@@ -121,6 +123,34 @@ mod tests {
             hand_on(&parent, creator(), NodeKind::Directory),
             [ace(ID, creator(), AccessMask::ALL.0), ace(ID | IO | FI | DI, Sid::CREATOR_OWNER, 0x1000_0000)]
         );
+    }
+
+    #[test]
+    fn the_creators_group_is_nobody_and_stays_itself_below() {
+        let parent = ace(FI | DI, Sid::CREATOR_GROUP, 1);
+        assert_eq!(hand_on(&parent, creator(), NodeKind::File), []);
+        assert_eq!(
+            hand_on(&parent, creator(), NodeKind::Directory),
+            [ace(ID | IO | FI | DI, Sid::CREATOR_GROUP, 1)]
+        );
+    }
+
+    #[test]
+    fn generic_rights_are_mapped_where_they_are_in_force() {
+        let parent = ace(FI | DI, Sid::EVERYONE, 0x8000_0000);
+        assert_eq!(
+            hand_on(&parent, creator(), NodeKind::Directory),
+            [ace(ID, Sid::EVERYONE, 0x12_0089), ace(ID | IO | FI | DI, Sid::EVERYONE, 0x8000_0000)]
+        );
+        let once = ace(FI | DI | NP, Sid::EVERYONE, 0x4000_0000);
+        assert_eq!(hand_on(&once, creator(), NodeKind::Directory), [ace(ID, Sid::EVERYONE, 0x12_0116)]);
+    }
+
+    #[test]
+    fn an_audit_entry_keeps_what_it_asks_for() {
+        let parent = Ace { kind: AceType::Audit, ..ace(FI | DI | 0x40, Sid::EVERYONE, 1) };
+        let child = Ace { kind: AceType::Audit, ..ace(ID | 0x40, Sid::EVERYONE, 1) };
+        assert_eq!(hand_on(&parent, creator(), NodeKind::File), [child]);
     }
 
     #[test]

@@ -3,24 +3,47 @@
 //! - ACL and principal → granted mask, under the full input: the ACL's bytes, and the number that stands for everything
 //!   an entry can match. It carries no revision and no validity: whoever's groups change has another number, a file
 //!   whose ACL changes has other bytes.
-//! - Roles on a path, under the revision of the facts.
+//! - Roles on a path, and whether there are any in a datastore, under the revision of the facts, the user, and the number
+//!   that stands for the user's groups. The revision alone would say which groups they are, if nobody ever asked with a
+//!   principal of an older one; with the number in the key, nobody else pays when somebody does.
 
 use crate::ask::{NodeKind, StoredAcl, Subject};
 use crate::roles::Resolved;
 use enfilade_facts::vocabulary::{AccessMask, RolePath};
 use enfilade_facts::{At, Memo, MemoKey, MemoSeed};
 use enfilade_identity::Principal;
+use std::sync::Arc;
+
+/// Of what carries a revision: every commit empties it, so more would seldom be used.
+const ROLES_MAX: usize = 16_384;
 
 /// The memos of door 4.
 pub struct AccessMemo {
     pub(crate) granted: Memo<AccessMask>,
-    pub(crate) roles: Memo<Resolved>,
+    pub(crate) roles: Memo<Arc<Resolved>>,
+    pub(crate) admitted: Memo<bool>,
+}
+
+/// Which question about roles.
+#[derive(Clone, Copy)]
+pub(crate) enum Question {
+    /// Which count on the path.
+    On,
+    /// Which count on what is directly in it.
+    Below,
+    /// Whether there are any, on it or anywhere below.
+    Any,
 }
 
 impl AccessMemo {
     /// Room for about `entries` pairs of ACL and principal.
     pub fn new(seed: MemoSeed, entries: usize) -> Self {
-        AccessMemo { granted: Memo::new(seed, entries), roles: Memo::new(seed, entries.min(16_384)) }
+        let fewer = entries.min(ROLES_MAX);
+        AccessMemo {
+            granted: Memo::new(seed, entries),
+            roles: Memo::new(seed, fewer),
+            admitted: Memo::new(seed, fewer),
+        }
     }
 
     /// The key of an ACL and a principal; `None` where there is no ACL, because mode bits are read faster than looked up.
@@ -30,7 +53,19 @@ impl AccessMemo {
         Some(self.granted.key("ntacl").bytes(blob).number(kind).number(principal.set.0).key())
     }
 
-    pub(crate) fn roles_key(&self, at: At, principal: &Principal, path: &RolePath) -> MemoKey {
-        self.roles.key("roles").at(at).bytes(principal.user.bytes()).bytes(path.as_str().as_bytes()).key()
+    pub(crate) fn roles_key(
+        &self,
+        question: Question,
+        at: At,
+        principal: &Principal,
+        path: &RolePath,
+    ) -> MemoKey {
+        let key = match question {
+            Question::On => self.roles.key("roles on"),
+            Question::Below => self.roles.key("roles below"),
+            Question::Any => self.admitted.key("any role"),
+        };
+        let key = key.at(at).bytes(principal.user.bytes()).number(principal.set.0);
+        key.bytes(path.as_str().as_bytes()).key()
     }
 }

@@ -32,3 +32,43 @@ pub(crate) fn granted(subject: &Subject, principal: &Principal) -> AccessMask {
     }
     granted
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ask::StoredAcl;
+    use crate::tests::{alice, subject};
+
+    const ANYBODY: u32 = 0x12_0080;
+    const R: u32 = 0x9;
+    const W: u32 = 0x16;
+    const X: u32 = 0x20;
+    const OWNER: u32 = 0xc_0100;
+    const CHILD: u32 = 0x40;
+
+    #[test]
+    fn exactly_one_class_counts() {
+        // alice is 100 and in group 50
+        for (mode, uid, gid, kind, expected) in [
+            (0o777, 100, 50, NodeKind::File, ANYBODY | OWNER | R | W | X),
+            (0o777, 100, 50, NodeKind::Directory, ANYBODY | OWNER | R | W | X | CHILD),
+            (0o077, 100, 50, NodeKind::File, ANYBODY | OWNER),
+            (0o707, 0, 50, NodeKind::File, ANYBODY),
+            (0o640, 0, 50, NodeKind::File, ANYBODY | R),
+            (0o770, 0, 0, NodeKind::File, ANYBODY),
+            (0o003, 0, 0, NodeKind::Directory, ANYBODY | W | X | CHILD),
+            (0o644, 0, 0, NodeKind::File, ANYBODY | R),
+            (0o100_644, 0, 0, NodeKind::File, ANYBODY | R),
+        ] {
+            let subject = Subject { mode, uid, gid, ..subject(kind, StoredAcl::Absent) };
+            assert_eq!(granted(&subject, &alice()).0, expected, "{mode:o} {uid}:{gid} {kind:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_number_everybody_is_other() {
+        let ghost = Principal { uid: None, gids: Vec::new(), ..alice() };
+        let file = Subject { mode: 0o770, ..subject(NodeKind::File, StoredAcl::Absent) };
+        assert_eq!(granted(&file, &ghost).0, ANYBODY);
+    }
+}

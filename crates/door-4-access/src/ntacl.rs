@@ -93,13 +93,18 @@ fn read_descriptor(blob: &[u8], start: usize) -> Result<SecurityDescriptor, BadA
     if u16_at(blob, start)? != 1 || control & SELF_RELATIVE == 0 {
         return bad("its security descriptor is not a self-relative one of revision 1");
     }
-    let sid_at = |field: usize| match u32_at(blob, start + field)? {
+    // Where a part is, if it is there; every part comes after the header.
+    let part = |field: usize| match u32_at(blob, start + field)? as usize {
         0 => Ok(None),
-        offset => read_sid(blob, offset as usize).map(|(sid, _)| Some(sid)),
+        offset if offset < start + HEADER_BYTES => bad("a part of it lies inside its header"),
+        offset => Ok(Some(offset)),
     };
-    let dacl = match (control & DACL_PRESENT != 0, u32_at(blob, start + 16)?) {
-        (false, _) | (true, 0) => None,
-        (true, offset) => Some(read_dacl(blob, offset as usize)?),
+    let sid_at = |field: usize| part(field)?.map(|at| read_sid(blob, at).map(|(sid, _)| sid)).transpose();
+    let dacl = match (control & DACL_PRESENT != 0, part(16)?) {
+        (_, None) => None,
+        (true, Some(at)) => Some(read_dacl(blob, at)?),
+        // No list grants everything, so one bit must not decide between a list and none.
+        (false, Some(_)) => return bad("it has a list and says that it has none"),
     };
     Ok(SecurityDescriptor { owner: sid_at(4)?, group: sid_at(8)?, dacl })
 }
@@ -125,23 +130,33 @@ fn read_dacl(blob: &[u8], start: usize) -> Result<Vec<Ace>, BadAcl> {
         else {
             return bad("an entry reaches past the end of the list");
         };
-        entries.push(read_ace(entry)?);
+        entries.extend(read_ace(entry)?);
         at += size;
+    }
+    // What follows the last entry that was counted could be one more that denies.
+    if at != bytes {
+        return bad("its list is longer than its entries");
     }
     Ok(entries)
 }
 
-fn read_ace(entry: &[u8]) -> Result<Ace, BadAcl> {
+/// An entry; `None` for one that only belongs to the system's own list and decides nothing here.
+fn read_ace(entry: &[u8]) -> Result<Option<Ace>, BadAcl> {
     let &[kind, flags, ..] = entry else { return bad("an entry is too short") };
     let kind = match kind {
         0 => AceType::Allow,
         1 => AceType::Deny,
         2 | 3 => AceType::Audit,
+        // Mandatory label, resource attribute and policy id (MS-DTYP §2.4.4.1).
+        0x11..=0x13 => return Ok(None),
         // Object and callback entries have conditions we do not know; whether one grants or denies depends on them.
         other => return bad(&format!("it has an entry of type {other}, which is not known")),
     };
-    let (sid, _) = read_sid(entry, 8)?;
-    Ok(Ace { kind, flags: AceFlags(flags), mask: AccessMask(u32_at(entry, 4)?), sid })
+    let (sid, bytes) = read_sid(entry, 8)?;
+    if 8 + bytes != entry.len() {
+        return bad("an entry is longer than its SID");
+    }
+    Ok(Some(Ace { kind, flags: AceFlags(flags), mask: AccessMask(u32_at(entry, 4)?), sid }))
 }
 
 fn write_dacl(entries: &[Ace]) -> Result<Vec<u8>, BadAcl> {
@@ -172,7 +187,8 @@ fn write_dacl(entries: &[Ace]) -> Result<Vec<u8>, BadAcl> {
 
 fn read_sid(bytes: &[u8], at: usize) -> Result<(Sid, usize), BadAcl> {
     let sid = bytes.get(at..).and_then(Sid::from_bytes);
-    sid.ok_or_else(|| BadAcl("a SID in it cannot be read".into()))
+    // A SID without a sub-authority names nobody and has no spelling.
+    sid.filter(|(sid, _)| !sid.subs().is_empty()).ok_or_else(|| BadAcl("a SID in it cannot be read".into()))
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Result<u16, BadAcl> {
@@ -193,11 +209,12 @@ mod tests {
     /// Packed by Samba 4.17: owner …-1000, group …-513, allow …-1001 0x1200a9 for files and directories, deny everyone
     /// WRITE_DAC; in version 3 and 4 with a hash of 0xaa and 0xbb bytes.
     fn from_samba() -> [Vec<u8>; 4] {
-        let hex = |text: &str| {
-            let digits: Vec<u8> = text.bytes().map(|b| char::from(b).to_digit(16).unwrap() as u8).collect();
-            digits.chunks(2).map(|pair| pair[0] * 16 + pair[1]).collect::<Vec<u8>>()
-        };
         SAMBA.map(hex)
+    }
+
+    fn hex(text: &str) -> Vec<u8> {
+        let digits: Vec<u8> = text.bytes().map(|b| char::from(b).to_digit(16).unwrap() as u8).collect();
+        digits.chunks(2).map(|pair| pair[0] * 16 + pair[1]).collect()
     }
 
     const SAMBA: [&str; 4] = [
@@ -254,7 +271,6 @@ mod tests {
     fn what_is_cut_or_unknown_is_refused() {
         for blob in from_samba() {
             for length in 0..blob.len() {
-                // The last two words are padding of the original's.
                 let read = SecurityDescriptor::from_ntacl(&blob[..length]);
                 assert!(read.is_err(), "version {} cut to {length}: {read:?}", blob[0]);
             }
@@ -264,6 +280,85 @@ mod tests {
         unknown[ace] = 9;
         let why = SecurityDescriptor::from_ntacl(&unknown).unwrap_err().to_string();
         assert!(why.contains("type 9"), "{why}");
+    }
+
+    /// The parts of the first fixture: descriptor 8, list 84, first entry 92 of 36 bytes, second entry 128 of 20.
+    fn altered(alter: impl FnOnce(&mut Vec<u8>)) -> Result<SecurityDescriptor, BadAcl> {
+        let mut blob = from_samba()[0].clone();
+        alter(&mut blob);
+        SecurityDescriptor::from_ntacl(&blob)
+    }
+
+    #[test]
+    fn nothing_is_guessed() {
+        for (why, read) in [
+            ("says that it has none", altered(|blob| blob[10] &= !4)),
+            ("inside its header", altered(|blob| blob[24] = 20)),
+            ("inside its header", altered(|blob| blob[12] = 8)),
+            ("longer than its entries", altered(|blob| blob[88] = 1)),
+            ("ends too early", altered(|blob| blob[88] = 3)),
+            ("longer than its SID", altered(|blob| blob[101] = 4)),
+            ("SID in it cannot be read", altered(|blob| blob[136] = 2)),
+            ("SID in it cannot be read", altered(|blob| blob[137] = 0)),
+            ("more than 1,024", altered(|blob| blob[90] = 1)),
+            ("type 5", altered(|blob| blob[92] = 5)),
+            ("type 9", altered(|blob| blob[92] = 9)),
+            ("revision 2 or 4", altered(|blob| blob[84] = 3)),
+            ("not a self-relative one", altered(|blob| blob[11] = 0)),
+            ("header is not", altered(|blob| blob[2] = 2)),
+            ("header is not", altered(|blob| blob[4..8].fill(0))),
+            ("version 5", altered(|blob| (blob[0], blob[2]) = (5, 5))),
+            ("64 KiB", altered(|blob| blob.resize(ACL_BYTES_MAX + 1, 0))),
+        ] {
+            let said = read.unwrap_err().to_string();
+            assert!(said.contains(why), "{said}, expected {why}");
+        }
+    }
+
+    #[test]
+    fn what_decides_nothing_is_no_damage() {
+        // Alarm is carried as audit; a mandatory label belongs to the system's list.
+        let kinds = |read: Result<SecurityDescriptor, BadAcl>| {
+            read.unwrap().dacl.unwrap().iter().map(|ace| ace.kind).collect::<Vec<_>>()
+        };
+        assert_eq!(kinds(altered(|blob| blob[92] = 3)), [AceType::Audit, AceType::Deny]);
+        assert_eq!(kinds(altered(|blob| blob[92] = 0x11)), [AceType::Deny]);
+    }
+
+    /// Packed by Samba 4.17 from `…D:PAI(A;OICIIO;GA;;;CO)(A;ID;FA;;;BA)S:(AU;SAFA;FA;;;WD)`, then without a list
+    /// (`O:G:` only), with an empty one (`D:`), with neither owner nor group, and with an object entry (`OA`).
+    /// What it calls `FA` is 0x1ff.
+    #[test]
+    fn what_else_samba_writes() {
+        let system_list = "0100010000000200010014941c0000003800000054000000700000000105000000000005150000000100000002000000\
+             03000000e80300000105000000000005150000000100000002000000030000000102000004001c000100000002c01400ff0100000101000000\
+             000001000000000400340002000000000b14000000001001010000000000030000000000101800ff0100000102000000000005200000002002\
+             0000";
+        let no_list = "0100010000000200010000801c0000003800000000000000000000000105000000000005150000000100000002000000\
+             03000000e803000001050000000000051500000001000000020000000300000001020000";
+        let empty = "0100010000000200010004801c000000380000000000000054000000010500000000000515000000010000000200000003000000\
+             e8030000010500000000000515000000010000000200000003000000010200000400080000000000";
+        let nobodys = "0100010000000200010004800000000000000000000000001c00000004001c000100000000001400ff01000001010000\
+             0000000100000000";
+        let object = "0100010000000200010004801c0000002c000000000000003c0000000102000000000005200000002002000001020000\
+             000000052000000020020000040030000100000005002800ff01000001000000ba7a96bfe60dd011a28500aa003049e201010000000000010000\
+             0000";
+        let ace = |flags, mask, sid| Ace {
+            kind: AceType::Allow,
+            flags: AceFlags(flags),
+            mask: AccessMask(mask),
+            sid,
+        };
+        let read = |text: &str| SecurityDescriptor::from_ntacl(&hex(text));
+        assert_eq!(
+            read(system_list).unwrap().dacl.unwrap(),
+            [ace(0xb, 0x1000_0000, Sid::CREATOR_OWNER), ace(0x10, 0x1ff, Sid::ADMINISTRATORS)]
+        );
+        assert_eq!(read(no_list).unwrap().dacl, None);
+        assert_eq!(read(empty).unwrap().dacl, Some(Vec::new()));
+        let everybody = vec![ace(0, 0x1ff, Sid::EVERYONE)];
+        assert_eq!(read(nobodys), Ok(SecurityDescriptor { owner: None, group: None, dacl: Some(everybody) }));
+        assert!(read(object).unwrap_err().to_string().contains("type 5"));
     }
 
     fn any_sid() -> impl Strategy<Value = Sid> {
@@ -296,11 +391,22 @@ mod tests {
         }
 
         #[test]
-        fn no_flipped_byte_panics(version in 0usize..4, at in any::<prop::sample::Index>(), to in any::<u8>()) {
+        fn no_altered_blob_panics_and_what_is_read_can_be_written(
+            version in 0usize..4,
+            changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+            cut in proptest::option::of(any::<prop::sample::Index>()),
+        ) {
             let mut blob = from_samba()[version].clone();
-            let at = at.index(blob.len());
-            blob[at] = to;
-            let _ = SecurityDescriptor::from_ntacl(&blob);
+            for (at, to) in changes {
+                let at = at.index(blob.len());
+                blob[at] = to;
+            }
+            if let Some(cut) = cut {
+                blob.truncate(cut.index(blob.len()));
+            }
+            if let Ok(read) = SecurityDescriptor::from_ntacl(&blob) {
+                prop_assert_eq!(SecurityDescriptor::from_ntacl(&read.to_ntacl().unwrap()), Ok(read));
+            }
         }
     }
 }

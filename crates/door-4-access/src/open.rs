@@ -1,21 +1,21 @@
 //! The decision of door 4: granted = (rights of the roles on the path) ∩ (what the file's ACL grants).
-//! Roles that administer the store skip the ACL.
+//! Roles that administer the store skip the ACL. What may not be seen is not there, whatever else is granted on it.
 
-use crate::acl::{AceType, SecurityDescriptor, map_generic};
+use crate::acl::SecurityDescriptor;
 use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
-use crate::evaluate::{self, implied, owns, speaks_of};
-use crate::memo::AccessMemo;
+use crate::evaluate;
+use crate::explain;
+use crate::memo::{AccessMemo, Question};
 use crate::mode;
 use crate::permit::AccessPermit;
 use crate::refuse::Refusal;
-use crate::roles::{Resolved, concerns, resolve};
-use crate::text::print_ace;
+use crate::roles::{Resolved, concerns, resolve, resolve_below};
 use crate::view::View;
 use enfilade_datastore::DatastorePermit;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, RolePath, StorePath};
 use enfilade_identity::{IdentityPermit, Principal};
-use std::fmt;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// May the visitor, at this revision?
 ///
@@ -33,22 +33,6 @@ pub fn open(
     Ok(AccessPermit { object: ask.target.object, granted, creator: case.principal.sid, at: view.at() })
 }
 
-/// Which of the children of a directory the visitor may see, in their order. What cannot be judged is not seen.
-///
-/// # Errors
-/// When the facts cannot be read.
-pub fn see(
-    view: &enfilade_facts::View<'_>,
-    identity: &IdentityPermit,
-    datastore: &DatastorePermit,
-    directory: &StorePath,
-    children: &[(&str, &Subject)],
-    memo: &AccessMemo,
-) -> Result<Vec<bool>, Refusal> {
-    let case = Case { view: View(view), principal: identity.principal(), datastore: datastore.name(), memo };
-    case.see(directory, children)
-}
-
 /// Has the visitor any role in the store? Else it looks absent, whatever is asked of it.
 ///
 /// # Errors
@@ -60,94 +44,20 @@ pub fn admits(
     memo: &AccessMemo,
 ) -> Result<(), Refusal> {
     let case = Case { view: View(view), principal: identity.principal(), datastore, memo };
-    let root = RolePath::of(datastore, &StorePath::root());
-    let here = case.roles(&root)?;
-    if !here.is_empty() && !here.roles.contains(&enfilade_facts::vocabulary::Role::NoAccess) {
-        return Ok(());
-    }
-    let mut below = false;
-    case.view.assignments_below(root.as_str(), |key, assignment| {
-        below = concerns(case.principal, &key, &assignment);
-        if below { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
-    if below { Ok(()) } else { Err(Refusal::NoRole { datastore: datastore.to_string() }) }
-}
-
-/// Everything about one target, for `explain` and reviews. No permit comes of it.
-///
-/// # Errors
-/// When the ACL is damaged or the facts cannot be read.
-pub fn judge(
-    view: &enfilade_facts::View<'_>,
-    principal: &Principal,
-    datastore: &DatastoreName,
-    path: &StorePath,
-    target: &Subject,
-    memo: &AccessMemo,
-) -> Result<Judgement, Refusal> {
-    let case = Case { view: View(view), principal, datastore, memo };
-    let resolved = case.roles(&RolePath::of(datastore, path))?;
-    let rights = resolved.rights(target.kind);
-    let acl = if resolved.skips_acl() { AccessMask::ALL } else { case.acl(path, target)? };
-    let mut walk = vec![Step(format!("{resolved}: {rights}"))];
-    if resolved.skips_acl() {
-        walk.push(Step("the ACL does not count for this role".into()));
-    } else if !resolved.is_empty() {
-        walk.extend(walk_acl(target, principal));
-    }
-    Ok(Judgement { path: path.clone(), rights, acl, granted: rights & acl, walk })
-}
-
-/// What is granted on a target, and how it came to be.
-#[derive(Clone, Debug)]
-pub struct Judgement {
-    path: StorePath,
-    /// What the roles grant.
-    pub rights: AccessMask,
-    /// What the ACL grants.
-    pub acl: AccessMask,
-    /// Both together.
-    pub granted: AccessMask,
-    /// Roles and entries in the order they were looked at.
-    pub walk: Vec<Step>,
-}
-
-impl Judgement {
-    /// What asking for these rights would be refused with, if it would be.
-    pub fn refusal(&self, wanted: AccessMask) -> Option<Refusal> {
-        if self.granted.covers(wanted) {
-            return None;
-        }
-        let decided_by = decided_by(&self.walk);
-        let path = self.path.clone();
-        Some(match self.granted.covers(AccessMask::VISIBLE) {
-            true => Refusal::NotGranted { path, missing: wanted & !self.granted, decided_by },
-            false => Refusal::Hidden { path, decided_by },
-        })
-    }
-}
-
-/// One role or entry that was looked at, printable.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step(String);
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+    if case.is_admitted()? { Ok(()) } else { Err(Refusal::NoRole { datastore: datastore.to_string() }) }
 }
 
 /// One principal in one store at one revision.
-struct Case<'c> {
-    view: View<'c>,
-    principal: &'c Principal,
-    datastore: &'c DatastoreName,
-    memo: &'c AccessMemo,
+pub(crate) struct Case<'c> {
+    pub(crate) view: View<'c>,
+    pub(crate) principal: &'c Principal,
+    pub(crate) datastore: &'c DatastoreName,
+    pub(crate) memo: &'c AccessMemo,
 }
 
 impl Case<'_> {
     /// Everything granted on the target of the ask, which covers what is wanted.
-    fn decide(&self, ask: &Ask<'_>) -> Result<AccessMask, Refusal> {
+    pub(crate) fn decide(&self, ask: &Ask<'_>) -> Result<AccessMask, Refusal> {
         let granted = self.granted(ask.path, ask.target)?;
         let wanted = match ask.wanted {
             Wanted::On(mask) => mask,
@@ -156,82 +66,119 @@ impl Case<'_> {
             Wanted::Create(NodeKind::Directory) => AccessMask::ADD_SUBDIRECTORY,
             Wanted::Overwrite => AccessMask::WRITE_DATA,
         };
-        if granted.covers(wanted) {
+        let visible = granted.covers(AccessMask::VISIBLE);
+        // A drop box: into a directory one may add to without seeing what is in it.
+        let in_sight = visible || matches!(ask.wanted, Wanted::Create(_));
+        if in_sight && granted.covers(wanted) {
             return Ok(granted);
         }
-        let visible = granted.covers(AccessMask::VISIBLE);
         if let (true, Wanted::Delete { parent }) = (visible, ask.wanted)
-            && let Some((directory, _)) = ask.path.split()
-            && self.granted(&directory, parent).is_ok_and(|granted| granted.covers(AccessMask::DELETE_CHILD))
-            && self
-                .roles(&RolePath::of(self.datastore, ask.path))?
-                .rights(ask.target.kind)
-                .covers(AccessMask::DELETE)
+            && self.directory_lets_delete(ask, parent)?
         {
             return Ok(granted | AccessMask::DELETE);
         }
+        Err(self.refuse(ask, granted, wanted))
+    }
+
+    /// Whether the directory's ACL has DELETE_CHILD where the target's has no DELETE (RFC 8881 §6.2.1.3.2).
+    /// The roles on the target's own path still have to grant it.
+    fn directory_lets_delete(&self, ask: &Ask<'_>, parent: &Subject) -> Result<bool, Refusal> {
+        let Some((directory, _)) = ask.path.split() else { return Ok(false) };
+        let roles = self.roles(&RolePath::of(self.datastore, ask.path))?;
+        if !roles.rights(ask.target.kind).covers(AccessMask::DELETE) {
+            return Ok(false);
+        }
+        match self.granted(&directory, parent) {
+            Ok(granted) => Ok(granted.covers(AccessMask::DELETE_CHILD)),
+            Err(Refusal::AclDamaged { .. }) => Ok(false),
+            Err(other) => Err(other),
+        }
+    }
+
+    fn refuse(&self, ask: &Ask<'_>, granted: AccessMask, wanted: AccessMask) -> Refusal {
         let path = ask.path.clone();
-        let decided_by = self.decided_by(ask);
-        Err(match (visible, ask.wanted) {
-            (true, _) => Refusal::NotGranted { path, missing: wanted & !granted, decided_by },
+        let visible = granted.covers(AccessMask::VISIBLE);
+        let missing = if visible { wanted } else { AccessMask::VISIBLE } & !granted;
+        let decided_by = match self.roles(&RolePath::of(self.datastore, ask.path)) {
+            Ok(roles) => explain::decided_by(&explain::walk(self, &roles, ask.target), missing),
+            Err(refusal) => return refusal,
+        };
+        match (visible, ask.wanted) {
+            (true, Wanted::Delete { .. }) => {
+                let decided_by = format!("{decided_by}; nor may they delete what is in its directory");
+                Refusal::NotGranted { path, missing, decided_by }
+            }
+            (true, _) => Refusal::NotGranted { path, missing, decided_by },
             (false, Wanted::Overwrite) => Refusal::CreateOntoHidden { path, decided_by },
             (false, _) => Refusal::Hidden { path, decided_by },
-        })
-    }
-
-    fn see(&self, directory: &StorePath, children: &[(&str, &Subject)]) -> Result<Vec<bool>, Refusal> {
-        let here = RolePath::of(self.datastore, directory);
-        let mut special = false;
-        self.view.assignments_below(here.as_str(), |_, _| {
-            special = true;
-            ControlFlow::Break(())
-        })?;
-        // Where no role is given below, every child has the same.
-        let mut common = None;
-        let mut seen = Vec::with_capacity(children.len());
-        for (name, subject) in children {
-            let Ok(path) = directory.join(name) else {
-                seen.push(false);
-                continue;
-            };
-            let resolved = match &common {
-                Some(resolved) if !special => Clone::clone(resolved),
-                _ => self.roles(&RolePath::of(self.datastore, &path))?,
-            };
-            let rights = resolved.rights(subject.kind);
-            let granted = match resolved.skips_acl() {
-                true => rights,
-                false if rights.covers(AccessMask::VISIBLE) => {
-                    rights & self.acl(&path, subject).unwrap_or(AccessMask::NONE)
-                }
-                false => AccessMask::NONE,
-            };
-            seen.push(granted.covers(AccessMask::VISIBLE));
-            common = Some(resolved);
         }
-        Ok(seen)
     }
 
+    /// Everything granted on a target.
     fn granted(&self, path: &StorePath, target: &Subject) -> Result<AccessMask, Refusal> {
-        let resolved = self.roles(&RolePath::of(self.datastore, path))?;
-        let rights = resolved.rights(target.kind);
-        if resolved.skips_acl() || rights.is_empty() {
+        let roles = self.roles(&RolePath::of(self.datastore, path))?;
+        self.granted_by(&roles, path, target)
+    }
+
+    /// Everything granted on a target by whoever has these roles on it.
+    pub(crate) fn granted_by(
+        &self,
+        roles: &Resolved,
+        path: &StorePath,
+        target: &Subject,
+    ) -> Result<AccessMask, Refusal> {
+        let rights = roles.rights(target.kind);
+        if roles.skips_acl() || rights.is_empty() {
             return Ok(rights);
         }
         Ok(rights & self.acl(path, target)?)
     }
 
-    fn roles(&self, path: &RolePath) -> Result<Resolved, Refusal> {
-        let key = self.memo.roles_key(self.view.at(), self.principal, path);
+    /// The roles that count on a path.
+    pub(crate) fn roles(&self, path: &RolePath) -> Result<Arc<Resolved>, Refusal> {
+        self.remember(Question::On, path, || resolve(&self.view, self.principal, path))
+    }
+
+    /// The roles that count on what is directly in a directory, where nobody has a role on that alone.
+    pub(crate) fn roles_below(&self, directory: &RolePath) -> Result<Arc<Resolved>, Refusal> {
+        self.remember(Question::Below, directory, || resolve_below(&self.view, self.principal, directory))
+    }
+
+    fn remember(
+        &self,
+        question: Question,
+        path: &RolePath,
+        resolve: impl FnOnce() -> Result<Resolved, enfilade_facts::SourceError>,
+    ) -> Result<Arc<Resolved>, Refusal> {
+        let key = self.memo.roles_key(question, self.view.at(), self.principal, path);
         if let Some(resolved) = self.memo.roles.get(key) {
             return Ok(resolved);
         }
-        let resolved = resolve(&self.view, self.principal, path)?;
-        self.memo.roles.put(key, resolved.clone());
+        let resolved = Arc::new(resolve()?);
+        self.memo.roles.put(key, Arc::clone(&resolved));
         Ok(resolved)
     }
 
-    fn acl(&self, path: &StorePath, target: &Subject) -> Result<AccessMask, Refusal> {
+    /// Whether there is a role on the store or anywhere in it.
+    pub(crate) fn is_admitted(&self) -> Result<bool, Refusal> {
+        let root = RolePath::of(self.datastore, &StorePath::root());
+        let key = self.memo.roles_key(Question::Any, self.view.at(), self.principal, &root);
+        if let Some(admitted) = self.memo.admitted.get(key) {
+            return Ok(admitted);
+        }
+        let mut admitted = self.roles(&root)?.lets_in() || self.roles_below(&root)?.lets_in();
+        if !admitted {
+            self.view.assignments_below(root.as_str(), |key, assignment| {
+                admitted = concerns(self.principal, &key, &assignment);
+                if admitted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+        }
+        self.memo.admitted.put(key, admitted);
+        Ok(admitted)
+    }
+
+    /// Everything the target's own ACL grants, or its mode bits where it has none.
+    pub(crate) fn acl(&self, path: &StorePath, target: &Subject) -> Result<AccessMask, Refusal> {
         let damaged = |why: String| Refusal::AclDamaged { path: path.clone(), why };
         let blob = match &target.acl {
             StoredAcl::Absent => return Ok(mode::granted(target, self.principal)),
@@ -249,70 +196,4 @@ impl Case<'_> {
         }
         Ok(granted)
     }
-
-    /// Only for refusals: the walk once more, with words.
-    fn decided_by(&self, ask: &Ask<'_>) -> String {
-        let resolved = self.roles(&RolePath::of(self.datastore, ask.path)).unwrap_or_default();
-        let mut walk = vec![Step(resolved.to_string())];
-        if !resolved.skips_acl() && !resolved.rights(ask.target.kind).is_empty() {
-            walk.extend(walk_acl(ask.target, self.principal));
-        }
-        decided_by(&walk)
-    }
-}
-
-/// The steps that settled something, in one line.
-fn decided_by(walk: &[Step]) -> String {
-    let settled = walk.iter().filter(|step| !step.0.ends_with("speaks of somebody else"));
-    settled.map(|step| step.0.as_str()).collect::<Vec<_>>().join("; ")
-}
-
-/// The ACL entry by entry: which spoke of the principal, and what each settled.
-fn walk_acl(target: &Subject, principal: &Principal) -> Vec<Step> {
-    let blob = match &target.acl {
-        StoredAcl::Ntacl(blob) => blob,
-        StoredAcl::Absent => {
-            let granted = mode::granted(target, principal);
-            return vec![Step(format!(
-                "no ACL; mode {:o} of {}:{} grants {granted}",
-                target.mode & 0o777,
-                target.uid,
-                target.gid
-            ))];
-        }
-        StoredAcl::Unreadable(why) => return vec![Step(format!("the ACL cannot be read: {why}"))],
-    };
-    let descriptor = match SecurityDescriptor::from_ntacl(blob) {
-        Ok(descriptor) => descriptor,
-        Err(why) => return vec![Step(format!("the ACL is damaged: {why}"))],
-    };
-    let Some(entries) = &descriptor.dacl else {
-        return vec![Step("the ACL has no list and grants everything".into())];
-    };
-    let owns = owns(&descriptor, principal);
-    let implied = implied(entries, owns);
-    let mut steps = Vec::new();
-    if !implied.is_empty() {
-        steps.push(Step(format!("the owner is granted {implied}")));
-    }
-    let mut open = AccessMask::ALL & !implied;
-    for (index, ace) in entries.iter().enumerate() {
-        let text = format!("ACE #{} `{}`", index + 1, print_ace(ace, &|_| None));
-        if ace.kind == AceType::Audit || !speaks_of(ace, principal, owns) {
-            steps.push(Step(format!("{text} speaks of somebody else")));
-            continue;
-        }
-        let settled = map_generic(ace.mask) & open;
-        open = open & !settled;
-        let verb = if ace.kind == AceType::Allow { "grants" } else { "denies" };
-        steps.push(Step(if settled.is_empty() {
-            format!("{text} comes too late")
-        } else {
-            format!("{text} {verb} {settled}")
-        }));
-    }
-    if !open.is_empty() {
-        steps.push(Step(format!("no entry speaks of {open}")));
-    }
-    steps
 }

@@ -2,12 +2,58 @@
 //! no sorted search. Written apart from the fast one, for comparing.
 
 use crate::acl::{AceType, SecurityDescriptor};
-use enfilade_facts::vocabulary::Sid;
+use enfilade_facts::tables::Who;
+use enfilade_facts::vocabulary::{Role, Sid};
+use enfilade_identity::Principal;
+
+/// A node, whom something is assigned to on it, and the roles, each with whether it propagates.
+pub(crate) type Row<'r> = (&'r str, Who, Vec<(Role, bool)>);
+
+/// The roles on a path, from the rules of `acl.cfg`: from the leaf upwards, the first node that says anything of the
+/// user decides; where it does not, the first that says anything of a group of the user's does.
+pub(crate) fn roles(rows: &[Row<'_>], principal: &Principal, path: &str) -> Vec<Role> {
+    let mut node = path.to_owned();
+    loop {
+        for of_user in [true, false] {
+            let mut set = Vec::new();
+            for (at, who, roles) in rows {
+                let speaks = match who {
+                    Who::User(user) => of_user && *user == principal.user,
+                    Who::Group(group) => !of_user && principal.groups.contains(group),
+                };
+                if *at != node || !speaks {
+                    continue;
+                }
+                for (role, propagates) in roles {
+                    if (*propagates || node == path) && !set.contains(role) {
+                        set.push(*role);
+                    }
+                }
+            }
+            if !set.is_empty() {
+                set.sort();
+                return set;
+            }
+        }
+        if node == "/" {
+            return Vec::new();
+        }
+        node = match node.rfind('/') {
+            Some(0) | None => "/".to_owned(),
+            Some(slash) => node[..slash].to_owned(),
+        };
+    }
+}
 
 pub(crate) fn is_granted(descriptor: &SecurityDescriptor, sids: &[Sid], right: u32) -> bool {
     let Some(list) = descriptor.dacl.as_ref() else { return true };
+    // MS-DTYP §2.4.2.4: CREATOR OWNER, CREATOR GROUP and OWNER RIGHTS are placeholders; no token holds them.
+    let holds = |sid: &Sid| {
+        let placeholder = ["S-1-3-0", "S-1-3-1", "S-1-3-4"].contains(&sid.to_string().as_str());
+        !placeholder && sids.iter().any(|own| own == sid)
+    };
     let is_owner = match descriptor.owner {
-        Some(owner) => sids.contains(&owner),
+        Some(owner) => holds(&owner),
         None => false,
     };
     let owner_rights_entry =
@@ -17,7 +63,7 @@ pub(crate) fn is_granted(descriptor: &SecurityDescriptor, sids: &[Sid], right: u
     }
     for ace in list {
         let inherit_only = ace.flags.0 & 0x8 != 0;
-        let matches = sids.contains(&ace.sid) || (ace.sid == Sid::OWNER_RIGHTS && is_owner);
+        let matches = holds(&ace.sid) || (ace.sid == Sid::OWNER_RIGHTS && is_owner);
         let names_it = [
             (ace.mask.0, right),
             (ace.mask.0 & 0x1000_0000, 0x1000_0000 * u32::from(right & 0x1f_01ff != 0)),
@@ -69,14 +115,13 @@ mod tests {
             Just(Sid::EVERYONE),
             Just(Sid::OWNER_RIGHTS),
             Just(Sid::CREATOR_OWNER),
+            Just(Sid::CREATOR_GROUP),
         ]
     }
 
-    /// A principal's SIDs are of users, groups and everybody; what stands for a role in an ACL is nobody's.
+    /// Placeholders among them, which must not count whoever has them.
     fn sids_of_somebody() -> impl Strategy<Value = Vec<Sid>> {
-        let sid =
-            prop_oneof![(0u32..6).prop_map(|n| Sid::of_store([1, 2, 3], 1000 + n)), Just(Sid::EVERYONE)];
-        proptest::collection::vec(sid, 0..5)
+        proptest::collection::vec(any_sid(), 0..5)
     }
 
     fn any_ace() -> impl Strategy<Value = Ace> {

@@ -88,3 +88,30 @@ impl Refuse for Refusal {
         CODES.iter().find(|(code, ..)| *code == self.code()).map_or(Fault::Source, |(_, fault, _)| *fault)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_codes_is_the_enum() {
+        let (path, decided_by) = (StorePath::root(), String::new());
+        let refusals = [
+            Refusal::NoRole { datastore: "tank".into() },
+            Refusal::Hidden { path: path.clone(), decided_by: decided_by.clone() },
+            Refusal::NotGranted {
+                path: path.clone(),
+                missing: AccessMask::READ,
+                decided_by: decided_by.clone(),
+            },
+            Refusal::AclDamaged { path: path.clone(), why: String::new() },
+            Refusal::Facts(SourceError::Unavailable(String::new())),
+            Refusal::CreateOntoHidden { path, decided_by },
+        ];
+        assert_eq!(refusals.len(), CODES.len());
+        for (refusal, (code, fault, _)) in refusals.iter().zip(CODES) {
+            assert_eq!((refusal.code(), refusal.fault(), refusal.door()), (code, fault, Door::Access));
+            assert_eq!(refusal.looks_absent(), ["AC01", "AC02", "AC04"].contains(&code));
+        }
+    }
+}

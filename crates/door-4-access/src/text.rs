@@ -96,8 +96,11 @@ pub fn print_lines(descriptor: &SecurityDescriptor, name: &dyn Fn(&Sid) -> Optio
     let call = |sid: &Sid| called(sid, name);
     let owner = descriptor.owner.iter().map(|sid| format!("owner {}", call(sid)));
     let group = descriptor.group.iter().map(|sid| format!("group {}", call(sid)));
-    let entries = descriptor.dacl.iter().flatten().map(|ace| print_ace(ace, name));
-    owner.chain(group).chain(entries).collect()
+    // No list at all grants everything; printed as nothing it would look, and read back, like a list that grants nothing.
+    let everything =
+        Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask::ALL, sid: Sid::EVERYONE };
+    let entries = descriptor.dacl.as_deref().unwrap_or(std::slice::from_ref(&everything));
+    owner.chain(group).chain(entries.iter().map(|ace| print_ace(ace, name))).collect()
 }
 
 fn called(sid: &Sid, name: &dyn Fn(&Sid) -> Option<String>) -> String {
@@ -163,13 +166,53 @@ mod tests {
         }
     }
 
+    #[test]
+    fn no_list_is_printed_as_what_it_grants() {
+        let print =
+            |dacl| print_lines(&SecurityDescriptor { dacl, ..SecurityDescriptor::default() }, &|_| None);
+        assert_eq!(print(None), ["allow everyone full"]);
+        assert_eq!(print(Some(Vec::new())), Vec::<String>::new());
+    }
+
+    fn any_sid() -> impl Strategy<Value = Sid> {
+        let known = (0..WELL_KNOWN.len()).prop_map(|index| WELL_KNOWN[index].1);
+        prop_oneof![known, any::<u32>().prop_map(|rid| Sid::of_store([1, 2, 3], rid))]
+    }
+
+    fn any_ace() -> impl Strategy<Value = Ace> {
+        let kind = prop_oneof![Just(AceType::Allow), Just(AceType::Deny), Just(AceType::Audit)];
+        (kind, any::<u8>(), any::<u32>(), any_sid()).prop_map(|(kind, flags, mask, sid)| Ace {
+            kind,
+            flags: AceFlags(flags),
+            mask: AccessMask(mask),
+            sid,
+        })
+    }
+
     proptest! {
         #[test]
-        fn what_is_printed_reads_back(kind in 0u8..3, flags in any::<u8>(), mask in any::<u32>(), rid in any::<u32>()) {
-            let kind = [AceType::Allow, AceType::Deny, AceType::Audit][usize::from(kind)];
-            let ace = Ace { kind, flags: AceFlags(flags), mask: AccessMask(mask), sid: Sid::of_store([1, 2, 3], rid) };
-            let text = print_ace(&ace, &|_| None);
-            prop_assert_eq!(parse_line(&text, &|_| Err("no names".into())), Ok(AclLine::Ace(ace)), "{}", text);
+        fn what_is_printed_reads_back(
+            owner in proptest::option::of(any_sid()),
+            group in proptest::option::of(any_sid()),
+            entries in proptest::collection::vec(any_ace(), 0..6),
+            named in any::<bool>(),
+        ) {
+            let descriptor = SecurityDescriptor { owner, group, dacl: Some(entries) };
+            let name = |sid: &Sid| named.then(|| format!("@{sid}"));
+            let resolve = |name: &str| {
+                let sid = name.strip_prefix('@').ok_or("no such name")?;
+                sid.parse().map_err(|why| format!("{why}"))
+            };
+            let mut read = SecurityDescriptor { dacl: Some(Vec::new()), ..SecurityDescriptor::default() };
+            for line in print_lines(&descriptor, &name) {
+                match parse_line(&line, &resolve) {
+                    Ok(AclLine::Owner(sid)) => read.owner = Some(sid),
+                    Ok(AclLine::Group(sid)) => read.group = Some(sid),
+                    Ok(AclLine::Ace(ace)) => read.dacl.get_or_insert_default().push(ace),
+                    Err(why) => prop_assert!(false, "{}: {}", line, why),
+                }
+            }
+            prop_assert_eq!(read, descriptor);
         }
     }
 }

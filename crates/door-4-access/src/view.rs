@@ -1,10 +1,12 @@
 //! The few facts this door may read.
 
-use enfilade_facts::tables::{Assignment, AssignmentKey};
+use enfilade_facts::limits::ROLE_PATH_BYTES_MAX;
+use enfilade_facts::tables::{Assignment, AssignmentKey, Domain, Group};
+use enfilade_facts::vocabulary::GroupId;
 use enfilade_facts::{At, SourceError};
 use std::ops::ControlFlow;
 
-/// Role assignments at one revision.
+/// Role assignments at one revision, and what groups are called.
 pub(crate) struct View<'a>(pub(crate) &'a enfilade_facts::View<'a>);
 
 impl View<'_> {
@@ -12,16 +14,35 @@ impl View<'_> {
         self.0.at()
     }
 
-    /// Everybody's roles on exactly this node.
+    /// Everybody's roles on exactly this node. On a longer path than can be assigned on there are none.
     pub(crate) fn assignments(
         &self,
         node: &str,
         mut each: impl FnMut(AssignmentKey, Assignment),
     ) -> Result<(), SourceError> {
+        if node.len() > ROLE_PATH_BYTES_MAX {
+            return Ok(());
+        }
         self.0.scan::<Assignment>(&AssignmentKey::node_prefix(node), |key, assignment| {
             each(key, assignment);
             ControlFlow::Continue(())
         })
+    }
+
+    /// Whether anybody has a role on exactly this node.
+    pub(crate) fn is_assigned(&self, node: &str) -> Result<bool, SourceError> {
+        if node.len() > ROLE_PATH_BYTES_MAX {
+            return Ok(false);
+        }
+        self.0.any::<Assignment>(&AssignmentKey::node_prefix(node))
+    }
+
+    /// Whether anybody has a role strictly below this node.
+    pub(crate) fn is_assigned_below(&self, node: &str) -> Result<bool, SourceError> {
+        if node.len() >= ROLE_PATH_BYTES_MAX {
+            return Ok(false);
+        }
+        self.0.any::<Assignment>(format!("{node}/").as_bytes())
     }
 
     /// Everybody's roles strictly below this node.
@@ -31,5 +52,15 @@ impl View<'_> {
         each: impl FnMut(AssignmentKey, Assignment) -> ControlFlow<()>,
     ) -> Result<(), SourceError> {
         self.0.scan::<Assignment>(format!("{node}/").as_bytes(), each)
+    }
+
+    /// What a group is called, for words only: its id where that cannot be read.
+    pub(crate) fn group_name(&self, id: &GroupId) -> String {
+        let group = self.0.get::<Group>(id).ok().flatten();
+        let named = group.and_then(|group| {
+            let domain = self.0.get::<Domain>(&group.domain).ok().flatten()?;
+            Some(format!("@{}@{}", group.name, domain.name))
+        });
+        named.unwrap_or_else(|| id.to_string())
     }
 }

@@ -1,0 +1,168 @@
+//! The decision as a whole, on facts made up here.
+
+mod deciding;
+mod seeing;
+
+use crate::acl::{Ace, AceFlags, AceType, SecurityDescriptor};
+use crate::ask::{NodeKind, ObjectId, StoredAcl, Subject};
+use crate::memo::AccessMemo;
+use crate::open::Case;
+use crate::view::View;
+use enfilade_facts::codec::{Writer, seal};
+use enfilade_facts::tables::{Assignment, AssignmentKey, Domain, Group, Key, Who};
+use enfilade_facts::vocabulary::{
+    AccessMask, DatastoreName, DomainId, GroupId, Role, Sid, StorePath, UserId,
+};
+use enfilade_facts::{At, Each, MemoSeed, Revision, Row, Snapshot, SourceError, StoreId, Table};
+use enfilade_identity::{Principal, SetId};
+use std::collections::BTreeMap;
+
+pub(crate) const STAFF: GroupId = GroupId::from_bytes([1; 16]);
+pub(crate) const OTHERS: GroupId = GroupId::from_bytes([2; 16]);
+const ALICE: UserId = UserId::from_bytes([3; 16]);
+const BOB: UserId = UserId::from_bytes([4; 16]);
+const LOCAL: DomainId = DomainId::from_bytes([5; 16]);
+
+/// Records of one revision.
+#[derive(Clone)]
+pub(crate) struct Facts {
+    at: At,
+    records: BTreeMap<(Table, Vec<u8>), Vec<u8>>,
+}
+
+impl Snapshot for Facts {
+    fn at(&self) -> At {
+        self.at
+    }
+
+    fn get<'s>(&'s self, table: Table, key: &[u8]) -> Result<Option<&'s [u8]>, SourceError> {
+        Ok(self.records.get(&(table, key.to_vec())).map(Vec::as_slice))
+    }
+
+    fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError> {
+        let from = self.records.range((table, prefix.to_vec())..);
+        for ((_, key), stored) in from.take_while(|((t, key), _)| *t == table && key.starts_with(prefix)) {
+            if each(key, stored).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Facts {
+    fn put<R: Row>(&mut self, key: &R::Key, row: &R) {
+        let mut writer = Writer::default();
+        row.encode(&mut writer);
+        let stored = seal(R::TABLE, &key.bytes(), self.at.revision, &writer.into_bytes());
+        self.records.insert((R::TABLE, key.bytes()), stored);
+    }
+
+    pub(crate) fn assign(&mut self, path: &str, who: Who, roles: &[(Role, bool)]) {
+        let key = AssignmentKey { path: path.parse().unwrap(), who };
+        self.put(&key, &Assignment { roles: roles.to_vec() });
+    }
+
+    /// Lines like `/datastore/tank staff DatastoreReader NoAccess-`; a dash: it does not propagate.
+    pub(crate) fn of(lines: &str) -> Facts {
+        let at = At { store: StoreId(1), revision: Revision(1) };
+        let mut facts = Facts { at, records: BTreeMap::new() };
+        facts.put(&LOCAL, &Domain { name: "local".parse().unwrap(), enabled: true });
+        let sid = group_sid();
+        facts.put(&STAFF, &Group { domain: LOCAL, name: "staff".into(), sid, gid: Some(50), comment: None });
+        for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let role = |word: &&str| match word.strip_suffix('-') {
+                Some(role) => (role.parse().unwrap(), false),
+                None => (word.parse().unwrap(), true),
+            };
+            let roles: Vec<(Role, bool)> = words[2..].iter().map(role).collect();
+            let who = match words[1] {
+                "alice" => Who::User(ALICE),
+                "bob" => Who::User(BOB),
+                "staff" => Who::Group(STAFF),
+                "others" => Who::Group(OTHERS),
+                other => panic!("{other}"),
+            };
+            facts.assign(words[0], who, &roles);
+        }
+        facts
+    }
+}
+
+pub(crate) fn own_sid() -> Sid {
+    Sid::of_store([1, 2, 3], 1000)
+}
+
+pub(crate) fn group_sid() -> Sid {
+    Sid::of_store([1, 2, 3], 1001)
+}
+
+/// In the group `staff`, and in no other.
+pub(crate) fn alice() -> Principal {
+    let mut sids = vec![own_sid(), group_sid(), Sid::EVERYONE, Sid::AUTHENTICATED, Sid::NETWORK];
+    sids.sort_unstable();
+    Principal {
+        authid: "alice@local".parse().unwrap(),
+        user: ALICE,
+        sid: own_sid(),
+        groups: vec![STAFF],
+        sids,
+        uid: Some(100),
+        gids: vec![50],
+        set: SetId(1),
+    }
+}
+
+pub(crate) fn memo() -> AccessMemo {
+    AccessMemo::new(MemoSeed([7; 16]), 256)
+}
+
+/// Asks on these facts, with a memo of its own.
+pub(crate) fn case<R>(facts: &Facts, principal: &Principal, ask: impl FnOnce(&Case<'_>) -> R) -> R {
+    case_with(facts, principal, &memo(), ask)
+}
+
+pub(crate) fn case_with<R>(
+    facts: &Facts,
+    principal: &Principal,
+    memo: &AccessMemo,
+    ask: impl FnOnce(&Case<'_>) -> R,
+) -> R {
+    let view = enfilade_facts::View::new(facts);
+    let datastore: DatastoreName = "tank".parse().unwrap();
+    ask(&Case { view: View(&view), principal, datastore: &datastore, memo })
+}
+
+pub(crate) fn path(text: &str) -> StorePath {
+    StorePath::from_plain(text).unwrap()
+}
+
+pub(crate) fn subject(kind: NodeKind, acl: StoredAcl) -> Subject {
+    Subject { object: ObjectId { device: 1, inode: 7 }, kind, uid: 0, gid: 0, mode: 0o700, acl }
+}
+
+/// An ACL of lines as people write them, without an owner.
+pub(crate) fn acl(lines: &[&str]) -> StoredAcl {
+    let entry = |line: &&str| {
+        let resolve = |name: &str| match name {
+            "alice" => Ok(own_sid()),
+            "staff" => Ok(group_sid()),
+            other => Err(format!("there is no `{other}`")),
+        };
+        match crate::text::parse_line(line, &resolve).unwrap() {
+            crate::text::AclLine::Ace(ace) => ace,
+            other => panic!("{other:?}"),
+        }
+    };
+    let dacl = Some(lines.iter().map(entry).collect());
+    StoredAcl::Ntacl(SecurityDescriptor { dacl, ..SecurityDescriptor::default() }.to_ntacl().unwrap())
+}
+
+pub(crate) fn everything() -> StoredAcl {
+    let flags = AceFlags(0);
+    let all = Ace { kind: AceType::Allow, flags, mask: AccessMask::ALL, sid: Sid::EVERYONE };
+    StoredAcl::Ntacl(
+        SecurityDescriptor { dacl: Some(vec![all]), ..SecurityDescriptor::default() }.to_ntacl().unwrap(),
+    )
+}

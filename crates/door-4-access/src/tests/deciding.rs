@@ -1,0 +1,307 @@
+//! One target at a time.
+
+use super::{Facts, acl, alice, case, case_with, everything, memo, path, subject};
+use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
+use crate::explain::judge;
+use crate::refuse::Refusal;
+use enfilade_facts::vocabulary::{AccessMask, RolePath, StorePath};
+use enfilade_facts::{Refuse, Table};
+use enfilade_identity::SetId;
+use expect_test::expect;
+
+const READER: &str = "/datastore/tank staff DatastoreReader";
+const POWER: &str = "/datastore/tank staff DatastorePowerUser";
+
+fn decide(facts: &str, at: &str, target: &Subject, wanted: Wanted<'_>) -> Result<AccessMask, Refusal> {
+    case(&Facts::of(facts), &alice(), |case| case.decide(&Ask { path: &path(at), target, wanted }))
+}
+
+fn code(result: Result<AccessMask, Refusal>) -> &'static str {
+    result.map_or_else(|refusal| refusal.code(), |_| "permit")
+}
+
+#[test]
+fn what_each_role_grants() {
+    let (file, directory) = (0x12_00a9, 0x12_00a9);
+    for (role, on_file, on_directory, skips) in [
+        ("DatastoreReader", file, directory, false),
+        ("DatastoreBackup", file, directory | 0x6, false),
+        ("DatastorePowerUser", 0x13_01ff, 0x13_01ff, false),
+        ("DatastoreAdmin", 0x1f_01ff, 0x1f_01ff, true),
+        ("Admin", 0x1f_01ff, 0x1f_01ff, true),
+        ("DatastoreAudit", 0, 0, false),
+        ("NoAccess", 0, 0, false),
+        ("Admin NoAccess", 0, 0, false),
+        ("DatastoreReader DatastoreAudit", file, directory, false),
+    ] {
+        let facts = Facts::of(&format!("/datastore/tank alice {role}"));
+        case(&facts, &alice(), |case| {
+            let roles = case.roles(&RolePath::of(case.datastore, &path("a"))).unwrap();
+            let rights = (roles.rights(NodeKind::File).0, roles.rights(NodeKind::Directory).0);
+            assert_eq!((rights, roles.skips_acl()), ((on_file, on_directory), skips), "{role}");
+        });
+    }
+}
+
+#[test]
+fn roles_as_acl_cfg_resolves_them() {
+    // assignments; path in the store → the roles that count
+    for (facts, at, expected) in [
+        ("", "a", "no role"),
+        ("/ staff Admin", "a", "role Admin assigned to group @staff@local on /"),
+        (
+            "/datastore staff DatastoreReader",
+            "",
+            "role DatastoreReader assigned to group @staff@local on /datastore",
+        ),
+        ("/datastore others Admin\n/datastore bob Admin", "a", "no role"),
+        (
+            "/datastore/tank alice DatastoreReader-",
+            "",
+            "role DatastoreReader assigned to user alice@local on /datastore/tank",
+        ),
+        ("/datastore/tank alice DatastoreReader-", "a", "no role"),
+        (
+            // A deeper set replaces a higher one, also when it grants less.
+            "/datastore/tank alice DatastoreAdmin\n/datastore/tank/a staff DatastoreReader",
+            "a/b",
+            "role DatastoreReader assigned to group @staff@local on /datastore/tank/a",
+        ),
+        (
+            // A user's own set wins over the groups' on the same node.
+            "/datastore/tank alice DatastoreReader\n/datastore/tank staff DatastoreAdmin",
+            "a",
+            "role DatastoreReader assigned to user alice@local on /datastore/tank",
+        ),
+        (
+            // What does not hold here is no set, so the groups' counts.
+            "/datastore/tank alice NoAccess-\n/datastore/tank staff DatastoreAdmin",
+            "a",
+            "role DatastoreAdmin assigned to group @staff@local on /datastore/tank",
+        ),
+        (
+            // The name of another store, or a longer name, is another path.
+            "/datastore/tank2 staff Admin\n/datastore/tank/ab staff Admin",
+            "a",
+            "no role",
+        ),
+    ] {
+        let facts = Facts::of(facts);
+        let given = case(&facts, &alice(), |case| {
+            let resolved = case.roles(&RolePath::of(case.datastore, &path(at))).unwrap();
+            resolved.given(&case.view, case.principal).to_string()
+        });
+        assert_eq!(given, expected);
+    }
+}
+
+#[test]
+fn a_path_longer_than_any_assignment_still_resolves() {
+    let deep = vec!["x".repeat(200); 5].join("/");
+    let target = subject(NodeKind::File, everything());
+    assert_eq!(code(decide(READER, &deep, &target, Wanted::On(AccessMask::READ))), "permit");
+}
+
+#[test]
+fn whom_a_store_admits() {
+    for (facts, admitted) in [
+        ("", false),
+        ("/ alice DatastoreAudit", true),
+        ("/datastore/tank staff DatastoreReader-", true),
+        ("/datastore alice DatastoreReader-", false),
+        ("/datastore/tank/a/b staff DatastoreReader", true),
+        ("/datastore/tank/a/b others DatastoreReader\n/datastore/tank2 alice Admin", false),
+        ("/datastore/tank alice NoAccess\n/datastore/tank staff Admin", false),
+        ("/datastore/tank alice NoAccess\n/datastore/tank/a alice DatastoreReader", true),
+        ("/datastore/tank/a alice NoAccess", false),
+        ("/datastore/tank/a alice NoAccess DatastoreReader", false),
+        ("/datastore/tank alice NoAccess- DatastoreReader", true),
+        ("/datastore/tank/a alice NoAccess- DatastoreReader", true),
+    ] {
+        let (facts, memo) = (Facts::of(facts), memo());
+        for _ in 0..2 {
+            let answer = case_with(&facts, &alice(), &memo, |case| case.is_admitted());
+            assert_eq!(answer, Ok(admitted));
+        }
+    }
+}
+
+#[test]
+fn roles_and_acl_both_have_to_grant() {
+    let modify = subject(NodeKind::File, acl(&["allow staff modify"]));
+    let granted = |facts: &str| decide(facts, "a", &modify, Wanted::On(AccessMask::VISIBLE)).unwrap();
+    assert_eq!(granted(READER), AccessMask::READ);
+    assert_eq!(granted(POWER), AccessMask::MODIFY);
+    assert_eq!(granted("/datastore/tank staff DatastoreAdmin"), AccessMask::ALL);
+    let read_only = subject(NodeKind::File, acl(&["allow staff read"]));
+    assert_eq!(code(decide(POWER, "a", &read_only, Wanted::On(AccessMask::WRITE_DATA))), "AC03");
+    assert_eq!(code(decide(POWER, "a", &read_only, Wanted::Overwrite)), "AC03");
+}
+
+#[test]
+fn what_may_not_be_seen_is_not_there_whatever_else_is_granted() {
+    // Everything but reading the ACL, which the listing asks for.
+    let hidden = subject(NodeKind::File, acl(&["deny staff read-acl", "allow staff full"]));
+    let parent = subject(NodeKind::Directory, everything());
+    let ask = |wanted| code(decide(POWER, "a", &hidden, wanted));
+    assert_eq!(ask(Wanted::On(AccessMask::READ_DATA)), "AC02");
+    assert_eq!(ask(Wanted::On(AccessMask::NONE)), "AC02");
+    assert_eq!(ask(Wanted::Delete { parent: &parent }), "AC02");
+    assert_eq!(ask(Wanted::Overwrite), "AC06");
+    // A drop box is the exception: one may add to it.
+    let drop_box = subject(NodeKind::Directory, acl(&["allow staff add-file"]));
+    assert_eq!(code(decide(POWER, "d", &drop_box, Wanted::Create(NodeKind::File))), "permit");
+    assert_eq!(code(decide(POWER, "d", &drop_box, Wanted::Create(NodeKind::Directory))), "AC02");
+    assert_eq!(code(decide(POWER, "d", &drop_box, Wanted::On(AccessMask::LIST))), "AC02");
+}
+
+#[test]
+fn creating_needs_the_right_on_the_directory() {
+    let both = subject(NodeKind::Directory, everything());
+    let subdirectories = subject(NodeKind::Directory, acl(&["allow staff read,add-subdirectory"]));
+    let ask = |facts, target, kind| code(decide(facts, "d", target, Wanted::Create(kind)));
+    let backup = "/datastore/tank staff DatastoreBackup";
+    assert_eq!(ask(backup, &both, NodeKind::File), "permit");
+    assert_eq!(ask(backup, &both, NodeKind::Directory), "permit");
+    assert_eq!(ask(backup, &subdirectories, NodeKind::Directory), "permit");
+    assert_eq!(ask(backup, &subdirectories, NodeKind::File), "AC03");
+    assert_eq!(ask(READER, &both, NodeKind::File), "AC03");
+    let file = subject(NodeKind::File, everything());
+    assert_eq!(code(decide(backup, "a", &file, Wanted::Overwrite)), "AC03");
+}
+
+#[test]
+fn deleting_needs_the_target_or_its_directory() {
+    let (all, read) = (everything(), acl(&["allow staff read"]));
+    let child = acl(&["allow staff read,delete-child"]);
+    let damaged = StoredAcl::Unreadable("no".into());
+    for (facts, target, parent, expected) in [
+        (POWER, &all, &read, "permit"),
+        (POWER, &read, &child, "permit"),
+        (POWER, &read, &read, "AC03"),
+        (POWER, &read, &damaged, "AC03"),
+        (READER, &all, &all, "AC03"),
+        ("/datastore/tank staff DatastoreBackup", &read, &child, "AC03"),
+        // The roles on the target bound it, however much there are on its directory.
+        (
+            "/datastore/tank staff DatastorePowerUser\n/datastore/tank/d/a staff DatastoreReader",
+            &read,
+            &child,
+            "AC03",
+        ),
+        (
+            "/datastore/tank staff DatastorePowerUser\n/datastore/tank/d/a alice NoAccess",
+            &all,
+            &child,
+            "AC02",
+        ),
+        ("/datastore/tank/d/a staff DatastorePowerUser", &all, &child, "permit"),
+        ("/datastore/tank/d/a staff DatastorePowerUser", &read, &child, "AC03"),
+    ] {
+        let parent = subject(NodeKind::Directory, parent.clone());
+        let target = subject(NodeKind::File, target.clone());
+        let result = decide(facts, "d/a", &target, Wanted::Delete { parent: &parent });
+        assert!(result.as_ref().map_or(true, |granted| granted.covers(AccessMask::DELETE)));
+        assert_eq!(code(result), expected, "{facts}");
+    }
+    // The root is in no directory.
+    let parent = subject(NodeKind::Directory, child);
+    let root = subject(NodeKind::Directory, read);
+    assert_eq!(code(decide(POWER, "", &root, Wanted::Delete { parent: &parent })), "AC03");
+}
+
+#[test]
+fn a_damaged_acl_is_for_nobody_but_those_who_skip_it() {
+    for damaged in [StoredAcl::Unreadable("EIO".into()), StoredAcl::Ntacl(vec![1, 0])] {
+        let target = subject(NodeKind::File, damaged);
+        let refusal = decide(POWER, "a", &target, Wanted::On(AccessMask::READ)).unwrap_err();
+        assert!(refusal.code() == "AC04" && refusal.looks_absent());
+        let admin = "/datastore/tank staff DatastoreAdmin";
+        assert_eq!(code(decide(admin, "a", &target, Wanted::On(AccessMask::ALL))), "permit");
+        assert_eq!(code(decide("", "a", &target, Wanted::On(AccessMask::READ))), "AC02");
+    }
+}
+
+#[test]
+fn facts_that_cannot_be_read_refuse() {
+    let mut facts = Facts::of(POWER);
+    let (_, stored) = facts.records.iter_mut().find(|((table, _), _)| *table == Table::Assignments).unwrap();
+    *stored.last_mut().unwrap() ^= 1;
+    let target = subject(NodeKind::File, everything());
+    case(&facts, &alice(), |case| {
+        let ask = Ask { path: &path("a"), target: &target, wanted: Wanted::On(AccessMask::READ) };
+        assert_eq!(case.decide(&ask).unwrap_err().code(), "AC05");
+        assert_eq!(case.see(&StorePath::root(), &[("a", &target)]).unwrap_err().code(), "AC05");
+        assert_eq!(case.is_admitted().unwrap_err().code(), "AC05");
+    });
+}
+
+#[test]
+fn a_principal_of_older_facts_spoils_nobodys_answer() {
+    let (facts, memo) = (Facts::of(POWER), memo());
+    let mut before = alice();
+    (before.groups, before.set) = (Vec::new(), SetId(2));
+    let target = subject(NodeKind::File, everything());
+    let ask = Ask { path: &path("a"), target: &target, wanted: Wanted::On(AccessMask::READ) };
+    let decide = |principal: &_| code(case_with(&facts, principal, &memo, |case| case.decide(&ask)));
+    assert_eq!(decide(&before), "AC02");
+    assert_eq!(decide(&alice()), "permit");
+    assert_eq!(decide(&before), "AC02");
+}
+
+#[test]
+fn a_refusal_names_what_decided() {
+    let says = |facts, lines: &[&str], wanted| {
+        let target = subject(NodeKind::File, acl(lines));
+        decide(facts, "docs/a.txt", &target, wanted).unwrap_err().to_string()
+    };
+    let write = Wanted::On(AccessMask::WRITE_DATA);
+    expect!["write-data on /docs/a.txt is not granted: role DatastoreReader assigned to group @staff@local on /datastore/tank"]
+        .assert_eq(&says(READER, &["allow everyone full"], write));
+    expect!["write-data on /docs/a.txt is not granted: ACE #2 `deny S-1-5-21-1-2-3-1001 write`"]
+        .assert_eq(&says(POWER, &["deny everyone execute", "deny staff write", "allow staff full"], write));
+    expect!["write-data on /docs/a.txt is not granted: no entry of the ACL grants it"].assert_eq(&says(
+        POWER,
+        &["allow staff read"],
+        write,
+    ));
+    expect!["/docs/a.txt may not be seen: ACE #1 `deny everyone read-data`; no entry of the ACL grants it"]
+        .assert_eq(&says(POWER, &["deny everyone read-data", "allow staff execute"], write));
+    expect!["/docs/a.txt may not be seen: no role"].assert_eq(&says("", &[], write));
+    let target = Subject { mode: 0o640, ..subject(NodeKind::File, StoredAcl::Absent) };
+    let refusal = decide(POWER, "docs/a.txt", &target, Wanted::Overwrite).unwrap_err().to_string();
+    expect!["/docs/a.txt is there already and may not be seen: no ACL; mode 640 of 0:0 grants read-attributes,read-acl,synchronize"]
+        .assert_eq(&refusal);
+}
+
+#[test]
+fn the_walk_in_words() {
+    let lines = [
+        "deny staff write",
+        "allow creator-owner full inherit=files,dirs,only",
+        "audit everyone full",
+        "allow S-1-5-21-9-9-9-9 full",
+        "allow everyone modify",
+        "deny everyone read",
+    ];
+    let target = subject(NodeKind::File, acl(&lines));
+    let facts = Facts::of(POWER);
+    let view = enfilade_facts::View::new(&facts);
+    let tank = "tank".parse().unwrap();
+    let judged = judge(&view, &alice(), &tank, &path("a"), &target, &memo()).unwrap();
+    let walk: Vec<String> = judged.walk.iter().map(ToString::to_string).collect();
+    expect![[r#"
+        role DatastorePowerUser assigned to group @staff@local on /datastore/tank: modify,delete-child
+        ACE #1 `deny S-1-5-21-1-2-3-1001 write` denies write
+        ACE #2 `allow creator-owner full inherit=files,dirs,only` is for what is made below
+        ACE #3 `audit everyone full` asks for a record and decides nothing
+        ACE #4 `allow S-1-5-21-9-9-9-9 full` speaks of somebody else
+        ACE #5 `allow everyone modify` grants read,delete
+        ACE #6 `deny everyone read` comes too late
+        no entry speaks of delete-child,write-acl,write-owner"#]]
+    .assert_eq(&walk.join("\n"));
+    assert_eq!((judged.granted, judged.skips_acl), (AccessMask::READ | AccessMask::DELETE, false));
+    assert_eq!(judged.roles.node, "/datastore/tank");
+    assert!(judged.refusal(AccessMask::READ).is_none());
+    assert_eq!(judged.refusal(AccessMask::WRITE_DATA).unwrap().code(), "AC03");
+}

@@ -1,0 +1,158 @@
+//! Listings, and everything that must agree with everything else, on random facts and ACLs.
+
+use super::{Facts, OTHERS, STAFF, alice, case, case_with, group_sid, memo, own_sid, path, subject};
+use crate::acl::{Ace, AceFlags, AceType, SecurityDescriptor};
+use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
+use crate::explain::judge;
+use crate::reference;
+use enfilade_facts::tables::Who;
+use enfilade_facts::vocabulary::{AccessMask, Role, Sid, StorePath, UserId};
+use enfilade_facts::{Refuse, View};
+use proptest::prelude::*;
+
+const NAMES: [&str; 5] = ["a", "b", "c", ".enfilade-upload", "d"];
+const NODES: [&str; 8] = [
+    "/",
+    "/datastore",
+    "/datastore/tank",
+    "/datastore/tank/dir",
+    "/datastore/tank/dir/a",
+    "/datastore/tank/dir/b",
+    "/datastore/tank/dir/b/deeper",
+    "/datastore/tank/dira",
+];
+
+type Row = (usize, Who, Vec<(Role, bool)>);
+
+fn any_rows() -> impl Strategy<Value = Vec<Row>> {
+    let who = prop_oneof![
+        3 => Just(Who::User(alice().user)),
+        1 => Just(Who::User(UserId::from_bytes([9; 16]))),
+        4 => Just(Who::Group(STAFF)),
+        1 => Just(Who::Group(OTHERS)),
+    ];
+    let role = (0..Role::ALL.len()).prop_map(|index| Role::ALL[index]);
+    let roles = proptest::collection::vec((role, any::<bool>()), 1..3);
+    proptest::collection::vec((0..NODES.len(), who, roles), 0..6)
+}
+
+fn any_subject() -> impl Strategy<Value = Subject> {
+    let sid = prop_oneof![
+        Just(own_sid()),
+        Just(group_sid()),
+        Just(Sid::EVERYONE),
+        Just(Sid::OWNER_RIGHTS),
+        Just(Sid::of_store([1, 2, 3], 4)),
+    ];
+    let kind = prop_oneof![3 => Just(AceType::Allow), 1 => Just(AceType::Deny)];
+    let mask =
+        prop_oneof![Just(AccessMask::ALL), Just(AccessMask::READ), (0u32..0x20_0000).prop_map(AccessMask)];
+    let flags = prop_oneof![3 => Just(AceFlags(0)), 1 => Just(AceFlags(0xb))];
+    let ace =
+        (kind, mask, flags, sid.clone()).prop_map(|(kind, mask, flags, sid)| Ace { kind, flags, mask, sid });
+    let descriptor =
+        (proptest::option::of(sid), proptest::collection::vec(ace, 0..4)).prop_map(|(owner, dacl)| {
+            SecurityDescriptor { owner, group: None, dacl: Some(dacl) }.to_ntacl().unwrap()
+        });
+    let acl = prop_oneof![
+        6 => descriptor.prop_map(StoredAcl::Ntacl),
+        1 => Just(StoredAcl::Absent),
+        1 => Just(StoredAcl::Ntacl(vec![1, 0, 1, 0])),
+        1 => Just(StoredAcl::Unreadable("EIO".into())),
+    ];
+    let kind = prop_oneof![Just(NodeKind::File), Just(NodeKind::Directory)];
+    let ids = prop_oneof![Just((100, 0)), Just((0, 50)), Just((0, 0))];
+    (kind, acl, 0u32..0o1000, ids).prop_map(|(kind, acl, mode, (uid, gid))| Subject {
+        uid,
+        gid,
+        mode,
+        ..subject(kind, acl)
+    })
+}
+
+fn facts(rows: &[Row]) -> Facts {
+    let mut facts = Facts::of("");
+    for (node, who, roles) in rows {
+        facts.assign(NODES[*node], *who, roles);
+    }
+    facts
+}
+
+/// The rows as they ended up: of two for the same node and person the later one.
+fn kept(rows: &[Row]) -> Vec<reference::Row<'static>> {
+    let last =
+        |index: usize| !rows[index + 1..].iter().any(|row| (row.0, row.1) == (rows[index].0, rows[index].1));
+    let kept = (0..rows.len()).filter(|index| last(*index));
+    kept.map(|index| (NODES[rows[index].0], rows[index].1, rows[index].2.clone())).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn a_listing_shows_what_each_would_show_alone(
+        rows in any_rows(),
+        subjects in proptest::collection::vec(any_subject(), NAMES.len()),
+        in_root in any::<bool>(),
+    ) {
+        let facts = facts(&rows);
+        let directory = if in_root { StorePath::root() } else { path("dir") };
+        let children: Vec<(&str, &Subject)> = NAMES.into_iter().zip(&subjects).collect();
+        let seen = case(&facts, &alice(), |case| case.see(&directory, &children)).unwrap();
+        // What was remembered for the one must serve the other, in any order.
+        let shared = memo();
+        let again = case_with(&facts, &alice(), &shared, |case| case.see(&directory, &children)).unwrap();
+        prop_assert_eq!(&again, &seen);
+        for ((name, target), seen) in children.into_iter().zip(seen) {
+            let alone = directory.join(name).is_ok_and(|path| {
+                let ask = Ask { path: &path, target, wanted: Wanted::On(AccessMask::VISIBLE) };
+                let alone = case(&facts, &alice(), |case| case.decide(&ask));
+                assert_eq!(case_with(&facts, &alice(), &shared, |case| case.decide(&ask)), alone);
+                alone.is_ok()
+            });
+            prop_assert_eq!(seen, alone, "{}", name);
+        }
+    }
+
+    #[test]
+    fn what_is_seen_lies_in_a_store_that_admits(rows in any_rows(), target in any_subject()) {
+        let facts = facts(&rows);
+        let root = path("dir");
+        let seen = case(&facts, &alice(), |case| case.see(&root, &[("a", &target), ("c", &target)])).unwrap();
+        let admitted = case(&facts, &alice(), |case| case.is_admitted()).unwrap();
+        prop_assert!(admitted || !seen.contains(&true));
+    }
+
+    #[test]
+    fn roles_are_those_of_the_plain_rules(rows in any_rows(), at in 0usize..5) {
+        let at = ["", "dir", "dir/a", "dir/b/deeper", "dira"][at];
+        let facts = facts(&rows);
+        let fast = case(&facts, &alice(), |case| {
+            let path = enfilade_facts::vocabulary::RolePath::of(case.datastore, &path(at));
+            case.roles(&path).unwrap().roles.clone()
+        });
+        let slow = reference::roles(&kept(&rows), &alice(), format!("/datastore/tank/{at}").trim_end_matches('/'));
+        prop_assert_eq!(fast, slow);
+    }
+
+    #[test]
+    fn the_judgement_is_the_decision(rows in any_rows(), target in any_subject(), bits in 0u32..0x20_0000) {
+        let (facts, at) = (facts(&rows), path("dir/a"));
+        let wanted = AccessMask(bits) & AccessMask::ALL;
+        let ask = Ask { path: &at, target: &target, wanted: Wanted::On(wanted) };
+        let decided = case(&facts, &alice(), |case| case.decide(&ask));
+        let view = View::new(&facts);
+        let judged = judge(&view, &alice(), &"tank".parse().unwrap(), &at, &target, &memo());
+        // Making something in a directory that may not be seen is asked for in another way.
+        let making = AccessMask::ADD_FILE | AccessMask::ADD_SUBDIRECTORY;
+        prop_assume!(target.kind == NodeKind::File || !making.covers(wanted));
+        match (judged, decided) {
+            (Ok(judged), Ok(granted)) => {
+                prop_assert_eq!(judged.refusal(wanted), None);
+                prop_assert_eq!(judged.granted, granted);
+            }
+            (Ok(judged), Err(refusal)) => prop_assert_eq!(judged.refusal(wanted), Some(refusal)),
+            (Err(judged), decided) => prop_assert_eq!(Some(judged.code()), decided.err().map(|why| why.code())),
+        }
+    }
+}
