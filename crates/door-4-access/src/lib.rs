@@ -1,21 +1,24 @@
 //! Door 4: may they, and what do they see?
+//!
+//! Read in this order: what is wanted of what ([`Ask`]), what may be read (`view`), the decision ([`open`]), what it
+//! grants ([`AccessPermit`]) or says instead ([`Refusal`]), and what it remembers ([`AccessMemo`]); then the two things
+//! that are intersected (`roles`; `acl` to `mode`), listings ([`see`]), and the decision in words ([`judge`]).
 
 mod ask;
-mod memo;
+mod view;
 mod open;
 mod permit;
 mod refuse;
-mod view;
-
-mod acl;
-mod enumerate;
-mod evaluate;
-mod explain;
-mod inherit;
-mod mode;
-mod ntacl;
+mod memo;
 mod roles;
+mod acl;
+mod ntacl;
+mod evaluate;
+mod mode;
+mod enumerate;
+mod inherit;
 mod text;
+mod explain;
 
 #[cfg(test)]
 mod reference;
