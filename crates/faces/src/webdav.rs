@@ -68,11 +68,7 @@ pub(crate) async fn answer<B: Incoming>(
         "PUT" => put::put(call).await,
         "MKCOL" => make_collection(call).await,
         "DELETE" => delete(call).await,
-        _ => {
-            let mut answer = call.fail(Wire::Method, Aim::Target);
-            answer.headers_mut().insert(ALLOW, HeaderValue::from_static(METHODS));
-            answer
-        }
+        _ => call.fail(Wire::Method, Aim::Target),
     }
 }
 
@@ -85,10 +81,13 @@ impl<B> Call<B> {
 
 /// Ends a request: the event gets what came of it.
 fn end(mut trace: Trace, outcome: Result<Answer, Failure>, aim: Aim) -> Answer {
-    let answer = outcome.unwrap_or_else(|failure| {
+    let mut answer = outcome.unwrap_or_else(|failure| {
         trace.failed(&failure);
         failed(&failure, aim)
     });
+    if answer.status() == StatusCode::METHOD_NOT_ALLOWED {
+        answer.headers_mut().insert(ALLOW, HeaderValue::from_static(METHODS));
+    }
     trace.answered(&answer);
     answer
 }
