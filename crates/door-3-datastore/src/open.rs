@@ -120,14 +120,8 @@ mod tests {
 
     #[test]
     fn a_removable_store_is_there_while_it_is_mounted() {
-        let removable = Datastore {
-            path: "backup".into(),
-            comment: None,
-            maintenance: None,
-            backing_device: Some("0a1b".into()),
-            other: Vec::new(),
-            fault: None,
-        };
+        let removable =
+            Datastore { path: "backup".into(), backing_device: Some("0a1b".into()), ..Datastore::default() };
         assert_eq!(removable.root(&name()), "/mnt/datastore/tank/backup");
         let mounted = Mounts::new(["/".to_owned(), "/mnt/datastore/tank".to_owned()]);
         assert!(check_mounted(&name(), &removable, &mounted).is_ok());

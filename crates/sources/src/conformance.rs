@@ -203,11 +203,8 @@ fn changes_from_many_threads_are_all_made(source: &dyn Source) {
 fn something() -> (DatastoreName, Datastore) {
     let datastore = Datastore {
         path: "/something".into(),
-        comment: None,
-        maintenance: None,
-        backing_device: None,
         other: vec![("gc-schedule".into(), "daily".into())],
-        fault: None,
+        ..Datastore::default()
     };
     ("tank".parse().unwrap(), datastore)
 }

@@ -27,7 +27,7 @@ pub struct SectionFault {
 }
 
 /// A datastore.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Datastore {
     /// Where its content is.
     pub path: String,

@@ -54,14 +54,7 @@ pub(crate) fn read(section: &Section) -> Result<(DatastoreName, Datastore), Line
         return Err(at(section.line, format!("unknown section type '{}'", shown(&section.kind))));
     }
     let name: DatastoreName = section.id.parse().map_err(|why| at(section.line, format!("{why}")))?;
-    let mut datastore = Datastore {
-        path: String::new(),
-        comment: None,
-        maintenance: None,
-        backing_device: None,
-        other: Vec::new(),
-        fault: None,
-    };
+    let mut datastore = Datastore::default();
     let mut seen: Vec<&str> = Vec::new();
     let mut bytes = 0;
     for (index, (key, value)) in section.properties.iter().enumerate() {

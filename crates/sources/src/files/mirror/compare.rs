@@ -123,15 +123,7 @@ impl Difference {
         let fault = before.and_then(|row| row.fault.as_ref());
         let since = fault.map_or(now.unix_seconds, |fault| fault.since);
         let was_good = before.is_some_and(|row| row.fault.as_ref().is_none_or(|fault| fault.was_good));
-        let nothing = || Datastore {
-            path: String::new(),
-            comment: None,
-            maintenance: None,
-            backing_device: None,
-            other: Vec::new(),
-            fault: None,
-        };
-        let mut after = before.cloned().unwrap_or_else(nothing);
+        let mut after = before.cloned().unwrap_or_default();
         after.fault = Some(SectionFault { line, reason: reason.to_owned(), since, was_good });
         self.put(name, before, &after);
         match was_good {
