@@ -1,11 +1,12 @@
 //! Datastores. Their truth is `datastore.cfg`: a change is written there first, and then looked at like anybody's edit.
 
 use crate::acls::open_to_roles;
+use crate::desk::Desk;
 use crate::error::Error;
 use crate::users::check_comment;
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode};
-use enfilade_facts::{At, Now, Read, Source};
+use enfilade_facts::{At, Read, Source};
 use enfilade_sources::files::datastore_cfg;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::files::section_config::Section;
@@ -77,7 +78,7 @@ impl<'s> DatastoreFile<'s> {
     ///
     /// # Errors
     /// When it makes no sense, or the file cannot be changed; nothing is changed then.
-    pub fn edit(&self, name: &DatastoreName, edit: DatastoreEdit, now: Now) -> Result<At, Error> {
+    pub fn edit(&self, desk: &Desk<'_>, name: &DatastoreName, edit: DatastoreEdit) -> Result<At, Error> {
         if let DatastoreEdit::Create { path, comment } = &edit {
             check_comment(comment.as_deref())?;
             self.check_path(name, path)?;
@@ -88,7 +89,9 @@ impl<'s> DatastoreFile<'s> {
         }
         datastore_cfg::edit(&self.file, |sections| apply(sections, name, &edit))
             .map_err(|why| Error::File(format!("`{}`: {why}", self.file.display())))?;
-        Mirror::new(self.file.clone()).look(self.source, now).map_err(|why| Error::File(why.to_string()))?;
+        Mirror::new(self.file.clone())
+            .look(self.source, desk.now)
+            .map_err(|why| Error::File(why.to_string()))?;
         Ok(self.source.at())
     }
 

@@ -1,6 +1,6 @@
 //! Groups and who is in them.
 
-use crate::change::{commit, random};
+use crate::desk::{Desk, random};
 use crate::error::Error;
 use crate::look::{Names, Target, dangling, domain_id, group_id, user_id};
 use crate::users::{check_comment, choose_sid};
@@ -31,14 +31,14 @@ pub struct GroupSummary {
 /// # Errors
 /// When there is one of that name, or the facts cannot be changed.
 pub fn add_group(
-    source: &dyn Source,
+    desk: &Desk<'_>,
     name: &GroupName,
     sid: Option<Sid>,
     gid: Option<u32>,
     comment: Option<String>,
 ) -> Result<(GroupId, At), Error> {
     check_comment(comment.as_deref())?;
-    commit(source, |view, change| {
+    desk.commit(&format!("group add {name}"), |view, change| {
         let domain = domain_id(view, name.realm())?;
         let key = NameKey::group(&domain, name.name());
         if view.get::<Name>(&key)?.is_some() {
@@ -56,8 +56,8 @@ pub fn add_group(
 ///
 /// # Errors
 /// When there is no such group, or the facts cannot be changed.
-pub fn remove_group(source: &dyn Source, name: &GroupName) -> Result<At, Error> {
-    let ((), at) = commit(source, |view, change| {
+pub fn remove_group(desk: &Desk<'_>, name: &GroupName) -> Result<At, Error> {
+    let ((), at) = desk.commit(&format!("group remove {name}"), |view, change| {
         let id = group_id(view, name)?;
         let group = view.get::<Group>(&id)?.ok_or_else(|| dangling("group", id))?;
         change.expect_same(&id, &group).delete::<Group>(&id);
@@ -81,8 +81,8 @@ pub fn remove_group(source: &dyn Source, name: &GroupName) -> Result<At, Error> 
 ///
 /// # Errors
 /// When one of them is not there, the group would come to be in itself, or the facts cannot be changed.
-pub fn add_member(source: &dyn Source, group: &GroupName, member: &Target) -> Result<At, Error> {
-    let ((), at) = commit(source, |view, change| {
+pub fn add_member(desk: &Desk<'_>, group: &GroupName, member: &Target) -> Result<At, Error> {
+    let ((), at) = desk.commit(&format!("group member add {group} {member}"), |view, change| {
         let key = membership(view, group, member)?;
         if let Member::Group(inner) = key.member
             && holds(view, inner, key.group)?
@@ -99,8 +99,8 @@ pub fn add_member(source: &dyn Source, group: &GroupName, member: &Target) -> Re
 ///
 /// # Errors
 /// When it is not in it, or the facts cannot be changed.
-pub fn remove_member(source: &dyn Source, group: &GroupName, member: &Target) -> Result<At, Error> {
-    let ((), at) = commit(source, |view, change| {
+pub fn remove_member(desk: &Desk<'_>, group: &GroupName, member: &Target) -> Result<At, Error> {
+    let ((), at) = desk.commit(&format!("group member remove {group} {member}"), |view, change| {
         let key = membership(view, group, member)?;
         if view.get::<Membership>(&key)?.is_none() {
             return Err(Error::Invalid(format!(

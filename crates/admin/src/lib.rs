@@ -3,9 +3,9 @@
 //! A change is built on a view with what it expects to find there, and committed whole; when somebody else was faster
 //! it is built again. Every function that wrote returns the revision from which on it is obeyed.
 
+mod desk;
 mod acls;
 mod bootstrap;
-mod change;
 mod datastores;
 mod error;
 mod groups;
@@ -17,6 +17,7 @@ mod users;
 pub use acls::{AclLines, get_acl, open_to_roles, set_acl};
 pub use bootstrap::{ensure_local_realm, is_empty};
 pub use datastores::{DatastoreEdit, DatastoreFile, DatastoreSummary};
+pub use desk::Desk;
 pub use error::Error;
 pub use groups::{GroupSummary, add_group, add_member, list_groups, remove_group, remove_member};
 pub use look::{Names, Target};

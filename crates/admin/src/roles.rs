@@ -1,6 +1,6 @@
 //! Roles on paths.
 
-use crate::change::commit;
+use crate::desk::Desk;
 use crate::error::Error;
 use crate::look::{Names, Target, who};
 use enfilade_facts::tables::{Assignment, AssignmentKey};
@@ -25,13 +25,14 @@ pub struct AssignmentSummary {
 /// # Errors
 /// When there is nobody of that name, or the facts cannot be changed.
 pub fn assign_role(
-    source: &dyn Source,
+    desk: &Desk<'_>,
     path: &RolePath,
     target: &Target,
     role: Role,
     propagate: bool,
 ) -> Result<At, Error> {
-    edit(source, path, target, |assignment| {
+    let what = format!("role assign {role} to {target} on {path}");
+    edit(desk, &what, path, target, |assignment| {
         assignment.roles.retain(|(other, _)| *other != role);
         assignment.roles.push((role, propagate));
         assignment.roles.sort();
@@ -43,8 +44,9 @@ pub fn assign_role(
 ///
 /// # Errors
 /// When it was not given there, or the facts cannot be changed.
-pub fn remove_role(source: &dyn Source, path: &RolePath, target: &Target, role: Role) -> Result<At, Error> {
-    edit(source, path, target, |assignment| {
+pub fn remove_role(desk: &Desk<'_>, path: &RolePath, target: &Target, role: Role) -> Result<At, Error> {
+    let what = format!("role remove {role} from {target} on {path}");
+    edit(desk, &what, path, target, |assignment| {
         let before = assignment.roles.len();
         assignment.roles.retain(|(other, _)| *other != role);
         if assignment.roles.len() == before {
@@ -78,12 +80,13 @@ pub fn list_roles(source: &dyn Source) -> Result<Vec<AssignmentSummary>, Error> 
 }
 
 fn edit(
-    source: &dyn Source,
+    desk: &Desk<'_>,
+    what: &str,
     path: &RolePath,
     target: &Target,
     edit: impl Fn(&mut Assignment) -> Result<(), Error>,
 ) -> Result<At, Error> {
-    let ((), at) = commit(source, |view, change| {
+    let ((), at) = desk.commit(what, |view, change| {
         let key = AssignmentKey { path: path.clone(), who: who(view, target)? };
         let before = view.get::<Assignment>(&key)?;
         let mut after = before.clone().unwrap_or_default();

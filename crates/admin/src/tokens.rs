@@ -1,12 +1,12 @@
 //! API tokens.
 
-use crate::change::{commit, random};
+use crate::desk::{Desk, random};
 use crate::error::Error;
 use crate::look::{Names, dangling, user_id};
 use crate::users::check_comment;
 use enfilade_facts::tables::{Credential, Name, NameKey, User, Verifier};
 use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, Userid};
-use enfilade_facts::{At, Now, Read, Source};
+use enfilade_facts::{At, Read, Source};
 use enfilade_identity::HashKey;
 
 /// A token that was just made. The secret is shown this once.
@@ -41,9 +41,8 @@ pub struct TokenSummary {
 /// # Errors
 /// When there is no such user, the user has a token of that name, or the facts cannot be changed.
 pub fn create_token(
-    source: &dyn Source,
+    desk: &Desk<'_>,
     key: &HashKey,
-    now: Now,
     owner: &Userid,
     name: &TokenName,
     expires: i64,
@@ -51,7 +50,7 @@ pub fn create_token(
 ) -> Result<NewToken, Error> {
     check_comment(comment.as_deref())?;
     let value = enfilade_identity::generate_secret(random()?);
-    let ((), at) = commit(source, |view, change| {
+    let ((), at) = desk.commit(&format!("token create {owner}!{name}"), |view, change| {
         let user = user_id(view, owner)?;
         let by_name = NameKey::token(&user, name);
         if view.get::<Name>(&by_name)?.is_some() {
@@ -65,7 +64,7 @@ pub fn create_token(
             verifier: Verifier::Keyed(key.digest(&id, value.as_bytes())),
             enabled: true,
             expires,
-            created: now.unix_seconds,
+            created: desk.now.unix_seconds,
             comment: comment.clone(),
         };
         change.expect_present::<User>(&user);
@@ -79,8 +78,8 @@ pub fn create_token(
 ///
 /// # Errors
 /// When there is no such token, or the facts cannot be changed.
-pub fn delete_token(source: &dyn Source, owner: &Userid, name: &TokenName) -> Result<At, Error> {
-    let ((), at) = commit(source, |view, change| {
+pub fn delete_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result<At, Error> {
+    let ((), at) = desk.commit(&format!("token delete {owner}!{name}"), |view, change| {
         let by_name = NameKey::token(&user_id(view, owner)?, name);
         let row = view.get::<Name>(&by_name)?.ok_or_else(|| Error::Missing {
             what: "token",

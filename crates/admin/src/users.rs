@@ -1,6 +1,6 @@
 //! Users.
 
-use crate::change::{commit, random};
+use crate::desk::{Desk, random};
 use crate::error::Error;
 use crate::look::{Names, dangling, domain_id, user_id};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
@@ -54,10 +54,10 @@ pub struct UserSummary {
 ///
 /// # Errors
 /// When there is one of that name, or the facts cannot be changed.
-pub fn add_user(source: &dyn Source, new: &NewUser) -> Result<(UserId, At), Error> {
+pub fn add_user(desk: &Desk<'_>, new: &NewUser) -> Result<(UserId, At), Error> {
     check_comment(new.comment.as_deref())?;
     let password = new.password.as_ref().map(hash).transpose()?;
-    commit(source, |view, change| {
+    desk.commit(&format!("user add {}", new.userid), |view, change| {
         let domain = domain_id(view, new.userid.realm())?;
         let name = NameKey::user(&domain, new.userid.name());
         if view.get::<Name>(&name)?.is_some() {
@@ -86,17 +86,18 @@ pub fn add_user(source: &dyn Source, new: &NewUser) -> Result<(UserId, At), Erro
 ///
 /// # Errors
 /// When there is no such user, or the facts cannot be changed.
-pub fn set_password(source: &dyn Source, userid: &Userid, password: &Secret) -> Result<At, Error> {
+pub fn set_password(desk: &Desk<'_>, userid: &Userid, password: &Secret) -> Result<At, Error> {
     let hash = hash(password)?;
-    edit(source, userid, |user| user.password = Some(hash.clone()))
+    edit(desk, "passwd", userid, |user| user.password = Some(hash.clone()))
 }
 
 /// Lets a user in, or keeps it and all its tokens out.
 ///
 /// # Errors
 /// When there is no such user, or the facts cannot be changed.
-pub fn set_user_enabled(source: &dyn Source, userid: &Userid, enabled: bool) -> Result<At, Error> {
-    edit(source, userid, |user| user.enabled = enabled)
+pub fn set_user_enabled(desk: &Desk<'_>, userid: &Userid, enabled: bool) -> Result<At, Error> {
+    let verb = if enabled { "enable" } else { "disable" };
+    edit(desk, verb, userid, |user| user.enabled = enabled)
 }
 
 /// Every user, by name.
@@ -123,8 +124,8 @@ pub fn list_users(source: &dyn Source) -> Result<Vec<UserSummary>, Error> {
     })?
 }
 
-fn edit(source: &dyn Source, userid: &Userid, edit: impl Fn(&mut User)) -> Result<At, Error> {
-    let ((), at) = commit(source, |view, change| {
+fn edit(desk: &Desk<'_>, verb: &str, userid: &Userid, edit: impl Fn(&mut User)) -> Result<At, Error> {
+    let ((), at) = desk.commit(&format!("user {verb} {userid}"), |view, change| {
         let id = user_id(view, userid)?;
         let user = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
         let mut edited = user.clone();

@@ -8,12 +8,14 @@ use crate::ask::{NodeKind, ObjectId, StoredAcl, Subject};
 use crate::memo::AccessMemo;
 use crate::open::Case;
 use crate::view::View;
-use enfilade_facts::codec::{Writer, seal};
-use enfilade_facts::tables::{Assignment, AssignmentKey, Domain, Group, Key, Who};
+use enfilade_facts::journal::{Head, HeadKey, Write, write_down};
+use enfilade_facts::tables::{Assignment, AssignmentKey, Domain, Group, LogKey, Who};
 use enfilade_facts::vocabulary::{
     AccessMask, DatastoreName, DomainId, GroupId, Role, Sid, StorePath, UserId,
 };
-use enfilade_facts::{At, Each, MemoSeed, Revision, Row, Snapshot, SourceError, StoreId, Table};
+use enfilade_facts::{
+    At, AuditRecord, Change, Each, MemoSeed, Revision, Row, Snapshot, SourceError, StoreId, Table,
+};
 use enfilade_identity::{Principal, SetId};
 use std::collections::BTreeMap;
 
@@ -52,10 +54,15 @@ impl Snapshot for Facts {
 
 impl Facts {
     fn put<R: Row>(&mut self, key: &R::Key, row: &R) {
-        let mut writer = Writer::default();
-        row.encode(&mut writer);
-        let stored = seal(R::TABLE, &key.bytes(), self.at.revision, &writer.into_bytes());
-        self.records.insert((R::TABLE, key.bytes()), stored);
+        let mut change =
+            Change::new(AuditRecord { who: String::new(), what: String::new(), unix_seconds: 0 });
+        change.put(key, row);
+        let writes = write_down(self, &change, self.at, LogKey(0)).unwrap();
+        writes.into_iter().for_each(|write| self.write(write));
+    }
+
+    fn write(&mut self, Write { table, key, stored }: Write) {
+        self.records.insert((table, key), stored.unwrap());
     }
 
     pub(crate) fn assign(&mut self, path: &str, who: Who, roles: &[(Role, bool)]) {
@@ -67,6 +74,7 @@ impl Facts {
     pub(crate) fn of(lines: &str) -> Facts {
         let at = At { store: StoreId(1), revision: Revision(1) };
         let mut facts = Facts { at, records: BTreeMap::new() };
+        facts.write(Write::put(&HeadKey, &Head { change: LogKey(0) }, at));
         facts.put(&LOCAL, &Domain { name: "local".parse().unwrap(), enabled: true });
         let sid = group_sid();
         facts.put(&STAFF, &Group { domain: LOCAL, name: "staff".into(), sid, gid: Some(50), comment: None });

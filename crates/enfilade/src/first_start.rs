@@ -1,7 +1,7 @@
 //! Moving in: what `enfilade serve` and `enfilade init` make in an empty data directory.
 
 use crate::home::{Home, make_directory};
-use crate::{clock, output};
+use crate::output;
 use anyhow::Context;
 use enfilade_admin::{DatastoreEdit, DatastoreFile, NewUser, Target};
 use enfilade_facts::vocabulary::{DatastoreName, Role, RolePath, Secret, Userid};
@@ -34,11 +34,11 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         make_directory(&home.data.join("datastores"))?;
         let path = home.data.join("datastores/main");
         let path = path.to_str().context("the data directory's path is not UTF-8")?.to_owned();
-        file.edit(&name, DatastoreEdit::Create { path, comment: None }, clock::now())?;
+        file.edit(&home.desk(), &name, DatastoreEdit::Create { path, comment: None })?;
     }
     // The role first would have nobody to be given to; the user last makes a half-made house look empty still.
     enfilade_admin::add_user(
-        source,
+        &home.desk(),
         &NewUser {
             userid: admin.clone(),
             password: Secret::new(password.as_bytes()),
@@ -50,7 +50,7 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         },
     )?;
     let everywhere: RolePath = "/".parse()?;
-    enfilade_admin::assign_role(source, &everywhere, &Target::User(admin.clone()), Role::Admin, true)?;
+    enfilade_admin::assign_role(&home.desk(), &everywhere, &Target::User(admin.clone()), Role::Admin, true)?;
     Ok(Some(Settled { admin, password }))
 }
 

@@ -4,6 +4,7 @@ use crate::clock;
 use crate::config::{self, Config};
 use anyhow::Context;
 use enfilade_access::AccessMemo;
+use enfilade_admin::Desk;
 use enfilade_facts::{MemoSeed, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{Audit, HashGate, House, Parts};
@@ -26,6 +27,8 @@ pub(crate) struct Home {
     pub(crate) config: Config,
     pub(crate) source: Arc<Lmdb>,
     pub(crate) hash_key: [u8; 32],
+    /// Who is at the command line, for the audit log.
+    who: String,
 }
 
 /// The directory that is meant: what was said, else `ENFILADE_DATA`, else by the rules of the system.
@@ -56,14 +59,20 @@ impl Home {
         let source = Lmdb::open(&data.join("facts"))?;
         make_directory(&data.join("keys"))?;
         let hash_key = key::load_or_make(&data.join("keys/token-hash.key"))?;
-        let home = Home { data, config, source: Arc::new(source), hash_key: *hash_key.bytes() };
-        enfilade_admin::ensure_local_realm(home.source())?;
+        let who = format!("command line, uid {}", rustix::process::getuid().as_raw());
+        let home = Home { data, config, source: Arc::new(source), hash_key: *hash_key.bytes(), who };
+        enfilade_admin::ensure_local_realm(&home.desk())?;
         home.look_at_files()?;
         Ok(home)
     }
 
     pub(crate) fn source(&self) -> &dyn Source {
         &*self.source
+    }
+
+    /// Where facts are changed by whoever runs this command.
+    pub(crate) fn desk(&self) -> Desk<'_> {
+        Desk { facts: self.source(), who: &self.who, now: clock::now() }
     }
 
     pub(crate) fn hash_key(&self) -> HashKey {

@@ -1,4 +1,4 @@
-//! A change of the facts: what has to be true before, what is put and what is deleted.
+//! A change of the facts: what has to be true before, what is put and what is deleted, and who does it.
 
 use crate::codec::Writer;
 use crate::tables::{Key, Row, Table};
@@ -26,18 +26,35 @@ pub struct Expect {
     pub expected: Expected,
 }
 
+/// Who makes a change, and what it does: committed with it, in the same transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditRecord {
+    /// An authid, a person at the command line, a file.
+    pub who: String,
+    /// What is done, in the words of the command line. Never a secret.
+    pub what: String,
+    /// When, seconds since the epoch.
+    pub unix_seconds: i64,
+}
+
 /// A list of expect, put and delete, made atomically or not at all.
 /// The last word on a key wins.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
+    audit: AuditRecord,
     expects: Vec<Expect>,
     writes: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
 }
 
 impl Change {
     /// An empty change.
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(audit: AuditRecord) -> Self {
+        Change { audit, expects: Vec::new(), writes: BTreeMap::new() }
+    }
+
+    /// Who makes it, and what it does.
+    pub fn audit(&self) -> &AuditRecord {
+        &self.audit
     }
 
     /// Only if there is no such record.

@@ -57,6 +57,12 @@ pub fn open<'s>(table: Table, key: &[u8], stored: &'s [u8]) -> Result<(Revision,
     Ok((revision, value))
 }
 
+/// The checksum a stored record claims to have: what digests are made of. A record too short for one counts as 0.
+pub fn claimed_checksum(stored: &[u8]) -> u128 {
+    let sum = stored.get(1..=CHECKSUM_BYTES).and_then(|sum| sum.try_into().ok());
+    sum.map_or(0, u128::from_be_bytes)
+}
+
 /// The error for a record that cannot be believed.
 pub fn damaged(table: Table, key: &[u8], why: &str) -> SourceError {
     SourceError::Damaged { table, key: printable(key), why: why.to_owned() }

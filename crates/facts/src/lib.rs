@@ -5,6 +5,7 @@
 
 pub mod change;
 pub mod codec;
+pub mod journal;
 pub mod limits;
 pub mod memo;
 pub mod mounts;
@@ -15,7 +16,7 @@ pub mod tables;
 pub mod view;
 pub mod vocabulary;
 
-pub use change::{Change, Expect, Expected};
+pub use change::{AuditRecord, Change, Expect, Expected};
 pub use memo::{Memo, MemoKey, MemoSeed};
 pub use mounts::Mounts;
 pub use now::Now;

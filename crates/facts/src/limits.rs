@@ -39,10 +39,16 @@ pub const ACE_COUNT_MAX: usize = 1024;
 /// Largest ACL on a file, in bytes.
 pub const ACL_BYTES_MAX: usize = 64 * 1024;
 
-/// Longest key of a record, in bytes (LMDB's default build).
-pub const KEY_BYTES_MAX: usize = 511;
+/// Longest key of a record, in bytes: one less than LMDB's default build takes, so that a tally's key holds it and its table.
+pub const KEY_BYTES_MAX: usize = 510;
 /// Largest value of a record, in bytes.
 pub const VALUE_BYTES_MAX: usize = 1024 * 1024;
+/// How many keys one entry of the change log names; a larger change makes indexes build themselves anew.
+pub const LOG_KEYS_MAX: usize = 1024;
+/// How long an entry of the change log is kept at least, in seconds; and until it was shipped to the audit log.
+pub const LOG_SECONDS_MIN: i64 = 3600;
+/// Longest text that says what a change did, in bytes.
+pub const LOG_TEXT_BYTES_MAX: usize = 1024;
 
 /// How long the last good facts of a broken file are served, in seconds.
 pub const STALE_LIMIT_SECONDS: i64 = 60;

@@ -63,6 +63,9 @@ pub enum CommitError {
         /// The key, printable.
         key: String,
     },
+    /// Another process has been writing for too long; the text names it and says what to do.
+    #[error("{0}")]
+    Busy(String),
     /// A key or value is larger than the store takes.
     #[error("table `{}`: {what} of {bytes} bytes is over the limit of {limit}", table.name())]
     TooLarge {

@@ -7,6 +7,7 @@ mod assignments;
 mod credentials;
 mod datastores;
 mod identities;
+mod log;
 mod memberships;
 mod names;
 mod sids;
@@ -15,6 +16,7 @@ pub use assignments::{Assignment, AssignmentKey, Who};
 pub use credentials::{Credential, Verifier};
 pub use datastores::{Datastore, SectionFault};
 pub use identities::{Domain, Group, User};
+pub use log::{LogEntry, LogKey};
 pub use memberships::{Member, Membership, MembershipKey};
 pub use names::{Name, NameKey, NameKind};
 pub use sids::{SidSpace, SidSpaceKey};
@@ -43,11 +45,17 @@ pub enum Table {
     Credentials = 7,
     /// Datastores, mirrored from `datastore.cfg`.
     Datastores = 8,
+    /// What was changed, by whom: the change log.
+    Log = 9,
+    /// How many records there are, and a digest of them: of each group, and of each table.
+    Tallies = 10,
+    /// Which revision the store is at, in its own words.
+    Head = 11,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 9] = [
+    pub const ALL: [Table; 12] = [
         Table::Meta,
         Table::Names,
         Table::Domains,
@@ -57,7 +65,20 @@ impl Table {
         Table::Assignments,
         Table::Credentials,
         Table::Datastores,
+        Table::Log,
+        Table::Tallies,
+        Table::Head,
     ];
+
+    /// The tables that hold facts; the others are kept by every commit beside them.
+    pub fn of_facts() -> impl Iterator<Item = Table> {
+        Self::ALL.into_iter().filter(|table| table.holds_facts())
+    }
+
+    /// Whether changes write to it, and its records are counted.
+    pub fn holds_facts(self) -> bool {
+        !matches!(self, Table::Log | Table::Tallies | Table::Head)
+    }
 
     /// The table's name.
     pub fn name(self) -> &'static str {
@@ -71,7 +92,26 @@ impl Table {
             Table::Assignments => "assignments",
             Table::Credentials => "credentials",
             Table::Datastores => "datastores",
+            Table::Log => "log",
+            Table::Tallies => "tallies",
+            Table::Head => "head",
         }
+    }
+
+    /// The table of this name.
+    pub fn named(name: &str) -> Option<Table> {
+        Self::ALL.into_iter().find(|table| table.name() == name)
+    }
+
+    /// The group a record is counted in: the records one question reads together. A record that is only ever asked for
+    /// by its whole key is a group of its own.
+    pub fn group(self, key: &[u8]) -> &[u8] {
+        let end = match self {
+            Table::Memberships => MembershipKey::GROUP_BYTES,
+            Table::Assignments => AssignmentKey::group_bytes(key),
+            _ => key.len(),
+        };
+        key.get(..end).unwrap_or(key)
     }
 }
 

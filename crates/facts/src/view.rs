@@ -1,8 +1,10 @@
 //! Looking at the facts of one revision.
 
 use crate::codec::{self, Reader};
+use crate::journal::{Head, HeadKey, Tally, tally_key};
 use crate::source::{At, SourceError};
 use crate::tables::{Key, Row, Table};
+use std::cell::OnceCell;
 use std::ops::ControlFlow;
 
 /// What a scan calls for every key and stored record, until it breaks.
@@ -25,19 +27,44 @@ pub trait Snapshot {
 }
 
 /// Facts at one revision (invariant F2). Short-lived: one synchronous block, never across an `.await`.
+///
+/// Nothing it says, and nothing it says is not there, is believed on the word of one tree alone (see [`crate::journal`]).
 pub struct View<'a> {
     snapshot: &'a dyn Snapshot,
+    head: OnceCell<Head>,
 }
 
 impl<'a> View<'a> {
     /// Over a source's snapshot.
     pub fn new(snapshot: &'a dyn Snapshot) -> Self {
-        View { snapshot }
+        View { snapshot, head: OnceCell::new() }
     }
 
     /// The revision of this view: what is judged on it is remembered under this and nothing else.
     pub fn at(&self) -> At {
         self.snapshot.at()
+    }
+
+    /// At which change the store is in its own words; they have to be of this view's revision.
+    ///
+    /// # Errors
+    /// When the store is not what the last commit left.
+    pub fn head(&self) -> Result<Head, SourceError> {
+        if let Some(head) = self.head.get() {
+            return Ok(*head);
+        }
+        let key = HeadKey.bytes();
+        let stored = self.snapshot.get(Table::Head, &key)?;
+        let stored = stored.ok_or_else(|| codec::damaged(Table::Head, &key, "the record is gone"))?;
+        let (revision, value) = codec::open(Table::Head, &key, stored)?;
+        let revision_here = self.at().revision;
+        if revision != revision_here {
+            let why =
+                format!("it is of revision {revision} and the store at {revision_here}: pages are damaged");
+            return Err(codec::damaged(Table::Head, &key, &why));
+        }
+        let head = decode_value::<Head>(&key, value)?;
+        Ok(*self.head.get_or_init(|| head))
     }
 
     /// One record.
@@ -46,46 +73,93 @@ impl<'a> View<'a> {
     /// When it cannot be read or cannot be believed (invariant F3).
     pub fn get<R: Row>(&self, key: &R::Key) -> Result<Option<R>, SourceError> {
         let key = key.bytes();
-        match self.snapshot.get(R::TABLE, &key)? {
-            None => Ok(None),
-            Some(stored) => decode::<R>(&key, stored).map(Some),
-        }
+        self.value(R::TABLE, &key)?.map(|value| decode_value::<R>(&key, value)).transpose()
     }
 
-    /// All records whose key starts with `prefix`, in key order, until `each` breaks.
+    /// The value of one record.
+    pub(crate) fn value(&self, table: Table, key: &[u8]) -> Result<Option<&[u8]>, SourceError> {
+        self.head()?;
+        let stored = self.snapshot.get(table, key)?;
+        let value = stored.map(|stored| codec::open(table, key, stored)).transpose()?;
+        let group = table.group(key);
+        if table.holds_facts() && group.len() == key.len() {
+            let counted = stored.map_or_else(Tally::default, Tally::of);
+            agree(table, group, counted, self.tally(table, group)?)?;
+        } else if table.holds_facts() {
+            self.check_group(table, group)?;
+        }
+        Ok(value.map(|(_, value)| value))
+    }
+
+    /// Counts a group, and compares.
+    fn check_group(&self, table: Table, group: &[u8]) -> Result<(), SourceError> {
+        let mut counted = Tally::default();
+        self.snapshot.scan(table, group, &mut |key, stored| {
+            if table.group(key) == group {
+                counted.add(stored);
+            }
+            ControlFlow::Continue(())
+        })?;
+        agree(table, group, counted, self.tally(table, group)?)
+    }
+
+    /// How many records a group has, and their digest; the empty group is the whole table.
     ///
     /// # Errors
-    /// At the first record that cannot be read or believed.
+    /// When the store cannot be read.
+    pub fn tally(&self, table: Table, group: &[u8]) -> Result<Tally, SourceError> {
+        let stored = self.snapshot.get(Table::Tallies, &tally_key(table, group))?;
+        Ok(stored.map_or_else(Tally::default, Tally::from_bytes))
+    }
+
+    /// All records whose key starts with `prefix`, in key order, until `each` breaks. The prefix is empty, a group of
+    /// the table, or the beginning of groups. What `each` saw counts only when no error follows.
+    ///
+    /// # Errors
+    /// At the first record that cannot be read or believed, and when records are missing.
     pub fn scan<R: Row>(
         &self,
         prefix: &[u8],
         mut each: impl FnMut(R::Key, R) -> ControlFlow<()>,
     ) -> Result<(), SourceError> {
-        let mut damage = None;
-        self.snapshot.scan(R::TABLE, prefix, &mut |key, stored| {
-            let record = R::Key::from_bytes(key)
-                .ok_or_else(|| codec::damaged(R::TABLE, key, "the key has not the form of this table's keys"))
-                .and_then(|k| decode::<R>(key, stored).map(|r| (k, r)));
-            match record {
-                Ok((key, record)) => each(key, record),
-                Err(why) => {
-                    damage = Some(why);
-                    ControlFlow::Break(())
-                }
-            }
-        })?;
-        damage.map_or(Ok(()), Err)
+        self.scan_values(R::TABLE, prefix, &mut |key, value| {
+            let form = "the key has not the form of this table's keys";
+            let row_key = R::Key::from_bytes(key).ok_or_else(|| codec::damaged(R::TABLE, key, form))?;
+            Ok(each(row_key, decode_value::<R>(key, value)?))
+        })
     }
 
-    /// Whether any key of the table starts with `prefix`.
+    fn scan_values(&self, table: Table, prefix: &[u8], each: EachValue<'_>) -> Result<(), SourceError> {
+        self.head()?;
+        let mut count = Count::start(self, table, prefix)?;
+        let mut end = None;
+        self.snapshot.scan(table, prefix, &mut |key, stored| {
+            let next = count.next(key, stored).and_then(|()| each(key, codec::open(table, key, stored)?.1));
+            match next {
+                Ok(ControlFlow::Continue(())) => return ControlFlow::Continue(()),
+                Ok(ControlFlow::Break(())) => end = Some(Ok(table.group(key).to_vec())),
+                Err(why) => end = Some(Err(why)),
+            }
+            ControlFlow::Break(())
+        })?;
+        match end {
+            None => count.finish(),
+            Some(Err(why)) => Err(why),
+            // What was found stands in a group that was not counted to its end.
+            Some(Ok(group)) if table.holds_facts() => self.check_group(table, &group),
+            Some(Ok(_)) => Ok(()),
+        }
+    }
+
+    /// Whether any key of the table starts with `prefix`, which is as for [`View::scan`].
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// When the store cannot be read, or what is found cannot be believed.
     pub fn any<R: Row>(&self, prefix: &[u8]) -> Result<bool, SourceError> {
         let mut found = false;
-        self.snapshot.scan(R::TABLE, prefix, &mut |_, _| {
+        self.scan_values(R::TABLE, prefix, &mut |_, _| {
             found = true;
-            ControlFlow::Break(())
+            Ok(ControlFlow::Break(()))
         })?;
         Ok(found)
     }
@@ -104,10 +178,110 @@ impl<'a> View<'a> {
     }
 }
 
-fn decode<R: Row>(key: &[u8], stored: &[u8]) -> Result<R, SourceError> {
-    let (_, value) = codec::open(R::TABLE, key, stored)?;
+fn decode_value<R: Row>(key: &[u8], value: &[u8]) -> Result<R, SourceError> {
     let mut reader = Reader::new(value);
     R::decode(&mut reader)
         .filter(|_| reader.is_empty())
         .ok_or_else(|| codec::damaged(R::TABLE, key, "the value has not the form of this table's records"))
+}
+
+/// What a scan calls for every key and value.
+type EachValue<'a> = &'a mut (dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, SourceError> + 'a);
+
+fn agree(table: Table, group: &[u8], counted: Tally, expected: Tally) -> Result<(), SourceError> {
+    if counted == expected {
+        return Ok(());
+    }
+    let why = match counted.count == expected.count {
+        true => "the record is not the one that was written last".to_owned(),
+        false => format!("{} records are there, {} were written", counted.count, expected.count),
+    };
+    Err(codec::damaged(table, group, &why))
+}
+
+/// Counts the records of a scan as they come by.
+enum Count {
+    /// Of a table that has no tallies.
+    Nothing,
+    /// A whole table: one tally.
+    Whole { table: Table, counted: Tally, expected: Tally },
+    /// Every group below a prefix.
+    Groups { table: Table, expected: std::vec::IntoIter<(Vec<u8>, Tally)>, current: Option<Group> },
+}
+
+struct Group {
+    key: Vec<u8>,
+    counted: Tally,
+    expected: Tally,
+}
+
+impl Count {
+    fn start(view: &View<'_>, table: Table, prefix: &[u8]) -> Result<Self, SourceError> {
+        if !table.holds_facts() {
+            return Ok(Count::Nothing);
+        }
+        if prefix.is_empty() {
+            return Ok(Count::Whole { table, counted: Tally::default(), expected: view.tally(table, &[])? });
+        }
+        let mut expected = Vec::new();
+        view.snapshot.scan(Table::Tallies, &tally_key(table, prefix), &mut |key, tally| {
+            expected.extend(key.get(1..).map(|group| (group.to_vec(), Tally::from_bytes(tally))));
+            ControlFlow::Continue(())
+        })?;
+        Ok(Count::Groups { table, expected: expected.into_iter(), current: None })
+    }
+
+    fn next(&mut self, key: &[u8], stored: &[u8]) -> Result<(), SourceError> {
+        match self {
+            Count::Nothing => {}
+            Count::Whole { table, counted, expected } => {
+                counted.add(stored);
+                // Damaged pages can lead in a circle.
+                if expected.count < counted.count {
+                    return agree(*table, &[], *counted, *expected);
+                }
+            }
+            Count::Groups { table, expected, current } => {
+                let group = table.group(key);
+                let same = current.as_mut().filter(|current| current.key == group);
+                if let Some(current) = same {
+                    current.counted.add(stored);
+                    if current.expected.count < current.counted.count {
+                        return agree(*table, group, current.counted, current.expected);
+                    }
+                    return Ok(());
+                }
+                if let Some(before) = current.take() {
+                    agree(*table, &before.key, before.counted, before.expected)?;
+                }
+                let counted = Tally::of(stored);
+                match expected.next() {
+                    Some((key, expected)) if key == group => {
+                        *current = Some(Group { key, counted, expected });
+                    }
+                    Some((lost, expected)) if lost.as_slice() < group => {
+                        return agree(*table, &lost, Tally::default(), expected);
+                    }
+                    _ => return agree(*table, group, counted, Tally::default()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<(), SourceError> {
+        match self {
+            Count::Nothing => Ok(()),
+            Count::Whole { table, counted, expected } => agree(table, &[], counted, expected),
+            Count::Groups { table, mut expected, current } => {
+                if let Some(last) = current {
+                    agree(table, &last.key, last.counted, last.expected)?;
+                }
+                match expected.next() {
+                    Some((lost, expected)) => agree(table, &lost, Tally::default(), expected),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
 }

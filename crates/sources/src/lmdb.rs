@@ -2,18 +2,21 @@
 //!
 //! LMDB's dangers live here and nowhere else: the map is reserved large at open, so that it is never resized under
 //! readers; stale readers are cleared; what was acknowledged is fsynced (no WRITEMAP, no NOSYNC); a network file system is
-//! refused; directory and files are for their owner alone; a directory is opened once in a process, however often asked.
+//! refused; directory and files are for their owner alone, or for one group; a directory is opened once in a process,
+//! however often asked; a store that has gone back is refused; a writer is waited for so long and then named.
 
 mod environment;
+mod high_water;
+mod lost_map;
 mod place;
+mod reading;
+mod writers;
 
-use crate::memory::{check_expected, check_sizes};
-use enfilade_facts::change::Change;
-use enfilade_facts::codec;
-use enfilade_facts::limits::KEY_BYTES_MAX;
-use enfilade_facts::{At, CommitError, Each, Revision, Snapshot, Source, SourceError, Table, View};
-use environment::{Environment, FORMAT, IDENTITY_KEY};
-use heed::{RoTxn, WithTls};
+use enfilade_facts::journal::write_down;
+use enfilade_facts::tables::LogKey;
+use enfilade_facts::{At, Change, CommitError, Source, SourceError, View};
+use environment::{Environment, FORMAT};
+use reading::Reading;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,14 +37,14 @@ pub enum OpenError {
         why: String,
     },
     /// Others could read or change it.
-    #[error("facts in `{path}` can be opened by others (mode {mode:o}); run `chmod {} '{path}'`", if *is_dir { "700" } else { "600" })]
+    #[error("facts in `{path}` can be opened by others (mode {mode:o}); run `chmod {allowed:o} '{path}'`")]
     TooWide {
         /// The directory or file.
         path: PathBuf,
         /// Its mode.
         mode: u32,
-        /// Which of both.
-        is_dir: bool,
+        /// What it may be.
+        allowed: u32,
     },
     /// A map that several machines write is no map.
     #[error(
@@ -61,21 +64,54 @@ pub enum OpenError {
         "`{0}` holds an LMDB environment that is no store of facts; choose another directory with --data"
     )]
     Foreign(PathBuf),
+    /// Acknowledged changes are missing: what was revoked since would be good again.
+    #[error(
+        "facts in `{path}` have gone back: their newest change is {found}, and {expected} was acknowledged (a damaged \
+        disk, or an older copy in their place); restore a backup with `enfilade facts restore FILE`, or take them as they \
+        are with `enfilade facts restore --accept-rollback`"
+    )]
+    WentBack {
+        /// The directory.
+        path: PathBuf,
+        /// The newest change that is there.
+        found: u64,
+        /// The newest that was acknowledged.
+        expected: u64,
+    },
+    /// The files of another store were put in place.
+    #[error(
+        "facts in `{0}` are not of the store that was there before; put it back, or take them as they are with \
+        `enfilade facts restore --accept-rollback`"
+    )]
+    Replaced(PathBuf),
 }
 
 impl OpenError {
     fn io(path: &Path, why: &dyn std::fmt::Display) -> Self {
         OpenError::Io { path: path.to_owned(), why: why.to_string() }
     }
+
+    fn heed(path: &Path, why: &heed::Error) -> Self {
+        OpenError::io(path, &format!("{why}{}", hint(why)))
+    }
 }
 
 impl Lmdb {
-    /// Opens the store in this directory; makes it when it is not there. Opened twice, both see one store.
+    /// Opens the store in this directory, for its owner alone; makes it when it is not there. Opened twice, both see one
+    /// store.
     ///
     /// # Errors
     /// [`OpenError`]; nothing is changed then, but for a directory or an empty store that may have been made.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        Ok(Lmdb { environment: environment::open(path)? })
+        Self::open_for(path, None)
+    }
+
+    /// The same for daemons of several users, who are all in this group.
+    ///
+    /// # Errors
+    /// As [`Lmdb::open`].
+    pub fn open_for(path: &Path, group: Option<u32>) -> Result<Self, OpenError> {
+        Ok(Lmdb { environment: environment::open(path, group)? })
     }
 
     /// Frees what dead readers held; otherwise the file grows with every commit. Says how many there were.
@@ -83,88 +119,113 @@ impl Lmdb {
         self.environment.env.clear_stale_readers().unwrap_or(0)
     }
 
-    fn at_revision(&self, revision: usize) -> At {
-        At { store: self.environment.store, revision: Revision(revision as u64) }
+    /// The newest change that is known to be in the audit log.
+    pub fn shipped(&self) -> LogKey {
+        self.environment.high_water.shipped()
+    }
+
+    /// Says that every change up to there is in the audit log; only then its entry may be trimmed.
+    pub fn set_shipped(&self, change: LogKey) {
+        self.environment.high_water.set_shipped(change);
+    }
+
+    fn write_all(&self, changes: &[&Change]) -> Vec<Result<At, CommitError>> {
+        match self.write_together(changes) {
+            Ok(answers) => answers,
+            // One that does not fit must not take the others with it.
+            Err(_) if changes.len() > 1 => {
+                changes.iter().flat_map(|change| self.write_all(std::slice::from_ref(change))).collect()
+            }
+            Err(why) => vec![Err(why)],
+        }
+    }
+
+    /// One transaction for all of them; each sees what those before it wrote.
+    fn write_together(&self, changes: &[&Change]) -> Result<Vec<Result<At, CommitError>>, CommitError> {
+        let environment = &*self.environment;
+        let mut txn = environment.env.write_txn().map_err(unavailable)?;
+        let next = environment.at(txn.id());
+        // LMDB would not count a commit that writes nothing, and its number would be given out again for another one.
+        let mut now = environment.at(txn.id().saturating_sub(1));
+        let mut newest = None;
+        let mut answers = Vec::with_capacity(changes.len());
+        for change in changes {
+            let reading = Reading { environment, txn: &txn, at: now };
+            let writes = write_down(&reading, change, next, environment.high_water.shipped());
+            answers.push(match writes {
+                Ok(writes) if writes.is_empty() => Ok(now),
+                Ok(writes) => {
+                    environment.write(&mut txn, &writes).map_err(unavailable)?;
+                    now = next;
+                    let reading = Reading { environment, txn: &txn, at: now };
+                    newest = Some(View::new(&reading).head()?.change);
+                    Ok(now)
+                }
+                Err(why) => Err(why),
+            });
+        }
+        match newest {
+            Some(newest) => {
+                txn.commit().map_err(unavailable)?;
+                environment.high_water.raise(newest, next.revision.0);
+            }
+            None => txn.abort(),
+        }
+        Ok(answers)
     }
 }
 
-/// LMDB knows no keys of other lengths and fails on them; here there is just no record under such a key.
-fn can_be(key: &[u8]) -> bool {
-    (1..=KEY_BYTES_MAX).contains(&key.len())
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
-fn unavailable(why: heed::Error) -> SourceError {
-    let hint = match &why {
-        heed::Error::Io(io) if io.raw_os_error() == Some(28) => "; the disk is full",
+fn hint(why: &heed::Error) -> &'static str {
+    match why {
+        heed::Error::Io(io) => match io.raw_os_error() {
+            Some(28) => "; the disk is full: make room, nothing was changed",
+            Some(122) => "; the disk quota is used up: make room, nothing was changed",
+            Some(30) => "; the file system is read-only, and even readers have to write the lock file",
+            Some(13) => {
+                "; they belong to somebody else: run as their owner, or share them with `[facts] group`"
+            }
+            Some(5) => "; the disk fails: nothing is acknowledged, restore a backup elsewhere",
+            Some(12) => "; there is too little address space for the map (see `ulimit -v`)",
+            _ => "",
+        },
         heed::Error::Mdb(heed::MdbError::MapFull) => "; the store has reached the size of its map",
         heed::Error::Mdb(heed::MdbError::ReadersFull) => "; too many processes read it at once",
         heed::Error::Mdb(heed::MdbError::BadRslot) => {
             "; this thread is looking at a view already, and one is the most"
         }
+        heed::Error::Mdb(heed::MdbError::Panic) => "; writing failed before: start this process again",
+        heed::Error::Mdb(
+            heed::MdbError::Corrupted | heed::MdbError::PageNotFound | heed::MdbError::Invalid,
+        ) => "; the file is damaged: see `enfilade facts check`, then `enfilade facts restore FILE`",
         _ => "",
-    };
-    SourceError::Unavailable(format!("{why}{hint}"))
-}
-
-struct Reading<'l> {
-    lmdb: &'l Lmdb,
-    txn: RoTxn<'l, WithTls>,
-}
-
-impl Snapshot for Reading<'_> {
-    fn at(&self) -> At {
-        // The transaction's own id: the meta page can show a later one while this view still reads the older facts.
-        self.lmdb.at_revision(self.txn.id())
-    }
-
-    fn get<'s>(&'s self, table: Table, key: &[u8]) -> Result<Option<&'s [u8]>, SourceError> {
-        if !can_be(key) {
-            return Ok(None);
-        }
-        self.lmdb
-            .environment
-            .records(table)
-            .and_then(|records| records.get(&self.txn, key))
-            .map_err(unavailable)
-    }
-
-    fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError> {
-        let records = self.lmdb.environment.records(table).map_err(unavailable)?;
-        if prefix.is_empty() {
-            walk(table, records.iter(&self.txn).map_err(unavailable)?, each)
-        } else if can_be(prefix) {
-            walk(table, records.prefix_iter(&self.txn, prefix).map_err(unavailable)?, each)
-        } else {
-            Ok(())
-        }
     }
 }
 
-fn walk<'t>(
-    table: Table,
-    records: impl Iterator<Item = heed::Result<(&'t [u8], &'t [u8])>>,
-    each: Each<'_>,
-) -> Result<(), SourceError> {
-    for record in records {
-        let (key, stored) = record.map_err(unavailable)?;
-        // The store's own record is no row.
-        let is_row = table != Table::Meta || key != IDENTITY_KEY;
-        if is_row && each(key, stored).is_break() {
-            break;
-        }
-    }
-    Ok(())
+#[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
+fn unavailable(why: heed::Error) -> SourceError {
+    SourceError::Unavailable(format!("{why}{}", hint(&why)))
 }
 
 impl Source for Lmdb {
     fn at(&self) -> At {
-        self.at_revision(self.environment.env.info().last_txn_id)
+        let newest = self.environment.env.info().last_txn_id;
+        // A damaged meta page must not lead back to what was judged before the last commit.
+        self.environment.at(newest.max(self.environment.high_water.revision() as usize))
     }
 
     fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError> {
-        let txn = self.environment.env.read_txn().map_err(unavailable)?;
-        look(&View::new(&Reading { lmdb: self, txn }));
+        let environment = &*self.environment;
+        let floor = environment.high_water.revision() as usize;
+        let txn = environment.env.read_txn().map_err(unavailable)?;
+        // The transaction's own id: the meta page can show a later one while this view still reads the older facts.
+        let revision = txn.id();
+        if revision < floor {
+            return Err(SourceError::Unavailable(format!(
+                "the store shows revision {revision}, and {floor} was acknowledged: it is damaged; restore a backup with \
+                `enfilade facts restore FILE`"
+            )));
+        }
+        look(&View::new(&Reading { environment, txn: &txn, at: environment.at(revision) }));
         Ok(())
     }
 
@@ -172,36 +233,7 @@ impl Source for Lmdb {
         if change.is_empty() && change.expects().is_empty() {
             return Ok(self.at());
         }
-        check_sizes(change)?;
-        let mut txn = self.environment.env.write_txn().map_err(unavailable)?;
-        for expect in change.expects() {
-            let records = self.environment.records(expect.table).map_err(unavailable)?;
-            let stored = match can_be(&expect.key) {
-                true => records.get(&txn, &expect.key).map_err(unavailable)?,
-                false => None,
-            };
-            check_expected(expect.table, &expect.key, &expect.expected, stored)?;
-        }
-        let at = self.at_revision(txn.id());
-        let mut has_written = false;
-        for (table, key, value) in change.writes() {
-            let records = self.environment.records(table).map_err(unavailable)?;
-            has_written |= match value {
-                Some(value) => {
-                    let sealed = codec::seal(table, key, at.revision, value);
-                    records.put(&mut txn, key, &sealed).map_err(unavailable).map(|()| true)?
-                }
-                None => records.delete(&mut txn, key).map_err(unavailable)?,
-            };
-        }
-        if !has_written {
-            // LMDB would not count such a commit, and its number would be given out again for another one.
-            let before = self.at_revision(txn.id().saturating_sub(1));
-            txn.abort();
-            return Ok(before);
-        }
-        txn.commit().map_err(unavailable)?;
-        Ok(at)
+        self.environment.writers.commit(change, |changes| self.write_all(changes))
     }
 }
 
@@ -209,7 +241,11 @@ impl Source for Lmdb {
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
-    use enfilade_facts::Read;
+    use enfilade_facts::journal::{Head, HeadKey, Identity, IdentityKey, Write};
+    use enfilade_facts::limits::LOG_SECONDS_MIN;
+    use enfilade_facts::tables::{Domain, Key, LogEntry};
+    use enfilade_facts::vocabulary::DomainId;
+    use enfilade_facts::{AuditRecord, Read, Revision, Table};
     use std::os::unix::fs::MetadataExt;
 
     #[test]
@@ -266,39 +302,111 @@ mod tests {
         assert_ne!(stores[0], Lmdb::open(&scratch.path().join("other")).unwrap().at().store);
     }
 
+    /// Writes behind everybody's back.
+    fn tamper(path: &Path, writes: impl Fn(At) -> Vec<Write>) {
+        let lmdb = Lmdb::open(path).unwrap();
+        let environment = &lmdb.environment;
+        let mut txn = environment.env.write_txn().unwrap();
+        let at = environment.at(txn.id());
+        environment.write(&mut txn, &writes(at)).unwrap();
+        txn.commit().unwrap();
+    }
+
+    fn head(lmdb: &Lmdb) -> Head {
+        lmdb.read(|view| view.head()).unwrap().unwrap()
+    }
+
     #[test]
     fn a_store_of_a_later_format_and_a_foreign_one_are_refused() {
         let scratch = Scratch::new();
         let path = scratch.path().join("facts");
-        let lmdb = Lmdb::open(&path).unwrap();
-        let env = &lmdb.environment.env;
-        let mut txn = env.write_txn().unwrap();
-        let meta = lmdb.environment.records(Table::Meta).unwrap();
-        let later = [(FORMAT + 1).to_be_bytes().as_slice(), &[7; 16]].concat();
-        meta.put(&mut txn, IDENTITY_KEY, &later).unwrap();
-        txn.commit().unwrap();
-        drop(lmdb);
+        drop(Lmdb::open(&path).unwrap());
+        let head = Head { change: LogKey(0) };
+        tamper(&path, |at| {
+            let identity = Identity { format: FORMAT + 1, store: at.store };
+            vec![Write::put(&IdentityKey, &identity, at), Write::put(&HeadKey, &head, at)]
+        });
         let why = Lmdb::open(&path).err().unwrap().to_string();
         assert!(why.contains(&format!("have format {}", FORMAT + 1)), "{why}");
 
         let foreign = scratch.path().join("foreign");
-        let lmdb = Lmdb::open(&foreign).unwrap();
-        let env = &lmdb.environment.env;
-        let mut txn = env.write_txn().unwrap();
-        lmdb.environment.records(Table::Meta).unwrap().delete(&mut txn, IDENTITY_KEY).unwrap();
-        txn.commit().unwrap();
-        drop(lmdb);
+        drop(Lmdb::open(&foreign).unwrap());
+        tamper(&foreign, |at| {
+            let identity = Write { table: Table::Head, key: IdentityKey.bytes(), stored: None };
+            vec![identity, Write::put(&HeadKey, &head, at)]
+        });
         let why = Lmdb::open(&foreign).err().unwrap().to_string();
-        assert!(why.contains("which store it is"), "{why}");
+        assert!(why.contains("no store of facts"), "{why}");
     }
 
     #[test]
-    fn the_stores_own_record_is_no_row() {
+    fn a_store_that_went_back_is_refused_when_it_is_opened_and_while_it_is_open() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("facts");
+        let lmdb = Lmdb::open(&path).unwrap();
+        crate::conformance::put_something(&lmdb);
+        let old = std::fs::read(path.join("data.mdb")).unwrap();
+        let at = crate::conformance::put_something(&lmdb);
+        // What a meta page of the last commit but one would show.
+        lmdb.environment.high_water.raise(LogKey(3), at.revision.0 + 1);
+        assert!(lmdb.read(|_| ()).unwrap_err().to_string().contains("was acknowledged"));
+        assert_eq!(lmdb.at().revision.0, at.revision.0 + 1);
+        drop(lmdb);
+        std::fs::write(path.join("data.mdb"), old).unwrap();
+        let why = Lmdb::open(&path).err().unwrap().to_string();
+        assert!(why.contains("their newest change is 1, and 3 was acknowledged"), "{why}");
+    }
+
+    #[test]
+    fn the_files_of_another_store_are_refused() {
+        let scratch = Scratch::new();
+        let [one, other] = ["one", "other"].map(|name| scratch.path().join(name));
+        drop((Lmdb::open(&one).unwrap(), Lmdb::open(&other).unwrap()));
+        std::fs::copy(one.join("data.mdb"), other.join("data.mdb")).unwrap();
+        let why = Lmdb::open(&other).err().unwrap().to_string();
+        assert!(why.contains("not of the store that was there before"), "{why}");
+    }
+
+    #[test]
+    fn many_changes_share_a_commit_and_each_has_its_own_answer() {
         let scratch = Scratch::new();
         let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
-        let count =
-            lmdb.read(|view| view.list::<enfilade_facts::tables::SidSpace>(&[]).map(|rows| rows.len()));
-        assert_eq!(count.unwrap(), Ok(0));
+        let id = DomainId::from_bytes([1; 16]);
+        let domain = Domain { name: "x1".parse().unwrap(), enabled: true };
+        let mut first = crate::conformance::change();
+        first.expect_absent::<Domain>(&id).put(&id, &domain);
+        let nothing = crate::conformance::change();
+        let answers = lmdb.write_all(&[&nothing, &first, &first, &nothing]);
+        let revision = lmdb.at().revision;
+        let before = Revision(revision.0 - 1);
+        let shape: Vec<_> = answers.iter().map(|answer| answer.as_ref().map(|at| at.revision).ok()).collect();
+        assert_eq!(shape, [Some(before), Some(revision), None, Some(revision)]);
+        assert_eq!(head(&lmdb).change, LogKey(1));
+        let entry = lmdb.read(|view| view.get::<LogEntry>(&LogKey(1))).unwrap().unwrap().unwrap();
+        assert_eq!(entry.written, Some(vec![(Table::Domains, id.bytes().to_vec())]));
+        assert_eq!(entry.who, "a test");
+    }
+
+    #[test]
+    fn what_is_old_and_in_the_audit_log_leaves_the_change_log() {
+        let scratch = Scratch::new();
+        let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
+        let put = |unix_seconds| {
+            let audit = AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds };
+            let domain = Domain { name: "x1".parse().unwrap(), enabled: true };
+            lmdb.commit(Change::new(audit).put(&DomainId::from_bytes([1; 16]), &domain)).unwrap();
+        };
+        let first = || lmdb.read(|view| view.list::<LogEntry>(&[]).unwrap()[0].0).unwrap();
+        (0..10).for_each(|_| put(0));
+        put(LOG_SECONDS_MIN + 1);
+        assert_eq!(first(), LogKey(1), "nothing was shipped");
+        lmdb.set_shipped(LogKey(6));
+        put(LOG_SECONDS_MIN);
+        assert_eq!(first(), LogKey(1), "nothing is old enough");
+        put(LOG_SECONDS_MIN + 1);
+        put(LOG_SECONDS_MIN + 1);
+        put(LOG_SECONDS_MIN + 1);
+        assert_eq!(first(), LogKey(7));
     }
 
     #[test]

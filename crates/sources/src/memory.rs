@@ -1,9 +1,10 @@
 //! Facts in memory: for tests, and as the plain model the other sources are compared with.
 
-use enfilade_facts::change::{Change, Expected};
-use enfilade_facts::codec::{self, printable};
-use enfilade_facts::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use enfilade_facts::{At, CommitError, Each, Revision, Snapshot, Source, SourceError, StoreId, Table, View};
+use enfilade_facts::journal::{Head, HeadKey, Write, write_down};
+use enfilade_facts::tables::LogKey;
+use enfilade_facts::{
+    At, Change, CommitError, Each, Revision, Snapshot, Source, SourceError, StoreId, Table, View,
+};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,20 +27,39 @@ impl Memory {
     /// An empty store.
     pub fn new(store: StoreId) -> Self {
         let at = At { store, revision: Revision(0) };
-        Memory { state: Mutex::new(Arc::new(State { at, records: Records::new() })) }
+        let mut state = State { at, records: Records::new() };
+        state.write(vec![Write::put(&HeadKey, &Head { change: LogKey(0) }, at)]);
+        Memory { state: Mutex::new(Arc::new(state)) }
     }
 
     fn state(&self) -> Arc<State> {
         Arc::clone(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Flips bits of a stored record, for tests of what happens then; says whether the record was there.
-    pub fn damage(&self, table: Table, key: &[u8], flip: impl FnOnce(&mut Vec<u8>)) -> bool {
+    /// Replaces a stored record, or takes it away, behind everybody's back: for tests of what happens then. Says what
+    /// was there.
+    pub fn damage(
+        &self,
+        table: Table,
+        key: &[u8],
+        damage: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
+    ) -> Option<Vec<u8>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut next = State::clone(&state);
-        let there = next.records.get_mut(&(table, key.to_vec())).map(flip).is_some();
-        *state = Arc::new(next);
-        there
+        let old = state.records.get(&(table, key.to_vec())).cloned();
+        let stored = damage(old.as_deref().unwrap_or_default());
+        Arc::make_mut(&mut state).write(vec![Write { table, key: key.to_vec(), stored }]);
+        old
+    }
+}
+
+impl State {
+    fn write(&mut self, writes: Vec<Write>) {
+        for Write { table, key, stored } in writes {
+            match stored {
+                Some(stored) => self.records.insert((table, key), stored),
+                None => self.records.remove(&(table, key)),
+            };
+        }
     }
 }
 
@@ -75,67 +95,25 @@ impl Source for Memory {
 
     fn commit(&self, change: &Change) -> Result<At, CommitError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        check_sizes(change)?;
-        for expect in change.expects() {
-            let stored = state.records.get(&(expect.table, expect.key.clone())).map(Vec::as_slice);
-            check_expected(expect.table, &expect.key, &expect.expected, stored)?;
-        }
+        let next = At { revision: Revision(state.at.revision.0 + 1), ..state.at };
+        let writes = write_down(&**state, change, next, LogKey(u64::MAX))?;
         // What changes nothing is no commit, as in LMDB.
-        let is_there = |table, key: &[u8]| state.records.contains_key(&(table, key.to_vec()));
-        if !change.writes().any(|(table, key, value)| value.is_some() || is_there(table, key)) {
-            return Ok(state.at);
+        if !writes.is_empty() {
+            let state = Arc::make_mut(&mut state);
+            state.at = next;
+            state.write(writes);
         }
-        let mut next = State::clone(&state);
-        next.at.revision = Revision(state.at.revision.0 + 1);
-        for (table, key, value) in change.writes() {
-            match value {
-                Some(value) => {
-                    next.records
-                        .insert((table, key.to_vec()), codec::seal(table, key, next.at.revision, value));
-                }
-                None => {
-                    next.records.remove(&(table, key.to_vec()));
-                }
-            }
-        }
-        *state = Arc::new(next);
         Ok(state.at)
     }
-}
-
-/// The limits every source has, so that what fits into one fits into all. A key that is only expected is bounded, too.
-pub(crate) fn check_sizes(change: &Change) -> Result<(), CommitError> {
-    let expected = change.expects().iter().map(|expect| (expect.table, expect.key.as_slice(), None));
-    for (table, key, value) in expected.chain(change.writes()) {
-        let value = value.map_or(0, <[u8]>::len);
-        for (what, bytes, limit) in [("key", key.len(), KEY_BYTES_MAX), ("value", value, VALUE_BYTES_MAX)] {
-            if limit < bytes {
-                return Err(CommitError::TooLarge { table, what, bytes, limit });
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Whether a record is what a change expects it to be.
-pub(crate) fn check_expected(
-    table: Table,
-    key: &[u8],
-    expected: &Expected,
-    stored: Option<&[u8]>,
-) -> Result<(), CommitError> {
-    let holds = match (expected, stored) {
-        (Expected::Absent, stored) => stored.is_none(),
-        (Expected::Present, stored) => stored.is_some(),
-        (Expected::Value(_), None) => false,
-        (Expected::Value(value), Some(stored)) => codec::open(table, key, stored)?.1 == value,
-    };
-    if holds { Ok(()) } else { Err(CommitError::Conflict { table, key: printable(key) }) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use enfilade_facts::Read;
+    use enfilade_facts::journal::tally_key;
+    use enfilade_facts::tables::{Datastore, Domain, Key, Member, Membership, MembershipKey};
+    use enfilade_facts::vocabulary::{DomainId, GroupId, UserId};
 
     #[test]
     fn conforms() {
@@ -146,7 +124,73 @@ mod tests {
     fn a_damaged_record_refuses_to_be_read_and_to_be_compared() {
         let memory = Memory::new(StoreId(1));
         crate::conformance::put_something(&memory);
-        assert!(memory.damage(Table::Datastores, b"tank", |stored| stored[40] ^= 1));
+        let flip = |stored: &[u8]| {
+            let mut stored = stored.to_vec();
+            stored[40] ^= 1;
+            Some(stored)
+        };
+        assert!(memory.damage(Table::Datastores, b"tank", flip).is_some());
         crate::conformance::something_is_refused(&memory);
+    }
+
+    #[test]
+    fn a_lost_and_a_stale_record_refuse_and_writing_over_them_mends_them() {
+        let memory = Memory::new(StoreId(1));
+        let old = memory_record_of_an_older_revision(&memory);
+        for damage in [None, old] {
+            memory.damage(Table::Datastores, b"tank", |_| damage.clone());
+            let name = "tank".parse().unwrap();
+            let got = memory.read(|view| view.get::<Datastore>(&name)).unwrap();
+            assert!(matches!(got, Err(SourceError::Damaged { .. })), "{got:?}");
+            assert!(memory.read(|view| view.list::<Datastore>(&[])).unwrap().is_err());
+            assert!(memory.read(|view| view.list::<Datastore>(b"ta")).unwrap().is_err());
+            crate::conformance::put_something(&memory);
+            crate::conformance::something_is_there(&memory);
+        }
+    }
+
+    /// Makes a record twice, and hands out the first one, which is sound and stale.
+    fn memory_record_of_an_older_revision(memory: &Memory) -> Option<Vec<u8>> {
+        crate::conformance::put_something(memory);
+        let old = memory.damage(Table::Datastores, b"tank", |stored| Some(stored.to_vec()));
+        crate::conformance::put_something(memory);
+        old
+    }
+
+    #[test]
+    fn one_record_of_a_group_cannot_be_lost_or_stale() {
+        let memory = Memory::new(StoreId(1));
+        let user = Member::User(UserId::from_bytes([1; 16]));
+        let key = |n| MembershipKey { member: user, group: GroupId::from_bytes([n; 16]) };
+        let mut change = crate::conformance::change();
+        for n in 1..=3 {
+            change.put(&key(n), &Membership);
+        }
+        memory.commit(&change).unwrap();
+        memory.damage(Table::Memberships, &key(2).bytes(), |_| None);
+        let count =
+            || memory.read(|view| view.list::<Membership>(&user.prefix()).map(|rows| rows.len())).unwrap();
+        assert!(count().is_err());
+        assert!(memory.read(|view| view.any::<Membership>(&user.prefix())).unwrap().is_err());
+        assert!(memory.read(|view| view.get::<Membership>(&key(1))).unwrap().is_err());
+        memory.damage(Table::Tallies, &tally_key(Table::Memberships, &user.prefix()), |_| None);
+        assert!(count().is_err());
+    }
+
+    #[test]
+    fn a_head_of_another_revision_refuses_everything() {
+        let memory = Memory::new(StoreId(1));
+        crate::conformance::put_something(&memory);
+        let old = memory.damage(Table::Head, b"head", |stored| Some(stored.to_vec()));
+        let at = crate::conformance::put_something(&memory);
+        memory.damage(Table::Head, b"head", |_| old.clone());
+        let why =
+            memory.read(|view| view.get::<Domain>(&DomainId::from_bytes([1; 16]))).unwrap().unwrap_err();
+        assert!(why.to_string().contains(&format!("the store at {}", at.revision)), "{why}");
+        assert!(
+            memory
+                .commit(crate::conformance::change().delete::<Domain>(&DomainId::from_bytes([1; 16])))
+                .is_err()
+        );
     }
 }

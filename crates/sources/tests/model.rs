@@ -5,6 +5,7 @@
 use enfilade_facts::tables::{Member, Membership, MembershipKey, Name, NameKey};
 use enfilade_facts::vocabulary::{DomainId, GroupId, UserId};
 use enfilade_facts::{Change, CommitError, Read, Source, StoreId};
+use enfilade_sources::conformance::change as empty;
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_sources::memory::Memory;
 use proptest::prelude::*;
@@ -81,7 +82,7 @@ impl Model {
 }
 
 fn change(steps: &[Step]) -> Change {
-    let mut change = Change::new();
+    let mut change = empty();
     for step in steps {
         match step {
             Step::Put(key, value) => change.put(&name_key(*key), &name(*value)),

@@ -2,7 +2,8 @@
 
 use enfilade_facts::tables::Domain;
 use enfilade_facts::vocabulary::DomainId;
-use enfilade_facts::{Change, Read, Source};
+use enfilade_facts::{Read, Source};
+use enfilade_sources::conformance::change as empty;
 use enfilade_sources::lmdb::Lmdb;
 use std::path::PathBuf;
 use std::process::Command;
@@ -21,7 +22,7 @@ fn one_of_several_processes() {
         let mut id = [round; 16];
         id[..4].copy_from_slice(&process);
         let domain = Domain { name: "x1".parse().unwrap(), enabled: true };
-        let at = lmdb.commit(Change::new().put(&DomainId::from_bytes(id), &domain)).unwrap();
+        let at = lmdb.commit(empty().put(&DomainId::from_bytes(id), &domain)).unwrap();
         assert!(at.revision <= lmdb.read(|view| view.at()).unwrap().revision);
     }
     std::fs::write(place.join(std::process::id().to_string()), lmdb.at().store.to_string()).unwrap();

@@ -3,7 +3,7 @@
 use crate::clock::FixedClock;
 use crate::world::Remembering;
 use enfilade_access::AccessMemo;
-use enfilade_admin::{DatastoreEdit, DatastoreFile, NewUser};
+use enfilade_admin::{DatastoreEdit, DatastoreFile, Desk, NewUser};
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, Userid};
 use enfilade_facts::{MemoSeed, Source, StoreId};
 use enfilade_identity::{Ask, HashKey, IdentityMemo};
@@ -73,8 +73,9 @@ impl TestHouse {
     /// An empty one.
     pub fn new(remembering: Remembering) -> Self {
         let source = Arc::new(Memory::new(StoreId(7)));
-        enfilade_admin::ensure_local_realm(&*source).unwrap();
         let clock = FixedClock::default();
+        let desk = Desk { facts: &*source, who: "a test", now: clock.now() };
+        enfilade_admin::ensure_local_realm(&desk).unwrap();
         let events = Arc::new(Kept::default());
         let entries = match remembering {
             Remembering::AsServed => 4096,
@@ -97,6 +98,11 @@ impl TestHouse {
         &*self.source
     }
 
+    /// Where its facts are changed.
+    pub fn desk(&self) -> Desk<'_> {
+        Desk { facts: self.facts(), who: "a test", now: self.clock.now() }
+    }
+
     /// The events so far.
     pub fn events(&self) -> Vec<Event> {
         self.events.0.lock().unwrap().clone()
@@ -115,9 +121,7 @@ impl TestHouse {
     /// Makes a datastore.
     pub fn add_datastore(&self, name: &DatastoreName) {
         let path = self.content(name).to_str().unwrap().to_owned();
-        self.datastores()
-            .edit(name, DatastoreEdit::Create { path, comment: None }, self.clock.now())
-            .unwrap();
+        self.datastores().edit(&self.desk(), name, DatastoreEdit::Create { path, comment: None }).unwrap();
     }
 
     /// Makes a user with a token `test`, which [`TestHouse::admit`] comes in with.
@@ -131,11 +135,9 @@ impl TestHouse {
             expires: 0,
             comment: None,
         };
-        enfilade_admin::add_user(self.facts(), &new).unwrap();
+        enfilade_admin::add_user(&self.desk(), &new).unwrap();
         let name: TokenName = "test".parse().unwrap();
-        let now = self.clock.now();
-        let made =
-            enfilade_admin::create_token(self.facts(), &hash_key(), now, userid, &name, 0, None).unwrap();
+        let made = enfilade_admin::create_token(&self.desk(), &hash_key(), userid, &name, 0, None).unwrap();
         self.secrets.insert(made.tokenid.to_string(), made.value);
     }
 

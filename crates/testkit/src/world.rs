@@ -52,31 +52,31 @@ impl World {
             ["user", user, uid] => self.house.add_user(&user.parse().map_err(said)?, uid.parse().ok()),
             ["disable", user] => {
                 let user = user.parse().map_err(said)?;
-                enfilade_admin::set_user_enabled(self.house.facts(), &user, false).map_err(said)?;
+                enfilade_admin::set_user_enabled(&self.house.desk(), &user, false).map_err(said)?;
             }
             ["withdraw", user] => {
                 let (user, name) = (user.parse().map_err(said)?, "test".parse().map_err(said)?);
-                enfilade_admin::delete_token(self.house.facts(), &user, &name).map_err(said)?;
+                enfilade_admin::delete_token(&self.house.desk(), &user, &name).map_err(said)?;
             }
             ["group", group] => {
                 let group = group.parse().map_err(said)?;
-                enfilade_admin::add_group(self.house.facts(), &group, None, None, None).map_err(said)?;
+                enfilade_admin::add_group(&self.house.desk(), &group, None, None, None).map_err(said)?;
             }
             ["member", group, members @ ..] => {
                 for member in members {
                     let target: Target = member.parse().map_err(said)?;
                     let group = group.parse().map_err(said)?;
-                    enfilade_admin::add_member(self.house.facts(), &group, &target).map_err(said)?;
+                    enfilade_admin::add_member(&self.house.desk(), &group, &target).map_err(said)?;
                 }
             }
             ["leave", group, member] => {
                 let (group, target) = (group.parse().map_err(said)?, member.parse().map_err(said)?);
-                enfilade_admin::remove_member(self.house.facts(), &group, &target).map_err(said)?;
+                enfilade_admin::remove_member(&self.house.desk(), &group, &target).map_err(said)?;
             }
             ["role", role, who, path] => {
                 let (role, who) = (role.parse().map_err(said)?, who.parse().map_err(said)?);
                 let path = path.parse().map_err(said)?;
-                enfilade_admin::assign_role(self.house.facts(), &path, &who, role, true).map_err(said)?;
+                enfilade_admin::assign_role(&self.house.desk(), &path, &who, role, true).map_err(said)?;
             }
             ["datastore", name] => {
                 let name: DatastoreName = name.parse().map_err(said)?;
@@ -86,7 +86,7 @@ impl World {
             ["maintenance", mode] => {
                 let maintenance = (*mode != "none").then(|| Maintenance::from_property(mode));
                 let edit = DatastoreEdit::Maintenance(maintenance);
-                self.house.datastores().edit(self.here()?, edit, self.house.clock.now()).map_err(said)?;
+                self.house.datastores().edit(&self.house.desk(), self.here()?, edit).map_err(said)?;
             }
             ["after", seconds] => self.house.clock.advance_seconds(seconds.parse().map_err(said)?),
             ["dir", path] => std::fs::create_dir_all(self.on_disk(path)?).map_err(said)?,

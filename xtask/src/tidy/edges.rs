@@ -34,7 +34,7 @@ const EDGES: [(&str, &[&str]); 11] = [
 ];
 
 /// A library, the crates that may know it, and why it is there.
-const LIBRARIES: [(&str, &[&str], &str); 28] = [
+const LIBRARIES: [(&str, &[&str], &str); 29] = [
     ("anyhow", &["enfilade"], "errors of commands, which nobody matches on"),
     ("argon2", &["enfilade-identity"], "password hashes"),
     ("aws-lc-rs", &["enfilade-identity"], "HMAC of generated secrets"),
@@ -59,6 +59,7 @@ const LIBRARIES: [(&str, &[&str], &str); 28] = [
     ("serde", &["enfilade"], "the configuration"),
     ("serde_json", &["enfilade-faces", "enfilade"], "answers and output"),
     ("sha-crypt", &["enfilade-identity"], "hashes of other systems"),
+    ("signal-hook", &["enfilade-sources"], "ending cleanly when a map is cut short"),
     ("siphasher", &["enfilade-facts"], "checksums and memo keys"),
     ("thiserror", &["*"], "errors"),
     ("tokio", &["enfilade-passage", "enfilade-faces", "enfilade", "enfilade-testkit"], "async"),

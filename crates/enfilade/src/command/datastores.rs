@@ -3,7 +3,7 @@
 use super::or_dash;
 use crate::cli::Datastore;
 use crate::home::Home;
-use crate::{clock, output};
+use crate::output;
 use anyhow::Context;
 use enfilade_admin::{DatastoreEdit, DatastoreFile};
 use enfilade_facts::vocabulary::{Maintenance, MaintenanceMode};
@@ -36,7 +36,7 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
             (name, DatastoreEdit::Remove, text)
         }
     };
-    let at = file.edit(&name, edit, clock::now())?;
+    let at = file.edit(&home.desk(), &name, edit)?;
     output::done(json, &json!({ "datastore": name.to_string(), "revision": at.revision.0 }), &text);
     Ok(())
 }

@@ -19,12 +19,13 @@ pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Resu
     match command {
         RoleCommand::Assign { assignment, no_propagate } => {
             let Assignment { path, auth_id, role } = &assignment;
-            let at = enfilade_admin::assign_role(source, path, &auth_id.parse()?, *role, !no_propagate)?;
+            let at =
+                enfilade_admin::assign_role(&home.desk(), path, &auth_id.parse()?, *role, !no_propagate)?;
             said(&assignment, at, &format!("{auth_id} is {role} on {path}"));
         }
         RoleCommand::Remove { assignment } => {
             let Assignment { path, auth_id, role } = &assignment;
-            let at = enfilade_admin::remove_role(source, path, &auth_id.parse()?, *role)?;
+            let at = enfilade_admin::remove_role(&home.desk(), path, &auth_id.parse()?, *role)?;
             said(&assignment, at, &format!("{auth_id} is no longer {role} on {path}"));
         }
         RoleCommand::List => {

@@ -3,7 +3,7 @@
 use super::{enabled, or_dash, until};
 use crate::cli::Token;
 use crate::home::Home;
-use crate::{clock, output};
+use crate::output;
 use anyhow::Context;
 use enfilade_facts::vocabulary::{Authid, TokenName, Userid};
 use serde_json::json;
@@ -14,8 +14,7 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
         Token::Create { token, expires, comment } => {
             let (owner, name) = parts(&token)?;
             let key = home.hash_key();
-            let new =
-                enfilade_admin::create_token(source, &key, clock::now(), owner, name, expires, comment)?;
+            let new = enfilade_admin::create_token(&home.desk(), &key, owner, name, expires, comment)?;
             let tokenid = new.tokenid.to_string();
             if json {
                 output::json_line(
@@ -46,7 +45,7 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
         }
         Token::Delete { token } => {
             let (owner, name) = parts(&token)?;
-            let at = enfilade_admin::delete_token(source, owner, name)?;
+            let at = enfilade_admin::delete_token(&home.desk(), owner, name)?;
             let value = json!({ "tokenid": token.to_string(), "revision": at.revision.0 });
             output::done(
                 json,

@@ -14,7 +14,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
         User::Add { user, password_stdin, sid, uid, gid, expires, comment } => {
             let password = if password_stdin { Some(password_from_stdin()?) } else { None };
             let new = NewUser { userid: user, password, sid, uid, gid, expires, comment };
-            let (id, at) = enfilade_admin::add_user(source, &new)?;
+            let (id, at) = enfilade_admin::add_user(&home.desk(), &new)?;
             let value =
                 json!({ "user": new.userid.to_string(), "id": id.to_string(), "revision": at.revision.0 });
             let password = if new.password.is_none() {
@@ -58,17 +58,17 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
                     "pass the new password on standard input: `enfilade user passwd {user} --password-stdin`"
                 );
             }
-            let at = enfilade_admin::set_password(source, &user, &password_from_stdin()?)?;
+            let at = enfilade_admin::set_password(&home.desk(), &user, &password_from_stdin()?)?;
             let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("user {user} has a new password"));
         }
         User::Disable { user } => {
-            let at = enfilade_admin::set_user_enabled(source, &user, false)?;
+            let at = enfilade_admin::set_user_enabled(&home.desk(), &user, false)?;
             let value = json!({ "user": user.to_string(), "enabled": false, "revision": at.revision.0 });
             output::done(json, &value, &format!("user {user} and all tokens of {user} are kept out"));
         }
         User::Enable { user } => {
-            let at = enfilade_admin::set_user_enabled(source, &user, true)?;
+            let at = enfilade_admin::set_user_enabled(&home.desk(), &user, true)?;
             let value = json!({ "user": user.to_string(), "enabled": true, "revision": at.revision.0 });
             output::done(json, &value, &format!("user {user} may come in"));
         }

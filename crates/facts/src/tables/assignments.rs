@@ -29,7 +29,15 @@ impl AssignmentKey {
         bytes.push(0);
         bytes
     }
+
+    /// Everybody on one node is asked for together.
+    pub(super) fn group_bytes(key: &[u8]) -> usize {
+        key.len().saturating_sub(WHO_BYTES)
+    }
 }
+
+/// A kind and an id.
+const WHO_BYTES: usize = 17;
 
 impl Key for AssignmentKey {
     fn bytes(&self) -> Vec<u8> {
@@ -44,7 +52,7 @@ impl Key for AssignmentKey {
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (path, rest) = bytes.split_at_checked(bytes.len().checked_sub(18)?)?;
+        let (path, rest) = bytes.split_at_checked(bytes.len().checked_sub(WHO_BYTES + 1)?)?;
         let (&[0, kind], id) = rest.split_first_chunk::<2>()? else { return None };
         let who = match kind {
             1 => Who::User(UserId::from_bytes(id.try_into().ok()?)),

@@ -35,6 +35,11 @@ pub struct MembershipKey {
     pub group: GroupId,
 }
 
+impl MembershipKey {
+    /// All groups of one member are asked for together.
+    pub(super) const GROUP_BYTES: usize = 17;
+}
+
 impl Key for MembershipKey {
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.member.prefix();

@@ -1,9 +1,14 @@
 //! Opening the environment: once in a process for each directory, with a database for each table and the store's identity.
 
-use super::{OpenError, place};
-use enfilade_facts::{StoreId, Table};
+use super::high_water::HighWater;
+use super::reading::Reading;
+use super::writers::Writers;
+use super::{OpenError, lost_map, place};
+use enfilade_facts::journal::{Head, HeadKey, Identity, IdentityKey, Write};
+use enfilade_facts::tables::LogKey;
+use enfilade_facts::{At, Revision, StoreId, Table, View};
 use heed::types::Bytes;
-use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, WithTls};
+use heed::{CommitOrAbort, Database, DatabaseOpener, Env, EnvOpenOptions, RoTxn, RwTxn, WithTls};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -15,18 +20,17 @@ const MAP_BYTES: [usize; 3] = [1 << 36, 1 << 32, 1 << 30];
 const READERS_MAX: u32 = 4096;
 /// The layout of the whole store; a store of a newer one is not opened.
 pub(super) const FORMAT: u32 = 1;
-/// Where, in the meta table, the store says who it is. No row has a key that begins with NUL.
-pub(super) const IDENTITY_KEY: &[u8] = b"\0store";
 
 pub(super) type Records = Database<'static, Bytes, Bytes>;
-type Tables = [Records; Table::ALL.len()];
+/// In the order of `Table::ALL`.
+type Tables<'e> = [Database<'e, Bytes, Bytes>; Table::ALL.len()];
 
 /// An open environment.
 pub(super) struct Environment {
     pub(super) env: Env<WithTls>,
-    pub(super) store: StoreId,
-    /// In the order of `Table::ALL`.
-    tables: Tables,
+    pub(super) high_water: HighWater,
+    pub(super) writers: Writers,
+    tables: Tables<'static>,
 }
 
 impl Environment {
@@ -36,6 +40,64 @@ impl Environment {
         // `Table::ALL` lists every table, so this error is for nobody.
         found.map(|(_, records)| records).ok_or(heed::Error::Mdb(heed::MdbError::BadDbi))
     }
+
+    /// A revision of this store.
+    pub(super) fn at(&self, revision: usize) -> At {
+        let store = self.high_water.store().unwrap_or(StoreId(0));
+        At { store, revision: Revision(revision as u64) }
+    }
+
+    /// Writes into a transaction.
+    pub(super) fn write(&self, txn: &mut RwTxn<'_>, writes: &[Write]) -> heed::Result<()> {
+        for Write { table, key, stored } in writes {
+            let records = self.records(*table)?;
+            match stored {
+                Some(stored) => records.put(txn, key, stored)?,
+                None => drop(records.delete(txn, key)?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Who the store says it is, and which change is its newest.
+    fn introduce(&self, path: &Path) -> Result<(Identity, LogKey, At), OpenError> {
+        let txn = self.env.read_txn().map_err(|why| OpenError::heed(path, &why))?;
+        let reading = Reading { environment: self, txn: &txn, at: self.at(txn.id()) };
+        let view = View::new(&reading);
+        let failed = |why| OpenError::io(path, &why);
+        let identity = view.get::<Identity>(&IdentityKey).map_err(failed)?;
+        let identity = identity.ok_or_else(|| OpenError::Foreign(path.to_owned()))?;
+        Ok((identity, view.head().map_err(failed)?.change, view.at()))
+    }
+
+    /// The store is of a layout we know, is the one the high-water mark is of, and has not gone back.
+    fn check(&self, path: &Path) -> Result<(), OpenError> {
+        let (identity, change, at) = self.introduce(path)?;
+        if identity.format > FORMAT {
+            return Err(OpenError::Newer { path: path.to_owned(), found: identity.format });
+        }
+        let mark = self.high_water.change();
+        match self.high_water.store() {
+            Some(store) if store != identity.store => Err(OpenError::Replaced(path.to_owned())),
+            Some(_) if change < mark => {
+                Err(OpenError::WentBack { path: path.to_owned(), found: change.0, expected: mark.0 })
+            }
+            // Nothing is missing, so a revision beyond the store's is damage of the mark alone.
+            Some(_) if at.revision.0 < self.high_water.revision() => self.begin(path),
+            Some(_) => Ok(()),
+            None => self.begin(path),
+        }
+    }
+
+    /// Sets the mark to where the store is.
+    fn begin(&self, path: &Path) -> Result<(), OpenError> {
+        let begin = || {
+            let (identity, change, at) = self.introduce(path)?;
+            self.high_water.begin(identity.store, change, at.revision.0);
+            Ok(())
+        };
+        self.writers.alone(begin).map_err(|why| OpenError::io(path, &why))?
+    }
 }
 
 /// LMDB's locks belong to the process: opened twice, closing one environment would drop the locks of the other. So the
@@ -44,15 +106,15 @@ static OPEN: Mutex<Option<Shared>> = Mutex::new(None);
 type Shared = HashMap<(u64, u64), Weak<Environment>>;
 
 /// The environment in this directory, opened now or shared with whoever opened it before.
-pub(super) fn open(path: &Path) -> Result<Arc<Environment>, OpenError> {
-    place::prepare(path)?;
+pub(super) fn open(path: &Path, group: Option<u32>) -> Result<Arc<Environment>, OpenError> {
+    place::prepare(path, group)?;
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let open = open.get_or_insert_default();
     open.retain(|_, environment| environment.strong_count() > 0);
     if let Some(environment) = data_file(path).ok().and_then(|file| open.get(&file)).and_then(Weak::upgrade) {
         return Ok(environment);
     }
-    let environment = Arc::new(open_anew(path)?);
+    let environment = Arc::new(open_anew(path, group)?);
     let file = data_file(path).map_err(|why| OpenError::io(path, &why))?;
     open.insert(file, Arc::downgrade(&environment));
     Ok(environment)
@@ -64,22 +126,27 @@ fn data_file(path: &Path) -> std::io::Result<(u64, u64)> {
     Ok((meta.dev(), meta.ino()))
 }
 
-fn open_anew(path: &Path) -> Result<Environment, OpenError> {
+fn open_anew(path: &Path, group: Option<u32>) -> Result<Environment, OpenError> {
     let failed = |why: &dyn std::fmt::Display| OpenError::io(path, why);
-    let env = open_map(path).map_err(|why| failed(&why))?;
-    place::close_to_others(path).map_err(|why| failed(&why))?;
+    let lmdb_failed = |why| OpenError::heed(path, &why);
+    lost_map::end_cleanly();
+    let env = open_map(path).map_err(lmdb_failed)?;
+    let high_water = HighWater::open(&path.join(place::HIGH_WATER)).map_err(|why| failed(&why))?;
+    let writers = Writers::open(&path.join(place::WRITER_LOCK)).map_err(|why| failed(&why))?;
+    place::set_modes(path, group).map_err(|why| failed(&why))?;
     // Readers that died while nobody was here would make the file grow from the first commit on.
-    env.clear_stale_readers().map_err(|why| failed(&why))?;
-    let (tables, Identity(identity)) = match open_tables(&env).map_err(|why| failed(&why))? {
-        CommitOrAbort::Commit(opened) => opened,
-        CommitOrAbort::Abort(Foreign) => return Err(OpenError::Foreign(path.to_owned())),
+    env.clear_stale_readers().map_err(lmdb_failed)?;
+    let tables = match find_tables(&env).map_err(lmdb_failed)? {
+        Some(tables) => tables,
+        // Alone, so that of two processes that make the store at once the second finds what the first made.
+        None => {
+            let made = writers.alone(|| make_tables(&env)).map_err(|why| failed(&why))?;
+            made.map_err(lmdb_failed)?.ok_or_else(|| OpenError::Foreign(path.to_owned()))?
+        }
     };
-    let (format, store) =
-        identity.ok_or_else(|| failed(&"the record that says which store it is cannot be read"))?;
-    if format > FORMAT {
-        return Err(OpenError::Newer { path: path.to_owned(), found: format });
-    }
-    Ok(Environment { env, store, tables })
+    let environment = Environment { env, high_water, writers, tables };
+    environment.check(path)?;
+    Ok(environment)
 }
 
 fn open_map(path: &Path) -> heed::Result<Env<WithTls>> {
@@ -110,49 +177,67 @@ fn open_map_of(path: &Path, bytes: usize) -> heed::Result<Env<WithTls>> {
     unsafe { options.open(path) }
 }
 
-/// The store's format and id, as read inside the transaction that may have made them.
-struct Identity(Option<(u32, StoreId)>);
-
-impl heed::OnCommit for Identity {
-    type Committed = Self;
-    fn on_commit(self, _: &heed::CommitToken) -> Self {
-        self
-    }
-}
-
-/// The environment is not empty and holds no store of ours.
-struct Foreign;
-
-/// One transaction, so that of two processes that make the store at once the second finds what the first made.
-fn open_tables(env: &Env<WithTls>) -> heed::Result<CommitOrAbort<(Tables, Identity), Foreign>> {
-    env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
-        let is_new = opener.open_database::<Bytes, Bytes>(txn, Some(Table::Meta.name()))?.is_none();
-        let root = opener.open_database::<Bytes, Bytes>(txn, None)?;
-        if let Some(root) = root
-            && is_new
-            && root.first(txn)?.is_some()
-        {
-            return Ok::<_, heed::Error>(CommitOrAbort::Abort(Foreign));
-        }
-        let meta = opener.create_database::<Bytes, Bytes>(txn, Some(Table::Meta.name()))?;
-        if is_new {
-            let mut id = [0; 16];
-            getrandom::fill(&mut id)
-                .map_err(|why| heed::Error::Io(std::io::Error::other(why.to_string())))?;
-            meta.put(txn, IDENTITY_KEY, &[FORMAT.to_be_bytes().as_slice(), &id].concat())?;
-        }
-        let identity = Identity(meta.get(txn, IDENTITY_KEY)?.and_then(read_identity));
-        let mut tables = [meta; Table::ALL.len()];
-        for (records, table) in tables.iter_mut().zip(Table::ALL) {
-            *records = opener.create_database(txn, Some(table.name()))?;
-        }
-        Ok(CommitOrAbort::Commit((tables, identity)))
+/// The tables, when all are there: whoever only reads need not wait for a writer.
+fn find_tables(env: &Env<WithTls>) -> heed::Result<Option<Tables<'static>>> {
+    let found = env.open_databases_and_commit(env.read_txn()?, |opener, txn| {
+        let all = every_table(|name| opener.open_database(txn, Some(name)))?;
+        Ok::<_, heed::Error>(all.map_or(CommitOrAbort::Abort(()), CommitOrAbort::Commit))
+    })?;
+    Ok(match found {
+        CommitOrAbort::Commit(tables) => Some(tables),
+        CommitOrAbort::Abort(()) => None,
     })
 }
 
-fn read_identity(stored: &[u8]) -> Option<(u32, StoreId)> {
-    let (format, id) = stored.split_first_chunk::<4>()?;
-    Some((u32::from_be_bytes(*format), StoreId(u128::from_be_bytes(id.try_into().ok()?))))
+/// Makes the tables that are missing; nothing when the environment holds something that is no store of ours.
+fn make_tables(env: &Env<WithTls>) -> heed::Result<Option<Tables<'static>>> {
+    let made = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
+        let head = opener.open_database::<Bytes, Bytes>(txn, Some(Table::Head.name()))?;
+        if head.is_none() && holds_anything(opener, txn)? {
+            return Ok::<_, heed::Error>(CommitOrAbort::Abort(()));
+        }
+        let tables = every_table(|name| opener.create_database(txn, Some(name)).map(Some))?;
+        if head.is_none() {
+            let mut id = [0; 16];
+            getrandom::fill(&mut id)
+                .map_err(|why| heed::Error::Io(std::io::Error::other(why.to_string())))?;
+            let store = StoreId(u128::from_be_bytes(id));
+            let at = At { store, revision: Revision(txn.id() as u64) };
+            let head = opener.create_database::<Bytes, Bytes>(txn, Some(Table::Head.name()))?;
+            let identity = Write::put(&IdentityKey, &Identity { format: FORMAT, store }, at);
+            let start = Write::put(&HeadKey, &Head { change: LogKey(0) }, at);
+            for Write { key, stored, .. } in [identity, start] {
+                head.put(txn, &key, &stored.unwrap_or_default())?;
+            }
+        }
+        Ok(tables.map_or(CommitOrAbort::Abort(()), CommitOrAbort::Commit))
+    })?;
+    Ok(match made {
+        CommitOrAbort::Commit(tables) => Some(tables),
+        CommitOrAbort::Abort(()) => None,
+    })
+}
+
+fn holds_anything(opener: &DatabaseOpener<'_, WithTls>, txn: &RoTxn<'_>) -> heed::Result<bool> {
+    let root = opener.open_database::<Bytes, Bytes>(txn, None)?;
+    Ok(match root {
+        Some(root) => root.first(txn)?.is_some(),
+        None => false,
+    })
+}
+
+/// Opens each table; `None` when one is not there.
+fn every_table<'e>(
+    mut open: impl FnMut(&str) -> heed::Result<Option<Database<'e, Bytes, Bytes>>>,
+) -> heed::Result<Option<Tables<'e>>> {
+    let mut opened = Vec::with_capacity(Table::ALL.len());
+    for table in Table::ALL {
+        match open(table.name())? {
+            Some(records) => opened.push(records),
+            None => return Ok(None),
+        }
+    }
+    Ok(opened.try_into().ok())
 }
 
 #[cfg(test)]
@@ -174,7 +259,7 @@ mod tests {
         });
         assert!(theirs.is_ok());
         drop(env);
-        let why = open(&path).err().unwrap().to_string();
+        let why = open(&path, None).err().unwrap().to_string();
         assert!(why.contains("no store of facts"), "{why}");
     }
 }

@@ -1,25 +1,38 @@
-//! The directory the store lies in: for its owner alone, and on a file system of this machine.
+//! The directory the store lies in: for its owner alone or for one group, and on a file system of this machine.
 
 use super::OpenError;
+use std::fs::Metadata;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
-/// LMDB's own files.
-const FILES: [&str; 2] = ["data.mdb", "lock.mdb"];
+/// How far the store has come.
+pub(super) const HIGH_WATER: &str = "high-water";
+/// Held by whoever writes.
+pub(super) const WRITER_LOCK: &str = "writer.lock";
+/// LMDB's own files, and ours beside them.
+const FILES: [&str; 4] = ["data.mdb", "lock.mdb", HIGH_WATER, WRITER_LOCK];
 /// NFS, SMB, CIFS, SMB2, 9P, Ceph, AFS (linux/magic.h).
 const NETWORK: [u64; 7] = [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997, 0x00c3_6400, 0x5346_414f];
 const FUSE: u64 = 0x6573_5546;
 /// File systems in user space all have one magic; these reach over the network.
 const NETWORK_FUSE: [&str; 4] = ["fuse.sshfs", "fuse.rclone", "fuse.s3fs", "fuse.glusterfs"];
 
+/// The modes a directory and a file in it have: for the owner alone, or for the group, too.
+fn modes(group: Option<u32>) -> (u32, u32) {
+    if group.is_some() { (0o770, 0o660) } else { (0o700, 0o600) }
+}
+
 /// Makes the directory where there is none, and checks it and the files in it.
-pub(super) fn prepare(path: &Path) -> Result<(), OpenError> {
+pub(super) fn prepare(path: &Path, group: Option<u32>) -> Result<(), OpenError> {
     let failed = |why| OpenError::io(path, &why);
+    let (of_directory, of_file) = modes(group);
+    let is_new = !path.exists();
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
-    let meta = std::fs::metadata(path).map_err(failed)?;
-    if meta.mode() & 0o077 != 0 {
-        return Err(OpenError::TooWide { path: path.to_owned(), mode: meta.mode() & 0o777, is_dir: true });
+    if is_new && group.is_some() {
+        share(path, group, of_directory).map_err(failed)?;
     }
+    let meta = std::fs::metadata(path).map_err(failed)?;
+    check_mode(path, &meta, group, of_directory)?;
     let kind = rustix::fs::statfs(path).map_err(|why| failed(why.into()))?.f_type as u64 & 0xffff_ffff;
     let mounts = || std::fs::read("/proc/self/mountinfo").unwrap_or_default();
     if NETWORK.contains(&kind) || (kind == FUSE && is_network_fuse(&mounts(), meta.dev())) {
@@ -27,22 +40,41 @@ pub(super) fn prepare(path: &Path) -> Result<(), OpenError> {
     }
     for name in FILES {
         let file = path.join(name);
-        if let Ok(meta) = std::fs::metadata(&file)
-            && meta.mode() & 0o077 != 0
-        {
-            return Err(OpenError::TooWide { path: file, mode: meta.mode() & 0o777, is_dir: false });
+        if let Ok(meta) = std::fs::metadata(&file) {
+            check_mode(&file, &meta, group, of_file)?;
         }
     }
     Ok(())
 }
 
-/// LMDB makes its files with mode 0600 where the umask takes nothing away; this says what it has to be.
-pub(super) fn close_to_others(path: &Path) -> std::io::Result<()> {
+/// Nobody else may open it; the group may when it is the one that was named.
+fn check_mode(path: &Path, meta: &Metadata, group: Option<u32>, most: u32) -> Result<(), OpenError> {
+    let allowed = if group == Some(meta.gid()) { most } else { most & 0o700 };
+    if meta.mode() & 0o077 & !allowed == 0 {
+        return Ok(());
+    }
+    Err(OpenError::TooWide { path: path.to_owned(), mode: meta.mode() & 0o777, allowed })
+}
+
+/// The umask, and whoever made a file first, say what modes the files have; this says what they have to be.
+pub(super) fn set_modes(path: &Path, group: Option<u32>) -> std::io::Result<()> {
     for name in FILES {
-        let file = path.join(name);
-        if std::fs::metadata(&file)?.mode() & 0o777 != 0o600 {
-            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600))?;
-        }
+        share(&path.join(name), group, modes(group).1)?;
+    }
+    Ok(())
+}
+
+/// Only the owner can; for everybody else it is right already, or they could not have opened it.
+fn share(path: &Path, group: Option<u32>, mode: u32) -> std::io::Result<()> {
+    let meta = std::fs::metadata(path)?;
+    if meta.uid() != rustix::process::geteuid().as_raw() && !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    if group.is_some_and(|group| group != meta.gid()) {
+        std::os::unix::fs::chown(path, None, group)?;
+    }
+    if meta.mode() & 0o777 != mode {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
     }
     Ok(())
 }
@@ -67,16 +99,31 @@ mod tests {
         let scratch = Scratch::new();
         let refused = |file: &Path, mode: u32, mended: u32| {
             std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode)).unwrap();
-            let why = prepare(scratch.path()).unwrap_err().to_string();
+            let why = prepare(scratch.path(), None).unwrap_err().to_string();
             assert!(why.contains(&format!("mode {mode:o}")), "{why}");
             assert!(why.contains(&format!("run `chmod {mended:o} '{}'`", file.display())), "{why}");
             std::fs::set_permissions(file, std::fs::Permissions::from_mode(mended)).unwrap();
-            prepare(scratch.path()).unwrap();
+            prepare(scratch.path(), None).unwrap();
         };
         refused(scratch.path(), 0o750, 0o700);
         let file = scratch.path().join("data.mdb");
         std::fs::write(&file, "").unwrap();
         refused(&file, 0o640, 0o600);
+    }
+
+    #[test]
+    fn a_group_that_was_named_may_open_it_and_no_other() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("facts");
+        let group = rustix::process::getgid().as_raw();
+        drop(crate::lmdb::Lmdb::open_for(&path, Some(group)).unwrap());
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!(mode(&path), 0o770);
+        assert!(FILES.iter().all(|name| mode(&path.join(name)) == 0o660));
+        prepare(&path, Some(group)).unwrap();
+        let why = prepare(&path, Some(group + 1)).unwrap_err().to_string();
+        assert!(why.contains("run `chmod 700"), "{why}");
+        assert!(prepare(&path, None).is_err());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::files::section_config::{self, shown};
 use enfilade_facts::limits::STALE_LIMIT_SECONDS;
 use enfilade_facts::tables::{Datastore, SectionFault};
 use enfilade_facts::vocabulary::DatastoreName;
-use enfilade_facts::{Change, Now};
+use enfilade_facts::{AuditRecord, Change, Now};
 use std::collections::BTreeMap;
 
 /// What the file says: datastores, and what is wrong with it.
@@ -21,7 +21,6 @@ pub(super) struct Content {
 }
 
 /// The change that makes the facts what the file says, and what is to be told about it.
-#[derive(Default)]
 pub(super) struct Difference {
     pub(super) change: Change,
     pub(super) added: usize,
@@ -68,7 +67,7 @@ impl Content {
 
     /// Against the facts there are.
     pub(super) fn difference(&self, rows: Vec<(DatastoreName, Datastore)>, now: Now) -> Difference {
-        let mut difference = Difference { problems: self.problems.clone(), ..Difference::default() };
+        let mut difference = Difference::new(self.problems.clone(), now);
         let known: BTreeMap<DatastoreName, Datastore> = rows.into_iter().collect();
         for (name, datastore) in &self.stores {
             difference.put(name, known.get(name), datastore);
@@ -101,6 +100,12 @@ impl Content {
 }
 
 impl Difference {
+    fn new(problems: Vec<String>, now: Now) -> Self {
+        let what = "mirror datastore.cfg".to_owned();
+        let audit = AuditRecord { who: "datastore.cfg".into(), what, unix_seconds: now.unix_seconds };
+        Difference { change: Change::new(audit), added: 0, changed: 0, removed: 0, problems }
+    }
+
     fn put(&mut self, name: &DatastoreName, before: Option<&Datastore>, after: &Datastore) {
         if before == Some(after) {
             return;

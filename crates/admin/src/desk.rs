@@ -1,0 +1,53 @@
+//! The desk at which changes are made: built on a view, committed with who made them, and built again when somebody else
+//! was faster.
+
+use crate::error::Error;
+use enfilade_facts::{At, AuditRecord, Change, CommitError, Now, Read, Source, View};
+
+/// Where facts are changed, by whom, and when.
+#[derive(Clone, Copy)]
+pub struct Desk<'a> {
+    /// The facts.
+    pub facts: &'a dyn Source,
+    /// Who makes the changes, for the audit log: an authid, or a person at the command line.
+    pub who: &'a str,
+    /// The present time.
+    pub now: Now,
+}
+
+/// More than this many writers in a row being faster means something else is wrong.
+const TRIES: usize = 64;
+
+impl Desk<'_> {
+    /// Commits what `build` puts into the change, with `what` in the audit record.
+    pub(crate) fn commit<R>(
+        &self,
+        what: &str,
+        build: impl Fn(&View<'_>, &mut Change) -> Result<R, Error>,
+    ) -> Result<(R, At), Error> {
+        let audit = AuditRecord {
+            who: self.who.to_owned(),
+            what: what.to_owned(),
+            unix_seconds: self.now.unix_seconds,
+        };
+        let mut conflict = None;
+        for _ in 0..TRIES {
+            let mut change = Change::new(audit.clone());
+            let result = self.facts.read(|view| build(view, &mut change))??;
+            match self.facts.commit(&change) {
+                Ok(at) => return Ok((result, at)),
+                Err(why @ CommitError::Conflict { .. }) => conflict = Some(why),
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Err(conflict.map_or_else(|| Error::Invalid("nothing was tried".into()), Error::Commit))
+    }
+}
+
+/// Random bytes from the kernel.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], Error> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|why| Error::Invalid(format!("the kernel gives no random bytes: {why}")))?;
+    Ok(bytes)
+}

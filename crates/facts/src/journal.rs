@@ -1,0 +1,316 @@
+//! What a commit writes beside its records, so that damage cannot pass for a fact.
+//!
+//! A checksum proves that a record was once written like this, not that it is the last word: a page pointer with one bit
+//! flipped can lead to a page of an older revision, where every record is sound and stale. So each group of records has
+//! a tally (how many, and a digest) in another tree, and is believed only when both agree. No single flip reaches both.
+//! The head says in its own words at which revision the store is, because the tally of an old tree agrees with that tree.
+
+use crate::change::{Change, Expected};
+use crate::codec::{self, Reader, Writer};
+use crate::limits::{KEY_BYTES_MAX, LOG_KEYS_MAX, LOG_SECONDS_MIN, LOG_TEXT_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::source::{At, CommitError, SourceError, StoreId};
+use crate::tables::{Key, LogEntry, LogKey, Row, Table};
+use crate::view::{Snapshot, View};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+/// How many records there are, and the sum of their checksums, in whatever order they are added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many.
+    pub count: u64,
+    /// The sum of their checksums, modulo 2^128.
+    pub digest: u128,
+}
+
+impl Tally {
+    /// With one more record, as stored.
+    pub fn add(&mut self, stored: &[u8]) {
+        self.plus(Tally { count: 1, digest: codec::claimed_checksum(stored) });
+    }
+
+    fn plus(&mut self, other: Tally) {
+        self.count = self.count.wrapping_add(other.count);
+        self.digest = self.digest.wrapping_add(other.digest);
+    }
+
+    fn minus(&mut self, other: Tally) {
+        self.count = self.count.wrapping_sub(other.count);
+        self.digest = self.digest.wrapping_sub(other.digest);
+    }
+
+    /// Of one record.
+    pub fn of(stored: &[u8]) -> Self {
+        let mut tally = Tally::default();
+        tally.add(stored);
+        tally
+    }
+
+    /// As stored. It has no checksum: nothing is believed for its sake alone.
+    fn to_bytes(self) -> Vec<u8> {
+        [self.count.to_be_bytes().as_slice(), &self.digest.to_be_bytes()].concat()
+    }
+
+    /// As stored; what has not that form agrees with nothing.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let parts =
+            bytes.split_first_chunk::<8>().and_then(|(count, rest)| Some((count, rest.try_into().ok()?)));
+        match parts {
+            Some((count, digest)) => {
+                Tally { count: u64::from_be_bytes(*count), digest: u128::from_be_bytes(digest) }
+            }
+            None => Tally { count: u64::MAX, digest: 0 },
+        }
+    }
+}
+
+/// Where the tally of a group is; the empty group is the whole table.
+pub fn tally_key(table: Table, group: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(1 + group.len());
+    key.push(table as u8);
+    key.extend_from_slice(group);
+    key
+}
+
+/// At which change the store is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The newest change. It only ever grows, through backup and restore, too; LMDB's own number does not.
+    pub change: LogKey,
+}
+
+/// The head's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadKey;
+
+impl Key for HeadKey {
+    fn bytes(&self) -> Vec<u8> {
+        b"head".to_vec()
+    }
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        (bytes == b"head").then_some(HeadKey)
+    }
+}
+
+impl Row for Head {
+    const TABLE: Table = Table::Head;
+    type Key = HeadKey;
+
+    fn encode(&self, to: &mut Writer) {
+        to.fixed(&self.change.bytes());
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        LogKey::from_bytes(from.take(8)?).map(|change| Head { change })
+    }
+}
+
+/// Which store this is; its own record, beside the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The layout of the whole store.
+    pub format: u32,
+    /// Its id; a restored backup has another one.
+    pub store: StoreId,
+}
+
+/// The identity's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdentityKey;
+
+impl Key for IdentityKey {
+    fn bytes(&self) -> Vec<u8> {
+        b"store".to_vec()
+    }
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        (bytes == b"store").then_some(IdentityKey)
+    }
+}
+
+impl Row for Identity {
+    const TABLE: Table = Table::Head;
+    type Key = IdentityKey;
+
+    fn encode(&self, to: &mut Writer) {
+        to.u32(self.format).fixed(&self.store.0.to_be_bytes());
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Identity { format: from.u32()?, store: StoreId(u128::from_be_bytes(from.fixed()?)) })
+    }
+}
+
+/// One record to be written; `None` deletes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// Its table.
+    pub table: Table,
+    /// Its key.
+    pub key: Vec<u8>,
+    /// The record with its header.
+    pub stored: Option<Vec<u8>>,
+}
+
+impl Write {
+    /// Puts a row, as of a revision.
+    pub fn put<R: Row>(key: &R::Key, row: &R, at: At) -> Self {
+        let key = key.bytes();
+        let mut value = Writer::default();
+        row.encode(&mut value);
+        Write {
+            table: R::TABLE,
+            stored: Some(codec::seal(R::TABLE, &key, at.revision, &value.into_bytes())),
+            key,
+        }
+    }
+}
+
+/// Everything that is written for a change on top of `before`: its records, their tallies, its entry in the log, the
+/// head. Nothing when it would change nothing. Entries of the log that are old enough, and up to `shipped`, go.
+///
+/// # Errors
+/// When an expectation does not hold, something is too large, or what is there cannot be believed.
+pub fn write_down(
+    before: &dyn Snapshot,
+    change: &Change,
+    at: At,
+    shipped: LogKey,
+) -> Result<Vec<Write>, CommitError> {
+    check_sizes(change)?;
+    let view = View::new(before);
+    for expect in change.expects() {
+        check_expected(&view, expect.table, &expect.key, &expect.expected)?;
+    }
+    let head = view.head()?;
+    let mut writes = Vec::new();
+    let mut tallies = Tallies { before, changed: BTreeMap::new() };
+    for (table, key, value) in change.writes() {
+        let old = before.get(table, key)?;
+        if old.is_none() && value.is_none() {
+            continue;
+        }
+        let stored = value.map(|value| codec::seal(table, key, at.revision, value));
+        tallies.replace(table, key, old, stored.as_deref())?;
+        writes.push(Write { table, key: key.to_vec(), stored });
+    }
+    if writes.is_empty() {
+        return Ok(writes);
+    }
+    let number = LogKey(head.change.0 + 1);
+    let entry = log_entry(change, &writes);
+    tallies.write_to(&mut writes);
+    trim(before, change.audit().unix_seconds, shipped, &mut writes)?;
+    writes.push(Write::put(&number, &entry, at));
+    writes.push(Write::put(&HeadKey, &Head { change: number }, at));
+    Ok(writes)
+}
+
+fn log_entry(change: &Change, writes: &[Write]) -> LogEntry {
+    let audit = change.audit();
+    let short = |text: &str| text.chars().take(LOG_TEXT_BYTES_MAX / 4).collect();
+    let written = (writes.len() <= LOG_KEYS_MAX)
+        .then(|| writes.iter().map(|write| (write.table, write.key.clone())).collect());
+    LogEntry { who: short(&audit.who), what: short(&audit.what), unix_seconds: audit.unix_seconds, written }
+}
+
+/// How many old entries each commit takes away: more than it adds, so that a long log gets short.
+const TRIMMED_AT_ONCE: usize = 4;
+
+fn trim(
+    before: &dyn Snapshot,
+    now: i64,
+    shipped: LogKey,
+    writes: &mut Vec<Write>,
+) -> Result<(), SourceError> {
+    let mut left = TRIMMED_AT_ONCE;
+    before.scan(Table::Log, &[], &mut |key, stored| {
+        let is_shipped = LogKey::from_bytes(key).is_none_or(|key| key <= shipped);
+        // An entry nobody can read says nothing to anybody.
+        let is_old = codec::open(Table::Log, key, stored)
+            .ok()
+            .and_then(|(_, value)| LogEntry::decode(&mut Reader::new(value)))
+            .is_none_or(|entry| entry.unix_seconds.saturating_add(LOG_SECONDS_MIN) < now);
+        if left == 0 || !is_shipped || !is_old {
+            return ControlFlow::Break(());
+        }
+        left -= 1;
+        writes.push(Write { table: Table::Log, key: key.to_vec(), stored: None });
+        ControlFlow::Continue(())
+    })
+}
+
+/// The tallies a change moves.
+struct Tallies<'a> {
+    before: &'a dyn Snapshot,
+    changed: BTreeMap<(Table, Vec<u8>), Tally>,
+}
+
+impl Tallies<'_> {
+    fn of(&mut self, table: Table, group: &[u8]) -> Result<&mut Tally, SourceError> {
+        use std::collections::btree_map::Entry;
+        match self.changed.entry((table, group.to_vec())) {
+            Entry::Occupied(there) => Ok(there.into_mut()),
+            Entry::Vacant(new) => {
+                let stored = self.before.get(Table::Tallies, &tally_key(table, group))?;
+                Ok(new.insert(stored.map_or_else(Tally::default, Tally::from_bytes)))
+            }
+        }
+    }
+
+    fn replace(
+        &mut self,
+        table: Table,
+        key: &[u8],
+        old: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<(), SourceError> {
+        let group = table.group(key);
+        let tally = self.of(table, group)?;
+        let group_before = *tally;
+        if group.len() == key.len() {
+            // A group of one is counted anew: writing over a damaged record mends it.
+            *tally = new.map_or_else(Tally::default, Tally::of);
+        } else {
+            old.into_iter().for_each(|old| tally.minus(Tally::of(old)));
+            new.into_iter().for_each(|new| tally.add(new));
+        }
+        let group_after = *tally;
+        let whole = self.of(table, &[])?;
+        whole.minus(group_before);
+        whole.plus(group_after);
+        Ok(())
+    }
+
+    fn write_to(self, writes: &mut Vec<Write>) {
+        writes.extend(self.changed.into_iter().map(|((table, group), tally)| Write {
+            table: Table::Tallies,
+            key: tally_key(table, &group),
+            stored: (tally.count != 0).then(|| tally.to_bytes()),
+        }));
+    }
+}
+
+/// The limits every source has, so that what fits into one fits into all. A key that is only expected is bounded, too.
+fn check_sizes(change: &Change) -> Result<(), CommitError> {
+    let expected = change.expects().iter().map(|expect| (expect.table, expect.key.as_slice(), None));
+    for (table, key, value) in expected.chain(change.writes()) {
+        let value = value.map_or(0, <[u8]>::len);
+        for (what, bytes, limit) in [("key", key.len(), KEY_BYTES_MAX), ("value", value, VALUE_BYTES_MAX)] {
+            if limit < bytes {
+                return Err(CommitError::TooLarge { table, what, bytes, limit });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a record is what a change expects it to be.
+fn check_expected(view: &View<'_>, table: Table, key: &[u8], expected: &Expected) -> Result<(), CommitError> {
+    let stored = view.value(table, key)?;
+    let holds = match (expected, stored) {
+        (Expected::Absent, stored) => stored.is_none(),
+        (Expected::Present, stored) => stored.is_some(),
+        (Expected::Value(value), stored) => stored == Some(value),
+    };
+    if holds { Ok(()) } else { Err(CommitError::Conflict { table, key: codec::printable(key) }) }
+}

@@ -1,0 +1,59 @@
+//! Looking at LMDB's records inside a transaction.
+
+use super::environment::Environment;
+use super::unavailable;
+use enfilade_facts::{At, Each, Snapshot, SourceError, Table};
+use heed::RoTxn;
+
+/// LMDB's own limit (its default build); one more than the longest key of a record.
+const LMDB_KEY_BYTES_MAX: usize = 511;
+
+/// A transaction, and the revision its records are of.
+pub(super) struct Reading<'t> {
+    pub(super) environment: &'t Environment,
+    pub(super) txn: &'t RoTxn<'t>,
+    pub(super) at: At,
+}
+
+/// LMDB knows no keys of other lengths and fails on them; here there is just no record under such a key.
+fn can_be(key: &[u8]) -> bool {
+    (1..=LMDB_KEY_BYTES_MAX).contains(&key.len())
+}
+
+impl Snapshot for Reading<'_> {
+    fn at(&self) -> At {
+        self.at
+    }
+
+    fn get<'s>(&'s self, table: Table, key: &[u8]) -> Result<Option<&'s [u8]>, SourceError> {
+        if !can_be(key) {
+            return Ok(None);
+        }
+        let records = self.environment.records(table);
+        records.and_then(|records| records.get(self.txn, key)).map_err(unavailable)
+    }
+
+    fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError> {
+        let records = self.environment.records(table).map_err(unavailable)?;
+        if prefix.is_empty() {
+            walk(records.iter(self.txn).map_err(unavailable)?, each)
+        } else if can_be(prefix) {
+            walk(records.prefix_iter(self.txn, prefix).map_err(unavailable)?, each)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+fn walk<'t>(
+    records: impl Iterator<Item = heed::Result<(&'t [u8], &'t [u8])>>,
+    each: Each<'_>,
+) -> Result<(), SourceError> {
+    for record in records {
+        let (key, stored) = record.map_err(unavailable)?;
+        if each(key, stored).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
