@@ -5,6 +5,7 @@
 
 pub mod change;
 pub mod codec;
+pub mod index;
 pub mod journal;
 pub mod limits;
 pub mod memo;
@@ -17,6 +18,7 @@ pub mod view;
 pub mod vocabulary;
 
 pub use change::{AuditRecord, Change, Expect, Expected};
+pub use index::{Index, IndexError, Indexed};
 pub use memo::{Memo, MemoKey, MemoSeed};
 pub use mounts::Mounts;
 pub use now::Now;

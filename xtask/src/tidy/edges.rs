@@ -34,8 +34,9 @@ const EDGES: [(&str, &[&str]); 11] = [
 ];
 
 /// A library, the crates that may know it, and why it is there.
-const LIBRARIES: [(&str, &[&str], &str); 29] = [
+const LIBRARIES: [(&str, &[&str], &str); 30] = [
     ("anyhow", &["enfilade"], "errors of commands, which nobody matches on"),
+    ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
     ("aws-lc-rs", &["enfilade-identity"], "HMAC of generated secrets"),
     ("base64", &["enfilade-faces"], "HTTP Basic"),

@@ -1,0 +1,134 @@
+//! What is looked up in volume lives in the process, and is at every look exactly as new as the view.
+//!
+//! An index carries the revision it is of. Whoever looks with a newer view brings it up to that view first, from the
+//! change log, inside the same transaction; whoever looks with an older view has to take a new one. Readers take no lock
+//! and see whole indexes only: the new one is made beside the old one, and published with its revision in one store.
+
+use crate::source::{At, SourceError};
+use crate::tables::{LogEntry, LogKey, Table};
+use crate::view::View;
+use arc_swap::ArcSwapOption;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Something that is made from tables. Cloning it has to be cheap: it is made of shared parts, and a change copies those
+/// it touches.
+pub trait Indexed: Clone + Send + Sync + 'static {
+    /// The tables it is made from.
+    const TABLES: &'static [Table];
+
+    /// Makes it from everything the view holds. Scans of whole tables are verified, so what is not in it is not there
+    /// (freshness protocol, rule 4).
+    ///
+    /// # Errors
+    /// When something cannot be read or believed.
+    fn build(view: &View<'_>) -> Result<Self, SourceError>;
+
+    /// Takes in what the view holds under a key now, if anything.
+    ///
+    /// # Errors
+    /// When it cannot be read or believed.
+    fn update(&mut self, view: &View<'_>, table: Table, key: &[u8]) -> Result<(), SourceError>;
+}
+
+/// Why an index could not be asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IndexError {
+    /// It is newer than the view, because somebody else looked with a newer one: take a new view and ask again.
+    #[error("the index is newer than the view")]
+    Ahead,
+    /// It could not be brought up to the view. Whoever asked has to refuse.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+}
+
+/// An index, shared by all threads of a process.
+pub struct Index<T> {
+    built: ArcSwapOption<Built<T>>,
+    /// One thread brings it up; the others wait for it and find it done.
+    building: Mutex<()>,
+}
+
+struct Built<T> {
+    at: At,
+    /// The newest change it holds.
+    change: LogKey,
+    value: T,
+}
+
+/// Farther behind than this it is made anew.
+const CATCH_UP_MAX: u64 = 65_536;
+
+impl<T: Indexed> Index<T> {
+    /// One that is made at the first look.
+    #[allow(clippy::new_without_default, reason = "an index of nothing is no sensible default")]
+    pub fn new() -> Self {
+        Index { built: ArcSwapOption::empty(), building: Mutex::new(()) }
+    }
+
+    /// Lends the index as of the view.
+    ///
+    /// # Errors
+    /// [`IndexError`]; then `look` was not called.
+    pub fn read<R>(&self, view: &View<'_>, look: impl FnOnce(&T) -> R) -> Result<R, IndexError> {
+        let built = self.built.load();
+        if let Some(built) = &*built
+            && is_of(built, view)?
+        {
+            return Ok(look(&built.value));
+        }
+        drop(built);
+        Ok(look(&self.bring_up(view)?.value))
+    }
+
+    fn bring_up(&self, view: &View<'_>) -> Result<Arc<Built<T>>, IndexError> {
+        let _alone = self.building.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.built.load_full();
+        if let Some(built) = &before
+            && is_of(built, view)?
+        {
+            return Ok(Arc::clone(built));
+        }
+        let change = view.head()?.change;
+        let written = before.as_ref().and_then(|before| written_since(view, before, change));
+        let value = match (before, written) {
+            (Some(before), Some(written)) => {
+                let mut value = before.value.clone();
+                for (table, key) in written.into_iter().filter(|(table, _)| T::TABLES.contains(table)) {
+                    value.update(view, table, &key)?;
+                }
+                value
+            }
+            _ => T::build(view)?,
+        };
+        let built = Arc::new(Built { at: view.at(), change, value });
+        self.built.store(Some(Arc::clone(&built)));
+        Ok(built)
+    }
+}
+
+fn is_of<T>(built: &Built<T>, view: &View<'_>) -> Result<bool, IndexError> {
+    let at = view.at();
+    if built.at.store == at.store && at.revision < built.at.revision {
+        return Err(IndexError::Ahead);
+    }
+    Ok(built.at == at)
+}
+
+/// What was written since; `None` when the log does not say, or says more than it is worth following.
+fn written_since<T>(
+    view: &View<'_>,
+    before: &Built<T>,
+    newest: LogKey,
+) -> Option<BTreeSet<(Table, Vec<u8>)>> {
+    let behind = newest.0.checked_sub(before.change.0)?;
+    if before.at.store != view.at().store || CATCH_UP_MAX < behind {
+        return None;
+    }
+    let mut written = BTreeSet::new();
+    for number in before.change.0 + 1..=newest.0 {
+        // The numbers have no gaps: one that is not there was trimmed, or is damaged.
+        written.extend(view.get::<LogEntry>(&LogKey(number)).ok()??.written?);
+    }
+    Some(written)
+}
