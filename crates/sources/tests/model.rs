@@ -9,7 +9,10 @@ use enfilade_sources::conformance::change as empty;
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_sources::memory::Memory;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 /// Few keys, so that changes meet.
 #[derive(Clone, Debug)]
@@ -118,47 +121,60 @@ fn check(source: &dyn Source, model: &Model) {
         .unwrap();
 }
 
-fn run(source: &dyn Source, changes: &[Vec<Step>]) {
-    let mut model = Model::default();
-    for steps in changes {
-        let before = source.at();
-        let is_write = |step: &Step| {
-            !matches!(step, Step::ExpectAbsent(_) | Step::ExpectPresent(_) | Step::ExpectSame(..))
-        };
-        let done = source.commit(&change(steps));
-        match model.after(steps) {
-            Some(after) => {
-                let at = done.unwrap();
-                assert_eq!(source.at(), at);
-                assert!(before.revision <= at.revision && before.store == at.store);
-                // Whatever is different now is known under another revision.
-                assert!(after == model || before.revision < at.revision);
-                assert!(at == before || steps.iter().any(is_write));
-                model = after;
-            }
-            None => {
-                assert!(matches!(done, Err(CommitError::Conflict { .. })), "{done:?}");
-                assert_eq!(source.at(), before);
-            }
+/// Makes one change, and sees that the answer is right and that the facts are what they should be afterwards.
+fn run(source: &dyn Source, model: &mut Model, steps: &[Step]) {
+    let before = source.at();
+    let is_write =
+        |step: &Step| !matches!(step, Step::ExpectAbsent(_) | Step::ExpectPresent(_) | Step::ExpectSame(..));
+    let done = source.commit(&change(steps));
+    match model.after(steps) {
+        Some(after) => {
+            let at = done.unwrap();
+            assert_eq!(source.at(), at);
+            assert!(before.revision <= at.revision && before.store == at.store);
+            // Whatever is different now is known under another revision.
+            assert!(after == *model || before.revision < at.revision);
+            assert!(at == before || steps.iter().any(is_write));
+            *model = after;
         }
-        check(source, &model);
+        None => {
+            assert!(matches!(done, Err(CommitError::Conflict { .. })), "{done:?}");
+            assert_eq!(source.at(), before);
+        }
     }
+    check(source, model);
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
-    #[test]
-    fn sources_do_what_a_map_does(changes in proptest::collection::vec(proptest::collection::vec(step(), 0..6), 1..12)) {
-        run(&Memory::new(StoreId(1)), &changes);
-        let mut random = [0; 8];
-        getrandom::fill(&mut random).unwrap();
-        let path = std::env::temp_dir().join(format!("enfilade-model-{:016x}", u64::from_be_bytes(random)));
-        let lmdb = Lmdb::open(&path).unwrap();
-        let held = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&lmdb, &changes)));
-        drop(lmdb);
-        std::fs::remove_dir_all(&path).unwrap();
-        if let Err(why) = held {
-            std::panic::resume_unwind(why);
+/// In memory where that is to be had: what is asked here is not whether the disk keeps it.
+fn directory() -> PathBuf {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).unwrap();
+    let shm = Path::new("/dev/shm");
+    let base = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
+    base.join(format!("enfilade-model-{:016x}", u64::from_be_bytes(random)))
+}
+
+const CASES: usize = 100_000;
+
+/// Random changes, each on top of those before; the same ones in every run.
+#[test]
+fn sources_do_what_a_map_does() {
+    let path = directory();
+    let lmdb = Lmdb::open(&path).unwrap();
+    let memory = Memory::new(StoreId(1));
+    let (mut in_lmdb, mut in_memory) = (Model::default(), Model::default());
+    let changes = proptest::collection::vec(step(), 0..6);
+    let mut runner = TestRunner::deterministic();
+    let held = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        for _ in 0..CASES {
+            let steps = changes.new_tree(&mut runner).unwrap().current();
+            run(&lmdb, &mut in_lmdb, &steps);
+            run(&memory, &mut in_memory, &steps);
         }
+    }));
+    drop(lmdb);
+    std::fs::remove_dir_all(&path).unwrap();
+    if let Err(why) = held {
+        std::panic::resume_unwind(why);
     }
 }
