@@ -94,6 +94,11 @@ impl Writer {
         self.0.extend_from_slice(&n.to_be_bytes());
         self
     }
+    /// A number of eight bytes.
+    pub fn u64(&mut self, n: u64) -> &mut Self {
+        self.0.extend_from_slice(&n.to_be_bytes());
+        self
+    }
     /// A signed number of eight bytes.
     pub fn i64(&mut self, n: i64) -> &mut Self {
         self.0.extend_from_slice(&n.to_be_bytes());
@@ -171,6 +176,10 @@ impl<'a> Reader<'a> {
     /// A number of four bytes.
     pub fn u32(&mut self) -> Option<u32> {
         self.fixed().map(u32::from_be_bytes)
+    }
+    /// A number of eight bytes.
+    pub fn u64(&mut self) -> Option<u64> {
+        self.fixed().map(u64::from_be_bytes)
     }
     /// A signed number of eight bytes.
     pub fn i64(&mut self) -> Option<i64> {

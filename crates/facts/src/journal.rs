@@ -5,7 +5,7 @@
 //! a tally (how many, and a digest) in another tree, and is believed only when both agree. No single flip reaches both.
 //! The head says in its own words at which revision the store is, because the tally of an old tree agrees with that tree.
 
-use crate::change::{Change, Expected};
+use crate::change::{AuditRecord, Change, Expected};
 use crate::codec::{self, Reader, Writer};
 use crate::limits::{KEY_BYTES_MAX, LOG_KEYS_MAX, LOG_SECONDS_MIN, LOG_TEXT_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::source::{At, CommitError, SourceError, StoreId};
@@ -97,11 +97,11 @@ impl Row for Head {
     type Key = HeadKey;
 
     fn encode(&self, to: &mut Writer) {
-        to.fixed(&self.change.bytes());
+        to.u64(self.change.0);
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
-        LogKey::from_bytes(from.take(8)?).map(|change| Head { change })
+        Some(Head { change: LogKey(from.u64()?) })
     }
 }
 
@@ -197,7 +197,7 @@ pub fn write_down(
         return Ok(writes);
     }
     let number = LogKey(head.change.0 + 1);
-    let entry = log_entry(change, &writes);
+    let entry = log_entry(change, &writes, at);
     tallies.write_to(&mut writes);
     trim(before, change.audit().unix_seconds, shipped, &mut writes)?;
     writes.push(Write::put(&number, &entry, at));
@@ -205,12 +205,58 @@ pub fn write_down(
     Ok(writes)
 }
 
-fn log_entry(change: &Change, writes: &[Write]) -> LogEntry {
+/// Everything that is written to a store whose tables were emptied: these facts, and who it is from now on. The log
+/// says only that it happened; indexes are made anew.
+pub fn write_anew(
+    facts: impl Iterator<Item = (Table, Vec<u8>, Vec<u8>)>,
+    identity: Identity,
+    number: LogKey,
+    audit: &AuditRecord,
+    at: At,
+) -> impl Iterator<Item = Write> {
+    let mut tallies = Some(BTreeMap::<(Table, Vec<u8>), Tally>::new());
+    let mut facts = facts.fuse();
+    let AuditRecord { who, what, unix_seconds } = audit.clone();
+    let entry = LogEntry { who, what, unix_seconds, revision: at.revision, written: None };
+    let mut last = Vec::new().into_iter();
+    std::iter::from_fn(move || {
+        if let Some((table, key, value)) = facts.next() {
+            let stored = codec::seal(table, &key, at.revision, &value);
+            for group in [table.group(&key), &[]] {
+                if let Some(tallies) = &mut tallies {
+                    tallies.entry((table, group.to_vec())).or_default().add(&stored);
+                }
+            }
+            return Some(Write { table, key, stored: Some(stored) });
+        }
+        if let Some(tallies) = tallies.take() {
+            let mut writes: Vec<Write> = tallies.into_iter().map(tally_write).collect();
+            writes.push(Write::put(&IdentityKey, &identity, at));
+            writes.push(Write::put(&number, &entry, at));
+            writes.push(Write::put(&HeadKey, &Head { change: number }, at));
+            last = writes.into_iter();
+        }
+        last.next()
+    })
+}
+
+fn tally_write(((table, group), tally): ((Table, Vec<u8>), Tally)) -> Write {
+    let stored = (tally.count != 0).then(|| tally.to_bytes());
+    Write { table: Table::Tallies, key: tally_key(table, &group), stored }
+}
+
+fn log_entry(change: &Change, writes: &[Write], at: At) -> LogEntry {
     let audit = change.audit();
     let short = |text: &str| text.chars().take(LOG_TEXT_BYTES_MAX / 4).collect();
     let written = (writes.len() <= LOG_KEYS_MAX)
         .then(|| writes.iter().map(|write| (write.table, write.key.clone())).collect());
-    LogEntry { who: short(&audit.who), what: short(&audit.what), unix_seconds: audit.unix_seconds, written }
+    LogEntry {
+        who: short(&audit.who),
+        what: short(&audit.what),
+        unix_seconds: audit.unix_seconds,
+        revision: at.revision,
+        written,
+    }
 }
 
 /// How many old entries each commit takes away: more than it adds, so that a long log gets short.
@@ -282,11 +328,7 @@ impl Tallies<'_> {
     }
 
     fn write_to(self, writes: &mut Vec<Write>) {
-        writes.extend(self.changed.into_iter().map(|((table, group), tally)| Write {
-            table: Table::Tallies,
-            key: tally_key(table, &group),
-            stored: (tally.count != 0).then(|| tally.to_bytes()),
-        }));
+        writes.extend(self.changed.into_iter().map(tally_write));
     }
 }
 

@@ -22,6 +22,8 @@ pub use names::{Name, NameKey, NameKind};
 pub use sids::{SidSpace, SidSpaceKey};
 
 use crate::codec::{Reader, Writer};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// A table of facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -125,7 +127,44 @@ pub trait Row: Sized {
     fn encode(&self, to: &mut Writer);
     /// Reads the value back; `None` when it has not that form.
     fn decode(from: &mut Reader<'_>) -> Option<Self>;
+    /// Puts a word that no secret matches in the place of every hash of a secret; says whether there was one.
+    fn redact(&mut self) -> bool {
+        false
+    }
 }
+
+/// What stands in a dump where a hash was: no hash of anything, so it lets nobody in when it is loaded.
+pub const REDACTED: &str = "redacted";
+
+/// A record that holds a fact, in a form that can be dumped.
+pub trait Fact: Row + Serialize + DeserializeOwned {}
+
+/// Something that is done with the row type of whichever table.
+pub trait Visit {
+    /// What comes of it.
+    type Output;
+    /// Does it.
+    fn with<R: Fact>(self) -> Self::Output
+    where
+        R::Key: Serialize + DeserializeOwned;
+}
+
+macro_rules! facts {
+    ($($row:ident),*) => {
+        $(impl Fact for $row {})*
+
+        impl Table {
+            /// Does something with the row type of this table; `None` for a table that holds no facts.
+            pub fn visit<V: Visit>(self, visitor: V) -> Option<V::Output> {
+                $(if self == $row::TABLE {
+                    return Some(visitor.with::<$row>());
+                })*
+                None
+            }
+        }
+    };
+}
+facts!(SidSpace, Name, Domain, User, Group, Membership, Assignment, Credential, Datastore);
 
 /// What a record is found by.
 pub trait Key: Sized {

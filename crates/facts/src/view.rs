@@ -129,7 +129,11 @@ impl<'a> View<'a> {
         })
     }
 
-    fn scan_values(&self, table: Table, prefix: &[u8], each: EachValue<'_>) -> Result<(), SourceError> {
+    /// The same for the values of whichever table.
+    ///
+    /// # Errors
+    /// As [`View::scan`], and what `each` finds wrong.
+    pub fn scan_values(&self, table: Table, prefix: &[u8], each: EachValue<'_>) -> Result<(), SourceError> {
         self.head()?;
         let mut count = Count::start(self, table, prefix)?;
         let mut end = None;
@@ -186,7 +190,7 @@ fn decode_value<R: Row>(key: &[u8], value: &[u8]) -> Result<R, SourceError> {
 }
 
 /// What a scan calls for every key and value.
-type EachValue<'a> = &'a mut (dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, SourceError> + 'a);
+pub type EachValue<'a> = &'a mut (dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, SourceError> + 'a);
 
 fn agree(table: Table, group: &[u8], counted: Tally, expected: Tally) -> Result<(), SourceError> {
     if counted == expected {

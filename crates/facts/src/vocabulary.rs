@@ -42,6 +42,25 @@ impl Malformed {
     }
 }
 
+/// In a dump these are what they are on the command line.
+macro_rules! as_text {
+    ($($word:ident),*) => {$(
+        impl serde::Serialize for $word {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $word {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <String as serde::Deserialize>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    )*};
+}
+as_text!(DomainId, UserId, GroupId, CredentialId, Realm, TokenName, RolePath, Role, Sid, DatastoreName);
+
 /// Proxmox's `SAFE_ID`: a letter, digit or underscore, then also dots and dashes.
 fn is_safe_id(text: &str) -> bool {
     let mut bytes = text.bytes();

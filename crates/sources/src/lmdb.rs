@@ -10,19 +10,46 @@ mod high_water;
 mod lost_map;
 mod place;
 mod reading;
+mod restore;
+mod shipping;
 mod writers;
 
 use enfilade_facts::journal::write_down;
 use enfilade_facts::tables::LogKey;
-use enfilade_facts::{At, Change, CommitError, Source, SourceError, View};
-use environment::{Environment, FORMAT};
+use enfilade_facts::{At, Change, CommitError, Snapshot, Source, SourceError, View};
+use environment::{Environment, FORMAT, Trust};
 use reading::Reading;
+pub use restore::RestoreError;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Facts in an LMDB environment.
 pub struct Lmdb {
     environment: Arc<Environment>,
+}
+
+/// LMDB's pages are the system's.
+const PAGE_BYTES: u64 = 4096;
+
+/// What there is to know about a store itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Which store, and its newest revision.
+    pub at: At,
+    /// Its newest acknowledged change.
+    pub change: LogKey,
+    /// The newest change that is in the audit log.
+    pub shipped: LogKey,
+    /// How long its file is, in bytes.
+    pub file_bytes: u64,
+    /// How much of the file was ever used, in bytes.
+    pub used_bytes: u64,
+    /// How far the file can grow, in bytes.
+    pub map_bytes: u64,
+    /// How many reader slots are taken.
+    pub readers: u32,
+    /// How many there are.
+    pub readers_max: u32,
 }
 
 /// The store cannot be opened.
@@ -111,7 +138,7 @@ impl Lmdb {
     /// # Errors
     /// As [`Lmdb::open`].
     pub fn open_for(path: &Path, group: Option<u32>) -> Result<Self, OpenError> {
-        Ok(Lmdb { environment: environment::open(path, group)? })
+        Ok(Lmdb { environment: environment::open(path, group, Trust::Checked)? })
     }
 
     /// Frees what dead readers held; otherwise the file grows with every commit. Says how many there were.
@@ -119,14 +146,29 @@ impl Lmdb {
         self.environment.env.clear_stale_readers().unwrap_or(0)
     }
 
-    /// The newest change that is known to be in the audit log.
-    pub fn shipped(&self) -> LogKey {
-        self.environment.high_water.shipped()
+    /// Lends the raw records of one revision, for checking them.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn snapshot<R>(&self, look: impl FnOnce(&dyn Snapshot) -> R) -> Result<R, SourceError> {
+        let environment = &*self.environment;
+        let txn = environment.env.read_txn().map_err(unavailable)?;
+        Ok(look(&Reading { environment, txn: &txn, at: environment.at(txn.id()) }))
     }
 
-    /// Says that every change up to there is in the audit log; only then its entry may be trimmed.
-    pub fn set_shipped(&self, change: LogKey) {
-        self.environment.high_water.set_shipped(change);
+    /// What there is to know about the store itself.
+    pub fn status(&self) -> Status {
+        let info = self.environment.env.info();
+        Status {
+            at: self.at(),
+            change: self.environment.high_water.change(),
+            shipped: self.environment.high_water.shipped(),
+            file_bytes: self.environment.env.real_disk_size().unwrap_or(0),
+            used_bytes: (info.last_page_number as u64 + 1) * PAGE_BYTES,
+            map_bytes: info.map_size as u64,
+            readers: info.number_of_readers,
+            readers_max: info.maximum_number_of_readers,
+        }
     }
 
     fn write_all(&self, changes: &[&Change]) -> Vec<Result<At, CommitError>> {
@@ -400,7 +442,7 @@ mod tests {
         (0..10).for_each(|_| put(0));
         put(LOG_SECONDS_MIN + 1);
         assert_eq!(first(), LogKey(1), "nothing was shipped");
-        lmdb.set_shipped(LogKey(6));
+        lmdb.environment.high_water.set_shipped(LogKey(6));
         put(LOG_SECONDS_MIN);
         assert_eq!(first(), LogKey(1), "nothing is old enough");
         put(LOG_SECONDS_MIN + 1);

@@ -36,6 +36,11 @@ impl Memory {
         Arc::clone(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Lends the raw records, for checking them.
+    pub fn snapshot<R>(&self, look: impl FnOnce(&dyn Snapshot) -> R) -> R {
+        look(&*self.state())
+    }
+
     /// Replaces a stored record, or takes it away, behind everybody's back: for tests of what happens then. Says what
     /// was there.
     pub fn damage(

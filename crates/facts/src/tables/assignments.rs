@@ -3,9 +3,10 @@
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{GroupId, Role, RolePath, UserId};
+use serde::{Deserialize, Serialize};
 
 /// Whom an assignment is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Who {
     /// One user.
     User(UserId),
@@ -14,7 +15,7 @@ pub enum Who {
 }
 
 /// Path and whom; ordered by path, so that one scan finds everybody on a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssignmentKey {
     /// Where.
     pub path: RolePath,
@@ -64,7 +65,7 @@ impl Key for AssignmentKey {
 }
 
 /// The roles somebody has on a path, each with whether it also holds below.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
     /// Role and whether it propagates.
     pub roles: Vec<(Role, bool)>,

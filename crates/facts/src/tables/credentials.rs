@@ -1,17 +1,51 @@
 //! API tokens.
 
-use super::{Row, Table};
+use super::{REDACTED, Row, Table};
 use crate::codec::{Reader, Writer};
-use crate::vocabulary::{CredentialId, TokenName, UserId};
+use crate::vocabulary::{CredentialId, Malformed, TokenName, UserId};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What a secret is checked against.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Verifier {
     /// A keyed hash: for secrets we generated, which cannot be guessed and need no slow hash.
     Keyed([u8; 32]),
     /// A crypt(3) or argon2 string.
     Crypt(String),
+}
+
+impl From<Verifier> for String {
+    fn from(verifier: Verifier) -> Self {
+        match verifier {
+            Verifier::Keyed(digest) => {
+                let halves = digest.split_at(16);
+                let hex = |half: &[u8]| half.try_into().map_or(0, u128::from_be_bytes);
+                format!("keyed:{:032x}{:032x}", hex(halves.0), hex(halves.1))
+            }
+            Verifier::Crypt(hash) => format!("crypt:{hash}"),
+        }
+    }
+}
+
+impl TryFrom<String> for Verifier {
+    type Error = Malformed;
+    fn try_from(text: String) -> Result<Self, Malformed> {
+        let malformed =
+            || Malformed::new("verifier", "", "expected `keyed:` and 64 hexadecimal digits, or `crypt:`");
+        if let Some(hash) = text.strip_prefix("crypt:") {
+            return Ok(Verifier::Crypt(hash.to_owned()));
+        }
+        let halves = text
+            .strip_prefix("keyed:")
+            .filter(|hex| hex.len() == 64)
+            .and_then(|hex| hex.split_at_checked(32));
+        let (high, low) = halves.ok_or_else(malformed)?;
+        let half = |hex: &str| u128::from_str_radix(hex, 16).map(u128::to_be_bytes).map_err(|_| malformed());
+        let bytes = [half(high)?, half(low)?].concat();
+        bytes.try_into().map(Verifier::Keyed).map_err(|_| malformed())
+    }
 }
 
 impl fmt::Debug for Verifier {
@@ -24,7 +58,7 @@ impl fmt::Debug for Verifier {
 }
 
 /// An API token.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credential {
     /// Whose it is.
     pub owner: UserId,
@@ -45,6 +79,11 @@ pub struct Credential {
 impl Row for Credential {
     const TABLE: Table = Table::Credentials;
     type Key = CredentialId;
+
+    fn redact(&mut self) -> bool {
+        self.verifier = Verifier::Crypt(REDACTED.to_owned());
+        true
+    }
 
     fn encode(&self, to: &mut Writer) {
         to.fixed(self.owner.bytes()).text(self.name.as_str());

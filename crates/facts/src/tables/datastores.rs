@@ -3,6 +3,7 @@
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{DatastoreName, Maintenance, MaintenanceMode};
+use serde::{Deserialize, Serialize};
 
 impl Key for DatastoreName {
     fn bytes(&self) -> Vec<u8> {
@@ -14,7 +15,7 @@ impl Key for DatastoreName {
 }
 
 /// The section of the file this record comes from can no longer be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SectionFault {
     /// The line the trouble is in, from 1; 0 where it is in no line (the section or the file is gone).
     pub line: u32,
@@ -27,7 +28,7 @@ pub struct SectionFault {
 }
 
 /// A datastore.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Datastore {
     /// Where its content is.
     pub path: String,

@@ -1,12 +1,13 @@
 //! Domains, users and groups.
 
-use super::{Row, Table};
+use super::{REDACTED, Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{DomainId, GroupId, Realm, Sid, UserId};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A domain. Its name is the realm of its users and groups.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Domain {
     /// The realm.
     pub name: Realm,
@@ -28,7 +29,7 @@ impl Row for Domain {
 }
 
 /// A user.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
     /// The domain.
     pub domain: DomainId,
@@ -66,6 +67,10 @@ impl Row for User {
     const TABLE: Table = Table::Users;
     type Key = UserId;
 
+    fn redact(&mut self) -> bool {
+        self.password.as_mut().map(|hash| REDACTED.clone_into(hash)).is_some()
+    }
+
     fn encode(&self, to: &mut Writer) {
         let text = |to: &mut Writer, text: &str| {
             to.text(text);
@@ -95,7 +100,7 @@ impl Row for User {
 }
 
 /// A group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
     /// The domain.
     pub domain: DomainId,

@@ -4,6 +4,7 @@
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::limits::LOG_KEYS_MAX;
+use crate::source::Revision;
 
 /// Which change, counted from 1 since the store was first made. The numbers have no gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +28,8 @@ pub struct LogEntry {
     pub what: String,
     /// When, seconds since the epoch.
     pub unix_seconds: i64,
+    /// The revision from which on it is obeyed.
+    pub revision: Revision,
     /// What was put or deleted; `None` when it was more than [`LOG_KEYS_MAX`] records: then an index is built anew.
     pub written: Option<Vec<(Table, Vec<u8>)>>,
 }
@@ -36,7 +39,7 @@ impl Row for LogEntry {
     type Key = LogKey;
 
     fn encode(&self, to: &mut Writer) {
-        to.text(&self.who).text(&self.what).i64(self.unix_seconds);
+        to.text(&self.who).text(&self.what).i64(self.unix_seconds).u64(self.revision.0);
         let written = self.written.as_ref().filter(|written| written.len() <= LOG_KEYS_MAX);
         to.option(written, |to, written| {
             to.list(written, |to, (table, key)| {
@@ -51,6 +54,7 @@ impl Row for LogEntry {
             who: from.text()?,
             what: from.text()?,
             unix_seconds: from.i64()?,
+            revision: Revision(from.u64()?),
             written: from
                 .option(|from| from.list(|from| Some((table(from.u8()?)?, from.bytes()?.to_vec()))))?,
         })

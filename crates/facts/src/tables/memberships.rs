@@ -3,9 +3,10 @@
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{GroupId, UserId};
+use serde::{Deserialize, Serialize};
 
 /// Who can be in a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Member {
     /// A user.
     User(UserId),
@@ -27,7 +28,7 @@ impl Member {
 }
 
 /// A member and a group it is in directly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MembershipKey {
     /// Who.
     pub member: Member,
@@ -60,7 +61,7 @@ impl Key for MembershipKey {
 }
 
 /// That it is so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership;
 
 impl Row for Membership {

@@ -3,9 +3,10 @@
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{CredentialId, DomainId, GroupId, Realm, TokenName, UserId};
+use serde::{Deserialize, Serialize};
 
 /// What kind of thing a name names; each kind has its own name space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum NameKind {
     /// A domain.
@@ -19,7 +20,7 @@ pub enum NameKind {
 }
 
 /// A name and where it is unique.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameKey {
     kind: NameKind,
     within: [u8; 16],
@@ -42,6 +43,10 @@ impl NameKey {
     /// A token of a user.
     pub fn token(owner: &UserId, name: &TokenName) -> Self {
         NameKey { kind: NameKind::Token, within: *owner.bytes(), name: name.as_str().to_owned() }
+    }
+    /// The name alone.
+    pub fn name(&self) -> &str {
+        &self.name
     }
     /// The prefix of the keys of all tokens of a user.
     pub fn tokens_of(owner: &UserId) -> Vec<u8> {
@@ -71,7 +76,7 @@ impl Key for NameKey {
 }
 
 /// The id a name stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Name(pub [u8; 16]);
 
 impl Name {

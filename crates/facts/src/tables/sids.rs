@@ -3,9 +3,10 @@
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::Sid;
+use serde::{Deserialize, Serialize};
 
 /// Three random words of this store and the next relative id, from 1000.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SidSpace {
     /// Chosen once.
     pub words: [u32; 3],
@@ -41,7 +42,7 @@ impl Row for SidSpace {
 }
 
 /// There is one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SidSpaceKey;
 
 impl Key for SidSpaceKey {

@@ -1,5 +1,6 @@
 //! Maintenance modes and the kinds of operation they close a datastore for.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What an operation does to a datastore.
@@ -31,7 +32,8 @@ impl fmt::Display for OperationKind {
 }
 
 /// Why a datastore is not open for everything.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
 pub enum MaintenanceMode {
     /// No writes.
     ReadOnly,
@@ -73,8 +75,20 @@ impl MaintenanceMode {
     }
 }
 
+impl From<String> for MaintenanceMode {
+    fn from(name: String) -> Self {
+        MaintenanceMode::from_name(&name)
+    }
+}
+
+impl From<MaintenanceMode> for String {
+    fn from(mode: MaintenanceMode) -> Self {
+        mode.name().to_owned()
+    }
+}
+
 /// A mode and what the operator says about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Maintenance {
     /// The mode.
     pub mode: MaintenanceMode,

@@ -10,6 +10,7 @@ use enfilade_facts::{At, Revision, StoreId, Table, View};
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, DatabaseOpener, Env, EnvOpenOptions, RoTxn, RwTxn, WithTls};
 use std::collections::HashMap;
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -31,6 +32,17 @@ pub(super) struct Environment {
     pub(super) high_water: HighWater,
     pub(super) writers: Writers,
     tables: Tables<'static>,
+    /// Held so that others see that the store is open.
+    _live: File,
+}
+
+/// What has to be right about a store that is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// It is the one that was there before, and has not gone back.
+    Checked,
+    /// It is taken as it is.
+    AsItIs,
 }
 
 impl Environment {
@@ -106,7 +118,7 @@ static OPEN: Mutex<Option<Shared>> = Mutex::new(None);
 type Shared = HashMap<(u64, u64), Weak<Environment>>;
 
 /// The environment in this directory, opened now or shared with whoever opened it before.
-pub(super) fn open(path: &Path, group: Option<u32>) -> Result<Arc<Environment>, OpenError> {
+pub(super) fn open(path: &Path, group: Option<u32>, trust: Trust) -> Result<Arc<Environment>, OpenError> {
     place::prepare(path, group)?;
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let open = open.get_or_insert_default();
@@ -114,7 +126,7 @@ pub(super) fn open(path: &Path, group: Option<u32>) -> Result<Arc<Environment>, 
     if let Some(environment) = data_file(path).ok().and_then(|file| open.get(&file)).and_then(Weak::upgrade) {
         return Ok(environment);
     }
-    let environment = Arc::new(open_anew(path, group)?);
+    let environment = Arc::new(open_anew(path, group, trust)?);
     let file = data_file(path).map_err(|why| OpenError::io(path, &why))?;
     open.insert(file, Arc::downgrade(&environment));
     Ok(environment)
@@ -126,10 +138,11 @@ fn data_file(path: &Path) -> std::io::Result<(u64, u64)> {
     Ok((meta.dev(), meta.ino()))
 }
 
-fn open_anew(path: &Path, group: Option<u32>) -> Result<Environment, OpenError> {
+fn open_anew(path: &Path, group: Option<u32>, trust: Trust) -> Result<Environment, OpenError> {
     let failed = |why: &dyn std::fmt::Display| OpenError::io(path, why);
     let lmdb_failed = |why| OpenError::heed(path, &why);
     lost_map::end_cleanly();
+    let live = place::live(path).map_err(|why| failed(&why))?;
     let env = open_map(path).map_err(lmdb_failed)?;
     let high_water = HighWater::open(&path.join(place::HIGH_WATER)).map_err(|why| failed(&why))?;
     let writers = Writers::open(&path.join(place::WRITER_LOCK)).map_err(|why| failed(&why))?;
@@ -144,8 +157,10 @@ fn open_anew(path: &Path, group: Option<u32>) -> Result<Environment, OpenError> 
             made.map_err(lmdb_failed)?.ok_or_else(|| OpenError::Foreign(path.to_owned()))?
         }
     };
-    let environment = Environment { env, high_water, writers, tables };
-    environment.check(path)?;
+    let environment = Environment { env, high_water, writers, tables, _live: live };
+    if trust == Trust::Checked {
+        environment.check(path)?;
+    }
     Ok(environment)
 }
 
@@ -259,7 +274,7 @@ mod tests {
         });
         assert!(theirs.is_ok());
         drop(env);
-        let why = open(&path, None).err().unwrap().to_string();
+        let why = open(&path, None, Trust::Checked).err().unwrap().to_string();
         assert!(why.contains("no store of facts"), "{why}");
     }
 }

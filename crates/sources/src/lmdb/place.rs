@@ -1,16 +1,21 @@
 //! The directory the store lies in: for its owner alone or for one group, and on a file system of this machine.
 
 use super::OpenError;
-use std::fs::Metadata;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{File, Metadata};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// How far the store has come.
 pub(super) const HIGH_WATER: &str = "high-water";
 /// Held by whoever writes.
 pub(super) const WRITER_LOCK: &str = "writer.lock";
+/// Held, shared, by whoever has the store open.
+const LIVE_LOCK: &str = "live.lock";
+/// Held by whoever ships the change log.
+pub(super) const SHIPPING_LOCK: &str = "shipping.lock";
 /// LMDB's own files, and ours beside them.
-const FILES: [&str; 4] = ["data.mdb", "lock.mdb", HIGH_WATER, WRITER_LOCK];
+const FILES: [&str; 6] = ["data.mdb", "lock.mdb", HIGH_WATER, WRITER_LOCK, LIVE_LOCK, SHIPPING_LOCK];
 /// NFS, SMB, CIFS, SMB2, 9P, Ceph, AFS (linux/magic.h).
 const NETWORK: [u64; 7] = [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997, 0x00c3_6400, 0x5346_414f];
 const FUSE: u64 = 0x6573_5546;
@@ -58,10 +63,37 @@ fn check_mode(path: &Path, meta: &Metadata, group: Option<u32>, most: u32) -> Re
 
 /// The umask, and whoever made a file first, say what modes the files have; this says what they have to be.
 pub(super) fn set_modes(path: &Path, group: Option<u32>) -> std::io::Result<()> {
-    for name in FILES {
+    for name in FILES.into_iter().filter(|name| path.join(name).exists()) {
         share(&path.join(name), group, modes(group).1)?;
     }
     Ok(())
+}
+
+/// Held while this process has the store open.
+pub(super) fn live(path: &Path) -> std::io::Result<File> {
+    let file = lock_file(path, LIVE_LOCK)?;
+    flock(&file, FlockOperation::NonBlockingLockShared)
+        .map_err(|_| std::io::Error::other("another process is restoring it: try again when that is done"))?;
+    Ok(file)
+}
+
+/// Held while nobody has the store open; nobody can open it meanwhile.
+pub(super) fn alone(path: &Path) -> Result<File, OpenError> {
+    let file = lock_file(path, LIVE_LOCK).map_err(|why| OpenError::io(path, &why))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(_) => Err(OpenError::io(path, &"other processes have it open: stop them first")),
+    }
+}
+
+/// Held by the one process that ships the change log; nothing when another one does.
+pub(super) fn shipping(path: &Path) -> std::io::Result<Option<File>> {
+    let file = lock_file(path, SHIPPING_LOCK)?;
+    Ok(flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok().then_some(file))
+}
+
+fn lock_file(path: &Path, name: &str) -> std::io::Result<File> {
+    File::options().write(true).create(true).truncate(false).mode(0o600).open(path.join(name))
 }
 
 /// Only the owner can; for everybody else it is right already, or they could not have opened it.
@@ -119,7 +151,8 @@ mod tests {
         drop(crate::lmdb::Lmdb::open_for(&path, Some(group)).unwrap());
         let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!(mode(&path), 0o770);
-        assert!(FILES.iter().all(|name| mode(&path.join(name)) == 0o660));
+        let made = FILES.iter().map(|name| path.join(name)).filter(|file| file.exists());
+        assert!(made.clone().count() >= 5 && made.clone().all(|file| mode(&file) == 0o660));
         prepare(&path, Some(group)).unwrap();
         let why = prepare(&path, Some(group + 1)).unwrap_err().to_string();
         assert!(why.contains("run `chmod 700"), "{why}");

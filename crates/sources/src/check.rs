@@ -1,0 +1,280 @@
+//! Reading a whole store and naming everything that is wrong with it.
+
+use crate::copy::Progress;
+use enfilade_facts::codec::{self, Reader};
+use enfilade_facts::journal::{Tally, tally_key};
+use enfilade_facts::tables::{Fact, Key, LogKey, Name, NameKey, Row, Visit};
+use enfilade_facts::{Snapshot, SourceError, Table, View};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::ops::ControlFlow;
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Each table, and how many sound records it has.
+    pub tables: Vec<(Table, u64)>,
+    /// Everything that is wrong, one line each.
+    pub problems: Vec<String>,
+}
+
+/// Something that is wrong with a record or a group of them.
+struct Problem {
+    key: Vec<u8>,
+    what: String,
+}
+
+/// Reads everything: each record, each tally, the log and the head.
+///
+/// # Errors
+/// When the store cannot be read at all; what is wrong in it is in the answer.
+pub fn check(snapshot: &dyn Snapshot, progress: Progress<'_>) -> Result<Checked, SourceError> {
+    let view = View::new(snapshot);
+    let mut problems = Vec::new();
+    let head = view.head();
+    if let Err(why) = &head {
+        problems.push(Problem { key: Vec::new(), what: why.to_string() });
+    }
+    let of_table = |table| view.tally(table, &[]).map_or(0, |tally| tally.count);
+    let all: u64 = Table::of_facts().map(of_table).sum();
+    let mut done = 0;
+    let mut tables = Vec::new();
+    for table in Table::of_facts() {
+        let mut progress = |_, _| {
+            done += 1;
+            progress(done, all.max(done));
+        };
+        tables.push((table, check_table(snapshot, table, &mut problems, &mut progress)?));
+    }
+    tables.push((Table::Log, check_log(snapshot, head.ok().map(|head| head.change), &mut problems)?));
+    Ok(Checked { tables, problems: name(snapshot, problems)? })
+}
+
+/// Counts the sound records of a table, group by group, and compares each group with its tally.
+fn check_table(
+    snapshot: &dyn Snapshot,
+    table: Table,
+    problems: &mut Vec<Problem>,
+    progress: Progress<'_>,
+) -> Result<u64, SourceError> {
+    let view = View::new(snapshot);
+    let (mut sound, mut groups) = (0, 0u64);
+    let mut whole = Tally::default();
+    let mut current: Option<(Vec<u8>, Tally)> = None;
+    let mut failed = None;
+    snapshot.scan(table, &[], &mut |key, stored| {
+        whole.add(stored);
+        match &mut current {
+            Some((group, tally)) if group.as_slice() == table.group(key) => tally.add(stored),
+            _ => {
+                groups += 1;
+                let before = current.replace((table.group(key).to_vec(), Tally::of(stored)));
+                if let Err(why) = compare(&view, table, before, problems) {
+                    failed = Some(why);
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        match believe(table, key, stored) {
+            Ok(()) => sound += 1,
+            Err(why) => problems.push(Problem { key: key.to_vec(), what: why.to_string() }),
+        }
+        progress(0, 0);
+        ControlFlow::Continue(())
+    })?;
+    failed.map_or(Ok(()), Err)?;
+    compare(&view, table, current, problems)?;
+    compare(&view, table, Some((Vec::new(), whole)), problems)?;
+    find_lost(snapshot, table, groups, problems)?;
+    Ok(sound)
+}
+
+fn believe(table: Table, key: &[u8], stored: &[u8]) -> Result<(), SourceError> {
+    let (_, value) = codec::open(table, key, stored)?;
+    match table.visit(HasForm { key, value }) {
+        Some(true) => Ok(()),
+        _ => Err(codec::damaged(table, key, "it has not the form of this table's records")),
+    }
+}
+
+fn compare(
+    view: &View<'_>,
+    table: Table,
+    group: Option<(Vec<u8>, Tally)>,
+    problems: &mut Vec<Problem>,
+) -> Result<(), SourceError> {
+    let Some((group, counted)) = group else { return Ok(()) };
+    let expected = view.tally(table, &group)?;
+    if counted != expected {
+        problems.push(differ(table, group, counted, expected));
+    }
+    Ok(())
+}
+
+fn differ(table: Table, group: Vec<u8>, counted: Tally, expected: Tally) -> Problem {
+    let what = match group.as_slice() {
+        [] => format!("table `{}`", table.name()),
+        group => format!("table `{}`, key {}", table.name(), codec::printable(group)),
+    };
+    let what = match counted.count == expected.count {
+        true => format!("{what}: the digest does not match: a record is not the one that was written last"),
+        false => format!("{what}: {} records are there, {} were written", counted.count, expected.count),
+    };
+    Problem { key: group, what }
+}
+
+/// Groups of which there is a tally and no record. They are looked for only when the numbers of groups differ.
+fn find_lost(
+    snapshot: &dyn Snapshot,
+    table: Table,
+    groups: u64,
+    problems: &mut Vec<Problem>,
+) -> Result<(), SourceError> {
+    let mut tallies = 0u64;
+    snapshot.scan(Table::Tallies, &tally_key(table, &[]), &mut |key, _| {
+        tallies += u64::from(key.len() > 1);
+        ControlFlow::Continue(())
+    })?;
+    if tallies == groups {
+        return Ok(());
+    }
+    let mut failed = None;
+    snapshot.scan(Table::Tallies, &tally_key(table, &[]), &mut |key, stored| {
+        let group = key.get(1..).unwrap_or_default();
+        let mut is_there = group.is_empty();
+        let found = snapshot.scan(table, group, &mut |key, _| {
+            is_there |= table.group(key) == group;
+            if is_there { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        failed = found.err();
+        if !is_there {
+            problems.push(differ(table, group.to_vec(), Tally::default(), Tally::from_bytes(stored)));
+        }
+        if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    failed.map_or(Ok(()), Err)
+}
+
+/// The log has no gaps and ends where the head says.
+fn check_log(
+    snapshot: &dyn Snapshot,
+    head: Option<LogKey>,
+    problems: &mut Vec<Problem>,
+) -> Result<u64, SourceError> {
+    let mut entries = 0;
+    let mut newest: Option<LogKey> = None;
+    let mut problem = |what: String| problems.push(Problem { key: Vec::new(), what });
+    snapshot.scan(Table::Log, &[], &mut |key, stored| {
+        entries += 1;
+        if let Err(why) = codec::open(Table::Log, key, stored) {
+            problem(why.to_string());
+        }
+        let this = LogKey::from_bytes(key);
+        if let (Some(before), Some(this)) = (newest, this)
+            && before.0 + 1 != this.0
+        {
+            problem(format!("the change log has a gap between changes {} and {}", before.0, this.0));
+        }
+        newest = this;
+        ControlFlow::Continue(())
+    })?;
+    if let (Some(head), Some(newest)) = (head, newest)
+        && head != newest
+    {
+        problem(format!("the change log ends at change {}, the head is at {}", newest.0, head.0));
+    }
+    Ok(entries)
+}
+
+/// Puts the name of the thing to each problem whose key is an id, as far as the names can be read.
+fn name(snapshot: &dyn Snapshot, mut problems: Vec<Problem>) -> Result<Vec<String>, SourceError> {
+    if !problems.is_empty() {
+        snapshot.scan(Table::Names, &[], &mut |key, stored| {
+            let value = codec::open(Table::Names, key, stored).ok();
+            let name = value.and_then(|(_, value)| Name::decode(&mut Reader::new(value)));
+            if let (Some(Name(id)), Some(key)) = (name, NameKey::from_bytes(key)) {
+                for problem in problems.iter_mut().filter(|problem| problem.key == id) {
+                    problem.what = format!("{} (`{}`)", problem.what, key.name());
+                    problem.key = Vec::new();
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(problems.into_iter().map(|problem| problem.what).collect())
+}
+
+struct HasForm<'r> {
+    key: &'r [u8],
+    value: &'r [u8],
+}
+
+impl Visit for HasForm<'_> {
+    type Output = bool;
+    fn with<R: Fact>(self) -> bool
+    where
+        R::Key: Serialize + DeserializeOwned,
+    {
+        let mut reader = Reader::new(self.value);
+        R::Key::from_bytes(self.key).is_some() && R::decode(&mut reader).is_some() && reader.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::{change, put_something};
+    use crate::memory::Memory;
+    use enfilade_facts::tables::Domain;
+    use enfilade_facts::vocabulary::{DomainId, Realm};
+    use enfilade_facts::{Source, StoreId};
+
+    const ID: DomainId = DomainId::from_bytes([1; 16]);
+
+    fn house() -> Memory {
+        let memory = Memory::new(StoreId(1));
+        put_something(&memory);
+        let name = NameKey::domain(&Realm::local());
+        let domain = Domain { name: Realm::local(), enabled: true };
+        memory.commit(change().put(&name, &Name([1; 16])).put(&ID, &domain)).unwrap();
+        memory
+    }
+
+    fn problems(memory: &Memory) -> Vec<String> {
+        let mut seen = 0;
+        let checked = memory.snapshot(|snapshot| check(snapshot, &mut |done, _| seen = done)).unwrap();
+        assert!(seen > 0);
+        checked.problems
+    }
+
+    #[test]
+    fn a_sound_store_has_no_problems() {
+        let memory = house();
+        assert_eq!(problems(&memory), Vec::<String>::new());
+        let checked = memory.snapshot(|snapshot| check(snapshot, &mut |_, _| {})).unwrap();
+        let count = |table| checked.tables.iter().find(|(this, _)| *this == table).unwrap().1;
+        assert_eq!((count(Table::Domains), count(Table::Datastores), count(Table::Log)), (1, 1, 2));
+    }
+
+    #[test]
+    fn each_kind_of_damage_is_named() {
+        let flip = |stored: &[u8]| Some(stored.iter().map(|byte| byte ^ 1).collect());
+        let none = |_: &[u8]| None;
+        type Damage<'d> = &'d dyn Fn(&[u8]) -> Option<Vec<u8>>;
+        let key = tally_key(Table::Domains, ID.bytes());
+        let cases: [(Table, &[u8], Damage<'_>, &str); 6] = [
+            (Table::Domains, ID.bytes(), &flip, "layout version"),
+            (Table::Domains, ID.bytes(), &none, "0 records are there, 1 were written (`local`)"),
+            (Table::Tallies, &key, &none, "1 records are there, 0 were written (`local`)"),
+            (Table::Tallies, &[Table::Domains as u8], &flip, "table `domains`: 1 records are there"),
+            (Table::Log, &2u64.to_be_bytes(), &none, "ends at change 1, the head is at 2"),
+            (Table::Head, b"head", &none, "table `head`"),
+        ];
+        for (table, key, damage, expected) in cases {
+            let memory = house();
+            memory.damage(table, key, damage);
+            let problems = problems(&memory);
+            assert!(problems.iter().any(|problem| problem.contains(expected)), "{expected}: {problems:?}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The change log on its way to the audit log: every entry is written there at least once, by one process at a time.
+
+use super::{Lmdb, place};
+use enfilade_facts::tables::{LogEntry, LogKey};
+use enfilade_facts::{Read, SourceError};
+use std::io;
+
+/// So many entries are written at once.
+const ENTRIES_MAX: usize = 256;
+
+/// The audit log could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum ShippingError {
+    /// Where it goes.
+    #[error("the audit log cannot be written, and changes are kept until it can: {0}")]
+    Write(#[from] io::Error),
+    /// The change log could not be read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+}
+
+impl Lmdb {
+    /// Hands every change that is not in the audit log yet to `write`, in order; what it took without an error is not
+    /// handed out again, unless this process ends just then. Does nothing while another process does it.
+    ///
+    /// # Errors
+    /// When the log cannot be read or written.
+    pub fn ship(
+        &self,
+        mut write: impl FnMut(&[(LogKey, LogEntry)]) -> io::Result<()>,
+    ) -> Result<(), ShippingError> {
+        let mark = &self.environment.high_water;
+        if mark.shipped() >= mark.change() {
+            return Ok(());
+        }
+        let Some(_lock) = place::shipping(self.environment.env.path())? else { return Ok(()) };
+        loop {
+            let from = mark.shipped().0 + 1;
+            let entries = self.read(|view| {
+                let to = view.head()?.change.0.min(from + ENTRIES_MAX as u64 - 1);
+                let entry =
+                    |number| Ok(view.get::<LogEntry>(&LogKey(number))?.map(|entry| (LogKey(number), entry)));
+                (from..=to).map(entry).collect::<Result<Vec<_>, SourceError>>().map(|entries| (to, entries))
+            })?;
+            let (to, entries) = entries?;
+            if to < from {
+                return Ok(());
+            }
+            write(&entries.into_iter().flatten().collect::<Vec<_>>())?;
+            mark.set_shipped(LogKey(to));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn every_change_is_shipped_once_and_again_when_writing_failed() {
+        let scratch = Scratch::new();
+        let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
+        for _ in 0..3 {
+            crate::conformance::put_something(&lmdb);
+        }
+        let mut seen = Vec::new();
+        let failing = lmdb.ship(|_| Err(io::Error::other("no")));
+        assert!(failing.unwrap_err().to_string().contains("kept until it can: no"));
+        let mut write = |entries: &[(LogKey, LogEntry)]| {
+            seen.extend(entries.iter().map(|(number, entry)| (number.0, entry.revision, entry.who.clone())));
+            Ok(())
+        };
+        lmdb.ship(&mut write).unwrap();
+        lmdb.ship(&mut write).unwrap();
+        let at = crate::conformance::put_something(&lmdb);
+        lmdb.ship(&mut write).unwrap();
+        assert_eq!(seen.iter().map(|(number, ..)| *number).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        assert_eq!(seen[3].1, at.revision);
+        assert_eq!(seen[3].2, "a test");
+    }
+}
