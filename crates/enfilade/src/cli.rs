@@ -46,6 +46,9 @@ pub(crate) enum Command {
     /// ACLs on files and directories
     #[command(subcommand)]
     Acl(Acl),
+    /// The store of facts itself: check, backup, restore, the log of changes
+    #[command(subcommand)]
+    Facts(Facts),
     /// Walk the doors without acting: who may do what where, and which rule says so
     Explain(Explain),
 }
@@ -265,6 +268,56 @@ pub(crate) enum Acl {
         path: String,
         /// The lines; from standard input when none is given
         lines: Vec<String>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Facts {
+    /// Show which store it is, how new and how large
+    Status,
+    /// Read everything and name whatever is wrong; exits with 1 when something is
+    Check,
+    /// Show the newest changes: who made them, when, and what they did
+    Log {
+        /// How many
+        #[arg(long, default_value_t = 20, value_name = "N")]
+        last: u64,
+    },
+    /// Write a backup, while everything goes on
+    Backup {
+        /// Where; a file that is there is replaced once the backup is whole
+        file: PathBuf,
+    },
+    /// Put the facts of a backup in the place of those that are there; running servers obey at once
+    Restore {
+        /// The backup; without one, and with --accept-rollback, what is there is taken as it is
+        #[arg(required_unless_present = "accept_rollback")]
+        file: Option<PathBuf>,
+        /// Replace facts that are there
+        #[arg(long)]
+        force: bool,
+        /// Go back to before changes that were acknowledged: what was revoked since is good again
+        #[arg(long)]
+        accept_rollback: bool,
+    },
+    /// Write everything as JSON, one line for each record, to standard output or a file
+    Dump {
+        /// Where
+        file: Option<PathBuf>,
+        /// With the hashes of passwords and secrets; without, `redacted` stands in their place
+        #[arg(long)]
+        secrets: bool,
+    },
+    /// Put the facts of a dump in the place of those that are there
+    Load {
+        /// The dump
+        file: PathBuf,
+        /// Replace facts that are there
+        #[arg(long)]
+        force: bool,
+        /// Go back to before changes that were acknowledged: what was revoked since is good again
+        #[arg(long)]
+        accept_rollback: bool,
     },
 }
 

@@ -3,13 +3,14 @@
 mod acls;
 mod datastores;
 mod explain;
+mod facts;
 mod groups;
 mod roles;
 mod tokens;
 mod users;
 
 use crate::cli::{Cli, Command};
-use crate::home::Home;
+use crate::home::{Home, Place};
 use crate::{first_start, serve};
 use anyhow::{Context, bail};
 use enfilade_facts::vocabulary::Secret;
@@ -18,8 +19,15 @@ use std::process::ExitCode;
 
 pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let json = cli.json;
-    let home = Home::open(cli.data, cli.config.as_deref())?;
-    match cli.command {
+    let place = Place::find(cli.data, cli.config.as_deref())?;
+    let command = match cli.command {
+        // A store that cannot be opened has to be looked at and restored, too.
+        Command::Facts(command) => return facts::run(&place, command, json),
+        command => command,
+    };
+    let home = Home::open(place)?;
+    match command {
+        Command::Facts(_) => {}
         Command::Serve(arguments) => return serve::run(home, &arguments, json),
         Command::Init => match first_start::settle(&home)? {
             Some(settled) => settled.tell(&home, json),

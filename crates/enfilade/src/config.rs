@@ -57,16 +57,19 @@ impl Default for Operations {
 pub(crate) struct Facts {
     /// Where `datastore.cfg` is; the data directory unless set.
     pub(crate) files: Option<PathBuf>,
+    /// The number of the group whose members share the facts; the directories' owner alone unless set.
+    pub(crate) group: Option<u32>,
 }
 
 /// Every key there is.
-const KEYS: [&str; 6] = [
+const KEYS: [&str; 7] = [
     "tls.listen",
     "tls.plain_listen",
     "tls.certificates",
     "identity.hash_slots",
     "operations.listen",
     "facts.files",
+    "facts.group",
 ];
 
 const FILE: &str = "enfilade.toml";

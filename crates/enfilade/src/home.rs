@@ -47,19 +47,43 @@ pub(crate) fn data_directory(said: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     Ok(share.join("enfilade"))
 }
 
-impl Home {
-    /// Opens the data directory; makes it when it is not there.
-    pub(crate) fn open(data: Option<PathBuf>, config: Option<&Path>) -> anyhow::Result<Home> {
+/// The data directory and its configuration, before anything in it is opened.
+pub(crate) struct Place {
+    pub(crate) data: PathBuf,
+    pub(crate) config: Config,
+}
+
+impl Place {
+    /// Finds the data directory; makes it when it is not there.
+    pub(crate) fn find(data: Option<PathBuf>, config: Option<&Path>) -> anyhow::Result<Place> {
         let data = data_directory(data)?;
         make_directory(&data)?;
         // Paths end up in datastore.cfg, where a relative one would mean something else for every reader.
         let data =
             std::fs::canonicalize(&data).with_context(|| format!("`{}` cannot be opened", data.display()))?;
         let config = config::read(&data, config)?;
-        let source = Lmdb::open(&data.join("facts"))?;
+        Ok(Place { data, config })
+    }
+
+    /// Where the facts are.
+    pub(crate) fn facts(&self) -> PathBuf {
+        self.data.join("facts")
+    }
+}
+
+/// Who is at the command line, for the audit log.
+pub(crate) fn caller() -> String {
+    format!("command line, uid {}", rustix::process::getuid().as_raw())
+}
+
+impl Home {
+    /// Opens what is in the data directory; makes what is missing.
+    pub(crate) fn open(place: Place) -> anyhow::Result<Home> {
+        let source = Lmdb::open_for(&place.facts(), place.config.facts.group)?;
+        let Place { data, config } = place;
         make_directory(&data.join("keys"))?;
-        let hash_key = key::load_or_make(&data.join("keys/token-hash.key"))?;
-        let who = format!("command line, uid {}", rustix::process::getuid().as_raw());
+        let hash_key = key::load_or_make(&data.join("keys/token-hash.key"), config.facts.group)?;
+        let who = caller();
         let home = Home { data, config, source: Arc::new(source), hash_key: *hash_key.bytes(), who };
         enfilade_admin::ensure_local_realm(&home.desk())?;
         home.look_at_files()?;

@@ -2,6 +2,7 @@
 //! (arguments, files, clocks, sockets, signals) and hands it inward.
 
 mod access_log;
+mod audit_log;
 mod cli;
 mod clock;
 mod command;
@@ -10,6 +11,7 @@ mod first_start;
 mod home;
 mod listen;
 mod output;
+mod progress;
 mod serve;
 
 use clap::Parser;

@@ -1,6 +1,7 @@
 //! `enfilade serve`.
 
 use crate::access_log::AccessLog;
+use crate::audit_log;
 use crate::cli::Serve;
 use crate::first_start::{self, Settled};
 use crate::home::Home;
@@ -132,6 +133,7 @@ fn follow_files(home: &Home) -> anyhow::Result<()> {
     let mut mirror = Mirror::new(home.datastore_file());
     std::thread::Builder::new().name("files".into()).spawn(move || {
         let mut told = Vec::new();
+        let mut is_shipping = true;
         loop {
             let problems = match mirror.look(&*source, clock::now()) {
                 Ok(outcome) => outcome.problems,
@@ -142,6 +144,14 @@ fn follow_files(home: &Home) -> anyhow::Result<()> {
                 told = problems;
             }
             source.clear_stale_readers();
+            match audit_log::ship(&source) {
+                Ok(()) => is_shipping = true,
+                Err(why) if is_shipping => {
+                    output::note(&format!("warning: {why}"));
+                    is_shipping = false;
+                }
+                Err(_) => {}
+            }
             mirror.wait(Duration::from_secs(1));
         }
     })?;

@@ -20,6 +20,7 @@ use enfilade_facts::{At, Change, CommitError, Snapshot, Source, SourceError, Vie
 use environment::{Environment, FORMAT, Trust};
 use reading::Reading;
 pub use restore::RestoreError;
+pub use shipping::ShippingError;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

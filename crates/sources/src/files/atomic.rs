@@ -14,15 +14,28 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     replace(path, bytes, mode, None)
 }
 
+/// As [`write()`], for what is too large to have in memory: `write` is given the file.
+///
+/// # Errors
+/// As [`write()`], and when `write` fails.
+pub fn write_with(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let temp = write_beside(path, mode, None, write)?;
+    put_in_place(&temp, path)
+}
+
 /// As [`write()`], and the new file belongs to whom `like` says, as far as this process may give it away. Otherwise a
 /// daemon that could read the old file by its group is shut out of the new one.
 ///
 /// # Errors
 /// As [`write()`].
 pub fn replace(path: &Path, bytes: &[u8], mode: u32, like: Option<&Metadata>) -> io::Result<()> {
-    let temp = write_beside(path, bytes, mode, like)?;
-    std::fs::rename(&temp, path).and_then(|()| sync_directory(path)).inspect_err(|_| {
-        let _ = std::fs::remove_file(&temp);
+    let temp = write_beside(path, mode, like, |file| file.write_all(bytes))?;
+    put_in_place(&temp, path)
+}
+
+fn put_in_place(temp: &Path, path: &Path) -> io::Result<()> {
+    std::fs::rename(temp, path).and_then(|()| sync_directory(path)).inspect_err(|_| {
+        let _ = std::fs::remove_file(temp);
     })
 }
 
@@ -31,20 +44,25 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32, like: Option<&Metadata>) ->
 /// # Errors
 /// When it is there already, or any step fails.
 pub fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let temp = write_beside(path, bytes, mode, None)?;
+    let temp = write_beside(path, mode, None, |file| file.write_all(bytes))?;
     // A link never replaces anything.
     let linked = std::fs::hard_link(&temp, path).and_then(|()| sync_directory(path));
     let _ = std::fs::remove_file(&temp);
     linked
 }
 
-fn write_beside(path: &Path, bytes: &[u8], mode: u32, like: Option<&Metadata>) -> io::Result<PathBuf> {
+fn write_beside(
+    path: &Path,
+    mode: u32,
+    like: Option<&Metadata>,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<PathBuf> {
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(|why| io::Error::other(why.to_string()))?;
     let temp = path.with_file_name(format!(".enfilade-{:016x}", u64::from_be_bytes(random)));
     let write = || {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temp)?;
-        file.write_all(bytes)?;
+        fill(&mut file)?;
         // The umask may have taken bits away that were asked for.
         file.set_permissions(std::fs::Permissions::from_mode(mode))?;
         if let Some(like) = like {

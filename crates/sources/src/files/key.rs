@@ -3,7 +3,7 @@
 
 use super::{atomic, bounded};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
@@ -51,30 +51,38 @@ pub enum KeyError {
     },
 }
 
-/// Reads the key; makes one where there is none. Of several processes that make one at once all get the same.
+/// Reads the key; makes one where there is none. It is for its owner alone, or also for the members of a group. Of several processes that make one at once all get the same.
 ///
 /// # Errors
 /// [`KeyError`].
-pub fn load_or_make(path: &Path) -> Result<SecretKey, KeyError> {
+pub fn load_or_make(path: &Path, group: Option<u32>) -> Result<SecretKey, KeyError> {
     let failed = |why| KeyError::Io { path: path.to_owned(), why };
     if !path.exists() {
         let mut random = Zeroizing::new([0; 32]);
         getrandom::fill(random.as_mut()).map_err(|why| failed(io::Error::other(why.to_string())))?;
         match atomic::write_new(path, random.as_ref(), 0o600) {
             Err(why) if why.kind() != io::ErrorKind::AlreadyExists => return Err(failed(why)),
+            Ok(()) if group.is_some() => share(path, group).map_err(failed)?,
             _ => {}
         }
     }
     // The mode of what is read, not of what lies there by then.
     let file = bounded::open(path).map_err(failed)?;
-    let mode = file.metadata().map_err(failed)?.mode() & 0o777;
-    if mode & 0o077 != 0 {
+    let meta = file.metadata().map_err(failed)?;
+    let mode = meta.mode() & 0o777;
+    let allowed = if group == Some(meta.gid()) { 0o640 } else { 0o600 };
+    if mode & 0o077 & !allowed != 0 {
         return Err(KeyError::TooWide { path: path.to_owned(), mode });
     }
     let read = Zeroizing::new(bounded::read_all(&file, BYTES_MAX).map_err(failed)?);
     let bytes = read.as_slice().try_into();
     let bytes = bytes.map_err(|_| KeyError::Length { path: path.to_owned(), bytes: read.len() })?;
     Ok(SecretKey(Zeroizing::new(bytes)))
+}
+
+fn share(path: &Path, group: Option<u32>) -> io::Result<()> {
+    std::os::unix::fs::chown(path, None, group)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o640))
 }
 
 #[cfg(test)]
@@ -87,13 +95,13 @@ mod tests {
     fn made_once_and_kept_from_others() {
         let scratch = Scratch::new();
         let path = scratch.path().join("key");
-        let first = load_or_make(&path).unwrap();
-        assert_eq!(first.bytes(), load_or_make(&path).unwrap().bytes());
+        let first = load_or_make(&path, None).unwrap();
+        assert_eq!(first.bytes(), load_or_make(&path, None).unwrap().bytes());
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
-        assert!(load_or_make(&path).err().unwrap().to_string().contains("chmod 600"));
+        assert!(load_or_make(&path, None).err().unwrap().to_string().contains("chmod 600"));
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         std::fs::write(&path, b"short").unwrap();
-        assert!(load_or_make(&path).err().unwrap().to_string().contains("5 bytes"));
+        assert!(load_or_make(&path, None).err().unwrap().to_string().contains("5 bytes"));
     }
 
     #[test]
@@ -102,7 +110,7 @@ mod tests {
         let path = scratch.path().join("key");
         let keys: Vec<[u8; 32]> = std::thread::scope(|scope| {
             let threads: Vec<_> =
-                (0..8).map(|_| scope.spawn(|| *load_or_make(&path).unwrap().bytes())).collect();
+                (0..8).map(|_| scope.spawn(|| *load_or_make(&path, None).unwrap().bytes())).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         assert!(keys.iter().all(|key| *key == keys[0] && *key != [0; 32]));
