@@ -5,6 +5,7 @@
 
 mod crash;
 mod curl;
+mod facts;
 mod freshness;
 mod rclone;
 mod robustness;

@@ -64,5 +64,5 @@ fn or_dash(text: Option<impl ToString>) -> String {
 }
 
 fn until(expires: i64) -> String {
-    if expires == 0 { "for ever".to_owned() } else { expires.to_string() }
+    if expires == 0 { "for ever".to_owned() } else { crate::output::time(expires) }
 }

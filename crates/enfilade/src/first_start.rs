@@ -31,7 +31,7 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     let name: DatastoreName = "main".parse()?;
     let file = DatastoreFile::new(source, home.datastore_file());
     if file.list()?.is_empty() {
-        make_directory(&home.data.join("datastores"))?;
+        make_directory(&home.data.join("datastores"), None)?;
         let path = home.data.join("datastores/main");
         let path = path.to_str().context("the data directory's path is not UTF-8")?.to_owned();
         file.edit(&home.desk(), &name, DatastoreEdit::Create { path, comment: None })?;
@@ -60,7 +60,7 @@ fn make_certificate(home: &Home) -> anyhow::Result<()> {
     if directory.exists() {
         return Ok(());
     }
-    make_directory(&directory)?;
+    make_directory(&directory, None)?;
     let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
     let made =
         rcgen::generate_simple_self_signed(names).context("the certificate for localhost cannot be made")?;

@@ -12,7 +12,7 @@ use enfilade_sources::files::key;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_sources::mounts::MountWatch;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl Place {
     /// Finds the data directory; makes it when it is not there.
     pub(crate) fn find(data: Option<PathBuf>, config: Option<&Path>) -> anyhow::Result<Place> {
         let data = data_directory(data)?;
-        make_directory(&data)?;
+        make_directory(&data, None)?;
         // Paths end up in datastore.cfg, where a relative one would mean something else for every reader.
         let data =
             std::fs::canonicalize(&data).with_context(|| format!("`{}` cannot be opened", data.display()))?;
@@ -81,7 +81,7 @@ impl Home {
     pub(crate) fn open(place: Place) -> anyhow::Result<Home> {
         let source = Lmdb::open_for(&place.facts(), place.config.facts.group)?;
         let Place { data, config } = place;
-        make_directory(&data.join("keys"))?;
+        make_directory(&data.join("keys"), config.facts.group)?;
         let hash_key = key::load_or_make(&data.join("keys/token-hash.key"), config.facts.group)?;
         let who = caller();
         let home = Home { data, config, source: Arc::new(source), hash_key: *hash_key.bytes(), who };
@@ -145,11 +145,14 @@ fn seed() -> anyhow::Result<MemoSeed> {
     Ok(MemoSeed(seed))
 }
 
-/// Makes a directory only its owner can open.
-pub(crate) fn make_directory(path: &Path) -> anyhow::Result<()> {
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .with_context(|| format!("directory `{}` cannot be made", path.display()))
+/// Makes a directory only its owner can open, or also the members of a group.
+pub(crate) fn make_directory(path: &Path, group: Option<u32>) -> anyhow::Result<()> {
+    let is_new = !path.exists();
+    let mut made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    if is_new && group.is_some() {
+        made = made
+            .and_then(|()| std::os::unix::fs::chown(path, None, group))
+            .and_then(|()| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o770)));
+    }
+    made.with_context(|| format!("directory `{}` cannot be made", path.display()))
 }

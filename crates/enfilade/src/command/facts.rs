@@ -119,7 +119,7 @@ fn log(lmdb: &Lmdb, last: u64, json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     let row = |(number, entry): (u64, LogEntry)| {
-        let time = entry.unix_seconds.to_string();
+        let time = output::time(entry.unix_seconds);
         vec![number.to_string(), entry.revision.to_string(), time, entry.who, entry.what]
     };
     output::table(

@@ -23,6 +23,7 @@ pub enum NameKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameKey {
     kind: NameKind,
+    #[serde(with = "as_hex")]
     within: [u8; 16],
     name: String,
 }
@@ -77,7 +78,7 @@ impl Key for NameKey {
 
 /// The id a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Name(pub [u8; 16]);
+pub struct Name(#[serde(with = "as_hex")] pub [u8; 16]);
 
 impl Name {
     /// As a domain's id.
@@ -108,5 +109,19 @@ impl Row for Name {
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
         Some(Name(from.fixed()?))
+    }
+}
+
+/// In a dump an id is what it is on the command line.
+mod as_hex {
+    use crate::vocabulary::UserId;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(id: &[u8; 16], to: S) -> Result<S::Ok, S::Error> {
+        UserId::from_bytes(*id).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 16], D::Error> {
+        UserId::deserialize(from).map(|id| *id.bytes())
     }
 }
