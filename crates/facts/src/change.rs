@@ -1,6 +1,7 @@
 //! A change of the facts: what has to be true before, what is put and what is deleted, and who does it.
 
 use crate::codec::Writer;
+use crate::source::Revision;
 use crate::tables::{Key, Row, Table};
 use std::collections::BTreeMap;
 
@@ -13,6 +14,8 @@ pub enum Expected {
     Present,
     /// A record of exactly this value.
     Value(Vec<u8>),
+    /// A record that was last written at this revision.
+    Revision(Revision),
 }
 
 /// One expectation.
@@ -70,6 +73,11 @@ impl Change {
     /// Only if the record is still the one that was read.
     pub fn expect_same<R: Row>(&mut self, key: &R::Key, row: &R) -> &mut Self {
         self.expect::<R>(key, Expected::Value(value_of(row)))
+    }
+
+    /// Only if nobody has written the record since this revision of it was read, not even the same value again.
+    pub fn expect_revision<R: Row>(&mut self, key: &R::Key, revision: Revision) -> &mut Self {
+        self.expect::<R>(key, Expected::Revision(revision))
     }
 
     /// Only if the record is still what was read, there or not.

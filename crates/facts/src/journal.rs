@@ -352,7 +352,8 @@ fn check_expected(view: &View<'_>, table: Table, key: &[u8], expected: &Expected
     let holds = match (expected, stored) {
         (Expected::Absent, stored) => stored.is_none(),
         (Expected::Present, stored) => stored.is_some(),
-        (Expected::Value(value), stored) => stored == Some(value),
+        (Expected::Value(value), stored) => stored.is_some_and(|(_, stored)| stored == value),
+        (Expected::Revision(revision), stored) => stored.is_some_and(|(stored, _)| stored == *revision),
     };
     if holds { Ok(()) } else { Err(CommitError::Conflict { table, key: codec::printable(key) }) }
 }

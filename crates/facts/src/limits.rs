@@ -43,6 +43,8 @@ pub const ACL_BYTES_MAX: usize = 64 * 1024;
 pub const KEY_BYTES_MAX: usize = 510;
 /// Largest value of a record, in bytes.
 pub const VALUE_BYTES_MAX: usize = 1024 * 1024;
+/// How much of its map a store may fill before changes are refused, in hundredths: what is left is for deleting.
+pub const MAP_PERCENT_MAX: u64 = 95;
 /// How many keys one entry of the change log names; a larger change makes indexes build themselves anew.
 pub const LOG_KEYS_MAX: usize = 1024;
 /// How long an entry of the change log is kept at least, in seconds; and until it was shipped to the audit log.

@@ -2,7 +2,7 @@
 
 use crate::codec::{self, Reader};
 use crate::journal::{Head, HeadKey, Tally, tally_key};
-use crate::source::{At, SourceError};
+use crate::source::{At, Revision, SourceError};
 use crate::tables::{Key, Row, Table};
 use std::cell::OnceCell;
 use std::ops::ControlFlow;
@@ -73,11 +73,19 @@ impl<'a> View<'a> {
     /// When it cannot be read or cannot be believed (invariant F3).
     pub fn get<R: Row>(&self, key: &R::Key) -> Result<Option<R>, SourceError> {
         let key = key.bytes();
-        self.value(R::TABLE, &key)?.map(|value| decode_value::<R>(&key, value)).transpose()
+        self.value(R::TABLE, &key)?.map(|(_, value)| decode_value::<R>(&key, value)).transpose()
     }
 
-    /// The value of one record.
-    pub(crate) fn value(&self, table: Table, key: &[u8]) -> Result<Option<&[u8]>, SourceError> {
+    /// The revision one record was last written at.
+    ///
+    /// # Errors
+    /// As [`View::get`].
+    pub fn revision_of<R: Row>(&self, key: &R::Key) -> Result<Option<Revision>, SourceError> {
+        Ok(self.value(R::TABLE, &key.bytes())?.map(|(revision, _)| revision))
+    }
+
+    /// One record: when it was written, and its value.
+    pub(crate) fn value(&self, table: Table, key: &[u8]) -> Result<Option<(Revision, &[u8])>, SourceError> {
         self.head()?;
         let stored = self.snapshot.get(table, key)?;
         let value = stored.map(|stored| codec::open(table, key, stored)).transpose()?;
@@ -88,7 +96,7 @@ impl<'a> View<'a> {
         } else if table.holds_facts() {
             self.check_group(table, group)?;
         }
-        Ok(value.map(|(_, value)| value))
+        Ok(value)
     }
 
     /// Counts a group, and compares.

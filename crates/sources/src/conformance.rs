@@ -112,6 +112,13 @@ fn expectations(source: &dyn Source) {
     assert!(commit(change().expect_same(&id(1), &first)));
     assert!(!commit(change().expect_same(&id(1), &domain("second"))));
     assert!(!commit(change().expect_unchanged::<Domain>(&id(1), None)));
+    let written = || source.read(|view| view.revision_of::<Domain>(&id(1))).unwrap().unwrap().unwrap();
+    let revision = written();
+    assert!(commit(change().expect_revision::<Domain>(&id(1), revision)));
+    put(source, 1, "first");
+    assert!(revision < written());
+    assert!(!commit(change().expect_revision::<Domain>(&id(1), revision)));
+    assert!(!commit(change().expect_revision::<Domain>(&id(7), revision)));
 }
 
 fn revisions_grow_and_a_view_is_one_revision(source: &dyn Source) {

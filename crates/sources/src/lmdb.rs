@@ -29,9 +29,6 @@ pub struct Lmdb {
     environment: Arc<Environment>,
 }
 
-/// LMDB's pages are the system's.
-const PAGE_BYTES: u64 = 4096;
-
 /// What there is to know about a store itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -43,7 +40,7 @@ pub struct Status {
     pub shipped: LogKey,
     /// How long its file is, in bytes.
     pub file_bytes: u64,
-    /// How much of the file was ever used, in bytes.
+    /// How much of the file is in use, in bytes; the rest is used again.
     pub used_bytes: u64,
     /// How far the file can grow, in bytes.
     pub map_bytes: u64,
@@ -52,6 +49,8 @@ pub struct Status {
     /// How many there are.
     pub readers_max: u32,
 }
+
+const FULL: &str = "the store has nearly filled its map, and takes deletions only";
 
 /// The store cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -165,7 +164,7 @@ impl Lmdb {
             change: self.environment.high_water.change(),
             shipped: self.environment.high_water.shipped(),
             file_bytes: self.environment.env.real_disk_size().unwrap_or(0),
-            used_bytes: (info.last_page_number as u64 + 1) * PAGE_BYTES,
+            used_bytes: self.environment.used_bytes().unwrap_or(0),
             map_bytes: info.map_size as u64,
             readers: info.number_of_readers,
             readers_max: info.maximum_number_of_readers,
@@ -187,6 +186,7 @@ impl Lmdb {
     fn write_together(&self, changes: &[&Change]) -> Result<Vec<Result<At, CommitError>>, CommitError> {
         let environment = &*self.environment;
         let mut txn = environment.env.write_txn().map_err(unavailable)?;
+        let is_full = environment.is_full(&txn).map_err(unavailable)?;
         let next = environment.at(txn.id());
         // LMDB would not count a commit that writes nothing, and its number would be given out again for another one.
         let mut now = environment.at(txn.id().saturating_sub(1));
@@ -197,6 +197,12 @@ impl Lmdb {
             let writes = write_down(&reading, change, next, environment.high_water.shipped());
             answers.push(match writes {
                 Ok(writes) if writes.is_empty() => Ok(now),
+                Ok(writes)
+                    if is_full
+                        && writes.iter().any(|write| write.table.holds_facts() && write.stored.is_some()) =>
+                {
+                    Err(SourceError::Unavailable(FULL.into()).into())
+                }
                 Ok(writes) => {
                     environment.write(&mut txn, &writes).map_err(unavailable)?;
                     now = next;

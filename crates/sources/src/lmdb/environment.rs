@@ -5,6 +5,7 @@ use super::reading::Reading;
 use super::writers::Writers;
 use super::{OpenError, lost_map, place};
 use enfilade_facts::journal::{Head, HeadKey, Identity, IdentityKey, Write};
+use enfilade_facts::limits::MAP_PERCENT_MAX;
 use enfilade_facts::tables::LogKey;
 use enfilade_facts::{At, Revision, StoreId, Table, View};
 use heed::types::Bytes;
@@ -69,6 +70,27 @@ impl Environment {
             }
         }
         Ok(())
+    }
+
+    /// How much of the map is in use.
+    pub(super) fn used_bytes(&self) -> heed::Result<u64> {
+        self.used_in(&*self.env.read_txn()?)
+    }
+
+    fn used_in(&self, txn: &RoTxn<'_>) -> heed::Result<u64> {
+        self.tables.iter().try_fold(0, |sum, records| {
+            let stat = records.stat(txn)?;
+            let pages = stat.branch_pages + stat.leaf_pages + stat.overflow_pages;
+            Ok(sum + pages as u64 * u64::from(stat.page_size))
+        })
+    }
+
+    /// Whether more would be too much.
+    pub(super) fn is_full(&self, txn: &RoTxn<'_>) -> heed::Result<bool> {
+        let info = self.env.info();
+        let most = info.map_size as u64 / 100 * MAP_PERCENT_MAX;
+        // Only a file that was that long once can be that full now.
+        Ok(most < info.last_page_number as u64 * 4096 && most < self.used_in(txn)?)
     }
 
     /// Who the store says it is, and which change is its newest.
