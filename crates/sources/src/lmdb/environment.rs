@@ -106,18 +106,19 @@ impl Environment {
 
     /// The store is of a layout we know, is the one the high-water mark is of, and has not gone back.
     fn check(&self, path: &Path) -> Result<(), OpenError> {
+        // The mark first: the store is never behind a mark that was read before it was looked at.
+        let (mark, revision) = (self.high_water.change(), self.high_water.revision());
         let (identity, change, at) = self.introduce(path)?;
         if identity.format > FORMAT {
             return Err(OpenError::Newer { path: path.to_owned(), found: identity.format });
         }
-        let mark = self.high_water.change();
         match self.high_water.store() {
             Some(store) if store != identity.store => Err(OpenError::Replaced(path.to_owned())),
             Some(_) if change < mark => {
                 Err(OpenError::WentBack { path: path.to_owned(), found: change.0, expected: mark.0 })
             }
             // Nothing is missing, so a revision beyond the store's is damage of the mark alone.
-            Some(_) if at.revision.0 < self.high_water.revision() => self.begin(path),
+            Some(_) if at.revision.0 < revision => self.begin(path),
             Some(_) => Ok(()),
             None => self.begin(path),
         }
