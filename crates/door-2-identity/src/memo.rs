@@ -8,12 +8,12 @@
 use crate::permit::IdentityPermit;
 use crate::principal::Sets;
 use enfilade_facts::memo::KeyMaker;
-use enfilade_facts::{Memo, MemoKey, MemoSeed, Now};
+use enfilade_facts::{Memo, MemoKey, MemoSeed, Now, Weigh, WordMemo};
 
 /// The memos of door 2.
 pub struct IdentityMemo {
     pub(crate) verdicts: Memo<Remembered>,
-    matches: Memo<u64>,
+    matches: WordMemo<u64>,
     pub(crate) sets: Sets,
 }
 
@@ -24,12 +24,19 @@ pub(crate) struct Remembered {
     pub(crate) until_tick: u64,
 }
 
+impl Weigh for Remembered {
+    fn heap_bytes(&self) -> usize {
+        self.permit.principal.heap_bytes()
+    }
+}
+
 impl IdentityMemo {
-    /// Room for about `entries` live credentials.
-    pub fn new(seed: MemoSeed, entries: usize) -> Self {
+    /// Of at most so many bytes.
+    pub fn new(seed: MemoSeed, bytes: usize) -> Self {
         IdentityMemo {
-            verdicts: Memo::new(seed, entries),
-            matches: Memo::new(seed, entries),
+            // A match is a few words, a verdict some hundred bytes and the groups its principal is in.
+            verdicts: Memo::new(seed, bytes - bytes / 8),
+            matches: WordMemo::new(seed, bytes / 8),
             sets: Sets::default(),
         }
     }

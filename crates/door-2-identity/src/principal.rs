@@ -36,6 +36,14 @@ impl Principal {
         self.sids.binary_search(sid).is_ok()
     }
 
+    /// About how much memory it takes.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of::<Self>()
+            + size_of_val(self.groups.as_slice())
+            + size_of_val(self.sids.as_slice())
+            + size_of_val(self.gids.as_slice())
+    }
+
     /// Whether it is in the group, directly or not.
     pub fn is_in(&self, group: &GroupId) -> bool {
         self.groups.binary_search(group).is_ok()

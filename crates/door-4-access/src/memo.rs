@@ -10,18 +10,21 @@
 use crate::ask::{NodeKind, StoredAcl, Subject};
 use crate::roles::Resolved;
 use enfilade_facts::vocabulary::{AccessMask, RolePath};
-use enfilade_facts::{At, Memo, MemoKey, MemoSeed};
+use enfilade_facts::{At, Memo, MemoKey, MemoSeed, Weigh, WordMemo};
 use enfilade_identity::Principal;
 use std::sync::Arc;
 
-/// Of what carries a revision: every commit empties it, so more would seldom be used.
-const ROLES_MAX: usize = 16_384;
-
 /// The memos of door 4.
 pub struct AccessMemo {
-    pub(crate) granted: Memo<AccessMask>,
+    pub(crate) granted: WordMemo<AccessMask>,
     pub(crate) roles: Memo<Arc<Resolved>>,
-    pub(crate) admitted: Memo<bool>,
+    pub(crate) admitted: WordMemo<bool>,
+}
+
+impl Weigh for Resolved {
+    fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + self.roles.capacity() + self.node.capacity() + size_of_val(self.to.as_slice())
+    }
 }
 
 /// Which question about roles.
@@ -36,13 +39,14 @@ pub(crate) enum Question {
 }
 
 impl AccessMemo {
-    /// Room for about `entries` pairs of ACL and principal.
-    pub fn new(seed: MemoSeed, entries: usize) -> Self {
-        let fewer = entries.min(ROLES_MAX);
+    /// Of at most so many bytes.
+    pub fn new(seed: MemoSeed, bytes: usize) -> Self {
+        // Every commit empties what carries a revision, so more room for that would seldom be used.
+        let (most, some) = (bytes / 2, bytes / 4);
         AccessMemo {
-            granted: Memo::new(seed, entries),
-            roles: Memo::new(seed, fewer),
-            admitted: Memo::new(seed, fewer),
+            granted: WordMemo::new(seed, most),
+            roles: Memo::new(seed, some),
+            admitted: WordMemo::new(seed, some),
         }
     }
 

@@ -123,7 +123,7 @@ pub(crate) fn alice() -> Principal {
 }
 
 pub(crate) fn memo() -> AccessMemo {
-    AccessMemo::new(MemoSeed([7; 16]), 256)
+    AccessMemo::new(MemoSeed([7; 16]), 1 << 16)
 }
 
 /// Asks on these facts, with a memo of its own.

@@ -16,10 +16,10 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// About how many live credentials are remembered: some 12 MB when full.
-const IDENTITY_MEMO_ENTRIES: usize = 65_536;
-/// About how many (ACL, principal) pairs are remembered: some 16 MB when full.
-const ACCESS_MEMO_ENTRIES: usize = 262_144;
+/// What may be remembered of credentials, in bytes: some 65,000 of users who are in few groups.
+const IDENTITY_MEMO_BYTES: usize = 32 << 20;
+/// What may be remembered of ACLs and roles, in bytes: some 260,000 pairs of ACL and principal.
+const ACCESS_MEMO_BYTES: usize = 16 << 20;
 
 /// Where everything of one installation lies.
 pub(crate) struct Home {
@@ -128,8 +128,8 @@ impl Home {
             source: Arc::clone(&self.source) as Arc<dyn Source>,
             clock: Arc::new(clock::now),
             hash_key: self.hash_key(),
-            identity_memo: IdentityMemo::new(seed()?, IDENTITY_MEMO_ENTRIES),
-            access_memo: AccessMemo::new(seed()?, ACCESS_MEMO_ENTRIES),
+            identity_memo: IdentityMemo::new(seed()?, IDENTITY_MEMO_BYTES),
+            access_memo: AccessMemo::new(seed()?, ACCESS_MEMO_BYTES),
             gate: HashGate::new(self.config.identity.hash_slots.unwrap_or(cores / 2)),
             audit,
         });

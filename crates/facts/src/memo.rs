@@ -2,12 +2,19 @@
 //!
 //! A memo key holds every input of the step, each with a tag and its length, through a digest whose key is random
 //! per process. So an entry can never be asked for with another input, and there is nothing to invalidate.
-//! The table is set-associative and bounded: a colliding neighbour can only push out an entry of its own set.
+//! The tables are set-associative and bounded in bytes: a colliding neighbour can only push out an entry of its own set.
+//! Reading takes no lock and writes nothing that other readers read. [`WordMemo`] holds what fits into a word, in place;
+//! [`Memo`] holds anything else, behind a pointer.
+
+mod shared;
+mod words;
+
+pub use shared::{Memo, Weigh};
+pub use words::{Word, WordMemo};
 
 use crate::source::At;
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::hash::Hasher;
-use std::sync::{Mutex, PoisonError};
 
 /// The key of the digest. Random, one per process, never written down.
 #[derive(Clone, Copy)]
@@ -65,111 +72,12 @@ impl KeyMaker {
     }
 }
 
+/// How many entries of equal low bits there can be at once.
 const WAYS: usize = 4;
 
-#[derive(Clone)]
-struct Entry<V> {
-    key: MemoKey,
-    value: V,
-    /// When it was last put, in the set's own count: the oldest goes first.
-    age: u32,
-}
-
-struct Set<V> {
-    count: u32,
-    entries: [Option<Entry<V>>; WAYS],
-}
-
-/// A bounded table of remembered results.
-pub struct Memo<V> {
-    seed: MemoSeed,
-    sets: Box<[Mutex<Set<V>>]>,
-}
-
-impl<V: Clone> Memo<V> {
-    /// Room for about `entries` results (rounded up to a power of two, at least one set).
-    pub fn new(seed: MemoSeed, entries: usize) -> Self {
-        let sets = entries.div_ceil(WAYS).max(1).next_power_of_two();
-        let set = || Mutex::new(Set { count: 0, entries: [None, None, None, None] });
-        Memo { seed, sets: (0..sets).map(|_| set()).collect() }
-    }
-
-    /// Starts a key for the step called `step`.
-    pub fn key(&self, step: &'static str) -> KeyMaker {
-        KeyMaker::new(&self.seed, step)
-    }
-
-    /// What is remembered.
-    pub fn get(&self, key: MemoKey) -> Option<V> {
-        let set = self.set(key).lock().unwrap_or_else(PoisonError::into_inner);
-        set.entries.iter().flatten().find(|entry| entry.key == key).map(|entry| entry.value.clone())
-    }
-
-    /// Remembers.
-    pub fn put(&self, key: MemoKey, value: V) {
-        let mut set = self.set(key).lock().unwrap_or_else(PoisonError::into_inner);
-        set.count = set.count.wrapping_add(1);
-        let (count, entry) = (set.count, Entry { key, value, age: set.count });
-        let age = |slot: &Option<Entry<V>>| match slot {
-            Some(old) if old.key == entry.key => u32::MAX,
-            None => u32::MAX - 1,
-            Some(old) => count.wrapping_sub(old.age).min(u32::MAX - 2),
-        };
-        if let Some(slot) = set.entries.iter_mut().max_by_key(|slot| age(slot)) {
-            *slot = Some(entry);
-        }
-    }
-
-    fn set(&self, key: MemoKey) -> &Mutex<Set<V>> {
-        // The low bits choose the set; `sets` is never empty and its length is a power of two.
-        let index = (key.0 as usize) & (self.sets.len() - 1);
-        #[expect(clippy::indexing_slicing, reason = "masked by the length above")]
-        &self.sets[index]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn memo(entries: usize) -> Memo<u32> {
-        Memo::new(MemoSeed([7; 16]), entries)
-    }
-
-    #[test]
-    fn remembers_under_the_whole_input() {
-        let memo = memo(64);
-        memo.put(memo.key("step").bytes(b"ab").bytes(b"c").key(), 1);
-        assert_eq!(memo.get(memo.key("step").bytes(b"ab").bytes(b"c").key()), Some(1));
-        for other in [
-            memo.key("step").bytes(b"a").bytes(b"bc").key(),
-            memo.key("step").bytes(b"abc").key(),
-            memo.key("step").bytes(b"ab").bytes(b"c").number(0).key(),
-            memo.key("other").bytes(b"ab").bytes(b"c").key(),
-            Memo::<u32>::new(MemoSeed([8; 16]), 64).key("step").bytes(b"ab").bytes(b"c").key(),
-        ] {
-            assert_eq!(memo.get(other), None);
-        }
-    }
-
-    #[test]
-    fn is_bounded_and_the_oldest_of_a_set_goes_first() {
-        let memo = memo(4);
-        let key = |n| memo.key("n").number(n).key();
-        for n in 0..5 {
-            memo.put(key(n), n as u32);
-        }
-        assert_eq!(memo.get(key(0)), None);
-        assert_eq!((1..5).filter_map(|n| memo.get(key(n))).collect::<Vec<_>>(), [1, 2, 3, 4]);
-    }
-
-    #[test]
-    fn putting_again_replaces() {
-        let memo = memo(4);
-        let key = memo.key("n").number(1).key();
-        memo.put(key, 1);
-        memo.put(key, 2);
-        assert_eq!(memo.get(key), Some(2));
-        assert_eq!(memo.sets[0].lock().unwrap().entries.iter().flatten().count(), 1);
-    }
+/// The number of sets that fit into so many bytes: a power of two, at least one.
+fn sets_in(bytes: usize, bytes_per_set: usize) -> usize {
+    let sets = (bytes / bytes_per_set).max(1);
+    // The greatest power of two that is not more.
+    1 << (usize::BITS - 1 - sets.leading_zeros())
 }

@@ -77,16 +77,16 @@ impl TestHouse {
         let desk = Desk { facts: &*source, who: "a test", now: clock.now() };
         enfilade_admin::ensure_local_realm(&desk).unwrap();
         let events = Arc::new(Kept::default());
-        let entries = match remembering {
-            Remembering::AsServed => 4096,
+        let bytes = match remembering {
+            Remembering::AsServed => 1 << 20,
             Remembering::Hardly => 1,
         };
         let house = House::new(Parts {
             source: Arc::clone(&source) as Arc<dyn Source>,
             clock: clock.as_clock(),
             hash_key: hash_key(),
-            identity_memo: IdentityMemo::new(MemoSeed([1; 16]), entries),
-            access_memo: AccessMemo::new(MemoSeed([2; 16]), entries),
+            identity_memo: IdentityMemo::new(MemoSeed([1; 16]), bytes),
+            access_memo: AccessMemo::new(MemoSeed([2; 16]), bytes),
             gate: HashGate::new(1),
             audit: Arc::clone(&events) as Arc<dyn Audit>,
         });

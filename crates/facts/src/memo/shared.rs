@@ -1,0 +1,225 @@
+//! Results behind a pointer.
+
+use super::{KeyMaker, MemoKey, MemoSeed, WAYS, sets_in};
+use arc_swap::ArcSwapOption;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// What a result takes beside its own size.
+pub trait Weigh {
+    /// Bytes on the heap that are there because of it.
+    fn heap_bytes(&self) -> usize;
+}
+
+impl<T: Weigh> Weigh for Arc<T> {
+    fn heap_bytes(&self) -> usize {
+        T::heap_bytes(self)
+    }
+}
+
+/// Written once, then only read, and replaced whole.
+struct Entry<V> {
+    key: MemoKey,
+    value: V,
+    /// When it was put, in the set's own count: the oldest goes first.
+    age: u32,
+    bytes: usize,
+}
+
+impl<V> Drop for Entry<V> {
+    fn drop(&mut self) {
+        zeroize::Zeroize::zeroize(&mut self.key.0);
+    }
+}
+
+struct Set<V> {
+    /// The high half of each entry's key, so that only the right one is looked at. A hint: the entry's own key decides.
+    tags: [AtomicU64; WAYS],
+    entries: [ArcSwapOption<Entry<V>>; WAYS],
+    count: AtomicU32,
+}
+
+/// A bounded table of remembered results.
+pub struct Memo<V> {
+    seed: MemoSeed,
+    sets: Box<[Set<V>]>,
+    bytes_max: usize,
+    bytes: AtomicUsize,
+    /// The set that is emptied next when there is too much.
+    hand: AtomicUsize,
+}
+
+impl<V: Clone + Weigh> Memo<V> {
+    /// Of at most so many bytes, what the results hold on the heap included.
+    pub fn new(seed: MemoSeed, bytes: usize) -> Self {
+        // Half for the entries themselves, half for what they hold.
+        let set = || Set::<V> {
+            tags: Default::default(),
+            entries: std::array::from_fn(|_| ArcSwapOption::empty()),
+            count: AtomicU32::new(0),
+        };
+        let sets: Box<[Set<V>]> = (0..sets_in(bytes / 2, set_bytes::<V>())).map(|_| set()).collect();
+        Memo { seed, sets, bytes_max: bytes, bytes: AtomicUsize::new(0), hand: AtomicUsize::new(0) }
+    }
+
+    /// Starts a key for the step called `step`.
+    pub fn key(&self, step: &'static str) -> KeyMaker {
+        KeyMaker::new(&self.seed, step)
+    }
+
+    /// What is remembered.
+    pub fn get(&self, key: MemoKey) -> Option<V> {
+        let set = self.set(key);
+        set.tags
+            .iter()
+            .zip(&set.entries)
+            .filter(|(tag, _)| tag.load(Ordering::Relaxed) == tag_of(key))
+            .find_map(|(_, entry)| {
+                entry.load().as_ref().filter(|entry| entry.key == key).map(|entry| entry.value.clone())
+            })
+    }
+
+    /// Remembers.
+    pub fn put(&self, key: MemoKey, value: V) {
+        let set = self.set(key);
+        let age = set.count.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let bytes = size_of::<Entry<V>>() + 16 + value.heap_bytes();
+        let entry = Arc::new(Entry { key, value, age, bytes });
+        let rank = |slot: &ArcSwapOption<Entry<V>>| match &*slot.load() {
+            Some(old) if old.key == key => u32::MAX,
+            None => u32::MAX - 1,
+            Some(old) => age.wrapping_sub(old.age).min(u32::MAX - 2),
+        };
+        let slot = set.tags.iter().zip(&set.entries).max_by_key(|(_, slot)| rank(slot));
+        if let Some((tag, slot)) = slot {
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+            self.forget(slot.swap(Some(entry)));
+            tag.store(tag_of(key), Ordering::Relaxed);
+        }
+        // A few large results may not make many small ones: whatever comes next under the hand goes.
+        while self.bytes_max < self.bytes.load(Ordering::Relaxed) {
+            let hand = self.hand.fetch_add(1, Ordering::Relaxed) & (self.sets.len() - 1);
+            let Some(set) = self.sets.get(hand) else { return };
+            set.entries.iter().for_each(|slot| self.forget(slot.swap(None)));
+        }
+    }
+
+    fn forget(&self, entry: Option<Arc<Entry<V>>>) {
+        if let Some(entry) = entry {
+            self.bytes.fetch_sub(entry.bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// About how many bytes the results take.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, key: MemoKey) -> &Set<V> {
+        // The low bits choose the set; `sets` is never empty and its length is a power of two.
+        let index = (key.0 as usize) & (self.sets.len() - 1);
+        #[expect(clippy::indexing_slicing, reason = "masked by the length above")]
+        &self.sets[index]
+    }
+}
+
+fn set_bytes<V>() -> usize {
+    size_of::<Set<V>>() + WAYS * (size_of::<Entry<V>>() + 16)
+}
+
+fn tag_of(key: MemoKey) -> u64 {
+    (key.0 >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Weigh for u32 {
+        fn heap_bytes(&self) -> usize {
+            0
+        }
+    }
+
+    impl Weigh for Vec<u8> {
+        fn heap_bytes(&self) -> usize {
+            self.len()
+        }
+    }
+
+    fn memo(bytes: usize) -> Memo<u32> {
+        Memo::new(MemoSeed([7; 16]), bytes)
+    }
+
+    #[test]
+    fn remembers_under_the_whole_input() {
+        let memo = memo(1 << 16);
+        memo.put(memo.key("step").bytes(b"ab").bytes(b"c").key(), 1);
+        assert_eq!(memo.get(memo.key("step").bytes(b"ab").bytes(b"c").key()), Some(1));
+        for other in [
+            memo.key("step").bytes(b"a").bytes(b"bc").key(),
+            memo.key("step").bytes(b"abc").key(),
+            memo.key("step").bytes(b"ab").bytes(b"c").number(0).key(),
+            memo.key("other").bytes(b"ab").bytes(b"c").key(),
+            Memo::<u32>::new(MemoSeed([8; 16]), 64).key("step").bytes(b"ab").bytes(b"c").key(),
+        ] {
+            assert_eq!(memo.get(other), None);
+        }
+    }
+
+    #[test]
+    fn is_bounded_and_the_oldest_of_a_set_goes_first() {
+        let memo = memo(2 * set_bytes::<u32>());
+        let key = |n| memo.key("n").number(n).key();
+        for n in 0..5 {
+            memo.put(key(n), n as u32);
+        }
+        assert_eq!(memo.get(key(0)), None);
+        assert_eq!((1..5).filter_map(|n| memo.get(key(n))).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn putting_again_replaces() {
+        let memo = memo(1 << 16);
+        let key = memo.key("n").number(1).key();
+        memo.put(key, 1);
+        let bytes = memo.bytes();
+        memo.put(key, 2);
+        assert_eq!((memo.get(key), memo.bytes()), (Some(2), bytes));
+    }
+
+    #[test]
+    fn large_results_do_not_take_more_than_their_bytes() {
+        let memo = Memo::<Vec<u8>>::new(MemoSeed([7; 16]), 1 << 20);
+        let key = |n| memo.key("n").number(n).key();
+        for n in 0..100 {
+            memo.put(key(n), vec![0; 100_000]);
+            assert!(memo.bytes() <= 1 << 20, "{}", memo.bytes());
+        }
+        memo.put(key(7), vec![0; 2 << 20]);
+        assert!(memo.bytes() <= 1 << 20);
+        let kept = (0..100).filter(|n| memo.get(key(*n)).is_some()).count();
+        assert!(kept < 11, "{kept}");
+        memo.put(key(1), vec![1]);
+        assert_eq!(memo.get(key(1)), Some(vec![1]));
+    }
+
+    #[test]
+    fn threads_that_put_and_get_at_once_see_whole_results_of_their_own_key() {
+        let memo = Memo::<Vec<u8>>::new(MemoSeed([7; 16]), 4 * set_bytes::<Vec<u8>>());
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for round in 0..20_000u64 {
+                        let n = round % 13;
+                        let key = memo.key("n").number(n).key();
+                        match memo.get(key) {
+                            Some(value) => assert_eq!(value, [n as u8; 20]),
+                            None => memo.put(key, vec![n as u8; 20]),
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
