@@ -7,6 +7,7 @@ mod crash;
 mod curl;
 mod facts;
 mod freshness;
+mod penalties;
 mod rclone;
 mod robustness;
 mod server;

@@ -48,6 +48,12 @@ pub enum Refusal {
     /// Every hashing slot is taken and the queue is full.
     #[error("too many secrets are being checked at once")]
     Busy,
+    /// Too many attempts from one address failed. The passage says this, before the door is asked to do any work.
+    #[error("too many attempts from this address failed; it is heard again in {seconds} s")]
+    Barred {
+        /// When it is heard again.
+        seconds: u64,
+    },
     /// Groups nested deeper than the limit.
     #[error("groups are nested more than {} deep", enfilade_facts::limits::GROUP_DEPTH_MAX)]
     GroupsTooDeep,
@@ -60,7 +66,7 @@ pub enum Refusal {
 }
 
 /// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 12] = [
+pub const CODES: [(&str, Fault, &str); 13] = [
     ("ID01", Fault::Client, "no credential was given"),
     ("ID02", Fault::Client, "the credential cannot be read, or there is more than one"),
     ("ID03", Fault::Client, "the credential was withdrawn while it was in use"),
@@ -73,7 +79,22 @@ pub const CODES: [(&str, Fault, &str); 12] = [
     ("ID10", Fault::Operator, "groups are nested too deep"),
     ("ID11", Fault::Operator, "the user is in too many groups"),
     ("ID12", Fault::Source, "the facts about the user could not be read"),
+    ("ID13", Fault::Client, "too many attempts from this address failed"),
 ];
+
+impl Refusal {
+    /// Whether it counts against whoever came: somebody may be trying secrets.
+    pub fn is_failure(&self) -> bool {
+        matches!(
+            self,
+            Refusal::Unknown(_)
+                | Refusal::WrongSecret(_)
+                | Refusal::Disabled { .. }
+                | Refusal::Expired { .. }
+                | Refusal::BadHash { .. }
+        )
+    }
+}
 
 impl Refuse for Refusal {
     fn door(&self) -> Door {
@@ -94,6 +115,7 @@ impl Refuse for Refusal {
             Refusal::GroupsTooDeep => "ID10",
             Refusal::TooManyGroups => "ID11",
             Refusal::Facts(_) => "ID12",
+            Refusal::Barred { .. } => "ID13",
         }
     }
 

@@ -37,6 +37,8 @@ impl Default for Tls {
 pub(crate) struct Identity {
     /// How many slow hashes are computed at once; half the cores unless set.
     pub(crate) hash_slots: Option<usize>,
+    /// Whether failing to come in costs a delay and in the end a pause; it does unless this is false.
+    pub(crate) penalties: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -62,11 +64,12 @@ pub(crate) struct Facts {
 }
 
 /// Every key there is.
-const KEYS: [&str; 7] = [
+const KEYS: [&str; 8] = [
     "tls.listen",
     "tls.plain_listen",
     "tls.certificates",
     "identity.hash_slots",
+    "identity.penalties",
     "operations.listen",
     "facts.files",
     "facts.group",
@@ -100,8 +103,12 @@ fn parse(text: &str, environment: impl Iterator<Item = (String, String)>) -> any
         let Some(section) = section.as_table_mut() else {
             bail!("`{name}` sets a key of something that is no table")
         };
-        // A number stays a number; everything else is text.
-        let value = value.parse::<i64>().map_or_else(|_| toml::Value::from(value), toml::Value::from);
+        // A number stays a number, and so do yes and no; everything else is text.
+        let value = match (value.parse::<i64>(), value.parse::<bool>()) {
+            (Ok(number), _) => toml::Value::from(number),
+            (_, Ok(yes)) => toml::Value::from(yes),
+            _ => toml::Value::from(value),
+        };
         section.insert(key.to_owned(), value);
     }
     for (section, value) in &table {

@@ -7,7 +7,7 @@ use enfilade_access::AccessMemo;
 use enfilade_admin::Desk;
 use enfilade_facts::{MemoSeed, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
-use enfilade_passage::{Audit, HashGate, House, Parts};
+use enfilade_passage::{Audit, HashGate, House, Parts, Penalties};
 use enfilade_sources::files::key;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
@@ -131,6 +131,10 @@ impl Home {
             identity_memo: IdentityMemo::new(seed()?, IDENTITY_MEMO_BYTES),
             access_memo: AccessMemo::new(seed()?, ACCESS_MEMO_BYTES),
             gate: HashGate::new(self.config.identity.hash_slots.unwrap_or(cores / 2)),
+            penalties: match self.config.identity.penalties {
+                Some(false) => Penalties::none(seed()?),
+                _ => Penalties::new(seed()?),
+            },
             audit,
         });
         let mounts = MountWatch::open().and_then(|mut watch| watch.read());

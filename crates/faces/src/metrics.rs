@@ -78,6 +78,10 @@ impl Metrics {
             (label("outcome", "turned_away"), gate.turned_away),
         ];
         metric(&mut text, "enfilade_hashes_total", "counter", "slow hashes at the gate", rows);
+        let penalties = house.penalties().counts();
+        let rows =
+            [(label("outcome", "failed"), penalties.failed), (label("outcome", "barred"), penalties.barred)];
+        metric(&mut text, "enfilade_failed_logins_total", "counter", "attempts to come in that failed", rows);
         let revision = [(String::new(), house.source().at().revision.0)];
         metric(&mut text, "enfilade_facts_revision", "gauge", "the newest revision of the facts", revision);
         let rows = house.ledger().all().into_iter().flat_map(|(name, active)| {

@@ -152,6 +152,9 @@ pub(crate) fn failed(failure: &Failure, aim: Aim) -> Answer {
             let basic = HeaderValue::from_static("Basic realm=\"enfilade\", charset=\"UTF-8\"");
             headers.insert(WWW_AUTHENTICATE, basic);
         }
+        (Failure::Refused(Refusal::Identity(Identity::Barred { seconds })), _) => {
+            headers.insert(RETRY_AFTER, HeaderValue::from(*seconds));
+        }
         (_, StatusCode::SERVICE_UNAVAILABLE) => {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
@@ -197,6 +200,7 @@ fn identity_status(refusal: &Identity) -> StatusCode {
         | Identity::Disabled { .. }
         | Identity::Expired { .. }
         | Identity::BadHash { .. } => StatusCode::UNAUTHORIZED,
+        Identity::Barred { .. } => StatusCode::TOO_MANY_REQUESTS,
         Identity::GroupsTooDeep | Identity::TooManyGroups => StatusCode::FORBIDDEN,
         Identity::Busy | Identity::Facts(_) => StatusCode::SERVICE_UNAVAILABLE,
     }

@@ -10,14 +10,15 @@ use bytes::Bytes;
 use enfilade_facts::limits;
 use enfilade_passage::House;
 use hyper::Request;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// The connection a request came on.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    /// The other side's address, for the log.
-    pub peer: String,
+    /// The other side's address.
+    pub peer: SocketAddr,
     /// Told when the connection has to end at once: an answer was cut and the client does not read.
     pub cut: Arc<Notify>,
 }
@@ -54,7 +55,7 @@ impl Faces {
     /// Answers a request on the main listener.
     pub async fn answer<B: Incoming>(&self, connection: Connection, request: Request<B>) -> Answer {
         let trace =
-            Trace::new(&self.house, &self.metrics, connection.peer.clone(), request.method().as_str());
+            Trace::new(&self.house, &self.metrics, connection.peer.to_string(), request.method().as_str());
         self.walk(connection, request, trace).await
     }
 
@@ -91,7 +92,7 @@ impl Faces {
         let visit = match credential::extract(request.headers()) {
             Ok(ask) => {
                 trace.event.authid = ask.authid.to_string();
-                self.house.admit(ask).await
+                self.house.admit(ask, connection.peer.ip()).await
             }
             Err(refusal) => Err(refusal.into()),
         };

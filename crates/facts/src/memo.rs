@@ -24,6 +24,13 @@ pub struct MemoSeed(pub [u8; 16]);
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MemoKey(u128);
 
+impl MemoKey {
+    /// For choosing a place in a table.
+    pub fn low_bits(self) -> usize {
+        self.0 as usize
+    }
+}
+
 impl std::fmt::Debug for MemoKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("MemoKey")

@@ -2,6 +2,7 @@
 
 use crate::audit::Audit;
 use crate::gate::HashGate;
+use crate::penalties::Penalties;
 use enfilade_access::AccessMemo;
 use enfilade_content::Root;
 use enfilade_datastore::Ledger;
@@ -28,6 +29,8 @@ pub struct Parts {
     pub access_memo: AccessMemo,
     /// Where slow hashes are computed.
     pub gate: HashGate,
+    /// Who failed to come in lately.
+    pub penalties: Penalties,
     /// Where the event of every request goes.
     pub audit: Arc<dyn Audit>,
 }
@@ -92,6 +95,11 @@ impl House {
     /// The hash gate, for metrics.
     pub fn gate(&self) -> &HashGate {
         &self.parts.gate
+    }
+
+    /// Who failed to come in, for metrics.
+    pub fn penalties(&self) -> &Penalties {
+        &self.parts.penalties
     }
 
     /// Who is inside which store.

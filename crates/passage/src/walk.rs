@@ -12,29 +12,67 @@ use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, OperationGuard, S
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 use enfilade_facts::{Read, Revision, View};
 use enfilade_identity::{IdentityPermit, Outcome, Principal, Verdict};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 impl House {
     /// Door 2: who is this? When a slow hash is missing it is computed behind the gate, which only fills the memo;
-    /// then the door is asked again, against fresh facts.
+    /// then the door is asked again, against fresh facts. Whoever fails waits for the answer; an address that fails too
+    /// often is not heard for a while, but for those whose secret needs no slow hash.
     ///
     /// # Errors
     /// The door's refusal.
-    pub async fn admit(self: &Arc<Self>, ask: enfilade_identity::Ask) -> Result<Visit, Refusal> {
+    pub async fn admit(
+        self: &Arc<Self>,
+        ask: enfilade_identity::Ask,
+        from: IpAddr,
+    ) -> Result<Visit, Refusal> {
+        let penalties = &self.parts.penalties;
+        let refusal = match self.ask_identity(&ask, from).await {
+            Ok(identity) => {
+                penalties.succeeded(&ask.authid, self.now());
+                return Ok(Visit { house: Arc::clone(self), identity });
+            }
+            Err(refusal) => refusal,
+        };
+        if let Refusal::Identity(identity) = &refusal
+            && identity.is_failure()
+        {
+            self.unless_barred(from)?;
+            tokio::time::sleep(penalties.failed(from, &ask.authid, self.now())).await;
+        }
+        Err(refusal)
+    }
+
+    fn unless_barred(&self, from: IpAddr) -> Result<(), Refusal> {
+        match self.parts.penalties.bar(from, self.now()) {
+            Some(left) => Err(enfilade_identity::Refusal::Barred { seconds: left.as_secs().max(1) }.into()),
+            None => Ok(()),
+        }
+    }
+
+    async fn ask_identity(
+        &self,
+        ask: &enfilade_identity::Ask,
+        from: IpAddr,
+    ) -> Result<IdentityPermit, Refusal> {
         let parts = &self.parts;
         // Twice is enough unless the stored hash changes between the work and the second look.
         for _ in 0..4 {
             let now = self.now();
             let verdict = parts.source.read(|view| {
-                enfilade_identity::open(view, now, &ask, &parts.hash_key, &parts.identity_memo)
+                enfilade_identity::open(view, now, ask, &parts.hash_key, &parts.identity_memo)
             })?;
             match verdict {
-                Verdict::Permit(identity) => return Ok(Visit { house: Arc::clone(self), identity }),
+                Verdict::Permit(identity) => return Ok(identity),
                 Verdict::Refusal(refusal) => return Err(refusal.into()),
-                Verdict::NeedsWork(work) => match parts.gate.run(work.clone()).await? {
-                    Outcome::Matches => parts.identity_memo.remember_match(work.key(), self.now()),
-                    Outcome::Differs => return Err(work.refuse().into()),
-                },
+                Verdict::NeedsWork(work) => {
+                    self.unless_barred(from)?;
+                    match parts.gate.run(work.clone()).await? {
+                        Outcome::Matches => parts.identity_memo.remember_match(work.key(), self.now()),
+                        Outcome::Differs => return Err(work.refuse().into()),
+                    }
+                }
             }
         }
         Err(enfilade_identity::Refusal::Busy.into())

@@ -7,9 +7,10 @@ use enfilade_admin::{DatastoreEdit, DatastoreFile, Desk, NewUser};
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, Userid};
 use enfilade_facts::{MemoSeed, Source, StoreId};
 use enfilade_identity::{Ask, HashKey, IdentityMemo};
-use enfilade_passage::{Audit, Event, HashGate, House, Parts, Refusal, Visit};
+use enfilade_passage::{Audit, Event, HashGate, House, Parts, Penalties, Refusal, Visit};
 use enfilade_sources::memory::Memory;
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -88,6 +89,7 @@ impl TestHouse {
             identity_memo: IdentityMemo::new(MemoSeed([1; 16]), bytes),
             access_memo: AccessMemo::new(MemoSeed([2; 16]), bytes),
             gate: HashGate::new(1),
+            penalties: Penalties::none(MemoSeed([3; 16])),
             audit: Arc::clone(&events) as Arc<dyn Audit>,
         });
         TestHouse { house, source, clock, scratch: Scratch::new(), events, secrets: HashMap::new() }
@@ -141,6 +143,14 @@ impl TestHouse {
         self.secrets.insert(made.tokenid.to_string(), made.value);
     }
 
+    /// Comes in with a credential, from this machine.
+    ///
+    /// # Errors
+    /// The refusal of door 2.
+    pub async fn come_in(&self, ask: Ask) -> Result<Visit, Refusal> {
+        self.house.admit(ask, Ipv4Addr::LOCALHOST.into()).await
+    }
+
     /// Comes in: a user by the token `test`, a token with the secret it was made with; any other with a wrong one.
     ///
     /// # Errors
@@ -149,6 +159,6 @@ impl TestHouse {
         let mut authid = who.clone();
         authid.token.get_or_insert_with(|| "test".parse().unwrap());
         let secret = self.secrets.get(&authid.to_string()).map_or("wrong", String::as_str);
-        self.house.admit(Ask { authid, secret: Secret::new(secret.as_bytes()).unwrap() }).await
+        self.come_in(Ask { authid, secret: Secret::new(secret.as_bytes()).unwrap() }).await
     }
 }

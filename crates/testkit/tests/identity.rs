@@ -27,7 +27,7 @@ fn ask(authid: &str, secret: &str) -> Ask {
 }
 
 async fn code(house: &TestHouse, ask: Ask) -> &'static str {
-    match house.house.admit(ask).await {
+    match house.come_in(ask).await {
         Ok(_) => "permit",
         Err(refusal) => refusal.code(),
     }
@@ -40,7 +40,9 @@ async fn a_herd_on_one_password_is_hashed_once() {
     let herd: Vec<_> = (0..64)
         .map(|_| {
             let house = house.house.clone();
-            tokio::spawn(async move { house.admit(ask("alice@local", "correct horse")).await.is_ok() })
+            tokio::spawn(async move {
+                house.admit(ask("alice@local", "correct horse"), [127, 0, 0, 1].into()).await.is_ok()
+            })
         })
         .collect();
     for one in herd {

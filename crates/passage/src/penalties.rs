@@ -1,0 +1,283 @@
+//! What failing to come in costs: a delay for whoever is said to knock, and a pause for the address that knocks.
+//!
+//! Nobody can be locked out by somebody else: an account is never barred, and whoever comes in with a remembered secret is
+//! not held up by anything here. Everything is in memory of a fixed size; unknown authids are counted like known ones, so
+//! that a delay says nothing about which there are.
+
+use enfilade_facts::memo::KeyMaker;
+use enfilade_facts::vocabulary::Authid;
+use enfilade_facts::{MemoKey, MemoSeed, Now};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Failures are counted for so long, in milliseconds.
+const WINDOW: u64 = 60_000;
+/// Failures of one address in a window before it is barred (an IPv6 address counts by its /64).
+const ADDRESS_FAILURES_MAX: u32 = 20;
+/// The same for a whole network: /24, and /48 for IPv6.
+const NETWORK_FAILURES_MAX: u32 = 200;
+/// How long an address is barred the first time, in milliseconds; each time after that twice as long.
+const BAR: u64 = 60_000;
+/// The longest it is barred, in milliseconds. After twice this without failures it is forgotten.
+const BAR_MAX: u64 = 15 * 60_000;
+/// What the first, second, third and every later failure of an authid in a window costs, in seconds.
+const DELAYS: [u64; 4] = [1, 3, 5, 10];
+/// How many addresses, networks and authids are kept at once.
+const ENTRIES: usize = 65_536;
+const WAYS: usize = 8;
+
+#[derive(Clone, Copy, Default)]
+struct Entry {
+    key: Option<MemoKey>,
+    /// When the window began, and how many failures there were since.
+    window: u64,
+    failures: u32,
+    /// How often it was barred, and until when it is.
+    strikes: u32,
+    until: u64,
+    /// When it failed last.
+    last: u64,
+}
+
+/// Everybody who failed lately.
+pub struct Penalties {
+    seed: MemoSeed,
+    /// Empty where nothing is to be counted.
+    sets: Box<[Mutex<[Entry; WAYS]>]>,
+    failed: AtomicU64,
+    barred: AtomicU64,
+    /// When somebody failed last: where that is long ago, nobody needs to be looked up.
+    last: AtomicU64,
+}
+
+/// What was counted since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PenaltyCounts {
+    /// Attempts that failed.
+    pub failed: u64,
+    /// Attempts that were not looked at, because their address was barred.
+    pub barred: u64,
+}
+
+impl Penalties {
+    /// Nobody has failed yet.
+    pub fn new(seed: MemoSeed) -> Self {
+        let sets = (0..ENTRIES / WAYS).map(|_| Mutex::default()).collect();
+        Penalties { sets, ..Self::none(seed) }
+    }
+
+    /// Nothing is counted, and nobody waits: for measuring what else failing costs.
+    pub fn none(seed: MemoSeed) -> Self {
+        let zero = || AtomicU64::new(0);
+        Penalties { seed, sets: Box::default(), failed: zero(), barred: zero(), last: zero() }
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> PenaltyCounts {
+        PenaltyCounts {
+            failed: self.failed.load(Ordering::Relaxed),
+            barred: self.barred.load(Ordering::Relaxed),
+        }
+    }
+
+    /// How long this address still has to wait, if it has to.
+    pub fn bar(&self, from: IpAddr, now: Now) -> Option<Duration> {
+        if self.sets.is_empty() {
+            return None;
+        }
+        let until = self.places(from).into_iter().map(|(key, _)| self.with(key, |entry| entry.until)).max();
+        let left = until.unwrap_or(0).saturating_sub(now.tick_millis);
+        if left == 0 {
+            return None;
+        }
+        self.barred.fetch_add(1, Ordering::Relaxed);
+        Some(Duration::from_millis(left))
+    }
+
+    /// Counts a failure; says how long the answer has to wait.
+    pub fn failed(&self, from: IpAddr, authid: &Authid, now: Now) -> Duration {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        let now = now.tick_millis;
+        self.last.store(now, Ordering::Relaxed);
+        if self.sets.is_empty() {
+            return Duration::ZERO;
+        }
+        for (key, most) in self.places(from) {
+            self.with(key, |entry| {
+                entry.count(now);
+                if most <= entry.failures {
+                    let bar = BAR.checked_shl(entry.strikes).unwrap_or(BAR_MAX).min(BAR_MAX);
+                    entry.strikes = entry.strikes.saturating_add(1);
+                    entry.until = now + bar;
+                    entry.failures = 0;
+                }
+            });
+        }
+        let failures = self.with(self.authid(authid), |entry| {
+            entry.count(now);
+            entry.failures
+        });
+        let step = (failures as usize).saturating_sub(1).min(DELAYS.len() - 1);
+        Duration::from_secs(DELAYS.get(step).copied().unwrap_or(0))
+    }
+
+    /// Whoever came in is not delayed for what failed before. The address stays counted: one good account there must
+    /// not be a way to try others for ever.
+    pub fn succeeded(&self, authid: &Authid, now: Now) {
+        if self.last.load(Ordering::Relaxed) + WINDOW < now.tick_millis || self.sets.is_empty() {
+            return;
+        }
+        self.with(self.authid(authid), |entry| *entry = Entry { key: entry.key, ..Entry::default() });
+    }
+
+    fn authid(&self, authid: &Authid) -> MemoKey {
+        KeyMaker::new(&self.seed, "authid").bytes(authid.to_string().as_bytes()).key()
+    }
+
+    /// The address and its network, each with how many failures are too many.
+    fn places(&self, from: IpAddr) -> [(MemoKey, u32); 2] {
+        let prefix = |bytes: &[u8], what| KeyMaker::new(&self.seed, what).bytes(bytes).key();
+        match from.to_canonical() {
+            IpAddr::V4(address) => {
+                let [a, b, c, d] = address.octets();
+                [
+                    (prefix(&[a, b, c, d], "address"), ADDRESS_FAILURES_MAX),
+                    (prefix(&[a, b, c], "network"), NETWORK_FAILURES_MAX),
+                ]
+            }
+            IpAddr::V6(address) => {
+                let [a, b, c, d, ..] = address.segments().map(u16::to_be_bytes);
+                [
+                    (prefix(&[a, b, c, d].concat(), "address 6"), ADDRESS_FAILURES_MAX),
+                    (prefix(&[a, b, c].concat(), "network 6"), NETWORK_FAILURES_MAX),
+                ]
+            }
+        }
+    }
+
+    /// The entry under a key; where there is none, that of whoever failed longest ago makes room.
+    fn with<R>(&self, key: MemoKey, change: impl FnOnce(&mut Entry) -> R) -> R {
+        let set = self.sets.get(key.low_bits() & self.sets.len().wrapping_sub(1));
+        let mut lone = Entry::default();
+        let mut set = set.map(|set| set.lock().unwrap_or_else(PoisonError::into_inner));
+        let entries = set.as_mut().map_or(std::slice::from_mut(&mut lone), |set| set.as_mut_slice());
+        let found = entries.iter().position(|entry| entry.key == Some(key));
+        let oldest = || {
+            (0..entries.len())
+                .min_by_key(|at| entries.get(*at).map_or(0, |entry| entry.until.max(entry.last)))
+        };
+        let at = found.or_else(oldest).unwrap_or(0);
+        match entries.get_mut(at) {
+            Some(entry) => {
+                if found.is_none() {
+                    *entry = Entry { key: Some(key), ..Entry::default() };
+                }
+                change(entry)
+            }
+            None => change(&mut Entry::default()),
+        }
+    }
+}
+
+impl Entry {
+    fn count(&mut self, now: u64) {
+        if self.last + 2 * BAR_MAX < now {
+            self.strikes = 0;
+        }
+        if self.window + WINDOW < now {
+            (self.window, self.failures) = (now, 0);
+        }
+        self.failures = self.failures.saturating_add(1);
+        self.last = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: &str = "192.0.2.7";
+
+    fn now(seconds: u64) -> Now {
+        Now { unix_seconds: 0, tick_millis: 1_000_000 + seconds * 1000 }
+    }
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn authid(text: &str) -> Authid {
+        text.parse().unwrap()
+    }
+
+    fn penalties() -> Penalties {
+        Penalties::new(MemoSeed([3; 16]))
+    }
+
+    #[test]
+    fn an_authid_is_delayed_more_each_time_and_not_after_it_came_in() {
+        let penalties = penalties();
+        let alice = authid("alice@local");
+        let fail = |n: u64| penalties.failed(ip(&format!("198.51.100.{n}")), &alice, now(n)).as_secs();
+        assert_eq!([fail(0), fail(1), fail(2), fail(3), fail(4)], [1, 3, 5, 10, 10]);
+        assert_eq!(penalties.failed(ip(HERE), &authid("bob@local"), now(5)).as_secs(), 1);
+        penalties.succeeded(&alice, now(5));
+        assert_eq!(fail(6), 1);
+        assert_eq!(fail(100), 1, "a minute later");
+    }
+
+    #[test]
+    fn an_address_is_barred_for_longer_each_time_and_nobody_else_is() {
+        let penalties = penalties();
+        let fail = |from: &str, at: u64, count: u32| {
+            for n in 0..count {
+                penalties.failed(ip(from), &authid(&format!("u{n}@local")), now(at));
+            }
+        };
+        let barred = |from: &str, at: u64| penalties.bar(ip(from), now(at)).map_or(0, |left| left.as_secs());
+        fail(HERE, 0, ADDRESS_FAILURES_MAX - 1);
+        assert_eq!(barred(HERE, 0), 0);
+        fail(HERE, 0, 1);
+        assert_eq!((barred(HERE, 0), barred("192.0.2.8", 0)), (60, 0));
+        assert_eq!((barred(HERE, 59), barred(HERE, 60)), (1, 0));
+        fail(HERE, 61, ADDRESS_FAILURES_MAX);
+        assert_eq!(barred(HERE, 61), 120);
+        for round in 1..10 {
+            fail(HERE, 61 + round * 1000, ADDRESS_FAILURES_MAX);
+        }
+        assert_eq!(barred(HERE, 61 + 9000), 900);
+        fail(HERE, 20_000, ADDRESS_FAILURES_MAX);
+        assert_eq!(barred(HERE, 20_000), 60, "after half an hour without a failure");
+    }
+
+    #[test]
+    fn a_network_is_barred_when_its_addresses_take_turns() {
+        let penalties = penalties();
+        for n in 0..NETWORK_FAILURES_MAX {
+            penalties.failed(ip(&format!("192.0.2.{}", n % 250)), &authid(&format!("u{n}@local")), now(0));
+        }
+        assert!(penalties.bar(ip("192.0.2.251"), now(0)).is_some());
+        assert!(penalties.bar(ip("192.0.3.1"), now(0)).is_none());
+        for n in 0..ADDRESS_FAILURES_MAX {
+            penalties.failed(ip(&format!("2001:db8::{n:x}")), &authid("x@local"), now(0));
+        }
+        assert!(penalties.bar(ip("2001:db8::ffff"), now(0)).is_some(), "one /64 is one address");
+        assert!(penalties.bar(ip("2001:db8:0:1::1"), now(0)).is_none());
+        assert!(penalties.bar(ip("::ffff:192.0.2.1"), now(0)).is_some(), "the same address, mapped");
+    }
+
+    #[test]
+    fn however_many_fail_the_table_stays_as_large_as_it_is_and_keeps_those_who_are_barred() {
+        let penalties = penalties();
+        for n in 0..ADDRESS_FAILURES_MAX {
+            penalties.failed(ip(HERE), &authid(&format!("u{n}@local")), now(10));
+        }
+        for n in 0..20_000u32 {
+            penalties.failed(IpAddr::from((0x0a00_0000 + n * 256).to_be_bytes()), &authid("x@local"), now(0));
+        }
+        assert!(penalties.bar(ip(HERE), now(11)).is_some());
+        assert_eq!(penalties.counts().failed, 20_000 + u64::from(ADDRESS_FAILURES_MAX));
+    }
+}

@@ -1,0 +1,63 @@
+//! Guessing: it gets slow, then it gets nowhere, and nobody else notices.
+
+use crate::curl::{PROPFIND_0, command, curl};
+use crate::server::Server;
+use std::time::{Duration, Instant};
+
+const FROM_ELSEWHERE: [&str; 2] = ["--interface", "127.0.0.2"];
+
+fn status(server: &Server, login: &str, arguments: &[&str]) -> u16 {
+    let arguments = [&PROPFIND_0, arguments].concat();
+    curl(server, login, "/dav/main/", &arguments).status
+}
+
+#[test]
+fn an_address_that_guesses_is_not_heard_while_everybody_else_is() {
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastoreReader");
+    server.cli_output(&["user", "passwd", "alice@local", "--password-stdin"], "correct horse\n");
+    // Many at once, so that the delays do not add up.
+    let guesses: Vec<_> = (0..25)
+        .map(|n| {
+            let mut guess = command(&server, &format!("u{n}@local!x:wrong"));
+            guess.args(["--output", "/dev/null", "--write-out", "%{http_code}"]).arg(server.url("/whoami"));
+            guess.stdout(std::process::Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    let codes: Vec<String> = guesses
+        .into_iter()
+        .map(|guess| String::from_utf8(guess.wait_with_output().unwrap().stdout).unwrap())
+        .collect();
+    assert!(codes.iter().filter(|code| *code == "401").count() >= 20, "{codes:?}");
+    let barred = curl(&server, "nobody@local!x:wrong", "/whoami", &[]);
+    assert_eq!(barred.status, 429, "{barred:?}");
+    let retry = barred
+        .head
+        .iter()
+        .find_map(|line| line.to_ascii_lowercase().strip_prefix("retry-after: ")?.parse().ok());
+    assert!(retry.is_some_and(|seconds: u64| (1..=60).contains(&seconds)), "{barred:?}");
+    // A slow hash would be work for whoever guesses; a secret we made costs nothing and lets in.
+    assert_eq!(status(&server, "alice@local:correct horse", &[]), 429);
+    assert_eq!(status(&server, &alice, &[]), 207);
+    assert_eq!(status(&server, "alice@local:correct horse", &FROM_ELSEWHERE), 207);
+    let log = server.log();
+    assert!(log.contains("\"ID13\""), "{log}");
+}
+
+#[test]
+fn an_account_somebody_else_guesses_at_lets_its_owner_in_at_once() {
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastoreReader");
+    let start = Instant::now();
+    assert_eq!(status(&server, "alice@local!test:wrong", &FROM_ELSEWHERE), 401);
+    assert!(start.elapsed() >= Duration::from_secs(1));
+    assert_eq!(status(&server, "alice@local!test:wrong", &FROM_ELSEWHERE), 401);
+    assert!(start.elapsed() >= Duration::from_secs(4));
+    let owner = Instant::now();
+    assert_eq!(status(&server, &alice, &[]), 207);
+    // A second would be the first delay.
+    assert!(owner.elapsed() < Duration::from_secs(1));
+    let again = Instant::now();
+    assert_eq!(status(&server, "alice@local!test:wrong", &FROM_ELSEWHERE), 401);
+    assert!(again.elapsed() < Duration::from_secs(5), "counted anew after the owner came in");
+}
