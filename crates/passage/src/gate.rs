@@ -1,30 +1,68 @@
 //! Where slow hashes are computed: few at a time, each once however many ask, never on an async worker.
+//!
+//! Who waits is bounded, and so is how long. When more come than can wait, those go whose address failed most lately; of
+//! one address one hash is computed at a time. So a flood of guesses waits for itself, and not everybody for the flood.
 
 use enfilade_facts::MemoKey;
 use enfilade_facts::limits::{HASH_QUEUE_PER_SLOT, HASH_WAIT_MILLIS_MAX};
 use enfilade_identity::{Outcome, Refusal, Work};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
-/// Still running, or what came of it; `None` inside means it never got a slot.
-type Progress = Option<Option<Outcome>>;
+/// What is known of a computation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Waiting,
+    Running,
+    Done(Outcome),
+    /// It never got a slot, or did not end well.
+    Dropped,
+}
 
-/// Bounded slots, a bounded queue, one computation per key.
+/// Somebody at the gate.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker {
+    /// Where from.
+    pub from: IpAddr,
+    /// How often that address failed lately: who failed less goes first.
+    pub failures: u32,
+}
+
+/// Bounded slots, a bounded queue, one computation per key. Its threads end when it is dropped.
 pub struct HashGate {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    slots: Semaphore,
     queue_max: usize,
-    queued: AtomicUsize,
-    running: Mutex<HashMap<MemoKey, watch::Receiver<Progress>>>,
+    state: Mutex<State>,
+    changed: Condvar,
     computed: AtomicU64,
     shared: AtomicU64,
     turned_away: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    queue: Vec<Job>,
+    /// Every computation that waits or runs.
+    known: HashMap<MemoKey, watch::Sender<Progress>>,
+    /// Addresses one of whose hashes is being computed.
+    running: Vec<IpAddr>,
+    order: u64,
+    is_closed: bool,
+}
+
+struct Job {
+    work: Box<Work>,
+    asker: Asker,
+    order: u64,
+    progress: watch::Sender<Progress>,
 }
 
 /// What the gate has done since the start.
@@ -39,20 +77,23 @@ pub struct GateCounts {
 }
 
 impl HashGate {
-    /// With this many slots, at least one.
+    /// With this many slots, at least one: a thread each.
     pub fn new(slots: usize) -> Self {
         let slots = slots.max(1);
-        HashGate {
-            shared: Arc::new(Shared {
-                slots: Semaphore::new(slots),
-                queue_max: slots * HASH_QUEUE_PER_SLOT,
-                queued: AtomicUsize::new(0),
-                running: Mutex::default(),
-                computed: AtomicU64::new(0),
-                shared: AtomicU64::new(0),
-                turned_away: AtomicU64::new(0),
-            }),
+        let shared = Arc::new(Shared {
+            queue_max: slots * HASH_QUEUE_PER_SLOT,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            computed: AtomicU64::new(0),
+            shared: AtomicU64::new(0),
+            turned_away: AtomicU64::new(0),
+        });
+        for _ in 0..slots {
+            let shared = Arc::clone(&shared);
+            // Without a thread everybody is turned away, which is no worse than a gate that is always full.
+            let _ = std::thread::Builder::new().name("hash".into()).spawn(move || shared.work());
         }
+        HashGate { shared }
     }
 
     /// What it has done.
@@ -69,50 +110,124 @@ impl HashGate {
     ///
     /// # Errors
     /// [`Refusal::Busy`] when there was no slot in time.
-    pub async fn run(&self, work: Box<Work>) -> Result<Outcome, Refusal> {
-        let mut progress = self.join(work)?;
-        let done = progress.wait_for(Option::is_some).await.ok().and_then(|done| (*done).flatten());
-        done.ok_or_else(|| {
+    pub async fn run(&self, work: Box<Work>, asker: Asker) -> Result<Outcome, Refusal> {
+        let outcome = match self.shared.join(work, asker) {
+            Some(progress) => outcome(progress).await,
+            None => None,
+        };
+        outcome.ok_or_else(|| {
             self.shared.turned_away.fetch_add(1, Ordering::Relaxed);
             Refusal::Busy
         })
     }
+}
 
-    /// Joins a computation under way, or starts one.
-    fn join(&self, work: Box<Work>) -> Result<watch::Receiver<Progress>, Refusal> {
-        let mut running = self.shared.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(progress) = running.get(&work.key()) {
-            self.shared.shared.fetch_add(1, Ordering::Relaxed);
-            return Ok(progress.clone());
-        }
-        // Counted in here, under the lock, so that a burst cannot slip past the bound before its tasks run.
-        if self.shared.queued.load(Ordering::Relaxed) >= self.shared.queue_max {
-            self.shared.turned_away.fetch_add(1, Ordering::Relaxed);
-            return Err(Refusal::Busy);
-        }
-        self.shared.queued.fetch_add(1, Ordering::Relaxed);
-        let (sender, progress) = watch::channel(None);
-        running.insert(work.key(), progress.clone());
-        drop(running);
-        // A task of its own: when one of those who wait goes away, the others still get their answer.
-        tokio::spawn(compute(Arc::clone(&self.shared), work, sender));
-        Ok(progress)
+impl Drop for HashGate {
+    fn drop(&mut self) {
+        self.shared.state().is_closed = true;
+        self.shared.changed.notify_all();
     }
 }
 
-async fn compute(shared: Arc<Shared>, work: Box<Work>, sender: watch::Sender<Progress>) {
-    let key = work.key();
-    let slot =
-        tokio::time::timeout(Duration::from_millis(HASH_WAIT_MILLIS_MAX), shared.slots.acquire()).await;
-    shared.queued.fetch_sub(1, Ordering::Relaxed);
-    let outcome = match slot {
-        Ok(Ok(_slot)) => {
-            shared.computed.fetch_add(1, Ordering::Relaxed);
-            tokio::task::spawn_blocking(move || work.run()).await.ok()
-        }
+/// Waits a while for a slot, and then for as long as the hash takes.
+async fn outcome(mut progress: watch::Receiver<Progress>) -> Option<Outcome> {
+    let wait = Duration::from_millis(HASH_WAIT_MILLIS_MAX);
+    let begun = progress.wait_for(|progress| *progress != Progress::Waiting);
+    tokio::time::timeout(wait, begun).await.ok()?.ok()?;
+    let done = progress.wait_for(|progress| !matches!(progress, Progress::Waiting | Progress::Running)).await;
+    match *done.ok()? {
+        Progress::Done(outcome) => Some(outcome),
         _ => None,
-    };
-    shared.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
-    // Nobody may be waiting any more; that is fine.
-    let _ = sender.send(Some(outcome));
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Joins a computation under way, or queues one; nothing when there is no room.
+    fn join(&self, work: Box<Work>, asker: Asker) -> Option<watch::Receiver<Progress>> {
+        let mut state = self.state();
+        if let Some(progress) = state.known.get(&work.key()) {
+            self.shared.fetch_add(1, Ordering::Relaxed);
+            return Some(progress.subscribe());
+        }
+        state.forget_abandoned();
+        if self.queue_max <= state.queue.len() && !state.make_room(asker.failures) {
+            return None;
+        }
+        let (progress, receiver) = watch::channel(Progress::Waiting);
+        state.known.insert(work.key(), progress.clone());
+        state.order += 1;
+        let order = state.order;
+        state.queue.push(Job { work, asker, order, progress });
+        self.changed.notify_one();
+        Some(receiver)
+    }
+
+    /// One slot: computes what is queued until the gate is closed.
+    fn work(&self) {
+        let mut state = self.state();
+        loop {
+            let job = loop {
+                if state.is_closed {
+                    return;
+                }
+                match state.next() {
+                    Some(job) => break job,
+                    None => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                }
+            };
+            state.running.push(job.asker.from);
+            job.progress.send_replace(Progress::Running);
+            drop(state);
+            self.computed.fetch_add(1, Ordering::Relaxed);
+            // A library that panics on somebody's hash refuses that one; the slot is needed for the others.
+            let outcome = catch_unwind(AssertUnwindSafe(|| job.work.run()));
+            state = self.state();
+            if let Some(at) = state.running.iter().position(|from| *from == job.asker.from) {
+                state.running.swap_remove(at);
+            }
+            state.known.remove(&job.work.key());
+            job.progress.send_replace(outcome.map_or(Progress::Dropped, Progress::Done));
+            self.changed.notify_all();
+        }
+    }
+}
+
+impl State {
+    /// Those nobody waits for any more.
+    fn forget_abandoned(&mut self) {
+        let known = &mut self.known;
+        self.queue.retain(|job| {
+            let is_wanted = !job.progress.is_closed();
+            if !is_wanted {
+                known.remove(&job.work.key());
+            }
+            is_wanted
+        });
+    }
+
+    /// Sends away whoever failed most, if that is more than so often; of those the last one.
+    fn make_room(&mut self, failures: u32) -> bool {
+        let worst = (0..self.queue.len())
+            .max_by_key(|at| self.queue.get(*at).map(|job| (job.asker.failures, job.order)));
+        let is_worse = |job: &Job| job.asker.failures > failures;
+        let Some(at) = worst.filter(|at| self.queue.get(*at).is_some_and(is_worse)) else { return false };
+        let job = self.queue.swap_remove(at);
+        self.known.remove(&job.work.key());
+        job.progress.send_replace(Progress::Dropped);
+        true
+    }
+
+    /// Whoever failed least and came first, of addresses none of whose hashes is being computed.
+    fn next(&mut self) -> Option<Job> {
+        self.forget_abandoned();
+        let free = |job: &Job| !self.running.contains(&job.asker.from);
+        let at = (0..self.queue.len())
+            .filter(|at| self.queue.get(*at).is_some_and(free))
+            .min_by_key(|at| self.queue.get(*at).map(|job| (job.asker.failures, job.order)))?;
+        Some(self.queue.swap_remove(at))
+    }
 }

@@ -21,7 +21,7 @@ pub use enfilade_identity::{Ask as Credential, Refusal as IdentityRefusal};
 
 pub use audit::{Audit, Event};
 pub use explain::{DoorAnswer, Explanation};
-pub use gate::{GateCounts, HashGate};
+pub use gate::{Asker, GateCounts, HashGate};
 pub use house::{Clock, House, Parts};
 pub use penalties::{Penalties, PenaltyCounts};
 pub use refuse::Refusal;

@@ -96,6 +96,15 @@ impl Penalties {
         Some(Duration::from_millis(left))
     }
 
+    /// How often this address failed lately.
+    pub fn failures(&self, from: IpAddr, now: Now) -> u32 {
+        if self.sets.is_empty() {
+            return 0;
+        }
+        let [(key, _), _] = self.places(from);
+        self.with(key, |entry| if entry.window + WINDOW < now.tick_millis { 0 } else { entry.failures })
+    }
+
     /// Counts a failure; says how long the answer has to wait.
     pub fn failed(&self, from: IpAddr, authid: &Authid, now: Now) -> Duration {
         self.failed.fetch_add(1, Ordering::Relaxed);

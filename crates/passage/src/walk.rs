@@ -4,6 +4,7 @@
 //! when a later view has another, the earlier doors are asked again, which costs tens of nanoseconds when nothing changed
 //! that concerns them.
 
+use crate::gate::Asker;
 use crate::house::House;
 use crate::refuse::Refusal;
 use enfilade_access::{AccessPermit, Ask as AccessAsk};
@@ -68,7 +69,8 @@ impl House {
                 Verdict::Refusal(refusal) => return Err(refusal.into()),
                 Verdict::NeedsWork(work) => {
                     self.unless_barred(from)?;
-                    match parts.gate.run(work.clone()).await? {
+                    let asker = Asker { from, failures: parts.penalties.failures(from, now) };
+                    match parts.gate.run(work.clone(), asker).await? {
                         Outcome::Matches => parts.identity_memo.remember_match(work.key(), self.now()),
                         Outcome::Differs => return Err(work.refuse().into()),
                     }
