@@ -133,6 +133,18 @@ fn argon2id(params: &str, salt: &str, digest: &str) -> Result<Scheme, HashRefuse
     Ok(Scheme::Argon2id)
 }
 
+/// A hash that costs what this one costs and that no secret is known for; `None` for what is no hash.
+pub(crate) fn matching_nothing(hash: &str) -> Option<String> {
+    let digest = match scheme(hash).ok()? {
+        // The last 31 characters; the salt stands before them without a `$`.
+        Scheme::Bcrypt => hash.len().checked_sub(31)?,
+        Scheme::Sha | Scheme::Yescrypt | Scheme::Argon2id => hash.rfind('$')? + 1,
+    };
+    let zero = if hash.starts_with("$argon2id$") { "A" } else { "." };
+    let (kept, replaced) = hash.split_at_checked(digest)?;
+    Some(format!("{kept}{}", zero.repeat(replaced.len())))
+}
+
 /// Whether the secret is the one the hash was made of. Slow on purpose; never call it on an async worker.
 pub(crate) fn matches(secret: &Secret, hash: &str) -> bool {
     let bytes = secret.reveal();
@@ -190,6 +202,20 @@ mod tests {
         assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
         assert!(matches(&secret("pässword"), &hash));
         assert!(!matches(&secret("password"), &hash));
+    }
+
+    #[test]
+    fn a_stand_in_has_the_form_and_the_cost_and_matches_nothing() {
+        let ours = hash_password(&secret("correct horse")).unwrap();
+        for hash in FROM_LIBXCRYPT.into_iter().chain([ours.as_str()]) {
+            let stand_in = matching_nothing(hash).unwrap();
+            assert_eq!((check(&stand_in), stand_in.len()), (Ok(()), hash.len()), "{stand_in}");
+            assert_ne!(stand_in, hash);
+            assert!(!matches(&secret("correct horse"), &stand_in));
+            let digest = hash.rfind('$').unwrap();
+            assert!(hash.starts_with("$2") || stand_in.starts_with(&hash[..=digest]));
+        }
+        assert_eq!(matching_nothing("plain"), None);
     }
 
     #[test]

@@ -136,12 +136,11 @@ fn decide(
             slow_match(now, ask, &hash, refusal, memo)?
         }
         // Nobody there: the same work as for somebody, then no.
-        None if ask.authid.token.is_some() => {
-            key.matches(&CredentialId::from_bytes([0; 16]), ask.secret.reveal(), &[0; 32]);
-            return Err(unknown().into());
-        }
         None => {
-            slow_match(now, ask, NOBODY, unknown(), memo)?;
+            match stand_in(view, ask, memo) {
+                Some(hash) => drop(slow_match(now, ask, &hash, unknown(), memo)?),
+                None => drop(key.matches(&CredentialId::from_bytes([0; 16]), ask.secret.reveal(), &[0; 32])),
+            }
             return Err(unknown().into());
         }
     };
@@ -153,7 +152,26 @@ fn decide(
     Ok((grant(view, standing, proof, memo)?, until_tick))
 }
 
-/// What a password is compared with when there is no such user. Its own password is 32 random bytes nobody kept.
+/// What the secret of somebody who is not there is compared with: the hash of somebody who is, chosen by the authid, so
+/// that it costs what it might; `None` where that is no slow hash. What comes of it does not matter.
+fn stand_in(view: &View<'_>, ask: &Ask, memo: &IdentityMemo) -> Option<String> {
+    let by = memo.key("stand-in").bytes(ask.authid.to_string().as_bytes()).key().as_choice();
+    let hash = match &ask.authid.token {
+        Some(_) => match view.some_credential(by).ok().flatten().map(|credential| credential.verifier) {
+            Some(Verifier::Crypt(hash)) => hash,
+            Some(Verifier::Keyed(_)) | None => return None,
+        },
+        None => view
+            .some_user(by)
+            .ok()
+            .flatten()
+            .and_then(|user| user.password)
+            .unwrap_or_else(|| NOBODY.to_owned()),
+    };
+    Some(crypt::matching_nothing(&hash).unwrap_or_else(|| NOBODY.to_owned()))
+}
+
+/// Where no password is there to stand in: what a password of our own costs.
 const NOBODY: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5bm9ib2R5bm8$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 

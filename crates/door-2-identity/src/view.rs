@@ -44,6 +44,16 @@ impl View<'_> {
         self.0.get(id)
     }
 
+    /// Some credential, chosen by these bytes.
+    pub(crate) fn some_credential(&self, by: [u8; 16]) -> Result<Option<Credential>, SourceError> {
+        self.0.any_near(&CredentialId::from_bytes(by))
+    }
+
+    /// Some user, chosen by these bytes.
+    pub(crate) fn some_user(&self, by: [u8; 16]) -> Result<Option<User>, SourceError> {
+        self.0.any_near(&UserId::from_bytes(by))
+    }
+
     /// Every group the user is in, groups in groups followed to the bottom. A cycle ends by itself;
     /// nesting or numbers over the limits refuse, because a membership left out might be one that is denied something.
     pub(crate) fn groups_of(&self, user: &UserId) -> Result<Vec<(GroupId, Group)>, Refusal> {

@@ -14,7 +14,7 @@ use enfilade_facts::vocabulary::{
     AccessMask, DatastoreName, DomainId, GroupId, Role, Sid, StorePath, UserId,
 };
 use enfilade_facts::{
-    At, AuditRecord, Change, Each, MemoSeed, Revision, Row, Snapshot, SourceError, StoreId, Table,
+    At, AuditRecord, Change, Each, Found, MemoSeed, Revision, Row, Snapshot, SourceError, StoreId, Table,
 };
 use enfilade_identity::{Principal, SetId};
 use std::collections::BTreeMap;
@@ -39,6 +39,10 @@ impl Snapshot for Facts {
 
     fn get<'s>(&'s self, table: Table, key: &[u8]) -> Result<Option<&'s [u8]>, SourceError> {
         Ok(self.records.get(&(table, key.to_vec())).map(Vec::as_slice))
+    }
+
+    fn at_or_after(&self, _: Table, _: &[u8]) -> Result<Found<'_>, SourceError> {
+        Ok(None)
     }
 
     fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError> {

@@ -25,4 +25,4 @@ pub use now::Now;
 pub use refusal::{Door, Fault, Refuse};
 pub use source::{At, CommitError, Read, Revision, Source, SourceError, StoreId};
 pub use tables::{Row, Table};
-pub use view::{Each, Snapshot, View};
+pub use view::{Each, Found, Snapshot, View};

@@ -25,6 +25,11 @@ pub struct MemoSeed(pub [u8; 16]);
 pub struct MemoKey(u128);
 
 impl MemoKey {
+    /// For choosing something else by it, in a way nobody outside this process can foresee.
+    pub fn as_choice(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
     /// For choosing a place in a table.
     pub fn low_bits(self) -> usize {
         self.0 as usize

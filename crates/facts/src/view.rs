@@ -10,6 +10,9 @@ use std::ops::ControlFlow;
 /// What a scan calls for every key and stored record, until it breaks.
 pub type Each<'a> = &'a mut (dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a);
 
+/// A key and its stored record, if there is one.
+pub type Found<'s> = Option<(&'s [u8], &'s [u8])>;
+
 /// Raw records of one revision, as a source holds them.
 pub trait Snapshot {
     /// The revision every answer belongs to.
@@ -24,6 +27,11 @@ pub trait Snapshot {
     /// # Errors
     /// When the store cannot be read.
     fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError>;
+    /// The first stored record whose key is this one or comes after it.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn at_or_after(&self, table: Table, key: &[u8]) -> Result<Found<'_>, SourceError>;
 }
 
 /// Facts at one revision (invariant F2). Short-lived: one synchronous block, never across an `.await`.
@@ -74,6 +82,23 @@ impl<'a> View<'a> {
     pub fn get<R: Row>(&self, key: &R::Key) -> Result<Option<R>, SourceError> {
         let key = key.bytes();
         self.value(R::TABLE, &key)?.map(|(_, value)| decode_value::<R>(&key, value)).transpose()
+    }
+
+    /// Some record of the table, chosen by a key that need not be there: the one under it, or the next one. Where keys
+    /// are random, so is the choice, and equal for an equal key.
+    ///
+    /// # Errors
+    /// As [`View::get`].
+    pub fn any_near<R: Row>(&self, key: &R::Key) -> Result<Option<R>, SourceError> {
+        let near = |key: &[u8]| {
+            let found = self.snapshot.at_or_after(R::TABLE, key)?;
+            Ok::<_, SourceError>(found.and_then(|(key, _)| R::Key::from_bytes(key)))
+        };
+        let found = match near(&key.bytes())? {
+            Some(found) => Some(found),
+            None => near(&[])?,
+        };
+        found.map_or(Ok(None), |key| self.get(&key))
     }
 
     /// The revision one record was last written at.

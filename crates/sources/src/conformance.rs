@@ -21,6 +21,7 @@ pub fn all(make: impl Fn() -> Box<dyn Source>) {
         a_change_made_inside_a_view_does_not_disturb_it,
         what_is_too_large_is_refused,
         keys_no_store_can_hold_are_just_not_there,
+        some_record_is_near_every_key_unless_there_is_none,
         changes_from_many_threads_are_all_made,
     ] {
         part(&*make());
@@ -171,6 +172,16 @@ fn keys_no_store_can_hold_are_just_not_there(source: &dyn Source) {
     assert_eq!(source.read(|view| view.any::<Name>(&vec![1; KEY_BYTES_MAX + 1])).unwrap(), Ok(false));
     let why = source.commit(change().expect_absent::<Name>(&long).put(&id(1), &domain("first")));
     assert!(matches!(why, Err(CommitError::TooLarge { what: "key", .. })), "{why:?}");
+}
+
+fn some_record_is_near_every_key_unless_there_is_none(source: &dyn Source) {
+    let near = |n| source.read(|view| view.any_near::<Domain>(&id(n))).unwrap().unwrap();
+    source.commit(change().put(&NameKey::domain(&"x1".parse().unwrap()), &Name([9; 16]))).unwrap();
+    assert_eq!(near(1), None);
+    put(source, 3, "three");
+    put(source, 5, "five");
+    let names = [1, 3, 4, 5, 6].map(|n| near(n).unwrap().name.as_str().to_owned());
+    assert_eq!(names, ["three", "three", "five", "five", "three"]);
 }
 
 fn what_is_too_large_is_refused(source: &dyn Source) {

@@ -3,7 +3,7 @@
 use enfilade_facts::journal::{Head, HeadKey, Write, write_down};
 use enfilade_facts::tables::LogKey;
 use enfilade_facts::{
-    At, Change, CommitError, Each, Revision, Snapshot, Source, SourceError, StoreId, Table, View,
+    At, Change, CommitError, Each, Found, Revision, Snapshot, Source, SourceError, StoreId, Table, View,
 };
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -75,6 +75,13 @@ impl Snapshot for State {
 
     fn get<'s>(&'s self, table: Table, key: &[u8]) -> Result<Option<&'s [u8]>, SourceError> {
         Ok(self.records.get(&(table, key.to_vec())).map(Vec::as_slice))
+    }
+
+    fn at_or_after(&self, table: Table, key: &[u8]) -> Result<Found<'_>, SourceError> {
+        let next = self.records.range((table, key.to_vec())..).next();
+        Ok(next
+            .filter(|((of, _), _)| *of == table)
+            .map(|((_, key), stored)| (key.as_slice(), stored.as_slice())))
     }
 
     fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError> {

@@ -2,7 +2,7 @@
 
 use super::environment::Environment;
 use super::unavailable;
-use enfilade_facts::{At, Each, Snapshot, SourceError, Table};
+use enfilade_facts::{At, Each, Found, Snapshot, SourceError, Table};
 use heed::RoTxn;
 
 /// LMDB's own limit (its default build); one more than the longest key of a record.
@@ -31,6 +31,14 @@ impl Snapshot for Reading<'_> {
         }
         let records = self.environment.records(table);
         records.and_then(|records| records.get(self.txn, key)).map_err(unavailable)
+    }
+
+    fn at_or_after(&self, table: Table, key: &[u8]) -> Result<Found<'_>, SourceError> {
+        let records = self.environment.records(table).map_err(unavailable)?;
+        if can_be(key) {
+            return records.get_greater_than_or_equal_to(self.txn, key).map_err(unavailable);
+        }
+        records.first(self.txn).map_err(unavailable)
     }
 
     fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError> {
