@@ -253,4 +253,89 @@ mod tests {
         assert!(!matches(&secret(&long), &hash));
         assert!(matches(&secret(&long[..72]), &hash));
     }
+
+    /// What the system's libxcrypt makes of secrets and settings, one line each (perl's `crypt` is crypt(3)).
+    fn libxcrypt(pairs: &[(String, String)]) -> Vec<String> {
+        use std::io::Write as _;
+        use std::process::{Command, Stdio};
+        let program = "while (<>) { chomp; my ($secret, $setting) = split / /; \
+            print crypt(pack('H*', $secret), $setting), qq(\\n) }";
+        let mut perl = Command::new("perl")
+            .args(["-e", program])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let hex = |secret: &str| secret.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let lines: String =
+            pairs.iter().map(|(secret, setting)| format!("{} {setting}\n", hex(secret))).collect();
+        perl.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+        let output = perl.wait_with_output().unwrap();
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    /// Secrets of every length that is special somewhere, with bytes outside ASCII.
+    fn secrets() -> impl Iterator<Item = String> {
+        let lengths = [1, 2, 7, 8, 15, 16, 31, 32, 36, 63, 64, 71, 72, 73, 127, 128, 255, 510, 511];
+        lengths.into_iter().map(|length| {
+            let text = "päßword 0123456789 ÿ".chars().cycle();
+            let mut secret: String = text.take(length).collect();
+            while length < secret.len() {
+                secret.pop();
+            }
+            secret.extend(std::iter::repeat_n('x', length - secret.len()));
+            secret
+        })
+    }
+
+    #[test]
+    fn what_libxcrypt_makes_matches_here_and_nothing_else_does() {
+        let settings = [
+            "$5$rounds=1000$saltsalt$",
+            "$5$saltsaltsaltsalt$",
+            "$6$rounds=1234$s$",
+            "$6$saltsalt$",
+            "$y$j75$LdJMENpBABJJ3hIHjB1Bi.$",
+            "$y$j7T$abcdefgh$",
+            "$2a$04$abcdefghijklmnopqrstuu",
+            "$2b$04$abcdefghijklmnopqrstuu",
+            "$2y$04$abcdefghijklmnopqrstuu",
+        ];
+        let pairs: Vec<(String, String)> = secrets()
+            .flat_map(|secret| settings.map(|setting| (secret.clone(), setting.to_owned())))
+            .collect();
+        let hashes = libxcrypt(&pairs);
+        assert_eq!(hashes.len(), pairs.len());
+        for ((text, setting), hash) in pairs.iter().zip(&hashes) {
+            assert_eq!(check(hash), Ok(()), "{hash}");
+            let is_cut = setting.starts_with("$2") && 72 < text.len();
+            assert_eq!(matches(&secret(text), hash), !is_cut, "{hash} of {} bytes", text.len());
+            let last = text.char_indices().last().map_or(0, |(at, _)| at);
+            let other = format!("{}y", &text[..last]);
+            assert!(!matches(&secret(&other), hash) || other == *text, "{hash} of {} bytes", text.len());
+        }
+    }
+
+    #[test]
+    fn what_is_made_here_matches_in_libxcrypt() {
+        use sha_crypt::ShaCrypt;
+        let made = |text: &str| -> Vec<String> {
+            let bytes = text.as_bytes();
+            vec![
+                Yescrypt::default().hash_password(bytes).unwrap().to_string(),
+                ShaCrypt::default().hash_password(bytes).unwrap().to_string(),
+                bcrypt::hash(text, 4).unwrap(),
+            ]
+        };
+        let some = secrets().filter(|secret| [1, 36, 72].contains(&secret.len()));
+        let pairs: Vec<(String, String)> =
+            some.flat_map(|text| made(&text).into_iter().map(move |hash| (text.clone(), hash))).collect();
+        let again = libxcrypt(&pairs);
+        assert_eq!(pairs.len(), 9);
+        for ((_, hash), again) in pairs.iter().zip(&again) {
+            // That library makes salts of 22 characters, of which SHA-crypt uses 16, here and there.
+            let digest = |hash: &str| hash.rsplit('$').next().map(str::to_owned);
+            assert_eq!(digest(hash), digest(again), "{hash} {again}");
+        }
+    }
 }
