@@ -23,11 +23,55 @@ pub(crate) fn extract(headers: &HeaderMap) -> Result<Credential, Refusal> {
         return Err(malformed("there is more than one credential in the request; send exactly one"));
     }
     let value = value.to_str().map_err(|_| malformed("the Authorization header is not plain text"))?;
-    let (scheme, encoded) = value.split_once(' ').unwrap_or((value, ""));
-    if !scheme.eq_ignore_ascii_case("basic") {
-        return Err(malformed("the Authorization scheme is not known; expected `Basic`"));
+    let (scheme, rest) = value.split_once([' ', '=']).unwrap_or((value, ""));
+    match scheme {
+        "PBSAPIToken" | "PDMAPIToken" => proxmox(rest),
+        "PVEAPIToken" => Err(malformed(
+            "`PVEAPIToken` is for another server; expected `PBSAPIToken=USER@REALM!TOKEN:SECRET`",
+        )),
+        _ if scheme.eq_ignore_ascii_case("basic") && value.as_bytes().get(scheme.len()) != Some(&b'=') => {
+            basic(rest)
+        }
+        _ => Err(malformed("the Authorization scheme is not known; expected `Basic` or `PBSAPIToken`")),
     }
-    basic(encoded)
+}
+
+/// `user@realm!token:secret`, the secret percent-encoded, as Proxmox Backup Server and Datacenter Manager take it.
+fn proxmox(text: &str) -> Result<Credential, Refusal> {
+    let Some((authid, secret)) = text.split_once(':') else {
+        return Err(malformed(match text.contains('=') {
+            true => "there is `=` between token and secret; expected `PBSAPIToken=USER@REALM!TOKEN:SECRET`",
+            false => {
+                "there is no `:` between token and secret; expected `PBSAPIToken=USER@REALM!TOKEN:SECRET`"
+            }
+        }));
+    };
+    let authid: Authid = authid.parse().map_err(|why| malformed(&format!("{why}")))?;
+    if authid.token.is_none() {
+        return Err(malformed("it names no token; expected `PBSAPIToken=USER@REALM!TOKEN:SECRET`"));
+    }
+    let secret =
+        percent_decoded(secret).ok_or_else(|| malformed("the secret is not percent-encoded rightly"))?;
+    secret_of(authid, &secret)
+}
+
+/// RFC 3986 §2.1; a `%` that begins no byte is refused, not taken for itself.
+fn percent_decoded(text: &str) -> Option<Vec<u8>> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first != b'%' {
+            decoded.push(*first);
+            continue;
+        }
+        let (digits, tail) = rest.split_first_chunk::<2>()?;
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        let [high, low] = digits.map(digit);
+        decoded.push(u8::try_from(high? * 16 + low?).ok()?);
+        rest = tail;
+    }
+    Some(decoded)
 }
 
 /// `user@realm!token:secret` or `user@realm:password`, in base64 (RFC 7617).
@@ -40,6 +84,10 @@ fn basic(encoded: &str) -> Result<Credential, Refusal> {
     };
     let authid = std::str::from_utf8(authid).map_err(|_| malformed("the user name is not UTF-8"))?;
     let authid: Authid = authid.parse().map_err(|why| malformed(&format!("{why}")))?;
+    secret_of(authid, secret)
+}
+
+fn secret_of(authid: Authid, secret: &[u8]) -> Result<Credential, Refusal> {
     let secret = Secret::new(secret);
     let secret =
         secret.ok_or_else(|| malformed("the secret is empty, longer than 511 bytes or holds a NUL byte"))?;
@@ -90,6 +138,36 @@ mod tests {
             assert!(matches!(of(wrong), Err(Refusal::Malformed(_))), "{wrong}");
         }
         assert_eq!(extract(&HeaderMap::new()).unwrap_err(), Refusal::NoCredential);
+    }
+
+    #[test]
+    fn tokens_as_proxmox_clients_send_them() {
+        for good in [
+            "PBSAPIToken=alice@local!backup:s:1",
+            "PBSAPIToken alice@local!backup:s:1",
+            "PDMAPIToken=alice@local!backup:s%3A1",
+            "PBSAPIToken=alice@local!backup:%73%3a%31",
+        ] {
+            let ask = of(good).unwrap();
+            let found = (ask.authid.to_string(), ask.secret.reveal().to_vec());
+            assert_eq!(found, ("alice@local!backup".to_owned(), b"s:1".to_vec()), "{good}");
+        }
+        for (wrong, why) in [
+            ("PBSAPIToken=alice@local!backup=s1", "there is `=` between token and secret"),
+            ("PBSAPIToken=alice@local!backup", "there is no `:`"),
+            ("PBSAPIToken=alice@local:s1", "names no token"),
+            ("PBSAPIToken=alice!backup:s1", "auth id"),
+            ("PBSAPIToken=alice@local!backup:s%3", "percent-encoded"),
+            ("PBSAPIToken=alice@local!backup:s%zz", "percent-encoded"),
+            ("PBSAPIToken=alice@local!backup:%00", "NUL"),
+            ("PBSAPIToken=alice@local!backup:", "empty"),
+            ("pbsapitoken=alice@local!backup:s", "scheme is not known"),
+            ("PVEAPIToken=alice@local!backup=s", "another server"),
+            ("Basic=YWxpY2VAbG9jYWw6eA==", "scheme is not known"),
+        ] {
+            let Err(Refusal::Malformed(said)) = of(wrong) else { panic!("{wrong}") };
+            assert!(said.contains(why), "{wrong}: {said}");
+        }
     }
 
     #[test]
