@@ -22,5 +22,7 @@ pub use error::Error;
 pub use groups::{GroupSummary, add_group, add_member, list_groups, remove_group, remove_member};
 pub use look::{Names, Target};
 pub use roles::{AssignmentSummary, assign_role, list_roles, remove_role};
-pub use tokens::{NewToken, TokenSummary, create_token, delete_token, list_tokens};
+pub use tokens::{
+    NewToken, TokenEdit, TokenSummary, create_token, delete_token, list_tokens, regenerate_token, set_token,
+};
 pub use users::{NewUser, UserSummary, add_user, list_users, set_password, set_user_enabled};

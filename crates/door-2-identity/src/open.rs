@@ -11,7 +11,7 @@ use crate::view::View;
 use crate::work::Work;
 use enfilade_facts::limits::PASSWORD_MEMO_MILLIS;
 use enfilade_facts::tables::{Credential, User, Verifier};
-use enfilade_facts::vocabulary::{Authid, CredentialId, Secret, Sid, UserId};
+use enfilade_facts::vocabulary::{Authid, CredentialId, Sid, UserId};
 use enfilade_facts::{MemoKey, Now};
 use std::sync::Arc;
 
@@ -78,11 +78,12 @@ pub fn reopen(
     let revoked = || Refusal::Revoked(authid.clone());
     let standing =
         Standing::of(&view, authid, permit.principal.user, permit.proof.credential)?.ok_or_else(revoked)?;
-    if standing.verifier().map(|verifier| digest(memo, verifier)) != Some(permit.proof.verifier) {
+    let mut verifiers = standing.verifiers(now).into_iter();
+    if !verifiers.any(|(verifier, _)| digest(memo, verifier) == permit.proof.verifier) {
         return Err(revoked());
     }
     standing.check(now)?;
-    grant(&view, standing, permit.proof, memo)
+    grant(&view, now, standing, permit.proof, memo)
 }
 
 /// Who `authid` would be if the secret were right: for `explain` and reviews. No permit comes of it.
@@ -120,36 +121,55 @@ fn decide(
     memo: &IdentityMemo,
 ) -> Result<(IdentityPermit, u64), Closed> {
     let standing = look_up(view, &ask.authid)?;
-    let verifier = standing.as_ref().and_then(Standing::verifier);
     let unknown = || Refusal::Unknown(ask.authid.clone());
-    let until_tick = match verifier {
-        Some(Verifier::Keyed(digest)) => {
-            let credential = standing.as_ref().and_then(|s| s.credential.as_ref()).map(|(id, _)| *id);
-            let credential = credential.ok_or_else(unknown)?;
-            if !key.matches(&credential, ask.secret.reveal(), &digest) {
-                return Err(Refusal::WrongSecret(ask.authid.clone()).into());
-            }
-            u64::MAX
-        }
-        Some(Verifier::Crypt(hash)) => {
-            let refusal = Refusal::WrongSecret(ask.authid.clone());
-            slow_match(now, ask, &hash, refusal, memo)?
-        }
+    let Some(standing) = standing.filter(|standing| !standing.verifiers(now).is_empty()) else {
         // Nobody there: the same work as for somebody, then no.
-        None => {
-            match stand_in(view, ask, memo) {
-                Some(hash) => drop(slow_match(now, ask, &hash, unknown(), memo)?),
-                None => drop(key.matches(&CredentialId::from_bytes([0; 16]), ask.secret.reveal(), &[0; 32])),
+        match stand_in(view, ask, memo) {
+            Some(hash) => {
+                if let Err(key) = known_match(now, ask, &hash, memo)? {
+                    let (secret, hashes) = (ask.secret.clone(), vec![(hash, key)]);
+                    return Err(Closed::NeedsWork(Box::new(Work { secret, hashes, refusal: unknown() })));
+                }
             }
-            return Err(unknown().into());
+            None => drop(key.matches(&CredentialId::from_bytes([0; 16]), ask.secret.reveal(), &[0; 32])),
         }
+        return Err(unknown().into());
     };
-    let standing = standing.ok_or_else(unknown)?;
+    let (verifier, until_tick) = prove(now, ask, key, &standing, memo)?;
     standing.check(now)?;
-    let verifier = standing.verifier().ok_or_else(unknown)?;
     let credential = standing.credential.as_ref().map(|(id, _)| *id);
     let proof = Proof { credential, verifier: digest(memo, verifier) };
-    Ok((grant(view, standing, proof, memo)?, until_tick))
+    Ok((grant(view, now, standing, proof, memo)?, until_tick))
+}
+
+/// The verifier the secret matches, and until which tick that is known; work, when it is not known.
+fn prove(
+    now: Now,
+    ask: &Ask,
+    key: &HashKey,
+    standing: &Standing,
+    memo: &IdentityMemo,
+) -> Result<(Verifier, u64), Closed> {
+    let wrong = || Refusal::WrongSecret(ask.authid.clone());
+    let mut hashes = Vec::new();
+    for (verifier, _) in standing.verifiers(now) {
+        match &verifier {
+            Verifier::Keyed(digest) => {
+                let credential = standing.credential.as_ref().map(|(id, _)| id);
+                if credential.is_some_and(|id| key.matches(id, ask.secret.reveal(), digest)) {
+                    return Ok((verifier, u64::MAX));
+                }
+            }
+            Verifier::Crypt(hash) => match known_match(now, ask, hash, memo)? {
+                Ok(until) => return Ok((verifier, until)),
+                Err(key) => hashes.push((hash.clone(), key)),
+            },
+        }
+    }
+    Err(match hashes.is_empty() {
+        true => wrong().into(),
+        false => Closed::NeedsWork(Box::new(Work { secret: ask.secret.clone(), hashes, refusal: wrong() })),
+    })
 }
 
 /// What the secret of somebody who is not there is compared with: the hash of somebody who is, chosen by the authid, so
@@ -175,23 +195,25 @@ fn stand_in(view: &View<'_>, ask: &Ask, memo: &IdentityMemo) -> Option<String> {
 const NOBODY: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5bm9ib2R5bm8$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// Until which tick the match is known; work, when it is not known.
-fn slow_match(now: Now, ask: &Ask, hash: &str, refusal: Refusal, memo: &IdentityMemo) -> Result<u64, Closed> {
+/// Until which tick it is known that the secret matches the hash; where it is not, what it would be remembered under.
+fn known_match(
+    now: Now,
+    ask: &Ask,
+    hash: &str,
+    memo: &IdentityMemo,
+) -> Result<Result<u64, MemoKey>, Refusal> {
     if let Err(why) = crypt::check(hash) {
-        return Err(Refusal::BadHash { authid: ask.authid.clone(), why: why.to_string() }.into());
+        return Err(Refusal::BadHash { authid: ask.authid.clone(), why: why.to_string() });
     }
-    let work = memo.key("crypt").bytes(ask.secret.reveal()).bytes(hash.as_bytes()).key();
+    let key = memo.key("crypt").bytes(ask.secret.reveal()).bytes(hash.as_bytes()).key();
     let is_password = ask.authid.token.is_none();
-    let until = match memo.matched_at(work) {
+    let until = match memo.matched_at(key) {
         // A person's password can be guessed, so its fast digest does not stay in memory for long.
         Some(at) if is_password => Some(at.saturating_add(PASSWORD_MEMO_MILLIS)),
         Some(_) => Some(u64::MAX),
         None => None,
     };
-    until.filter(|until| now.tick_millis < *until).ok_or_else(|| {
-        let secret: Secret = ask.secret.clone();
-        Closed::NeedsWork(Box::new(Work { secret, hash: hash.to_owned(), key: work, refusal }))
-    })
+    Ok(until.filter(|until| now.tick_millis < *until).ok_or(key))
 }
 
 fn digest(memo: &IdentityMemo, verifier: Verifier) -> MemoKey {
@@ -243,11 +265,20 @@ impl Standing {
         Ok(Some(Standing { authid: authid.clone(), id, user, realm_enabled, credential }))
     }
 
-    fn verifier(&self) -> Option<Verifier> {
-        match &self.credential {
-            Some((_, credential)) => Some(credential.verifier.clone()),
-            None => self.user.password.clone().map(Verifier::Crypt),
-        }
+    /// What a secret may match now, each with the last second it may.
+    fn verifiers(&self, now: Now) -> Vec<(Verifier, i64)> {
+        let Some((_, credential)) = &self.credential else {
+            return self
+                .user
+                .password
+                .clone()
+                .map(|hash| (Verifier::Crypt(hash), i64::MAX))
+                .into_iter()
+                .collect();
+        };
+        let previous = credential.previous.as_ref().filter(|previous| now.unix_seconds < previous.until);
+        let previous = previous.map(|previous| (previous.verifier.clone(), previous.until - 1));
+        [(credential.verifier.clone(), i64::MAX)].into_iter().chain(previous).collect()
     }
 
     /// Enabled and in time: judged anew every time, never remembered without a revision.
@@ -307,10 +338,14 @@ fn principal(view: &View<'_>, standing: &Standing, memo: &IdentityMemo) -> Resul
 /// The one place an [`IdentityPermit`] is made (invariant D2).
 fn grant(
     view: &View<'_>,
+    now: Now,
     standing: Standing,
     proof: Proof,
     memo: &IdentityMemo,
 ) -> Result<IdentityPermit, Refusal> {
     let principal = Arc::new(principal(view, &standing, memo)?);
-    Ok(IdentityPermit { principal, proof, at: view.at(), good_until: standing.good_until() })
+    let verifiers = standing.verifiers(now).into_iter();
+    let of_secret = verifiers.filter(|(verifier, _)| digest(memo, verifier.clone()) == proof.verifier);
+    let good_until = of_secret.map(|(_, until)| until).max().unwrap_or(i64::MIN).min(standing.good_until());
+    Ok(IdentityPermit { principal, proof, at: view.at(), good_until })
 }

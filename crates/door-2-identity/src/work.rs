@@ -6,12 +6,12 @@ use crate::refuse::Refusal;
 use enfilade_facts::MemoKey;
 use enfilade_facts::vocabulary::Secret;
 
-/// One slow hash to compute.
+/// Slow hashes to compute, until one matches: that of a secret, and while it still works that of the secret before it.
 #[derive(Clone)]
 pub struct Work {
     pub(crate) secret: Secret,
-    pub(crate) hash: String,
-    pub(crate) key: MemoKey,
+    /// Each hash, and what its matching is remembered under; never empty.
+    pub(crate) hashes: Vec<(String, MemoKey)>,
     /// What is said when it does not match.
     pub(crate) refusal: Refusal,
 }
@@ -19,21 +19,22 @@ pub struct Work {
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The secret is the one the hash was made of.
-    Matches,
-    /// It is not.
+    /// The secret is the one a hash was made of; what that is remembered under.
+    Matches(MemoKey),
+    /// It is that of none.
     Differs,
 }
 
 impl Work {
     /// Equal keys are the same work: it is done once however many ask.
     pub fn key(&self) -> MemoKey {
-        self.key
+        self.hashes.iter().map(|(_, key)| *key).reduce(MemoKey::and).unwrap_or_default()
     }
 
-    /// Does it. Takes 2 to 200 milliseconds of one core.
+    /// Does it. Takes 2 to 200 milliseconds of one core for each hash.
     pub fn run(&self) -> Outcome {
-        if crypt::matches(&self.secret, &self.hash) { Outcome::Matches } else { Outcome::Differs }
+        let found = self.hashes.iter().find(|(hash, _)| crypt::matches(&self.secret, hash));
+        found.map_or(Outcome::Differs, |(_, key)| Outcome::Matches(*key))
     }
 
     /// The answer when it does not match.

@@ -204,11 +204,57 @@ pub(crate) enum Token {
         /// USER@REALM
         user: Option<Userid>,
     },
+    /// Show one token
+    Show {
+        /// USER@REALM!NAME
+        token: Authid,
+    },
+    /// Change a token
+    Set {
+        /// USER@REALM!NAME
+        token: Authid,
+        /// Let it in
+        #[arg(long, conflicts_with = "disable")]
+        enable: bool,
+        /// Keep it out
+        #[arg(long)]
+        disable: bool,
+        /// Until when, in seconds since the epoch; 0 is for ever
+        #[arg(long, value_name = "SECONDS")]
+        expires: Option<i64>,
+        /// What it is for; empty takes the comment away
+        #[arg(long)]
+        comment: Option<String>,
+        /// End the grace of the secret that was replaced
+        #[arg(long)]
+        end_grace: bool,
+    },
+    /// Give a token a new secret, which is shown once
+    Regenerate {
+        /// USER@REALM!NAME
+        token: Authid,
+        /// How long the old secret still works: a number and s, m, h or d
+        #[arg(long, default_value = "0s", value_name = "TIME", value_parser = crate::cli::seconds)]
+        grace: i64,
+    },
     /// Delete a token; the next request with it is refused
     Delete {
         /// USER@REALM!NAME
         token: Authid,
     },
+}
+
+/// A time as people write it: `90s`, `15m`, `24h`, `7d`.
+pub(crate) fn seconds(text: &str) -> Result<i64, String> {
+    let unit = match text.chars().last() {
+        Some('s') => 1,
+        Some('m') => 60,
+        Some('h') => 3600,
+        Some('d') => 86_400,
+        _ => return Err("expected a number and s, m, h or d, as in `24h`".into()),
+    };
+    let count = text.get(..text.len() - 1).and_then(|count| count.parse::<u32>().ok());
+    count.map(|count| i64::from(count) * unit).ok_or_else(|| "expected a whole number before the unit".into())
 }
 
 #[derive(Debug, Subcommand)]

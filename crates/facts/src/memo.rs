@@ -21,10 +21,17 @@ use std::hash::Hasher;
 pub struct MemoSeed(pub [u8; 16]);
 
 /// The digest of all inputs of a pure step, compared whole.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct MemoKey(u128);
 
 impl MemoKey {
+    /// Stands for this input and another one, in this order.
+    #[must_use]
+    pub fn and(self, other: MemoKey) -> Self {
+        // Both are pseudo-random already; the order is kept by turning one.
+        MemoKey(self.0.rotate_left(1) ^ other.0)
+    }
+
     /// For choosing something else by it, in a way nobody outside this process can foresee.
     pub fn as_choice(self) -> [u8; 16] {
         self.0.to_be_bytes()

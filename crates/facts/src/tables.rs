@@ -13,7 +13,7 @@ mod names;
 mod sids;
 
 pub use assignments::{Assignment, AssignmentKey, Who};
-pub use credentials::{Credential, Verifier};
+pub use credentials::{Credential, Previous, Verifier};
 pub use datastores::{Datastore, SectionFault};
 pub use identities::{Domain, Group, User};
 pub use log::{LogEntry, LogKey};

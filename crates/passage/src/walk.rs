@@ -71,7 +71,7 @@ impl House {
                     self.unless_barred(from)?;
                     let asker = Asker { from, failures: parts.penalties.failures(from, now) };
                     match parts.gate.run(work.clone(), asker).await? {
-                        Outcome::Matches => parts.identity_memo.remember_match(work.key(), self.now()),
+                        Outcome::Matches(key) => parts.identity_memo.remember_match(key, self.now()),
                         Outcome::Differs => return Err(work.refuse().into()),
                     }
                 }

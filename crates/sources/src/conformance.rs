@@ -195,6 +195,7 @@ fn what_is_too_large_is_refused(source: &dyn Source) {
         owner: UserId::from_bytes([1; 16]),
         name: "t".parse().unwrap(),
         verifier: Verifier::Crypt("x".repeat(VALUE_BYTES_MAX)),
+        previous: None,
         enabled: true,
         expires: 0,
         created: 0,

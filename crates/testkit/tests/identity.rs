@@ -147,3 +147,36 @@ fn a_damaged_record_refuses_only_itself() {
     assert_eq!((refused.code(), refused.fault().name()), ("ID12", "source"));
     assert!(runtime.block_on(house.admit(&Authid::from(bob))).is_ok());
 }
+
+#[tokio::test]
+async fn a_replaced_secret_works_until_its_grace_ends_or_is_ended() {
+    let house = house();
+    let key = enfilade_identity::HashKey::new(&[42; 32]);
+    let name = "robot".parse().unwrap();
+    let first = enfilade_admin::create_token(&house.desk(), &key, &alice(), &name, 0, None).unwrap();
+    let again =
+        |grace| enfilade_admin::regenerate_token(&house.desk(), &key, &alice(), &name, grace).unwrap().value;
+    let codes = |secrets: [&str; 3]| {
+        let asks = secrets.map(|secret| ask(&first.tokenid.to_string(), secret));
+        async {
+            let [a, b, c] = asks;
+            [code(&house, a).await, code(&house, b).await, code(&house, c).await]
+        }
+    };
+    let second = again(60);
+    let third = "enf_none";
+    assert_eq!(codes([&first.value, &second, third]).await, ["permit", "permit", "ID05"]);
+    house.clock.advance_seconds(59);
+    assert_eq!(codes([&first.value, &second, third]).await, ["permit", "permit", "ID05"]);
+    house.clock.advance_seconds(1);
+    assert_eq!(codes([&first.value, &second, third]).await, ["ID05", "permit", "ID05"]);
+    // Replaced again, the one before the last ends at once.
+    let third = again(60);
+    let fourth = again(60);
+    assert_eq!(codes([&second, &third, &fourth]).await, ["ID05", "permit", "permit"]);
+    let edit = enfilade_admin::TokenEdit { end_grace: true, ..Default::default() };
+    enfilade_admin::set_token(&house.desk(), &alice(), &name, &edit).unwrap();
+    assert_eq!(codes([&second, &third, &fourth]).await, ["ID05", "ID05", "permit"]);
+    let fifth = again(0);
+    assert_eq!(codes([&third, &fourth, &fifth]).await, ["ID05", "ID05", "permit"]);
+}

@@ -5,6 +5,7 @@ use crate::cli::Token;
 use crate::home::Home;
 use crate::output;
 use anyhow::Context;
+use enfilade_admin::{NewToken, TokenEdit, TokenSummary};
 use enfilade_facts::vocabulary::{Authid, TokenName, Userid};
 use serde_json::json;
 
@@ -15,24 +16,34 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
             let (owner, name) = parts(&token)?;
             let key = home.hash_key();
             let new = enfilade_admin::create_token(&home.desk(), &key, owner, name, expires, comment)?;
-            let tokenid = new.tokenid.to_string();
-            if json {
-                output::json_line(
-                    &json!({ "tokenid": tokenid, "value": new.value, "revision": new.at.revision.0 }),
-                );
-            } else {
-                output::line(&format!("token   {tokenid}\nsecret  {}   (shown this once)", new.value));
-            }
+            show_secret(&new, json);
+        }
+        Token::Regenerate { token, grace } => {
+            let (owner, name) = parts(&token)?;
+            let new = enfilade_admin::regenerate_token(&home.desk(), &home.hash_key(), owner, name, grace)?;
+            show_secret(&new, json);
+        }
+        Token::Set { token, enable, disable, expires, comment, end_grace } => {
+            let (owner, name) = parts(&token)?;
+            let enabled = (enable || disable).then_some(enable);
+            let edit = TokenEdit { enabled, expires, comment, end_grace };
+            let at = enfilade_admin::set_token(&home.desk(), owner, name, &edit)?;
+            let value = json!({ "tokenid": token.to_string(), "revision": at.revision.0 });
+            output::done(json, &value, &format!("token {token} is changed"));
+        }
+        Token::Show { token } => {
+            let (owner, _) = parts(&token)?;
+            let tokens = enfilade_admin::list_tokens(source, Some(owner))?;
+            let found = tokens.into_iter().find(|found| found.tokenid == token.to_string());
+            show(
+                &found.with_context(|| format!("there is no token `{token}`; see `enfilade token list`"))?,
+                json,
+            );
         }
         Token::List { user } => {
             let tokens = enfilade_admin::list_tokens(source, user.as_ref())?;
             if json {
-                tokens.iter().for_each(|token| {
-                    output::json_line(&json!({
-                        "tokenid": token.tokenid, "id": token.id.to_string(), "enabled": token.enabled,
-                        "expires": token.expires, "created": token.created, "comment": token.comment,
-                    }));
-                });
+                tokens.iter().for_each(|token| output::json_line(&described(token)));
                 return Ok(());
             }
             let rows: Vec<Vec<String>> = tokens
@@ -55,6 +66,41 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
         }
     }
     Ok(())
+}
+
+fn show_secret(new: &NewToken, json: bool) {
+    let tokenid = new.tokenid.to_string();
+    let value = json!({ "tokenid": tokenid, "value": new.value, "revision": new.at.revision.0 });
+    output::done(json, &value, &format!("token   {tokenid}\nsecret  {}   (shown this once)", new.value));
+}
+
+fn described(token: &TokenSummary) -> serde_json::Value {
+    json!({
+        "tokenid": token.tokenid, "id": token.id.to_string(), "enabled": token.enabled,
+        "expires": token.expires, "created": token.created, "grace_until": token.grace_until,
+        "comment": token.comment,
+    })
+}
+
+fn show(token: &TokenSummary, json: bool) {
+    if json {
+        output::json_line(&described(token));
+        return;
+    }
+    for (what, value) in [
+        ("token", token.tokenid.clone()),
+        ("id", token.id.to_string()),
+        ("enabled", enabled(token.enabled)),
+        ("made", output::time(token.created)),
+        ("expires", until(token.expires)),
+        (
+            "old secret",
+            token.grace_until.map_or("-".to_owned(), |until| format!("works until {}", output::time(until))),
+        ),
+        ("comment", or_dash(token.comment.clone())),
+    ] {
+        output::line(&format!("{what:<12}{value}"));
+    }
 }
 
 fn parts(token: &Authid) -> anyhow::Result<(&Userid, &TokenName)> {

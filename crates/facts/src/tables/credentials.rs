@@ -16,6 +16,23 @@ pub enum Verifier {
     Crypt(String),
 }
 
+impl Verifier {
+    fn encode(&self, to: &mut Writer) {
+        match self {
+            Verifier::Keyed(digest) => to.u8(1).fixed(digest),
+            Verifier::Crypt(hash) => to.u8(2).text(hash),
+        };
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        match from.u8()? {
+            1 => from.fixed().map(Verifier::Keyed),
+            2 => from.text().map(Verifier::Crypt),
+            _ => None,
+        }
+    }
+}
+
 impl From<Verifier> for String {
     fn from(verifier: Verifier) -> Self {
         match verifier {
@@ -57,6 +74,15 @@ impl fmt::Debug for Verifier {
     }
 }
 
+/// A secret that was replaced and still works for a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Previous {
+    /// What it is checked against.
+    pub verifier: Verifier,
+    /// Until when, seconds since the epoch.
+    pub until: i64,
+}
+
 /// An API token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credential {
@@ -66,6 +92,8 @@ pub struct Credential {
     pub name: TokenName,
     /// What its secret is checked against.
     pub verifier: Verifier,
+    /// The secret before this one, while it still works.
+    pub previous: Option<Previous>,
     /// Whether it may be used.
     pub enabled: bool,
     /// Until when, seconds since the epoch; 0 is for ever.
@@ -81,16 +109,20 @@ impl Row for Credential {
     type Key = CredentialId;
 
     fn redact(&mut self) -> bool {
-        self.verifier = Verifier::Crypt(REDACTED.to_owned());
+        let verifiers = self.previous.as_mut().map(|previous| &mut previous.verifier);
+        verifiers.into_iter().chain([&mut self.verifier]).for_each(|verifier| {
+            *verifier = Verifier::Crypt(REDACTED.to_owned());
+        });
         true
     }
 
     fn encode(&self, to: &mut Writer) {
         to.fixed(self.owner.bytes()).text(self.name.as_str());
-        match &self.verifier {
-            Verifier::Keyed(digest) => to.u8(1).fixed(digest),
-            Verifier::Crypt(hash) => to.u8(2).text(hash),
-        };
+        self.verifier.encode(to);
+        to.option(self.previous.as_ref(), |to, previous| {
+            previous.verifier.encode(to);
+            to.i64(previous.until);
+        });
         to.flag(self.enabled).i64(self.expires).i64(self.created);
         to.option(self.comment.as_deref(), |to, text| {
             to.text(text);
@@ -101,11 +133,9 @@ impl Row for Credential {
         Some(Credential {
             owner: UserId::from_bytes(from.fixed()?),
             name: from.text()?.parse().ok()?,
-            verifier: match from.u8()? {
-                1 => Verifier::Keyed(from.fixed()?),
-                2 => Verifier::Crypt(from.text()?),
-                _ => return None,
-            },
+            verifier: Verifier::decode(from)?,
+            previous: from
+                .option(|from| Some(Previous { verifier: Verifier::decode(from)?, until: from.i64()? }))?,
             enabled: from.flag()?,
             expires: from.i64()?,
             created: from.i64()?,
