@@ -111,3 +111,23 @@ fn passwords_and_what_the_command_line_lists() {
     let init = server.cli_output(&["init"], "");
     assert!(String::from_utf8_lossy(&init.stderr).contains("inhabited"));
 }
+
+#[test]
+fn a_token_as_proxmox_clients_send_it_comes_in_and_its_use_is_seen() {
+    let server = Server::start();
+    let login = server.add_user("alice", "DatastoreReader");
+    let header = format!("Authorization: PBSAPIToken={login}");
+    let answer = curl(&server, "", "/whoami", &["--header", &header]);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let used = || server.cli(&["token", "show", "alice@local!test"])[0].clone();
+    assert_eq!(used()["last_used_from"], "127.0.0.1");
+    assert!(used()["last_used"].as_i64().unwrap() > 1_700_000_000);
+    let fresh = server.cli(&["token", "regenerate", "alice@local!test", "--grace", "1h"])[0].clone();
+    let fresh = format!("alice@local!test:{}", fresh["value"].as_str().unwrap());
+    let statuses = || [&login, &fresh].map(|login| curl(&server, login, "/whoami", &[]).status);
+    assert_eq!(statuses(), [200, 200]);
+    server.cli(&["token", "set", "alice@local!test", "--end-grace"]);
+    assert_eq!(statuses(), [401, 200]);
+    server.cli(&["token", "set", "alice@local!test", "--disable"]);
+    assert_eq!(curl(&server, &fresh, "/whoami", &[]).status, 401);
+}

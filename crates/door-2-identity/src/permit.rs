@@ -36,6 +36,11 @@ impl IdentityPermit {
         &self.principal
     }
 
+    /// The token it was granted to; `None` for a password.
+    pub fn token(&self) -> Option<&CredentialId> {
+        self.proof.credential.as_ref()
+    }
+
     /// The facts it was granted on.
     pub fn at(&self) -> At {
         self.at

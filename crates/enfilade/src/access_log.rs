@@ -1,9 +1,13 @@
 //! Where audit events go: one JSON line each, on standard error. Nothing in it is a secret, and `serde_json` escapes
 //! whatever a client put into a path, so that a line stays a line.
 
+use enfilade_facts::Now;
+use enfilade_facts::vocabulary::CredentialId;
 use enfilade_passage::{Audit, Event};
+use enfilade_sources::files::last_used::LastUsed;
 use serde_json::json;
 use std::io::Write as _;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 
@@ -12,13 +16,14 @@ const LINES_MAX: usize = 16_384;
 
 /// Hands lines to a thread that writes them, so that a slow terminal holds no request up.
 pub(crate) struct AccessLog {
+    last_used: LastUsed,
     lines: SyncSender<String>,
     lost: AtomicU64,
 }
 
 impl AccessLog {
     /// Starts the writer.
-    pub(crate) fn start() -> std::io::Result<Self> {
+    pub(crate) fn start(last_used: LastUsed) -> std::io::Result<Self> {
         let (lines, queue) = sync_channel::<String>(LINES_MAX);
         std::thread::Builder::new().name("access-log".into()).spawn(move || {
             while let Ok(first) = queue.recv() {
@@ -30,11 +35,15 @@ impl AccessLog {
                 let _ = std::io::stderr().write_all(text.as_bytes());
             }
         })?;
-        Ok(AccessLog { lines, lost: AtomicU64::new(0) })
+        Ok(AccessLog { last_used, lines, lost: AtomicU64::new(0) })
     }
 }
 
 impl Audit for AccessLog {
+    fn used(&self, token: &CredentialId, from: IpAddr, now: Now) {
+        self.last_used.note(token, from, now);
+    }
+
     fn record(&self, event: &Event) {
         let lost = self.lost.swap(0, Ordering::Relaxed);
         let mut line = json!({

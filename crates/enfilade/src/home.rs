@@ -9,6 +9,7 @@ use enfilade_facts::{MemoSeed, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{Audit, HashGate, House, Parts, Penalties};
 use enfilade_sources::files::key;
+use enfilade_sources::files::last_used::LastUsed;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_sources::mounts::MountWatch;
@@ -101,6 +102,12 @@ impl Home {
 
     pub(crate) fn hash_key(&self) -> HashKey {
         HashKey::new(&self.hash_key)
+    }
+
+    /// When each token was used last.
+    pub(crate) fn last_used(&self) -> anyhow::Result<LastUsed> {
+        let path = self.data.join("last-used");
+        LastUsed::open(&path, seed()?).with_context(|| format!("`{}` cannot be opened", path.display()))
     }
 
     /// Where `datastore.cfg` is.

@@ -50,7 +50,7 @@ fn raise_descriptor_limit() {
 async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Result<()> {
     let (certificates, bad) = load_certificates(home)?;
     let config = enfilade_tls::server_config(Arc::clone(&certificates)).map_err(anyhow::Error::msg)?;
-    let house = home.house(Arc::new(AccessLog::start()?))?;
+    let house = home.house(Arc::new(AccessLog::start(home.last_used()?)?))?;
     let faces = Faces::new(Arc::clone(&house));
     faces.metrics().set_bad_certificates(bad);
     follow_files(home)?;

@@ -1,7 +1,9 @@
 //! The one event every request leaves, with the same fields whatever happened.
 
 use crate::refuse::Refusal;
-use enfilade_facts::Refuse;
+use enfilade_facts::vocabulary::CredentialId;
+use enfilade_facts::{Now, Refuse};
+use std::net::IpAddr;
 
 /// What happened to one request. Fields that a request never got to are empty.
 #[derive(Clone, Debug, Default)]
@@ -51,6 +53,9 @@ impl Event {
 
 /// Where events go.
 pub trait Audit: Send + Sync {
+    /// A token was used. Called for every request, so it has to cost next to nothing.
+    fn used(&self, _token: &CredentialId, _from: IpAddr, _now: Now) {}
+
     /// Takes one event; never blocks on a slow reader for long and never fails a request.
     fn record(&self, event: &Event);
 }

@@ -31,7 +31,11 @@ impl House {
         let penalties = &self.parts.penalties;
         let refusal = match self.ask_identity(&ask, from).await {
             Ok(identity) => {
-                penalties.succeeded(&ask.authid, self.now());
+                let now = self.now();
+                penalties.succeeded(&ask.authid, now);
+                if let Some(token) = identity.token() {
+                    self.parts.audit.used(token, from, now);
+                }
                 return Ok(Visit { house: Arc::clone(self), identity });
             }
             Err(refusal) => refusal,

@@ -5,6 +5,7 @@ mod bounded;
 pub mod certificates;
 pub mod datastore_cfg;
 pub mod key;
+pub mod last_used;
 pub mod lock;
 pub mod mirror;
 pub mod section_config;

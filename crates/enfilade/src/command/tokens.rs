@@ -7,6 +7,7 @@ use crate::output;
 use anyhow::Context;
 use enfilade_admin::{NewToken, TokenEdit, TokenSummary};
 use enfilade_facts::vocabulary::{Authid, TokenName, Userid};
+use enfilade_sources::files::last_used::LastUsed;
 use serde_json::json;
 
 pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()> {
@@ -37,22 +38,31 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
             let found = tokens.into_iter().find(|found| found.tokenid == token.to_string());
             show(
                 &found.with_context(|| format!("there is no token `{token}`; see `enfilade token list`"))?,
+                &home.last_used()?,
                 json,
             );
         }
         Token::List { user } => {
             let tokens = enfilade_admin::list_tokens(source, user.as_ref())?;
+            let last_used = home.last_used()?;
             if json {
-                tokens.iter().for_each(|token| output::json_line(&described(token)));
+                tokens.iter().for_each(|token| output::json_line(&described(token, &last_used)));
                 return Ok(());
             }
             let rows: Vec<Vec<String>> = tokens
                 .into_iter()
                 .map(|token| {
-                    vec![token.tokenid, enabled(token.enabled), until(token.expires), or_dash(token.comment)]
+                    let used = last_used.of(&token.id).map(|used| output::time(used.unix_seconds));
+                    vec![
+                        token.tokenid,
+                        enabled(token.enabled),
+                        until(token.expires),
+                        or_dash(used),
+                        or_dash(token.comment),
+                    ]
                 })
                 .collect();
-            output::table(&["TOKEN", "ENABLED", "EXPIRES", "COMMENT"], &rows);
+            output::table(&["TOKEN", "ENABLED", "EXPIRES", "LAST USED", "COMMENT"], &rows);
         }
         Token::Delete { token } => {
             let (owner, name) = parts(&token)?;
@@ -74,17 +84,19 @@ fn show_secret(new: &NewToken, json: bool) {
     output::done(json, &value, &format!("token   {tokenid}\nsecret  {}   (shown this once)", new.value));
 }
 
-fn described(token: &TokenSummary) -> serde_json::Value {
+fn described(token: &TokenSummary, last_used: &LastUsed) -> serde_json::Value {
+    let used = last_used.of(&token.id);
     json!({
         "tokenid": token.tokenid, "id": token.id.to_string(), "enabled": token.enabled,
         "expires": token.expires, "created": token.created, "grace_until": token.grace_until,
-        "comment": token.comment,
+        "comment": token.comment, "last_used": used.map(|used| used.unix_seconds),
+        "last_used_from": used.map(|used| used.from.to_string()),
     })
 }
 
-fn show(token: &TokenSummary, json: bool) {
+fn show(token: &TokenSummary, last_used: &LastUsed, json: bool) {
     if json {
-        output::json_line(&described(token));
+        output::json_line(&described(token, last_used));
         return;
     }
     for (what, value) in [
@@ -96,6 +108,12 @@ fn show(token: &TokenSummary, json: bool) {
         (
             "old secret",
             token.grace_until.map_or("-".to_owned(), |until| format!("works until {}", output::time(until))),
+        ),
+        (
+            "last used",
+            last_used.of(&token.id).map_or("-".to_owned(), |used| {
+                format!("{} from {}", output::time(used.unix_seconds), used.from)
+            }),
         ),
         ("comment", or_dash(token.comment.clone())),
     ] {

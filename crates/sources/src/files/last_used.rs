@@ -1,0 +1,182 @@
+//! When and from where each token was used last. It changes all the time, so it is no fact: a file of its own, of fixed
+//! size, written in place and never synced. After a power cut it may be some minutes old.
+//!
+//! ```text
+//! credential id 16 | address 16 (IPv6, or IPv4 mapped) | seconds since the epoch i64 | checksum u64      for each slot
+//! ```
+//! A token's slot is one of four that its id names; of more than four the one used longest ago gives way.
+
+use enfilade_facts::memo::KeyMaker;
+use enfilade_facts::vocabulary::CredentialId;
+use enfilade_facts::{MemoSeed, Now, WordMemo};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+const SLOT_BYTES: usize = 48;
+const WAYS: u64 = 4;
+/// 12 MiB when every slot is taken; the file has holes where none is.
+const SETS: u64 = 1 << 16;
+/// A use is written down so often at most, in milliseconds.
+const STEP_MILLIS: u64 = 60_000;
+/// What is remembered of who was written down lately, in bytes.
+const RECENT_BYTES: usize = 1 << 20;
+
+/// The file.
+pub struct LastUsed {
+    file: File,
+    /// When each was written down last, so that most uses cost a probe.
+    recent: WordMemo<u64>,
+}
+
+/// A use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Use {
+    /// When, seconds since the epoch.
+    pub unix_seconds: i64,
+    /// From where.
+    pub from: IpAddr,
+}
+
+impl LastUsed {
+    /// Opens the file; makes it where there is none.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open(path: &Path, seed: MemoSeed) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        Ok(LastUsed { file, recent: WordMemo::new(seed, RECENT_BYTES) })
+    }
+
+    /// Writes a use down, unless that was done less than a minute ago. A disk that cannot take it holds nobody up.
+    pub fn note(&self, credential: &CredentialId, from: IpAddr, now: Now) {
+        let key = self.recent.key("used").bytes(credential.bytes()).key();
+        let minute = now.tick_millis / STEP_MILLIS + 1;
+        if self.recent.get(key) == Some(minute) {
+            return;
+        }
+        self.recent.put(key, minute);
+        let ways = (0..WAYS).map(|way| (way, self.slot(credential, way)));
+        let rank = |slot: &Option<(CredentialId, Use)>| match slot {
+            Some((of, _)) if of == credential => i64::MIN,
+            None => i64::MIN + 1,
+            Some((_, used)) => used.unix_seconds,
+        };
+        if let Some((way, _)) = ways.min_by_key(|(_, slot)| rank(slot)) {
+            let used = Use { unix_seconds: now.unix_seconds, from };
+            let _ = self.file.write_all_at(&encode(credential, used), offset(credential, way));
+        }
+    }
+
+    /// When a token was used last, as far as it is known.
+    pub fn of(&self, credential: &CredentialId) -> Option<Use> {
+        let mut ways = (0..WAYS).filter_map(|way| self.slot(credential, way));
+        ways.find(|(of, _)| of == credential).map(|(_, used)| used)
+    }
+
+    fn slot(&self, credential: &CredentialId, way: u64) -> Option<(CredentialId, Use)> {
+        let mut bytes = [0; SLOT_BYTES];
+        self.file.read_exact_at(&mut bytes, offset(credential, way)).ok()?;
+        decode(&bytes)
+    }
+}
+
+fn offset(credential: &CredentialId, way: u64) -> u64 {
+    // Ids are random, so any of their bytes choose well.
+    let [a, b, ..] = *credential.bytes();
+    let set = u64::from(u16::from_be_bytes([a, b])) % SETS;
+    (set * WAYS + way) * SLOT_BYTES as u64
+}
+
+fn checksum(content: &[u8]) -> [u8; 8] {
+    let key = KeyMaker::new(&MemoSeed(*b"enfilade lastuse"), "last used").bytes(content).key();
+    (key.low_bits() as u64).to_be_bytes()
+}
+
+fn encode(credential: &CredentialId, used: Use) -> Vec<u8> {
+    let address = match used.from {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    };
+    let content =
+        [credential.bytes().as_slice(), &address.octets(), &used.unix_seconds.to_be_bytes()].concat();
+    let sum = checksum(&content);
+    [content.as_slice(), &sum].concat()
+}
+
+/// Whatever was not written whole is no use.
+fn decode(slot: &[u8; SLOT_BYTES]) -> Option<(CredentialId, Use)> {
+    let (content, sum) = slot.split_last_chunk::<8>()?;
+    let (id, rest) = content.split_first_chunk::<16>()?;
+    let (address, seconds) = rest.split_first_chunk::<16>()?;
+    if *sum != checksum(content) {
+        return None;
+    }
+    let unix_seconds = i64::from_be_bytes(seconds.try_into().ok()?);
+    let from = IpAddr::V6(Ipv6Addr::from(*address)).to_canonical();
+    Some((CredentialId::from_bytes(*id), Use { unix_seconds, from }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    fn now(minutes: u64) -> Now {
+        Now { unix_seconds: 1000 + minutes as i64 * 60, tick_millis: minutes * STEP_MILLIS }
+    }
+
+    fn id(n: u8) -> CredentialId {
+        // All in one set.
+        let mut bytes = [7; 16];
+        bytes[15] = n;
+        CredentialId::from_bytes(bytes)
+    }
+
+    #[test]
+    fn the_last_use_is_seen_by_every_process_and_written_once_a_minute() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("last-used");
+        let open = || LastUsed::open(&path, MemoSeed([1; 16])).unwrap();
+        let (one, other) = (open(), open());
+        let (here, there): (IpAddr, IpAddr) = ([192, 0, 2, 1].into(), "2001:db8::1".parse().unwrap());
+        assert_eq!(other.of(&id(1)), None);
+        one.note(&id(1), here, now(0));
+        assert_eq!(other.of(&id(1)), Some(Use { unix_seconds: 1000, from: here }));
+        one.note(&id(1), there, now(0));
+        assert_eq!(other.of(&id(1)).unwrap().from, here, "less than a minute later");
+        one.note(&id(1), there, now(1));
+        assert_eq!(other.of(&id(1)), Some(Use { unix_seconds: 1060, from: there }));
+    }
+
+    #[test]
+    fn of_five_in_one_place_the_one_used_longest_ago_gives_way() {
+        let scratch = Scratch::new();
+        let used = LastUsed::open(&scratch.path().join("last-used"), MemoSeed([1; 16])).unwrap();
+        for n in 0..5 {
+            used.note(&id(n), [192, 0, 2, n].into(), now(u64::from(n)));
+        }
+        let known: Vec<bool> = (0..5).map(|n| used.of(&id(n)).is_some()).collect();
+        assert_eq!(known, [false, true, true, true, true]);
+    }
+
+    #[test]
+    fn a_slot_that_was_written_half_says_nothing() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("last-used");
+        let used = LastUsed::open(&path, MemoSeed([1; 16])).unwrap();
+        used.note(&id(1), [192, 0, 2, 1].into(), now(0));
+        for at in 0..SLOT_BYTES as u64 {
+            let place = offset(&id(1), 0) + at;
+            let mut byte = [0];
+            used.file.read_exact_at(&mut byte, place).unwrap();
+            used.file.write_all_at(&[byte[0] ^ 1], place).unwrap();
+            assert_eq!(used.of(&id(1)), None, "byte {at}");
+            used.file.write_all_at(&byte, place).unwrap();
+        }
+        assert!(used.of(&id(1)).is_some());
+    }
+}
