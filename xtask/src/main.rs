@@ -1,7 +1,8 @@
-//! The one runner: test, tidy.
+//! The one runner: test, tidy, campaigns.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command-line tool")]
 
+mod campaigns;
 mod refusals;
 mod test;
 
@@ -12,6 +13,9 @@ cargo xtask COMMAND
 
   test [--no-packages]  everything that has to pass: packages, format, lints, all tests
   tidy                  the house's own rules, with what to do where one is broken
+  bitflip [--n N]       flip bits of a store: the same answer, a refusal, or the end of the process
+  kill-loop [--n N]     kill -9 at random and at every write of a commit: nothing acknowledged is lost
+  race [--n N]          servers and the command line on one directory: no grant after a revocation
   refusals              write docs/refusals.md anew from the doors' tables
 ";
 
@@ -22,6 +26,7 @@ fn main() -> ExitCode {
         ["test"] => test::run(test::Packages::Install),
         ["test", "--no-packages"] => test::run(test::Packages::Leave),
         ["tidy"] => tidy(),
+        [name, options @ ..] if campaigns::knows(name) => campaigns::run(name, options),
         ["refusals"] => refusals::write(&xtask::root()),
         ["help" | "--help" | "-h"] | [] => {
             print!("{HELP}");

@@ -1,0 +1,52 @@
+//! Campaigns: the long form of tests that run shortly in CI. Each is a test that takes its size from the environment,
+//! shows how far it is, and ends with one line that says what held.
+
+use std::process::Command;
+
+/// A campaign, the test it is, and how large it is unless told otherwise.
+struct Campaign {
+    name: &'static str,
+    test: &'static [&'static str],
+    n: u64,
+}
+
+const CAMPAIGNS: [Campaign; 3] = [
+    Campaign { name: "bitflip", test: &["-p", "enfilade-testkit", "--test", "bitflip"], n: 10_000 },
+    Campaign {
+        name: "kill-loop",
+        test: &["-p", "enfilade", "--test", "interop", "kill_loop"],
+        n: 2_000,
+    },
+    Campaign { name: "race", test: &["-p", "enfilade", "--test", "interop", "race"], n: 1_000_000 },
+];
+
+/// Whether there is a campaign of this name.
+pub(crate) fn knows(name: &str) -> bool {
+    CAMPAIGNS.iter().any(|campaign| campaign.name == name)
+}
+
+/// Runs a campaign: `--n N` for its size, `--seed N` for its random numbers.
+pub(crate) fn run(name: &str, options: &[&str]) -> Result<(), String> {
+    let campaign = CAMPAIGNS.iter().find(|campaign| campaign.name == name).ok_or("no such campaign")?;
+    let mut n = campaign.n;
+    let mut seed = None;
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        let value = options.next().and_then(|value| value.parse::<u64>().ok());
+        let value = value.ok_or_else(|| format!("`{option}` needs a number"))?;
+        match *option {
+            "--n" => n = value,
+            "--seed" => seed = Some(value),
+            other => return Err(format!("no option `{other}`; known are --n and --seed")),
+        }
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.arg("test").args(campaign.test).args(["--", "--nocapture", "--test-threads", "1"]);
+    command.env("ENFILADE_CAMPAIGN_N", n.to_string()).current_dir(xtask::root());
+    if let Some(seed) = seed {
+        command.env("ENFILADE_CAMPAIGN_SEED", seed.to_string());
+    }
+    let status = command.status().map_err(|why| format!("cargo cannot be run: {why}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{name}: something did not hold, see above")) }
+}
