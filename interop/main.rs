@@ -1,12 +1,14 @@
 //! Real clients against the real binary, over TLS on loopback: rclone and curl.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
 #![allow(clippy::disallowed_methods, reason = "tests that wait for another process read the clock and sleep")]
 
-mod crash;
 mod curl;
+mod every_io;
 mod facts;
 mod freshness;
+mod kill_loop;
 mod penalties;
 mod rclone;
 mod robustness;

@@ -34,7 +34,7 @@ const EDGES: [(&str, &[&str]); 11] = [
 ];
 
 /// A library, the crates that may know it, and why it is there.
-const LIBRARIES: [(&str, &[&str], &str); 30] = [
+const LIBRARIES: [(&str, &[&str], &str); 31] = [
     ("anyhow", &["enfilade"], "errors of commands, which nobody matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -53,6 +53,7 @@ const LIBRARIES: [(&str, &[&str], &str); 30] = [
     ("httpdate", &["enfilade-faces"], "dates in headers"),
     ("hyper", &["enfilade-faces", "enfilade"], "HTTP"),
     ("hyper-util", &["enfilade"], "HTTP on tokio"),
+    ("libc", &["enfilade-preload"], "standing before the C library"),
     ("quick-xml", &["enfilade-faces"], "WebDAV bodies"),
     ("rcgen", &["enfilade"], "the first certificate"),
     ("rustix", &["enfilade-sources", "enfilade-content", "enfilade"], "system calls without unsafe"),
@@ -101,7 +102,9 @@ fn check_manifest(source: &Source) -> Vec<Finding> {
         findings.extend(what.map(|what| source.finding(line_of(&source.text, dependency), what)));
     }
     let inherits = manifest.get("lints").and_then(|lints| lints.get("workspace")).is_some();
-    let has_reason = name == "enfilade-sources" && source.text.contains("unsafe");
+    // LMDB is opened and files are mapped in the one, the other stands between a program and the C library.
+    let has_reason =
+        ["enfilade-sources", "enfilade-preload"].contains(&name) && source.text.contains("unsafe");
     if !(inherits || has_reason) {
         findings.push(source.finding(0, "the crate has no `[lints] workspace = true`"));
     }

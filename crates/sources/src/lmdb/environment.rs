@@ -113,6 +113,9 @@ impl Environment {
             return Err(OpenError::Newer { path: path.to_owned(), found: identity.format });
         }
         match self.high_water.store() {
+            Some(store) if store != identity.store && self.high_water.is_announced(identity.store) => {
+                self.begin(path)
+            }
             Some(store) if store != identity.store => Err(OpenError::Replaced(path.to_owned())),
             Some(_) if change < mark => {
                 Err(OpenError::WentBack { path: path.to_owned(), found: change.0, expected: mark.0 })

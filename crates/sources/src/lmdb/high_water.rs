@@ -2,7 +2,7 @@
 //! since would be good again.
 //!
 //! ```text
-//! magic 8 | store id 16 | change u64 | revision u64 | shipped u64      (numbers in the machine's order)
+//! magic 8 | store id 16 | change u64 | revision u64 | shipped u64 | next store id 16      (in the machine's order)
 //! ```
 //! It is raised after each commit and before that is acknowledged. It is not fsynced: after a power cut it may lag behind
 //! the store, which is no harm, and never runs ahead of it, because the store is synced first.
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const MAGIC: [u8; 8] = *b"enfhigh1";
 const MAP_BYTES: usize = 4096;
-const WORDS: usize = 6;
+const WORDS: usize = 8;
 
 /// The mapped file; every process of the machine sees the same numbers.
 pub(super) struct HighWater {
@@ -31,6 +31,7 @@ const STORE: [usize; 2] = [1, 2];
 const CHANGE: usize = 3;
 const REVISION: usize = 4;
 const SHIPPED: usize = 5;
+const NEXT: [usize; 2] = [6, 7];
 
 // SAFETY: the words are atomics in a mapping that lives as long as the value does.
 #[expect(unsafe_code, reason = "a mapping is reached through a pointer")]
@@ -82,9 +83,25 @@ impl HighWater {
 
     /// The store the numbers are of; `None` in a new file.
     pub(super) fn store(&self) -> Option<StoreId> {
-        let [high, low] = STORE.map(|index| u128::from(self.word(index).load(Ordering::Acquire)));
+        self.id(STORE)
+    }
+
+    fn id(&self, words: [usize; 2]) -> Option<StoreId> {
+        let [high, low] = words.map(|index| u128::from(self.word(index).load(Ordering::Acquire)));
         let id = high << 64 | low;
         (id != 0).then_some(StoreId(id))
+    }
+
+    /// Says which store will be here when what is going on now is done: whoever is interrupted after that is done, and
+    /// before it said so, leaves a store that is expected.
+    pub(super) fn announce(&self, store: StoreId) {
+        self.word(NEXT[0]).store((store.0 >> 64) as u64, Ordering::Release);
+        self.word(NEXT[1]).store(store.0 as u64, Ordering::Release);
+    }
+
+    /// Whether this is the store that was announced.
+    pub(super) fn is_announced(&self, store: StoreId) -> bool {
+        self.id(NEXT) == Some(store)
     }
 
     /// Says which store the numbers are of, and sets them: for a store that was just made or restored.

@@ -72,6 +72,7 @@ impl Lmdb {
             for write in write_anew(facts.into_iter(), identity, number, audit, at) {
                 environment.write(&mut txn, &[write]).map_err(failed)?;
             }
+            environment.high_water.announce(identity.store);
             txn.commit().map_err(failed)?;
             environment.high_water.begin(identity.store, number, at.revision.0);
             Ok(at)

@@ -1,0 +1,146 @@
+//! Loaded before the C library (`LD_PRELOAD`), it counts what a program does to regular files: writes, syncs, truncations,
+//! renames, links, removals. At the N-th it does what it was told: fail with an error, or end the program before or after.
+//!
+//! - `FAULT_AT`: the number, from 1.
+//! - `FAULT`: `EIO`, `ENOSPC`, `kill-before` or `kill-after`.
+//! - `FAULT_MARK`: a file that is made when it happens, so that whoever runs the program knows when it has seen all.
+
+use libc::{c_char, c_int, c_void, iovec, off_t, size_t, ssize_t};
+use std::ffi::CStr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    Error(c_int),
+    KillBefore,
+    KillAfter,
+}
+
+struct Plan {
+    at: u64,
+    fault: Fault,
+    mark: Option<Vec<u8>>,
+}
+
+static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+fn plan() -> Option<&'static Plan> {
+    PLAN.get_or_init(|| {
+        let at = std::env::var("FAULT_AT").ok()?.parse().ok()?;
+        let fault = match std::env::var("FAULT").ok()?.as_str() {
+            "EIO" => Fault::Error(libc::EIO),
+            "ENOSPC" => Fault::Error(libc::ENOSPC),
+            "kill-before" => Fault::KillBefore,
+            "kill-after" => Fault::KillAfter,
+            _ => return None,
+        };
+        let mark = std::env::var("FAULT_MARK").ok().map(|mark| [mark.as_bytes(), b"\0"].concat());
+        Some(Plan { at, fault, mark })
+    })
+    .as_ref()
+}
+
+/// Counts one call; runs it, or does what was planned instead.
+fn counted<R>(is_counted: bool, failed: R, call: impl FnOnce() -> R) -> R {
+    let plan = plan().filter(|plan| is_counted && COUNT.fetch_add(1, Ordering::SeqCst) + 1 == plan.at);
+    let Some(plan) = plan else { return call() };
+    if let Some(mark) = &plan.mark {
+        // SAFETY: the path ends with NUL; the descriptor is closed or lost with the process.
+        unsafe { libc::close(libc::open(mark.as_ptr().cast(), libc::O_CREAT | libc::O_WRONLY, 0o600)) };
+    }
+    match plan.fault {
+        Fault::Error(errno) => {
+            // SAFETY: the address of this thread's errno.
+            unsafe { *libc::__errno_location() = errno };
+            failed
+        }
+        Fault::KillBefore => die(),
+        Fault::KillAfter => {
+            call();
+            die()
+        }
+    }
+}
+
+fn die() -> ! {
+    // SAFETY: ends this process, as `kill -9` by somebody else would.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+fn is_file(fd: c_int) -> bool {
+    // SAFETY: a zeroed `stat` is a valid one, and is written by the kernel.
+    unsafe {
+        let mut stat = std::mem::zeroed::<libc::stat>();
+        fd > 2 && libc::fstat(fd, &mut stat) == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFREG
+    }
+}
+
+/// The C library's own function of this name.
+fn real<F: Copy>(name: &CStr) -> F {
+    // SAFETY: the name is of a function of this type; without it nothing here works, and there is nobody to tell.
+    unsafe {
+        let found = libc::dlsym(libc::RTLD_NEXT, name.as_ptr());
+        if found.is_null() {
+            libc::abort();
+        }
+        std::mem::transmute_copy::<*mut c_void, F>(&found)
+    }
+}
+
+macro_rules! on_descriptors {
+    ($($name:ident($fd:ident $(, $arg:ident: $kind:ty)*) -> $result:ty;)*) => {$(
+        /// As the C library's, but for the one that is to fail.
+        ///
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($fd: c_int $(, $arg: $kind)*) -> $result {
+            let name = concat!(stringify!($name), "\0");
+            let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
+            let call: unsafe extern "C" fn(c_int $(, $kind)*) -> $result = real(name);
+            // SAFETY: the caller's arguments, handed on.
+            counted(is_file($fd), -1, || unsafe { call($fd $(, $arg)*) })
+        }
+    )*};
+}
+
+on_descriptors! {
+    write(fd, bytes: *const c_void, count: size_t) -> ssize_t;
+    pwrite(fd, bytes: *const c_void, count: size_t, at: off_t) -> ssize_t;
+    pwrite64(fd, bytes: *const c_void, count: size_t, at: off_t) -> ssize_t;
+    writev(fd, parts: *const iovec, count: c_int) -> ssize_t;
+    pwritev(fd, parts: *const iovec, count: c_int, at: off_t) -> ssize_t;
+    fsync(fd) -> c_int;
+    fdatasync(fd) -> c_int;
+    ftruncate(fd, length: off_t) -> c_int;
+    ftruncate64(fd, length: off_t) -> c_int;
+}
+
+macro_rules! on_paths {
+    ($($name:ident($($arg:ident: $kind:ty),*);)*) => {$(
+        /// As the C library's, but for the one that is to fail.
+        ///
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $kind),*) -> c_int {
+            let name = concat!(stringify!($name), "\0");
+            let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
+            let call: unsafe extern "C" fn($($kind),*) -> c_int = real(name);
+            // SAFETY: the caller's arguments, handed on.
+            counted(true, -1, || unsafe { call($($arg),*) })
+        }
+    )*};
+}
+
+on_paths! {
+    rename(from: *const c_char, to: *const c_char);
+    link(from: *const c_char, to: *const c_char);
+    linkat(from_at: c_int, from: *const c_char, to_at: c_int, to: *const c_char, flags: c_int);
+    unlink(path: *const c_char);
+}

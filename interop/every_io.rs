@@ -1,0 +1,189 @@
+//! Every command that changes something, with its first, second, third … write, sync or rename failing or being its last,
+//! until it passes clean. Afterwards the facts are those before or those after, never between; what was acknowledged is
+//! there; the store opens and every record of it is sound.
+
+use crate::server::{BINARY, Scratch};
+use serde_json::Value;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::LazyLock;
+
+/// Everything is tried in the campaign; in CI the two kinds that go deepest.
+const FAULTS: [&str; 4] = ["EIO", "kill-after", "ENOSPC", "kill-before"];
+const CI_FAULTS: usize = 2;
+
+const OPERATIONS: [&[&str]; 9] = [
+    &["token", "create", "admin@local!new"],
+    &["token", "delete", "admin@local!old"],
+    &["user", "add", "bob@local"],
+    &["group", "remove", "staff"],
+    &["role", "assign", "--path", "/datastore/main", "--auth-id", "@staff", "DatastoreReader"],
+    &["datastore", "create", "second", "--path", "CONTENT"],
+    &["datastore", "maintenance", "main", "read-only"],
+    &["facts", "restore", "BACKUP", "--force", "--accept-rollback"],
+    &["facts", "backup", "NEW-BACKUP"],
+];
+
+/// The library that is loaded before the C library. Cargo builds no library of another package for a test, so the test
+/// asks for it.
+fn preload() -> &'static Path {
+    static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
+        let built = Command::new(env!("CARGO")).args(["build", "--quiet", "-p", "enfilade-preload"]).status();
+        assert!(built.unwrap().success());
+        let test = std::env::current_exe().unwrap();
+        test.ancestors().nth(2).unwrap().join("libenfilade_preload.so")
+    });
+    &BUILT
+}
+
+fn run(data: &Path, arguments: &[&str], fault: Option<(&str, u64, &Path)>) -> Output {
+    let here = data.parent().unwrap();
+    let path = |name: &str| here.join(name).to_str().unwrap().to_owned();
+    let arguments = arguments.iter().map(|argument| match *argument {
+        "CONTENT" => path("content"),
+        "BACKUP" => here.parent().unwrap().join("backup").to_str().unwrap().to_owned(),
+        "NEW-BACKUP" => path("new-backup"),
+        other => other.to_owned(),
+    });
+    let mut command = Command::new(BINARY);
+    command.args(["--json", "--data"]).arg(data).args(arguments);
+    if let Some((fault, at, mark)) = fault {
+        command.env("LD_PRELOAD", preload());
+        command.env("FAULT", fault).env("FAULT_AT", at.to_string()).env("FAULT_MARK", mark);
+    }
+    command.output().unwrap()
+}
+
+fn must(data: &Path, arguments: &[&str]) -> String {
+    let output = run(data, arguments, None);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// All facts, but for what is random in every run.
+fn facts(data: &Path) -> Vec<String> {
+    // A look brings the facts up to the files, as the next command or a running server would.
+    must(data, &["user", "list"]);
+    let dump = must(data, &["facts", "dump"]);
+    let lines = dump.lines().skip(1).map(|line| {
+        let mut value: Value = serde_json::from_str(line).unwrap();
+        forget(&mut value);
+        value.to_string()
+    });
+    let mut lines: Vec<String> = lines.collect();
+    lines.sort();
+    lines
+}
+
+fn forget(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            let is_id = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+            if is_id || text.starts_with("/") && text.contains("/content") {
+                *text = "*".into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget),
+        Value::Object(fields) => {
+            fields.remove("created");
+            fields.remove("since");
+            fields.values_mut().for_each(forget);
+        }
+        _ => {}
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    let _ = std::fs::remove_dir_all(to);
+    std::fs::create_dir(to).unwrap();
+    let copied = Command::new("cp").arg("-a").arg(from).arg(to.join("data")).status().unwrap();
+    assert!(copied.success());
+    // The content directory is named by its absolute path; every copy has one of its own.
+    let cfg = to.join("data/datastore.cfg");
+    let text = std::fs::read_to_string(&cfg).unwrap();
+    assert!(text.contains("main"));
+}
+
+/// One run with a fault; `None` when the program never got that far.
+fn fault_at(
+    good: &Path,
+    scratch: &Path,
+    operation: &[&str],
+    fault: &str,
+    at: u64,
+) -> Option<(Output, PathBuf)> {
+    let place = scratch.join("faulted");
+    copy(good, &place);
+    let mark = place.join("mark");
+    let output = run(&place.join("data"), operation, Some((fault, at, &mark)));
+    mark.exists().then(|| (output, place.join("data")))
+}
+
+#[test]
+fn whatever_write_fails_or_is_the_last_the_facts_are_those_before_or_after() {
+    let is_campaign = std::env::var_os("ENFILADE_CAMPAIGN_N").is_some();
+    let faults = if is_campaign { FAULTS.as_slice() } else { &FAULTS[..CI_FAULTS] };
+    let scratch = Scratch::new();
+    let good = scratch.path().join("good");
+    must(&good, &["init"]);
+    must(&good, &["token", "create", "admin@local!old"]);
+    must(&good, &["facts", "backup", scratch.path().join("backup").to_str().unwrap()]);
+    must(&good, &["group", "add", "staff"]);
+    must(&good, &["group", "member", "add", "staff", "admin@local"]);
+    let before = facts(&good);
+    let (mut runs, mut ended) = (0, 0);
+    for operation in OPERATIONS {
+        let whole = scratch.path().join("whole");
+        copy(&good, &whole);
+        must(&whole.join("data"), operation);
+        let after = facts(&whole.join("data"));
+        for fault in faults {
+            let mut at = 1;
+            while let Some((output, data)) = fault_at(&good, scratch.path(), operation, fault, at) {
+                let what = format!("{operation:?}, {fault} at {at}");
+                let now = facts(&data);
+                assert!(now == before || now == after, "{what}: between\n{now:#?}\n{output:?}");
+                if output.status.success() {
+                    assert_eq!(now, after, "{what}: acknowledged and not there");
+                } else if output.status.signal().is_none() {
+                    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+                    assert!(why.contains("error"), "{what}: {why}");
+                }
+                ended += u64::from(output.status.signal().is_some());
+                let checked = must(&data, &["facts", "check"]);
+                assert!(checked.contains("\"sound\":true"), "{what}: {checked}");
+                (at, runs) = (at + 1, runs + 1);
+            }
+            assert!(at > 3, "{operation:?} did only {at} writes: is the library loaded?");
+        }
+        println!("{operation:?}: whole");
+    }
+    println!(
+        "faults: {runs} faults, {ended} of them ended the program: facts were those before or after each time"
+    );
+}
+
+#[test]
+fn a_first_start_that_fails_can_be_done_again() {
+    let scratch = Scratch::new();
+    let mut at = 1;
+    loop {
+        let place = scratch.path().join(at.to_string());
+        std::fs::create_dir(&place).unwrap();
+        let (data, mark) = (place.join("data"), place.join("mark"));
+        let first = run(&data, &["init"], Some(("kill-after", at, &mark)));
+        if !mark.exists() {
+            assert!(first.status.success());
+            break;
+        }
+        let again = run(&data, &["init"], None);
+        let why = String::from_utf8_lossy(&again.stderr).into_owned();
+        assert!(again.status.success() || why.contains("inhabited already"), "at {at}: {why}");
+        assert!(must(&data, &["user", "list"]).contains("admin@local"), "at {at}");
+        assert!(must(&data, &["datastore", "list"]).contains("\"main\""), "at {at}");
+        std::fs::remove_dir_all(&place).unwrap();
+        at += if at < 20 { 1 } else { 3 };
+    }
+    assert!(at > 20, "{at}");
+}
