@@ -10,6 +10,7 @@ mod facts;
 mod freshness;
 mod kill_loop;
 mod penalties;
+mod race;
 mod rclone;
 mod robustness;
 mod server;
