@@ -10,7 +10,7 @@ struct Campaign {
     n: u64,
 }
 
-const CAMPAIGNS: [Campaign; 3] = [
+const CAMPAIGNS: [Campaign; 4] = [
     Campaign { name: "bitflip", test: &["-p", "enfilade-testkit", "--test", "bitflip"], n: 10_000 },
     Campaign { name: "kill-loop", test: &["-p", "enfilade", "--test", "interop", "kill_loop"], n: 2_000 },
     Campaign { name: "race", test: &["-p", "enfilade", "--test", "interop", "race"], n: 1_000_000 },

@@ -14,6 +14,7 @@ cargo xtask COMMAND
   test [--no-packages]  everything that has to pass: packages, format, lints, all tests
   tidy                  the house's own rules, with what to do where one is broken
   bitflip [--n N]       flip bits of a store: the same answer, a refusal, or the end of the process
+  freshness             every order of every step of the freshness protocol
   kill-loop [--n N]     kill -9 at random and at every write of a commit: nothing acknowledged is lost
   race [--n N]          servers and the command line on one directory: no grant after a revocation
   refusals              write docs/refusals.md anew from the doors' tables
