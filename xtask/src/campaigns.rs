@@ -12,6 +12,7 @@ struct Campaign {
 
 const CAMPAIGNS: [Campaign; 4] = [
     Campaign { name: "bitflip", test: &["-p", "enfilade-testkit", "--test", "bitflip"], n: 10_000 },
+    Campaign { name: "freshness", test: &["-p", "enfilade-testkit", "--test", "freshness"], n: 1 },
     Campaign { name: "kill-loop", test: &["-p", "enfilade", "--test", "interop", "kill_loop"], n: 2_000 },
     Campaign { name: "race", test: &["-p", "enfilade", "--test", "interop", "race"], n: 1_000_000 },
 ];
