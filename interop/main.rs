@@ -14,4 +14,5 @@ mod race;
 mod rclone;
 mod robustness;
 mod server;
+mod signals;
 mod start;

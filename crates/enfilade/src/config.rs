@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// Everything that can be set.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Config {
     pub(crate) tls: Tls,
@@ -15,7 +15,7 @@ pub(crate) struct Config {
     pub(crate) facts: Facts,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Tls {
     /// Where HTTPS is served.
@@ -32,7 +32,7 @@ impl Default for Tls {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Identity {
     /// How many slow hashes are computed at once; half the cores unless set.
@@ -41,7 +41,7 @@ pub(crate) struct Identity {
     pub(crate) penalties: Option<bool>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Operations {
     /// Where metrics and health are served.
@@ -54,7 +54,7 @@ impl Default for Operations {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Facts {
     /// Where `datastore.cfg` is; the data directory unless set.

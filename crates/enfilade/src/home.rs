@@ -26,6 +26,9 @@ const ACCESS_MEMO_BYTES: usize = 16 << 20;
 pub(crate) struct Home {
     pub(crate) data: PathBuf,
     pub(crate) config: Config,
+    config_file: Option<PathBuf>,
+    /// The configuration as it was written, before the command line had its say.
+    pub(crate) written: Config,
     pub(crate) source: Arc<Lmdb>,
     pub(crate) hash_key: [u8; 32],
     /// Who is at the command line, for the audit log.
@@ -52,6 +55,8 @@ pub(crate) fn data_directory(said: Option<PathBuf>) -> anyhow::Result<PathBuf> {
 pub(crate) struct Place {
     pub(crate) data: PathBuf,
     pub(crate) config: Config,
+    /// The file that was named for it.
+    config_file: Option<PathBuf>,
 }
 
 impl Place {
@@ -62,8 +67,9 @@ impl Place {
         // Paths end up in datastore.cfg, where a relative one would mean something else for every reader.
         let data =
             std::fs::canonicalize(&data).with_context(|| format!("`{}` cannot be opened", data.display()))?;
+        let config_file = config.map(Path::to_path_buf);
         let config = config::read(&data, config)?;
-        Ok(Place { data, config })
+        Ok(Place { data, config, config_file })
     }
 
     /// Where the facts are.
@@ -81,11 +87,20 @@ impl Home {
     /// Opens what is in the data directory; makes what is missing.
     pub(crate) fn open(place: Place) -> anyhow::Result<Home> {
         let source = Lmdb::open_for(&place.facts(), place.config.facts.group)?;
-        let Place { data, config } = place;
+        let Place { data, config, config_file } = place;
         make_directory(&data.join("keys"), config.facts.group)?;
         let hash_key = key::load_or_make(&data.join("keys/token-hash.key"), config.facts.group)?;
         let who = caller();
-        let home = Home { data, config, source: Arc::new(source), hash_key: *hash_key.bytes(), who };
+        let written = config.clone();
+        let home = Home {
+            data,
+            config,
+            config_file,
+            written,
+            source: Arc::new(source),
+            hash_key: *hash_key.bytes(),
+            who,
+        };
         enfilade_admin::ensure_local_realm(&home.desk())?;
         home.look_at_files()?;
         Ok(home)
@@ -117,7 +132,17 @@ impl Home {
 
     /// Where the certificates are.
     pub(crate) fn certificate_directory(&self) -> PathBuf {
-        self.config.tls.certificates.clone().unwrap_or_else(|| self.data.join("tls"))
+        self.certificates_of(&self.config)
+    }
+
+    /// Where they are by this configuration.
+    pub(crate) fn certificates_of(&self, config: &Config) -> PathBuf {
+        config.tls.certificates.clone().unwrap_or_else(|| self.data.join("tls"))
+    }
+
+    /// The configuration as it is written now.
+    pub(crate) fn read_config(&self) -> anyhow::Result<Config> {
+        config::read(&self.data, self.config_file.as_deref())
     }
 
     /// Brings the facts up to what the files say now; trouble in them is told, and keeps nobody from working.

@@ -10,6 +10,7 @@ mod config;
 mod first_start;
 mod home;
 mod listen;
+mod notify;
 mod output;
 mod progress;
 mod serve;

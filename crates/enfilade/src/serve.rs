@@ -3,10 +3,11 @@
 use crate::access_log::AccessLog;
 use crate::audit_log;
 use crate::cli::Serve;
+use crate::config::Config;
 use crate::first_start::{self, Settled};
 use crate::home::Home;
-use crate::listen::{self, Admission};
-use crate::{clock, output};
+use crate::listen::{self, Admission, Tls};
+use crate::{clock, notify, output};
 use anyhow::{Context, bail};
 use enfilade_faces::Faces;
 use enfilade_facts::limits::DRAIN_SECONDS_MAX;
@@ -18,6 +19,7 @@ use enfilade_tls::Certificates;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,8 +50,8 @@ fn raise_descriptor_limit() {
 }
 
 async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Result<()> {
-    let (certificates, bad) = load_certificates(home)?;
-    let config = enfilade_tls::server_config(Arc::clone(&certificates)).map_err(anyhow::Error::msg)?;
+    let (tls_now, bad) = load_tls(&home.certificate_directory())?;
+    let (exchange, current) = watch::channel(tls_now);
     let house = home.house(Arc::new(AccessLog::start(home.last_used()?)?))?;
     let faces = Faces::new(Arc::clone(&house));
     faces.metrics().set_bad_certificates(bad);
@@ -62,6 +64,7 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
         Some(address) => Some(listen::bind("HTTP without TLS", address).await?),
         None => None,
     };
+    let mut hangup = signal(SignalKind::hangup())?;
     let mut stop = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let addresses = Addresses {
         tls: tls.local_addr()?,
@@ -78,12 +81,17 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     if let Some(plain) = plain {
         tokio::spawn(listen::plain(plain, faces.clone(), Arc::clone(&admission), draining.clone()));
     }
-    tokio::spawn(listen::tls(tls, certificates, config, faces.clone(), Arc::clone(&admission), draining));
+    tokio::spawn(listen::tls(tls, current, faces.clone(), Arc::clone(&admission), draining));
+    notify::ready();
 
-    tokio::select! {
-        _ = stop.0.recv() => {}
-        _ = stop.1.recv() => {}
+    loop {
+        tokio::select! {
+            _ = stop.0.recv() => break,
+            _ = stop.1.recv() => break,
+            _ = hangup.recv() => reload(home, &exchange, &faces),
+        }
     }
+    notify::stopping();
     output::note("stopping: no new connections; running requests have 30 seconds");
     faces.metrics().drain();
     let _ = drain.send(true);
@@ -99,10 +107,41 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     Ok(())
 }
 
+/// On SIGHUP: everything is read first, and what cannot be read leaves everything as it was. Certificates are exchanged for
+/// connections that come from now on; of other changes it is said that they wait for a restart.
+fn reload(home: &Home, exchange: &watch::Sender<Tls>, faces: &Faces) {
+    notify::reloading();
+    let read = home.read_config().and_then(|config| {
+        let loaded = load_tls(&home.certificates_of(&config))?;
+        Ok((config, loaded))
+    });
+    match read {
+        Ok((config, (tls, bad))) => {
+            let count = tls.count;
+            output::note(&format!("reloaded: {} certificates are served from now on", count));
+            let certificates_alone = Config { tls: home.written.tls.clone(), ..config.clone() };
+            let same_listeners = (config.tls.listen, config.tls.plain_listen)
+                == (home.written.tls.listen, home.written.tls.plain_listen);
+            if certificates_alone != home.written || !same_listeners {
+                output::note(
+                    "warning: the configuration has other changes, which are obeyed after a restart",
+                );
+            }
+            faces.metrics().set_bad_certificates(bad);
+            faces.metrics().reloaded(true);
+            exchange.send_replace(tls);
+        }
+        Err(why) => {
+            output::note(&format!("warning: nothing was reloaded, everything is as it was: {why:#}"));
+            faces.metrics().reloaded(false);
+        }
+    }
+    notify::ready();
+}
+
 /// Reads the certificates; bad ones are all named, and with none left there is nothing to serve with.
-fn load_certificates(home: &Home) -> anyhow::Result<(Arc<Certificates>, usize)> {
-    let directory = home.certificate_directory();
-    let files = certificates::read(&directory)
+fn load_tls(directory: &Path) -> anyhow::Result<(Tls, usize)> {
+    let files = certificates::read(directory)
         .with_context(|| format!("certificate directory `{}` cannot be read", directory.display()))?;
     let mut unread = 0;
     let bundles = files.iter().filter_map(|file| {
@@ -124,7 +163,10 @@ fn load_certificates(home: &Home) -> anyhow::Result<(Arc<Certificates>, usize)> 
             directory.display()
         );
     }
-    Ok((Arc::new(loaded), bad.len() + unread))
+    let certificates = Arc::new(loaded);
+    let config = enfilade_tls::server_config(Arc::clone(&certificates)).map_err(anyhow::Error::msg)?;
+    let bad = bad.len() + unread;
+    Ok((Tls { certificates, config, count: files.len() - bad }, bad))
 }
 
 /// Follows `datastore.cfg`, and clears what dead readers left behind in the store.

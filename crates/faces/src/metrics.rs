@@ -14,6 +14,8 @@ pub struct Metrics {
     bytes: AtomicU64,
     draining: AtomicBool,
     bad_certificates: AtomicU64,
+    /// Of the last reload: 0 when there was none or it was whole, 1 when it failed.
+    reload_failed: AtomicU64,
     connections: AtomicU64,
 }
 
@@ -40,6 +42,11 @@ impl Metrics {
     /// How many certificates were left out.
     pub fn set_bad_certificates(&self, count: usize) {
         self.bad_certificates.store(count as u64, Ordering::Relaxed);
+    }
+
+    /// Whether the last reload was whole.
+    pub fn reloaded(&self, is_whole: bool) {
+        self.reload_failed.store(u64::from(!is_whole), Ordering::Relaxed);
     }
 
     /// How many connections are open.
@@ -71,6 +78,8 @@ impl Metrics {
         metric(&mut text, "enfilade_connections", "gauge", "open connections", connections);
         let bad = [(String::new(), read(&self.bad_certificates))];
         metric(&mut text, "enfilade_certificates_bad", "gauge", "certificates left out", bad);
+        let reload = [(String::new(), read(&self.reload_failed))];
+        metric(&mut text, "enfilade_reload_failed", "gauge", "1 when the last reload failed", reload);
         let gate = house.gate().counts();
         let rows = [
             (label("outcome", "computed"), gate.computed),

@@ -56,17 +56,26 @@ async fn accept<F>(
     }
 }
 
+/// What TLS is served with; exchanged as a whole.
+#[derive(Clone)]
+pub(crate) struct Tls {
+    pub(crate) certificates: Arc<Certificates>,
+    pub(crate) config: Arc<ServerConfig>,
+    /// How many certificates there are.
+    pub(crate) count: usize,
+}
+
 /// Serves HTTPS.
 pub(crate) async fn tls(
     listener: TcpListener,
-    certificates: Arc<Certificates>,
-    config: Arc<ServerConfig>,
+    current: watch::Receiver<Tls>,
     faces: Faces,
     admission: Arc<Admission>,
     drain: Drain,
 ) {
     accept(listener, admission, drain, move |stream, peer, drain| {
-        let (certificates, config, faces) = (Arc::clone(&certificates), Arc::clone(&config), faces.clone());
+        // Whatever is exchanged later is for connections that come later.
+        let (Tls { certificates, config, .. }, faces) = (current.borrow().clone(), faces.clone());
         async move {
             let handshake = handshake(stream, &certificates, config);
             let limit = Duration::from_secs(limits::HANDSHAKE_SECONDS_MAX);

@@ -1,0 +1,35 @@
+//! Telling the service manager how far the server is (sd_notify(3)): a datagram of `NAME=value` lines to the socket that
+//! `NOTIFY_SOCKET` names. Without one nobody wants to know.
+
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// The server takes requests.
+pub(crate) fn ready() {
+    tell("READY=1");
+}
+
+/// The server reads its configuration again; [`ready`] follows.
+pub(crate) fn reloading() {
+    // The manager wants to know when this was said, by the clock that `CLOCK_MONOTONIC` is.
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let microseconds = now.tv_sec * 1_000_000 + now.tv_nsec / 1000;
+    tell(&format!("RELOADING=1\nMONOTONIC_USEC={microseconds}"));
+}
+
+/// The server takes no new connections and ends.
+pub(crate) fn stopping() {
+    tell("STOPPING=1");
+}
+
+fn tell(text: &str) {
+    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let address = match name.as_bytes() {
+        // A name that begins with `@` is no file.
+        [b'@', rest @ ..] => SocketAddr::from_abstract_name(rest),
+        _ => SocketAddr::from_pathname(&name),
+    };
+    // A manager that does not listen holds nobody up.
+    let _ = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(text.as_bytes(), &address));
+}
