@@ -51,6 +51,16 @@ pub(crate) enum Command {
     Facts(Facts),
     /// Walk the doors without acting: who may do what where, and which rule says so
     Explain(Explain),
+    /// Write a shell's completions to standard output
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages, one for each command, into a directory
+    Man {
+        /// Where
+        directory: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]

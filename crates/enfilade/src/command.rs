@@ -3,6 +3,7 @@
 mod acls;
 mod datastores;
 mod explain;
+mod manual;
 mod facts;
 mod groups;
 mod roles;
@@ -19,6 +20,12 @@ use std::process::ExitCode;
 
 pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let json = cli.json;
+    match &cli.command {
+        // These are asked where there is no data directory and none should be made.
+        Command::Completions { shell } => return Ok(manual::completions(*shell)),
+        Command::Man { directory } => return manual::pages(directory),
+        _ => {}
+    }
     let place = Place::find(cli.data, cli.config.as_deref())?;
     let command = match cli.command {
         // A store that cannot be opened has to be looked at and restored, too.
@@ -27,7 +34,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     };
     let home = Home::open(place)?;
     match command {
-        Command::Facts(_) => {}
+        Command::Facts(_) | Command::Completions { .. } | Command::Man { .. } => {}
         Command::Serve(arguments) => return serve::run(home, &arguments, json),
         Command::Init => match first_start::settle(&home)? {
             Some(settled) => settled.tell(&home, json),

@@ -34,7 +34,7 @@ const EDGES: [(&str, &[&str]); 11] = [
 ];
 
 /// A library, the crates that may know it, and why it is there.
-const LIBRARIES: [(&str, &[&str], &str); 31] = [
+const LIBRARIES: [(&str, &[&str], &str); 33] = [
     ("anyhow", &["enfilade"], "errors of commands, which nobody matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -43,6 +43,8 @@ const LIBRARIES: [(&str, &[&str], &str); 31] = [
     ("bcrypt", &["enfilade-identity"], "hashes of other systems"),
     ("bytes", &["enfilade-faces"], "bodies"),
     ("clap", &["enfilade"], "the command line"),
+    ("clap_complete", &["enfilade"], "completions for shells"),
+    ("clap_mangen", &["enfilade"], "manual pages"),
     (
         "getrandom",
         &["enfilade", "enfilade-admin", "enfilade-content", "enfilade-sources"],
