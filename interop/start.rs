@@ -131,3 +131,33 @@ fn a_token_as_proxmox_clients_send_it_comes_in_and_its_use_is_seen() {
     server.cli(&["token", "set", "alice@local!test", "--disable"]);
     assert_eq!(curl(&server, &fresh, "/whoami", &[]).status, 401);
 }
+
+#[test]
+fn the_doctor_names_what_is_wrong_and_nothing_when_nothing_is() {
+    let server = Server::start();
+    let findings = || {
+        let output = server.cli_output(&["doctor"], "");
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let findings: Vec<serde_json::Value> =
+            lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        (output.status.success(), findings)
+    };
+    let (is_well, all) = findings();
+    assert!(is_well && all.iter().all(|finding| finding["state"] != "error"), "{all:#?}");
+    let wrong = |what: &str, says: &str| {
+        let (is_well, all) = findings();
+        let found = all.iter().find(|finding| finding["what"] == what && finding["state"] != "ok");
+        let found = found.unwrap_or_else(|| panic!("{what}: {all:#?}"));
+        assert!(found["says"].as_str().unwrap().contains(says), "{found}");
+        is_well
+    };
+    let cfg = server.data().join("datastore.cfg");
+    let good = std::fs::read_to_string(&cfg).unwrap();
+    std::fs::write(&cfg, format!("{good}\nnonsense\n")).unwrap();
+    assert!(!wrong("datastore.cfg", "syntax error"));
+    std::fs::write(&cfg, &good).unwrap();
+    std::fs::write(server.data().join("tls/bad.pem"), "x").unwrap();
+    assert!(wrong("certificate", "bad.pem"));
+    std::fs::rename(server.data().join("datastores/main"), server.data().join("datastores/gone")).unwrap();
+    assert!(!wrong("datastore main", "datastores/main"));
+}

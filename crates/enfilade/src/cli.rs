@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Facts(Facts),
     /// Walk the doors without acting: who may do what where, and which rule says so
     Explain(Explain),
+    /// Look at everything that can be looked at without serving; exits with 1 when something does not work
+    Doctor,
     /// Write a shell's completions to standard output
     Completions {
         /// Which shell

@@ -2,6 +2,7 @@
 
 mod acls;
 mod datastores;
+mod doctor;
 mod explain;
 mod manual;
 mod facts;
@@ -30,11 +31,12 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let command = match cli.command {
         // A store that cannot be opened has to be looked at and restored, too.
         Command::Facts(command) => return facts::run(&place, command, json),
+        Command::Doctor => return doctor::run(&place, json),
         command => command,
     };
     let home = Home::open(place)?;
     match command {
-        Command::Facts(_) | Command::Completions { .. } | Command::Man { .. } => {}
+        Command::Facts(_) | Command::Doctor | Command::Completions { .. } | Command::Man { .. } => {}
         Command::Serve(arguments) => return serve::run(home, &arguments, json),
         Command::Init => match first_start::settle(&home)? {
             Some(settled) => settled.tell(&home, json),

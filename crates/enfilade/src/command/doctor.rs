@@ -1,0 +1,202 @@
+//! `enfilade doctor`: everything that can be looked at without serving, one line each, with the next step.
+
+use crate::home::Place;
+use crate::{clock, output};
+use enfilade_facts::tables::Datastore;
+use enfilade_facts::{Read, Source};
+use enfilade_sources::files::certificates;
+use enfilade_sources::files::mirror::Mirror;
+use enfilade_sources::lmdb::Lmdb;
+use enfilade_tls::Certificates;
+use rustix::process::{Resource, getrlimit};
+use serde_json::json;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// How it stands with something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Well,
+    /// It works, and not as it should.
+    Warning,
+    /// It does not work.
+    Error,
+}
+
+/// One thing that was looked at.
+struct Finding {
+    what: String,
+    state: State,
+    says: String,
+}
+
+fn well(what: &str, says: impl Into<String>) -> Finding {
+    Finding { what: what.to_owned(), state: State::Well, says: says.into() }
+}
+
+fn warning(what: &str, says: impl Into<String>) -> Finding {
+    Finding { what: what.to_owned(), state: State::Warning, says: says.into() }
+}
+
+fn error(what: &str, says: impl Into<String>) -> Finding {
+    Finding { what: what.to_owned(), state: State::Error, says: says.into() }
+}
+
+/// Exits with 0 when nothing is wrong, 1 otherwise.
+pub(super) fn run(place: &Place, json: bool) -> anyhow::Result<ExitCode> {
+    let mut findings = vec![directory(&place.data), descriptors(), acls(&place.data)];
+    findings.push(well("configuration", "it can be read"));
+    findings.extend(certificates_of(place));
+    match Lmdb::open_for(&place.facts(), place.config.facts.group) {
+        Ok(lmdb) => {
+            findings.extend(store(&lmdb));
+            findings.extend(files(place, &lmdb));
+            findings.extend(datastores(&lmdb));
+        }
+        Err(why) => findings.push(error("facts", why.to_string())),
+    }
+    let is_well = findings.iter().all(|finding| finding.state != State::Error);
+    tell(&findings, json);
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn tell(findings: &[Finding], json: bool) {
+    let word = |state| match state {
+        State::Well => "ok",
+        State::Warning => "warning",
+        State::Error => "error",
+    };
+    if json {
+        for Finding { what, state, says } in findings {
+            output::json_line(&json!({ "what": what, "state": word(*state), "says": says }));
+        }
+        return;
+    }
+    let row =
+        |finding: &Finding| vec![word(finding.state).to_owned(), finding.what.clone(), finding.says.clone()];
+    output::table(&["STATE", "WHAT", "SAYS"], &findings.iter().map(row).collect::<Vec<_>>());
+}
+
+fn directory(data: &Path) -> Finding {
+    match std::fs::metadata(data) {
+        Ok(meta) if meta.mode() & 0o007 != 0 => {
+            let says =
+                format!("`{}` is open to everybody; run `chmod o= '{}'`", data.display(), data.display());
+            warning("data directory", says)
+        }
+        Ok(_) => well("data directory", data.display().to_string()),
+        Err(why) => error("data directory", format!("`{}`: {why}", data.display())),
+    }
+}
+
+fn descriptors() -> Finding {
+    match getrlimit(Resource::Nofile).maximum {
+        Some(most) if most < 65_536 => warning(
+            "descriptors",
+            format!("at most {most}; raise `LimitNOFILE` to serve many connections at once"),
+        ),
+        _ => well("descriptors", "enough of them"),
+    }
+}
+
+fn acls(data: &Path) -> Finding {
+    match enfilade_content::acl_place(data) {
+        Some(enfilade_content::AclPlace::Security) => well("ACLs", "new ones go to security.NTACL"),
+        Some(enfilade_content::AclPlace::User) => warning(
+            "ACLs",
+            "new ones go to user.NTACL, where Samba does not look; CAP_SYS_ADMIN lets them go to security.NTACL",
+        ),
+        None => {
+            error("ACLs", "the file system of the data directory has no extended attributes: choose another")
+        }
+    }
+}
+
+fn certificates_of(place: &Place) -> Vec<Finding> {
+    let directory = place.config.tls.certificates.clone().unwrap_or_else(|| place.data.join("tls"));
+    let files = match certificates::read(&directory) {
+        Ok(files) => files,
+        Err(why) => {
+            let says = format!("`{}`: {why}; `enfilade serve` makes one for localhost", directory.display());
+            return vec![warning("certificates", says)];
+        }
+    };
+    let readable = files.iter().filter_map(|file| {
+        let pem = file.content.as_ref().ok()?;
+        Some((file.path.display().to_string(), pem.as_slice()))
+    });
+    let (loaded, bad) = Certificates::load(readable);
+    let unread = files.iter().filter_map(|file| {
+        let why = file.content.as_ref().err()?;
+        Some(warning("certificate", format!("`{}`: {why}", file.path.display())))
+    });
+    let mut findings: Vec<Finding> =
+        unread.chain(bad.iter().map(|bad| warning("certificate", bad.to_string()))).collect();
+    findings.push(match loaded.is_empty() {
+        true => error("certificates", format!("there is none that can be used in `{}`", directory.display())),
+        false => {
+            well("certificates", format!("{} in `{}`", files.len() - findings.len(), directory.display()))
+        }
+    });
+    findings
+}
+
+fn store(lmdb: &Lmdb) -> Vec<Finding> {
+    let stale = lmdb.clear_stale_readers();
+    let status = lmdb.status();
+    let unshipped = status.change.0.saturating_sub(status.shipped.0);
+    let mut findings = vec![match lmdb.read(|view| view.head()) {
+        Ok(Ok(_)) => well("facts", format!("store {}, revision {}", status.at.store, status.at.revision)),
+        Ok(Err(why)) | Err(why) => error("facts", why.to_string()),
+    }];
+    if status.map_bytes / 100 * 80 < status.used_bytes {
+        findings
+            .push(warning("facts", format!("{} of {} bytes are used", status.used_bytes, status.map_bytes)));
+    }
+    if stale > 0 {
+        findings.push(warning(
+            "readers",
+            format!("{stale} had died and made the file grow; they are cleared now"),
+        ));
+    }
+    findings.push(match unshipped {
+        0 => well("audit log", "every change is in it"),
+        count => warning("audit log", format!("{count} changes wait for a server to write them")),
+    });
+    findings
+}
+
+fn files(place: &Place, lmdb: &Lmdb) -> Vec<Finding> {
+    let path = place.config.facts.files.as_ref().unwrap_or(&place.data).join("datastore.cfg");
+    match Mirror::new(&path).look(lmdb as &dyn Source, clock::now()) {
+        Ok(outcome) if outcome.problems.is_empty() => vec![well("datastore.cfg", path.display().to_string())],
+        Ok(outcome) => outcome.problems.into_iter().map(|problem| error("datastore.cfg", problem)).collect(),
+        Err(why) => vec![error("datastore.cfg", why.to_string())],
+    }
+}
+
+fn datastores(lmdb: &Lmdb) -> Vec<Finding> {
+    let rows = match lmdb.read(|view| view.list::<Datastore>(&[])) {
+        Ok(Ok(rows)) => rows,
+        Ok(Err(why)) | Err(why) => return vec![error("datastores", why.to_string())],
+    };
+    rows.into_iter()
+        .map(|(name, row)| {
+            let (what, root) = (format!("datastore {name}"), row.root(&name));
+            match std::fs::metadata(&root) {
+                Ok(meta) if meta.is_dir() => match row.maintenance {
+                    Some(maintenance) => {
+                        warning(&what, format!("in maintenance mode {}", maintenance.mode.name()))
+                    }
+                    None => well(&what, root),
+                },
+                Ok(_) => error(&what, format!("`{root}` is no directory")),
+                Err(why) if row.mount_point(&name).is_some() => {
+                    warning(&what, format!("`{root}`: {why}; is it mounted?"))
+                }
+                Err(why) => error(&what, format!("`{root}`: {why}")),
+            }
+        })
+        .collect()
+}
