@@ -186,6 +186,8 @@ impl Lmdb {
     fn write_together(&self, changes: &[&Change]) -> Result<Vec<Result<At, CommitError>>, CommitError> {
         let environment = &*self.environment;
         let mut txn = environment.env.write_txn().map_err(unavailable)?;
+        // A commit on top of an older state would give an acknowledged revision's number to other facts.
+        not_gone_back(txn.id().saturating_sub(1), environment.high_water.revision())?;
         let is_full = environment.is_full(&txn).map_err(unavailable)?;
         let next = environment.at(txn.id());
         // LMDB would not count a commit that writes nothing, and its number would be given out again for another one.
@@ -222,6 +224,17 @@ impl Lmdb {
         }
         Ok(answers)
     }
+}
+
+/// Whether this revision is no older than the one that was acknowledged.
+fn not_gone_back(revision: usize, acknowledged: u64) -> Result<(), SourceError> {
+    if acknowledged <= revision as u64 {
+        return Ok(());
+    }
+    Err(SourceError::Unavailable(format!(
+        "the store shows revision {revision}, and {acknowledged} was acknowledged: it is damaged; restore a backup with \
+        `enfilade facts restore FILE`"
+    )))
 }
 
 fn hint(why: &heed::Error) -> &'static str {
@@ -264,16 +277,11 @@ impl Source for Lmdb {
 
     fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError> {
         let environment = &*self.environment;
-        let floor = environment.high_water.revision() as usize;
+        let floor = environment.high_water.revision();
         let txn = environment.env.read_txn().map_err(unavailable)?;
         // The transaction's own id: the meta page can show a later one while this view still reads the older facts.
         let revision = txn.id();
-        if revision < floor {
-            return Err(SourceError::Unavailable(format!(
-                "the store shows revision {revision}, and {floor} was acknowledged: it is damaged; restore a backup with \
-                `enfilade facts restore FILE`"
-            )));
-        }
+        not_gone_back(revision, floor)?;
         look(&View::new(&Reading { environment, txn: &txn, at: environment.at(revision) }));
         Ok(())
     }
@@ -295,7 +303,7 @@ mod tests {
     use enfilade_facts::tables::{Domain, Key, LogEntry};
     use enfilade_facts::vocabulary::DomainId;
     use enfilade_facts::{AuditRecord, Read, Revision, Table};
-    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::fs::{FileExt, MetadataExt};
 
     #[test]
     fn conforms() {
@@ -404,6 +412,30 @@ mod tests {
         std::fs::write(path.join("data.mdb"), old).unwrap();
         let why = Lmdb::open(&path).err().unwrap().to_string();
         assert!(why.contains("their newest change is 1, and 3 was acknowledged"), "{why}");
+    }
+
+    #[test]
+    fn nothing_is_written_on_top_of_a_store_that_went_back() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("facts");
+        let lmdb = Lmdb::open(&path).unwrap();
+        crate::conformance::put_something(&lmdb);
+        let mut at = crate::conformance::put_something(&lmdb);
+        if at.revision.0 % 2 == 0 {
+            at = crate::conformance::put_something(&lmdb);
+        }
+        // LMDB's own word for the newest revision, in the lock file after magic and format: one bit, and it is the one before.
+        let lock = std::fs::File::options().read(true).write(true).open(path.join("lock.mdb")).unwrap();
+        let mut newest = [0; 8];
+        lock.read_exact_at(&mut newest, 8).unwrap();
+        assert_eq!(u64::from_ne_bytes(newest), at.revision.0);
+        newest[0] ^= 1;
+        lock.write_all_at(&newest, 8).unwrap();
+        let mut change = crate::conformance::change();
+        change.put(&DomainId::from_bytes([1; 16]), &Domain { name: "x1".parse().unwrap(), enabled: true });
+        let why = lmdb.commit(&change).unwrap_err().to_string();
+        assert!(why.contains(&format!("{} was acknowledged", at.revision)), "{why}");
+        assert!(lmdb.read(|_| ()).is_err());
     }
 
     #[test]
