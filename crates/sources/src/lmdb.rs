@@ -421,7 +421,7 @@ mod tests {
         let lmdb = Lmdb::open(&path).unwrap();
         crate::conformance::put_something(&lmdb);
         let mut at = crate::conformance::put_something(&lmdb);
-        if at.revision.0 % 2 == 0 {
+        if at.revision.0.is_multiple_of(2) {
             at = crate::conformance::put_something(&lmdb);
         }
         // LMDB's own word for the newest revision, in the lock file after magic and format: one bit, and it is the one before.
