@@ -2,7 +2,9 @@
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{BINARY, Scratch, Server};
-use std::os::unix::net::UnixDatagram;
+use std::io::{BufRead, BufReader, Write};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -40,7 +42,8 @@ fn a_certificate_is_exchanged_and_whatever_is_broken_leaves_everything_as_it_was
     std::fs::write(&toml, "[tls]\nlisten = nowhere\n").unwrap();
     signal("HUP", server.pid());
     wait_until("the failure is told", || server.log().contains("nothing was reloaded") && metric("1"));
-    assert!(server.log().contains("line 2"), "{}", server.log());
+    let named = format!("configuration `{}`: line 2: invalid", toml.display());
+    assert!(server.log().contains(&named), "{}", server.log());
     assert_eq!(status(), 207);
 
     // No certificate that can be used.
@@ -52,6 +55,16 @@ fn a_certificate_is_exchanged_and_whatever_is_broken_leaves_everything_as_it_was
     signal("HUP", server.pid());
     wait_until("the second failure is told", || failures() == 2);
     assert_eq!(status(), 207);
+
+    // One that can be used beside one that cannot.
+    std::fs::write(&pem, &good).unwrap();
+    let broken = server.data().join("tls/broken.pem");
+    std::fs::write(&broken, "no certificate").unwrap();
+    signal("HUP", server.pid());
+    wait_until("the third failure is told", || failures() == 3);
+    assert!(server.log().lines().last().unwrap().contains(broken.to_str().unwrap()), "{}", server.log());
+    assert_eq!(status(), 207);
+    std::fs::remove_file(&broken).unwrap();
 
     // Another house's certificate: whoever trusts the old one alone is not served any more.
     let other = Server::start();
@@ -80,16 +93,84 @@ fn a_certificate_is_exchanged_and_whatever_is_broken_leaves_everything_as_it_was
 }
 
 #[test]
+fn a_connection_goes_on_when_its_certificate_is_exchanged() {
+    let server = Server::start();
+    let mut client = Command::new("openssl")
+        .args(["s_client", "-quiet", "-connect", &server.address, "-CAfile"])
+        .arg(server.certificate())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut to = client.stdin.take().unwrap();
+    let mut from = BufReader::new(client.stdout.take().unwrap());
+    let mut ask = || {
+        to.write_all(b"HEAD /.well-known/enfilade HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert!(from.read_line(&mut head).unwrap() > 0, "the connection ended: {head}");
+        }
+        head.starts_with("HTTP/1.1 200")
+    };
+    assert!(ask());
+    let other = Server::start();
+    std::fs::copy(other.data().join("tls/localhost.pem"), server.data().join("tls/localhost.pem")).unwrap();
+    signal("HUP", server.pid());
+    wait_until("the certificate is exchanged", || server.log().contains("reloaded: 1 certificates"));
+    assert!(ask());
+    client.kill().unwrap();
+    client.wait().unwrap();
+}
+
+#[test]
+fn a_reload_names_what_waits_for_a_restart_and_what_is_wrong_with_mirrored_files() {
+    let server = Server::start();
+    let configuration = "[tls]\nlisten = '127.0.0.1:1'\n[identity]\nhash_slots = 3\npenalties = false\n";
+    std::fs::write(server.data().join("enfilade.toml"), configuration).unwrap();
+    signal("HUP", server.pid());
+    let named = "obeyed after a restart only: `tls.listen`, `identity.penalties`\n";
+    wait_until("it is named", || server.log().contains(named));
+    let threads = || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
+        let name = |task: std::io::Result<std::fs::DirEntry>| {
+            std::fs::read_to_string(task.unwrap().path().join("comm"))
+        };
+        tasks.filter_map(|task| name(task).ok()).filter(|name| name == "hash\n").count()
+    };
+    wait_until("there are three slots", || threads() == 3);
+
+    let file = server.data().join("datastore.cfg");
+    let mut text = std::fs::read_to_string(&file).unwrap();
+    text.push_str("\nnonsense\n");
+    std::fs::write(&file, &text).unwrap();
+    let line = text.lines().count();
+    let problem = format!("{}: line {line}: syntax error", file.display());
+    let told = || server.log().matches(&problem).count();
+    wait_until("the problem is told", || told() == 1);
+    signal("HUP", server.pid());
+    wait_until("the problem is told again", || told() == 2);
+    assert!(!server.log().contains("nothing was reloaded"), "{}", server.log());
+}
+
+#[test]
 fn the_service_manager_is_told_how_far_the_server_is() {
     let scratch = Scratch::new();
     let path = scratch.path().join("notify");
-    let socket = UnixDatagram::bind(&path).unwrap();
+    told_over(&UnixDatagram::bind(&path).unwrap(), path.to_str().unwrap());
+    let name = format!("enfilade-test-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    told_over(&UnixDatagram::bind_addr(&address).unwrap(), &format!("@{name}"));
+}
+
+fn told_over(socket: &UnixDatagram, name: &str) {
+    let scratch = Scratch::new();
     socket.set_read_timeout(Some(SOON)).unwrap();
     let mut child = Command::new(BINARY)
         .arg("--data")
         .arg(scratch.path().join("data"))
         .args(["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"])
-        .env("NOTIFY_SOCKET", &path)
+        .env("NOTIFY_SOCKET", name)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -101,7 +182,9 @@ fn the_service_manager_is_told_how_far_the_server_is() {
     };
     assert_eq!(told(), "READY=1");
     signal("HUP", child.id());
-    assert!(told().starts_with("RELOADING=1\nMONOTONIC_USEC="));
+    let reloading = told();
+    let since = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap();
+    assert!(since.parse::<u64>().unwrap() > 0, "{reloading}");
     assert_eq!(told(), "READY=1");
     signal("TERM", child.id());
     assert_eq!(told(), "STOPPING=1");

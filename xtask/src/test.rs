@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Debian packages the tests use, and the program each brings.
-const PACKAGES: [(&str, &str); 2] = [("rclone", "rclone"), ("curl", "curl")];
+const PACKAGES: [(&str, &str); 3] = [("rclone", "rclone"), ("curl", "curl"), ("openssl", "openssl")];
 
 /// Whether missing packages are installed.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! `enfilade.toml`, and the environment over it. An unknown key is an error that names the nearest known one.
 
 use anyhow::{Context, bail};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// Everything that can be set.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct Config {
     pub(crate) tls: Tls,
@@ -15,7 +15,7 @@ pub(crate) struct Config {
     pub(crate) facts: Facts,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct Tls {
     /// Where HTTPS is served.
@@ -32,7 +32,7 @@ impl Default for Tls {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct Identity {
     /// How many slow hashes are computed at once; half the cores unless set.
@@ -41,7 +41,7 @@ pub(crate) struct Identity {
     pub(crate) penalties: Option<bool>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct Operations {
     /// Where metrics and health are served.
@@ -54,7 +54,7 @@ impl Default for Operations {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct Facts {
     /// Where `datastore.cfg` is; the data directory unless set.
@@ -63,24 +63,51 @@ pub(crate) struct Facts {
     pub(crate) group: Option<u32>,
 }
 
+/// When a key that was changed is obeyed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Obeyed {
+    /// With the next SIGHUP.
+    AtReload,
+    /// After a restart: sockets are bound, directories opened and tables made once.
+    AtRestart,
+}
+
 /// Every key there is.
-const KEYS: [&str; 8] = [
-    "tls.listen",
-    "tls.plain_listen",
-    "tls.certificates",
-    "identity.hash_slots",
-    "identity.penalties",
-    "operations.listen",
-    "facts.files",
-    "facts.group",
+const KEYS: [(&str, Obeyed); 8] = [
+    ("tls.listen", Obeyed::AtRestart),
+    ("tls.plain_listen", Obeyed::AtRestart),
+    ("tls.certificates", Obeyed::AtReload),
+    ("identity.hash_slots", Obeyed::AtReload),
+    ("identity.penalties", Obeyed::AtRestart),
+    ("operations.listen", Obeyed::AtRestart),
+    ("facts.files", Obeyed::AtRestart),
+    ("facts.group", Obeyed::AtRestart),
 ];
+
+impl Config {
+    /// The keys that differ from this configuration and are obeyed after a restart only.
+    pub(crate) fn waits_for_restart(&self, changed: &Config) -> anyhow::Result<Vec<&'static str>> {
+        let (old, new) = (toml::Table::try_from(self)?, toml::Table::try_from(changed)?);
+        let value = |table: &toml::Table, key: &str| {
+            let (section, key) = key.split_once('.')?;
+            table.get(section)?.get(key).cloned()
+        };
+        let waits = KEYS.iter().filter(|(_, obeyed)| *obeyed == Obeyed::AtRestart);
+        Ok(waits.map(|(key, _)| *key).filter(|key| value(&old, key) != value(&new, key)).collect())
+    }
+}
 
 const FILE: &str = "enfilade.toml";
 const ENVIRONMENT_PREFIX: &str = "ENFILADE_";
 
-/// Reads the configuration of a data directory.
+/// Where the configuration of a data directory is, unless another file is named.
+pub(crate) fn path(data: &Path, file: Option<&Path>) -> PathBuf {
+    file.map_or_else(|| data.join(FILE), Path::to_path_buf)
+}
+
+/// Reads the configuration of a data directory. Errors name file, line and reason.
 pub(crate) fn read(data: &Path, file: Option<&Path>) -> anyhow::Result<Config> {
-    let path = file.map_or_else(|| data.join(FILE), Path::to_path_buf);
+    let path = path(data, file);
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         // Only the file nobody asked for may be missing.
@@ -89,19 +116,46 @@ pub(crate) fn read(data: &Path, file: Option<&Path>) -> anyhow::Result<Config> {
             return Err(why).with_context(|| format!("configuration `{}` cannot be read", path.display()));
         }
     };
+    parse_file(&text).with_context(|| format!("configuration `{}`", path.display()))?;
     let environment = std::env::vars().filter(|(name, _)| name.contains("__"));
-    parse(&text, environment).with_context(|| format!("configuration `{}`", path.display()))
+    with_environment(&text, environment)
 }
 
-fn parse(text: &str, environment: impl Iterator<Item = (String, String)>) -> anyhow::Result<Config> {
+/// The file alone: only there have values lines.
+fn parse_file(text: &str) -> anyhow::Result<Config> {
+    let at = |offset: usize| {
+        let before = text.as_bytes().get(..offset).unwrap_or_default();
+        1 + before.iter().filter(|byte| **byte == b'\n').count()
+    };
+    let on_one_line = |why: toml::de::Error| {
+        let line = why.span().map_or(1, |span| at(span.start));
+        anyhow::anyhow!("line {line}: {}", why.message().replace('\n', ", "))
+    };
+    let table = toml::de::DeTable::parse(text).map_err(on_one_line)?;
+    for (section, value) in table.get_ref() {
+        let name = section.get_ref();
+        let line = |key: &toml::Spanned<_>| format!("line {}", at(key.span().start));
+        let Some(keys) = value.get_ref().as_table() else { return Err(unknown(name).context(line(section))) };
+        for key in keys.keys() {
+            known(&format!("{name}.{}", key.get_ref())).with_context(|| line(key))?;
+        }
+    }
+    toml::from_str(text).map_err(on_one_line)
+}
+
+fn with_environment(
+    text: &str,
+    environment: impl Iterator<Item = (String, String)>,
+) -> anyhow::Result<Config> {
     let mut table: toml::Table = text.parse()?;
     for (name, value) in environment {
         let Some(key) = name.strip_prefix(ENVIRONMENT_PREFIX) else { continue };
-        let key = key.to_ascii_lowercase();
-        let Some((section, key)) = key.split_once("__") else { continue };
+        let key = key.to_ascii_lowercase().replacen("__", ".", 1);
+        let Some((section, key_in_section)) = key.split_once('.') else { continue };
+        known(&key).with_context(|| format!("environment variable `{name}`"))?;
         let section = table.entry(section).or_insert_with(|| toml::Table::new().into());
         let Some(section) = section.as_table_mut() else {
-            bail!("`{name}` sets a key of something that is no table")
+            bail!("environment variable `{name}` sets a key of something that is no table")
         };
         // A number stays a number, and so do yes and no; everything else is text.
         let value = match (value.parse::<i64>(), value.parse::<bool>()) {
@@ -109,21 +163,21 @@ fn parse(text: &str, environment: impl Iterator<Item = (String, String)>) -> any
             (_, Ok(yes)) => toml::Value::from(yes),
             _ => toml::Value::from(value),
         };
-        section.insert(key.to_owned(), value);
-    }
-    for (section, value) in &table {
-        let Some(keys) = value.as_table() else { return Err(unknown(section)) };
-        if let Some(key) =
-            keys.keys().map(|key| format!("{section}.{key}")).find(|key| !KEYS.contains(&key.as_str()))
-        {
-            return Err(unknown(&key));
-        }
+        section.insert(key_in_section.to_owned(), value);
+        // The file was read on its own before: whatever is wrong now came from here.
+        let so_far = toml::Value::Table(table.clone()).try_into::<Config>();
+        so_far.map_err(|why| anyhow::anyhow!("environment variable `{name}`: {}", why.message()))?;
     }
     Ok(toml::Value::Table(table).try_into()?)
 }
 
+fn known(key: &str) -> anyhow::Result<()> {
+    if KEYS.iter().any(|(known, _)| *known == key) { Ok(()) } else { Err(unknown(key)) }
+}
+
 fn unknown(key: &str) -> anyhow::Error {
-    let nearest = KEYS.iter().min_by_key(|known| distance(key, known)).copied().unwrap_or_default();
+    let nearest = KEYS.iter().map(|(known, _)| *known).min_by_key(|known| distance(key, known));
+    let nearest = nearest.unwrap_or_default();
     anyhow::anyhow!("unknown key `{key}`; the nearest known one is `{nearest}`")
 }
 
@@ -149,7 +203,9 @@ mod tests {
     use super::*;
 
     fn of(text: &str, environment: &[(&str, &str)]) -> anyhow::Result<Config> {
-        parse(text, environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
+        parse_file(text)?;
+        let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        with_environment(text, environment)
     }
 
     #[test]
@@ -161,17 +217,78 @@ mod tests {
     }
 
     #[test]
-    fn unknown_keys_name_the_nearest() {
-        for (text, nearest) in [
-            ("[tls]\nplain_listne = 1", "tls.plain_listen"),
-            ("[tsl]\nlisten = '127.0.0.1:1'", "tls.listen"),
-            ("listen = 1", "tls.listen"),
-            ("[identity]\nhashslots = 1", "identity.hash_slots"),
+    fn errors_name_the_line_on_one_line_and_the_nearest_key() {
+        for (text, environment, expected) in [
+            (
+                "[tls]\nplain_listne = 1",
+                None,
+                "line 2: unknown key `tls.plain_listne`; the nearest known one is `tls.plain_listen`",
+            ),
+            (
+                "\n[tsl]\nlisten = '127.0.0.1:1'",
+                None,
+                "line 3: unknown key `tsl.listen`; the nearest known one is `tls.listen`",
+            ),
+            ("listen = 1", None, "line 1: unknown key `listen`; the nearest known one is `tls.listen`"),
+            (
+                "[identity]\nhashslots = 1",
+                None,
+                "line 2: unknown key `identity.hashslots`; the nearest known one is `identity.hash_slots`",
+            ),
+            ("# one\n[tls]\nlisten = 'nowhere'", None, "line 3: invalid socket address syntax"),
+            (
+                "[identity]\n\nhash_slots = 'many'",
+                None,
+                "line 3: invalid type: string \"many\", expected usize",
+            ),
+            ("[tls", None, "line 1: unclosed table, expected `]`"),
+            (
+                "",
+                Some(("ENFILADE_TLS__LISTEN", "nowhere")),
+                "environment variable `ENFILADE_TLS__LISTEN`: invalid socket address syntax",
+            ),
+            (
+                "",
+                Some(("ENFILADE_TLS__LISTNE", "1")),
+                "environment variable `ENFILADE_TLS__LISTNE`: unknown key `tls.listne`; the nearest known one is `tls.listen`",
+            ),
         ] {
-            let why = of(text, &[]).unwrap_err().to_string();
-            assert!(why.ends_with(&format!("`{nearest}`")), "{why}");
+            let why = of(text, environment.as_slice()).unwrap_err();
+            assert_eq!(format!("{why:#}"), expected);
         }
-        assert!(of("[tls]\nlisten = 'nowhere'", &[]).is_err());
-        assert!(of("[tls", &[]).unwrap_err().to_string().contains("line 1"));
+    }
+
+    #[test]
+    fn what_waits_for_a_restart_is_named() {
+        let before = of("", &[]).unwrap();
+        for (text, expected) in [
+            ("", &[][..]),
+            ("[tls]\ncertificates = '/x'\n[identity]\nhash_slots = 9", &[]),
+            (
+                "[tls]\nlisten = '127.0.0.1:1'\nplain_listen = '127.0.0.1:2'",
+                &["tls.listen", "tls.plain_listen"],
+            ),
+            (
+                "[facts]\ngroup = 7\nfiles = '/y'\n[identity]\npenalties = false",
+                &["identity.penalties", "facts.files", "facts.group"],
+            ),
+        ] {
+            assert_eq!(before.waits_for_restart(&of(text, &[]).unwrap()).unwrap(), expected, "{text}");
+        }
+    }
+
+    /// A key that is missing from the list could neither be set nor be waited for.
+    #[test]
+    fn every_key_that_can_be_set_is_in_the_list() {
+        let config = of("[tls]\nplain_listen='127.0.0.1:1'\ncertificates='/x'\n[identity]\nhash_slots=1\npenalties=true\n[facts]\nfiles='/y'\ngroup=1", &[]).unwrap();
+        let table = toml::Table::try_from(config).unwrap();
+        let keys = table.iter().flat_map(|(section, value)| {
+            value.as_table().unwrap().keys().map(move |key| format!("{section}.{key}"))
+        });
+        let mut keys: Vec<String> = keys.collect();
+        let mut known: Vec<&str> = KEYS.iter().map(|(key, _)| *key).collect();
+        keys.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(keys, known);
     }
 }

@@ -155,14 +155,13 @@ impl Home {
 
     /// A house on these facts.
     pub(crate) fn house(&self, audit: Arc<dyn Audit>) -> anyhow::Result<Arc<House>> {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let house = House::new(Parts {
             source: Arc::clone(&self.source) as Arc<dyn Source>,
             clock: Arc::new(clock::now),
             hash_key: self.hash_key(),
             identity_memo: IdentityMemo::new(seed()?, IDENTITY_MEMO_BYTES),
             access_memo: AccessMemo::new(seed()?, ACCESS_MEMO_BYTES),
-            gate: HashGate::new(self.config.identity.hash_slots.unwrap_or(cores / 2)),
+            gate: HashGate::new(hash_slots(&self.config)),
             penalties: match self.config.identity.penalties {
                 Some(false) => Penalties::none(seed()?),
                 _ => Penalties::new(seed()?),
@@ -173,6 +172,12 @@ impl Home {
         house.set_mounts(mounts.context("/proc/self/mountinfo cannot be read")?);
         Ok(house)
     }
+}
+
+/// How many slow hashes are computed at once.
+pub(crate) fn hash_slots(config: &Config) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    config.identity.hash_slots.unwrap_or(cores / 2)
 }
 
 fn seed() -> anyhow::Result<MemoSeed> {

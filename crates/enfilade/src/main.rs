@@ -3,16 +3,19 @@
 
 mod access_log;
 mod audit_log;
+mod certificates;
 mod cli;
 mod clock;
 mod command;
 mod config;
+mod files;
 mod first_start;
 mod home;
 mod listen;
 mod notify;
 mod output;
 mod progress;
+mod reload;
 mod serve;
 
 use clap::Parser;

@@ -1,25 +1,19 @@
 //! `enfilade serve`.
 
 use crate::access_log::AccessLog;
-use crate::audit_log;
 use crate::cli::Serve;
-use crate::config::Config;
 use crate::first_start::{self, Settled};
 use crate::home::Home;
-use crate::listen::{self, Admission, Tls};
-use crate::{clock, notify, output};
-use anyhow::{Context, bail};
+use crate::listen::{self, Admission};
+use crate::{certificates, files, notify, output, reload};
+use anyhow::Context;
 use enfilade_faces::Faces;
 use enfilade_facts::limits::DRAIN_SECONDS_MAX;
 use enfilade_passage::House;
-use enfilade_sources::files::certificates;
-use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::mounts::MountWatch;
-use enfilade_tls::Certificates;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,12 +44,13 @@ fn raise_descriptor_limit() {
 }
 
 async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Result<()> {
-    let (tls_now, bad) = load_tls(&home.certificate_directory())?;
+    let (tls_now, bad) = certificates::load(&home.certificate_directory())?;
+    bad.iter().for_each(|bad| output::note(&format!("warning: {bad}")));
     let (exchange, current) = watch::channel(tls_now);
     let house = home.house(Arc::new(AccessLog::start(home.last_used()?)?))?;
     let faces = Faces::new(Arc::clone(&house));
-    faces.metrics().set_bad_certificates(bad);
-    follow_files(home)?;
+    faces.metrics().set_bad_certificates(bad.len());
+    files::follow(home, faces.clone())?;
     follow_mounts(&house)?;
 
     let tls = listen::bind("HTTPS", home.config.tls.listen).await?;
@@ -88,7 +83,7 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
         tokio::select! {
             _ = stop.0.recv() => break,
             _ = stop.1.recv() => break,
-            _ = hangup.recv() => reload(home, &exchange, &faces),
+            _ = hangup.recv() => reload::reload(home, &exchange, &faces),
         }
     }
     notify::stopping();
@@ -104,99 +99,6 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
         output::note(&format!("{} connections were cut", admission.count()));
     }
     watching.abort();
-    Ok(())
-}
-
-/// On SIGHUP: everything is read first, and what cannot be read leaves everything as it was. Certificates are exchanged for
-/// connections that come from now on; of other changes it is said that they wait for a restart.
-fn reload(home: &Home, exchange: &watch::Sender<Tls>, faces: &Faces) {
-    notify::reloading();
-    let read = home.read_config().and_then(|config| {
-        let loaded = load_tls(&home.certificates_of(&config))?;
-        Ok((config, loaded))
-    });
-    match read {
-        Ok((config, (tls, bad))) => {
-            let count = tls.count;
-            output::note(&format!("reloaded: {} certificates are served from now on", count));
-            let certificates_alone = Config { tls: home.written.tls.clone(), ..config.clone() };
-            let same_listeners = (config.tls.listen, config.tls.plain_listen)
-                == (home.written.tls.listen, home.written.tls.plain_listen);
-            if certificates_alone != home.written || !same_listeners {
-                output::note(
-                    "warning: the configuration has other changes, which are obeyed after a restart",
-                );
-            }
-            faces.metrics().set_bad_certificates(bad);
-            faces.metrics().reloaded(true);
-            exchange.send_replace(tls);
-        }
-        Err(why) => {
-            output::note(&format!("warning: nothing was reloaded, everything is as it was: {why:#}"));
-            faces.metrics().reloaded(false);
-        }
-    }
-    notify::ready();
-}
-
-/// Reads the certificates; bad ones are all named, and with none left there is nothing to serve with.
-fn load_tls(directory: &Path) -> anyhow::Result<(Tls, usize)> {
-    let files = certificates::read(directory)
-        .with_context(|| format!("certificate directory `{}` cannot be read", directory.display()))?;
-    let mut unread = 0;
-    let bundles = files.iter().filter_map(|file| {
-        let name = file.path.display().to_string();
-        match &file.content {
-            Ok(pem) => Some((name, pem.as_slice())),
-            Err(why) => {
-                unread += 1;
-                output::note(&format!("warning: certificate `{name}` is left out: {why}"));
-                None
-            }
-        }
-    });
-    let (loaded, bad) = Certificates::load(bundles);
-    bad.iter().for_each(|bad| output::note(&format!("warning: {bad}")));
-    if loaded.is_empty() {
-        bail!(
-            "there is no usable certificate in `{}`: put a PEM bundle (certificate, intermediates, key) there",
-            directory.display()
-        );
-    }
-    let certificates = Arc::new(loaded);
-    let config = enfilade_tls::server_config(Arc::clone(&certificates)).map_err(anyhow::Error::msg)?;
-    let bad = bad.len() + unread;
-    Ok((Tls { certificates, config, count: files.len() - bad }, bad))
-}
-
-/// Follows `datastore.cfg`, and clears what dead readers left behind in the store.
-fn follow_files(home: &Home) -> anyhow::Result<()> {
-    let source = Arc::clone(&home.source);
-    let mut mirror = Mirror::new(home.datastore_file());
-    std::thread::Builder::new().name("files".into()).spawn(move || {
-        let mut told = Vec::new();
-        let mut is_shipping = true;
-        loop {
-            let problems = match mirror.look(&*source, clock::now()) {
-                Ok(outcome) => outcome.problems,
-                Err(why) => vec![why.to_string()],
-            };
-            if problems != told {
-                problems.iter().for_each(|problem| output::note(&format!("warning: {problem}")));
-                told = problems;
-            }
-            source.clear_stale_readers();
-            match audit_log::ship(&source) {
-                Ok(()) => is_shipping = true,
-                Err(why) if is_shipping => {
-                    output::note(&format!("warning: {why}"));
-                    is_shipping = false;
-                }
-                Err(_) => {}
-            }
-            mirror.wait(Duration::from_secs(1));
-        }
-    })?;
     Ok(())
 }
 

@@ -16,7 +16,7 @@ mod whoami;
 mod webdav;
 
 pub use body::{Body, Cut};
-pub use metrics::Metrics;
+pub use metrics::{FileLook, Metrics};
 pub use respond::Answer;
 pub use routes::{MAIN, Need, OPERATIONS, Route};
 pub use serve::{BoxError, Connection, Faces, Incoming};

@@ -17,6 +17,18 @@ pub struct Metrics {
     /// Of the last reload: 0 when there was none or it was whole, 1 when it failed.
     reload_failed: AtomicU64,
     connections: AtomicU64,
+    files: Mutex<BTreeMap<&'static str, FileLook>>,
+}
+
+/// What the last look at a file people edit found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileLook {
+    /// When it was, in seconds since the epoch.
+    pub unix_seconds: i64,
+    /// The newest revision of the facts at which nothing was wrong with the file; 0 when there was none since the start.
+    pub good_revision: u64,
+    /// How many things are wrong with it.
+    pub problems: usize,
 }
 
 impl Metrics {
@@ -49,6 +61,11 @@ impl Metrics {
         self.reload_failed.store(u64::from(!is_whole), Ordering::Relaxed);
     }
 
+    /// What the last look at a file found.
+    pub fn set_file(&self, name: &'static str, look: FileLook) {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).insert(name, look);
+    }
+
     /// How many connections are open.
     pub fn set_connections(&self, count: usize) {
         self.connections.store(count as u64, Ordering::Relaxed);
@@ -57,13 +74,9 @@ impl Metrics {
     pub(crate) fn render(&self, house: &House) -> String {
         let mut text = String::new();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        metric(
-            &mut text,
-            "enfilade_info",
-            "gauge",
-            "the version",
-            [(label("version", env!("CARGO_PKG_VERSION")), 1)],
-        );
+        let at = house.source().at();
+        let info = format!("{{version=\"{}\",store=\"{}\"}}", env!("CARGO_PKG_VERSION"), at.store);
+        metric(&mut text, "enfilade_info", "gauge", "the version, and which store of facts", [(info, 1)]);
         let permitted = (label("outcome", "permit"), read(&self.permitted));
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let total = (label("outcome", "refuse"), refused.values().sum());
@@ -91,7 +104,8 @@ impl Metrics {
         let rows =
             [(label("outcome", "failed"), penalties.failed), (label("outcome", "barred"), penalties.barred)];
         metric(&mut text, "enfilade_failed_logins_total", "counter", "attempts to come in that failed", rows);
-        let revision = [(String::new(), house.source().at().revision.0)];
+        self.render_files(&mut text);
+        let revision = [(String::new(), at.revision.0)];
         metric(&mut text, "enfilade_facts_revision", "gauge", "the newest revision of the facts", revision);
         let rows = house.ledger().all().into_iter().flat_map(|(name, active)| {
             let row = |kind: &str, count| (format!("{{datastore=\"{name}\",kind=\"{kind}\"}}"), count);
@@ -101,6 +115,20 @@ impl Metrics {
         let rows = rows.filter(|(_, count)| *count > 0);
         metric(&mut text, "enfilade_active_operations", "gauge", "operations inside a datastore", rows);
         text
+    }
+
+    fn render_files(&self, text: &mut String) {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let rows = |value: fn(&FileLook) -> u64| {
+            files.iter().map(move |(name, look)| (label("file", name), value(look))).collect::<Vec<_>>()
+        };
+        let looks = rows(|look| u64::try_from(look.unix_seconds).unwrap_or(0));
+        let help = "when a file people edit was looked at last";
+        metric(text, "enfilade_file_last_look_timestamp_seconds", "gauge", help, looks);
+        let help = "the newest revision of the facts at which nothing was wrong with the file";
+        metric(text, "enfilade_file_good_revision", "gauge", help, rows(|look| look.good_revision));
+        let help = "how many things are wrong with the file";
+        metric(text, "enfilade_file_problems", "gauge", help, rows(|look| look.problems as u64));
     }
 }
 

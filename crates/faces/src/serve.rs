@@ -48,7 +48,8 @@ impl Faces {
         &self.metrics
     }
 
-    pub(crate) fn house(&self) -> &House {
+    /// The house it is the face of.
+    pub fn house(&self) -> &House {
         &self.house
     }
 

@@ -39,7 +39,6 @@ pub struct HashGate {
 }
 
 struct Shared {
-    queue_max: usize,
     state: Mutex<State>,
     changed: Condvar,
     computed: AtomicU64,
@@ -55,7 +54,9 @@ struct State {
     /// Addresses one of whose hashes is being computed.
     running: Vec<IpAddr>,
     order: u64,
-    is_closed: bool,
+    /// How many threads there should be, and how many there are. None should be once the gate is closed.
+    slots: usize,
+    threads: usize,
 }
 
 struct Job {
@@ -79,21 +80,33 @@ pub struct GateCounts {
 impl HashGate {
     /// With this many slots, at least one: a thread each.
     pub fn new(slots: usize) -> Self {
-        let slots = slots.max(1);
-        let shared = Arc::new(Shared {
-            queue_max: slots * HASH_QUEUE_PER_SLOT,
-            state: Mutex::default(),
-            changed: Condvar::new(),
-            computed: AtomicU64::new(0),
-            shared: AtomicU64::new(0),
-            turned_away: AtomicU64::new(0),
-        });
-        for _ in 0..slots {
-            let shared = Arc::clone(&shared);
+        let gate = HashGate {
+            shared: Arc::new(Shared {
+                state: Mutex::default(),
+                changed: Condvar::new(),
+                computed: AtomicU64::new(0),
+                shared: AtomicU64::new(0),
+                turned_away: AtomicU64::new(0),
+            }),
+        };
+        gate.set_slots(slots);
+        gate
+    }
+
+    /// From now on with this many slots, at least one. What is being computed is computed to its end.
+    pub fn set_slots(&self, slots: usize) {
+        let mut state = self.shared.state();
+        state.slots = slots.max(1);
+        while state.threads < state.slots {
+            let shared = Arc::clone(&self.shared);
+            let thread = std::thread::Builder::new().name("hash".into()).spawn(move || shared.work());
             // Without a thread everybody is turned away, which is no worse than a gate that is always full.
-            let _ = std::thread::Builder::new().name("hash".into()).spawn(move || shared.work());
+            if thread.is_err() {
+                break;
+            }
+            state.threads += 1;
         }
-        HashGate { shared }
+        self.shared.changed.notify_all();
     }
 
     /// What it has done.
@@ -124,7 +137,7 @@ impl HashGate {
 
 impl Drop for HashGate {
     fn drop(&mut self) {
-        self.shared.state().is_closed = true;
+        self.shared.state().slots = 0;
         self.shared.changed.notify_all();
     }
 }
@@ -154,7 +167,7 @@ impl Shared {
             return Some(progress.subscribe());
         }
         state.forget_abandoned();
-        if self.queue_max <= state.queue.len() && !state.make_room(asker.failures) {
+        if state.slots * HASH_QUEUE_PER_SLOT <= state.queue.len() && !state.make_room(asker.failures) {
             return None;
         }
         let (progress, receiver) = watch::channel(Progress::Waiting);
@@ -166,12 +179,13 @@ impl Shared {
         Some(receiver)
     }
 
-    /// One slot: computes what is queued until the gate is closed.
+    /// One slot: computes what is queued until there are fewer slots than threads.
     fn work(&self) {
         let mut state = self.state();
         loop {
             let job = loop {
-                if state.is_closed {
+                if state.threads > state.slots {
+                    state.threads -= 1;
                     return;
                 }
                 match state.next() {
@@ -229,5 +243,20 @@ impl State {
             .filter(|at| self.queue.get(*at).is_some_and(free))
             .min_by_key(|at| self.queue.get(*at).map(|job| (job.asker.failures, job.order)))?;
         Some(self.queue.swap_remove(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::HashGate;
+
+    #[test]
+    fn there_are_as_many_threads_as_slots_however_often_they_change() {
+        let gate = HashGate::new(0);
+        for (slots, threads) in [(1, 1), (4, 4), (2, 2), (0, 1), (3, 3)] {
+            gate.set_slots(slots);
+            let is_settled = || gate.shared.state().threads == threads;
+            assert!((0..1_000_000).any(|_| is_settled() || (std::thread::yield_now(), false).1), "{slots}");
+        }
     }
 }
