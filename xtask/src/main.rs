@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command-line tool")]
 
 mod campaigns;
+mod packages;
 mod refusals;
 mod test;
 
@@ -11,7 +12,8 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test [--no-packages]  everything that has to pass: packages, format, lints, all tests
+  test [--no-packages]  everything that has to pass: packages, format, lints, all tests;
+                        --no-packages installs nothing and does not ask what is missing
   tidy                  the house's own rules, with what to do where one is broken
   bitflip [--n N]       flip bits of a store: the same answer, a refusal, or the end of the process
   freshness             every order of every step of the freshness protocol
@@ -29,7 +31,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy(),
         [name, options @ ..] if campaigns::knows(name) => campaigns::run(name, options),
         ["refusals"] => refusals::write(&xtask::root()),
-        ["help" | "--help" | "-h"] | [] => {
+        ["help"] | [.., "--help" | "-h"] | [] => {
             print!("{HELP}");
             Ok(())
         }

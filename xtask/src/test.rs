@@ -1,11 +1,8 @@
 //! `cargo xtask test`: what has to pass, step by step, and how long each step took.
 
-use std::path::Path;
-use std::process::Command;
+use crate::packages;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// Debian packages the tests use, and the program each brings.
-const PACKAGES: [(&str, &str); 3] = [("rclone", "rclone"), ("curl", "curl"), ("openssl", "openssl")];
 
 /// Whether missing packages are installed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,79 +14,78 @@ pub(crate) enum Packages {
 struct Step {
     name: &'static str,
     arguments: &'static [&'static str],
+    /// What rustup calls the part of the toolchain the step runs, where it may be missing.
+    component: Option<&'static str>,
 }
 
 const STEPS: [Step; 3] = [
-    Step { name: "format", arguments: &["fmt", "--all", "--check"] },
-    Step { name: "lints", arguments: &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"] },
+    Step { name: "format", arguments: &["fmt", "--all", "--check"], component: Some("rustfmt") },
+    Step {
+        name: "lints",
+        arguments: &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
+        component: Some("clippy"),
+    },
     // Unit, property, scenario, tidy and interop tests are all cargo tests.
-    Step { name: "tests", arguments: &["test", "--workspace"] },
+    Step { name: "tests", arguments: &["test", "--workspace"], component: None },
 ];
 
 pub(crate) fn run(packages: Packages) -> Result<(), String> {
     let mut took = Vec::new();
-    if packages == Packages::Install {
-        took.push(("packages", timed(install)?));
-    }
-    for step in &STEPS {
-        println!("==> {}: cargo {}", step.name, step.arguments.join(" "));
-        let duration = timed(|| cargo(step));
-        took.push((step.name, duration?));
-    }
+    let result = walk(packages, &mut took);
     println!("\n{:<10} {:>8}", "step", "seconds");
     for (name, duration) in took {
         println!("{name:<10} {:>8.1}", duration.as_secs_f64());
     }
-    Ok(())
+    result
+}
+
+fn walk(packages: Packages, took: &mut Vec<(&'static str, Duration)>) -> Result<(), String> {
+    if packages == Packages::Install {
+        timed("packages", took, packages::install)?;
+    }
+    STEPS.iter().try_for_each(|step| timed(step.name, took, || cargo(step)))
 }
 
 #[expect(clippy::disallowed_methods, reason = "a runner says how long its steps took")]
-fn timed(step: impl FnOnce() -> Result<(), String>) -> Result<Duration, String> {
+fn timed(
+    name: &'static str,
+    took: &mut Vec<(&'static str, Duration)>,
+    step: impl FnOnce() -> Result<(), String>,
+) -> Result<(), String> {
     let began = Instant::now();
-    step()?;
-    Ok(began.elapsed())
+    let result = step();
+    took.push((name, began.elapsed()));
+    result
 }
 
 fn cargo(step: &Step) -> Result<(), String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo).args(step.arguments).current_dir(xtask::root()).status();
-    let status = status.map_err(|why| format!("cargo cannot be run: {why}"))?;
-    if status.success() {
-        return Ok(());
+    let line = format!("cargo {}", step.arguments.join(" "));
+    println!("==> {}: {line}", step.name);
+    if let Some(component) = step.component
+        && !is_there(step)
+    {
+        return Err(format!(
+            "step `{}` needs {component}; run `rustup component add {component}`",
+            step.name
+        ));
     }
-    Err(format!(
-        "\nstep `{}` failed; run it alone with `cargo {}`\n(is a component missing? `rustup component add rustfmt clippy`)",
-        step.name,
-        step.arguments.join(" ")
-    ))
+    let status = command().args(step.arguments).status();
+    match status.map_err(|why| format!("cargo cannot be run: {why}"))? {
+        status if status.success() => Ok(()),
+        _ => Err(format!("step `{}` failed; run it alone with `{line}`", step.name)),
+    }
 }
 
-fn install() -> Result<(), String> {
-    let missing: Vec<&str> =
-        PACKAGES.iter().filter(|(_, program)| !is_in_path(program)).map(|(package, _)| *package).collect();
-    println!("==> packages: {}", if missing.is_empty() { "all there".to_owned() } else { missing.join(" ") });
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let line = format!("apt-get install -y --no-install-recommends {}", missing.join(" "));
-    let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
-    if !is_root || !is_in_path("apt-get") {
-        return Err(format!("the tests need {}; run `sudo {line}`", missing.join(" and ")));
-    }
-    for command in ["apt-get update -q", &line] {
-        let mut words = command.split(' ');
-        let status = Command::new(words.next().unwrap_or_default())
-            .args(words)
-            .env("DEBIAN_FRONTEND", "noninteractive")
-            .status();
-        if !status.is_ok_and(|status| status.success()) {
-            return Err(format!("`{command}` failed"));
-        }
-    }
-    Ok(())
+/// Whether cargo knows the subcommand; asking for its version does nothing else.
+fn is_there(step: &Step) -> bool {
+    let asked = step.arguments.first().map(|subcommand| {
+        command().args([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status()
+    });
+    asked.is_some_and(|status| status.is_ok_and(|status| status.success()))
 }
 
-fn is_in_path(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| Path::new(&directory).join(program).is_file())
+fn command() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(xtask::root());
+    command
 }

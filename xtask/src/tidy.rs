@@ -1,13 +1,20 @@
 //! Tidy: rules about the house that the compiler does not know. Each says what to do instead.
 
-mod doors;
+mod source;
+mod rust_text;
 mod edges;
-mod files;
-mod pages;
+mod deny;
+mod lints;
+mod names;
+mod words;
+mod sizes;
+mod doors;
 mod routes;
+mod pages;
 
 pub use pages::{REFUSALS_PAGE, refusals_page};
 
+use source::Source;
 use std::fmt;
 use std::path::Path;
 
@@ -28,34 +35,16 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A text file of the repository.
-pub(crate) struct Source {
-    /// From the repository's root.
-    pub(crate) path: String,
-    pub(crate) text: String,
-}
-
-impl Source {
-    pub(crate) fn finding(&self, line: usize, what: impl Into<String>) -> Finding {
-        Finding { path: self.path.clone(), line, what: what.into() }
-    }
-
-    /// Its lines up to the tests at its end, numbered from 1.
-    pub(crate) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
-        let is_test = ["/tests/", "/tests.rs", "/reference.rs", "/scratch.rs"]
-            .iter()
-            .any(|part| self.path.contains(part));
-        let numbered = self.text.lines().enumerate().map(|(index, line)| (index + 1, line));
-        numbered.take_while(move |(_, line)| !is_test && !line.starts_with("mod tests {"))
-    }
-}
-
 /// Everything that breaks a rule.
 pub fn check(root: &Path) -> Vec<Finding> {
-    let sources = files::read(root);
+    let sources = source::read(root);
     let mut findings = Vec::new();
     edges::check(&sources, &mut findings);
-    files::check(&sources, &mut findings);
+    deny::check(&sources, &mut findings);
+    lints::check(&sources, &mut findings);
+    names::check(&sources, &mut findings);
+    words::check(&sources, &mut findings);
+    sizes::check(&sources, &mut findings);
     doors::check(&sources, &mut findings);
     routes::check(&sources, &mut findings);
     pages::check(root, &sources, &mut findings);

@@ -6,3 +6,82 @@ fn the_house_is_tidy() {
     let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
     assert!(lines.is_empty(), "\n{}", lines.join("\n"));
 }
+
+/// A tree that breaks every rule: what it holds, and the findings it has to have. A rule that is not asked is missed here.
+#[test]
+fn every_rule_is_asked() {
+    let root = std::env::temp_dir().join(format!("xtask-tidy-{}", std::process::id()));
+    let later = ["FIX", "ME"].concat();
+    let place = ["/ro", "ot/"].concat();
+    let route = "const MAIN: [Route; 1] = [\n    Route::public(\"/secrets\", Public::X),\n];\nlet r = Route { path };\n";
+    let manifest = "[package]\nname = \"enfilade-facts\"\n[dependencies]\nenfilade-sources = \"0\"\nleft-pad = \"0\"\n\
+                    [dev-dependencies]\nenfilade-testkit = \"0\"\n";
+    for (path, text) in [
+        ("Cargo.toml", "[workspace.dependencies]\ntokio = { package = \"heed\" }\n"),
+        ("deny.toml", "[bans]\ndeny = [{ crate = \"heed\" }]\n"),
+        ("ARCHITECTURE.md", &"\n".repeat(301)),
+        ("crates/x/Cargo.toml", "[package]\nname = \"enfilade-x\"\n"),
+        ("crates/facts/Cargo.toml", manifest),
+        ("crates/facts/src/lib.rs", "use std::fs;\nmod cache;\n"),
+        ("crates/facts/src/long.rs", &"// x\n".repeat(601)),
+        ("crates/facts/src/function.rs", &format!("fn f() {{\n{}}}\n", "    x();\n".repeat(89))),
+        ("crates/facts/src/words.rs", &format!("// {later}\n// {place}x\n")),
+        ("crates/facts/src/util.rs", ""),
+        ("crates/door-1-tls/src/permit.rs", "pub struct TlsPermit {\n    pub name: u8,\n}\n"),
+        ("crates/door-2-identity/src/permit.rs", "#[derive(Default)]\npub struct IdentityPermit {\n}\n"),
+        ("crates/door-3-datastore/src/other.rs", "x(DatastorePermit { a });\n"),
+        ("crates/door-5-content/README.md", &"\n".repeat(13)),
+        ("crates/faces/src/routes.rs", route),
+        ("crates/faces/src/serve.rs", "Route::public(\"/x\");\n"),
+    ] {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let lines: Vec<String> = xtask::tidy::check(&root).iter().map(ToString::to_string).collect();
+    std::fs::remove_dir_all(&root).unwrap();
+    let expected = [
+        // edges
+        "Cargo.toml:2: `tokio` is `heed`",
+        "crates/x/Cargo.toml:0: say in xtask/src/tidy/edges.rs what",
+        "crates/facts/Cargo.toml:4: `enfilade-facts` may not depend",
+        "crates/facts/Cargo.toml:5: say in xtask/src/tidy/edges.rs which",
+        "crates/facts/Cargo.toml:7: `enfilade-facts` may not test itself",
+        // deny
+        "deny.toml:2: `heed` is known",
+        // lints
+        "crates/x/Cargo.toml:0: the crate has no lints",
+        // names
+        "crates/facts/src/util.rs:0: `util`",
+        "crates/facts/src/lib.rs:2: `mod cache`",
+        "crates/facts/src/lib.rs:1: a crate begins",
+        // words
+        &format!("crates/facts/src/words.rs:1: `{later}`"),
+        &format!("crates/facts/src/words.rs:2: `{place}`"),
+        // sizes
+        "crates/facts/src/long.rs:0: 601 lines",
+        "crates/facts/src/function.rs:1: `f` is a function of 91 lines",
+        // doors
+        "crates/facts/src/lib.rs:1: `std::fs`",
+        "crates/door-1-tls:0: there is no src/ask.rs",
+        "crates/door-1-tls:0: `TlsPermit` is made in 0 places",
+        "crates/door-1-tls/README.md:0: there is no such page",
+        "crates/door-1-tls/src/permit.rs:2: a permit's fields are private",
+        "crates/door-2-identity/src/permit.rs:1: `Default`",
+        "crates/door-3-datastore/src/other.rs:1: `DatastorePermit` is made here",
+        "crates/door-5-content/README.md:0: 13 lines",
+        // routes
+        "crates/faces/src/routes.rs:2: `/secrets` of MAIN",
+        "crates/faces/src/routes.rs:4: a route made by hand",
+        "crates/faces/src/routes.rs:0: `/metrics` is no public route",
+        "crates/faces/src/serve.rs:1: a route outside the table",
+        // pages
+        "README.md:0: the page is not there",
+        "ARCHITECTURE.md:0: 301 lines",
+        "ARCHITECTURE.md:0: `crates/facts` is not on the map",
+        "docs/refusals.md:0:",
+    ];
+    let missed: Vec<&str> =
+        expected.into_iter().filter(|begin| !lines.iter().any(|line| line.starts_with(begin))).collect();
+    assert!(missed.is_empty(), "not found: {missed:#?}\nfound: {lines:#?}");
+}

@@ -12,6 +12,7 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 pub struct Certificate {
     file: String,
     names: Vec<String>,
+    not_before: i64,
     not_after: i64,
     key: Arc<CertifiedKey>,
 }
@@ -39,15 +40,17 @@ impl Certificate {
             let leaf = chain
                 .first()
                 .ok_or("it holds no certificate; expected a leaf, its intermediates and its key")?;
-            let (names, not_after) = describe(leaf)?;
+            let (names, not_before, not_after) = describe(leaf)?;
             let key = PrivateKeyDer::from_pem_slice(pem)
                 .map_err(|why| format!("it holds no private key that can be read: {why}"))?;
             let key = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
                 .map_err(|why| format!("the private key cannot be used with the certificate: {why}"))?;
-            Ok::<_, String>((names, not_after, Arc::new(key)))
+            Ok::<_, String>((names, not_before, not_after, Arc::new(key)))
         };
         match parse() {
-            Ok((names, not_after, key)) => Ok(Certificate { file, names, not_after, key }),
+            Ok((names, not_before, not_after, key)) => {
+                Ok(Certificate { file, names, not_before, not_after, key })
+            }
             Err(why) => Err(BadCertificate { file, why }),
         }
     }
@@ -62,6 +65,11 @@ impl Certificate {
         &self.names
     }
 
+    /// The first second it is valid, since the epoch.
+    pub fn not_before(&self) -> i64 {
+        self.not_before
+    }
+
     /// The last second it is valid, since the epoch.
     pub fn not_after(&self) -> i64 {
         self.not_after
@@ -72,8 +80,8 @@ impl Certificate {
     }
 }
 
-/// DNS names, or the common name where there are none, and the end of validity.
-fn describe(leaf: &CertificateDer<'_>) -> Result<(Vec<String>, i64), String> {
+/// DNS names, or the common name where there are none, and the first and last second of validity.
+fn describe(leaf: &CertificateDer<'_>) -> Result<(Vec<String>, i64, i64), String> {
     let (_, x509) =
         X509Certificate::from_der(leaf).map_err(|why| format!("the certificate cannot be parsed: {why}"))?;
     let alternative =
@@ -90,7 +98,8 @@ fn describe(leaf: &CertificateDer<'_>) -> Result<(Vec<String>, i64), String> {
     names.extend(common.map(str::to_ascii_lowercase));
     names.sort_unstable();
     names.dedup();
-    Ok((names, x509.validity().not_after.timestamp()))
+    let validity = x509.validity();
+    Ok((names, validity.not_before.timestamp(), validity.not_after.timestamp()))
 }
 
 impl fmt::Debug for Certificate {

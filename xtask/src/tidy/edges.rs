@@ -1,9 +1,10 @@
 //! Who may depend on whom, and which crate may know which library.
 
 use super::{Finding, Source};
+use toml::{Table, Value};
 
 /// A crate of the house, and which others it may depend on.
-const EDGES: [(&str, &[&str]); 11] = [
+const EDGES: [(&str, &[&str]); 14] = [
     ("enfilade-facts", &[]),
     ("enfilade-sources", &["facts"]),
     ("enfilade-tls", &["facts"]),
@@ -14,23 +15,25 @@ const EDGES: [(&str, &[&str]); 11] = [
     ("enfilade-passage", &["facts", "identity", "datastore", "access", "content"]),
     ("enfilade-admin", &["facts", "sources", "tls", "identity", "datastore", "access", "content"]),
     ("enfilade-faces", &["facts", "passage", "admin"]),
-    // The binary, the testkit and the runner put the rest together.
-    (
-        "",
-        &[
-            "facts",
-            "sources",
-            "tls",
-            "identity",
-            "datastore",
-            "access",
-            "content",
-            "passage",
-            "admin",
-            "faces",
-            "testkit",
-        ],
-    ),
+    // These put the rest together.
+    ("enfilade", &ALL),
+    ("enfilade-testkit", &ALL),
+    ("enfilade-preload", &[]),
+    ("xtask", &ALL),
+];
+
+const ALL: [&str; 11] = [
+    "facts",
+    "sources",
+    "tls",
+    "identity",
+    "datastore",
+    "access",
+    "content",
+    "passage",
+    "admin",
+    "faces",
+    "testkit",
 ];
 
 /// A library, the crates that may know it, and why it is there.
@@ -80,89 +83,152 @@ const LIBRARIES: [(&str, &[&str], &str); 33] = [
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     for source in sources {
-        let in_house = source.path.starts_with("crates/") || source.path.starts_with("xtask/");
-        if in_house && source.path.ends_with("/Cargo.toml") {
+        if source.path.ends_with("/Cargo.toml") {
             findings.extend(check_manifest(source));
+        } else if source.path == "Cargo.toml" {
+            findings.extend(check_workspace(source));
         }
     }
 }
 
 fn check_manifest(source: &Source) -> Vec<Finding> {
-    let manifest: toml::Table = match source.text.parse() {
+    let manifest: Table = match source.text.parse() {
         Ok(manifest) => manifest,
         Err(why) => return vec![source.finding(0, format!("the manifest cannot be read: {why}"))],
     };
-    let name = manifest.get("package").and_then(|package| package.get("name")).and_then(toml::Value::as_str);
-    let name = name.unwrap_or_default();
-    let dependencies = manifest.get("dependencies").and_then(toml::Value::as_table);
+    let name = text_at(&manifest, "package", "name").unwrap_or_default();
+    if !EDGES.iter().any(|(known, _)| *known == name) {
+        let what = format!("say in xtask/src/tidy/edges.rs what `{name}` may depend on");
+        return vec![source.finding(0, what)];
+    }
     let mut findings = Vec::new();
-    for dependency in dependencies.into_iter().flat_map(toml::Table::keys) {
-        let what = match dependency.strip_prefix("enfilade-") {
+    let mut report = |dependency: &str, what: String| {
+        findings.push(source.finding(line_of(&source.text, dependency), what));
+    };
+    for (dependency, value) in built_with(&manifest) {
+        let what = renamed(dependency, value).or_else(|| match dependency.strip_prefix("enfilade-") {
             Some(other) => wrong_edge(name, other),
             None => wrong_library(name, dependency),
-        };
-        findings.extend(what.map(|what| source.finding(line_of(&source.text, dependency), what)));
+        });
+        what.into_iter().for_each(|what| report(dependency, what));
     }
-    let inherits = manifest.get("lints").and_then(|lints| lints.get("workspace")).is_some();
-    // LMDB is opened and files are mapped in the one, the other stands between a program and the C library.
-    let has_reason =
-        ["enfilade-sources", "enfilade-preload"].contains(&name) && source.text.contains("unsafe");
-    if !(inherits || has_reason) {
-        findings.push(source.finding(0, "the crate has no `[lints] workspace = true`"));
+    // Tests may use anything; but facts are what everything else is tested against.
+    for (dependency, value) in in_table(&manifest, "dev-dependencies") {
+        let is_of_house = dependency.starts_with("enfilade") && name == "enfilade-facts";
+        let edge =
+            is_of_house.then(|| format!("`{name}` may not test itself with `{dependency}`: test there"));
+        renamed(dependency, value).or(edge).into_iter().for_each(|what| report(dependency, what));
     }
     findings
 }
 
+/// A name given in the workspace's manifest holds for every crate.
+fn check_workspace(source: &Source) -> Vec<Finding> {
+    let Ok(manifest) = source.text.parse::<Table>() else {
+        return vec![source.finding(0, "the manifest cannot be read")];
+    };
+    let workspace = manifest.get("workspace").and_then(Value::as_table);
+    let all = workspace.into_iter().flat_map(|workspace| in_table(workspace, "dependencies"));
+    let wrong = all.filter_map(|(name, value)| Some((name, renamed(name, value)?)));
+    wrong.map(|(name, what)| source.finding(line_of(&source.text, name), what)).collect()
+}
+
+/// What a crate is built with, on whatever machine, its build script included.
+fn built_with(manifest: &Table) -> Vec<(&str, &Value)> {
+    let targets = manifest.get("target").and_then(Value::as_table);
+    let tables = targets.into_iter().flat_map(Table::values).filter_map(Value::as_table);
+    let all = std::iter::once(manifest).chain(tables);
+    all.flat_map(|table| in_table(table, "dependencies").chain(in_table(table, "build-dependencies")))
+        .collect()
+}
+
+fn in_table<'m>(manifest: &'m Table, name: &str) -> impl Iterator<Item = (&'m str, &'m Value)> {
+    let table = manifest.get(name).and_then(Value::as_table);
+    table.into_iter().flatten().map(|(dependency, value)| (dependency.as_str(), value))
+}
+
+fn text_at<'m>(manifest: &'m Table, table: &str, key: &str) -> Option<&'m str> {
+    manifest.get(table)?.get(key)?.as_str()
+}
+
+fn renamed(dependency: &str, value: &Value) -> Option<String> {
+    let package = value.get("package")?.as_str().filter(|package| *package != dependency)?;
+    Some(format!("`{dependency}` is `{package}`: call it by its own name, so that it is seen who knows it"))
+}
+
 fn wrong_edge(name: &str, other: &str) -> Option<String> {
-    let known = EDGES.iter().find(|(this, _)| *this == name).or_else(|| EDGES.last());
-    let allowed = known.map(|(_, allowed)| *allowed).unwrap_or_default();
+    let (_, allowed) = EDGES.iter().find(|(this, _)| *this == name)?;
     (!allowed.contains(&other)).then(|| {
         format!("`{name}` may not depend on `enfilade-{other}`: move the line to where it belongs (ARCHITECTURE.md)")
     })
 }
 
 fn wrong_library(name: &str, library: &str) -> Option<String> {
-    match LIBRARIES.iter().find(|(known, ..)| *known == library) {
+    match crates_that_know(library) {
         None => Some(format!("say in xtask/src/tidy/edges.rs which crate may know `{library}`, and why")),
-        Some((_, crates, _)) if crates.contains(&"*") || crates.contains(&name) => None,
-        Some((_, crates, _)) => Some(format!(
+        Some(crates) if crates.contains(&"*") || crates.contains(&name) => None,
+        Some(crates) => Some(format!(
             "`{name}` may not know `{library}`, only {} may: ask it through its own words",
             crates.join(", ")
         )),
     }
 }
 
-fn line_of(text: &str, dependency: &str) -> usize {
-    text.lines().position(|line| line.starts_with(dependency)).map_or(0, |index| index + 1)
+/// The crates of the house that may know the library; `*` is all of them.
+pub(super) fn crates_that_know(library: &str) -> Option<&'static [&'static str]> {
+    LIBRARIES.iter().find(|(known, ..)| *known == library).map(|(_, crates, _)| *crates)
+}
+
+/// Where a line begins with exactly this key.
+pub(super) fn line_of(text: &str, key: &str) -> usize {
+    let is_key = |line: &str| {
+        line.strip_prefix(key).is_some_and(|rest| rest.starts_with([' ', '=', '.']))
+            || line.starts_with('[') && line.trim_end().ends_with(&format!("dependencies.{key}]"))
+    };
+    text.lines().position(is_key).map_or(0, |index| index + 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn findings(name: &str, dependency: &str, lints: &str) -> usize {
-        let text = format!(
-            "[package]\nname = \"{name}\"\n{lints}\n[dependencies]\n{dependency} = {{ workspace = true }}\n"
-        );
-        check_manifest(&Source { path: "crates/x/Cargo.toml".into(), text }).len()
+    fn found(name: &str, tables: &str) -> Vec<usize> {
+        let text = format!("[package]\nname = \"{name}\"\n{tables}\n");
+        check_manifest(&Source::new("crates/x/Cargo.toml", text)).iter().map(|finding| finding.line).collect()
     }
 
     #[test]
     fn edges_and_libraries() {
-        let lints = "[lints]\nworkspace = true";
         for (name, dependency, count) in [
             ("enfilade-access", "enfilade-identity", 0),
             ("enfilade-identity", "enfilade-access", 1),
             ("enfilade-facts", "enfilade-sources", 1),
+            ("enfilade-sources", "enfilade-admin", 1),
+            ("enfilade-passage", "enfilade-sources", 1),
             ("enfilade-faces", "enfilade-access", 1),
+            ("enfilade-admin", "enfilade-passage", 1),
             ("enfilade", "enfilade-access", 0),
+            ("enfilade-cellar", "enfilade-facts", 1),
             ("enfilade-sources", "heed", 0),
             ("enfilade-passage", "heed", 1),
             ("enfilade-facts", "thiserror", 0),
             ("enfilade-facts", "left-pad", 1),
         ] {
-            assert_eq!(findings(name, dependency, lints), count, "{name} {dependency}");
+            let table = format!("[dependencies]\n{dependency} = {{ workspace = true }}");
+            assert_eq!(found(name, &table).len(), count, "{name} {dependency}");
         }
-        assert_eq!(findings("enfilade-facts", "thiserror", ""), 1);
+    }
+
+    #[test]
+    fn no_way_round() {
+        let name = "enfilade-passage";
+        assert_eq!(found(name, "[build-dependencies]\nheed = \"0\""), [4]);
+        assert_eq!(found(name, "[target.'cfg(unix)'.dependencies]\nheed = \"0\""), [4]);
+        assert_eq!(found(name, "[dependencies.heed]\nversion = \"0\""), [3]);
+        assert_eq!(found(name, "[dependencies]\ntokio = { package = \"heed\" }"), [4]);
+        assert_eq!(found(name, "[dev-dependencies]\nheed = \"0\"\nenfilade-testkit = \"0\"").len(), 0);
+        assert_eq!(found("enfilade-facts", "[dev-dependencies]\nenfilade-sources = \"0\""), [4]);
+        let workspace = "[workspace.dependencies]\ntokio-rustls = \"0\"\ntokio = { package = \"heed\" }\n";
+        assert_eq!(check_workspace(&Source::new("Cargo.toml", workspace))[0].line, 3);
     }
 }

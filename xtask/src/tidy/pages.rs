@@ -35,10 +35,11 @@ pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<Finding>
     findings.extend(missing.map(|page| Finding {
         path: (*page).into(),
         line: 0,
-        what: "the page is not there".into(),
+        what: "the page is not there: write it".into(),
     }));
     if let Some(map) = sources.iter().find(|source| source.path == "ARCHITECTURE.md") {
-        findings.extend(check_map(root, map));
+        let crates = std::fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
+        findings.extend(check_map(map, crates.map(|entry| entry.file_name().to_string_lossy().into_owned())));
     }
     let page = std::fs::read_to_string(root.join(REFUSALS_PAGE)).unwrap_or_default();
     match refusals_page(root) {
@@ -51,20 +52,17 @@ pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<Finding>
     }
 }
 
-fn check_map(root: &Path, map: &Source) -> Vec<Finding> {
+fn check_map(map: &Source, crates: impl Iterator<Item = String>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let lines = map.text.lines().count();
-    if lines > ARCHITECTURE_LINES_MAX {
-        findings.push(map.finding(0, format!("{lines} lines, at most {ARCHITECTURE_LINES_MAX}")));
+    if ARCHITECTURE_LINES_MAX < lines {
+        let what = format!("{lines} lines, at most {ARCHITECTURE_LINES_MAX}: move what is no map to docs/");
+        findings.push(map.finding(0, what));
     }
-    let crates = std::fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
-    let names = crates.map(|entry| format!("`crates/{}`", entry.file_name().to_string_lossy()));
+    let names = crates.map(|name| format!("`crates/{name}`"));
     let wanted = names.chain(INVARIANTS.iter().map(|id| format!("**{id}**")));
-    findings.extend(
-        wanted
-            .filter(|word| !map.text.contains(word))
-            .map(|word| map.finding(0, format!("{word} is not on the map"))),
-    );
+    let missing = wanted.filter(|word| !map.text.contains(word));
+    findings.extend(missing.map(|word| map.finding(0, format!("{word} is not on the map: put it there"))));
     findings
 }
 
@@ -115,5 +113,28 @@ mod tests {
         let text = text.replace("(\n        \"A2\"", "(\"A2\"");
         let expected = [("A1", "client", "one"), ("A2", "source", "two")];
         assert_eq!(rows(&text), expected.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned())));
+    }
+
+    #[test]
+    fn the_map_is_true_and_short() {
+        let ids: String = INVARIANTS.iter().map(|id| format!("**{id}** ")).collect();
+        let found = |text: &str| {
+            check_map(&Source::new("ARCHITECTURE.md", text), ["facts".to_owned()].into_iter()).len()
+        };
+        let map = format!("`crates/facts` {ids}");
+        assert_eq!(found(&map), 0);
+        assert_eq!(found(&ids), 1);
+        assert_eq!(found(&map.replace("**D4**", "D4")), 1);
+        assert_eq!(found(&format!("{map}{}", "\n".repeat(300))), 0);
+        assert_eq!(found(&format!("{map}{}", "\n".repeat(301))), 1);
+    }
+
+    #[test]
+    fn pages_that_are_not_there() {
+        let mut findings = Vec::new();
+        check(Path::new("no/such/folder"), &[], &mut findings);
+        for page in PAGES.iter().chain(&[REFUSALS_PAGE]) {
+            assert_eq!(findings.iter().filter(|finding| finding.path == *page).count(), 1, "{page}");
+        }
     }
 }

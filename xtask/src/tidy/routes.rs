@@ -1,57 +1,153 @@
-//! Every route needs a permit or stands in this short list (invariant E3).
+//! Every route needs a permit or stands in these short lists (invariant E3).
 
+use super::rust_text::{functions, line_at, words};
 use super::{Finding, Source};
-
-/// Reviewed: what anybody may ask.
-const PUBLIC: [&str; 5] = ["/.well-known/enfilade", "/metrics", "/livez", "/healthz", "/readyz"];
 
 const TABLE: &str = "crates/faces/src/routes.rs";
 
+/// Reviewed: what anybody may ask, by the listener's table. The operations listener is not for the world.
+const PUBLIC: [(&str, &[&str]); 2] =
+    [("MAIN", &["/.well-known/enfilade"]), ("OPERATIONS", &["/metrics", "/livez", "/healthz", "/readyz"])];
+
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
-    match sources.iter().find(|source| source.path == TABLE) {
-        Some(source) => findings.extend(check_table(source)),
-        None => {
-            findings.push(Finding { path: TABLE.into(), line: 0, what: "there is no table of routes".into() })
-        }
+    let Some(table) = sources.iter().find(|source| source.path == TABLE) else {
+        let what = "there is no table of routes: every route stands in this file".into();
+        findings.push(Finding { path: TABLE.into(), line: 0, what });
+        return;
+    };
+    findings.extend(check_public(table));
+    findings.extend(made_by_hand(table));
+    let others = sources.iter().filter(|source| source.path.starts_with("crates/") && source.path != TABLE);
+    for source in others.filter(|source| source.is_rust()) {
+        let made = ["Route {", "Route::public(", "Route::guarded("];
+        let lines = source
+            .code_lines()
+            .filter(|(_, line)| made.iter().any(|word| words(line, word).next().is_some()));
+        let what = "a route outside the table: move it to crates/faces/src/routes.rs";
+        findings.extend(lines.map(|(number, _)| source.finding(number, what)));
     }
 }
 
-fn check_table(source: &Source) -> Vec<Finding> {
+/// The public routes of each table are those that were reviewed.
+fn check_public(table: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut seen = Vec::new();
-    for (number, line) in source.code() {
-        if let Some(rest) = line.trim().strip_prefix("Route::public(\"") {
-            let path = rest.split('"').next().unwrap_or_default();
-            if !PUBLIC.contains(&path) {
-                let what = format!(
-                    "`{path}` needs no permit and is not in the reviewed list in xtask/src/tidy/routes.rs"
-                );
-                findings.push(source.finding(number, what));
-            }
-            seen.push(path.to_owned());
-        } else if line.trim().starts_with("Route {") && !line.contains("need: Need::") {
-            findings.push(source.finding(number, "a route is made by Route::guarded or Route::public"));
+    for at in words(&table.code, "Route::public(") {
+        let line = line_at(&table.code, at);
+        let listener = listener_at(&table.code, at);
+        let argument =
+            table.text.get(at..).and_then(|call| call.split_once('(')).map_or("", |(_, rest)| rest);
+        let path = argument.trim_start().strip_prefix('"').and_then(|path| path.split('"').next());
+        let Some(path) = path else {
+            findings.push(
+                table.finding(line, "a public route's path is written out, so that it can be reviewed"),
+            );
+            continue;
+        };
+        if !PUBLIC.iter().any(|(name, paths)| *name == listener && paths.contains(&path)) {
+            let what = format!(
+                "`{path}` of {listener} needs no permit: make it guarded, or have it reviewed into xtask/src/tidy/routes.rs"
+            );
+            findings.push(table.finding(line, what));
         }
+        seen.push((listener, path));
     }
-    let gone = PUBLIC.iter().filter(|path| !seen.iter().any(|seen| seen == *path));
-    findings.extend(
-        gone.map(|path| {
-            source.finding(0, format!("`{path}` is reviewed as public but is no route any more"))
-        }),
-    );
+    let reviewed = PUBLIC.iter().flat_map(|(name, paths)| paths.iter().map(move |path| (*name, *path)));
+    let gone = reviewed.filter(|route| !seen.contains(route));
+    let what =
+        |path| format!("`{path}` is no public route any more: take it out of xtask/src/tidy/routes.rs");
+    findings.extend(gone.map(|(_, path)| table.finding(0, what(path))));
     findings
+}
+
+/// The name of the table, `const NAME`, that the offset is in.
+fn listener_at(code: &str, at: usize) -> &str {
+    let before = code.get(..at).unwrap_or(code);
+    let table = before.rsplit_once("const ").map_or("", |(_, table)| table);
+    table.split(':').next().filter(|_| !table.contains("];")).unwrap_or_default()
+}
+
+/// A route that none of the two functions made says nothing about what it needs.
+fn made_by_hand(table: &Source) -> Vec<Finding> {
+    let makers: Vec<_> =
+        functions(&table.code).into_iter().filter(|f| f.name == "guarded" || f.name == "public").collect();
+    let literals = words(&table.code, "Route {").chain(words(&table.code, "Self {"));
+    let by_hand = literals.filter(|at| {
+        let before = table.code.get(..*at).unwrap_or_default().trim_end();
+        let is_type = ["struct", "impl", "for", "->"].iter().any(|word| before.ends_with(word));
+        !is_type && !makers.iter().any(|f| f.begin < *at && *at < f.end)
+    });
+    let what = "a route made by hand: make it with Route::guarded or Route::public";
+    by_hand.map(|at| table.finding(line_at(&table.code, at), what)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const MAKERS: &str = "pub struct Route {\n}\nimpl Route {\n    const fn guarded() -> Self {\n        Route { a }\n    }\n    \
+                          const fn public() -> Self {\n        Self { b }\n    }\n    fn matches(&self) {}\n}\n";
+
+    fn tables() -> String {
+        let table = |(name, paths): &(&str, &[&str])| {
+            let lines = paths.iter().map(|path| format!("    Route::public(\"{path}\", Public::X),\n"));
+            let lines = lines.collect::<String>();
+            format!(
+                "pub const {name}: [Route; 9] = [\n{lines}    Route::guarded(\"/dav/\", Guarded::X),\n];\n"
+            )
+        };
+        format!("{MAKERS}{}", PUBLIC.iter().map(table).collect::<String>())
+    }
+
+    fn found(text: &str) -> usize {
+        let mut findings = Vec::new();
+        check(&[Source::new(TABLE, text)], &mut findings);
+        findings.len()
+    }
+
     #[test]
     fn a_public_route_has_to_be_reviewed() {
-        let lines = PUBLIC.map(|path| format!("    Route::public(\"{path}\", Public::X),\n")).concat();
-        let table = |text: String| check_table(&Source { path: TABLE.into(), text }).len();
-        assert_eq!(table(lines.clone()), 0);
-        assert_eq!(table(format!("{lines}    Route::public(\"/secrets\", Public::X),\n")), 1);
-        assert_eq!(table(lines.replacen("/metrics", "/metric", 1)), 2);
+        let tables = tables();
+        let with = |entry: &str| {
+            found(&tables.replacen(
+                "    Route::guarded(\"/dav/",
+                &format!("{entry}    Route::guarded(\"/dav/"),
+                1,
+            ))
+        };
+        assert_eq!(found(&tables), 0);
+        assert_eq!(with("    Route::public(\"/secrets\", Public::X),\n"), 1);
+        assert_eq!(with("    Route::public(\n        \"/secrets\",\n        Public::X,\n    ),\n"), 1);
+        assert_eq!(with("    Route::public(SECRETS, Public::X),\n"), 1);
+        assert_eq!(with("    Route::public(\"/metrics\", Public::X),\n"), 1, "on the wrong listener");
+        assert_eq!(found(&tables.replacen("/metrics", "/metric", 1)), 2);
+        assert_eq!(
+            found(&format!("{tables}pub fn x() {{\n    Route::public(\"/metrics\", Public::X);\n}}\n")),
+            1
+        );
+    }
+
+    #[test]
+    fn a_route_is_made_in_the_table() {
+        let tables = tables();
+        assert_eq!(
+            found(&format!("{tables}const X: Route = Route {{ path: \"/x\", need: Need::Public(Y) }};\n")),
+            1
+        );
+        assert_eq!(
+            found(&format!(
+                "{tables}impl Route {{\n    fn x() -> Self {{\n        Self {{ a }}\n    }}\n}}\n"
+            )),
+            1
+        );
+        let mut findings = Vec::new();
+        let other = Source::new(
+            "crates/faces/src/serve.rs",
+            "let r = Route { path, need };\nlet t = MyRoute { x };\n",
+        );
+        check(&[Source::new(TABLE, tables), other], &mut findings);
+        assert_eq!(findings.len(), 1);
+        check(&[], &mut findings);
+        assert_eq!(findings.len(), 2, "no table");
     }
 }
