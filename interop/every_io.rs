@@ -88,6 +88,8 @@ fn forget(value: &mut Value) {
         Value::Object(fields) => {
             fields.remove("created");
             fields.remove("since");
+            // A copied file is another version of it.
+            fields.remove("version");
             fields.values_mut().for_each(forget);
         }
         _ => {}

@@ -6,7 +6,7 @@
 
 use crate::server::{BINARY, Scratch};
 use enfilade_access::AccessMemo;
-use enfilade_admin::{Desk, NewUser};
+use enfilade_admin::{Desk, NewUser, TokenTerms};
 use enfilade_facts::journal::{Head, HeadKey, Write};
 use enfilade_facts::tables::{Credential, Key as _};
 use enfilade_facts::vocabulary::{CredentialId, Secret, TokenName, Userid};
@@ -16,6 +16,7 @@ use enfilade_facts::{
 };
 use enfilade_identity::{Ask, HashKey, IdentityMemo};
 use enfilade_passage::{Audit, Event, HashGate, House, Parts, Penalties};
+use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::lmdb::Lmdb;
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -33,7 +34,7 @@ const PROCESSES: usize = 2;
 const THREADS: usize = 2;
 /// Every so many revocations one is made by the real command line.
 const CLI_EVERY: usize = 50;
-const NOW: Now = Now { unix_seconds: 1_800_000_000, tick_millis: 1 };
+const NOW: Now = Now { unix_seconds: 1_800_000_000, tick_millis: 1, files_current: true };
 const PLACE: &str = "ENFILADE_RACE_PLACE";
 const RULE: &str = "ENFILADE_RACE_WITHOUT";
 
@@ -308,7 +309,8 @@ fn prepare(place: &Path, count: usize) -> PathBuf {
             .success()
     );
     let lmdb = Lmdb::open(&data.join("facts")).unwrap();
-    let desk = Desk { facts: &lmdb, who: "a test", now: NOW };
+    let files = FileSet::new(&data);
+    let desk = Desk { facts: &lmdb, files: &files, who: "a test", now: NOW };
     let owner: Userid = "robot@local".parse().unwrap();
     let new = NewUser {
         userid: owner.clone(),
@@ -322,7 +324,8 @@ fn prepare(place: &Path, count: usize) -> PathBuf {
     enfilade_admin::add_user(&desk, &new).unwrap();
     let made = (0..count).map(|n| {
         let name: TokenName = format!("t{n}").parse().unwrap();
-        enfilade_admin::create_token(&desk, &HashKey::new(&[42; 32]), &owner, &name, 0, None).unwrap()
+        enfilade_admin::create_token(&desk, &HashKey::new(&[42; 32]), &owner, &name, &TokenTerms::default())
+            .unwrap()
     });
     let made: Vec<_> = made.collect();
     let ids = enfilade_admin::list_tokens(&lmdb, Some(&owner)).unwrap();
@@ -350,7 +353,8 @@ fn race(checks: u64, without: &str) -> Outcome {
     };
     let children: Vec<Child> = (0..PROCESSES).map(|_| start()).collect();
     let lmdb = Lmdb::open(&data.join("facts")).unwrap();
-    let desk = Desk { facts: &lmdb, who: "a test", now: NOW };
+    let files = FileSet::new(&data);
+    let desk = Desk { facts: &lmdb, files: &files, who: "a test", now: NOW };
     let owner: Userid = "robot@local".parse().unwrap();
     for n in 0..count {
         let name: TokenName = format!("t{n}").parse().unwrap();

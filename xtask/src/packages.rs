@@ -52,6 +52,6 @@ mod tests {
 
     #[test]
     fn what_is_not_in_the_path_is_missing() {
-        assert_eq!(missing(OsStr::new("/no/such:/folder")), ["rclone", "curl"]);
+        assert_eq!(missing(OsStr::new("/no/such:/folder")), ["rclone", "curl", "openssl"]);
     }
 }

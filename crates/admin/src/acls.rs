@@ -109,6 +109,9 @@ fn sid(view: &View<'_>, who: &str) -> Result<Sid, Error> {
             let user = view.get::<User>(&id)?;
             user.map(|user| user.sid).ok_or_else(|| crate::look::dangling("user", id))
         }
+        Target::Token(user, _) => Err(Error::Invalid(format!(
+            "`{who}` is a token, and what it does it does as its owner: name `{user}`"
+        ))),
         Target::Group(group) => {
             let id = group_id(view, &group)?;
             let group = view.get::<Group>(&id)?;

@@ -4,14 +4,12 @@ use crate::acls::open_to_roles;
 use crate::desk::Desk;
 use crate::error::Error;
 use crate::users::check_comment;
-use enfilade_facts::tables::Datastore;
+use enfilade_facts::tables::{Datastore, FileName};
 use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode};
 use enfilade_facts::{At, Read, Source};
-use enfilade_sources::files::datastore_cfg;
-use enfilade_sources::files::mirror::Mirror;
-use enfilade_sources::files::section_config::Section;
+use enfilade_sources::files::section_config::{Section, set};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A datastore, for listing.
 #[derive(Clone, Debug)]
@@ -46,73 +44,64 @@ pub enum DatastoreEdit {
     Remove,
 }
 
-/// `datastore.cfg` and the facts it is mirrored into.
-pub struct DatastoreFile<'s> {
-    source: &'s dyn Source,
-    file: PathBuf,
+/// Every datastore, by name.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn list_datastores(source: &dyn Source) -> Result<Vec<DatastoreSummary>, Error> {
+    let rows = source.read(|view| view.list::<Datastore>(&[]))??;
+    let summary = |(name, row): (DatastoreName, Datastore)| DatastoreSummary {
+        path: row.root(&name),
+        name,
+        maintenance: row.maintenance.map(|maintenance| maintenance.mode.name().to_owned()),
+        fault: row.fault.map(|fault| fault.to_string()),
+        comment: row.comment,
+    };
+    Ok(rows.into_iter().map(summary).collect())
 }
 
-impl<'s> DatastoreFile<'s> {
-    /// The file and the facts.
-    pub fn new(source: &'s dyn Source, file: PathBuf) -> Self {
-        DatastoreFile { source, file }
-    }
-
-    /// Every datastore, by name.
-    ///
-    /// # Errors
-    /// When the facts cannot be read.
-    pub fn list(&self) -> Result<Vec<DatastoreSummary>, Error> {
-        let rows = self.source.read(|view| view.list::<Datastore>(&[]))??;
-        let summary = |(name, row): (DatastoreName, Datastore)| DatastoreSummary {
-            path: row.root(&name),
-            name,
-            maintenance: row.maintenance.map(|maintenance| maintenance.mode.name().to_owned()),
-            fault: row.fault.map(|fault| format!("line {}: {}", fault.line, fault.reason)),
-            comment: row.comment,
-        };
-        Ok(rows.into_iter().map(summary).collect())
-    }
-
-    /// Changes one section: the file first, under its lock, then the facts. From the returned revision on it is obeyed.
-    ///
-    /// # Errors
-    /// When it makes no sense, or the file cannot be changed; nothing is changed then.
-    pub fn edit(&self, desk: &Desk<'_>, name: &DatastoreName, edit: DatastoreEdit) -> Result<At, Error> {
-        if let DatastoreEdit::Create { path, comment } = &edit {
+/// Changes one section: the file first, under its lock, then the facts. From the returned revision on it is obeyed.
+///
+/// # Errors
+/// When it makes no sense, or the file cannot be changed; nothing is changed then.
+pub fn edit_datastore(desk: &Desk<'_>, name: &DatastoreName, edit: &DatastoreEdit) -> Result<At, Error> {
+    let verb = match edit {
+        DatastoreEdit::Create { path, comment } => {
             check_comment(comment.as_deref())?;
-            self.check_path(name, path)?;
+            check_path(desk.facts, name, path)?;
             make_content_directory(path)?;
+            "create"
         }
-        if let DatastoreEdit::Comment(comment) = &edit {
+        DatastoreEdit::Comment(comment) => {
             check_comment(comment.as_deref())?;
+            "set"
         }
-        datastore_cfg::edit(&self.file, |sections| apply(sections, name, &edit))
-            .map_err(|why| Error::File(format!("`{}`: {why}", self.file.display())))?;
-        Mirror::new(self.file.clone())
-            .look(self.source, desk.now)
-            .map_err(|why| Error::File(why.to_string()))?;
-        Ok(self.source.at())
-    }
+        DatastoreEdit::Maintenance(_) => "maintenance",
+        DatastoreEdit::Remove => "remove",
+    };
+    let file = FileName::Datastores;
+    desk.write_through(&format!("datastore {verb} {name}"), &[file], |files| {
+        files.sections(file, |sections| apply(sections, name, edit).map_err(Error::Invalid))
+    })
+}
 
-    /// Two stores over the same files would each let in whom the other keeps out.
-    fn check_path(&self, name: &DatastoreName, path: &str) -> Result<(), Error> {
-        let path = Path::new(path);
-        if !path.is_absolute() {
-            return Err(Error::Invalid(format!("the path `{}` is not absolute", path.display())));
-        }
-        let others = self.source.read(|view| view.list::<Datastore>(&[]))??;
-        for (other, row) in others.into_iter().filter(|(other, _)| other != name) {
-            let root = row.root(&other);
-            if path.starts_with(&root) || Path::new(&root).starts_with(path) {
-                return Err(Error::Invalid(format!(
-                    "the path `{}` overlaps with datastore `{other}` at `{root}`; choose a directory of its own",
-                    path.display()
-                )));
-            }
-        }
-        Ok(())
+/// Two stores over the same files would each let in whom the other keeps out.
+fn check_path(source: &dyn Source, name: &DatastoreName, path: &str) -> Result<(), Error> {
+    let path = Path::new(path);
+    if !path.is_absolute() {
+        return Err(Error::Invalid(format!("the path `{}` is not absolute", path.display())));
     }
+    let others = source.read(|view| view.list::<Datastore>(&[]))??;
+    for (other, row) in others.into_iter().filter(|(other, _)| other != name) {
+        let root = row.root(&other);
+        if path.starts_with(&root) || Path::new(&root).starts_with(path) {
+            return Err(Error::Invalid(format!(
+                "the path `{}` overlaps with datastore `{other}` at `{root}`; choose a directory of its own",
+                path.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Makes the directory where it is not there; one we made is governed by roles until somebody sets an ACL.
@@ -159,9 +148,4 @@ fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit
         DatastoreEdit::Create { .. } | DatastoreEdit::Remove => {}
     }
     Ok(())
-}
-
-fn set(section: &mut Section, key: &str, value: Option<String>) {
-    section.properties.retain(|(other, _)| other != key);
-    section.properties.extend(value.map(|value| (key.to_owned(), value)));
 }

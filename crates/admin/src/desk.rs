@@ -3,12 +3,15 @@
 
 use crate::error::Error;
 use enfilade_facts::{At, AuditRecord, Change, CommitError, Now, Read, Source, View};
+use enfilade_sources::files::file_set::FileSet;
 
 /// Where facts are changed, by whom, and when.
 #[derive(Clone, Copy)]
 pub struct Desk<'a> {
     /// The facts.
     pub facts: &'a dyn Source,
+    /// The files people edit: where one is in use, what it is the truth for is changed there.
+    pub files: &'a FileSet,
     /// Who makes the changes, for the audit log: an authid, or a person at the command line.
     pub who: &'a str,
     /// The present time.

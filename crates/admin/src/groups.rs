@@ -149,6 +149,10 @@ pub fn list_groups(source: &dyn Source) -> Result<Vec<GroupSummary>, Error> {
 fn membership(view: &View<'_>, group: &GroupName, member: &Target) -> Result<MembershipKey, Error> {
     let member = match member {
         Target::User(user) => Member::User(user_id(view, user)?),
+        Target::Token(user, _) => {
+            let text = format!("`{member}` is a token, and a token is where its owner is: name `{user}`");
+            return Err(Error::Invalid(text));
+        }
         Target::Group(inner) => Member::Group(group_id(view, inner)?),
     };
     Ok(MembershipKey { member, group: group_id(view, group)? })

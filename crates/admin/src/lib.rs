@@ -4,10 +4,12 @@
 //! it is built again. Every function that wrote returns the revision from which on it is obeyed.
 
 mod desk;
+mod write_through;
 mod acls;
 mod bootstrap;
 mod datastores;
 mod error;
+mod files;
 mod groups;
 mod look;
 mod roles;
@@ -16,13 +18,15 @@ mod users;
 
 pub use acls::{AclLines, get_acl, open_to_roles, set_acl};
 pub use bootstrap::{ensure_local_realm, is_empty};
-pub use datastores::{DatastoreEdit, DatastoreFile, DatastoreSummary};
+pub use datastores::{DatastoreEdit, DatastoreSummary, edit_datastore, list_datastores};
 pub use desk::Desk;
 pub use error::Error;
+pub use files::{FileSummary, list_files};
 pub use groups::{GroupSummary, add_group, add_member, list_groups, remove_group, remove_member};
 pub use look::{Names, Target};
 pub use roles::{AssignmentSummary, assign_role, list_roles, remove_role};
 pub use tokens::{
-    NewToken, TokenEdit, TokenSummary, create_token, delete_token, list_tokens, regenerate_token, set_token,
+    NewToken, TokenEdit, TokenSummary, TokenTerms, create_token, delete_token, list_tokens, regenerate_token,
+    set_token,
 };
 pub use users::{NewUser, UserSummary, add_user, list_users, set_password, set_user_enabled};

@@ -2,20 +2,34 @@
 
 use crate::error::Error;
 use enfilade_access::well_known;
-use enfilade_facts::tables::{Domain, Group, Name, NameKey, User, Who};
-use enfilade_facts::vocabulary::{DomainId, GroupId, GroupName, Realm, Sid, UserId, Userid};
+use enfilade_facts::tables::{Credential, Domain, Group, Name, NameKey, User, Who};
+use enfilade_facts::vocabulary::{
+    Authid, CredentialId, DomainId, GroupId, GroupName, Realm, Sid, TokenName, Ugid, UserId, Userid,
+};
 use enfilade_facts::{SourceError, View};
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// Whom something is for, as people write it: `user@realm`, or `@group`, or `@group@realm`.
+/// Whom something is for, as people write it: `user@realm`, `user@realm!token`, `@group`, or `@group@realm`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// One user.
     User(Userid),
+    /// One token.
+    Token(Userid, TokenName),
     /// Everybody in a group.
     Group(GroupName),
+}
+
+impl Target {
+    /// What `acl.cfg` calls it; nothing where that cannot name it.
+    pub(crate) fn ugid(&self) -> Option<Ugid> {
+        self.to_string().parse().ok().or_else(|| match self {
+            Target::Group(group) => Some(Ugid::Group(group.clone())),
+            _ => None,
+        })
+    }
 }
 
 impl FromStr for Target {
@@ -24,13 +38,8 @@ impl FromStr for Target {
         if let Some(group) = text.strip_prefix('@') {
             return Ok(Target::Group(group.parse()?));
         }
-        if text.rsplit_once('@').is_some_and(|(_, realm)| realm.contains('!')) {
-            let owner = text.rsplit_once('!').map_or(text, |(owner, _)| owner);
-            return Err(Error::Invalid(format!(
-                "`{text}` is a token, and a token has its owner's rights: name `{owner}`"
-            )));
-        }
-        Ok(Target::User(text.parse()?))
+        let Authid { user, token } = text.parse()?;
+        Ok(token.map_or(Target::User(user.clone()), |token| Target::Token(user, token)))
     }
 }
 
@@ -38,6 +47,7 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Target::User(user) => write!(f, "{user}"),
+            Target::Token(user, token) => write!(f, "{user}!{token}"),
             Target::Group(group) => write!(f, "@{group}"),
         }
     }
@@ -75,8 +85,18 @@ pub(crate) fn group_id(view: &View<'_>, group: &GroupName) -> Result<GroupId, Er
 pub(crate) fn who(view: &View<'_>, target: &Target) -> Result<Who, Error> {
     match target {
         Target::User(user) => Ok(Who::User(user_id(view, user)?)),
+        Target::Token(user, token) => Ok(Who::Token(token_id(view, user, token)?)),
         Target::Group(group) => Ok(Who::Group(group_id(view, group)?)),
     }
+}
+
+pub(crate) fn token_id(view: &View<'_>, owner: &Userid, name: &TokenName) -> Result<CredentialId, Error> {
+    let found = view.get::<Name>(&NameKey::token(&user_id(view, owner)?, name))?.map(Name::credential);
+    found.ok_or_else(|| Error::Missing {
+        what: "token",
+        name: format!("{owner}!{name}"),
+        hint: "see `enfilade token list`",
+    })
 }
 
 /// A record that a name or a membership speaks of and that is not there.
@@ -89,6 +109,7 @@ pub(crate) fn dangling(what: &'static str, id: impl fmt::Display) -> Error {
 pub struct Names {
     users: HashMap<UserId, String>,
     groups: HashMap<GroupId, String>,
+    tokens: HashMap<CredentialId, String>,
     sids: HashMap<Sid, String>,
 }
 
@@ -115,6 +136,17 @@ impl Names {
         Ok(names)
     }
 
+    /// The names of tokens, too.
+    ///
+    /// # Errors
+    /// When the facts cannot be read.
+    pub(crate) fn with_tokens(mut self, view: &View<'_>) -> Result<Self, SourceError> {
+        for (id, token) in view.list::<Credential>(&[])? {
+            self.tokens.insert(id, format!("{}!{}", self.user(&token.owner), token.name));
+        }
+        Ok(self)
+    }
+
     /// A user's name, or the id where it is gone.
     pub fn user(&self, id: &UserId) -> String {
         self.users.get(id).cloned().unwrap_or_else(|| id.to_string())
@@ -130,6 +162,8 @@ impl Names {
         match who {
             Who::User(id) => self.user(id),
             Who::Group(id) => self.group(id),
+            Who::Token(id) => self.tokens.get(id).cloned().unwrap_or_else(|| id.to_string()),
+            Who::Named(ugid) => ugid.to_string(),
         }
     }
 

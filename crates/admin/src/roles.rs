@@ -3,9 +3,10 @@
 use crate::desk::Desk;
 use crate::error::Error;
 use crate::look::{Names, Target, who};
-use enfilade_facts::tables::{Assignment, AssignmentKey};
-use enfilade_facts::vocabulary::{Role, RolePath};
+use enfilade_facts::tables::{Assignment, AssignmentKey, FileName, Who};
+use enfilade_facts::vocabulary::{Role, RolePath, Ugid, Userid};
 use enfilade_facts::{At, Read, Source};
+use enfilade_sources::files::acl_cfg::can_hold;
 
 /// One role of somebody on a path, for listing.
 #[derive(Clone, Debug)]
@@ -18,6 +19,10 @@ pub struct AssignmentSummary {
     pub role: Role,
     /// Does it hold below the path, too?
     pub propagate: bool,
+    /// Is its truth `acl.cfg`?
+    pub is_kept: bool,
+    /// What is wrong with its line there.
+    pub fault: Option<String>,
 }
 
 /// Gives somebody a role on a path.
@@ -32,12 +37,20 @@ pub fn assign_role(
     propagate: bool,
 ) -> Result<At, Error> {
     let what = format!("role assign {role} to {target} on {path}");
-    edit(desk, &what, path, target, |assignment| {
-        assignment.roles.retain(|(other, _)| *other != role);
-        assignment.roles.push((role, propagate));
-        assignment.roles.sort();
-        Ok(())
-    })
+    match place_of(desk, path, target)? {
+        Place::File(ugid) => desk.write_through(&what, &[FileName::Acl], |files| {
+            files.acl(|acl| {
+                acl.entries.entry((path.clone(), ugid)).or_default().insert(role, propagate);
+                Ok(())
+            })
+        }),
+        Place::Facts => edit(desk, &what, path, target, |assignment| {
+            assignment.roles.retain(|(other, _)| *other != role);
+            assignment.roles.push((role, propagate));
+            assignment.roles.sort();
+            Ok(())
+        }),
+    }
 }
 
 /// Takes a role on a path from somebody.
@@ -46,16 +59,25 @@ pub fn assign_role(
 /// When it was not given there, or the facts cannot be changed.
 pub fn remove_role(desk: &Desk<'_>, path: &RolePath, target: &Target, role: Role) -> Result<At, Error> {
     let what = format!("role remove {role} from {target} on {path}");
-    edit(desk, &what, path, target, |assignment| {
-        let before = assignment.roles.len();
-        assignment.roles.retain(|(other, _)| *other != role);
-        if assignment.roles.len() == before {
-            return Err(Error::Invalid(format!(
-                "{target} has no role {role} on {path}; see `enfilade role list`"
-            )));
-        }
-        Ok(())
-    })
+    let none = || Error::Invalid(format!("{target} has no role {role} on {path}; see `enfilade role list`"));
+    match place_of(desk, path, target)? {
+        Place::File(ugid) => desk.write_through(&what, &[FileName::Acl], |files| {
+            files.acl(|acl| {
+                let entry = (path.clone(), ugid);
+                let roles = acl.entries.get_mut(&entry).ok_or_else(none)?;
+                roles.remove(&role).ok_or_else(none)?;
+                if roles.is_empty() {
+                    acl.entries.remove(&entry);
+                }
+                Ok(())
+            })
+        }),
+        Place::Facts => edit(desk, &what, path, target, |assignment| {
+            let before = assignment.roles.len();
+            assignment.roles.retain(|(other, _)| *other != role);
+            if assignment.roles.len() == before { Err(none()) } else { Ok(()) }
+        }),
+    }
 }
 
 /// Every role on every path.
@@ -64,19 +86,46 @@ pub fn remove_role(desk: &Desk<'_>, path: &RolePath, target: &Target, role: Role
 /// When the facts cannot be read.
 pub fn list_roles(source: &dyn Source) -> Result<Vec<AssignmentSummary>, Error> {
     source.read(|view| {
-        let names = Names::read(view)?;
+        let names = Names::read(view)?.with_tokens(view)?;
         let rows = view.list::<Assignment>(&[])?;
         let summaries = rows.into_iter().flat_map(|(key, assignment)| {
             let who = names.who(&key.who);
+            let is_kept = matches!(key.who, Who::Named(_));
+            let fault = assignment.fault.map(|fault| fault.to_string());
             assignment.roles.into_iter().map(move |(role, propagate)| AssignmentSummary {
                 path: key.path.clone(),
                 who: who.clone(),
                 role,
                 propagate,
+                is_kept,
+                fault: fault.clone(),
             })
         });
         Ok(summaries.collect())
     })?
+}
+
+/// Where somebody's roles on a path are.
+enum Place {
+    /// In `acl.cfg`, under this name.
+    File(Ugid),
+    Facts,
+}
+
+/// In the file, where it is in use and can say it, unless there are roles of theirs beside it already.
+fn place_of(desk: &Desk<'_>, path: &RolePath, target: &Target) -> Result<Place, Error> {
+    if *target == Target::User(Userid::root_pam()) {
+        return Err(Error::Invalid("root@pam has every role, and no other can be given to it".into()));
+    }
+    let ugid = target.ugid().filter(|ugid| can_hold(path, ugid));
+    let Some(ugid) = ugid.filter(|_| desk.uses(FileName::Acl).unwrap_or(false)) else {
+        return Ok(Place::Facts);
+    };
+    let has_facts = desk.facts.read(|view| {
+        let key = AssignmentKey { path: path.clone(), who: who(view, target)? };
+        Ok::<_, Error>(view.get::<Assignment>(&key)?.is_some())
+    })??;
+    Ok(if has_facts { Place::Facts } else { Place::File(ugid) })
 }
 
 fn edit(

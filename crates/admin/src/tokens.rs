@@ -2,12 +2,15 @@
 
 use crate::desk::{Desk, random};
 use crate::error::Error;
-use crate::look::{Names, dangling, user_id};
+use crate::look::{Names, dangling, token_id, user_id};
 use crate::users::check_comment;
-use enfilade_facts::tables::{Credential, Name, NameKey, Previous, User, Verifier};
-use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, Userid};
+use enfilade_facts::tables::{
+    Assignment, Credential, FileName, Name, NameKey, Previous, User, Verifier, Who,
+};
+use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, Ugid, Userid};
 use enfilade_facts::{At, Read, Source};
 use enfilade_identity::HashKey;
+use enfilade_sources::files::user_cfg::{self, Entry};
 
 /// A token that was just made. The secret is shown this once.
 pub struct NewToken {
@@ -36,9 +39,27 @@ pub struct TokenSummary {
     pub grace_until: Option<i64>,
     /// What it is for.
     pub comment: Option<String>,
+    /// Has it only the roles that are assigned to itself?
+    pub own_roles: bool,
+    /// Is its truth `user.cfg` and `token.shadow`?
+    pub is_kept: bool,
+    /// What is wrong with it there.
+    pub fault: Option<String>,
 }
 
-/// Makes a token with a secret of 160 random bits. It has its owner's rights.
+/// A token to be made.
+#[derive(Clone, Debug, Default)]
+pub struct TokenTerms {
+    /// Until when, seconds since the epoch; 0 is for ever.
+    pub expires: i64,
+    /// What it is for.
+    pub comment: Option<String>,
+    /// Is it to have only the roles that are assigned to itself, within its owner's? Otherwise it has its owner's. One that
+    /// is kept in `user.cfg` always has only its own.
+    pub own_roles: bool,
+}
+
+/// Makes a token with a secret of 160 random bits. Where its owner is kept in `user.cfg`, so is the token.
 ///
 /// # Errors
 /// When there is no such user, the user has a token of that name, or the facts cannot be changed.
@@ -47,17 +68,20 @@ pub fn create_token(
     key: &HashKey,
     owner: &Userid,
     name: &TokenName,
-    expires: i64,
-    comment: Option<String>,
+    terms: &TokenTerms,
 ) -> Result<NewToken, Error> {
-    check_comment(comment.as_deref())?;
+    check_comment(terms.comment.as_deref())?;
     let value = enfilade_identity::generate_secret(random()?);
+    let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
+    if is_kept(desk, owner)? {
+        let at = create_kept(desk, &tokenid, &value, terms)?;
+        return Ok(NewToken { tokenid, value, at });
+    }
     let ((), at) = desk.commit(&format!("token create {owner}!{name}"), |view, change| {
         let user = user_id(view, owner)?;
         let by_name = NameKey::token(&user, name);
         if view.get::<Name>(&by_name)?.is_some() {
-            let hint = "delete it first, or choose another name";
-            return Err(Error::Exists { what: "token", name: format!("{owner}!{name}"), hint });
+            return Err(exists(&tokenid));
         }
         let id = CredentialId::from_bytes(random()?);
         let credential = Credential {
@@ -66,15 +90,45 @@ pub fn create_token(
             verifier: Verifier::Keyed(key.digest(&id, value.as_bytes())),
             previous: None,
             enabled: true,
-            expires,
+            expires: terms.expires,
             created: desk.now.unix_seconds,
-            comment: comment.clone(),
+            comment: terms.comment.clone(),
+            own_roles: terms.own_roles,
+            kept: None,
         };
         change.expect_present::<User>(&user);
         change.expect_absent::<Name>(&by_name).put(&by_name, &Name(*id.bytes())).put(&id, &credential);
         Ok(())
     })?;
-    Ok(NewToken { tokenid: Authid { user: owner.clone(), token: Some(name.clone()) }, value, at })
+    Ok(NewToken { tokenid, value, at })
+}
+
+/// Whether a user's truth is `user.cfg`, and so that of tokens the user gets.
+fn is_kept(desk: &Desk<'_>, owner: &Userid) -> Result<bool, Error> {
+    desk.facts.read(|view| {
+        let user = view.get::<User>(&user_id(view, owner)?)?;
+        Ok(user.is_some_and(|user| user.kept.is_some()))
+    })?
+}
+
+/// The secret first, then the token: a token without a secret lets nobody in, as in the original.
+fn create_kept(desk: &Desk<'_>, tokenid: &Authid, value: &str, terms: &TokenTerms) -> Result<At, Error> {
+    let hash = enfilade_identity::hash_generated(value, random()?).map_err(Error::Invalid)?;
+    let entry = Entry { enabled: true, expires: terms.expires, comment: terms.comment.clone() };
+    desk.write_through(&format!("token create {tokenid}"), &[FileName::Users, FileName::Secrets], |files| {
+        files.sections(FileName::Users, |sections| {
+            if sections.iter().any(|section| section.id == tokenid.to_string()) {
+                return Err(exists(tokenid));
+            }
+            files.secrets(|secrets| secrets.set(tokenid, hash))?;
+            user_cfg::set(sections, tokenid, &entry).map_err(Error::Invalid)
+        })
+    })
+}
+
+fn exists(tokenid: &Authid) -> Error {
+    let hint = "delete it first, or choose another name";
+    Error::Exists { what: "token", name: tokenid.to_string(), hint }
 }
 
 /// What is to be changed of a token.
@@ -88,6 +142,8 @@ pub struct TokenEdit {
     pub comment: Option<String>,
     /// The secret before the present one works no longer.
     pub end_grace: bool,
+    /// Has it only the roles that are assigned to itself?
+    pub own_roles: Option<bool>,
 }
 
 /// Changes a token.
@@ -96,18 +152,54 @@ pub struct TokenEdit {
 /// When there is no such token, or the facts cannot be changed.
 pub fn set_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName, edit: &TokenEdit) -> Result<At, Error> {
     check_comment(edit.comment.as_deref())?;
-    let ((), at) = self::edit(desk, "set", owner, name, |_, token| {
-        token.enabled = edit.enabled.unwrap_or(token.enabled);
-        token.expires = edit.expires.unwrap_or(token.expires);
+    let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
+    let is_kept = find(desk, owner, name)?.kept.is_some();
+    if is_kept && edit.own_roles == Some(false) {
+        return Err(Error::Invalid(format!(
+            "{tokenid} is kept in user.cfg, where a token has only its own roles"
+        )));
+    }
+    let comment = |old: &mut Option<String>| {
         if let Some(comment) = &edit.comment {
-            token.comment = Some(comment.clone()).filter(|comment| !comment.is_empty());
+            *old = Some(comment.clone()).filter(|comment| !comment.is_empty());
         }
-        if edit.end_grace {
-            token.previous = None;
-        }
-        Ok(())
-    })?;
+    };
+    let mut at = desk.facts.at();
+    let of_file = edit.enabled.is_some() || edit.expires.is_some() || edit.comment.is_some();
+    if is_kept && of_file {
+        at = desk.write_through(&format!("token set {tokenid}"), &[FileName::Users], |files| {
+            files.sections(FileName::Users, |sections| {
+                let change = |entry: &mut Entry| {
+                    entry.enabled = edit.enabled.unwrap_or(entry.enabled);
+                    entry.expires = edit.expires.unwrap_or(entry.expires);
+                    comment(&mut entry.comment);
+                };
+                user_cfg::change(sections, &tokenid, change).map_err(Error::Invalid)
+            })
+        })?;
+    }
+    if !is_kept || edit.end_grace {
+        ((), at) = self::edit(desk, "set", owner, name, |_, token| {
+            if token.kept.is_none() {
+                token.enabled = edit.enabled.unwrap_or(token.enabled);
+                token.expires = edit.expires.unwrap_or(token.expires);
+                token.own_roles = edit.own_roles.unwrap_or(token.own_roles);
+                comment(&mut token.comment);
+            }
+            if edit.end_grace {
+                token.previous = None;
+            }
+            Ok(())
+        })?;
+    }
     Ok(at)
+}
+
+fn find(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result<Credential, Error> {
+    desk.facts.read(|view| {
+        let id = token_id(view, owner, name)?;
+        view.get::<Credential>(&id)?.ok_or_else(|| dangling("token", id))
+    })?
 }
 
 /// Gives a token a new secret. The old one works for `grace` more seconds, unless it is ended before; one that was
@@ -123,14 +215,23 @@ pub fn regenerate_token(
     grace: i64,
 ) -> Result<NewToken, Error> {
     let value = enfilade_identity::generate_secret(random()?);
-    let ((), at) = edit(desk, "regenerate", owner, name, |id, token| {
-        let new = Verifier::Keyed(key.digest(id, value.as_bytes()));
-        let old = std::mem::replace(&mut token.verifier, new);
+    let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
+    let (is_kept, mut at) = edit(desk, "regenerate", owner, name, |id, token| {
         let until = desk.now.unix_seconds.saturating_add(grace);
-        token.previous = (grace > 0).then_some(Previous { verifier: old, until });
-        Ok(())
+        token.previous = (grace > 0).then(|| Previous { verifier: token.verifier.clone(), until });
+        // What is kept in the file follows from there.
+        if token.kept.is_none() {
+            token.verifier = Verifier::Keyed(key.digest(id, value.as_bytes()));
+        }
+        Ok(token.kept.is_some())
     })?;
-    Ok(NewToken { tokenid: Authid { user: owner.clone(), token: Some(name.clone()) }, value, at })
+    if is_kept {
+        let hash = enfilade_identity::hash_generated(&value, random()?).map_err(Error::Invalid)?;
+        at = desk.write_through(&format!("token regenerate {tokenid}"), &[FileName::Secrets], |files| {
+            files.secrets(|secrets| secrets.set(&tokenid, hash))
+        })?;
+    }
+    Ok(NewToken { tokenid, value, at })
 }
 
 fn edit<R>(
@@ -141,8 +242,7 @@ fn edit<R>(
     edit: impl Fn(&CredentialId, &mut Credential) -> Result<R, Error>,
 ) -> Result<(R, At), Error> {
     desk.commit(&format!("token {verb} {owner}!{name}"), |view, change| {
-        let by_name = NameKey::token(&user_id(view, owner)?, name);
-        let id = view.get::<Name>(&by_name)?.ok_or_else(|| missing(owner, name))?.credential();
+        let id = token_id(view, owner, name)?;
         let before = view.get::<Credential>(&id)?.ok_or_else(|| dangling("token", id))?;
         let mut after = before.clone();
         let result = edit(&id, &mut after)?;
@@ -151,19 +251,57 @@ fn edit<R>(
     })
 }
 
-fn missing(owner: &Userid, name: &TokenName) -> Error {
-    Error::Missing { what: "token", name: format!("{owner}!{name}"), hint: "see `enfilade token list`" }
-}
-
-/// Deletes a token; the next request with it is refused.
+/// Deletes a token and the roles that were assigned to it; the next request with it is refused.
 ///
 /// # Errors
 /// When there is no such token, or the facts cannot be changed.
 pub fn delete_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("token delete {owner}!{name}"), |view, change| {
+    let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
+    let what = format!("token delete {tokenid}");
+    let is_kept = find(desk, owner, name)?.kept.is_some();
+    // Out of the files first, and of those the secret: what is left when the power goes lets nobody in.
+    let mut files = if is_kept { vec![FileName::Users, FileName::Secrets] } else { Vec::new() };
+    if desk.uses(FileName::Acl)? {
+        files.push(FileName::Acl);
+    }
+    let mut at = desk.facts.at();
+    if !files.is_empty() {
+        let in_use = |file: FileName| files.contains(&file) && desk.uses(file).unwrap_or(true);
+        at = desk.write_through(&what, &files, |locked| {
+            if in_use(FileName::Secrets) {
+                locked.secrets(|secrets| {
+                    secrets.remove(&tokenid);
+                })?;
+            }
+            if is_kept {
+                locked.sections(FileName::Users, |sections| {
+                    user_cfg::remove(sections, &tokenid);
+                    Ok(())
+                })?;
+            }
+            if in_use(FileName::Acl) {
+                locked.acl(|acl| {
+                    acl.entries.retain(|(_, ugid), _| *ugid != Ugid::Authid(tokenid.clone()));
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        })?;
+    }
+    // A file that has errors elsewhere leaves the token as stale: it is deleted all the same.
+    if is_kept && find(desk, owner, name).is_err() {
+        return Ok(at);
+    }
+    let ((), at) = desk.commit(&what, |view, change| {
         let by_name = NameKey::token(&user_id(view, owner)?, name);
-        let row = view.get::<Name>(&by_name)?.ok_or_else(|| missing(owner, name))?;
-        change.expect_same(&by_name, &row).delete::<Name>(&by_name).delete::<Credential>(&row.credential());
+        let id = token_id(view, owner, name)?;
+        let row = Name(*id.bytes());
+        change.expect_same(&by_name, &row).delete::<Name>(&by_name).delete::<Credential>(&id);
+        for (key, _) in view.list::<Assignment>(&[])? {
+            if key.who == Who::Token(id) {
+                change.delete::<Assignment>(&key);
+            }
+        }
         Ok(())
     })?;
     Ok(at)
@@ -196,6 +334,9 @@ pub fn list_tokens(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<To
             created: token.created,
             grace_until: token.previous.map(|previous| previous.until),
             comment: token.comment,
+            own_roles: token.own_roles,
+            is_kept: token.kept.is_some(),
+            fault: token.kept.and_then(|kept| kept.fault).map(|fault| fault.to_string()),
         };
         let mut tokens: Vec<_> = ids.into_iter().map(summary).collect();
         tokens.sort_by(|a, b| a.tokenid.cmp(&b.tokenid));

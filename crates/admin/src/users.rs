@@ -4,9 +4,10 @@ use crate::desk::{Desk, random};
 use crate::error::Error;
 use crate::look::{Names, dangling, domain_id, user_id};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
-use enfilade_facts::tables::{Name, NameKey, SidSpace, SidSpaceKey, User};
-use enfilade_facts::vocabulary::{Secret, Sid, UserId, Userid};
+use enfilade_facts::tables::{FileName, Name, NameKey, SidSpace, SidSpaceKey, User};
+use enfilade_facts::vocabulary::{Authid, Secret, Sid, UserId, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
+use enfilade_sources::files::user_cfg::{self, Entry};
 
 /// A user to be made.
 #[derive(Clone, Debug)]
@@ -48,6 +49,10 @@ pub struct UserSummary {
     pub gid: Option<u32>,
     /// Who it is.
     pub comment: Option<String>,
+    /// Is its truth `user.cfg`?
+    pub is_kept: bool,
+    /// What is wrong with its section there.
+    pub fault: Option<String>,
 }
 
 /// Makes a user.
@@ -57,12 +62,14 @@ pub struct UserSummary {
 pub fn add_user(desk: &Desk<'_>, new: &NewUser) -> Result<(UserId, At), Error> {
     check_comment(new.comment.as_deref())?;
     let password = new.password.as_ref().map(hash).transpose()?;
+    if desk.uses(FileName::Users)? {
+        return add_kept_user(desk, new, password);
+    }
     desk.commit(&format!("user add {}", new.userid), |view, change| {
         let domain = domain_id(view, new.userid.realm())?;
         let name = NameKey::user(&domain, new.userid.name());
         if view.get::<Name>(&name)?.is_some() {
-            let hint = "choose another name, or change it with `enfilade user passwd`";
-            return Err(Error::Exists { what: "user", name: new.userid.to_string(), hint });
+            return Err(exists(&new.userid));
         }
         let id = random()?;
         let user = User {
@@ -75,11 +82,47 @@ pub fn add_user(desk: &Desk<'_>, new: &NewUser) -> Result<(UserId, At), Error> {
             expires: new.expires,
             password: password.clone(),
             comment: new.comment.clone(),
+            kept: None,
         };
         change.expect_absent::<Name>(&name).put(&name, &Name(id));
         change.put(&UserId::from_bytes(id), &user);
         Ok(UserId::from_bytes(id))
     })
+}
+
+/// The user's section in `user.cfg`, and beside it in the facts what that cannot hold.
+fn add_kept_user(desk: &Desk<'_>, new: &NewUser, password: Option<String>) -> Result<(UserId, At), Error> {
+    let (what, authid) = (format!("user add {}", new.userid), Authid::from(new.userid.clone()));
+    let find = |view: &View<'_>| user_id(view, &new.userid);
+    if desk.facts.read(find)?.is_ok() {
+        return Err(exists(&new.userid));
+    }
+    let at = desk.write_through(&what, &[FileName::Users], |files| {
+        files.sections(FileName::Users, |sections| {
+            if sections.iter().any(|section| section.id == authid.to_string()) {
+                return Err(exists(&new.userid));
+            }
+            let entry = Entry { enabled: true, expires: new.expires, comment: new.comment.clone() };
+            user_cfg::set(sections, &authid, &entry).map_err(Error::Invalid)
+        })
+    })?;
+    let id = desk.facts.read(find)??;
+    if password.is_none() && new.sid.is_none() && new.uid.is_none() && new.gid.is_none() {
+        return Ok((id, at));
+    }
+    let (_, at) = desk.commit(&format!("{what}: what user.cfg cannot hold"), |view, change| {
+        let user = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
+        let sid = if new.sid.is_some() { choose_sid(new.sid, view, change)? } else { user.sid };
+        let (uid, gid, password) = (new.uid, new.gid, password.clone());
+        change.expect_same(&id, &user).put(&id, &User { sid, uid, gid, password, ..user.clone() });
+        Ok(())
+    })?;
+    Ok((id, at))
+}
+
+fn exists(user: &Userid) -> Error {
+    let hint = "choose another name, or change it with `enfilade user passwd`";
+    Error::Exists { what: "user", name: user.to_string(), hint }
 }
 
 /// Gives a user a new password.
@@ -97,6 +140,18 @@ pub fn set_password(desk: &Desk<'_>, userid: &Userid, password: &Secret) -> Resu
 /// When there is no such user, or the facts cannot be changed.
 pub fn set_user_enabled(desk: &Desk<'_>, userid: &Userid, enabled: bool) -> Result<At, Error> {
     let verb = if enabled { "enable" } else { "disable" };
+    let is_kept = desk.facts.read(|view| {
+        let id = user_id(view, userid)?;
+        Ok::<_, Error>(view.get::<User>(&id)?.is_some_and(|user| user.kept.is_some()))
+    })??;
+    if is_kept {
+        return desk.write_through(&format!("user {verb} {userid}"), &[FileName::Users], |files| {
+            files.sections(FileName::Users, |sections| {
+                user_cfg::change(sections, &userid.clone().into(), |entry| entry.enabled = enabled)
+                    .map_err(Error::Invalid)
+            })
+        });
+    }
     edit(desk, verb, userid, |user| user.enabled = enabled)
 }
 
@@ -117,6 +172,8 @@ pub fn list_users(source: &dyn Source) -> Result<Vec<UserSummary>, Error> {
             uid: user.uid,
             gid: user.gid,
             comment: user.comment,
+            is_kept: user.kept.is_some(),
+            fault: user.kept.and_then(|kept| kept.fault).map(|fault| fault.to_string()),
         };
         let mut users: Vec<_> = view.list::<User>(&[])?.into_iter().map(summary).collect();
         users.sort_by(|a, b| a.userid.cmp(&b.userid));

@@ -15,7 +15,7 @@ mod crypt;
 mod generated;
 
 pub use ask::Ask;
-pub use crypt::{HashRefused, check as check_hash, hash_password};
+pub use crypt::{HashRefused, check as check_hash, hash_generated, hash_password};
 pub use generated::{HashKey, SECRET_RANDOM_BYTES, generate as generate_secret};
 pub use memo::IdentityMemo;
 pub use open::{Verdict, open, reopen, who_would};

@@ -10,7 +10,7 @@ use crate::refuse::Refusal;
 use crate::view::View;
 use crate::work::Work;
 use enfilade_facts::limits::PASSWORD_MEMO_MILLIS;
-use enfilade_facts::tables::{Credential, User, Verifier};
+use enfilade_facts::tables::{Credential, FileName, Kept, User, Verifier};
 use enfilade_facts::vocabulary::{Authid, CredentialId, Sid, UserId};
 use enfilade_facts::{MemoKey, Now};
 use std::sync::Arc;
@@ -82,7 +82,7 @@ pub fn reopen(
     if !verifiers.any(|(verifier, _)| digest(memo, verifier) == permit.proof.verifier) {
         return Err(revoked());
     }
-    standing.check(now)?;
+    standing.check(&view, now)?;
     grant(&view, now, standing, permit.proof, memo)
 }
 
@@ -98,7 +98,7 @@ pub fn who_would(
 ) -> Result<Principal, Refusal> {
     let view = View(view);
     let standing = look_up(&view, authid)?.ok_or_else(|| Refusal::Unknown(authid.clone()))?;
-    standing.check(now)?;
+    standing.check(&view, now)?;
     principal(&view, &standing, memo)
 }
 
@@ -136,7 +136,7 @@ fn decide(
         return Err(unknown().into());
     };
     let (verifier, until_tick) = prove(now, ask, key, &standing, memo)?;
-    standing.check(now)?;
+    standing.check(view, now)?;
     let credential = standing.credential.as_ref().map(|(id, _)| *id);
     let proof = Proof { credential, verifier: digest(memo, verifier) };
     Ok((grant(view, now, standing, proof, memo)?, until_tick))
@@ -160,6 +160,7 @@ fn prove(
                     return Ok((verifier, u64::MAX));
                 }
             }
+            Verifier::Missing => {}
             Verifier::Crypt(hash) => match known_match(now, ask, hash, memo)? {
                 Ok(until) => return Ok((verifier, until)),
                 Err(key) => hashes.push((hash.clone(), key)),
@@ -179,7 +180,7 @@ fn stand_in(view: &View<'_>, ask: &Ask, memo: &IdentityMemo) -> Option<String> {
     let hash = match &ask.authid.token {
         Some(_) => match view.some_credential(by).ok().flatten().map(|credential| credential.verifier) {
             Some(Verifier::Crypt(hash)) => hash,
-            Some(Verifier::Keyed(_)) | None => return None,
+            Some(Verifier::Keyed(_) | Verifier::Missing) | None => return None,
         },
         None => view
             .some_user(by)
@@ -220,6 +221,7 @@ fn digest(memo: &IdentityMemo, verifier: Verifier) -> MemoKey {
     match verifier {
         Verifier::Keyed(digest) => memo.key("keyed").bytes(&digest).key(),
         Verifier::Crypt(hash) => memo.key("crypt string").bytes(hash.as_bytes()).key(),
+        Verifier::Missing => memo.key("missing").key(),
     }
 }
 
@@ -278,11 +280,13 @@ impl Standing {
         };
         let previous = credential.previous.as_ref().filter(|previous| now.unix_seconds < previous.until);
         let previous = previous.map(|previous| (previous.verifier.clone(), previous.until - 1));
-        [(credential.verifier.clone(), i64::MAX)].into_iter().chain(previous).collect()
+        let both = [(credential.verifier.clone(), i64::MAX)].into_iter().chain(previous);
+        both.filter(|(verifier, _)| *verifier != Verifier::Missing).collect()
     }
 
-    /// Enabled and in time: judged anew every time, never remembered without a revision.
-    fn check(&self, now: Now) -> Result<(), Refusal> {
+    /// Believed, enabled and in time: judged anew every time, never remembered without a revision.
+    fn check(&self, view: &View<'_>, now: Now) -> Result<(), Refusal> {
+        self.check_kept(view, now)?;
         let over = |expires: i64| expires != 0 && expires <= now.unix_seconds;
         let token = self.credential.as_ref().map(|(_, token)| token);
         let disabled = match () {
@@ -300,6 +304,28 @@ impl Standing {
             () => None,
         };
         expired.map_or(Ok(()), |what| Err(Refusal::Expired { authid: self.authid.clone(), what }))
+    }
+
+    /// What is kept in files people edit has to be known: last good facts serve until the stale limit, and no longer.
+    fn check_kept(&self, view: &View<'_>, now: Now) -> Result<(), Refusal> {
+        let of_token = self.credential.as_ref().and_then(|(_, token)| token.kept.as_ref());
+        let check = |kept: Option<&Kept>, files: &[FileName]| {
+            let Some(kept) = kept else { return Ok(()) };
+            let refused =
+                |file: FileName, why: String| Refusal::Kept { authid: self.authid.clone(), file, why };
+            for file in files {
+                if !now.files_current {
+                    return Err(refused(*file, "nobody has been able to look at it lately".to_owned()));
+                }
+                let faults = [view.fault_of(*file)?, kept.fault.clone()];
+                if let Some(fault) = faults.into_iter().flatten().find(|fault| fault.refuses) {
+                    return Err(refused(*file, fault.to_string()));
+                }
+            }
+            Ok(())
+        };
+        check(self.user.kept.as_ref(), &[FileName::Users])?;
+        check(of_token, &[FileName::Users, FileName::Secrets])
     }
 
     /// The last second all of it is in time.
@@ -326,6 +352,7 @@ fn principal(view: &View<'_>, standing: &Standing, memo: &IdentityMemo) -> Resul
     Ok(Principal {
         authid: standing.authid.clone(),
         user: standing.id,
+        narrowed_to: standing.credential.as_ref().filter(|(_, token)| token.own_roles).map(|(id, _)| *id),
         sid: user.sid,
         groups: groups.into_iter().map(|(id, _)| id).collect(),
         set: memo.sets.intern(&sids, user.uid, &gids),
@@ -347,5 +374,6 @@ fn grant(
     let verifiers = standing.verifiers(now).into_iter();
     let of_secret = verifiers.filter(|(verifier, _)| digest(memo, verifier.clone()) == proof.verifier);
     let good_until = of_secret.map(|(_, until)| until).max().unwrap_or(i64::MIN).min(standing.good_until());
-    Ok(IdentityPermit { principal, proof, at: view.at(), good_until })
+    let files_current = now.files_current;
+    Ok(IdentityPermit { principal, proof, at: view.at(), good_until, files_current })
 }

@@ -13,6 +13,8 @@ pub struct IdentityPermit {
     pub(crate) proof: Proof,
     pub(crate) at: At,
     pub(crate) good_until: i64,
+    /// Whether the files people edit were being looked at when it was granted.
+    pub(crate) files_current: bool,
 }
 
 /// What was proven, so that it can be asked again whether it still holds, without the secret.
@@ -51,8 +53,9 @@ impl IdentityPermit {
         (self.good_until != i64::MAX).then_some(self.good_until)
     }
 
-    /// Whether, as far as this permit's own facts say, it still holds: same revision, not yet expired.
+    /// Whether, as far as this permit's own facts say, it still holds: same revision, not yet expired, and the files people
+    /// edit looked at as they were.
     pub fn holds(&self, at: At, now: Now) -> bool {
-        self.at == at && now.unix_seconds <= self.good_until
+        self.at == at && now.unix_seconds <= self.good_until && self.files_current == now.files_current
     }
 }

@@ -1,6 +1,6 @@
 //! Who is inside: the one thing the later doors know of a visitor.
 
-use enfilade_facts::vocabulary::{Authid, GroupId, Sid, UserId};
+use enfilade_facts::vocabulary::{Authid, CredentialId, GroupId, Sid, UserId};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -16,6 +16,8 @@ pub struct Principal {
     pub authid: Authid,
     /// The user, or the owner of the token.
     pub user: UserId,
+    /// The token, where it has only the roles that are assigned to itself, within its owner's.
+    pub narrowed_to: Option<CredentialId>,
     /// The user's own SID: who owns what this principal creates.
     pub sid: Sid,
     /// Every group it is in, nested ones included, sorted.

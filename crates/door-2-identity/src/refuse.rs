@@ -1,5 +1,6 @@
 //! Why somebody does not come in. To the client all of these look alike, but for "too busy" and "not available".
 
+use enfilade_facts::tables::FileName;
 use enfilade_facts::vocabulary::Authid;
 use enfilade_facts::{Door, Fault, Refuse, SourceError};
 
@@ -45,6 +46,16 @@ pub enum Refusal {
         /// What is wrong with it.
         why: String,
     },
+    /// What the file says of it now is not known, and has not been for longer than the stale limit.
+    #[error("`{authid}` is kept in {file}, and that cannot be believed: {why}")]
+    Kept {
+        /// Who.
+        authid: Authid,
+        /// Which file.
+        file: FileName,
+        /// What is wrong with it.
+        why: String,
+    },
     /// Every hashing slot is taken and the queue is full.
     #[error("too many secrets are being checked at once")]
     Busy,
@@ -66,7 +77,7 @@ pub enum Refusal {
 }
 
 /// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 13] = [
+pub const CODES: [(&str, Fault, &str); 14] = [
     ("ID01", Fault::Client, "no credential was given"),
     ("ID02", Fault::Client, "the credential cannot be read, or there is more than one"),
     ("ID03", Fault::Client, "the credential was withdrawn while it was in use"),
@@ -80,6 +91,7 @@ pub const CODES: [(&str, Fault, &str); 13] = [
     ("ID11", Fault::Operator, "the user is in too many groups"),
     ("ID12", Fault::Source, "the facts about the user could not be read"),
     ("ID13", Fault::Client, "too many attempts from this address failed"),
+    ("ID14", Fault::Operator, "the file the user or token is kept in cannot be believed"),
 ];
 
 impl Refusal {
@@ -116,6 +128,7 @@ impl Refuse for Refusal {
             Refusal::TooManyGroups => "ID11",
             Refusal::Facts(_) => "ID12",
             Refusal::Barred { .. } => "ID13",
+            Refusal::Kept { .. } => "ID14",
         }
     }
 

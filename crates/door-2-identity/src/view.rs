@@ -2,7 +2,9 @@
 
 use crate::refuse::Refusal;
 use enfilade_facts::limits::{GROUP_DEPTH_MAX, GROUPS_PER_USER_MAX};
-use enfilade_facts::tables::{Credential, Domain, Group, Member, Membership, Name, NameKey, User};
+use enfilade_facts::tables::{
+    Credential, Domain, FileFault, FileName, Group, KeptFile, Member, Membership, Name, NameKey, User,
+};
 use enfilade_facts::vocabulary::{CredentialId, DomainId, GroupId, Realm, TokenName, UserId};
 use enfilade_facts::{At, SourceError};
 use std::collections::BTreeSet;
@@ -42,6 +44,11 @@ impl View<'_> {
 
     pub(crate) fn credential(&self, id: &CredentialId) -> Result<Option<Credential>, SourceError> {
         self.0.get(id)
+    }
+
+    /// What is wrong with the whole of a file people edit.
+    pub(crate) fn fault_of(&self, file: FileName) -> Result<Option<FileFault>, SourceError> {
+        Ok(self.0.get::<KeptFile>(&file)?.and_then(|kept| kept.fault))
     }
 
     /// Some credential, chosen by these bytes.

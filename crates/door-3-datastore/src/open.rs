@@ -4,8 +4,7 @@ use crate::ask::{Ask, Standing};
 use crate::permit::DatastorePermit;
 use crate::refuse::Refusal;
 use crate::view::View;
-use enfilade_facts::limits::STALE_LIMIT_SECONDS;
-use enfilade_facts::tables::{Datastore, SectionFault};
+use enfilade_facts::tables::{Datastore, FileFault};
 use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode, OperationKind};
 use enfilade_facts::{Mounts, Now};
 
@@ -23,24 +22,32 @@ pub fn open(
     let view = View(view);
     let name = ask.name;
     let datastore = view.datastore(name)?.ok_or_else(|| Refusal::Unknown(name.clone()))?;
-    if let Some(fault) = &datastore.fault {
-        check_fault(name, fault, now)?;
+    for fault in [view.file_fault()?, datastore.fault.clone()].into_iter().flatten() {
+        check_fault(name, &fault)?;
+    }
+    if !now.files_current {
+        let reason = "nobody has been able to look at it lately".to_owned();
+        return Err(Refusal::Broken { name: name.clone(), line: 0, reason });
     }
     if let Some(maintenance) = &datastore.maintenance {
         check_maintenance(name, maintenance, ask)?;
     }
     check_mounted(name, &datastore, mounts)?;
-    Ok(DatastorePermit { name: name.clone(), kind: ask.kind, root: datastore.root(name), at: view.at() })
+    Ok(DatastorePermit {
+        name: name.clone(),
+        kind: ask.kind,
+        root: datastore.root(name),
+        at: view.at(),
+        files_current: now.files_current,
+    })
 }
 
-/// The last good facts of a broken section serve for a while, then nothing does: what the file says now is unknown.
-fn check_fault(name: &DatastoreName, fault: &SectionFault, now: Now) -> Result<(), Refusal> {
-    let age = now.unix_seconds.saturating_sub(fault.since);
-    // A clock that was stepped back makes the age negative: then nobody knows how old it is.
-    if fault.was_good && (0..=STALE_LIMIT_SECONDS).contains(&age) {
-        return Ok(());
+/// The last good facts of a broken section serve until the stale limit, then nothing does: what the file says now is unknown.
+fn check_fault(name: &DatastoreName, fault: &FileFault) -> Result<(), Refusal> {
+    match fault.refuses {
+        false => Ok(()),
+        true => Err(Refusal::Broken { name: name.clone(), line: fault.line, reason: fault.reason.clone() }),
     }
-    Err(Refusal::Broken { name: name.clone(), line: fault.line, reason: fault.reason.clone() })
 }
 
 /// Operation kind × maintenance mode, as Proxmox Backup Server has it, but for unknown modes, which refuse.
@@ -108,14 +115,10 @@ mod tests {
     }
 
     #[test]
-    fn last_good_facts_serve_for_a_minute() {
-        let now = |unix_seconds| Now { unix_seconds, tick_millis: 0 };
-        let fault =
-            |was_good| SectionFault { line: 3, reason: "unknown property".into(), since: 1000, was_good };
-        for (at, good) in [(1000, true), (1060, true), (1061, false), (999, false)] {
-            assert_eq!(check_fault(&name(), &fault(true), now(at)).is_ok(), good, "{at}");
-            assert!(check_fault(&name(), &fault(false), now(at)).is_err());
-        }
+    fn last_good_facts_serve_until_they_are_too_old() {
+        let fault = |refuses| FileFault { line: 3, reason: "unknown property".into(), since: 1000, refuses };
+        assert!(check_fault(&name(), &fault(false)).is_ok());
+        assert!(check_fault(&name(), &fault(true)).is_err());
     }
 
     #[test]

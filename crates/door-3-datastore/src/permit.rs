@@ -1,7 +1,7 @@
 //! The proof that door 3 was passed.
 
-use enfilade_facts::At;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
+use enfilade_facts::{At, Now};
 
 /// The store is there and open for this kind of work, as of a revision.
 /// Made in one place, [`crate::open`] (invariant D2). The passage holds the ledger's guard beside it.
@@ -11,6 +11,7 @@ pub struct DatastorePermit {
     pub(crate) kind: OperationKind,
     pub(crate) root: String,
     pub(crate) at: At,
+    pub(crate) files_current: bool,
 }
 
 impl DatastorePermit {
@@ -27,6 +28,11 @@ impl DatastorePermit {
     /// Where its content is on this machine.
     pub fn root(&self) -> &str {
         &self.root
+    }
+
+    /// Whether, as far as this permit's own facts say, it still holds: same revision, and `datastore.cfg` looked at as it was.
+    pub fn holds(&self, at: At, now: Now) -> bool {
+        self.at == at && self.files_current == now.files_current
     }
 
     /// The facts it was granted on.

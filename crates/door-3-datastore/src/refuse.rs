@@ -38,11 +38,11 @@ pub enum Refusal {
         point: String,
     },
     /// Its section of `datastore.cfg` cannot be read.
-    #[error("datastore `{name}` cannot be read from datastore.cfg, line {line}: {reason}")]
+    #[error("datastore `{name}` cannot be read from datastore.cfg{}: {reason}", at_line(*line))]
     Broken {
         /// The store.
         name: DatastoreName,
-        /// The line.
+        /// The line; 0 where it is in no line.
         line: u32,
         /// What is wrong.
         reason: String,
@@ -57,6 +57,10 @@ pub enum Refusal {
 
 fn said(maintenance: &Maintenance) -> String {
     maintenance.message.as_ref().map(|message| format!(" ({message})")).unwrap_or_default()
+}
+
+fn at_line(line: u32) -> String {
+    if line == 0 { String::new() } else { format!(", line {line}") }
 }
 
 /// Code, fault and meaning of every refusal of this door.

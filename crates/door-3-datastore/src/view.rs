@@ -1,6 +1,6 @@
 //! The few facts this door may read.
 
-use enfilade_facts::tables::Datastore;
+use enfilade_facts::tables::{Datastore, FileFault, FileName, KeptFile};
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{At, SourceError};
 
@@ -14,5 +14,10 @@ impl View<'_> {
 
     pub(crate) fn datastore(&self, name: &DatastoreName) -> Result<Option<Datastore>, SourceError> {
         self.0.get(name)
+    }
+
+    /// What is wrong with the whole of `datastore.cfg`.
+    pub(crate) fn file_fault(&self) -> Result<Option<FileFault>, SourceError> {
+        Ok(self.0.get::<KeptFile>(&FileName::Datastores)?.and_then(|kept| kept.fault))
     }
 }

@@ -6,6 +6,7 @@ use crate::open::Case;
 use crate::refuse::Refusal;
 use crate::view::View;
 use enfilade_datastore::DatastorePermit;
+use enfilade_facts::Now;
 use enfilade_facts::vocabulary::{AccessMask, RolePath, StorePath};
 use enfilade_identity::IdentityPermit;
 
@@ -15,13 +16,15 @@ use enfilade_identity::IdentityPermit;
 /// When the facts cannot be read.
 pub fn see(
     view: &enfilade_facts::View<'_>,
+    now: Now,
     identity: &IdentityPermit,
     datastore: &DatastorePermit,
     directory: &StorePath,
     children: &[(&str, &Subject)],
     memo: &AccessMemo,
 ) -> Result<Vec<bool>, Refusal> {
-    let case = Case { view: View(view), principal: identity.principal(), datastore: datastore.name(), memo };
+    let (principal, datastore) = (identity.principal(), datastore.name());
+    let case = Case { view: View(view), now, principal, datastore, memo };
     case.see(directory, children)
 }
 

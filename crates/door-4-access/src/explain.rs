@@ -10,6 +10,7 @@ use crate::refuse::Refusal;
 use crate::roles::{GivenRoles, Resolved};
 use crate::text::print_ace;
 use crate::view::View;
+use enfilade_facts::Now;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, RolePath, StorePath};
 use enfilade_identity::Principal;
 use std::fmt;
@@ -20,13 +21,14 @@ use std::fmt;
 /// When the ACL is damaged or the facts cannot be read.
 pub fn judge(
     view: &enfilade_facts::View<'_>,
+    now: Now,
     principal: &Principal,
     datastore: &DatastoreName,
     path: &StorePath,
     target: &Subject,
     memo: &AccessMemo,
 ) -> Result<Judgement, Refusal> {
-    let case = Case { view: View(view), principal, datastore, memo };
+    let case = Case { view: View(view), now, principal, datastore, memo };
     let roles = case.roles(&RolePath::of(datastore, path))?;
     let (rights, skips_acl) = (roles.rights(target.kind), roles.skips_acl());
     let acl = match skips_acl {

@@ -3,14 +3,14 @@
 //! - ACL and principal → granted mask, under the full input: the ACL's bytes, and the number that stands for everything
 //!   an entry can match. It carries no revision and no validity: whoever's groups change has another number, a file
 //!   whose ACL changes has other bytes.
-//! - Roles on a path, and whether there are any in a datastore, under the revision of the facts, the user, and the number
-//!   that stands for the user's groups. The revision alone would say which groups they are, if nobody ever asked with a
+//! - Roles on a path, and whether there are any in a datastore, under the revision of the facts, whether files are looked
+//!   at, the user, the token where it has roles of its own, and the number that stands for the user's groups. The revision alone would say which groups they are, if nobody ever asked with a
 //!   principal of an older one; with the number in the key, nobody else pays when somebody does.
 
 use crate::ask::{NodeKind, StoredAcl, Subject};
 use crate::roles::Resolved;
 use enfilade_facts::vocabulary::{AccessMask, RolePath};
-use enfilade_facts::{At, Memo, MemoKey, MemoSeed, Weigh, WordMemo};
+use enfilade_facts::{At, Memo, MemoKey, MemoSeed, Now, Weigh, WordMemo};
 use enfilade_identity::Principal;
 use std::sync::Arc;
 
@@ -23,7 +23,12 @@ pub struct AccessMemo {
 
 impl Weigh for Resolved {
     fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.roles.capacity() + self.node.capacity() + size_of_val(self.to.as_slice())
+        let of_token = self.of_token.as_ref().map_or(0, |of_token| of_token.heap_bytes());
+        size_of::<Self>()
+            + self.roles.capacity()
+            + self.node.capacity()
+            + size_of_val(self.to.as_slice())
+            + of_token
     }
 }
 
@@ -60,7 +65,7 @@ impl AccessMemo {
     pub(crate) fn roles_key(
         &self,
         question: Question,
-        at: At,
+        (at, now): (At, Now),
         principal: &Principal,
         path: &RolePath,
     ) -> MemoKey {
@@ -69,7 +74,9 @@ impl AccessMemo {
             Question::Below => self.roles.key("roles below"),
             Question::Any => self.admitted.key("any role"),
         };
-        let key = key.at(at).bytes(principal.user.bytes()).number(principal.set.0);
+        let token = principal.narrowed_to.as_ref().map_or([].as_slice(), |token| token.bytes());
+        let key = key.at(at).number(u64::from(now.files_current)).bytes(principal.user.bytes()).bytes(token);
+        let key = key.number(principal.set.0);
         key.bytes(path.as_str().as_bytes()).key()
     }
 }

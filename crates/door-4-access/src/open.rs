@@ -9,12 +9,12 @@ use crate::memo::{AccessMemo, Question};
 use crate::mode;
 use crate::permit::AccessPermit;
 use crate::refuse::Refusal;
-use crate::roles::{Resolved, concerns, resolve, resolve_below};
+use crate::roles::{Resolved, is_admitted_below, resolve, resolve_below};
 use crate::view::View;
 use enfilade_datastore::DatastorePermit;
+use enfilade_facts::Now;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, RolePath, StorePath};
 use enfilade_identity::{IdentityPermit, Principal};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// May the visitor, at this revision?
@@ -23,12 +23,14 @@ use std::sync::Arc;
 /// A [`Refusal`]; it names what decided.
 pub fn open(
     view: &enfilade_facts::View<'_>,
+    now: Now,
     identity: &IdentityPermit,
     datastore: &DatastorePermit,
     ask: &Ask<'_>,
     memo: &AccessMemo,
 ) -> Result<AccessPermit, Refusal> {
-    let case = Case { view: View(view), principal: identity.principal(), datastore: datastore.name(), memo };
+    let (principal, datastore) = (identity.principal(), datastore.name());
+    let case = Case { view: View(view), now, principal, datastore, memo };
     let granted = case.decide(ask)?;
     Ok(AccessPermit { object: ask.target.object, granted, creator: case.principal.sid, at: view.at() })
 }
@@ -39,17 +41,19 @@ pub fn open(
 /// [`Refusal::NoRole`], or when the facts cannot be read.
 pub fn admits(
     view: &enfilade_facts::View<'_>,
+    now: Now,
     identity: &IdentityPermit,
     datastore: &DatastoreName,
     memo: &AccessMemo,
 ) -> Result<(), Refusal> {
-    let case = Case { view: View(view), principal: identity.principal(), datastore, memo };
+    let case = Case { view: View(view), now, principal: identity.principal(), datastore, memo };
     if case.is_admitted()? { Ok(()) } else { Err(Refusal::NoRole { datastore: datastore.to_string() }) }
 }
 
-/// One principal in one store at one revision.
+/// One principal in one store at one revision and time.
 pub(crate) struct Case<'c> {
     pub(crate) view: View<'c>,
+    pub(crate) now: Now,
     pub(crate) principal: &'c Principal,
     pub(crate) datastore: &'c DatastoreName,
     pub(crate) memo: &'c AccessMemo,
@@ -136,12 +140,14 @@ impl Case<'_> {
 
     /// The roles that count on a path.
     pub(crate) fn roles(&self, path: &RolePath) -> Result<Arc<Resolved>, Refusal> {
-        self.remember(Question::On, path, || resolve(&self.view, self.principal, path))
+        self.remember(Question::On, path, || resolve(&self.view, self.now, self.principal, path))
     }
 
     /// The roles that count on what is directly in a directory, where nobody has a role on that alone.
     pub(crate) fn roles_below(&self, directory: &RolePath) -> Result<Arc<Resolved>, Refusal> {
-        self.remember(Question::Below, directory, || resolve_below(&self.view, self.principal, directory))
+        self.remember(Question::Below, directory, || {
+            resolve_below(&self.view, self.now, self.principal, directory)
+        })
     }
 
     fn remember(
@@ -150,7 +156,7 @@ impl Case<'_> {
         path: &RolePath,
         resolve: impl FnOnce() -> Result<Resolved, enfilade_facts::SourceError>,
     ) -> Result<Arc<Resolved>, Refusal> {
-        let key = self.memo.roles_key(question, self.view.at(), self.principal, path);
+        let key = self.memo.roles_key(question, (self.view.at(), self.now), self.principal, path);
         if let Some(resolved) = self.memo.roles.get(key) {
             return Ok(resolved);
         }
@@ -162,17 +168,13 @@ impl Case<'_> {
     /// Whether there is a role on the store or anywhere in it.
     pub(crate) fn is_admitted(&self) -> Result<bool, Refusal> {
         let root = RolePath::of(self.datastore, &StorePath::root());
-        let key = self.memo.roles_key(Question::Any, self.view.at(), self.principal, &root);
+        let key = self.memo.roles_key(Question::Any, (self.view.at(), self.now), self.principal, &root);
         if let Some(admitted) = self.memo.admitted.get(key) {
             return Ok(admitted);
         }
-        let mut admitted = self.roles(&root)?.lets_in() || self.roles_below(&root)?.lets_in();
-        if !admitted {
-            self.view.assignments_below(root.as_str(), |key, assignment| {
-                admitted = concerns(self.principal, &key, &assignment);
-                if admitted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            })?;
-        }
+        let admitted = self.roles(&root)?.lets_in()
+            || self.roles_below(&root)?.lets_in()
+            || is_admitted_below(&self.view, self.now, self.principal, &root)?;
         self.memo.admitted.put(key, admitted);
         Ok(admitted)
     }

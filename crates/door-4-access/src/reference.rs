@@ -10,18 +10,49 @@ use enfilade_identity::Principal;
 pub(crate) type Row<'r> = (&'r str, Who, Vec<(Role, bool)>);
 
 /// The roles on a path, from the rules of `acl.cfg`: from the leaf upwards, the first node that says anything of the
-/// user decides; where it does not, the first that says anything of a group of the user's does.
+/// user decides; where it does not, the first that says anything of a group of the user's does. Named by `acl.cfg`, the
+/// user is `alice@local` and the group `@staff`.
 pub(crate) fn roles(rows: &[Row<'_>], principal: &Principal, path: &str) -> Vec<Role> {
+    of_kind(
+        rows,
+        path,
+        &[
+            &|who| match who {
+                Who::User(user) => *user == principal.user,
+                Who::Named(ugid) => ugid.to_string() == "alice@local",
+                _ => false,
+            },
+            &|who| match who {
+                Who::Group(group) => principal.groups.contains(group),
+                Who::Named(ugid) => ugid.to_string() == "@staff",
+                _ => false,
+            },
+        ],
+    )
+}
+
+/// The roles that are assigned to the token itself, by its id or as `alice@local!test`.
+pub(crate) fn roles_of_token(rows: &[Row<'_>], principal: &Principal, path: &str) -> Vec<Role> {
+    of_kind(
+        rows,
+        path,
+        &[&|who| match who {
+            Who::Token(token) => Some(*token) == principal.narrowed_to,
+            Who::Named(ugid) => ugid.to_string() == "alice@local!test",
+            _ => false,
+        }],
+    )
+}
+
+type SpeaksOf<'a> = &'a dyn Fn(&Who) -> bool;
+
+fn of_kind(rows: &[Row<'_>], path: &str, kinds: &[SpeaksOf<'_>]) -> Vec<Role> {
     let mut node = path.to_owned();
     loop {
-        for of_user in [true, false] {
+        for speaks_of in kinds {
             let mut set = Vec::new();
             for (at, who, roles) in rows {
-                let speaks = match who {
-                    Who::User(user) => of_user && *user == principal.user,
-                    Who::Group(group) => !of_user && principal.groups.contains(group),
-                };
-                if *at != node || !speaks {
+                if *at != node || !speaks_of(who) {
                     continue;
                 }
                 for (role, propagates) in roles {
@@ -99,6 +130,7 @@ mod tests {
         Principal {
             authid: "alice@local".parse().unwrap(),
             user: UserId::from_bytes([1; 16]),
+            narrowed_to: None,
             sid: Sid::of_store([1, 2, 3], 1000),
             groups: Vec::new(),
             sids,

@@ -3,9 +3,9 @@
 
 use crate::ask::NodeKind;
 use crate::view::View;
-use enfilade_facts::SourceError;
 use enfilade_facts::tables::{Assignment, AssignmentKey, Who};
-use enfilade_facts::vocabulary::{AccessMask, Role, RolePath};
+use enfilade_facts::vocabulary::{AccessMask, Role, RolePath, Ugid};
+use enfilade_facts::{Now, SourceError};
 use enfilade_identity::Principal;
 use std::fmt;
 
@@ -16,24 +16,32 @@ pub(crate) struct Resolved {
     pub(crate) roles: Vec<Role>,
     /// The node they were given on.
     pub(crate) node: String,
-    /// To whom: the user, or groups the user is in.
+    /// To whom: the user, or groups the user is in; or the token.
     pub(crate) to: Vec<Who>,
+    /// For a token with roles of its own: those, within its owner's.
+    pub(crate) of_token: Option<Box<Resolved>>,
 }
 
 impl Resolved {
     /// Whether nobody gave any role.
-    pub(crate) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.roles.is_empty()
     }
 
-    /// Whether there is a role, and none of them is NoAccess.
+    /// The owner's roles and, where they are narrower, the token's: what they have in common counts.
+    fn each(&self) -> impl Iterator<Item = &Resolved> {
+        std::iter::once(self).chain(self.of_token.as_deref())
+    }
+
+    /// Whether there is a role that shows a datastore, and none of them is NoAccess.
     pub(crate) fn lets_in(&self) -> bool {
-        lets_in(self.roles.iter().copied())
+        self.each().all(|resolved| lets_in(resolved.roles.iter().copied()))
     }
 
     /// Whether the file's own ACL does not count.
     pub(crate) fn skips_acl(&self) -> bool {
-        self.lets_in() && self.roles.iter().any(|role| matches!(role, Role::Admin | Role::DatastoreAdmin))
+        let skips = |role: &Role| matches!(role, Role::Admin | Role::DatastoreAdmin);
+        self.lets_in() && self.each().all(|resolved| resolved.roles.iter().any(skips))
     }
 
     /// What they grant on something of this kind.
@@ -41,19 +49,25 @@ impl Resolved {
         if !self.lets_in() {
             return AccessMask::NONE;
         }
-        self.roles.iter().fold(AccessMask::NONE, |rights, role| rights | rights_of(*role, kind))
+        let rights = |resolved: &Resolved| {
+            resolved.roles.iter().fold(AccessMask::NONE, |rights, role| rights | rights_of(*role, kind))
+        };
+        self.each().fold(AccessMask::ALL, |common, resolved| common & rights(resolved))
     }
 
     /// The same in words.
     pub(crate) fn given(&self, view: &View<'_>, principal: &Principal) -> GivenRoles {
         let name = |who: &Who| match who {
             Who::User(_) => format!("user {}", principal.authid.user),
+            Who::Token(_) => format!("token {}", principal.authid),
             Who::Group(group) => format!("group {}", view.group_name(group)),
+            Who::Named(ugid) => format!("{ugid} in acl.cfg"),
         };
         GivenRoles {
             roles: self.roles.clone(),
             node: self.node.clone(),
             to: self.to.iter().map(name).collect(),
+            of_token: self.of_token.as_ref().map(|of_token| Box::new(of_token.given(view, principal))),
         }
     }
 }
@@ -67,20 +81,28 @@ pub struct GivenRoles {
     pub node: String,
     /// The user, or the groups, by name.
     pub to: Vec<String>,
+    /// For a token with roles of its own: those.
+    pub of_token: Option<Box<GivenRoles>>,
 }
 
 impl fmt::Display for GivenRoles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.roles.is_empty() {
-            return f.write_str("no role");
+        match self.roles.is_empty() {
+            true => f.write_str("no role")?,
+            false => {
+                let names: Vec<&str> = self.roles.iter().map(|role| role.name()).collect();
+                write!(f, "role {} assigned to {} on {}", names.join("+"), self.to.join(" and "), self.node)?;
+            }
         }
-        let names: Vec<&str> = self.roles.iter().map(|role| role.name()).collect();
-        write!(f, "role {} assigned to {} on {}", names.join("+"), self.to.join(" and "), self.node)
+        match &self.of_token {
+            Some(of_token) => write!(f, ", and of that what the token has: {of_token}"),
+            None => Ok(()),
+        }
     }
 }
 
 fn lets_in(mut roles: impl Iterator<Item = Role> + Clone) -> bool {
-    roles.clone().next().is_some() && roles.all(|role| role != Role::NoAccess)
+    roles.clone().any(Role::speaks_of_datastores) && roles.all(|role| role != Role::NoAccess)
 }
 
 fn rights_of(role: Role, kind: NodeKind) -> AccessMask {
@@ -93,68 +115,133 @@ fn rights_of(role: Role, kind: NodeKind) -> AccessMask {
         Role::DatastoreReader => AccessMask::READ,
         Role::DatastoreBackup => AccessMask::READ | create,
         Role::DatastorePowerUser => AccessMask::ALL & !(AccessMask::WRITE_ACL | AccessMask::WRITE_OWNER),
-        Role::DatastoreAudit | Role::NoAccess => AccessMask::NONE,
+        _ => AccessMask::NONE,
     }
 }
 
 /// The roles that count for a principal on a path.
 pub(crate) fn resolve(
     view: &View<'_>,
+    now: Now,
     principal: &Principal,
     path: &RolePath,
 ) -> Result<Resolved, SourceError> {
-    walk(view, principal, path, |node| node == path.as_str())
+    walk(view, now, principal, path, |node| node == path.as_str())
 }
 
 /// The roles that count for a principal on what is directly in `directory` and has no assignment of its own.
 pub(crate) fn resolve_below(
     view: &View<'_>,
+    now: Now,
     principal: &Principal,
     directory: &RolePath,
 ) -> Result<Resolved, SourceError> {
-    walk(view, principal, directory, |_| false)
+    walk(view, now, principal, directory, |_| false)
+}
+
+/// Of whom a record speaks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Speaks {
+    User,
+    Group,
+    Token,
+}
+
+/// Whether a record speaks of this principal, and as what. To a token with its owner's roles those of its own are nothing.
+fn speaks(view: &View<'_>, principal: &Principal, who: &Who) -> Result<Option<Speaks>, SourceError> {
+    let speaks = match who {
+        Who::User(user) => (*user == principal.user).then_some(Speaks::User),
+        Who::Group(group) => principal.is_in(group).then_some(Speaks::Group),
+        Who::Token(token) => (principal.narrowed_to.as_ref() == Some(token)).then_some(Speaks::Token),
+        Who::Named(Ugid::Authid(authid)) if authid.user != principal.authid.user => None,
+        Who::Named(Ugid::Authid(authid)) => match &authid.token {
+            None => Some(Speaks::User),
+            token if principal.narrowed_to.is_some() && *token == principal.authid.token => {
+                Some(Speaks::Token)
+            }
+            Some(_) => None,
+        },
+        Who::Named(Ugid::Group(group)) => {
+            let group = view.group_named(group)?;
+            group.is_some_and(|group| principal.is_in(&group)).then_some(Speaks::Group)
+        }
+    };
+    Ok(speaks)
+}
+
+/// The roles a record gives here. What `acl.cfg` says of somebody and is not known might be NoAccess, so it is.
+fn roles_of(key: &AssignmentKey, assignment: &Assignment, knows_acl_cfg: bool) -> Vec<(Role, bool)> {
+    let is_kept = matches!(key.who, Who::Named(_));
+    let refuses = assignment.fault.as_ref().is_some_and(|fault| fault.refuses) || !knows_acl_cfg;
+    match is_kept && refuses {
+        true => vec![(Role::NoAccess, true)],
+        false => assignment.roles.clone(),
+    }
 }
 
 fn walk(
     view: &View<'_>,
+    now: Now,
     principal: &Principal,
     path: &RolePath,
     is_leaf: impl Fn(&str) -> bool,
 ) -> Result<Resolved, SourceError> {
-    let mut resolved = Resolved::default();
+    let knows_acl_cfg = view.knows_acl_cfg(now)?;
+    let (mut of_owner, mut of_token) = (Resolved::default(), Resolved::default());
     for node in path.nodes() {
         let is_leaf = is_leaf(node);
-        let (mut own, mut of_groups) = (Resolved::default(), Resolved::default());
-        view.assignments(node, |key, assignment| {
-            let set = match key.who {
-                Who::User(user) if user == principal.user => &mut own,
-                Who::Group(group) if principal.is_in(&group) => &mut of_groups,
-                Who::User(_) | Who::Group(_) => return,
+        let mut rows = Vec::new();
+        view.assignments(node, |key, assignment| rows.push((key, assignment)))?;
+        let mut sets = [Resolved::default(), Resolved::default(), Resolved::default()];
+        for (key, assignment) in rows {
+            let set = match (speaks(view, principal, &key.who)?, &mut sets) {
+                (Some(Speaks::User), [set, _, _]) => set,
+                (Some(Speaks::Group), [_, set, _]) => set,
+                (Some(Speaks::Token), [_, _, set]) => set,
+                (None, _) => continue,
             };
             let before = set.roles.len();
-            let holds = assignment.roles.iter().filter(|(_, propagate)| *propagate || is_leaf);
-            set.roles.extend(holds.map(|(role, _)| *role));
+            let roles = roles_of(&key, &assignment, knows_acl_cfg).into_iter();
+            set.roles.extend(roles.filter(|(_, propagate)| *propagate || is_leaf).map(|(role, _)| role));
             if set.roles.len() > before {
                 set.to.push(key.who);
             }
-        })?;
-        let set = if own.is_empty() { of_groups } else { own };
-        if !set.is_empty() {
-            resolved = Resolved { node: node.to_owned(), ..set };
+        }
+        let [own, of_groups, token] = sets;
+        for (set, so_far) in
+            [(if own.is_empty() { of_groups } else { own }, &mut of_owner), (token, &mut of_token)]
+        {
+            if !set.is_empty() {
+                *so_far = Resolved { node: node.to_owned(), ..set };
+            }
         }
     }
-    resolved.roles.sort_unstable();
-    resolved.roles.dedup();
-    Ok(resolved)
+    for resolved in [&mut of_owner, &mut of_token] {
+        resolved.roles.sort_unstable();
+        resolved.roles.dedup();
+    }
+    of_owner.of_token = principal.narrowed_to.is_some().then(|| Box::new(of_token));
+    Ok(of_owner)
 }
 
-/// Whether the row gives this principal anything, on its node or below it.
-pub(crate) fn concerns(principal: &Principal, key: &AssignmentKey, assignment: &Assignment) -> bool {
-    let mine = match &key.who {
-        Who::User(user) => *user == principal.user,
-        Who::Group(group) => principal.is_in(group),
-    };
-    let all = assignment.roles.iter();
-    mine && (lets_in(all.clone().map(|(role, _)| *role))
-        || lets_in(all.filter(|(_, propagate)| *propagate).map(|(role, _)| *role)))
+/// Whether this principal is let in somewhere strictly below the path, by a record on what is there.
+pub(crate) fn is_admitted_below(
+    view: &View<'_>,
+    now: Now,
+    principal: &Principal,
+    path: &RolePath,
+) -> Result<bool, SourceError> {
+    let mut nodes = Vec::new();
+    view.assignments_below(path.as_str(), |key, _| nodes.push(key))?;
+    for key in nodes {
+        if speaks(view, principal, &key.who)?.is_none() {
+            continue;
+        }
+        // On the node itself, or on what is in it, which a role that does not propagate leaves to those above.
+        let on = resolve(view, now, principal, &key.path)?;
+        if on.lets_in() || resolve_below(view, now, principal, &key.path)?.lets_in() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -9,12 +9,12 @@ use crate::memo::AccessMemo;
 use crate::open::Case;
 use crate::view::View;
 use enfilade_facts::journal::{Head, HeadKey, Write, write_down};
-use enfilade_facts::tables::{Assignment, AssignmentKey, Domain, Group, LogKey, Who};
+use enfilade_facts::tables::{Assignment, AssignmentKey, Domain, Group, LogKey, Name, NameKey, Who};
 use enfilade_facts::vocabulary::{
-    AccessMask, DatastoreName, DomainId, GroupId, Role, Sid, StorePath, UserId,
+    AccessMask, CredentialId, DatastoreName, DomainId, GroupId, Realm, Role, Sid, StorePath, UserId,
 };
 use enfilade_facts::{
-    At, AuditRecord, Change, Each, Found, MemoSeed, Revision, Row, Snapshot, SourceError, StoreId, Table,
+    At, AuditRecord, Change, Each, Found, MemoSeed, Now, Revision, Row, Snapshot, SourceError, StoreId, Table,
 };
 use enfilade_identity::{Principal, SetId};
 use std::collections::BTreeMap;
@@ -23,6 +23,7 @@ pub(crate) const STAFF: GroupId = GroupId::from_bytes([1; 16]);
 pub(crate) const OTHERS: GroupId = GroupId::from_bytes([2; 16]);
 const ALICE: UserId = UserId::from_bytes([3; 16]);
 const BOB: UserId = UserId::from_bytes([4; 16]);
+pub(crate) const TEST: CredentialId = CredentialId::from_bytes([6; 16]);
 const LOCAL: DomainId = DomainId::from_bytes([5; 16]);
 
 /// Records of one revision.
@@ -57,7 +58,7 @@ impl Snapshot for Facts {
 }
 
 impl Facts {
-    fn put<R: Row>(&mut self, key: &R::Key, row: &R) {
+    pub(crate) fn put<R: Row>(&mut self, key: &R::Key, row: &R) {
         let mut change =
             Change::new(AuditRecord { who: String::new(), what: String::new(), unix_seconds: 0 });
         change.put(key, row);
@@ -71,7 +72,7 @@ impl Facts {
 
     pub(crate) fn assign(&mut self, path: &str, who: Who, roles: &[(Role, bool)]) {
         let key = AssignmentKey { path: path.parse().unwrap(), who };
-        self.put(&key, &Assignment { roles: roles.to_vec() });
+        self.put(&key, &Assignment { roles: roles.to_vec(), fault: None });
     }
 
     /// Lines like `/datastore/tank staff DatastoreReader NoAccess-`; a dash: it does not propagate.
@@ -82,6 +83,9 @@ impl Facts {
         facts.put(&LOCAL, &Domain { name: "local".parse().unwrap(), enabled: true });
         let sid = group_sid();
         facts.put(&STAFF, &Group { domain: LOCAL, name: "staff".into(), sid, gid: Some(50), comment: None });
+        facts.put(&NameKey::domain(&Realm::local()), &Name(*LOCAL.bytes()));
+        facts.put(&NameKey::group(&LOCAL, "staff"), &Name(*STAFF.bytes()));
+        facts.put(&NameKey::group(&LOCAL, "others"), &Name(*OTHERS.bytes()));
         for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let words: Vec<&str> = line.split_whitespace().collect();
             let role = |word: &&str| match word.strip_suffix('-') {
@@ -94,7 +98,8 @@ impl Facts {
                 "bob" => Who::User(BOB),
                 "staff" => Who::Group(STAFF),
                 "others" => Who::Group(OTHERS),
-                other => panic!("{other}"),
+                "test" => Who::Token(TEST),
+                named => Who::Named(named.parse().unwrap()),
             };
             facts.assign(words[0], who, &roles);
         }
@@ -117,6 +122,7 @@ pub(crate) fn alice() -> Principal {
     Principal {
         authid: "alice@local".parse().unwrap(),
         user: ALICE,
+        narrowed_to: None,
         sid: own_sid(),
         groups: vec![STAFF],
         sids,
@@ -125,6 +131,13 @@ pub(crate) fn alice() -> Principal {
         set: SetId(1),
     }
 }
+
+/// The same by her token `test`, which has roles of its own.
+pub(crate) fn token_of_alice() -> Principal {
+    Principal { authid: "alice@local!test".parse().unwrap(), narrowed_to: Some(TEST), ..alice() }
+}
+
+pub(crate) const NOW: Now = Now { unix_seconds: 1_000, tick_millis: 1_000, files_current: true };
 
 pub(crate) fn memo() -> AccessMemo {
     AccessMemo::new(MemoSeed([7; 16]), 1 << 16)
@@ -143,7 +156,7 @@ pub(crate) fn case_with<R>(
 ) -> R {
     let view = enfilade_facts::View::new(facts);
     let datastore: DatastoreName = "tank".parse().unwrap();
-    ask(&Case { view: View(&view), principal, datastore: &datastore, memo })
+    ask(&Case { view: View(&view), now: NOW, principal, datastore: &datastore, memo })
 }
 
 pub(crate) fn path(text: &str) -> StorePath {

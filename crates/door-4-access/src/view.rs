@@ -1,9 +1,9 @@
 //! The few facts this door may read.
 
 use enfilade_facts::limits::ROLE_PATH_BYTES_MAX;
-use enfilade_facts::tables::{Assignment, AssignmentKey, Domain, Group};
-use enfilade_facts::vocabulary::GroupId;
-use enfilade_facts::{At, SourceError};
+use enfilade_facts::tables::{Assignment, AssignmentKey, Domain, FileName, Group, KeptFile, Name, NameKey};
+use enfilade_facts::vocabulary::{GroupId, GroupName};
+use enfilade_facts::{At, Now, SourceError};
 use std::ops::ControlFlow;
 
 /// Role assignments at one revision, and what groups are called.
@@ -12,6 +12,21 @@ pub(crate) struct View<'a>(pub(crate) &'a enfilade_facts::View<'a>);
 impl View<'_> {
     pub(crate) fn at(&self) -> At {
         self.0.at()
+    }
+
+    /// Whether what `acl.cfg` says is known: it was looked at lately, and is not unreadable for longer than the stale limit.
+    pub(crate) fn knows_acl_cfg(&self, now: Now) -> Result<bool, SourceError> {
+        if !now.files_current {
+            return Ok(false);
+        }
+        let fault = self.0.get::<KeptFile>(&FileName::Acl)?.and_then(|kept| kept.fault);
+        Ok(fault.is_none_or(|fault| !fault.refuses))
+    }
+
+    /// The group of this name.
+    pub(crate) fn group_named(&self, group: &GroupName) -> Result<Option<GroupId>, SourceError> {
+        let Some(domain) = self.0.get::<Name>(&NameKey::domain(group.realm()))? else { return Ok(None) };
+        Ok(self.0.get::<Name>(&NameKey::group(&domain.domain(), group.name()))?.map(Name::group))
     }
 
     /// Everybody's roles on exactly this node. On a longer path than can be assigned on there are none.
@@ -49,9 +64,12 @@ impl View<'_> {
     pub(crate) fn assignments_below(
         &self,
         node: &str,
-        each: impl FnMut(AssignmentKey, Assignment) -> ControlFlow<()>,
+        mut each: impl FnMut(AssignmentKey, Assignment),
     ) -> Result<(), SourceError> {
-        self.0.scan::<Assignment>(format!("{node}/").as_bytes(), each)
+        self.0.scan::<Assignment>(format!("{node}/").as_bytes(), |key, assignment| {
+            each(key, assignment);
+            ControlFlow::Continue(())
+        })
     }
 
     /// What a group is called, for words only: its id where that cannot be read.

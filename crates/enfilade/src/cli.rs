@@ -173,10 +173,10 @@ pub(crate) struct Assignment {
     /// Where: /, /datastore/NAME, or a path below it
     #[arg(long)]
     pub(crate) path: RolePath,
-    /// For whom: USER@REALM or @GROUP
+    /// For whom: USER@REALM, USER@REALM!TOKEN or @GROUP
     #[arg(long, value_name = "WHO")]
     pub(crate) auth_id: String,
-    /// Admin, NoAccess, DatastoreAdmin, DatastoreReader, DatastoreBackup, DatastorePowerUser or DatastoreAudit
+    /// Admin, Audit, NoAccess, DatastoreAdmin, DatastoreReader, DatastoreBackup, DatastorePowerUser or DatastoreAudit
     pub(crate) role: Role,
 }
 
@@ -210,6 +210,9 @@ pub(crate) enum Token {
         expires: i64,
         #[arg(long)]
         comment: Option<String>,
+        /// Only the roles that are assigned to the token itself, within its owner's; otherwise it has its owner's
+        #[arg(long)]
+        own_roles: bool,
     },
     /// Show tokens, of one user or of everybody
     List {
@@ -240,6 +243,12 @@ pub(crate) enum Token {
         /// End the grace of the secret that was replaced
         #[arg(long)]
         end_grace: bool,
+        /// From now on only the roles that are assigned to the token itself, within its owner's
+        #[arg(long)]
+        own_roles: bool,
+        /// From now on its owner's roles
+        #[arg(long, conflicts_with = "own_roles")]
+        owner_roles: bool,
     },
     /// Give a token a new secret, which is shown once
     Regenerate {

@@ -68,6 +68,15 @@ fn enabled(yes: bool) -> String {
     if yes { "yes" } else { "no" }.to_owned()
 }
 
+/// The file somebody's truth is, and what is wrong with it there.
+fn kept(is_kept: bool, fault: Option<&str>, file: &str) -> String {
+    match (is_kept, fault) {
+        (false, _) => "-".to_owned(),
+        (true, None) => file.to_owned(),
+        (true, Some(fault)) => format!("{file}: {fault}"),
+    }
+}
+
 fn or_dash(text: Option<impl ToString>) -> String {
     text.map_or_else(|| "-".to_owned(), |text| text.to_string())
 }

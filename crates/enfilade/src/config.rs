@@ -57,10 +57,12 @@ impl Default for Operations {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct Facts {
-    /// Where `datastore.cfg` is; the data directory unless set.
+    /// Where `datastore.cfg`, `user.cfg`, `acl.cfg` and `token.shadow` are; the data directory unless set.
     pub(crate) files: Option<PathBuf>,
     /// The number of the group whose members share the facts; the directories' owner alone unless set.
     pub(crate) group: Option<u32>,
+    /// For how long what a file said last is believed when it cannot be read, in seconds; 60 unless set.
+    pub(crate) stale_limit: Option<i64>,
 }
 
 /// When a key that was changed is obeyed.
@@ -73,7 +75,7 @@ enum Obeyed {
 }
 
 /// Every key there is.
-const KEYS: [(&str, Obeyed); 8] = [
+const KEYS: [(&str, Obeyed); 9] = [
     ("tls.listen", Obeyed::AtRestart),
     ("tls.plain_listen", Obeyed::AtRestart),
     ("tls.certificates", Obeyed::AtReload),
@@ -82,6 +84,7 @@ const KEYS: [(&str, Obeyed); 8] = [
     ("operations.listen", Obeyed::AtRestart),
     ("facts.files", Obeyed::AtRestart),
     ("facts.group", Obeyed::AtRestart),
+    ("facts.stale_limit", Obeyed::AtRestart),
 ];
 
 impl Config {
@@ -280,7 +283,7 @@ mod tests {
     /// A key that is missing from the list could neither be set nor be waited for.
     #[test]
     fn every_key_that_can_be_set_is_in_the_list() {
-        let config = of("[tls]\nplain_listen='127.0.0.1:1'\ncertificates='/x'\n[identity]\nhash_slots=1\npenalties=true\n[facts]\nfiles='/y'\ngroup=1", &[]).unwrap();
+        let config = of("[tls]\nplain_listen='127.0.0.1:1'\ncertificates='/x'\n[identity]\nhash_slots=1\npenalties=true\n[facts]\nfiles='/y'\ngroup=1\nstale_limit=9", &[]).unwrap();
         let table = toml::Table::try_from(config).unwrap();
         let keys = table.iter().flat_map(|(section, value)| {
             value.as_table().unwrap().keys().map(move |key| format!("{section}.{key}"))

@@ -3,37 +3,28 @@
 use crate::home::Home;
 use crate::{audit_log, clock, output};
 use enfilade_faces::{Faces, FileLook};
-use enfilade_facts::Source as _;
+use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::mirror::Mirror;
+use enfilade_sources::lmdb::Lmdb;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What `datastore.cfg` is called where files are counted.
-pub(crate) const DATASTORES: &str = "datastore.cfg";
-
-/// Follows `datastore.cfg`, clears what dead readers left behind in the store, and ships the log of changes.
+/// Follows the files, clears what dead readers left behind in the store, and ships the log of changes.
 pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
     let source = Arc::clone(&home.source);
-    let mut mirror = Mirror::new(home.datastore_file());
+    let mut mirror = Mirror::new(home.files.clone());
+    let set = home.files.clone();
     std::thread::Builder::new().name("files".into()).spawn(move || {
         let mut told = Vec::new();
         let mut is_shipping = true;
-        let mut last = FileLook::default();
         loop {
-            // Read before the look: what is committed meanwhile was not looked at.
-            let (now, before) = (clock::now(), source.at());
-            let problems = match mirror.look(&*source, now) {
-                Ok(outcome) => {
-                    last.unix_seconds = now.unix_seconds;
-                    if outcome.problems.is_empty() {
-                        last.good_revision = outcome.committed.unwrap_or(before).revision.0;
-                    }
-                    outcome.problems
-                }
-                Err(why) => vec![why.to_string()],
-            };
-            last.problems = problems.len();
-            faces.metrics().set_file(DATASTORES, last);
+            let began = clock::now();
+            let mut problems = Vec::new();
+            // Of several servers one looks; what it finds is in the facts.
+            if source.lookout().is_mine(began.tick_millis) {
+                problems.extend(look(&source, &mut mirror).err().map(|why| format!("{why:#}")));
+            }
+            problems.extend(tell(&source, &set, &faces));
             if problems != told {
                 problems.iter().for_each(|problem| output::note(&format!("warning: {problem}")));
                 told = problems;
@@ -51,4 +42,47 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
         }
     })?;
     Ok(())
+}
+
+/// Looks, and says so to every process of the machine when the look came to its end.
+pub(crate) fn look(source: &Lmdb, mirror: &mut Mirror) -> anyhow::Result<Vec<String>> {
+    let began = clock::now();
+    let outcome = mirror.look(source, began)?;
+    source.lookout().looked(began.tick_millis, clock::now().tick_millis);
+    Ok(outcome.problems)
+}
+
+/// What the facts say of the files: into the metrics, and what is wrong in words.
+fn tell(source: &Lmdb, set: &FileSet, faces: &Faces) -> Vec<String> {
+    let files = match enfilade_admin::list_files(source) {
+        Ok(files) => files,
+        Err(why) => return vec![why.to_string()],
+    };
+    let now = clock::now();
+    let age =
+        source.lookout().age_millis(now.tick_millis).map(|age| i64::try_from(age / 1000).unwrap_or(i64::MAX));
+    let look = |file: &enfilade_admin::FileSummary| FileLook {
+        unix_seconds: age.map_or(0, |age| now.unix_seconds.saturating_sub(age)),
+        good_revision: file.good.map_or(0, |good| good.0),
+        problems: u64::from(file.problem_count),
+        refuses: file.refuses,
+    };
+    faces.metrics().set_files(files.iter().map(|file| (file.file.as_str(), look(file))).collect());
+    let mut problems = Vec::new();
+    for file in &files {
+        let path = set.path(file.file);
+        problems.extend(file.problems.iter().map(|problem| format!("{}: {problem}", path.display())));
+        let untold = (file.problem_count as usize).saturating_sub(file.problems.len());
+        if untold > 0 {
+            problems.push(format!("{}: and {untold} more problems", path.display()));
+        }
+    }
+    let limit = set.stale_limit();
+    if age.is_none_or(|age| limit < age) {
+        problems.push(format!(
+            "nobody has been able to look at the files in `{}` for {limit} s: what is kept in them refuses",
+            set.directory().display()
+        ));
+    }
+    problems
 }

@@ -3,7 +3,7 @@
 use crate::home::{Home, make_directory};
 use crate::output;
 use anyhow::Context;
-use enfilade_admin::{DatastoreEdit, DatastoreFile, NewUser, Target};
+use enfilade_admin::{DatastoreEdit, NewUser, Target};
 use enfilade_facts::vocabulary::{DatastoreName, Role, RolePath, Secret, Userid};
 use enfilade_sources::files::atomic;
 use serde_json::json;
@@ -29,12 +29,12 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     // A generated secret's random part is a password nobody guesses, too.
     let password: String = enfilade_identity::generate_secret(random()?).chars().skip(4).take(24).collect();
     let name: DatastoreName = "main".parse()?;
-    let file = DatastoreFile::new(source, home.datastore_file());
-    if file.list()?.is_empty() {
+    if enfilade_admin::list_datastores(source)?.is_empty() {
         make_directory(&home.data.join("datastores"), None)?;
         let path = home.data.join("datastores/main");
         let path = path.to_str().context("the data directory's path is not UTF-8")?.to_owned();
-        file.edit(&home.desk(), &name, DatastoreEdit::Create { path, comment: None })?;
+        let edit = DatastoreEdit::Create { path, comment: None };
+        enfilade_admin::edit_datastore(&home.desk(), &name, &edit)?;
     }
     // The role first would have nobody to be given to; the user last makes a half-made house look empty still.
     enfilade_admin::add_user(

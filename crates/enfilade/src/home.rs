@@ -1,13 +1,14 @@
 //! The data directory, and a house built on it.
 
-use crate::clock;
 use crate::config::{self, Config};
+use crate::{clock, files};
 use anyhow::Context;
 use enfilade_access::AccessMemo;
 use enfilade_admin::Desk;
 use enfilade_facts::{MemoSeed, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{Audit, HashGate, House, Parts, Penalties};
+use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::key;
 use enfilade_sources::files::last_used::LastUsed;
 use enfilade_sources::files::mirror::Mirror;
@@ -30,6 +31,7 @@ pub(crate) struct Home {
     /// The configuration as it was written, before the command line had its say.
     pub(crate) written: Config,
     pub(crate) source: Arc<Lmdb>,
+    pub(crate) files: FileSet,
     pub(crate) hash_key: [u8; 32],
     /// Who is at the command line, for the audit log.
     who: String,
@@ -92,7 +94,9 @@ impl Home {
         let hash_key = key::load_or_make(&data.join("keys/token-hash.key"), config.facts.group)?;
         let who = caller();
         let written = config.clone();
+        let files = file_set(&data, &config);
         let home = Home {
+            files,
             data,
             config,
             config_file,
@@ -112,7 +116,7 @@ impl Home {
 
     /// Where facts are changed by whoever runs this command.
     pub(crate) fn desk(&self) -> Desk<'_> {
-        Desk { facts: self.source(), who: &self.who, now: clock::now() }
+        Desk { facts: self.source(), files: &self.files, who: &self.who, now: clock::now() }
     }
 
     pub(crate) fn hash_key(&self) -> HashKey {
@@ -123,11 +127,6 @@ impl Home {
     pub(crate) fn last_used(&self) -> anyhow::Result<LastUsed> {
         let path = self.data.join("last-used");
         LastUsed::open(&path, seed()?).with_context(|| format!("`{}` cannot be opened", path.display()))
-    }
-
-    /// Where `datastore.cfg` is.
-    pub(crate) fn datastore_file(&self) -> PathBuf {
-        self.config.facts.files.as_ref().unwrap_or(&self.data).join("datastore.cfg")
     }
 
     /// Where the certificates are.
@@ -147,9 +146,8 @@ impl Home {
 
     /// Brings the facts up to what the files say now; trouble in them is told, and keeps nobody from working.
     pub(crate) fn look_at_files(&self) -> anyhow::Result<()> {
-        let mut mirror = Mirror::new(self.datastore_file());
-        let outcome = mirror.look(self.source(), clock::now())?;
-        outcome.problems.iter().for_each(|problem| crate::output::note(&format!("warning: {problem}")));
+        let problems = files::look(&self.source, &mut Mirror::new(self.files.clone()))?;
+        problems.iter().for_each(|problem| crate::output::note(&format!("warning: {problem}")));
         Ok(())
     }
 
@@ -157,7 +155,7 @@ impl Home {
     pub(crate) fn house(&self, audit: Arc<dyn Audit>) -> anyhow::Result<Arc<House>> {
         let house = House::new(Parts {
             source: Arc::clone(&self.source) as Arc<dyn Source>,
-            clock: Arc::new(clock::now),
+            clock: clock::of_server(Arc::clone(&self.source), self.files.stale_limit()),
             hash_key: self.hash_key(),
             identity_memo: IdentityMemo::new(seed()?, IDENTITY_MEMO_BYTES),
             access_memo: AccessMemo::new(seed()?, ACCESS_MEMO_BYTES),
@@ -171,6 +169,15 @@ impl Home {
         let mounts = MountWatch::open().and_then(|mut watch| watch.read());
         house.set_mounts(mounts.context("/proc/self/mountinfo cannot be read")?);
         Ok(house)
+    }
+}
+
+/// The files people edit, of a data directory by this configuration.
+pub(crate) fn file_set(data: &Path, config: &Config) -> FileSet {
+    let set = FileSet::new(config.facts.files.as_deref().unwrap_or(data));
+    match config.facts.stale_limit {
+        Some(seconds) => set.with_stale_limit(seconds),
+        None => set,
     }
 }
 

@@ -28,7 +28,9 @@ pub struct FileLook {
     /// The newest revision of the facts at which nothing was wrong with the file; 0 when there was none since the start.
     pub good_revision: u64,
     /// How many things are wrong with it.
-    pub problems: usize,
+    pub problems: u64,
+    /// Whether everything in it refuses.
+    pub refuses: bool,
 }
 
 impl Metrics {
@@ -61,9 +63,9 @@ impl Metrics {
         self.reload_failed.store(u64::from(!is_whole), Ordering::Relaxed);
     }
 
-    /// What the last look at a file found.
-    pub fn set_file(&self, name: &'static str, look: FileLook) {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner).insert(name, look);
+    /// What the last look at each file found.
+    pub fn set_files(&self, looks: BTreeMap<&'static str, FileLook>) {
+        *self.files.lock().unwrap_or_else(PoisonError::into_inner) = looks;
     }
 
     /// How many connections are open.
@@ -128,7 +130,9 @@ impl Metrics {
         let help = "the newest revision of the facts at which nothing was wrong with the file";
         metric(text, "enfilade_file_good_revision", "gauge", help, rows(|look| look.good_revision));
         let help = "how many things are wrong with the file";
-        metric(text, "enfilade_file_problems", "gauge", help, rows(|look| look.problems as u64));
+        metric(text, "enfilade_file_problems", "gauge", help, rows(|look| look.problems));
+        let help = "1 when everything in the file refuses";
+        metric(text, "enfilade_file_refuses", "gauge", help, rows(|look| u64::from(look.refuses)));
     }
 }
 

@@ -202,7 +202,7 @@ fn identity_status(refusal: &Identity) -> StatusCode {
         | Identity::BadHash { .. } => StatusCode::UNAUTHORIZED,
         Identity::Barred { .. } => StatusCode::TOO_MANY_REQUESTS,
         Identity::GroupsTooDeep | Identity::TooManyGroups => StatusCode::FORBIDDEN,
-        Identity::Busy | Identity::Facts(_) => StatusCode::SERVICE_UNAVAILABLE,
+        Identity::Busy | Identity::Kept { .. } | Identity::Facts(_) => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 

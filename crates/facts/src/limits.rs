@@ -28,7 +28,7 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// Most names in a path.
 pub const PATH_DEPTH_MAX: usize = 64;
 /// Longest path a role may be assigned on, in bytes (an LMDB key holds it, with room for who it is for).
-pub const ROLE_PATH_BYTES_MAX: usize = 400;
+pub const ROLE_PATH_BYTES_MAX: usize = 370;
 
 /// Deepest nesting of groups in groups.
 pub const GROUP_DEPTH_MAX: usize = 32;

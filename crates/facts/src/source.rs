@@ -3,6 +3,7 @@
 use crate::change::Change;
 use crate::tables::Table;
 use crate::view::View;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Which store the facts are in. A restored backup is another store.
@@ -16,7 +17,7 @@ impl fmt::Display for StoreId {
 }
 
 /// Counts the commits of one store. Equal revision of an equal store: nothing changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Revision(pub u64);
 
 impl fmt::Display for Revision {

@@ -6,6 +6,7 @@
 mod assignments;
 mod credentials;
 mod datastores;
+mod files;
 mod identities;
 mod log;
 mod memberships;
@@ -14,7 +15,8 @@ mod sids;
 
 pub use assignments::{Assignment, AssignmentKey, Who};
 pub use credentials::{Credential, Previous, Verifier};
-pub use datastores::{Datastore, SectionFault};
+pub use datastores::Datastore;
+pub use files::{FileFault, FileName, FileVersion, Kept, KeptFile};
 pub use identities::{Domain, Group, User};
 pub use log::{LogEntry, LogKey};
 pub use memberships::{Member, Membership, MembershipKey};
@@ -53,11 +55,13 @@ pub enum Table {
     Tallies = 10,
     /// Which revision the store is at, in its own words.
     Head = 11,
+    /// Files people edit, and how the facts stand to them.
+    Files = 12,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 12] = [
+    pub const ALL: [Table; 13] = [
         Table::Meta,
         Table::Names,
         Table::Domains,
@@ -70,6 +74,7 @@ impl Table {
         Table::Log,
         Table::Tallies,
         Table::Head,
+        Table::Files,
     ];
 
     /// The tables that hold facts; the others are kept by every commit beside them.
@@ -97,6 +102,7 @@ impl Table {
             Table::Log => "log",
             Table::Tallies => "tallies",
             Table::Head => "head",
+            Table::Files => "files",
         }
     }
 
@@ -164,7 +170,7 @@ macro_rules! facts {
         }
     };
 }
-facts!(SidSpace, Name, Domain, User, Group, Membership, Assignment, Credential, Datastore);
+facts!(SidSpace, Name, Domain, User, Group, Membership, Assignment, Credential, Datastore, KeptFile);
 
 /// What a record is found by.
 pub trait Key: Sized {

@@ -12,7 +12,7 @@ mod sid;
 mod store_path;
 
 pub use acl_path::RolePath;
-pub use authid::{Authid, GroupName, Realm, TokenName, Userid};
+pub use authid::{Authid, GroupName, Realm, TokenName, Ugid, Userid};
 pub use datastore_name::DatastoreName;
 pub use id::{CredentialId, DomainId, GroupId, UserId};
 pub use maintenance::{Maintenance, MaintenanceMode, OperationKind};
@@ -59,7 +59,7 @@ macro_rules! as_text {
         }
     )*};
 }
-as_text!(DomainId, UserId, GroupId, CredentialId, Realm, TokenName, RolePath, Role, Sid, DatastoreName);
+as_text!(DomainId, UserId, GroupId, CredentialId, Realm, TokenName, Ugid, RolePath, Role, Sid, DatastoreName);
 
 /// Proxmox's `SAFE_ID`: a letter, digit or underscore, then also dots and dashes.
 fn is_safe_id(text: &str) -> bool {

@@ -75,8 +75,16 @@ impl House {
         let node = answer(doors, Door::Content, root.map_err(Refusal::from), |_| format!("{path} is there"))?;
         let subject = node.subject();
         let judged = self.parts.source.read(|view| {
-            enfilade_access::judge(view, &principal, name, path, &subject, &self.parts.access_memo)
-                .map_err(Refusal::from)
+            enfilade_access::judge(
+                view,
+                self.now(),
+                &principal,
+                name,
+                path,
+                &subject,
+                &self.parts.access_memo,
+            )
+            .map_err(Refusal::from)
         });
         let judged = judged.map_err(Refusal::from).and_then(|judged| judged);
         let judgement = answer(doors, Door::Access, judged, |_| String::new())?;

@@ -210,7 +210,7 @@ mod tests {
     const HERE: &str = "192.0.2.7";
 
     fn now(seconds: u64) -> Now {
-        Now { unix_seconds: 0, tick_millis: 1_000_000 + seconds * 1000 }
+        Now { unix_seconds: 0, tick_millis: 1_000_000 + seconds * 1000, files_current: true }
     }
 
     fn ip(text: &str) -> IpAddr {

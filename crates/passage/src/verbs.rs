@@ -228,7 +228,8 @@ impl Listing {
         let path = &self.path;
         let visible = self.stay.on_view(|stay, view| {
             let memo = &stay.visit.house.parts.access_memo;
-            Ok(enfilade_access::see(view, &stay.visit.identity, &stay.datastore, path, &children, memo)?)
+            let (now, identity) = (stay.visit.house.now(), &stay.visit.identity);
+            Ok(enfilade_access::see(view, now, identity, &stay.datastore, path, &children, memo)?)
         })?;
         let seen = entries.into_iter().zip(visible).filter(|(_, visible)| *visible);
         let seen = seen.map(|(entry, _)| Entry {

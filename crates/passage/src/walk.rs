@@ -122,7 +122,7 @@ impl Visit {
             let ask = DatastoreAsk { name, kind, standing: Standing::Entering };
             let permit = enfilade_datastore::open(view, now, &mounts, &ask);
             // Whoever has no role here learns nothing about the store, not even that it is in maintenance.
-            enfilade_access::admits(view, &self.identity, name, &house.parts.access_memo)?;
+            enfilade_access::admits(view, now, &self.identity, name, &house.parts.access_memo)?;
             Ok::<_, Refusal>(permit?)
         })??;
         let root = house.root(name, datastore.root())?;
@@ -156,8 +156,9 @@ impl Stay {
     /// The refusal of door 4, or of an earlier door that was asked again.
     pub fn may(&mut self, ask: &AccessAsk<'_>) -> Result<AccessPermit, Refusal> {
         self.on_view(|stay, view| {
-            let memo = &stay.visit.house.parts.access_memo;
-            Ok(enfilade_access::open(view, &stay.visit.identity, &stay.datastore, ask, memo)?)
+            let house = &stay.visit.house;
+            let memo = &house.parts.access_memo;
+            Ok(enfilade_access::open(view, house.now(), &stay.visit.identity, &stay.datastore, ask, memo)?)
         })
     }
 
@@ -176,10 +177,11 @@ impl Stay {
         let mounts = house.mounts();
         house.parts.source.read(|view| {
             self.visit.ask_again(view)?;
-            if self.datastore.at() != view.at() {
+            let now = house.now();
+            if !self.datastore.holds(view.at(), now) {
                 let (name, kind) = (self.datastore.name().clone(), self.datastore.kind());
                 let ask = DatastoreAsk { name: &name, kind, standing: Standing::Inside };
-                self.datastore = enfilade_datastore::open(view, house.now(), &mounts, &ask)?;
+                self.datastore = enfilade_datastore::open(view, now, &mounts, &ask)?;
             }
             look(self, view)
         })?

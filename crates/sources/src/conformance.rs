@@ -200,6 +200,8 @@ fn what_is_too_large_is_refused(source: &dyn Source) {
         expires: 0,
         created: 0,
         comment: None,
+        own_roles: false,
+        kept: None,
     };
     let why = source.commit(change().put(&CredentialId::from_bytes([1; 16]), &large));
     assert!(matches!(why, Err(CommitError::TooLarge { what: "value", .. })), "{why:?}");

@@ -1,11 +1,16 @@
 //! What people edit: tables kept in files, certificates, the key of the fast hash.
 
+pub mod acl_cfg;
 pub mod atomic;
 mod bounded;
 pub mod certificates;
 pub mod datastore_cfg;
+pub mod file_set;
 pub mod key;
 pub mod last_used;
 pub mod lock;
+pub mod lookout;
 pub mod mirror;
 pub mod section_config;
+pub mod token_shadow;
+pub mod user_cfg;

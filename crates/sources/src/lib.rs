@@ -13,6 +13,7 @@ pub mod lmdb;
 pub mod memory;
 pub mod mounts;
 mod pause;
+mod shared_words;
 
 #[cfg(test)]
 mod scratch;

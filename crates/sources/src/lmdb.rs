@@ -14,6 +14,7 @@ mod restore;
 mod shipping;
 mod writers;
 
+use crate::files::lookout::Lookout;
 use enfilade_facts::journal::write_down;
 use enfilade_facts::tables::LogKey;
 use enfilade_facts::{At, Change, CommitError, Snapshot, Source, SourceError, View};
@@ -139,6 +140,11 @@ impl Lmdb {
     /// As [`Lmdb::open`].
     pub fn open_for(path: &Path, group: Option<u32>) -> Result<Self, OpenError> {
         Ok(Lmdb { environment: environment::open(path, group, Trust::Checked)? })
+    }
+
+    /// Who looks at the files that are mirrored into this store.
+    pub fn lookout(&self) -> &Lookout {
+        &self.environment.lookout
     }
 
     /// Frees what dead readers held; otherwise the file grows with every commit. Says how many there were.

@@ -20,7 +20,11 @@ impl FixedClock {
     /// What it shows.
     pub fn now(&self) -> Now {
         let seconds = self.0.load(Ordering::SeqCst);
-        Now { unix_seconds: START_UNIX_SECONDS + seconds as i64, tick_millis: seconds * 1000 }
+        Now {
+            unix_seconds: START_UNIX_SECONDS + seconds as i64,
+            tick_millis: seconds * 1000,
+            files_current: true,
+        }
     }
 
     /// As a house takes it.

@@ -3,11 +3,12 @@
 use crate::clock::FixedClock;
 use crate::world::Remembering;
 use enfilade_access::AccessMemo;
-use enfilade_admin::{DatastoreEdit, DatastoreFile, Desk, NewUser};
+use enfilade_admin::{DatastoreEdit, Desk, NewUser, TokenTerms};
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, Userid};
 use enfilade_facts::{MemoSeed, Source, StoreId};
 use enfilade_identity::{Ask, HashKey, IdentityMemo};
 use enfilade_passage::{Audit, Event, HashGate, House, Parts, Penalties, Refusal, Visit};
+use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::memory::Memory;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -60,6 +61,8 @@ pub struct TestHouse {
     pub source: Arc<Memory>,
     /// Its clock.
     pub clock: FixedClock,
+    /// The files people edit.
+    pub files: FileSet,
     scratch: Scratch,
     events: Arc<Kept>,
     secrets: HashMap<String, String>,
@@ -75,7 +78,9 @@ impl TestHouse {
     pub fn new(remembering: Remembering) -> Self {
         let source = Arc::new(Memory::new(StoreId(7)));
         let clock = FixedClock::default();
-        let desk = Desk { facts: &*source, who: "a test", now: clock.now() };
+        let scratch = Scratch::new();
+        let files = FileSet::new(scratch.path());
+        let desk = Desk { facts: &*source, files: &files, who: "a test", now: clock.now() };
         enfilade_admin::ensure_local_realm(&desk).unwrap();
         let events = Arc::new(Kept::default());
         let bytes = match remembering {
@@ -92,7 +97,7 @@ impl TestHouse {
             penalties: Penalties::none(MemoSeed([3; 16])),
             audit: Arc::clone(&events) as Arc<dyn Audit>,
         });
-        TestHouse { house, source, clock, scratch: Scratch::new(), events, secrets: HashMap::new() }
+        TestHouse { house, source, files, clock, scratch, events, secrets: HashMap::new() }
     }
 
     /// Its facts.
@@ -102,7 +107,7 @@ impl TestHouse {
 
     /// Where its facts are changed.
     pub fn desk(&self) -> Desk<'_> {
-        Desk { facts: self.facts(), who: "a test", now: self.clock.now() }
+        Desk { facts: self.facts(), files: &self.files, who: "a test", now: self.clock.now() }
     }
 
     /// The events so far.
@@ -115,15 +120,11 @@ impl TestHouse {
         self.scratch.path().join(datastore.as_str())
     }
 
-    /// Its `datastore.cfg`.
-    pub fn datastores(&self) -> DatastoreFile<'_> {
-        DatastoreFile::new(self.facts(), self.scratch.path().join("datastore.cfg"))
-    }
-
     /// Makes a datastore.
     pub fn add_datastore(&self, name: &DatastoreName) {
         let path = self.content(name).to_str().unwrap().to_owned();
-        self.datastores().edit(&self.desk(), name, DatastoreEdit::Create { path, comment: None }).unwrap();
+        let edit = DatastoreEdit::Create { path, comment: None };
+        enfilade_admin::edit_datastore(&self.desk(), name, &edit).unwrap();
     }
 
     /// Makes a user with a token `test`, which [`TestHouse::admit`] comes in with.
@@ -139,7 +140,9 @@ impl TestHouse {
         };
         enfilade_admin::add_user(&self.desk(), &new).unwrap();
         let name: TokenName = "test".parse().unwrap();
-        let made = enfilade_admin::create_token(&self.desk(), &hash_key(), userid, &name, 0, None).unwrap();
+        let made =
+            enfilade_admin::create_token(&self.desk(), &hash_key(), userid, &name, &TokenTerms::default())
+                .unwrap();
         self.secrets.insert(made.tokenid.to_string(), made.value);
     }
 

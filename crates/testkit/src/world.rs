@@ -86,7 +86,7 @@ impl World {
             ["maintenance", mode] => {
                 let maintenance = (*mode != "none").then(|| Maintenance::from_property(mode));
                 let edit = DatastoreEdit::Maintenance(maintenance);
-                self.house.datastores().edit(&self.house.desk(), self.here()?, edit).map_err(said)?;
+                enfilade_admin::edit_datastore(&self.house.desk(), self.here()?, &edit).map_err(said)?;
             }
             ["after", seconds] => self.house.clock.advance_seconds(seconds.parse().map_err(said)?),
             ["dir", path] => std::fs::create_dir_all(self.on_disk(path)?).map_err(said)?,

@@ -10,11 +10,12 @@
 )]
 
 use enfilade_access::AccessMemo;
-use enfilade_admin::{DatastoreEdit, DatastoreFile, Desk, NewUser, Target, TokenEdit};
+use enfilade_admin::{DatastoreEdit, Desk, NewUser, Target, TokenEdit, TokenTerms};
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, Role, Secret, StorePath, Userid};
 use enfilade_facts::{MemoSeed, Now, Refuse, Source};
 use enfilade_identity::{Ask, HashKey, IdentityMemo};
 use enfilade_passage::{Audit, Event, HashGate, House, Parts, Penalties};
+use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_testkit::Scratch;
 use std::fmt::Write as _;
@@ -31,7 +32,7 @@ const COUNT: &str = "ENFILADE_CAMPAIGN_N";
 const SEED: &str = "ENFILADE_CAMPAIGN_SEED";
 const SMOKE: u64 = 100;
 const HANG: Duration = Duration::from_secs(20);
-const NOW: Now = Now { unix_seconds: 1_800_000_000, tick_millis: 1000 };
+const NOW: Now = Now { unix_seconds: 1_800_000_000, tick_millis: 1000, files_current: true };
 const USERS: u32 = 24;
 const GROUPS: u32 = 6;
 const FILES: [&str; 3] = ["data.mdb", "lock.mdb", "high-water"];
@@ -54,13 +55,13 @@ fn user(n: u32) -> Userid {
 /// file. What comes back are the logins, also those that are good no longer.
 fn build(place: &Path) -> Vec<(String, String)> {
     let lmdb = Lmdb::open(&place.join("facts")).unwrap();
-    let desk = Desk { facts: &lmdb, who: "a test", now: NOW };
+    let files = FileSet::new(place);
+    let desk = Desk { facts: &lmdb, files: &files, who: "a test", now: NOW };
     enfilade_admin::ensure_local_realm(&desk).unwrap();
-    let file = DatastoreFile::new(&lmdb, place.join("datastore.cfg"));
     for name in ["alpha", "beta", "gamma"] {
         let path = place.join(name).to_str().unwrap().to_owned();
         let edit = DatastoreEdit::Create { path, comment: None };
-        file.edit(&desk, &name.parse().unwrap(), edit).unwrap();
+        enfilade_admin::edit_datastore(&desk, &name.parse().unwrap(), &edit).unwrap();
     }
     let path = |text: &str| text.parse().unwrap();
     let mut logins = Vec::new();
@@ -87,8 +88,14 @@ fn build(place: &Path) -> Vec<(String, String)> {
             }
         }
         for name in ["one", "two", "three"] {
-            let made = enfilade_admin::create_token(&desk, &key(), &userid, &name.parse().unwrap(), 0, None)
-                .unwrap();
+            let made = enfilade_admin::create_token(
+                &desk,
+                &key(),
+                &userid,
+                &name.parse().unwrap(),
+                &TokenTerms::default(),
+            )
+            .unwrap();
             logins.push((made.tokenid.to_string(), made.value));
         }
         enfilade_admin::assign_role(
@@ -139,7 +146,8 @@ fn build(place: &Path) -> Vec<(String, String)> {
     enfilade_admin::assign_role(&desk, &path("/datastore/gamma"), &everybody, Role::DatastoreReader, true)
         .unwrap();
     let offline = enfilade_facts::vocabulary::Maintenance::from_property("offline");
-    file.edit(&desk, &"gamma".parse().unwrap(), DatastoreEdit::Maintenance(Some(offline))).unwrap();
+    let edit = DatastoreEdit::Maintenance(Some(offline));
+    enfilade_admin::edit_datastore(&desk, &"gamma".parse().unwrap(), &edit).unwrap();
     logins
 }
 

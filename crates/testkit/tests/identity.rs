@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use enfilade_admin::TokenTerms;
 use enfilade_facts::Refuse;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, Secret, Userid};
 use enfilade_identity::Ask;
@@ -88,7 +89,13 @@ async fn a_token_ends_with_its_second_though_it_is_remembered() {
     let expires = house.clock.now().unix_seconds + 10;
     let key = enfilade_identity::HashKey::new(&[42; 32]);
     let name = "short".parse().unwrap();
-    let made = enfilade_admin::create_token(&house.desk(), &key, &alice(), &name, expires, None);
+    let made = enfilade_admin::create_token(
+        &house.desk(),
+        &key,
+        &alice(),
+        &name,
+        &TokenTerms { expires, ..TokenTerms::default() },
+    );
     let made = made.unwrap();
     let ask = || ask(&made.tokenid.to_string(), &made.value);
     assert_eq!(code(&house, ask()).await, "permit");
@@ -124,7 +131,7 @@ async fn whoever_is_inside_is_asked_again_when_the_facts_changed() {
     let name = "test".parse().unwrap();
     enfilade_admin::delete_token(&house.desk(), &alice(), &name).unwrap();
     let key = enfilade_identity::HashKey::new(&[42; 32]);
-    enfilade_admin::create_token(&house.desk(), &key, &alice(), &name, 0, None).unwrap();
+    enfilade_admin::create_token(&house.desk(), &key, &alice(), &name, &TokenTerms::default()).unwrap();
     let refused = visit.enter(&tank, OperationKind::Read).err().unwrap();
     assert_eq!(refused.code(), "ID03");
 }
@@ -153,7 +160,8 @@ async fn a_replaced_secret_works_until_its_grace_ends_or_is_ended() {
     let house = house();
     let key = enfilade_identity::HashKey::new(&[42; 32]);
     let name = "robot".parse().unwrap();
-    let first = enfilade_admin::create_token(&house.desk(), &key, &alice(), &name, 0, None).unwrap();
+    let first =
+        enfilade_admin::create_token(&house.desk(), &key, &alice(), &name, &TokenTerms::default()).unwrap();
     let again =
         |grace| enfilade_admin::regenerate_token(&house.desk(), &key, &alice(), &name, grace).unwrap().value;
     let codes = |secrets: [&str; 3]| {

@@ -1,11 +1,14 @@
 //! One target at a time.
 
-use super::{Facts, acl, alice, case, case_with, everything, memo, path, subject};
+use super::{Facts, NOW, acl, alice, case, case_with, everything, memo, path, subject, token_of_alice};
 use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
 use crate::explain::judge;
+use crate::open::Case;
 use crate::refuse::Refusal;
+use crate::view::View;
+use enfilade_facts::tables::{Assignment, AssignmentKey, FileFault, FileName, KeptFile, Who};
 use enfilade_facts::vocabulary::{AccessMask, RolePath, StorePath};
-use enfilade_facts::{Refuse, Table};
+use enfilade_facts::{Now, Refuse, Table};
 use enfilade_identity::SetId;
 use expect_test::expect;
 
@@ -33,6 +36,8 @@ fn what_each_role_grants() {
         ("NoAccess", 0, 0, false),
         ("Admin NoAccess", 0, 0, false),
         ("DatastoreReader DatastoreAudit", file, directory, false),
+        ("Audit", 0, 0, false),
+        ("RemoteAdmin TapeAdmin", 0, 0, false),
     ] {
         let facts = Facts::of(&format!("/datastore/tank alice {role}"));
         case(&facts, &alice(), |case| {
@@ -288,7 +293,7 @@ fn the_walk_in_words() {
     let facts = Facts::of(POWER);
     let view = enfilade_facts::View::new(&facts);
     let tank = "tank".parse().unwrap();
-    let judged = judge(&view, &alice(), &tank, &path("a"), &target, &memo()).unwrap();
+    let judged = judge(&view, NOW, &alice(), &tank, &path("a"), &target, &memo()).unwrap();
     let walk: Vec<String> = judged.walk.iter().map(ToString::to_string).collect();
     expect![[r#"
         role DatastorePowerUser assigned to group @staff@local on /datastore/tank: modify,delete-child
@@ -304,4 +309,60 @@ fn the_walk_in_words() {
     assert_eq!(judged.roles.node, "/datastore/tank");
     assert!(judged.refusal(AccessMask::READ).is_none());
     assert_eq!(judged.refusal(AccessMask::WRITE_DATA).unwrap().code(), "AC03");
+}
+
+#[test]
+fn what_acl_cfg_says_and_is_not_known_might_be_no_access() {
+    let fault = |refuses| FileFault { line: 2, reason: "?".into(), since: 0, refuses };
+    let named = |facts: &mut Facts, fault: Option<FileFault>| {
+        let who = Who::Named("alice@local".parse().unwrap());
+        let key = AssignmentKey { path: "/datastore/tank/a".parse().unwrap(), who };
+        facts.put(&key, &Assignment { roles: vec![("DatastoreReader".parse().unwrap(), true)], fault });
+    };
+    let file = subject(NodeKind::File, everything());
+    let read = Wanted::On(AccessMask::READ_DATA);
+    let ask = |facts: &Facts, now: Now, at: &str| {
+        let view = enfilade_facts::View::new(facts);
+        let (memo, principal, tank) = (memo(), alice(), "tank".parse().unwrap());
+        let case = Case { view: View(&view), now, principal: &principal, datastore: &tank, memo: &memo };
+        code(case.decide(&Ask { path: &path(at), target: &file, wanted: read }))
+    };
+    let stale = Now { files_current: false, ..NOW };
+    let mut facts = Facts::of("/ alice Admin");
+    named(&mut facts, None);
+    assert_eq!(
+        [ask(&facts, NOW, "a"), ask(&facts, stale, "a"), ask(&facts, stale, "b")],
+        ["permit", "AC02", "permit"]
+    );
+    named(&mut facts, Some(fault(false)));
+    assert_eq!(ask(&facts, NOW, "a"), "permit");
+    named(&mut facts, Some(fault(true)));
+    assert_eq!([ask(&facts, NOW, "a"), ask(&facts, NOW, "b")], ["AC02", "permit"]);
+    named(&mut facts, None);
+    facts.put(&FileName::Acl, &KeptFile { fault: Some(fault(false)), ..KeptFile::default() });
+    assert_eq!(ask(&facts, NOW, "a"), "permit");
+    facts.put(&FileName::Acl, &KeptFile { fault: Some(fault(true)), ..KeptFile::default() });
+    assert_eq!([ask(&facts, NOW, "a"), ask(&facts, NOW, "b")], ["AC02", "permit"]);
+}
+
+#[test]
+fn a_token_with_roles_of_its_own_has_what_it_and_its_owner_have() {
+    let file = subject(NodeKind::File, everything());
+    for (facts, wanted, expected) in [
+        ("/ alice Admin", AccessMask::READ_DATA, "AC02"),
+        ("/ alice Admin\n/ test DatastoreReader", AccessMask::READ_DATA, "permit"),
+        ("/ alice Admin\n/ test DatastoreReader", AccessMask::WRITE_DATA, "AC03"),
+        ("/ alice Admin\n/ alice@local!test DatastoreReader", AccessMask::READ_DATA, "permit"),
+        ("/ alice Admin\n/ alice@local!other DatastoreReader", AccessMask::READ_DATA, "AC02"),
+        ("/ alice DatastoreReader\n/ test Admin", AccessMask::READ_DATA, "permit"),
+        ("/ alice DatastoreReader\n/ test Admin", AccessMask::WRITE_DATA, "AC03"),
+        ("/ test Admin", AccessMask::READ_DATA, "AC02"),
+        ("/ alice Admin\n/ test Admin\n/datastore/tank/a test NoAccess", AccessMask::READ_DATA, "AC02"),
+        ("/ staff Admin\n/ test Admin", AccessMask::WRITE_OWNER, "permit"),
+    ] {
+        let decided = case(&Facts::of(facts), &token_of_alice(), |case| {
+            case.decide(&Ask { path: &path("a"), target: &file, wanted: Wanted::On(wanted) })
+        });
+        assert_eq!(code(decided), expected, "{facts}");
+    }
 }

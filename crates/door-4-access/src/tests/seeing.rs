@@ -1,6 +1,9 @@
 //! Listings, and everything that must agree with everything else, on random facts and ACLs.
 
-use super::{Facts, OTHERS, STAFF, alice, case, case_with, group_sid, memo, own_sid, path, subject};
+use super::{
+    Facts, NOW, OTHERS, STAFF, TEST, alice, case, case_with, group_sid, memo, own_sid, path, subject,
+    token_of_alice,
+};
 use crate::acl::{Ace, AceFlags, AceType, SecurityDescriptor};
 use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
 use crate::explain::judge;
@@ -25,11 +28,18 @@ const NODES: [&str; 8] = [
 type Row = (usize, Who, Vec<(Role, bool)>);
 
 fn any_rows() -> impl Strategy<Value = Vec<Row>> {
+    let named = |text: &str| Just(Who::Named(text.parse().unwrap()));
     let who = prop_oneof![
         3 => Just(Who::User(alice().user)),
         1 => Just(Who::User(UserId::from_bytes([9; 16]))),
         4 => Just(Who::Group(STAFF)),
         1 => Just(Who::Group(OTHERS)),
+        3 => Just(Who::Token(TEST)),
+        2 => named("alice@local"),
+        2 => named("@staff"),
+        2 => named("alice@local!test"),
+        1 => named("alice@local!other"),
+        1 => named("@others"),
     ];
     let role = (0..Role::ALL.len()).prop_map(|index| Role::ALL[index]);
     let roles = proptest::collection::vec((role, any::<bool>()), 1..3);
@@ -73,17 +83,18 @@ fn any_subject() -> impl Strategy<Value = Subject> {
 fn facts(rows: &[Row]) -> Facts {
     let mut facts = Facts::of("");
     for (node, who, roles) in rows {
-        facts.assign(NODES[*node], *who, roles);
+        facts.assign(NODES[*node], who.clone(), roles);
     }
     facts
 }
 
 /// The rows as they ended up: of two for the same node and person the later one.
 fn kept(rows: &[Row]) -> Vec<reference::Row<'static>> {
-    let last =
-        |index: usize| !rows[index + 1..].iter().any(|row| (row.0, row.1) == (rows[index].0, rows[index].1));
+    let last = |index: usize| {
+        !rows[index + 1..].iter().any(|row| (row.0, &row.1) == (rows[index].0, &rows[index].1))
+    };
     let kept = (0..rows.len()).filter(|index| last(*index));
-    kept.map(|index| (NODES[rows[index].0], rows[index].1, rows[index].2.clone())).collect()
+    kept.map(|index| (NODES[rows[index].0], rows[index].1.clone(), rows[index].2.clone())).collect()
 }
 
 proptest! {
@@ -94,20 +105,22 @@ proptest! {
         rows in any_rows(),
         subjects in proptest::collection::vec(any_subject(), NAMES.len()),
         in_root in any::<bool>(),
+        by_token in any::<bool>(),
     ) {
         let facts = facts(&rows);
+        let who = if by_token { token_of_alice() } else { alice() };
         let directory = if in_root { StorePath::root() } else { path("dir") };
         let children: Vec<(&str, &Subject)> = NAMES.into_iter().zip(&subjects).collect();
-        let seen = case(&facts, &alice(), |case| case.see(&directory, &children)).unwrap();
+        let seen = case(&facts, &who, |case| case.see(&directory, &children)).unwrap();
         // What was remembered for the one must serve the other, in any order.
         let shared = memo();
-        let again = case_with(&facts, &alice(), &shared, |case| case.see(&directory, &children)).unwrap();
+        let again = case_with(&facts, &who, &shared, |case| case.see(&directory, &children)).unwrap();
         prop_assert_eq!(&again, &seen);
         for ((name, target), seen) in children.into_iter().zip(seen) {
             let alone = directory.join(name).is_ok_and(|path| {
                 let ask = Ask { path: &path, target, wanted: Wanted::On(AccessMask::VISIBLE) };
-                let alone = case(&facts, &alice(), |case| case.decide(&ask));
-                assert_eq!(case_with(&facts, &alice(), &shared, |case| case.decide(&ask)), alone);
+                let alone = case(&facts, &who, |case| case.decide(&ask));
+                assert_eq!(case_with(&facts, &who, &shared, |case| case.decide(&ask)), alone);
                 alone.is_ok()
             });
             prop_assert_eq!(seen, alone, "{}", name);
@@ -115,11 +128,12 @@ proptest! {
     }
 
     #[test]
-    fn what_is_seen_lies_in_a_store_that_admits(rows in any_rows(), target in any_subject()) {
+    fn what_is_seen_lies_in_a_store_that_admits(rows in any_rows(), target in any_subject(), by_token in any::<bool>()) {
         let facts = facts(&rows);
+        let who = if by_token { token_of_alice() } else { alice() };
         let root = path("dir");
-        let seen = case(&facts, &alice(), |case| case.see(&root, &[("a", &target), ("c", &target)])).unwrap();
-        let admitted = case(&facts, &alice(), |case| case.is_admitted()).unwrap();
+        let seen = case(&facts, &who, |case| case.see(&root, &[("a", &target), ("c", &target)])).unwrap();
+        let admitted = case(&facts, &who, |case| case.is_admitted()).unwrap();
         prop_assert!(admitted || !seen.contains(&true));
     }
 
@@ -131,8 +145,24 @@ proptest! {
             let path = enfilade_facts::vocabulary::RolePath::of(case.datastore, &path(at));
             case.roles(&path).unwrap().roles.clone()
         });
-        let slow = reference::roles(&kept(&rows), &alice(), format!("/datastore/tank/{at}").trim_end_matches('/'));
-        prop_assert_eq!(fast, slow);
+        let full = format!("/datastore/tank/{at}");
+        let slow = reference::roles(&kept(&rows), &alice(), full.trim_end_matches('/'));
+        prop_assert_eq!(&fast, &slow);
+        // By a token with roles of its own: those, and none that the owner has not.
+        let (own, by_token, kinds) = case(&facts, &token_of_alice(), |case| {
+            let path = enfilade_facts::vocabulary::RolePath::of(case.datastore, &path(at));
+            let resolved = case.roles(&path).unwrap();
+            let rights = [NodeKind::File, NodeKind::Directory].map(|kind| resolved.rights(kind));
+            (resolved.roles.clone(), resolved.of_token.clone().unwrap().roles, rights)
+        });
+        prop_assert_eq!(&own, &fast);
+        prop_assert_eq!(by_token, reference::roles_of_token(&kept(&rows), &token_of_alice(), full.trim_end_matches('/')));
+        let of_owner = case(&facts, &alice(), |case| {
+            let path = enfilade_facts::vocabulary::RolePath::of(case.datastore, &path(at));
+            let resolved = case.roles(&path).unwrap();
+            [NodeKind::File, NodeKind::Directory].map(|kind| resolved.rights(kind))
+        });
+        prop_assert!(of_owner.iter().zip(kinds).all(|(owner, token)| owner.covers(token)));
     }
 
     #[test]
@@ -142,7 +172,7 @@ proptest! {
         let ask = Ask { path: &at, target: &target, wanted: Wanted::On(wanted) };
         let decided = case(&facts, &alice(), |case| case.decide(&ask));
         let view = View::new(&facts);
-        let judged = judge(&view, &alice(), &"tank".parse().unwrap(), &at, &target, &memo());
+        let judged = judge(&view, NOW, &alice(), &"tank".parse().unwrap(), &at, &target, &memo());
         // Making something in a directory that may not be seen is asked for in another way.
         let making = AccessMask::ADD_FILE | AccessMask::ADD_SUBDIRECTORY;
         prop_assume!(target.kind == NodeKind::File || !making.covers(wanted));

@@ -5,14 +5,13 @@ use crate::cli::Datastore;
 use crate::home::Home;
 use crate::output;
 use anyhow::Context;
-use enfilade_admin::{DatastoreEdit, DatastoreFile};
+use enfilade_admin::DatastoreEdit;
 use enfilade_facts::vocabulary::{Maintenance, MaintenanceMode};
 use serde_json::json;
 
 pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result<()> {
-    let file = DatastoreFile::new(home.source(), home.datastore_file());
     let (name, edit, text) = match command {
-        Datastore::List => return list(&file, json),
+        Datastore::List => return list(home, json),
         Datastore::Create { name, path, comment } => {
             let path = std::path::absolute(&path).with_context(|| format!("path `{}`", path.display()))?;
             let path = path.to_str().context("the path is not UTF-8")?.to_owned();
@@ -36,13 +35,13 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
             (name, DatastoreEdit::Remove, text)
         }
     };
-    let at = file.edit(&home.desk(), &name, edit)?;
+    let at = enfilade_admin::edit_datastore(&home.desk(), &name, &edit)?;
     output::done(json, &json!({ "datastore": name.to_string(), "revision": at.revision.0 }), &text);
     Ok(())
 }
 
-fn list(file: &DatastoreFile<'_>, json: bool) -> anyhow::Result<()> {
-    let stores = file.list()?;
+fn list(home: &Home, json: bool) -> anyhow::Result<()> {
+    let stores = enfilade_admin::list_datastores(home.source())?;
     if json {
         stores.iter().for_each(|store| {
             output::json_line(&json!({

@@ -1,9 +1,9 @@
 //! `enfilade doctor`: everything that can be looked at without serving, one line each, with the next step.
 
-use crate::home::Place;
+use crate::home::{Place, file_set};
 use crate::{clock, output};
+use enfilade_facts::Read;
 use enfilade_facts::tables::Datastore;
-use enfilade_facts::{Read, Source};
 use enfilade_sources::files::certificates;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
@@ -167,13 +167,38 @@ fn store(lmdb: &Lmdb) -> Vec<Finding> {
     findings
 }
 
+/// Each file that is in use: from which revision its facts are, and who looks at it.
 fn files(place: &Place, lmdb: &Lmdb) -> Vec<Finding> {
-    let path = place.config.facts.files.as_ref().unwrap_or(&place.data).join("datastore.cfg");
-    match Mirror::new(&path).look(lmdb as &dyn Source, clock::now()) {
-        Ok(outcome) if outcome.problems.is_empty() => vec![well("datastore.cfg", path.display().to_string())],
-        Ok(outcome) => outcome.problems.into_iter().map(|problem| error("datastore.cfg", problem)).collect(),
-        Err(why) => vec![error("datastore.cfg", why.to_string())],
+    let set = file_set(&place.data, &place.config);
+    let age = lmdb.lookout().age_millis(clock::now().tick_millis);
+    let looked = match age {
+        Some(millis) => format!("looked at {}.{} s before this", millis / 1000, millis % 1000 / 100),
+        None => "not looked at by any server since the machine started".to_owned(),
+    };
+    if let Err(why) = crate::files::look(lmdb, &mut Mirror::new(set.clone())) {
+        return vec![error("files", why.to_string())];
     }
+    let files = match enfilade_admin::list_files(lmdb) {
+        Ok(files) => files,
+        Err(why) => return vec![error("files", why.to_string())],
+    };
+    let mut findings = Vec::new();
+    for file in files {
+        let good = file.good.map_or("never good".to_owned(), |good| format!("good at revision {good}"));
+        if file.problem_count == 0 {
+            let path = set.path(file.file);
+            findings.push(well(file.file.as_str(), format!("{}: {good}, {looked}", path.display())));
+        }
+        let since = file.since.map(output::time).unwrap_or_default();
+        let problem =
+            |problem: &String| error(file.file.as_str(), format!("{problem} (since {since}; last {good})"));
+        findings.extend(file.problems.iter().map(problem));
+        let untold = (file.problem_count as usize).saturating_sub(file.problems.len());
+        if untold > 0 {
+            findings.push(error(file.file.as_str(), format!("and {untold} more problems")));
+        }
+    }
+    findings
 }
 
 fn datastores(lmdb: &Lmdb) -> Vec<Finding> {

@@ -1,6 +1,6 @@
 //! `enfilade role`.
 
-use super::enabled;
+use super::{enabled, kept};
 use crate::cli::{Assignment, RoleCommand};
 use crate::home::Home;
 use crate::output;
@@ -34,16 +34,19 @@ pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Resu
                 rows.iter().for_each(|row| {
                     output::json_line(&json!({
                         "path": row.path.to_string(), "auth_id": row.who, "role": row.role.name(),
-                        "propagate": row.propagate,
+                        "propagate": row.propagate, "kept_in": row.is_kept.then_some("acl.cfg"), "fault": row.fault,
                     }));
                 });
                 return Ok(());
             }
             let rows: Vec<Vec<String>> = rows
                 .into_iter()
-                .map(|row| vec![row.path.to_string(), row.who, row.role.to_string(), enabled(row.propagate)])
+                .map(|row| {
+                    let kept = kept(row.is_kept, row.fault.as_deref(), "acl.cfg");
+                    vec![row.path.to_string(), row.who, row.role.to_string(), enabled(row.propagate), kept]
+                })
                 .collect();
-            output::table(&["PATH", "WHO", "ROLE", "BELOW"], &rows);
+            output::table(&["PATH", "WHO", "ROLE", "BELOW", "KEPT IN"], &rows);
         }
     }
     Ok(())

@@ -1,11 +1,11 @@
 //! `enfilade token`.
 
-use super::{enabled, or_dash, until};
+use super::{enabled, kept, or_dash, until};
 use crate::cli::Token;
 use crate::home::Home;
 use crate::output;
 use anyhow::Context;
-use enfilade_admin::{NewToken, TokenEdit, TokenSummary};
+use enfilade_admin::{NewToken, TokenEdit, TokenSummary, TokenTerms};
 use enfilade_facts::vocabulary::{Authid, TokenName, Userid};
 use enfilade_sources::files::last_used::LastUsed;
 use serde_json::json;
@@ -13,10 +13,16 @@ use serde_json::json;
 pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()> {
     let source = home.source();
     match command {
-        Token::Create { token, expires, comment } => {
+        Token::Create { token, expires, comment, own_roles } => {
             let (owner, name) = parts(&token)?;
             let key = home.hash_key();
-            let new = enfilade_admin::create_token(&home.desk(), &key, owner, name, expires, comment)?;
+            let new = enfilade_admin::create_token(
+                &home.desk(),
+                &key,
+                owner,
+                name,
+                &TokenTerms { expires, comment, own_roles },
+            )?;
             show_secret(&new, json);
         }
         Token::Regenerate { token, grace } => {
@@ -24,10 +30,11 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
             let new = enfilade_admin::regenerate_token(&home.desk(), &home.hash_key(), owner, name, grace)?;
             show_secret(&new, json);
         }
-        Token::Set { token, enable, disable, expires, comment, end_grace } => {
+        Token::Set { token, enable, disable, expires, comment, end_grace, own_roles, owner_roles } => {
             let (owner, name) = parts(&token)?;
             let enabled = (enable || disable).then_some(enable);
-            let edit = TokenEdit { enabled, expires, comment, end_grace };
+            let own_roles = (own_roles || owner_roles).then_some(own_roles);
+            let edit = TokenEdit { enabled, expires, comment, end_grace, own_roles };
             let at = enfilade_admin::set_token(&home.desk(), owner, name, &edit)?;
             let value = json!({ "tokenid": token.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("token {token} is changed"));
@@ -57,12 +64,17 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
                         token.tokenid,
                         enabled(token.enabled),
                         until(token.expires),
+                        (if token.own_roles { "own" } else { "owner's" }).to_owned(),
                         or_dash(used),
+                        kept(token.is_kept, token.fault.as_deref(), "user.cfg"),
                         or_dash(token.comment),
                     ]
                 })
                 .collect();
-            output::table(&["TOKEN", "ENABLED", "EXPIRES", "LAST USED", "COMMENT"], &rows);
+            output::table(
+                &["TOKEN", "ENABLED", "EXPIRES", "ROLES", "LAST USED", "KEPT IN", "COMMENT"],
+                &rows,
+            );
         }
         Token::Delete { token } => {
             let (owner, name) = parts(&token)?;
@@ -89,7 +101,8 @@ fn described(token: &TokenSummary, last_used: &LastUsed) -> serde_json::Value {
     json!({
         "tokenid": token.tokenid, "id": token.id.to_string(), "enabled": token.enabled,
         "expires": token.expires, "created": token.created, "grace_until": token.grace_until,
-        "comment": token.comment, "last_used": used.map(|used| used.unix_seconds),
+        "comment": token.comment, "own_roles": token.own_roles,
+        "kept_in": token.is_kept.then_some("user.cfg"), "fault": token.fault, "last_used": used.map(|used| used.unix_seconds),
         "last_used_from": used.map(|used| used.from.to_string()),
     })
 }
@@ -105,6 +118,8 @@ fn show(token: &TokenSummary, last_used: &LastUsed, json: bool) {
         ("enabled", enabled(token.enabled)),
         ("made", output::time(token.created)),
         ("expires", until(token.expires)),
+        ("roles", (if token.own_roles { "its own, within its owner's" } else { "its owner's" }).to_owned()),
+        ("kept in", kept(token.is_kept, token.fault.as_deref(), "user.cfg and token.shadow")),
         (
             "old secret",
             token.grace_until.map_or("-".to_owned(), |until| format!("works until {}", output::time(until))),

@@ -1,6 +1,6 @@
 //! `enfilade user`.
 
-use super::{enabled, or_dash, password_from_stdin, until};
+use super::{enabled, kept, or_dash, password_from_stdin, until};
 use crate::cli::User;
 use crate::home::Home;
 use crate::output;
@@ -31,7 +31,8 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
                     output::json_line(&json!({
                         "user": user.userid, "id": user.id.to_string(), "sid": user.sid.to_string(),
                         "enabled": user.enabled, "expires": user.expires, "password": user.has_password,
-                        "uid": user.uid, "gid": user.gid, "comment": user.comment,
+                        "uid": user.uid, "gid": user.gid, "comment": user.comment, "kept_in": user.is_kept.then_some("user.cfg"),
+                        "fault": user.fault,
                     }));
                 });
                 return Ok(());
@@ -46,11 +47,15 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
                         until(user.expires),
                         or_dash(user.uid),
                         user.sid.to_string(),
+                        kept(user.is_kept, user.fault.as_deref(), "user.cfg"),
                         or_dash(user.comment),
                     ]
                 })
                 .collect();
-            output::table(&["USER", "ENABLED", "PASSWORD", "EXPIRES", "UID", "SID", "COMMENT"], &rows);
+            output::table(
+                &["USER", "ENABLED", "PASSWORD", "EXPIRES", "UID", "SID", "KEPT IN", "COMMENT"],
+                &rows,
+            );
         }
         User::Passwd { user, password_stdin } => {
             if !password_stdin {

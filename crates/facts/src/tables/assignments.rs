@@ -1,17 +1,22 @@
 //! Roles on paths, as `acl.cfg` has them.
 
-use super::{Key, Row, Table};
+use super::{FileFault, Key, Row, Table};
 use crate::codec::{Reader, Writer};
-use crate::vocabulary::{GroupId, Role, RolePath, UserId};
+use crate::vocabulary::{CredentialId, GroupId, Role, RolePath, Ugid, UserId};
 use serde::{Deserialize, Serialize};
 
 /// Whom an assignment is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Who {
     /// One user.
     User(UserId),
     /// Everybody in a group.
     Group(GroupId),
+    /// One token.
+    Token(CredentialId),
+    /// Whoever has this name. It is what `acl.cfg` says, whether anybody of that name is there or not, so this record's
+    /// truth is that file.
+    Named(Ugid),
 }
 
 /// Path and whom; ordered by path, so that one scan finds everybody on a path.
@@ -31,33 +36,36 @@ impl AssignmentKey {
         bytes
     }
 
-    /// Everybody on one node is asked for together.
+    /// Everybody on one node is asked for together. A path holds no NUL.
     pub(super) fn group_bytes(key: &[u8]) -> usize {
-        key.len().saturating_sub(WHO_BYTES)
+        key.iter().position(|byte| *byte == 0).map_or(key.len(), |end| end + 1)
     }
 }
-
-/// A kind and an id.
-const WHO_BYTES: usize = 17;
 
 impl Key for AssignmentKey {
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = Self::node_prefix(self.path.as_str());
-        let (kind, id) = match &self.who {
-            Who::User(id) => (1, id.bytes()),
-            Who::Group(id) => (2, id.bytes()),
+        let mut push = |kind: u8, who: &[u8]| {
+            bytes.push(kind);
+            bytes.extend_from_slice(who);
         };
-        bytes.push(kind);
-        bytes.extend_from_slice(id);
+        match &self.who {
+            Who::User(id) => push(1, id.bytes()),
+            Who::Group(id) => push(2, id.bytes()),
+            Who::Token(id) => push(3, id.bytes()),
+            Who::Named(ugid) => push(4, ugid.to_string().as_bytes()),
+        }
         bytes
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (path, rest) = bytes.split_at_checked(bytes.len().checked_sub(WHO_BYTES + 1)?)?;
-        let (&[0, kind], id) = rest.split_first_chunk::<2>()? else { return None };
+        let (node, who) = bytes.split_at_checked(Self::group_bytes(bytes))?;
+        let (path, (kind, id)) = (node.strip_suffix(&[0])?, who.split_first()?);
         let who = match kind {
             1 => Who::User(UserId::from_bytes(id.try_into().ok()?)),
             2 => Who::Group(GroupId::from_bytes(id.try_into().ok()?)),
+            3 => Who::Token(CredentialId::from_bytes(id.try_into().ok()?)),
+            4 => Who::Named(std::str::from_utf8(id).ok()?.parse().ok()?),
             _ => return None,
         };
         Some(AssignmentKey { path: std::str::from_utf8(path).ok()?.parse().ok()?, who })
@@ -69,6 +77,9 @@ impl Key for AssignmentKey {
 pub struct Assignment {
     /// Role and whether it propagates.
     pub roles: Vec<(Role, bool)>,
+    /// Set while the part of `acl.cfg` it comes from cannot be read.
+    #[serde(default)]
+    pub fault: Option<FileFault>,
 }
 
 impl Row for Assignment {
@@ -79,10 +90,11 @@ impl Row for Assignment {
         to.list(&self.roles, |to, (role, propagate)| {
             to.u8(*role as u8).flag(*propagate);
         });
+        to.option(self.fault.as_ref(), FileFault::encode);
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
         let roles = from.list(|from| Some((Role::from_number(from.u8()?)?, from.flag()?)))?;
-        Some(Assignment { roles })
+        Some(Assignment { roles, fault: from.option(FileFault::decode)? })
     }
 }

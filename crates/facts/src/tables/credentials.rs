@@ -1,6 +1,6 @@
 //! API tokens.
 
-use super::{REDACTED, Row, Table};
+use super::{Kept, REDACTED, Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{CredentialId, Malformed, TokenName, UserId};
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,8 @@ pub enum Verifier {
     Keyed([u8; 32]),
     /// A crypt(3) or argon2 string.
     Crypt(String),
+    /// Nothing: it is kept in `token.shadow` and not there. No secret matches.
+    Missing,
 }
 
 impl Verifier {
@@ -21,6 +23,7 @@ impl Verifier {
         match self {
             Verifier::Keyed(digest) => to.u8(1).fixed(digest),
             Verifier::Crypt(hash) => to.u8(2).text(hash),
+            Verifier::Missing => to.u8(3),
         };
     }
 
@@ -28,6 +31,7 @@ impl Verifier {
         match from.u8()? {
             1 => from.fixed().map(Verifier::Keyed),
             2 => from.text().map(Verifier::Crypt),
+            3 => Some(Verifier::Missing),
             _ => None,
         }
     }
@@ -42,6 +46,7 @@ impl From<Verifier> for String {
                 format!("keyed:{:032x}{:032x}", hex(halves.0), hex(halves.1))
             }
             Verifier::Crypt(hash) => format!("crypt:{hash}"),
+            Verifier::Missing => "missing".to_owned(),
         }
     }
 }
@@ -49,8 +54,11 @@ impl From<Verifier> for String {
 impl TryFrom<String> for Verifier {
     type Error = Malformed;
     fn try_from(text: String) -> Result<Self, Malformed> {
-        let malformed =
-            || Malformed::new("verifier", "", "expected `keyed:` and 64 hexadecimal digits, or `crypt:`");
+        let expected = "expected `keyed:` and 64 hexadecimal digits, `crypt:`, or `missing`";
+        let malformed = || Malformed::new("verifier", "", expected);
+        if text == "missing" {
+            return Ok(Verifier::Missing);
+        }
         if let Some(hash) = text.strip_prefix("crypt:") {
             return Ok(Verifier::Crypt(hash.to_owned()));
         }
@@ -70,6 +78,7 @@ impl fmt::Debug for Verifier {
         f.write_str(match self {
             Verifier::Keyed(_) => "Keyed",
             Verifier::Crypt(_) => "Crypt",
+            Verifier::Missing => "Missing",
         })
     }
 }
@@ -102,6 +111,13 @@ pub struct Credential {
     pub created: i64,
     /// What it is for.
     pub comment: Option<String>,
+    /// Whether it has only the roles that are assigned to itself, within its owner's; otherwise it has its owner's.
+    #[serde(default)]
+    pub own_roles: bool,
+    /// Set when its truth is `user.cfg` (whether it is there, enabled, until when, and the comment) and `token.shadow`
+    /// (what its secret is checked against). The rest is a fact beside it.
+    #[serde(default)]
+    pub kept: Option<Kept>,
 }
 
 impl Row for Credential {
@@ -111,7 +127,9 @@ impl Row for Credential {
     fn redact(&mut self) -> bool {
         let verifiers = self.previous.as_mut().map(|previous| &mut previous.verifier);
         verifiers.into_iter().chain([&mut self.verifier]).for_each(|verifier| {
-            *verifier = Verifier::Crypt(REDACTED.to_owned());
+            if *verifier != Verifier::Missing {
+                *verifier = Verifier::Crypt(REDACTED.to_owned());
+            }
         });
         true
     }
@@ -127,6 +145,7 @@ impl Row for Credential {
         to.option(self.comment.as_deref(), |to, text| {
             to.text(text);
         });
+        to.flag(self.own_roles).option(self.kept.as_ref(), Kept::encode);
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -140,6 +159,8 @@ impl Row for Credential {
             expires: from.i64()?,
             created: from.i64()?,
             comment: from.option(Reader::text)?,
+            own_roles: from.flag()?,
+            kept: from.option(Kept::decode)?,
         })
     }
 }

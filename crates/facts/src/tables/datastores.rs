@@ -1,6 +1,6 @@
 //! Datastores, mirrored from `datastore.cfg`. The name is the identity, because the file knows no other.
 
-use super::{Key, Row, Table};
+use super::{FileFault, Key, Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{DatastoreName, Maintenance, MaintenanceMode};
 use serde::{Deserialize, Serialize};
@@ -12,19 +12,6 @@ impl Key for DatastoreName {
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         std::str::from_utf8(bytes).ok()?.parse().ok()
     }
-}
-
-/// The section of the file this record comes from can no longer be read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SectionFault {
-    /// The line the trouble is in, from 1; 0 where it is in no line (the section or the file is gone).
-    pub line: u32,
-    /// What is wrong.
-    pub reason: String,
-    /// Since when, seconds since the epoch.
-    pub since: i64,
-    /// Whether the record holds what the section said before it broke.
-    pub was_good: bool,
 }
 
 /// A datastore.
@@ -41,7 +28,7 @@ pub struct Datastore {
     /// Everything else the section says, kept and shown.
     pub other: Vec<(String, String)>,
     /// Set while the section cannot be read.
-    pub fault: Option<SectionFault>,
+    pub fault: Option<FileFault>,
 }
 
 impl Datastore {
@@ -79,9 +66,7 @@ impl Row for Datastore {
         to.list(&self.other, |to, (key, value)| {
             to.text(key).text(value);
         });
-        to.option(self.fault.as_ref(), |to, fault| {
-            to.u32(fault.line).text(&fault.reason).i64(fault.since).flag(fault.was_good);
-        });
+        to.option(self.fault.as_ref(), FileFault::encode);
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -96,14 +81,7 @@ impl Row for Datastore {
             })?,
             backing_device: from.option(Reader::text)?,
             other: from.list(|from| Some((from.text()?, from.text()?)))?,
-            fault: from.option(|from| {
-                Some(SectionFault {
-                    line: from.u32()?,
-                    reason: from.text()?,
-                    since: from.i64()?,
-                    was_good: from.flag()?,
-                })
-            })?,
+            fault: from.option(FileFault::decode)?,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Domains, users and groups.
 
-use super::{REDACTED, Row, Table};
+use super::{Kept, REDACTED, Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{DomainId, GroupId, Realm, Sid, UserId};
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,10 @@ pub struct User {
     pub password: Option<String>,
     /// Who this is.
     pub comment: Option<String>,
+    /// Set when its truth is `user.cfg`: whether it is there, enabled, until when, and the comment. The rest is a fact
+    /// beside it.
+    #[serde(default)]
+    pub kept: Option<Kept>,
 }
 
 impl fmt::Debug for User {
@@ -82,6 +86,7 @@ impl Row for User {
         to.option(self.uid, number).option(self.gid, number);
         to.flag(self.enabled).i64(self.expires);
         to.option(self.password.as_deref(), text).option(self.comment.as_deref(), text);
+        to.option(self.kept.as_ref(), Kept::encode);
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -95,6 +100,7 @@ impl Row for User {
             expires: from.i64()?,
             password: from.option(Reader::text)?,
             comment: from.option(Reader::text)?,
+            kept: from.option(Kept::decode)?,
         })
     }
 }

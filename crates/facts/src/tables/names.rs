@@ -113,15 +113,15 @@ impl Row for Name {
 }
 
 /// In a dump an id is what it is on the command line.
-mod as_hex {
+pub(super) mod as_hex {
     use crate::vocabulary::UserId;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(id: &[u8; 16], to: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::tables) fn serialize<S: Serializer>(id: &[u8; 16], to: S) -> Result<S::Ok, S::Error> {
         UserId::from_bytes(*id).serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 16], D::Error> {
+    pub(in crate::tables) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 16], D::Error> {
         UserId::deserialize(from).map(|id| *id.bytes())
     }
 }

@@ -1,9 +1,13 @@
-//! Where a role is assigned: `/`, `/datastore/NAME`, or a directory or file below it.
+//! Where a role is assigned: `/`, `/datastore/NAME`, or a directory or file below it; and the other trees of the original,
+//! on which nothing is asked here.
 
-use super::{DatastoreName, Malformed, StorePath};
+use super::{DatastoreName, Malformed, StorePath, is_safe_id};
 use crate::limits;
 use std::fmt;
 use std::str::FromStr;
+
+/// The other trees of Proxmox Backup Server (`check_acl_path`).
+const OTHER_TREES: [&str; 4] = ["access", "remote", "system", "tape"];
 
 /// A path roles are assigned on.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,6 +25,11 @@ impl RolePath {
         &self.0
     }
 
+    /// Whether a line of `acl.cfg` can hold it: every name in it is of letters, digits, `_`, `.` and `-`.
+    pub fn is_plain(&self) -> bool {
+        self.0 == "/" || self.0.split('/').skip(1).all(is_safe_id)
+    }
+
     /// This path and all above it, outermost first: `/`, `/datastore`, `/datastore/NAME`, …
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
         let slashes = self.0.match_indices('/').skip(1).map(|(at, _)| at);
@@ -34,10 +43,17 @@ impl FromStr for RolePath {
     fn from_str(text: &str) -> Result<Self, Malformed> {
         let wrong = |expected| Malformed::new("role path", text, expected);
         if text.len() > limits::ROLE_PATH_BYTES_MAX {
-            return Err(wrong("expected at most 400 bytes"));
+            return Err(wrong("expected at most 370 bytes"));
         }
         if text == "/" || text == "/datastore" {
             return Ok(RolePath(text.into()));
+        }
+        let mut names = text.split('/').skip(1);
+        if text.starts_with('/') && names.next().is_some_and(|tree| OTHER_TREES.contains(&tree)) {
+            return match names.all(is_safe_id) {
+                true => Ok(RolePath(text.into())),
+                false => Err(wrong("expected names of letters, digits, `_`, `.` and `-`")),
+            };
         }
         let rest = text
             .strip_prefix("/datastore/")
@@ -75,8 +91,14 @@ mod tests {
             nodes("/datastore/tank/a/b"),
             ["/", "/datastore", "/datastore/tank", "/datastore/tank/a", "/datastore/tank/a/b"]
         );
+        assert!(
+            ["/access/acl", "/system", "/tape/job/x"].iter().all(|text| text.parse::<RolePath>().is_ok())
+        );
         for text in [
             "",
+            "access/acl",
+            "/access//acl",
+            "/elsewhere",
             "datastore/x",
             "/datastores/tank",
             "/datastore/x",

@@ -38,6 +38,13 @@ text_type! {
     Realm
 }
 
+impl Userid {
+    /// The administrator of a Proxmox house, who is there in every one and may do everything.
+    pub fn root_pam() -> Self {
+        Userid { name: "root".into(), realm: Realm("pam".into()) }
+    }
+}
+
 impl Realm {
     /// The realm every house has.
     pub fn local() -> Self {
@@ -217,6 +224,42 @@ impl fmt::Display for GroupName {
 }
 
 impl fmt::Debug for GroupName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Whom a line of `acl.cfg` is for: a user, a token, or with `@` in front everybody in a group of the realm `local`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Ugid {
+    /// A user or token.
+    Authid(Authid),
+    /// A group.
+    Group(GroupName),
+}
+
+impl FromStr for Ugid {
+    type Err = Malformed;
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        let Some(group) = text.strip_prefix('@') else { return Ok(Ugid::Authid(text.parse()?)) };
+        if group.contains('@') {
+            let expected = "expected a group of the realm local, without its realm: acl.cfg knows no other";
+            return Err(Malformed::new("group", text, expected));
+        }
+        Ok(Ugid::Group(group.parse()?))
+    }
+}
+
+impl fmt::Display for Ugid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ugid::Authid(authid) => write!(f, "{authid}"),
+            Ugid::Group(group) => write!(f, "@{}", group.name),
+        }
+    }
+}
+
+impl fmt::Debug for Ugid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

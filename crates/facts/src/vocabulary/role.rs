@@ -22,11 +22,33 @@ pub enum Role {
     DatastorePowerUser = 6,
     /// See that the store exists and how it does, no content.
     DatastoreAudit = 7,
+    /// See how everything does.
+    Audit = 8,
+    /// Of the original, kept and granting nothing here.
+    RemoteAudit = 9,
+    /// As above.
+    RemoteAdmin = 10,
+    /// As above.
+    RemoteSyncOperator = 11,
+    /// As above.
+    RemoteSyncPushOperator = 12,
+    /// As above.
+    RemoteDatastorePowerUser = 13,
+    /// As above.
+    RemoteDatastoreAdmin = 14,
+    /// As above.
+    TapeAudit = 15,
+    /// As above.
+    TapeAdmin = 16,
+    /// As above.
+    TapeOperator = 17,
+    /// As above.
+    TapeReader = 18,
 }
 
 impl Role {
     /// Every role.
-    pub const ALL: [Role; 7] = [
+    pub const ALL: [Role; 18] = [
         Role::Admin,
         Role::NoAccess,
         Role::DatastoreAdmin,
@@ -34,6 +56,17 @@ impl Role {
         Role::DatastoreBackup,
         Role::DatastorePowerUser,
         Role::DatastoreAudit,
+        Role::Audit,
+        Role::RemoteAudit,
+        Role::RemoteAdmin,
+        Role::RemoteSyncOperator,
+        Role::RemoteSyncPushOperator,
+        Role::RemoteDatastorePowerUser,
+        Role::RemoteDatastoreAdmin,
+        Role::TapeAudit,
+        Role::TapeAdmin,
+        Role::TapeOperator,
+        Role::TapeReader,
     ];
 
     /// The role's name.
@@ -46,7 +79,23 @@ impl Role {
             Role::DatastoreBackup => "DatastoreBackup",
             Role::DatastorePowerUser => "DatastorePowerUser",
             Role::DatastoreAudit => "DatastoreAudit",
+            Role::Audit => "Audit",
+            Role::RemoteAudit => "RemoteAudit",
+            Role::RemoteAdmin => "RemoteAdmin",
+            Role::RemoteSyncOperator => "RemoteSyncOperator",
+            Role::RemoteSyncPushOperator => "RemoteSyncPushOperator",
+            Role::RemoteDatastorePowerUser => "RemoteDatastorePowerUser",
+            Role::RemoteDatastoreAdmin => "RemoteDatastoreAdmin",
+            Role::TapeAudit => "TapeAudit",
+            Role::TapeAdmin => "TapeAdmin",
+            Role::TapeOperator => "TapeOperator",
+            Role::TapeReader => "TapeReader",
         }
+    }
+
+    /// Whether it means anything for a datastore here.
+    pub fn speaks_of_datastores(self) -> bool {
+        self as u8 <= Role::Audit as u8
     }
 
     /// From its number in a record.
@@ -68,7 +117,7 @@ impl FromStr for Role {
             Malformed::new(
                 "role",
                 text,
-                "expected Admin, NoAccess, DatastoreAdmin, DatastoreReader, DatastoreBackup, DatastorePowerUser or DatastoreAudit",
+                "expected Admin, Audit, NoAccess, DatastoreAdmin, DatastoreReader, DatastoreBackup, DatastorePowerUser, DatastoreAudit, or one of the original's for remotes and tapes",
             )
         })
     }

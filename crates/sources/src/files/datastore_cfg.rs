@@ -1,14 +1,9 @@
-//! `datastore.cfg`: sections as datastores, and editing it as the originals do.
+//! `datastore.cfg`: sections as datastores.
 
-use super::lock::FileLock;
-use super::section_config::{self, LineError, Parsed, Section, shown};
-use super::{atomic, bounded};
+use super::section_config::{LineError, Section, shown};
 use enfilade_facts::limits::PATH_BYTES_MAX;
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::{DatastoreName, Maintenance};
-use std::io;
-use std::path::Path;
-use std::time::Duration;
 
 /// The properties of Proxmox Backup Server 4; all are kept, few are acted on.
 const KNOWN: [&str; 22] = [
@@ -36,13 +31,8 @@ const KNOWN: [&str; 22] = [
     "name",
 ];
 
-/// A file larger than this is no configuration.
-pub(crate) const FILE_BYTES_MAX: u64 = 128 * 1024 * 1024;
-
 /// A section larger than this is a mistake, and must not make the change too large that holds its neighbours.
 const SECTION_BYTES_MAX: usize = 64 * 1024;
-/// How long the originals wait for their lock.
-const LOCK_WAIT: Duration = Duration::from_secs(10);
 
 /// What one section says.
 pub(crate) fn read(section: &Section) -> Result<(DatastoreName, Datastore), LineError> {
@@ -96,45 +86,10 @@ pub(crate) fn read(section: &Section) -> Result<(DatastoreName, Datastore), Line
     Ok((name, datastore))
 }
 
-/// A change that was not made.
-#[derive(Debug, thiserror::Error)]
-pub enum EditError<E> {
-    /// The file, its lock, or a value that cannot be written.
-    #[error("{0}")]
-    File(String),
-    /// The change makes no sense.
-    #[error("{0}")]
-    Refused(E),
-}
-
-/// Changes the file as the originals do: under its lock file, re-read, changed, written beside and renamed.
-/// Sections that cannot be read are written back byte for byte. The new file belongs to whom the old one did.
-///
-/// # Errors
-/// When the lock is not to be had, the file cannot be read or written, or `change` refuses; nothing is changed then.
-pub fn edit<E>(
-    path: &Path,
-    change: impl FnOnce(&mut Vec<Section>) -> Result<(), E>,
-) -> Result<(), EditError<E>> {
-    let failed = |why: io::Error| EditError::File(why.to_string());
-    let _lock = FileLock::take(&path.with_file_name(".datastore.lck"), LOCK_WAIT).map_err(failed)?;
-    let (mut parsed, old) = match bounded::open(path) {
-        Ok(file) => {
-            let bytes = bounded::read_all(&file, FILE_BYTES_MAX).map_err(failed)?;
-            (section_config::parse(&bytes), Some(file.metadata().map_err(failed)?))
-        }
-        Err(why) if why.kind() == io::ErrorKind::NotFound => (Parsed::default(), None),
-        Err(why) => return Err(failed(why)),
-    };
-    change(&mut parsed.sections).map_err(EditError::Refused)?;
-    let text = section_config::print(&parsed).map_err(EditError::File)?;
-    atomic::replace(path, &text, 0o640, old.as_ref()).map_err(failed)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Scratch;
+    use crate::files::section_config;
     use enfilade_facts::vocabulary::MaintenanceMode;
 
     fn error(text: &str) -> String {
@@ -180,30 +135,5 @@ mod tests {
         assert_eq!(datastore.maintenance.unwrap().mode, MaintenanceMode::Unknown("offlin".into()));
         let removable = "datastore: tank\n\tpath relative\n\tbacking-device 0a\n";
         assert!(read(&section_config::parse(removable.as_bytes()).sections[0]).is_ok());
-    }
-
-    #[test]
-    fn an_edit_keeps_what_it_does_not_understand() {
-        let scratch = Scratch::new();
-        let path = scratch.path().join("datastore.cfg");
-        edit(&path, |sections| {
-            sections.push(Section::new("datastore", "tank", vec![("path".into(), "/tank".into())]));
-            Ok::<_, String>(())
-        })
-        .unwrap();
-        let mut text = std::fs::read(&path).unwrap();
-        text.extend_from_slice(b"datastore: odd\n\tpath\n");
-        std::fs::write(&path, &text).unwrap();
-        edit(&path, |sections| {
-            sections[0].properties.push(("comment".into(), "x".into()));
-            Ok::<_, String>(())
-        })
-        .unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(text, "datastore: tank\n\tpath /tank\n\tcomment x\n\ndatastore: odd\n\tpath\n\n");
-        assert!(matches!(edit(&path, |_| Err("no")), Err(EditError::Refused("no"))));
-        let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).unwrap());
-        assert_eq!(mode & 0o777, 0o640);
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     }
 }

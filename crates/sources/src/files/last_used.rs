@@ -126,7 +126,11 @@ mod tests {
     use crate::scratch::Scratch;
 
     fn now(minutes: u64) -> Now {
-        Now { unix_seconds: 1000 + minutes as i64 * 60, tick_millis: minutes * STEP_MILLIS }
+        Now {
+            unix_seconds: 1000 + minutes as i64 * 60,
+            tick_millis: minutes * STEP_MILLIS,
+            files_current: true,
+        }
     }
 
     fn id(n: u8) -> CredentialId {

@@ -1,47 +1,51 @@
-//! Keeping facts in step with a file people edit.
+//! Keeping facts in step with the files people edit.
 //!
-//! The file is the truth. Every look takes its inode, change time and size; when they changed (or its change was so
-//! recent that another one could have left no trace) it is read, parsed, compared with the facts, and what differs is
-//! committed as one change.
+//! A file that is there is the truth for its records. Every look takes the inode, change time and size of each; where they
+//! are not those of the version the facts were taken from (or the change was so recent that another one could have left no
+//! trace) it is read, compared with the facts, and what differs is committed as one change over all files.
+//!
+//! A look begins with the records of the files, reads the files after that, and commits only if those records are still the
+//! same. So of two who look at once, in whatever processes, the one who read an older version is refused.
 
-mod compare;
+mod datastores;
+mod draft;
+mod people;
+mod roles;
+mod users;
+mod watch;
 
+use super::acl_cfg::AclCfg;
 use super::bounded;
-use super::datastore_cfg::FILE_BYTES_MAX;
+use super::file_set::{FILE_BYTES_MAX, FileSet};
+use super::section_config::{self, LineError};
+use super::token_shadow::{Hashes, TokenShadow};
+use super::user_cfg::{self, UserCfg};
 use crate::pause::pause;
-use compare::{Content, Difference};
-use enfilade_facts::tables::Datastore;
-use enfilade_facts::{At, CommitError, Now, Read, Source, SourceError};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::inotify;
+use datastores::Datastores;
+use draft::Draft;
+use enfilade_facts::memo::KeyMaker;
+use enfilade_facts::tables::{FileFault, FileName, FileVersion, KeptFile};
+use enfilade_facts::vocabulary::Authid;
+use enfilade_facts::{At, AuditRecord, CommitError, MemoSeed, Now, Read, Source, SourceError};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// What tells one version of a file from another. `mtime` is left out: whoever restores it hides a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Version {
-    inode: u64,
-    changed: (i64, i64),
-    bytes: u64,
-}
+use watch::Watch;
 
 /// What a look found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// The commit, when facts had to be changed.
     pub committed: Option<At>,
-    /// How many datastores are new in the facts.
+    /// How many records are new in the facts.
     pub added: usize,
-    /// How many have other facts than before; also those that became stale, or are no longer.
+    /// How many say something else than before; also those that became stale.
     pub changed: usize,
     /// How many are gone.
     pub removed: usize,
-    /// Everything that is wrong with the file, with file, line and reason.
+    /// Everything that is wrong with the files, with file, line and reason.
     pub problems: Vec<String>,
 }
 
@@ -56,374 +60,402 @@ pub enum MirrorError {
     Commit(#[from] CommitError),
 }
 
-/// Mirrors one `datastore.cfg`.
+/// Mirrors the files of one directory.
 pub struct Mirror {
-    path: PathBuf,
-    /// The version that is in the facts, and what was wrong with it.
-    seen: Option<(Version, Vec<String>)>,
-    watch: Option<OwnedFd>,
+    set: FileSet,
+    /// What `user.cfg` and `token.shadow` said last, so that one changed line among very many costs one record.
+    users: Option<(Digest, UserCfg)>,
+    secrets: Option<(Digest, Hashes)>,
+    /// The second at which the first of the last good facts gets too old; files with problems that this process has not
+    /// read yet are read.
+    due: BTreeMap<FileName, i64>,
+    watch: Watch,
 }
 
-/// More than this many others changing datastores at once means something else is wrong.
+type Digest = [u8; 16];
+
+/// More than this many others changing the same facts at once means something else is wrong.
 const COMMIT_TRIES: usize = 32;
-/// Somebody who writes the file in place is given this many moments to finish.
-const READ_TRIES: usize = 3;
-const READ_PAUSE: Duration = Duration::from_millis(5);
+/// Somebody who writes a file in place is given this many moments to finish.
+const READ_TRIES: usize = 8;
+const READ_PAUSE: Duration = Duration::from_millis(25);
+
+/// A file that has to be compared.
+struct News {
+    file: FileName,
+    before: Option<KeptFile>,
+    content: Content,
+}
+
+enum Content {
+    Read { bytes: Vec<u8>, digest: Digest, version: Option<FileVersion> },
+    Unreadable(String),
+}
+
+impl News {
+    fn digest(&self) -> Option<Digest> {
+        match &self.content {
+            Content::Read { digest, .. } => Some(*digest),
+            Content::Unreadable(_) => None,
+        }
+    }
+
+    fn bytes(&self) -> Option<&[u8]> {
+        match &self.content {
+            Content::Read { bytes, .. } => Some(bytes),
+            Content::Unreadable(_) => None,
+        }
+    }
+
+    /// Whether the facts were taken from this content, and nothing was wrong with it.
+    fn is_known(&self) -> bool {
+        self.before.as_ref().is_some_and(|before| {
+            before.problem_count == 0 && before.fault.is_none() && self.digest() == Some(before.digest)
+        })
+    }
+}
 
 impl Mirror {
-    /// Of this file; it need not be there.
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        let path = path.into();
-        Mirror { watch: watch(&path).ok(), seen: None, path }
+    /// Of these files; none of them need be there.
+    pub fn new(set: FileSet) -> Self {
+        let watch = Watch::new(&set);
+        Mirror { set, users: None, secrets: None, due: BTreeMap::new(), watch }
     }
 
-    /// Looks at the file, and commits what it says now.
+    /// Looks at the files, and commits what they say now.
     ///
     /// # Errors
-    /// When the facts cannot be read or changed; trouble in the file is no error, it is in the outcome.
+    /// When the facts cannot be read or changed; trouble in the files is no error, it is in the outcome.
     pub fn look(&mut self, source: &dyn Source, now: Now) -> Result<Outcome, MirrorError> {
-        let version = std::fs::metadata(&self.path).map(|meta| Version::of(&meta));
-        if let (Some((seen, problems)), Ok(version)) = (&self.seen, &version)
-            && seen == version
-            && !version.is_fresh(now)
-        {
-            return Ok(Outcome { problems: problems.clone(), ..Outcome::default() });
-        }
-        self.seen = None;
-        let is_absent = version.is_err_and(|why| why.kind() == io::ErrorKind::NotFound);
-        if is_absent && !source.read(|view| view.any::<Datastore>(&[]))?? {
-            // A house that never had datastores is not missing any.
-            return Ok(Outcome::default());
-        }
-        let (content, version) = match self.read() {
-            Ok((bytes, version)) => (Content::of(&bytes), version),
-            // Nothing of it was seen: the next look tries again, whether the file changes or not.
-            Err(why) => (Content::unreadable(&why.to_string()), None),
-        };
-        let (committed, difference) = commit(source, &content, now)?;
-        let Difference { added, changed, removed, .. } = difference;
-        let problem = |problem: &String| format!("{}: {problem}", self.path.display());
-        let problems: Vec<String> = difference.problems.iter().map(problem).collect();
-        self.seen = version.map(|version| (version, problems.clone()));
-        Ok(Outcome { committed, added, changed, removed, problems })
+        self.look_for(source, now, None)
     }
 
-    /// The bytes, and the version they are of, unless somebody was writing them all the while.
-    fn read(&self) -> io::Result<(Vec<u8>, Option<Version>)> {
+    /// The same, after somebody changed a file with its lock held: who, and what was done.
+    ///
+    /// # Errors
+    /// As [`Mirror::look`].
+    pub fn look_for(
+        &mut self,
+        source: &dyn Source,
+        now: Now,
+        by: Option<(&str, &str)>,
+    ) -> Result<Outcome, MirrorError> {
         let mut tries = 1;
         loop {
-            let file = bounded::open(&self.path)?;
-            let before = Version::of(&file.metadata()?);
-            let bytes = bounded::read_all(&file, FILE_BYTES_MAX)?;
-            let is_whole = before == Version::of(&file.metadata()?);
-            if is_whole || tries == READ_TRIES {
+            match self.try_look(source, now, by) {
+                Err(MirrorError::Commit(CommitError::Conflict { .. })) if tries < COMMIT_TRIES => tries += 1,
+                done => return done,
+            }
+        }
+    }
+
+    /// Waits until something happened in a file's directory, at most so long.
+    pub fn wait(&mut self, at_most: Duration) {
+        self.watch.wait(&self.set, at_most);
+    }
+
+    fn try_look(
+        &mut self,
+        source: &dyn Source,
+        now: Now,
+        by: Option<(&str, &str)>,
+    ) -> Result<Outcome, MirrorError> {
+        let rows = source.read(|view| view.list::<KeptFile>(&[]))??;
+        let mut rows: BTreeMap<FileName, KeptFile> = rows.into_iter().collect();
+        let mut news = self.news(&rows, now);
+        if news.iter().all(News::is_known_and_current) {
+            return Ok(Outcome { problems: self.problems(rows.iter()), ..Outcome::default() });
+        }
+        self.join(&mut news, &rows);
+        let said = Said::of(&news);
+        let audit = audit(&news, by, now);
+        let (change, mut outcome, after, due) = source.read(|view| {
+            let mut draft = Draft::new(view, audit.clone(), now, self.set.stale_limit());
+            let mut after = Vec::new();
+            for news in &news {
+                after.push((news.file, said.row(news, &mut draft)));
+            }
+            self.compare(&news, &said, &mut draft)?;
+            for ((file, row), news) in after.iter_mut().zip(&news) {
+                *row = draft.file_row(*file, news.before.as_ref(), std::mem::take(row));
+            }
+            // The files' own records are not counted among what they say.
+            let (added, changed, removed) = (draft.added, draft.changed, draft.removed);
+            for ((file, row), news) in after.iter().zip(&news) {
+                draft.put(file, news.before.as_ref(), row);
+                draft.change.expect_unchanged(file, news.before.as_ref());
+            }
+            let outcome = Outcome { added, changed, removed, ..Outcome::default() };
+            Ok::<_, SourceError>((draft.change, outcome, after, draft.due))
+        })??;
+        if !change.is_empty() {
+            outcome.committed = Some(source.commit(&change)?);
+        }
+        for (file, row) in after {
+            self.due.insert(file, due.unwrap_or(i64::MAX));
+            rows.insert(file, row);
+        }
+        self.remember(&news, said, &rows);
+        outcome.problems = self.problems(rows.iter());
+        Ok(outcome)
+    }
+
+    /// The files that are not known to be what the facts say.
+    fn news(&self, rows: &BTreeMap<FileName, KeptFile>, now: Now) -> Vec<News> {
+        let news = |file: FileName| {
+            let before = rows.get(&file).cloned();
+            let version = std::fs::metadata(self.set.path(file)).map(|meta| version_of(&meta));
+            match (&version, &before) {
+                // A house that never had the file is not missing it.
+                (Err(why), None) if why.kind() == io::ErrorKind::NotFound => return None,
+                (Ok(version), Some(row)) if row.version == Some(*version) && !is_fresh(version, now) => {
+                    let is_due = || self.due.get(&file).is_none_or(|due| *due <= now.unix_seconds);
+                    if row.problem_count == 0 || !is_due() {
+                        return None;
+                    }
+                }
+                _ => {}
+            }
+            Some(self.read(file, before, now))
+        };
+        FileName::ALL.into_iter().filter_map(news).collect()
+    }
+
+    fn read(&self, file: FileName, before: Option<KeptFile>, now: Now) -> News {
+        let known = before.as_ref().and_then(|before| before.version);
+        let content = match self.read_settled(file, known, now) {
+            Ok((bytes, version)) => {
+                let digest =
+                    KeyMaker::new(&MemoSeed(*b"enfilade file  1"), "file").bytes(&bytes).key().as_choice();
+                Content::Read { bytes, digest, version }
+            }
+            Err(why) => Content::Unreadable(format!("cannot be read: {why}")),
+        };
+        News { file, before, content }
+    }
+
+    /// The bytes, and the version they are of, unless somebody was writing them all the while. An editor that writes in
+    /// place leaves the file empty or half for a moment; it is given that moment.
+    fn read_settled(
+        &self,
+        file: FileName,
+        known: Option<FileVersion>,
+        now: Now,
+    ) -> io::Result<(Vec<u8>, Option<FileVersion>)> {
+        let path = self.set.path(file);
+        let mut settled: Option<FileVersion> = None;
+        let mut tries = 1;
+        loop {
+            let opened = bounded::open(&path)?;
+            let before = version_of(&opened.metadata()?);
+            let bytes = bounded::read_all(&opened, FILE_BYTES_MAX)?;
+            let is_whole = before == version_of(&opened.metadata()?);
+            let in_place = known.is_some_and(|known| known.inode == before.inode && known != before);
+            let is_settled = !in_place || !is_fresh(&before, now) || settled == Some(before);
+            if (is_whole && is_settled) || tries == READ_TRIES {
                 return Ok((bytes, is_whole.then_some(before)));
             }
+            settled = is_whole.then_some(before);
             tries += 1;
             pause(READ_PAUSE);
         }
     }
 
-    /// Waits until something happened in the file's directory, at most so long.
-    pub fn wait(&mut self, at_most: Duration) {
-        if self.watch.is_none() {
-            // The directory may have been made meanwhile.
-            self.watch = watch(&self.path).ok();
-        }
-        let Some(watch) = &self.watch else {
-            // Without inotify only looking helps.
-            pause(at_most);
-            return;
+    /// Files that are compared together: tokens are in two, and the administrator's role is there wherever users are.
+    fn join(&self, news: &mut Vec<News>, rows: &BTreeMap<FileName, KeptFile>) {
+        let has = |news: &[News], file| news.iter().any(|news| news.file == file);
+        let add = |news: &mut Vec<News>, file: FileName, when: bool| {
+            let row = rows.get(&file);
+            if when && !has(news, file) && row.is_some() {
+                let far_away = Now { unix_seconds: i64::MAX, tick_millis: 0, files_current: true };
+                news.push(self.read(file, row.cloned(), far_away));
+            }
         };
-        let timeout =
-            Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };
-        let _ = poll(&mut [PollFd::new(watch, PollFlags::IN)], Some(&timeout));
-        // What happened does not matter; the next look sees it. The events only have to be taken away.
-        let mut is_over = false;
-        let mut room = [MaybeUninit::uninit(); 4096];
-        let mut events = inotify::Reader::new(watch, &mut room);
-        while let Ok(event) = events.next() {
-            is_over |= event.events().contains(inotify::ReadFlags::IGNORED);
+        let users_have_problems = rows.get(&FileName::Users).is_some_and(|row| row.problem_count > 0);
+        let with_users = has(news, FileName::Secrets) && (users_have_problems || self.secrets.is_none());
+        add(news, FileName::Users, with_users);
+        let with_secrets = has(news, FileName::Users);
+        add(news, FileName::Secrets, with_secrets);
+        add(news, FileName::Acl, with_secrets);
+        news.sort_by_key(|news| news.file);
+    }
+
+    fn compare(&self, news: &[News], said: &Said, draft: &mut Draft<'_, '_>) -> Result<(), SourceError> {
+        if let Some(datastores) = &said.datastores {
+            datastores.compare(draft)?;
         }
-        if is_over {
-            // The directory was removed, and the watch with it.
-            self.watch = None;
+        if said.users.is_some() || said.secrets.is_some() {
+            let changed = self.changed(news, said);
+            let said = users::Said { users: said.users.as_ref(), secrets: said.secrets.as_ref(), changed };
+            users::compare(&said, draft)?;
+        }
+        match (&said.acl, &said.users) {
+            (Some(acl), _) => roles::compare(acl, draft)?,
+            // `acl.cfg` is not in use, or cannot be read: the administrator's role is there in any case.
+            (None, Some(_)) => roles::ensure_administrator(draft)?,
+            (None, None) => {}
+        }
+        Ok(())
+    }
+
+    /// Of whom something else is said than this process saw last, where the facts are as it left them.
+    fn changed(&self, news: &[News], said: &Said) -> Option<BTreeSet<Authid>> {
+        let mut changed = BTreeSet::new();
+        let of = |file| news.iter().find(|news| news.file == file);
+        if let (Some(news), Some(now)) = (of(FileName::Users), &said.users) {
+            let (digest, before) = self.users.as_ref()?;
+            was_left(news, digest).filter(|()| now.problems.is_empty() && now.broken.is_empty())?;
+            differing(&before.entries, &now.entries, &mut changed);
+        }
+        if let (Some(news), Some(now)) = (of(FileName::Secrets), &said.secrets) {
+            let (digest, before) = self.secrets.as_ref()?;
+            was_left(news, digest).filter(|()| now.problems.is_empty() && now.broken.is_empty())?;
+            differing(&before.hashes, &now.hashes, &mut changed);
+        }
+        Some(changed)
+    }
+
+    fn remember(&mut self, news: &[News], said: Said, rows: &BTreeMap<FileName, KeptFile>) {
+        let digest = |file: FileName| {
+            let row = rows.get(&file).filter(|row| row.problem_count == 0 && row.fault.is_none())?;
+            news.iter().any(|news| news.file == file).then_some(row.digest)
+        };
+        if news.iter().any(|news| news.file == FileName::Users) {
+            self.users = digest(FileName::Users).zip(said.users);
+        }
+        if news.iter().any(|news| news.file == FileName::Secrets) {
+            self.secrets = digest(FileName::Secrets).zip(said.secrets);
+        }
+    }
+
+    fn problems<'r>(&self, rows: impl Iterator<Item = (&'r FileName, &'r KeptFile)>) -> Vec<String> {
+        let mut problems = Vec::new();
+        for (file, row) in rows {
+            let path = self.set.path(*file);
+            problems.extend(row.problems.iter().map(|problem| format!("{}: {problem}", path.display())));
+            let untold = (row.problem_count as usize).saturating_sub(row.problems.len());
+            if untold > 0 {
+                problems.push(format!("{}: and {untold} more problems", path.display()));
+            }
+        }
+        problems
+    }
+}
+
+impl News {
+    /// Whether even the file's record is right already.
+    fn is_known_and_current(&self) -> bool {
+        let version = match &self.content {
+            Content::Read { version, .. } => *version,
+            Content::Unreadable(_) => None,
+        };
+        self.is_known() && self.before.as_ref().is_some_and(|before| before.version == version)
+    }
+}
+
+/// Whether the facts are those this process left.
+fn was_left(news: &News, digest: &Digest) -> Option<()> {
+    let before = news.before.as_ref()?;
+    (before.digest == *digest && before.problem_count == 0 && before.fault.is_none()).then_some(())
+}
+
+fn differing<T: PartialEq>(
+    before: &BTreeMap<Authid, T>,
+    now: &BTreeMap<Authid, T>,
+    to: &mut BTreeSet<Authid>,
+) {
+    to.extend(
+        now.iter()
+            .filter(|(authid, said)| before.get(authid) != Some(said))
+            .map(|(authid, _)| authid.clone()),
+    );
+    to.extend(before.keys().filter(|authid| !now.contains_key(authid)).cloned());
+}
+
+/// What the files say that are compared.
+struct Said {
+    datastores: Option<Datastores>,
+    users: Option<UserCfg>,
+    acl: Option<AclCfg>,
+    secrets: Option<Hashes>,
+    /// What `token.shadow` has instead of an object.
+    no_secrets: Option<LineError>,
+}
+
+impl Said {
+    fn of(news: &[News]) -> Said {
+        let bytes = |file: FileName| news.iter().find(|news| news.file == file).and_then(News::bytes);
+        let (secrets, no_secrets) = match bytes(FileName::Secrets).map(TokenShadow::parse) {
+            None => (None, None),
+            Some(Ok(shadow)) => (Some(shadow.hashes()), None),
+            Some(Err(why)) => (None, Some(why)),
+        };
+        Said {
+            datastores: bytes(FileName::Datastores).map(Datastores::of),
+            users: bytes(FileName::Users).map(|bytes| user_cfg::read(&section_config::parse(bytes))),
+            acl: bytes(FileName::Acl).map(AclCfg::parse),
+            secrets,
+            no_secrets,
+        }
+    }
+
+    /// The record of a file: which version it is, and whether the whole of it is to be believed.
+    fn row(&self, news: &News, draft: &mut Draft<'_, '_>) -> KeptFile {
+        let before = news.before.as_ref();
+        let no_secrets = self.no_secrets.as_ref().filter(|_| news.file == FileName::Secrets);
+        let error = match (&news.content, no_secrets) {
+            (Content::Unreadable(why), _) => Some((0, why.as_str())),
+            (Content::Read { .. }, Some(why)) => Some((why.line, why.reason.as_str())),
+            (Content::Read { .. }, None) => None,
+        };
+        let fault = error.map(|error| {
+            let had = before.is_some();
+            // Parts of it may have been wrong before the whole is.
+            let of_parts = |since| FileFault { line: 0, reason: String::new(), since, refuses: false };
+            let earlier = before.and_then(|before| before.fault.clone().or(before.since.map(of_parts)));
+            let fault = draft.fault(earlier.as_ref(), error, had);
+            let means = draft.means(&fault, had);
+            draft.problem(news.file, format!("{fault} (everything in it: {means})"));
+            fault
+        });
+        match &news.content {
+            Content::Read { digest, version, .. } => {
+                KeptFile { version: *version, digest: *digest, fault, ..KeptFile::default() }
+            }
+            Content::Unreadable(_) => {
+                let digest = before.map_or([0; 16], |before| before.digest);
+                KeptFile { version: None, digest, fault, ..KeptFile::default() }
+            }
         }
     }
 }
 
-fn watch(file: &Path) -> rustix::io::Result<OwnedFd> {
-    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
-    let events = inotify::WatchFlags::CLOSE_WRITE
-        | inotify::WatchFlags::MOVE
-        | inotify::WatchFlags::CREATE
-        | inotify::WatchFlags::DELETE
-        | inotify::WatchFlags::ATTRIB;
-    inotify::add_watch(&watch, directory.unwrap_or(Path::new(".")), events)?;
-    Ok(watch)
+/// Who makes the change, and what it does.
+fn audit(news: &[News], by: Option<(&str, &str)>, now: Now) -> AuditRecord {
+    let names: Vec<&str> =
+        news.iter().filter(|news| !news.is_known()).map(|news| news.file.as_str()).collect();
+    let names = names.join(", ");
+    let (who, what) = match by {
+        Some((who, what)) => (who.to_owned(), what.to_owned()),
+        None => (names.clone(), format!("mirror {names}")),
+    };
+    AuditRecord { who, what, unix_seconds: now.unix_seconds }
 }
 
-impl Version {
-    fn of(meta: &Metadata) -> Self {
-        Version { inode: meta.ino(), changed: (meta.ctime(), meta.ctime_nsec()), bytes: meta.size() }
-    }
-
-    /// The kernel stamps with a clock that ticks: two changes within one tick look like one. A file that changed in the
-    /// last two seconds (or in the future) is read again.
-    fn is_fresh(&self, now: Now) -> bool {
-        self.changed.0 >= now.unix_seconds.saturating_sub(2)
+fn version_of(meta: &Metadata) -> FileVersion {
+    FileVersion {
+        inode: meta.ino(),
+        changed: meta.ctime(),
+        changed_nanos: u32::try_from(meta.ctime_nsec()).unwrap_or(0),
+        bytes: meta.size(),
     }
 }
 
-fn commit(source: &dyn Source, content: &Content, now: Now) -> Result<(Option<At>, Difference), MirrorError> {
-    let mut tries = 1;
-    loop {
-        let rows = source.read(|view| view.list::<Datastore>(&[]))??;
-        let difference = content.difference(rows, now);
-        if difference.change.is_empty() {
-            return Ok((None, difference));
-        }
-        match source.commit(&difference.change) {
-            Ok(at) => return Ok((Some(at), difference)),
-            Err(CommitError::Conflict { .. }) if tries < COMMIT_TRIES => tries += 1,
-            Err(why) => return Err(why.into()),
-        }
-    }
+/// The kernel stamps with a clock that ticks: two changes within one tick look like one. A file that changed in the last two
+/// seconds (or in the future) is read again.
+fn is_fresh(version: &FileVersion, now: Now) -> bool {
+    version.changed >= now.unix_seconds.saturating_sub(2)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::memory::Memory;
-    use crate::scratch::Scratch;
-    use enfilade_facts::StoreId;
-    use enfilade_facts::tables::SectionFault;
-
-    struct Bench {
-        scratch: Scratch,
-        source: Memory,
-        mirror: Mirror,
-    }
-
-    impl Bench {
-        fn new() -> Self {
-            let scratch = Scratch::new();
-            let mirror = Mirror::new(scratch.path().join("datastore.cfg"));
-            Bench { scratch, source: Memory::new(StoreId(1)), mirror }
-        }
-
-        fn write(&self, text: &str) {
-            std::fs::write(self.file(), text).unwrap();
-        }
-
-        fn file(&self) -> PathBuf {
-            self.scratch.path().join("datastore.cfg")
-        }
-
-        /// Looks far in the future, so that no change counts as fresh.
-        fn look(&mut self) -> Outcome {
-            self.look_at(4_000_000_000)
-        }
-
-        fn look_at(&mut self, unix_seconds: i64) -> Outcome {
-            self.mirror.look(&self.source, Now { unix_seconds, tick_millis: 0 }).unwrap()
-        }
-
-        fn fault(&self, name: &str) -> SectionFault {
-            self.store(name).unwrap().fault.unwrap()
-        }
-
-        fn store(&self, name: &str) -> Option<Datastore> {
-            self.source.read(|view| view.get::<Datastore>(&name.parse().unwrap())).unwrap().unwrap()
-        }
-    }
-
-    #[test]
-    fn edits_are_followed_and_looking_again_changes_nothing() {
-        let mut bench = Bench::new();
-        bench.write("datastore: aaa\n\tpath /a\n\ndatastore: bbb\n\tpath /b\n");
-        let Outcome { committed, added, changed, removed, problems } = bench.look();
-        assert!(committed.is_some() && problems.is_empty());
-        assert_eq!((added, changed, removed), (2, 0, 0));
-        assert_eq!(bench.look(), Outcome::default());
-        // A fresh file is read again; that changes nothing either.
-        assert_eq!(bench.look_at(0), Outcome::default());
-        bench.write("datastore: aaa\n\tpath /a\n\tmaintenance-mode read-only\n");
-        let outcome = bench.look();
-        assert_eq!((outcome.added, outcome.changed, outcome.removed), (0, 1, 1));
-        assert_eq!(bench.store("aaa").unwrap().maintenance.unwrap().mode.name(), "read-only");
-        assert_eq!(bench.store("bbb"), None);
-    }
-
-    #[test]
-    fn a_broken_section_keeps_its_last_good_facts_and_its_neighbours() {
-        let mut bench = Bench::new();
-        bench.write("datastore: aaa\n\tpath /a\n\ndatastore: bbb\n\tpath /b\n");
-        bench.look();
-        bench.write(
-            "datastore: aaa\n\tpath /a\n\tfoo 1\n\ndatastore: bbb\n\tpath /b2\n\ndatastore: ccc\n\tpth /c\n",
-        );
-        let problems = bench.look().problems;
-        assert!(
-            problems[0].ends_with("datastore.cfg: line 3: unknown property 'foo' (datastore aaa: last good facts are kept for 60 s)"),
-            "{problems:?}"
-        );
-        let broken = bench.store("aaa").unwrap();
-        assert_eq!(broken.path, "/a");
-        assert!(broken.fault.as_ref().is_some_and(|fault| fault.was_good && fault.line == 3));
-        assert_eq!(bench.store("bbb").unwrap().path, "/b2");
-        assert!(!bench.store("ccc").unwrap().fault.unwrap().was_good);
-        assert_eq!(bench.look().committed, None);
-        bench.write("datastore: aaa\n\tpath /a\n");
-        bench.look();
-        assert_eq!(bench.store("aaa").unwrap().fault, None);
-        assert_eq!((bench.store("bbb"), bench.store("ccc")), (None, None));
-    }
-
-    #[test]
-    fn a_vanished_file_makes_everything_stale_and_deletes_nothing() {
-        let mut bench = Bench::new();
-        bench.write("datastore: aaa\n\tpath /a\n");
-        bench.look();
-        std::fs::remove_file(bench.file()).unwrap();
-        assert_eq!(bench.look().problems.len(), 1);
-        assert!(bench.store("aaa").unwrap().fault.unwrap().was_good);
-    }
-
-    #[test]
-    fn a_change_of_the_same_length_with_its_time_put_back_is_seen() {
-        let mut bench = Bench::new();
-        bench.write("datastore: aaa\n\tpath /a\n");
-        bench.look();
-        let path = bench.file();
-        let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
-        pause(Duration::from_millis(30));
-        bench.write("datastore: aaa\n\tpath /b\n");
-        std::fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
-        bench.look();
-        assert_eq!(bench.store("aaa").unwrap().path, "/b");
-    }
-
-    #[test]
-    fn waiting_ends_when_the_directory_changes() {
-        let mut bench = Bench::new();
-        bench.mirror.wait(Duration::from_millis(1));
-        bench.write("datastore: aaa\n\tpath /a\n");
-        bench.mirror.wait(Duration::from_secs(60));
-        assert!(bench.look().committed.is_some());
-    }
-
-    #[test]
-    fn a_fault_keeps_its_beginning_across_edits_and_processes() {
-        let mut bench = Bench::new();
-        bench.write("datastore: aaa\n\tpath /a\n");
-        bench.look_at(4_000_000_000);
-        bench.write("datastore: aaa\n\tpath /a\n\tfoo 1\n");
-        bench.look_at(4_000_000_010);
-        bench.write("datastore: aaa\n\tpath /a\n\tpath /b\n");
-        bench.mirror = Mirror::new(bench.file());
-        bench.look_at(4_000_000_020);
-        let fault = bench.fault("aaa");
-        assert_eq!((fault.since, fault.line, fault.was_good), (4_000_000_010, 3, true));
-        assert_eq!(fault.reason, "duplicate property 'path'");
-        std::fs::remove_file(bench.file()).unwrap();
-        bench.look_at(4_000_000_030);
-        assert_eq!((bench.fault("aaa").since, bench.fault("aaa").line), (4_000_000_010, 0));
-        bench.write("datastore: aaa\n\tpath /a\n");
-        bench.look_at(4_000_000_040);
-        assert_eq!(bench.store("aaa").unwrap().fault, None);
-    }
-
-    #[test]
-    fn a_section_gone_from_a_file_with_errors_is_stale_not_deleted() {
-        let mut bench = Bench::new();
-        bench.write("datastore: aaa\n\tpath /a\n\ndatastore: bbb\n\tpath /b\n");
-        bench.look();
-        bench.write("datastore aaa\n\tpath /a\n\ndatastore: bbb\n\tpath /b\n");
-        let outcome = bench.look();
-        assert_eq!((outcome.changed, outcome.removed, outcome.problems.len()), (1, 0, 2));
-        assert!(outcome.problems[0].ends_with("datastore.cfg: line 1: syntax error (expected header)"));
-        assert!(outcome.problems[1].contains("datastore aaa: its section is gone"), "{outcome:?}");
-        assert!(bench.fault("aaa").was_good);
-        assert_eq!(bench.store("bbb").unwrap().fault, None);
-        assert_eq!(bench.look().problems, outcome.problems);
-    }
-
-    #[test]
-    fn two_sections_of_one_name_are_both_refused() {
-        let mut bench = Bench::new();
-        bench.write("datastore: aaa\n\tpath /a\n\ndatastore: bbb\n\tpath /b\n\ndatastore: aaa\n\tpath /c\n");
-        let problems = bench.look().problems;
-        assert_eq!(problems.len(), 1, "{problems:?}");
-        assert!(problems[0].contains("another section `aaa` at line 7"), "{problems:?}");
-        assert!(!bench.fault("aaa").was_good);
-        assert_eq!(
-            (bench.store("aaa").unwrap().path.as_str(), bench.store("bbb").unwrap().fault),
-            ("", None)
-        );
-    }
-
-    #[test]
-    fn what_could_not_be_read_is_looked_at_again() {
-        let mut bench = Bench::new();
-        bench.write("datastore: aaa\n\tpath /a\n");
-        bench.look();
-        std::fs::remove_file(bench.file()).unwrap();
-        std::fs::create_dir(bench.file()).unwrap();
-        let problems = bench.look().problems;
-        assert!(problems[0].contains("cannot be read: it is no regular file"), "{problems:?}");
-        assert!(bench.fault("aaa").was_good);
-        assert!(bench.mirror.seen.is_none());
-        assert_eq!(bench.look().committed, None);
-    }
-
-    #[test]
-    fn a_house_without_the_file_misses_nothing_until_it_had_one() {
-        let mut bench = Bench::new();
-        assert_eq!(bench.look(), Outcome::default());
-        bench.write("");
-        assert_eq!(bench.look(), Outcome::default());
-    }
-
-    #[test]
-    fn a_change_by_somebody_else_in_between_is_looked_at_again() {
-        /// Another process commits the same file's facts just before us, once.
-        struct Contended(Memory, std::sync::atomic::AtomicBool);
-        impl Source for Contended {
-            fn at(&self) -> At {
-                self.0.at()
-            }
-            fn with_view(&self, look: &mut dyn FnMut(&enfilade_facts::View<'_>)) -> Result<(), SourceError> {
-                self.0.with_view(look)
-            }
-            fn commit(&self, change: &enfilade_facts::Change) -> Result<At, CommitError> {
-                if !self.1.swap(true, std::sync::atomic::Ordering::SeqCst) {
-                    crate::conformance::put_something(&self.0);
-                }
-                self.0.commit(change)
-            }
-        }
-        let mut bench = Bench::new();
-        bench.write("datastore: tank\n\tpath /a\n");
-        let source = Contended(Memory::new(StoreId(1)), std::sync::atomic::AtomicBool::new(false));
-        let outcome = bench.mirror.look(&source, Now { unix_seconds: 0, tick_millis: 0 }).unwrap();
-        assert_eq!((outcome.added, outcome.changed), (0, 1));
-        let row = source.read(|view| view.get::<Datastore>(&"tank".parse().unwrap())).unwrap().unwrap();
-        assert_eq!(row.unwrap().path, "/a");
-    }
-
-    #[test]
-    fn a_watch_comes_back_with_its_directory() {
-        let scratch = Scratch::new();
-        let directory = scratch.path().join("etc");
-        let mut mirror = Mirror::new(directory.join("datastore.cfg"));
-        assert!(mirror.watch.is_none());
-        std::fs::create_dir(&directory).unwrap();
-        mirror.wait(Duration::from_millis(1));
-        assert!(mirror.watch.is_some());
-        std::fs::remove_dir(&directory).unwrap();
-        mirror.wait(Duration::from_secs(60));
-        assert!(mirror.watch.is_none());
-    }
-}
+mod tests;

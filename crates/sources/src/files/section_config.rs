@@ -11,6 +11,8 @@
 //! comments. The original gives up the whole file at the first error, so one bad line takes every datastore down. Here an
 //! error belongs to its section, and the others stand.
 
+use super::file_set::{EditError, Locked};
+use enfilade_facts::tables::FileName;
 use std::collections::HashMap;
 
 /// What is wrong, and where.
@@ -224,6 +226,32 @@ pub fn print(parsed: &Parsed) -> Result<Vec<u8>, String> {
     Ok(text)
 }
 
+/// Sets a property, or takes it out.
+pub fn set(section: &mut Section, key: &str, value: Option<String>) {
+    match (section.properties.iter_mut().find(|(other, _)| other == key), value) {
+        (Some((_, held)), Some(value)) => *held = value,
+        (None, Some(value)) => section.properties.push((key.to_owned(), value)),
+        (Some(_), None) => section.properties.retain(|(other, _)| other != key),
+        (None, None) => {}
+    }
+}
+
+/// Edits the sections of a file whose lock is held. Sections that cannot be read are written back byte for byte.
+///
+/// # Errors
+/// When the file cannot be read or written, or `change` refuses; nothing is changed then.
+pub fn edit<E>(
+    locked: &Locked<'_>,
+    file: FileName,
+    change: impl FnOnce(&mut Vec<Section>) -> Result<(), E>,
+) -> Result<(), EditError<E>> {
+    locked.rewrite(file, |bytes| {
+        let mut parsed = parse(bytes);
+        change(&mut parsed.sections).map_err(EditError::Refused)?;
+        print(&parsed).map(Some).map_err(EditError::File)
+    })
+}
+
 fn print_lines(text: &mut Vec<u8>, lines: &[u8]) {
     text.extend_from_slice(lines);
     if !lines.ends_with(b"\n") {
@@ -342,6 +370,35 @@ mod tests {
             printed,
             b"# comment\n\ndatastore: a1\n\tpath\n\tcomment \xff\n\ndatastore: b1\n\tpath /b\n\tcomment new\n\n"
         );
+    }
+
+    #[test]
+    fn an_edit_keeps_what_it_does_not_understand() {
+        let scratch = crate::scratch::Scratch::new();
+        let set = crate::files::file_set::FileSet::new(scratch.path());
+        let path = set.path(FileName::Datastores);
+        let edit = |change: &dyn Fn(&mut Vec<Section>) -> Result<(), &'static str>| {
+            super::edit(&set.lock(&[FileName::Datastores]).unwrap(), FileName::Datastores, change)
+        };
+        edit(&|sections| {
+            sections.push(Section::new("datastore", "tank", vec![("path".into(), "/tank".into())]));
+            Ok(())
+        })
+        .unwrap();
+        let mut text = std::fs::read(&path).unwrap();
+        text.extend_from_slice(b"datastore: odd\n\tpath\n");
+        std::fs::write(&path, &text).unwrap();
+        edit(&|sections| {
+            sections[0].properties.push(("comment".into(), "x".into()));
+            Ok(())
+        })
+        .unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "datastore: tank\n\tpath /tank\n\tcomment x\n\ndatastore: odd\n\tpath\n\n");
+        assert!(matches!(edit(&|_| Err("no")), Err(EditError::Refused("no"))));
+        let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).unwrap());
+        assert_eq!(mode & 0o777, 0o640);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     }
 
     #[test]

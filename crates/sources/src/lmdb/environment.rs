@@ -4,6 +4,7 @@ use super::high_water::HighWater;
 use super::reading::Reading;
 use super::writers::Writers;
 use super::{OpenError, lost_map, place};
+use crate::files::lookout::Lookout;
 use enfilade_facts::journal::{Head, HeadKey, Identity, IdentityKey, Write};
 use enfilade_facts::limits::MAP_PERCENT_MAX;
 use enfilade_facts::tables::LogKey;
@@ -30,6 +31,7 @@ type Tables<'e> = [Database<'e, Bytes, Bytes>; Table::ALL.len()];
 /// An open environment.
 pub(super) struct Environment {
     pub(super) env: Env<WithTls>,
+    pub(super) lookout: Lookout,
     pub(super) high_water: HighWater,
     pub(super) writers: Writers,
     tables: Tables<'static>,
@@ -171,6 +173,7 @@ fn open_anew(path: &Path, group: Option<u32>, trust: Trust) -> Result<Environmen
     let live = place::live(path).map_err(|why| failed(&why))?;
     let env = open_map(path).map_err(lmdb_failed)?;
     let high_water = HighWater::open(&path.join(place::HIGH_WATER)).map_err(|why| failed(&why))?;
+    let lookout = Lookout::open(&path.join(place::LOOKOUT)).map_err(|why| failed(&why))?;
     let writers = Writers::open(&path.join(place::WRITER_LOCK)).map_err(|why| failed(&why))?;
     place::set_modes(path, group).map_err(|why| failed(&why))?;
     // Readers that died while nobody was here would make the file grow from the first commit on.
@@ -183,7 +186,7 @@ fn open_anew(path: &Path, group: Option<u32>, trust: Trust) -> Result<Environmen
             made.map_err(lmdb_failed)?.ok_or_else(|| OpenError::Foreign(path.to_owned()))?
         }
     };
-    let environment = Environment { env, high_water, writers, tables, _live: live };
+    let environment = Environment { env, high_water, lookout, writers, tables, _live: live };
     if trust == Trust::Checked {
         environment.check(path)?;
     }

@@ -250,6 +250,7 @@ mod tests {
             expires: 0,
             password: Some("$y$hash".into()),
             comment: None,
+            kept: None,
         };
         let id = enfilade_facts::vocabulary::UserId::from_bytes([2; 16]);
         lmdb.commit(crate::conformance::change().put(&id, &user)).unwrap();

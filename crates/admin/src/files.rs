@@ -1,0 +1,46 @@
+//! How it stands with the files people edit.
+
+use crate::error::Error;
+use enfilade_facts::tables::{FileName, KeptFile};
+use enfilade_facts::{Read, Revision, Source};
+
+/// A file that is in use, for listing.
+#[derive(Clone, Debug)]
+pub struct FileSummary {
+    /// Which one.
+    pub file: FileName,
+    /// The newest revision of the facts at which nothing was wrong with it.
+    pub good: Option<Revision>,
+    /// Since when something is, seconds since the epoch.
+    pub since: Option<i64>,
+    /// Whether everything in it refuses.
+    pub refuses: bool,
+    /// What is wrong with it; the first of many.
+    pub problems: Vec<String>,
+    /// How many things are wrong with it.
+    pub problem_count: u32,
+}
+
+/// Every file that is in use.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn list_files(source: &dyn Source) -> Result<Vec<FileSummary>, Error> {
+    source.read(|view| {
+        let summary = |(file, row): (FileName, KeptFile)| {
+            let good = match row.problem_count {
+                0 => view.revision_of::<KeptFile>(&file)?,
+                _ => row.good,
+            };
+            Ok(FileSummary {
+                file,
+                good,
+                since: row.since,
+                refuses: row.fault.is_some_and(|fault| fault.refuses),
+                problems: row.problems,
+                problem_count: row.problem_count,
+            })
+        };
+        view.list::<KeptFile>(&[])?.into_iter().map(summary).collect()
+    })?
+}

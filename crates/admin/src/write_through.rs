@@ -1,0 +1,81 @@
+//! Changing records whose truth is a file: the file first, under the original's lock, then the facts.
+
+use crate::desk::Desk;
+use crate::error::Error;
+use enfilade_facts::tables::{FileName, KeptFile};
+use enfilade_facts::{At, Read};
+use enfilade_sources::files::acl_cfg::AclCfg;
+use enfilade_sources::files::file_set::{EditError, Locked};
+use enfilade_sources::files::mirror::Mirror;
+use enfilade_sources::files::section_config::{self, Section};
+use enfilade_sources::files::token_shadow::TokenShadow;
+
+impl Desk<'_> {
+    /// Whether a file is the truth for its records.
+    pub(crate) fn uses(&self, file: FileName) -> Result<bool, Error> {
+        Ok(self.facts.read(|view| view.get::<KeptFile>(&file))??.is_some())
+    }
+
+    /// Edits files with their locks held, and has the facts follow before the locks are let go. From the returned revision
+    /// on it is obeyed; `what` is in the audit record.
+    pub(crate) fn write_through(
+        &self,
+        what: &str,
+        files: &[FileName],
+        edit: impl FnOnce(&Files<'_>) -> Result<(), Error>,
+    ) -> Result<At, Error> {
+        let locked = self.files.lock(files).map_err(|why| Error::File(why.to_string()))?;
+        edit(&Files(&locked))?;
+        let by = Some((self.who, what));
+        let looked = Mirror::new(self.files.clone()).look_for(self.facts, self.now, by);
+        let outcome = looked.map_err(|why| {
+            Error::File(format!(
+                "the file is changed, and the facts do not follow yet: {why}; a server tries again every second"
+            ))
+        })?;
+        Ok(outcome.committed.unwrap_or_else(|| self.facts.at()))
+    }
+}
+
+/// Files whose locks are held.
+pub(crate) struct Files<'l>(&'l Locked<'l>);
+
+impl Files<'_> {
+    pub(crate) fn sections(
+        &self,
+        file: FileName,
+        edit: impl FnOnce(&mut Vec<Section>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        done(section_config::edit(self.0, file, edit))
+    }
+
+    pub(crate) fn secrets(&self, edit: impl FnOnce(&mut TokenShadow)) -> Result<(), Error> {
+        let file = FileName::Secrets;
+        done(self.0.rewrite(file, |bytes| {
+            // A file that is not there holds nothing, as in the original.
+            let mut shadow = match bytes.is_empty() {
+                true => TokenShadow::default(),
+                false => TokenShadow::parse(bytes).map_err(|why| {
+                    EditError::File(format!("`{file}`: line {}: {}; mend it first", why.line, why.reason))
+                })?,
+            };
+            edit(&mut shadow);
+            Ok(Some(shadow.print()))
+        }))
+    }
+
+    pub(crate) fn acl(&self, edit: impl FnOnce(&mut AclCfg) -> Result<(), Error>) -> Result<(), Error> {
+        done(self.0.rewrite(FileName::Acl, |bytes| {
+            let mut acl = AclCfg::parse(bytes);
+            edit(&mut acl).map_err(EditError::Refused)?;
+            Ok(Some(acl.print()))
+        }))
+    }
+}
+
+fn done(edited: Result<(), EditError<Error>>) -> Result<(), Error> {
+    edited.map_err(|why| match why {
+        EditError::File(why) => Error::File(why),
+        EditError::Refused(why) => why,
+    })
+}

@@ -1,0 +1,240 @@
+//! `acl.cfg`: roles on paths, a line each:
+//!
+//! ```text
+//! acl:<1 propagates, 0 does not>:<path>:<authids and @groups, with commas>:<roles, with commas>
+//! ```
+//! There are no comments. The original gives up the whole file at the first line it cannot read; here such a line takes
+//! only those with it whom it names.
+
+use super::section_config::{LineError, shown};
+use enfilade_facts::vocabulary::{Authid, Role, RolePath, Ugid, Userid};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The roles of somebody on a path, each with whether it propagates.
+pub type Roles = BTreeMap<Role, bool>;
+
+/// The file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AclCfg {
+    /// Who has which roles where.
+    pub entries: BTreeMap<(RolePath, Ugid), Roles>,
+    /// Of whom it says something that cannot be read.
+    pub(crate) broken: BTreeMap<(RolePath, Ugid), LineError>,
+    /// What is wrong and belongs to nobody.
+    pub(crate) problems: Vec<LineError>,
+    /// The lines that could not be read, for writing them back.
+    raw: Vec<Vec<u8>>,
+}
+
+/// Whether the file can say this at all. What it cannot is a fact beside it.
+pub fn can_hold(path: &RolePath, ugid: &Ugid) -> bool {
+    let text = ugid.to_string();
+    path.is_plain() && !text.contains(',') && text.parse().as_ref() == Ok(ugid) && *ugid != root_pam()
+}
+
+/// The administrator of a Proxmox house has every role without a line.
+pub(crate) fn root_pam() -> Ugid {
+    Ugid::Authid(Authid::from(Userid::root_pam()))
+}
+
+impl AclCfg {
+    /// Reads a file. Line ends of Windows and a byte-order mark are forgiven.
+    pub fn parse(bytes: &[u8]) -> Self {
+        let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let mut acl = AclCfg::default();
+        for (index, raw) in text.split(|byte| *byte == b'\n').enumerate() {
+            let number = u32::try_from(index + 1).unwrap_or(u32::MAX);
+            let raw = raw.strip_suffix(b"\r").unwrap_or(raw);
+            if raw.trim_ascii().is_empty() {
+                continue;
+            }
+            if let Err((reason, named)) = acl.line(raw) {
+                let error = LineError { line: number, reason };
+                acl.raw.push(raw.to_vec());
+                if named.is_empty() {
+                    acl.problems.push(error);
+                } else {
+                    acl.broken.extend(named.into_iter().map(|entry| (entry, error.clone())));
+                }
+            }
+        }
+        acl
+    }
+
+    /// Takes a line, whole or not at all. What is wrong with it, and whom it names as far as can be told.
+    fn line(&mut self, raw: &[u8]) -> Result<(), (String, Vec<(RolePath, Ugid)>)> {
+        let nobody = |reason: String| (reason, Vec::new());
+        let text = std::str::from_utf8(raw).map_err(|_| nobody("the line is not UTF-8".into()))?;
+        let fields: Vec<&str> = text.split(':').collect();
+        let [kind, propagate, path, ugids, roles] = fields.as_slice() else {
+            return Err(nobody("expected acl:PROPAGATE:PATH:WHO:ROLES".into()));
+        };
+        let trimmed = path.trim_end_matches('/');
+        let path: Result<RolePath, _> = if trimmed.is_empty() { "/".parse() } else { trimmed.parse() };
+        let path = path.map_err(|why| nobody(why.to_string()))?;
+        let mut named = Vec::new();
+        let mut wrong = None;
+        for ugid in ugids.split(',') {
+            match ugid.trim().parse::<Ugid>() {
+                Ok(ugid) => named.push((path.clone(), ugid)),
+                Err(why) => wrong = Some(why.to_string()),
+            }
+        }
+        let propagate = match (*kind, *propagate) {
+            ("acl", "0") => false,
+            ("acl", "1") => true,
+            ("acl", other) => {
+                return Err((format!("expected 0 or 1 and not `{}` after `acl:`", shown(other)), named));
+            }
+            (other, _) => return Err((format!("expected `acl` and not `{}`", shown(other)), named)),
+        };
+        let parsed: Result<Vec<Role>, _> = roles.split(',').map(|role| role.trim().parse()).collect();
+        match (wrong, parsed) {
+            (Some(why), _) => Err((why, named)),
+            (None, Err(why)) => Err((why.to_string(), named)),
+            (None, Ok(roles)) => {
+                for entry in named {
+                    // Of two lines for one role the later counts, as in the original.
+                    let of_entry = self.entries.entry(entry).or_default();
+                    of_entry.extend(roles.iter().map(|role| (*role, propagate)));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The file as the original writes it: by path, those who do not propagate first, whoever has the same roles on one
+    /// line. Lines that could not be read follow as they were.
+    pub fn print(&self) -> Vec<u8> {
+        let mut nodes: BTreeMap<Vec<&str>, [BTreeMap<Role, BTreeSet<String>>; 2]> = BTreeMap::new();
+        for ((path, ugid), roles) in &self.entries {
+            let steps = path.as_str().split('/').filter(|step| !step.is_empty()).collect();
+            let node = nodes.entry(steps).or_default();
+            for (role, propagate) in roles {
+                let [stays, propagates] = node;
+                let set = if *propagate { propagates } else { stays };
+                set.entry(*role).or_default().insert(ugid.to_string());
+            }
+        }
+        let mut text = String::new();
+        for (steps, sets) in nodes {
+            for (propagate, roles) in sets.into_iter().enumerate() {
+                let mut lines: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+                for (role, who) in roles {
+                    let who: Vec<String> = who.into_iter().collect();
+                    lines.entry(who.join(",")).or_default().insert(role.name());
+                }
+                for (who, roles) in lines {
+                    let roles: Vec<&str> = match roles.contains(Role::NoAccess.name()) {
+                        true => vec![Role::NoAccess.name()],
+                        false => roles.into_iter().collect(),
+                    };
+                    text.push_str(&format!(
+                        "acl:{propagate}:/{}:{who}:{}\n",
+                        steps.join("/"),
+                        roles.join(",")
+                    ));
+                }
+            }
+        }
+        let mut bytes = text.into_bytes();
+        for raw in &self.raw {
+            bytes.extend_from_slice(raw);
+            bytes.push(b'\n');
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entries(acl: &AclCfg) -> Vec<String> {
+        let entry = |((path, ugid), roles): (&(RolePath, Ugid), &Roles)| format!("{path} {ugid} {roles:?}");
+        acl.entries.iter().map(entry).collect()
+    }
+
+    #[test]
+    fn lines_as_the_original_reads_and_writes_them() {
+        let text = "acl:1:/:admin@pbs:Admin\n\
+                    acl:0:/datastore:@staff,a@pbs:DatastoreAudit\n\
+                    acl:1:/datastore:a@pbs:DatastoreBackup,DatastoreReader\n\
+                    acl:1:/datastore/tank/ns1:a@pbs!tok,b@pbs:NoAccess\n\
+                    acl:1:/remote/other:a@pbs:RemoteAdmin\n";
+        let acl = AclCfg::parse(text.as_bytes());
+        assert!(acl.broken.is_empty() && acl.problems.is_empty(), "{acl:?}");
+        assert_eq!(String::from_utf8(acl.print()).unwrap(), text);
+        assert_eq!(
+            entries(&acl),
+            [
+                "/ admin@pbs {Admin: true}",
+                "/datastore a@pbs {DatastoreReader: true, DatastoreBackup: true, DatastoreAudit: false}",
+                "/datastore @staff {DatastoreAudit: false}",
+                "/datastore/tank/ns1 a@pbs!tok {NoAccess: true}",
+                "/datastore/tank/ns1 b@pbs {NoAccess: true}",
+                "/remote/other a@pbs {RemoteAdmin: true}",
+            ]
+        );
+        let other = "\u{feff}\r\n  \r\nacl:1:/datastore/:b@pbs, a@pbs :DatastoreReader\r\nacl:0:/datastore:b@pbs:DatastoreReader";
+        let acl = AclCfg::parse(other.as_bytes());
+        assert_eq!(
+            String::from_utf8(acl.print()).unwrap(),
+            "acl:0:/datastore:b@pbs:DatastoreReader\nacl:1:/datastore:a@pbs:DatastoreReader\n"
+        );
+    }
+
+    #[test]
+    fn a_broken_line_takes_only_those_it_names() {
+        let text = "acl:1:/:a@pbs,b@pbs:Admni\nacl:1:/:c@pbs:Admin\n# comment\nacl:2:/:d@pbs:Admin\nacl:1:/../x:e@pbs:Admin\nacl:1:/:f@pbs,oops:Admin\nACL:1:/:g@pbs:Admin\n";
+        let acl = AclCfg::parse(text.as_bytes());
+        assert_eq!(entries(&acl), ["/ c@pbs {Admin: true}"]);
+        let broken: Vec<_> = acl.broken.iter().map(|((_, who), why)| format!("{who} {}", why.line)).collect();
+        assert_eq!(broken, ["a@pbs 1", "b@pbs 1", "d@pbs 4", "f@pbs 6", "g@pbs 7"]);
+        let lines: Vec<_> = acl.problems.iter().map(|why| why.line).collect();
+        assert_eq!(lines, [3, 5]);
+        let printed = acl.print();
+        assert!(printed.starts_with(b"acl:1:/:c@pbs:Admin\nacl:1:/:a@pbs,b@pbs:Admni\n# comment\n"));
+        assert_eq!(AclCfg::parse(&printed).broken.len(), 5);
+    }
+
+    #[test]
+    fn what_the_file_cannot_say() {
+        let can = |path: &str, who: &str| can_hold(&path.parse().unwrap(), &who.parse().unwrap());
+        assert!(can("/datastore/tank/a.b", "a@pbs") && can("/", "@staff") && can("/", "root@pam!t"));
+        assert!(!can("/datastore/tank/two words", "a@pbs"));
+        assert!(!can("/", "a,b@pbs"));
+        assert!(!can("/", "root@pam"));
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_printed_is_read_as_before(bytes in prop_oneof![
+            proptest::collection::vec(any::<u8>(), 0..200),
+            proptest::collection::vec(proptest::sample::select(vec![
+                "acl:", "1:", "0:", "/", "/datastore/tank", ":", "a@pbs", "b@pbs!t", "@g", ",", "Admin", "NoAccess",
+                "DatastoreReader", "\n", "\r\n", " ", "x",
+            ]), 0..60).prop_map(|words| words.concat().into_bytes()),
+        ]) {
+            let acl = AclCfg::parse(&bytes);
+            let again = AclCfg::parse(&acl.print());
+            prop_assert_eq!(again.broken.len(), acl.broken.len());
+            prop_assert_eq!(again.problems.len(), acl.problems.len());
+            // Beside NoAccess no other role is written, as it counts for nothing.
+            let counts = |acl: &AclCfg| -> Vec<_> {
+                let mut entries = acl.entries.clone();
+                for roles in entries.values_mut() {
+                    for propagates in [false, true] {
+                        if roles.get(&Role::NoAccess) == Some(&propagates) {
+                            roles.retain(|role, other| *role == Role::NoAccess || *other != propagates);
+                        }
+                    }
+                }
+                entries.into_iter().collect()
+            };
+            prop_assert_eq!(AclCfg::parse(&again.print()).print(), again.print());
+            prop_assert_eq!(counts(&again), counts(&acl));
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Where the files people edit lie, their locks, and writing to them as the originals do.
+
+use super::lock::FileLock;
+use super::{atomic, bounded};
+use enfilade_facts::limits::STALE_LIMIT_SECONDS;
+use enfilade_facts::tables::FileName;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A file larger than this is no configuration.
+pub(crate) const FILE_BYTES_MAX: u64 = 128 * 1024 * 1024;
+/// How long the originals wait for their lock.
+const LOCK_WAIT: Duration = Duration::from_secs(10);
+
+/// The directory of the files, and for how long what they said last is believed when they cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSet {
+    directory: PathBuf,
+    stale_limit: i64,
+}
+
+impl FileSet {
+    /// In this directory, with the usual stale limit.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        FileSet { directory: directory.into(), stale_limit: STALE_LIMIT_SECONDS }
+    }
+
+    /// With another stale limit, in seconds.
+    #[must_use]
+    pub fn with_stale_limit(self, stale_limit: i64) -> Self {
+        FileSet { stale_limit, ..self }
+    }
+
+    /// The stale limit, in seconds.
+    pub fn stale_limit(&self) -> i64 {
+        self.stale_limit
+    }
+
+    /// Where a file is.
+    pub fn path(&self, file: FileName) -> PathBuf {
+        self.directory.join(file.as_str())
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The lock file an editor of this file takes in the originals.
+    fn lock_path(&self, file: FileName) -> PathBuf {
+        self.directory.join(match file {
+            FileName::Datastores => ".datastore.lck",
+            FileName::Users => ".user.lck",
+            FileName::Acl => ".acl.lck",
+            FileName::Secrets => "token.shadow.lock",
+        })
+    }
+
+    /// Takes the locks of these files, whatever their order always in the same one: users before secrets, as the originals.
+    ///
+    /// # Errors
+    /// When somebody holds one for longer than ten seconds, or a lock file cannot be made.
+    pub fn lock(&self, files: &[FileName]) -> io::Result<Locked<'_>> {
+        let mut locks = Vec::new();
+        for file in FileName::ALL.into_iter().filter(|file| files.contains(file)) {
+            locks.push((file, FileLock::take(&self.lock_path(file), LOCK_WAIT)?));
+        }
+        Ok(Locked { set: self, locks })
+    }
+}
+
+/// A change to a file that was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum EditError<E> {
+    /// The file, its lock, or a value that cannot be written.
+    #[error("{0}")]
+    File(String),
+    /// The change makes no sense.
+    #[error("{0}")]
+    Refused(E),
+}
+
+/// Files whose locks are held.
+#[derive(Debug)]
+pub struct Locked<'s> {
+    set: &'s FileSet,
+    locks: Vec<(FileName, FileLock)>,
+}
+
+impl Locked<'_> {
+    /// Replaces a file by what `edit` makes of its bytes, of none where it is not there. `None` leaves it as it is. The new
+    /// file belongs to whom the old one did; where a link stands for it, what the link points to is replaced.
+    ///
+    /// # Errors
+    /// When it is not locked, cannot be read or written, or `edit` refuses; then it is what it was.
+    pub fn rewrite<E>(
+        &self,
+        file: FileName,
+        edit: impl FnOnce(&[u8]) -> Result<Option<Vec<u8>>, EditError<E>>,
+    ) -> Result<(), EditError<E>> {
+        let path = self.set.path(file);
+        let failed = |why: io::Error| EditError::File(format!("`{}`: {why}", path.display()));
+        if !self.locks.iter().any(|(locked, _)| *locked == file) {
+            return Err(EditError::File(format!("`{}` is not locked", path.display())));
+        }
+        let target = match std::fs::canonicalize(&path) {
+            Ok(target) => target,
+            Err(why) if why.kind() == io::ErrorKind::NotFound => path.clone(),
+            Err(why) => return Err(failed(why)),
+        };
+        let (bytes, old) = match bounded::open(&target) {
+            Ok(opened) => {
+                let bytes = bounded::read_all(&opened, FILE_BYTES_MAX).map_err(failed)?;
+                (bytes, Some(opened.metadata().map_err(failed)?))
+            }
+            Err(why) if why.kind() == io::ErrorKind::NotFound => (Vec::new(), None),
+            Err(why) => return Err(failed(why)),
+        };
+        match edit(&bytes)? {
+            Some(new) if new != bytes || old.is_none() => {
+                atomic::replace(&target, &new, 0o640, old.as_ref()).map_err(failed)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn what_a_link_points_to_is_replaced_and_the_link_stays() {
+        let scratch = Scratch::new();
+        let real = scratch.path().join("real");
+        std::fs::create_dir(&real).unwrap();
+        std::fs::write(real.join("user.cfg"), b"old").unwrap();
+        let set = FileSet::new(scratch.path());
+        std::os::unix::fs::symlink("real/user.cfg", set.path(FileName::Users)).unwrap();
+        let locked = set.lock(&[FileName::Users]).unwrap();
+        locked.rewrite::<String>(FileName::Users, |bytes| Ok(Some([bytes, b" and new"].concat()))).unwrap();
+        assert_eq!(std::fs::read(real.join("user.cfg")).unwrap(), b"old and new");
+        assert!(std::fs::symlink_metadata(set.path(FileName::Users)).unwrap().is_symlink());
+        let inode = std::fs::metadata(set.path(FileName::Users)).unwrap().ino();
+        locked.rewrite::<String>(FileName::Users, |bytes| Ok(Some(bytes.to_vec()))).unwrap();
+        assert_eq!(std::fs::metadata(set.path(FileName::Users)).unwrap().ino(), inode);
+        let unlocked = locked.rewrite::<String>(FileName::Acl, |_| Ok(None)).unwrap_err().to_string();
+        assert!(unlocked.ends_with("acl.cfg` is not locked"), "{unlocked}");
+    }
+}

@@ -1,0 +1,124 @@
+//! Who looks at the files people edit, and when somebody did last: known to every process of the machine.
+//!
+//! ```text
+//! magic 8 | who looks u64 | when somebody looked last u64 | since when this one looks u64     (since the machine started, ms)
+//! ```
+//! One process looks at a time. When it has not for a while, because it ended or was stopped, another takes its place;
+//! should it wake up, it finds that out before its next look, and what it was about to commit is refused, because the
+//! record of the file is another one by then.
+
+use crate::shared_words::SharedWords;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+const MAGIC: [u8; 8] = *b"enflook1";
+const WHO: usize = 1;
+const WHEN: usize = 2;
+const SINCE: usize = 3;
+
+/// Who has not looked for so long, in milliseconds, has his place taken.
+const SILENCE_MILLIS: u64 = 3_000;
+
+/// Two processes may read the clock in another order than they write here, by so much at most, in milliseconds.
+const LATE_MILLIS: u64 = 1_000;
+
+/// One process's part in it.
+pub struct Lookout {
+    words: SharedWords,
+    me: u64,
+}
+
+impl Lookout {
+    /// Opens the file; makes it where there is none.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let mut me = [0; 8];
+        getrandom::fill(&mut me).map_err(|why| io::Error::other(why.to_string()))?;
+        Ok(Lookout { words: SharedWords::open(path, MAGIC)?, me: u64::from_ne_bytes(me).max(1) })
+    }
+
+    /// Whether it is this process that looks. Takes the place of somebody who does no longer.
+    pub fn is_mine(&self, tick_millis: u64) -> bool {
+        let who = self.words.word(WHO).load(Ordering::Acquire);
+        if who == self.me {
+            return true;
+        }
+        let is_silent = |age: Option<u64>| age.is_none_or(|age| SILENCE_MILLIS < age);
+        let since = self.age_of(SINCE, tick_millis);
+        if who != 0 && !(is_silent(self.age_millis(tick_millis)) && is_silent(since)) {
+            return false;
+        }
+        let place = self.words.word(WHO);
+        let is_mine = place.compare_exchange(who, self.me, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if is_mine {
+            self.words.word(SINCE).store(tick_millis, Ordering::Release);
+        }
+        is_mine
+    }
+
+    /// Says that a look that began at one tick came to its end at the other.
+    pub fn looked(&self, began_tick_millis: u64, ended_tick_millis: u64) {
+        let when = self.words.word(WHEN);
+        // What is later than now was left by an earlier run of the machine.
+        let newer = |before: u64| {
+            let is_newer = before < began_tick_millis || ended_tick_millis + LATE_MILLIS < before;
+            is_newer.then_some(began_tick_millis)
+        };
+        let _ = when.fetch_update(Ordering::AcqRel, Ordering::Acquire, newer);
+    }
+
+    /// How long ago somebody began a look that came to its end; `None` where nobody has since the machine started.
+    pub fn age_millis(&self, tick_millis: u64) -> Option<u64> {
+        self.age_of(WHEN, tick_millis)
+    }
+
+    fn age_of(&self, word: usize, tick_millis: u64) -> Option<u64> {
+        let when = self.words.word(word).load(Ordering::Acquire);
+        let age = tick_millis.checked_sub(when).or((when <= tick_millis + LATE_MILLIS).then_some(0));
+        age.filter(|_| when != 0)
+    }
+}
+
+impl Drop for Lookout {
+    fn drop(&mut self) {
+        let _ = self.words.word(WHO).compare_exchange(self.me, 0, Ordering::AcqRel, Ordering::Acquire);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn one_looks_and_another_takes_over_from_who_is_silent() {
+        let scratch = Scratch::new();
+        let open = || Lookout::open(&scratch.path().join("lookout")).unwrap();
+        let (one, other) = (open(), open());
+        assert_eq!(one.age_millis(10), None);
+        assert!(one.is_mine(10) && !other.is_mine(10));
+        one.looked(10, 10);
+        assert!(!other.is_mine(3_010));
+        assert_eq!((other.age_millis(3_010), one.age_millis(5)), (Some(3_000), Some(0)));
+        assert!(other.is_mine(3_011) && !one.is_mine(3_011));
+        // Whoever was slow does not make it look older.
+        other.looked(3_011, 3_011);
+        one.looked(2_000, 3_012);
+        assert_eq!(one.age_millis(3_012), Some(1));
+        drop(other);
+        assert!(one.is_mine(3_012));
+    }
+
+    #[test]
+    fn what_an_earlier_run_of_the_machine_left_is_no_look() {
+        let scratch = Scratch::new();
+        let lookout = Lookout::open(&scratch.path().join("lookout")).unwrap();
+        lookout.looked(1_000_000, 1_000_000);
+        assert_eq!(lookout.age_millis(5_000), None);
+        lookout.looked(5_000, 5_000);
+        assert_eq!(lookout.age_millis(5_001), Some(1));
+    }
+}

@@ -1,0 +1,99 @@
+//! The change under construction that makes the facts what the files say.
+
+use enfilade_facts::tables::{FileFault, FileName, KeptFile};
+use enfilade_facts::{AuditRecord, Change, Now, Row, View};
+use std::collections::BTreeMap;
+
+/// A change, what it counts, and what is to be told.
+pub(super) struct Draft<'v, 's> {
+    pub(super) view: &'v View<'s>,
+    pub(super) change: Change,
+    pub(super) added: usize,
+    pub(super) changed: usize,
+    pub(super) removed: usize,
+    /// What is wrong with each file, without its name.
+    pub(super) problems: BTreeMap<FileName, Vec<String>>,
+    /// The second at which the first of the last good facts gets too old.
+    pub(super) due: Option<i64>,
+    now: Now,
+    stale_limit: i64,
+}
+
+impl<'v, 's> Draft<'v, 's> {
+    pub(super) fn new(view: &'v View<'s>, audit: AuditRecord, now: Now, stale_limit: i64) -> Self {
+        let (change, problems) = (Change::new(audit), BTreeMap::new());
+        Draft { view, change, added: 0, changed: 0, removed: 0, problems, due: None, now, stale_limit }
+    }
+
+    pub(super) fn now(&self) -> Now {
+        self.now
+    }
+
+    /// Makes a record this, where it is not already.
+    pub(super) fn put<R: Row + PartialEq>(&mut self, key: &R::Key, before: Option<&R>, after: &R) {
+        if before == Some(after) {
+            return;
+        }
+        self.change.expect_unchanged(key, before).put(key, after);
+        match before {
+            None => self.added += 1,
+            Some(_) => self.changed += 1,
+        }
+    }
+
+    pub(super) fn delete<R: Row>(&mut self, key: &R::Key, before: &R) {
+        self.change.expect_same(key, before).delete::<R>(key);
+        self.removed += 1;
+    }
+
+    pub(super) fn problem(&mut self, file: FileName, problem: String) {
+        self.problems.entry(file).or_default().push(problem);
+    }
+
+    /// What is wrong with a record or a file, after what was wrong with it before. The last good facts serve until the
+    /// stale limit, where there are any and `serves`.
+    pub(super) fn fault(
+        &mut self,
+        before: Option<&FileFault>,
+        (line, reason): (u32, &str),
+        serves: bool,
+    ) -> FileFault {
+        let since = before.map_or(self.now.unix_seconds, |fault| fault.since);
+        // A clock that was stepped back makes the age negative: then nobody knows how old they are.
+        let is_young = (0..=self.stale_limit).contains(&self.now.unix_seconds.saturating_sub(since));
+        let refuses = !serves || !is_young || before.is_some_and(|fault| fault.refuses);
+        if !refuses {
+            let due = since.saturating_add(self.stale_limit).saturating_add(1);
+            self.due = Some(self.due.map_or(due, |first| first.min(due)));
+        }
+        FileFault { line, reason: reason.to_owned(), since, refuses }
+    }
+
+    /// What a fault means, in words.
+    pub(super) fn means(&self, fault: &FileFault, had_facts: bool) -> String {
+        match (fault.refuses, had_facts) {
+            (false, _) => format!("last good facts are kept for {} s", self.stale_limit),
+            (true, true) => "refused".to_owned(),
+            (true, false) => "it was never good, so there are no facts to keep".to_owned(),
+        }
+    }
+
+    /// The record of a file, after everything that is wrong with it was told.
+    pub(super) fn file_row(&self, file: FileName, before: Option<&KeptFile>, row: KeptFile) -> KeptFile {
+        let problems = self.problems.get(&file).map(Vec::as_slice).unwrap_or_default();
+        let was_good = before.is_some_and(|before| before.problem_count == 0);
+        let good = match before {
+            _ if problems.is_empty() => None,
+            Some(_) if was_good => Some(self.view.at().revision),
+            other => other.and_then(|before| before.good),
+        };
+        let since = before.and_then(|before| before.since).unwrap_or(self.now.unix_seconds);
+        KeptFile {
+            since: (!problems.is_empty()).then_some(since),
+            problems: problems.iter().take(KeptFile::PROBLEMS_MAX).cloned().collect(),
+            problem_count: u32::try_from(problems.len()).unwrap_or(u32::MAX),
+            good,
+            ..row
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Users and tokens by name, as the facts have them.
+
+use super::draft::Draft;
+use super::users::random;
+use enfilade_facts::tables::{Credential, Domain, Name, NameKey, User};
+use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, Realm, TokenName, UserId, Userid};
+use enfilade_facts::{SourceError, View};
+use std::collections::HashMap;
+
+/// All of them, read at once, or each when it is asked for.
+pub(super) struct People<'v, 's> {
+    view: &'v View<'s>,
+    domains: HashMap<Realm, DomainId>,
+    users: HashMap<Userid, Option<(UserId, User)>>,
+    tokens: HashMap<(UserId, TokenName), (CredentialId, Credential)>,
+    is_all: bool,
+}
+
+impl<'v, 's> People<'v, 's> {
+    pub(super) fn one_by_one(view: &'v View<'s>) -> Self {
+        let (domains, users, tokens) = (HashMap::new(), HashMap::new(), HashMap::new());
+        People { view, domains, users, tokens, is_all: false }
+    }
+
+    pub(super) fn all(view: &'v View<'s>) -> Result<Self, SourceError> {
+        let realms: HashMap<DomainId, Realm> =
+            view.list::<Domain>(&[])?.into_iter().map(|(id, domain)| (id, domain.name)).collect();
+        let mut people = People { is_all: true, ..People::one_by_one(view) };
+        for (id, user) in view.list::<User>(&[])? {
+            let userid =
+                realms.get(&user.domain).and_then(|realm| format!("{}@{realm}", user.name).parse().ok());
+            people.users.extend(userid.map(|userid: Userid| (userid, Some((id, user)))));
+        }
+        for (id, token) in view.list::<Credential>(&[])? {
+            people.tokens.insert((token.owner, token.name.clone()), (id, token));
+        }
+        people.domains = realms.into_iter().map(|(id, realm)| (realm, id)).collect();
+        Ok(people)
+    }
+
+    /// Everybody whose truth is a file.
+    pub(super) fn kept(&self) -> Vec<Authid> {
+        let named = self.users.iter().filter_map(|(userid, user)| Some((user.as_ref()?, userid)));
+        let named: HashMap<UserId, (&Userid, bool)> =
+            named.map(|((id, user), userid)| (*id, (userid, user.kept.is_some()))).collect();
+        let users =
+            named.values().filter(|(_, kept)| *kept).map(|(userid, _)| Authid::from((*userid).clone()));
+        let tokens = self.tokens.iter().filter(|(_, (_, token))| token.kept.is_some());
+        let tokens = tokens.filter_map(|((owner, name), _)| {
+            let (userid, _) = named.get(owner)?;
+            Some(Authid { user: (*userid).clone(), token: Some(name.clone()) })
+        });
+        users.chain(tokens).collect()
+    }
+
+    fn domain_named(&mut self, realm: &Realm) -> Result<Option<DomainId>, SourceError> {
+        if let Some(id) = self.domains.get(realm) {
+            return Ok(Some(*id));
+        }
+        let found = self.view.get::<Name>(&NameKey::domain(realm))?.map(Name::domain);
+        self.domains.extend(found.map(|id| (realm.clone(), id)));
+        Ok(found)
+    }
+
+    /// The domain of a realm, made where there is none.
+    pub(super) fn domain(
+        &mut self,
+        draft: &mut Draft<'_, '_>,
+        realm: &Realm,
+    ) -> Result<DomainId, SourceError> {
+        if let Some(id) = self.domain_named(realm)? {
+            return Ok(id);
+        }
+        let id = DomainId::from_bytes(random()?);
+        let name = NameKey::domain(realm);
+        draft.change.expect_absent::<Name>(&name).put(&name, &Name(*id.bytes()));
+        draft.change.put(&id, &Domain { name: realm.clone(), enabled: true });
+        self.domains.insert(realm.clone(), id);
+        Ok(id)
+    }
+
+    pub(super) fn user(&mut self, userid: &Userid) -> Result<Option<(UserId, User)>, SourceError> {
+        if let Some(known) = self.users.get(userid) {
+            return Ok(known.clone());
+        }
+        if self.is_all {
+            return Ok(None);
+        }
+        let found = self.look_up(userid)?;
+        self.users.insert(userid.clone(), found.clone());
+        Ok(found)
+    }
+
+    fn look_up(&mut self, userid: &Userid) -> Result<Option<(UserId, User)>, SourceError> {
+        let Some(domain) = self.domain_named(userid.realm())? else { return Ok(None) };
+        let name = self.view.get::<Name>(&NameKey::user(&domain, userid.name()))?;
+        let Some(id) = name.map(Name::user) else { return Ok(None) };
+        Ok(self.view.get::<User>(&id)?.map(|user| (id, user)))
+    }
+
+    pub(super) fn token(
+        &self,
+        owner: &UserId,
+        name: &TokenName,
+    ) -> Result<Option<(CredentialId, Credential)>, SourceError> {
+        if self.is_all {
+            return Ok(self.tokens.get(&(*owner, name.clone())).cloned());
+        }
+        let found = self.view.get::<Name>(&NameKey::token(owner, name))?;
+        let Some(id) = found.map(Name::credential) else { return Ok(None) };
+        Ok(self.view.get::<Credential>(&id)?.map(|token| (id, token)))
+    }
+
+    pub(super) fn is_new(&mut self, userid: &Userid, id: UserId, user: User) {
+        self.users.insert(userid.clone(), Some((id, user)));
+    }
+
+    pub(super) fn is_gone(&mut self, userid: &Userid) {
+        self.users.insert(userid.clone(), None);
+    }
+}

@@ -1,0 +1,341 @@
+//! What `user.cfg` and `token.shadow` say, compared with the facts. Both together, because a token is in both.
+
+use super::draft::Draft;
+use super::people::People;
+use crate::files::section_config::LineError;
+use crate::files::token_shadow::Hashes;
+use crate::files::user_cfg::{Entry, UserCfg};
+use enfilade_facts::SourceError;
+use enfilade_facts::tables::{
+    Assignment, AssignmentKey, Credential, FileFault, FileName, Kept, Member, Membership, Name, NameKey,
+    SidSpace, SidSpaceKey, User, Verifier, Who,
+};
+use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, UserId, Userid};
+use std::collections::BTreeSet;
+
+/// What both files say. `users` is missing where `user.cfg` did not change; `secrets` where `token.shadow` is not in use, or
+/// cannot be read.
+pub(super) struct Said<'a> {
+    pub(super) users: Option<&'a UserCfg>,
+    pub(super) secrets: Option<&'a Hashes>,
+    /// Those of whom something else is said than the last time, where that is known: nobody else has to be looked up.
+    pub(super) changed: Option<BTreeSet<Authid>>,
+}
+
+pub(super) fn compare(said: &Said<'_>, draft: &mut Draft<'_, '_>) -> Result<(), SourceError> {
+    let mut problems = Vec::new();
+    let problem = |LineError { line, reason }: &LineError| format!("line {line}: {reason}");
+    let of_users = said.users.map(|users| &users.problems).into_iter().flatten();
+    problems.extend(of_users.map(|error| (FileName::Users, problem(error))));
+    let of_secrets = said.secrets.map(|secrets| &secrets.problems).into_iter().flatten();
+    problems.extend(of_secrets.map(|problem| (FileName::Secrets, problem.clone())));
+    problems.into_iter().for_each(|(file, problem)| draft.problem(file, problem));
+    let people = match &said.changed {
+        Some(_) => People::one_by_one(draft.view),
+        None => match People::all(draft.view) {
+            Err(why @ SourceError::Damaged { .. }) => {
+                // The others are followed, and nobody is removed.
+                draft.problem(FileName::Users, format!("{why}; see `enfilade facts check`"));
+                People::one_by_one(draft.view)
+            }
+            other => other?,
+        },
+    };
+    Comparison { said, people, draft, space: None, assigned: None }.run()
+}
+
+struct Comparison<'a, 'd, 'v, 's> {
+    said: &'a Said<'a>,
+    people: People<'v, 's>,
+    draft: &'d mut Draft<'v, 's>,
+    /// As it was, and as it is when those who are new have got theirs.
+    space: Option<(SidSpace, SidSpace)>,
+    /// Every assignment that is not a file's, once somebody is removed.
+    assigned: Option<Vec<AssignmentKey>>,
+}
+
+impl Comparison<'_, '_, '_, '_> {
+    fn run(mut self) -> Result<(), SourceError> {
+        let mut authids: BTreeSet<Authid> = match &self.said.changed {
+            Some(changed) => changed.clone(),
+            None => {
+                let of_users = self.said.users.map(|users| users.entries.keys().chain(users.broken.keys()));
+                let of_secrets = self.said.secrets.map(|said| said.hashes.keys().chain(said.broken.keys()));
+                let files = of_users.into_iter().flatten().chain(of_secrets.into_iter().flatten());
+                files.cloned().chain(self.people.kept()).collect()
+            }
+        };
+        if self.said.users.is_some() && self.said.changed.is_none() {
+            authids.insert(Userid::root_pam().into());
+        }
+        // In their order a user comes before the user's tokens.
+        for authid in &authids {
+            let done = match &authid.token {
+                None => self.user(authid),
+                Some(token) => self.token(authid, token),
+            };
+            match done {
+                // A record that cannot be read refuses already; the others are followed.
+                Err(why @ SourceError::Damaged { .. }) => {
+                    self.draft
+                        .problem(FileName::Users, format!("{authid}: {why}; see `enfilade facts check`"));
+                }
+                other => other?,
+            }
+        }
+        if let Some((before, after)) = self.space {
+            self.draft.change.expect_same(&SidSpaceKey, &before).put(&SidSpaceKey, &after);
+        }
+        Ok(())
+    }
+
+    fn user(&mut self, authid: &Authid) -> Result<(), SourceError> {
+        // A hash under a user's name is none of ours.
+        let Some(users) = self.said.users else { return Ok(()) };
+        let by_default = Entry::default();
+        let is_root = authid.user == Userid::root_pam();
+        let entry = users.entries.get(authid).or(is_root.then_some(&by_default));
+        let known = self.people.user(&authid.user)?;
+        if let Some((error, serves)) = users.broken.get(authid) {
+            let Some((id, before)) = known else {
+                self.nobody_yet(authid, error);
+                return Ok(());
+            };
+            let fault =
+                self.draft.fault(fault_of(before.kept.as_ref()), (error.line, &error.reason), *serves);
+            self.tell(FileName::Users, authid, error, &fault);
+            let after = User { kept: Some(Kept { fault: Some(fault) }), ..before.clone() };
+            self.draft.put(&id, Some(&before), &after);
+            return Ok(());
+        }
+        match (known, entry) {
+            (None, None) => {}
+            (Some((id, before)), Some(entry)) => {
+                let after = User { kept: Some(Kept::default()), ..before.clone() };
+                let Entry { enabled, expires, comment } = entry.clone();
+                self.draft.put(&id, Some(&before), &User { enabled, expires, comment, ..after });
+            }
+            (None, Some(entry)) => self.new_user(&authid.user, entry)?,
+            (Some((id, before)), None) => {
+                let Some(kept) = &before.kept else { return Ok(()) };
+                if is_whole(users) {
+                    return self.remove_user(&authid.user, &id, &before);
+                }
+                let fault = self.gone(authid, kept);
+                let after = User { kept: Some(Kept { fault: Some(fault) }), ..before.clone() };
+                self.draft.put(&id, Some(&before), &after);
+            }
+        }
+        Ok(())
+    }
+
+    fn new_user(&mut self, userid: &Userid, entry: &Entry) -> Result<(), SourceError> {
+        let domain = self.people.domain(self.draft, userid.realm())?;
+        let id = random()?;
+        let space = match self.space {
+            Some((_, space)) => space,
+            None => {
+                let space = self.draft.view.get::<SidSpace>(&SidSpaceKey)?;
+                let space = space.ok_or_else(|| unavailable("the space of SIDs is not there"))?;
+                self.space = Some((space, space));
+                space
+            }
+        };
+        let (sid, rest) = space.take().ok_or_else(|| unavailable("every SID of this store is given out"))?;
+        self.space = self.space.map(|(before, _)| (before, rest));
+        let Entry { enabled, expires, comment } = entry.clone();
+        let user = User {
+            domain,
+            name: userid.name().to_owned(),
+            sid,
+            uid: None,
+            gid: None,
+            enabled,
+            expires,
+            password: None,
+            comment,
+            kept: Some(Kept::default()),
+        };
+        let name = NameKey::user(&domain, userid.name());
+        self.draft.change.expect_absent::<Name>(&name).put(&name, &Name(id));
+        self.draft.put(&UserId::from_bytes(id), None, &user);
+        self.people.is_new(userid, UserId::from_bytes(id), user);
+        Ok(())
+    }
+
+    /// With everything that is the user's: whoever has the name later is somebody else.
+    fn remove_user(&mut self, userid: &Userid, id: &UserId, before: &User) -> Result<(), SourceError> {
+        self.draft.delete(id, before);
+        self.draft.change.delete::<Name>(&NameKey::user(&before.domain, userid.name()));
+        for (key, name) in self.draft.view.list::<Name>(&NameKey::tokens_of(id))? {
+            if let Some(token) = self.draft.view.get::<Credential>(&name.credential())? {
+                self.draft.change.delete::<Name>(&key);
+                self.remove_token(&name.credential(), &token)?;
+            }
+        }
+        for (key, _) in self.draft.view.list::<Membership>(&Member::User(*id).prefix())? {
+            self.draft.change.delete::<Membership>(&key);
+        }
+        self.unassign(&Who::User(*id))?;
+        self.people.is_gone(userid);
+        Ok(())
+    }
+
+    /// Roles in `acl.cfg` are that file's; those beside it are of this user or token and of no later one.
+    fn unassign(&mut self, who: &Who) -> Result<(), SourceError> {
+        if self.assigned.is_none() {
+            let rows = self.draft.view.list::<Assignment>(&[])?;
+            let keys = rows.into_iter().map(|(key, _)| key).filter(|key| !matches!(key.who, Who::Named(_)));
+            self.assigned = Some(keys.collect());
+        }
+        for key in self.assigned.iter().flatten().filter(|key| key.who == *who) {
+            self.draft.change.delete::<Assignment>(key);
+        }
+        Ok(())
+    }
+
+    fn token(&mut self, authid: &Authid, name: &TokenName) -> Result<(), SourceError> {
+        let Some((owner, _)) = self.people.user(&authid.user)? else {
+            if let Some(users) = self.said.users
+                && users.entries.contains_key(authid)
+            {
+                let problem = format!("there is no user `{}` (token {authid}: left out)", authid.user);
+                self.draft.problem(FileName::Users, problem);
+            }
+            return Ok(());
+        };
+        let known = self.people.token(&owner, name)?;
+        let Some(users) = self.said.users else {
+            // Nothing new in `user.cfg`: the hash alone.
+            if let Some((id, before)) = known.filter(|(_, token)| token.kept.is_some()) {
+                let after = self.with_hash(authid, before.clone());
+                self.draft.put(&id, Some(&before), &after);
+            }
+            return Ok(());
+        };
+        if let Some((error, serves)) = users.broken.get(authid) {
+            let Some((id, before)) = known else {
+                self.nobody_yet(authid, error);
+                return Ok(());
+            };
+            let fault =
+                self.draft.fault(fault_of(before.kept.as_ref()), (error.line, &error.reason), *serves);
+            self.tell(FileName::Users, authid, error, &fault);
+            let after = Credential { kept: Some(Kept { fault: Some(fault) }), ..before.clone() };
+            self.draft.put(&id, Some(&before), &after);
+            return Ok(());
+        }
+        match (known, users.entries.get(authid)) {
+            (None, None) => {}
+            (Some((id, before)), Some(entry)) => {
+                let Entry { enabled, expires, comment } = entry.clone();
+                let kept = Some(before.kept.clone().unwrap_or_default());
+                let after = Credential { enabled, expires, comment, kept, own_roles: true, ..before.clone() };
+                let after = self.with_hash(authid, after);
+                self.draft.put(&id, Some(&before), &after);
+            }
+            (None, Some(entry)) => {
+                let id = CredentialId::from_bytes(random()?);
+                let Entry { enabled, expires, comment } = entry.clone();
+                let token = Credential {
+                    owner,
+                    name: name.clone(),
+                    verifier: Verifier::Missing,
+                    previous: None,
+                    enabled,
+                    expires,
+                    created: self.draft.now().unix_seconds,
+                    comment,
+                    own_roles: true,
+                    kept: Some(Kept::default()),
+                };
+                let token = self.with_hash(authid, token);
+                let by_name = NameKey::token(&owner, name);
+                self.draft.change.expect_absent::<Name>(&by_name).put(&by_name, &Name(*id.bytes()));
+                self.draft.put(&id, None, &token);
+            }
+            (Some((id, before)), None) => {
+                let Some(kept) = &before.kept else { return Ok(()) };
+                if is_whole(users) {
+                    self.draft.change.delete::<Name>(&NameKey::token(&owner, name));
+                    return self.remove_token(&id, &before);
+                }
+                let fault = self.gone(authid, kept);
+                let after = Credential { kept: Some(Kept { fault: Some(fault) }), ..before.clone() };
+                self.draft.put(&id, Some(&before), &after);
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_token(&mut self, id: &CredentialId, before: &Credential) -> Result<(), SourceError> {
+        self.draft.delete(id, before);
+        self.unassign(&Who::Token(*id))
+    }
+
+    /// With what `token.shadow` says of its secret. What that file cannot be asked leaves the last good hash.
+    fn with_hash(&mut self, authid: &Authid, mut token: Credential) -> Credential {
+        let before = token.kept.take().and_then(|kept| kept.fault);
+        let Some(secrets) = self.said.secrets else {
+            token.kept = Some(Kept::default());
+            return token;
+        };
+        let mut fault = None;
+        match (secrets.hashes.get(authid), secrets.broken.get(authid)) {
+            (_, Some(error)) => {
+                let had = !matches!(token.verifier, Verifier::Missing);
+                let found = self.draft.fault(before.as_ref(), (error.line, &error.reason), had);
+                let means = self.draft.means(&found, had);
+                self.draft.problem(FileName::Secrets, format!("{authid}: {}; {means}", error.reason));
+                fault = Some(found);
+            }
+            (Some(hash), None) => token.verifier = Verifier::Crypt(hash.clone()),
+            (None, None) => token.verifier = Verifier::Missing,
+        }
+        token.kept = Some(Kept { fault });
+        token
+    }
+
+    fn nobody_yet(&mut self, authid: &Authid, LineError { line, reason }: &LineError) {
+        let means = "it was never good, so there are no facts to keep";
+        self.draft.problem(FileName::Users, format!("line {line}: {reason} ({authid}: {means})"));
+    }
+
+    fn tell(
+        &mut self,
+        file: FileName,
+        authid: &Authid,
+        LineError { line, reason }: &LineError,
+        fault: &FileFault,
+    ) {
+        let means = self.draft.means(fault, true);
+        self.draft.problem(file, format!("line {line}: {reason} ({authid}: {means})"));
+    }
+
+    fn gone(&mut self, authid: &Authid, kept: &Kept) -> FileFault {
+        let reason = "its section is gone from a file that has errors";
+        let fault = self.draft.fault(kept.fault.as_ref(), (0, reason), true);
+        let means = self.draft.means(&fault, true);
+        self.draft.problem(FileName::Users, format!("{authid}: {reason}; {means}"));
+        fault
+    }
+}
+
+fn is_whole(users: &UserCfg) -> bool {
+    users.broken.is_empty() && users.problems.is_empty()
+}
+
+fn fault_of(kept: Option<&Kept>) -> Option<&FileFault> {
+    kept.and_then(|kept| kept.fault.as_ref())
+}
+
+pub(super) fn random<const N: usize>() -> Result<[u8; N], SourceError> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|why| unavailable(&format!("the kernel gives no random bytes: {why}")))?;
+    Ok(bytes)
+}
+
+fn unavailable(why: &str) -> SourceError {
+    SourceError::Unavailable(why.to_owned())
+}

@@ -1,0 +1,87 @@
+//! Being woken when somebody edits a file.
+
+use crate::files::file_set::FileSet;
+use crate::pause::pause;
+use enfilade_facts::tables::FileName;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify;
+use std::collections::BTreeSet;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Watches the directory of the files, and the directories of what links among them point to.
+pub(super) struct Watch {
+    inotify: Option<OwnedFd>,
+    watched: BTreeSet<PathBuf>,
+}
+
+impl Watch {
+    pub(super) fn new(set: &FileSet) -> Self {
+        let mut watch = Watch { inotify: None, watched: BTreeSet::new() };
+        watch.renew(set);
+        watch
+    }
+
+    /// Anew, when there is something else to watch: a link was changed, or a directory made. Says whether it was; what
+    /// happened before that is not told any more.
+    fn renew(&mut self, set: &FileSet) -> bool {
+        let directories = directories(set);
+        if self.inotify.is_some() && directories == self.watched {
+            return false;
+        }
+        self.inotify = watch(&directories).ok();
+        self.watched = directories;
+        self.inotify.is_some()
+    }
+
+    pub(super) fn wait(&mut self, set: &FileSet, at_most: Duration) {
+        if self.renew(set) {
+            return;
+        }
+        let Some(inotify) = &self.inotify else {
+            // Without inotify only looking helps.
+            pause(at_most);
+            return;
+        };
+        let timeout =
+            Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };
+        let _ = poll(&mut [PollFd::new(inotify, PollFlags::IN)], Some(&timeout));
+        // What happened does not matter; the next look sees it. The events only have to be taken away.
+        let mut is_over = false;
+        let mut room = [MaybeUninit::uninit(); 4096];
+        let mut events = inotify::Reader::new(inotify, &mut room);
+        while let Ok(event) = events.next() {
+            is_over |= event.events().contains(inotify::ReadFlags::IGNORED);
+        }
+        if is_over {
+            // A directory was removed, and the watch with it.
+            self.inotify = None;
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_watching(&self) -> bool {
+        self.inotify.is_some()
+    }
+}
+
+/// Where what happens to the files happens.
+fn directories(set: &FileSet) -> BTreeSet<PathBuf> {
+    let targets = FileName::ALL.into_iter().filter_map(|file| std::fs::canonicalize(set.path(file)).ok());
+    let of_targets = targets.filter_map(|target| target.parent().map(PathBuf::from));
+    let own = std::fs::canonicalize(set.directory()).unwrap_or_else(|_| set.directory().to_owned());
+    of_targets.chain([own]).collect()
+}
+
+fn watch(directories: &BTreeSet<PathBuf>) -> rustix::io::Result<OwnedFd> {
+    let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+    let events = inotify::WatchFlags::CLOSE_WRITE
+        | inotify::WatchFlags::MOVE
+        | inotify::WatchFlags::CREATE
+        | inotify::WatchFlags::DELETE
+        | inotify::WatchFlags::ATTRIB;
+    directories.iter().try_for_each(|directory| inotify::add_watch(&watch, directory, events).map(drop))?;
+    Ok(watch)
+}

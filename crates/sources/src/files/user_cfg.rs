@@ -1,0 +1,241 @@
+//! `user.cfg`: sections as users and tokens.
+
+use super::section_config::{self, LineError, Parsed, Section, shown};
+use enfilade_facts::limits::COMMENT_BYTES_MAX;
+use enfilade_facts::vocabulary::{Authid, Userid};
+use std::collections::BTreeMap;
+
+/// What a section says of a user or token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// May it be used?
+    pub enabled: bool,
+    /// Until when, seconds since the epoch; 0 is for ever.
+    pub expires: i64,
+    /// Who or what it is.
+    pub comment: Option<String>,
+}
+
+impl Default for Entry {
+    fn default() -> Self {
+        Entry { enabled: true, expires: 0, comment: None }
+    }
+}
+
+/// What the file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct UserCfg {
+    pub(crate) entries: BTreeMap<Authid, Entry>,
+    /// Of whom it says something that cannot be read; and whether it may serve as it was before.
+    pub(crate) broken: BTreeMap<Authid, (LineError, bool)>,
+    /// What is wrong and belongs to nobody.
+    pub(crate) problems: Vec<LineError>,
+}
+
+/// The properties of Proxmox Backup Server 4 that only people have; they are kept, and not acted on.
+const OF_PEOPLE: [&str; 3] = ["firstname", "lastname", "email"];
+
+/// The section types.
+const USER: &str = "user";
+const TOKEN: &str = "token";
+
+/// What the file says.
+pub(crate) fn read(parsed: &Parsed) -> UserCfg {
+    let mut users = UserCfg { problems: parsed.errors.clone(), ..UserCfg::default() };
+    for section in &parsed.sections {
+        match (read_section(section), section.id.parse::<Authid>()) {
+            (Ok((authid, entry)), _) => {
+                users.entries.insert(authid, entry);
+            }
+            (Err((error, serves)), Ok(authid)) => {
+                users.broken.entry(authid).or_insert((error, serves));
+            }
+            (Err((LineError { line, reason }, _)), Err(_)) => {
+                let reason = format!("{reason} (section `{}`)", shown(&section.id));
+                users.problems.push(LineError { line, reason });
+            }
+        }
+    }
+    users
+}
+
+/// What is wrong, and whether the last good facts may serve on: not where the section can be read and says something
+/// unknown.
+type Wrong = (LineError, bool);
+
+fn read_section(section: &Section) -> Result<(Authid, Entry), Wrong> {
+    let at = |line: u32, reason: String| (LineError { line, reason }, true);
+    if let Some(error) = &section.error {
+        return Err((error.clone(), true));
+    }
+    let authid: Authid = section.id.parse().map_err(|why| at(section.line, format!("{why}")))?;
+    match (section.kind.as_str(), &authid.token) {
+        (USER, None) | (TOKEN, Some(_)) => {}
+        (USER | TOKEN, _) => {
+            return Err(at(section.line, format!("`{authid}` is no {} id", section.kind)));
+        }
+        (other, _) => return Err(at(section.line, format!("unknown section type '{}'", shown(other)))),
+    }
+    let mut entry = Entry::default();
+    let mut seen: Vec<&str> = Vec::new();
+    for (index, (key, value)) in section.properties.iter().enumerate() {
+        let line = section.lines.get(index).copied().unwrap_or(section.line);
+        if seen.contains(&key.as_str()) {
+            return Err(at(line, format!("duplicate property '{key}'")));
+        }
+        seen.push(key);
+        let unknown = |expected: &str| {
+            let reason = format!("`{}` is no value of '{key}'; expected {expected}", shown(value));
+            (LineError { line, reason }, false)
+        };
+        match key.as_str() {
+            "enable" => entry.enabled = boolean(value).ok_or_else(|| unknown("true or false"))?,
+            "expire" => {
+                let seconds = value.parse().ok().filter(|seconds| *seconds >= 0);
+                entry.expires = seconds.ok_or_else(|| unknown("seconds since the epoch, or 0"))?;
+            }
+            "comment" if value.len() > COMMENT_BYTES_MAX => {
+                return Err(at(line, format!("the comment is longer than {COMMENT_BYTES_MAX} bytes")));
+            }
+            "comment" => entry.comment = Some(value.clone()),
+            of_people if section.kind == USER && OF_PEOPLE.contains(&of_people) => {}
+            "userid" | "tokenid" if *value == section.id => {}
+            other => return Err(at(line, format!("unknown property '{}'", shown(other)))),
+        }
+    }
+    Ok((authid, entry))
+}
+
+/// As the original's schema reads it, in capitals or not.
+fn boolean(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "on" | "yes" | "true" => Some(true),
+        "0" | "off" | "no" | "false" => Some(false),
+        _ => None,
+    }
+}
+
+/// Writes what an entry says into the section of a user or token; makes the section where there is none.
+///
+/// # Errors
+/// When the section cannot be read: it has to be mended first.
+pub fn set(sections: &mut Vec<Section>, authid: &Authid, entry: &Entry) -> Result<(), String> {
+    let id = authid.to_string();
+    let place = sections.iter().position(|section| section.id == id);
+    let place = place.unwrap_or_else(|| {
+        let kind = if authid.token.is_some() { TOKEN } else { USER };
+        sections.push(Section::new(kind, &id, Vec::new()));
+        sections.len() - 1
+    });
+    let Some(section) = sections.get_mut(place) else { return Ok(()) };
+    if let Some(error) = &section.error {
+        return Err(format!("line {}: {}; mend the section first", error.line, error.reason));
+    }
+    // Left out where it is what it is without being said, as the original writes it.
+    section_config::set(section, "comment", entry.comment.clone());
+    section_config::set(section, "enable", (!entry.enabled).then(|| "false".to_owned()));
+    section_config::set(section, "expire", (entry.expires != 0).then(|| entry.expires.to_string()));
+    Ok(())
+}
+
+/// Changes what the section of a user or token says.
+///
+/// # Errors
+/// When there is no section, or it cannot be read.
+pub fn change(
+    sections: &mut Vec<Section>,
+    authid: &Authid,
+    change: impl FnOnce(&mut Entry),
+) -> Result<(), String> {
+    let id = authid.to_string();
+    let mut entry = match sections.iter().find(|section| section.id == id) {
+        Some(section) => {
+            let read = read_section(section);
+            let (_, entry) =
+                read.map_err(|(why, _)| format!("line {}: {}; mend it first", why.line, why.reason))?;
+            entry
+        }
+        // The administrator is there without a section.
+        None if authid.token.is_none() && authid.user == Userid::root_pam() => Entry::default(),
+        None => return Err(format!("user.cfg has no section of `{id}`")),
+    };
+    change(&mut entry);
+    set(sections, authid, &entry)
+}
+
+/// Takes a user's or token's section out; says whether it was there.
+pub fn remove(sections: &mut Vec<Section>, authid: &Authid) -> bool {
+    let before = sections.len();
+    sections.retain(|section| section.id != authid.to_string());
+    sections.len() < before
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> UserCfg {
+        read(&section_config::parse(text.as_bytes()))
+    }
+
+    #[test]
+    fn sections_as_users_and_tokens() {
+        let users = parsed(
+            "user: a@pbs\n\tcomment two words\n\tenable false\n\texpire 1800000000\n\temail a@example.org\n\n\
+             token: a@pbs!tok\n\nuser: root@pam\n\tenable 1\n",
+        );
+        assert!(users.broken.is_empty() && users.problems.is_empty(), "{users:?}");
+        let entry = |id: &str| users.entries[&id.parse().unwrap()].clone();
+        let comment = Some("two words".to_owned());
+        assert_eq!(entry("a@pbs"), Entry { enabled: false, expires: 1_800_000_000, comment });
+        assert_eq!((entry("a@pbs!tok"), entry("root@pam")), (Entry::default(), Entry::default()));
+    }
+
+    #[test]
+    fn broken_sections_stand_alone() {
+        for (text, line, reason, serves) in [
+            ("user: a@pbs\n\tfoo 1\n", 2, "unknown property 'foo'", true),
+            (
+                "user: a@pbs\n\tenable flase\n",
+                2,
+                "`flase` is no value of 'enable'; expected true or false",
+                false,
+            ),
+            (
+                "user: a@pbs\n\texpire -1\n",
+                2,
+                "`-1` is no value of 'expire'; expected seconds since the epoch, or 0",
+                false,
+            ),
+            ("token: a@pbs\n\tenable 1\n", 1, "`a@pbs` is no token id", true),
+            ("group: a@pbs\n", 1, "unknown section type 'group'", true),
+            ("user: a@pbs\n\tenable 1\n\tenable 0\n", 3, "duplicate property 'enable'", true),
+            ("user: a@pbs\n\tenable\n", 2, "syntax error (expected a property with a value)", true),
+        ] {
+            let users = parsed(&format!("{text}\nuser: b@pbs\n"));
+            let broken: Vec<_> = users.broken.values().cloned().collect();
+            assert_eq!(broken, [(LineError { line, reason: reason.into() }, serves)], "{text}");
+            assert_eq!(users.entries.len(), 1);
+        }
+        let nobody = parsed("user: nobody\n\nuser a@pbs\n");
+        let lines: Vec<_> = nobody.problems.iter().map(|why| why.line).collect();
+        assert_eq!((lines, nobody.entries.len()), (vec![3, 1], 0));
+    }
+
+    #[test]
+    fn what_is_set_is_written_as_the_original_writes_it() {
+        let text = "user: a@pbs\n\tfirstname A\n\tenable false\n\n";
+        let mut parsed = section_config::parse(text.as_bytes());
+        let (user, token) = ("a@pbs".parse().unwrap(), "a@pbs!tok".parse().unwrap());
+        set(&mut parsed.sections, &user, &Entry { expires: 7, ..Entry::default() }).unwrap();
+        let comment = Some("for backups".to_owned());
+        set(&mut parsed.sections, &token, &Entry { enabled: false, comment, ..Entry::default() }).unwrap();
+        assert_eq!(
+            String::from_utf8(section_config::print(&parsed).unwrap()).unwrap(),
+            "user: a@pbs\n\tfirstname A\n\texpire 7\n\ntoken: a@pbs!tok\n\tcomment for backups\n\tenable false\n\n"
+        );
+        assert!(remove(&mut parsed.sections, &token) && !remove(&mut parsed.sections, &token));
+        let mut broken = section_config::parse(b"user: a@pbs\n\tenable\n");
+        assert!(set(&mut broken.sections, &user, &Entry::default()).unwrap_err().contains("line 2"));
+    }
+}
