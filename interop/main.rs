@@ -7,6 +7,7 @@
 mod curl;
 mod every_io;
 mod facts;
+mod files;
 mod freshness;
 mod kill_loop;
 mod penalties;

@@ -23,8 +23,13 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// With a configuration in the environment.
+    pub(crate) fn start_with(environment: &[(&str, &str)]) -> Self {
         let scratch = Scratch::new();
-        let (child, told) = spawn(&scratch.path().join("data"), "127.0.0.1:0");
+        let (child, told) = spawn(&scratch.path().join("data"), environment);
         let text = |key: &str| told[key].as_str().unwrap_or_default().to_owned();
         Server {
             child,
@@ -40,7 +45,7 @@ impl Server {
     pub(crate) fn kill_and_restart(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        let (child, told) = spawn(&self.data(), "127.0.0.1:0");
+        let (child, told) = spawn(&self.data(), &[]);
         self.child = child;
         self.address = told["listen"].as_str().unwrap().to_owned();
         self.operations = told["ops_listen"].as_str().unwrap().to_owned();
@@ -112,13 +117,14 @@ impl Server {
     }
 }
 
-fn spawn(data: &Path, listen: &str) -> (Child, Value) {
+fn spawn(data: &Path, environment: &[(&str, &str)]) -> (Child, Value) {
     let log = std::fs::File::options().create(true).append(true).open(data.with_extension("log")).unwrap();
     let mut child = Command::new(BINARY)
         .args(["--json", "--data"])
         .arg(data)
-        .args(["serve", "--listen", listen, "--ops-listen", "127.0.0.1:0"])
+        .args(["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"])
         .env("ENFILADE_TLS__PLAIN_LISTEN", "127.0.0.1:0")
+        .envs(environment.iter().copied())
         .stdout(Stdio::piped())
         .stderr(log)
         .spawn()

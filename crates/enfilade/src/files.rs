@@ -54,13 +54,24 @@ pub(crate) fn look(source: &Lmdb, mirror: &mut Mirror) -> anyhow::Result<Vec<Str
 
 /// What the facts say of the files: into the metrics, and what is wrong in words.
 fn tell(source: &Lmdb, set: &FileSet, faces: &Faces) -> Vec<String> {
-    let files = match enfilade_admin::list_files(source) {
-        Ok(files) => files,
-        Err(why) => return vec![why.to_string()],
-    };
     let now = clock::now();
     let age =
         source.lookout().age_millis(now.tick_millis).map(|age| i64::try_from(age / 1000).unwrap_or(i64::MAX));
+    let mut problems = Vec::new();
+    let limit = set.stale_limit();
+    if age.is_none_or(|age| limit < age) {
+        problems.push(format!(
+            "nobody has been able to look at the files in `{}` for {limit} s: what is kept in them refuses",
+            set.directory().display()
+        ));
+    }
+    let files = match enfilade_admin::list_files(source) {
+        Ok(files) => files,
+        Err(why) => {
+            problems.push(why.to_string());
+            return problems;
+        }
+    };
     let look = |file: &enfilade_admin::FileSummary| FileLook {
         unix_seconds: age.map_or(0, |age| now.unix_seconds.saturating_sub(age)),
         good_revision: file.good.map_or(0, |good| good.0),
@@ -68,7 +79,6 @@ fn tell(source: &Lmdb, set: &FileSet, faces: &Faces) -> Vec<String> {
         refuses: file.refuses,
     };
     faces.metrics().set_files(files.iter().map(|file| (file.file.as_str(), look(file))).collect());
-    let mut problems = Vec::new();
     for file in &files {
         let path = set.path(file.file);
         problems.extend(file.problems.iter().map(|problem| format!("{}: {problem}", path.display())));
@@ -76,13 +86,6 @@ fn tell(source: &Lmdb, set: &FileSet, faces: &Faces) -> Vec<String> {
         if untold > 0 {
             problems.push(format!("{}: and {untold} more problems", path.display()));
         }
-    }
-    let limit = set.stale_limit();
-    if age.is_none_or(|age| limit < age) {
-        problems.push(format!(
-            "nobody has been able to look at the files in `{}` for {limit} s: what is kept in them refuses",
-            set.directory().display()
-        ));
     }
     problems
 }

@@ -1,6 +1,6 @@
 //! Where the files people edit lie, their locks, and writing to them as the originals do.
 
-use super::lock::FileLock;
+use super::lock::{self, FileLock};
 use super::{atomic, bounded};
 use enfilade_facts::limits::STALE_LIMIT_SECONDS;
 use enfilade_facts::tables::FileName;
@@ -12,6 +12,8 @@ use std::time::Duration;
 pub(crate) const FILE_BYTES_MAX: u64 = 128 * 1024 * 1024;
 /// How long the originals wait for their lock.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
+/// An editor that holds a lock for longer than this does not keep others from seeing what it has written.
+const FINISH_WAIT: Duration = Duration::from_millis(400);
 
 /// The directory of the files, and for how long what they said last is believed when they cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +57,12 @@ impl FileSet {
             FileName::Acl => ".acl.lck",
             FileName::Secrets => "token.shadow.lock",
         })
+    }
+
+    /// Gives whoever is writing these files a moment to finish, and to say who it was.
+    pub(crate) fn let_finish(&self, files: impl Iterator<Item = FileName>) -> Vec<FileLock> {
+        let paths: Vec<PathBuf> = files.map(|file| self.lock_path(file)).collect();
+        lock::wait_for(&paths, FINISH_WAIT)
     }
 
     /// Takes the locks of these files, whatever their order always in the same one: users before secrets, as the originals.

@@ -5,7 +5,7 @@ use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A lock that is held until this is dropped.
@@ -47,6 +47,22 @@ impl FileLock {
     }
 }
 
+/// Waits until nobody holds these locks, at most about so long, and holds them then. A lock file that is not there is held
+/// by nobody, and is not made.
+pub(crate) fn wait_for(paths: &[PathBuf], at_most: Duration) -> Vec<FileLock> {
+    let mut waited = Duration::ZERO;
+    let mut held = Vec::new();
+    for path in paths {
+        let Ok(file) = OpenOptions::new().write(true).open(path) else { continue };
+        while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() && waited < at_most {
+            pause(STEP);
+            waited += STEP;
+        }
+        held.push(FileLock { _file: file });
+    }
+    held
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,6 +79,20 @@ mod tests {
         FileLock::take(&path, Duration::ZERO).unwrap();
         let nowhere = FileLock::take(&scratch.path().join("no/.lck"), Duration::ZERO).unwrap_err();
         assert!(nowhere.to_string().contains("no/.lck"), "{nowhere}");
+    }
+
+    #[test]
+    fn waiting_for_who_holds_it_ends_when_it_is_free_or_late() {
+        let scratch = Scratch::new();
+        let paths = [scratch.path().join("a"), scratch.path().join("none")];
+        let held = FileLock::take(&paths[0], Duration::ZERO).unwrap();
+        assert_eq!(wait_for(&paths, Duration::from_millis(40)).len(), 1);
+        assert!(!paths[1].exists());
+        drop(held);
+        let waited = wait_for(&paths, Duration::from_secs(60));
+        assert!(FileLock::take(&paths[0], Duration::ZERO).is_err());
+        drop(waited);
+        FileLock::take(&paths[0], Duration::ZERO).unwrap();
     }
 
     #[test]

@@ -189,6 +189,8 @@ impl Mirror {
             Ok::<_, SourceError>((draft.change, outcome, after, draft.due))
         })??;
         if !change.is_empty() {
+            // Whoever writes with the lock held commits it in their own name; then this commit is refused.
+            let _finished = by.is_none().then(|| self.set.let_finish(news.iter().map(|news| news.file)));
             outcome.committed = Some(source.commit(&change)?);
         }
         for (file, row) in after {

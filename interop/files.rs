@@ -1,0 +1,301 @@
+//! The files people edit, with several servers, the command line and an editor on them at once.
+
+use crate::curl::{command, curl};
+use crate::server::{BINARY, Server};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Without penalties: a refusal that is held back tells nothing of when it was decided.
+fn start() -> Server {
+    Server::start_with(&[NO_PENALTIES])
+}
+
+const NO_PENALTIES: (&str, &str) = ("ENFILADE_IDENTITY__PENALTIES", "false");
+
+/// How much longer than promised a slow machine may take.
+const SLACK: u32 = 5;
+/// `correct horse`, as `openssl passwd -5` makes it.
+const HASH: &str = "$5$rounds=1000$abcdefgh$";
+
+fn write(server: &Server, name: &str, text: &str) {
+    // As an editor does that keeps the old file until the new one is whole.
+    let path = server.data().join(name);
+    let beside = path.with_extension("new");
+    std::fs::write(&beside, text).unwrap();
+    std::fs::rename(&beside, &path).unwrap();
+}
+
+/// Waits until it is so, at most so long with slack; how long it took.
+fn within(seconds: u32, what: &str, server: &Server, mut is_so: impl FnMut() -> bool) -> Duration {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(seconds.into()) * SLACK, "{what}: {}", server.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    began.elapsed()
+}
+
+/// The hash of a secret, made by another program than ours.
+fn hashed(secret: &str) -> String {
+    let output =
+        Command::new("openssl").args(["passwd", "-5", "-salt", "abcdefgh", secret]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// `user.cfg`, `acl.cfg` and `token.shadow` of a house that came from Proxmox: ann may write, her token may read.
+fn from_proxmox(server: &Server) -> String {
+    write(server, "user.cfg", "user: ann@pbs\n\tcomment Ann\n\ntoken: ann@pbs!backup\n\n");
+    write(server, "token.shadow", &format!("{{\"ann@pbs!backup\":\"{}\"}}", hashed("one secret")));
+    write(
+        server,
+        "acl.cfg",
+        "acl:1:/datastore/main:ann@pbs:DatastorePowerUser\nacl:1:/datastore/main:ann@pbs!backup:DatastoreReader\n",
+    );
+    "ann@pbs!backup:one secret".to_owned()
+}
+
+fn whoami(server: &Server, login: &str) -> u16 {
+    curl(server, login, "/whoami", &[]).status
+}
+
+#[test]
+fn a_house_that_came_from_proxmox_is_served_as_its_files_say() {
+    let server = start();
+    let login = from_proxmox(&server);
+    let taken = within(1, "the files are there", &server, || whoami(&server, &login) == 200);
+    println!("files: a new token came in after {taken:?}");
+    std::fs::write(server.data().join("datastores/main/plan.txt"), "x").unwrap();
+    assert_eq!(curl(&server, &login, "/dav/main/plan.txt", &[]).status, 200);
+    assert_eq!(curl(&server, &login, "/dav/main/new.txt", &["--upload-file", "/etc/hostname"]).status, 403);
+    // Made by the command line, in the files; and the originals' parser reads what was written.
+    let made = server.cli(&["token", "create", "ann@pbs!second", "--comment", "made here"]);
+    let second = format!("ann@pbs!second:{}", made[0]["value"].as_str().unwrap());
+    let read = |name: &str| std::fs::read_to_string(server.data().join(name)).unwrap();
+    assert_eq!(
+        read("user.cfg"),
+        "user: ann@pbs\n\tcomment Ann\n\ntoken: ann@pbs!backup\n\ntoken: ann@pbs!second\n\tcomment made here\n\n"
+    );
+    let shadow: serde_json::Value = serde_json::from_str(&read("token.shadow")).unwrap();
+    assert!(shadow["ann@pbs!second"].as_str().unwrap().starts_with(HASH.get(..15).unwrap()));
+    // It has no role of its own yet.
+    assert_eq!(
+        (whoami(&server, &second), curl(&server, &second, "/dav/main/plan.txt", &[]).status),
+        (200, 404)
+    );
+    let assign =
+        ["role", "assign", "--path", "/datastore/main", "--auth-id", "ann@pbs!second", "DatastoreBackup"];
+    server.cli(&assign);
+    assert_eq!(
+        read("acl.cfg"),
+        "acl:1:/datastore/main:ann@pbs:DatastorePowerUser\n\
+         acl:1:/datastore/main:ann@pbs!backup:DatastoreReader\n\
+         acl:1:/datastore/main:ann@pbs!second:DatastoreBackup\n"
+    );
+    assert_eq!(curl(&server, &second, "/dav/main/plan.txt", &[]).status, 200);
+    let new = server.cli(&["token", "regenerate", "ann@pbs!second", "--grace", "1h"]);
+    let renewed = format!("ann@pbs!second:{}", new[0]["value"].as_str().unwrap());
+    assert_eq!((whoami(&server, &second), whoami(&server, &renewed)), (200, 200));
+    server.cli(&["token", "set", "ann@pbs!second", "--end-grace"]);
+    assert_eq!((whoami(&server, &second), whoami(&server, &renewed)), (401, 200));
+    server.cli(&["user", "disable", "ann@pbs"]);
+    assert!(read("user.cfg").contains("user: ann@pbs\n\tcomment Ann\n\tenable false\n\n"));
+    assert_eq!((whoami(&server, &login), whoami(&server, &renewed)), (401, 401));
+    server.cli(&["user", "enable", "ann@pbs"]);
+    server.cli(&["token", "delete", "ann@pbs!second"]);
+    assert_eq!((whoami(&server, &login), whoami(&server, &renewed)), (200, 401));
+    assert!(!["user.cfg", "token.shadow", "acl.cfg"].iter().any(|name| read(name).contains("second")));
+    server.cli(&["user", "add", "bob@pbs"]);
+    assert!(read("user.cfg").ends_with("user: bob@pbs\n\n"));
+    // Who did it is in the log of changes.
+    let log = server.cli(&["facts", "log"]);
+    let what = |entry: &serde_json::Value| entry["what"].as_str().unwrap_or_default().to_owned();
+    assert!(
+        log.iter().any(|entry| what(entry) == "user add bob@pbs" && entry["who"] != "user.cfg"),
+        "{log:?}"
+    );
+    assert!(log.iter().any(|entry| what(entry).starts_with("mirror ")), "{log:?}");
+}
+
+#[test]
+fn a_token_taken_out_by_hand_is_refused_within_a_second() {
+    let server = start();
+    let login = from_proxmox(&server);
+    within(1, "the token is there", &server, || whoami(&server, &login) == 200);
+    let taken = |how: &str| {
+        let took = within(1, how, &server, || whoami(&server, &login) == 401);
+        println!("files: {how}: refused after {took:?}");
+    };
+    write(&server, "token.shadow", "{}");
+    taken("its hash is gone");
+    from_proxmox(&server);
+    within(1, "it is back", &server, || whoami(&server, &login) == 200);
+    // In place, as long as before, with its time put back.
+    let path = server.data().join("token.shadow");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
+    std::fs::write(&path, text.replace("!backup", "!bakcup")).unwrap();
+    File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+    taken("another name of the same length, with its time put back");
+    from_proxmox(&server);
+    within(1, "it is back", &server, || whoami(&server, &login) == 200);
+    write(&server, "user.cfg", "user: ann@pbs\n\n");
+    taken("its section is gone");
+}
+
+#[test]
+fn one_broken_file_is_told_everywhere_and_the_others_work() {
+    let server = start();
+    let login = from_proxmox(&server);
+    within(1, "the token is there", &server, || whoami(&server, &login) == 200);
+    let cfg = std::fs::read_to_string(server.data().join("datastore.cfg")).unwrap();
+    write(&server, "datastore.cfg", &format!("{cfg}datastore: other\n\tpth /x\n"));
+    let metrics = || {
+        let metrics =
+            Command::new("curl").args(["-s", &format!("http://{}/metrics", server.operations)]).output();
+        String::from_utf8(metrics.unwrap().stdout).unwrap()
+    };
+    within(1, "the metrics tell", &server, || {
+        metrics().contains("enfilade_file_problems{file=\"datastore.cfg\"} 1")
+    });
+    assert!(metrics().contains("enfilade_file_problems{file=\"user.cfg\"} 0"), "{}", metrics());
+    assert!(metrics().contains("enfilade_file_refuses{file=\"datastore.cfg\"} 0"), "{}", metrics());
+    let wrong = "datastore.cfg: line 5: unknown property 'pth'";
+    assert!(server.log().contains(wrong), "{}", server.log());
+    let doctor = server.cli_output(&["doctor"], "");
+    let doctor = String::from_utf8(doctor.stdout).unwrap();
+    assert!(
+        doctor.contains("line 5: unknown property 'pth'") && doctor.contains("good at revision"),
+        "{doctor}"
+    );
+    assert_eq!(curl(&server, &login, "/dav/main/", &["-X", "PROPFIND", "-H", "Depth: 0"]).status, 207);
+}
+
+#[test]
+fn an_editor_that_takes_the_lock_never_loses_an_update() {
+    let server = start();
+    from_proxmox(&server);
+    within(1, "the files are there", &server, || server.cli(&["user", "list"]).len() == 3);
+    const EACH: usize = 12;
+    // `flock` of util-linux, as somebody's script would take it.
+    let script = "for n in $(seq 12); do flock .user.lck sh -c '\
+                  cp user.cfg user.tmp && sleep 0.02 && printf \"user: e%s@pbs\\n\\n\" '$n' >> user.tmp && mv user.tmp user.cfg'; done";
+    let mut editor = Command::new("sh").args(["-c", script]).current_dir(server.data()).spawn().unwrap();
+    for n in 0..EACH {
+        server.cli(&["user", "add", &format!("c{n}@pbs")]);
+    }
+    assert!(editor.wait().unwrap().success());
+    let text = std::fs::read_to_string(server.data().join("user.cfg")).unwrap();
+    for n in 0..EACH {
+        assert!(text.contains(&format!("user: c{n}@pbs\n")), "c{n}\n{text}");
+        assert!(text.contains(&format!("user: e{}@pbs\n", n + 1)), "e{}\n{text}", n + 1);
+    }
+    // ann, the administrators of both kinds, and everybody who was added.
+    within(1, "the facts follow", &server, || server.cli(&["user", "list"]).len() == 3 + 2 * EACH);
+}
+
+/// Another server on the same data.
+struct Second(Child, String);
+
+impl Second {
+    fn start(data: &Path, log: &Path) -> Self {
+        let log = File::options().create(true).append(true).open(log).unwrap();
+        let mut child = Command::new(BINARY)
+            .args(["--json", "--data"])
+            .arg(data)
+            .args(["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"])
+            .envs([NO_PENALTIES, ("ENFILADE_FACTS__STALE_LIMIT", "4")])
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line)
+            .unwrap();
+        let told: serde_json::Value = serde_json::from_str(&line).unwrap();
+        Second(child, told["listen"].as_str().unwrap().to_owned())
+    }
+
+    fn whoami(&self, server: &Server, login: &str) -> u16 {
+        let mut curl = command(server, login);
+        curl.args(["--output", "/dev/null", "--write-out", "%{http_code}"]);
+        let output = curl.arg(format!("https://{}/whoami", self.1)).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().parse().unwrap_or(0)
+    }
+}
+
+impl Drop for Second {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
+}
+
+#[test]
+fn another_looks_when_the_one_that_looked_is_stopped() {
+    let server = start();
+    let login = from_proxmox(&server);
+    within(1, "the token is there", &server, || whoami(&server, &login) == 200);
+    let second = Second::start(&server.data(), &server.data().with_extension("second.log"));
+    assert_eq!(second.whoami(&server, &login), 200);
+    signal(server.pid(), Signal::STOP);
+    write(&server, "token.shadow", "{}");
+    let took = within(5, "the other looks", &server, || second.whoami(&server, &login) == 401);
+    println!("files: another looked {took:?} after the one that did was stopped");
+    from_proxmox(&server);
+    within(5, "and goes on looking", &server, || second.whoami(&server, &login) == 200);
+    write(&server, "token.shadow", "{}");
+    within(5, "and goes on looking", &server, || second.whoami(&server, &login) == 401);
+    // The one that wakes up does not bring back what it knew.
+    signal(server.pid(), Signal::CONT);
+    for _ in 0..20 {
+        assert_eq!((whoami(&server, &login), second.whoami(&server, &login)), (401, 401));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // And a server that ends leaves its place.
+    drop(second);
+    from_proxmox(&server);
+    within(5, "the first looks again", &server, || whoami(&server, &login) == 200);
+}
+
+#[test]
+fn what_nobody_is_able_to_look_at_refuses_after_the_stale_limit() {
+    let server = start();
+    let login = from_proxmox(&server);
+    within(1, "the token is there", &server, || whoami(&server, &login) == 200);
+    let second = Second::start(&server.data(), &server.data().with_extension("second.log"));
+    assert_eq!(second.whoami(&server, &login), 200);
+    let admin = format!("admin@local:{}", server.password);
+    assert_eq!(second.whoami(&server, &admin), 200);
+    // The record of acl.cfg is damaged on the disk: nobody can find out any more whether the files say something else.
+    let dump = server.cli(&["facts", "dump"]);
+    let row = dump.iter().find(|row| row["key"] == "acl.cfg").unwrap();
+    let digest = row["row"]["digest"].as_str().unwrap();
+    let digest: Vec<u8> =
+        (0..16).map(|n| u8::from_str_radix(&digest[2 * n..2 * n + 2], 16).unwrap()).collect();
+    let path = server.data().join("facts/data.mdb");
+    let bytes = std::fs::read(&path).unwrap();
+    let places: Vec<usize> = (0..bytes.len() - 16).filter(|at| bytes[*at..at + 16] == digest).collect();
+    assert!(!places.is_empty());
+    let file = File::options().write(true).open(&path).unwrap();
+    for at in places {
+        std::os::unix::fs::FileExt::write_all_at(&file, &[bytes[at] ^ 1], at as u64).unwrap();
+    }
+    file.sync_all().unwrap();
+    let took = within(6, "it refuses", &server, || second.whoami(&server, &login) == 503);
+    println!("files: what nobody could look at was refused after {took:?}; the limit is 4 s");
+    // What is no file's is not concerned.
+    assert_eq!(second.whoami(&server, &admin), 200);
+    let mut log = String::new();
+    within(2, "the log says so", &server, || {
+        log = std::fs::read_to_string(server.data().with_extension("second.log")).unwrap();
+        log.contains("nobody has been able to look at the files") && log.contains("\"ID14\"")
+    });
+}
