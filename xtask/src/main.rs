@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command-line tool")]
 
+mod bench;
 mod campaigns;
 mod packages;
 mod refusals;
@@ -15,6 +16,8 @@ cargo xtask COMMAND
   test [--no-packages]  everything that has to pass: packages, format, lints, all tests;
                         --no-packages installs nothing and does not ask what is missing
   tidy                  the house's own rules, with what to do where one is broken
+  bench NAME [--json] [--plot DIR]
+                        measure, beside what it is compared with; exits with 1 when a goal does not hold
   bitflip [--n N]       flip bits of a store: the same answer, a refusal, or the end of the process
   freshness             every order of every step of the freshness protocol
   kill-loop [--n N]     kill -9 at random and at every write of a commit: nothing acknowledged is lost
@@ -29,6 +32,7 @@ fn main() -> ExitCode {
         ["test"] => test::run(test::Packages::Install),
         ["test", "--no-packages"] => test::run(test::Packages::Leave),
         ["tidy"] => tidy(),
+        ["bench", options @ ..] => bench::run(options),
         [name, options @ ..] if campaigns::knows(name) => campaigns::run(name, options),
         ["refusals"] => refusals::write(&xtask::root()),
         ["help"] | [.., "--help" | "-h"] | [] => {

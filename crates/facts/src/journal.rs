@@ -183,7 +183,7 @@ pub fn write_down(
     }
     let head = view.head()?;
     let mut writes = Vec::new();
-    let mut tallies = Tallies { before, changed: BTreeMap::new() };
+    let mut tallies = Tallies { before, changed: BTreeMap::new(), whole: BTreeMap::new() };
     for (table, key, value) in change.writes() {
         let old = before.get(table, key)?;
         if old.is_none() && value.is_none() {
@@ -289,6 +289,8 @@ fn trim(
 struct Tallies<'a> {
     before: &'a dyn Snapshot,
     changed: BTreeMap<(Table, Vec<u8>), Tally>,
+    /// Of whole tables.
+    whole: BTreeMap<Table, Tally>,
 }
 
 impl Tallies<'_> {
@@ -321,14 +323,21 @@ impl Tallies<'_> {
             new.into_iter().for_each(|new| tally.add(new));
         }
         let group_after = *tally;
-        let whole = self.of(table, &[])?;
+        let whole = match self.whole.get_mut(&table) {
+            Some(whole) => whole,
+            None => {
+                let stored = self.before.get(Table::Tallies, &tally_key(table, &[]))?;
+                self.whole.entry(table).or_insert(stored.map_or_else(Tally::default, Tally::from_bytes))
+            }
+        };
         whole.minus(group_before);
         whole.plus(group_after);
         Ok(())
     }
 
     fn write_to(self, writes: &mut Vec<Write>) {
-        writes.extend(self.changed.into_iter().map(tally_write));
+        let whole = self.whole.into_iter().map(|(table, tally)| ((table, Vec::new()), tally));
+        writes.extend(whole.chain(self.changed).map(tally_write));
     }
 }
 

@@ -17,7 +17,7 @@ mod writers;
 use crate::files::lookout::Lookout;
 use enfilade_facts::journal::write_down;
 use enfilade_facts::tables::LogKey;
-use enfilade_facts::{At, Change, CommitError, Snapshot, Source, SourceError, View};
+use enfilade_facts::{At, Change, CommitError, Read, Snapshot, Source, SourceError, View};
 use environment::{Environment, FORMAT, Trust};
 use reading::Reading;
 pub use restore::RestoreError;
@@ -147,8 +147,13 @@ impl Lmdb {
         &self.environment.lookout
     }
 
-    /// Frees what dead readers held; otherwise the file grows with every commit. Says how many there were.
+    /// Frees what dead readers held; otherwise the file grows with every commit. Says how many there were. Also follows a
+    /// commit whose process died before it could acknowledge it.
     pub fn clear_stale_readers(&self) -> usize {
+        let newest = self.read(|view| Ok::<_, SourceError>((view.head()?.change, view.at().revision)));
+        if let Ok(Ok((change, revision))) = newest {
+            self.environment.high_water.raise(change, revision.0);
+        }
         self.environment.env.clear_stale_readers().unwrap_or(0)
     }
 
@@ -276,9 +281,8 @@ fn unavailable(why: heed::Error) -> SourceError {
 
 impl Source for Lmdb {
     fn at(&self) -> At {
-        let newest = self.environment.env.info().last_txn_id;
-        // A damaged meta page must not lead back to what was judged before the last commit.
-        self.environment.at(newest.max(self.environment.high_water.revision() as usize))
+        // Everything that was acknowledged is at most this, in whatever process; a damaged meta page does not lead back.
+        self.environment.at(self.environment.high_water.revision() as usize)
     }
 
     fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError> {

@@ -4,7 +4,7 @@ use super::{Finding, Source};
 use toml::{Table, Value};
 
 /// A crate of the house, and which others it may depend on.
-const EDGES: [(&str, &[&str]); 14] = [
+const EDGES: [(&str, &[&str]); 15] = [
     ("enfilade-facts", &[]),
     ("enfilade-sources", &["facts"]),
     ("enfilade-tls", &["facts"]),
@@ -18,6 +18,7 @@ const EDGES: [(&str, &[&str]); 14] = [
     // These put the rest together.
     ("enfilade", &ALL),
     ("enfilade-testkit", &ALL),
+    ("enfilade-bench", &ALL),
     ("enfilade-preload", &[]),
     ("xtask", &ALL),
 ];
@@ -61,12 +62,16 @@ const LIBRARIES: [(&str, &[&str], &str); 33] = [
     ("libc", &["enfilade-preload"], "standing before the C library"),
     ("quick-xml", &["enfilade-faces"], "WebDAV bodies"),
     ("rcgen", &["enfilade"], "the first certificate"),
-    ("rustix", &["enfilade-sources", "enfilade-content", "enfilade"], "system calls without unsafe"),
+    (
+        "rustix",
+        &["enfilade-sources", "enfilade-content", "enfilade", "enfilade-bench"],
+        "system calls without unsafe",
+    ),
     ("rustls", &["enfilade-tls"], "TLS"),
     ("serde", &["enfilade", "enfilade-facts", "enfilade-sources"], "the configuration; dumps"),
     (
         "serde_json",
-        &["enfilade-faces", "enfilade", "enfilade-sources"],
+        &["enfilade-faces", "enfilade", "enfilade-sources", "enfilade-bench"],
         "answers and output; dumps, token.shadow",
     ),
     ("sha-crypt", &["enfilade-identity"], "hashes of other systems"),

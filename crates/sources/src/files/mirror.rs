@@ -18,7 +18,7 @@ use super::acl_cfg::AclCfg;
 use super::bounded;
 use super::file_set::{FILE_BYTES_MAX, FileSet};
 use super::section_config::{self, LineError};
-use super::token_shadow::{Hashes, TokenShadow};
+use super::token_shadow::{Hashes, Seen, TokenShadow};
 use super::user_cfg::{self, UserCfg};
 use crate::pause::pause;
 use datastores::Datastores;
@@ -65,7 +65,10 @@ pub struct Mirror {
     set: FileSet,
     /// What `user.cfg` and `token.shadow` said last, so that one changed line among very many costs one record.
     users: Option<(Digest, UserCfg)>,
-    secrets: Option<(Digest, Hashes)>,
+    secrets: Option<(Digest, Seen)>,
+    /// The same while a look is not at its end.
+    walked: Option<(Digest, Seen)>,
+    seed: MemoSeed,
     /// The second at which the first of the last good facts gets too old; files with problems that this process has not
     /// read yet are read.
     due: BTreeMap<FileName, i64>,
@@ -119,7 +122,11 @@ impl Mirror {
     /// Of these files; none of them need be there.
     pub fn new(set: FileSet) -> Self {
         let watch = Watch::new(&set);
-        Mirror { set, users: None, secrets: None, due: BTreeMap::new(), watch }
+        // Where the kernel has none, a constant serves: whoever can write the file need not look for two equal digests.
+        let mut seed = *b"enfilade seen  1";
+        let _ = getrandom::fill(&mut seed);
+        let (users, secrets, walked, due) = (None, None, None, BTreeMap::new());
+        Mirror { set, users, secrets, walked, seed: MemoSeed(seed), due, watch }
     }
 
     /// Looks at the files, and commits what they say now.
@@ -167,7 +174,7 @@ impl Mirror {
             return Ok(Outcome { problems: self.problems(rows.iter()), ..Outcome::default() });
         }
         self.join(&mut news, &rows);
-        let said = Said::of(&news);
+        let said = Said::of(&news, self.walk(&news));
         let audit = audit(&news, by, now);
         let (change, mut outcome, after, due) = source.read(|view| {
             let mut draft = Draft::new(view, audit.clone(), now, self.set.stale_limit());
@@ -309,10 +316,8 @@ impl Mirror {
             was_left(news, digest).filter(|()| now.problems.is_empty() && now.broken.is_empty())?;
             differing(&before.entries, &now.entries, &mut changed);
         }
-        if let (Some(news), Some(now)) = (of(FileName::Secrets), &said.secrets) {
-            let (digest, before) = self.secrets.as_ref()?;
-            was_left(news, digest).filter(|()| now.problems.is_empty() && now.broken.is_empty())?;
-            differing(&before.hashes, &now.hashes, &mut changed);
+        if said.secrets.is_some() {
+            changed.extend(said.changed_secrets.as_ref()?.iter().cloned());
         }
         Some(changed)
     }
@@ -325,9 +330,36 @@ impl Mirror {
         if news.iter().any(|news| news.file == FileName::Users) {
             self.users = digest(FileName::Users).zip(said.users);
         }
-        if news.iter().any(|news| news.file == FileName::Secrets) {
-            self.secrets = digest(FileName::Secrets).zip(said.secrets);
+        let whole = said.secrets.filter(|_| said.changed_secrets.is_none());
+        match (digest(FileName::Secrets), &mut self.secrets, whole) {
+            (Some(now), secrets, Some(said)) => *secrets = Some((now, Seen::new(&said, self.seed))),
+            (Some(now), secrets, None) => {
+                // Where it was not walked over it is the same as before.
+                if let Some((_, seen)) = self.walked.take() {
+                    *secrets = Some((now, seen));
+                }
+            }
+            (None, secrets, _) if news.iter().any(|news| news.file == FileName::Secrets) => *secrets = None,
+            _ => {}
         }
+    }
+
+    /// Of which tokens `token.shadow` says something else, where it alone has to be compared and the facts are as this
+    /// process left them. From here on it has been seen: should nothing come of this look, the next one reads it whole.
+    fn walk(&mut self, news: &[News]) -> Walked {
+        let Some(secrets) = news.iter().find(|news| news.file == FileName::Secrets) else {
+            return Walked::Not;
+        };
+        let is_left = self.secrets.as_ref().is_some_and(|(digest, _)| was_left(secrets, digest).is_some());
+        if !is_left || news.iter().any(|news| news.file == FileName::Users) {
+            return if is_left && secrets.is_known() { Walked::Same } else { Walked::Not };
+        }
+        let Some(((digest, mut seen), bytes)) = self.secrets.take().zip(secrets.bytes()) else {
+            return Walked::Not;
+        };
+        let Some(changes) = seen.changes(bytes) else { return Walked::Not };
+        self.walked = Some((digest, seen));
+        Walked::To(changes)
     }
 
     fn problems<'r>(&self, rows: impl Iterator<Item = (&'r FileName, &'r KeptFile)>) -> Vec<String> {
@@ -374,29 +406,54 @@ fn differing<T: PartialEq>(
     to.extend(before.keys().filter(|authid| !now.contains_key(authid)).cloned());
 }
 
+/// How much of `token.shadow` has to be compared.
+enum Walked {
+    /// All of it.
+    Not,
+    /// It is what it was.
+    Same,
+    /// These tokens.
+    To(BTreeMap<Authid, Option<String>>),
+}
+
 /// What the files say that are compared.
 struct Said {
     datastores: Option<Datastores>,
     users: Option<UserCfg>,
     acl: Option<AclCfg>,
+    /// All of them, or those that changed.
     secrets: Option<Hashes>,
+    changed_secrets: Option<BTreeSet<Authid>>,
     /// What `token.shadow` has instead of an object.
     no_secrets: Option<LineError>,
 }
 
 impl Said {
-    fn of(news: &[News]) -> Said {
+    fn of(news: &[News], walked: Walked) -> Said {
         let bytes = |file: FileName| news.iter().find(|news| news.file == file).and_then(News::bytes);
-        let (secrets, no_secrets) = match bytes(FileName::Secrets).map(TokenShadow::parse) {
-            None => (None, None),
-            Some(Ok(shadow)) => (Some(shadow.hashes()), None),
-            Some(Err(why)) => (None, Some(why)),
+        let whole = || bytes(FileName::Secrets).map(TokenShadow::parse);
+        let (changed, secrets, no_secrets) = match (walked, bytes(FileName::Secrets).is_some()) {
+            (_, false) => (None, None, None),
+            (Walked::To(changes), true) => {
+                let changed = changes.keys().cloned().collect();
+                let hashes = changes.into_iter().filter_map(|(token, hash)| Some((token.to_string(), hash?)));
+                (Some(changed), Some(Hashes { hashes: hashes.collect(), ..Hashes::default() }), None)
+            }
+            (walked, true) => match whole() {
+                Some(Ok(shadow)) => {
+                    let changed = matches!(walked, Walked::Same).then(BTreeSet::new);
+                    (changed, Some(shadow.hashes()), None)
+                }
+                Some(Err(why)) => (None, None, Some(why)),
+                None => (None, None, None),
+            },
         };
         Said {
             datastores: bytes(FileName::Datastores).map(Datastores::of),
             users: bytes(FileName::Users).map(|bytes| user_cfg::read(&section_config::parse(bytes))),
             acl: bytes(FileName::Acl).map(AclCfg::parse),
             secrets,
+            changed_secrets: changed,
             no_secrets,
         }
     }

@@ -173,15 +173,19 @@ fn read_line(line: &[u8]) -> Line {
 /// The original takes the last of two sections with one id without a word; which one is meant nobody knows.
 fn mark_duplicates(sections: &mut [Section]) {
     // The first two lines of each id: whichever of both a section is not at, is another one's.
-    let mut places: HashMap<String, (u32, Option<u32>)> = HashMap::new();
+    let mut places: HashMap<&str, (u32, Option<u32>)> = HashMap::with_capacity(sections.len());
     for section in sections.iter() {
-        let place = places.entry(section.id.clone()).or_insert((section.line, None));
+        let place = places.entry(&section.id).or_insert((section.line, None));
         if place.0 != section.line {
             place.1.get_or_insert(section.line);
         }
     }
-    for section in sections {
-        let Some((first, Some(second))) = places.get(&section.id) else { continue };
+    let twice: HashMap<String, (u32, u32)> = places
+        .into_iter()
+        .filter_map(|(id, (first, second))| Some((id.to_owned(), (first, second?))))
+        .collect();
+    for section in sections.iter_mut().filter(|_| !twice.is_empty()) {
+        let Some((first, second)) = twice.get(&section.id) else { continue };
         let other = if *first == section.line { second } else { first };
         let reason = format!("there is another section `{}` at line {other}", shown(&section.id));
         section.fail(section.line, &reason);

@@ -1,12 +1,16 @@
 //! `token.shadow`: one JSON object of token ids and crypt(3) hashes, as Proxmox writes it.
 
 use super::section_config::{LineError, shown};
+use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::Authid;
+use enfilade_facts::{MemoKey, MemoSeed};
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 /// The file, with every entry in its order, also those that make no sense here: they go back as they were.
@@ -15,11 +19,14 @@ pub struct TokenShadow {
     entries: Vec<(String, Value)>,
 }
 
+/// Said of a token that is there more than once.
+const TWICE: &str = "it is there more than once";
+
 /// What it says.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Hashes {
-    /// The hash of each token.
-    pub(crate) hashes: BTreeMap<Authid, String>,
+    /// The hash of each token, by its id.
+    pub(crate) hashes: HashMap<String, String>,
     /// Tokens of which it says nothing that can be believed.
     pub(crate) broken: BTreeMap<Authid, LineError>,
     /// What is wrong and belongs to no token.
@@ -60,41 +67,118 @@ impl TokenShadow {
         self.entries.len() < before
     }
 
-    pub(crate) fn hashes(&self) -> Hashes {
-        let mut found = Hashes::default();
-        let mut seen: BTreeSet<&str> = BTreeSet::new();
-        let wrong = |reason: &str| LineError { line: 0, reason: reason.to_owned() };
-        for (key, value) in &self.entries {
-            let token: Authid = match key.parse::<Authid>() {
-                Ok(token) if token.token.is_some() => token,
-                _ => {
-                    found
-                        .problems
-                        .push(format!("`{}` is no token id (expected USER@REALM!NAME)", shown(key)));
-                    continue;
-                }
-            };
-            let is_first = seen.insert(key);
+    /// What it says.
+    pub(crate) fn hashes(self) -> Hashes {
+        let mut found = Hashes { hashes: HashMap::with_capacity(self.entries.len()), ..Hashes::default() };
+        let mut wrong: Vec<(String, &str)> = Vec::new();
+        for (key, value) in self.entries {
+            if !key.parse::<Authid>().is_ok_and(|token| token.token.is_some()) {
+                found.problems.push(format!("`{}` is no token id (expected USER@REALM!NAME)", shown(&key)));
+                continue;
+            }
             match value {
-                Value::String(hash) if is_first && !hash.contains('\0') => {
-                    found.hashes.insert(token, hash.clone());
+                Value::String(hash) if hash.contains('\0') => wrong.push((key, "the hash holds a NUL")),
+                Value::String(hash) => {
+                    match found.hashes.entry(key) {
+                        Entry::Vacant(new) => {
+                            new.insert(hash);
+                        }
+                        // The original takes the last of two; which one is meant nobody knows.
+                        Entry::Occupied(first) => wrong.push((first.remove_entry().0, TWICE)),
+                    }
                 }
-                Value::String(_) if is_first => {
-                    found.broken.insert(token, wrong("the hash holds a NUL"));
-                }
-                _ if is_first => {
-                    found.broken.insert(token, wrong("its hash is no text"));
-                }
-                // The original takes the last of two; which one is meant nobody knows.
-                _ => {
-                    found.hashes.remove(&token);
-                    found.broken.insert(token, wrong("it is there more than once"));
-                }
+                _ => wrong.push((key, "its hash is no text")),
+            }
+        }
+        for (key, reason) in wrong {
+            if let Ok(token) = key.parse() {
+                let once = found.hashes.remove(&key).is_none() && !found.broken.contains_key(&token);
+                let reason = if once { reason } else { TWICE };
+                found.broken.insert(token, LineError { line: 0, reason: reason.to_owned() });
             }
         }
         found
     }
 }
+
+/// What a whole file said, kept so that one changed entry among very many is found by a walk over the others.
+pub(crate) struct Seen {
+    /// Of each token a digest of its hash, and in which walk it was met last.
+    entries: HashMap<String, (MemoKey, u64)>,
+    walk: u64,
+    seed: MemoSeed,
+}
+
+impl Seen {
+    pub(crate) fn new(said: &Hashes, seed: MemoSeed) -> Self {
+        let mut seen = Seen { entries: HashMap::with_capacity(said.hashes.len()), walk: 0, seed };
+        for (token, hash) in &said.hashes {
+            seen.entries.insert(token.clone(), (seen.digest(hash), 0));
+        }
+        seen
+    }
+
+    fn digest(&self, hash: &str) -> MemoKey {
+        KeyMaker::new(&self.seed, "token.shadow").bytes(hash.as_bytes()).key()
+    }
+
+    /// Of which tokens a new version says something else, and what; this is what was seen then. `None` where something is
+    /// wrong with it: then it has to be read whole, and nothing was seen.
+    pub(crate) fn changes(&mut self, bytes: &[u8]) -> Option<BTreeMap<Authid, Option<String>>> {
+        self.walk += 1;
+        let mut changes = BTreeMap::new();
+        let mut met = 0;
+        let mut each = |token: &str, hash: &str| {
+            let digest = self.digest(hash);
+            let (is_same, is_again) = match self.entries.get_mut(token) {
+                Some((seen, walk)) => {
+                    let before = (std::mem::replace(seen, digest), std::mem::replace(walk, self.walk));
+                    (before.0 == digest, before.1 == self.walk)
+                }
+                None => {
+                    self.entries.insert(token.to_owned(), (digest, self.walk));
+                    (false, false)
+                }
+            };
+            met += 1;
+            if !is_same {
+                let authid = token.parse::<Authid>().ok().filter(|authid| authid.token.is_some())?;
+                changes.insert(authid, Some(hash.to_owned()));
+            }
+            (!is_again && !hash.contains('\0')).then_some(())
+        };
+        let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let mut deserializer = serde_json::Deserializer::from_slice(text);
+        deserializer.deserialize_map(Walk(&mut each)).and_then(|()| deserializer.end()).ok()?;
+        if met < self.entries.len() {
+            let walk = self.walk;
+            for (token, _) in self.entries.extract_if(|_, (_, met)| *met < walk) {
+                changes.insert(token.parse().ok()?, None);
+            }
+        }
+        Some(changes)
+    }
+}
+
+/// Walks over an object of texts without keeping them; ends with an error where there is anything else.
+struct Walk<'f>(&'f mut dyn FnMut(&str, &str) -> Option<()>);
+
+impl<'de> Visitor<'de> for Walk<'_> {
+    type Value = ();
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of texts")
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some((token, hash)) = map.next_entry::<Text<'de>, Text<'de>>()? {
+            (self.0)(&token.0, &hash.0).ok_or_else(|| serde::de::Error::custom("not the usual"))?;
+        }
+        Ok(())
+    }
+}
+
+/// A text, where it is in the file unless it has to be unescaped.
+#[derive(Deserialize)]
+struct Text<'t>(#[serde(borrow)] Cow<'t, str>);
 
 impl Serialize for TokenShadow {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -134,8 +218,9 @@ mod tests {
         let text = r#"{"a@pbs!one":"$5$x","b@pbs":"$5$y","c@pbs!t":7,"d@pbs!t":"$5$1","a@pbs!two":"$y$z","d@pbs!t":"$5$2","e@pbs!t":"a\u0000b"}"#;
         let mut shadow = TokenShadow::parse(format!("\u{feff}{text}\r\n").as_bytes()).unwrap();
         assert_eq!(shadow.print(), text.as_bytes());
-        let found = shadow.hashes();
-        let hashes: Vec<_> = found.hashes.iter().map(|(id, hash)| format!("{id} {hash}")).collect();
+        let found = shadow.clone().hashes();
+        let mut hashes: Vec<_> = found.hashes.iter().map(|(id, hash)| format!("{id} {hash}")).collect();
+        hashes.sort();
         assert_eq!(hashes, ["a@pbs!one $5$x", "a@pbs!two $y$z"]);
         let broken: Vec<_> = found.broken.iter().map(|(id, why)| format!("{id}: {}", why.reason)).collect();
         assert_eq!(
@@ -155,6 +240,49 @@ mod tests {
         assert_eq!(String::from_utf8(shadow.print()).unwrap(), expected);
     }
 
+    /// What one version says after another, by walking and by reading both.
+    fn check_changes(before: &str, after: &str) {
+        let read = |text: &str| TokenShadow::parse(text.as_bytes()).map(TokenShadow::hashes);
+        let mut seen = Seen::new(&read(before).unwrap(), MemoSeed([3; 16]));
+        let found = seen.changes(after.as_bytes());
+        let whole = read(after).ok().filter(|said| said.broken.is_empty() && said.problems.is_empty());
+        let (Some(found), Some(whole)) = (&found, &whole) else {
+            assert!(found.is_none() && whole.is_none(), "{before} {after}");
+            return;
+        };
+        let before = read(before).unwrap();
+        for token in before.hashes.keys().chain(whole.hashes.keys()) {
+            let is = whole.hashes.get(token);
+            let expected = (before.hashes.get(token) != is).then(|| is.cloned());
+            assert_eq!(found.get(&token.parse().unwrap()).cloned(), expected, "{token}");
+        }
+        // And once more, from there.
+        assert_eq!(seen.changes(after.as_bytes()), Some(BTreeMap::new()));
+    }
+
+    #[test]
+    fn a_walk_finds_what_reading_finds() {
+        let two = r#"{"a@b1!t":"x","b@b1!t":"y"}"#;
+        for after in [
+            two,
+            r#"{"b@b1!t":"y","a@b1!t":"x"}"#,
+            r#"{"b@b1!t":"y","a@b1!t":"z"}"#,
+            r#"{"b@b1!t":"y"}"#,
+            "{}",
+            r#"{"b@b1!t":"\u0079","a@b1!t":"x","c@b1!t":"w"}"#,
+            r#"{"b@b1!t":"y","b@b1!t":"y"}"#,
+            r#"{"b@b1!t":"y","b@b1!t":"z"}"#,
+            r#"{"b@b1!t":"y","c@b1":"z"}"#,
+            r#"{"b@b1!t":7}"#,
+            r#"{"b@b1!t":"a\u0000"}"#,
+            r#"{"b@b1!t":"y"} x"#,
+            r#"["b@b1!t","y"]"#,
+            r#"{"b@b1!t":"y""#,
+        ] {
+            check_changes(two, after);
+        }
+    }
+
     #[test]
     fn what_is_no_object_says_where_and_quotes_nothing() {
         for (text, line) in
@@ -168,6 +296,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_walk_finds_what_reading_finds_whatever_it_is(
+            before in proptest::collection::btree_map("[ab]@[cd]{2}![ef]", "[xy]{1,2}", 0..6),
+            after in proptest::collection::vec(("[ab]@[cd]{2}![ef]", "[xy]{1,2}"), 0..6),
+        ) {
+            let print = |entries: Vec<(String, String)>| {
+                let entries = entries.into_iter().map(|(key, value)| (key, Value::String(value))).collect();
+                String::from_utf8(TokenShadow { entries }.print()).unwrap()
+            };
+            check_changes(&print(before.into_iter().collect()), &print(after));
+        }
+
         #[test]
         fn printing_and_parsing_is_the_same(entries in proptest::collection::vec((".{0,9}", ".{0,9}"), 0..8)) {
             let entries = entries.into_iter().map(|(key, value)| (key, Value::String(value))).collect();

@@ -11,7 +11,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long a change waits for another process that writes.
@@ -21,8 +21,17 @@ const STEPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(5
 
 /// Everybody who has something to write.
 pub(super) struct Writers {
-    queue: Mutex<Vec<Arc<Waiting>>>,
+    queue: Mutex<Queue>,
+    /// Told when a group was written.
+    written: Condvar,
     lock: Mutex<File>,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: Vec<Arc<Waiting>>,
+    /// Whether a thread is writing a group.
+    is_led: bool,
 }
 
 struct Waiting {
@@ -36,28 +45,45 @@ impl Writers {
     /// With the lock in this file.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
-        Ok(Writers { queue: Mutex::default(), lock: Mutex::new(file) })
+        Ok(Writers { queue: Mutex::default(), written: Condvar::new(), lock: Mutex::new(file) })
     }
 
     /// Has a change written, alone or with others, by this thread or another one. `write` answers each change.
     pub(super) fn commit(&self, change: &Change, write: impl Fn(&[&Change]) -> Vec<Answer>) -> Answer {
-        let mine = Arc::new(Waiting { change: change.clone(), answer: Mutex::default() });
-        locked(&self.queue).push(Arc::clone(&mine));
-        let file = locked(&self.lock);
-        if let Some(answer) = locked(&mine.answer).take() {
-            return answer;
+        let mut queue = locked(&self.queue);
+        if queue.is_led {
+            let mine = Arc::new(Waiting { change: change.clone(), answer: Mutex::default() });
+            queue.waiting.push(Arc::clone(&mine));
+            // Whoever has been answered goes at once; of the others one leads the next group.
+            while queue.is_led {
+                queue = self.written.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                if let Some(answer) = locked(&mine.answer).take() {
+                    return answer;
+                }
+            }
+            let place = queue.waiting.iter().position(|waiting| Arc::ptr_eq(waiting, &mine));
+            let gone = || SourceError::Unavailable("the thread that wrote this change has ended".into());
+            queue.waiting.remove(place.ok_or_else(gone)?);
         }
-        let group = std::mem::take(&mut *locked(&self.queue));
-        let changes: Vec<&Change> = group.iter().map(|waiting| &waiting.change).collect();
-        let answers = match Held::take(&file, WAIT) {
+        queue.is_led = true;
+        let _lead = Lead(self);
+        drop(queue);
+        let file = locked(&self.lock);
+        let held = Held::take(&file, WAIT);
+        // Whoever came while the lock was waited for is in the group, too.
+        let group = std::mem::take(&mut locked(&self.queue).waiting);
+        let changes: Vec<&Change> =
+            std::iter::once(change).chain(group.iter().map(|waiting| &waiting.change)).collect();
+        let answers = match held {
             Ok(_held) => write(&changes),
             Err(why) => changes.iter().map(|_| Err(why.clone())).collect(),
         };
+        let mut answers = answers.into_iter();
+        let mine = answers.next();
         for (waiting, answer) in group.iter().zip(answers) {
             *locked(&waiting.answer) = Some(answer);
         }
-        let gone = || SourceError::Unavailable("the thread that wrote this change has ended".into());
-        locked(&mine.answer).take().unwrap_or_else(|| Err(gone().into()))
+        mine.unwrap_or_else(|| Err(SourceError::Unavailable("nothing was written".into()).into()))
     }
 
     /// Runs something while nobody else writes, here or in another process.
@@ -65,6 +91,16 @@ impl Writers {
         let file = locked(&self.lock);
         let _held = Held::take(&file, WAIT)?;
         Ok(run())
+    }
+}
+
+/// Leading a group; also when it ends in a panic, another one leads the next.
+struct Lead<'w>(&'w Writers);
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        locked(&self.0.queue).is_led = false;
+        self.0.written.notify_all();
     }
 }
 

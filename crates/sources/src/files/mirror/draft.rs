@@ -41,6 +41,12 @@ impl<'v, 's> Draft<'v, 's> {
         }
     }
 
+    /// Makes a record under an id nobody has been given.
+    pub(super) fn put_new<R: Row>(&mut self, id: &R::Key, row: &R) {
+        self.change.put(id, row);
+        self.added += 1;
+    }
+
     pub(super) fn delete<R: Row>(&mut self, key: &R::Key, before: &R) {
         self.change.expect_same(key, before).delete::<R>(key);
         self.removed += 1;

@@ -1,7 +1,7 @@
 //! Users and tokens by name, as the facts have them.
 
 use super::draft::Draft;
-use super::users::random;
+use super::users::Ids;
 use enfilade_facts::tables::{Credential, Domain, Name, NameKey, User};
 use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, Realm, TokenName, UserId, Userid};
 use enfilade_facts::{SourceError, View};
@@ -71,7 +71,7 @@ impl<'v, 's> People<'v, 's> {
         if let Some(id) = self.domain_named(realm)? {
             return Ok(id);
         }
-        let id = DomainId::from_bytes(random()?);
+        let id = DomainId::from_bytes(Ids::default().next()?);
         let name = NameKey::domain(realm);
         draft.change.expect_absent::<Name>(&name).put(&name, &Name(*id.bytes()));
         draft.change.put(&id, &Domain { name: realm.clone(), enabled: true });
@@ -89,6 +89,13 @@ impl<'v, 's> People<'v, 's> {
         let found = self.look_up(userid)?;
         self.users.insert(userid.clone(), found.clone());
         Ok(found)
+    }
+
+    pub(super) fn user_id(&mut self, userid: &Userid) -> Result<Option<UserId>, SourceError> {
+        if let Some(known) = self.users.get(userid) {
+            return Ok(known.as_ref().map(|(id, _)| *id));
+        }
+        Ok(self.user(userid)?.map(|(id, _)| id))
     }
 
     fn look_up(&mut self, userid: &Userid) -> Result<Option<(UserId, User)>, SourceError> {

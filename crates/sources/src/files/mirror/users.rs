@@ -41,7 +41,7 @@ pub(super) fn compare(said: &Said<'_>, draft: &mut Draft<'_, '_>) -> Result<(), 
             other => other?,
         },
     };
-    Comparison { said, people, draft, space: None, assigned: None }.run()
+    Comparison { said, people, draft, space: None, assigned: None, ids: Ids::default() }.run()
 }
 
 struct Comparison<'a, 'd, 'v, 's> {
@@ -52,24 +52,27 @@ struct Comparison<'a, 'd, 'v, 's> {
     space: Option<(SidSpace, SidSpace)>,
     /// Every assignment that is not a file's, once somebody is removed.
     assigned: Option<Vec<AssignmentKey>>,
+    ids: Ids,
 }
 
 impl Comparison<'_, '_, '_, '_> {
     fn run(mut self) -> Result<(), SourceError> {
-        let mut authids: BTreeSet<Authid> = match &self.said.changed {
-            Some(changed) => changed.clone(),
-            None => {
-                let of_users = self.said.users.map(|users| users.entries.keys().chain(users.broken.keys()));
-                let of_secrets = self.said.secrets.map(|said| said.hashes.keys().chain(said.broken.keys()));
-                let files = of_users.into_iter().flatten().chain(of_secrets.into_iter().flatten());
-                files.cloned().chain(self.people.kept()).collect()
-            }
+        let said = self.said;
+        let (kept, root) = match &said.changed {
+            Some(_) => (Vec::new(), None),
+            None => (self.people.kept(), said.users.map(|_| Authid::from(Userid::root_pam()))),
         };
-        if self.said.users.is_some() && self.said.changed.is_none() {
-            authids.insert(Userid::root_pam().into());
-        }
+        let mut authids: Vec<&Authid> = match (&said.changed, said.users) {
+            (Some(changed), _) => changed.iter().collect(),
+            // Of a token that is in `token.shadow` alone there is nothing to say.
+            (None, Some(users)) => users.entries.keys().chain(users.broken.keys()).collect(),
+            (None, None) => Vec::new(),
+        };
+        authids.extend(kept.iter().chain(&root));
         // In their order a user comes before the user's tokens.
-        for authid in &authids {
+        authids.sort();
+        authids.dedup();
+        for authid in authids {
             let done = match &authid.token {
                 None => self.user(authid),
                 Some(token) => self.token(authid, token),
@@ -131,7 +134,7 @@ impl Comparison<'_, '_, '_, '_> {
 
     fn new_user(&mut self, userid: &Userid, entry: &Entry) -> Result<(), SourceError> {
         let domain = self.people.domain(self.draft, userid.realm())?;
-        let id = random()?;
+        let id = self.ids.next()?;
         let space = match self.space {
             Some((_, space)) => space,
             None => {
@@ -158,7 +161,7 @@ impl Comparison<'_, '_, '_, '_> {
         };
         let name = NameKey::user(&domain, userid.name());
         self.draft.change.expect_absent::<Name>(&name).put(&name, &Name(id));
-        self.draft.put(&UserId::from_bytes(id), None, &user);
+        self.draft.put_new(&UserId::from_bytes(id), &user);
         self.people.is_new(userid, UserId::from_bytes(id), user);
         Ok(())
     }
@@ -195,7 +198,7 @@ impl Comparison<'_, '_, '_, '_> {
     }
 
     fn token(&mut self, authid: &Authid, name: &TokenName) -> Result<(), SourceError> {
-        let Some((owner, _)) = self.people.user(&authid.user)? else {
+        let Some(owner) = self.people.user_id(&authid.user)? else {
             if let Some(users) = self.said.users
                 && users.entries.contains_key(authid)
             {
@@ -235,7 +238,7 @@ impl Comparison<'_, '_, '_, '_> {
                 self.draft.put(&id, Some(&before), &after);
             }
             (None, Some(entry)) => {
-                let id = CredentialId::from_bytes(random()?);
+                let id = CredentialId::from_bytes(self.ids.next()?);
                 let Entry { enabled, expires, comment } = entry.clone();
                 let token = Credential {
                     owner,
@@ -252,7 +255,7 @@ impl Comparison<'_, '_, '_, '_> {
                 let token = self.with_hash(authid, token);
                 let by_name = NameKey::token(&owner, name);
                 self.draft.change.expect_absent::<Name>(&by_name).put(&by_name, &Name(*id.bytes()));
-                self.draft.put(&id, None, &token);
+                self.draft.put_new(&id, &token);
             }
             (Some((id, before)), None) => {
                 let Some(kept) = &before.kept else { return Ok(()) };
@@ -281,7 +284,7 @@ impl Comparison<'_, '_, '_, '_> {
             return token;
         };
         let mut fault = None;
-        match (secrets.hashes.get(authid), secrets.broken.get(authid)) {
+        match (secrets.hashes.get(&authid.to_string()), secrets.broken.get(authid)) {
             (_, Some(error)) => {
                 let had = !matches!(token.verifier, Verifier::Missing);
                 let found = self.draft.fault(before.as_ref(), (error.line, &error.reason), had);
@@ -329,11 +332,20 @@ fn fault_of(kept: Option<&Kept>) -> Option<&FileFault> {
     kept.and_then(|kept| kept.fault.as_ref())
 }
 
-pub(super) fn random<const N: usize>() -> Result<[u8; N], SourceError> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes)
-        .map_err(|why| unavailable(&format!("the kernel gives no random bytes: {why}")))?;
-    Ok(bytes)
+/// Random ids, asked of the kernel many at once.
+#[derive(Default)]
+pub(super) struct Ids(Vec<[u8; 16]>);
+
+impl Ids {
+    pub(super) fn next(&mut self) -> Result<[u8; 16], SourceError> {
+        if self.0.is_empty() {
+            let mut bytes = [0; 16 * 256];
+            getrandom::fill(&mut bytes)
+                .map_err(|why| unavailable(&format!("the kernel gives no random bytes: {why}")))?;
+            self.0.extend(bytes.as_chunks::<16>().0);
+        }
+        self.0.pop().ok_or_else(|| unavailable("the kernel gives no random bytes"))
+    }
 }
 
 fn unavailable(why: &str) -> SourceError {

@@ -1,0 +1,376 @@
+//! The facts: what a look at them costs, what a change costs, and that neither grows with how many there are.
+
+use crate::Failure;
+use crate::machine::anonymous_bytes;
+use crate::report::Report;
+use crate::scratch::Scratch;
+use crate::stopwatch::{Samples, nanos, now};
+use enfilade_facts::codec;
+use enfilade_facts::tables::{Credential, Domain, Name, NameKey, SidSpace, SidSpaceKey, User, Verifier};
+use enfilade_facts::vocabulary::{CredentialId, DomainId, Sid, TokenName, UserId};
+use enfilade_facts::{AuditRecord, Change, Now, Read, Source, Table};
+use enfilade_sources::files::file_set::FileSet;
+use enfilade_sources::files::mirror::Mirror;
+use enfilade_sources::lmdb::Lmdb;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Tokens for every user.
+const TOKENS_EACH: u64 = 10;
+const ROUNDS: usize = 21;
+const LOCAL: DomainId = DomainId::from_bytes([7; 16]);
+
+pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
+    let (few, many, lines) = if small { (100, 10_000, 1_000) } else { (1_000, 1_000_000, 100_000) };
+    let scratch = Scratch::new("facts")?;
+    let mut random_at = Vec::new();
+    let many_tokens = many;
+    for tokens in [few, many] {
+        let place = scratch.path().join(tokens.to_string());
+        build(&place, tokens)?;
+        let began = now();
+        let lmdb = Lmdb::open(&place)?;
+        let open = began.elapsed().as_secs_f64() * 1e3;
+        report.once("open a store", tokens, open, "ms");
+        if tokens == many {
+            report.goal("open", "open with 1,000,000 tokens, 100,000 users", open, 500.0, "ms");
+        }
+        random_at.push(look(report, &lmdb, tokens)?);
+    }
+    if let [few, many] = random_at.as_slice() {
+        report.once("random record, many to few", many_tokens, many / few, "times");
+    }
+    let lmdb = Lmdb::open(&scratch.path().join(many.to_string()))?;
+    commits(report, &lmdb, many)?;
+    visibility(report, &lmdb, &scratch.path().join(many.to_string()))?;
+    drop(lmdb);
+    idle_server(report, scratch.path(), many)?;
+    files(report, scratch.path(), lines)
+}
+
+/// A pseudo-random sequence, the same in every run.
+struct Sequence(u64);
+
+impl Sequence {
+    fn next(&mut self) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+/// Ids are random where they are made; here they are the same in every run.
+fn id(kind: u64, n: u64) -> [u8; 16] {
+    let mut sequence = Sequence(kind << 56 | n);
+    (u128::from(sequence.next()) << 64 | u128::from(sequence.next())).to_be_bytes()
+}
+
+fn audit(what: &str) -> AuditRecord {
+    AuditRecord { who: "bench".into(), what: what.into(), unix_seconds: 1_800_000_000 }
+}
+
+fn token(n: u64) -> (CredentialId, Credential) {
+    let credential = Credential {
+        owner: UserId::from_bytes(id(1, n / TOKENS_EACH)),
+        name: format!("t{}", n % TOKENS_EACH).parse().unwrap_or_else(|_| never()),
+        verifier: Verifier::Keyed([n as u8; 32]),
+        previous: None,
+        enabled: true,
+        expires: 0,
+        created: 1_800_000_000,
+        comment: None,
+        own_roles: false,
+        kept: None,
+    };
+    (CredentialId::from_bytes(id(2, n)), credential)
+}
+
+fn never() -> TokenName {
+    unreachable!("a letter and a digit are a name")
+}
+
+/// Users with tokens, and their names.
+fn build(place: &Path, tokens: u64) -> Result<(), Failure> {
+    let lmdb = Lmdb::open(place)?;
+    let mut change = Change::new(audit("begin"));
+    let words = [1, 2, 3];
+    change.put(&SidSpaceKey, &SidSpace { words, next_rid: u32::MAX / 2 });
+    change.put(&LOCAL, &Domain { name: "local".parse()?, enabled: true });
+    change.put(&NameKey::domain(&"local".parse()?), &Name(*LOCAL.bytes()));
+    let mut shown = now();
+    for n in 0..tokens {
+        if n % TOKENS_EACH == 0 {
+            let number = n / TOKENS_EACH;
+            let (user, name) = (id(1, number), format!("user{number}"));
+            change.put(&NameKey::user(&LOCAL, &name), &Name(user));
+            let sid = Sid::of_store(words, 1000 + u32::try_from(number)?);
+            let (uid, gid, password, comment) = (None, None, None, None);
+            let row = User {
+                domain: LOCAL,
+                name,
+                sid,
+                uid,
+                gid,
+                enabled: true,
+                expires: 0,
+                password,
+                comment,
+                kept: None,
+            };
+            change.put(&UserId::from_bytes(user), &row);
+        }
+        let (key, row) = token(n);
+        change.put(&NameKey::token(&row.owner, &row.name), &Name(*key.bytes()));
+        change.put(&key, &row);
+        if n % 20_000 == 19_999 || n + 1 == tokens {
+            lmdb.commit(&change)?;
+            change = Change::new(audit("more"));
+            if shown.elapsed() > Duration::from_secs(2) {
+                eprintln!("building a store: {n} of {tokens} tokens");
+                shown = now();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Looking; what a random record costs comes back.
+fn look(report: &mut Report, lmdb: &Lmdb, tokens: u64) -> Result<f64, Failure> {
+    let mut last = lmdb.at();
+    let revision = nanos(ROUNDS, || last = std::hint::black_box(lmdb.at()));
+    report.middle("revision check", tokens, &revision, "ns");
+    let view = nanos(ROUNDS, || {
+        let _ = lmdb.read(|view| std::hint::black_box(view.at()));
+    });
+    report.middle("take a view", tokens, &view, "ns");
+    let (hot, _) = token(tokens / 2);
+    let mut sequence = Sequence(tokens);
+    let mut random = || CredentialId::from_bytes(id(2, sequence.next() % tokens));
+    let get = |key: &CredentialId| {
+        let found = lmdb.read(|view| view.get::<Credential>(key));
+        assert!(matches!(found, Ok(Ok(Some(_)))), "{found:?}");
+    };
+    let hot_samples = nanos(ROUNDS, || get(&hot));
+    report.middle("record, hot", tokens, &hot_samples, "ns");
+    let samples = nanos(ROUNDS, || get(&random()));
+    let value = report.middle("record, random", tokens, &samples, "ns");
+    // Beside it what LMDB alone would cost, without asking whether the tree can be believed.
+    let raw = nanos(ROUNDS, || {
+        let key = random().bytes().to_vec();
+        let found = lmdb.snapshot(|snapshot| {
+            let stored = snapshot.get(Table::Credentials, &key).ok().flatten()?;
+            codec::open(Table::Credentials, &key, stored).ok().map(|(_, value)| value.len())
+        });
+        assert!(matches!(found, Ok(Some(_))));
+    });
+    report.middle("the same by LMDB alone", tokens, &raw, "ns");
+    Ok(value)
+}
+
+fn change_of(n: u64) -> Change {
+    let (key, mut row) = token(n);
+    row.comment = Some(format!("changed {n}"));
+    let mut change = Change::new(audit("token set"));
+    change.put(&key, &row);
+    change
+}
+
+fn commits(report: &mut Report, lmdb: &Lmdb, tokens: u64) -> Result<(), Failure> {
+    for threads in [1_u64, 8, 32] {
+        let each = 2_000 / threads + 50;
+        let began = now();
+        let samples: Vec<Samples> = std::thread::scope(|scope| {
+            let commit = |thread: u64| {
+                let mut samples = Samples::default();
+                for n in 0..each {
+                    let change = change_of((thread * each + n) * 7 % tokens);
+                    let began = now();
+                    if lmdb.commit(&change).is_err() {
+                        return Samples::default();
+                    }
+                    samples.push(began.elapsed().as_secs_f64() * 1e6);
+                }
+                samples
+            };
+            let running: Vec<_> = (0..threads).map(|thread| scope.spawn(move || commit(thread))).collect();
+            running.into_iter().filter_map(|thread| thread.join().ok()).collect()
+        });
+        let elapsed = began.elapsed().as_secs_f64();
+        let mut all = Samples::default();
+        samples.iter().for_each(|samples| all.extend(samples));
+        if all.len() as u64 != threads * each {
+            return Err("a commit failed".into());
+        }
+        let name = if threads == 1 { "commit, alone" } else { "commit, grouped" };
+        report.tail(name, threads, &all, "µs");
+        report.once(
+            &format!("{name}, all together"),
+            threads,
+            (threads * each) as f64 / elapsed,
+            "commits/s",
+        );
+    }
+    Ok(())
+}
+
+/// Another process: says when it first saw each revision, in nanoseconds of the clock both share.
+pub(crate) fn watch(place: &Path) -> Result<(), Failure> {
+    let lmdb = Lmdb::open(place)?;
+    let mut out = std::io::stdout().lock();
+    let mut seen = lmdb.at().revision;
+    writeln!(out, "ready")?;
+    out.flush()?;
+    let end = now() + Duration::from_secs(30);
+    while now() < end {
+        let revision = lmdb.at().revision;
+        if revision != seen {
+            seen = revision;
+            if writeln!(out, "{} {}", revision.0, shared_nanos()).and_then(|()| out.flush()).is_err() {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Another process that watches, ended when dropped.
+struct Watcher(Child);
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// How long after the acknowledgement another process sees a change; it may be before.
+fn visibility(report: &mut Report, lmdb: &Lmdb, place: &Path) -> Result<(), Failure> {
+    let mut command = Command::new(std::env::current_exe()?);
+    let mut child = command.arg("facts-watcher").arg(place).stdout(Stdio::piped()).spawn()?;
+    let out = child.stdout.take().ok_or("the watcher has no output")?;
+    let _watcher = Watcher(child);
+    let mut lines = BufReader::new(out).lines();
+    lines.next().ok_or("the watcher did not start")??;
+    let mut samples = Samples::default();
+    for n in 0..500 {
+        let at = lmdb.commit(&change_of(n))?;
+        let acknowledged = shared_nanos();
+        let line = lines.next().ok_or("the watcher ended")??;
+        let (revision, seen) = line.split_once(' ').ok_or("the watcher said something else")?;
+        if revision.parse::<u64>()? == at.revision.0 {
+            samples.push((seen.parse::<f64>()? - acknowledged as f64) / 1e3);
+        }
+    }
+    report.once("seen by another process after the acknowledgement, p50", 1, samples.at(50), "µs");
+    report.once("seen by another process after the acknowledgement, p99", 1, samples.at(99), "µs");
+    Ok(())
+}
+
+/// A clock that is the same for every process of the machine.
+fn shared_nanos() -> i128 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+}
+
+/// The real server on a large store, as it is when nobody asks anything.
+fn idle_server(report: &mut Report, scratch: &Path, tokens: u64) -> Result<(), Failure> {
+    let data = scratch.join("data");
+    std::fs::create_dir(&data)?;
+    std::fs::rename(scratch.join(tokens.to_string()), data.join("facts"))?;
+    let program = std::env::current_exe()?.with_file_name("enfilade");
+    let mut command = Command::new(&program);
+    command.args(["--json", "--data"]).arg(&data);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]);
+    let began = now();
+    let started = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut child = started.map_err(|why| format!("`{}`: {why}", program.display()))?;
+    let out = child.stdout.take().ok_or("the server has no output")?;
+    let server = Watcher(child);
+    let mut line = String::new();
+    BufReader::new(out).read_line(&mut line)?;
+    report.once(
+        "from the start of the server to its listening",
+        tokens,
+        began.elapsed().as_secs_f64() * 1e3,
+        "ms",
+    );
+    // Once around with everything it does each second.
+    std::thread::park_timeout(Duration::from_millis(2_500));
+    let bytes = anonymous_bytes(&server.0.id().to_string()).ok_or("the server has ended")?;
+    let mebibytes = bytes as f64 / f64::from(1 << 20);
+    report.once("memory of its own of an idle server", tokens, mebibytes, "MiB");
+    report.goal("rss", "memory of its own of an idle server with 1,000,000 tokens", mebibytes, 150.0, "MiB");
+    Ok(())
+}
+
+/// `user.cfg` and `token.shadow` of many tokens, and one line of them changed.
+fn files(report: &mut Report, scratch: &Path, lines: u64) -> Result<(), Failure> {
+    let place = scratch.join("files");
+    std::fs::create_dir(&place)?;
+    let lmdb = Lmdb::open(&place.join("facts"))?;
+    let mut change = Change::new(audit("begin"));
+    change.put(&SidSpaceKey, &SidSpace { words: [1, 2, 3], next_rid: SidSpace::FIRST_RID });
+    lmdb.commit(&change)?;
+    let users: String = (0..lines)
+        .map(|n| match n % TOKENS_EACH {
+            0 => format!("user: u{n}@pbs\n\ntoken: u{n}@pbs!t0\n\n"),
+            which => format!("token: u{}@pbs!t{which}\n\n", n - which),
+        })
+        .collect();
+    let secrets = |changed: u64| -> String {
+        let entry = |n: u64| {
+            let (user, salt) = (n - n % TOKENS_EACH, if n == changed { "other" } else { "salt0" });
+            format!(
+                "\"u{user}@pbs!t{}\":\"$5${salt}{n:011}$WL4Xv1eB7Xy0t6cXQyDgGf6bT7vZb3h0Q4QyS1kYxJ9\"",
+                n % TOKENS_EACH
+            )
+        };
+        format!("{{{}}}", (0..lines).map(entry).collect::<Vec<_>>().join(","))
+    };
+    std::fs::write(place.join("user.cfg"), users)?;
+    let set = FileSet::new(&place);
+    let shadow = place.join("token.shadow");
+    let mut mirror = Mirror::new(set);
+    std::fs::write(&shadow, secrets(lines))?;
+    // As if nothing had been changed for long, so that each look is one look.
+    let late = Now { unix_seconds: 4_000_000_000, tick_millis: 0, files_current: true };
+    let began = now();
+    let outcome = mirror.look(&lmdb, late)?;
+    let first = began.elapsed().as_secs_f64() * 1e3;
+    if outcome.added as u64 <= lines || !outcome.problems.is_empty() {
+        return Err(format!("the files were not mirrored: {outcome:?}").into());
+    }
+    report.once("user.cfg and token.shadow mirrored for the first time", lines, first, "ms");
+    std::fs::write(&shadow, secrets(lines).replace("$5$salt0", "$5$salt1"))?;
+    let began = now();
+    let outcome = mirror.look(&lmdb, late)?;
+    let all = began.elapsed().as_secs_f64() * 1e3;
+    if outcome.changed as u64 != lines {
+        return Err(format!("not every line was taken: {outcome:?}").into());
+    }
+    report.once("token.shadow mirrored, every line another", lines, all, "ms");
+    report.goal("mirror", "token.shadow with 100,000 lines mirrored, every line another", all, 2_000.0, "ms");
+    std::fs::write(&shadow, secrets(lines))?;
+    mirror.look(&lmdb, late)?;
+    let mut samples = Samples::default();
+    for n in 0..11 {
+        std::fs::write(&shadow, secrets(n * 7))?;
+        let began = now();
+        let outcome = mirror.look(&lmdb, late)?;
+        samples.push(began.elapsed().as_secs_f64() * 1e3);
+        // The line that was changed the last time goes back.
+        if outcome.changed > 2 {
+            return Err(format!("too much was changed: {outcome:?}").into());
+        }
+    }
+    let changed = report.middle("one changed line of it", lines, &samples, "ms");
+    report.goal("line", "one changed line of token.shadow with 100,000", changed, 100.0, "ms");
+    let unchanged = nanos(ROUNDS, || drop(mirror.look(&lmdb, late)));
+    report.middle("a look that finds nothing new", lines, &unchanged, "ns");
+    Ok(())
+}

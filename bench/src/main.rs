@@ -1,0 +1,63 @@
+//! Benchmarks: `cargo xtask bench NAME`. What a goal is about is measured in the same run as what it is compared with.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command-line tool")]
+
+mod facts;
+mod machine;
+mod plot;
+mod report;
+mod scratch;
+mod stopwatch;
+
+use report::Report;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("bench: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether every goal held.
+fn run(arguments: &[String]) -> Result<bool, Failure> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    // Other processes of a benchmark are this program, too.
+    if let ["facts-watcher", place] = words.as_slice() {
+        return facts::watch(place.as_ref()).map(|()| true);
+    }
+    let (name, options) = words.split_first().ok_or("expected a name; known is facts")?;
+    let (mut json, mut plot, mut small) = (false, None, false);
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        match *option {
+            "--json" => json = true,
+            "--small" => small = true,
+            "--plot" => plot = Some(PathBuf::from(options.next().ok_or("`--plot` needs a directory")?)),
+            other => {
+                return Err(format!("no option `{other}`; known are --json, --plot DIR and --small").into());
+            }
+        }
+    }
+    let mut report = Report::new(name);
+    match *name {
+        "facts" => facts::run(&mut report, small)?,
+        other => return Err(format!("no benchmark `{other}`; known is facts").into()),
+    }
+    match json {
+        true => println!("{}", report.to_json()),
+        false => print!("{}", report.to_text()),
+    }
+    if let Some(directory) = plot {
+        plot::write(&report, &directory)?;
+    }
+    Ok(report.holds())
+}

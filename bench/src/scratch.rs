@@ -1,0 +1,24 @@
+//! A directory of a benchmark's own.
+
+use std::path::{Path, PathBuf};
+
+/// Removed when dropped.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(name: &str) -> std::io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("enfilade-bench-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Scratch(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,59 @@
+//! The one place that reads a clock here, and what it read, in order.
+
+use std::time::{Duration, Instant};
+
+/// The present moment.
+#[expect(clippy::disallowed_methods, reason = "this is the stopwatch")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// Many measurements of one thing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Samples(Vec<f64>);
+
+impl Samples {
+    pub(crate) fn push(&mut self, value: f64) {
+        self.0.push(value);
+    }
+
+    pub(crate) fn extend(&mut self, other: &Samples) {
+        self.0.extend(&other.0);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The value so many hundredths are at most.
+    pub(crate) fn at(&self, hundredths: usize) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        let index = (sorted.len().saturating_sub(1)) * hundredths / 100;
+        sorted.get(index).copied().unwrap_or(f64::NAN)
+    }
+
+    /// Half of the distance between the quarters, as a part of the middle.
+    pub(crate) fn spread(&self) -> f64 {
+        (self.at(75) - self.at(25)) / 2.0 / self.at(50)
+    }
+}
+
+/// How many nanoseconds `once` takes, from rounds of some milliseconds each.
+pub(crate) fn nanos(rounds: usize, mut once: impl FnMut()) -> Samples {
+    let mut times = 1_u32;
+    while elapsed(times, &mut once) < Duration::from_millis(5) {
+        times = times.saturating_mul(2);
+    }
+    let mut samples = Samples::default();
+    for _ in 0..rounds {
+        samples.push(elapsed(times, &mut once).as_nanos() as f64 / f64::from(times));
+    }
+    samples
+}
+
+fn elapsed(times: u32, once: &mut impl FnMut()) -> Duration {
+    let began = now();
+    (0..times).for_each(|_| once());
+    began.elapsed()
+}

@@ -1,0 +1,25 @@
+//! `cargo xtask bench`: builds the server and the benchmarks as they are shipped, and runs one.
+
+use std::process::Command;
+
+/// Runs the benchmark that is named first, with the options that follow.
+pub(crate) fn run(words: &[&str]) -> Result<(), String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let run = |what: &[&str]| {
+        let status = Command::new(&cargo).args(what).args(["--release"]).current_dir(xtask::root()).status();
+        status
+            .map_err(|why| format!("cargo cannot be run: {why}"))?
+            .success()
+            .then_some(())
+            .ok_or_else(String::new)
+    };
+    run(&["build", "--quiet", "-p", "enfilade", "-p", "enfilade-bench"]).map_err(|_| "the build failed")?;
+    let program = xtask::root().join("target/release/enfilade-bench");
+    let status = Command::new(&program).args(words).current_dir(xtask::root()).status();
+    let status = status.map_err(|why| format!("`{}`: {why}", program.display()))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err("bench: a goal does not hold, or it could not be measured".into())
+    }
+}
