@@ -18,7 +18,7 @@ use super::acl_cfg::AclCfg;
 use super::bounded;
 use super::file_set::{FILE_BYTES_MAX, FileSet};
 use super::section_config::{self, LineError};
-use super::token_shadow::{Hashes, Seen, TokenShadow};
+use super::token_shadow::{Changes, Hashes, Seen, TokenShadow};
 use super::user_cfg::{self, UserCfg};
 use crate::pause::pause;
 use datastores::Datastores;
@@ -27,7 +27,7 @@ use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::tables::{FileFault, FileName, FileVersion, KeptFile};
 use enfilade_facts::vocabulary::Authid;
 use enfilade_facts::{At, AuditRecord, CommitError, MemoSeed, Now, Read, Source, SourceError};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -308,8 +308,8 @@ impl Mirror {
     }
 
     /// Of whom something else is said than this process saw last, where the facts are as it left them.
-    fn changed(&self, news: &[News], said: &Said) -> Option<BTreeSet<Authid>> {
-        let mut changed = BTreeSet::new();
+    fn changed(&self, news: &[News], said: &Said) -> Option<Vec<Authid>> {
+        let mut changed = Vec::new();
         let of = |file| news.iter().find(|news| news.file == file);
         if let (Some(news), Some(now)) = (of(FileName::Users), &said.users) {
             let (digest, before) = self.users.as_ref()?;
@@ -393,11 +393,7 @@ fn was_left(news: &News, digest: &Digest) -> Option<()> {
     (before.digest == *digest && before.problem_count == 0 && before.fault.is_none()).then_some(())
 }
 
-fn differing<T: PartialEq>(
-    before: &BTreeMap<Authid, T>,
-    now: &BTreeMap<Authid, T>,
-    to: &mut BTreeSet<Authid>,
-) {
+fn differing<T: PartialEq>(before: &BTreeMap<Authid, T>, now: &BTreeMap<Authid, T>, to: &mut Vec<Authid>) {
     to.extend(
         now.iter()
             .filter(|(authid, said)| before.get(authid) != Some(said))
@@ -413,7 +409,7 @@ enum Walked {
     /// It is what it was.
     Same,
     /// These tokens.
-    To(BTreeMap<Authid, Option<String>>),
+    To(Changes),
 }
 
 /// What the files say that are compared.
@@ -423,7 +419,7 @@ struct Said {
     acl: Option<AclCfg>,
     /// All of them, or those that changed.
     secrets: Option<Hashes>,
-    changed_secrets: Option<BTreeSet<Authid>>,
+    changed_secrets: Option<Vec<Authid>>,
     /// What `token.shadow` has instead of an object.
     no_secrets: Option<LineError>,
 }
@@ -435,13 +431,13 @@ impl Said {
         let (changed, secrets, no_secrets) = match (walked, bytes(FileName::Secrets).is_some()) {
             (_, false) => (None, None, None),
             (Walked::To(changes), true) => {
-                let changed = changes.keys().cloned().collect();
+                let changed = changes.iter().map(|(token, _)| token.clone()).collect();
                 let hashes = changes.into_iter().filter_map(|(token, hash)| Some((token.to_string(), hash?)));
                 (Some(changed), Some(Hashes { hashes: hashes.collect(), ..Hashes::default() }), None)
             }
             (walked, true) => match whole() {
                 Some(Ok(shadow)) => {
-                    let changed = matches!(walked, Walked::Same).then(BTreeSet::new);
+                    let changed = matches!(walked, Walked::Same).then(Vec::new);
                     (changed, Some(shadow.hashes()), None)
                 }
                 Some(Err(why)) => (None, None, Some(why)),

@@ -101,6 +101,9 @@ impl TokenShadow {
     }
 }
 
+/// Tokens of which something else is said, and what: their hash, or that they are gone.
+pub(crate) type Changes = Vec<(Authid, Option<String>)>;
+
 /// What a whole file said, kept so that one changed entry among very many is found by a walk over the others.
 pub(crate) struct Seen {
     /// Of each token a digest of its hash, and in which walk it was met last.
@@ -124,9 +127,9 @@ impl Seen {
 
     /// Of which tokens a new version says something else, and what; this is what was seen then. `None` where something is
     /// wrong with it: then it has to be read whole, and nothing was seen.
-    pub(crate) fn changes(&mut self, bytes: &[u8]) -> Option<BTreeMap<Authid, Option<String>>> {
+    pub(crate) fn changes(&mut self, bytes: &[u8]) -> Option<Changes> {
         self.walk += 1;
-        let mut changes = BTreeMap::new();
+        let mut changes = Changes::new();
         let mut met = 0;
         let mut each = |token: &str, hash: &str| {
             let digest = self.digest(hash);
@@ -143,7 +146,7 @@ impl Seen {
             met += 1;
             if !is_same {
                 let authid = token.parse::<Authid>().ok().filter(|authid| authid.token.is_some())?;
-                changes.insert(authid, Some(hash.to_owned()));
+                changes.push((authid, Some(hash.to_owned())));
             }
             (!is_again && !hash.contains('\0')).then_some(())
         };
@@ -153,7 +156,7 @@ impl Seen {
         if met < self.entries.len() {
             let walk = self.walk;
             for (token, _) in self.entries.extract_if(|_, (_, met)| *met < walk) {
-                changes.insert(token.parse().ok()?, None);
+                changes.push((token.parse().ok()?, None));
             }
         }
         Some(changes)
@@ -244,7 +247,7 @@ mod tests {
     fn check_changes(before: &str, after: &str) {
         let read = |text: &str| TokenShadow::parse(text.as_bytes()).map(TokenShadow::hashes);
         let mut seen = Seen::new(&read(before).unwrap(), MemoSeed([3; 16]));
-        let found = seen.changes(after.as_bytes());
+        let found = seen.changes(after.as_bytes()).map(BTreeMap::from_iter);
         let whole = read(after).ok().filter(|said| said.broken.is_empty() && said.problems.is_empty());
         let (Some(found), Some(whole)) = (&found, &whole) else {
             assert!(found.is_none() && whole.is_none(), "{before} {after}");
@@ -257,7 +260,7 @@ mod tests {
             assert_eq!(found.get(&token.parse().unwrap()).cloned(), expected, "{token}");
         }
         // And once more, from there.
-        assert_eq!(seen.changes(after.as_bytes()), Some(BTreeMap::new()));
+        assert_eq!(seen.changes(after.as_bytes()), Some(Changes::new()));
     }
 
     #[test]

@@ -5,13 +5,12 @@ use super::people::People;
 use crate::files::section_config::LineError;
 use crate::files::token_shadow::Hashes;
 use crate::files::user_cfg::{Entry, UserCfg};
-use enfilade_facts::SourceError;
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Credential, FileFault, FileName, Kept, Member, Membership, Name, NameKey,
     SidSpace, SidSpaceKey, User, Verifier, Who,
 };
 use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, UserId, Userid};
-use std::collections::BTreeSet;
+use enfilade_facts::{Row as _, SourceError};
 
 /// What both files say. `users` is missing where `user.cfg` did not change; `secrets` where `token.shadow` is not in use, or
 /// cannot be read.
@@ -19,7 +18,7 @@ pub(super) struct Said<'a> {
     pub(super) users: Option<&'a UserCfg>,
     pub(super) secrets: Option<&'a Hashes>,
     /// Those of whom something else is said than the last time, where that is known: nobody else has to be looked up.
-    pub(super) changed: Option<BTreeSet<Authid>>,
+    pub(super) changed: Option<Vec<Authid>>,
 }
 
 pub(super) fn compare(said: &Said<'_>, draft: &mut Draft<'_, '_>) -> Result<(), SourceError> {
@@ -30,9 +29,11 @@ pub(super) fn compare(said: &Said<'_>, draft: &mut Draft<'_, '_>) -> Result<(), 
     let of_secrets = said.secrets.map(|secrets| &secrets.problems).into_iter().flatten();
     problems.extend(of_secrets.map(|problem| (FileName::Secrets, problem.clone())));
     problems.into_iter().for_each(|(file, problem)| draft.problem(file, problem));
+    // Looking somebody up costs as much as reading some ten of them in a row.
+    let few = draft.view.tally(Credential::TABLE, &[])?.count / 10;
     let people = match &said.changed {
-        Some(_) => People::one_by_one(draft.view),
-        None => match People::all(draft.view) {
+        Some(changed) if changed.len() as u64 <= few => People::one_by_one(draft.view),
+        _ => match People::all(draft.view) {
             Err(why @ SourceError::Damaged { .. }) => {
                 // The others are followed, and nobody is removed.
                 draft.problem(FileName::Users, format!("{why}; see `enfilade facts check`"));
@@ -70,8 +71,10 @@ impl Comparison<'_, '_, '_, '_> {
         };
         authids.extend(kept.iter().chain(&root));
         // In their order a user comes before the user's tokens.
-        authids.sort();
-        authids.dedup();
+        if said.users.is_some() {
+            authids.sort();
+            authids.dedup();
+        }
         for authid in authids {
             let done = match &authid.token {
                 None => self.user(authid),
