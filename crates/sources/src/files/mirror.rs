@@ -18,7 +18,7 @@ use super::acl_cfg::AclCfg;
 use super::bounded;
 use super::file_set::{FILE_BYTES_MAX, FileSet};
 use super::section_config::{self, LineError};
-use super::token_shadow::{Changes, Hashes, Seen, TokenShadow};
+use super::token_shadow::{Changes, Secrets, Seen, TokenShadow};
 use super::user_cfg::{self, UserCfg};
 use crate::pause::pause;
 use datastores::Datastores;
@@ -295,8 +295,8 @@ impl Mirror {
         }
         if said.users.is_some() || said.secrets.is_some() {
             let changed = self.changed(news, said);
-            let said = users::Said { users: said.users.as_ref(), secrets: said.secrets.as_ref(), changed };
-            users::compare(&said, draft)?;
+            let users = said.users.as_ref();
+            users::compare(&users::Said { users, secrets: said.secrets.as_ref(), changed }, draft)?;
         }
         match (&said.acl, &said.users) {
             (Some(acl), _) => roles::compare(acl, draft)?,
@@ -316,8 +316,9 @@ impl Mirror {
             was_left(news, digest).filter(|()| now.problems.is_empty() && now.broken.is_empty())?;
             differing(&before.entries, &now.entries, &mut changed);
         }
-        if said.secrets.is_some() {
-            changed.extend(said.changed_secrets.as_ref()?.iter().cloned());
+        match &said.secrets {
+            Some(Secrets::All(_)) => return None,
+            None | Some(Secrets::Same(_) | Secrets::Changed(_)) => {}
         }
         Some(changed)
     }
@@ -330,16 +331,15 @@ impl Mirror {
         if news.iter().any(|news| news.file == FileName::Users) {
             self.users = digest(FileName::Users).zip(said.users);
         }
-        let whole = said.secrets.filter(|_| said.changed_secrets.is_none());
-        match (digest(FileName::Secrets), &mut self.secrets, whole) {
-            (Some(now), secrets, Some(said)) => *secrets = Some((now, Seen::new(&said, self.seed))),
-            (Some(now), secrets, None) => {
-                // Where it was not walked over it is the same as before.
-                if let Some((_, seen)) = self.walked.take() {
-                    *secrets = Some((now, seen));
-                }
+        match (digest(FileName::Secrets), said.secrets) {
+            (Some(now), Some(Secrets::All(said))) => self.secrets = Some((now, Seen::new(&said, self.seed))),
+            (Some(now), Some(Secrets::Changed(_))) => {
+                self.secrets = self.walked.take().map(|(_, seen)| (now, seen));
             }
-            (None, secrets, _) if news.iter().any(|news| news.file == FileName::Secrets) => *secrets = None,
+            (Some(_), Some(Secrets::Same(_))) => {}
+            (None, _) | (_, None) if news.iter().any(|news| news.file == FileName::Secrets) => {
+                self.secrets = None
+            }
             _ => {}
         }
     }
@@ -417,9 +417,7 @@ struct Said {
     datastores: Option<Datastores>,
     users: Option<UserCfg>,
     acl: Option<AclCfg>,
-    /// All of them, or those that changed.
-    secrets: Option<Hashes>,
-    changed_secrets: Option<Vec<Authid>>,
+    secrets: Option<Secrets>,
     /// What `token.shadow` has instead of an object.
     no_secrets: Option<LineError>,
 }
@@ -427,29 +425,20 @@ struct Said {
 impl Said {
     fn of(news: &[News], walked: Walked) -> Said {
         let bytes = |file: FileName| news.iter().find(|news| news.file == file).and_then(News::bytes);
-        let whole = || bytes(FileName::Secrets).map(TokenShadow::parse);
-        let (changed, secrets, no_secrets) = match (walked, bytes(FileName::Secrets).is_some()) {
-            (_, false) => (None, None, None),
-            (Walked::To(changes), true) => {
-                let changed = changes.iter().map(|(token, _)| token.clone()).collect();
-                let hashes = changes.into_iter().filter_map(|(token, hash)| Some((token.to_string(), hash?)));
-                (Some(changed), Some(Hashes { hashes: hashes.collect(), ..Hashes::default() }), None)
-            }
-            (walked, true) => match whole() {
-                Some(Ok(shadow)) => {
-                    let changed = matches!(walked, Walked::Same).then(Vec::new);
-                    (changed, Some(shadow.hashes()), None)
-                }
-                Some(Err(why)) => (None, None, Some(why)),
-                None => (None, None, None),
-            },
+        let is_walked = matches!(walked, Walked::To(_));
+        let shadow = bytes(FileName::Secrets).filter(|_| !is_walked).map(TokenShadow::parse);
+        let (secrets, no_secrets) = match (walked, shadow) {
+            (Walked::To(changes), _) => (Some(Secrets::Changed(changes)), None),
+            (Walked::Same, Some(Ok(shadow))) => (Some(Secrets::Same(shadow.hashes())), None),
+            (Walked::Not, Some(Ok(shadow))) => (Some(Secrets::All(shadow.hashes())), None),
+            (_, Some(Err(why))) => (None, Some(why)),
+            (_, None) => (None, None),
         };
         Said {
             datastores: bytes(FileName::Datastores).map(Datastores::of),
             users: bytes(FileName::Users).map(|bytes| user_cfg::read(&section_config::parse(bytes))),
             acl: bytes(FileName::Acl).map(AclCfg::parse),
             secrets,
-            changed_secrets: changed,
             no_secrets,
         }
     }

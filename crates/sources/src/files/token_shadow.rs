@@ -104,6 +104,16 @@ impl TokenShadow {
 /// Tokens of which something else is said, and what: their hash, or that they are gone.
 pub(crate) type Changes = Vec<(Authid, Option<String>)>;
 
+/// What the file says, as far as it has to be compared.
+pub(crate) enum Secrets {
+    /// All of it.
+    All(Hashes),
+    /// All of it, and it is what it was.
+    Same(Hashes),
+    /// Of these tokens something else than before; it alone has to be compared.
+    Changed(Changes),
+}
+
 /// What a whole file said, kept so that one changed entry among very many is found by a walk over the others.
 pub(crate) struct Seen {
     /// Of each token a digest of its hash, and in which walk it was met last.

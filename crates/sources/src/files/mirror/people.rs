@@ -105,13 +105,14 @@ impl<'v, 's> People<'v, 's> {
         Ok(self.view.get::<User>(&id)?.map(|user| (id, user)))
     }
 
+    /// A token that is compared now; each is compared once.
     pub(super) fn token(
-        &self,
+        &mut self,
         owner: &UserId,
         name: &TokenName,
     ) -> Result<Option<(CredentialId, Credential)>, SourceError> {
         if self.is_all {
-            return Ok(self.tokens.get(&(*owner, name.clone())).cloned());
+            return Ok(self.tokens.remove(&(*owner, name.clone())));
         }
         let found = self.view.get::<Name>(&NameKey::token(owner, name))?;
         let Some(id) = found.map(Name::credential) else { return Ok(None) };

@@ -3,7 +3,7 @@
 use super::draft::Draft;
 use super::people::People;
 use crate::files::section_config::LineError;
-use crate::files::token_shadow::Hashes;
+use crate::files::token_shadow::{Hashes, Secrets};
 use crate::files::user_cfg::{Entry, UserCfg};
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Credential, FileFault, FileName, Kept, Member, Membership, Name, NameKey,
@@ -16,9 +16,19 @@ use enfilade_facts::{Row as _, SourceError};
 /// cannot be read.
 pub(super) struct Said<'a> {
     pub(super) users: Option<&'a UserCfg>,
-    pub(super) secrets: Option<&'a Hashes>,
-    /// Those of whom something else is said than the last time, where that is known: nobody else has to be looked up.
+    pub(super) secrets: Option<&'a Secrets>,
+    /// Of users and tokens in `user.cfg`: those of whom something else is said than the last time, where that is known: nobody else has to be looked up.
     pub(super) changed: Option<Vec<Authid>>,
+}
+
+impl Said<'_> {
+    /// What `token.shadow` says of every token.
+    fn hashes(&self) -> Option<&Hashes> {
+        match self.secrets {
+            Some(Secrets::All(hashes) | Secrets::Same(hashes)) => Some(hashes),
+            Some(Secrets::Changed(_)) | None => None,
+        }
+    }
 }
 
 pub(super) fn compare(said: &Said<'_>, draft: &mut Draft<'_, '_>) -> Result<(), SourceError> {
@@ -26,13 +36,18 @@ pub(super) fn compare(said: &Said<'_>, draft: &mut Draft<'_, '_>) -> Result<(), 
     let problem = |LineError { line, reason }: &LineError| format!("line {line}: {reason}");
     let of_users = said.users.map(|users| &users.problems).into_iter().flatten();
     problems.extend(of_users.map(|error| (FileName::Users, problem(error))));
-    let of_secrets = said.secrets.map(|secrets| &secrets.problems).into_iter().flatten();
+    let of_secrets = said.hashes().map(|hashes| &hashes.problems).into_iter().flatten();
     problems.extend(of_secrets.map(|problem| (FileName::Secrets, problem.clone())));
     problems.into_iter().for_each(|(file, problem)| draft.problem(file, problem));
     // Looking somebody up costs as much as reading some ten of them in a row.
     let few = draft.view.tally(Credential::TABLE, &[])?.count / 10;
-    let people = match &said.changed {
-        Some(changed) if changed.len() as u64 <= few => People::one_by_one(draft.view),
+    let changed = match (said.secrets, &said.changed) {
+        (_, None) => None,
+        (Some(Secrets::Changed(changes)), Some(changed)) => Some(changed.len() + changes.len()),
+        (_, Some(changed)) => Some(changed.len()),
+    };
+    let people = match changed {
+        Some(changed) if changed as u64 <= few => People::one_by_one(draft.view),
         _ => match People::all(draft.view) {
             Err(why @ SourceError::Damaged { .. }) => {
                 // The others are followed, and nobody is removed.
@@ -76,22 +91,49 @@ impl Comparison<'_, '_, '_, '_> {
             authids.dedup();
         }
         for authid in authids {
-            let done = match &authid.token {
-                None => self.user(authid),
-                Some(token) => self.token(authid, token),
-            };
-            match done {
-                // A record that cannot be read refuses already; the others are followed.
-                Err(why @ SourceError::Damaged { .. }) => {
-                    self.draft
-                        .problem(FileName::Users, format!("{authid}: {why}; see `enfilade facts check`"));
-                }
-                other => other?,
+            self.told(authid, |comparison| match &authid.token {
+                None => comparison.user(authid),
+                Some(token) => comparison.token(authid, token),
+            })?;
+        }
+        if let Some(Secrets::Changed(changes)) = said.secrets {
+            for (authid, hash) in changes {
+                self.told(authid, |comparison| comparison.hash_alone(authid, hash.as_deref()))?;
             }
         }
         if let Some((before, after)) = self.space {
             self.draft.change.expect_same(&SidSpaceKey, &before).put(&SidSpaceKey, &after);
         }
+        Ok(())
+    }
+
+    /// A record that cannot be read refuses already; the others are followed.
+    fn told(
+        &mut self,
+        authid: &Authid,
+        compare: impl FnOnce(&mut Self) -> Result<(), SourceError>,
+    ) -> Result<(), SourceError> {
+        match compare(self) {
+            Err(why @ SourceError::Damaged { .. }) => {
+                self.draft.problem(FileName::Users, format!("{authid}: {why}; see `enfilade facts check`"));
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// The hash of a token's secret, where `user.cfg` says nothing new.
+    fn hash_alone(&mut self, authid: &Authid, hash: Option<&str>) -> Result<(), SourceError> {
+        let (Some(name), Some(owner)) = (&authid.token, self.people.user_id(&authid.user)?) else {
+            return Ok(());
+        };
+        let Some((id, before)) = self.people.token(&owner, name)?.filter(|(_, token)| token.kept.is_some())
+        else {
+            return Ok(());
+        };
+        let verifier = hash.map_or(Verifier::Missing, |hash| Verifier::Crypt(hash.to_owned()));
+        let after = Credential { verifier, kept: Some(Kept::default()), ..before.clone() };
+        self.draft.put(&id, Some(&before), &after);
         Ok(())
     }
 
@@ -282,7 +324,7 @@ impl Comparison<'_, '_, '_, '_> {
     /// With what `token.shadow` says of its secret. What that file cannot be asked leaves the last good hash.
     fn with_hash(&mut self, authid: &Authid, mut token: Credential) -> Credential {
         let before = token.kept.take().and_then(|kept| kept.fault);
-        let Some(secrets) = self.said.secrets else {
+        let Some(secrets) = self.said.hashes() else {
             token.kept = Some(Kept::default());
             return token;
         };
