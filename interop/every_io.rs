@@ -1,5 +1,5 @@
 //! Every command that changes something, with its first, second, third … write, sync or rename failing or being its last,
-//! until it passes clean. Afterwards the facts are those before or those after, never between; what was acknowledged is
+//! until it passes clean; some are about users and tokens that are kept in files. Afterwards the facts are those before or those after, never between; what was acknowledged is
 //! there; the store opens and every record of it is sound.
 
 use crate::server::{BINARY, Scratch};
@@ -10,13 +10,16 @@ use std::process::{Command, Output};
 use std::sync::LazyLock;
 
 /// Everything is tried in the campaign; in CI the two kinds that go deepest.
-const FAULTS: [&str; 4] = ["EIO", "kill-after", "ENOSPC", "kill-before"];
+const FAULTS: [&str; 5] = ["EIO", "kill-after", "short", "ENOSPC", "kill-before"];
 const CI_FAULTS: usize = 2;
 
-const OPERATIONS: [&[&str]; 9] = [
+const OPERATIONS: [&[&str]; 12] = [
     &["token", "create", "admin@local!new"],
     &["token", "delete", "admin@local!old"],
     &["user", "add", "bob@local"],
+    &["user", "disable", "ann@pbs"],
+    &["token", "create", "ann@pbs!new"],
+    &["token", "regenerate", "ann@pbs!old"],
     &["group", "remove", "staff"],
     &["role", "assign", "--path", "/datastore/main", "--auth-id", "@staff", "DatastoreReader"],
     &["datastore", "create", "second", "--path", "CONTENT"],
@@ -133,6 +136,9 @@ fn whatever_write_fails_or_is_the_last_the_facts_are_those_before_or_after() {
     must(&good, &["facts", "backup", scratch.path().join("backup").to_str().unwrap()]);
     must(&good, &["group", "add", "staff"]);
     must(&good, &["group", "member", "add", "staff", "admin@local"]);
+    std::fs::write(good.join("user.cfg"), "user: ann@pbs\n\ntoken: ann@pbs!old\n\n").unwrap();
+    std::fs::write(good.join("token.shadow"), "{\"ann@pbs!old\":\"$5$old$x\"}").unwrap();
+    std::fs::write(good.join("acl.cfg"), "acl:1:/datastore/main:ann@pbs:DatastoreReader\n").unwrap();
     let before = facts(&good);
     let (mut runs, mut ended) = (0, 0);
     for operation in OPERATIONS {

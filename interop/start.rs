@@ -158,6 +158,25 @@ fn the_doctor_names_what_is_wrong_and_nothing_when_nothing_is() {
     std::fs::write(&cfg, &good).unwrap();
     std::fs::write(server.data().join("tls/bad.pem"), "x").unwrap();
     assert!(wrong("certificate", "bad.pem"));
+    std::fs::remove_file(server.data().join("tls/bad.pem")).unwrap();
+    let soon = server.data().join("tls/soon.pem");
+    let made = std::process::Command::new("openssl")
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "1",
+        ])
+        .args(["-subj", "/CN=soon.example.org", "-keyout", "-", "-out", "-"])
+        .output()
+        .unwrap();
+    std::fs::write(&soon, made.stdout).unwrap();
+    assert!(wrong("certificate", "soon.pem` expires at"));
     std::fs::rename(server.data().join("datastores/main"), server.data().join("datastores/gone")).unwrap();
     assert!(!wrong("datastore main", "datastores/main"));
 }

@@ -7,7 +7,7 @@ use enfilade_facts::tables::Datastore;
 use enfilade_sources::files::certificates;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
-use enfilade_tls::Certificates;
+use enfilade_tls::Certificate;
 use rustix::process::{Resource, getrlimit};
 use serde_json::json;
 use std::os::unix::fs::MetadataExt as _;
@@ -122,24 +122,41 @@ fn certificates_of(place: &Place) -> Vec<Finding> {
             return vec![warning("certificates", says)];
         }
     };
-    let readable = files.iter().filter_map(|file| {
-        let pem = file.content.as_ref().ok()?;
-        Some((file.path.display().to_string(), pem.as_slice()))
-    });
-    let (loaded, bad) = Certificates::load(readable);
-    let unread = files.iter().filter_map(|file| {
-        let why = file.content.as_ref().err()?;
-        Some(warning("certificate", format!("`{}`: {why}", file.path.display())))
-    });
-    let mut findings: Vec<Finding> =
-        unread.chain(bad.iter().map(|bad| warning("certificate", bad.to_string()))).collect();
-    findings.push(match loaded.is_empty() {
-        true => error("certificates", format!("there is none that can be used in `{}`", directory.display())),
-        false => {
-            well("certificates", format!("{} in `{}`", files.len() - findings.len(), directory.display()))
+    let now = clock::now().unix_seconds;
+    let (mut usable, mut findings) = (0, Vec::new());
+    for file in &files {
+        let name = file.path.display().to_string();
+        let parsed = match &file.content {
+            Ok(pem) => Certificate::from_pem(name.clone(), pem).map_err(|bad| bad.to_string()),
+            Err(why) => Err(format!("`{name}`: {why}")),
+        };
+        match parsed {
+            Ok(certificate) => {
+                usable += 1;
+                findings.extend(validity(&certificate, now).map(|says| warning("certificate", says)));
+            }
+            Err(why) => findings.push(warning("certificate", why)),
         }
+    }
+    findings.push(match usable {
+        0 => error("certificates", format!("there is none that can be used in `{}`", directory.display())),
+        _ => well("certificates", format!("{usable} in `{}`", directory.display())),
     });
     findings
+}
+
+/// Renewing takes some days where people are asked.
+const SOON_SECONDS: i64 = 14 * 24 * 3600;
+
+/// What is wrong with the time a certificate is for, or soon will be.
+fn validity(certificate: &Certificate, now: i64) -> Option<String> {
+    let (file, from, to) = (certificate.file(), certificate.not_before(), certificate.not_after());
+    match () {
+        () if now < from => Some(format!("`{file}` is not valid before {}", output::time(from))),
+        () if to < now => Some(format!("`{file}` expired at {}: renew it", output::time(to))),
+        () if to < now + SOON_SECONDS => Some(format!("`{file}` expires at {}: renew it", output::time(to))),
+        () => None,
+    }
 }
 
 fn store(lmdb: &Lmdb) -> Vec<Finding> {

@@ -1,8 +1,10 @@
 //! Loaded before the C library (`LD_PRELOAD`), it counts what a program does to regular files: writes, syncs, truncations,
-//! renames, links, removals. At the N-th it does what it was told: fail with an error, or end the program before or after.
+//! renames, links, removals, and maps of files that the C library makes. At the N-th it does what it was told: fail with an
+//! error, write the half, or end the program before or after.
 //!
 //! - `FAULT_AT`: the number, from 1.
-//! - `FAULT`: `EIO`, `ENOSPC`, `kill-before` or `kill-after`.
+//! - `FAULT`: `EIO`, `ENOSPC`, `short` (a write does the half; what is no write fails with EIO), `kill-before` or
+//!   `kill-after`.
 //! - `FAULT_MARK`: a file that is made when it happens, so that whoever runs the program knows when it has seen all.
 
 use libc::{c_char, c_int, c_void, iovec, off_t, size_t, ssize_t};
@@ -13,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
     Error(c_int),
+    Short,
     KillBefore,
     KillAfter,
 }
@@ -32,6 +35,7 @@ fn plan() -> Option<&'static Plan> {
         let fault = match std::env::var("FAULT").ok()?.as_str() {
             "EIO" => Fault::Error(libc::EIO),
             "ENOSPC" => Fault::Error(libc::ENOSPC),
+            "short" => Fault::Short,
             "kill-before" => Fault::KillBefore,
             "kill-after" => Fault::KillAfter,
             _ => return None,
@@ -44,6 +48,16 @@ fn plan() -> Option<&'static Plan> {
 
 /// Counts one call; runs it, or does what was planned instead.
 fn counted<R>(is_counted: bool, failed: R, call: impl FnOnce() -> R) -> R {
+    counted_or_half(is_counted, failed, None, call)
+}
+
+/// The same for what can be done by half.
+fn counted_or_half<R>(
+    is_counted: bool,
+    failed: R,
+    half: Option<&dyn Fn() -> R>,
+    call: impl FnOnce() -> R,
+) -> R {
     let plan = plan().filter(|plan| is_counted && COUNT.fetch_add(1, Ordering::SeqCst) + 1 == plan.at);
     let Some(plan) = plan else { return call() };
     if let Some(mark) = &plan.mark {
@@ -51,17 +65,20 @@ fn counted<R>(is_counted: bool, failed: R, call: impl FnOnce() -> R) -> R {
         unsafe { libc::close(libc::open(mark.as_ptr().cast(), libc::O_CREAT | libc::O_WRONLY, 0o600)) };
     }
     match plan.fault {
-        Fault::Error(errno) => {
-            // SAFETY: the address of this thread's errno.
-            unsafe { *libc::__errno_location() = errno };
-            failed
-        }
+        Fault::Error(errno) => fail(errno, failed),
+        Fault::Short => half.map_or_else(|| fail(libc::EIO, failed), |half| half()),
         Fault::KillBefore => die(),
         Fault::KillAfter => {
             call();
             die()
         }
     }
+}
+
+fn fail<R>(errno: c_int, failed: R) -> R {
+    // SAFETY: the address of this thread's errno.
+    unsafe { *libc::__errno_location() = errno };
+    failed
 }
 
 fn die() -> ! {
@@ -109,12 +126,64 @@ macro_rules! on_descriptors {
     )*};
 }
 
+/// Writes take the number of bytes, or of parts, third: a half is half as many, and of one byte or part none is left out.
+macro_rules! on_writes {
+    ($($name:ident($fd:ident, $bytes:ident: $kind:ty, $count:ident: $number:ty $(, $at:ident: $offset:ty)*);)*) => {$(
+        /// As the C library's, but for the one that is to fail.
+        ///
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($fd: c_int, $bytes: $kind, $count: $number $(, $at: $offset)*) -> ssize_t {
+            let name = concat!(stringify!($name), "\0");
+            let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
+            let call: unsafe extern "C" fn(c_int, $kind, $number $(, $offset)*) -> ssize_t = real(name);
+            // SAFETY: the caller's arguments, handed on; less than the caller has is there, too.
+            let some = |count| unsafe { call($fd, $bytes, count $(, $at)*) };
+            let half = || some(($count / 2).max(1));
+            counted_or_half(is_file($fd), -1, Some(&half), || some($count))
+        }
+    )*};
+}
+
+on_writes! {
+    write(fd, bytes: *const c_void, count: size_t);
+    pwrite(fd, bytes: *const c_void, count: size_t, at: off_t);
+    pwrite64(fd, bytes: *const c_void, count: size_t, at: off_t);
+    writev(fd, parts: *const iovec, count: c_int);
+    pwritev(fd, parts: *const iovec, count: c_int, at: off_t);
+}
+
+macro_rules! on_maps {
+    ($($name:ident;)*) => {$(
+        /// As the C library's, but for the one that is to fail.
+        ///
+        /// # Safety
+        /// As the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            address: *mut c_void,
+            length: size_t,
+            protection: c_int,
+            flags: c_int,
+            fd: c_int,
+            at: off_t,
+        ) -> *mut c_void {
+            type Map = unsafe extern "C" fn(*mut c_void, size_t, c_int, c_int, c_int, off_t) -> *mut c_void;
+            let name = concat!(stringify!($name), "\0");
+            let call: Map = real(CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default());
+            // SAFETY: the caller's arguments, handed on.
+            counted(is_file(fd), libc::MAP_FAILED, || unsafe { call(address, length, protection, flags, fd, at) })
+        }
+    )*};
+}
+
+on_maps! {
+    mmap;
+    mmap64;
+}
+
 on_descriptors! {
-    write(fd, bytes: *const c_void, count: size_t) -> ssize_t;
-    pwrite(fd, bytes: *const c_void, count: size_t, at: off_t) -> ssize_t;
-    pwrite64(fd, bytes: *const c_void, count: size_t, at: off_t) -> ssize_t;
-    writev(fd, parts: *const iovec, count: c_int) -> ssize_t;
-    pwritev(fd, parts: *const iovec, count: c_int, at: off_t) -> ssize_t;
     fsync(fd) -> c_int;
     fdatasync(fd) -> c_int;
     ftruncate(fd, length: off_t) -> c_int;
