@@ -11,11 +11,13 @@
 
 use enfilade_access::AccessMemo;
 use enfilade_admin::{DatastoreEdit, Desk, NewUser, Target, TokenEdit, TokenTerms};
+use enfilade_facts::tables::FileName;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, Role, Secret, StorePath, Userid};
 use enfilade_facts::{MemoSeed, Now, Refuse, Source};
 use enfilade_identity::{Ask, HashKey, IdentityMemo};
 use enfilade_passage::{Audit, Event, HashGate, House, Parts, Penalties};
 use enfilade_sources::files::file_set::FileSet;
+use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_testkit::Scratch;
 use std::fmt::Write as _;
@@ -148,7 +150,47 @@ fn build(place: &Path) -> Vec<(String, String)> {
     let offline = enfilade_facts::vocabulary::Maintenance::from_property("offline");
     let edit = DatastoreEdit::Maintenance(Some(offline));
     enfilade_admin::edit_datastore(&desk, &"gamma".parse().unwrap(), &edit).unwrap();
+    logins.extend(kept_in_files(&lmdb, &files));
     logins
+}
+
+/// Users and tokens of files, as they were and as they are: the second may come in no longer, the third has lost its role,
+/// the fourth its hash, and what the file says of the fifth cannot be read any more and has been for too long.
+fn kept_in_files(lmdb: &Lmdb, files: &FileSet) -> Vec<(String, String)> {
+    let secret = |n: u32| format!("secret of {n}");
+    let write = |file, text: String| std::fs::write(files.path(file), text).unwrap();
+    let look = |seconds: i64| {
+        let now = Now { unix_seconds: NOW.unix_seconds + seconds, ..NOW };
+        Mirror::new(files.clone()).look(lmdb, now).unwrap()
+    };
+    let users = |which: &[u32], broken: &str| {
+        let section = |n: &u32| {
+            let broken = if *n == 5 { broken } else { "" };
+            format!("user: kept{n}@pbs\n\ntoken: kept{n}@pbs!one\n{broken}\n")
+        };
+        which.iter().map(section).collect::<String>()
+    };
+    let hashes = |which: &[u32]| {
+        let hash = |n: &u32| enfilade_identity::hash_generated(&secret(*n), [7; 12]).unwrap();
+        let entry = |n: &u32| format!("\"kept{n}@pbs!one\":\"{}\"", hash(n));
+        format!("{{{}}}", which.iter().map(entry).collect::<Vec<_>>().join(","))
+    };
+    let roles = |which: &[u32]| {
+        let line =
+            |n: &u32| format!("acl:1:/datastore/alpha:kept{n}@pbs,kept{n}@pbs!one:DatastorePowerUser\n");
+        which.iter().map(line).collect::<String>()
+    };
+    write(FileName::Users, users(&[1, 2, 3, 4, 5], ""));
+    write(FileName::Secrets, hashes(&[1, 2, 3, 4, 5]));
+    write(FileName::Acl, roles(&[1, 2, 3, 4, 5]));
+    assert!(look(0).problems.is_empty());
+    write(FileName::Users, users(&[1, 3, 4, 5], "\tnonsense\n"));
+    write(FileName::Secrets, hashes(&[1, 2, 3, 5]));
+    write(FileName::Acl, roles(&[1, 2, 4, 5]));
+    look(1);
+    // What is gone from a file with errors is stale at first.
+    assert_eq!(look(100).problems.len(), 3);
+    (1..=5).map(|n| (format!("kept{n}@pbs!one"), secret(n))).collect()
 }
 
 /// What every login gets of every store: one line each. A line that begins with `+` lets somebody in.
