@@ -29,6 +29,10 @@ fn write(server: &Server, name: &str, text: &str) {
     std::fs::rename(&beside, &path).unwrap();
 }
 
+fn read_file(server: &Server, name: &str) -> String {
+    std::fs::read_to_string(server.data().join(name)).unwrap()
+}
+
 /// Waits until it is so, at most so long with slack; how long it took.
 fn within(seconds: u32, what: &str, server: &Server, mut is_so: impl FnMut() -> bool) -> Duration {
     let began = Instant::now();
@@ -161,6 +165,8 @@ fn one_broken_file_is_told_everywhere_and_the_others_work() {
     within(1, "the metrics tell", &server, || {
         metrics().contains("enfilade_file_problems{file=\"datastore.cfg\"} 1")
     });
+    let line = "enfilade_file_problem{file=\"datastore.cfg\",line=\"5\",reason=\"unknown property …\"} 1";
+    assert!(metrics().contains(line), "{}", metrics());
     assert!(metrics().contains("enfilade_file_problems{file=\"user.cfg\"} 0"), "{}", metrics());
     assert!(metrics().contains("enfilade_file_refuses{file=\"datastore.cfg\"} 0"), "{}", metrics());
     let wrong = "datastore.cfg: line 5: unknown property 'pth'";
@@ -172,6 +178,13 @@ fn one_broken_file_is_told_everywhere_and_the_others_work() {
         "{doctor}"
     );
     assert_eq!(curl(&server, &login, "/dav/main/", &["-X", "PROPFIND", "-H", "Depth: 0"]).status, 207);
+    // A hash nobody can use is named, and it alone lets nobody in.
+    let weak = read_file(&server, "token.shadow").replace('}', ",\"ann@pbs!weak\":\"$1$x$y\"}");
+    write(&server, "token.shadow", &weak);
+    write(&server, "user.cfg", &(read_file(&server, "user.cfg") + "token: ann@pbs!weak\n\n"));
+    let doctor = String::from_utf8(server.cli_output(&["doctor"], "").stdout).unwrap();
+    assert!(doctor.contains("token ann@pbs!weak") && doctor.contains("unknown scheme"), "{doctor}");
+    assert_eq!((whoami(&server, &login), whoami(&server, "ann@pbs!weak:x")), (200, 401));
 }
 
 #[test]

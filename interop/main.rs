@@ -9,6 +9,7 @@ mod every_io;
 mod facts;
 mod files;
 mod freshness;
+mod import;
 mod kill_loop;
 mod penalties;
 mod race;

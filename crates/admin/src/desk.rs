@@ -22,17 +22,18 @@ pub struct Desk<'a> {
 const TRIES: usize = 64;
 
 impl Desk<'_> {
+    pub(crate) fn audit(&self, what: &str) -> AuditRecord {
+        let (who, what) = (self.who.to_owned(), what.to_owned());
+        AuditRecord { who, what, unix_seconds: self.now.unix_seconds }
+    }
+
     /// Commits what `build` puts into the change, with `what` in the audit record.
     pub(crate) fn commit<R>(
         &self,
         what: &str,
         build: impl Fn(&View<'_>, &mut Change) -> Result<R, Error>,
     ) -> Result<(R, At), Error> {
-        let audit = AuditRecord {
-            who: self.who.to_owned(),
-            what: what.to_owned(),
-            unix_seconds: self.now.unix_seconds,
-        };
+        let audit = self.audit(what);
         let mut conflict = None;
         for _ in 0..TRIES {
             let mut change = Change::new(audit.clone());

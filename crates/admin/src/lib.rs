@@ -11,6 +11,7 @@ mod datastores;
 mod error;
 mod files;
 mod groups;
+mod import;
 mod look;
 mod roles;
 mod tokens;
@@ -23,10 +24,11 @@ pub use desk::Desk;
 pub use error::Error;
 pub use files::{FileSummary, list_files};
 pub use groups::{GroupSummary, add_group, add_member, list_groups, remove_group, remove_member};
+pub use import::{Imported, import_proxmox};
 pub use look::{Names, Target};
 pub use roles::{AssignmentSummary, assign_role, list_roles, remove_role};
 pub use tokens::{
-    NewToken, TokenEdit, TokenSummary, TokenTerms, create_token, delete_token, list_tokens, regenerate_token,
-    set_token,
+    NewToken, TokenEdit, TokenSummary, TokenTerms, create_token, delete_token, list_bad_hashes, list_tokens,
+    regenerate_token, set_token,
 };
-pub use users::{NewUser, UserSummary, add_user, list_users, set_password, set_user_enabled};
+pub use users::{NewUser, UserEdit, UserSummary, add_user, list_users, remove_user, set_password, set_user};

@@ -11,6 +11,7 @@ use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, Ugid, Userid};
 use enfilade_facts::{At, Read, Source};
 use enfilade_identity::HashKey;
 use enfilade_sources::files::user_cfg::{self, Entry};
+use std::ops::ControlFlow;
 
 /// A token that was just made. The secret is shown this once.
 pub struct NewToken {
@@ -305,6 +306,28 @@ pub fn delete_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result
         Ok(())
     })?;
     Ok(at)
+}
+
+/// Tokens whose hash cannot be used, so that they let nobody in: each with the reason.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn list_bad_hashes(source: &dyn Source) -> Result<Vec<(String, String)>, Error> {
+    source.read(|view| {
+        // There may be very many, and few of them bad.
+        let mut bad = Vec::new();
+        view.scan::<Credential>(&[], |id, token| {
+            if let Verifier::Crypt(hash) = &token.verifier {
+                bad.extend(enfilade_identity::check_hash(hash).err().map(|why| (id, why.to_string())));
+            }
+            ControlFlow::Continue(())
+        })?;
+        if bad.is_empty() {
+            return Ok(Vec::new());
+        }
+        let names = Names::read(view)?.with_tokens(view)?;
+        Ok(bad.into_iter().map(|(id, why)| (names.who(&Who::Token(id)), why)).collect())
+    })?
 }
 
 /// A user's tokens, or everybody's.

@@ -4,8 +4,10 @@ use crate::desk::{Desk, random};
 use crate::error::Error;
 use crate::look::{Names, dangling, domain_id, user_id};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
-use enfilade_facts::tables::{FileName, Name, NameKey, SidSpace, SidSpaceKey, User};
-use enfilade_facts::vocabulary::{Authid, Secret, Sid, UserId, Userid};
+use enfilade_facts::tables::{
+    Assignment, Credential, FileName, Member, Membership, Name, NameKey, SidSpace, SidSpaceKey, User, Who,
+};
+use enfilade_facts::vocabulary::{Authid, Secret, Sid, Ugid, UserId, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
 use enfilade_sources::files::user_cfg::{self, Entry};
 
@@ -134,25 +136,118 @@ pub fn set_password(desk: &Desk<'_>, userid: &Userid, password: &Secret) -> Resu
     edit(desk, "passwd", userid, |user| user.password = Some(hash.clone()))
 }
 
-/// Lets a user in, or keeps it and all its tokens out.
+/// What is to be changed of a user.
+#[derive(Clone, Debug, Default)]
+pub struct UserEdit {
+    /// May the user, and every token of the user, come in?
+    pub enabled: Option<bool>,
+    /// Until when; 0 is for ever.
+    pub expires: Option<i64>,
+    /// Who it is; empty takes the comment away.
+    pub comment: Option<String>,
+}
+
+/// Changes a user; the next request obeys.
 ///
 /// # Errors
-/// When there is no such user, or the facts cannot be changed.
-pub fn set_user_enabled(desk: &Desk<'_>, userid: &Userid, enabled: bool) -> Result<At, Error> {
-    let verb = if enabled { "enable" } else { "disable" };
-    let is_kept = desk.facts.read(|view| {
-        let id = user_id(view, userid)?;
-        Ok::<_, Error>(view.get::<User>(&id)?.is_some_and(|user| user.kept.is_some()))
-    })??;
-    if is_kept {
-        return desk.write_through(&format!("user {verb} {userid}"), &[FileName::Users], |files| {
+/// When there is no such user, or the facts or `user.cfg` cannot be changed.
+pub fn set_user(desk: &Desk<'_>, userid: &Userid, edit: &UserEdit) -> Result<At, Error> {
+    check_comment(edit.comment.as_deref())?;
+    let comment = |old: &mut Option<String>| {
+        if let Some(comment) = &edit.comment {
+            *old = Some(comment.clone()).filter(|comment| !comment.is_empty());
+        }
+    };
+    if find(desk, userid)?.1.kept.is_some() {
+        return desk.write_through(&format!("user set {userid}"), &[FileName::Users], |files| {
             files.sections(FileName::Users, |sections| {
-                user_cfg::change(sections, &userid.clone().into(), |entry| entry.enabled = enabled)
-                    .map_err(Error::Invalid)
+                let change = |entry: &mut Entry| {
+                    entry.enabled = edit.enabled.unwrap_or(entry.enabled);
+                    entry.expires = edit.expires.unwrap_or(entry.expires);
+                    comment(&mut entry.comment);
+                };
+                user_cfg::change(sections, &userid.clone().into(), change).map_err(Error::Invalid)
             })
         });
     }
-    edit(desk, verb, userid, |user| user.enabled = enabled)
+    self::edit(desk, "set", userid, |user| {
+        user.enabled = edit.enabled.unwrap_or(user.enabled);
+        user.expires = edit.expires.unwrap_or(user.expires);
+        comment(&mut user.comment);
+    })
+}
+
+fn find(desk: &Desk<'_>, userid: &Userid) -> Result<(UserId, User), Error> {
+    desk.facts.read(|view| {
+        let id = user_id(view, userid)?;
+        Ok((id, view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?))
+    })?
+}
+
+/// Removes a user with everything that is the user's: tokens, memberships, roles, also in the files. Whoever has the name later
+/// is somebody else and inherits nothing.
+///
+/// # Errors
+/// When there is no such user, or the facts or the files cannot be changed.
+pub fn remove_user(desk: &Desk<'_>, userid: &Userid) -> Result<At, Error> {
+    if *userid == Userid::root_pam() {
+        return Err(Error::Invalid("root@pam is there in every house that has Proxmox's files".into()));
+    }
+    let what = format!("user remove {userid}");
+    let is_kept = find(desk, userid)?.1.kept.is_some();
+    let mut in_use = Vec::new();
+    for file in [FileName::Users, FileName::Secrets, FileName::Acl] {
+        if (is_kept || file == FileName::Acl) && desk.uses(file)? {
+            in_use.push(file);
+        }
+    }
+    let mut at = desk.facts.at();
+    if !in_use.is_empty() {
+        // Secrets first: what is left when the power goes lets nobody in.
+        at = desk.write_through(&what, &in_use, |files| {
+            if in_use.contains(&FileName::Secrets) {
+                files.secrets(|secrets| secrets.remove_all_of(userid))?;
+            }
+            if in_use.contains(&FileName::Users) {
+                files.sections(FileName::Users, |sections| {
+                    user_cfg::remove_all_of(sections, userid);
+                    Ok(())
+                })?;
+            }
+            if in_use.contains(&FileName::Acl) {
+                files.acl(|acl| {
+                    let is_theirs =
+                        |ugid: &Ugid| matches!(ugid, Ugid::Authid(authid) if authid.user == *userid);
+                    acl.entries.retain(|(_, ugid), _| !is_theirs(ugid));
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        })?;
+    }
+    // A file that has errors elsewhere leaves the user as stale: it is removed all the same.
+    if is_kept && find(desk, userid).is_err() {
+        return Ok(at);
+    }
+    let ((), at) = desk.commit(&what, |view, change| {
+        let id = user_id(view, userid)?;
+        let user = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
+        change.expect_same(&id, &user).delete::<User>(&id);
+        change.delete::<Name>(&NameKey::user(&user.domain, &user.name));
+        let mut whose = vec![Who::User(id)];
+        for (key, name) in view.list::<Name>(&NameKey::tokens_of(&id))? {
+            change.delete::<Name>(&key).delete::<Credential>(&name.credential());
+            whose.push(Who::Token(name.credential()));
+        }
+        for (key, _) in view.list::<Membership>(&Member::User(id).prefix())? {
+            change.delete::<Membership>(&key);
+        }
+        for (key, _) in view.list::<Assignment>(&[])?.iter().filter(|(key, _)| whose.contains(&key.who)) {
+            change.delete::<Assignment>(key);
+        }
+        Ok(())
+    })?;
+    Ok(at)
 }
 
 /// Every user, by name.

@@ -49,6 +49,9 @@ pub(crate) enum Command {
     /// The store of facts itself: check, backup, restore, the log of changes
     #[command(subcommand)]
     Facts(Facts),
+    /// Take over what another house has, once
+    #[command(subcommand)]
+    Import(Import),
     /// Walk the doors without acting: who may do what where, and which rule says so
     Explain(Explain),
     /// Look at everything that can be looked at without serving; exits with 1 when something does not work
@@ -108,6 +111,22 @@ pub(crate) enum User {
         /// Read the password from the first line of standard input
         #[arg(long)]
         password_stdin: bool,
+    },
+    /// Change a user
+    Set {
+        /// NAME@REALM
+        user: Userid,
+        /// Until when, in seconds since the epoch; 0 is for ever
+        #[arg(long, value_name = "SECONDS")]
+        expires: Option<i64>,
+        /// Who it is; empty takes the comment away
+        #[arg(long)]
+        comment: Option<String>,
+    },
+    /// Remove a user with all tokens, memberships and roles; whoever has the name later is somebody else
+    Remove {
+        /// NAME@REALM
+        user: Userid,
     },
     /// Keep a user and all tokens of the user out
     Disable {
@@ -197,6 +216,19 @@ pub(crate) enum RoleCommand {
     },
     /// Show who has which role where
     List,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Import {
+    /// Users, tokens with their secrets, roles and datastores from user.cfg, token.shadow, acl.cfg and datastore.cfg; what is here
+    /// already stays as it is. To keep working on such files, put them into the data directory instead
+    Proxmox {
+        /// Where the files are, for instance a copy of /etc/proxmox-backup
+        directory: PathBuf,
+        /// Only say what would be done
+        #[arg(long)]
+        pretend: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -76,6 +76,7 @@ fn tell(source: &Lmdb, set: &FileSet, faces: &Faces) -> Vec<String> {
         unix_seconds: age.map_or(0, |age| now.unix_seconds.saturating_sub(age)),
         good_revision: file.good.map_or(0, |good| good.0),
         problems: u64::from(file.problem_count),
+        lines: file.problems.iter().filter_map(|problem| line_of(problem)).collect(),
         refuses: file.refuses,
     };
     faces.metrics().set_files(files.iter().map(|file| (file.file.as_str(), look(file))).collect());
@@ -88,4 +89,46 @@ fn tell(source: &Lmdb, set: &FileSet, faces: &Faces) -> Vec<String> {
         }
     }
     problems
+}
+
+/// The line a problem is in, and the reason, without what it means for whom and without what is quoted from the file: metrics
+/// hold no names.
+fn line_of(problem: &str) -> Option<(u32, String)> {
+    let (line, reason) = problem.strip_prefix("line ")?.split_once(": ")?;
+    let reason = reason.split_once(" (").map_or(reason, |(reason, _)| reason);
+    let mut quote = None;
+    let mut said = String::new();
+    for letter in reason.chars() {
+        match quote {
+            None if letter == '`' || letter == '\'' => {
+                quote = Some(letter);
+                said.push('…');
+            }
+            None => said.push(letter),
+            Some(end) if letter == end => quote = None,
+            Some(_) => {}
+        }
+    }
+    Some((line.parse().ok()?, said))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::line_of;
+
+    #[test]
+    fn metrics_hold_the_line_and_the_reason_and_no_names() {
+        for (problem, line, reason) in [
+            (
+                "line 3: unknown property 'foo' (datastore aaa: last good facts are kept for 60 s)",
+                3,
+                "unknown property …",
+            ),
+            ("line 1: role `Admni`: expected Admin (a@pbs on /: refused)", 1, "role …: expected Admin"),
+            ("line 9: syntax error", 9, "syntax error"),
+        ] {
+            assert_eq!(line_of(problem), Some((line, reason.to_owned())));
+        }
+        assert_eq!(line_of("a@pbs!t: it is there more than once; refused"), None);
+    }
 }

@@ -50,6 +50,7 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     let house = home.house(Arc::new(AccessLog::start(home.last_used()?)?))?;
     let faces = Faces::new(Arc::clone(&house));
     faces.metrics().set_bad_certificates(bad.len());
+    tell_bad_hashes(home)?;
     files::follow(home, faces.clone())?;
     follow_mounts(&house)?;
 
@@ -99,6 +100,24 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
         output::note(&format!("{} connections were cut", admission.count()));
     }
     watching.abort();
+    Ok(())
+}
+
+/// Tokens that nobody can use are named once, the first of many; the doctor names them all.
+fn tell_bad_hashes(home: &Home) -> anyhow::Result<()> {
+    const TOLD_MAX: usize = 20;
+    let source = Arc::clone(&home.source);
+    // Looking through all of them takes a while where there are a million.
+    std::thread::Builder::new().name("hashes".into()).spawn(move || {
+        let Ok(bad) = enfilade_admin::list_bad_hashes(&*source) else { return };
+        for (token, why) in bad.iter().take(TOLD_MAX) {
+            output::note(&format!("warning: the hash of `{token}` cannot be used: {why}"));
+        }
+        let untold = bad.len().saturating_sub(TOLD_MAX);
+        if untold > 0 {
+            output::note(&format!("warning: and those of {untold} more tokens; see `enfilade doctor`"));
+        }
+    })?;
     Ok(())
 }
 

@@ -21,7 +21,7 @@ pub struct Metrics {
 }
 
 /// What the last look at a file people edit found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileLook {
     /// When it was, in seconds since the epoch.
     pub unix_seconds: i64,
@@ -29,6 +29,8 @@ pub struct FileLook {
     pub good_revision: u64,
     /// How many things are wrong with it.
     pub problems: u64,
+    /// The first of them that are in a line: its number, and the reason without anything that was quoted from the file.
+    pub lines: Vec<(u32, String)>,
     /// Whether everything in it refuses.
     pub refuses: bool,
 }
@@ -131,6 +133,15 @@ impl Metrics {
         metric(text, "enfilade_file_good_revision", "gauge", help, rows(|look| look.good_revision));
         let help = "how many things are wrong with the file";
         metric(text, "enfilade_file_problems", "gauge", help, rows(|look| look.problems));
+        let lines = files.iter().flat_map(|(file, look)| {
+            let row = |(line, reason): &(u32, String)| {
+                let reason = reason.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " ");
+                (format!("{{file=\"{file}\",line=\"{line}\",reason=\"{reason}\"}}"), 1)
+            };
+            look.lines.iter().map(row).collect::<Vec<_>>()
+        });
+        let help = "1 for each line that cannot be read, the first of many";
+        metric(text, "enfilade_file_problem", "gauge", help, lines);
         let help = "1 when everything in the file refuses";
         metric(text, "enfilade_file_refuses", "gauge", help, rows(|look| u64::from(look.refuses)));
     }

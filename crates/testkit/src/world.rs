@@ -1,7 +1,7 @@
 //! Reading a world and asking what it asks.
 
 use crate::house::TestHouse;
-use enfilade_admin::{DatastoreEdit, Target};
+use enfilade_admin::{DatastoreEdit, Target, UserEdit};
 use enfilade_facts::Refuse;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Maintenance, OperationKind, StorePath};
 use enfilade_passage::Refusal;
@@ -52,7 +52,8 @@ impl World {
             ["user", user, uid] => self.house.add_user(&user.parse().map_err(said)?, uid.parse().ok()),
             ["disable", user] => {
                 let user = user.parse().map_err(said)?;
-                enfilade_admin::set_user_enabled(&self.house.desk(), &user, false).map_err(said)?;
+                let edit = UserEdit { enabled: Some(false), ..UserEdit::default() };
+                enfilade_admin::set_user(&self.house.desk(), &user, &edit).map_err(said)?;
             }
             ["withdraw", user] => {
                 let (user, name) = (user.parse().map_err(said)?, "test".parse().map_err(said)?);

@@ -10,7 +10,7 @@
 )]
 
 use enfilade_access::AccessMemo;
-use enfilade_admin::{DatastoreEdit, Desk, NewUser, Target, TokenEdit, TokenTerms};
+use enfilade_admin::{DatastoreEdit, Desk, NewUser, Target, TokenEdit, TokenTerms, UserEdit};
 use enfilade_facts::tables::FileName;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, Role, Secret, StorePath, Userid};
 use enfilade_facts::{MemoSeed, Now, Refuse, Source};
@@ -114,7 +114,10 @@ fn build(place: &Path) -> Vec<(String, String)> {
     for n in 0..USERS {
         let (userid, target) = (user(n), Target::User(user(n)));
         match n % 6 {
-            0 => drop(enfilade_admin::set_user_enabled(&desk, &userid, false).unwrap()),
+            0 => {
+                let edit = UserEdit { enabled: Some(false), ..UserEdit::default() };
+                enfilade_admin::set_user(&desk, &userid, &edit).unwrap();
+            }
             1 => drop(
                 enfilade_admin::remove_role(
                     &desk,

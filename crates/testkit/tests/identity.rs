@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use enfilade_admin::TokenTerms;
+use enfilade_admin::{TokenTerms, UserEdit};
 use enfilade_facts::Refuse;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, Secret, Userid};
 use enfilade_identity::Ask;
@@ -125,7 +125,8 @@ async fn whoever_is_inside_is_asked_again_when_the_facts_changed() {
     role().unwrap();
     let visit = house.admit(&Authid::from(alice())).await.unwrap();
     // Something that does not concern her.
-    enfilade_admin::set_user_enabled(&house.desk(), &bob, false).unwrap();
+    let edit = UserEdit { enabled: Some(false), ..UserEdit::default() };
+    enfilade_admin::set_user(&house.desk(), &bob, &edit).unwrap();
     assert!(visit.clone().enter(&tank, OperationKind::Read).is_ok());
     // Her token, deleted and made again under the same name: another token.
     let name = "test".parse().unwrap();

@@ -52,6 +52,7 @@ pub(super) fn run(place: &Place, json: bool) -> anyhow::Result<ExitCode> {
         Ok(lmdb) => {
             findings.extend(store(&lmdb));
             findings.extend(files(place, &lmdb));
+            findings.extend(tokens(&lmdb));
             findings.extend(datastores(&lmdb));
         }
         Err(why) => findings.push(error("facts", why.to_string())),
@@ -216,6 +217,18 @@ fn files(place: &Place, lmdb: &Lmdb) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Tokens that let nobody in whatever the secret, because of what is stored of it.
+fn tokens(lmdb: &Lmdb) -> Vec<Finding> {
+    match enfilade_admin::list_bad_hashes(lmdb) {
+        Ok(bad) => {
+            let says =
+                |why: &str| format!("the hash of its secret cannot be used: {why}; give it a new secret");
+            bad.iter().map(|(token, why)| warning(&format!("token {token}"), says(why))).collect()
+        }
+        Err(why) => vec![error("tokens", why.to_string())],
+    }
 }
 
 fn datastores(lmdb: &Lmdb) -> Vec<Finding> {

@@ -5,7 +5,7 @@ use crate::cli::User;
 use crate::home::Home;
 use crate::output;
 use anyhow::bail;
-use enfilade_admin::NewUser;
+use enfilade_admin::{NewUser, UserEdit};
 use serde_json::json;
 
 pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> {
@@ -67,13 +67,30 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("user {user} has a new password"));
         }
+        User::Set { user, expires, comment } => {
+            let edit = UserEdit { enabled: None, expires, comment };
+            let at = enfilade_admin::set_user(&home.desk(), &user, &edit)?;
+            let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
+            output::done(json, &value, &format!("user {user} is changed"));
+        }
+        User::Remove { user } => {
+            let at = enfilade_admin::remove_user(&home.desk(), &user)?;
+            let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
+            output::done(
+                json,
+                &value,
+                &format!("user {user} is gone, with all tokens, memberships and roles"),
+            );
+        }
         User::Disable { user } => {
-            let at = enfilade_admin::set_user_enabled(&home.desk(), &user, false)?;
+            let edit = UserEdit { enabled: Some(false), ..UserEdit::default() };
+            let at = enfilade_admin::set_user(&home.desk(), &user, &edit)?;
             let value = json!({ "user": user.to_string(), "enabled": false, "revision": at.revision.0 });
             output::done(json, &value, &format!("user {user} and all tokens of {user} are kept out"));
         }
         User::Enable { user } => {
-            let at = enfilade_admin::set_user_enabled(&home.desk(), &user, true)?;
+            let edit = UserEdit { enabled: Some(true), ..UserEdit::default() };
+            let at = enfilade_admin::set_user(&home.desk(), &user, &edit)?;
             let value = json!({ "user": user.to_string(), "enabled": true, "revision": at.revision.0 });
             output::done(json, &value, &format!("user {user} may come in"));
         }

@@ -19,9 +19,9 @@ pub struct AclCfg {
     /// Who has which roles where.
     pub entries: BTreeMap<(RolePath, Ugid), Roles>,
     /// Of whom it says something that cannot be read.
-    pub(crate) broken: BTreeMap<(RolePath, Ugid), LineError>,
+    pub broken: BTreeMap<(RolePath, Ugid), LineError>,
     /// What is wrong and belongs to nobody.
-    pub(crate) problems: Vec<LineError>,
+    pub problems: Vec<LineError>,
     /// The lines that could not be read, for writing them back.
     raw: Vec<Vec<u8>>,
 }

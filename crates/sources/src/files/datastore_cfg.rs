@@ -35,7 +35,10 @@ const KNOWN: [&str; 22] = [
 const SECTION_BYTES_MAX: usize = 64 * 1024;
 
 /// What one section says.
-pub(crate) fn read(section: &Section) -> Result<(DatastoreName, Datastore), LineError> {
+///
+/// # Errors
+/// The first thing that is wrong with it.
+pub fn read(section: &Section) -> Result<(DatastoreName, Datastore), LineError> {
     let at = |line: u32, reason: String| LineError { line, reason };
     if let Some(error) = &section.error {
         return Err(error.clone());

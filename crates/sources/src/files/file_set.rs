@@ -44,6 +44,17 @@ impl FileSet {
         self.directory.join(file.as_str())
     }
 
+    /// The bytes of a file; nothing where it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is too large to be one of these.
+    pub fn read(&self, file: FileName) -> io::Result<Option<Vec<u8>>> {
+        match bounded::read(&self.path(file), FILE_BYTES_MAX) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
     /// The directory.
     pub fn directory(&self) -> &Path {
         &self.directory

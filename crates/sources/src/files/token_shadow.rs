@@ -2,7 +2,7 @@
 
 use super::section_config::{LineError, shown};
 use enfilade_facts::memo::KeyMaker;
-use enfilade_facts::vocabulary::Authid;
+use enfilade_facts::vocabulary::{Authid, Userid};
 use enfilade_facts::{MemoKey, MemoSeed};
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
@@ -24,13 +24,13 @@ const TWICE: &str = "it is there more than once";
 
 /// What it says.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct Hashes {
+pub struct Hashes {
     /// The hash of each token, by its id.
-    pub(crate) hashes: HashMap<String, String>,
+    pub hashes: HashMap<String, String>,
     /// Tokens of which it says nothing that can be believed.
-    pub(crate) broken: BTreeMap<Authid, LineError>,
+    pub broken: BTreeMap<Authid, LineError>,
     /// What is wrong and belongs to no token.
-    pub(crate) problems: Vec<String>,
+    pub problems: Vec<String>,
 }
 
 impl TokenShadow {
@@ -67,8 +67,13 @@ impl TokenShadow {
         self.entries.len() < before
     }
 
+    /// Takes every token of a user out.
+    pub fn remove_all_of(&mut self, user: &Userid) {
+        self.entries.retain(|(key, _)| !key.parse::<Authid>().is_ok_and(|authid| authid.user == *user));
+    }
+
     /// What it says.
-    pub(crate) fn hashes(self) -> Hashes {
+    pub fn hashes(self) -> Hashes {
         let mut found = Hashes { hashes: HashMap::with_capacity(self.entries.len()), ..Hashes::default() };
         let mut wrong: Vec<(String, &str)> = Vec::new();
         for (key, value) in self.entries {

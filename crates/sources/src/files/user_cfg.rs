@@ -24,12 +24,13 @@ impl Default for Entry {
 
 /// What the file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct UserCfg {
-    pub(crate) entries: BTreeMap<Authid, Entry>,
+pub struct UserCfg {
+    /// Users and tokens.
+    pub entries: BTreeMap<Authid, Entry>,
     /// Of whom it says something that cannot be read; and whether it may serve as it was before.
-    pub(crate) broken: BTreeMap<Authid, (LineError, bool)>,
+    pub broken: BTreeMap<Authid, (LineError, bool)>,
     /// What is wrong and belongs to nobody.
-    pub(crate) problems: Vec<LineError>,
+    pub problems: Vec<LineError>,
 }
 
 /// The properties of Proxmox Backup Server 4 that only people have; they are kept, and not acted on.
@@ -40,7 +41,7 @@ const USER: &str = "user";
 const TOKEN: &str = "token";
 
 /// What the file says.
-pub(crate) fn read(parsed: &Parsed) -> UserCfg {
+pub fn read(parsed: &Parsed) -> UserCfg {
     let mut users = UserCfg { problems: parsed.errors.clone(), ..UserCfg::default() };
     for section in &parsed.sections {
         match (read_section(section), section.id.parse::<Authid>()) {
@@ -168,6 +169,11 @@ pub fn remove(sections: &mut Vec<Section>, authid: &Authid) -> bool {
     let before = sections.len();
     sections.retain(|section| section.id != authid.to_string());
     sections.len() < before
+}
+
+/// Takes the sections of a user and of every token of the user out.
+pub fn remove_all_of(sections: &mut Vec<Section>, user: &Userid) {
+    sections.retain(|section| !section.id.parse::<Authid>().is_ok_and(|authid| authid.user == *user));
 }
 
 #[cfg(test)]

@@ -1,0 +1,34 @@
+//! `enfilade import`.
+
+use crate::cli::Import;
+use crate::home::Home;
+use crate::output;
+use enfilade_sources::files::file_set::FileSet;
+use serde_json::json;
+
+pub(super) fn run(home: &Home, command: Import, json: bool) -> anyhow::Result<()> {
+    let Import::Proxmox { directory, pretend } = command;
+    let (report, at) = enfilade_admin::import_proxmox(&home.desk(), &FileSet::new(&directory), pretend)?;
+    let taken = report.iter().filter(|item| item.left_out.is_none()).count();
+    if json {
+        for item in &report {
+            output::json_line(&json!({ "what": item.what, "left_out": item.left_out }));
+        }
+        output::json_line(
+            &json!({ "taken": taken, "left_out": report.len() - taken, "revision": at.revision.0 }),
+        );
+        return Ok(());
+    }
+    let verb = if pretend { "would be taken" } else { "taken" };
+    let rows: Vec<Vec<String>> = report
+        .iter()
+        .map(|item| {
+            let became =
+                item.left_out.as_ref().map_or_else(|| verb.to_owned(), |why| format!("left out: {why}"));
+            vec![item.what.clone(), became]
+        })
+        .collect();
+    output::table(&["WHAT", "BECAME"], &rows);
+    output::line(&format!("{taken} {verb}, {} left out", report.len() - taken));
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! Taking over the files of a Proxmox house, and removing whom it had.
+
+use crate::curl::curl;
+use crate::server::Server;
+use std::process::Command;
+
+#[test]
+fn a_proxmox_house_is_taken_over_once_and_what_cannot_be_is_named() {
+    let server = Server::start();
+    let from = server.scratch.path().join("proxmox-backup");
+    let old = server.scratch.path().join("old-store");
+    std::fs::create_dir_all(&from).unwrap();
+    std::fs::create_dir_all(&old).unwrap();
+    let hash = |method: &str, secret: &str| {
+        let output =
+            Command::new("openssl").args(["passwd", method, "-salt", "abcdefgh", secret]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let write = |name: &str, text: &str| std::fs::write(from.join(name), text).unwrap();
+    write(
+        "user.cfg",
+        "user: root@pam\n\nuser: ann@pbs\n\tcomment Ann\n\ntoken: ann@pbs!backup\n\ntoken: ann@pbs!lost\n\n\
+         token: ann@pbs!weak\n\nuser: bob@pbs\n\tfoo 1\n\n",
+    );
+    let shadow = format!(
+        "{{\"ann@pbs!backup\":\"{}\",\"ann@pbs!weak\":\"{}\"}}",
+        hash("-6", "one secret"),
+        hash("-1", "x")
+    );
+    write("token.shadow", &shadow);
+    write(
+        "acl.cfg",
+        "acl:1:/datastore/old:ann@pbs,@staff:DatastorePowerUser\nacl:1:/datastore/old:ann@pbs!backup:DatastoreReader\n",
+    );
+    let store = format!(
+        "datastore: old\n\tpath {}\n\tgc-schedule daily\n\ndatastore: main\n\tpath /x\n\n",
+        old.display()
+    );
+    write("datastore.cfg", &store);
+    std::fs::write(old.join("plan.txt"), "the plan").unwrap();
+    let from = from.to_str().unwrap();
+
+    let before = server.cli(&["user", "list"]);
+    let pretended = server.cli(&["import", "proxmox", from, "--pretend"]);
+    assert_eq!(server.cli(&["user", "list"]), before);
+    let report = server.cli(&["import", "proxmox", from]);
+    assert_eq!(pretended[..report.len() - 1], report[..report.len() - 1]);
+    let became = |what: &str| {
+        let item =
+            report.iter().find(|item| item["what"] == what).unwrap_or_else(|| panic!("{what}: {report:#?}"));
+        item["left_out"].as_str().unwrap_or("taken").to_owned()
+    };
+    for (what, expected) in [
+        ("user ann@pbs", "taken"),
+        ("user root@pam", "taken"),
+        ("token ann@pbs!backup", "taken"),
+        ("token ann@pbs!lost", "token.shadow has no hash of its secret"),
+        ("token ann@pbs!weak", "the hash of its secret cannot be used: unknown scheme"),
+        ("section bob@pbs", "user.cfg, line 13: unknown property 'foo'"),
+        ("roles ann@pbs on /datastore/old", "taken"),
+        ("roles ann@pbs!backup on /datastore/old", "taken"),
+        ("roles @staff on /datastore/old", "there is no group `staff@local`"),
+        ("datastore old", "taken"),
+        ("datastore main", "it is here already"),
+    ] {
+        assert!(became(what).starts_with(expected), "{what}: {}", became(what));
+    }
+    let login = "ann@pbs!backup:one secret";
+    let read = curl(&server, login, "/dav/old/plan.txt", &[]);
+    assert_eq!((read.status, read.text().as_str()), (200, "the plan"));
+    assert_eq!(curl(&server, login, "/dav/old/new.txt", &["--upload-file", "/etc/hostname"]).status, 403);
+    assert!(
+        std::fs::read_to_string(server.data().join("datastore.cfg")).unwrap().contains("gc-schedule daily")
+    );
+    let again = server.cli(&["import", "proxmox", from]);
+    assert_eq!(again.last().unwrap()["taken"], 0, "{again:#?}");
+
+    server.cli(&["user", "set", "ann@pbs", "--comment", "Anna"]);
+    assert!(server.cli(&["user", "list"]).iter().any(|user| user["comment"] == "Anna"));
+    server.cli(&["user", "remove", "ann@pbs"]);
+    assert_eq!(curl(&server, login, "/whoami", &[]).status, 401);
+    assert!(server.cli(&["token", "list"]).is_empty());
+    assert!(
+        !server.cli(&["role", "list"]).iter().any(|role| role["auth_id"].as_str().unwrap().contains("ann"))
+    );
+    let missing = server.cli_output(&["user", "remove", "ann@pbs"], "");
+    assert!(String::from_utf8(missing.stderr).unwrap().contains("there is no user `ann@pbs`"));
+}
+
+#[test]
+fn a_user_of_the_files_is_removed_from_all_of_them() {
+    let server = Server::start();
+    let write = |name: &str, text: &str| std::fs::write(server.data().join(name), text).unwrap();
+    write("user.cfg", "user: ann@pbs\n\ntoken: ann@pbs!t\n\nuser: annette@pbs\n\n");
+    write("token.shadow", "{\"ann@pbs!t\":\"$5$x\",\"annette@pbs!t\":\"$5$y\"}");
+    write("acl.cfg", "acl:1:/:ann@pbs,ann@pbs!t,annette@pbs:Audit\n");
+    server.cli(&["user", "remove", "ann@pbs"]);
+    let read = |name: &str| std::fs::read_to_string(server.data().join(name)).unwrap();
+    assert_eq!(read("user.cfg"), "user: annette@pbs\n\n");
+    assert_eq!(read("token.shadow"), "{\"annette@pbs!t\":\"$5$y\"}");
+    assert_eq!(read("acl.cfg"), "acl:1:/:annette@pbs:Audit\n");
+    let users = server.cli(&["user", "list"]);
+    assert!(!users.iter().any(|user| user["user"] == "ann@pbs"), "{users:#?}");
+    let refused = server.cli_output(&["user", "remove", "root@pam"], "");
+    assert!(!refused.status.success());
+}
