@@ -1,7 +1,7 @@
 //! The files people edit, with several servers, the command line and an editor on them at once.
 
 use crate::curl::{command, curl};
-use crate::server::{BINARY, Server};
+use crate::server::{BINARY, Server, WITHOUT_PENALTIES};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 
@@ -9,12 +9,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Without penalties: a refusal that is held back tells nothing of when it was decided.
 fn start() -> Server {
-    Server::start_with(&[NO_PENALTIES])
+    Server::start_with(&[WITHOUT_PENALTIES])
 }
-
-const NO_PENALTIES: (&str, &str) = ("ENFILADE_IDENTITY__PENALTIES", "false");
 
 /// How much longer than promised a slow machine may take.
 const SLACK: u32 = 5;
@@ -220,7 +217,7 @@ impl Second {
             .args(["--json", "--data"])
             .arg(data)
             .args(["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"])
-            .envs([NO_PENALTIES, ("ENFILADE_FACTS__STALE_LIMIT", "4")])
+            .envs([WITHOUT_PENALTIES, ("ENFILADE_FACTS__STALE_LIMIT", "4")])
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()

@@ -1,4 +1,4 @@
-//! Real clients against the real binary, over TLS on loopback: rclone and curl.
+//! Real clients against the real binary, over TLS on loopback: rclone, curl and proxmoxer.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
@@ -12,6 +12,7 @@ mod freshness;
 mod import;
 mod kill_loop;
 mod penalties;
+mod proxmox;
 mod race;
 mod rclone;
 mod robustness;

@@ -8,6 +8,9 @@ use std::process::{Child, Command, Output, Stdio};
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_enfilade");
 
+/// A refusal that is held back tells nothing of when it was decided.
+pub(crate) const WITHOUT_PENALTIES: (&str, &str) = ("ENFILADE_IDENTITY__PENALTIES", "false");
+
 pub(crate) struct Server {
     child: Child,
     pub(crate) scratch: Scratch,

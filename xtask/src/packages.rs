@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::process::Command;
 
 /// A package, and the program of it that the tests run.
-const PACKAGES: [(&str, &str); 3] = [("rclone", "rclone"), ("curl", "curl"), ("openssl", "openssl")];
+const PACKAGES: [(&str, &str); 4] =
+    [("rclone", "rclone"), ("curl", "curl"), ("openssl", "openssl"), ("python3-pip", "pip3")];
 
 /// Installs what is missing, or says how to.
 pub(crate) fn install() -> Result<(), String> {
@@ -52,6 +53,6 @@ mod tests {
 
     #[test]
     fn what_is_not_in_the_path_is_missing() {
-        assert_eq!(missing(OsStr::new("/no/such:/folder")), ["rclone", "curl", "openssl"]);
+        assert_eq!(missing(OsStr::new("/no/such:/folder")), ["rclone", "curl", "openssl", "python3-pip"]);
     }
 }

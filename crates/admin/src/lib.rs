@@ -21,11 +21,12 @@ pub use acls::{AclLines, get_acl, open_to_roles, set_acl};
 pub use bootstrap::{ensure_local_realm, is_empty};
 pub use datastores::{DatastoreEdit, DatastoreSummary, edit_datastore, list_datastores};
 pub use desk::Desk;
+pub use enfilade_sources::files::file_set::FileSet;
 pub use error::Error;
 pub use files::{FileSummary, list_files};
 pub use groups::{GroupSummary, add_group, add_member, list_groups, remove_group, remove_member};
 pub use import::{Imported, import_proxmox};
-pub use look::{Names, Target};
+pub use look::{Names, Target, list_realms};
 pub use roles::{AssignmentSummary, assign_role, list_roles, remove_role};
 pub use tokens::{
     NewToken, TokenEdit, TokenSummary, TokenTerms, create_token, delete_token, list_bad_hashes, list_tokens,

@@ -6,7 +6,7 @@ use enfilade_facts::tables::{Credential, Domain, Group, Name, NameKey, User, Who
 use enfilade_facts::vocabulary::{
     Authid, CredentialId, DomainId, GroupId, GroupName, Realm, Sid, TokenName, Ugid, UserId, Userid,
 };
-use enfilade_facts::{SourceError, View};
+use enfilade_facts::{Read, Source, SourceError, View};
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
@@ -104,6 +104,15 @@ pub(crate) fn dangling(what: &'static str, id: impl fmt::Display) -> Error {
     Error::Invalid(format!("{what} {id} is spoken of but not there; the facts are damaged"))
 }
 
+/// Every realm.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn list_realms(source: &dyn Source) -> Result<Vec<String>, Error> {
+    let domains = source.read(|view| view.list::<Domain>(&[]))??;
+    Ok(domains.into_iter().map(|(_, domain)| domain.name.to_string()).collect())
+}
+
 /// The names of users and groups by id and SID, read once for printing.
 #[derive(Debug, Default)]
 pub struct Names {
@@ -136,13 +145,19 @@ impl Names {
         Ok(names)
     }
 
-    /// The names of tokens, too.
+    /// The names of these tokens, too.
     ///
     /// # Errors
     /// When the facts cannot be read.
-    pub(crate) fn with_tokens(mut self, view: &View<'_>) -> Result<Self, SourceError> {
-        for (id, token) in view.list::<Credential>(&[])? {
-            self.tokens.insert(id, format!("{}!{}", self.user(&token.owner), token.name));
+    pub(crate) fn with_tokens(
+        mut self,
+        view: &View<'_>,
+        ids: impl Iterator<Item = CredentialId>,
+    ) -> Result<Self, SourceError> {
+        for id in ids {
+            if let Some(token) = view.get::<Credential>(&id)? {
+                self.tokens.insert(id, format!("{}!{}", self.user(&token.owner), token.name));
+            }
         }
         Ok(self)
     }

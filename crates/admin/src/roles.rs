@@ -86,8 +86,12 @@ pub fn remove_role(desk: &Desk<'_>, path: &RolePath, target: &Target, role: Role
 /// When the facts cannot be read.
 pub fn list_roles(source: &dyn Source) -> Result<Vec<AssignmentSummary>, Error> {
     source.read(|view| {
-        let names = Names::read(view)?.with_tokens(view)?;
         let rows = view.list::<Assignment>(&[])?;
+        let of_token = |(key, _): &(AssignmentKey, Assignment)| match key.who {
+            Who::Token(id) => Some(id),
+            _ => None,
+        };
+        let names = Names::read(view)?.with_tokens(view, rows.iter().filter_map(of_token))?;
         let summaries = rows.into_iter().flat_map(|(key, assignment)| {
             let who = names.who(&key.who);
             let is_kept = matches!(key.who, Who::Named(_));

@@ -325,7 +325,7 @@ pub fn list_bad_hashes(source: &dyn Source) -> Result<Vec<(String, String)>, Err
         if bad.is_empty() {
             return Ok(Vec::new());
         }
-        let names = Names::read(view)?.with_tokens(view)?;
+        let names = Names::read(view)?.with_tokens(view, bad.iter().map(|(id, _)| *id))?;
         Ok(bad.into_iter().map(|(id, why)| (names.who(&Who::Token(id)), why)).collect())
     })?
 }
@@ -336,7 +336,12 @@ pub fn list_bad_hashes(source: &dyn Source) -> Result<Vec<(String, String)>, Err
 /// When there is no such user, or the facts cannot be read.
 pub fn list_tokens(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<TokenSummary>, Error> {
     source.read(|view| {
-        let names = Names::read(view)?;
+        // Of one user there is one name to know.
+        let names = if owner.is_none() { Names::read(view)? } else { Names::default() };
+        let name = |token: &Credential| match owner {
+            Some(owner) => owner.to_string(),
+            None => names.user(&token.owner),
+        };
         let ids = match owner {
             None => view.list::<Credential>(&[])?,
             Some(owner) => {
@@ -350,7 +355,7 @@ pub fn list_tokens(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<To
             }
         };
         let summary = |(id, token): (CredentialId, Credential)| TokenSummary {
-            tokenid: format!("{}!{}", names.user(&token.owner), token.name),
+            tokenid: format!("{}!{}", name(&token), token.name),
             id,
             enabled: token.enabled,
             expires: token.expires,

@@ -19,6 +19,7 @@ mod enumerate;
 mod inherit;
 mod text;
 mod explain;
+mod administer;
 
 #[cfg(test)]
 mod reference;
@@ -26,6 +27,7 @@ mod reference;
 mod tests;
 
 pub use acl::{Ace, AceFlags, AceType, SecurityDescriptor};
+pub use administer::{AdminAsk, administer, privileges};
 pub use ask::{Ask, NodeKind, ObjectId, StoredAcl, Subject, Wanted};
 pub use enumerate::see;
 pub use explain::{Judgement, Step, judge};
@@ -33,7 +35,7 @@ pub use inherit::{inherited_acl, open_to_roles};
 pub use memo::AccessMemo;
 pub use ntacl::BadAcl;
 pub use open::{admits, open};
-pub use permit::AccessPermit;
+pub use permit::{AccessPermit, AdminPermit};
 pub use refuse::{CODES, Refusal};
 pub use roles::GivenRoles;
 pub use text::{AclLine, parse_line, print_lines, well_known};

@@ -2,7 +2,7 @@
 
 use crate::ask::ObjectId;
 use enfilade_facts::At;
-use enfilade_facts::vocabulary::{AccessMask, Sid};
+use enfilade_facts::vocabulary::{AccessMask, Authid, Sid};
 
 /// These rights on this object, as of a revision.
 /// Made in one place, [`crate::open`] (invariant D2).
@@ -12,6 +12,20 @@ pub struct AccessPermit {
     pub(crate) granted: AccessMask,
     pub(crate) creator: Sid,
     pub(crate) at: At,
+}
+
+/// Leave to look at or change who may do what; names who has it, for the audit record.
+/// Made in one place, [`crate::administer`] (invariant D2).
+#[derive(Clone, Debug)]
+pub struct AdminPermit {
+    pub(crate) who: Authid,
+}
+
+impl AdminPermit {
+    /// Who has it.
+    pub fn who(&self) -> &Authid {
+        &self.who
+    }
 }
 
 impl AccessPermit {

@@ -41,6 +41,14 @@ pub enum Refusal {
     /// The facts could not be read.
     #[error(transparent)]
     Facts(#[from] SourceError),
+    /// A privilege that is not held on the path.
+    #[error("{missing} on {path} is not held")]
+    NoPrivilege {
+        /// Where.
+        path: String,
+        /// What is missing.
+        missing: String,
+    },
     /// Something is there already that may not be seen.
     #[error("{path} is there already and may not be seen: {decided_by}")]
     CreateOntoHidden {
@@ -52,13 +60,14 @@ pub enum Refusal {
 }
 
 /// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 6] = [
+pub const CODES: [(&str, Fault, &str); 7] = [
     ("AC01", Fault::Client, "no role on the datastore: it looks absent"),
     ("AC02", Fault::Client, "the target may not be seen: it looks absent"),
     ("AC03", Fault::Client, "the target may be seen, but this right is not granted"),
     ("AC04", Fault::Source, "the target's ACL is damaged: it looks absent"),
     ("AC05", Fault::Source, "the facts about roles could not be read"),
     ("AC06", Fault::Client, "creating onto a name that may not be seen"),
+    ("AC07", Fault::Client, "a privilege is not held on the path"),
 ];
 
 impl Refusal {
@@ -81,6 +90,7 @@ impl Refuse for Refusal {
             Refusal::AclDamaged { .. } => "AC04",
             Refusal::Facts(_) => "AC05",
             Refusal::CreateOntoHidden { .. } => "AC06",
+            Refusal::NoPrivilege { .. } => "AC07",
         }
     }
 
@@ -107,6 +117,7 @@ mod tests {
             Refusal::AclDamaged { path: path.clone(), why: String::new() },
             Refusal::Facts(SourceError::Unavailable(String::new())),
             Refusal::CreateOntoHidden { path, decided_by },
+            Refusal::NoPrivilege { path: String::new(), missing: String::new() },
         ];
         assert_eq!(refusals.len(), CODES.len());
         for (refusal, (code, fault, _)) in refusals.iter().zip(CODES) {

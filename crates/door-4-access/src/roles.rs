@@ -4,7 +4,7 @@
 use crate::ask::NodeKind;
 use crate::view::View;
 use enfilade_facts::tables::{Assignment, AssignmentKey, Who};
-use enfilade_facts::vocabulary::{AccessMask, Role, RolePath, Ugid};
+use enfilade_facts::vocabulary::{AccessMask, Privileges, Role, RolePath, Ugid};
 use enfilade_facts::{Now, SourceError};
 use enfilade_identity::Principal;
 use std::fmt;
@@ -53,6 +53,15 @@ impl Resolved {
             resolved.roles.iter().fold(AccessMask::NONE, |rights, role| rights | rights_of(*role, kind))
         };
         self.each().fold(AccessMask::ALL, |common, resolved| common & rights(resolved))
+    }
+
+    /// What they let administer.
+    pub(crate) fn privileges(&self) -> Privileges {
+        let of = |resolved: &Resolved| match resolved.roles.contains(&Role::NoAccess) {
+            true => Privileges::NONE,
+            false => resolved.roles.iter().fold(Privileges::NONE, |all, role| all | role.privileges()),
+        };
+        self.each().fold(Privileges::ALL, |common, resolved| common & of(resolved))
     }
 
     /// The same in words.

@@ -48,7 +48,7 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     bad.iter().for_each(|bad| output::note(&format!("warning: {bad}")));
     let (exchange, current) = watch::channel(tls_now);
     let house = home.house(Arc::new(AccessLog::start(home.last_used()?)?))?;
-    let faces = Faces::new(Arc::clone(&house));
+    let faces = Faces::new(Arc::clone(&house), home.files.clone());
     faces.metrics().set_bad_certificates(bad.len());
     tell_bad_hashes(home)?;
     files::follow(home, faces.clone())?;

@@ -1,15 +1,30 @@
 //! What an answer is made of: bytes at hand, or bytes still to come.
 
+use crate::respond::Wire;
+use crate::serve::Incoming;
 use bytes::Bytes;
+use enfilade_facts::limits::{BODY_IDLE_SECONDS_MAX, XML_BYTES_MAX};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::{Frame, SizeHint};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// The answer was cut short; the connection is closed so that the client cannot take it for whole.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer was cut short")]
 pub struct Cut;
+
+/// The whole body of a request, which has to be small and to come in time.
+pub(crate) async fn collect<B: Incoming>(body: B) -> Result<Bytes, Wire> {
+    let whole = Limited::new(body, XML_BYTES_MAX).collect();
+    match tokio::time::timeout(Duration::from_secs(BODY_IDLE_SECONDS_MAX), whole).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(why)) if why.is::<http_body_util::LengthLimitError>() => Err(Wire::BodyTooLarge),
+        Ok(Err(_)) | Err(_) => Err(Wire::BodyBroken),
+    }
+}
 
 /// The body of an answer.
 #[derive(Debug)]

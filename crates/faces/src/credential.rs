@@ -50,15 +50,15 @@ fn proxmox(text: &str) -> Result<Credential, Refusal> {
     if authid.token.is_none() {
         return Err(malformed("it names no token; expected `PBSAPIToken=USER@REALM!TOKEN:SECRET`"));
     }
-    let secret =
-        percent_decoded(secret).ok_or_else(|| malformed("the secret is not percent-encoded rightly"))?;
+    let secret = percent_decoded(secret.as_bytes())
+        .ok_or_else(|| malformed("the secret is not percent-encoded rightly"))?;
     secret_of(authid, &secret)
 }
 
 /// RFC 3986 §2.1; a `%` that begins no byte is refused, not taken for itself.
-fn percent_decoded(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
+    let mut rest = text;
     while let [first, tail @ ..] = rest {
         rest = tail;
         if *first != b'%' {

@@ -14,6 +14,7 @@ mod body;
 mod operations;
 mod whoami;
 mod webdav;
+mod proxmox;
 
 pub use body::{Body, Cut};
 pub use metrics::{FileLook, Metrics};

@@ -1,6 +1,7 @@
 //! The routes nobody has to be known for.
 
 use crate::body::Body;
+use crate::proxmox;
 use crate::respond::Answer;
 use crate::routes::Public;
 use crate::serve::Faces;
@@ -21,6 +22,7 @@ pub(crate) fn answer(faces: &Faces, route: Public) -> Answer {
             answer.headers_mut().insert(CONTENT_TYPE, text);
             answer
         }
+        Public::Ping => proxmox::pong(),
         Public::Live => plain(StatusCode::OK, "alive"),
         Public::Ready => ready(faces),
     }

@@ -64,6 +64,12 @@ pub(crate) enum Wire {
     /// The range is not in the file.
     #[error("the range is not in the file")]
     Range(u64),
+    /// A parameter or a change that makes no sense.
+    #[error("the call makes no sense as it was made")]
+    Call,
+    /// A change that another site's page asks for in the name of whoever looks at it.
+    #[error("a change cannot be asked for by another site's page")]
+    CrossSite,
     /// The house is broken.
     #[error("a worker of the house died")]
     Worker,
@@ -99,19 +105,21 @@ impl Wire {
             Wire::Condition => "HT12",
             Wire::Range(_) => "HT13",
             Wire::Worker => "HT14",
+            Wire::Call => "HT15",
+            Wire::CrossSite => "HT16",
         }
     }
 
     fn status(self) -> StatusCode {
         match self {
             Wire::NoRoute => StatusCode::NOT_FOUND,
-            Wire::Path(_) | Wire::Xml(_) | Wire::Header(_) => StatusCode::BAD_REQUEST,
+            Wire::Path(_) | Wire::Xml(_) | Wire::Header(_) | Wire::Call => StatusCode::BAD_REQUEST,
             Wire::Method => StatusCode::METHOD_NOT_ALLOWED,
             Wire::TargetTooLong => StatusCode::URI_TOO_LONG,
             Wire::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Wire::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Wire::BodyBroken => StatusCode::REQUEST_TIMEOUT,
-            Wire::Depth => StatusCode::FORBIDDEN,
+            Wire::Depth | Wire::CrossSite => StatusCode::FORBIDDEN,
             Wire::UnexpectedBody => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Wire::Condition => StatusCode::PRECONDITION_FAILED,
             Wire::Range(_) => StatusCode::RANGE_NOT_SATISFIABLE,

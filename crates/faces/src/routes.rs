@@ -8,6 +8,8 @@ pub enum Public {
     WellKnown,
     /// Counters for Prometheus.
     Metrics,
+    /// Proxmox clients ask whether anybody is there.
+    Ping,
     /// The process runs.
     Live,
     /// The house takes requests.
@@ -21,6 +23,8 @@ pub enum Guarded {
     Whoami,
     /// Files.
     WebDav,
+    /// Users, tokens and roles, as Proxmox clients ask for them.
+    Proxmox,
 }
 
 /// What a route needs.
@@ -58,10 +62,12 @@ impl Route {
 }
 
 /// The routes of the main listener.
-pub const MAIN: [Route; 3] = [
+pub const MAIN: [Route; 5] = [
     Route::public("/.well-known/enfilade", Public::WellKnown),
     Route::guarded("/whoami", Guarded::Whoami),
     Route::guarded("/dav/", Guarded::WebDav),
+    Route::public("/api2/json/ping", Public::Ping),
+    Route::guarded("/api2/json/", Guarded::Proxmox),
 ];
 
 /// The routes of the operations listener.

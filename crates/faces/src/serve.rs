@@ -5,8 +5,9 @@ use crate::metrics::Metrics;
 use crate::respond::{Aim, Answer, Failure, Wire, failed};
 use crate::routes::{Guarded, MAIN, Need, OPERATIONS, Route};
 use crate::trace::Trace;
-use crate::{operations, webdav, whoami};
+use crate::{operations, proxmox, webdav, whoami};
 use bytes::Bytes;
+use enfilade_admin::FileSet;
 use enfilade_facts::limits;
 use enfilade_passage::House;
 use hyper::Request;
@@ -27,6 +28,7 @@ pub struct Connection {
 #[derive(Clone)]
 pub struct Faces {
     house: Arc<House>,
+    files: Arc<FileSet>,
     metrics: Arc<Metrics>,
 }
 
@@ -38,9 +40,14 @@ impl<B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Faces {
-    /// Of this house.
-    pub fn new(house: Arc<House>) -> Self {
-        Faces { house, metrics: Arc::default() }
+    /// Of this house, whose files people edit are these.
+    pub fn new(house: Arc<House>, files: FileSet) -> Self {
+        Faces { house, files: Arc::new(files), metrics: Arc::default() }
+    }
+
+    /// The files people edit, for changes to what is kept in them.
+    pub(crate) fn files(&self) -> &FileSet {
+        &self.files
     }
 
     /// The counters.
@@ -108,6 +115,10 @@ impl Faces {
                 let answer = whoami::answer(&visit);
                 trace.answered(&answer);
                 answer
+            }
+            Guarded::Proxmox => {
+                trace.event.face = "proxmox";
+                proxmox::answer(self, visit, request, trace).await
             }
             Guarded::WebDav => {
                 trace.event.face = "webdav";

@@ -49,6 +49,11 @@ impl House {
         Arc::new(House { parts, ledger: Ledger::new(), mounts: RwLock::default(), roots: Mutex::default() })
     }
 
+    /// The key of the fast hash of generated secrets.
+    pub fn hash_key(&self) -> &HashKey {
+        &self.parts.hash_key
+    }
+
     /// What is mounted, whenever the kernel says it changed.
     pub fn set_mounts(&self, mounts: Mounts) {
         *self.mounts.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(mounts);

@@ -10,14 +10,15 @@ mod house;
 mod gate;
 mod penalties;
 mod explain;
+mod administer;
 mod audit;
 mod refuse;
 
 // The doors' own words that a face has to know, so that it needs no door of its own.
-pub use enfilade_access::{NodeKind, Refusal as AccessRefusal};
+pub use enfilade_access::{AdminAsk, AdminPermit, NodeKind, Refusal as AccessRefusal};
 pub use enfilade_content::{Meta, Refusal as ContentRefusal};
 pub use enfilade_datastore::Refusal as DatastoreRefusal;
-pub use enfilade_identity::{Ask as Credential, Refusal as IdentityRefusal};
+pub use enfilade_identity::{Ask as Credential, HashKey, Refusal as IdentityRefusal};
 
 pub use audit::{Audit, Event};
 pub use explain::{DoorAnswer, Explanation};

@@ -130,7 +130,7 @@ impl Visit {
     }
 
     /// Door 2 again, if the facts changed since it was passed.
-    fn ask_again(&mut self, view: &View<'_>) -> Result<(), Refusal> {
+    pub(crate) fn ask_again(&mut self, view: &View<'_>) -> Result<(), Refusal> {
         let house = &self.house;
         let now = house.now();
         if !self.identity.holds(view.at(), now) {

@@ -3,19 +3,17 @@
 use super::multistatus::{self, Resource, push_response, push_truncated};
 use super::propfind_request::{self, Asked};
 use super::{Call, Place, blocking, end, href};
-use crate::body::{Body, Cut};
+use crate::body::{Body, Cut, collect};
 use crate::respond::{Aim, Answer, Wire};
 use crate::serve::Incoming;
 use crate::trace::Trace;
 use bytes::Bytes;
-use enfilade_facts::limits::{BODY_IDLE_SECONDS_MAX, LISTING_ENTRIES_MAX, XML_BYTES_MAX};
+use enfilade_facts::limits::LISTING_ENTRIES_MAX;
 use enfilade_facts::vocabulary::{AccessMask, OperationKind};
 use enfilade_passage::{Listing, Stay};
 use enfilade_passage::{Meta, NodeKind};
-use http_body_util::{BodyExt, Limited};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, Response, StatusCode};
-use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// How many entries are looked at before door 4 is asked about all of them.
@@ -70,15 +68,6 @@ fn depth(headers: &HeaderMap) -> Result<Depth, Wire> {
         None => Err(Wire::Depth),
         Some(value) if value.eq_ignore_ascii_case(b"infinity") => Err(Wire::Depth),
         Some(_) => Err(Wire::Header("Depth")),
-    }
-}
-
-async fn collect<B: Incoming>(body: B) -> Result<Bytes, Wire> {
-    let whole = Limited::new(body, XML_BYTES_MAX).collect();
-    match tokio::time::timeout(Duration::from_secs(BODY_IDLE_SECONDS_MAX), whole).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(why)) if why.is::<http_body_util::LengthLimitError>() => Err(Wire::BodyTooLarge),
-        Ok(Err(_)) | Err(_) => Err(Wire::BodyBroken),
     }
 }
 

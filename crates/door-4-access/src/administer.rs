@@ -1,0 +1,57 @@
+//! Administration: may they look at or change who may do what? Roles on the paths of Proxmox (`/access/users`, `/access/acl`)
+//! decide, by the privileges they hold.
+
+use crate::permit::AdminPermit;
+use crate::refuse::Refusal;
+use crate::roles::{resolve, resolve_below};
+use crate::view::View;
+use enfilade_facts::Now;
+use enfilade_facts::vocabulary::{Privileges, RolePath, Userid};
+use enfilade_identity::{IdentityPermit, Principal};
+
+/// What administration is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct AdminAsk<'a> {
+    /// Where.
+    pub path: &'a RolePath,
+    /// All of these have to be held there.
+    pub needed: Privileges,
+    /// Whose own it is: this user needs none of them, come with a password. A token does not administer its owner.
+    pub own: Option<&'a Userid>,
+}
+
+/// May the visitor, at this revision? The one place an [`AdminPermit`] is made (invariant D2).
+///
+/// # Errors
+/// [`Refusal::NoPrivilege`], or when the facts cannot be read.
+pub fn administer(
+    view: &enfilade_facts::View<'_>,
+    now: Now,
+    identity: &IdentityPermit,
+    ask: &AdminAsk<'_>,
+) -> Result<AdminPermit, Refusal> {
+    let principal = identity.principal();
+    let authid = &principal.authid;
+    let is_own = authid.token.is_none() && ask.own == Some(&authid.user);
+    let (here, _) = privileges(view, now, principal, ask.path)?;
+    if is_own || here.covers(ask.needed) {
+        return Ok(AdminPermit { who: authid.clone() });
+    }
+    let missing = ask.needed.names().collect::<Vec<_>>().join(", ");
+    Err(Refusal::NoPrivilege { path: ask.path.to_string(), missing })
+}
+
+/// A principal's privileges on a path, and those that also hold below it.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn privileges(
+    view: &enfilade_facts::View<'_>,
+    now: Now,
+    principal: &Principal,
+    path: &RolePath,
+) -> Result<(Privileges, Privileges), Refusal> {
+    let view = View(view);
+    let here = resolve(&view, now, principal, path)?.privileges();
+    Ok((here, resolve_below(&view, now, principal, path)?.privileges()))
+}

@@ -1,0 +1,239 @@
+//! The API of Proxmox Backup Server under `/api2/json`, as far as it is about users, tokens and roles: for proxmoxer and
+//! scripts with API tokens.
+//!
+//! Answers are `{"data": …}`; errors are a status and one line of text, as in the original. Every call asks door 4 for the
+//! privilege the original asks for, and gets the desk it changes things at only with that permit.
+
+mod acl;
+mod params;
+mod tokens;
+mod users;
+
+use crate::body::{Body, collect};
+use crate::respond::{Aim, Answer, Failure, Wire, failed};
+use crate::serve::{Faces, Incoming};
+use crate::trace::Trace;
+use enfilade_admin::Desk;
+use enfilade_facts::memo::KeyMaker;
+use enfilade_facts::vocabulary::{Privileges, RolePath, Userid};
+use enfilade_facts::{MemoSeed, SourceError};
+use enfilade_passage::{AdminAsk, AdminPermit, Refusal, Visit};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response, StatusCode};
+use params::Params;
+use serde_json::{Value, json};
+
+/// What comes of a call.
+struct Data {
+    value: Value,
+    /// Of what was listed, for a later change that is meant for this state.
+    digest: Option<String>,
+}
+
+impl From<Value> for Data {
+    fn from(value: Value) -> Self {
+        Data { value, digest: None }
+    }
+}
+
+/// Why nothing came of it.
+enum Trouble {
+    Failed(Failure),
+    /// For whoever called, in words.
+    Said(String),
+}
+
+impl From<String> for Trouble {
+    fn from(why: String) -> Self {
+        Trouble::Said(why)
+    }
+}
+
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Self {
+        Trouble::Failed(refusal.into())
+    }
+}
+
+impl From<Wire> for Trouble {
+    fn from(wire: Wire) -> Self {
+        Trouble::Failed(wire.into())
+    }
+}
+
+impl From<SourceError> for Trouble {
+    fn from(why: SourceError) -> Self {
+        Refusal::from(why).into()
+    }
+}
+
+impl From<enfilade_admin::Error> for Trouble {
+    fn from(why: enfilade_admin::Error) -> Self {
+        match why {
+            enfilade_admin::Error::Source(why) => why.into(),
+            other => Trouble::Said(other.to_string()),
+        }
+    }
+}
+
+type Outcome = Result<Data, Trouble>;
+
+/// A call by somebody who passed door 2.
+struct Call {
+    faces: Faces,
+    visit: Visit,
+    method: Method,
+    params: Params,
+}
+
+impl Call {
+    /// Leave for what needs this privilege on the path, or is this user's own.
+    fn permit(
+        &mut self,
+        path: &str,
+        needed: Privileges,
+        own: Option<&Userid>,
+    ) -> Result<AdminPermit, Trouble> {
+        let path: RolePath = path.parse().map_err(|why| Trouble::Said(format!("{why}")))?;
+        Ok(self.visit.administer(&AdminAsk { path: &path, needed, own })?)
+    }
+
+    /// Where changes are made, by whoever has leave to.
+    fn at_desk<R>(&self, permit: &AdminPermit, change: impl FnOnce(&Desk<'_>) -> R) -> R {
+        let house = self.faces.house();
+        let who = permit.who().to_string();
+        change(&Desk { facts: house.source(), files: self.faces.files(), who: &who, now: house.now() })
+    }
+
+    /// The original's optimistic lock: a change for a state that is no more is refused.
+    fn check_digest(&self, now: &str) -> Result<(), Trouble> {
+        match self.params.get("digest")? {
+            Some(digest) if digest != now => {
+                Err("detected modified configuration - file changed by other user? Try again."
+                    .to_owned()
+                    .into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+pub(crate) async fn answer<B: Incoming>(
+    faces: &Faces,
+    visit: Visit,
+    request: Request<B>,
+    mut trace: Trace,
+) -> Answer {
+    let (head, body) = request.into_parts();
+    let is_json =
+        head.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    let outcome = match check_site(&head).err() {
+        Some(wire) => Err(wire),
+        None => collect(body).await,
+    };
+    let outcome = match outcome {
+        Err(wire) => Err(wire.into()),
+        Ok(body) => {
+            let path = head.uri.path().strip_prefix("/api2/json").unwrap_or_default().to_owned();
+            let query = head.uri.query().unwrap_or_default().to_owned();
+            let faces = faces.clone();
+            // Commits wait for a disk, and files for locks.
+            let called = tokio::task::spawn_blocking(move || {
+                let params = Params::read(&query, &body, is_json)?;
+                dispatch(Call { faces, visit, method: head.method, params }, &path)
+            });
+            called.await.unwrap_or_else(|_| Err(Wire::Worker.into()))
+        }
+    };
+    let answer = match outcome {
+        Ok(data) => {
+            let mut body = json!({ "data": data.value });
+            if let (Some(digest), Some(map)) = (data.digest, body.as_object_mut()) {
+                map.insert("digest".to_owned(), Value::String(digest));
+            }
+            plain(StatusCode::OK, "application/json", body.to_string())
+        }
+        Err(Trouble::Failed(failure)) => {
+            trace.failed(&failure);
+            failed(&failure, Aim::Target)
+        }
+        Err(Trouble::Said(why)) => {
+            trace.failed(&Wire::Call.into());
+            trace.event.reason.clone_from(&why);
+            plain(StatusCode::BAD_REQUEST, "text/plain; charset=utf-8", why)
+        }
+    };
+    trace.answered(&answer);
+    answer
+}
+
+/// A browser that knows somebody's password sends it with whatever a page asks for, whichever site the page is from. It says so,
+/// though: by `Sec-Fetch-Site`, or by an `Origin` that is not this host.
+fn check_site(head: &Parts) -> Result<(), Wire> {
+    if head.method == Method::GET {
+        return Ok(());
+    }
+    let text = |name: &str| head.headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let is_own_fetch = text("sec-fetch-site").is_none_or(|site| site == "same-origin" || site == "none");
+    let host = head.uri.authority().map(hyper::http::uri::Authority::as_str).or_else(|| text("host"));
+    let is_own_origin =
+        text("origin").is_none_or(|origin| origin.split_once("://").map(|(_, at)| at) == host);
+    if is_own_fetch && is_own_origin { Ok(()) } else { Err(Wire::CrossSite) }
+}
+
+/// Every path there is, and who answers.
+fn dispatch(mut call: Call, path: &str) -> Outcome {
+    let segments: Vec<String> = path
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .map(|segment| crate::credential::percent_decoded(segment.as_bytes()))
+        .map(|bytes| bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or(Wire::NoRoute))
+        .collect::<Result<_, _>>()?;
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    match segments.as_slice() {
+        ["version"] => get_only(&call).map(|()| {
+            json!({ "version": env!("CARGO_PKG_VERSION"), "release": "0", "repoid": "enfilade" }).into()
+        }),
+        ["access", "users"] => users::all(&mut call),
+        ["access", "users", user] => users::one(&mut call, &parsed(user)?),
+        ["access", "users", user, "token"] => tokens::all(&mut call, &parsed(user)?),
+        ["access", "users", user, "token", token] => tokens::one(&mut call, &parsed(user)?, &parsed(token)?),
+        ["access", "acl"] => acl::acl(&mut call),
+        ["access", "permissions"] => acl::permissions(&mut call),
+        ["access", "roles"] => get_only(&call).map(|()| acl::roles()),
+        ["access", "domains"] => {
+            get_only(&call)?;
+            let realm = |realm: String| json!({ "realm": realm, "type": "pbs" });
+            let realms = enfilade_admin::list_realms(call.faces.house().source())?;
+            Ok(Value::Array(realms.into_iter().map(realm).collect()).into())
+        }
+        _ => Err(Wire::NoRoute.into()),
+    }
+}
+
+fn get_only(call: &Call) -> Result<(), Trouble> {
+    if call.method == Method::GET { Ok(()) } else { Err(Wire::Method.into()) }
+}
+
+fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Trouble> {
+    text.parse().map_err(|why| Trouble::Said(format!("{why}")))
+}
+
+/// What stands for a state: 64 hexadecimal digits, as the original's.
+fn digest(value: &Value) -> String {
+    let key =
+        KeyMaker::new(&MemoSeed(*b"enfilade digest1"), "digest").bytes(value.to_string().as_bytes()).key();
+    format!("{:064x}", u128::from_be_bytes(key.as_choice()))
+}
+
+fn plain(status: StatusCode, kind: &'static str, text: String) -> Answer {
+    let mut answer = Response::new(Body::from(text));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
+}
+
+pub(crate) fn pong() -> Answer {
+    plain(StatusCode::OK, "application/json", json!({ "data": { "pong": true } }).to_string())
+}

@@ -1,0 +1,115 @@
+//! Privileges: what a role lets its holder administer, by Proxmox's names and in their order (pbs-api-types, `acl.rs`).
+
+use super::Role;
+use std::ops::{BitAnd, BitOr};
+
+/// A set of privileges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Privileges(u32);
+
+/// Every privilege, from the lowest bit.
+const NAMES: [&str; 23] = [
+    "Sys.Audit",
+    "Sys.Modify",
+    "Sys.PowerManagement",
+    "Datastore.Audit",
+    "Datastore.Allocate",
+    "Datastore.Modify",
+    "Datastore.Read",
+    "Datastore.Verify",
+    "Datastore.Backup",
+    "Datastore.Prune",
+    "Permissions.Modify",
+    "Remote.Audit",
+    "Remote.Modify",
+    "Remote.Read",
+    "Remote.DatastoreBackup",
+    "Remote.DatastoreModify",
+    "Remote.DatastorePrune",
+    "Sys.Console",
+    "Tape.Audit",
+    "Tape.Modify",
+    "Tape.Write",
+    "Tape.Read",
+    "Realm.Allocate",
+];
+
+impl Privileges {
+    /// None at all.
+    pub const NONE: Self = Self(0);
+    /// See how things are.
+    pub const SYS_AUDIT: Self = Self(1);
+    /// Change who may do what: users, tokens, roles.
+    pub const PERMISSIONS_MODIFY: Self = Self(1 << 10);
+    /// Every one.
+    pub const ALL: Self = Self((1 << 23) - 1);
+
+    /// Whether all of these are among them.
+    pub fn covers(self, others: Self) -> bool {
+        self.0 & others.0 == others.0
+    }
+
+    /// Their names.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        NAMES.into_iter().enumerate().filter(move |(bit, _)| self.0 & 1 << bit != 0).map(|(_, name)| name)
+    }
+}
+
+impl BitOr for Privileges {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Privileges(self.0 | other.0)
+    }
+}
+
+impl BitAnd for Privileges {
+    type Output = Self;
+    fn bitand(self, other: Self) -> Self {
+        Privileges(self.0 & other.0)
+    }
+}
+
+impl Role {
+    /// What it lets its holder administer on the path.
+    pub fn privileges(self) -> Privileges {
+        let bits = |bits: &[u32]| Privileges(bits.iter().fold(0, |set, bit| set | 1 << bit));
+        match self {
+            Role::Admin => Privileges::ALL,
+            Role::NoAccess => Privileges::NONE,
+            Role::Audit => bits(&[0, 3]),
+            Role::DatastoreAdmin => bits(&[3, 5, 6, 7, 8, 9]),
+            Role::DatastoreReader => bits(&[3, 6, 7]),
+            Role::DatastoreBackup => bits(&[8]),
+            Role::DatastorePowerUser => bits(&[8, 9]),
+            Role::DatastoreAudit => bits(&[3]),
+            Role::RemoteAudit => bits(&[11]),
+            Role::RemoteAdmin => bits(&[11, 12, 13]),
+            Role::RemoteSyncOperator => bits(&[11, 13]),
+            Role::RemoteSyncPushOperator => bits(&[11, 14]),
+            Role::RemoteDatastorePowerUser => bits(&[11, 14, 16]),
+            Role::RemoteDatastoreAdmin => bits(&[11, 14, 15, 16]),
+            Role::TapeAudit => bits(&[18]),
+            Role::TapeAdmin => bits(&[18, 19, 20, 21]),
+            Role::TapeOperator => bits(&[18, 20, 21]),
+            Role::TapeReader => bits(&[18, 21]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn privileges_of_roles_as_the_original_has_them() {
+        let names = |role: Role| role.privileges().names().collect::<Vec<_>>().join(" ");
+        assert_eq!(names(Role::Audit), "Sys.Audit Datastore.Audit");
+        assert_eq!(names(Role::DatastoreReader), "Datastore.Audit Datastore.Read Datastore.Verify");
+        assert_eq!(names(Role::DatastorePowerUser), "Datastore.Backup Datastore.Prune");
+        assert_eq!(names(Role::TapeReader), "Tape.Audit Tape.Read");
+        assert_eq!(names(Role::NoAccess), "");
+        assert_eq!(Role::Admin.privileges().names().count(), 23);
+        assert!(Privileges::ALL.covers(Privileges::PERMISSIONS_MODIFY | Privileges::SYS_AUDIT));
+        assert_eq!(Privileges::PERMISSIONS_MODIFY.names().collect::<Vec<_>>(), ["Permissions.Modify"]);
+    }
+}

@@ -1,0 +1,50 @@
+//! Administration by visitors: door 2 again if the facts changed, then door 4.
+
+use crate::refuse::Refusal;
+use crate::walk::Visit;
+use enfilade_access::{AdminAsk, AdminPermit};
+use enfilade_facts::Read;
+use enfilade_facts::vocabulary::{Authid, Privileges, RolePath};
+
+impl Visit {
+    /// Leave to do what the ask says, at this moment.
+    ///
+    /// # Errors
+    /// The refusal of door 2 or 4.
+    pub fn administer(&mut self, ask: &AdminAsk<'_>) -> Result<AdminPermit, Refusal> {
+        let house = std::sync::Arc::clone(&self.house);
+        house.parts.source.read(|view| {
+            self.ask_again(view)?;
+            Ok(enfilade_access::administer(view, house.now(), &self.identity, ask)?)
+        })?
+    }
+
+    /// The visitor's privileges on a path, and those that also hold below it.
+    ///
+    /// # Errors
+    /// The refusal of door 2 or 4.
+    pub fn privileges(&mut self, path: &RolePath) -> Result<(Privileges, Privileges), Refusal> {
+        let house = std::sync::Arc::clone(&self.house);
+        house.parts.source.read(|view| {
+            self.ask_again(view)?;
+            Ok(enfilade_access::privileges(view, house.now(), self.identity.principal(), path)?)
+        })?
+    }
+
+    /// Somebody else's. The permit says that the visitor may know.
+    ///
+    /// # Errors
+    /// The refusal of door 2 or 4.
+    pub fn privileges_of(
+        &self,
+        _permit: &AdminPermit,
+        authid: &Authid,
+        path: &RolePath,
+    ) -> Result<(Privileges, Privileges), Refusal> {
+        let (house, memo) = (&self.house, &self.house.parts.identity_memo);
+        house.parts.source.read(|view| {
+            let principal = enfilade_identity::who_would(view, house.now(), authid, memo)?;
+            Ok(enfilade_access::privileges(view, house.now(), &principal, path)?)
+        })?
+    }
+}
