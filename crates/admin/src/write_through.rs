@@ -25,9 +25,10 @@ impl Desk<'_> {
         edit: impl FnOnce(&Files<'_>) -> Result<(), Error>,
     ) -> Result<At, Error> {
         let locked = self.files.lock(files).map_err(|why| Error::File(why.to_string()))?;
+        let mut mirror = Mirror::new(self.files.clone());
+        mirror.has_seen(self.facts, self.now)?;
         edit(&Files(&locked))?;
-        let by = Some((self.who, what));
-        let looked = Mirror::new(self.files.clone()).look_for(self.facts, self.now, by);
+        let looked = mirror.look_for(self.facts, self.now, Some((self.who, what)));
         let outcome = looked.map_err(|why| {
             Error::File(format!(
                 "the file is changed, and the facts do not follow yet: {why}; a server tries again every second"

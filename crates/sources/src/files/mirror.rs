@@ -121,12 +121,11 @@ impl News {
 impl Mirror {
     /// Of these files; none of them need be there.
     pub fn new(set: FileSet) -> Self {
-        let watch = Watch::new(&set);
         // Where the kernel has none, a constant serves: whoever can write the file need not look for two equal digests.
         let mut seed = *b"enfilade seen  1";
         let _ = getrandom::fill(&mut seed);
         let (users, secrets, walked, due) = (None, None, None, BTreeMap::new());
-        Mirror { set, users, secrets, walked, seed: MemoSeed(seed), due, watch }
+        Mirror { set, users, secrets, walked, seed: MemoSeed(seed), due, watch: Watch::new() }
     }
 
     /// Looks at the files, and commits what they say now.
@@ -316,9 +315,8 @@ impl Mirror {
             was_left(news, digest).filter(|()| now.problems.is_empty() && now.broken.is_empty())?;
             differing(&before.entries, &now.entries, &mut changed);
         }
-        match &said.secrets {
-            Some(Secrets::All(_)) => return None,
-            None | Some(Secrets::Same(_) | Secrets::Changed(_)) => {}
+        if let Some(Secrets::Whole(_, of_secrets)) = &said.secrets {
+            changed.extend(of_secrets.as_ref()?.iter().cloned());
         }
         Some(changed)
     }
@@ -332,11 +330,10 @@ impl Mirror {
             self.users = digest(FileName::Users).zip(said.users);
         }
         match (digest(FileName::Secrets), said.secrets) {
-            (Some(now), Some(Secrets::All(said))) => self.secrets = Some((now, Seen::new(&said, self.seed))),
-            (Some(now), Some(Secrets::Changed(_))) => {
-                self.secrets = self.walked.take().map(|(_, seen)| (now, seen));
+            (Some(now), Some(Secrets::Whole(said, None))) => {
+                self.secrets = Some((now, Seen::new(&said, self.seed)));
             }
-            (Some(_), Some(Secrets::Same(_))) => {}
+            (Some(now), Some(_)) => self.secrets = self.walked.take().map(|(_, seen)| (now, seen)),
             (None, _) | (_, None) if news.iter().any(|news| news.file == FileName::Secrets) => {
                 self.secrets = None
             }
@@ -344,22 +341,40 @@ impl Mirror {
         }
     }
 
-    /// Of which tokens `token.shadow` says something else, where it alone has to be compared and the facts are as this
-    /// process left them. From here on it has been seen: should nothing come of this look, the next one reads it whole.
-    fn walk(&mut self, news: &[News]) -> Walked {
-        let Some(secrets) = news.iter().find(|news| news.file == FileName::Secrets) else {
-            return Walked::Not;
-        };
-        let is_left = self.secrets.as_ref().is_some_and(|(digest, _)| was_left(secrets, digest).is_some());
-        if !is_left || news.iter().any(|news| news.file == FileName::Users) {
-            return if is_left && secrets.is_known() { Walked::Same } else { Walked::Not };
-        }
-        let Some(((digest, mut seen), bytes)) = self.secrets.take().zip(secrets.bytes()) else {
-            return Walked::Not;
-        };
-        let Some(changes) = seen.changes(bytes) else { return Walked::Not };
+    /// Of which tokens `token.shadow` says something else, where the facts are as this process left them. From here on it has
+    /// been seen: should nothing come of this look, the next one reads it whole.
+    fn walk(&mut self, news: &[News]) -> Option<Changes> {
+        let secrets = news.iter().find(|news| news.file == FileName::Secrets)?;
+        let (digest, mut seen) = self.secrets.take()?;
+        was_left(secrets, &digest)?;
+        let changes = seen.changes(secrets.bytes()?)?;
         self.walked = Some((digest, seen));
-        Walked::To(changes)
+        Some(changes)
+    }
+
+    /// Takes what `user.cfg` and `token.shadow` say for seen, where that is what the facts were taken from: for whoever is about
+    /// to change them with their locks held, so that the look after that compares what was changed and not everybody.
+    ///
+    /// # Errors
+    /// When the facts cannot be read.
+    pub fn has_seen(&mut self, source: &dyn Source, now: Now) -> Result<(), SourceError> {
+        let rows = source.read(|view| view.list::<KeptFile>(&[]))??;
+        for (file, row) in
+            rows.into_iter().filter(|(file, _)| matches!(file, FileName::Users | FileName::Secrets))
+        {
+            let news = self.read(file, Some(row), now);
+            let (Some(digest), Some(bytes), true) = (news.digest(), news.bytes(), news.is_known()) else {
+                continue;
+            };
+            match file {
+                FileName::Users => self.users = Some((digest, user_cfg::read(&section_config::parse(bytes)))),
+                _ => {
+                    let hashes = TokenShadow::parse(bytes).map(TokenShadow::hashes);
+                    self.secrets = hashes.ok().map(|hashes| (digest, Seen::new(&hashes, self.seed)));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn problems<'r>(&self, rows: impl Iterator<Item = (&'r FileName, &'r KeptFile)>) -> Vec<String> {
@@ -402,16 +417,6 @@ fn differing<T: PartialEq>(before: &BTreeMap<Authid, T>, now: &BTreeMap<Authid, 
     to.extend(before.keys().filter(|authid| !now.contains_key(authid)).cloned());
 }
 
-/// How much of `token.shadow` has to be compared.
-enum Walked {
-    /// All of it.
-    Not,
-    /// It is what it was.
-    Same,
-    /// These tokens.
-    To(Changes),
-}
-
 /// What the files say that are compared.
 struct Said {
     datastores: Option<Datastores>,
@@ -423,16 +428,21 @@ struct Said {
 }
 
 impl Said {
-    fn of(news: &[News], walked: Walked) -> Said {
+    fn of(news: &[News], changes: Option<Changes>) -> Said {
         let bytes = |file: FileName| news.iter().find(|news| news.file == file).and_then(News::bytes);
-        let is_walked = matches!(walked, Walked::To(_));
-        let shadow = bytes(FileName::Secrets).filter(|_| !is_walked).map(TokenShadow::parse);
-        let (secrets, no_secrets) = match (walked, shadow) {
-            (Walked::To(changes), _) => (Some(Secrets::Changed(changes)), None),
-            (Walked::Same, Some(Ok(shadow))) => (Some(Secrets::Same(shadow.hashes())), None),
-            (Walked::Not, Some(Ok(shadow))) => (Some(Secrets::All(shadow.hashes())), None),
-            (_, Some(Err(why))) => (None, Some(why)),
-            (_, None) => (None, None),
+        let whole = || bytes(FileName::Secrets).map(TokenShadow::parse);
+        let (secrets, no_secrets) = match changes {
+            // The tokens of changed users are looked up in all of it.
+            Some(changes) if bytes(FileName::Users).is_none() => (Some(Secrets::Alone(changes)), None),
+            changes => match whole() {
+                Some(Ok(shadow)) => {
+                    let changed =
+                        changes.map(|changes| changes.into_iter().map(|(token, _)| token).collect());
+                    (Some(Secrets::Whole(shadow.hashes(), changed)), None)
+                }
+                Some(Err(why)) => (None, Some(why)),
+                None => (None, None),
+            },
         };
         Said {
             datastores: bytes(FileName::Datastores).map(Datastores::of),

@@ -111,12 +111,10 @@ pub(crate) type Changes = Vec<(Authid, Option<String>)>;
 
 /// What the file says, as far as it has to be compared.
 pub(crate) enum Secrets {
-    /// All of it.
-    All(Hashes),
-    /// All of it, and it is what it was.
-    Same(Hashes),
+    /// All of it; and of which tokens something else than before, where that is known.
+    Whole(Hashes, Option<Vec<Authid>>),
     /// Of these tokens something else than before; it alone has to be compared.
-    Changed(Changes),
+    Alone(Changes),
 }
 
 /// What a whole file said, kept so that one changed entry among very many is found by a walk over the others.

@@ -25,8 +25,8 @@ impl Said<'_> {
     /// What `token.shadow` says of every token.
     fn hashes(&self) -> Option<&Hashes> {
         match self.secrets {
-            Some(Secrets::All(hashes) | Secrets::Same(hashes)) => Some(hashes),
-            Some(Secrets::Changed(_)) | None => None,
+            Some(Secrets::Whole(hashes, _)) => Some(hashes),
+            Some(Secrets::Alone(_)) | None => None,
         }
     }
 }
@@ -43,7 +43,7 @@ pub(super) fn compare(said: &Said<'_>, draft: &mut Draft<'_, '_>) -> Result<(), 
     let few = draft.view.tally(Credential::TABLE, &[])?.count / 10;
     let changed = match (said.secrets, &said.changed) {
         (_, None) => None,
-        (Some(Secrets::Changed(changes)), Some(changed)) => Some(changed.len() + changes.len()),
+        (Some(Secrets::Alone(changes)), Some(changed)) => Some(changed.len() + changes.len()),
         (_, Some(changed)) => Some(changed.len()),
     };
     let people = match changed {
@@ -96,7 +96,7 @@ impl Comparison<'_, '_, '_, '_> {
                 Some(token) => comparison.token(authid, token),
             })?;
         }
-        if let Some(Secrets::Changed(changes)) = said.secrets {
+        if let Some(Secrets::Alone(changes)) = said.secrets {
             for (authid, hash) in changes {
                 self.told(authid, |comparison| comparison.hash_alone(authid, hash.as_deref()))?;
             }

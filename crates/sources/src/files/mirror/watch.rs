@@ -18,10 +18,9 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(set: &FileSet) -> Self {
-        let mut watch = Watch { inotify: None, watched: BTreeSet::new() };
-        watch.renew(set);
-        watch
+    /// It begins to watch when it is first waited for, which ends at once.
+    pub(super) fn new() -> Self {
+        Watch { inotify: None, watched: BTreeSet::new() }
     }
 
     /// Anew, when there is something else to watch: a link was changed, or a directory made. Says whether it was; what

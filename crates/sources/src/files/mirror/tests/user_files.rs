@@ -243,3 +243,32 @@ fn one_changed_line_among_many_costs_one_record() {
     assert_eq!(bench.look().added, 2);
     assert_eq!(bench.token("u77@pbs", "t").unwrap().verifier, Verifier::Crypt("$5$new".into()));
 }
+
+#[test]
+fn whoever_has_seen_both_files_compares_what_was_changed_in_them() {
+    let mut bench = Bench::new();
+    let users: String = (0..500).map(|n| format!("user: u{n}@pbs\n\ntoken: u{n}@pbs!t\n\n")).collect();
+    let entries: Vec<String> = (0..500).map(|n| format!("\"u{n}@pbs!t\":\"$5${n}\"")).collect();
+    bench.write(USERS, &users);
+    bench.write(SECRETS, &format!("{{{}}}", entries.join(",")));
+    bench.look();
+    bench.anew();
+    bench.mirror.has_seen(&bench.source, at(LATE)).unwrap();
+    bench.write(USERS, &format!("{users}token: u7@pbs!new\n\n"));
+    bench.write(
+        SECRETS,
+        &format!("{{{},\"u7@pbs!new\":\"$5$n\"}}", entries.join(",").replace("$5$9\"", "$5$nine\"")),
+    );
+    let outcome = bench.look();
+    assert_eq!((outcome.added, outcome.changed, outcome.removed), (1, 1, 0));
+    assert_eq!(bench.token("u7@pbs", "new").unwrap().verifier, Verifier::Crypt("$5$n".into()));
+    assert_eq!(bench.token("u9@pbs", "t").unwrap().verifier, Verifier::Crypt("$5$nine".into()));
+    // What was seen of files the facts are not taken from is not believed.
+    bench.write(USERS, &users);
+    bench.anew();
+    bench.mirror.has_seen(&bench.source, at(LATE)).unwrap();
+    bench.write(USERS, &users.replace("user: u7@pbs\n\n", "user: u7@pbs\n\tenable false\n\n"));
+    let outcome = bench.look();
+    assert_eq!((outcome.added, outcome.changed, outcome.removed), (0, 1, 1));
+    assert!(!bench.user("u7@pbs").unwrap().1.enabled && bench.token("u7@pbs", "new").is_none());
+}
