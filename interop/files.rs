@@ -309,3 +309,16 @@ fn what_nobody_is_able_to_look_at_refuses_after_the_stale_limit() {
         log.contains("nobody has been able to look at the files") && log.contains("\"ID14\"")
     });
 }
+
+#[test]
+fn what_a_dump_says_of_files_is_compared_with_them_again() {
+    let server = start();
+    let login = from_proxmox(&server);
+    within(1, "the token is there", &server, || whoami(&server, &login) == 200);
+    // Without secrets: no hash of the dump lets anybody in, and the files have not changed.
+    let dump = server.scratch.path().join("dump");
+    let dump = dump.to_str().unwrap();
+    server.cli(&["facts", "dump", dump]);
+    server.cli(&["facts", "load", dump, "--force"]);
+    within(2, "the hash is the file's again", &server, || whoami(&server, &login) == 200);
+}

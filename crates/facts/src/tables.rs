@@ -137,6 +137,9 @@ pub trait Row: Sized {
     fn redact(&mut self) -> bool {
         false
     }
+
+    /// It comes from a dump, and whether it goes together with anything outside of the facts nobody knows.
+    fn arrive(&mut self) {}
 }
 
 /// What stands in a dump where a hash was: no hash of anything, so it lets nobody in when it is loaded.

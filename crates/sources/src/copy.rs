@@ -290,7 +290,8 @@ impl Visit for Undescribe {
         R::Key: Serialize + DeserializeOwned,
     {
         let key: R::Key = serde_json::from_value(self.key)?;
-        let row: R = serde_json::from_value(self.row)?;
+        let mut row: R = serde_json::from_value(self.row)?;
+        row.arrive();
         let mut value = Writer::default();
         row.encode(&mut value);
         Ok((R::TABLE, key.bytes(), value.into_bytes()))

@@ -146,6 +146,11 @@ impl Row for KeptFile {
     const TABLE: Table = Table::Files;
     type Key = FileName;
 
+    /// The file has to be compared with everything that came along.
+    fn arrive(&mut self) {
+        (self.version, self.digest) = (None, [0; 16]);
+    }
+
     fn encode(&self, to: &mut Writer) {
         to.option(self.version.as_ref(), |to, version| {
             to.u64(version.inode).i64(version.changed).u32(version.changed_nanos).u64(version.bytes);
