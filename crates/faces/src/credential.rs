@@ -7,6 +7,7 @@ use enfilade_facts::vocabulary::{Authid, Secret};
 use enfilade_passage::{Credential, IdentityRefusal as Refusal};
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, COOKIE, HeaderName};
+use zeroize::Zeroizing;
 
 /// Other places a credential could stand in. None is read yet; beside an `Authorization` they are a second one.
 const OTHER_PLACES: [HeaderName; 3] =
@@ -50,9 +51,9 @@ fn proxmox(text: &str) -> Result<Credential, Refusal> {
     if authid.token.is_none() {
         return Err(malformed("it names no token; expected `PBSAPIToken=USER@REALM!TOKEN:SECRET`"));
     }
-    let secret = percent_decoded(secret.as_bytes())
-        .ok_or_else(|| malformed("the secret is not percent-encoded rightly"))?;
-    secret_of(authid, &secret)
+    let secret = percent_decoded(secret.as_bytes());
+    let secret = secret.ok_or_else(|| malformed("the secret is not percent-encoded rightly"))?;
+    secret_of(authid, &Zeroizing::new(secret))
 }
 
 /// RFC 3986 §2.1; a `%` that begins no byte is refused, not taken for itself.
@@ -78,6 +79,7 @@ pub(crate) fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
 fn basic(encoded: &str) -> Result<Credential, Refusal> {
     // The engine is strict: padding is required, and bits that stand for nothing have to be zero.
     let decoded = STANDARD.decode(encoded).map_err(|_| malformed("the Basic credential is not base64"))?;
+    let decoded = Zeroizing::new(decoded);
     let mut parts = decoded.splitn(2, |byte| *byte == b':');
     let (Some(authid), Some(secret)) = (parts.next(), parts.next()) else {
         return Err(malformed("the Basic credential has no `:` between user and password"));

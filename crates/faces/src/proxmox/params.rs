@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::collections::BTreeMap;
+use zeroize::Zeroize;
 
 /// A parameter that makes no sense, in Proxmox's words.
 pub(super) type Wrong = String;
@@ -9,6 +10,12 @@ pub(super) type Wrong = String;
 /// What came with a call. It may hold a password, so it is not to be printed.
 #[derive(Default)]
 pub(super) struct Params(BTreeMap<String, Vec<String>>);
+
+impl Drop for Params {
+    fn drop(&mut self) {
+        self.0.values_mut().flatten().for_each(Zeroize::zeroize);
+    }
+}
 
 impl Params {
     /// From the query and the body.
