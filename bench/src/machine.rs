@@ -14,7 +14,8 @@ pub(crate) fn machine() -> Value {
         "cpu": field(&read("/proc/cpuinfo"), "model name"),
         "cores": std::thread::available_parallelism().map_or(1, usize::from),
         "memory": field(&read("/proc/meminfo"), "MemTotal"),
-        "kernel": read("/proc/sys/kernel/osrelease").trim(),
+        // What follows the version names whoever built it.
+        "kernel": read("/proc/sys/kernel/osrelease").trim().split('-').next(),
     })
 }
 
