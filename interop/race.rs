@@ -127,6 +127,7 @@ fn house(source: Arc<dyn Source>) -> Arc<House> {
         access_memo: AccessMemo::new(MemoSeed([1; 16]), 1 << 16),
         gate: HashGate::new(1),
         penalties: Penalties::none(MemoSeed([1; 16])),
+        upgrades: std::sync::mpsc::sync_channel(1).0,
         audit: Arc::new(NoLog),
     })
 }

@@ -2,12 +2,17 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command-line tool")]
 
+// The server's own.
+#[path = "../../crates/enfilade/src/clock.rs"]
+mod clock;
 mod facts;
 mod machine;
+mod peers;
 mod plot;
 mod report;
 mod scratch;
 mod stopwatch;
+mod tokens;
 
 use report::Report;
 use std::path::PathBuf;
@@ -34,7 +39,7 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     if let ["facts-watcher", place] = words.as_slice() {
         return facts::watch(place.as_ref()).map(|()| true);
     }
-    let (name, options) = words.split_first().ok_or("expected a name; known is facts")?;
+    let (name, options) = words.split_first().ok_or("expected a name; known are facts and tokens")?;
     let (mut json, mut plot, mut small) = (false, None, false);
     let mut options = options.iter();
     while let Some(option) = options.next() {
@@ -50,7 +55,8 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     let mut report = Report::new(name);
     match *name {
         "facts" => facts::run(&mut report, small)?,
-        other => return Err(format!("no benchmark `{other}`; known is facts").into()),
+        "tokens" => tokens::run(&mut report, small)?,
+        other => return Err(format!("no benchmark `{other}`; known are facts and tokens").into()),
     }
     match json {
         true => println!("{}", report.to_json()),

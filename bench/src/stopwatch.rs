@@ -8,6 +8,28 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
+/// How much CPU a process has used so far, ended threads included, in seconds.
+pub(crate) fn cpu_seconds(process: &str) -> Option<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // After the name, which may hold anything but ends with the last `)`: user and system time are fields 14 and 15 of
+    // all, in hundredths.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let ticks = fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<f64>().ok());
+    Some(ticks.sum::<Option<f64>>()? / 100.0)
+}
+
+/// How many nanoseconds one takes when several threads share the work.
+pub(crate) fn shared(threads: usize, each: usize, once: impl Fn(usize) + Sync) -> f64 {
+    let began = now();
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let once = &once;
+            scope.spawn(move || (0..each).for_each(|n| once(n + thread * 37)));
+        }
+    });
+    began.elapsed().as_nanos() as f64 / (threads * each) as f64
+}
+
 /// Many measurements of one thing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Samples(Vec<f64>);

@@ -8,8 +8,8 @@ use enfilade_facts::tables::{
     Assignment, Credential, FileName, Name, NameKey, Previous, User, Verifier, Who,
 };
 use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, Ugid, Userid};
-use enfilade_facts::{At, Read, Source};
-use enfilade_identity::HashKey;
+use enfilade_facts::{At, Change, Read, Source, View};
+use enfilade_identity::{HashKey, Upgrade};
 use enfilade_sources::files::user_cfg::{self, Entry};
 use std::ops::ControlFlow;
 
@@ -46,6 +46,8 @@ pub struct TokenSummary {
     pub is_kept: bool,
     /// What is wrong with it there.
     pub fault: Option<String>,
+    /// What its secret is checked against, in a word or two.
+    pub checked_by: String,
 }
 
 /// A token to be made.
@@ -252,6 +254,75 @@ fn edit<R>(
     })
 }
 
+/// What became of a token that was to be upgraded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marked {
+    /// `user@realm!name`.
+    pub tokenid: String,
+    /// Why it stays as it is; nothing where it was marked.
+    pub left: Option<&'static str>,
+}
+
+/// Marks a token, or every token, so that its slow hash gives way to a fast one with the next use of its secret. Tokens that
+/// are kept in `token.shadow` keep the hash that other programs have to read.
+///
+/// # Errors
+/// When there is no such token, or the facts cannot be changed.
+pub fn mark_for_upgrade(desk: &Desk<'_>, token: Option<&Authid>) -> Result<(Vec<Marked>, At), Error> {
+    let what = token.map_or_else(|| "every token".to_owned(), ToString::to_string);
+    let mark = |view: &View<'_>, change: &mut Change| {
+        let rows = match token {
+            None => view.list::<Credential>(&[])?,
+            Some(Authid { user, token }) => {
+                let name =
+                    token.as_ref().ok_or_else(|| Error::Invalid(format!("`{what}` names no token")))?;
+                let id = token_id(view, user, name)?;
+                vec![(id, view.get::<Credential>(&id)?.ok_or_else(|| dangling("token", id))?)]
+            }
+        };
+        let names = Names::read(view)?;
+        let mut marked = Vec::new();
+        for (id, before) in rows {
+            let left = match &before.verifier {
+                _ if before.kept.is_some() => {
+                    Some("it is kept in token.shadow, where its slow hash is read by others")
+                }
+                Verifier::Keyed(_) => Some("its hash is a fast one already"),
+                Verifier::Upgrading(_) => Some("it waits for the next use already"),
+                Verifier::Missing => Some("it has no hash"),
+                Verifier::Crypt(hash) => {
+                    let after = Credential { verifier: Verifier::Upgrading(hash.clone()), ..before.clone() };
+                    change.expect_same(&id, &before).put(&id, &after);
+                    None
+                }
+            };
+            marked.push(Marked { tokenid: format!("{}!{}", names.user(&before.owner), before.name), left });
+        }
+        marked.sort_by(|a, b| a.tokenid.cmp(&b.tokenid));
+        Ok(marked)
+    };
+    desk.commit(&format!("token upgrade {what}"), mark)
+}
+
+/// Gives a token that was marked its fast hash, now that its secret was seen. Says whether it did: what was changed
+/// meanwhile stays as it is.
+///
+/// # Errors
+/// When the facts cannot be changed.
+pub fn upgrade_token(desk: &Desk<'_>, upgrade: &Upgrade) -> Result<bool, Error> {
+    let what = format!("token upgrade {}: its secret was used", upgrade.token);
+    let put = |view: &View<'_>, change: &mut Change| {
+        let Some(before) = view.get::<Credential>(&upgrade.token)? else { return Ok(false) };
+        if before.verifier != Verifier::Upgrading(upgrade.from.clone()) {
+            return Ok(false);
+        }
+        let after = Credential { verifier: Verifier::Keyed(upgrade.to), ..before.clone() };
+        change.expect_same(&upgrade.token, &before).put(&upgrade.token, &after);
+        Ok(true)
+    };
+    desk.commit(&what, put).map(|(is_done, _)| is_done)
+}
+
 /// Deletes a token and the roles that were assigned to it; the next request with it is refused.
 ///
 /// # Errors
@@ -317,7 +388,7 @@ pub fn list_bad_hashes(source: &dyn Source) -> Result<Vec<(String, String)>, Err
         // There may be very many, and few of them bad.
         let mut bad = Vec::new();
         view.scan::<Credential>(&[], |id, token| {
-            if let Verifier::Crypt(hash) = &token.verifier {
+            if let Some(hash) = token.verifier.crypt() {
                 bad.extend(enfilade_identity::check_hash(hash).err().map(|why| (id, why.to_string())));
             }
             ControlFlow::Continue(())
@@ -328,6 +399,18 @@ pub fn list_bad_hashes(source: &dyn Source) -> Result<Vec<(String, String)>, Err
         let names = Names::read(view)?.with_tokens(view, bad.iter().map(|(id, _)| *id))?;
         Ok(bad.into_iter().map(|(id, why)| (names.who(&Who::Token(id)), why)).collect())
     })?
+}
+
+fn checked_by(verifier: &Verifier) -> String {
+    // `$y$...`: what is between the first two is the scheme.
+    let scheme =
+        |hash: &str| hash.split('$').nth(1).map_or_else(|| "?".to_owned(), |scheme| format!("${scheme}$"));
+    match verifier {
+        Verifier::Keyed(_) => "a fast keyed hash".to_owned(),
+        Verifier::Crypt(hash) => format!("a slow hash, {}", scheme(hash)),
+        Verifier::Upgrading(hash) => format!("a slow hash, {}, until its next use", scheme(hash)),
+        Verifier::Missing => "nothing: it has no hash".to_owned(),
+    }
 }
 
 /// A user's tokens, or everybody's.
@@ -365,6 +448,7 @@ pub fn list_tokens(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<To
             own_roles: token.own_roles,
             is_kept: token.kept.is_some(),
             fault: token.kept.and_then(|kept| kept.fault).map(|fault| fault.to_string()),
+            checked_by: checked_by(&token.verifier),
         };
         let mut tokens: Vec<_> = ids.into_iter().map(summary).collect();
         tokens.sort_by(|a, b| a.tokenid.cmp(&b.tokenid));

@@ -18,6 +18,31 @@ pub fn generate(random: [u8; SECRET_RANDOM_BYTES]) -> String {
     format!("{body}_{}", base62(&sum.to_be_bytes(), 6))
 }
 
+/// Whether a secret has the form of one that a machine made of at least 120 random bits: ours, or a version 4 UUID (RFC 9562
+/// §5.4: 122 bits) as Proxmox makes them. Whoever chose a password of that very form by hand fools only themselves.
+pub(crate) fn is_generated(secret: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(secret) else { return false };
+    is_ours(text) || is_uuid(text)
+}
+
+fn is_ours(text: &str) -> bool {
+    let Some((body, sum)) = text.rsplit_once('_') else { return false };
+    let digits = body.strip_prefix("enf_").unwrap_or_default();
+    digits.len() == 27
+        && digits.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && base62(&crc32(body.as_bytes()).to_be_bytes(), 6) == sum
+}
+
+fn is_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            14 => byte == b'4',
+            19 => matches!(byte, b'8' | b'9' | b'a' | b'b' | b'A' | b'B'),
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
 /// A big-endian number in `digits` digits of base 62.
 fn base62(number: &[u8], digits: usize) -> String {
     let mut number = number.to_vec();
@@ -88,6 +113,22 @@ mod tests {
         assert_ne!(zero, high);
         let (body, sum) = high.rsplit_once('_').unwrap();
         assert_eq!(base62(&crc32(body.as_bytes()).to_be_bytes(), 6), sum);
+    }
+
+    #[test]
+    fn only_what_a_machine_made_counts_as_generated() {
+        for good in [generate([7; 20]).as_str(), "550e8400-e29b-41d4-a716-446655440000"] {
+            assert!(is_generated(good.as_bytes()), "{good}");
+            for at in [0, 3, 14, 19, 35] {
+                let mut other = good.as_bytes().to_vec();
+                other[at] = b'!';
+                assert!(!is_generated(&other), "{good} {at}");
+            }
+            assert!(!is_generated(&good.as_bytes()[1..]));
+        }
+        for bad in ["", "enf__", "correct horse", "550e8400-e29b-11d4-a716-446655440000", "\u{ff}"] {
+            assert!(!is_generated(bad.as_bytes()), "{bad}");
+        }
     }
 
     #[test]

@@ -13,13 +13,15 @@ mod principal;
 mod work;
 mod crypt;
 mod generated;
+mod upgrade;
 
 pub use ask::Ask;
 pub use crypt::{HashRefused, check as check_hash, hash_generated, hash_password};
 pub use generated::{HashKey, SECRET_RANDOM_BYTES, generate as generate_secret};
 pub use memo::IdentityMemo;
-pub use open::{Verdict, open, reopen, who_would};
+pub use open::{Verdict, open, remembered, reopen, who_would};
 pub use permit::IdentityPermit;
 pub use principal::{Principal, SetId, Sets};
 pub use refuse::{CODES, Refusal};
+pub use upgrade::Upgrade;
 pub use work::{Outcome, Work};

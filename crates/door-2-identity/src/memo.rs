@@ -1,13 +1,17 @@
 //! What this door remembers.
 //!
-//! - The whole verdict, under the credential and the revision of the facts: at the same revision nothing can have changed.
+//! - The whole verdict, under the credential, with the revision of the facts it was judged on, which is compared like the
+//!   rest of the key: at the same revision nothing can have changed. A verdict on later facts takes the place of the
+//!   earlier one, so that commits fill the memo with nothing.
 //! - That a secret matches a hash, under both: whoever's hash changes has another entry.
 //!
 //! Only successes are remembered, so that junk pushes nothing out.
 
+use crate::ask::Ask;
 use crate::permit::IdentityPermit;
 use crate::principal::Sets;
 use enfilade_facts::memo::KeyMaker;
+use enfilade_facts::vocabulary::Authid;
 use enfilade_facts::{Memo, MemoKey, MemoSeed, Now, Weigh, WordMemo};
 
 /// The memos of door 2.
@@ -15,6 +19,8 @@ pub struct IdentityMemo {
     pub(crate) verdicts: Memo<Remembered>,
     matches: WordMemo<u64>,
     pub(crate) sets: Sets,
+    /// The begin of a verdict's key.
+    verdict: KeyMaker,
 }
 
 /// A permit, and the tick until which it may be given again without looking at the secret.
@@ -26,7 +32,7 @@ pub(crate) struct Remembered {
 
 impl Weigh for Remembered {
     fn heap_bytes(&self) -> usize {
-        self.permit.principal.heap_bytes()
+        self.permit.principal().heap_bytes()
     }
 }
 
@@ -38,12 +44,23 @@ impl IdentityMemo {
             verdicts: Memo::new(seed, bytes - bytes / 8),
             matches: WordMemo::new(seed, bytes / 8),
             sets: Sets::default(),
+            verdict: KeyMaker::new(&seed, "verdict"),
         }
     }
 
     /// A key of this process for the step called `step`.
     pub(crate) fn key(&self, step: &'static str) -> KeyMaker {
         self.matches.key(step)
+    }
+
+    /// What the verdict on a credential is remembered under; its revision stands beside it.
+    #[inline]
+    pub(crate) fn of(&self, ask: &Ask) -> MemoKey {
+        let Authid { user, token } = &ask.authid;
+        let key = self.verdict.bytes(user.name().as_bytes()).bytes(user.realm().as_str().as_bytes());
+        // A token's name is not empty.
+        let token = token.as_ref().map_or("", |name| name.as_str());
+        key.bytes(token.as_bytes()).bytes(ask.secret.reveal()).key()
     }
 
     /// Remembers that the secret of a work matched.

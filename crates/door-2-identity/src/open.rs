@@ -4,15 +4,16 @@ use crate::ask::Ask;
 use crate::crypt;
 use crate::generated::HashKey;
 use crate::memo::{IdentityMemo, Remembered};
-use crate::permit::{IdentityPermit, Proof};
+use crate::permit::{Granted, IdentityPermit, Proof};
 use crate::principal::Principal;
 use crate::refuse::Refusal;
+use crate::upgrade::Upgrade;
 use crate::view::View;
 use crate::work::Work;
 use enfilade_facts::limits::PASSWORD_MEMO_MILLIS;
 use enfilade_facts::tables::{Credential, FileName, Kept, User, Verifier};
 use enfilade_facts::vocabulary::{Authid, CredentialId, Sid, UserId};
-use enfilade_facts::{MemoKey, Now};
+use enfilade_facts::{At, MemoKey, Now};
 use std::sync::Arc;
 
 /// What the door says.
@@ -37,26 +38,36 @@ pub fn open(
     memo: &IdentityMemo,
 ) -> Verdict {
     let view = View(view);
-    let remembered = memo
-        .key("verdict")
-        .bytes(ask.authid.to_string().as_bytes())
-        .bytes(ask.secret.reveal())
-        .at(view.at())
-        .key();
-    if let Some(Remembered { permit, until_tick }) = memo.verdicts.get(remembered)
-        && now.tick_millis < until_tick
-        && permit.holds(view.at(), now)
-    {
+    if let Some(permit) = remembered(view.at(), || now, ask, memo) {
         return Verdict::Permit(permit);
     }
     match decide(&view, now, ask, key, memo) {
         Ok((permit, until_tick)) => {
-            memo.verdicts.put(remembered, Remembered { permit: permit.clone(), until_tick });
+            memo.verdicts.put(memo.of(ask), Remembered { permit: permit.clone(), until_tick });
             Verdict::Permit(permit)
         }
         Err(Closed::Refused(refusal)) => Verdict::Refusal(refusal),
         Err(Closed::NeedsWork(work)) => Verdict::NeedsWork(work),
     }
+}
+
+/// What was granted to this very credential at this very revision, while it is in time: the whole door for the price of a
+/// memo probe, without a view. The revision is the newest that was acknowledged (`Source::at`), so whatever was
+/// acknowledged before this was asked is obeyed; what is remembered was judged on a view of that revision itself.
+/// The time is asked for only where something of the verdict ends by itself.
+pub fn remembered(
+    at: At,
+    now: impl FnOnce() -> Now,
+    ask: &Ask,
+    memo: &IdentityMemo,
+) -> Option<IdentityPermit> {
+    let Remembered { permit, until_tick } = memo.verdicts.get(memo.of(ask))?;
+    let is_in_time = || {
+        let now = now();
+        now.tick_millis < until_tick && permit.holds(at, now)
+    };
+    let is_good = permit.at() == at && (until_tick == u64::MAX && permit.is_timeless() || is_in_time());
+    is_good.then_some(permit)
 }
 
 /// Does a permit that was granted earlier still hold, at this revision and time? Needs no secret: what was proven then
@@ -74,16 +85,18 @@ pub fn reopen(
     if permit.holds(view.at(), now) {
         return Ok(permit.clone());
     }
-    let authid = &permit.principal.authid;
+    let (principal, proof) = (permit.principal(), permit.proof());
+    let authid = &principal.authid;
     let revoked = || Refusal::Revoked(authid.clone());
-    let standing =
-        Standing::of(&view, authid, permit.principal.user, permit.proof.credential)?.ok_or_else(revoked)?;
-    let mut verifiers = standing.verifiers(now).into_iter();
-    if !verifiers.any(|(verifier, _)| digest(memo, verifier) == permit.proof.verifier) {
-        return Err(revoked());
-    }
+    let standing = Standing::of(&view, authid, principal.user, proof.credential)?.ok_or_else(revoked)?;
+    let matches = |proof: &Proof| {
+        standing.verifiers(now).into_iter().any(|(verifier, _)| digest(memo, verifier) == proof.verifier)
+    };
+    // A slow hash that became a fast one is of the same secret.
+    let proofs = [Some(proof.clone()), proof.upgraded(memo)];
+    let proof = proofs.into_iter().flatten().find(matches).ok_or_else(revoked)?;
     standing.check(&view, now)?;
-    grant(&view, now, standing, permit.proof, memo)
+    grant(&view, now, standing, proof, memo)
 }
 
 /// Who `authid` would be if the secret were right: for `explain` and reviews. No permit comes of it.
@@ -137,8 +150,10 @@ fn decide(
     };
     let (verifier, until_tick) = prove(now, ask, key, &standing, memo)?;
     standing.check(view, now)?;
-    let credential = standing.credential.as_ref().map(|(id, _)| *id);
-    let proof = Proof { credential, verifier: digest(memo, verifier) };
+    let token = standing.credential.as_ref().map(|(id, credential)| (id, credential));
+    let upgrade = token.and_then(|token| Upgrade::of(token, &verifier, ask, key)).map(Arc::new);
+    let credential = token.map(|(id, _)| *id);
+    let proof = Proof { credential, verifier: digest(memo, verifier), upgrade };
     Ok((grant(view, now, standing, proof, memo)?, until_tick))
 }
 
@@ -161,7 +176,7 @@ fn prove(
                 }
             }
             Verifier::Missing => {}
-            Verifier::Crypt(hash) => match known_match(now, ask, hash, memo)? {
+            Verifier::Crypt(hash) | Verifier::Upgrading(hash) => match known_match(now, ask, hash, memo)? {
                 Ok(until) => return Ok((verifier, until)),
                 Err(key) => hashes.push((hash.clone(), key)),
             },
@@ -178,10 +193,7 @@ fn prove(
 fn stand_in(view: &View<'_>, ask: &Ask, memo: &IdentityMemo) -> Option<String> {
     let by = memo.key("stand-in").bytes(ask.authid.to_string().as_bytes()).key().as_choice();
     let hash = match &ask.authid.token {
-        Some(_) => match view.some_credential(by).ok().flatten().map(|credential| credential.verifier) {
-            Some(Verifier::Crypt(hash)) => hash,
-            Some(Verifier::Keyed(_) | Verifier::Missing) | None => return None,
-        },
+        Some(_) => view.some_credential(by).ok().flatten()?.verifier.crypt()?.to_owned(),
         None => view
             .some_user(by)
             .ok()
@@ -217,10 +229,12 @@ fn known_match(
     Ok(until.filter(|until| now.tick_millis < *until).ok_or(key))
 }
 
-fn digest(memo: &IdentityMemo, verifier: Verifier) -> MemoKey {
+pub(crate) fn digest(memo: &IdentityMemo, verifier: Verifier) -> MemoKey {
     match verifier {
         Verifier::Keyed(digest) => memo.key("keyed").bytes(&digest).key(),
-        Verifier::Crypt(hash) => memo.key("crypt string").bytes(hash.as_bytes()).key(),
+        Verifier::Crypt(hash) | Verifier::Upgrading(hash) => {
+            memo.key("crypt string").bytes(hash.as_bytes()).key()
+        }
         Verifier::Missing => memo.key("missing").key(),
     }
 }
@@ -370,10 +384,17 @@ fn grant(
     proof: Proof,
     memo: &IdentityMemo,
 ) -> Result<IdentityPermit, Refusal> {
-    let principal = Arc::new(principal(view, &standing, memo)?);
+    let principal = principal(view, &standing, memo)?;
     let verifiers = standing.verifiers(now).into_iter();
     let of_secret = verifiers.filter(|(verifier, _)| digest(memo, verifier.clone()) == proof.verifier);
     let good_until = of_secret.map(|(_, until)| until).max().unwrap_or(i64::MIN).min(standing.good_until());
+    let kept = [
+        standing.user.kept.as_ref(),
+        standing.credential.as_ref().and_then(|(_, token)| token.kept.as_ref()),
+    ];
+    let of_files = kept.iter().any(Option::is_some);
     let files_current = now.files_current;
-    Ok(IdentityPermit { principal, proof, at: view.at(), good_until, files_current })
+    let at = view.at();
+    let granted = Granted { principal, proof, at, good_until, of_files, files_current };
+    Ok(IdentityPermit { granted: Arc::new(granted) })
 }

@@ -1,6 +1,10 @@
 //! The proof that door 2 was passed.
 
+use crate::memo::IdentityMemo;
+use crate::open::digest;
 use crate::principal::Principal;
+use crate::upgrade::Upgrade;
+use enfilade_facts::tables::Verifier;
 use enfilade_facts::vocabulary::CredentialId;
 use enfilade_facts::{At, MemoKey, Now};
 use std::sync::Arc;
@@ -9,21 +13,38 @@ use std::sync::Arc;
 /// Made in one place, [`crate::open`] (invariant D2).
 #[derive(Clone, Debug)]
 pub struct IdentityPermit {
-    pub(crate) principal: Arc<Principal>,
+    pub(crate) granted: Arc<Granted>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Granted {
+    pub(crate) principal: Principal,
     pub(crate) proof: Proof,
     pub(crate) at: At,
     pub(crate) good_until: i64,
+    /// Whether any of it is kept in files people edit.
+    pub(crate) of_files: bool,
     /// Whether the files people edit were being looked at when it was granted.
     pub(crate) files_current: bool,
 }
 
 /// What was proven, so that it can be asked again whether it still holds, without the secret.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) struct Proof {
     /// The credential; `None` for a password.
     pub(crate) credential: Option<CredentialId>,
     /// Digest of the verifier the secret matched.
     pub(crate) verifier: MemoKey,
+    /// What is to take the verifier's place.
+    pub(crate) upgrade: Option<Arc<Upgrade>>,
+}
+
+impl Proof {
+    /// What was proven, once the upgrade is made.
+    pub(crate) fn upgraded(&self, memo: &IdentityMemo) -> Option<Proof> {
+        let verifier = digest(memo, Verifier::Keyed(self.upgrade.as_ref()?.to));
+        Some(Proof { credential: self.credential, verifier, upgrade: None })
+    }
 }
 
 impl std::fmt::Debug for Proof {
@@ -34,28 +55,45 @@ impl std::fmt::Debug for Proof {
 
 impl IdentityPermit {
     /// Who it is.
-    pub fn principal(&self) -> &Arc<Principal> {
-        &self.principal
+    pub fn principal(&self) -> &Principal {
+        &self.granted.principal
+    }
+
+    pub(crate) fn proof(&self) -> &Proof {
+        &self.granted.proof
+    }
+
+    /// What the facts are to remember of it from now on, where its token is to be upgraded.
+    pub fn upgrade(&self) -> Option<&Upgrade> {
+        self.granted.proof.upgrade.as_deref()
     }
 
     /// The token it was granted to; `None` for a password.
     pub fn token(&self) -> Option<&CredentialId> {
-        self.proof.credential.as_ref()
+        self.granted.proof.credential.as_ref()
     }
 
     /// The facts it was granted on.
     pub fn at(&self) -> At {
-        self.at
+        self.granted.at
     }
 
     /// The last second it may hold without asking again, seconds since the epoch; `None` when nothing of it expires.
     pub fn good_until(&self) -> Option<i64> {
-        (self.good_until != i64::MAX).then_some(self.good_until)
+        (self.granted.good_until != i64::MAX).then_some(self.granted.good_until)
+    }
+
+    /// Whether no passing of time ends it: nothing of it expires, and nothing of it is kept in files that have to be looked at.
+    pub(crate) fn is_timeless(&self) -> bool {
+        self.granted.good_until == i64::MAX && !self.granted.of_files
     }
 
     /// Whether, as far as this permit's own facts say, it still holds: same revision, not yet expired, and the files people
     /// edit looked at as they were.
     pub fn holds(&self, at: At, now: Now) -> bool {
-        self.at == at && now.unix_seconds <= self.good_until && self.files_current == now.files_current
+        let granted = &*self.granted;
+        granted.at == at
+            && now.unix_seconds <= granted.good_until
+            && granted.files_current == now.files_current
     }
 }

@@ -290,6 +290,15 @@ pub(crate) enum Token {
         #[arg(long, default_value = "0s", value_name = "TIME", value_parser = crate::cli::seconds)]
         grace: i64,
     },
+    /// Have the slow hash of a token from elsewhere replaced by a fast one when its secret is used next
+    Upgrade {
+        /// USER@REALM!NAME
+        #[arg(required_unless_present = "all")]
+        token: Option<Authid>,
+        /// Every token
+        #[arg(long, conflicts_with = "token")]
+        all: bool,
+    },
     /// Delete a token; the next request with it is refused
     Delete {
         /// USER@REALM!NAME

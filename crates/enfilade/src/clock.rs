@@ -3,31 +3,96 @@
 use enfilade_facts::Now;
 use enfilade_passage::Clock;
 use enfilade_sources::lmdb::Lmdb;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Both clocks, now; for whoever has just looked at the files.
-#[expect(clippy::disallowed_methods, reason = "this is the clock")]
-pub(crate) fn now() -> Now {
+fn millis(id: ClockId) -> i64 {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(id);
+    tv_sec.saturating_mul(1_000).saturating_add(tv_nsec / 1_000_000)
+}
+
+fn reading(unix_millis: i64, tick_millis: i64) -> Now {
     // Before 1970 nothing can be said about expiry; 0 makes what expires at all look not yet expired only until then.
-    let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    // Since the machine started: the same for every process of it.
-    let tick = clock_gettime(ClockId::Boottime);
-    let millis = tick.tv_sec.saturating_mul(1_000).saturating_add(tick.tv_nsec / 1_000_000);
     Now {
-        unix_seconds: i64::try_from(unix_seconds).unwrap_or(i64::MAX),
-        tick_millis: u64::try_from(millis).unwrap_or(0),
+        unix_seconds: unix_millis.div_euclid(1_000).max(0),
+        tick_millis: u64::try_from(tick_millis).unwrap_or(0),
         files_current: true,
     }
 }
 
-/// The clocks of a server, which know when anybody looked at the files last.
+/// Both clocks, now; for whoever has just looked at the files.
+pub(crate) fn now() -> Now {
+    // Since the machine started, sleep included: the same for every process of it.
+    reading(millis(ClockId::Realtime), millis(ClockId::Boottime))
+}
+
+/// How far the wall clock and the clock since the start are ahead of the kernel's cheapest one, which is a tick (4 ms at
+/// most) late. That changes only when somebody sets the clock or the machine sleeps, so it is looked at ten times a second.
+struct Ahead {
+    looked: AtomicI64,
+    unix: AtomicI64,
+    tick: AtomicI64,
+}
+
+/// In milliseconds.
+const LOOK_AGAIN: i64 = 100;
+
+impl Ahead {
+    fn new() -> Self {
+        let ahead = Ahead { looked: AtomicI64::new(0), unix: AtomicI64::new(0), tick: AtomicI64::new(0) };
+        ahead.look(millis(ClockId::MonotonicCoarse));
+        ahead
+    }
+
+    fn look(&self, cheap: i64) {
+        self.unix.store(millis(ClockId::Realtime) - cheap, Ordering::Relaxed);
+        self.tick.store(millis(ClockId::Boottime) - cheap, Ordering::Relaxed);
+        self.looked.store(cheap, Ordering::Release);
+    }
+
+    fn now(&self) -> Now {
+        let cheap = millis(ClockId::MonotonicCoarse);
+        if LOOK_AGAIN <= cheap - self.looked.load(Ordering::Acquire) {
+            self.look(cheap);
+        }
+        let [unix, tick] = [&self.unix, &self.tick].map(|ahead| cheap + ahead.load(Ordering::Relaxed));
+        reading(unix, tick)
+    }
+}
+
+/// The clocks of a server, which know when anybody looked at the files last. Some 20 ns.
 pub(crate) fn of_server(source: Arc<Lmdb>, stale_limit: i64) -> Clock {
     let limit = u64::try_from(stale_limit).unwrap_or(0).saturating_mul(1_000);
+    let ahead = Ahead::new();
     Arc::new(move || {
-        let now = now();
+        let now = ahead.now();
         let files_current = source.lookout().age_millis(now.tick_millis).is_some_and(|age| age <= limit);
         Now { files_current, ..now }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cheap_clock_is_at_most_some_ticks_late_and_follows_when_the_clock_is_set() {
+        let ahead = Ahead::new();
+        let late = || {
+            let (before, now) = (super::now(), ahead.now());
+            (before.tick_millis as i64 - now.tick_millis as i64, before.unix_seconds - now.unix_seconds)
+        };
+        for _ in 0..1_000 {
+            let (ticks, seconds) = late();
+            assert!(ticks <= 50 && (0..=1).contains(&seconds.abs()), "{ticks} {seconds}");
+        }
+        // As if the wall clock had been set by an hour, and the machine had slept for one.
+        ahead.unix.fetch_sub(3_600_000, Ordering::Relaxed);
+        ahead.tick.fetch_sub(3_600_000, Ordering::Relaxed);
+        assert!(late().0 > 3_000_000);
+        ahead.looked.fetch_sub(LOOK_AGAIN, Ordering::Relaxed);
+        let (ticks, seconds) = late();
+        assert!(ticks <= 50 && seconds.abs() <= 1, "{ticks} {seconds}");
+    }
 }

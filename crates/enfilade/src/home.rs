@@ -7,7 +7,7 @@ use enfilade_access::AccessMemo;
 use enfilade_admin::Desk;
 use enfilade_facts::{MemoSeed, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
-use enfilade_passage::{Audit, HashGate, House, Parts, Penalties};
+use enfilade_passage::{Audit, HashGate, House, Parts, Penalties, Upgrade};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::key;
 use enfilade_sources::files::last_used::LastUsed;
@@ -17,6 +17,7 @@ use enfilade_sources::mounts::MountWatch;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 
 /// What may be remembered of credentials, in bytes: some 65,000 of users who are in few groups.
 const IDENTITY_MEMO_BYTES: usize = 32 << 20;
@@ -152,7 +153,11 @@ impl Home {
     }
 
     /// A house on these facts.
-    pub(crate) fn house(&self, audit: Arc<dyn Audit>) -> anyhow::Result<Arc<House>> {
+    pub(crate) fn house(
+        &self,
+        audit: Arc<dyn Audit>,
+        upgrades: SyncSender<Upgrade>,
+    ) -> anyhow::Result<Arc<House>> {
         let house = House::new(Parts {
             source: Arc::clone(&self.source) as Arc<dyn Source>,
             clock: clock::of_server(Arc::clone(&self.source), self.files.stale_limit()),
@@ -164,6 +169,7 @@ impl Home {
                 Some(false) => Penalties::none(seed()?),
                 _ => Penalties::new(seed()?),
             },
+            upgrades,
             audit,
         });
         let mounts = MountWatch::open().and_then(|mut watch| watch.read());

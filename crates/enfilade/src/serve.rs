@@ -5,17 +5,19 @@ use crate::cli::Serve;
 use crate::first_start::{self, Settled};
 use crate::home::Home;
 use crate::listen::{self, Admission};
-use crate::{certificates, files, notify, output, reload};
+use crate::{certificates, clock, files, notify, output, reload};
 use anyhow::Context;
+use enfilade_admin::Desk;
 use enfilade_faces::Faces;
 use enfilade_facts::limits::DRAIN_SECONDS_MAX;
-use enfilade_passage::House;
+use enfilade_passage::{House, Upgrade};
 use enfilade_sources::mounts::MountWatch;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -47,7 +49,7 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     let (tls_now, bad) = certificates::load(&home.certificate_directory())?;
     bad.iter().for_each(|bad| output::note(&format!("warning: {bad}")));
     let (exchange, current) = watch::channel(tls_now);
-    let house = home.house(Arc::new(AccessLog::start(home.last_used()?)?))?;
+    let house = home.house(Arc::new(AccessLog::start(home.last_used()?)?), follow_upgrades(home)?)?;
     let faces = Faces::new(Arc::clone(&house), home.files.clone());
     faces.metrics().set_bad_certificates(bad.len());
     tell_bad_hashes(home)?;
@@ -101,6 +103,21 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     }
     watching.abort();
     Ok(())
+}
+
+/// Gives tokens that are to be upgraded their fast hash, off the way of the request that brought the secret.
+fn follow_upgrades(home: &Home) -> anyhow::Result<SyncSender<Upgrade>> {
+    let (source, files) = (Arc::clone(&home.source), home.files.clone());
+    let (upgrades, queue) = sync_channel(64);
+    std::thread::Builder::new().name("upgrades".into()).spawn(move || {
+        for upgrade in queue {
+            let desk = Desk { facts: &*source, files: &files, who: "enfilade serve", now: clock::now() };
+            if let Err(why) = enfilade_admin::upgrade_token(&desk, &upgrade) {
+                output::note(&format!("warning: token {} keeps its slow hash: {why}", upgrade.token));
+            }
+        }
+    })?;
+    Ok(upgrades)
 }
 
 /// Tokens that nobody can use are named once, the first of many; the doctor names them all.

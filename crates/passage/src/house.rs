@@ -8,8 +8,9 @@ use enfilade_content::Root;
 use enfilade_datastore::Ledger;
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{Mounts, Now, Source};
-use enfilade_identity::{HashKey, IdentityMemo};
+use enfilade_identity::{HashKey, IdentityMemo, Upgrade};
 use std::collections::HashMap;
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 /// Reads the clocks. Only the binary has a real one.
@@ -31,6 +32,8 @@ pub struct Parts {
     pub gate: HashGate,
     /// Who failed to come in lately.
     pub penalties: Penalties,
+    /// Takes tokens whose slow hash is to give way to a fast one; what does not fit comes with their next request.
+    pub upgrades: SyncSender<Upgrade>,
     /// Where the event of every request goes.
     pub audit: Arc<dyn Audit>,
 }

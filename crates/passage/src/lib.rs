@@ -18,7 +18,7 @@ mod refuse;
 pub use enfilade_access::{AdminAsk, AdminPermit, NodeKind, Refusal as AccessRefusal};
 pub use enfilade_content::{Meta, Refusal as ContentRefusal};
 pub use enfilade_datastore::Refusal as DatastoreRefusal;
-pub use enfilade_identity::{Ask as Credential, HashKey, Refusal as IdentityRefusal};
+pub use enfilade_identity::{Ask as Credential, HashKey, Refusal as IdentityRefusal, Upgrade};
 
 pub use audit::{Audit, Event};
 pub use explain::{DoorAnswer, Explanation};

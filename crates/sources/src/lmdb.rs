@@ -282,7 +282,7 @@ fn unavailable(why: heed::Error) -> SourceError {
 impl Source for Lmdb {
     fn at(&self) -> At {
         // Everything that was acknowledged is at most this, in whatever process; a damaged meta page does not lead back.
-        self.environment.at(self.environment.high_water.revision() as usize)
+        self.environment.at(self.environment.high_water.newest() as usize)
     }
 
     fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError> {

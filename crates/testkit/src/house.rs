@@ -7,13 +7,14 @@ use enfilade_admin::{DatastoreEdit, Desk, NewUser, TokenTerms};
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, Userid};
 use enfilade_facts::{MemoSeed, Source, StoreId};
 use enfilade_identity::{Ask, HashKey, IdentityMemo};
-use enfilade_passage::{Audit, Event, HashGate, House, Parts, Penalties, Refusal, Visit};
+use enfilade_passage::{Audit, Event, HashGate, House, Parts, Penalties, Refusal, Upgrade, Visit};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::memory::Memory;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 
 /// A directory of its own, removed when dropped.
@@ -63,6 +64,8 @@ pub struct TestHouse {
     pub clock: FixedClock,
     /// The files people edit.
     pub files: FileSet,
+    /// Tokens that are to be upgraded.
+    pub upgrades: Receiver<Upgrade>,
     scratch: Scratch,
     events: Arc<Kept>,
     secrets: HashMap<String, String>,
@@ -87,6 +90,7 @@ impl TestHouse {
             Remembering::AsServed => 1 << 20,
             Remembering::Hardly => 1,
         };
+        let (upgrades, upgraded) = sync_channel(16);
         let house = House::new(Parts {
             source: Arc::clone(&source) as Arc<dyn Source>,
             clock: clock.as_clock(),
@@ -95,9 +99,19 @@ impl TestHouse {
             access_memo: AccessMemo::new(MemoSeed([2; 16]), bytes),
             gate: HashGate::new(1),
             penalties: Penalties::none(MemoSeed([3; 16])),
+            upgrades,
             audit: Arc::clone(&events) as Arc<dyn Audit>,
         });
-        TestHouse { house, source, files, clock, scratch, events, secrets: HashMap::new() }
+        TestHouse {
+            upgrades: upgraded,
+            house,
+            source,
+            files,
+            clock,
+            scratch,
+            events,
+            secrets: HashMap::new(),
+        }
     }
 
     /// Its facts.

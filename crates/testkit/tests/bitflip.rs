@@ -206,6 +206,7 @@ async fn answers(logins: &[(String, String)], source: Arc<dyn Source>) -> Vec<St
         access_memo: AccessMemo::new(MemoSeed([1; 16]), 1 << 16),
         gate: HashGate::new(1),
         penalties: Penalties::none(MemoSeed([1; 16])),
+        upgrades: std::sync::mpsc::sync_channel(1).0,
         audit: Arc::new(NoLog),
     });
     let mut lines = Vec::new();

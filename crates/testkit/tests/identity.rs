@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use enfilade_admin::{TokenTerms, UserEdit};
-use enfilade_facts::Refuse;
+use enfilade_facts::tables::{Credential, Verifier};
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, Secret, Userid};
+use enfilade_facts::{AuditRecord, Change, Read, Refuse};
 use enfilade_identity::Ask;
 use enfilade_testkit::{Remembering, TestHouse};
 
@@ -188,4 +189,61 @@ async fn a_replaced_secret_works_until_its_grace_ends_or_is_ended() {
     assert_eq!(codes([&second, &third, &fourth]).await, ["ID05", "ID05", "permit"]);
     let fifth = again(0);
     assert_eq!(codes([&third, &fourth, &fifth]).await, ["ID05", "ID05", "permit"]);
+}
+
+/// A token of Alice's whose hash came from another system.
+fn imported(house: &TestHouse, name: &str, secret: &str) -> Authid {
+    let key = enfilade_identity::HashKey::new(&[42; 32]);
+    let name = name.parse().unwrap();
+    let made = enfilade_admin::create_token(&house.desk(), &key, &alice(), &name, &TokenTerms::default());
+    let tokenid = made.unwrap().tokenid;
+    let tokens = enfilade_admin::list_tokens(house.facts(), Some(&alice())).unwrap();
+    let id = tokens.into_iter().find(|token| token.tokenid == tokenid.to_string()).unwrap().id;
+    let row = house.facts().read(|view| view.get::<Credential>(&id)).unwrap().unwrap().unwrap();
+    let hash = enfilade_identity::hash_generated(secret, *b"twelve bytes").unwrap();
+    let who = AuditRecord { who: "a test".into(), what: "import".into(), unix_seconds: 0 };
+    let mut change = Change::new(who);
+    change.put(&id, &Credential { verifier: Verifier::Crypt(hash), ..row });
+    house.facts().commit(&change).unwrap();
+    tokenid
+}
+
+#[tokio::test]
+async fn a_slow_hash_gives_way_when_the_secret_is_used_and_nobody_inside_notices() {
+    const UUID: &str = "550e8400-e29b-41d4-a716-446655440000";
+    let house = house();
+    let tank: DatastoreName = "tank".parse().unwrap();
+    house.add_datastore(&tank);
+    let path = "/datastore/tank".parse().unwrap();
+    let target = "alice@local".parse().unwrap();
+    enfilade_admin::assign_role(&house.desk(), &path, &target, "DatastoreReader".parse().unwrap(), true)
+        .unwrap();
+    let (uuid, chosen) = (imported(&house, "uuid", UUID), imported(&house, "chosen", "correct horse"));
+    let come = |who: &Authid, secret: &str| house.come_in(ask(&who.to_string(), secret));
+    let computed = || house.house.gate().counts().computed;
+    assert!(come(&uuid, UUID).await.is_ok());
+    assert!(house.upgrades.try_recv().is_err(), "nobody said so");
+
+    let (marked, _) = enfilade_admin::mark_for_upgrade(&house.desk(), None).unwrap();
+    let waiting: Vec<_> =
+        marked.iter().filter(|token| token.left.is_none()).map(|token| &token.tokenid).collect();
+    assert_eq!(waiting, ["alice@local!chosen", "alice@local!uuid"]);
+    assert!(come(&chosen, "correct horse").await.is_ok());
+    assert!(come(&uuid, "550e8400-e29b-41d4-a716-446655440001").await.is_err());
+    assert!(
+        house.upgrades.try_recv().is_err(),
+        "what people chose can be guessed, and what is wrong is nothing"
+    );
+    let inside = come(&uuid, UUID).await.unwrap();
+    let upgrade = house.upgrades.try_recv().unwrap();
+    assert!(enfilade_admin::upgrade_token(&house.desk(), &upgrade).unwrap());
+    assert!(!enfilade_admin::upgrade_token(&house.desk(), &upgrade).unwrap(), "once");
+
+    // Whoever is inside stays; whoever comes needs no slow hash, right or wrong.
+    assert!(inside.enter(&tank, OperationKind::Read).is_ok());
+    let before = computed();
+    assert!(come(&uuid, UUID).await.is_ok());
+    assert_eq!(code(&house, ask(&uuid.to_string(), "550e8400-e29b-41d4-a716-446655440001")).await, "ID05");
+    assert_eq!(computed(), before);
+    assert!(house.upgrades.try_recv().is_err());
 }

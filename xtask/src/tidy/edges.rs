@@ -38,7 +38,7 @@ const ALL: [&str; 11] = [
 ];
 
 /// A library, the crates that may know it, and why it is there.
-const LIBRARIES: [(&str, &[&str], &str); 33] = [
+const LIBRARIES: [(&str, &[&str], &str); 37] = [
     ("anyhow", &["enfilade"], "errors of commands, which nobody matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -49,6 +49,7 @@ const LIBRARIES: [(&str, &[&str], &str); 33] = [
     ("clap", &["enfilade"], "the command line"),
     ("clap_complete", &["enfilade"], "completions for shells"),
     ("clap_mangen", &["enfilade"], "manual pages"),
+    ("dashmap", &["enfilade-bench"], "what the memo is measured beside"),
     (
         "getrandom",
         &["enfilade", "enfilade-admin", "enfilade-content", "enfilade-sources"],
@@ -60,7 +61,10 @@ const LIBRARIES: [(&str, &[&str], &str); 33] = [
     ("hyper", &["enfilade-faces", "enfilade"], "HTTP"),
     ("hyper-util", &["enfilade"], "HTTP on tokio"),
     ("libc", &["enfilade-preload"], "standing before the C library"),
+    ("papaya", &["enfilade-bench"], "what the memo is measured beside"),
+    ("parking_lot", &["enfilade-bench"], "the lock of a server that is measured beside ours"),
     ("quick-xml", &["enfilade-faces"], "WebDAV bodies"),
+    ("quick_cache", &["enfilade-bench"], "what the memo is measured beside"),
     ("rcgen", &["enfilade"], "the first certificate"),
     (
         "rustix",
@@ -78,11 +82,15 @@ const LIBRARIES: [(&str, &[&str], &str); 33] = [
     ("signal-hook", &["enfilade-sources"], "ending cleanly when a map is cut short"),
     ("siphasher", &["enfilade-facts"], "checksums and memo keys"),
     ("thiserror", &["*"], "errors"),
-    ("tokio", &["enfilade-passage", "enfilade-faces", "enfilade", "enfilade-testkit"], "async"),
+    (
+        "tokio",
+        &["enfilade-passage", "enfilade-faces", "enfilade", "enfilade-testkit", "enfilade-bench"],
+        "async",
+    ),
     ("tokio-rustls", &["enfilade"], "TLS on tokio"),
     ("toml", &["enfilade", "xtask"], "the configuration; manifests"),
     ("x509-parser", &["enfilade-tls"], "names and dates of certificates"),
-    ("yescrypt", &["enfilade-identity"], "hashes of other systems"),
+    ("yescrypt", &["enfilade-identity", "enfilade-bench"], "hashes of other systems"),
     ("zeroize", &["*"], "wiping secrets"),
 ];
 

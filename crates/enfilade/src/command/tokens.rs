@@ -5,7 +5,7 @@ use crate::cli::Token;
 use crate::home::Home;
 use crate::output;
 use anyhow::Context;
-use enfilade_admin::{NewToken, TokenEdit, TokenSummary, TokenTerms};
+use enfilade_admin::{Marked, NewToken, TokenEdit, TokenSummary, TokenTerms};
 use enfilade_facts::vocabulary::{Authid, TokenName, Userid};
 use enfilade_sources::files::last_used::LastUsed;
 use serde_json::json;
@@ -76,6 +76,7 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
                 &rows,
             );
         }
+        Token::Upgrade { token, all: _ } => upgrade(home, token.as_ref(), json)?,
         Token::Delete { token } => {
             let (owner, name) = parts(&token)?;
             let at = enfilade_admin::delete_token(&home.desk(), owner, name)?;
@@ -86,6 +87,29 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
                 &format!("token {token} is gone; the next request with it is refused"),
             );
         }
+    }
+    Ok(())
+}
+
+fn upgrade(home: &Home, token: Option<&Authid>, json: bool) -> anyhow::Result<()> {
+    let (marked, at) = enfilade_admin::mark_for_upgrade(&home.desk(), token)?;
+    let count = marked.iter().filter(|marked| marked.left.is_none()).count();
+    for Marked { tokenid, left } in &marked {
+        if json {
+            output::json_line(
+                &json!({ "tokenid": tokenid, "left_as_it_is": left, "revision": at.revision.0 }),
+            );
+        } else if token.is_none() {
+            // Of all of them the many that need nothing are not worth a line.
+        } else if let Some(why) = left {
+            output::line(&format!("{tokenid} stays as it is: {why}"));
+        }
+    }
+    if !json && (count > 0 || token.is_none()) {
+        let rest = marked.len() - count;
+        output::line(&format!(
+            "{count} tokens get a fast hash when their secret is used next; {rest} stay as they are"
+        ));
     }
     Ok(())
 }
@@ -102,7 +126,8 @@ fn described(token: &TokenSummary, last_used: &LastUsed) -> serde_json::Value {
         "tokenid": token.tokenid, "id": token.id.to_string(), "enabled": token.enabled,
         "expires": token.expires, "created": token.created, "grace_until": token.grace_until,
         "comment": token.comment, "own_roles": token.own_roles,
-        "kept_in": token.is_kept.then_some("user.cfg"), "fault": token.fault, "last_used": used.map(|used| used.unix_seconds),
+        "kept_in": token.is_kept.then_some("user.cfg"), "fault": token.fault,
+        "checked_by": token.checked_by, "last_used": used.map(|used| used.unix_seconds),
         "last_used_from": used.map(|used| used.from.to_string()),
     })
 }
@@ -120,6 +145,7 @@ fn show(token: &TokenSummary, last_used: &LastUsed, json: bool) {
         ("expires", until(token.expires)),
         ("roles", (if token.own_roles { "its own, within its owner's" } else { "its owner's" }).to_owned()),
         ("kept in", kept(token.is_kept, token.fault.as_deref(), "user.cfg and token.shadow")),
+        ("secret", format!("checked by {}", token.checked_by)),
         (
             "old secret",
             token.grace_until.map_or("-".to_owned(), |until| format!("works until {}", output::time(until))),

@@ -32,17 +32,20 @@ impl<V> Drop for Entry<V> {
     }
 }
 
+/// What a look needs is in one cache line.
+#[repr(align(64))]
 struct Set<V> {
     /// The high half of each entry's key, so that only the right one is looked at. A hint: the entry's own key decides.
     tags: [AtomicU64; WAYS],
     entries: [ArcSwapOption<Entry<V>>; WAYS],
-    count: AtomicU32,
 }
 
 /// A bounded table of remembered results.
 pub struct Memo<V> {
     seed: MemoSeed,
     sets: Box<[Set<V>]>,
+    /// How often was put into each set.
+    counts: Box<[AtomicU32]>,
     bytes_max: usize,
     bytes: AtomicUsize,
     /// The set that is emptied next when there is too much.
@@ -56,10 +59,10 @@ impl<V: Clone + Weigh> Memo<V> {
         let set = || Set::<V> {
             tags: Default::default(),
             entries: std::array::from_fn(|_| ArcSwapOption::empty()),
-            count: AtomicU32::new(0),
         };
         let sets: Box<[Set<V>]> = (0..sets_in(bytes / 2, set_bytes::<V>())).map(|_| set()).collect();
-        Memo { seed, sets, bytes_max: bytes, bytes: AtomicUsize::new(0), hand: AtomicUsize::new(0) }
+        let counts = sets.iter().map(|_| AtomicU32::new(0)).collect();
+        Memo { seed, sets, counts, bytes_max: bytes, bytes: AtomicUsize::new(0), hand: AtomicUsize::new(0) }
     }
 
     /// Starts a key for the step called `step`.
@@ -69,7 +72,7 @@ impl<V: Clone + Weigh> Memo<V> {
 
     /// What is remembered.
     pub fn get(&self, key: MemoKey) -> Option<V> {
-        let set = self.set(key);
+        let (set, _) = self.set(key);
         set.tags
             .iter()
             .zip(&set.entries)
@@ -81,8 +84,8 @@ impl<V: Clone + Weigh> Memo<V> {
 
     /// Remembers.
     pub fn put(&self, key: MemoKey, value: V) {
-        let set = self.set(key);
-        let age = set.count.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let (set, count) = self.set(key);
+        let age = count.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let bytes = size_of::<Entry<V>>() + 16 + value.heap_bytes();
         let entry = Arc::new(Entry { key, value, age, bytes });
         let rank = |slot: &ArcSwapOption<Entry<V>>| match &*slot.load() {
@@ -115,16 +118,16 @@ impl<V: Clone + Weigh> Memo<V> {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    fn set(&self, key: MemoKey) -> &Set<V> {
+    fn set(&self, key: MemoKey) -> (&Set<V>, &AtomicU32) {
         // The low bits choose the set; `sets` is never empty and its length is a power of two.
         let index = (key.0 as usize) & (self.sets.len() - 1);
         #[expect(clippy::indexing_slicing, reason = "masked by the length above")]
-        &self.sets[index]
+        (&self.sets[index], &self.counts[index])
     }
 }
 
 fn set_bytes<V>() -> usize {
-    size_of::<Set<V>>() + WAYS * (size_of::<Entry<V>>() + 16)
+    size_of::<Set<V>>() + size_of::<AtomicU32>() + WAYS * (size_of::<Entry<V>>() + 16)
 }
 
 fn tag_of(key: MemoKey) -> u64 {

@@ -14,16 +14,28 @@ pub enum Verifier {
     Keyed([u8; 32]),
     /// A crypt(3) or argon2 string.
     Crypt(String),
+    /// A crypt(3) string that gives way to a keyed hash as soon as the secret is used, if the secret is one that cannot be
+    /// guessed.
+    Upgrading(String),
     /// Nothing: it is kept in `token.shadow` and not there. No secret matches.
     Missing,
 }
 
 impl Verifier {
+    /// The slow hash, where it is one.
+    pub fn crypt(&self) -> Option<&str> {
+        match self {
+            Verifier::Crypt(hash) | Verifier::Upgrading(hash) => Some(hash),
+            Verifier::Keyed(_) | Verifier::Missing => None,
+        }
+    }
+
     fn encode(&self, to: &mut Writer) {
         match self {
             Verifier::Keyed(digest) => to.u8(1).fixed(digest),
             Verifier::Crypt(hash) => to.u8(2).text(hash),
             Verifier::Missing => to.u8(3),
+            Verifier::Upgrading(hash) => to.u8(4).text(hash),
         };
     }
 
@@ -32,6 +44,7 @@ impl Verifier {
             1 => from.fixed().map(Verifier::Keyed),
             2 => from.text().map(Verifier::Crypt),
             3 => Some(Verifier::Missing),
+            4 => from.text().map(Verifier::Upgrading),
             _ => None,
         }
     }
@@ -46,6 +59,7 @@ impl From<Verifier> for String {
                 format!("keyed:{:032x}{:032x}", hex(halves.0), hex(halves.1))
             }
             Verifier::Crypt(hash) => format!("crypt:{hash}"),
+            Verifier::Upgrading(hash) => format!("upgrading:{hash}"),
             Verifier::Missing => "missing".to_owned(),
         }
     }
@@ -54,13 +68,16 @@ impl From<Verifier> for String {
 impl TryFrom<String> for Verifier {
     type Error = Malformed;
     fn try_from(text: String) -> Result<Self, Malformed> {
-        let expected = "expected `keyed:` and 64 hexadecimal digits, `crypt:`, or `missing`";
+        let expected = "expected `keyed:` and 64 hexadecimal digits, `crypt:`, `upgrading:`, or `missing`";
         let malformed = || Malformed::new("verifier", "", expected);
         if text == "missing" {
             return Ok(Verifier::Missing);
         }
         if let Some(hash) = text.strip_prefix("crypt:") {
             return Ok(Verifier::Crypt(hash.to_owned()));
+        }
+        if let Some(hash) = text.strip_prefix("upgrading:") {
+            return Ok(Verifier::Upgrading(hash.to_owned()));
         }
         let halves = text
             .strip_prefix("keyed:")
@@ -78,6 +95,7 @@ impl fmt::Debug for Verifier {
         f.write_str(match self {
             Verifier::Keyed(_) => "Keyed",
             Verifier::Crypt(_) => "Crypt",
+            Verifier::Upgrading(_) => "Upgrading",
             Verifier::Missing => "Missing",
         })
     }

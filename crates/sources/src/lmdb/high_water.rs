@@ -19,6 +19,8 @@ const MAGIC: [u8; 8] = *b"enfhigh1";
 /// The file; every process of the machine sees the same numbers.
 pub(super) struct HighWater {
     words: SharedWords,
+    /// The newest revision this process has seen: whatever becomes of the file, it is not led back.
+    seen: AtomicU64,
 }
 
 /// The words of the file.
@@ -31,7 +33,7 @@ const NEXT: [usize; 2] = [6, 7];
 impl HighWater {
     /// Opens the file; makes it where there is none.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        Ok(HighWater { words: SharedWords::open(path, MAGIC)? })
+        Ok(HighWater { words: SharedWords::open(path, MAGIC)?, seen: AtomicU64::new(0) })
     }
 
     fn word(&self, index: usize) -> &AtomicU64 {
@@ -63,6 +65,7 @@ impl HighWater {
 
     /// Says which store the numbers are of, and sets them: for a store that was just made or restored.
     pub(super) fn begin(&self, store: StoreId, change: LogKey, revision: u64) {
+        self.seen.store(revision, Ordering::Release);
         self.word(CHANGE).store(change.0, Ordering::Release);
         self.word(REVISION).store(revision, Ordering::Release);
         self.word(STORE[0]).store((store.0 >> 64) as u64, Ordering::Release);
@@ -77,6 +80,13 @@ impl HighWater {
     /// The newest revision that was acknowledged.
     pub(super) fn revision(&self) -> u64 {
         self.word(REVISION).load(Ordering::Acquire)
+    }
+
+    /// The same, and never less than it was when asked before.
+    pub(super) fn newest(&self) -> u64 {
+        let (revision, seen) = (self.revision(), self.seen.load(Ordering::Relaxed));
+        // Mostly equal, and then nothing is written that other threads read.
+        if seen < revision { self.seen.fetch_max(revision, Ordering::Relaxed).max(revision) } else { seen }
     }
 
     /// Raises both, before the commit is acknowledged.

@@ -1,0 +1,176 @@
+//! API tokens: what it costs to know one again, beside what others do, and that it does not grow.
+
+mod contention;
+mod maps;
+mod stores;
+
+use crate::Failure;
+use crate::machine::anonymous_bytes;
+use crate::peers::libxcrypt;
+use crate::peers::token_cache::{Shadow, TokenCache};
+use crate::report::Report;
+use crate::scratch::Scratch;
+use crate::stopwatch::{Samples, nanos, now, shared};
+use std::sync::atomic::Ordering;
+use stores::{Store, secret_of, tokenid_of};
+
+/// Pairs of one round of ours and one of the other's, one after the other.
+const PAIRS: usize = 15;
+/// Of the original, on the machine it was measured on: what a verification took before and after its cache, in `$5$` hashes.
+const BEFORE_TO_CRYPT: f64 = 16.76 / 1.99;
+const AFTER_TO_CRYPT: f64 = 0.000_146 / 1.99;
+/// Tokens that are asked for again and again.
+const HOT: u64 = 100;
+
+pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
+    let sizes: &[u64] = if small { &[100, 10_000] } else { &[100, 100_000, 1_000_000] };
+    let scratch = Scratch::new("tokens")?;
+    let sha = libxcrypt::milliseconds("$5$saltsaltsaltsalt$", 41)?;
+    let sha = report.middle("one $5$ hash by libxcrypt", 1, &sha, "ms");
+    let yescrypt = libxcrypt::milliseconds("$y$j9T$LdJMENpBABJJ3hIHjB1Bi.$", 11)?;
+    report.middle("one $y$ hash of cost 5 by libxcrypt", 1, &yescrypt, "ms");
+    let known = stores::hashed(HOT)?;
+    before(report, scratch.path(), &known, sha)?;
+    let mut random = Vec::new();
+    for tokens in sizes {
+        random.push(hot_and_random(report, &scratch, *tokens, sha)?);
+    }
+    contention::counts(report, &scratch, &known)?;
+    contention::run(report, &scratch, &known, small)?;
+    maps::run(report, if small { 10_000 } else { 100_000 });
+    Ok(())
+}
+
+fn before(
+    report: &mut Report,
+    scratch: &std::path::Path,
+    known: &[(String, String)],
+    sha: f64,
+) -> Result<(), Failure> {
+    let ids: Vec<_> = (0..HOT).map(tokenid_of).collect();
+    let (secret, hash) = known.first().ok_or("no hash")?;
+    let shadow = Shadow::write(&scratch.join("before.shadow"), ids.iter(), hash)?;
+    let first = ids.first().ok_or("no token")?;
+    let mut samples = Samples::default();
+    for _ in 0..21 {
+        let began = now();
+        if !shadow.verify(first, secret)? {
+            return Err("the right secret was refused".into());
+        }
+        samples.push(began.elapsed().as_secs_f64() * 1e3);
+    }
+    let value = report.middle("file read, parsed and crypted each time", HOT, &samples, "ms");
+    report.once("the same in $5$ hashes, to the original's", HOT, value / sha / BEFORE_TO_CRYPT, "times");
+    Ok(())
+}
+
+/// One thread and two, hot and random, ours and the re-created cache in turns.
+fn hot_and_random(report: &mut Report, scratch: &Scratch, tokens: u64, sha: f64) -> Result<(), Failure> {
+    let store = Store::generated(&scratch.path().join(format!("store-{tokens}")), tokens)?;
+    let began = now();
+    let ids: Vec<_> = (0..tokens).map(tokenid_of).collect();
+    let path = scratch.path().join(format!("{tokens}.shadow"));
+    let cache = TokenCache::new(Shadow::write(&path, ids.iter().take(100), "*")?);
+    (0..tokens).zip(&ids).for_each(|(n, id)| cache.warm(id, &secret_of(n)));
+    drop(ids);
+    let asks: Vec<_> = (0..HOT.min(tokens)).map(|n| store.ask(n)).collect::<Result<_, _>>()?;
+    let theirs: Vec<_> = (0..HOT.min(tokens)).map(|n| (tokenid_of(n), secret_of(n))).collect();
+    let (house, before) = (store.house(2 << 30), anonymous_bytes("self").unwrap_or(0));
+    let cold = now();
+    for n in 0..tokens {
+        stores::admit(&house, &store.ask(n)?)?;
+    }
+    let cold = cold.elapsed().as_secs_f64() * 1e6 / tokens as f64;
+    report.once("first use of a generated secret", tokens, cold, "µs");
+    // The first were put first, so where a set is full it is they who went.
+    asks.iter().try_for_each(|ask| stores::admit(&house, ask))?;
+    let memory = anonymous_bytes("self").unwrap_or(0).saturating_sub(before) as f64 / tokens as f64;
+    report.once("memory for each one remembered", tokens, memory, "bytes");
+    eprintln!("{tokens} tokens: ready after {:.0} s", began.elapsed().as_secs_f64());
+    let (mut ours, mut peers, mut ratios) = (Samples::default(), Samples::default(), Samples::default());
+    for _ in 0..PAIRS {
+        let mut turn = asks.iter().cycle();
+        let one = nanos(1, || assert!(turn.next().is_some_and(|ask| house.knows(ask).is_some()))).at(50);
+        let mut turn = theirs.iter().cycle();
+        let other = nanos(1, || {
+            assert!(turn.next().is_some_and(|(id, secret)| cache.verify(id, secret).is_ok_and(|yes| yes)));
+        });
+        let other = other.at(50);
+        ours.push(one);
+        peers.push(other);
+        ratios.push(one / other);
+    }
+    report.middle("hot token", tokens, &ours, "ns");
+    let peer = report.middle("hot token, re-created cache", tokens, &peers, "ns");
+    let ratio = report.middle("hot token, ours to the re-created cache", tokens, &ratios, "times");
+    report.once(
+        "the re-created cache in $5$ hashes, to the original's",
+        tokens,
+        peer / 1e6 / sha / AFTER_TO_CRYPT,
+        "times",
+    );
+    let name = format!("hot token of {tokens}, to the re-created cache, 1 thread");
+    report.goal("hot", &name, ratio, 0.7, "times");
+    // Where an ask comes from must not be what is measured: both make it anew, hot and random.
+    let mut sequence = stores::Sequence(tokens);
+    let made = nanos(PAIRS, || {
+        let _ = std::hint::black_box(store.ask(sequence.next() % HOT.min(tokens)));
+    });
+    let mut sequence = stores::Sequence(tokens);
+    let (mut missed, mut asked) = (0_u64, 0_u64);
+    let mut known = |most: u64| {
+        nanos(PAIRS, || {
+            let known = store.ask(sequence.next() % most).is_ok_and(|ask| house.knows(&ask).is_some());
+            missed += u64::from(!known);
+            asked += 1;
+        })
+    };
+    let (near, far) = (known(HOT.min(tokens)).at(50), known(tokens).at(50));
+    report.once("random token", tokens, far - made.at(50), "ns");
+    report.once(
+        "random token, not remembered (its set was full)",
+        tokens,
+        missed as f64 / asked as f64 * 1e6,
+        "of a million",
+    );
+    report.once("random token, more than a hot one", tokens, far - near, "ns");
+    if tokens == 1_000_000 {
+        report.goal("random", "random token of 1,000,000, more than a hot one", far - near, 400.0, "ns");
+    }
+    two_threads(report, &store, &house, &cache, &asks, &theirs)
+}
+
+fn two_threads(
+    report: &mut Report,
+    store: &Store,
+    house: &std::sync::Arc<enfilade_passage::House>,
+    cache: &TokenCache,
+    asks: &[enfilade_passage::Credential],
+    theirs: &[(crate::peers::token_cache::Tokenid, String)],
+) -> Result<(), Failure> {
+    let (mut ours, mut peers, mut ratios) = (Samples::default(), Samples::default(), Samples::default());
+    for _ in 0..PAIRS {
+        let one = shared(2, 200_000, |n| {
+            assert!(asks.get(n % asks.len()).is_some_and(|ask| house.knows(ask).is_some()))
+        });
+        let other = shared(2, 200_000, |n| {
+            let found = theirs.get(n % theirs.len());
+            assert!(found.is_some_and(|(id, secret)| cache.verify(id, secret).is_ok_and(|yes| yes)));
+        });
+        ours.push(one);
+        peers.push(other);
+        ratios.push(one / other);
+    }
+    report.middle("hot token, 2 threads", store.tokens, &ours, "ns");
+    report.middle("hot token, 2 threads, re-created cache", store.tokens, &peers, "ns");
+    let ratio =
+        report.middle("hot token, 2 threads, ours to the re-created cache", store.tokens, &ratios, "times");
+    let name = format!("hot token of {}, to the re-created cache, 2 threads", store.tokens);
+    report.goal("hot-2", &name, ratio, 0.7, "times");
+    match cache.hashes.load(Ordering::Relaxed) {
+        0 => Ok(()),
+        hashes => {
+            Err(format!("the re-created cache computed {hashes} hashes where it should have known").into())
+        }
+    }
+}

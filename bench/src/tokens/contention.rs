@@ -1,0 +1,250 @@
+//! Many who verify while tokens come and go.
+
+use super::stores::{self, Store, audit, id, tokenid_of};
+use crate::Failure;
+use crate::peers::token_cache::{Shadow, TokenCache};
+use crate::report::Report;
+use crate::scratch::Scratch;
+use crate::stopwatch::{Samples, cpu_seconds, now};
+use enfilade_facts::tables::{Credential, Name, NameKey, Verifier};
+use enfilade_facts::vocabulary::{CredentialId, UserId};
+use enfilade_facts::{Change, Source};
+use enfilade_passage::House;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How many verify at once when somebody else's token changed, or on one token nobody knows yet.
+const THREADS: usize = 16;
+const HERD: usize = 64;
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build()?)
+}
+
+/// Everybody at once, each with a token; says how many hashes were computed for it.
+fn all_at_once(house: &Arc<House>, store: &Store, tokens: impl Iterator<Item = u64>) -> Result<u64, Failure> {
+    let before = house.gate().counts().computed;
+    let runtime = runtime()?;
+    let asks = tokens.map(|n| store.ask(n)).collect::<Result<Vec<_>, _>>()?;
+    runtime.block_on(async {
+        let walk = |(n, ask): (usize, enfilade_passage::Credential)| {
+            let house = Arc::clone(house);
+            // Each from an address of its own: what is counted here is not how many one address may have.
+            let from = Ipv4Addr::new(10, 0, (n / 250) as u8, (n % 250) as u8);
+            async move {
+                // Who finds no place in the queue comes again, as it is told to.
+                for _ in 0..1_000 {
+                    match house.admit(ask.clone(), from.into()).await {
+                        Ok(_) => return true,
+                        Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+                    }
+                }
+                false
+            }
+        };
+        let all: Vec<_> = asks.into_iter().enumerate().map(|one| tokio::spawn(walk(one))).collect();
+        for one in all {
+            if !one.await.unwrap_or(false) {
+                return Err(Failure::from("the right secret was refused"));
+            }
+        }
+        Ok(())
+    })?;
+    Ok(house.gate().counts().computed - before)
+}
+
+/// Hashes counted, not timed: a change elsewhere, and a herd.
+pub(crate) fn counts(
+    report: &mut Report,
+    scratch: &Scratch,
+    known: &[(String, String)],
+) -> Result<(), Failure> {
+    let place = scratch.path().join("hashed");
+    let store = Store::hashed(&place, known)?;
+    let house = store.house(32 << 20);
+    let threads = THREADS as u64;
+    all_at_once(&house, &store, 0..threads)?;
+    make_and_delete(&store, 1)?;
+    let ours = all_at_once(&house, &store, 0..threads)?;
+    report.once("hashes of 16 who ask after another token changed", threads, ours as f64, "hashes");
+    report.goal("foreign", "hashes of 16 who ask after another token changed", ours as f64, 0.0, "hashes");
+    let herd = all_at_once(&house, &store, std::iter::repeat_n(THREADS as u64, HERD))?;
+    report.once(
+        "hashes of 64 who ask at once with one token nobody knows yet",
+        HERD as u64,
+        herd as f64,
+        "hashes",
+    );
+    report.goal(
+        "herd",
+        "hashes of 64 who ask at once with one token nobody knows yet",
+        herd as f64,
+        1.0,
+        "hashes",
+    );
+    let (hashes, herd) = of_cache(scratch, known)?;
+    report.once(
+        "the same by the re-created cache: after a change elsewhere",
+        threads,
+        hashes as f64,
+        "hashes",
+    );
+    report.once("the same by the re-created cache: 64 on one token", HERD as u64, herd as f64, "hashes");
+    Ok(())
+}
+
+fn cache_of(scratch: &Scratch, known: &[(String, String)]) -> Result<TokenCache, Failure> {
+    let ids: Vec<_> = (0..known.len() as u64).map(tokenid_of).collect();
+    // One hash for all: what is counted is how often it is computed.
+    let hash = known.first().map_or("", |(_, hash)| hash);
+    Ok(TokenCache::new(Shadow::write(&scratch.path().join("hashed.shadow"), ids.iter(), hash)?))
+}
+
+fn of_cache(scratch: &Scratch, known: &[(String, String)]) -> Result<(usize, usize), Failure> {
+    let cache = cache_of(scratch, known)?;
+    let secret = known.first().map_or("", |(secret, _)| secret);
+    let all = |tokens: &[u64]| -> usize {
+        let before = cache.hashes.load(Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            for n in tokens {
+                scope.spawn(|| cache.verify(&tokenid_of(*n), secret).is_ok_and(|yes| yes));
+            }
+        });
+        cache.hashes.load(Ordering::Relaxed) - before
+    };
+    let sixteen: Vec<u64> = (0..THREADS as u64).collect();
+    sixteen.iter().for_each(|n| cache.warm(&tokenid_of(*n), secret));
+    cache.changed_elsewhere();
+    Ok((all(&sixteen), all(&[50; HERD])))
+}
+
+/// A token of the first user's, made and deleted so many times, as another process would.
+fn make_and_delete(store: &Store, times: u64) -> Result<(), Failure> {
+    let owner = UserId::from_bytes(id(1, 0));
+    for n in 0..times {
+        let key = CredentialId::from_bytes(id(9, n));
+        let row = Credential {
+            owner,
+            name: "coming-and-going".parse()?,
+            verifier: Verifier::Keyed([n as u8; 32]),
+            previous: None,
+            enabled: true,
+            expires: 0,
+            created: 0,
+            comment: None,
+            own_roles: false,
+            kept: None,
+        };
+        let mut change = Change::new(audit("token create"));
+        change.put(&NameKey::token(&owner, &row.name), &Name(*key.bytes())).put(&key, &row);
+        store.lmdb.commit(&change)?;
+        let mut change = Change::new(audit("token delete"));
+        change.delete::<Name>(&NameKey::token(&owner, &row.name)).delete::<Credential>(&key);
+        store.lmdb.commit(&change)?;
+    }
+    Ok(())
+}
+
+/// What two who verify without a pause get done while tokens are made and deleted.
+pub(crate) fn run(
+    report: &mut Report,
+    scratch: &Scratch,
+    known: &[(String, String)],
+    small: bool,
+) -> Result<(), Failure> {
+    let seconds = if small { 1 } else { 5 };
+    let store = Store::hashed(&scratch.path().join("contended"), known)?;
+    let house = store.house(32 << 20);
+    all_at_once(&house, &store, 0..known.len() as u64)?;
+    let asks = (0..known.len() as u64).map(|n| store.ask(n)).collect::<Result<Vec<_>, _>>()?;
+    let hashes = house.gate().counts().computed;
+    let verify = |n: usize| asks.get(n % asks.len()).is_some_and(|ask| stores::admit(&house, ask).is_ok());
+    let change = || make_and_delete(&store, 1).is_ok();
+    contended(report, "ours", seconds, &verify, &change)?;
+    report.once("contended, ours, hashes", 2, (house.gate().counts().computed - hashes) as f64, "hashes");
+
+    let cache = cache_of(scratch, known)?;
+    let secret = known.first().map_or("", |(secret, _)| secret.as_str());
+    let ids: Vec<_> = (0..known.len() as u64).map(tokenid_of).collect();
+    ids.iter().for_each(|id| cache.warm(id, secret));
+    let verify =
+        |n: usize| ids.get(n % ids.len()).is_some_and(|id| cache.verify(id, secret).is_ok_and(|yes| yes));
+    let change = || {
+        // What another process of that server does for each: writes the file, then moves the generation.
+        cache.changed_elsewhere();
+        true
+    };
+    contended(report, "re-created cache", seconds, &verify, &change)?;
+    report.once(
+        "contended, re-created cache, hashes",
+        2,
+        cache.hashes.load(Ordering::Relaxed) as f64,
+        "hashes",
+    );
+    Ok(())
+}
+
+/// Tokens come and go so often.
+const EVERY: Duration = Duration::from_millis(100);
+
+fn contended(
+    report: &mut Report,
+    who: &str,
+    seconds: u64,
+    verify: &(dyn Fn(usize) -> bool + Sync),
+    change: &(dyn Fn() -> bool + Sync),
+) -> Result<(), Failure> {
+    let (is_over, failed) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (began, cpu) = (now(), cpu_seconds("self").unwrap_or(0.0));
+    let mut all = Samples::default();
+    let mut done = 0;
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..2)
+            .map(|thread| {
+                let (is_over, failed) = (&is_over, &failed);
+                scope.spawn(move || {
+                    let (mut samples, mut n, mut longest) = (Samples::default(), thread * 50, 0.0_f64);
+                    while !is_over.load(Ordering::Relaxed) {
+                        let began = now();
+                        if !verify(n) {
+                            failed.store(true, Ordering::Relaxed);
+                        }
+                        let micros = began.elapsed().as_secs_f64() * 1e6;
+                        // A sample of them, and the longest of all.
+                        longest = longest.max(micros);
+                        if n % 64 == 0 {
+                            samples.push(micros);
+                        }
+                        n += 1;
+                    }
+                    (samples, n - thread * 50, longest)
+                })
+            })
+            .collect();
+        while began.elapsed() < Duration::from_secs(seconds) {
+            std::thread::park_timeout(EVERY);
+            if !change() {
+                failed.store(true, Ordering::Relaxed);
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let mut longest = 0.0_f64;
+        for (samples, n, most) in running.into_iter().filter_map(|thread| thread.join().ok()) {
+            all.extend(&samples);
+            done += n;
+            longest = longest.max(most);
+        }
+        report.once(&format!("contended, {who}, longest"), 2, longest, "µs");
+    });
+    if failed.load(Ordering::Relaxed) {
+        return Err(format!("contended, {who}: the right secret was refused").into());
+    }
+    let elapsed = began.elapsed().as_secs_f64();
+    report.once(&format!("contended, {who}"), 2, done as f64 / elapsed, "requests/s");
+    report.tail(&format!("contended, {who}"), 2, &all, "µs");
+    let used = cpu_seconds("self").unwrap_or(0.0) - cpu;
+    report.once(&format!("contended, {who}, CPU"), 2, used * 1e6 / done as f64, "µs each");
+    Ok(())
+}

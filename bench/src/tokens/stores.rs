@@ -1,0 +1,197 @@
+//! Stores of many tokens, and houses on them.
+
+use crate::Failure;
+use crate::clock;
+use crate::peers::token_cache::Tokenid;
+use crate::stopwatch::now;
+use enfilade_access::AccessMemo;
+use enfilade_facts::tables::{Credential, Domain, Name, NameKey, SidSpace, SidSpaceKey, User, Verifier};
+use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, Secret, Sid, UserId};
+use enfilade_facts::{AuditRecord, Change, MemoSeed, Source};
+use enfilade_identity::{HashKey, IdentityMemo};
+use enfilade_passage::{Audit, Credential as Ask, Event, HashGate, House, Parts, Penalties};
+use enfilade_sources::lmdb::Lmdb;
+use std::future::Future;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use yescrypt::{PasswordHasher, Yescrypt};
+
+/// Tokens for every user.
+const TOKENS_EACH: u64 = 10;
+const LOCAL: DomainId = DomainId::from_bytes([7; 16]);
+
+/// A pseudo-random sequence, the same in every run.
+pub(crate) struct Sequence(pub(crate) u64);
+
+impl Sequence {
+    pub(crate) fn next(&mut self) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+/// Ids are random where they are made; here they are the same in every run.
+pub(crate) fn id(kind: u64, n: u64) -> [u8; 16] {
+    let mut sequence = Sequence(kind << 56 | n);
+    (u128::from(sequence.next()) << 64 | u128::from(sequence.next())).to_be_bytes()
+}
+
+/// As long as a UUID.
+pub(crate) fn secret_of(n: u64) -> String {
+    let hex = format!("{:032x}", u128::from_be_bytes(id(3, n)));
+    let parts = [hex.get(..8), hex.get(8..12), hex.get(12..16), hex.get(16..20), hex.get(20..)];
+    parts.map(Option::unwrap_or_default).join("-")
+}
+
+pub(crate) fn tokenid_of(n: u64) -> Tokenid {
+    Tokenid::new(&format!("user{}", n / TOKENS_EACH), "local", &format!("t{}", n % TOKENS_EACH))
+}
+
+/// Secrets of the first tokens, and a `$y$` hash of cost 5 of each.
+pub(crate) fn hashed(count: u64) -> Result<Vec<(String, String)>, Failure> {
+    let began = now();
+    let hash = |n| {
+        let secret = secret_of(n);
+        let hash = Yescrypt::default().hash_password(secret.as_bytes());
+        Ok((secret, hash.map_err(|why| format!("yescrypt: {why}"))?.to_string()))
+    };
+    let hashed = (0..count).map(hash).collect();
+    eprintln!("{count} hashes made in {:.1} s", began.elapsed().as_secs_f64());
+    hashed
+}
+
+/// A store of so many tokens.
+pub(crate) struct Store {
+    pub(crate) lmdb: Arc<Lmdb>,
+    pub(crate) tokens: u64,
+}
+
+fn hash_key() -> HashKey {
+    HashKey::new(&[42; 32])
+}
+
+pub(crate) fn audit(what: &str) -> AuditRecord {
+    AuditRecord { who: "bench".into(), what: what.into(), unix_seconds: clock::now().unix_seconds }
+}
+
+impl Store {
+    /// Whose secrets were generated here, so that a fast hash of them is kept.
+    pub(crate) fn generated(place: &Path, tokens: u64) -> Result<Self, Failure> {
+        let key = hash_key();
+        Self::of(place, tokens, |n, id| Verifier::Keyed(key.digest(id, secret_of(n).as_bytes())))
+    }
+
+    /// With the crypt(3) hashes of another system.
+    pub(crate) fn hashed(place: &Path, known: &[(String, String)]) -> Result<Self, Failure> {
+        Self::of(place, known.len() as u64, |n, _| {
+            let hash = known.get(n as usize).map(|(_, hash)| hash.clone());
+            hash.map_or(Verifier::Missing, Verifier::Crypt)
+        })
+    }
+
+    fn of(
+        place: &Path,
+        tokens: u64,
+        verifier: impl Fn(u64, &CredentialId) -> Verifier,
+    ) -> Result<Self, Failure> {
+        let lmdb = Lmdb::open(place)?;
+        let mut change = Change::new(audit("begin"));
+        let words = [1, 2, 3];
+        change.put(&SidSpaceKey, &SidSpace { words, next_rid: u32::MAX / 2 });
+        change.put(&LOCAL, &Domain { name: "local".parse()?, enabled: true });
+        change.put(&NameKey::domain(&"local".parse()?), &Name(*LOCAL.bytes()));
+        let mut shown = now();
+        for n in 0..tokens {
+            if n % TOKENS_EACH == 0 {
+                let (key, user) = user(n / TOKENS_EACH, words)?;
+                change.put(&NameKey::user(&LOCAL, &user.name), &Name(*key.bytes())).put(&key, &user);
+            }
+            let key = CredentialId::from_bytes(id(2, n));
+            let row = Credential {
+                owner: UserId::from_bytes(id(1, n / TOKENS_EACH)),
+                name: format!("t{}", n % TOKENS_EACH).parse()?,
+                verifier: verifier(n, &key),
+                previous: None,
+                enabled: true,
+                expires: 0,
+                created: 1_800_000_000,
+                comment: None,
+                own_roles: false,
+                kept: None,
+            };
+            change.put(&NameKey::token(&row.owner, &row.name), &Name(*key.bytes())).put(&key, &row);
+            if n % 20_000 == 19_999 || n + 1 == tokens {
+                lmdb.commit(&change)?;
+                change = Change::new(audit("more"));
+                if shown.elapsed() > Duration::from_secs(2) {
+                    eprintln!("building a store: {n} of {tokens} tokens");
+                    shown = now();
+                }
+            }
+        }
+        Ok(Store { lmdb: Arc::new(lmdb), tokens })
+    }
+
+    /// A server's house on it.
+    pub(crate) fn house(&self, memo_bytes: usize) -> Arc<House> {
+        House::new(Parts {
+            source: Arc::clone(&self.lmdb) as Arc<dyn Source>,
+            clock: clock::of_server(Arc::clone(&self.lmdb), 60),
+            hash_key: hash_key(),
+            identity_memo: IdentityMemo::new(MemoSeed([1; 16]), memo_bytes),
+            access_memo: AccessMemo::new(MemoSeed([2; 16]), 1 << 20),
+            gate: HashGate::new(1),
+            penalties: Penalties::new(MemoSeed([3; 16])),
+            upgrades: sync_channel(1).0,
+            audit: Arc::new(Nowhere),
+        })
+    }
+
+    /// What the holder of the token brings.
+    pub(crate) fn ask(&self, n: u64) -> Result<Ask, Failure> {
+        let authid: Authid = format!("user{}@local!t{}", n / TOKENS_EACH, n % TOKENS_EACH).parse()?;
+        let secret = Secret::new(secret_of(n).as_bytes()).ok_or("no secret")?;
+        Ok(Ask { authid, secret })
+    }
+}
+
+fn user(number: u64, words: [u32; 3]) -> Result<(UserId, User), Failure> {
+    let row = User {
+        domain: LOCAL,
+        name: format!("user{number}"),
+        sid: Sid::of_store(words, 1000 + u32::try_from(number)?),
+        uid: None,
+        gid: None,
+        enabled: true,
+        expires: 0,
+        password: None,
+        comment: None,
+        kept: None,
+    };
+    Ok((UserId::from_bytes(id(1, number)), row))
+}
+
+struct Nowhere;
+
+impl Audit for Nowhere {
+    fn record(&self, _: &Event) {}
+}
+
+/// Comes in where nothing has to be waited for.
+pub(crate) fn admit(house: &Arc<House>, ask: &Ask) -> Result<(), Failure> {
+    let walk = pin!(house.admit(ask.clone(), Ipv4Addr::LOCALHOST.into()));
+    match walk.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Ok(_)) => Ok(()),
+        Poll::Ready(Err(refusal)) => Err(format!("refused: {refusal}").into()),
+        Poll::Pending => Err("a slow hash was asked for".into()),
+    }
+}
