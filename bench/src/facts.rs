@@ -4,23 +4,22 @@ use crate::Failure;
 use crate::machine::anonymous_bytes;
 use crate::report::Report;
 use crate::scratch::Scratch;
-use crate::stopwatch::{Samples, nanos, now};
+use crate::served::Server;
+use crate::stopwatch::{Child, Samples, nanos, now};
+use crate::stores::{self, Sequence, Store, TOKENS_EACH, audit, id};
 use enfilade_facts::codec;
-use enfilade_facts::tables::{Credential, Domain, Name, NameKey, SidSpace, SidSpaceKey, User, Verifier};
-use enfilade_facts::vocabulary::{CredentialId, DomainId, Sid, TokenName, UserId};
-use enfilade_facts::{AuditRecord, Change, Now, Read, Source, Table};
+use enfilade_facts::tables::{Credential, SidSpace, SidSpaceKey, Verifier};
+use enfilade_facts::vocabulary::CredentialId;
+use enfilade_facts::{Change, Now, Read, Source, Table};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Tokens for every user.
-const TOKENS_EACH: u64 = 10;
 const ROUNDS: usize = 21;
-const LOCAL: DomainId = DomainId::from_bytes([7; 16]);
 
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let (few, many, lines) = if small { (100, 10_000, 1_000) } else { (1_000, 1_000_000, 100_000) };
@@ -29,7 +28,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let many_tokens = many;
     for tokens in [few, many] {
         let place = scratch.path().join(tokens.to_string());
-        build(&place, tokens)?;
+        drop(Store::of(&place, tokens, |n, _| Verifier::Keyed([n as u8; 32]))?);
         let began = now();
         let lmdb = Lmdb::open(&place)?;
         let open = began.elapsed().as_secs_f64() * 1e3;
@@ -50,93 +49,8 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     files(report, scratch.path(), lines)
 }
 
-/// A pseudo-random sequence, the same in every run.
-struct Sequence(u64);
-
-impl Sequence {
-    fn next(&mut self) -> u64 {
-        // SplitMix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
-
-/// Ids are random where they are made; here they are the same in every run.
-fn id(kind: u64, n: u64) -> [u8; 16] {
-    let mut sequence = Sequence(kind << 56 | n);
-    (u128::from(sequence.next()) << 64 | u128::from(sequence.next())).to_be_bytes()
-}
-
-fn audit(what: &str) -> AuditRecord {
-    AuditRecord { who: "bench".into(), what: what.into(), unix_seconds: 1_800_000_000 }
-}
-
 fn token(n: u64) -> (CredentialId, Credential) {
-    let credential = Credential {
-        owner: UserId::from_bytes(id(1, n / TOKENS_EACH)),
-        name: format!("t{}", n % TOKENS_EACH).parse().unwrap_or_else(|_| never()),
-        verifier: Verifier::Keyed([n as u8; 32]),
-        previous: None,
-        enabled: true,
-        expires: 0,
-        created: 1_800_000_000,
-        comment: None,
-        own_roles: false,
-        kept: None,
-    };
-    (CredentialId::from_bytes(id(2, n)), credential)
-}
-
-fn never() -> TokenName {
-    unreachable!("a letter and a digit are a name")
-}
-
-/// Users with tokens, and their names.
-fn build(place: &Path, tokens: u64) -> Result<(), Failure> {
-    let lmdb = Lmdb::open(place)?;
-    let mut change = Change::new(audit("begin"));
-    let words = [1, 2, 3];
-    change.put(&SidSpaceKey, &SidSpace { words, next_rid: u32::MAX / 2 });
-    change.put(&LOCAL, &Domain { name: "local".parse()?, enabled: true });
-    change.put(&NameKey::domain(&"local".parse()?), &Name(*LOCAL.bytes()));
-    let mut shown = now();
-    for n in 0..tokens {
-        if n % TOKENS_EACH == 0 {
-            let number = n / TOKENS_EACH;
-            let (user, name) = (id(1, number), format!("user{number}"));
-            change.put(&NameKey::user(&LOCAL, &name), &Name(user));
-            let sid = Sid::of_store(words, 1000 + u32::try_from(number)?);
-            let (uid, gid, password, comment) = (None, None, None, None);
-            let row = User {
-                domain: LOCAL,
-                name,
-                sid,
-                uid,
-                gid,
-                enabled: true,
-                expires: 0,
-                password,
-                comment,
-                kept: None,
-            };
-            change.put(&UserId::from_bytes(user), &row);
-        }
-        let (key, row) = token(n);
-        change.put(&NameKey::token(&row.owner, &row.name), &Name(*key.bytes()));
-        change.put(&key, &row);
-        if n % 20_000 == 19_999 || n + 1 == tokens {
-            lmdb.commit(&change)?;
-            change = Change::new(audit("more"));
-            if shown.elapsed() > Duration::from_secs(2) {
-                eprintln!("building a store: {n} of {tokens} tokens");
-                shown = now();
-            }
-        }
-    }
-    Ok(())
+    stores::token(n, Verifier::Keyed([n as u8; 32]))
 }
 
 /// Looking; what a random record costs comes back.
@@ -238,22 +152,12 @@ pub(crate) fn watch(place: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Another process that watches, ended when dropped.
-struct Watcher(Child);
-
-impl Drop for Watcher {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// How long after the acknowledgement another process sees a change; it may be before.
 fn visibility(report: &mut Report, lmdb: &Lmdb, place: &Path) -> Result<(), Failure> {
     let mut command = Command::new(std::env::current_exe()?);
-    let mut child = command.arg("facts-watcher").arg(place).stdout(Stdio::piped()).spawn()?;
-    let out = child.stdout.take().ok_or("the watcher has no output")?;
-    let _watcher = Watcher(child);
+    command.arg("facts-watcher").arg(place).stdout(Stdio::piped());
+    let mut watcher = Child::start(&mut command)?;
+    let out = watcher.0.stdout.take().ok_or("the watcher has no output")?;
     let mut lines = BufReader::new(out).lines();
     lines.next().ok_or("the watcher did not start")??;
     let mut samples = Samples::default();
@@ -282,17 +186,8 @@ fn idle_server(report: &mut Report, scratch: &Path, tokens: u64) -> Result<(), F
     let data = scratch.join("data");
     std::fs::create_dir(&data)?;
     std::fs::rename(scratch.join(tokens.to_string()), data.join("facts"))?;
-    let program = std::env::current_exe()?.with_file_name("enfilade");
-    let mut command = Command::new(&program);
-    command.args(["--json", "--data"]).arg(&data);
-    command.args(["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]);
     let began = now();
-    let started = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let mut child = started.map_err(|why| format!("`{}`: {why}", program.display()))?;
-    let out = child.stdout.take().ok_or("the server has no output")?;
-    let server = Watcher(child);
-    let mut line = String::new();
-    BufReader::new(out).read_line(&mut line)?;
+    let server = Server::start(&data, &[])?;
     report.once(
         "from the start of the server to its listening",
         tokens,
@@ -301,7 +196,7 @@ fn idle_server(report: &mut Report, scratch: &Path, tokens: u64) -> Result<(), F
     );
     // Once around with everything it does each second.
     std::thread::park_timeout(Duration::from_millis(2_500));
-    let bytes = anonymous_bytes(&server.0.id().to_string()).ok_or("the server has ended")?;
+    let bytes = anonymous_bytes(&server.child.0.id().to_string()).ok_or("the server has ended")?;
     let mebibytes = bytes as f64 / f64::from(1 << 20);
     report.once("memory of its own of an idle server", tokens, mebibytes, "MiB");
     report.goal("rss", "memory of its own of an idle server with 1,000,000 tokens", mebibytes, 150.0, "MiB");

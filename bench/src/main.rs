@@ -6,12 +6,16 @@
 #[path = "../../crates/enfilade/src/clock.rs"]
 mod clock;
 mod facts;
+mod flood;
 mod machine;
+mod passage;
 mod peers;
 mod plot;
 mod report;
 mod scratch;
+mod served;
 mod stopwatch;
+mod stores;
 mod tokens;
 
 use report::Report;
@@ -39,7 +43,11 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     if let ["facts-watcher", place] = words.as_slice() {
         return facts::watch(place.as_ref()).map(|()| true);
     }
-    let (name, options) = words.split_first().ok_or("expected a name; known are facts and tokens")?;
+    if let ["passage-part", part, tokens, times] = words.as_slice() {
+        return passage::pure::part(part, tokens.parse()?, times.parse()?).map(|()| true);
+    }
+    let (name, options) =
+        words.split_first().ok_or("expected a name; known are facts, flood, passage and tokens")?;
     let (mut json, mut plot, mut small) = (false, None, false);
     let mut options = options.iter();
     while let Some(option) = options.next() {
@@ -55,8 +63,12 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     let mut report = Report::new(name);
     match *name {
         "facts" => facts::run(&mut report, small)?,
+        "flood" => flood::run(&mut report, small)?,
+        "passage" => passage::run(&mut report, small)?,
         "tokens" => tokens::run(&mut report, small)?,
-        other => return Err(format!("no benchmark `{other}`; known are facts and tokens").into()),
+        other => {
+            return Err(format!("no benchmark `{other}`; known are facts, flood, passage and tokens").into());
+        }
     }
     match json {
         true => println!("{}", report.to_json()),

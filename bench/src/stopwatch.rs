@@ -18,6 +18,34 @@ pub(crate) fn cpu_seconds(process: &str) -> Option<f64> {
     Some(ticks.sum::<Option<f64>>()? / 100.0)
 }
 
+/// How much CPU some of a process's threads have used so far, in nanoseconds.
+pub(crate) fn thread_nanos(process: u32, counts: impl Fn(&str) -> bool) -> f64 {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{process}/task")) else { return f64::NAN };
+    let of_task = |task: &std::path::Path| {
+        let name = std::fs::read_to_string(task.join("comm")).ok()?;
+        let used = std::fs::read_to_string(task.join("schedstat")).ok()?;
+        let used = used.split(' ').next()?.parse::<f64>().ok()?;
+        counts(name.trim()).then_some(used)
+    };
+    tasks.flatten().filter_map(|task| of_task(&task.path())).sum()
+}
+
+/// Another process, ended when dropped.
+pub(crate) struct Child(pub(crate) std::process::Child);
+
+impl Child {
+    pub(crate) fn start(command: &mut std::process::Command) -> std::io::Result<Self> {
+        command.spawn().map(Child)
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// How many nanoseconds one takes when several threads share the work.
 pub(crate) fn shared(threads: usize, each: usize, once: impl Fn(usize) + Sync) -> f64 {
     let began = now();
@@ -53,6 +81,15 @@ impl Samples {
         sorted.sort_by(f64::total_cmp);
         let index = (sorted.len().saturating_sub(1)) * hundredths / 100;
         sorted.get(index).copied().unwrap_or(f64::NAN)
+    }
+
+    /// The mean, and how far to both sides it may be wrong: the 95 % interval of Student's t, for 15 samples.
+    pub(crate) fn mean(&self) -> (f64, f64) {
+        const T_14: f64 = 2.145;
+        let count = self.0.len() as f64;
+        let mean = self.0.iter().sum::<f64>() / count;
+        let variance = self.0.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        (mean, T_14 * (variance / count).sqrt())
     }
 
     /// Half of the distance between the quarters, as a part of the middle.

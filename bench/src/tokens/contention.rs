@@ -1,11 +1,11 @@
 //! Many who verify while tokens come and go.
 
-use super::stores::{self, Store, audit, id, tokenid_of};
 use crate::Failure;
 use crate::peers::token_cache::{Shadow, TokenCache};
 use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::stopwatch::{Samples, cpu_seconds, now};
+use crate::stores::{self, Store, audit, id, tokenid_of};
 use enfilade_facts::tables::{Credential, Name, NameKey, Verifier};
 use enfilade_facts::vocabulary::{CredentialId, UserId};
 use enfilade_facts::{Change, Source};
@@ -125,18 +125,8 @@ fn make_and_delete(store: &Store, times: u64) -> Result<(), Failure> {
     let owner = UserId::from_bytes(id(1, 0));
     for n in 0..times {
         let key = CredentialId::from_bytes(id(9, n));
-        let row = Credential {
-            owner,
-            name: "coming-and-going".parse()?,
-            verifier: Verifier::Keyed([n as u8; 32]),
-            previous: None,
-            enabled: true,
-            expires: 0,
-            created: 0,
-            comment: None,
-            own_roles: false,
-            kept: None,
-        };
+        let (_, row) = stores::token(0, Verifier::Keyed([n as u8; 32]));
+        let row = Credential { name: "coming-and-going".parse()?, ..row };
         let mut change = Change::new(audit("token create"));
         change.put(&NameKey::token(&owner, &row.name), &Name(*key.bytes())).put(&key, &row);
         store.lmdb.commit(&change)?;

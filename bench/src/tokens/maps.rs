@@ -1,8 +1,8 @@
 //! The memo beside concurrent maps that are well known: a probe for a key that is there.
 
-use super::stores::Sequence;
 use crate::report::Report;
 use crate::stopwatch::{Samples, shared};
+use crate::stores::Sequence;
 use enfilade_facts::{MemoKey, MemoSeed, WordMemo};
 use std::hint::black_box;
 

@@ -8,7 +8,7 @@
 //! Only successes are remembered, so that junk pushes nothing out.
 
 use crate::ask::Ask;
-use crate::permit::IdentityPermit;
+use crate::permit::Granted;
 use crate::principal::Sets;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::Authid;
@@ -16,23 +16,16 @@ use enfilade_facts::{Memo, MemoKey, MemoSeed, Now, Weigh, WordMemo};
 
 /// The memos of door 2.
 pub struct IdentityMemo {
-    pub(crate) verdicts: Memo<Remembered>,
+    pub(crate) verdicts: Memo<Granted>,
     matches: WordMemo<u64>,
     pub(crate) sets: Sets,
     /// The begin of a verdict's key.
     verdict: KeyMaker,
 }
 
-/// A permit, and the tick until which it may be given again without looking at the secret.
-#[derive(Clone)]
-pub(crate) struct Remembered {
-    pub(crate) permit: IdentityPermit,
-    pub(crate) until_tick: u64,
-}
-
-impl Weigh for Remembered {
+impl Weigh for Granted {
     fn heap_bytes(&self) -> usize {
-        self.permit.principal().heap_bytes()
+        self.principal.heap_bytes()
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::ask::Ask;
 use crate::crypt;
 use crate::generated::HashKey;
-use crate::memo::{IdentityMemo, Remembered};
+use crate::memo::IdentityMemo;
 use crate::permit::{Granted, IdentityPermit, Proof};
 use crate::principal::Principal;
 use crate::refuse::Refusal;
@@ -13,7 +13,7 @@ use crate::work::Work;
 use enfilade_facts::limits::PASSWORD_MEMO_MILLIS;
 use enfilade_facts::tables::{Credential, FileName, Kept, User, Verifier};
 use enfilade_facts::vocabulary::{Authid, CredentialId, Sid, UserId};
-use enfilade_facts::{At, MemoKey, Now};
+use enfilade_facts::{At, Held, MemoKey, Now};
 use std::sync::Arc;
 
 /// What the door says.
@@ -42,10 +42,7 @@ pub fn open(
         return Verdict::Permit(permit);
     }
     match decide(&view, now, ask, key, memo) {
-        Ok((permit, until_tick)) => {
-            memo.verdicts.put(memo.of(ask), Remembered { permit: permit.clone(), until_tick });
-            Verdict::Permit(permit)
-        }
+        Ok(granted) => Verdict::Permit(IdentityPermit { granted: memo.verdicts.put(memo.of(ask), granted) }),
         Err(Closed::Refused(refusal)) => Verdict::Refusal(refusal),
         Err(Closed::NeedsWork(work)) => Verdict::NeedsWork(work),
     }
@@ -61,13 +58,12 @@ pub fn remembered(
     ask: &Ask,
     memo: &IdentityMemo,
 ) -> Option<IdentityPermit> {
-    let Remembered { permit, until_tick } = memo.verdicts.get(memo.of(ask))?;
+    let permit = IdentityPermit { granted: memo.verdicts.get(memo.of(ask))? };
     let is_in_time = || {
         let now = now();
-        now.tick_millis < until_tick && permit.holds(at, now)
+        permit.is_proven(now) && permit.holds(at, now)
     };
-    let is_good = permit.at() == at && (until_tick == u64::MAX && permit.is_timeless() || is_in_time());
-    is_good.then_some(permit)
+    (permit.at() == at && (permit.is_timeless() || is_in_time())).then_some(permit)
 }
 
 /// Does a permit that was granted earlier still hold, at this revision and time? Needs no secret: what was proven then
@@ -96,7 +92,8 @@ pub fn reopen(
     let proofs = [Some(proof.clone()), proof.upgraded(memo)];
     let proof = proofs.into_iter().flatten().find(matches).ok_or_else(revoked)?;
     standing.check(&view, now)?;
-    grant(&view, now, standing, proof, memo)
+    let granted = grant(&view, now, standing, proof, permit.granted.proven_until, memo)?;
+    Ok(IdentityPermit { granted: Held::new(granted) })
 }
 
 /// Who `authid` would be if the secret were right: for `explain` and reviews. No permit comes of it.
@@ -132,7 +129,7 @@ fn decide(
     ask: &Ask,
     key: &HashKey,
     memo: &IdentityMemo,
-) -> Result<(IdentityPermit, u64), Closed> {
+) -> Result<Granted, Closed> {
     let standing = look_up(view, &ask.authid)?;
     let unknown = || Refusal::Unknown(ask.authid.clone());
     let Some(standing) = standing.filter(|standing| !standing.verifiers(now).is_empty()) else {
@@ -148,13 +145,13 @@ fn decide(
         }
         return Err(unknown().into());
     };
-    let (verifier, until_tick) = prove(now, ask, key, &standing, memo)?;
+    let (verifier, proven_until) = prove(now, ask, key, &standing, memo)?;
     standing.check(view, now)?;
     let token = standing.credential.as_ref().map(|(id, credential)| (id, credential));
     let upgrade = token.and_then(|token| Upgrade::of(token, &verifier, ask, key)).map(Arc::new);
     let credential = token.map(|(id, _)| *id);
     let proof = Proof { credential, verifier: digest(memo, verifier), upgrade };
-    Ok((grant(view, now, standing, proof, memo)?, until_tick))
+    Ok(grant(view, now, standing, proof, proven_until, memo)?)
 }
 
 /// The verifier the secret matches, and until which tick that is known; work, when it is not known.
@@ -376,14 +373,15 @@ fn principal(view: &View<'_>, standing: &Standing, memo: &IdentityMemo) -> Resul
     })
 }
 
-/// The one place an [`IdentityPermit`] is made (invariant D2).
+/// The one place where it is decided what an [`IdentityPermit`] says (invariant D2).
 fn grant(
     view: &View<'_>,
     now: Now,
     standing: Standing,
     proof: Proof,
+    proven_until: u64,
     memo: &IdentityMemo,
-) -> Result<IdentityPermit, Refusal> {
+) -> Result<Granted, Refusal> {
     let principal = principal(view, &standing, memo)?;
     let verifiers = standing.verifiers(now).into_iter();
     let of_secret = verifiers.filter(|(verifier, _)| digest(memo, verifier.clone()) == proof.verifier);
@@ -395,6 +393,5 @@ fn grant(
     let of_files = kept.iter().any(Option::is_some);
     let files_current = now.files_current;
     let at = view.at();
-    let granted = Granted { principal, proof, at, good_until, of_files, files_current };
-    Ok(IdentityPermit { granted: Arc::new(granted) })
+    Ok(Granted { principal, proof, at, good_until, proven_until, of_files, files_current })
 }

@@ -6,26 +6,30 @@ use crate::principal::Principal;
 use crate::upgrade::Upgrade;
 use enfilade_facts::tables::Verifier;
 use enfilade_facts::vocabulary::CredentialId;
-use enfilade_facts::{At, MemoKey, Now};
+use enfilade_facts::{At, Held, MemoKey, Now};
 use std::sync::Arc;
 
 /// Who is inside, as of which revision, and until when at most.
 /// Made in one place, [`crate::open`] (invariant D2).
 #[derive(Clone, Debug)]
 pub struct IdentityPermit {
-    pub(crate) granted: Arc<Granted>,
+    pub(crate) granted: Held<Granted>,
 }
 
+/// In this order, so that what is looked at each time lies together.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Granted {
-    pub(crate) principal: Principal,
-    pub(crate) proof: Proof,
     pub(crate) at: At,
     pub(crate) good_until: i64,
+    /// Until which tick the secret need not be proven again.
+    pub(crate) proven_until: u64,
     /// Whether any of it is kept in files people edit.
     pub(crate) of_files: bool,
     /// Whether the files people edit were being looked at when it was granted.
     pub(crate) files_current: bool,
+    pub(crate) proof: Proof,
+    pub(crate) principal: Principal,
 }
 
 /// What was proven, so that it can be asked again whether it still holds, without the secret.
@@ -83,9 +87,16 @@ impl IdentityPermit {
         (self.granted.good_until != i64::MAX).then_some(self.granted.good_until)
     }
 
-    /// Whether no passing of time ends it: nothing of it expires, and nothing of it is kept in files that have to be looked at.
+    /// Whether no passing of time ends it: nothing of it expires or has to be proven again, and nothing of it is kept in
+    /// files that have to be looked at.
     pub(crate) fn is_timeless(&self) -> bool {
-        self.granted.good_until == i64::MAX && !self.granted.of_files
+        let granted = &*self.granted;
+        granted.good_until == i64::MAX && granted.proven_until == u64::MAX && !granted.of_files
+    }
+
+    /// Whether it need not be asked what proves it.
+    pub(crate) fn is_proven(&self, now: Now) -> bool {
+        now.tick_millis < self.granted.proven_until
     }
 
     /// Whether, as far as this permit's own facts say, it still holds: same revision, not yet expired, and the files people

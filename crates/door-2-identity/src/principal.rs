@@ -38,10 +38,9 @@ impl Principal {
         self.sids.binary_search(sid).is_ok()
     }
 
-    /// About how much memory it takes.
+    /// About how much memory it takes beside itself.
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of::<Self>()
-            + size_of_val(self.groups.as_slice())
+        size_of_val(self.groups.as_slice())
             + size_of_val(self.sids.as_slice())
             + size_of_val(self.gids.as_slice())
     }

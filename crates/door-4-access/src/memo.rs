@@ -12,23 +12,18 @@ use crate::roles::Resolved;
 use enfilade_facts::vocabulary::{AccessMask, RolePath};
 use enfilade_facts::{At, Memo, MemoKey, MemoSeed, Now, Weigh, WordMemo};
 use enfilade_identity::Principal;
-use std::sync::Arc;
 
 /// The memos of door 4.
 pub struct AccessMemo {
     pub(crate) granted: WordMemo<AccessMask>,
-    pub(crate) roles: Memo<Arc<Resolved>>,
+    pub(crate) roles: Memo<Resolved>,
     pub(crate) admitted: WordMemo<bool>,
 }
 
 impl Weigh for Resolved {
     fn heap_bytes(&self) -> usize {
         let of_token = self.of_token.as_ref().map_or(0, |of_token| of_token.heap_bytes());
-        size_of::<Self>()
-            + self.roles.capacity()
-            + self.node.capacity()
-            + size_of_val(self.to.as_slice())
-            + of_token
+        self.roles.capacity() + self.node.capacity() + size_of_val(self.to.as_slice()) + of_token
     }
 }
 

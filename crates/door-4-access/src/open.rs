@@ -12,10 +12,10 @@ use crate::refuse::Refusal;
 use crate::roles::{Resolved, is_admitted_below, resolve, resolve_below};
 use crate::view::View;
 use enfilade_datastore::DatastorePermit;
+use enfilade_facts::Held;
 use enfilade_facts::Now;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, RolePath, StorePath};
 use enfilade_identity::{IdentityPermit, Principal};
-use std::sync::Arc;
 
 /// May the visitor, at this revision?
 ///
@@ -139,12 +139,12 @@ impl Case<'_> {
     }
 
     /// The roles that count on a path.
-    pub(crate) fn roles(&self, path: &RolePath) -> Result<Arc<Resolved>, Refusal> {
+    pub(crate) fn roles(&self, path: &RolePath) -> Result<Held<Resolved>, Refusal> {
         self.remember(Question::On, path, || resolve(&self.view, self.now, self.principal, path))
     }
 
     /// The roles that count on what is directly in a directory, where nobody has a role on that alone.
-    pub(crate) fn roles_below(&self, directory: &RolePath) -> Result<Arc<Resolved>, Refusal> {
+    pub(crate) fn roles_below(&self, directory: &RolePath) -> Result<Held<Resolved>, Refusal> {
         self.remember(Question::Below, directory, || {
             resolve_below(&self.view, self.now, self.principal, directory)
         })
@@ -155,14 +155,12 @@ impl Case<'_> {
         question: Question,
         path: &RolePath,
         resolve: impl FnOnce() -> Result<Resolved, enfilade_facts::SourceError>,
-    ) -> Result<Arc<Resolved>, Refusal> {
+    ) -> Result<Held<Resolved>, Refusal> {
         let key = self.memo.roles_key(question, (self.view.at(), self.now), self.principal, path);
         if let Some(resolved) = self.memo.roles.get(key) {
             return Ok(resolved);
         }
-        let resolved = Arc::new(resolve()?);
-        self.memo.roles.put(key, Arc::clone(&resolved));
-        Ok(resolved)
+        Ok(self.memo.roles.put(key, resolve()?))
     }
 
     /// Whether there is a role on the store or anywhere in it.

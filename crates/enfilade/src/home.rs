@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-/// What may be remembered of credentials, in bytes: some 65,000 of users who are in few groups.
-const IDENTITY_MEMO_BYTES: usize = 32 << 20;
+/// What may be remembered of credentials, in bytes: some 130,000 of users who are in few groups; taken as they come in.
+const IDENTITY_MEMO_BYTES: usize = 128 << 20;
 /// What may be remembered of ACLs and roles, in bytes: some 260,000 pairs of ACL and principal.
 const ACCESS_MEMO_BYTES: usize = 16 << 20;
 

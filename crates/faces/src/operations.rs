@@ -5,16 +5,15 @@ use crate::proxmox;
 use crate::respond::Answer;
 use crate::routes::Public;
 use crate::serve::Faces;
-use crate::whoami::padded_json;
+use crate::whoami::padded;
 use enfilade_facts::Read;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
-use serde_json::json;
 
 pub(crate) fn answer(faces: &Faces, route: Public) -> Answer {
     match route {
         Public::WellKnown => {
-            padded_json(&json!({ "enfilade": true, "webdav": "/dav/<datastore>/", "whoami": "/whoami" }))
+            padded(br#"{"enfilade":true,"webdav":"/dav/<datastore>/","whoami":"/whoami"}"#.to_vec())
         }
         Public::Metrics => {
             let mut answer = Response::new(Body::from(faces.metrics().render(faces.house())));

@@ -19,7 +19,7 @@ pub mod vocabulary;
 
 pub use change::{AuditRecord, Change, Expect, Expected};
 pub use index::{Index, IndexError, Indexed};
-pub use memo::{Memo, MemoKey, MemoSeed, Weigh, Word, WordMemo};
+pub use memo::{Held, Memo, MemoKey, MemoSeed, Weigh, Word, WordMemo};
 pub use mounts::Mounts;
 pub use now::Now;
 pub use refusal::{Door, Fault, Refuse};

@@ -9,7 +9,7 @@
 mod shared;
 mod words;
 
-pub use shared::{Memo, Weigh};
+pub use shared::{Held, Memo, Weigh};
 pub use words::{Word, WordMemo};
 
 use crate::source::At;

@@ -71,7 +71,7 @@ const LIBRARIES: [(&str, &[&str], &str); 37] = [
         &["enfilade-sources", "enfilade-content", "enfilade", "enfilade-bench"],
         "system calls without unsafe",
     ),
-    ("rustls", &["enfilade-tls"], "TLS"),
+    ("rustls", &["enfilade-tls", "enfilade-bench"], "TLS; a client to measure with"),
     ("serde", &["enfilade", "enfilade-facts", "enfilade-sources"], "the configuration; dumps"),
     (
         "serde_json",

@@ -11,19 +11,44 @@ pub trait Weigh {
     fn heap_bytes(&self) -> usize;
 }
 
-impl<T: Weigh> Weigh for Arc<T> {
-    fn heap_bytes(&self) -> usize {
-        T::heap_bytes(self)
-    }
-}
-
-/// Written once, then only read, and replaced whole.
+/// Written once, then only read, and replaced whole. In this order, so that what a look needs is in one cache line with the
+/// count of who holds it.
+#[repr(C)]
 struct Entry<V> {
     key: MemoKey,
     value: V,
     /// When it was put, in the set's own count: the oldest goes first.
     age: u32,
     bytes: usize,
+}
+
+/// A result that is shared with the memo, or with nobody yet. It stays as it is when the memo forgets it.
+pub struct Held<V>(Arc<Entry<V>>);
+
+impl<V> Held<V> {
+    /// A result that is in no memo.
+    pub fn new(value: V) -> Self {
+        Held(Arc::new(Entry { key: MemoKey::default(), value, age: 0, bytes: 0 }))
+    }
+}
+
+impl<V> Clone for Held<V> {
+    fn clone(&self) -> Self {
+        Held(Arc::clone(&self.0))
+    }
+}
+
+impl<V> std::ops::Deref for Held<V> {
+    type Target = V;
+    fn deref(&self) -> &V {
+        &self.0.value
+    }
+}
+
+impl<V: std::fmt::Debug> std::fmt::Debug for Held<V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        V::fmt(self, f)
+    }
 }
 
 impl<V> Drop for Entry<V> {
@@ -52,17 +77,19 @@ pub struct Memo<V> {
     hand: AtomicUsize,
 }
 
-impl<V: Clone + Weigh> Memo<V> {
+impl<V: Weigh> Memo<V> {
     /// Of at most so many bytes, what the results hold on the heap included.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
-        // Half for the entries themselves, half for what they hold.
+        // A set for every entry that fits, so that there is seldom a fifth for one set; a set is small beside an entry.
+        let sets = sets_in(bytes, set_bytes::<V>() + entry_bytes::<V>());
+        let bytes_max = bytes.saturating_sub(sets * set_bytes::<V>());
         let set = || Set::<V> {
             tags: Default::default(),
             entries: std::array::from_fn(|_| ArcSwapOption::empty()),
         };
-        let sets: Box<[Set<V>]> = (0..sets_in(bytes / 2, set_bytes::<V>())).map(|_| set()).collect();
+        let sets: Box<[Set<V>]> = (0..sets).map(|_| set()).collect();
         let counts = sets.iter().map(|_| AtomicU32::new(0)).collect();
-        Memo { seed, sets, counts, bytes_max: bytes, bytes: AtomicUsize::new(0), hand: AtomicUsize::new(0) }
+        Memo { seed, sets, counts, bytes_max, bytes: AtomicUsize::new(0), hand: AtomicUsize::new(0) }
     }
 
     /// Starts a key for the step called `step`.
@@ -71,22 +98,22 @@ impl<V: Clone + Weigh> Memo<V> {
     }
 
     /// What is remembered.
-    pub fn get(&self, key: MemoKey) -> Option<V> {
+    pub fn get(&self, key: MemoKey) -> Option<Held<V>> {
         let (set, _) = self.set(key);
         set.tags
             .iter()
             .zip(&set.entries)
             .filter(|(tag, _)| tag.load(Ordering::Relaxed) == tag_of(key))
             .find_map(|(_, entry)| {
-                entry.load().as_ref().filter(|entry| entry.key == key).map(|entry| entry.value.clone())
+                entry.load().as_ref().filter(|entry| entry.key == key).map(|entry| Held(Arc::clone(entry)))
             })
     }
 
     /// Remembers.
-    pub fn put(&self, key: MemoKey, value: V) {
+    pub fn put(&self, key: MemoKey, value: V) -> Held<V> {
         let (set, count) = self.set(key);
         let age = count.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        let bytes = size_of::<Entry<V>>() + 16 + value.heap_bytes();
+        let bytes = entry_bytes::<V>() + value.heap_bytes();
         let entry = Arc::new(Entry { key, value, age, bytes });
         let rank = |slot: &ArcSwapOption<Entry<V>>| match &*slot.load() {
             Some(old) if old.key == key => u32::MAX,
@@ -96,15 +123,16 @@ impl<V: Clone + Weigh> Memo<V> {
         let slot = set.tags.iter().zip(&set.entries).max_by_key(|(_, slot)| rank(slot));
         if let Some((tag, slot)) = slot {
             self.bytes.fetch_add(bytes, Ordering::Relaxed);
-            self.forget(slot.swap(Some(entry)));
+            self.forget(slot.swap(Some(Arc::clone(&entry))));
             tag.store(tag_of(key), Ordering::Relaxed);
         }
         // A few large results may not make many small ones: whatever comes next under the hand goes.
         while self.bytes_max < self.bytes.load(Ordering::Relaxed) {
             let hand = self.hand.fetch_add(1, Ordering::Relaxed) & (self.sets.len() - 1);
-            let Some(set) = self.sets.get(hand) else { return };
-            set.entries.iter().for_each(|slot| self.forget(slot.swap(None)));
+            let set = self.sets.get(hand);
+            set.iter().flat_map(|set| &set.entries).for_each(|slot| self.forget(slot.swap(None)));
         }
+        Held(entry)
     }
 
     fn forget(&self, entry: Option<Arc<Entry<V>>>) {
@@ -127,7 +155,12 @@ impl<V: Clone + Weigh> Memo<V> {
 }
 
 fn set_bytes<V>() -> usize {
-    size_of::<Set<V>>() + size_of::<AtomicU32>() + WAYS * (size_of::<Entry<V>>() + 16)
+    size_of::<Set<V>>() + size_of::<AtomicU32>()
+}
+
+/// Of an entry and the counts before it.
+fn entry_bytes<V>() -> usize {
+    size_of::<Entry<V>>() + 2 * size_of::<usize>()
 }
 
 fn tag_of(key: MemoKey) -> u64 {
@@ -154,11 +187,15 @@ mod tests {
         Memo::new(MemoSeed([7; 16]), bytes)
     }
 
+    fn get(memo: &Memo<u32>, key: MemoKey) -> Option<u32> {
+        memo.get(key).map(|held| *held)
+    }
+
     #[test]
     fn remembers_under_the_whole_input() {
         let memo = memo(1 << 16);
         memo.put(memo.key("step").bytes(b"ab").bytes(b"c").key(), 1);
-        assert_eq!(memo.get(memo.key("step").bytes(b"ab").bytes(b"c").key()), Some(1));
+        assert_eq!(get(&memo, memo.key("step").bytes(b"ab").bytes(b"c").key()), Some(1));
         for other in [
             memo.key("step").bytes(b"a").bytes(b"bc").key(),
             memo.key("step").bytes(b"abc").key(),
@@ -166,19 +203,21 @@ mod tests {
             memo.key("other").bytes(b"ab").bytes(b"c").key(),
             Memo::<u32>::new(MemoSeed([8; 16]), 64).key("step").bytes(b"ab").bytes(b"c").key(),
         ] {
-            assert_eq!(memo.get(other), None);
+            assert_eq!(get(&memo, other), None);
         }
     }
 
     #[test]
     fn is_bounded_and_the_oldest_of_a_set_goes_first() {
-        let memo = memo(2 * set_bytes::<u32>());
+        let memo = memo(1 << 16);
         let key = |n| memo.key("n").number(n).key();
-        for n in 0..5 {
-            memo.put(key(n), n as u32);
+        let first_set = |key: &MemoKey| key.low_bits() & (memo.sets.len() - 1) == 0;
+        let keys: Vec<MemoKey> = (0..).map(key).filter(first_set).take(5).collect();
+        for (key, n) in keys.iter().zip(0..) {
+            memo.put(*key, n);
         }
-        assert_eq!(memo.get(key(0)), None);
-        assert_eq!((1..5).filter_map(|n| memo.get(key(n))).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        assert_eq!(get(&memo, keys[0]), None);
+        assert_eq!(keys[1..].iter().filter_map(|key| get(&memo, *key)).collect::<Vec<_>>(), [1, 2, 3, 4]);
     }
 
     #[test]
@@ -188,7 +227,7 @@ mod tests {
         memo.put(key, 1);
         let bytes = memo.bytes();
         memo.put(key, 2);
-        assert_eq!((memo.get(key), memo.bytes()), (Some(2), bytes));
+        assert_eq!((get(&memo, key), memo.bytes()), (Some(2), bytes));
     }
 
     #[test]
@@ -204,12 +243,12 @@ mod tests {
         let kept = (0..100).filter(|n| memo.get(key(*n)).is_some()).count();
         assert!(kept < 11, "{kept}");
         memo.put(key(1), vec![1]);
-        assert_eq!(memo.get(key(1)), Some(vec![1]));
+        assert_eq!(memo.get(key(1)).as_deref(), Some(&vec![1]));
     }
 
     #[test]
     fn threads_that_put_and_get_at_once_see_whole_results_of_their_own_key() {
-        let memo = Memo::<Vec<u8>>::new(MemoSeed([7; 16]), 4 * set_bytes::<Vec<u8>>());
+        let memo = Memo::<Vec<u8>>::new(MemoSeed([7; 16]), 1 << 10);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
@@ -217,8 +256,8 @@ mod tests {
                         let n = round % 13;
                         let key = memo.key("n").number(n).key();
                         match memo.get(key) {
-                            Some(value) => assert_eq!(value, [n as u8; 20]),
-                            None => memo.put(key, vec![n as u8; 20]),
+                            Some(value) => assert_eq!(*value, [n as u8; 20]),
+                            None => drop(memo.put(key, vec![n as u8; 20])),
                         }
                     }
                 });

@@ -124,7 +124,8 @@ impl FromStr for Userid {
 
 impl fmt::Display for Userid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.name, self.realm)
+        // Written for every request, so without the detour through format arguments.
+        [&self.name, "@", self.realm.as_str()].into_iter().try_for_each(|part| f.write_str(part))
     }
 }
 
@@ -167,10 +168,8 @@ impl From<Userid> for Authid {
 
 impl fmt::Display for Authid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.token {
-            Some(token) => write!(f, "{}!{token}", self.user),
-            None => write!(f, "{}", self.user),
-        }
+        fmt::Display::fmt(&self.user, f)?;
+        self.token.iter().try_for_each(|token| f.write_str("!").and_then(|()| f.write_str(token.as_str())))
     }
 }
 

@@ -75,8 +75,9 @@ impl fmt::Display for Sid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g] = self.authority;
         let authority = u64::from_be_bytes([0, 0, a, b, c, d, e, g]);
-        write!(f, "S-1-{authority}")?;
-        self.subs().iter().try_for_each(|sub| write!(f, "-{sub}"))
+        f.write_str("S-1-")?;
+        fmt::Display::fmt(&authority, f)?;
+        self.subs().iter().try_for_each(|sub| f.write_str("-").and_then(|()| fmt::Display::fmt(sub, f)))
     }
 }
 

@@ -9,7 +9,7 @@ use enfilade_facts::tables::{Credential, Domain, Name, NameKey, SidSpace, SidSpa
 use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, Secret, Sid, UserId};
 use enfilade_facts::{AuditRecord, Change, MemoSeed, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
-use enfilade_passage::{Audit, Credential as Ask, Event, HashGate, House, Parts, Penalties};
+use enfilade_passage::{Audit, Credential as Ask, Event, HashGate, House, Parts, Penalties, Visit};
 use enfilade_sources::lmdb::Lmdb;
 use std::future::Future;
 use std::net::Ipv4Addr;
@@ -22,7 +22,7 @@ use std::time::Duration;
 use yescrypt::{PasswordHasher, Yescrypt};
 
 /// Tokens for every user.
-const TOKENS_EACH: u64 = 10;
+pub(crate) const TOKENS_EACH: u64 = 10;
 const LOCAL: DomainId = DomainId::from_bytes([7; 16]);
 
 /// A pseudo-random sequence, the same in every run.
@@ -75,19 +75,20 @@ pub(crate) struct Store {
     pub(crate) tokens: u64,
 }
 
-fn hash_key() -> HashKey {
-    HashKey::new(&[42; 32])
+const HASH_KEY: [u8; 32] = [42; 32];
+
+pub(crate) fn hash_key() -> HashKey {
+    HashKey::new(&HASH_KEY)
 }
 
 pub(crate) fn audit(what: &str) -> AuditRecord {
-    AuditRecord { who: "bench".into(), what: what.into(), unix_seconds: clock::now().unix_seconds }
+    AuditRecord { who: "bench".into(), what: what.into(), unix_seconds: 1_800_000_000 }
 }
 
 impl Store {
     /// Whose secrets were generated here, so that a fast hash of them is kept.
     pub(crate) fn generated(place: &Path, tokens: u64) -> Result<Self, Failure> {
-        let key = hash_key();
-        Self::of(place, tokens, |n, id| Verifier::Keyed(key.digest(id, secret_of(n).as_bytes())))
+        Self::of(place, tokens, keyed())
     }
 
     /// With the crypt(3) hashes of another system.
@@ -98,59 +99,30 @@ impl Store {
         })
     }
 
-    fn of(
+    /// With whatever their secrets are checked against.
+    pub(crate) fn of(
         place: &Path,
         tokens: u64,
         verifier: impl Fn(u64, &CredentialId) -> Verifier,
     ) -> Result<Self, Failure> {
         let lmdb = Lmdb::open(place)?;
-        let mut change = Change::new(audit("begin"));
-        let words = [1, 2, 3];
-        change.put(&SidSpaceKey, &SidSpace { words, next_rid: u32::MAX / 2 });
-        change.put(&LOCAL, &Domain { name: "local".parse()?, enabled: true });
-        change.put(&NameKey::domain(&"local".parse()?), &Name(*LOCAL.bytes()));
-        let mut shown = now();
-        for n in 0..tokens {
-            if n % TOKENS_EACH == 0 {
-                let (key, user) = user(n / TOKENS_EACH, words)?;
-                change.put(&NameKey::user(&LOCAL, &user.name), &Name(*key.bytes())).put(&key, &user);
-            }
-            let key = CredentialId::from_bytes(id(2, n));
-            let row = Credential {
-                owner: UserId::from_bytes(id(1, n / TOKENS_EACH)),
-                name: format!("t{}", n % TOKENS_EACH).parse()?,
-                verifier: verifier(n, &key),
-                previous: None,
-                enabled: true,
-                expires: 0,
-                created: 1_800_000_000,
-                comment: None,
-                own_roles: false,
-                kept: None,
-            };
-            change.put(&NameKey::token(&row.owner, &row.name), &Name(*key.bytes())).put(&key, &row);
-            if n % 20_000 == 19_999 || n + 1 == tokens {
-                lmdb.commit(&change)?;
-                change = Change::new(audit("more"));
-                if shown.elapsed() > Duration::from_secs(2) {
-                    eprintln!("building a store: {n} of {tokens} tokens");
-                    shown = now();
-                }
-            }
-        }
+        fill(&lmdb, tokens, verifier)?;
         Ok(Store { lmdb: Arc::new(lmdb), tokens })
     }
 
     /// A server's house on it.
     pub(crate) fn house(&self, memo_bytes: usize) -> Arc<House> {
+        // As if the files people edit had just been looked at, for as long as a benchmark takes.
+        let tick = clock::now().tick_millis;
+        self.lmdb.lookout().looked(tick, tick);
         House::new(Parts {
             source: Arc::clone(&self.lmdb) as Arc<dyn Source>,
-            clock: clock::of_server(Arc::clone(&self.lmdb), 60),
+            clock: clock::of_server(Arc::clone(&self.lmdb), 86_400),
             hash_key: hash_key(),
             identity_memo: IdentityMemo::new(MemoSeed([1; 16]), memo_bytes),
             access_memo: AccessMemo::new(MemoSeed([2; 16]), 1 << 20),
             gate: HashGate::new(1),
-            penalties: Penalties::new(MemoSeed([3; 16])),
+            penalties: Penalties::none(MemoSeed([3; 16])),
             upgrades: sync_channel(1).0,
             audit: Arc::new(Nowhere),
         })
@@ -158,10 +130,81 @@ impl Store {
 
     /// What the holder of the token brings.
     pub(crate) fn ask(&self, n: u64) -> Result<Ask, Failure> {
-        let authid: Authid = format!("user{}@local!t{}", n / TOKENS_EACH, n % TOKENS_EACH).parse()?;
-        let secret = Secret::new(secret_of(n).as_bytes()).ok_or("no secret")?;
-        Ok(Ask { authid, secret })
+        ask(n)
     }
+}
+
+/// What the holder of a token brings.
+pub(crate) fn ask(n: u64) -> Result<Ask, Failure> {
+    let authid: Authid = format!("user{}@local!t{}", n / TOKENS_EACH, n % TOKENS_EACH).parse()?;
+    let secret = Secret::new(secret_of(n).as_bytes()).ok_or("no secret")?;
+    Ok(Ask { authid, secret })
+}
+
+/// Users with tokens, and their names.
+pub(crate) fn fill(
+    source: &dyn Source,
+    tokens: u64,
+    verifier: impl Fn(u64, &CredentialId) -> Verifier,
+) -> Result<(), Failure> {
+    let mut change = Change::new(audit("begin"));
+    let words = [1, 2, 3];
+    change.put(&SidSpaceKey, &SidSpace { words, next_rid: u32::MAX / 2 });
+    change.put(&LOCAL, &Domain { name: "local".parse()?, enabled: true });
+    change.put(&NameKey::domain(&"local".parse()?), &Name(*LOCAL.bytes()));
+    let mut shown = now();
+    for n in 0..tokens {
+        if n % TOKENS_EACH == 0 {
+            let (key, user) = user(n / TOKENS_EACH, words)?;
+            change.put(&NameKey::user(&LOCAL, &user.name), &Name(*key.bytes())).put(&key, &user);
+        }
+        let (key, row) = token(n, verifier(n, &CredentialId::from_bytes(id(2, n))));
+        change.put(&NameKey::token(&row.owner, &row.name), &Name(*key.bytes())).put(&key, &row);
+        if n % 20_000 == 19_999 || n + 1 == tokens {
+            source.commit(&change)?;
+            change = Change::new(audit("more"));
+            if shown.elapsed() > Duration::from_secs(2) {
+                eprintln!("building a store: {n} of {tokens} tokens");
+                shown = now();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is stored of secrets that were generated here.
+pub(crate) fn keyed() -> impl Fn(u64, &CredentialId) -> Verifier {
+    let key = hash_key();
+    move |n, id| Verifier::Keyed(key.digest(id, secret_of(n).as_bytes()))
+}
+
+/// A server's data directory with these facts in it.
+pub(crate) fn data_directory(data: &Path, facts: &Path) -> Result<(), Failure> {
+    let private = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
+    std::fs::create_dir_all(data.join("keys"))?;
+    std::fs::set_permissions(data, private(0o700))?;
+    std::fs::write(data.join("keys/token-hash.key"), HASH_KEY)?;
+    std::fs::set_permissions(data.join("keys/token-hash.key"), private(0o600))?;
+    Ok(std::fs::rename(facts, data.join("facts"))?)
+}
+
+/// A token as it is in such a store.
+pub(crate) fn token(n: u64, verifier: Verifier) -> (CredentialId, Credential) {
+    let row = Credential {
+        owner: UserId::from_bytes(id(1, n / TOKENS_EACH)),
+        name: format!("t{}", n % TOKENS_EACH)
+            .parse()
+            .unwrap_or_else(|_| unreachable!("a letter and a digit")),
+        verifier,
+        previous: None,
+        enabled: true,
+        expires: 0,
+        created: 1_800_000_000,
+        comment: None,
+        own_roles: false,
+        kept: None,
+    };
+    (CredentialId::from_bytes(id(2, n)), row)
 }
 
 fn user(number: u64, words: [u32; 3]) -> Result<(UserId, User), Failure> {
@@ -187,11 +230,15 @@ impl Audit for Nowhere {
 }
 
 /// Comes in where nothing has to be waited for.
-pub(crate) fn admit(house: &Arc<House>, ask: &Ask) -> Result<(), Failure> {
+pub(crate) fn visit(house: &Arc<House>, ask: &Ask) -> Result<Visit, Failure> {
     let walk = pin!(house.admit(ask.clone(), Ipv4Addr::LOCALHOST.into()));
     match walk.poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(Ok(_)) => Ok(()),
-        Poll::Ready(Err(refusal)) => Err(format!("refused: {refusal}").into()),
+        Poll::Ready(visit) => visit.map_err(|refusal| format!("refused: {refusal}").into()),
         Poll::Pending => Err("a slow hash was asked for".into()),
     }
+}
+
+/// The same, to see whether it is possible.
+pub(crate) fn admit(house: &Arc<House>, ask: &Ask) -> Result<(), Failure> {
+    visit(house, ask).map(drop)
 }

@@ -1,0 +1,98 @@
+//! The whole passage: in process without any I/O of a network, in instructions, and through the real server over TLS.
+
+mod http;
+pub(crate) mod pure;
+
+use crate::Failure;
+use crate::report::Report;
+use crate::scratch::Scratch;
+use crate::stopwatch::{Samples, nanos, now};
+use crate::stores::{self, Store};
+use enfilade_facts::tables::{Assignment, AssignmentKey, Datastore, Who};
+use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, Role, Secret, StorePath, UserId};
+use enfilade_facts::{Change, Source};
+use enfilade_passage::{Credential as Ask, House};
+use std::sync::Arc;
+
+const ROUNDS: usize = 21;
+
+pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
+    let tokens = if small { 1_000 } else { 100_000 };
+    let scratch = Scratch::new("passage")?;
+    in_process(report, &scratch, tokens)?;
+    if std::env::var_os("ONLY").is_none() {
+        pure::run(report)?;
+    }
+    http::run(report, &scratch, tokens, small)
+}
+
+/// A datastore with a file in it, that everybody in the store may read.
+fn furnish(store: &Store, scratch: &Scratch) -> Result<DatastoreName, Failure> {
+    let name: DatastoreName = "tank".parse()?;
+    let place = scratch.path().join("tank");
+    std::fs::create_dir_all(&place)?;
+    std::fs::write(place.join("file"), "some content")?;
+    let path = place.to_str().ok_or("the scratch directory is not UTF-8")?.to_owned();
+    let mut change = Change::new(stores::audit("furnish"));
+    change.put(&name, &Datastore { path, ..Datastore::default() });
+    let role = Assignment { roles: vec![(Role::DatastoreAdmin, true)], fault: None };
+    let key = AssignmentKey {
+        path: "/datastore/tank".parse()?,
+        who: Who::User(UserId::from_bytes(stores::id(1, 0))),
+    };
+    change.put(&key, &role);
+    store.lmdb.commit(&change)?;
+    Ok(name)
+}
+
+/// Doors 2 to 4 for a file, from the credential to the permit; what is left out is only HTTP and the bytes.
+fn walk(house: &Arc<House>, ask: &Ask, store: &DatastoreName, path: &StorePath) -> Result<(), Failure> {
+    let visit = stores::visit(house, ask)?;
+    let mut stay = visit.enter(store, OperationKind::Read).map_err(|refusal| refusal.to_string())?;
+    stay.find(path, AccessMask::READ_DATA).map_err(|refusal| refusal.to_string())?;
+    Ok(())
+}
+
+fn in_process(report: &mut Report, scratch: &Scratch, tokens: u64) -> Result<(), Failure> {
+    let store = Store::generated(&scratch.path().join("facts"), tokens)?;
+    let datastore = furnish(&store, scratch)?;
+    let house = store.house(128 << 20);
+    let path = StorePath::from_plain("/file").map_err(|why| format!("{why:?}"))?;
+    let ask = store.ask(1)?;
+    let wrong = Ask { secret: Secret::new(b"enf_wrong").ok_or("no secret")?, ..ask.clone() };
+    let nobody = Ask { authid: "nobody@local!none".parse()?, ..ask.clone() };
+    walk(&house, &ask, &datastore, &path)?;
+
+    let warm = nanos(ROUNDS, || assert!(stores::admit(&house, &ask).is_ok()));
+    report.middle("warm: door 2", tokens, &warm, "ns");
+    let warm = nanos(ROUNDS, || assert!(walk(&house, &ask, &datastore, &path).is_ok()));
+    report.middle("warm: doors 2 to 4, the file opened", tokens, &warm, "ns");
+    let refused = nanos(ROUNDS, || assert!(stores::admit(&house, &wrong).is_err()));
+    report.middle("refused: wrong secret", tokens, &refused, "ns");
+    let refused = nanos(ROUNDS, || assert!(stores::admit(&house, &nobody).is_err()));
+    report.middle("refused: nobody of that name", tokens, &refused, "ns");
+    // After a change that concerns nobody here, and after a start.
+    let mut after = Samples::default();
+    for n in 0..201 {
+        let mut change = Change::new(stores::audit("role assign"));
+        let key = AssignmentKey {
+            path: "/datastore/other".parse()?,
+            who: Who::User(UserId::from_bytes(stores::id(1, 5))),
+        };
+        change.put(&key, &Assignment { roles: vec![(Role::Audit, n % 2 == 0)], fault: None });
+        store.lmdb.commit(&change)?;
+        let began = now();
+        walk(&house, &ask, &datastore, &path)?;
+        after.push(began.elapsed().as_nanos() as f64);
+    }
+    report.middle("cold: the first walk after a change elsewhere", tokens, &after, "ns");
+    let mut cold = Samples::default();
+    for _ in 0..51 {
+        let house = store.house(1 << 20);
+        let began = now();
+        walk(&house, &ask, &datastore, &path)?;
+        cold.push(began.elapsed().as_nanos() as f64);
+    }
+    report.middle("cold: the first walk after a start", tokens, &cold, "ns");
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! Instructions of what computes only, counted by callgrind: a count is the same on a noisy machine.
+
+use crate::Failure;
+use crate::report::Report;
+use crate::stores;
+use enfilade_facts::tables::Datastore;
+use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
+use enfilade_facts::{Change, MemoSeed, Mounts, Now, Read, Source, StoreId, WordMemo};
+use enfilade_identity::IdentityMemo;
+use enfilade_sources::memory::Memory;
+use std::hint::black_box;
+use std::process::Command;
+
+const PARTS: [(&str, &str); 5] = [
+    ("known", "door 2, known at this revision"),
+    ("again", "door 2, asked again after a change elsewhere"),
+    ("door-3", "door 3, on a fresh view"),
+    ("key", "a memo key of 36 bytes"),
+    ("probe", "a memo probe"),
+];
+const TIMES: u64 = 500;
+
+/// What is counted is what more rounds take more.
+pub(crate) fn run(report: &mut Report) -> Result<(), Failure> {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        eprintln!("valgrind is not there, so no instructions are counted");
+        return Ok(());
+    }
+    for (part, name) in PARTS {
+        for tokens in [100, 10_000] {
+            let (once, more) = (counted(part, tokens, 0)?, counted(part, tokens, TIMES)?);
+            report.once(name, tokens, (more - once) as f64 / TIMES as f64, "instructions");
+        }
+    }
+    Ok(())
+}
+
+fn counted(part: &str, tokens: u64, times: u64) -> Result<u64, Failure> {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(std::env::current_exe()?)
+        .args(["passage-part", part, &tokens.to_string(), &times.to_string()])
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(format!("under callgrind: {text}").into());
+    }
+    let line = text.lines().find_map(|line| line.split_once("Collected :"));
+    let count = line.and_then(|(_, count)| count.trim().parse().ok());
+    count.ok_or_else(|| format!("callgrind counted nothing: {text}").into())
+}
+
+/// In a process of its own, under callgrind: one part, so many times.
+pub(crate) fn part(part: &str, tokens: u64, times: u64) -> Result<(), Failure> {
+    let memory = Memory::new(StoreId(7));
+    stores::fill(&memory, tokens, stores::keyed())?;
+    let key = stores::hash_key();
+    let memo = IdentityMemo::new(MemoSeed([1; 16]), 16 << 20);
+    let ask = stores::ask(1)?;
+    // Callgrind does not know the kernel's clock page.
+    let now = Now { unix_seconds: 1_800_000_000, tick_millis: 1, files_current: true };
+    let open = || {
+        memory.read(|view| match enfilade_identity::open(view, now, &ask, &key, &memo) {
+            enfilade_identity::Verdict::Permit(permit) => Some(permit),
+            _ => None,
+        })
+    };
+    let permit = open()?.ok_or("the right secret was refused")?;
+    let words = WordMemo::<u64>::new(MemoSeed([1; 16]), 1 << 20);
+    let word = words.key("n").number(1).key();
+    words.put(word, 1);
+    let name: DatastoreName = "tank".parse()?;
+    let mut change = Change::new(stores::audit("furnish"));
+    change.put(&name, &Datastore { path: "/tank".to_owned(), ..Datastore::default() });
+    memory.commit(&change)?;
+    let mounts = Mounts::default();
+    for _ in 0..times {
+        match part {
+            "known" => drop(black_box(enfilade_identity::remembered(permit.at(), || now, &ask, &memo))),
+            "again" => {
+                let again = memory.read(|view| enfilade_identity::reopen(view, now, &permit, &memo));
+                assert!(again?.is_ok());
+            }
+            "door-3" => {
+                let standing = enfilade_datastore::Standing::Entering;
+                let ask = enfilade_datastore::Ask { name: &name, kind: OperationKind::Read, standing };
+                let found = memory.read(|view| enfilade_datastore::open(view, now, &mounts, &ask).is_ok());
+                assert!(found?);
+            }
+            "key" => drop(black_box(words.key("step").bytes(black_box(&[7; 36])).key())),
+            "probe" => drop(black_box(words.get(black_box(word)))),
+            other => return Err(format!("no part `{other}`").into()),
+        }
+    }
+    black_box(memory.at());
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! The real server on a store of its own, and a client that speaks just enough HTTP to it.
+
+use crate::Failure;
+use crate::stopwatch::Child;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A running server, ended when dropped.
+pub(crate) struct Server {
+    pub(crate) child: Child,
+    pub(crate) plain: SocketAddr,
+    tls: SocketAddr,
+    trust: Arc<ClientConfig>,
+}
+
+impl Server {
+    /// On this data directory; what it logs goes to a file beside it.
+    pub(crate) fn start(data: &Path, environment: &[(&str, &str)]) -> Result<Self, Failure> {
+        let program = std::env::current_exe()?.with_file_name("enfilade");
+        let log = data.with_extension("log");
+        let mut command = Command::new(&program);
+        command.args(["--json", "--data"]).arg(data);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]);
+        command.env("ENFILADE_TLS__PLAIN_LISTEN", "127.0.0.1:0").envs(environment.iter().copied());
+        command.stdout(Stdio::piped()).stderr(std::fs::File::create(&log)?);
+        let mut child =
+            Child::start(&mut command).map_err(|why| format!("`{}`: {why}", program.display()))?;
+        let out = child.0.stdout.take().ok_or("the server has no output")?;
+        let mut line = String::new();
+        BufReader::new(out).read_line(&mut line)?;
+        let told: serde_json::Value = serde_json::from_str(&line).map_err(|_| {
+            format!("the server did not start: {}", std::fs::read_to_string(&log).unwrap_or_default())
+        })?;
+        let address = |key: &str| told.get(key).and_then(|value| value.as_str()?.parse().ok());
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(data.join("tls/localhost.crt"))?)?;
+        let trust = Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth());
+        Ok(Server {
+            child,
+            plain: address("plain_listen").ok_or("the server does not listen without TLS")?,
+            tls: address("listen").ok_or("the server does not listen")?,
+            trust,
+        })
+    }
+
+    /// CPU it has used so far, in nanoseconds: of the threads that are not this one's, by name.
+    pub(crate) fn cpu_nanos_but(&self, but: &str) -> f64 {
+        crate::stopwatch::thread_nanos(self.child.0.id(), |name| name != but)
+    }
+
+    pub(crate) fn cpu_nanos(&self) -> f64 {
+        self.cpu_nanos_but("")
+    }
+
+    /// Its resident memory, in bytes.
+    pub(crate) fn resident(&self) -> u64 {
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.child.0.id())).unwrap_or_default();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0) * 1024
+    }
+
+    pub(crate) fn connect_tls(&self) -> Result<Client<StreamOwned<ClientConnection, TcpStream>>, Failure> {
+        let connection = ClientConnection::new(Arc::clone(&self.trust), ServerName::try_from("localhost")?)?;
+        Ok(Client::new(StreamOwned::new(connection, socket(self.tls, Ipv4Addr::LOCALHOST)?)))
+    }
+
+    /// Without TLS, from a loopback address.
+    pub(crate) fn connect(&self, from: Ipv4Addr) -> Result<Client<TcpStream>, Failure> {
+        Ok(Client::new(socket(self.plain, from)?))
+    }
+}
+
+fn socket(to: SocketAddr, from: Ipv4Addr) -> Result<TcpStream, Failure> {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let descriptor = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    bind(&descriptor, &SocketAddr::from((from, 0)))?;
+    connect(&descriptor, &to)?;
+    let stream = TcpStream::from(descriptor);
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    Ok(stream)
+}
+
+/// One connection that is kept.
+pub(crate) struct Client<S> {
+    stream: S,
+    buffer: Vec<u8>,
+}
+
+impl<S: Read + Write> Client<S> {
+    fn new(stream: S) -> Self {
+        Client { stream, buffer: Vec::with_capacity(4096) }
+    }
+
+    /// Asks; the answer's status. Its body is read and forgotten.
+    pub(crate) fn get(&mut self, request: &[u8]) -> Result<u16, Failure> {
+        self.stream.write_all(request)?;
+        self.stream.flush()?;
+        self.buffer.clear();
+        let mut piece = [0; 4096];
+        loop {
+            let count = self.stream.read(&mut piece)?;
+            if count == 0 {
+                return Err("the server hung up".into());
+            }
+            self.buffer.extend_from_slice(piece.get(..count).unwrap_or_default());
+            if let Some(length) = length(&self.buffer)
+                && length <= self.buffer.len()
+            {
+                let status = self.buffer.get(9..12).and_then(|text| std::str::from_utf8(text).ok());
+                return Ok(status.ok_or("no status")?.parse()?);
+            }
+        }
+    }
+
+    /// Asks, and does not wait for the answer.
+    pub(crate) fn send(&mut self, request: &[u8]) -> Result<(), Failure> {
+        self.stream.write_all(request)?;
+        Ok(self.stream.flush()?)
+    }
+}
+
+/// How long the whole answer is, once its head is there.
+fn length(answer: &[u8]) -> Option<usize> {
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
+    let head = std::str::from_utf8(answer.get(..end)?).ok()?.to_ascii_lowercase();
+    let body =
+        head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
+    Some(end + body.unwrap_or(0))
+}
+
+/// A request with a token.
+pub(crate) fn request_as(path: &str, tokenid: &str, secret: &str) -> Vec<u8> {
+    let credential = format!("Authorization: PBSAPIToken={tokenid}:{secret}");
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n{credential}\r\n\r\n").into_bytes()
+}
