@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
 #![allow(clippy::disallowed_methods, reason = "tests that wait for another process read the clock and sleep")]
 
+mod canary;
 mod curl;
 mod every_io;
 mod facts;
@@ -19,3 +20,4 @@ mod robustness;
 mod server;
 mod signals;
 mod start;
+mod timing;

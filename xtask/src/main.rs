@@ -19,9 +19,11 @@ cargo xtask COMMAND
   bench NAME [--json] [--plot DIR]
                         measure, beside what it is compared with; exits with 1 when a goal does not hold
   bitflip [--n N]       flip bits of a store: the same answer, a refusal, or the end of the process
+  canary [--n N]        secrets that were used are nowhere in memory, core, log and data
   freshness             every order of every step of the freshness protocol
   kill-loop [--n N]     kill -9 at random and at every write of a commit: nothing acknowledged is lost
   race [--n N]          servers and the command line on one directory: no grant after a revocation
+  timing [--n N]        refusals are alike in bytes and in time, and 5 µs more would be found
   refusals              write docs/refusals.md anew from the doors' tables
 ";
 

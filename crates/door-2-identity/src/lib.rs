@@ -13,6 +13,7 @@ mod principal;
 mod work;
 mod crypt;
 mod generated;
+mod standing;
 mod upgrade;
 
 pub use ask::Ask;

@@ -7,12 +7,13 @@ use crate::memo::IdentityMemo;
 use crate::permit::{Granted, IdentityPermit, Proof};
 use crate::principal::Principal;
 use crate::refuse::Refusal;
+use crate::standing::{self, Standing, stand_in};
 use crate::upgrade::Upgrade;
 use crate::view::View;
 use crate::work::Work;
 use enfilade_facts::limits::PASSWORD_MEMO_MILLIS;
-use enfilade_facts::tables::{Credential, FileName, Kept, User, Verifier};
-use enfilade_facts::vocabulary::{Authid, CredentialId, Sid, UserId};
+use enfilade_facts::tables::Verifier;
+use enfilade_facts::vocabulary::{Authid, CredentialId, Sid};
 use enfilade_facts::{At, Held, MemoKey, Now};
 use std::sync::Arc;
 
@@ -92,7 +93,7 @@ pub fn reopen(
     let proofs = [Some(proof.clone()), proof.upgraded(memo)];
     let proof = proofs.into_iter().flatten().find(matches).ok_or_else(revoked)?;
     standing.check(&view, now)?;
-    let granted = grant(&view, now, standing, proof, permit.granted.proven_until, memo)?;
+    let granted = grant(&view, now, &standing, proof, permit.granted.proven_until, memo)?;
     Ok(IdentityPermit { granted: Held::new(granted) })
 }
 
@@ -107,7 +108,9 @@ pub fn who_would(
     memo: &IdentityMemo,
 ) -> Result<Principal, Refusal> {
     let view = View(view);
-    let standing = look_up(&view, authid)?.ok_or_else(|| Refusal::Unknown(authid.clone()))?;
+    let unknown = || Refusal::Unknown(authid.clone());
+    let (user, token) = standing::named(&view, authid)?.ok_or_else(unknown)?;
+    let standing = Standing::of(&view, authid, user, token)?.ok_or_else(unknown)?;
     standing.check(&view, now)?;
     principal(&view, &standing, memo)
 }
@@ -130,28 +133,72 @@ fn decide(
     key: &HashKey,
     memo: &IdentityMemo,
 ) -> Result<Granted, Closed> {
-    let standing = look_up(view, &ask.authid)?;
-    let unknown = || Refusal::Unknown(ask.authid.clone());
-    let Some(standing) = standing.filter(|standing| !standing.verifiers(now).is_empty()) else {
-        // Nobody there: the same work as for somebody, then no.
-        match stand_in(view, ask, memo) {
-            Some(hash) => {
-                if let Err(key) = known_match(now, ask, &hash, memo)? {
-                    let (secret, hashes) = (ask.secret.clone(), vec![(hash, key)]);
-                    return Err(Closed::NeedsWork(Box::new(Work { secret, hashes, refusal: unknown() })));
-                }
-            }
-            None => drop(key.matches(&CredentialId::from_bytes([0; 16]), ask.secret.reveal(), &[0; 32])),
-        }
-        return Err(unknown().into());
+    let named = standing::named(view, &ask.authid)?;
+    let standing = match named {
+        Some((user, token)) => Standing::of(view, &ask.authid, user, token)?,
+        None => stand_in(view, ask, memo)
+            .and_then(|(user, token)| Standing::of(view, &ask.authid, user, token).ok()?),
     };
-    let (verifier, proven_until) = prove(now, ask, key, &standing, memo)?;
-    standing.check(view, now)?;
-    let token = standing.credential.as_ref().map(|(id, credential)| (id, credential));
-    let upgrade = token.and_then(|token| Upgrade::of(token, &verifier, ask, key)).map(Arc::new);
-    let credential = token.map(|(id, _)| *id);
-    let proof = Proof { credential, verifier: digest(memo, verifier), upgrade };
-    Ok(grant(view, now, standing, proof, proven_until, memo)?)
+    let is_there = named.is_some() && standing.as_ref().is_some_and(|found| !found.verifiers(now).is_empty());
+    let checked = standing.as_ref().map_or(Ok(()), |standing| standing.check(view, now));
+    // Everything below is done for everybody who does not come in, though only one part of it counts for each.
+    let proven = standing.as_ref().map(|standing| prove(now, ask, key, standing, memo));
+    let refusal = match (standing.as_ref().filter(|_| is_there).zip(proven), checked) {
+        (None, _) => Err(Refusal::Unknown(ask.authid.clone())),
+        (Some(_), Err(refusal @ (Refusal::Disabled { .. } | Refusal::Expired { .. }))) => Err(refusal),
+        (Some(_), Err(refusal)) => return Err(refusal.into()),
+        (Some((standing, Ok((verifier, proven_until)))), Ok(())) => {
+            let token = standing.credential.as_ref().map(|(id, credential)| (id, credential));
+            let upgrade = token.and_then(|token| Upgrade::of(token, &verifier, ask, key)).map(Arc::new);
+            let proof =
+                Proof { credential: token.map(|(id, _)| *id), verifier: digest(memo, verifier), upgrade };
+            return Ok(grant(view, now, standing, proof, proven_until, memo)?);
+        }
+        (Some((_, Err(closed))), Ok(())) => Ok(closed),
+    };
+    if named.is_some() {
+        let _ = stand_in(view, ask, memo);
+    }
+    let wrong = || Refusal::WrongSecret(ask.authid.clone());
+    let (closed, refusal) = match refusal {
+        Ok(closed) => (Some(closed), wrong()),
+        Err(refusal) => (None, refusal),
+    };
+    let in_vain = in_vain(now, ask, key, standing.as_ref(), memo, refusal)?;
+    Err(closed.unwrap_or(in_vain))
+}
+
+/// The work of a wrong secret, for whoever does not come in whatever the secret: with a hash that costs what the real one
+/// would and matches nothing, so that nothing comes of it that could be remembered.
+fn in_vain(
+    now: Now,
+    ask: &Ask,
+    key: &HashKey,
+    standing: Option<&Standing>,
+    memo: &IdentityMemo,
+    refusal: Refusal,
+) -> Result<Closed, Refusal> {
+    let verifier = standing
+        .and_then(|standing| standing.verifiers(now).into_iter().next())
+        .map(|(verifier, _)| verifier);
+    let hash = match (&verifier, &ask.authid.token) {
+        (Some(verifier), _) => verifier.crypt().map(crypt::matching_nothing),
+        // A user without a password costs what one with a password does.
+        (None, None) => Some(None),
+        (None, Some(_)) => None,
+    };
+    let Some(hash) = hash else {
+        let _ = key.matches(&CredentialId::from_bytes([0; 16]), ask.secret.reveal(), &[0; 32]);
+        return Ok(refusal.into());
+    };
+    let hash = hash.unwrap_or_else(|| NOBODY.to_owned());
+    Ok(match known_match(now, ask, &hash, memo)? {
+        Ok(_) => refusal.into(),
+        Err(key) => {
+            let (secret, hashes) = (ask.secret.clone(), vec![(hash, key)]);
+            Closed::NeedsWork(Box::new(Work { secret, hashes, refusal }))
+        }
+    })
 }
 
 /// The verifier the secret matches, and until which tick that is known; work, when it is not known.
@@ -183,22 +230,6 @@ fn prove(
         true => wrong().into(),
         false => Closed::NeedsWork(Box::new(Work { secret: ask.secret.clone(), hashes, refusal: wrong() })),
     })
-}
-
-/// What the secret of somebody who is not there is compared with: the hash of somebody who is, chosen by the authid, so
-/// that it costs what it might; `None` where that is no slow hash. What comes of it does not matter.
-fn stand_in(view: &View<'_>, ask: &Ask, memo: &IdentityMemo) -> Option<String> {
-    let by = memo.key("stand-in").bytes(ask.authid.to_string().as_bytes()).key().as_choice();
-    let hash = match &ask.authid.token {
-        Some(_) => view.some_credential(by).ok().flatten()?.verifier.crypt()?.to_owned(),
-        None => view
-            .some_user(by)
-            .ok()
-            .flatten()
-            .and_then(|user| user.password)
-            .unwrap_or_else(|| NOBODY.to_owned()),
-    };
-    Some(crypt::matching_nothing(&hash).unwrap_or_else(|| NOBODY.to_owned()))
 }
 
 /// Where no password is there to stand in: what a password of our own costs.
@@ -236,120 +267,6 @@ pub(crate) fn digest(memo: &IdentityMemo, verifier: Verifier) -> MemoKey {
     }
 }
 
-/// What the facts say of an authid, whatever its secret.
-struct Standing {
-    authid: Authid,
-    id: UserId,
-    user: User,
-    realm_enabled: bool,
-    credential: Option<(CredentialId, Credential)>,
-}
-
-fn look_up(view: &View<'_>, authid: &Authid) -> Result<Option<Standing>, Refusal> {
-    let Some(domain) = view.domain_named(authid.user.realm())? else { return Ok(None) };
-    let Some(user) = view.user_named(&domain, authid.user.name())? else { return Ok(None) };
-    let credential = match &authid.token {
-        None => None,
-        Some(name) => match view.token_named(&user, name)? {
-            Some(id) => Some(id),
-            None => return Ok(None),
-        },
-    };
-    Standing::of(view, authid, user, credential)
-}
-
-impl Standing {
-    /// By id: a name that was deleted and made again is somebody else.
-    fn of(
-        view: &View<'_>,
-        authid: &Authid,
-        id: UserId,
-        credential: Option<CredentialId>,
-    ) -> Result<Option<Standing>, Refusal> {
-        let Some(user) = view.user(&id)? else { return Ok(None) };
-        let credential = match credential {
-            None => None,
-            Some(credential) => match view.credential(&credential)?.filter(|row| row.owner == id) {
-                Some(row) => Some((credential, row)),
-                None => return Ok(None),
-            },
-        };
-        let realm_enabled = view.domain(&user.domain)?.is_some_and(|domain| domain.enabled);
-        Ok(Some(Standing { authid: authid.clone(), id, user, realm_enabled, credential }))
-    }
-
-    /// What a secret may match now, each with the last second it may.
-    fn verifiers(&self, now: Now) -> Vec<(Verifier, i64)> {
-        let Some((_, credential)) = &self.credential else {
-            return self
-                .user
-                .password
-                .clone()
-                .map(|hash| (Verifier::Crypt(hash), i64::MAX))
-                .into_iter()
-                .collect();
-        };
-        let previous = credential.previous.as_ref().filter(|previous| now.unix_seconds < previous.until);
-        let previous = previous.map(|previous| (previous.verifier.clone(), previous.until - 1));
-        let both = [(credential.verifier.clone(), i64::MAX)].into_iter().chain(previous);
-        both.filter(|(verifier, _)| *verifier != Verifier::Missing).collect()
-    }
-
-    /// Believed, enabled and in time: judged anew every time, never remembered without a revision.
-    fn check(&self, view: &View<'_>, now: Now) -> Result<(), Refusal> {
-        self.check_kept(view, now)?;
-        let over = |expires: i64| expires != 0 && expires <= now.unix_seconds;
-        let token = self.credential.as_ref().map(|(_, token)| token);
-        let disabled = match () {
-            () if !self.realm_enabled => Some("its realm is"),
-            () if !self.user.enabled => Some("the user is"),
-            () if token.is_some_and(|token| !token.enabled) => Some("the token is"),
-            () => None,
-        };
-        if let Some(what) = disabled {
-            return Err(Refusal::Disabled { authid: self.authid.clone(), what });
-        }
-        let expired = match () {
-            () if over(self.user.expires) => Some("the user"),
-            () if token.is_some_and(|token| over(token.expires)) => Some("the token"),
-            () => None,
-        };
-        expired.map_or(Ok(()), |what| Err(Refusal::Expired { authid: self.authid.clone(), what }))
-    }
-
-    /// What is kept in files people edit has to be known: last good facts serve until the stale limit, and no longer.
-    fn check_kept(&self, view: &View<'_>, now: Now) -> Result<(), Refusal> {
-        let of_token = self.credential.as_ref().and_then(|(_, token)| token.kept.as_ref());
-        let check = |kept: Option<&Kept>, files: &[FileName]| {
-            let Some(kept) = kept else { return Ok(()) };
-            let refused =
-                |file: FileName, why: String| Refusal::Kept { authid: self.authid.clone(), file, why };
-            for file in files {
-                if !now.files_current {
-                    return Err(refused(*file, "nobody has been able to look at it lately".to_owned()));
-                }
-                let faults = [view.fault_of(*file)?, kept.fault.clone()];
-                if let Some(fault) = faults.into_iter().flatten().find(|fault| fault.refuses) {
-                    return Err(refused(*file, fault.to_string()));
-                }
-            }
-            Ok(())
-        };
-        check(self.user.kept.as_ref(), &[FileName::Users])?;
-        check(of_token, &[FileName::Users, FileName::Secrets])
-    }
-
-    /// The last second all of it is in time.
-    fn good_until(&self) -> i64 {
-        let token = self.credential.as_ref().map_or(0, |(_, token)| token.expires);
-        [self.user.expires, token]
-            .into_iter()
-            .filter(|expires| *expires != 0)
-            .min()
-            .map_or(i64::MAX, |end| end - 1)
-    }
-}
-
 fn principal(view: &View<'_>, standing: &Standing, memo: &IdentityMemo) -> Result<Principal, Refusal> {
     let user = &standing.user;
     let groups = view.groups_of(&standing.id)?;
@@ -377,12 +294,12 @@ fn principal(view: &View<'_>, standing: &Standing, memo: &IdentityMemo) -> Resul
 fn grant(
     view: &View<'_>,
     now: Now,
-    standing: Standing,
+    standing: &Standing,
     proof: Proof,
     proven_until: u64,
     memo: &IdentityMemo,
 ) -> Result<Granted, Refusal> {
-    let principal = principal(view, &standing, memo)?;
+    let principal = principal(view, standing, memo)?;
     let verifiers = standing.verifiers(now).into_iter();
     let of_secret = verifiers.filter(|(verifier, _)| digest(memo, verifier.clone()) == proof.verifier);
     let good_until = of_secret.map(|(_, until)| until).max().unwrap_or(i64::MIN).min(standing.good_until());

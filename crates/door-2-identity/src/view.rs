@@ -52,12 +52,15 @@ impl View<'_> {
     }
 
     /// Some credential, chosen by these bytes.
-    pub(crate) fn some_credential(&self, by: [u8; 16]) -> Result<Option<Credential>, SourceError> {
+    pub(crate) fn some_credential(
+        &self,
+        by: [u8; 16],
+    ) -> Result<Option<(CredentialId, Credential)>, SourceError> {
         self.0.any_near(&CredentialId::from_bytes(by))
     }
 
     /// Some user, chosen by these bytes.
-    pub(crate) fn some_user(&self, by: [u8; 16]) -> Result<Option<User>, SourceError> {
+    pub(crate) fn some_user(&self, by: [u8; 16]) -> Result<Option<(UserId, User)>, SourceError> {
         self.0.any_near(&UserId::from_bytes(by))
     }
 

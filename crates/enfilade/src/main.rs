@@ -19,7 +19,13 @@ mod reload;
 mod serve;
 
 use clap::Parser;
+use std::alloc::System;
 use std::process::ExitCode;
+use zeroizing_alloc::ZeroAlloc;
+
+/// Wipes whatever is freed: a secret passes through buffers of libraries that do not know it is one.
+#[global_allocator]
+static ALLOCATOR: ZeroAlloc<System> = ZeroAlloc(System);
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();

@@ -89,7 +89,7 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// As [`View::get`].
-    pub fn any_near<R: Row>(&self, key: &R::Key) -> Result<Option<R>, SourceError> {
+    pub fn any_near<R: Row>(&self, key: &R::Key) -> Result<Option<(R::Key, R)>, SourceError> {
         let near = |key: &[u8]| {
             let found = self.snapshot.at_or_after(R::TABLE, key)?;
             Ok::<_, SourceError>(found.and_then(|(key, _)| R::Key::from_bytes(key)))
@@ -98,7 +98,8 @@ impl<'a> View<'a> {
             Some(found) => Some(found),
             None => near(&[])?,
         };
-        found.map_or(Ok(None), |key| self.get(&key))
+        let Some(key) = found else { return Ok(None) };
+        Ok(self.get(&key)?.map(|row| (key, row)))
     }
 
     /// The revision one record was last written at.

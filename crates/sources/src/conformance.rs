@@ -175,7 +175,7 @@ fn keys_no_store_can_hold_are_just_not_there(source: &dyn Source) {
 }
 
 fn some_record_is_near_every_key_unless_there_is_none(source: &dyn Source) {
-    let near = |n| source.read(|view| view.any_near::<Domain>(&id(n))).unwrap().unwrap();
+    let near = |n| source.read(|view| view.any_near::<Domain>(&id(n))).unwrap().unwrap().map(|(_, row)| row);
     source.commit(change().put(&NameKey::domain(&"x1".parse().unwrap()), &Name([9; 16]))).unwrap();
     assert_eq!(near(1), None);
     put(source, 3, "three");

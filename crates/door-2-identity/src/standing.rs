@@ -1,0 +1,137 @@
+//! What the facts say of whoever knocks, and who stands in where nobody is.
+//!
+//! Whoever is refused is refused after the same work: a name that is not there costs the same looks at the facts as one that
+//! is, and the same hash. So how long a refusal takes says nothing about which names there are.
+
+use crate::ask::Ask;
+use crate::memo::IdentityMemo;
+use crate::refuse::Refusal;
+use crate::view::View;
+use enfilade_facts::tables::{Credential, FileName, Kept, User, Verifier};
+use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, UserId};
+use enfilade_facts::{Now, SourceError};
+
+/// Whose record it is: a user, or a user's token.
+type Ids = (UserId, Option<CredentialId>);
+
+/// Whoever has the name.
+pub(crate) fn named(view: &View<'_>, authid: &Authid) -> Result<Option<Ids>, SourceError> {
+    // Of a name that is not there the parts are looked up all the same, where nothing is.
+    let domain = view.domain_named(authid.user.realm())?;
+    let in_domain = domain.unwrap_or(DomainId::from_bytes([0; 16]));
+    let user = view.user_named(&in_domain, authid.user.name())?;
+    let Some(name) = &authid.token else { return Ok(user.map(|user| (user, None))) };
+    let token = view.token_named(&user.unwrap_or(UserId::from_bytes([0; 16])), name)?;
+    Ok(user.zip(token).map(|(user, token)| (user, Some(token))))
+}
+
+/// Somebody who is there, chosen by the name of whoever knocks; nobody where nobody is, or where the record is damaged,
+/// which refuses only whose it is.
+pub(crate) fn stand_in(view: &View<'_>, ask: &Ask, memo: &IdentityMemo) -> Option<Ids> {
+    let by = memo.key("stand-in").bytes(ask.authid.to_string().as_bytes()).key().as_choice();
+    match ask.authid.token {
+        Some(_) => view.some_credential(by).ok().flatten().map(|(id, row)| (row.owner, Some(id))),
+        None => view.some_user(by).ok().flatten().map(|(id, _)| (id, None)),
+    }
+}
+
+/// What the facts say of an authid, whatever its secret.
+pub(crate) struct Standing {
+    pub(crate) authid: Authid,
+    pub(crate) id: UserId,
+    pub(crate) user: User,
+    realm_enabled: bool,
+    pub(crate) credential: Option<(CredentialId, Credential)>,
+}
+
+impl Standing {
+    /// By id: a name that was deleted and made again is somebody else.
+    pub(crate) fn of(
+        view: &View<'_>,
+        authid: &Authid,
+        id: UserId,
+        credential: Option<CredentialId>,
+    ) -> Result<Option<Standing>, Refusal> {
+        let Some(user) = view.user(&id)? else { return Ok(None) };
+        let credential = match credential {
+            None => None,
+            Some(credential) => match view.credential(&credential)?.filter(|row| row.owner == id) {
+                Some(row) => Some((credential, row)),
+                None => return Ok(None),
+            },
+        };
+        let realm_enabled = view.domain(&user.domain)?.is_some_and(|domain| domain.enabled);
+        Ok(Some(Standing { authid: authid.clone(), id, user, realm_enabled, credential }))
+    }
+
+    /// What a secret may match now, each with the last second it may.
+    pub(crate) fn verifiers(&self, now: Now) -> Vec<(Verifier, i64)> {
+        let Some((_, credential)) = &self.credential else {
+            return self
+                .user
+                .password
+                .clone()
+                .map(|hash| (Verifier::Crypt(hash), i64::MAX))
+                .into_iter()
+                .collect();
+        };
+        let previous = credential.previous.as_ref().filter(|previous| now.unix_seconds < previous.until);
+        let previous = previous.map(|previous| (previous.verifier.clone(), previous.until - 1));
+        let both = [(credential.verifier.clone(), i64::MAX)].into_iter().chain(previous);
+        both.filter(|(verifier, _)| *verifier != Verifier::Missing).collect()
+    }
+
+    /// Believed, enabled and in time: judged anew every time, never remembered without a revision.
+    pub(crate) fn check(&self, view: &View<'_>, now: Now) -> Result<(), Refusal> {
+        self.check_kept(view, now)?;
+        let over = |expires: i64| expires != 0 && expires <= now.unix_seconds;
+        let token = self.credential.as_ref().map(|(_, token)| token);
+        let disabled = match () {
+            () if !self.realm_enabled => Some("its realm is"),
+            () if !self.user.enabled => Some("the user is"),
+            () if token.is_some_and(|token| !token.enabled) => Some("the token is"),
+            () => None,
+        };
+        if let Some(what) = disabled {
+            return Err(Refusal::Disabled { authid: self.authid.clone(), what });
+        }
+        let expired = match () {
+            () if over(self.user.expires) => Some("the user"),
+            () if token.is_some_and(|token| over(token.expires)) => Some("the token"),
+            () => None,
+        };
+        expired.map_or(Ok(()), |what| Err(Refusal::Expired { authid: self.authid.clone(), what }))
+    }
+
+    /// What is kept in files people edit has to be known: last good facts serve until the stale limit, and no longer.
+    fn check_kept(&self, view: &View<'_>, now: Now) -> Result<(), Refusal> {
+        let of_token = self.credential.as_ref().and_then(|(_, token)| token.kept.as_ref());
+        let check = |kept: Option<&Kept>, files: &[FileName]| {
+            let Some(kept) = kept else { return Ok(()) };
+            let refused =
+                |file: FileName, why: String| Refusal::Kept { authid: self.authid.clone(), file, why };
+            for file in files {
+                if !now.files_current {
+                    return Err(refused(*file, "nobody has been able to look at it lately".to_owned()));
+                }
+                let faults = [view.fault_of(*file)?, kept.fault.clone()];
+                if let Some(fault) = faults.into_iter().flatten().find(|fault| fault.refuses) {
+                    return Err(refused(*file, fault.to_string()));
+                }
+            }
+            Ok(())
+        };
+        check(self.user.kept.as_ref(), &[FileName::Users])?;
+        check(of_token, &[FileName::Users, FileName::Secrets])
+    }
+
+    /// The last second all of it is in time.
+    pub(crate) fn good_until(&self) -> i64 {
+        let token = self.credential.as_ref().map_or(0, |(_, token)| token.expires);
+        [self.user.expires, token]
+            .into_iter()
+            .filter(|expires| *expires != 0)
+            .min()
+            .map_or(i64::MAX, |end| end - 1)
+    }
+}

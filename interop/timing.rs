@@ -1,0 +1,156 @@
+//! Whoever is refused is refused alike: the same bytes, after the same time, whether the name is unknown, the secret wrong,
+//! or the token disabled or expired, and whether or not the secret would be right.
+//!
+//! Short in CI, where only the bytes are compared; the campaign (`cargo xtask timing`) measures.
+
+use crate::server::{Server, WITHOUT_PENALTIES};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Of equal length, so that the requests are.
+const RIGHT: &str = "550e8400-e29b-41d4-a716-446655440000";
+const WRONG: &str = "650e8400-e29b-41d4-a716-44665544";
+
+/// What is asked, and whether with the right secret; the first is what the others are compared with.
+const ASKED: [(&str, &str, bool); 8] = [
+    ("a wrong secret", "ann@pbs!tok", false),
+    ("the same again", "ann@pbs!tok", false),
+    ("an unknown token", "ann@pbs!not", false),
+    ("an unknown user", "ben@pbs!tok", false),
+    ("an unknown realm", "ann@pws!tok", false),
+    ("a disabled token, wrong secret", "ann@pbs!off", false),
+    ("a disabled token, right secret", "ann@pbs!off", true),
+    ("an expired token, right secret", "ann@pbs!old", true),
+];
+
+/// The harness has to find a difference of this size.
+const INJECTED: Duration = Duration::from_micros(5);
+
+struct Client(TcpStream);
+
+impl Client {
+    /// The answer without its date, and how long it took.
+    fn ask(&mut self, authid: &str, secret: &str, more: Duration) -> (String, Duration) {
+        let request = format!(
+            "GET /whoami HTTP/1.1\r\nHost: localhost\r\nAuthorization: PBSAPIToken={authid}:{secret}\r\n\r\n"
+        );
+        let mut answer = [0; 4096];
+        let mut length = 0;
+        let began = Instant::now();
+        self.0.write_all(request.as_bytes()).unwrap();
+        while !is_whole(&answer[..length]) {
+            let count = self.0.read(&mut answer[length..]).unwrap();
+            assert_ne!(count, 0, "the server hung up");
+            length += count;
+        }
+        let until = began.elapsed() + more;
+        while began.elapsed() < until && !more.is_zero() {
+            std::hint::spin_loop();
+        }
+        let took = began.elapsed();
+        let text = String::from_utf8_lossy(&answer[..length]).into_owned();
+        (text.lines().filter(|line| !line.starts_with("date:")).collect::<Vec<_>>().join("\n"), took)
+    }
+}
+
+fn is_whole(answer: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(answer);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+    length.unwrap_or(0) <= body.len()
+}
+
+/// A server with nothing but slow hashes, of the least cost there is.
+fn server() -> Server {
+    let server = Server::start_with(&[WITHOUT_PENALTIES]);
+    let hash = |salt: &str| {
+        let program = format!("print crypt('{RIGHT}', '$y$j75${salt}$')");
+        let output = Command::new("perl").args(["-e", &program]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let write = |name: &str, text: &str| std::fs::write(server.data().join(name), text).unwrap();
+    let shadow: Vec<String> = ["tok", "off", "old"]
+        .iter()
+        .map(|name| format!("\"ann@pbs!{name}\":\"{}\"", hash(&format!("{name}salts"))))
+        .collect();
+    write("token.shadow", &format!("{{{}}}", shadow.join(",")));
+    write(
+        "user.cfg",
+        "user: ann@pbs\n\ntoken: ann@pbs!tok\n\ntoken: ann@pbs!off\n\tenable 0\n\ntoken: ann@pbs!old\n\texpire 1000\n\n",
+    );
+    assert_eq!(server.cli(&["token", "list"]).len(), 3);
+    server
+}
+
+/// Welch's t of two sets of times, of both only what is among the faster half of all: what is slower is the machine's.
+fn t_value(one: &[f64], other: &[f64]) -> f64 {
+    let mut all: Vec<f64> = one.iter().chain(other).copied().collect();
+    all.sort_by(f64::total_cmp);
+    let limit = all[all.len() / 2];
+    let of = |times: &[f64]| {
+        let times: Vec<f64> = times.iter().copied().filter(|time| *time <= limit).collect();
+        let count = times.len() as f64;
+        let mean = times.iter().sum::<f64>() / count;
+        let variance = times.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        (mean, variance / count)
+    };
+    let ((mean, error), (other_mean, other_error)) = (of(one), of(other));
+    (mean - other_mean) / (error + other_error).sqrt()
+}
+
+#[test]
+fn whoever_is_refused_is_refused_alike() {
+    let server = server();
+    let n = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse::<usize>().ok());
+    let (rounds, is_campaign) = n.map_or((40, false), |n| (n / (ASKED.len() + 1) + 1, true));
+    let mut client = Client(TcpStream::connect(&server.plain).unwrap());
+    client.0.set_nodelay(true).unwrap();
+    let (right, _) = client.ask("ann@pbs!tok", RIGHT, Duration::ZERO);
+    assert!(right.starts_with("HTTP/1.1 200"), "{right}");
+    // The right secret is remembered now; what is refused is not.
+    let mut times = vec![Vec::with_capacity(rounds); ASKED.len() + 1];
+    let mut expected = None;
+    let mut shown = Instant::now();
+    for round in 0..rounds {
+        for turn in 0..times.len() {
+            // Each round in another order, so that nobody always comes after the same.
+            let which = (turn * [1, 2, 4, 5, 7, 8][round % 6] + round) % times.len();
+            let (_, authid, is_right) = ASKED[which % ASKED.len()];
+            let wrong = format!("{WRONG}{:04}", round % 10_000);
+            let secret = if is_right { RIGHT } else { &wrong };
+            let more = if which == ASKED.len() { INJECTED } else { Duration::ZERO };
+            let (answer, took) = client.ask(authid, secret, more);
+            assert_eq!(
+                *expected.get_or_insert_with(|| answer.clone()),
+                answer,
+                "{:?}",
+                ASKED[which % ASKED.len()]
+            );
+            times[which].push(took.as_secs_f64() * 1e6);
+        }
+        if is_campaign && shown.elapsed() > Duration::from_secs(10) {
+            eprintln!("timing: {round} of {rounds} rounds");
+            shown = Instant::now();
+        }
+    }
+    assert!(expected.unwrap().starts_with("HTTP/1.1 401"));
+    let mut found = Vec::new();
+    for (which, name) in
+        ASKED.iter().map(|(name, ..)| *name).chain(["5 µs more (injected)"]).enumerate().skip(1)
+    {
+        let t = t_value(&times[which], &times[0]);
+        let mut sorted = times[which].clone();
+        sorted.sort_by(f64::total_cmp);
+        println!("timing: {name}: median {:.1} µs, t {t:+.1}", sorted[sorted.len() / 2]);
+        found.push(t.abs());
+    }
+    if is_campaign {
+        let injected = found.pop().unwrap();
+        let samples = rounds * times.len();
+        assert!(injected > 4.5, "5 µs were not found in {samples} samples: t {injected:.1}");
+        assert!(found.iter().all(|t| *t < 4.5), "a difference was found: {found:?}");
+        println!("timing: {samples} refusals look alike, and 5 µs more would be seen");
+    }
+}
