@@ -3,6 +3,7 @@
 use crate::curl::curl;
 use crate::server::Server;
 use std::process::Command;
+use std::time::Duration;
 
 #[test]
 fn a_proxmox_house_is_taken_over_once_and_what_cannot_be_is_named() {
@@ -33,7 +34,9 @@ fn a_proxmox_house_is_taken_over_once_and_what_cannot_be_is_named() {
         "acl:1:/datastore/old:ann@pbs,@staff:DatastorePowerUser\nacl:1:/datastore/old:ann@pbs!backup:DatastoreReader\n",
     );
     let store = format!(
-        "datastore: old\n\tpath {}\n\tgc-schedule daily\n\ndatastore: main\n\tpath /x\n\n",
+        "datastore: old\n\tpath {}\n\tgc-schedule daily\n\ndatastore: main\n\tpath /x\n\n\
+         datastore: inside\n\tpath {}/inside\n\n",
+        old.display(),
         old.display()
     );
     write("datastore.cfg", &store);
@@ -62,6 +65,7 @@ fn a_proxmox_house_is_taken_over_once_and_what_cannot_be_is_named() {
         ("roles @staff on /datastore/old", "there is no group `staff@local`"),
         ("datastore old", "taken"),
         ("datastore main", "it is here already"),
+        ("datastore inside", "the path `"),
     ] {
         assert!(became(what).starts_with(expected), "{what}: {}", became(what));
     }
@@ -85,6 +89,34 @@ fn a_proxmox_house_is_taken_over_once_and_what_cannot_be_is_named() {
     );
     let missing = server.cli_output(&["user", "remove", "ann@pbs"], "");
     assert!(String::from_utf8(missing.stderr).unwrap().contains("there is no user `ann@pbs`"));
+}
+
+#[test]
+fn a_token_that_was_taken_over_is_upgraded_when_its_secret_is_used() {
+    let server = Server::start();
+    let from = server.scratch.path().join("proxmox-backup");
+    std::fs::create_dir_all(&from).unwrap();
+    let secret = "550e8400-e29b-41d4-a716-446655440000";
+    let hash = Command::new("openssl").args(["passwd", "-5", secret]).output().unwrap().stdout;
+    let hash = String::from_utf8(hash).unwrap();
+    std::fs::write(from.join("user.cfg"), "user: ann@pbs\n\ntoken: ann@pbs!tok\n\n").unwrap();
+    std::fs::write(from.join("token.shadow"), format!("{{\"ann@pbs!tok\":\"{}\"}}", hash.trim())).unwrap();
+    server.cli(&["import", "proxmox", from.to_str().unwrap()]);
+    let checked_by =
+        || server.cli(&["token", "show", "ann@pbs!tok"])[0]["checked_by"].as_str().unwrap().to_owned();
+    let login = format!("ann@pbs!tok:{secret}");
+    assert_eq!(curl(&server, &login, "/whoami", &[]).status, 200);
+    assert_eq!(checked_by(), "a slow hash, $5$");
+    let marked = server.cli(&["token", "upgrade", "ann@pbs!tok"]);
+    assert_eq!(marked[0]["left_as_it_is"], serde_json::Value::Null);
+    assert_eq!(checked_by(), "a slow hash, $5$, until its next use");
+    assert_eq!(curl(&server, &login, "/whoami", &[]).status, 200);
+    let is_upgraded = || checked_by() == "a fast keyed hash";
+    assert!((0..50).any(|_| is_upgraded() || (std::thread::sleep(Duration::from_millis(100)), false).1));
+    assert_eq!(curl(&server, &login, "/whoami", &[]).status, 200);
+    assert_eq!(curl(&server, &login.replace("550e", "650e"), "/whoami", &[]).status, 401);
+    let again = server.cli(&["token", "upgrade", "--all"]);
+    assert_eq!(again[0]["left_as_it_is"], "its hash is a fast one already");
 }
 
 #[test]

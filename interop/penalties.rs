@@ -42,6 +42,11 @@ fn an_address_that_guesses_is_not_heard_while_everybody_else_is() {
     assert_eq!(status(&server, "alice@local:correct horse", &FROM_ELSEWHERE), 207);
     let log = server.log();
     assert!(log.contains("\"ID13\""), "{log}");
+    let told = || {
+        let findings = server.cli_output(&["doctor"], "").stdout;
+        String::from_utf8(findings).unwrap().contains("attempts of barred addresses: somebody guesses")
+    };
+    assert!((0..50).any(|_| told() || (std::thread::sleep(Duration::from_millis(100)), false).1));
 }
 
 #[test]

@@ -41,7 +41,7 @@ const RULE: &str = "ENFILADE_RACE_WITHOUT";
 struct NoLog;
 
 impl Audit for NoLog {
-    fn record(&self, _: &Event) {}
+    fn record(&self, _: Event) {}
 }
 
 /// Which credentials there are: an index, for rule 3.

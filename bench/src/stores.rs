@@ -226,7 +226,7 @@ fn user(number: u64, words: [u32; 3]) -> Result<(UserId, User), Failure> {
 struct Nowhere;
 
 impl Audit for Nowhere {
-    fn record(&self, _: &Event) {}
+    fn record(&self, _: Event) {}
 }
 
 /// Comes in where nothing has to be waited for.

@@ -91,17 +91,28 @@ fn check_path(source: &dyn Source, name: &DatastoreName, path: &str) -> Result<(
     if !path.is_absolute() {
         return Err(Error::Invalid(format!("the path `{}` is not absolute", path.display())));
     }
-    let others = source.read(|view| view.list::<Datastore>(&[]))??;
-    for (other, row) in others.into_iter().filter(|(other, _)| other != name) {
-        let root = row.root(&other);
-        if path.starts_with(&root) || Path::new(&root).starts_with(path) {
-            return Err(Error::Invalid(format!(
-                "the path `{}` overlaps with datastore `{other}` at `{root}`; choose a directory of its own",
-                path.display()
-            )));
-        }
-    }
-    Ok(())
+    let others = roots(source)?.into_iter().filter(|(other, _)| other != name);
+    overlap(path, others).map_or(Ok(()), |why| Err(Error::Invalid(why)))
+}
+
+/// Every datastore, and where its content is.
+pub(crate) fn roots(source: &dyn Source) -> Result<Vec<(DatastoreName, String)>, Error> {
+    let stores = source.read(|view| view.list::<Datastore>(&[]))??;
+    Ok(stores.into_iter().map(|(name, row)| (name.clone(), row.root(&name))).collect())
+}
+
+/// With which of the others a path shares files, in words.
+pub(crate) fn overlap(
+    path: &Path,
+    others: impl IntoIterator<Item = (DatastoreName, String)>,
+) -> Option<String> {
+    let mut others = others.into_iter();
+    let (other, root) =
+        others.find(|(_, root)| path.starts_with(root) || Path::new(root).starts_with(path))?;
+    Some(format!(
+        "the path `{}` overlaps with datastore `{other}` at `{root}`; choose a directory of its own",
+        path.display()
+    ))
 }
 
 /// Makes the directory where it is not there; one we made is governed by roles until somebody sets an ACL.

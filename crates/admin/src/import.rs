@@ -1,5 +1,6 @@
 //! Taking over the files of a Proxmox house, once. To keep working on the files, put them in place instead.
 
+use crate::datastores::{overlap, roots};
 use crate::desk::{Desk, random};
 use crate::error::Error;
 use crate::look::Target;
@@ -19,6 +20,7 @@ use enfilade_sources::files::section_config::{self, LineError, Section};
 use enfilade_sources::files::token_shadow::{Hashes, TokenShadow};
 use enfilade_sources::files::user_cfg::{self, Entry, UserCfg};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// What became of something in the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,16 +77,21 @@ pub fn import_proxmox(desk: &Desk<'_>, from: &FileSet, pretend: bool) -> Result<
             (desk.facts.read(|view| build(view, &mut change))??, desk.facts.at())
         }
     };
-    let here = crate::datastores::list_datastores(desk.facts)?;
+    let mut here = roots(desk.facts)?;
     let mut taken = Vec::new();
     for section in &files.datastores {
         let what = format!("datastore {}", section.id);
         let left_out = match datastore_cfg::read(section) {
             Err(LineError { line, reason }) => Some(format!("datastore.cfg, line {line}: {reason}")),
-            Ok((name, _)) if here.iter().any(|store| store.name == name) => Some(HERE.to_owned()),
-            Ok(_) => {
-                taken.push(section.clone());
-                None
+            Ok((name, _)) if here.iter().any(|(store, _)| *store == name) => Some(HERE.to_owned()),
+            Ok((name, row)) => {
+                let root = row.root(&name);
+                let overlap = overlap(Path::new(&root), here.clone());
+                if overlap.is_none() {
+                    here.push((name, root));
+                    taken.push(section.clone());
+                }
+                overlap
             }
         };
         report.push(Imported { what, left_out });

@@ -13,6 +13,7 @@ mod principal;
 mod work;
 mod crypt;
 mod generated;
+pub mod fernet;
 mod standing;
 mod upgrade;
 

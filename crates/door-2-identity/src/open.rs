@@ -43,7 +43,7 @@ pub fn open(
         return Verdict::Permit(permit);
     }
     match decide(&view, now, ask, key, memo) {
-        Ok(granted) => Verdict::Permit(IdentityPermit { granted: memo.verdicts.put(memo.of(ask), granted) }),
+        Ok(granted) => Verdict::Permit(permit(memo.verdicts.put(memo.of(ask), granted))),
         Err(Closed::Refused(refusal)) => Verdict::Refusal(refusal),
         Err(Closed::NeedsWork(work)) => Verdict::NeedsWork(work),
     }
@@ -59,7 +59,7 @@ pub fn remembered(
     ask: &Ask,
     memo: &IdentityMemo,
 ) -> Option<IdentityPermit> {
-    let permit = IdentityPermit { granted: memo.verdicts.get(memo.of(ask))? };
+    let permit = permit(memo.verdicts.get(memo.of(ask))?);
     let is_in_time = || {
         let now = now();
         permit.is_proven(now) && permit.holds(at, now)
@@ -94,7 +94,7 @@ pub fn reopen(
     let proof = proofs.into_iter().flatten().find(matches).ok_or_else(revoked)?;
     standing.check(&view, now)?;
     let granted = grant(&view, now, &standing, proof, permit.granted.proven_until, memo)?;
-    Ok(IdentityPermit { granted: Held::new(granted) })
+    Ok(self::permit(Held::new(granted)))
 }
 
 /// Who `authid` would be if the secret were right: for `explain` and reviews. No permit comes of it.
@@ -290,7 +290,12 @@ fn principal(view: &View<'_>, standing: &Standing, memo: &IdentityMemo) -> Resul
     })
 }
 
-/// The one place where it is decided what an [`IdentityPermit`] says (invariant D2).
+/// The one place an [`IdentityPermit`] is made (invariant D2), of what [`grant`] said, now or at this very revision before.
+fn permit(granted: Held<Granted>) -> IdentityPermit {
+    IdentityPermit { granted }
+}
+
+/// What a permit says.
 fn grant(
     view: &View<'_>,
     now: Now,

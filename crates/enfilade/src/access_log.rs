@@ -13,23 +13,25 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 /// How many lines may wait for the writer.
 const LINES_MAX: usize = 16_384;
 
-/// Hands lines to a thread that writes them, so that a slow terminal holds no request up.
+/// Hands events to a thread that writes them, so that a slow terminal holds no request up, and what is written of a request
+/// does not show in how long it takes.
 pub(crate) struct AccessLog {
     last_used: LastUsed,
-    lines: SyncSender<Vec<u8>>,
+    lines: SyncSender<(Event, u64)>,
     lost: AtomicU64,
 }
 
 impl AccessLog {
     /// Starts the writer.
     pub(crate) fn start(last_used: LastUsed) -> std::io::Result<Self> {
-        let (lines, queue) = sync_channel::<Vec<u8>>(LINES_MAX);
+        let (lines, queue) = sync_channel::<(Event, u64)>(LINES_MAX);
         std::thread::Builder::new().name("access-log".into()).spawn(move || {
             while let Ok(first) = queue.recv() {
-                let mut text = first;
+                let time = crate::clock::now().unix_seconds;
+                let mut text = Vec::with_capacity(512);
                 // Everything that waits goes out in one write.
-                while let Ok(more) = queue.try_recv() {
-                    text.extend(more);
+                for (event, lost) in std::iter::once(first).chain(queue.try_iter()) {
+                    line(&mut text, time, &event, lost);
                 }
                 let _ = std::io::stderr().write_all(&text);
             }
@@ -43,19 +45,17 @@ impl Audit for AccessLog {
         self.last_used.note(token, from, now);
     }
 
-    fn record(&self, event: &Event) {
+    fn record(&self, event: Event) {
         let lost = self.lost.swap(0, Ordering::Relaxed);
-        let line = line(event, lost);
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = self.lines.try_send(line) {
+        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = self.lines.try_send((event, lost))
+        {
             self.lost.fetch_add(lost + 1, Ordering::Relaxed);
         }
     }
 }
 
-/// Put together by hand: this is done for every request, and a tree of values first costs as much as all doors.
-fn line(event: &Event, lost_before: u64) -> Vec<u8> {
-    let time = crate::clock::now().unix_seconds;
-    let mut line = Vec::with_capacity(512);
+/// Puts a line together by hand: this is done for every request, and a tree of values first costs as much as all doors.
+fn line(line: &mut Vec<u8>, time: i64, event: &Event, lost_before: u64) {
     let _ = write!(line, r#"{{"event":"request","time":{time}"#);
     for (name, text) in [
         ("peer", event.peer.as_str()),
@@ -72,19 +72,18 @@ fn line(event: &Event, lost_before: u64) -> Vec<u8> {
     ] {
         let _ = write!(line, r#","{name}":"#);
         // Writing to memory does not fail.
-        let _ = serde_json::to_writer(&mut line, text);
+        let _ = serde_json::to_writer(&mut *line, text);
     }
     let Event { revision, status, bytes, millis, .. } = event;
     let _ = write!(line, r#","revision":{revision},"status":{status},"bytes":{bytes},"millis":{millis}"#);
     let _ = writeln!(line, r#","lost_before":{lost_before}}}"#);
-    line
 }
 
 /// For commands that ask the doors without serving anybody.
 pub(crate) struct NoLog;
 
 impl Audit for NoLog {
-    fn record(&self, _: &Event) {}
+    fn record(&self, _: Event) {}
 }
 
 #[cfg(test)]
@@ -100,7 +99,9 @@ mod tests {
             status: 403,
             ..Event::default()
         };
-        let line = String::from_utf8(line(&event, 3)).unwrap();
+        let mut bytes = Vec::new();
+        line(&mut bytes, 1_800_000_000, &event, 3);
+        let line = String::from_utf8(bytes).unwrap();
         assert_eq!(line.lines().count(), 1);
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!(

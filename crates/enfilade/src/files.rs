@@ -3,6 +3,8 @@
 use crate::home::Home;
 use crate::{audit_log, clock, output};
 use enfilade_faces::{Faces, FileLook};
+use enfilade_passage::PenaltyCounts;
+use enfilade_sources::files::attempts::{Attempted, Attempts};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
@@ -14,9 +16,19 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
     let source = Arc::clone(&home.source);
     let mut mirror = Mirror::new(home.files.clone());
     let set = home.files.clone();
+    let path = home.data.join("attempts");
+    let attempts = Attempts::open(&path)
+        .inspect_err(|why| {
+            output::note(&format!(
+                "warning: failed logins are not told to the doctor: `{}`: {why}",
+                path.display()
+            ))
+        })
+        .ok();
     std::thread::Builder::new().name("files".into()).spawn(move || {
         let mut told = Vec::new();
         let mut is_shipping = true;
+        let mut added = PenaltyCounts::default();
         loop {
             let began = clock::now();
             let mut problems = Vec::new();
@@ -37,6 +49,13 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
                     is_shipping = false;
                 }
                 Err(_) => {}
+            }
+            let counts = faces.house().penalties().counts();
+            if counts != added {
+                let more =
+                    Attempted { failed: counts.failed - added.failed, barred: counts.barred - added.barred };
+                attempts.iter().for_each(|attempts| attempts.add(more, clock::now().unix_seconds));
+                added = counts;
             }
             mirror.wait(Duration::from_secs(1));
         }

@@ -51,6 +51,6 @@ impl Drop for Trace {
     fn drop(&mut self) {
         self.event.millis = self.house.now().tick_millis.saturating_sub(self.began);
         self.metrics.count(&self.event);
-        self.house.audit().record(&self.event);
+        self.house.audit().record(std::mem::take(&mut self.event));
     }
 }

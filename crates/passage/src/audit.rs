@@ -57,5 +57,5 @@ pub trait Audit: Send + Sync {
     fn used(&self, _token: &CredentialId, _from: IpAddr, _now: Now) {}
 
     /// Takes one event; never blocks on a slow reader for long and never fails a request.
-    fn record(&self, event: &Event);
+    fn record(&self, event: Event);
 }

@@ -2,6 +2,7 @@
 
 pub mod acl_cfg;
 pub mod atomic;
+pub mod attempts;
 mod bounded;
 pub mod certificates;
 pub mod datastore_cfg;

@@ -49,8 +49,8 @@ impl Drop for Scratch {
 struct Kept(Mutex<Vec<Event>>);
 
 impl Audit for Kept {
-    fn record(&self, event: &Event) {
-        self.0.lock().unwrap().push(event.clone());
+    fn record(&self, event: Event) {
+        self.0.lock().unwrap().push(event);
     }
 }
 

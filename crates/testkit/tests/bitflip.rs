@@ -42,7 +42,7 @@ const FILES: [&str; 3] = ["data.mdb", "lock.mdb", "high-water"];
 struct NoLog;
 
 impl Audit for NoLog {
-    fn record(&self, _: &Event) {}
+    fn record(&self, _: Event) {}
 }
 
 fn key() -> HashKey {

@@ -43,7 +43,7 @@ const LIBRARIES: [(&str, &[&str], &str); 38] = [
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
     ("aws-lc-rs", &["enfilade-identity"], "HMAC of generated secrets"),
-    ("base64", &["enfilade-faces"], "HTTP Basic"),
+    ("base64", &["enfilade-faces", "enfilade-identity"], "HTTP Basic; Fernet tokens"),
     ("bcrypt", &["enfilade-identity"], "hashes of other systems"),
     ("bytes", &["enfilade-faces"], "bodies"),
     ("clap", &["enfilade"], "the command line"),

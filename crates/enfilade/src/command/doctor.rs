@@ -4,6 +4,7 @@ use crate::home::{Place, file_set};
 use crate::{clock, output};
 use enfilade_facts::Read;
 use enfilade_facts::tables::Datastore;
+use enfilade_sources::files::attempts::{Attempted, Attempts};
 use enfilade_sources::files::certificates;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
@@ -54,6 +55,7 @@ pub(super) fn run(place: &Place, json: bool) -> anyhow::Result<ExitCode> {
             findings.extend(files(place, &lmdb));
             findings.extend(tokens(&lmdb));
             findings.extend(datastores(&lmdb));
+            findings.push(attempts(&place.data));
         }
         Err(why) => findings.push(error("facts", why.to_string())),
     }
@@ -183,6 +185,24 @@ fn store(lmdb: &Lmdb) -> Vec<Finding> {
         count => warning("audit log", format!("{count} changes wait for a server to write them")),
     });
     findings
+}
+
+/// What servers counted of those who did not come in.
+fn attempts(data: &Path) -> Finding {
+    let what = "failed logins";
+    match Attempts::open(&data.join("attempts")).map(|file| file.counted(clock::now().unix_seconds)) {
+        Ok(Attempted { failed, barred: 0 }) => {
+            well(what, format!("{failed} in this hour and the one before, no address barred"))
+        }
+        Ok(Attempted { failed, barred }) => warning(
+            what,
+            format!(
+                "{failed} in this hour and the one before, and {barred} attempts of barred addresses: somebody guesses; \
+                 the log has who, by `\"code\":\"ID13\"`"
+            ),
+        ),
+        Err(why) => warning(what, format!("`{}` cannot be read: {why}", data.join("attempts").display())),
+    }
 }
 
 /// Each file that is in use: from which revision its facts are, and who looks at it.
