@@ -11,6 +11,7 @@ mod facts;
 mod files;
 mod freshness;
 mod import;
+mod keys;
 mod kill_loop;
 mod penalties;
 mod proxmox;

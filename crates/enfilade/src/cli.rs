@@ -40,6 +40,9 @@ pub(crate) enum Command {
     /// API tokens
     #[command(subcommand)]
     Token(Token),
+    /// Keys of Fernet tokens, in a directory as `keystone-manage` lays it out
+    #[command(subcommand)]
+    Keys(Keys),
     /// Datastores
     #[command(subcommand)]
     Datastore(Datastore),
@@ -66,6 +69,28 @@ pub(crate) enum Command {
         /// Where
         directory: PathBuf,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Keys {
+    /// The keys: what each is for, and until when tokens may need it
+    List,
+    /// Make the directory, a staged key and one that signs, as far as they are missing
+    Init,
+    /// Let the staged key sign, stage a new one, and drop what is more than `[identity] max_active_keys`
+    Rotate {
+        /// Also drop keys that live tokens may still need: those are refused then
+        #[arg(long)]
+        force: bool,
+    },
+    /// Drop what is more than `[identity] max_active_keys`
+    Prune {
+        /// Also drop keys that live tokens may still need: those are refused then
+        #[arg(long)]
+        force: bool,
+    },
+    /// Modes, missing keys, and files that are none; exits with 1 when something is wrong
+    Check,
 }
 
 #[derive(Debug, Args)]

@@ -8,6 +8,7 @@ mod manual;
 mod facts;
 mod groups;
 mod imports;
+mod keys;
 mod roles;
 mod tokens;
 mod users;
@@ -47,6 +48,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Group(command) => groups::run(&home, command, json)?,
         Command::Role(command) => roles::run(&home, command, json)?,
         Command::Token(command) => tokens::run(&home, command, json)?,
+        Command::Keys(command) => return keys::run(&home, command, json),
         Command::Datastore(command) => datastores::run(&home, command, json)?,
         Command::Import(command) => imports::run(&home, command, json)?,
         Command::Acl(command) => acls::run(&home, command, json)?,

@@ -39,6 +39,14 @@ pub(crate) struct Identity {
     pub(crate) hash_slots: Option<usize>,
     /// Whether failing to come in costs a delay and in the end a pause; it does unless this is false.
     pub(crate) penalties: Option<bool>,
+    /// Where the keys of Fernet tokens are, as `keystone-manage` lays them out [default: `keys/fernet` in the data directory].
+    pub(crate) fernet_keys: Option<PathBuf>,
+    /// How many of them there are at most; 3 unless set.
+    pub(crate) max_active_keys: Option<usize>,
+    /// How long a Fernet token is good, in seconds; 3600 unless set.
+    pub(crate) token_seconds: Option<i64>,
+    /// How long after that services may still have it validated, in seconds; 172800 unless set.
+    pub(crate) expired_seconds: Option<i64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]

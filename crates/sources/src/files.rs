@@ -6,6 +6,7 @@ pub mod attempts;
 mod bounded;
 pub mod certificates;
 pub mod datastore_cfg;
+pub mod fernet_keys;
 pub mod file_set;
 pub mod key;
 pub mod last_used;

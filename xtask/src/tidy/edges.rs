@@ -43,7 +43,11 @@ const LIBRARIES: [(&str, &[&str], &str); 38] = [
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
     ("aws-lc-rs", &["enfilade-identity"], "HMAC of generated secrets"),
-    ("base64", &["enfilade-faces", "enfilade-identity"], "HTTP Basic; Fernet tokens"),
+    (
+        "base64",
+        &["enfilade-faces", "enfilade-identity", "enfilade-sources"],
+        "HTTP Basic; Fernet tokens and keys",
+    ),
     ("bcrypt", &["enfilade-identity"], "hashes of other systems"),
     ("bytes", &["enfilade-faces"], "bodies"),
     ("clap", &["enfilade"], "the command line"),

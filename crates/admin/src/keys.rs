@@ -1,0 +1,218 @@
+//! The keys of Fernet tokens. They are files and no facts; what is decided here is when one may go.
+
+use crate::error::Error;
+use enfilade_sources::files::fernet_keys::{FernetKey, FernetKeys, Found, KeysError, Rotation, STAGED};
+
+/// How long keys are needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyTerms {
+    /// How many keys there are at most, the staged one and the primary among them.
+    pub max_active: usize,
+    /// How long a token is good, in seconds.
+    pub token_seconds: i64,
+    /// How long after that services may still have it validated, in seconds.
+    pub expired_seconds: i64,
+}
+
+impl KeyTerms {
+    /// How many keys there have to be where one is made every so many seconds: `ceil((ttl + window) / period) + 2`.
+    pub fn keys_needed(&self, every_seconds: i64) -> i64 {
+        let needed = self.token_seconds.saturating_add(self.expired_seconds);
+        let every = every_seconds.max(1);
+        needed / every + i64::from(needed % every != 0) + 2
+    }
+}
+
+/// What a key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyUse {
+    /// It signs next.
+    Staged,
+    /// It signs.
+    Primary,
+    /// It signed, and checks.
+    Secondary,
+}
+
+impl KeyUse {
+    /// As a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            KeyUse::Staged => "staged",
+            KeyUse::Primary => "primary",
+            KeyUse::Secondary => "secondary",
+        }
+    }
+}
+
+/// A key, for listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySummary {
+    /// The name of its file.
+    pub number: u32,
+    /// What it is for.
+    pub used_for: KeyUse,
+    /// Since when it has this number.
+    pub since: i64,
+    /// Until when tokens it signed may be used; nothing while it signs or has not signed.
+    pub needed_until: Option<i64>,
+}
+
+/// Until when tokens of a key that signs no more may be used. It stopped when the next one got its number.
+fn needed_until(found: &Found, number: u32, terms: &KeyTerms) -> Option<i64> {
+    let (_, next) = found.keys.range(number.saturating_add(1)..).next()?;
+    (number != STAGED)
+        .then(|| next.since.saturating_add(terms.token_seconds).saturating_add(terms.expired_seconds))
+}
+
+fn read(keys: &FernetKeys) -> Result<Found, Error> {
+    keys.read().map_err(|why| {
+        let hint = match why.kind() {
+            std::io::ErrorKind::NotFound => "; run `enfilade keys init`",
+            _ => "",
+        };
+        Error::File(format!("keys in `{}` cannot be read: {why}{hint}", keys.directory().display()))
+    })
+}
+
+/// Every key, the staged one first.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn list_keys(keys: &FernetKeys, terms: &KeyTerms) -> Result<Vec<KeySummary>, Error> {
+    let found = read(keys)?;
+    let primary = found.primary();
+    let summary = |(number, key): (&u32, &FernetKey)| KeySummary {
+        number: *number,
+        used_for: match *number {
+            STAGED => KeyUse::Staged,
+            number if Some(number) == primary => KeyUse::Primary,
+            _ => KeyUse::Secondary,
+        },
+        since: key.since,
+        needed_until: needed_until(&found, *number, terms),
+    };
+    Ok(found.keys.iter().map(summary).collect())
+}
+
+/// Makes what is missing; says whether anything was.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn init_keys(keys: &FernetKeys) -> Result<bool, Error> {
+    keys.init()
+        .map_err(|why| Error::File(format!("keys in `{}` cannot be made: {why}", keys.directory().display())))
+}
+
+/// Why keys may not go.
+fn check_drops(found: &Found, drops: &[u32], terms: &KeyTerms, now: i64) -> Result<(), String> {
+    for number in drops {
+        // One that signs until now is needed from now on.
+        let signs_until_now = now.saturating_add(terms.token_seconds).saturating_add(terms.expired_seconds);
+        let until = needed_until(found, *number, terms).unwrap_or(signs_until_now);
+        if now < until {
+            return Err(format!(
+                "key {number} is needed for another {} minutes: tokens it signed may be used until then (a token is good for {} s, and \
+                 services may ask for {} s more); wait, raise `[identity] max_active_keys` above {}, or drop it all the \
+                 same with --force",
+                (until - now + 59) / 60,
+                terms.token_seconds,
+                terms.expired_seconds,
+                terms.max_active,
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn unchanged(keys: &FernetKeys, why: KeysError) -> Error {
+    match why {
+        KeysError::Io(why) => Error::File(format!("keys in `{}`: {why}", keys.directory().display())),
+        KeysError::Refused(why) => Error::Invalid(why),
+    }
+}
+
+/// The staged key signs from now on; keys that are too many go, unless tokens may still need one and `force` does not say
+/// to drop it all the same.
+///
+/// # Errors
+/// When a key is still needed, there is no staged one, or a file cannot be written.
+pub fn rotate_keys(keys: &FernetKeys, terms: &KeyTerms, now: i64, force: bool) -> Result<Rotation, Error> {
+    let rotated = keys.rotate(terms.max_active, |found, rotation| match force {
+        true => Ok(()),
+        false => check_drops(found, &rotation.drops, terms, now),
+    });
+    rotated.map_err(|why| unchanged(keys, why))
+}
+
+/// Keys that are too many go, on the same terms.
+///
+/// # Errors
+/// As [`rotate_keys`].
+pub fn prune_keys(keys: &FernetKeys, terms: &KeyTerms, now: i64, force: bool) -> Result<Vec<u32>, Error> {
+    let pruned = keys.prune(terms.max_active, |found, excess| match force {
+        true => Ok(()),
+        false => check_drops(found, excess, terms, now),
+    });
+    pruned.map_err(|why| unchanged(keys, why))
+}
+
+/// What is wrong with the keys, each with what to do.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn check_keys(keys: &FernetKeys, terms: &KeyTerms) -> Result<Vec<String>, Error> {
+    let found = read(keys)?;
+    let directory = keys.directory().display();
+    let mut problems = Vec::new();
+    if found.mode & 0o077 != 0 {
+        problems.push(format!(
+            "`{directory}` can be opened by others (mode {:o}); run `chmod 700 '{directory}'`",
+            found.mode
+        ));
+    }
+    for (number, key) in &found.keys {
+        if key.mode & 0o077 != 0 {
+            problems.push(format!(
+                "key {number} can be read by others (mode {:o}); run `chmod 600 '{directory}/{number}'`",
+                key.mode
+            ));
+        }
+    }
+    if !found.keys.contains_key(&STAGED) {
+        problems.push("there is no staged key; run `enfilade keys init`".to_owned());
+    }
+    if found.primary().is_none_or(|number| number == STAGED) {
+        problems.push("there is no key that signs; run `enfilade keys init`".to_owned());
+    }
+    let excess = FernetKeys::excess(&found, terms.max_active);
+    if !excess.is_empty() {
+        problems.push(format!(
+            "there are {} keys, {} at most; run `enfilade keys prune`",
+            found.keys.len(),
+            terms.max_active
+        ));
+    }
+    problems.extend(found.ignored.iter().map(|(name, why)| format!("`{name}` is ignored: {why}")));
+    Ok(problems)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_keys_are_needed_as_live_tokens_can_be_of() {
+        let terms =
+            |token_seconds, expired_seconds| KeyTerms { max_active: 3, token_seconds, expired_seconds };
+        for (terms, every, expected) in [
+            (terms(3_600, 0), 3_600, 3),
+            (terms(3_601, 0), 3_600, 4),
+            (terms(3_600, 172_800), 86_400, 5),
+            (terms(3_600, 172_800), 3_600, 51),
+            (terms(0, 0), 0, 2),
+        ] {
+            assert_eq!(terms.keys_needed(every), expected, "{terms:?} {every}");
+        }
+    }
+}

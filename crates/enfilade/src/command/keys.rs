@@ -1,0 +1,110 @@
+//! `enfilade keys`.
+
+use crate::cli::Keys;
+use crate::home::Home;
+use crate::{clock, output};
+use enfilade_admin::{FernetKeys, KeySummary, KeyTerms, KeyUse};
+use serde_json::json;
+use std::process::ExitCode;
+
+pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<ExitCode> {
+    let config = &home.config.identity;
+    let directory = config.fernet_keys.clone().unwrap_or_else(|| home.data.join("keys/fernet"));
+    let keys = FernetKeys::new(directory);
+    let terms = KeyTerms {
+        max_active: config.max_active_keys.unwrap_or(3),
+        token_seconds: config.token_seconds.unwrap_or(3_600),
+        expired_seconds: config.expired_seconds.unwrap_or(172_800),
+    };
+    let now = clock::now().unix_seconds;
+    match command {
+        Keys::List => list(&keys, &terms, now, json)?,
+        Keys::Init => {
+            let is_made = enfilade_admin::init_keys(&keys)?;
+            let directory = keys.directory().display();
+            let text = match is_made {
+                true => format!("keys are in {directory}"),
+                false => format!("keys were in {directory} already; nothing was changed"),
+            };
+            output::done(json, &json!({ "directory": keys.directory(), "made": is_made }), &text);
+        }
+        Keys::Rotate { force } => {
+            let before = enfilade_admin::list_keys(&keys, &terms)?;
+            let rotation = enfilade_admin::rotate_keys(&keys, &terms, now, force)?;
+            let after = enfilade_admin::list_keys(&keys, &terms)?;
+            let gone = match rotation.drops.as_slice() {
+                [] => String::new(),
+                drops => format!("; gone: {}", numbers(drops)),
+            };
+            let value = json!({ "primary": rotation.primary, "dropped": rotation.drops });
+            let text = format!(
+                "before  {}\nafter   {}\nkey 0 became {} and signs from now on{gone}",
+                ring(&before),
+                ring(&after),
+                rotation.primary
+            );
+            output::done(json, &value, &text);
+        }
+        Keys::Prune { force } => {
+            let dropped = enfilade_admin::prune_keys(&keys, &terms, now, force)?;
+            let text = match dropped.as_slice() {
+                [] => "there are not too many".to_owned(),
+                dropped => format!("gone: {}", numbers(dropped)),
+            };
+            output::done(json, &json!({ "dropped": dropped }), &text);
+        }
+        Keys::Check => {
+            let problems = enfilade_admin::check_keys(&keys, &terms)?;
+            if json {
+                output::json_line(&json!({ "problems": problems }));
+            } else if problems.is_empty() {
+                output::line("the keys are as they should be");
+            } else {
+                problems.iter().for_each(|problem| output::line(problem));
+            }
+            return Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(keys: &FernetKeys, terms: &KeyTerms, now: i64, json: bool) -> anyhow::Result<()> {
+    let listed = enfilade_admin::list_keys(keys, terms)?;
+    if json {
+        for key in &listed {
+            output::json_line(&json!({
+                "key": key.number, "use": key.used_for.name(), "since": key.since, "needed_until": key.needed_until,
+            }));
+        }
+        return Ok(());
+    }
+    output::line(&format!("{}\n", ring(&listed)));
+    let needed = |key: &KeySummary| match (key.used_for, key.needed_until) {
+        (KeyUse::Staged, _) => "it signs after the next rotation".to_owned(),
+        (KeyUse::Primary, _) => "it signs".to_owned(),
+        (_, Some(until)) if now < until => format!("for tokens until {}", output::time(until)),
+        _ => "no token can be of it any more".to_owned(),
+    };
+    let rows: Vec<Vec<String>> = listed
+        .iter()
+        .map(|key| {
+            vec![key.number.to_string(), key.used_for.name().to_owned(), output::time(key.since), needed(key)]
+        })
+        .collect();
+    output::table(&["KEY", "USE", "SINCE", "NEEDED"], &rows);
+    Ok(())
+}
+
+/// The keys as a row of boxes: what is staged, what checks, what signs.
+fn ring(keys: &[KeySummary]) -> String {
+    let boxed = |key: &KeySummary| match key.used_for {
+        KeyUse::Staged => format!("[{} next]", key.number),
+        KeyUse::Primary => format!("[{} signs]", key.number),
+        KeyUse::Secondary => format!("[{}]", key.number),
+    };
+    keys.iter().map(boxed).collect::<Vec<_>>().join(" ")
+}
+
+fn numbers(numbers: &[u32]) -> String {
+    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,393 @@
+//! The keys of Fernet tokens, in a directory as `keystone-manage` lays it out: files named by numbers, each a key of 32 bytes in
+//! base64url. `0` is staged: it signs next. The highest is the primary: it signs. The rest are secondary: they only check.
+//! Everything else that lies there is left alone and reported.
+
+use super::atomic;
+use super::bounded;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE;
+use rustix::fs::{FlockOperation, flock};
+use std::collections::BTreeMap;
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
+
+/// The number of the staged key.
+pub const STAGED: u32 = 0;
+/// 44 characters, and what an editor may add.
+const FILE_BYTES_MAX: u64 = 64;
+const KEY_BYTES: usize = 32;
+
+/// A directory of keys.
+#[derive(Clone, Debug)]
+pub struct FernetKeys {
+    directory: PathBuf,
+}
+
+/// A key.
+pub struct FernetKey {
+    bytes: Zeroizing<[u8; KEY_BYTES]>,
+    /// When its file was made or given this number last, seconds since the epoch: a primary signs since then.
+    pub since: i64,
+    /// The mode of its file.
+    pub mode: u32,
+}
+
+impl FernetKey {
+    /// The key itself.
+    pub fn bytes(&self) -> &[u8; KEY_BYTES] {
+        &self.bytes
+    }
+}
+
+/// What is in the directory.
+#[derive(Default)]
+pub struct Found {
+    /// The keys, by number.
+    pub keys: BTreeMap<u32, FernetKey>,
+    /// Files that are no keys, each with the reason.
+    pub ignored: Vec<(String, String)>,
+    /// The mode of the directory.
+    pub mode: u32,
+}
+
+impl Found {
+    /// The number of the key that signs.
+    pub fn primary(&self) -> Option<u32> {
+        self.keys.keys().next_back().copied()
+    }
+}
+
+/// Keys were not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum KeysError {
+    /// A file or the directory.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// Whoever was asked had something against it.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// What a rotation does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rotation {
+    /// The number the staged key gets, under which it signs.
+    pub primary: u32,
+    /// The keys that go.
+    pub drops: Vec<u32>,
+}
+
+/// Keys above `keep`, the lowest first: which go so that with the staged one there are at most so many. As the original
+/// counts, the new primary among them.
+fn above(numbers: impl Iterator<Item = u32>, keep: usize) -> Vec<u32> {
+    let mut numbers: Vec<u32> = numbers.filter(|number| *number != STAGED).collect();
+    numbers.sort_unstable();
+    numbers.truncate(numbers.len().saturating_sub(keep.saturating_sub(1)));
+    numbers
+}
+
+impl FernetKeys {
+    /// In this directory, which need not be there yet.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        FernetKeys { directory: directory.into() }
+    }
+
+    /// Where they are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Reads them. Whoever rotates meanwhile renames files under a reader's hands, so what is gone is looked for again.
+    ///
+    /// # Errors
+    /// When the directory cannot be read; a file that cannot is reported with the rest.
+    pub fn read(&self) -> io::Result<Found> {
+        let mut found = self.read_once();
+        for _ in 0..8 {
+            match &found {
+                Err(why) if why.kind() == io::ErrorKind::NotFound && self.directory.exists() => {
+                    found = self.read_once();
+                }
+                _ => break,
+            }
+        }
+        found
+    }
+
+    fn read_once(&self) -> io::Result<Found> {
+        let mut found =
+            Found { mode: std::fs::metadata(&self.directory)?.mode() & 0o777, ..Found::default() };
+        for entry in std::fs::read_dir(&self.directory)? {
+            let name = entry?.file_name();
+            let name = name.to_string_lossy();
+            let number = name.parse::<u32>().ok().filter(|number| number.to_string() == name);
+            let Some(number) = number else {
+                found.ignored.push((name.into_owned(), "its name is no number".into()));
+                continue;
+            };
+            match self.read_key(number) {
+                Ok(key) => drop(found.keys.insert(number, key)),
+                Err(why) if why.kind() == io::ErrorKind::NotFound => return Err(why),
+                Err(why) => found.ignored.push((name.into_owned(), why.to_string())),
+            }
+        }
+        found.ignored.sort();
+        Ok(found)
+    }
+
+    fn path(&self, number: u32) -> PathBuf {
+        self.directory.join(number.to_string())
+    }
+
+    fn read_key(&self, number: u32) -> io::Result<FernetKey> {
+        let file = bounded::open(&self.path(number))?;
+        let meta = file.metadata()?;
+        let text = Zeroizing::new(bounded::read_all(&file, FILE_BYTES_MAX)?);
+        let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
+        if text.is_empty() {
+            return Err(wrong("it is empty"));
+        }
+        let mut bytes = Zeroizing::new([0; KEY_BYTES + 1]);
+        let length = URL_SAFE.decode_slice(text.trim_ascii(), bytes.as_mut());
+        let key = bytes.first_chunk().filter(|_| length == Ok(KEY_BYTES));
+        let key = key.ok_or_else(|| wrong("it does not hold 32 bytes in base64url"))?;
+        let bytes = Zeroizing::new(*key);
+        Ok(FernetKey { bytes, since: meta.ctime(), mode: meta.mode() & 0o777 })
+    }
+
+    /// One at a time changes the keys; the lock goes with the file.
+    fn lock(&self) -> io::Result<File> {
+        let directory = File::open(&self.directory)?;
+        flock(&directory, FlockOperation::LockExclusive)?;
+        Ok(directory)
+    }
+
+    /// Makes the directory, a staged key, and a first one that signs; where there are keys already, only what is missing.
+    /// Says whether anything was.
+    ///
+    /// # Errors
+    /// When any of it cannot be made.
+    pub fn init(&self) -> io::Result<bool> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+        let directory = self.lock()?;
+        let found = self.read()?;
+        if found.keys.contains_key(&STAGED) && found.keys.len() > 1 {
+            return Ok(false);
+        }
+        if !found.keys.contains_key(&STAGED) {
+            self.write_staged()?;
+        }
+        if found.keys.keys().all(|number| *number == STAGED) {
+            std::fs::rename(self.path(STAGED), self.path(1))?;
+            self.write_staged()?;
+        }
+        directory.sync_all()?;
+        Ok(true)
+    }
+
+    fn write_staged(&self) -> io::Result<()> {
+        let mut key = Zeroizing::new([0; KEY_BYTES]);
+        getrandom::fill(key.as_mut()).map_err(|why| io::Error::other(why.to_string()))?;
+        let text = Zeroizing::new(URL_SAFE.encode(key.as_ref()));
+        atomic::write(&self.path(STAGED), text.as_bytes(), 0o600)
+    }
+
+    /// What rotating would do.
+    pub fn plan(found: &Found, max_active: usize) -> Rotation {
+        // A number under which something else lies is left out: it is not ours to write over.
+        let is_taken = |number: &u32| found.ignored.iter().any(|(name, _)| *name == number.to_string());
+        let above_all = found.primary().unwrap_or(STAGED).saturating_add(1);
+        let primary = (above_all..).find(|number| !is_taken(number)).unwrap_or(u32::MAX);
+        let numbers = found.keys.keys().copied().filter(|number| *number != STAGED).chain([primary]);
+        Rotation { primary, drops: above(numbers, max_active.max(1)) }
+    }
+
+    /// The keys that are more than so many.
+    pub fn excess(found: &Found, max_active: usize) -> Vec<u32> {
+        // At least the one that signs stays.
+        above(found.keys.keys().copied(), max_active.max(2))
+    }
+
+    /// The staged key signs from now on, there is a new staged one, and what is more than `max_active` goes, if `agree` has
+    /// nothing against it. In an order in which at any moment every key that signs somewhere is here under some number.
+    ///
+    /// # Errors
+    /// When there is no staged key, `agree` says why not, or a file cannot be written; then nothing that is needed is gone.
+    pub fn rotate(
+        &self,
+        max_active: usize,
+        agree: impl FnOnce(&Found, &Rotation) -> Result<(), String>,
+    ) -> Result<Rotation, KeysError> {
+        let directory = self.lock()?;
+        let found = self.read()?;
+        if !found.keys.contains_key(&STAGED) {
+            let why = "there is no staged key; run `enfilade keys init`";
+            return Err(io::Error::new(io::ErrorKind::NotFound, why).into());
+        }
+        let rotation = Self::plan(&found, max_active);
+        agree(&found, &rotation).map_err(KeysError::Refused)?;
+        std::fs::rename(self.path(STAGED), self.path(rotation.primary))?;
+        self.write_staged()?;
+        self.remove(&rotation.drops)?;
+        directory.sync_all()?;
+        Ok(rotation)
+    }
+
+    /// Removes what is more than `max_active`, if `agree` has nothing against it.
+    ///
+    /// # Errors
+    /// As [`FernetKeys::rotate`].
+    pub fn prune(
+        &self,
+        max_active: usize,
+        agree: impl FnOnce(&Found, &[u32]) -> Result<(), String>,
+    ) -> Result<Vec<u32>, KeysError> {
+        let directory = self.lock()?;
+        let found = self.read()?;
+        let excess = Self::excess(&found, max_active);
+        agree(&found, &excess).map_err(KeysError::Refused)?;
+        self.remove(&excess)?;
+        directory.sync_all()?;
+        Ok(excess)
+    }
+
+    fn remove(&self, numbers: &[u32]) -> io::Result<()> {
+        numbers.iter().try_for_each(|number| std::fs::remove_file(self.path(*number)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn keys(scratch: &Scratch) -> FernetKeys {
+        FernetKeys::new(scratch.path().join("fernet"))
+    }
+
+    fn rotate(keys: &FernetKeys, max_active: usize) -> Rotation {
+        keys.rotate(max_active, |_, _| Ok(())).unwrap()
+    }
+
+    fn numbers(keys: &FernetKeys) -> Vec<u32> {
+        keys.read().unwrap().keys.into_keys().collect()
+    }
+
+    #[test]
+    fn rotations_leave_what_those_of_the_original_leave() {
+        for (max_active, steps) in [
+            (3, [vec![0, 1, 2], vec![0, 2, 3], vec![0, 3, 4], vec![0, 4, 5]]),
+            (5, [vec![0, 1, 2], vec![0, 1, 2, 3], vec![0, 1, 2, 3, 4], vec![0, 2, 3, 4, 5]]),
+            (1, [vec![0], vec![0], vec![0], vec![0]]),
+        ] {
+            let scratch = Scratch::new();
+            let keys = keys(&scratch);
+            assert!(keys.init().unwrap());
+            assert!(!keys.init().unwrap());
+            assert_eq!(numbers(&keys), [0, 1]);
+            for expected in steps {
+                rotate(&keys, max_active);
+                assert_eq!(numbers(&keys), expected, "at most {max_active}");
+            }
+        }
+    }
+
+    /// What the reported article asks its readers: keys 0, 4, 5, 6 and 7, and at most five of them.
+    #[test]
+    fn the_homework() {
+        let scratch = Scratch::new();
+        let keys = keys(&scratch);
+        keys.init().unwrap();
+        (0..6).for_each(|_| drop(rotate(&keys, 5)));
+        assert_eq!(numbers(&keys), [0, 4, 5, 6, 7]);
+        let before = keys.read().unwrap();
+        let bytes = |found: &Found, number: u32| found.keys.get(&number).map(|key| *key.bytes());
+        assert_eq!(before.primary(), Some(7), "7 signs");
+        let rotation = rotate(&keys, 5);
+        assert_eq!(rotation, Rotation { primary: 8, drops: vec![4] }, "0 is next, and 4 goes");
+        let after = keys.read().unwrap();
+        assert_eq!(bytes(&after, 8), bytes(&before, 0), "what was staged signs");
+        assert_ne!(bytes(&after, 0), bytes(&before, 0));
+        assert_eq!(
+            bytes(&after, 5),
+            bytes(&before, 5),
+            "tokens of 5 are checked; those of 3 were lost long ago"
+        );
+        assert_eq!(after.keys.into_keys().collect::<Vec<_>>(), [0, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn what_is_no_key_is_reported_and_left_alone() {
+        let scratch = Scratch::new();
+        let keys = keys(&scratch);
+        keys.init().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(keys.directory().join(name), text).unwrap();
+        write("foo", "x");
+        write("99", "");
+        write("98", "not base64");
+        write("07", &URL_SAFE.encode([7; 32]));
+        write("12", &format!("{}\n", URL_SAFE.encode([7; 32])));
+        write("13", &URL_SAFE.encode([7; 31]));
+        let found = keys.read().unwrap();
+        assert_eq!(found.keys.keys().copied().collect::<Vec<_>>(), [0, 1, 12]);
+        let why: Vec<&str> = found.ignored.iter().map(|(_, why)| why.as_str()).collect();
+        assert_eq!(
+            found.ignored.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+            ["07", "13", "98", "99", "foo"]
+        );
+        assert_eq!(why[0], "its name is no number");
+        assert_eq!(why[3], "it is empty");
+        rotate(&keys, 3);
+        assert_eq!(numbers(&keys), [0, 12, 14], "13 lies in the way");
+        assert!(keys.directory().join("foo").exists());
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(keys.directory()), mode(&keys.directory().join("0"))), (0o700, 0o600));
+    }
+
+    #[test]
+    fn a_rotation_that_is_refused_changes_nothing() {
+        let scratch = Scratch::new();
+        let keys = keys(&scratch);
+        keys.init().unwrap();
+        let refused = keys.rotate(1, |_, rotation| match rotation.drops.as_slice() {
+            [] => Ok(()),
+            _ => Err("still needed".to_owned()),
+        });
+        assert_eq!(refused.unwrap_err().to_string(), "still needed");
+        assert_eq!(numbers(&keys), [0, 1]);
+        std::fs::remove_file(keys.directory().join("0")).unwrap();
+        let refused = keys.rotate(3, |_, _| Ok(())).unwrap_err();
+        assert!(refused.to_string().contains("keys init"), "{refused}");
+        assert!(keys.init().unwrap());
+        assert_eq!(numbers(&keys), [0, 1]);
+    }
+
+    #[test]
+    fn whoever_reads_while_somebody_rotates_finds_every_key_that_signs() {
+        let scratch = Scratch::new();
+        let keys = keys(&scratch);
+        keys.init().unwrap();
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut last = None;
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    let found = keys.read().unwrap();
+                    let primary = found.primary().map(|number| *found.keys[&number].bytes());
+                    // What signed when it was read before is still there.
+                    if let Some(last) = last {
+                        assert!(found.keys.values().any(|key| *key.bytes() == last));
+                    }
+                    last = primary;
+                }
+            });
+            (0..200).for_each(|_| drop(rotate(&keys, 300)));
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            reader.join().unwrap();
+        });
+    }
+}
