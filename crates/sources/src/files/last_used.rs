@@ -21,8 +21,9 @@ const WAYS: u64 = 4;
 const SETS: u64 = 1 << 16;
 /// A use is written down so often at most, in milliseconds.
 const STEP_MILLIS: u64 = 60_000;
-/// What is remembered of who was written down lately, in bytes.
-const RECENT_BYTES: usize = 1 << 20;
+/// What is remembered of who was written down lately, in bytes: some 200,000 tokens.
+const RECENT_BYTES: usize = 8 << 20;
+const SET_BYTES: usize = SLOT_BYTES * WAYS as usize;
 
 /// The file.
 pub struct LastUsed {
@@ -59,7 +60,7 @@ impl LastUsed {
             return;
         }
         self.recent.put(key, minute);
-        let ways = (0..WAYS).map(|way| (way, self.slot(credential, way)));
+        let ways = (0..WAYS).zip(self.set(credential));
         let rank = |slot: &Option<(CredentialId, Use)>| match slot {
             Some((of, _)) if of == credential => i64::MIN,
             None => i64::MIN + 1,
@@ -73,14 +74,22 @@ impl LastUsed {
 
     /// When a token was used last, as far as it is known.
     pub fn of(&self, credential: &CredentialId) -> Option<Use> {
-        let mut ways = (0..WAYS).filter_map(|way| self.slot(credential, way));
+        let mut ways = self.set(credential).into_iter().flatten();
         ways.find(|(of, _)| of == credential).map(|(_, used)| used)
     }
 
-    fn slot(&self, credential: &CredentialId, way: u64) -> Option<(CredentialId, Use)> {
-        let mut bytes = [0; SLOT_BYTES];
-        self.file.read_exact_at(&mut bytes, offset(credential, way)).ok()?;
-        decode(&bytes)
+    /// The slots the token may be in. What is not there yet is empty.
+    fn set(&self, credential: &CredentialId) -> [Option<(CredentialId, Use)>; WAYS as usize] {
+        let mut bytes = [0; SET_BYTES];
+        let mut length = 0;
+        while let Some(rest) = bytes.get_mut(length..).filter(|rest| !rest.is_empty()) {
+            match self.file.read_at(rest, offset(credential, 0) + length as u64) {
+                Ok(0) | Err(_) => break,
+                Ok(count) => length += count,
+            }
+        }
+        let (slots, _) = bytes.as_chunks::<SLOT_BYTES>();
+        std::array::from_fn(|way| slots.get(way).and_then(decode))
     }
 }
 
