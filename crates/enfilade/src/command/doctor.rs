@@ -190,6 +190,10 @@ fn store(lmdb: &Lmdb) -> Vec<Finding> {
 /// What servers counted of those who did not come in.
 fn attempts(data: &Path) -> Finding {
     let what = "failed logins";
+    // Whoever looks makes no file that a server of another user could not write.
+    if !data.join("attempts").exists() {
+        return well(what, "no server has counted any yet");
+    }
     match Attempts::open(&data.join("attempts")).map(|file| file.counted(clock::now().unix_seconds)) {
         Ok(Attempted { failed, barred: 0 }) => {
             well(what, format!("{failed} in this hour and the one before, no address barred"))
