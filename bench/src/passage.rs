@@ -20,9 +20,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let tokens = if small { 1_000 } else { 100_000 };
     let scratch = Scratch::new("passage")?;
     in_process(report, &scratch, tokens)?;
-    if std::env::var_os("ONLY").is_none() {
-        pure::run(report)?;
-    }
+    pure::run(report)?;
     http::run(report, &scratch, tokens, small)
 }
 

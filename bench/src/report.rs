@@ -80,6 +80,12 @@ impl Report {
         self.goals.push(Goal { id, what: what.to_owned(), measured, goal, unit });
     }
 
+    /// A re-creation counts only where it is within a quarter of what it re-creates: `ratio` is the one to the other.
+    pub(crate) fn faithful(&mut self, id: &'static str, what: &str, n: u64, ratio: f64) {
+        self.once(what, n, ratio, "times");
+        self.goal(id, &format!("{what}, off by"), (ratio - 1.0).abs(), 0.25, "times");
+    }
+
     pub(crate) fn holds(&self) -> bool {
         self.goals.iter().all(Goal::holds)
     }

@@ -4,16 +4,22 @@ use crate::Failure;
 use crate::stopwatch::Samples;
 use std::process::Command;
 
-/// How long one hash takes, in milliseconds, by the library that the originals use (perl's `crypt` is crypt(3)).
-pub(crate) fn milliseconds(setting: &str, times: usize) -> Result<Samples, Failure> {
-    let program = "use Time::HiRes 'time'; for (1..$ARGV[1]) { my $t = time; \
-                   crypt('550e8400-e29b-41d4-a716-446655440000', $ARGV[0]); printf qq(%.9f\\n), (time - $t) * 1e3 }";
-    let output = Command::new("perl").args(["-e", program, setting, &times.to_string()]).output()?;
-    let mut samples = Samples::default();
-    for line in String::from_utf8(output.stdout)?.lines() {
-        samples.push(line.parse()?);
+/// How long each of these hashes takes, in milliseconds, by the library that the originals use (perl's `crypt` is crypt(3)):
+/// in turns, so that what else the machine does falls on all of them.
+pub(crate) fn milliseconds<const N: usize>(
+    hashes: [(&str, &str); N],
+    times: usize,
+) -> Result<[Samples; N], Failure> {
+    let program = "use Time::HiRes 'time'; my $times = shift; for (1..$times) { for (my $i = 0; $i < @ARGV; $i += 2) { \
+                   my $t = time; crypt($ARGV[$i], $ARGV[$i + 1]); printf qq(%.9f\n), (time - $t) * 1e3 } }";
+    let arguments = hashes.iter().flat_map(|(secret, setting)| [*secret, *setting]);
+    let output = Command::new("perl").args(["-e", program, &times.to_string()]).args(arguments).output()?;
+    let mut samples = std::array::from_fn(|_| Samples::default());
+    let text = String::from_utf8(output.stdout)?;
+    for (line, turn) in text.lines().zip((0..N).cycle()) {
+        samples.get_mut(turn).ok_or("no such hash")?.push(line.parse()?);
     }
-    match samples.len() == times {
+    match samples.iter().all(|of_one| of_one.len() == times) {
         true => Ok(samples),
         false => Err("perl did not compute the hashes".into()),
     }

@@ -53,9 +53,14 @@ impl Shadow {
 
     /// As before the cache.
     pub(crate) fn verify(&self, token: &Tokenid, secret: &str) -> Result<bool, Failure> {
-        let entries: HashMap<String, String> = serde_json::from_slice(&std::fs::read(&self.path)?)?;
-        let hash = entries.get(&token.text()).ok_or("invalid API token")?;
+        let hash = self.hash_of(token)?;
         Ok(Yescrypt::default().verify_password(secret.as_bytes(), hash.as_str()).is_ok())
+    }
+
+    /// The half of it that is not the hash.
+    pub(crate) fn hash_of(&self, token: &Tokenid) -> Result<String, Failure> {
+        let mut entries: HashMap<String, String> = serde_json::from_slice(&std::fs::read(&self.path)?)?;
+        Ok(entries.remove(&token.text()).ok_or("invalid API token")?)
     }
 
     fn stat(&self) -> Option<(i64, u64)> {
