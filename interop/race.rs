@@ -124,6 +124,8 @@ fn house(source: Arc<dyn Source>) -> Arc<House> {
         clock: Arc::new(|| NOW),
         hash_key: HashKey::new(&[42; 32]),
         identity_memo: IdentityMemo::new(MemoSeed([1; 16]), 4 << 20),
+        session_terms: enfilade_passage::SessionTerms::default(),
+        random: Arc::new(|_: &mut [u8]| false),
         access_memo: AccessMemo::new(MemoSeed([1; 16]), 1 << 16),
         gate: HashGate::new(1),
         penalties: Penalties::none(MemoSeed([1; 16])),

@@ -120,6 +120,8 @@ impl Store {
             clock: clock::of_server(Arc::clone(&self.lmdb), 86_400),
             hash_key: hash_key(),
             identity_memo: IdentityMemo::new(MemoSeed([1; 16]), memo_bytes),
+            session_terms: enfilade_passage::SessionTerms::default(),
+            random: counting(),
             access_memo: AccessMemo::new(MemoSeed([2; 16]), 1 << 20),
             gate: HashGate::new(1),
             penalties: Penalties::none(MemoSeed([3; 16])),
@@ -241,4 +243,14 @@ pub(crate) fn visit(house: &Arc<House>, ask: &Ask) -> Result<Visit, Failure> {
 /// The same, to see whether it is possible.
 pub(crate) fn admit(house: &Arc<House>, ask: &Ask) -> Result<(), Failure> {
     visit(house, ask).map(drop)
+}
+
+/// Not random, but never the same twice.
+fn counting() -> enfilade_passage::Random {
+    let next = std::sync::atomic::AtomicU64::new(1);
+    Arc::new(move |bytes: &mut [u8]| {
+        let n = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed).to_be_bytes();
+        bytes.iter_mut().zip(n.iter().cycle()).for_each(|(byte, n)| *byte = *n);
+        true
+    })
 }

@@ -4,7 +4,9 @@ use crate::desk::{Desk, random};
 use crate::error::Error;
 use crate::look::{Names, Target, dangling, domain_id, group_id, user_id};
 use crate::users::{check_comment, choose_sid};
-use enfilade_facts::tables::{Assignment, Group, Member, Membership, MembershipKey, Name, NameKey, Who};
+use enfilade_facts::tables::{
+    Assignment, Grant, GrantKey, Grantee, Group, Member, Membership, MembershipKey, Name, NameKey, Who,
+};
 use enfilade_facts::vocabulary::{GroupId, GroupName, Sid};
 use enfilade_facts::{At, Read, Source, View};
 use std::collections::BTreeSet;
@@ -71,6 +73,9 @@ pub fn remove_group(desk: &Desk<'_>, name: &GroupName) -> Result<At, Error> {
             if key.who == Who::Group(id) {
                 change.delete::<Assignment>(&key);
             }
+        }
+        for (key, _) in view.list::<Grant>(&GrantKey::of(&Grantee::Group(id)))? {
+            change.delete::<Grant>(&key);
         }
         Ok(())
     })?;

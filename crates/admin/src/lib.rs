@@ -13,6 +13,7 @@ mod files;
 mod groups;
 mod import;
 mod keys;
+pub mod keystone;
 mod look;
 mod roles;
 mod tokens;

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::look::{Names, dangling, token_id, user_id};
 use crate::users::check_comment;
 use enfilade_facts::tables::{
-    Assignment, Credential, FileName, Name, NameKey, Previous, User, Verifier, Who,
+    Assignment, Credential, Delegation, FileName, Name, NameKey, Previous, User, Verifier, Who,
 };
 use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, Ugid, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
@@ -369,6 +369,7 @@ pub fn delete_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result
         let id = token_id(view, owner, name)?;
         let row = Name(*id.bytes());
         change.expect_same(&by_name, &row).delete::<Name>(&by_name).delete::<Credential>(&id);
+        change.delete::<Delegation>(&id);
         for (key, _) in view.list::<Assignment>(&[])? {
             if key.who == Who::Token(id) {
                 change.delete::<Assignment>(&key);

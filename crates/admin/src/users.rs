@@ -5,7 +5,8 @@ use crate::error::Error;
 use crate::look::{Names, dangling, domain_id, user_id};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
 use enfilade_facts::tables::{
-    Assignment, Credential, FileName, Member, Membership, Name, NameKey, SidSpace, SidSpaceKey, User, Who,
+    Assignment, Credential, Delegation, FileName, Grant, GrantKey, Grantee, Member, Membership, Name,
+    NameKey, Profile, Revoked, SidSpace, SidSpaceKey, User, Who,
 };
 use enfilade_facts::vocabulary::{Authid, Secret, Sid, Ugid, UserId, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
@@ -133,7 +134,7 @@ fn exists(user: &Userid) -> Error {
 /// When there is no such user, or the facts cannot be changed.
 pub fn set_password(desk: &Desk<'_>, userid: &Userid, password: &Secret) -> Result<At, Error> {
     let hash = hash(password)?;
-    edit(desk, "passwd", userid, |user| user.password = Some(hash.clone()))
+    edit(desk, "passwd", userid, Sessions::End, |user| user.password = Some(hash.clone()))
 }
 
 /// What is to be changed of a user.
@@ -158,8 +159,9 @@ pub fn set_user(desk: &Desk<'_>, userid: &Userid, edit: &UserEdit) -> Result<At,
             *old = Some(comment.clone()).filter(|comment| !comment.is_empty());
         }
     };
-    if find(desk, userid)?.1.kept.is_some() {
-        return desk.write_through(&format!("user set {userid}"), &[FileName::Users], |files| {
+    let (id, row) = find(desk, userid)?;
+    if row.kept.is_some() {
+        let at = desk.write_through(&format!("user set {userid}"), &[FileName::Users], |files| {
             files.sections(FileName::Users, |sections| {
                 let change = |entry: &mut Entry| {
                     entry.enabled = edit.enabled.unwrap_or(entry.enabled);
@@ -168,9 +170,14 @@ pub fn set_user(desk: &Desk<'_>, userid: &Userid, edit: &UserEdit) -> Result<At,
                 };
                 user_cfg::change(sections, &userid.clone().into(), change).map_err(Error::Invalid)
             })
-        });
+        })?;
+        return match edit.enabled {
+            Some(false) => crate::keystone::revoke(desk, &[Revoked::User(id)], &userid.to_string()),
+            _ => Ok(at),
+        };
     }
-    self::edit(desk, "set", userid, |user| {
+    let sessions = if edit.enabled == Some(false) { Sessions::End } else { Sessions::Stay };
+    self::edit(desk, "set", userid, sessions, |user| {
         user.enabled = edit.enabled.unwrap_or(user.enabled);
         user.expires = edit.expires.unwrap_or(user.expires);
         comment(&mut user.comment);
@@ -235,8 +242,13 @@ pub fn remove_user(desk: &Desk<'_>, userid: &Userid) -> Result<At, Error> {
         change.expect_same(&id, &user).delete::<User>(&id);
         change.delete::<Name>(&NameKey::user(&user.domain, &user.name));
         let mut whose = vec![Who::User(id)];
+        change.delete::<Profile>(&id);
+        for (key, _) in view.list::<Grant>(&GrantKey::of(&Grantee::User(id)))? {
+            change.delete::<Grant>(&key);
+        }
         for (key, name) in view.list::<Name>(&NameKey::tokens_of(&id))? {
             change.delete::<Name>(&key).delete::<Credential>(&name.credential());
+            change.delete::<Delegation>(&name.credential());
             whose.push(Who::Token(name.credential()));
         }
         for (key, _) in view.list::<Membership>(&Member::User(id).prefix())? {
@@ -276,13 +288,29 @@ pub fn list_users(source: &dyn Source) -> Result<Vec<UserSummary>, Error> {
     })?
 }
 
-fn edit(desk: &Desk<'_>, verb: &str, userid: &Userid, edit: impl Fn(&mut User)) -> Result<At, Error> {
+/// Whether what a user has been given so far is still worth anything after a change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sessions {
+    Stay,
+    End,
+}
+
+fn edit(
+    desk: &Desk<'_>,
+    verb: &str,
+    userid: &Userid,
+    sessions: Sessions,
+    edit: impl Fn(&mut User),
+) -> Result<At, Error> {
     let ((), at) = desk.commit(&format!("user {verb} {userid}"), |view, change| {
         let id = user_id(view, userid)?;
         let user = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
         let mut edited = user.clone();
         edit(&mut edited);
         change.expect_same(&id, &user).put(&id, &edited);
+        if sessions == Sessions::End {
+            crate::keystone::user_mark(change, id, desk.now.unix_seconds);
+        }
         Ok(())
     })?;
     Ok(at)

@@ -16,14 +16,22 @@ mod generated;
 pub mod fernet;
 mod standing;
 mod upgrade;
+mod session;
+mod revocations;
+mod issue;
 
 pub use ask::Ask;
 pub use crypt::{HashRefused, check as check_hash, hash_generated, hash_password};
 pub use generated::{HashKey, SECRET_RANDOM_BYTES, generate as generate_secret};
+pub use issue::{Issue, Wanted, issue};
 pub use memo::IdentityMemo;
-pub use open::{Verdict, open, remembered, reopen, who_would};
-pub use permit::IdentityPermit;
-pub use principal::{Principal, SetId, Sets};
+pub use open::{
+    Verdict, open, open_session, remembered, remembered_session, reopen, validate, validated, who_would,
+};
+pub use permit::{IdentityPermit, Validated};
+pub use principal::{Principal, Reach, SetId, Sets};
 pub use refuse::{CODES, Refusal};
+pub use revocations::Revocations;
+pub use session::{Claim, HeldRole, Methods, Ring, Scope, Session, SessionAsk, Tokens};
 pub use upgrade::Upgrade;
 pub use work::{Outcome, Work};

@@ -10,6 +10,7 @@
 use crate::ask::Ask;
 use crate::permit::Granted;
 use crate::principal::Sets;
+use crate::session::SessionAsk;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::Authid;
 use enfilade_facts::{Memo, MemoKey, MemoSeed, Now, Weigh, WordMemo};
@@ -21,11 +22,16 @@ pub struct IdentityMemo {
     pub(crate) sets: Sets,
     /// The begin of a verdict's key.
     verdict: KeyMaker,
+    session: KeyMaker,
 }
 
 impl Weigh for Granted {
     fn heap_bytes(&self) -> usize {
-        self.principal.heap_bytes()
+        let roles = self.session.as_ref().map_or(0, |session| {
+            size_of_val(&**session)
+                + session.roles.iter().map(|role| size_of_val(role) + role.name.len()).sum::<usize>()
+        });
+        self.principal.heap_bytes() + roles
     }
 }
 
@@ -38,6 +44,7 @@ impl IdentityMemo {
             matches: WordMemo::new(seed, bytes / 8),
             sets: Sets::default(),
             verdict: KeyMaker::new(&seed, "verdict"),
+            session: KeyMaker::new(&seed, "session"),
         }
     }
 
@@ -54,6 +61,12 @@ impl IdentityMemo {
         // A token's name is not empty.
         let token = token.as_ref().map_or("", |name| name.as_str());
         key.bytes(token.as_bytes()).bytes(ask.secret.reveal()).key()
+    }
+
+    /// The same of a session.
+    #[inline]
+    pub(crate) fn of_session(&self, ask: &SessionAsk) -> MemoKey {
+        self.session.bytes(ask.token.reveal()).key()
     }
 
     /// Remembers that the secret of a work matched.

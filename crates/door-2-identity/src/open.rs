@@ -4,9 +4,10 @@ use crate::ask::Ask;
 use crate::crypt;
 use crate::generated::HashKey;
 use crate::memo::IdentityMemo;
-use crate::permit::{Granted, IdentityPermit, Proof};
-use crate::principal::Principal;
+use crate::permit::{Granted, IdentityPermit, Proof, Validated};
+use crate::principal::{Principal, Reach};
 use crate::refuse::Refusal;
+use crate::session::{self, Claim, Session, SessionAsk, Tokens};
 use crate::standing::{self, Standing, stand_in};
 use crate::upgrade::Upgrade;
 use crate::view::View;
@@ -67,6 +68,108 @@ pub fn remembered(
     (permit.at() == at && (permit.is_timeless() || is_in_time())).then_some(permit)
 }
 
+/// Whose session is this, at this revision and time?
+///
+/// # Errors
+/// When the token is none of ours, past its time or revoked, or its subject or scope is not what it was.
+pub fn open_session(
+    view: &enfilade_facts::View<'_>,
+    now: Now,
+    ask: &SessionAsk,
+    tokens: &Tokens<'_>,
+    memo: &IdentityMemo,
+) -> Result<IdentityPermit, Refusal> {
+    if let Some(permit) = remembered_session(view.at(), now, ask, tokens, memo) {
+        return Ok(permit);
+    }
+    let granted = judge_session(view, now, ask, 0, tokens, memo)?;
+    Ok(permit(memo.verdicts.put(memo.of_session(ask), granted)))
+}
+
+/// The same for a token somebody else asks about, who may be told of one that expired so many seconds ago, too.
+/// What comes of it lets nobody in.
+///
+/// # Errors
+/// As for [`open_session`].
+pub fn validate(
+    view: &enfilade_facts::View<'_>,
+    now: Now,
+    ask: &SessionAsk,
+    expired_seconds: i64,
+    tokens: &Tokens<'_>,
+    memo: &IdentityMemo,
+) -> Result<Validated, Refusal> {
+    if let Some(permit) = remembered_session(view.at(), now, ask, tokens, memo) {
+        return Ok(Validated { granted: permit.granted });
+    }
+    let granted = judge_session(view, now, ask, expired_seconds, tokens, memo)?;
+    // One that expired is not remembered: whatever is lets somebody in.
+    let granted = match now.unix_seconds <= granted.good_until {
+        true => memo.verdicts.put(memo.of_session(ask), granted),
+        false => Held::new(granted),
+    };
+    Ok(Validated { granted })
+}
+
+/// The same without a view, where it is remembered.
+pub fn validated(
+    at: At,
+    now: Now,
+    ask: &SessionAsk,
+    tokens: &Tokens<'_>,
+    memo: &IdentityMemo,
+) -> Option<Validated> {
+    remembered_session(at, now, ask, tokens, memo).map(|permit| Validated { granted: permit.granted })
+}
+
+/// What was granted to this very token at this very revision, by these very keys, while it is in time.
+pub fn remembered_session(
+    at: At,
+    now: Now,
+    ask: &SessionAsk,
+    tokens: &Tokens<'_>,
+    memo: &IdentityMemo,
+) -> Option<IdentityPermit> {
+    let permit = permit(memo.verdicts.get(memo.of_session(ask))?);
+    let is_by_these = tokens.ring.is_some_and(|ring| ring.generation == permit.granted.keys);
+    (is_by_these && permit.holds(at, now)).then_some(permit)
+}
+
+fn judge_session(
+    view: &enfilade_facts::View<'_>,
+    now: Now,
+    ask: &SessionAsk,
+    expired_seconds: i64,
+    tokens: &Tokens<'_>,
+    memo: &IdentityMemo,
+) -> Result<Granted, Refusal> {
+    let ring = tokens.ring.ok_or(Refusal::NotOurs)?;
+    let claim = Claim::read(&ring.keys, ask)?;
+    let over = now.unix_seconds.saturating_sub(claim.expires_at);
+    if over >= 0 && over >= expired_seconds {
+        return Err(Refusal::TokenExpired { seconds: over });
+    }
+    grant_session(&View(view), now, &claim, ring.generation, tokens, memo)
+}
+
+fn grant_session(
+    view: &View<'_>,
+    now: Now,
+    claim: &Claim,
+    keys: u64,
+    tokens: &Tokens<'_>,
+    memo: &IdentityMemo,
+) -> Result<Granted, Refusal> {
+    let (standing, session) = session::stand(view, now, claim, tokens.revocations)?;
+    let proof = Proof { credential: claim.credential, verifier: memo.key("session").key(), upgrade: None };
+    let mut granted = grant(view, now, &standing, proof, u64::MAX, memo)?;
+    granted.principal.reach = session.reach();
+    granted.good_until = standing.good_until().min(claim.expires_at - 1);
+    granted.keys = keys;
+    granted.session = Some(Box::new(session));
+    Ok(granted)
+}
+
 /// Does a permit that was granted earlier still hold, at this revision and time? Needs no secret: what was proven then
 /// is compared with the verifier the facts hold now.
 ///
@@ -76,11 +179,15 @@ pub fn reopen(
     view: &enfilade_facts::View<'_>,
     now: Now,
     permit: &IdentityPermit,
+    tokens: &Tokens<'_>,
     memo: &IdentityMemo,
 ) -> Result<IdentityPermit, Refusal> {
     let view = View(view);
     if permit.holds(view.at(), now) {
         return Ok(permit.clone());
+    }
+    if let Some(session) = permit.session() {
+        return reopen_session(&view, now, session, permit.granted.keys, tokens, memo);
     }
     let (principal, proof) = (permit.principal(), permit.proof());
     let authid = &principal.authid;
@@ -95,6 +202,22 @@ pub fn reopen(
     standing.check(&view, now)?;
     let granted = grant(&view, now, &standing, proof, permit.granted.proven_until, memo)?;
     Ok(self::permit(Held::new(granted)))
+}
+
+/// A key that is gone ends no session that is inside; whatever was revoked does.
+fn reopen_session(
+    view: &View<'_>,
+    now: Now,
+    session: &Session,
+    keys: u64,
+    tokens: &Tokens<'_>,
+    memo: &IdentityMemo,
+) -> Result<IdentityPermit, Refusal> {
+    let over = now.unix_seconds.saturating_sub(session.claim.expires_at);
+    if over >= 0 {
+        return Err(Refusal::TokenExpired { seconds: over });
+    }
+    grant_session(view, now, &session.claim, keys, tokens, memo).map(|granted| permit(Held::new(granted)))
 }
 
 /// Who `authid` would be if the secret were right: for `explain` and reviews. No permit comes of it.
@@ -281,6 +404,7 @@ fn principal(view: &View<'_>, standing: &Standing, memo: &IdentityMemo) -> Resul
         authid: standing.authid.clone(),
         user: standing.id,
         narrowed_to: standing.credential.as_ref().filter(|(_, token)| token.own_roles).map(|(id, _)| *id),
+        reach: Reach::Everything,
         sid: user.sid,
         groups: groups.into_iter().map(|(id, _)| id).collect(),
         set: memo.sets.intern(&sids, user.uid, &gids),
@@ -304,7 +428,12 @@ fn grant(
     proven_until: u64,
     memo: &IdentityMemo,
 ) -> Result<Granted, Refusal> {
-    let principal = principal(view, standing, memo)?;
+    let mut principal = principal(view, standing, memo)?;
+    if let Some(credential) = &proof.credential
+        && let Some(delegation) = view.delegation(credential)?
+    {
+        principal.reach = session::reach_of(view, &standing.id, credential, delegation.project)?;
+    }
     let verifiers = standing.verifiers(now).into_iter();
     let of_secret = verifiers.filter(|(verifier, _)| digest(memo, verifier.clone()) == proof.verifier);
     let good_until = of_secret.map(|(_, until)| until).max().unwrap_or(i64::MIN).min(standing.good_until());
@@ -315,5 +444,6 @@ fn grant(
     let of_files = kept.iter().any(Option::is_some);
     let files_current = now.files_current;
     let at = view.at();
-    Ok(Granted { principal, proof, at, good_until, proven_until, of_files, files_current })
+    let (keys, session) = (0, None);
+    Ok(Granted { at, good_until, proven_until, of_files, files_current, keys, proof, principal, session })
 }

@@ -3,6 +3,7 @@
 use crate::memo::IdentityMemo;
 use crate::open::digest;
 use crate::principal::Principal;
+use crate::session::Session;
 use crate::upgrade::Upgrade;
 use enfilade_facts::tables::Verifier;
 use enfilade_facts::vocabulary::CredentialId;
@@ -28,8 +29,11 @@ pub(crate) struct Granted {
     pub(crate) of_files: bool,
     /// Whether the files people edit were being looked at when it was granted.
     pub(crate) files_current: bool,
+    /// For a session: by which reading of the keys its token was opened; 0 for everything else.
+    pub(crate) keys: u64,
     pub(crate) proof: Proof,
     pub(crate) principal: Principal,
+    pub(crate) session: Option<Box<Session>>,
 }
 
 /// What was proven, so that it can be asked again whether it still holds, without the secret.
@@ -57,6 +61,24 @@ impl std::fmt::Debug for Proof {
     }
 }
 
+/// Somebody's token, as it was found to be. It lets nobody in.
+#[derive(Clone, Debug)]
+pub struct Validated {
+    pub(crate) granted: Held<Granted>,
+}
+
+impl Validated {
+    /// What it stands for.
+    pub fn session(&self) -> Option<&Session> {
+        self.granted.session.as_deref()
+    }
+
+    /// The facts it was judged on.
+    pub fn at(&self) -> At {
+        self.granted.at
+    }
+}
+
 impl IdentityPermit {
     /// Who it is.
     pub fn principal(&self) -> &Principal {
@@ -72,9 +94,14 @@ impl IdentityPermit {
         self.granted.proof.upgrade.as_deref()
     }
 
-    /// The token it was granted to; `None` for a password.
+    /// The API token it was granted to; `None` for a password.
     pub fn token(&self) -> Option<&CredentialId> {
         self.granted.proof.credential.as_ref()
+    }
+
+    /// The session it was granted to.
+    pub fn session(&self) -> Option<&Session> {
+        self.granted.session.as_deref()
     }
 
     /// The facts it was granted on.

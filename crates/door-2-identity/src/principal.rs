@@ -1,6 +1,6 @@
 //! Who is inside: the one thing the later doors know of a visitor.
 
-use enfilade_facts::vocabulary::{Authid, CredentialId, GroupId, Sid, UserId};
+use enfilade_facts::vocabulary::{Authid, CredentialId, GroupId, ProjectId, Sid, UserId};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -8,6 +8,23 @@ use std::sync::{Mutex, PoisonError};
 /// Two principals with equal numbers match alike; a number is never used again in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SetId(pub u64);
+
+/// Where a principal's roles count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// Wherever they were given: a password, an API token.
+    #[default]
+    Everything,
+    /// In the datastores that are bound to a project, and there these roles of Keystone's kind instead.
+    Project {
+        /// The project.
+        project: ProjectId,
+        /// Their names.
+        roles: Vec<String>,
+    },
+    /// Nowhere.
+    Nothing,
+}
 
 /// An authenticated subject.
 #[derive(Clone, Debug)]
@@ -18,6 +35,8 @@ pub struct Principal {
     pub user: UserId,
     /// The token, where it has only the roles that are assigned to itself, within its owner's.
     pub narrowed_to: Option<CredentialId>,
+    /// Where its roles count.
+    pub reach: Reach,
     /// The user's own SID: who owns what this principal creates.
     pub sid: Sid,
     /// Every group it is in, nested ones included, sorted.

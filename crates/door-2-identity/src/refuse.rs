@@ -1,5 +1,6 @@
 //! Why somebody does not come in. To the client all of these look alike, but for "too busy" and "not available".
 
+use crate::fernet::payload::Unread;
 use enfilade_facts::tables::FileName;
 use enfilade_facts::vocabulary::Authid;
 use enfilade_facts::{Door, Fault, Refuse, SourceError};
@@ -56,6 +57,38 @@ pub enum Refusal {
         /// What is wrong with it.
         why: String,
     },
+    /// A token that was not signed with any of the keys.
+    #[error("the token was not signed with any key of the ring")]
+    NotOurs,
+    /// A token that was, and says what cannot be judged here.
+    #[error("the token cannot be judged: {0}")]
+    TokenUnread(Unread),
+    /// A token past its time.
+    #[error("the token expired {seconds} s ago")]
+    TokenExpired {
+        /// How long ago.
+        seconds: i64,
+    },
+    /// A token that was revoked.
+    #[error("the token of `{authid}` was revoked: {by} was")]
+    TokenRevoked {
+        /// Whose it was.
+        authid: Authid,
+        /// What was revoked.
+        by: &'static str,
+    },
+    /// The user or credential a token speaks of is gone.
+    #[error("whoever the token was for is gone")]
+    NoSubject,
+    /// A token for something where its user has nothing.
+    #[error("the session is for nothing: {0}")]
+    NoScope(&'static str),
+    /// A session that would be more than what it comes of.
+    #[error("{0}")]
+    Delegated(&'static str),
+    /// No token can be made.
+    #[error("there is no key that signs tokens; run `enfilade keys init`")]
+    NoKeys,
     /// Every hashing slot is taken and the queue is full.
     #[error("too many secrets are being checked at once")]
     Busy,
@@ -77,10 +110,10 @@ pub enum Refusal {
 }
 
 /// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 14] = [
+pub const CODES: [(&str, Fault, &str); 21] = [
     ("ID01", Fault::Client, "no credential was given"),
     ("ID02", Fault::Client, "the credential cannot be read, or there is more than one"),
-    ("ID03", Fault::Client, "the credential was withdrawn while it was in use"),
+    ("ID03", Fault::Client, "the credential was revoked, or withdrawn while it was in use"),
     ("ID04", Fault::Client, "no such user or token"),
     ("ID05", Fault::Client, "wrong secret or password"),
     ("ID06", Fault::Client, "the user, token or realm is disabled"),
@@ -92,6 +125,13 @@ pub const CODES: [(&str, Fault, &str); 14] = [
     ("ID12", Fault::Source, "the facts about the user could not be read"),
     ("ID13", Fault::Client, "too many attempts from this address failed"),
     ("ID14", Fault::Operator, "the file the user or token is kept in cannot be believed"),
+    ("ID15", Fault::Client, "the token was not signed with any key of the ring"),
+    ("ID16", Fault::Client, "the token is of a kind that is not supported, or speaks of what cannot be here"),
+    ("ID17", Fault::Client, "the token has expired"),
+    ("ID18", Fault::Client, "whoever the token was for is gone"),
+    ("ID19", Fault::Client, "the user has no role where the session is for, or that is gone or disabled"),
+    ("ID20", Fault::Client, "the session would be more than what it comes of"),
+    ("ID21", Fault::Operator, "there is no key that signs tokens"),
 ];
 
 impl Refusal {
@@ -117,7 +157,7 @@ impl Refuse for Refusal {
         match self {
             Refusal::NoCredential => "ID01",
             Refusal::Malformed(_) => "ID02",
-            Refusal::Revoked(_) => "ID03",
+            Refusal::Revoked(_) | Refusal::TokenRevoked { .. } => "ID03",
             Refusal::Unknown(_) => "ID04",
             Refusal::WrongSecret(_) => "ID05",
             Refusal::Disabled { .. } => "ID06",
@@ -129,6 +169,13 @@ impl Refuse for Refusal {
             Refusal::Facts(_) => "ID12",
             Refusal::Barred { .. } => "ID13",
             Refusal::Kept { .. } => "ID14",
+            Refusal::NotOurs => "ID15",
+            Refusal::TokenUnread(_) => "ID16",
+            Refusal::TokenExpired { .. } => "ID17",
+            Refusal::NoSubject => "ID18",
+            Refusal::NoScope(_) => "ID19",
+            Refusal::Delegated(_) => "ID20",
+            Refusal::NoKeys => "ID21",
         }
     }
 

@@ -1,11 +1,15 @@
 //! The few facts this door may read.
 
 use crate::refuse::Refusal;
+use crate::session::HeldRole;
 use enfilade_facts::limits::{GROUP_DEPTH_MAX, GROUPS_PER_USER_MAX};
 use enfilade_facts::tables::{
-    Credential, Domain, FileFault, FileName, Group, KeptFile, Member, Membership, Name, NameKey, User,
+    Credential, Delegation, Domain, FileFault, FileName, Grant, GrantKey, GrantScope, Grantee, Group,
+    KeptFile, Member, Membership, Name, NameKey, NamedRole, Profile, Project, User,
 };
-use enfilade_facts::vocabulary::{CredentialId, DomainId, GroupId, Realm, TokenName, UserId};
+use enfilade_facts::vocabulary::{
+    CredentialId, DomainId, GroupId, ProjectId, Realm, RoleId, TokenName, UserId,
+};
 use enfilade_facts::{At, SourceError};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -44,6 +48,44 @@ impl View<'_> {
 
     pub(crate) fn credential(&self, id: &CredentialId) -> Result<Option<Credential>, SourceError> {
         self.0.get(id)
+    }
+
+    pub(crate) fn project(&self, id: &ProjectId) -> Result<Option<Project>, SourceError> {
+        self.0.get(id)
+    }
+
+    pub(crate) fn delegation(&self, id: &CredentialId) -> Result<Option<Delegation>, SourceError> {
+        self.0.get(id)
+    }
+
+    pub(crate) fn default_project(&self, id: &UserId) -> Result<Option<ProjectId>, SourceError> {
+        Ok(self.0.get::<Profile>(id)?.and_then(|profile| profile.default_project))
+    }
+
+    /// The roles a user was given on a scope, directly or by a group.
+    pub(crate) fn granted(&self, user: &UserId, scope: &GrantScope) -> Result<BTreeSet<RoleId>, Refusal> {
+        let groups = self.groups_of(user)?;
+        let grantees = groups.iter().map(|(id, _)| Grantee::Group(*id)).chain([Grantee::User(*user)]);
+        let mut found = BTreeSet::new();
+        for grantee in grantees {
+            self.0.scan::<Grant>(&GrantKey::of_on(&grantee, scope), |key, _| {
+                found.insert(key.role);
+                ControlFlow::Continue(())
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// These roles, and those they imply, which may imply others. A role that is gone is no role.
+    pub(crate) fn with_implied(&self, roles: BTreeSet<RoleId>) -> Result<BTreeSet<HeldRole>, SourceError> {
+        let (mut seen, mut held) = (roles.clone(), BTreeSet::new());
+        let mut edge: Vec<RoleId> = roles.into_iter().collect();
+        while let Some(id) = edge.pop() {
+            let Some(NamedRole { name, implies, .. }) = self.0.get(&id)? else { continue };
+            edge.extend(implies.into_iter().filter(|implied| seen.insert(*implied)));
+            held.insert(HeldRole { name, id });
+        }
+        Ok(held)
     }
 
     /// What is wrong with the whole of a file people edit.

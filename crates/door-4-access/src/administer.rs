@@ -7,7 +7,7 @@ use crate::roles::{resolve, resolve_below};
 use crate::view::View;
 use enfilade_facts::Now;
 use enfilade_facts::vocabulary::{Privileges, RolePath, Userid};
-use enfilade_identity::{IdentityPermit, Principal};
+use enfilade_identity::{IdentityPermit, Principal, Reach};
 
 /// What administration is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,8 @@ pub fn administer(
 ) -> Result<AdminPermit, Refusal> {
     let principal = identity.principal();
     let authid = &principal.authid;
-    let is_own = authid.token.is_none() && ask.own == Some(&authid.user);
+    let is_own =
+        principal.reach == Reach::Everything && authid.token.is_none() && ask.own == Some(&authid.user);
     let (here, _) = privileges(view, now, principal, ask.path)?;
     if is_own || here.covers(ask.needed) {
         return Ok(AdminPermit { who: authid.clone() });

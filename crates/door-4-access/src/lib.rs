@@ -20,6 +20,7 @@ mod inherit;
 mod text;
 mod explain;
 mod administer;
+mod use_api;
 
 #[cfg(test)]
 mod reference;
@@ -35,7 +36,8 @@ pub use inherit::{inherited_acl, open_to_roles};
 pub use memo::AccessMemo;
 pub use ntacl::BadAcl;
 pub use open::{admits, open};
-pub use permit::{AccessPermit, AdminPermit};
+pub use permit::{AccessPermit, AdminPermit, ApiPermit};
 pub use refuse::{CODES, Refusal};
 pub use roles::GivenRoles;
 pub use text::{AclLine, parse_line, print_lines, well_known};
+pub use use_api::{ApiAsk, use_api};

@@ -11,7 +11,7 @@ use crate::ask::{NodeKind, StoredAcl, Subject};
 use crate::roles::Resolved;
 use enfilade_facts::vocabulary::{AccessMask, RolePath};
 use enfilade_facts::{At, Memo, MemoKey, MemoSeed, Now, Weigh, WordMemo};
-use enfilade_identity::Principal;
+use enfilade_identity::{Principal, Reach};
 
 /// The memos of door 4.
 pub struct AccessMemo {
@@ -72,6 +72,14 @@ impl AccessMemo {
         let token = principal.narrowed_to.as_ref().map_or([].as_slice(), |token| token.bytes());
         let key = key.at(at).number(u64::from(now.files_current)).bytes(principal.user.bytes()).bytes(token);
         let key = key.number(principal.set.0);
+        let key = match &principal.reach {
+            Reach::Everything => key.number(0),
+            Reach::Nothing => key.number(1),
+            Reach::Project { project, roles } => {
+                let key = key.number(2).bytes(project.bytes()).number(roles.len() as u64);
+                roles.iter().fold(key, |key, role| key.bytes(role.as_bytes()))
+            }
+        };
         key.bytes(path.as_str().as_bytes()).key()
     }
 }

@@ -28,6 +28,19 @@ impl AdminPermit {
     }
 }
 
+/// Leave to do one thing by Keystone's API. Made in one place, [`crate::use_api`].
+#[derive(Clone, Debug)]
+pub struct ApiPermit {
+    pub(crate) who: Authid,
+}
+
+impl ApiPermit {
+    /// Who has it.
+    pub fn who(&self) -> &Authid {
+        &self.who
+    }
+}
+
 impl AccessPermit {
     /// Whether it grants all of these on this object.
     pub fn covers(&self, object: ObjectId, mask: AccessMask) -> bool {

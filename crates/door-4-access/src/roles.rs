@@ -4,9 +4,9 @@
 use crate::ask::NodeKind;
 use crate::view::View;
 use enfilade_facts::tables::{Assignment, AssignmentKey, Who};
-use enfilade_facts::vocabulary::{AccessMask, Privileges, Role, RolePath, Ugid};
+use enfilade_facts::vocabulary::{AccessMask, Privileges, ProjectId, Role, RolePath, Ugid};
 use enfilade_facts::{Now, SourceError};
-use enfilade_identity::Principal;
+use enfilade_identity::{Principal, Reach};
 use std::fmt;
 
 /// The set of roles that counts, and where it comes from.
@@ -20,7 +20,18 @@ pub(crate) struct Resolved {
     pub(crate) to: Vec<Who>,
     /// For a token with roles of its own: those, within its owner's.
     pub(crate) of_token: Option<Box<Resolved>>,
+    /// For a session for a project: the roles there, instead of any that were given on paths.
+    pub(crate) of_project: Vec<String>,
 }
+
+/// What a role on a project is worth in a datastore that is bound to it (DESIGN.md, door 4). Who manages may also change ACLs.
+const OF_PROJECT: [(&str, Role); 4] = [
+    ("reader", Role::DatastoreReader),
+    ("member", Role::DatastorePowerUser),
+    (MANAGER, Role::DatastorePowerUser),
+    ("admin", Role::DatastoreAdmin),
+];
+const MANAGER: &str = "manager";
 
 impl Resolved {
     /// Whether nobody gave any role.
@@ -50,7 +61,9 @@ impl Resolved {
             return AccessMask::NONE;
         }
         let rights = |resolved: &Resolved| {
-            resolved.roles.iter().fold(AccessMask::NONE, |rights, role| rights | rights_of(*role, kind))
+            let manages = resolved.of_project.iter().any(|role| role == MANAGER);
+            let first = if manages { AccessMask::WRITE_ACL } else { AccessMask::NONE };
+            resolved.roles.iter().fold(first, |rights, role| rights | rights_of(*role, kind))
         };
         self.each().fold(AccessMask::ALL, |common, resolved| common & rights(resolved))
     }
@@ -72,10 +85,14 @@ impl Resolved {
             Who::Group(group) => format!("group {}", view.group_name(group)),
             Who::Named(ugid) => format!("{ugid} in acl.cfg"),
         };
+        let to = match self.of_project.as_slice() {
+            [] => self.to.iter().map(name).collect(),
+            roles => vec![format!("whoever is {} of the project it is bound to", roles.join(" and "))],
+        };
         GivenRoles {
             roles: self.roles.clone(),
             node: self.node.clone(),
-            to: self.to.iter().map(name).collect(),
+            to,
             of_token: self.of_token.as_ref().map(|of_token| Box::new(of_token.given(view, principal))),
         }
     }
@@ -195,6 +212,11 @@ fn walk(
     path: &RolePath,
     is_leaf: impl Fn(&str) -> bool,
 ) -> Result<Resolved, SourceError> {
+    match &principal.reach {
+        Reach::Everything => {}
+        Reach::Nothing => return Ok(Resolved::default()),
+        Reach::Project { project, roles } => return in_project(view, project, roles, path),
+    }
     let knows_acl_cfg = view.knows_acl_cfg(now)?;
     let (mut of_owner, mut of_token) = (Resolved::default(), Resolved::default());
     for node in path.nodes() {
@@ -233,6 +255,27 @@ fn walk(
     Ok(of_owner)
 }
 
+/// The roles of a session for a project: they count in what is bound to it, and nowhere else.
+fn in_project(
+    view: &View<'_>,
+    project: &ProjectId,
+    roles: &[String],
+    path: &RolePath,
+) -> Result<Resolved, SourceError> {
+    let Some(node) = path.nodes().nth(2) else { return Ok(Resolved::default()) };
+    let name = node.strip_prefix("/datastore/").and_then(|name| name.parse().ok());
+    let bound = name.map(|name| view.project_of(&name)).transpose()?.flatten();
+    if bound.as_ref() != Some(project) {
+        return Ok(Resolved::default());
+    }
+    let counts = OF_PROJECT.into_iter().filter(|(name, _)| roles.iter().any(|held| held == name));
+    let (names, mut roles): (Vec<&str>, Vec<Role>) = counts.unzip();
+    roles.sort_unstable();
+    roles.dedup();
+    let of_project = names.into_iter().map(str::to_owned).collect();
+    Ok(Resolved { roles, node: node.to_owned(), of_project, ..Resolved::default() })
+}
+
 /// Whether this principal is let in somewhere strictly below the path, by a record on what is there.
 pub(crate) fn is_admitted_below(
     view: &View<'_>,
@@ -240,6 +283,9 @@ pub(crate) fn is_admitted_below(
     principal: &Principal,
     path: &RolePath,
 ) -> Result<bool, SourceError> {
+    if principal.reach != Reach::Everything {
+        return Ok(false);
+    }
     let mut nodes = Vec::new();
     view.assignments_below(path.as_str(), |key, _| nodes.push(key))?;
     for key in nodes {

@@ -1,8 +1,10 @@
 //! The few facts this door may read.
 
 use enfilade_facts::limits::ROLE_PATH_BYTES_MAX;
-use enfilade_facts::tables::{Assignment, AssignmentKey, Domain, FileName, Group, KeptFile, Name, NameKey};
-use enfilade_facts::vocabulary::{GroupId, GroupName};
+use enfilade_facts::tables::{
+    Assignment, AssignmentKey, Binding, Domain, FileName, Group, KeptFile, Name, NameKey,
+};
+use enfilade_facts::vocabulary::{DatastoreName, GroupId, GroupName, ProjectId};
 use enfilade_facts::{At, Now, SourceError};
 use std::ops::ControlFlow;
 
@@ -21,6 +23,11 @@ impl View<'_> {
         }
         let fault = self.0.get::<KeptFile>(&FileName::Acl)?.and_then(|kept| kept.fault);
         Ok(fault.is_none_or(|fault| !fault.refuses))
+    }
+
+    /// The project a datastore is bound to.
+    pub(crate) fn project_of(&self, datastore: &DatastoreName) -> Result<Option<ProjectId>, SourceError> {
+        Ok(self.0.get::<Binding>(datastore)?.map(|binding| binding.project))
     }
 
     /// The group of this name.

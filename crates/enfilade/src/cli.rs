@@ -1,7 +1,11 @@
 //! The command line's words.
 
+pub(crate) mod keystone;
+
 use clap::{Args, Parser, Subcommand};
-use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, GroupName, Role, RolePath, Sid, Userid};
+use enfilade_facts::vocabulary::{
+    AccessMask, Authid, DatastoreName, GroupName, Realm, RolePath, Sid, Userid,
+};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -28,21 +32,38 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Make a new data directory with an administrator, a datastore and a certificate, without serving
     Init,
+    /// Make what an OpenStack cloud begins with: an administrator, a project, roles, the identity service, and keys
+    Bootstrap(keystone::Bootstrap),
     /// Users
     #[command(subcommand)]
     User(User),
     /// Groups of users and of other groups
     #[command(subcommand)]
     Group(Group),
-    /// Roles on paths
+    /// Domains: realms of users, groups and projects
+    #[command(subcommand)]
+    Domain(keystone::Domain),
+    /// Projects: what roles are given on, and datastores are bound to
+    #[command(subcommand)]
+    Project(keystone::Project),
+    /// Roles: on paths, and on projects, domains and the system
     #[command(subcommand)]
     Role(RoleCommand),
+    /// Services and where they are, as OpenStack's clients are told
+    #[command(subcommand)]
+    Catalog(keystone::Catalog),
     /// API tokens
     #[command(subcommand)]
     Token(Token),
     /// Keys of Fernet tokens, in a directory as `keystone-manage` lays it out
     #[command(subcommand)]
     Keys(Keys),
+    /// Take back what was given: tokens, and everything of a user, a project or a domain
+    #[command(subcommand)]
+    Revoke(keystone::Revoke),
+    /// Sessions of users
+    #[command(subcommand)]
+    Session(keystone::Session),
     /// Datastores
     #[command(subcommand)]
     Datastore(Datastore),
@@ -147,6 +168,9 @@ pub(crate) enum User {
         /// Who it is; empty takes the comment away
         #[arg(long)]
         comment: Option<String>,
+        /// The project a login is for when it names none (NAME, NAME@DOMAIN or its id); empty takes it away
+        #[arg(long, value_name = "PROJECT")]
+        default_project: Option<String>,
     },
     /// Remove a user with all tokens, memberships and roles; whoever has the name later is somebody else
     Remove {
@@ -214,33 +238,70 @@ pub(crate) enum Member {
 
 #[derive(Debug, Args)]
 pub(crate) struct Assignment {
-    /// Where: /, /datastore/NAME, or a path below it
-    #[arg(long)]
-    pub(crate) path: RolePath,
+    #[command(flatten)]
+    pub(crate) on: On,
     /// For whom: USER@REALM, USER@REALM!TOKEN or @GROUP
     #[arg(long, value_name = "WHO")]
     pub(crate) auth_id: String,
-    /// Admin, Audit, NoAccess, DatastoreAdmin, DatastoreReader, DatastoreBackup, DatastorePowerUser or DatastoreAudit
-    pub(crate) role: Role,
+    /// On a path: Admin, Audit, NoAccess, DatastoreAdmin, DatastoreReader, DatastoreBackup, DatastorePowerUser or DatastoreAudit;
+    /// elsewhere what `role define` made, such as reader, member, manager, admin
+    pub(crate) role: String,
+}
+
+/// Where a role is given.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct On {
+    /// On a path: /, /datastore/NAME, or a path below it
+    #[arg(long)]
+    pub(crate) path: Option<RolePath>,
+    /// On a project: NAME, NAME@DOMAIN or its id
+    #[arg(long)]
+    pub(crate) project: Option<String>,
+    /// On a domain
+    #[arg(long)]
+    pub(crate) domain: Option<Realm>,
+    /// On the whole system
+    #[arg(long)]
+    pub(crate) system: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RoleCommand {
-    /// Give somebody a role on a path
+    /// Give somebody a role on a path, a project, a domain or the system
     Assign {
         #[command(flatten)]
         assignment: Assignment,
         /// Only on the path itself, not below
-        #[arg(long)]
+        #[arg(long, requires = "path")]
         no_propagate: bool,
     },
-    /// Take a role on a path away
+    /// Take a role away
     Remove {
         #[command(flatten)]
         assignment: Assignment,
     },
     /// Show who has which role where
-    List,
+    List {
+        /// On projects, domains and the system, instead of paths
+        #[arg(long)]
+        named: bool,
+    },
+    /// Make a role for projects, domains and the system
+    Define {
+        /// Its name
+        name: String,
+        /// Whoever has it has these, too
+        #[arg(long, value_name = "ROLE")]
+        implies: Vec<String>,
+        #[arg(long)]
+        description: Option<String>,
+    },
+    /// Remove such a role, whoever has it
+    Undefine {
+        /// Its name
+        name: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -270,6 +331,12 @@ pub(crate) enum Token {
         /// Only the roles that are assigned to the token itself, within its owner's; otherwise it has its owner's
         #[arg(long)]
         own_roles: bool,
+        /// For this project alone (NAME, NAME@DOMAIN or its id): an application credential of OpenStack's clients
+        #[arg(long, conflicts_with = "own_roles")]
+        project: Option<String>,
+        /// With these of its owner's roles there; without any, with all that are given there now
+        #[arg(long, requires = "project", value_name = "ROLE")]
+        role: Vec<String>,
     },
     /// Show tokens, of one user or of everybody
     List {
@@ -363,6 +430,9 @@ pub(crate) enum Datastore {
         /// What it is for; empty takes the comment away
         #[arg(long)]
         comment: Option<String>,
+        /// Bind it to a project (NAME, NAME@DOMAIN or its id), so that whoever has a role there can mount it; empty unbinds it
+        #[arg(long)]
+        project: Option<String>,
     },
     /// Close a datastore for some kinds of work, or open it again
     Maintenance {

@@ -9,6 +9,7 @@ mod facts;
 mod groups;
 mod imports;
 mod keys;
+mod keystone;
 mod roles;
 mod tokens;
 mod users;
@@ -44,6 +45,12 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Some(settled) => settled.tell(&home, json),
             None => bail!("`{}` is inhabited already; nothing was changed", home.data.display()),
         },
+        Command::Bootstrap(arguments) => keystone::bootstrap(&home, arguments, json)?,
+        Command::Domain(command) => keystone::domain(&home, command, json)?,
+        Command::Project(command) => keystone::project(&home, command, json)?,
+        Command::Catalog(command) => keystone::catalog(&home, command, json)?,
+        Command::Revoke(command) => keystone::revoke(&home, command, json)?,
+        Command::Session(command) => keystone::session(&home, command, json)?,
         Command::User(command) => users::run(&home, command, json)?,
         Command::Group(command) => groups::run(&home, command, json)?,
         Command::Role(command) => roles::run(&home, command, json)?,

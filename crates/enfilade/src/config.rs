@@ -83,12 +83,16 @@ enum Obeyed {
 }
 
 /// Every key there is.
-const KEYS: [(&str, Obeyed); 9] = [
+const KEYS: [(&str, Obeyed); 13] = [
     ("tls.listen", Obeyed::AtRestart),
     ("tls.plain_listen", Obeyed::AtRestart),
     ("tls.certificates", Obeyed::AtReload),
     ("identity.hash_slots", Obeyed::AtReload),
     ("identity.penalties", Obeyed::AtRestart),
+    ("identity.fernet_keys", Obeyed::AtRestart),
+    ("identity.max_active_keys", Obeyed::AtRestart),
+    ("identity.token_seconds", Obeyed::AtRestart),
+    ("identity.expired_seconds", Obeyed::AtRestart),
     ("operations.listen", Obeyed::AtRestart),
     ("facts.files", Obeyed::AtRestart),
     ("facts.group", Obeyed::AtRestart),
@@ -267,6 +271,21 @@ mod tests {
             let why = of(text, environment.as_slice()).unwrap_err();
             assert_eq!(format!("{why:#}"), expected);
         }
+    }
+
+    #[test]
+    fn the_keys_of_tokens_can_be_set() {
+        let text = "[identity]\nfernet_keys = \"/k\"\nmax_active_keys = 5\ntoken_seconds = 60\nexpired_seconds = 0\n";
+        let identity = of(text, &[]).unwrap().identity;
+        assert_eq!(
+            (
+                identity.fernet_keys,
+                identity.max_active_keys,
+                identity.token_seconds,
+                identity.expired_seconds
+            ),
+            (Some("/k".into()), Some(5), Some(60), Some(0))
+        );
     }
 
     #[test]

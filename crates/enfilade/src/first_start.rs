@@ -25,6 +25,10 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     if !enfilade_admin::is_empty(source)? {
         return Ok(None);
     }
+    // Where somebody else's keys are named, those are theirs to make.
+    if home.config.identity.fernet_keys.is_none() {
+        enfilade_admin::init_keys(&home.fernet_keys())?;
+    }
     let admin: Userid = "admin@local".parse()?;
     // A generated secret's random part is a password nobody guesses, too.
     let password: String = enfilade_identity::generate_secret(random()?).chars().skip(4).take(24).collect();

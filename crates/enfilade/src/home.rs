@@ -7,7 +7,8 @@ use enfilade_access::AccessMemo;
 use enfilade_admin::Desk;
 use enfilade_facts::{MemoSeed, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
-use enfilade_passage::{Audit, HashGate, House, Parts, Penalties, Upgrade};
+use enfilade_passage::{Audit, HashGate, House, Parts, Penalties, SessionTerms, Upgrade};
+use enfilade_sources::files::fernet_keys::FernetKeys;
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::key;
 use enfilade_sources::files::last_used::LastUsed;
@@ -130,6 +131,12 @@ impl Home {
         LastUsed::open(&path, seed()?).with_context(|| format!("`{}` cannot be opened", path.display()))
     }
 
+    /// Where the keys of tokens are.
+    pub(crate) fn fernet_keys(&self) -> FernetKeys {
+        let said = self.config.identity.fernet_keys.clone();
+        FernetKeys::new(said.unwrap_or_else(|| self.data.join("keys/fernet")))
+    }
+
     /// Where the certificates are.
     pub(crate) fn certificate_directory(&self) -> PathBuf {
         self.certificates_of(&self.config)
@@ -163,6 +170,8 @@ impl Home {
             clock: clock::of_server(Arc::clone(&self.source), self.files.stale_limit()),
             hash_key: self.hash_key(),
             identity_memo: IdentityMemo::new(seed()?, IDENTITY_MEMO_BYTES),
+            session_terms: terms(&self.config),
+            random: Arc::new(|bytes: &mut [u8]| getrandom::fill(bytes).is_ok()),
             access_memo: AccessMemo::new(seed()?, ACCESS_MEMO_BYTES),
             gate: HashGate::new(hash_slots(&self.config)),
             penalties: match self.config.identity.penalties {
@@ -193,7 +202,16 @@ pub(crate) fn hash_slots(config: &Config) -> usize {
     config.identity.hash_slots.unwrap_or(cores / 2)
 }
 
-fn seed() -> anyhow::Result<MemoSeed> {
+/// How long sessions last.
+pub(crate) fn terms(config: &Config) -> SessionTerms {
+    let usual = SessionTerms::default();
+    SessionTerms {
+        token_seconds: config.identity.token_seconds.unwrap_or(usual.token_seconds),
+        expired_seconds: config.identity.expired_seconds.unwrap_or(usual.expired_seconds),
+    }
+}
+
+pub(crate) fn seed() -> anyhow::Result<MemoSeed> {
     let mut seed = [0; 16];
     getrandom::fill(&mut seed).map_err(|why| anyhow::anyhow!("the kernel gives no random bytes: {why}"))?;
     Ok(MemoSeed(seed))

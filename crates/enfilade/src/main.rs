@@ -11,6 +11,7 @@ mod config;
 mod files;
 mod first_start;
 mod home;
+mod keys;
 mod listen;
 mod notify;
 mod output;

@@ -30,21 +30,7 @@ pub(crate) fn error(json: bool, why: &anyhow::Error) {
     }
 }
 
-/// Seconds since the epoch as a date and time (RFC 3339, UTC).
-pub(crate) fn time(unix_seconds: i64) -> String {
-    let (days, seconds) = (unix_seconds.div_euclid(86_400), unix_seconds.rem_euclid(86_400));
-    // Counted in eras of 400 years that begin on the first of March, so that a leap day is the last of its year.
-    let days = days + 719_468;
-    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era * 400 + i64::from(month <= 2);
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
+pub(crate) use enfilade_facts::vocabulary::to_rfc3339 as time;
 
 /// Either the JSON value or the line for people.
 pub(crate) fn done(json: bool, value: &Value, text: &str) {
@@ -65,25 +51,5 @@ pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) {
     print(&mut heading.iter().copied());
     for row in rows {
         print(&mut row.iter().map(String::as_str));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::time;
-
-    #[test]
-    fn times_as_dates() {
-        for (seconds, expected) in [
-            (0, "1970-01-01T00:00:00Z"),
-            (-1, "1969-12-31T23:59:59Z"),
-            (951_782_400, "2000-02-29T00:00:00Z"),
-            (1_709_251_199, "2024-02-29T23:59:59Z"),
-            (4_102_444_800, "2100-01-01T00:00:00Z"),
-            (4_107_542_399, "2100-02-28T23:59:59Z"),
-            (4_107_542_400, "2100-03-01T00:00:00Z"),
-        ] {
-            assert_eq!(time(seconds), expected);
-        }
     }
 }

@@ -5,7 +5,7 @@ use crate::cli::Serve;
 use crate::first_start::{self, Settled};
 use crate::home::Home;
 use crate::listen::{self, Admission};
-use crate::{certificates, clock, files, notify, output, reload};
+use crate::{certificates, clock, files, keys, notify, output, reload};
 use anyhow::Context;
 use enfilade_admin::Desk;
 use enfilade_faces::Faces;
@@ -55,6 +55,7 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     tell_bad_hashes(home)?;
     files::follow(home, faces.clone())?;
     follow_mounts(&house)?;
+    keys::follow(home, &house)?;
 
     let tls = listen::bind("HTTPS", home.config.tls.listen).await?;
     let operations = listen::bind("metrics and health", home.config.operations.listen).await?;

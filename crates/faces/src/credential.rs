@@ -4,37 +4,72 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use enfilade_facts::vocabulary::{Authid, Secret};
-use enfilade_passage::{Credential, IdentityRefusal as Refusal};
+use enfilade_passage::{Credential, IdentityRefusal as Refusal, SessionAsk};
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, COOKIE, HeaderName};
 use zeroize::Zeroizing;
 
-/// Other places a credential could stand in. None is read yet; beside an `Authorization` they are a second one.
-const OTHER_PLACES: [HeaderName; 3] =
-    [HeaderName::from_static("x-auth-token"), HeaderName::from_static("x-subject-token"), COOKIE];
+/// What was brought.
+pub(crate) enum Brought {
+    /// A name and a secret.
+    Secret(Credential),
+    /// A session's token.
+    Session(SessionAsk),
+}
+
+const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
+const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
 
 /// The request's credential.
 ///
 /// # Errors
 /// When there is none, more than one, or one that cannot be read.
-pub(crate) fn extract(headers: &HeaderMap) -> Result<Credential, Refusal> {
-    let mut values = headers.get_all(AUTHORIZATION).iter();
-    let value = values.next().ok_or(Refusal::NoCredential)?;
-    if values.next().is_some() || OTHER_PLACES.iter().any(|name| headers.contains_key(name)) {
-        return Err(malformed("there is more than one credential in the request; send exactly one"));
+pub(crate) fn extract(headers: &HeaderMap) -> Result<Brought, Refusal> {
+    if headers.contains_key(&SUBJECT_TOKEN) {
+        return Err(malformed(MORE_THAN_ONE));
     }
+    beside_a_subject(headers)
+}
+
+const MORE_THAN_ONE: &str = "there is more than one credential in the request; send exactly one";
+
+/// The same where `X-Subject-Token` is no credential but what is asked about: in the Identity API.
+///
+/// # Errors
+/// As [`extract`].
+pub(crate) fn beside_a_subject(headers: &HeaderMap) -> Result<Brought, Refusal> {
+    // No cookie is read; beside something else it may be somebody's credential all the same.
+    let places = [&AUTHORIZATION, &AUTH_TOKEN, &COOKIE].map(|name| headers.get_all(name).iter().count());
+    match places {
+        [0, 0, _] => return Err(Refusal::NoCredential),
+        [1, 0, 0] | [0, 1, 0] => {}
+        _ => return Err(malformed(MORE_THAN_ONE)),
+    }
+    if let Some(token) = headers.get(&AUTH_TOKEN) {
+        return session(token.as_bytes());
+    }
+    let value = headers.get(&AUTHORIZATION).ok_or(Refusal::NoCredential)?;
     let value = value.to_str().map_err(|_| malformed("the Authorization header is not plain text"))?;
     let (scheme, rest) = value.split_once([' ', '=']).unwrap_or((value, ""));
+    let is_followed_by_blank = value.as_bytes().get(scheme.len()) != Some(&b'=');
     match scheme {
-        "PBSAPIToken" | "PDMAPIToken" => proxmox(rest),
+        "PBSAPIToken" | "PDMAPIToken" => proxmox(rest).map(Brought::Secret),
         "PVEAPIToken" => Err(malformed(
             "`PVEAPIToken` is for another server; expected `PBSAPIToken=USER@REALM!TOKEN:SECRET`",
         )),
-        _ if scheme.eq_ignore_ascii_case("basic") && value.as_bytes().get(scheme.len()) != Some(&b'=') => {
-            basic(rest)
-        }
-        _ => Err(malformed("the Authorization scheme is not known; expected `Basic` or `PBSAPIToken`")),
+        _ if scheme.eq_ignore_ascii_case("basic") && is_followed_by_blank => basic(rest).map(Brought::Secret),
+        _ if scheme.eq_ignore_ascii_case("bearer") && is_followed_by_blank => session(rest.as_bytes()),
+        _ => Err(malformed(
+            "the Authorization scheme is not known; expected `Basic`, `Bearer` or `PBSAPIToken`",
+        )),
     }
+}
+
+fn session(token: &[u8]) -> Result<Brought, Refusal> {
+    let token = Secret::new(token);
+    let token =
+        token.ok_or_else(|| malformed("the token is empty, longer than 511 bytes or holds a NUL byte"))?;
+    Ok(Brought::Session(SessionAsk { token }))
 }
 
 /// `user@realm!token:secret`, the secret percent-encoded, as Proxmox Backup Server and Datacenter Manager take it.
@@ -114,7 +149,10 @@ mod tests {
     }
 
     fn of(value: &str) -> Result<Credential, Refusal> {
-        extract(&headers(&[("authorization", value)]))
+        match extract(&headers(&[("authorization", value)]))? {
+            Brought::Secret(credential) => Ok(credential),
+            Brought::Session(_) => panic!("{value}"),
+        }
     }
 
     #[test]
@@ -135,11 +173,26 @@ mod tests {
             "Basic YWxpY2VAbG9jYWw=",
             "Basic YWxpY2U6eA==",
             "Basic YWxpY2VAbG9jYWw6",
-            "Bearer abc",
+            "Bearer",
+            "Bearer=abc",
         ] {
             assert!(matches!(of(wrong), Err(Refusal::Malformed(_))), "{wrong}");
         }
-        assert_eq!(extract(&HeaderMap::new()).unwrap_err(), Refusal::NoCredential);
+        assert_eq!(extract(&HeaderMap::new()).err(), Some(Refusal::NoCredential));
+        assert_eq!(extract(&headers(&[("cookie", "a=b")])).err(), Some(Refusal::NoCredential));
+    }
+
+    #[test]
+    fn a_session_in_one_of_two_places() {
+        for (name, value) in
+            [("authorization", "Bearer abc"), ("authorization", "bearer abc"), ("x-auth-token", "abc")]
+        {
+            let Ok(Brought::Session(ask)) = extract(&headers(&[(name, value)])) else { panic!("{value}") };
+            assert_eq!(ask.token.reveal(), b"abc");
+        }
+        let subject = headers(&[("x-auth-token", "abc"), ("x-subject-token", "def")]);
+        assert!(matches!(extract(&subject), Err(Refusal::Malformed(_))));
+        assert!(matches!(beside_a_subject(&subject), Ok(Brought::Session(_))));
     }
 
     #[test]

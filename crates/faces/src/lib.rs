@@ -15,8 +15,10 @@ mod operations;
 mod whoami;
 mod webdav;
 mod proxmox;
+mod keystone;
 
 pub use body::{Body, Cut};
+pub use keystone::{V3, V3Call, V3Need, V3Route};
 pub use metrics::{FileLook, Metrics};
 pub use respond::Answer;
 pub use routes::{MAIN, Need, OPERATIONS, Route};

@@ -189,6 +189,14 @@ fn hint(refusal: &Refusal) -> Option<String> {
     }
 }
 
+/// The status alone, for a face that has a form of its own for errors.
+pub(crate) fn status_of(failure: &Failure) -> StatusCode {
+    match failure {
+        Failure::Wire(wire) => wire.status(),
+        Failure::Refused(refusal) => status(refusal, Aim::Target),
+    }
+}
+
 fn status(refusal: &Refusal, aim: Aim) -> StatusCode {
     match refusal {
         Refusal::Identity(identity) => identity_status(identity),
@@ -207,10 +215,19 @@ fn identity_status(refusal: &Identity) -> StatusCode {
         | Identity::WrongSecret(_)
         | Identity::Disabled { .. }
         | Identity::Expired { .. }
+        | Identity::NotOurs
+        | Identity::TokenUnread(_)
+        | Identity::TokenExpired { .. }
+        | Identity::TokenRevoked { .. }
+        | Identity::NoSubject
+        | Identity::NoScope(_)
         | Identity::BadHash { .. } => StatusCode::UNAUTHORIZED,
+        Identity::Delegated(_) => StatusCode::FORBIDDEN,
         Identity::Barred { .. } => StatusCode::TOO_MANY_REQUESTS,
         Identity::GroupsTooDeep | Identity::TooManyGroups => StatusCode::FORBIDDEN,
-        Identity::Busy | Identity::Kept { .. } | Identity::Facts(_) => StatusCode::SERVICE_UNAVAILABLE,
+        Identity::Busy | Identity::NoKeys | Identity::Kept { .. } | Identity::Facts(_) => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
     }
 }
 

@@ -34,12 +34,14 @@ pub enum Need {
     Public(Public),
     /// To know who asks.
     Identity(Guarded),
+    /// What the Identity API's own table says (`keystone/routes.rs`).
+    V3,
 }
 
 /// A path and what it needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
-    /// The path; with a final slash everything below it.
+    /// The path; with a final slash everything below it, but for the root.
     pub path: &'static str,
     /// What it needs.
     pub need: Need,
@@ -54,20 +56,27 @@ impl Route {
         Route { path, need: Need::Public(face) }
     }
 
+    const fn v3(path: &'static str) -> Self {
+        Route { path, need: Need::V3 }
+    }
+
     /// The rest of `path` below this route, if it is one of its paths.
     pub fn matches<'p>(&self, path: &'p str) -> Option<&'p str> {
         let rest = path.strip_prefix(self.path)?;
-        (self.path.ends_with('/') || rest.is_empty()).then_some(rest)
+        (self.path.len() > 1 && self.path.ends_with('/') || rest.is_empty()).then_some(rest)
     }
 }
 
 /// The routes of the main listener.
-pub const MAIN: [Route; 5] = [
+pub const MAIN: [Route; 8] = [
     Route::public("/.well-known/enfilade", Public::WellKnown),
     Route::guarded("/whoami", Guarded::Whoami),
     Route::guarded("/dav/", Guarded::WebDav),
     Route::public("/api2/json/ping", Public::Ping),
     Route::guarded("/api2/json/", Guarded::Proxmox),
+    Route::v3("/v3"),
+    Route::v3("/v3/"),
+    Route::v3("/"),
 ];
 
 /// The routes of the operations listener.

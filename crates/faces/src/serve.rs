@@ -1,18 +1,21 @@
 //! The way of a request from the listener to its route.
 
-use crate::credential;
+use crate::credential::{self, Brought};
+use crate::keystone::Rendered;
 use crate::metrics::Metrics;
 use crate::respond::{Aim, Answer, Failure, Wire, failed};
 use crate::routes::{Guarded, MAIN, Need, OPERATIONS, Route};
 use crate::trace::Trace;
-use crate::{operations, proxmox, webdav, whoami};
+use crate::{keystone, operations, proxmox, webdav, whoami};
 use bytes::Bytes;
 use enfilade_admin::FileSet;
-use enfilade_facts::limits;
+use enfilade_facts::memo::KeyMaker;
+use enfilade_facts::{Memo, MemoSeed, limits};
 use enfilade_passage::House;
 use hyper::Request;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Notify;
 
 /// The connection a request came on.
@@ -22,6 +25,8 @@ pub struct Connection {
     pub peer: SocketAddr,
     /// Told when the connection has to end at once: an answer was cut and the client does not read.
     pub cut: Arc<Notify>,
+    /// Whether it is by TLS.
+    pub is_tls: bool,
 }
 
 /// All faces of a house.
@@ -30,7 +35,19 @@ pub struct Faces {
     house: Arc<House>,
     files: Arc<FileSet>,
     metrics: Arc<Metrics>,
+    v3: Arc<V3Memo>,
 }
+
+/// What the Identity API remembers and counts.
+struct V3Memo {
+    rendered: Memo<Rendered>,
+    key: KeyMaker,
+    request: KeyMaker,
+    requests: AtomicU64,
+}
+
+/// What may be remembered of bodies, in bytes: some thousand tokens with a catalog of 30 endpoints.
+const RENDERED_BYTES: usize = 16 << 20;
 
 /// What a request's body has to be.
 pub trait Incoming: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static {}
@@ -42,7 +59,40 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 impl Faces {
     /// Of this house, whose files people edit are these.
     pub fn new(house: Arc<House>, files: FileSet) -> Self {
-        Faces { house, files: Arc::new(files), metrics: Arc::default() }
+        let seed = MemoSeed(house.random().unwrap_or_default());
+        let v3 = V3Memo {
+            rendered: Memo::new(seed, RENDERED_BYTES),
+            key: KeyMaker::new(&seed, "token body"),
+            request: KeyMaker::new(&seed, "request id"),
+            requests: AtomicU64::new(0),
+        };
+        Faces { house, files: Arc::new(files), metrics: Arc::default(), v3: Arc::new(v3) }
+    }
+
+    /// Bodies that were made.
+    pub(crate) fn rendered(&self) -> &Memo<Rendered> {
+        &self.v3.rendered
+    }
+
+    /// The begin of the key of one.
+    pub(crate) fn rendered_key(&self) -> KeyMaker {
+        self.v3.key
+    }
+
+    /// A name for a request, that no other has.
+    pub(crate) fn request_id(&self) -> String {
+        let n = self.v3.requests.fetch_add(1, Ordering::Relaxed);
+        let id = u128::from_be_bytes(self.v3.request.number(n).key().as_choice());
+        // In the form of a version 4 UUID, which readers of logs look for.
+        let id = id & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+        let (a, b, c) = (id >> 96, (id >> 80) & 0xffff, (id >> 64) & 0xffff);
+        let (d, e) = ((id >> 48) & 0xffff, id & 0xffff_ffff_ffff);
+        format!("req-{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}")
+    }
+
+    /// The house, to stay in.
+    pub(crate) fn arc_house(&self) -> &Arc<House> {
+        &self.house
     }
 
     /// The files people edit, for changes to what is kept in them.
@@ -89,6 +139,7 @@ impl Faces {
                 .ok_or(Wire::NoRoute)
         });
         let guarded = match route.map(|route: Route| route.need) {
+            Ok(Need::V3) => return keystone::answer(self, &connection, request, trace).await,
             Ok(Need::Public(face)) => {
                 let answer = operations::answer(self, face);
                 trace.answered(&answer);
@@ -98,9 +149,14 @@ impl Faces {
             Err(wire) => return fail(wire.into(), trace),
         };
         let visit = match credential::extract(request.headers()) {
-            Ok(ask) => {
+            Ok(Brought::Secret(ask)) => {
                 trace.event.authid = ask.authid.to_string();
                 self.house.admit(ask, connection.peer.ip()).await
+            }
+            Ok(Brought::Session(ask)) => {
+                self.house.admit_session(&ask, connection.peer.ip()).inspect(|visit| {
+                    trace.event.authid = visit.principal().authid.to_string();
+                })
             }
             Err(refusal) => Err(refusal.into()),
         };

@@ -102,3 +102,6 @@ pub const DRAIN_SECONDS_MAX: u64 = 30;
 pub const HASH_WAIT_MILLIS_MAX: u64 = 250;
 /// Requests that may wait for each hashing slot.
 pub const HASH_QUEUE_PER_SLOT: usize = 4;
+
+/// How often getting a session waits for the next second, because everything of the present one is revoked.
+pub const SESSION_WAIT_SECONDS_MAX: u64 = 2;

@@ -4,23 +4,31 @@
 //! so a name that is deleted and made again is another thing and inherits nothing.
 
 mod assignments;
+mod catalog;
 mod credentials;
 mod datastores;
 mod files;
+mod grants;
 mod identities;
 mod log;
 mod memberships;
 mod names;
+mod projects;
+mod revocations;
 mod sids;
 
 pub use assignments::{Assignment, AssignmentKey, Who};
+pub use catalog::{Endpoint, Interface, Region, RegionId, Service};
 pub use credentials::{Credential, Previous, Verifier};
 pub use datastores::Datastore;
 pub use files::{FileFault, FileName, FileVersion, Kept, KeptFile};
+pub use grants::{Grant, GrantKey, GrantScope, Grantee, NamedRole};
 pub use identities::{Domain, Group, User};
 pub use log::{LogEntry, LogKey};
 pub use memberships::{Member, Membership, MembershipKey};
 pub use names::{Name, NameKey, NameKind};
+pub use projects::{AccessRule, Binding, Delegation, Profile, Project};
+pub use revocations::{Revocation, Revoked};
 pub use sids::{SidSpace, SidSpaceKey};
 
 use crate::codec::{Reader, Writer};
@@ -57,11 +65,31 @@ pub enum Table {
     Head = 11,
     /// Files people edit, and how the facts stand to them.
     Files = 12,
+    /// Projects.
+    Projects = 13,
+    /// Which project a datastore is bound to.
+    Bindings = 14,
+    /// What makes a token an application credential.
+    Delegations = 15,
+    /// What Keystone knows of a user and `user.cfg` does not.
+    Profiles = 16,
+    /// Roles of Keystone's kind.
+    Roles = 17,
+    /// Who has which of them on what.
+    Grants = 18,
+    /// What was revoked, and since when.
+    Revocations = 19,
+    /// Services of the catalog.
+    Services = 20,
+    /// Where they are.
+    Endpoints = 21,
+    /// Regions they are in.
+    Regions = 22,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 13] = [
+    pub const ALL: [Table; 23] = [
         Table::Meta,
         Table::Names,
         Table::Domains,
@@ -75,6 +103,16 @@ impl Table {
         Table::Tallies,
         Table::Head,
         Table::Files,
+        Table::Projects,
+        Table::Bindings,
+        Table::Delegations,
+        Table::Profiles,
+        Table::Roles,
+        Table::Grants,
+        Table::Revocations,
+        Table::Services,
+        Table::Endpoints,
+        Table::Regions,
     ];
 
     /// The tables that hold facts; the others are kept by every commit beside them.
@@ -103,6 +141,16 @@ impl Table {
             Table::Tallies => "tallies",
             Table::Head => "head",
             Table::Files => "files",
+            Table::Projects => "projects",
+            Table::Bindings => "bindings",
+            Table::Delegations => "delegations",
+            Table::Profiles => "profiles",
+            Table::Roles => "roles",
+            Table::Grants => "grants",
+            Table::Revocations => "revocations",
+            Table::Services => "services",
+            Table::Endpoints => "endpoints",
+            Table::Regions => "regions",
         }
     }
 
@@ -117,6 +165,7 @@ impl Table {
         let end = match self {
             Table::Memberships => MembershipKey::GROUP_BYTES,
             Table::Assignments => AssignmentKey::group_bytes(key),
+            Table::Grants => GrantKey::GROUP_BYTES,
             _ => key.len(),
         };
         key.get(..end).unwrap_or(key)
@@ -173,7 +222,10 @@ macro_rules! facts {
         }
     };
 }
-facts!(SidSpace, Name, Domain, User, Group, Membership, Assignment, Credential, Datastore, KeptFile);
+facts!(
+    SidSpace, Name, Domain, User, Group, Membership, Assignment, Credential, Datastore, KeptFile, Project,
+    Binding, Delegation, Profile, NamedRole, Grant, Revocation, Service, Endpoint, Region
+);
 
 /// What a record is found by.
 pub trait Key: Sized {
@@ -195,4 +247,4 @@ macro_rules! id_key {
         }
     )*};
 }
-id_key!(DomainId, UserId, GroupId, CredentialId);
+id_key!(DomainId, UserId, GroupId, CredentialId, ProjectId, RoleId, ServiceId, EndpointId);

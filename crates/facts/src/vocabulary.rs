@@ -3,6 +3,7 @@
 mod acl_path;
 mod authid;
 mod datastore_name;
+mod date;
 mod id;
 mod maintenance;
 mod mask;
@@ -15,7 +16,8 @@ mod store_path;
 pub use acl_path::RolePath;
 pub use authid::{Authid, GroupName, Realm, TokenName, Ugid, Userid};
 pub use datastore_name::DatastoreName;
-pub use id::{CredentialId, DomainId, GroupId, UserId};
+pub use date::{from_rfc3339, to_rfc3339};
+pub use id::{CredentialId, DomainId, EndpointId, GroupId, ProjectId, RoleId, ServiceId, UserId};
 pub use maintenance::{Maintenance, MaintenanceMode, OperationKind};
 pub use mask::AccessMask;
 pub use privilege::Privileges;
@@ -61,7 +63,8 @@ macro_rules! as_text {
         }
     )*};
 }
-as_text!(DomainId, UserId, GroupId, CredentialId, Realm, TokenName, Ugid, RolePath, Role, Sid, DatastoreName);
+as_text!(DomainId, UserId, GroupId, CredentialId, ProjectId, RoleId, ServiceId, EndpointId);
+as_text!(Realm, TokenName, Ugid, RolePath, Role, Sid, DatastoreName);
 
 /// Proxmox's `SAFE_ID`: a letter, digit or underscore, then also dots and dashes.
 fn is_safe_id(text: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::refuse::Refusal;
 use crate::walk::Visit;
-use enfilade_access::{AdminAsk, AdminPermit};
+use enfilade_access::{AdminAsk, AdminPermit, ApiAsk, ApiPermit};
 use enfilade_facts::Read;
 use enfilade_facts::vocabulary::{Authid, Privileges, RolePath};
 
@@ -17,6 +17,18 @@ impl Visit {
             self.ask_again(view)?;
             Ok(enfilade_access::administer(view, house.now(), &self.identity, ask)?)
         })?
+    }
+
+    /// Leave to do what Keystone's API is asked for, at this moment.
+    ///
+    /// # Errors
+    /// The refusal of door 2 or 4.
+    pub fn use_api(&mut self, ask: &ApiAsk<'_>) -> Result<ApiPermit, Refusal> {
+        let house = std::sync::Arc::clone(&self.house);
+        if !self.identity.holds(house.parts.source.at(), house.now()) {
+            house.parts.source.read(|view| self.ask_again(view))??;
+        }
+        Ok(enfilade_access::use_api(&self.identity, ask)?)
     }
 
     /// The visitor's privileges on a path, and those that also hold below it.

@@ -3,6 +3,7 @@
 use crate::audit::Audit;
 use crate::gate::HashGate;
 use crate::penalties::Penalties;
+use crate::sessions::{Random, SessionTerms, Sessions};
 use enfilade_access::AccessMemo;
 use enfilade_content::Root;
 use enfilade_datastore::Ledger;
@@ -26,6 +27,10 @@ pub struct Parts {
     pub hash_key: HashKey,
     /// What door 2 remembers.
     pub identity_memo: IdentityMemo,
+    /// How long sessions last.
+    pub session_terms: SessionTerms,
+    /// Where audit ids and the like come from.
+    pub random: Random,
     /// What door 4 remembers.
     pub access_memo: AccessMemo,
     /// Where slow hashes are computed.
@@ -42,14 +47,16 @@ pub struct Parts {
 pub struct House {
     pub(crate) parts: Parts,
     pub(crate) ledger: Ledger,
+    pub(crate) sessions: Sessions,
     mounts: RwLock<Arc<Mounts>>,
     roots: Mutex<HashMap<DatastoreName, (String, Weak<Root>)>>,
 }
 
 impl House {
-    /// From its parts; nothing is mounted until [`House::set_mounts`] says so.
+    /// From its parts; nothing is mounted until [`House::set_mounts`] says so, and no token is read before [`House::set_keys`].
     pub fn new(parts: Parts) -> Arc<Self> {
-        Arc::new(House { parts, ledger: Ledger::new(), mounts: RwLock::default(), roots: Mutex::default() })
+        let (ledger, sessions) = (Ledger::new(), Sessions::new());
+        Arc::new(House { parts, ledger, sessions, mounts: RwLock::default(), roots: Mutex::default() })
     }
 
     /// The key of the fast hash of generated secrets.

@@ -7,6 +7,7 @@
 mod walk;
 mod verbs;
 mod house;
+mod sessions;
 mod gate;
 mod penalties;
 mod explain;
@@ -15,10 +16,15 @@ mod audit;
 mod refuse;
 
 // The doors' own words that a face has to know, so that it needs no door of its own.
-pub use enfilade_access::{AdminAsk, AdminPermit, NodeKind, Refusal as AccessRefusal};
+pub use enfilade_access::{AdminAsk, AdminPermit, ApiAsk, ApiPermit, NodeKind, Refusal as AccessRefusal};
 pub use enfilade_content::{Meta, Refusal as ContentRefusal};
 pub use enfilade_datastore::Refusal as DatastoreRefusal;
-pub use enfilade_identity::{Ask as Credential, HashKey, Refusal as IdentityRefusal, Upgrade};
+pub use enfilade_identity::fernet::KeyRing;
+pub use enfilade_identity::fernet::payload::audit_id_to_text;
+pub use enfilade_identity::{
+    Ask as Credential, Claim, HashKey, HeldRole, Refusal as IdentityRefusal, Scope, Session, SessionAsk,
+    Upgrade, Validated, Wanted,
+};
 
 pub use audit::{Audit, Event};
 pub use explain::{DoorAnswer, Explanation};
@@ -26,5 +32,6 @@ pub use gate::{Asker, GateCounts, HashGate};
 pub use house::{Clock, House, Parts};
 pub use penalties::{Penalties, PenaltyCounts};
 pub use refuse::Refusal;
+pub use sessions::{Made, Random, SessionTerms};
 pub use verbs::{Entry, Found, Listing, Reading, Uploading};
 pub use walk::{Stay, Visit};

@@ -147,7 +147,10 @@ impl Visit {
         let house = &self.house;
         let now = house.now();
         if !self.identity.holds(view.at(), now) {
-            self.identity = enfilade_identity::reopen(view, now, &self.identity, &house.parts.identity_memo)?;
+            let memo = &house.parts.identity_memo;
+            self.identity = house
+                .sessions
+                .with(|tokens| enfilade_identity::reopen(view, now, &self.identity, tokens, memo))?;
         }
         Ok(())
     }

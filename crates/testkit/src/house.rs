@@ -7,7 +7,9 @@ use enfilade_admin::{DatastoreEdit, Desk, NewUser, TokenTerms};
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, Userid};
 use enfilade_facts::{MemoSeed, Source, StoreId};
 use enfilade_identity::{Ask, HashKey, IdentityMemo};
-use enfilade_passage::{Audit, Event, HashGate, House, Parts, Penalties, Refusal, Upgrade, Visit};
+use enfilade_passage::{
+    Audit, Event, HashGate, House, Parts, Penalties, Random, Refusal, SessionTerms, Upgrade, Visit,
+};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::memory::Memory;
 use std::collections::HashMap;
@@ -96,6 +98,8 @@ impl TestHouse {
             clock: clock.as_clock(),
             hash_key: hash_key(),
             identity_memo: IdentityMemo::new(MemoSeed([1; 16]), bytes),
+            session_terms: SessionTerms::default(),
+            random: counting(),
             access_memo: AccessMemo::new(MemoSeed([2; 16]), bytes),
             gate: HashGate::new(1),
             penalties: Penalties::none(MemoSeed([3; 16])),
@@ -178,4 +182,14 @@ impl TestHouse {
         let secret = self.secrets.get(&authid.to_string()).map_or("wrong", String::as_str);
         self.come_in(Ask { authid, secret: Secret::new(secret.as_bytes()).unwrap() }).await
     }
+}
+
+/// Not random, but never the same twice.
+fn counting() -> Random {
+    let next = std::sync::atomic::AtomicU64::new(1);
+    Arc::new(move |bytes: &mut [u8]| {
+        let n = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        bytes.iter_mut().zip(n.to_be_bytes().iter().cycle()).for_each(|(byte, n)| *byte = *n);
+        true
+    })
 }

@@ -203,6 +203,8 @@ async fn answers(logins: &[(String, String)], source: Arc<dyn Source>) -> Vec<St
         clock: Arc::new(|| NOW),
         hash_key: key(),
         identity_memo: IdentityMemo::new(MemoSeed([1; 16]), 1 << 16),
+        session_terms: enfilade_passage::SessionTerms::default(),
+        random: Arc::new(|_: &mut [u8]| false),
         access_memo: AccessMemo::new(MemoSeed([1; 16]), 1 << 16),
         gate: HashGate::new(1),
         penalties: Penalties::none(MemoSeed([1; 16])),

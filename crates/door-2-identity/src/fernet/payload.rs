@@ -10,6 +10,9 @@
 //! 9 application credential  user, methods, project, expires, [audit], credential
 //! ```
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
 /// An id: 16 bytes where it is a UUID, else text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Id<'p> {
@@ -21,6 +24,16 @@ pub enum Id<'p> {
 
 /// An audit id.
 pub type AuditId = [u8; 16];
+
+/// As clients are told it: base64url without padding.
+pub fn audit_id_to_text(id: &AuditId) -> String {
+    URL_SAFE_NO_PAD.encode(id)
+}
+
+/// From that.
+pub fn audit_id_from_text(text: &str) -> Option<AuditId> {
+    URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()
+}
 
 /// A token's own audit id, and that of the first of its chain where it was made from another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

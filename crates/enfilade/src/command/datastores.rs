@@ -5,7 +5,7 @@ use crate::cli::Datastore;
 use crate::home::Home;
 use crate::output;
 use anyhow::Context;
-use enfilade_admin::DatastoreEdit;
+use enfilade_admin::{DatastoreEdit, keystone};
 use enfilade_facts::vocabulary::{Maintenance, MaintenanceMode};
 use serde_json::json;
 
@@ -18,8 +18,21 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
             let text = format!("datastore {name} is there, its content is in {path}");
             (name, DatastoreEdit::Create { path, comment }, text)
         }
-        Datastore::Set { name, comment } => {
-            let comment = comment.context("nothing to set; give --comment")?;
+        Datastore::Set { name, comment, project } => {
+            let mut bound = None;
+            if let Some(project) = &project {
+                let id = match project.as_str() {
+                    "" => None,
+                    project => Some(keystone::find_project(home.source(), project)?),
+                };
+                bound = Some(keystone::bind_datastore(&home.desk(), &name, id)?);
+            }
+            if let (Some(at), None) = (bound, &comment) {
+                let value = json!({ "datastore": name.to_string(), "revision": at.revision.0 });
+                output::done(json, &value, &format!("datastore {name} is changed"));
+                return Ok(());
+            }
+            let comment = comment.context("nothing to set; give --comment or --project")?;
             let comment = Some(comment).filter(|text| !text.is_empty());
             let text = format!("datastore {name} is changed");
             (name, DatastoreEdit::Comment(comment), text)

@@ -1,7 +1,7 @@
 //! `enfilade keys`.
 
 use crate::cli::Keys;
-use crate::home::Home;
+use crate::home::{Home, terms};
 use crate::{clock, output};
 use enfilade_admin::{FernetKeys, KeySummary, KeyTerms, KeyUse};
 use serde_json::json;
@@ -9,12 +9,11 @@ use std::process::ExitCode;
 
 pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<ExitCode> {
     let config = &home.config.identity;
-    let directory = config.fernet_keys.clone().unwrap_or_else(|| home.data.join("keys/fernet"));
-    let keys = FernetKeys::new(directory);
+    let (keys, sessions) = (home.fernet_keys(), terms(&home.config));
     let terms = KeyTerms {
         max_active: config.max_active_keys.unwrap_or(3),
-        token_seconds: config.token_seconds.unwrap_or(3_600),
-        expired_seconds: config.expired_seconds.unwrap_or(172_800),
+        token_seconds: sessions.token_seconds,
+        expired_seconds: sessions.expired_seconds,
     };
     let now = clock::now().unix_seconds;
     match command {

@@ -1,34 +1,84 @@
 //! `enfilade role`.
 
 use super::{enabled, kept};
-use crate::cli::{Assignment, RoleCommand};
+use crate::cli::{Assignment, On, RoleCommand};
 use crate::home::Home;
 use crate::output;
+use enfilade_admin::keystone::{
+    self, add_implication, add_role, find_project, grant_role, list_grants, list_named_roles,
+    remove_named_role, take_role,
+};
 use enfilade_facts::At;
+use enfilade_facts::tables::NamedRole;
+use enfilade_facts::vocabulary::RoleId;
 use serde_json::json;
+use std::fmt;
 
 pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Result<()> {
     let source = home.source();
     let said = |assignment: &Assignment, at: At, text: &str| {
+        let on = &assignment.on;
         let value = json!({
-            "path": assignment.path.to_string(), "auth_id": assignment.auth_id, "role": assignment.role.name(),
-            "revision": at.revision.0,
+            "path": on.path.as_ref().map(ToString::to_string), "project": on.project,
+            "domain": on.domain.as_ref().map(ToString::to_string), "system": on.system,
+            "auth_id": assignment.auth_id, "role": assignment.role, "revision": at.revision.0,
         });
         output::done(json, &value, text);
     };
     match command {
         RoleCommand::Assign { assignment, no_propagate } => {
-            let Assignment { path, auth_id, role } = &assignment;
-            let at =
-                enfilade_admin::assign_role(&home.desk(), path, &auth_id.parse()?, *role, !no_propagate)?;
-            said(&assignment, at, &format!("{auth_id} is {role} on {path}"));
+            let Assignment { on, auth_id, role } = &assignment;
+            let (who, desk) = (auth_id.parse()?, home.desk());
+            let at = match &on.path {
+                Some(path) => enfilade_admin::assign_role(&desk, path, &who, role.parse()?, !no_propagate)?,
+                None => grant_role(&desk, &who, &named(home, on)?, role)?,
+            };
+            said(&assignment, at, &format!("{auth_id} is {role} on {on}"));
         }
         RoleCommand::Remove { assignment } => {
-            let Assignment { path, auth_id, role } = &assignment;
-            let at = enfilade_admin::remove_role(&home.desk(), path, &auth_id.parse()?, *role)?;
-            said(&assignment, at, &format!("{auth_id} is no longer {role} on {path}"));
+            let Assignment { on, auth_id, role } = &assignment;
+            let (who, desk) = (auth_id.parse()?, home.desk());
+            let at = match &on.path {
+                Some(path) => enfilade_admin::remove_role(&desk, path, &who, role.parse()?)?,
+                None => take_role(&desk, &who, &named(home, on)?, role)?,
+            };
+            said(&assignment, at, &format!("{auth_id} is no longer {role} on {on}"));
         }
-        RoleCommand::List => {
+        RoleCommand::Define { name, implies, description } => {
+            let (id, mut at) = add_role(&home.desk(), &name, description.as_deref())?;
+            for implied in &implies {
+                at = add_implication(&home.desk(), &name, implied)?;
+            }
+            let value = json!({ "role": name, "id": id.to_string(), "revision": at.revision.0 });
+            output::done(json, &value, &format!("role {name} is there"));
+        }
+        RoleCommand::Undefine { name } => {
+            let at = remove_named_role(&home.desk(), &name)?;
+            let value = json!({ "role": name, "revision": at.revision.0 });
+            output::done(json, &value, &format!("role {name} is gone, and nobody has it"));
+        }
+        RoleCommand::List { named: true } => {
+            let rows = list_grants(source)?;
+            if json {
+                rows.iter().for_each(|row| {
+                    output::json_line(&json!({ "on": row.on, "auth_id": row.who, "role": row.role }));
+                });
+                return Ok(());
+            }
+            let rows: Vec<_> = rows.into_iter().map(|row| vec![row.on, row.who, row.role]).collect();
+            output::table(&["ON", "WHO", "ROLE"], &rows);
+            let roles = list_named_roles(source)?;
+            let name_of =
+                |id| roles.iter().find(|(known, _)| *known == id).map_or("?", |(_, row)| row.name.as_str());
+            let row = |(id, row): &(RoleId, NamedRole)| {
+                let implied: Vec<&str> = row.implies.iter().map(|id| name_of(*id)).collect();
+                let implied = if implied.is_empty() { "-".to_owned() } else { implied.join(", ") };
+                vec![row.name.clone(), implied, id.to_string()]
+            };
+            output::line("");
+            output::table(&["ROLE", "IMPLIES", "ID"], &roles.iter().map(row).collect::<Vec<_>>());
+        }
+        RoleCommand::List { named: false } => {
             let rows = enfilade_admin::list_roles(source)?;
             if json {
                 rows.iter().for_each(|row| {
@@ -50,4 +100,24 @@ pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Resu
         }
     }
     Ok(())
+}
+
+/// What is meant besides a path.
+fn named(home: &Home, on: &On) -> anyhow::Result<keystone::On> {
+    Ok(match (&on.project, &on.domain) {
+        (Some(project), _) => keystone::On::Project(find_project(home.source(), project)?),
+        (None, Some(domain)) => keystone::On::Domain(domain.clone()),
+        (None, None) => keystone::On::System,
+    })
+}
+
+impl fmt::Display for On {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.path, &self.project, &self.domain) {
+            (Some(path), ..) => write!(f, "{path}"),
+            (_, Some(project), _) => write!(f, "project {project}"),
+            (.., Some(domain)) => write!(f, "domain {domain}"),
+            _ => f.write_str("the system"),
+        }
+    }
 }

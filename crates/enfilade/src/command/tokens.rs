@@ -5,7 +5,7 @@ use crate::cli::Token;
 use crate::home::Home;
 use crate::output;
 use anyhow::Context;
-use enfilade_admin::{Marked, NewToken, TokenEdit, TokenSummary, TokenTerms};
+use enfilade_admin::{Marked, NewToken, TokenEdit, TokenSummary, TokenTerms, keystone};
 use enfilade_facts::vocabulary::{Authid, TokenName, Userid};
 use enfilade_sources::files::last_used::LastUsed;
 use serde_json::json;
@@ -13,7 +13,10 @@ use serde_json::json;
 pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()> {
     let source = home.source();
     match command {
-        Token::Create { token, expires, comment, own_roles } => {
+        Token::Create { token, expires, comment, project: Some(project), role, .. } => {
+            create_for_project(home, &token, expires, comment, &project, role, json)?;
+        }
+        Token::Create { token, expires, comment, own_roles, .. } => {
             let (owner, name) = parts(&token)?;
             let key = home.hash_key();
             let new = enfilade_admin::create_token(
@@ -111,6 +114,47 @@ fn upgrade(home: &Home, token: Option<&Authid>, json: bool) -> anyhow::Result<()
             "{count} tokens get a fast hash when their secret is used next; {rest} stay as they are"
         ));
     }
+    Ok(())
+}
+
+/// An application credential.
+fn create_for_project(
+    home: &Home,
+    token: &Authid,
+    expires: i64,
+    comment: Option<String>,
+    project: &str,
+    role: Vec<String>,
+    json: bool,
+) -> anyhow::Result<()> {
+    let (owner, name) = parts(token)?;
+    let source = home.source();
+    let project = keystone::find_project(source, project)?;
+    let users = enfilade_admin::list_users(source)?;
+    let owner = users.iter().find(|row| row.userid == owner.to_string());
+    let owner = owner.with_context(|| format!("there is no user of `{token}`; see `enfilade user list`"))?.id;
+    let roles = match role.is_empty() {
+        true => keystone::roles_on_project(source, &owner, &project)?,
+        false => role,
+    };
+    let new = keystone::NewApplicationCredential {
+        owner,
+        name: name.clone(),
+        project,
+        roles,
+        unrestricted: false,
+        rules: Vec::new(),
+        expires,
+        comment,
+        secret: None,
+    };
+    let (made, secret, at) = keystone::create_application_credential(&home.desk(), &home.hash_key(), &new)?;
+    let secret = secret.unwrap_or_default();
+    let value = json!({
+        "tokenid": token.to_string(), "id": made.id.to_string(), "value": secret, "revision": at.revision.0,
+    });
+    let text = format!("token   {token}\nid      {}\nsecret  {secret}   (shown this once)", made.id);
+    output::done(json, &value, &text);
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use crate::cli::User;
 use crate::home::Home;
 use crate::output;
 use anyhow::bail;
-use enfilade_admin::{NewUser, UserEdit};
+use enfilade_admin::{NewUser, UserEdit, keystone};
 use serde_json::json;
 
 pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> {
@@ -67,9 +67,19 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("user {user} has a new password"));
         }
-        User::Set { user, expires, comment } => {
-            let edit = UserEdit { enabled: None, expires, comment };
-            let at = enfilade_admin::set_user(&home.desk(), &user, &edit)?;
+        User::Set { user, expires, comment, default_project } => {
+            let mut at = home.source().at();
+            if let Some(project) = &default_project {
+                let id = match project.as_str() {
+                    "" => None,
+                    project => Some(keystone::find_project(source, project)?),
+                };
+                at = keystone::set_default_project(&home.desk(), &user, id)?;
+            }
+            if expires.is_some() || comment.is_some() {
+                let edit = UserEdit { enabled: None, expires, comment };
+                at = enfilade_admin::set_user(&home.desk(), &user, &edit)?;
+            }
             let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("user {user} is changed"));
         }

@@ -82,7 +82,7 @@ pub(crate) async fn tls(
             // A handshake that fails or takes too long is the client's affair; there is no channel to answer on.
             let Ok(Some(stream)) = tokio::time::timeout(limit, handshake).await else { return };
             let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-            let connection = Connection { peer, cut: Arc::new(Notify::new()) };
+            let connection = Connection { peer, cut: Arc::new(Notify::new()), is_tls: true };
             speak(stream, is_h2, connection, faces, drain).await;
         }
     })
@@ -104,7 +104,7 @@ async fn handshake(
 /// Serves HTTP without TLS, for a proxy in front.
 pub(crate) async fn plain(listener: TcpListener, faces: Faces, admission: Arc<Admission>, drain: Drain) {
     accept(listener, admission, drain, move |stream, peer, drain| {
-        let connection = Connection { peer, cut: Arc::new(Notify::new()) };
+        let connection = Connection { peer, cut: Arc::new(Notify::new()), is_tls: false };
         speak(stream, false, connection, faces.clone(), drain)
     })
     .await;

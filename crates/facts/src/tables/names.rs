@@ -2,7 +2,7 @@
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
-use crate::vocabulary::{CredentialId, DomainId, GroupId, Realm, TokenName, UserId};
+use crate::vocabulary::{CredentialId, DomainId, GroupId, ProjectId, Realm, RoleId, TokenName, UserId};
 use serde::{Deserialize, Serialize};
 
 /// What kind of thing a name names; each kind has its own name space.
@@ -17,6 +17,10 @@ pub enum NameKind {
     Group = 3,
     /// A token of a user.
     Token = 4,
+    /// A project of a domain.
+    Project = 5,
+    /// A role with a name of its own.
+    Role = 6,
 }
 
 /// A name and where it is unique.
@@ -45,6 +49,14 @@ impl NameKey {
     pub fn token(owner: &UserId, name: &TokenName) -> Self {
         NameKey { kind: NameKind::Token, within: *owner.bytes(), name: name.as_str().to_owned() }
     }
+    /// A project of a domain.
+    pub fn project(domain: &DomainId, name: &str) -> Self {
+        NameKey { kind: NameKind::Project, within: *domain.bytes(), name: name.to_owned() }
+    }
+    /// A role with a name of its own.
+    pub fn role(name: &str) -> Self {
+        NameKey { kind: NameKind::Role, within: [0; 16], name: name.to_owned() }
+    }
     /// The name alone.
     pub fn name(&self) -> &str {
         &self.name
@@ -67,7 +79,14 @@ impl Key for NameKey {
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (&[kind], rest) = bytes.split_first_chunk::<1>()?;
         let (within, name) = rest.split_first_chunk::<16>()?;
-        let kinds = [NameKind::Domain, NameKind::User, NameKind::Group, NameKind::Token];
+        let kinds = [
+            NameKind::Domain,
+            NameKind::User,
+            NameKind::Group,
+            NameKind::Token,
+            NameKind::Project,
+            NameKind::Role,
+        ];
         Some(NameKey {
             kind: kinds.into_iter().find(|k| *k as u8 == kind)?,
             within: *within,
@@ -92,6 +111,14 @@ impl Name {
     /// As a group's id.
     pub fn group(self) -> GroupId {
         GroupId::from_bytes(self.0)
+    }
+    /// As a project's id.
+    pub fn project(self) -> ProjectId {
+        ProjectId::from_bytes(self.0)
+    }
+    /// As a role's id.
+    pub fn role(self) -> RoleId {
+        RoleId::from_bytes(self.0)
     }
     /// As a credential's id.
     pub fn credential(self) -> CredentialId {

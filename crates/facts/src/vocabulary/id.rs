@@ -56,4 +56,30 @@ ids! {
     GroupId = "group id",
     /// A credential.
     CredentialId = "credential id",
+    /// A project.
+    ProjectId = "project id",
+    /// A role that has a name of its own, as Keystone's have.
+    RoleId = "role id",
+    /// A service of the catalog.
+    ServiceId = "service id",
+    /// An endpoint of the catalog.
+    EndpointId = "endpoint id",
+}
+
+impl DomainId {
+    /// The one domain whose id Keystone and its clients call `default`.
+    pub const DEFAULT: DomainId = DomainId(*b"default\0\0\0\0\0\0\0\0\0");
+
+    /// As Keystone's clients call it.
+    pub fn to_keystone(&self) -> String {
+        if *self == Self::DEFAULT { "default".to_owned() } else { self.to_string() }
+    }
+
+    /// As Keystone's clients call it.
+    ///
+    /// # Errors
+    /// When it is neither `default` nor 32 hexadecimal digits.
+    pub fn from_keystone(text: &str) -> Result<Self, Malformed> {
+        if text == "default" { Ok(Self::DEFAULT) } else { text.parse() }
+    }
 }

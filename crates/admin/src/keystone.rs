@@ -1,0 +1,37 @@
+//! What Keystone's clients know of: domains, projects, roles on them, the catalog, sessions and what was revoked.
+
+mod application_credentials;
+mod bootstrap;
+mod catalog;
+mod describe;
+mod domains;
+mod grants;
+mod projects;
+mod resolve;
+mod revocations;
+
+pub use application_credentials::{
+    ApplicationCredential, NewApplicationCredential, application_credentials_of,
+    create_application_credential, delete_application_credential,
+};
+pub use bootstrap::{Bootstrap, bootstrap};
+pub use catalog::{
+    CatalogEntry, CatalogSummary, add_endpoint, add_region, add_service, list_catalog, remove_endpoint,
+    remove_service,
+};
+pub use describe::{
+    CatalogEndpoint, CatalogService, Described, DescribedScope, Named, Subject, catalog, describe, scopes_of,
+};
+pub use domains::{DomainSummary, add_domain, list_domains, remove_domain, set_domain};
+pub use grants::{
+    GrantSummary, On, add_implication, add_role, grant_role, list_grants, list_named_roles,
+    remove_named_role, roles_on_project, take_role,
+};
+pub use projects::{
+    ProjectEdit, ProjectSummary, add_project, bind_datastore, find_project, list_projects, remove_project,
+    set_default_project, set_project,
+};
+pub use resolve::{
+    CredentialRef, DomainRef, ThingRef, authid_of_credential, authid_of_user, domain_of, project_of,
+};
+pub use revocations::{RevocationSummary, list_revocations, purge_revocations, revoke, user_mark};

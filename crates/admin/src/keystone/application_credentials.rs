@@ -1,0 +1,154 @@
+//! Application credentials: API tokens with a project.
+
+use super::grants::role_id;
+use crate::desk::{Desk, random};
+use crate::error::Error;
+use crate::users::check_comment;
+use enfilade_facts::tables::{AccessRule, Credential, Delegation, Name, NameKey, User, Verifier};
+use enfilade_facts::vocabulary::{CredentialId, ProjectId, RoleId, Secret, TokenName, UserId};
+use enfilade_facts::{At, Change, Read, Source, View};
+use enfilade_identity::HashKey;
+
+/// One to be made.
+#[derive(Clone, Debug)]
+pub struct NewApplicationCredential {
+    /// Whose it is.
+    pub owner: UserId,
+    /// Its name, unique to its owner.
+    pub name: TokenName,
+    /// The project.
+    pub project: ProjectId,
+    /// The roles, by name or id. Whoever asks has to have them.
+    pub roles: Vec<String>,
+    /// Whether it may make others.
+    pub unrestricted: bool,
+    /// The only requests it is for, where there are any; each gets an id.
+    pub rules: Vec<AccessRule>,
+    /// Until when, seconds since the epoch; 0 is for ever.
+    pub expires: i64,
+    /// What it is for.
+    pub comment: Option<String>,
+    /// A secret its owner chose; it is hashed slowly, because it can be guessed.
+    pub secret: Option<Secret>,
+}
+
+/// One, for listing.
+#[derive(Clone, Debug)]
+pub struct ApplicationCredential {
+    /// Its id.
+    pub id: CredentialId,
+    /// What every API token has.
+    pub credential: Credential,
+    /// The project and what it may do there.
+    pub delegation: Delegation,
+}
+
+/// Makes one; its secret is told once, unless its owner chose it.
+///
+/// # Errors
+/// When the owner has one of that name, a role is not there, or the facts cannot be changed.
+pub fn create_application_credential(
+    desk: &Desk<'_>,
+    key: &HashKey,
+    new: &NewApplicationCredential,
+) -> Result<(ApplicationCredential, Option<String>, At), Error> {
+    check_comment(new.comment.as_deref())?;
+    let generated = match new.secret {
+        Some(_) => None,
+        None => Some(enfilade_identity::generate_secret(random()?)),
+    };
+    let chosen = new.secret.as_ref().map(enfilade_identity::hash_password).transpose();
+    let chosen = chosen.map_err(Error::Invalid)?;
+    let (made, at) =
+        desk.commit(&format!("application credential {} create", new.name), |view, change| {
+            let by_name = NameKey::token(&new.owner, &new.name);
+            if view.get::<Name>(&by_name)?.is_some() {
+                let hint = "delete it first, or choose another name";
+                return Err(Error::Exists {
+                    what: "application credential",
+                    name: new.name.to_string(),
+                    hint,
+                });
+            }
+            let roles: Vec<RoleId> =
+                new.roles.iter().map(|role| role_id(view, role)).collect::<Result<_, _>>()?;
+            let id = CredentialId::from_bytes(random()?);
+            let verifier = match (&generated, &chosen) {
+                (Some(secret), _) => Verifier::Keyed(key.digest(&id, secret.as_bytes())),
+                (None, Some(hash)) => Verifier::Crypt(hash.clone()),
+                (None, None) => Verifier::Missing,
+            };
+            let credential = Credential {
+                owner: new.owner,
+                name: new.name.clone(),
+                verifier,
+                previous: None,
+                enabled: true,
+                expires: new.expires,
+                created: desk.now.unix_seconds,
+                comment: new.comment.clone(),
+                own_roles: false,
+                kept: None,
+            };
+            let with_id = |rule: &AccessRule| Ok(AccessRule { id: random()?, ..rule.clone() });
+            let rules = new.rules.iter().map(with_id).collect::<Result<_, Error>>()?;
+            let delegation =
+                Delegation { project: new.project, roles, unrestricted: new.unrestricted, rules };
+            change.expect_present::<User>(&new.owner).expect_absent::<Name>(&by_name);
+            change.put(&by_name, &Name(*id.bytes())).put(&id, &credential).put(&id, &delegation);
+            Ok(ApplicationCredential { id, credential, delegation })
+        })?;
+    Ok((made, generated, at))
+}
+
+/// Those of a user, by name.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn application_credentials_of(
+    source: &dyn Source,
+    owner: &UserId,
+) -> Result<Vec<ApplicationCredential>, Error> {
+    source.read(|view| {
+        let mut found = Vec::new();
+        for (_, name) in view.list::<Name>(&NameKey::tokens_of(owner))? {
+            let id = name.credential();
+            if let (Some(credential), Some(delegation)) =
+                (view.get::<Credential>(&id)?, view.get::<Delegation>(&id)?)
+            {
+                found.push(ApplicationCredential { id, credential, delegation });
+            }
+        }
+        Ok(found)
+    })?
+}
+
+/// Deletes one; its sessions are refused from now on.
+///
+/// # Errors
+/// When the owner has none with that id, or the facts cannot be changed.
+pub fn delete_application_credential(
+    desk: &Desk<'_>,
+    owner: &UserId,
+    id: &CredentialId,
+) -> Result<At, Error> {
+    let ((), at) = desk.commit(&format!("application credential {id} delete"), |view, change| {
+        let is_theirs = view.get::<Credential>(id)?.is_some_and(|row| row.owner == *owner);
+        if !is_theirs || view.get::<Delegation>(id)?.is_none() {
+            let hint = "see `openstack application credential list`";
+            return Err(Error::Missing { what: "application credential", name: id.to_string(), hint });
+        }
+        forget(view, change, id)
+    })?;
+    Ok(at)
+}
+
+/// Takes one away in a change.
+pub(crate) fn forget(view: &View<'_>, change: &mut Change, id: &CredentialId) -> Result<(), Error> {
+    if let Some(row) = view.get::<Credential>(id)? {
+        change.expect_same(id, &row).delete::<Credential>(id);
+        change.delete::<Name>(&NameKey::token(&row.owner, &row.name));
+    }
+    change.delete::<Delegation>(id);
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! The first facts an OpenStack cloud needs, as `keystone-manage bootstrap` makes them; what is there already stays.
+
+use super::catalog::{add_endpoint, add_service};
+use super::domains::add_domain;
+use super::grants::{On, add_implication, add_role, grant_role};
+use super::projects::{add_project, find_project};
+use crate::desk::Desk;
+use crate::error::Error;
+use crate::look::Target;
+use crate::users::{NewUser, add_user, set_password};
+use enfilade_facts::tables::Interface;
+use enfilade_facts::vocabulary::{DomainId, ProjectId, Secret, Userid};
+
+/// What is to be made.
+#[derive(Clone, Debug)]
+pub struct Bootstrap {
+    /// The administrator.
+    pub user: Userid,
+    /// The administrator's password; one that is there gets it, too.
+    pub password: Secret,
+    /// The project.
+    pub project: String,
+    /// The role that may do everything.
+    pub role: String,
+    /// The service.
+    pub service: String,
+    /// The region.
+    pub region: Option<String>,
+    /// Where the service is, for each interface that is told of.
+    pub urls: Vec<(Interface, String)>,
+}
+
+/// Roles every cloud has, and which the one before implies (as the original's).
+const ROLES: [&str; 3] = ["manager", "member", "reader"];
+
+/// Makes it.
+///
+/// # Errors
+/// When the facts cannot be changed.
+pub fn bootstrap(desk: &Desk<'_>, new: &Bootstrap) -> Result<ProjectId, Error> {
+    let fresh = |made: Result<(), Error>| match made {
+        Err(Error::Exists { .. }) => Ok(()),
+        other => other,
+    };
+    let realm = new.user.realm();
+    // The domain `Default` has the id that clients are configured with.
+    let id = (realm.as_str() == "Default").then_some(DomainId::DEFAULT);
+    fresh(add_domain(desk, realm, id).map(drop))?;
+    let user = NewUser {
+        userid: new.user.clone(),
+        password: Some(new.password.clone()),
+        sid: None,
+        uid: None,
+        gid: None,
+        expires: 0,
+        comment: None,
+    };
+    if let Err(why) = add_user(desk, &user) {
+        let Error::Exists { .. } = why else { return Err(why) };
+        set_password(desk, &new.user, &new.password)?;
+    }
+    let full = format!("{}@{realm}", new.project);
+    fresh(add_project(desk, realm, &new.project, Some("made by bootstrap")).map(drop))?;
+    let project = find_project(desk.facts, &full)?;
+    for role in [new.role.as_str(), "service"].iter().chain(&ROLES) {
+        fresh(add_role(desk, role, None).map(drop))?;
+    }
+    let mut above = new.role.as_str();
+    for role in ROLES {
+        if above != role {
+            add_implication(desk, above, role)?;
+        }
+        above = role;
+    }
+    let who = Target::User(new.user.clone());
+    grant_role(desk, &who, &On::Project(project), &new.role)?;
+    grant_role(desk, &who, &On::System, &new.role)?;
+    let (service, _) = add_service(desk, "identity", &new.service)?;
+    for (interface, url) in &new.urls {
+        add_endpoint(desk, &service, *interface, new.region.as_deref(), url)?;
+    }
+    Ok(project)
+}

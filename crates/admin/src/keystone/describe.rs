@@ -1,0 +1,222 @@
+//! What a session is told as: the names of everything its ids stand for, and the catalog it leads to.
+
+use crate::error::Error;
+use crate::look::dangling;
+use enfilade_facts::tables::{
+    Credential, Delegation, Domain, Endpoint, Grant, GrantKey, GrantScope, Grantee, Interface, Member,
+    Membership, Project, Service, User,
+};
+use enfilade_facts::vocabulary::{DomainId, EndpointId, ProjectId, Realm, ServiceId, UserId};
+use enfilade_facts::{At, Read, Source, View};
+use enfilade_identity::{Scope, Session};
+use std::collections::BTreeSet;
+
+/// Something with an id and a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named<I> {
+    /// The id.
+    pub id: I,
+    /// The name.
+    pub name: String,
+}
+
+/// A user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// The user.
+    pub user: Named<UserId>,
+    /// The domain.
+    pub domain: Named<DomainId>,
+}
+
+/// What a session is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DescribedScope {
+    /// Nothing.
+    Unscoped,
+    /// A project, and the domain that is in.
+    Project(Named<ProjectId>, Named<DomainId>),
+    /// A domain.
+    Domain(Named<DomainId>),
+    /// The whole system.
+    System,
+}
+
+/// A session in words.
+#[derive(Clone, Debug)]
+pub struct Described {
+    /// Whose it is.
+    pub subject: Subject,
+    /// What it is for.
+    pub scope: DescribedScope,
+    /// The name of the application credential it was made with, and whether that may make no others.
+    pub credential: Option<(String, bool)>,
+}
+
+/// A service of the catalog.
+#[derive(Clone, Debug)]
+pub struct CatalogService {
+    /// Its id.
+    pub id: ServiceId,
+    /// What kind.
+    pub kind: String,
+    /// What it is called.
+    pub name: String,
+    /// Where it is.
+    pub endpoints: Vec<CatalogEndpoint>,
+}
+
+/// An endpoint of the catalog.
+#[derive(Clone, Debug)]
+pub struct CatalogEndpoint {
+    /// Its id.
+    pub id: EndpointId,
+    /// For whom.
+    pub interface: Interface,
+    /// In which region.
+    pub region: Option<String>,
+    /// The address.
+    pub url: String,
+}
+
+/// Describes a session, with the catalog if it is wanted, as of which revision.
+///
+/// # Errors
+/// When the facts cannot be read, or something was deleted meanwhile.
+pub fn describe(
+    source: &dyn Source,
+    session: &Session,
+    with_catalog: bool,
+) -> Result<(Described, Vec<CatalogService>, At), Error> {
+    source.read(|view| {
+        let catalog = if with_catalog { catalog_in(view, session)? } else { Vec::new() };
+        let claim = &session.claim;
+        let user = view.get::<User>(&claim.user)?.ok_or_else(|| dangling("user", claim.user))?;
+        let subject = Subject {
+            user: Named { id: claim.user, name: user.name },
+            domain: named_domain(view, &user.domain)?,
+        };
+        let scope = match claim.scope {
+            Scope::Unscoped => DescribedScope::Unscoped,
+            Scope::System => DescribedScope::System,
+            Scope::Domain(id) => DescribedScope::Domain(named_domain(view, &id)?),
+            Scope::Project(id) => {
+                let row = view.get::<Project>(&id)?.ok_or_else(|| dangling("project", id))?;
+                DescribedScope::Project(Named { id, name: row.name }, named_domain(view, &row.domain)?)
+            }
+        };
+        let credential = match &claim.credential {
+            None => None,
+            Some(id) => {
+                let row = view.get::<Credential>(id)?.ok_or_else(|| dangling("credential", id))?;
+                let delegation = view.get::<Delegation>(id)?;
+                Some((row.name.to_string(), delegation.is_none_or(|delegation| !delegation.unrestricted)))
+            }
+        };
+        Ok((Described { subject, scope, credential }, catalog, view.at()))
+    })?
+}
+
+fn named_domain(view: &View<'_>, id: &DomainId) -> Result<Named<DomainId>, Error> {
+    let name: Realm = view.get::<Domain>(id)?.ok_or_else(|| dangling("domain", id))?.name;
+    Ok(Named { id: *id, name: name.to_string() })
+}
+
+/// The catalog for a session, by kind and name of the service.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn catalog(source: &dyn Source, session: &Session) -> Result<Vec<CatalogService>, Error> {
+    source.read(|view| catalog_in(view, session))?
+}
+
+fn catalog_in(view: &View<'_>, session: &Session) -> Result<Vec<CatalogService>, Error> {
+    let (project, user) = (session.claim.scope.project(), session.claim.user);
+    let endpoints = view.list::<Endpoint>(&[])?;
+    let mut services = Vec::new();
+    for (id, service) in view.list::<Service>(&[])? {
+        let of_it = endpoints.iter().filter(|(_, row)| row.service == id && row.enabled);
+        let mut of_it: Vec<_> = of_it
+            .filter_map(|(id, row)| {
+                let url = filled(&row.url, project, user)?;
+                let (interface, region) = (row.interface, row.region.clone());
+                Some(CatalogEndpoint { id: *id, interface, region, url })
+            })
+            .collect();
+        of_it.sort_by(|a, b| (&a.region, a.interface, a.id).cmp(&(&b.region, b.interface, b.id)));
+        if service.enabled {
+            services.push(CatalogService { id, kind: service.kind, name: service.name, endpoints: of_it });
+        }
+    }
+    services.sort_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
+    Ok(services)
+}
+
+/// An address with what the session is for in the place of `$(project_id)s`, `%(tenant_id)s` and the like. One that needs a
+/// project is left out where there is none, as in the original.
+fn filled(url: &str, project: Option<ProjectId>, user: UserId) -> Option<String> {
+    if !url.contains("(") {
+        return Some(url.to_owned());
+    }
+    let mut text = url.to_owned();
+    for mark in ['$', '%'] {
+        for name in ["project_id", "tenant_id"] {
+            let pattern = format!("{mark}({name})s");
+            if text.contains(&pattern) {
+                text = text.replace(&pattern, &project?.to_string());
+            }
+        }
+        text = text.replace(&format!("{mark}(user_id)s"), &user.to_string());
+    }
+    Some(text)
+}
+
+/// Every project and domain somebody could get a session for: where a role was given, directly or by a group.
+/// Whether the system is among them comes last.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn scopes_of(
+    source: &dyn Source,
+    user: &UserId,
+) -> Result<(Vec<(ProjectId, Project)>, Vec<(DomainId, Domain)>, bool), Error> {
+    source.read(|view| {
+        let grantees = grantees_of(view, user)?;
+        let mut scopes = BTreeSet::new();
+        for grantee in grantees {
+            scopes.extend(view.list::<Grant>(&GrantKey::of(&grantee))?.into_iter().map(|(key, _)| key.scope));
+        }
+        let (mut projects, mut domains, mut system) = (Vec::new(), Vec::new(), false);
+        for scope in scopes {
+            match scope {
+                GrantScope::System => system = true,
+                GrantScope::Domain(id) => {
+                    domains.extend(view.get::<Domain>(&id)?.filter(|row| row.enabled).map(|row| (id, row)));
+                }
+                GrantScope::Project(id) => {
+                    let Some(row) = view.get::<Project>(&id)?.filter(|row| row.enabled) else { continue };
+                    if view.get::<Domain>(&row.domain)?.is_some_and(|domain| domain.enabled) {
+                        projects.push((id, row));
+                    }
+                }
+            }
+        }
+        projects.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
+        Ok((projects, domains, system))
+    })?
+}
+
+/// The user, and every group the user is in, directly or not.
+pub(super) fn grantees_of(view: &View<'_>, user: &UserId) -> Result<Vec<Grantee>, Error> {
+    let mut grantees = vec![Grantee::User(*user)];
+    let (mut seen, mut edge) = (BTreeSet::new(), vec![Member::User(*user)]);
+    while let Some(member) = edge.pop() {
+        for (key, _) in view.list::<Membership>(&member.prefix())? {
+            if seen.insert(key.group) {
+                grantees.push(Grantee::Group(key.group));
+                edge.push(Member::Group(key.group));
+            }
+        }
+    }
+    Ok(grantees)
+}

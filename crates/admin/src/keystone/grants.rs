@@ -1,0 +1,225 @@
+//! Roles of Keystone's kind, and who has which on what.
+
+use super::projects::check_name;
+use crate::desk::{Desk, random};
+use crate::error::Error;
+use crate::look::{Names, Target, dangling, domain_id, group_id, user_id};
+use enfilade_facts::tables::{
+    Domain, Grant, GrantKey, GrantScope, Grantee, Name, NameKey, NamedRole, Project,
+};
+use enfilade_facts::vocabulary::{ProjectId, Realm, RoleId, UserId};
+use enfilade_facts::{At, Read, Source, View};
+use std::collections::BTreeSet;
+
+/// What a role is given on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum On {
+    /// A project.
+    Project(ProjectId),
+    /// A domain, by name.
+    Domain(Realm),
+    /// The whole system.
+    System,
+}
+
+/// A role somebody has, for listing.
+#[derive(Clone, Debug)]
+pub struct GrantSummary {
+    /// What it is called.
+    pub role: String,
+    /// Who: `user@realm` or `@group@realm`.
+    pub who: String,
+    /// On what: `project NAME@DOMAIN`, `domain NAME`, `system`.
+    pub on: String,
+    /// The record's key.
+    pub key: GrantKey,
+}
+
+pub(crate) fn role_id(view: &View<'_>, name: &str) -> Result<RoleId, Error> {
+    if let Ok(id) = name.parse::<RoleId>()
+        && view.get::<NamedRole>(&id)?.is_some()
+    {
+        return Ok(id);
+    }
+    let found = view.get::<Name>(&NameKey::role(name))?.map(Name::role);
+    let hint = "see `enfilade role list --named`, or make it with `enfilade role define`";
+    found.ok_or_else(|| Error::Missing { what: "role", name: name.to_owned(), hint })
+}
+
+fn key_of(view: &View<'_>, who: &Target, on: &On, role: &str) -> Result<GrantKey, Error> {
+    let who = match who {
+        Target::User(user) => Grantee::User(user_id(view, user)?),
+        Target::Group(group) => Grantee::Group(group_id(view, group)?),
+        Target::Token(..) => {
+            let why = "an API token has no role on a project; make it with `enfilade token create --project`";
+            return Err(Error::Invalid(why.into()));
+        }
+    };
+    let scope = match on {
+        On::Project(project) => {
+            view.get::<Project>(project)?.ok_or_else(|| dangling("project", project))?;
+            GrantScope::Project(*project)
+        }
+        On::Domain(realm) => GrantScope::Domain(domain_id(view, realm)?),
+        On::System => GrantScope::System,
+    };
+    Ok(GrantKey { who, scope, role: role_id(view, role)? })
+}
+
+/// Gives a role; giving it again is no error.
+///
+/// # Errors
+/// When something of it is not there, or the facts cannot be changed.
+pub fn grant_role(desk: &Desk<'_>, who: &Target, on: &On, role: &str) -> Result<At, Error> {
+    let ((), at) = desk.commit(&format!("role {role} for {who}"), |view, change| {
+        change.put(&key_of(view, who, on, role)?, &Grant);
+        Ok(())
+    })?;
+    Ok(at)
+}
+
+/// Takes a role away.
+///
+/// # Errors
+/// When it was not given, or the facts cannot be changed.
+pub fn take_role(desk: &Desk<'_>, who: &Target, on: &On, role: &str) -> Result<At, Error> {
+    let ((), at) = desk.commit(&format!("role {role} from {who}"), |view, change| {
+        let key = key_of(view, who, on, role)?;
+        if view.get::<Grant>(&key)?.is_none() {
+            let hint = "see `enfilade role list --named`";
+            return Err(Error::Missing { what: "assignment", name: format!("{role} of {who}"), hint });
+        }
+        change.delete::<Grant>(&key);
+        Ok(())
+    })?;
+    Ok(at)
+}
+
+/// Makes a role.
+///
+/// # Errors
+/// When there is one of that name, or the facts cannot be changed.
+pub fn add_role(desk: &Desk<'_>, name: &str, description: Option<&str>) -> Result<(RoleId, At), Error> {
+    check_name("role", name)?;
+    desk.commit(&format!("role define {name}"), |view, change| {
+        let by_name = NameKey::role(name);
+        if view.get::<Name>(&by_name)?.is_some() {
+            let hint = "choose another name";
+            return Err(Error::Exists { what: "role", name: name.to_owned(), hint });
+        }
+        let id = RoleId::from_bytes(random()?);
+        let description = description.map(str::to_owned);
+        let row = NamedRole { name: name.to_owned(), description, implies: Vec::new() };
+        change.expect_absent::<Name>(&by_name).put(&by_name, &Name(*id.bytes())).put(&id, &row);
+        Ok(id)
+    })
+}
+
+/// From now on whoever has the one has the other, too.
+///
+/// # Errors
+/// When either is not there, or the facts cannot be changed.
+pub fn add_implication(desk: &Desk<'_>, role: &str, implied: &str) -> Result<At, Error> {
+    let ((), at) = desk.commit(&format!("role {role} implies {implied}"), |view, change| {
+        let (id, implied) = (role_id(view, role)?, role_id(view, implied)?);
+        let row = view.get::<NamedRole>(&id)?.ok_or_else(|| dangling("role", id))?;
+        let mut edited = row.clone();
+        if !edited.implies.contains(&implied) {
+            edited.implies.push(implied);
+        }
+        change.expect_same(&id, &row).put(&id, &edited);
+        Ok(())
+    })?;
+    Ok(at)
+}
+
+/// Removes a role, whoever has it.
+///
+/// # Errors
+/// When it is not there, or the facts cannot be changed.
+pub fn remove_named_role(desk: &Desk<'_>, name: &str) -> Result<At, Error> {
+    let ((), at) = desk.commit(&format!("role undefine {name}"), |view, change| {
+        let id = role_id(view, name)?;
+        let row = view.get::<NamedRole>(&id)?.ok_or_else(|| dangling("role", id))?;
+        change.expect_same(&id, &row).delete::<NamedRole>(&id).delete::<Name>(&NameKey::role(&row.name));
+        for (key, _) in view.list::<Grant>(&[])? {
+            if key.role == id {
+                change.delete::<Grant>(&key);
+            }
+        }
+        for (other, row) in view.list::<NamedRole>(&[])? {
+            if other != id && row.implies.contains(&id) {
+                let mut edited = row.clone();
+                edited.implies.retain(|implied| *implied != id);
+                change.expect_same(&other, &row).put(&other, &edited);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(at)
+}
+
+/// Every role, by name.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn list_named_roles(source: &dyn Source) -> Result<Vec<(RoleId, NamedRole)>, Error> {
+    let mut roles = source.read(|view| view.list::<NamedRole>(&[]))??;
+    roles.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
+    Ok(roles)
+}
+
+/// Who has which role on what.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn list_grants(source: &dyn Source) -> Result<Vec<GrantSummary>, Error> {
+    source.read(|view| {
+        let names = Names::read(view)?;
+        let mut grants = Vec::new();
+        for (key, _) in view.list::<Grant>(&[])? {
+            let who = match &key.who {
+                Grantee::User(id) => names.user(id),
+                Grantee::Group(id) => names.group(id),
+            };
+            let domain_name = |id| view.get::<Domain>(id).map(|row| row.map(|row| row.name));
+            let on = match &key.scope {
+                GrantScope::System => "system".to_owned(),
+                GrantScope::Domain(id) => {
+                    domain_name(id)?.map_or_else(|| format!("domain {id}"), |name| format!("domain {name}"))
+                }
+                GrantScope::Project(id) => match view.get::<Project>(id)? {
+                    Some(row) => match domain_name(&row.domain)? {
+                        Some(domain) => format!("project {}@{domain}", row.name),
+                        None => format!("project {}", row.name),
+                    },
+                    None => format!("project {id}"),
+                },
+            };
+            let role = view.get::<NamedRole>(&key.role)?.map_or_else(|| key.role.to_string(), |row| row.name);
+            grants.push(GrantSummary { role, who, on, key });
+        }
+        grants.sort_by(|a, b| (&a.on, &a.who, &a.role).cmp(&(&b.on, &b.who, &b.role)));
+        Ok(grants)
+    })?
+}
+
+/// The roles a user was given on a project, directly or by a group, by id; those they imply are not among them.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn roles_on_project(
+    source: &dyn Source,
+    user: &UserId,
+    project: &ProjectId,
+) -> Result<Vec<String>, Error> {
+    source.read(|view| {
+        let scope = GrantScope::Project(*project);
+        let mut roles = BTreeSet::new();
+        for grantee in super::describe::grantees_of(view, user)? {
+            let given = view.list::<Grant>(&GrantKey::of_on(&grantee, &scope))?;
+            roles.extend(given.into_iter().map(|(key, _)| key.role.to_string()));
+        }
+        Ok(roles.into_iter().collect())
+    })?
+}

@@ -1,0 +1,229 @@
+//! Projects.
+
+use crate::desk::{Desk, random};
+use crate::error::Error;
+use crate::look::{dangling, domain_id, user_id};
+use crate::users::check_comment;
+use enfilade_facts::tables::{
+    Binding, Datastore, Delegation, Domain, Grant, GrantScope, Name, NameKey, Profile, Project, Revocation,
+    Revoked,
+};
+use enfilade_facts::vocabulary::{DatastoreName, ProjectId, Realm, Userid};
+use enfilade_facts::{At, Read, Source, View};
+
+/// A project, for listing.
+#[derive(Clone, Debug)]
+pub struct ProjectSummary {
+    /// Its id.
+    pub id: ProjectId,
+    /// Its name.
+    pub name: String,
+    /// The domain it is in.
+    pub domain: Realm,
+    /// May anybody work in it?
+    pub enabled: bool,
+    /// What it is for.
+    pub description: Option<String>,
+    /// The datastores that are bound to it.
+    pub datastores: Vec<DatastoreName>,
+}
+
+/// What is to be changed of a project.
+#[derive(Clone, Debug, Default)]
+pub struct ProjectEdit {
+    /// May anybody work in it?
+    pub enabled: Option<bool>,
+    /// What it is for; empty takes the text away.
+    pub description: Option<String>,
+}
+
+/// Makes a project.
+///
+/// # Errors
+/// When there is one of that name in the domain, or the facts cannot be changed.
+pub fn add_project(
+    desk: &Desk<'_>,
+    domain: &Realm,
+    name: &str,
+    description: Option<&str>,
+) -> Result<(ProjectId, At), Error> {
+    check_comment(description)?;
+    check_name("project", name)?;
+    desk.commit(&format!("project add {name}@{domain}"), |view, change| {
+        let domain_id = domain_id(view, domain)?;
+        let by_name = NameKey::project(&domain_id, name);
+        if view.get::<Name>(&by_name)?.is_some() {
+            let hint = "choose another name";
+            return Err(Error::Exists { what: "project", name: format!("{name}@{domain}"), hint });
+        }
+        let id = ProjectId::from_bytes(random()?);
+        let description = description.map(str::to_owned);
+        let row = Project { domain: domain_id, name: name.to_owned(), enabled: true, description };
+        change.expect_absent::<Name>(&by_name).put(&by_name, &Name(*id.bytes())).put(&id, &row);
+        Ok(id)
+    })
+}
+
+/// Names that Keystone's clients choose: text without control characters, at most 64 bytes (its columns hold as much).
+pub(super) fn check_name(what: &str, name: &str) -> Result<(), Error> {
+    if name.is_empty() || name.len() > 64 || name.trim() != name || name.chars().any(char::is_control) {
+        return Err(Error::Invalid(format!(
+            "the {what}'s name is empty, longer than 64 bytes, or begins or ends with a blank"
+        )));
+    }
+    Ok(())
+}
+
+/// The project that is meant: an id, `NAME@DOMAIN`, or a name there is once.
+///
+/// # Errors
+/// When there is none, or more than one.
+pub fn find_project(source: &dyn Source, text: &str) -> Result<ProjectId, Error> {
+    source.read(|view| project_of(view, text))?
+}
+
+fn project_of(view: &View<'_>, text: &str) -> Result<ProjectId, Error> {
+    let missing = || Error::Missing {
+        what: "project",
+        name: text.to_owned(),
+        hint: "see `enfilade project list`; expected an id, NAME or NAME@DOMAIN",
+    };
+    if let Ok(id) = text.parse::<ProjectId>()
+        && view.get::<Project>(&id)?.is_some()
+    {
+        return Ok(id);
+    }
+    if let Some((name, realm)) = text.rsplit_once('@')
+        && let Ok(realm) = realm.parse::<Realm>()
+    {
+        let found = view.get::<Name>(&NameKey::project(&domain_id(view, &realm)?, name))?;
+        return found.map(Name::project).ok_or_else(missing);
+    }
+    let mut found = Vec::new();
+    for (id, _) in view.list::<Domain>(&[])? {
+        found.extend(view.get::<Name>(&NameKey::project(&id, text))?.map(Name::project));
+    }
+    match found.as_slice() {
+        [] => Err(missing()),
+        [id] => Ok(*id),
+        _ => Err(Error::Invalid(format!("there is more than one project `{text}`; say NAME@DOMAIN"))),
+    }
+}
+
+/// Changes a project; the next request obeys.
+///
+/// # Errors
+/// When it is gone, or the facts cannot be changed.
+pub fn set_project(desk: &Desk<'_>, id: &ProjectId, edit: &ProjectEdit) -> Result<At, Error> {
+    check_comment(edit.description.as_deref())?;
+    let ((), at) = desk.commit(&format!("project set {id}"), |view, change| {
+        let row = view.get::<Project>(id)?.ok_or_else(|| dangling("project", id))?;
+        let mut edited = row.clone();
+        edited.enabled = edit.enabled.unwrap_or(row.enabled);
+        if let Some(description) = &edit.description {
+            edited.description = Some(description.clone()).filter(|text| !text.is_empty());
+        }
+        change.expect_same(id, &row).put(id, &edited);
+        Ok(())
+    })?;
+    Ok(at)
+}
+
+/// Removes a project with the roles on it, what is bound to it and the application credentials for it; its sessions end.
+///
+/// # Errors
+/// When it is gone, or the facts cannot be changed.
+pub fn remove_project(desk: &Desk<'_>, id: &ProjectId) -> Result<At, Error> {
+    let now = desk.now.unix_seconds;
+    let ((), at) = desk.commit(&format!("project remove {id}"), |view, change| {
+        let row = view.get::<Project>(id)?.ok_or_else(|| dangling("project", id))?;
+        change.expect_same(id, &row).delete::<Project>(id);
+        change.delete::<Name>(&NameKey::project(&row.domain, &row.name));
+        for (key, _) in view.list::<Grant>(&[])? {
+            if key.scope == GrantScope::Project(*id) {
+                change.delete::<Grant>(&key);
+            }
+        }
+        for (name, binding) in view.list::<Binding>(&[])? {
+            if binding.project == *id {
+                change.delete::<Binding>(&name);
+            }
+        }
+        for (credential, delegation) in view.list::<Delegation>(&[])? {
+            if delegation.project == *id {
+                super::application_credentials::forget(view, change, &credential)?;
+            }
+        }
+        change.put(&Revoked::Project(*id), &Revocation { issued_before: now, revoked_at: now });
+        Ok(())
+    })?;
+    Ok(at)
+}
+
+/// Every project, by name and domain.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn list_projects(source: &dyn Source) -> Result<Vec<ProjectSummary>, Error> {
+    source.read(|view| {
+        let bindings = view.list::<Binding>(&[])?;
+        let mut projects = Vec::new();
+        for (id, row) in view.list::<Project>(&[])? {
+            let bound = bindings.iter().filter(|(_, binding)| binding.project == id);
+            projects.push(ProjectSummary {
+                id,
+                domain: view.get::<Domain>(&row.domain)?.ok_or_else(|| dangling("domain", row.domain))?.name,
+                name: row.name,
+                enabled: row.enabled,
+                description: row.description,
+                datastores: bound.map(|(name, _)| name.clone()).collect(),
+            });
+        }
+        projects.sort_by(|a, b| (&a.domain, &a.name).cmp(&(&b.domain, &b.name)));
+        Ok(projects)
+    })?
+}
+
+/// Binds a datastore to a project, so that whoever has a role there can mount it; or unbinds it.
+///
+/// # Errors
+/// When either is not there, or the facts cannot be changed.
+pub fn bind_datastore(
+    desk: &Desk<'_>,
+    datastore: &DatastoreName,
+    project: Option<ProjectId>,
+) -> Result<At, Error> {
+    let ((), at) = desk.commit(&format!("datastore bind {datastore}"), |view, change| {
+        if view.get::<Datastore>(datastore)?.is_none() {
+            let hint = "see `enfilade datastore list`";
+            return Err(Error::Missing { what: "datastore", name: datastore.to_string(), hint });
+        }
+        match project {
+            Some(project) => {
+                change.expect_present::<Project>(&project).put(datastore, &Binding { project });
+            }
+            None => {
+                change.delete::<Binding>(datastore);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(at)
+}
+
+/// The project a user's login is for when it names none.
+///
+/// # Errors
+/// When either is not there, or the facts cannot be changed.
+pub fn set_default_project(desk: &Desk<'_>, user: &Userid, project: Option<ProjectId>) -> Result<At, Error> {
+    let ((), at) = desk.commit(&format!("user set {user}: default project"), |view, change| {
+        let id = user_id(view, user)?;
+        let profile = view.get::<Profile>(&id)?.unwrap_or_default();
+        if let Some(project) = &project {
+            change.expect_present::<Project>(project);
+        }
+        change.put(&id, &Profile { default_project: project, ..profile });
+        Ok(())
+    })?;
+    Ok(at)
+}

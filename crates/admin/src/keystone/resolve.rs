@@ -1,0 +1,133 @@
+//! From what Keystone's clients write to what is there. Whoever is not there gets a name nobody has, so that coming in under
+//! it takes the time a wrong password takes.
+
+use crate::error::Error;
+use enfilade_facts::memo::KeyMaker;
+use enfilade_facts::tables::{Credential, Domain, Name, NameKey, Project, User};
+use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, ProjectId, UserId};
+use enfilade_facts::{MemoSeed, Read, Source, View};
+
+/// A domain, as clients say it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DomainRef {
+    /// By id.
+    Id(String),
+    /// By name.
+    Name(String),
+}
+
+/// A user or a project.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ThingRef {
+    /// By id.
+    Id(String),
+    /// By name, in a domain.
+    Named(String, DomainRef),
+}
+
+/// An application credential.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CredentialRef {
+    /// By id.
+    Id(String),
+    /// By name, of a user.
+    Named(String, ThingRef),
+}
+
+/// The user's authid.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn authid_of_user(source: &dyn Source, user: &ThingRef) -> Result<Authid, Error> {
+    let found = source.read(|view| {
+        let Some(id) = user_of(view, user)? else { return Ok(None) };
+        authid(view, &id)
+    })?;
+    found.map(|found| found.unwrap_or_else(|| nobody(&format!("{user:?}"), false)))
+}
+
+/// The credential's authid.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn authid_of_credential(source: &dyn Source, credential: &CredentialRef) -> Result<Authid, Error> {
+    let found: Result<Option<Authid>, Error> = source.read(|view| {
+        let id = match credential {
+            CredentialRef::Id(id) => id.parse::<CredentialId>().ok(),
+            CredentialRef::Named(name, user) => match (user_of(view, user)?, name.parse()) {
+                (Some(user), Ok(name)) => {
+                    view.get::<Name>(&NameKey::token(&user, &name))?.map(Name::credential)
+                }
+                _ => None,
+            },
+        };
+        let row = id.map(|id| view.get::<Credential>(&id)).transpose()?.flatten();
+        let Some(row) = row else { return Ok(None) };
+        let owner = authid(view, &row.owner)?;
+        Ok(owner.map(|owner| Authid { token: Some(row.name), ..owner }))
+    })?;
+    found.map(|found| found.unwrap_or_else(|| nobody(&format!("{credential:?}"), true)))
+}
+
+/// The project, if it is there.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn project_of(source: &dyn Source, project: &ThingRef) -> Result<Option<ProjectId>, Error> {
+    source.read(|view| match project {
+        ThingRef::Id(id) => match id.parse::<ProjectId>() {
+            Ok(id) => Ok(view.get::<Project>(&id)?.map(|_| id)),
+            Err(_) => Ok(None),
+        },
+        ThingRef::Named(name, domain) => match domain_in(view, domain)? {
+            Some(domain) => Ok(view.get::<Name>(&NameKey::project(&domain, name))?.map(Name::project)),
+            None => Ok(None),
+        },
+    })?
+}
+
+/// The domain, if it is there.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn domain_of(source: &dyn Source, domain: &DomainRef) -> Result<Option<DomainId>, Error> {
+    source.read(|view| domain_in(view, domain))?
+}
+
+fn domain_in(view: &View<'_>, domain: &DomainRef) -> Result<Option<DomainId>, Error> {
+    match domain {
+        DomainRef::Id(id) => match DomainId::from_keystone(id) {
+            Ok(id) => Ok(view.get::<Domain>(&id)?.map(|_| id)),
+            Err(_) => Ok(None),
+        },
+        DomainRef::Name(name) => match name.parse() {
+            Ok(realm) => Ok(view.get::<Name>(&NameKey::domain(&realm))?.map(Name::domain)),
+            Err(_) => Ok(None),
+        },
+    }
+}
+
+fn user_of(view: &View<'_>, user: &ThingRef) -> Result<Option<UserId>, Error> {
+    match user {
+        ThingRef::Id(id) => Ok(id.parse::<UserId>().ok()),
+        ThingRef::Named(name, domain) => match domain_in(view, domain)? {
+            Some(domain) => Ok(view.get::<Name>(&NameKey::user(&domain, name))?.map(Name::user)),
+            None => Ok(None),
+        },
+    }
+}
+
+fn authid(view: &View<'_>, user: &UserId) -> Result<Option<Authid>, Error> {
+    let Some(user) = view.get::<User>(user)? else { return Ok(None) };
+    let Some(domain) = view.get::<Domain>(&user.domain)? else { return Ok(None) };
+    Ok(format!("{}@{}", user.name, domain.name).parse().ok())
+}
+
+/// A name nobody has, always the same for the same words.
+fn nobody(said: &str, is_credential: bool) -> Authid {
+    let digest = KeyMaker::new(&MemoSeed(*b"enfilade nobody1"), "nobody").bytes(said.as_bytes()).key();
+    let name = u128::from_be_bytes(digest.as_choice());
+    let token = if is_credential { "!nothing" } else { "" };
+    let authid = format!("nobody-{name:032x}@nowhere{token}").parse();
+    authid.unwrap_or_else(|_| enfilade_facts::vocabulary::Userid::root_pam().into())
+}

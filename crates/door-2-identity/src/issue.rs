@@ -1,0 +1,132 @@
+//! Making sessions: of a password, of an application credential, or of another session, which it cannot outgrow.
+
+use crate::fernet::payload::{Audit, AuditId};
+use crate::permit::IdentityPermit;
+use crate::refuse::Refusal;
+use crate::session::{Claim, Methods, Scope, Session, Tokens, stand};
+use crate::view::View;
+use enfilade_facts::Now;
+use enfilade_facts::vocabulary::{DomainId, ProjectId};
+
+/// What a session is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Whatever is usual for whoever asks: the credential's project, the user's default project, else nothing.
+    Usual,
+    /// This.
+    Scope(Scope),
+}
+
+/// What comes of it.
+#[derive(Debug)]
+pub enum Issue {
+    /// A session.
+    Session(Session),
+    /// No.
+    Refusal(Refusal),
+    /// Whatever of the subject was issued in this second is revoked: the next one is free.
+    NextSecond,
+}
+
+/// Judges what session `parent` may have. The parent holds at this view; the audit id is random.
+pub fn issue(
+    view: &enfilade_facts::View<'_>,
+    now: Now,
+    parent: &IdentityPermit,
+    wanted: Wanted,
+    lifetime: i64,
+    own: AuditId,
+    tokens: &Tokens<'_>,
+) -> Issue {
+    let view = View(view);
+    let judged = claims(&view, now, parent, wanted, lifetime, own);
+    let judged =
+        judged.and_then(|(first, second)| match (stand(&view, now, &first, tokens.revocations), second) {
+            // What is usual and not to be had is no reason to get nothing.
+            (Err(Refusal::NoScope(_)), Some(second)) => stand(&view, now, &second, tokens.revocations),
+            (judged, _) => judged,
+        });
+    match judged {
+        Ok((_, session)) => Issue::Session(session),
+        // Its own audit id is new, and what it comes of was looked at on this very view.
+        Err(Refusal::TokenRevoked { .. }) => Issue::NextSecond,
+        Err(refusal) => Issue::Refusal(refusal),
+    }
+}
+
+/// What is claimed; and what instead, where the first was nobody's wish.
+fn claims(
+    view: &View<'_>,
+    now: Now,
+    parent: &IdentityPermit,
+    wanted: Wanted,
+    lifetime: i64,
+    own: AuditId,
+) -> Result<(Claim, Option<Claim>), Refusal> {
+    let user = parent.principal().user;
+    let mut claim = Claim {
+        user,
+        methods: Methods::PASSWORD,
+        scope: Scope::Unscoped,
+        credential: None,
+        issued_at: now.unix_seconds,
+        expires_at: now.unix_seconds.saturating_add(lifetime),
+        audit: Audit { own, chain: None },
+    };
+    // Nothing outlives what it comes of.
+    if let Some(until) = parent.good_until() {
+        claim.expires_at = claim.expires_at.min(until.saturating_add(1));
+    }
+    match (parent.session(), parent.token()) {
+        (Some(before), _) => {
+            if before.claim.credential.is_some() {
+                return Err(Refusal::Delegated("a session of an application credential is for nothing else"));
+            }
+            let is_narrower = before.claim.scope != Scope::System
+                || !matches!(wanted, Wanted::Scope(Scope::Project(_) | Scope::Domain(_)));
+            if !is_narrower {
+                return Err(Refusal::Delegated("a session for the system is for no project and no domain"));
+            }
+            claim.methods = before.claim.methods.and(Methods::TOKEN);
+            claim.expires_at = before.claim.expires_at;
+            claim.audit.chain = Some(before.claim.chain());
+        }
+        (None, Some(credential)) => {
+            let delegation = view.delegation(credential)?;
+            let project = delegation.ok_or(Refusal::Delegated("the API token is for no project"))?.project;
+            if !matches!(wanted, Wanted::Usual) && wanted != Wanted::Scope(Scope::Project(project)) {
+                return Err(Refusal::Delegated("the application credential is for another project"));
+            }
+            claim.methods = Methods::APPLICATION_CREDENTIAL;
+            claim.scope = Scope::Project(project);
+            claim.credential = Some(*credential);
+            return Ok((claim, None));
+        }
+        (None, None) => {}
+    }
+    match wanted {
+        Wanted::Scope(scope) => Ok((Claim { scope, ..claim }, None)),
+        Wanted::Usual => match view.default_project(&user)? {
+            Some(project) => Ok((Claim { scope: Scope::Project(project), ..claim }, Some(claim))),
+            None => Ok((claim, None)),
+        },
+    }
+}
+
+impl Scope {
+    /// The project, where it is for one.
+    pub fn project(self) -> Option<ProjectId> {
+        match self {
+            Scope::Project(project) => Some(project),
+            _ => None,
+        }
+    }
+
+    /// The domain, where it is for one.
+    pub fn domain(self) -> Option<DomainId> {
+        match self {
+            Scope::Domain(domain) => Some(domain),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Sessions: what a Fernet token claims, and what the facts say of it now. Nothing of a session is stored; whoever shows the
+//! token is judged on the facts each time, so that whatever was taken away is gone with the next request.
+
+use crate::fernet::payload::{Audit, AuditId, Id, Payload, Scope as PayloadScope, Unread};
+use crate::fernet::{KeyRing, frame};
+use crate::principal::Reach;
+use crate::refuse::Refusal;
+use crate::revocations::{self, Revocations};
+use crate::standing::Standing;
+use crate::view::View;
+use enfilade_facts::tables::{Delegation, GrantScope, Revoked};
+use enfilade_facts::vocabulary::{
+    Authid, CredentialId, DomainId, ProjectId, Realm, RoleId, Secret, UserId, Userid,
+};
+use enfilade_facts::{Index, Now};
+use std::collections::BTreeSet;
+
+/// A token, as it came: a secret until it expires.
+#[derive(Clone, Debug)]
+pub struct SessionAsk {
+    /// Its text.
+    pub token: Secret,
+}
+
+/// The keys as they were read, and how often that was before: a verdict counts only with the keys it was judged by.
+#[derive(Debug)]
+pub struct Ring {
+    /// The keys.
+    pub keys: KeyRing,
+    /// Never the same for two readings of one process; never 0.
+    pub generation: u64,
+}
+
+/// What tokens are judged by beside the facts.
+#[derive(Clone, Copy)]
+pub struct Tokens<'a> {
+    /// The keys; nobody's token is read without.
+    pub ring: Option<&'a Ring>,
+    /// What was revoked.
+    pub revocations: &'a Index<Revocations>,
+}
+
+/// How somebody proved who they are: a bit for each way, in the order Keystone 30 has them by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Methods(pub u64);
+
+impl Methods {
+    /// With a password.
+    pub const PASSWORD: Methods = Methods(1 << 1);
+    /// With another token.
+    pub const TOKEN: Methods = Methods(1 << 2);
+    /// With an application credential.
+    pub const APPLICATION_CREDENTIAL: Methods = Methods(1 << 5);
+
+    const NAMES: [&'static str; 7] =
+        ["external", "password", "token", "oauth1", "mapped", "application_credential", "ec2credential"];
+
+    /// Both.
+    #[must_use]
+    pub fn and(self, other: Methods) -> Self {
+        Methods(self.0 | other.0)
+    }
+
+    /// Their names.
+    pub fn names(self) -> Vec<&'static str> {
+        let has = |(bit, _): &(usize, &&str)| self.0 & (1 << bit) != 0;
+        Self::NAMES.iter().enumerate().filter(has).map(|(_, name)| *name).collect()
+    }
+}
+
+/// What a session is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Nothing but getting another one.
+    Unscoped,
+    /// A project.
+    Project(ProjectId),
+    /// A domain.
+    Domain(DomainId),
+    /// The whole system.
+    System,
+}
+
+/// What a token says, which was true when it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Whose it is.
+    pub user: UserId,
+    /// How they came in.
+    pub methods: Methods,
+    /// What for.
+    pub scope: Scope,
+    /// The application credential it was made with.
+    pub credential: Option<CredentialId>,
+    /// When it was made, seconds since the epoch.
+    pub issued_at: i64,
+    /// Until when it is good.
+    pub expires_at: i64,
+    /// Which one it is, and the first of its chain.
+    pub audit: Audit,
+}
+
+/// A role somebody has.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HeldRole {
+    /// Its name.
+    pub name: String,
+    /// Its id.
+    pub id: RoleId,
+}
+
+/// A session as the facts have it now.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// What the token says.
+    pub claim: Claim,
+    /// The roles on what it is for, implied ones included, by name.
+    pub roles: Vec<HeldRole>,
+    /// The domain of the user.
+    pub user_domain: DomainId,
+    /// What its application credential is for beside that.
+    pub delegation: Option<Delegation>,
+}
+
+impl Session {
+    /// Whether there is a role of this name.
+    pub fn has(&self, role: &str) -> bool {
+        self.roles.iter().any(|held| held.name == role)
+    }
+
+    /// Whether it is for certain requests alone.
+    pub fn has_rules(&self) -> bool {
+        self.delegation.as_ref().is_some_and(|delegation| !delegation.rules.is_empty())
+    }
+
+    /// Where it reaches among the paths of this house. A project's session reaches what is bound to the project. One for
+    /// nothing reaches what its user reaches, if it came of a password; made of another token it must not outgrow that.
+    pub(crate) fn reach(&self) -> Reach {
+        match self.claim.scope {
+            // Rules name requests of other services; what they mean for files nobody said.
+            _ if self.has_rules() => Reach::Nothing,
+            Scope::Project(project) => {
+                Reach::Project { project, roles: self.roles.iter().map(|role| role.name.clone()).collect() }
+            }
+            Scope::Unscoped if self.claim.methods == Methods::PASSWORD => Reach::Everything,
+            _ => Reach::Nothing,
+        }
+    }
+}
+
+impl Claim {
+    /// The root of its chain.
+    pub fn chain(&self) -> AuditId {
+        self.audit.chain.unwrap_or(self.audit.own)
+    }
+
+    /// Reads a token.
+    ///
+    /// # Errors
+    /// When it is not ours, or says what cannot be here.
+    pub fn read(ring: &KeyRing, ask: &SessionAsk) -> Result<Claim, Refusal> {
+        let text = std::str::from_utf8(ask.token.reveal()).map_err(|_| Refusal::NotOurs)?;
+        let mut room = frame::Room::default();
+        let opened = frame::open(ring, text, &mut room).map_err(|_| Refusal::NotOurs)?;
+        let payload = Payload::decode(opened.payload).map_err(Refusal::TokenUnread)?;
+        let foreign = || Refusal::TokenUnread(Unread::Malformed);
+        let uuid = |id: Id<'_>| match id {
+            Id::Uuid(bytes) => Ok(bytes),
+            Id::Text(_) => Err(foreign()),
+        };
+        let (scope, credential) = match payload.scope {
+            PayloadScope::None => (Scope::Unscoped, None),
+            PayloadScope::System => (Scope::System, None),
+            PayloadScope::Project(id) => (Scope::Project(ProjectId::from_bytes(uuid(id)?)), None),
+            PayloadScope::Domain(Id::Text("default")) => (Scope::Domain(DomainId::DEFAULT), None),
+            PayloadScope::Domain(id) => (Scope::Domain(DomainId::from_bytes(uuid(id)?)), None),
+            PayloadScope::ApplicationCredential { project, credential } => (
+                Scope::Project(ProjectId::from_bytes(uuid(project)?)),
+                Some(CredentialId::from_bytes(uuid(credential)?)),
+            ),
+            PayloadScope::Trust { .. } => {
+                return Err(Refusal::TokenUnread(Unread::Unsupported { kind: 3, name: "trust" }));
+            }
+        };
+        Ok(Claim {
+            user: UserId::from_bytes(uuid(payload.user)?),
+            methods: Methods(payload.methods),
+            scope,
+            credential,
+            issued_at: i64::try_from(opened.issued_at).map_err(|_| foreign())?,
+            // A second that has begun counts; what is no time at all became the end of time.
+            expires_at: payload.expires.ceil() as i64,
+            audit: payload.audit,
+        })
+    }
+
+    /// As the token says it.
+    pub fn to_payload(&self) -> Vec<u8> {
+        let scope = match (self.scope, self.credential) {
+            (Scope::Unscoped, _) => PayloadScope::None,
+            (Scope::System, _) => PayloadScope::System,
+            (Scope::Domain(DomainId::DEFAULT), _) => PayloadScope::Domain(Id::Text("default")),
+            (Scope::Domain(id), _) => PayloadScope::Domain(Id::Uuid(*id.bytes())),
+            (Scope::Project(id), None) => PayloadScope::Project(Id::Uuid(*id.bytes())),
+            (Scope::Project(id), Some(credential)) => PayloadScope::ApplicationCredential {
+                project: Id::Uuid(*id.bytes()),
+                credential: Id::Uuid(*credential.bytes()),
+            },
+        };
+        let payload = Payload {
+            user: Id::Uuid(*self.user.bytes()),
+            methods: self.methods.0,
+            scope,
+            expires: self.expires_at as f64,
+            audit: self.audit,
+        };
+        payload.encode()
+    }
+}
+
+/// What the facts say of a claim at this revision; whether it is in time has been judged.
+pub(crate) fn stand(
+    view: &View<'_>,
+    now: Now,
+    claim: &Claim,
+    revocations: &Index<Revocations>,
+) -> Result<(Standing, Session), Refusal> {
+    let gone = || Refusal::NoSubject;
+    let user = view.user(&claim.user)?.ok_or_else(gone)?;
+    let realm: Realm = view.domain(&user.domain)?.ok_or_else(gone)?.name;
+    let mut authid = Authid::from(userid(&user.name, &realm).ok_or_else(gone)?);
+    if let Some(credential) = &claim.credential {
+        authid.token = Some(view.credential(credential)?.ok_or_else(gone)?.name);
+    }
+    let standing = Standing::of(view, &authid, claim.user, claim.credential)?.ok_or_else(gone)?;
+    standing.check(view, now)?;
+    let user_domain = user.domain;
+    let scope_domain = match claim.scope {
+        Scope::Unscoped | Scope::System => None,
+        Scope::Domain(domain) => Some(domain),
+        Scope::Project(project) => {
+            let row = view.project(&project)?.filter(|project| project.enabled);
+            Some(row.ok_or(Refusal::NoScope("the project is gone or disabled"))?.domain)
+        }
+    };
+    if let Some(domain) = scope_domain
+        && !view.domain(&domain)?.is_some_and(|domain| domain.enabled)
+    {
+        return Err(Refusal::NoScope("the domain is gone or disabled"));
+    }
+    let marks = revocations::marks(claim, user_domain, scope_domain);
+    if let Some(by) = revocations::revoked_by(view, revocations, &marks, claim.issued_at)? {
+        return Err(Refusal::TokenRevoked { authid, by: what_by(&by) });
+    }
+    let roles = roles_on(view, &claim.user, claim.scope, claim.credential.as_ref())?;
+    let delegation = claim.credential.map(|credential| view.delegation(&credential)).transpose()?.flatten();
+    Ok((standing, Session { claim: *claim, roles, user_domain, delegation }))
+}
+
+fn userid(name: &str, realm: &Realm) -> Option<Userid> {
+    format!("{name}@{realm}").parse().ok()
+}
+
+fn what_by(by: &Revoked) -> &'static str {
+    match by {
+        Revoked::Token(_) => "the token",
+        Revoked::Chain(_) => "the chain it is of",
+        Revoked::User(_) => "everything of its user",
+        Revoked::Project(_) => "everything for its project",
+        Revoked::Domain(_) => "everything of its domain",
+        Revoked::Trust(_) => "everything by its trust",
+        Revoked::Consumer(_) => "everything by its consumer",
+    }
+}
+
+/// Where an application credential reaches that is shown itself, without a session: where a session of it would.
+pub(crate) fn reach_of(
+    view: &View<'_>,
+    user: &UserId,
+    credential: &CredentialId,
+    project: ProjectId,
+) -> Result<Reach, Refusal> {
+    if view.delegation(credential)?.is_some_and(|delegation| !delegation.rules.is_empty()) {
+        return Ok(Reach::Nothing);
+    }
+    let is_there = match view.project(&project)?.filter(|project| project.enabled) {
+        Some(row) => view.domain(&row.domain)?.is_some_and(|domain| domain.enabled),
+        None => false,
+    };
+    let roles = match is_there {
+        true => roles_on(view, user, Scope::Project(project), Some(credential)),
+        false => Err(Refusal::NoScope("the project is gone or disabled")),
+    };
+    match roles {
+        Ok(roles) => Ok(Reach::Project { project, roles: roles.into_iter().map(|role| role.name).collect() }),
+        Err(Refusal::NoScope(_)) => Ok(Reach::Nothing),
+        Err(refusal) => Err(refusal),
+    }
+}
+
+/// The roles a claim stands for now. A session for something without any role there is none (Keystone's rule).
+fn roles_on(
+    view: &View<'_>,
+    user: &UserId,
+    scope: Scope,
+    credential: Option<&CredentialId>,
+) -> Result<Vec<HeldRole>, Refusal> {
+    let on = match scope {
+        Scope::Unscoped => return Ok(Vec::new()),
+        Scope::Project(id) => GrantScope::Project(id),
+        Scope::Domain(id) => GrantScope::Domain(id),
+        Scope::System => GrantScope::System,
+    };
+    let mut held = view.with_implied(view.granted(user, &on)?)?;
+    if let Some(credential) = credential {
+        let delegation = view.delegation(credential)?;
+        let is_of = |project| scope == Scope::Project(project);
+        let delegation = delegation
+            .filter(|delegation| is_of(delegation.project))
+            .ok_or(Refusal::NoScope("the credential is not for this project"))?;
+        let given: BTreeSet<_> = view.with_implied(delegation.roles.into_iter().collect())?;
+        held.retain(|role| given.contains(role));
+    }
+    match held.is_empty() {
+        true => Err(Refusal::NoScope("the user has no role there")),
+        false => Ok(held.into_iter().collect()),
+    }
+}

@@ -1,0 +1,78 @@
+//! Keystone's API: may they do this? The roles of the session decide, by Keystone's default rules (oslo.policy of release 30).
+
+use crate::permit::ApiPermit;
+use crate::refuse::Refusal;
+use enfilade_facts::vocabulary::UserId;
+use enfilade_identity::{IdentityPermit, Scope, Session};
+
+/// What is asked for; each is one of Keystone's rules.
+#[derive(Clone, Copy, Debug)]
+pub enum ApiAsk<'a> {
+    /// To be told what somebody's token stands for.
+    ValidateToken(&'a Session),
+    /// To be told whether somebody's token is good.
+    CheckToken(&'a Session),
+    /// To end somebody's token.
+    RevokeToken(&'a Session),
+    /// To see what was revoked.
+    ListRevocations,
+    /// To see somebody's application credentials.
+    SeeApplicationCredentials(&'a UserId),
+    /// To make one for somebody.
+    CreateApplicationCredential(&'a UserId),
+    /// To delete one of somebody.
+    DeleteApplicationCredential(&'a UserId),
+}
+
+impl ApiAsk<'_> {
+    /// What Keystone calls it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ApiAsk::ValidateToken(_) => "identity:validate_token",
+            ApiAsk::CheckToken(_) => "identity:check_token",
+            ApiAsk::RevokeToken(_) => "identity:revoke_token",
+            ApiAsk::ListRevocations => "identity:list_revoke_events",
+            ApiAsk::SeeApplicationCredentials(_) => "identity:list_application_credentials",
+            ApiAsk::CreateApplicationCredential(_) => "identity:create_application_credential",
+            ApiAsk::DeleteApplicationCredential(_) => "identity:delete_application_credential",
+        }
+    }
+}
+
+/// May the visitor? The one place an [`ApiPermit`] is made (invariant D2). The identity holds at this moment.
+///
+/// # Errors
+/// [`Refusal::NoPrivilege`].
+pub fn use_api(identity: &IdentityPermit, ask: &ApiAsk<'_>) -> Result<ApiPermit, Refusal> {
+    let principal = identity.principal();
+    let session = identity.session();
+    let has = |role: &str| session.is_some_and(|session| session.has(role));
+    let is_admin = has("admin");
+    let reads_system = has("reader") && session.is_some_and(|session| session.claim.scope == Scope::System);
+    let is_subject = |subject: &Session| subject.claim.user == principal.user;
+    let is_owner = |user: &UserId| *user == principal.user;
+    // An application credential makes and unmakes others only where it was made for that, and one that is for certain
+    // requests is for none of these.
+    let is_free = session.is_some_and(|session| match &session.delegation {
+        None => true,
+        Some(delegation) => delegation.unrestricted && delegation.rules.is_empty(),
+    });
+    let is_bound = session.is_none_or(Session::has_rules);
+    let may = match ask {
+        ApiAsk::ValidateToken(subject) => {
+            is_subject(subject) || !is_bound && (is_admin || reads_system || has("service"))
+        }
+        ApiAsk::CheckToken(subject) => is_subject(subject) || !is_bound && (is_admin || reads_system),
+        ApiAsk::RevokeToken(subject) => is_subject(subject) || !is_bound && is_admin,
+        ApiAsk::ListRevocations => !is_bound && (is_admin || has("service")),
+        ApiAsk::SeeApplicationCredentials(user) => !is_bound && (is_owner(user) || is_admin || reads_system),
+        ApiAsk::CreateApplicationCredential(user) => is_free && is_owner(user),
+        ApiAsk::DeleteApplicationCredential(user) => is_free && (is_owner(user) || is_admin),
+    };
+    match may {
+        true => Ok(ApiPermit { who: principal.authid.clone() }),
+        false => {
+            Err(Refusal::NoPrivilege { path: ask.name().to_owned(), missing: "a role that may".to_owned() })
+        }
+    }
+}

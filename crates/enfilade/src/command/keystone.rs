@@ -1,0 +1,315 @@
+//! `enfilade bootstrap`, `domain`, `project`, `catalog`, `revoke` and `session`.
+
+use super::{enabled, or_dash, password_from_stdin};
+use crate::cli::keystone::{Bootstrap, Catalog, Domain, Project, Revoke, Session};
+use crate::home::Home;
+use crate::output;
+use anyhow::Context;
+use enfilade_admin::keystone as admin;
+use enfilade_admin::{init_keys, list_users};
+use enfilade_facts::At;
+use enfilade_facts::tables::{Interface, Revoked};
+use enfilade_facts::vocabulary::{Secret, Userid};
+use enfilade_identity::SessionAsk;
+use enfilade_identity::fernet::payload::{audit_id_from_text, audit_id_to_text};
+use serde_json::{Value, json};
+use std::io::{BufRead as _, Read as _};
+
+pub(super) fn bootstrap(home: &Home, new: Bootstrap, json: bool) -> anyhow::Result<()> {
+    let password = password_from_stdin()?;
+    let usual = format!("https://{}/v3", home.config.tls.listen);
+    let public = new.public_url.unwrap_or(usual);
+    let internal = new.internal_url.unwrap_or_else(|| public.clone());
+    let administrators = new.admin_url.unwrap_or_else(|| public.clone());
+    let keys = home.fernet_keys();
+    init_keys(&keys)?;
+    let wanted = admin::Bootstrap {
+        user: new.user,
+        password,
+        project: new.project,
+        role: new.role,
+        service: new.service,
+        region: Some(new.region),
+        urls: vec![
+            (Interface::Public, public.clone()),
+            (Interface::Internal, internal),
+            (Interface::Admin, administrators),
+        ],
+    };
+    let project = admin::bootstrap(&home.desk(), &wanted)?;
+    let (user, realm) = (wanted.user.name(), wanted.user.realm());
+    let value = json!({ "user": wanted.user.to_string(), "project": project.to_string(), "url": public });
+    let text = format!(
+        "{} is {} of project {} and of the system\ntry:\n  export OS_AUTH_URL={public} OS_USERNAME={user} \
+         OS_USER_DOMAIN_NAME={realm} OS_PROJECT_NAME={} OS_PROJECT_DOMAIN_NAME={realm} OS_IDENTITY_API_VERSION=3\n  \
+         openstack --os-password … --os-cacert '{}' token issue",
+        wanted.user,
+        wanted.role,
+        wanted.project,
+        wanted.project,
+        home.certificate_directory().join("localhost.crt").display()
+    );
+    output::done(json, &value, &text);
+    Ok(())
+}
+
+pub(super) fn domain(home: &Home, command: Domain, json: bool) -> anyhow::Result<()> {
+    let said = |domain: &str, at: At, text: &str| {
+        output::done(json, &json!({ "domain": domain, "revision": at.revision.0 }), text);
+    };
+    match command {
+        Domain::Add { domain } => {
+            let (id, at) = admin::add_domain(&home.desk(), &domain, None)?;
+            let value =
+                json!({ "domain": domain.to_string(), "id": id.to_keystone(), "revision": at.revision.0 });
+            output::done(json, &value, &format!("domain {domain} is there"));
+        }
+        Domain::Enable { domain } => {
+            let at = admin::set_domain(&home.desk(), &domain, true)?;
+            said(domain.as_str(), at, &format!("the users of domain {domain} may come in"));
+        }
+        Domain::Disable { domain } => {
+            let at = admin::set_domain(&home.desk(), &domain, false)?;
+            said(
+                domain.as_str(),
+                at,
+                &format!("the users of domain {domain} are kept out, and their sessions are over"),
+            );
+        }
+        Domain::Remove { domain } => {
+            let at = admin::remove_domain(&home.desk(), &domain)?;
+            said(domain.as_str(), at, &format!("domain {domain} is gone"));
+        }
+        Domain::List => {
+            let domains = admin::list_domains(home.source())?;
+            if json {
+                domains.iter().for_each(|row| {
+                    let (name, id) = (row.name.to_string(), row.id.to_keystone());
+                    output::json_line(&json!({ "domain": name, "id": id, "enabled": row.enabled }));
+                });
+                return Ok(());
+            }
+            let row = |row: admin::DomainSummary| {
+                vec![row.name.to_string(), enabled(row.enabled), row.id.to_keystone()]
+            };
+            output::table(&["DOMAIN", "ENABLED", "ID"], &domains.into_iter().map(row).collect::<Vec<_>>());
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Result<()> {
+    let find = |text: &str| admin::find_project(home.source(), text);
+    match command {
+        Project::Add { name, domain, description } => {
+            let (id, at) = admin::add_project(&home.desk(), &domain, &name, description.as_deref())?;
+            let value = json!({ "project": name, "domain": domain.to_string(), "id": id.to_string(), "revision": at.revision.0 });
+            output::done(json, &value, &format!("project {name}@{domain} is there: {id}"));
+        }
+        Project::Set { project, description, enable, disable } => {
+            let id = find(&project)?;
+            let edit = admin::ProjectEdit { enabled: (enable || disable).then_some(enable), description };
+            let at = admin::set_project(&home.desk(), &id, &edit)?;
+            let value = json!({ "project": id.to_string(), "revision": at.revision.0 });
+            output::done(json, &value, &format!("project {project} is changed"));
+        }
+        Project::Remove { project } => {
+            let id = find(&project)?;
+            let at = admin::remove_project(&home.desk(), &id)?;
+            let value = json!({ "project": id.to_string(), "revision": at.revision.0 });
+            output::done(json, &value, &format!("project {project} is gone, and its sessions are over"));
+        }
+        Project::List => {
+            let projects = admin::list_projects(home.source())?;
+            if json {
+                projects.iter().for_each(|row| {
+                    let stores: Vec<String> = row.datastores.iter().map(ToString::to_string).collect();
+                    output::json_line(&json!({
+                        "project": row.name, "domain": row.domain.to_string(), "id": row.id.to_string(),
+                        "enabled": row.enabled, "description": row.description, "datastores": stores,
+                    }));
+                });
+                return Ok(());
+            }
+            let row = |row: admin::ProjectSummary| {
+                let stores: Vec<String> = row.datastores.iter().map(ToString::to_string).collect();
+                let stores = if stores.is_empty() { "-".to_owned() } else { stores.join(", ") };
+                let name = format!("{}@{}", row.name, row.domain);
+                vec![name, enabled(row.enabled), row.id.to_string(), stores, or_dash(row.description)]
+            };
+            let rows: Vec<_> = projects.into_iter().map(row).collect();
+            output::table(&["PROJECT", "ENABLED", "ID", "DATASTORES", "DESCRIPTION"], &rows);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn catalog(home: &Home, command: Catalog, json: bool) -> anyhow::Result<()> {
+    match command {
+        Catalog::List => {
+            let services = admin::list_catalog(home.source())?;
+            let mut rows = Vec::new();
+            for service in &services {
+                let (kind, name) = (&service.service.kind, &service.service.name);
+                if json {
+                    let endpoint = |entry: &admin::CatalogEntry| {
+                        json!({
+                            "id": entry.id.to_string(), "interface": entry.endpoint.interface.name(),
+                            "region": entry.endpoint.region, "url": entry.endpoint.url,
+                        })
+                    };
+                    let endpoints: Vec<Value> = service.endpoints.iter().map(endpoint).collect();
+                    output::json_line(
+                        &json!({ "id": service.id.to_string(), "type": kind, "name": name, "endpoints": endpoints }),
+                    );
+                }
+                let first = vec![
+                    kind.clone(),
+                    name.clone(),
+                    "-".into(),
+                    "-".into(),
+                    "-".into(),
+                    service.id.to_string(),
+                ];
+                rows.extend(service.endpoints.is_empty().then_some(first));
+                rows.extend(service.endpoints.iter().map(|entry| {
+                    let row = &entry.endpoint;
+                    let region = or_dash(row.region.as_deref());
+                    vec![
+                        kind.clone(),
+                        name.clone(),
+                        row.interface.to_string(),
+                        region,
+                        row.url.clone(),
+                        service.id.to_string(),
+                    ]
+                }));
+            }
+            if !json {
+                output::table(&["TYPE", "NAME", "INTERFACE", "REGION", "URL", "SERVICE"], &rows);
+            }
+        }
+        Catalog::Service { kind, name } => {
+            let (id, at) = admin::add_service(&home.desk(), &kind, &name)?;
+            let value = json!({ "id": id.to_string(), "revision": at.revision.0 });
+            output::done(json, &value, &format!("service {name} ({kind}) is there: {id}"));
+        }
+        Catalog::Endpoint { service, interface, url, region } => {
+            let (id, at) = admin::add_endpoint(&home.desk(), &service, interface, region.as_deref(), &url)?;
+            let value = json!({ "id": id.to_string(), "revision": at.revision.0 });
+            output::done(json, &value, &format!("the {interface} endpoint is {url}: {id}"));
+        }
+        Catalog::RemoveService { service } => {
+            let at = admin::remove_service(&home.desk(), &service)?;
+            output::done(json, &json!({ "revision": at.revision.0 }), &format!("service {service} is gone"));
+        }
+        Catalog::RemoveEndpoint { endpoint } => {
+            let at = admin::remove_endpoint(&home.desk(), &endpoint)?;
+            output::done(
+                json,
+                &json!({ "revision": at.revision.0 }),
+                &format!("endpoint {endpoint} is gone"),
+            );
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn revoke(home: &Home, command: Revoke, json: bool) -> anyhow::Result<()> {
+    let (mark, text) = match command {
+        Revoke::List => return list_revocations(home, json),
+        Revoke::Token { token } => {
+            let (own, _) = audit_ids(home, &token)?;
+            (Revoked::Token(own), "the token is good no longer".to_owned())
+        }
+        Revoke::Chain { token } => {
+            let (_, chain) = audit_ids(home, &token)?;
+            (Revoked::Chain(chain), "the chain of tokens is good no longer".to_owned())
+        }
+        Revoke::User { user } => {
+            let text = format!("what {user} was given so far is good no longer");
+            (user_mark(home, &user)?, text)
+        }
+        Revoke::Project { project } => {
+            let id = admin::find_project(home.source(), &project)?;
+            (Revoked::Project(id), format!("what was given for project {project} so far is good no longer"))
+        }
+        Revoke::Domain { domain } => {
+            let domains = admin::list_domains(home.source())?;
+            let found = domains.iter().find(|row| row.name == domain);
+            let id = found
+                .with_context(|| format!("there is no domain `{domain}`; see `enfilade domain list`"))?
+                .id;
+            (Revoked::Domain(id), format!("what was given for domain {domain} so far is good no longer"))
+        }
+    };
+    let at = admin::revoke(&home.desk(), &[mark], &text)?;
+    output::done(json, &json!({ "revision": at.revision.0 }), &text);
+    Ok(())
+}
+
+pub(super) fn session(home: &Home, command: Session, json: bool) -> anyhow::Result<()> {
+    let Session::End { user } = command;
+    let text = format!("the sessions of {user} are over");
+    let at = admin::revoke(&home.desk(), &[user_mark(home, &user)?], &text)?;
+    output::done(json, &json!({ "user": user.to_string(), "revision": at.revision.0 }), &text);
+    Ok(())
+}
+
+fn user_mark(home: &Home, user: &Userid) -> anyhow::Result<Revoked> {
+    let users = list_users(home.source())?;
+    let found = users.iter().find(|row| row.userid == user.to_string());
+    Ok(Revoked::User(
+        found.with_context(|| format!("there is no user `{user}`; see `enfilade user list`"))?.id,
+    ))
+}
+
+/// The token's own audit id and its chain's: of an audit id both are that.
+fn audit_ids(home: &Home, text: &str) -> anyhow::Result<([u8; 16], [u8; 16])> {
+    if text != "-" {
+        let id = audit_id_from_text(text)
+            .context("expected an audit id of 22 characters, or `-` and the token on standard input")?;
+        return Ok((id, id));
+    }
+    let mut line = String::new();
+    std::io::stdin().lock().take(2048).read_line(&mut line).context("the token cannot be read")?;
+    let token = Secret::new(line.trim().as_bytes()).context("there is no token on standard input")?;
+    let ring =
+        crate::keys::read(&home.fernet_keys())?.context("there are no keys; run `enfilade keys init`")?;
+    let claim = enfilade_identity::Claim::read(&ring, &SessionAsk { token })?;
+    Ok((claim.audit.own, claim.chain()))
+}
+
+fn list_revocations(home: &Home, json: bool) -> anyhow::Result<()> {
+    let rows = admin::list_revocations(home.source())?;
+    let described = |mark: &Revoked| match mark {
+        Revoked::Token(id) => ("token", audit_id_to_text(id)),
+        Revoked::Chain(id) => ("chain", audit_id_to_text(id)),
+        Revoked::User(id) => ("user", id.to_string()),
+        Revoked::Project(id) => ("project", id.to_string()),
+        Revoked::Domain(id) => ("domain", id.to_keystone()),
+        Revoked::Trust(id) => ("trust", audit_id_to_text(id)),
+        Revoked::Consumer(id) => ("consumer", audit_id_to_text(id)),
+    };
+    if json {
+        rows.iter().for_each(|row| {
+            let (kind, id) = described(&row.mark);
+            output::json_line(&json!({
+                "kind": kind, "id": id, "issued_before": row.revocation.issued_before,
+                "revoked_at": row.revocation.revoked_at,
+            }));
+        });
+        return Ok(());
+    }
+    let row = |row: &admin::RevocationSummary| {
+        let (kind, id) = described(&row.mark);
+        vec![
+            kind.to_owned(),
+            id,
+            output::time(row.revocation.issued_before),
+            output::time(row.revocation.revoked_at),
+        ]
+    };
+    output::table(&["WHAT", "ID", "ISSUED UP TO", "REVOKED"], &rows.iter().map(row).collect::<Vec<_>>());
+    Ok(())
+}

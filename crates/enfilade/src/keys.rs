@@ -1,0 +1,77 @@
+//! Keeping the house told of the keys that sign tokens.
+
+use crate::home::{Home, seed};
+use crate::output;
+use enfilade_admin::keystone::purge_revocations;
+use enfilade_admin::{Desk, FernetKeys};
+use enfilade_facts::MemoKey;
+use enfilade_facts::memo::KeyMaker;
+use enfilade_identity::fernet::KeyRing;
+use enfilade_passage::House;
+use enfilade_sources::files::fernet_keys::FernetKey;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the repository is looked at. The key that signs next is there long before it does, so nobody's token is refused
+/// meanwhile.
+const EVERY: Duration = Duration::from_millis(500);
+/// How often revocations that are about nothing any more are taken away.
+const PURGE_EVERY: u32 = 1_200;
+
+/// The keys; nothing where there are none.
+pub(crate) fn read(keys: &FernetKeys) -> anyhow::Result<Option<KeyRing>> {
+    match keys.read() {
+        Ok(found) if found.keys.is_empty() => Ok(None),
+        Ok(found) => {
+            let keys: Vec<_> = found.keys.iter().map(|(index, key)| (*index, key.bytes())).collect();
+            Ok(Some(KeyRing::new(&keys)?))
+        }
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(why) => Err(why.into()),
+    }
+}
+
+/// What tells one state of the keys from another, without holding them.
+fn state(keys: &FernetKeys, maker: KeyMaker) -> Option<MemoKey> {
+    let found = keys.read().ok()?;
+    let each =
+        |maker: KeyMaker, (index, key): (&u32, &FernetKey)| maker.number((*index).into()).bytes(key.bytes());
+    Some(found.keys.iter().fold(maker, each).key())
+}
+
+/// Reads the keys now and whenever they change, in a thread of its own.
+pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
+    let (keys, house) = (home.fernet_keys(), Arc::clone(house));
+    let (source, files) = (Arc::clone(&home.source), home.files.clone());
+    let terms = house.session_terms();
+    let maker = KeyMaker::new(&seed()?, "keys");
+    let mut last = state(&keys, maker);
+    tell(&house, &keys);
+    std::thread::Builder::new().name("keys".into()).spawn(move || {
+        for turn in 1_u32.. {
+            std::thread::park_timeout(EVERY);
+            let now = state(&keys, maker);
+            // A repository that cannot be read for a moment keeps the keys that were read.
+            if now.is_some() && now != last {
+                tell(&house, &keys);
+                last = now;
+            }
+            if turn % PURGE_EVERY == 0 {
+                let desk = Desk { facts: &*source, files: &files, who: "enfilade serve", now: house.now() };
+                // Nobody waits for it, and the next time does as well.
+                let _ = purge_revocations(&desk, terms.token_seconds + terms.expired_seconds + 1_800);
+            }
+        }
+    })?;
+    Ok(())
+}
+
+fn tell(house: &House, keys: &FernetKeys) {
+    match read(keys) {
+        Ok(ring) => house.set_keys(ring),
+        Err(why) => output::note(&format!(
+            "warning: the keys in {} cannot be read: {why}",
+            keys.directory().display()
+        )),
+    }
+}

@@ -1,0 +1,183 @@
+//! Application credentials: the API tokens of this house that are for a project.
+
+use super::render::{access_rule, time};
+use super::{Call, Outcome, Said, Trouble};
+use enfilade_admin::keystone::{
+    ApplicationCredential, NewApplicationCredential, application_credentials_of,
+    create_application_credential, delete_application_credential, list_named_roles,
+};
+use enfilade_facts::tables::AccessRule;
+use enfilade_facts::vocabulary::{CredentialId, Secret, UserId, from_rfc3339};
+use enfilade_passage::{ApiAsk, HeldRole};
+use hyper::StatusCode;
+use serde_json::{Value, json};
+
+fn user(call: &Call) -> Result<UserId, Trouble> {
+    call.parameter(0).parse().map_err(|_| Trouble::missing("user", call.parameter(0)))
+}
+
+fn of_user(call: &Call, user: &UserId) -> Result<Vec<ApplicationCredential>, Trouble> {
+    Ok(application_credentials_of(call.faces.house().source(), user)?)
+}
+
+pub(super) fn list(call: &mut Call) -> Outcome {
+    let user = user(call)?;
+    call.permit(&ApiAsk::SeeApplicationCredentials(&user))?;
+    let wanted = call.query("name").map(str::to_owned);
+    let mut rows = Vec::new();
+    for one in of_user(call, &user)? {
+        if wanted.as_deref().is_none_or(|name| name == one.credential.name.as_str()) {
+            rows.push(body(call, &one, None)?);
+        }
+    }
+    let url = format!("{}/v3/users/{user}/application_credentials", call.base);
+    let links = json!({ "self": url, "next": null, "previous": null });
+    Ok(Said::json(StatusCode::OK, &json!({ "application_credentials": rows, "links": links })))
+}
+
+pub(super) fn show(call: &mut Call) -> Outcome {
+    let user = user(call)?;
+    call.permit(&ApiAsk::SeeApplicationCredentials(&user))?;
+    let id = call.parameter(1).to_owned();
+    let found = of_user(call, &user)?.into_iter().find(|one| one.id.to_string() == id);
+    let found = found.ok_or_else(|| Trouble::missing("application credential", &id))?;
+    Ok(Said::json(StatusCode::OK, &json!({ "application_credential": body(call, &found, None)? })))
+}
+
+pub(super) fn delete(call: &mut Call) -> Outcome {
+    let user = user(call)?;
+    let permit = call.permit(&ApiAsk::DeleteApplicationCredential(&user))?;
+    let id: CredentialId = call
+        .parameter(1)
+        .parse()
+        .map_err(|_| Trouble::missing("application credential", call.parameter(1)))?;
+    call.at_desk(&permit, |desk| delete_application_credential(desk, &user, &id))?;
+    Ok(Said::nothing())
+}
+
+pub(super) fn create(call: &mut Call) -> Outcome {
+    let user = user(call)?;
+    let permit = call.permit(&ApiAsk::CreateApplicationCredential(&user))?;
+    let value: Value =
+        serde_json::from_slice(&call.body).map_err(|_| Trouble::invalid("the body is not JSON"))?;
+    let given = value.get("application_credential");
+    let given =
+        given.ok_or_else(|| Trouble::invalid("Expecting to find application_credential in the body."))?;
+    let session = call.visit.identity().session();
+    let project = session.and_then(|session| session.claim.scope.project());
+    let project =
+        project.ok_or_else(|| Trouble::invalid("the session is for no project; get one for a project"))?;
+    let held: &[HeldRole] = session.map_or(&[], |session| session.roles.as_slice());
+    let new = NewApplicationCredential {
+        owner: user,
+        name: name(given)?,
+        project,
+        roles: roles(given, held)?,
+        unrestricted: flag(given, "unrestricted")?,
+        rules: rules(given)?,
+        expires: expires(given, call.faces.house().now().unix_seconds)?,
+        comment: text(given, "description").map(str::to_owned),
+        secret: match text(given, "secret") {
+            None => None,
+            Some(text) => Some(
+                Secret::new(text.as_bytes()).ok_or_else(|| Trouble::invalid("secret: it is no secret"))?,
+            ),
+        },
+    };
+    let key = call.faces.house().hash_key();
+    let (made, secret, _) = call.at_desk(&permit, |desk| create_application_credential(desk, key, &new))?;
+    let secret = secret.as_deref().or_else(|| text(given, "secret"));
+    let body = body(call, &made, secret)?;
+    Ok(Said::json(StatusCode::CREATED, &json!({ "application_credential": body })))
+}
+
+fn text<'v>(value: &'v Value, name: &str) -> Option<&'v str> {
+    value.get(name)?.as_str()
+}
+
+fn name(given: &Value) -> Result<enfilade_facts::vocabulary::TokenName, Trouble> {
+    let name = text(given, "name")
+        .ok_or_else(|| Trouble::invalid("Expecting to find name in application_credential."))?;
+    name.parse().map_err(|why| Trouble::invalid(format!("{why}")))
+}
+
+fn flag(given: &Value, name: &str) -> Result<bool, Trouble> {
+    match given.get(name) {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(yes)) => Ok(*yes),
+        Some(_) => Err(Trouble::invalid(format!("{name}: expected true or false"))),
+    }
+}
+
+/// What was asked for, of what the session has; all of that where nothing was.
+fn roles(given: &Value, held: &[HeldRole]) -> Result<Vec<String>, Trouble> {
+    let wanted = given.get("roles").and_then(Value::as_array).filter(|roles| !roles.is_empty());
+    let Some(wanted) = wanted else { return Ok(held.iter().map(|role| role.id.to_string()).collect()) };
+    let find = |role: &Value| {
+        let (id, name) = (text(role, "id"), text(role, "name"));
+        let found = held
+            .iter()
+            .find(|held| id.map_or_else(|| name == Some(held.name.as_str()), |id| held.id.to_string() == id));
+        let said = id.or(name).unwrap_or("?");
+        found.map(|held| held.id.to_string()).ok_or_else(|| {
+            Trouble::invalid(format!("roles: the session has no role `{said}` that could be given on"))
+        })
+    };
+    wanted.iter().map(find).collect()
+}
+
+fn rules(given: &Value) -> Result<Vec<AccessRule>, Trouble> {
+    let one = |rule: &Value| {
+        let field = |name: &str| {
+            let text = text(rule, name).filter(|text| !text.is_empty() && text.len() <= 255);
+            text.map(str::to_owned).ok_or_else(|| Trouble::invalid(format!("access_rules: expected {name}")))
+        };
+        let (service, method, path) = (field("service")?, field("method")?, field("path")?);
+        let is_method = ["POST", "GET", "HEAD", "PATCH", "PUT", "DELETE"].contains(&method.as_str());
+        match is_method && path.starts_with('/') {
+            true => Ok(AccessRule { id: [0; 16], service, method, path }),
+            false => Err(Trouble::invalid("access_rules: expected a method and a path that begins with `/`")),
+        }
+    };
+    let rules = given.get("access_rules").and_then(Value::as_array);
+    rules.map_or_else(|| Ok(Vec::new()), |rules| rules.iter().map(one).collect())
+}
+
+fn expires(given: &Value, now: i64) -> Result<i64, Trouble> {
+    match given.get("expires_at") {
+        None | Some(Value::Null) => Ok(0),
+        Some(value) => {
+            let seconds = value.as_str().and_then(from_rfc3339);
+            let seconds = seconds.filter(|seconds| now < *seconds);
+            seconds.ok_or_else(|| {
+                Trouble::invalid("expires_at: expected a time to come, as 2030-01-31T12:00:00Z")
+            })
+        }
+    }
+}
+
+fn body(call: &Call, one: &ApplicationCredential, secret: Option<&str>) -> Result<Value, Trouble> {
+    let named = list_named_roles(call.faces.house().source())?;
+    let role = |id: &_| {
+        let name = named.iter().find(|(known, _)| known == id).map(|(_, row)| row.name.as_str());
+        json!({ "id": id.to_string(), "name": name, "domain_id": null })
+    };
+    let (credential, delegation) = (&one.credential, &one.delegation);
+    let url = format!("{}/v3/users/{}/application_credentials/{}", call.base, credential.owner, one.id);
+    let mut value = json!({
+        "id": one.id.to_string(), "name": credential.name.as_str(), "description": credential.comment,
+        "project_id": delegation.project.to_string(), "user_id": credential.owner.to_string(),
+        "roles": delegation.roles.iter().map(role).collect::<Vec<_>>(),
+        "expires_at": (credential.expires != 0).then(|| time(credential.expires).trim_end_matches('Z').to_owned()),
+        "unrestricted": delegation.unrestricted, "system": null, "links": { "self": url },
+    });
+    if let Some(map) = value.as_object_mut() {
+        if !delegation.rules.is_empty() {
+            map.insert("access_rules".to_owned(), delegation.rules.iter().map(access_rule).collect());
+        }
+        if let Some(secret) = secret {
+            map.insert("secret".to_owned(), Value::String(secret.to_owned()));
+        }
+    }
+    Ok(value)
+}

@@ -1,0 +1,215 @@
+//! `POST /v3/auth/tokens`: who they say they are, what proves it, and what the token is to be for.
+
+use super::render::{Form, token_body};
+use super::{Outcome, Said, Trouble, query};
+use crate::serve::{Connection, Faces};
+use crate::trace::Trace;
+use enfilade_admin::keystone::{
+    CredentialRef, DomainRef, ThingRef, authid_of_credential, authid_of_user, domain_of, project_of,
+};
+use enfilade_facts::vocabulary::Secret;
+use enfilade_passage::{Credential, IdentityRefusal, Refusal, Scope, SessionAsk, Wanted};
+use hyper::StatusCode;
+use hyper::header::HeaderValue;
+use hyper::http::request::Parts;
+use serde_json::Value;
+use zeroize::Zeroizing;
+
+/// What proves it.
+#[derive(Debug)]
+enum Proof {
+    Password(ThingRef, Secret),
+    Token(SessionAsk),
+    Credential(CredentialRef, Secret),
+}
+
+/// What the token is to be for, as it was said.
+#[derive(Debug, PartialEq, Eq)]
+enum ScopeRef {
+    Usual,
+    Unscoped,
+    Project(ThingRef),
+    Domain(DomainRef),
+    System,
+}
+
+pub(super) async fn login(
+    faces: &Faces,
+    connection: &Connection,
+    head: &Parts,
+    body: &[u8],
+    trace: &mut Trace,
+) -> Outcome {
+    let (proof, scope) = read(body)?;
+    let (house, from) = (faces.arc_house(), connection.peer.ip());
+    let mut visit = match proof {
+        Proof::Token(ask) => house.admit_session(&ask, from)?,
+        Proof::Password(user, secret) => {
+            let authid = authid_of_user(house.source(), &user)?;
+            trace.event.authid = authid.to_string();
+            house.admit(Credential { authid, secret }, from).await?
+        }
+        Proof::Credential(credential, secret) => {
+            let authid = authid_of_credential(house.source(), &credential)?;
+            trace.event.authid = authid.to_string();
+            house.admit(Credential { authid, secret }, from).await?
+        }
+    };
+    trace.event.authid = visit.principal().authid.to_string();
+    let nowhere =
+        || Trouble::from(Refusal::from(IdentityRefusal::NoScope("there is no such project or domain")));
+    let wanted = match scope {
+        ScopeRef::Usual => Wanted::Usual,
+        ScopeRef::Unscoped => Wanted::Scope(Scope::Unscoped),
+        ScopeRef::System => Wanted::Scope(Scope::System),
+        ScopeRef::Project(project) => {
+            Wanted::Scope(Scope::Project(project_of(house.source(), &project)?.ok_or_else(nowhere)?))
+        }
+        ScopeRef::Domain(domain) => {
+            Wanted::Scope(Scope::Domain(domain_of(house.source(), &domain)?.ok_or_else(nowhere)?))
+        }
+    };
+    let made = visit.issue(wanted).await?;
+    let form = Form { with_catalog: query(head, "nocatalog").is_none() };
+    let (body, _) = token_body(house.source(), &made.session, form)?;
+    let subject = HeaderValue::from_str(&made.token).map(|mut value| {
+        value.set_sensitive(true);
+        value
+    });
+    Ok(Said { status: StatusCode::CREATED, body: body.into(), subject: subject.ok() })
+}
+
+/// Takes a body apart. What is missing or of another type is said with its place.
+fn read(body: &[u8]) -> Result<(Proof, ScopeRef), Trouble> {
+    let value: Value = serde_json::from_slice(body)
+        .map_err(|_| Trouble::invalid("the body is not JSON; expected {\"auth\": {\"identity\": …}}"))?;
+    let auth = value.get("auth").ok_or_else(|| missing("auth"))?;
+    let identity = auth.get("identity").ok_or_else(|| missing("auth.identity"))?;
+    let methods =
+        identity.get("methods").and_then(Value::as_array).ok_or_else(|| missing("auth.identity.methods"))?;
+    let [method] = methods.as_slice() else {
+        return Err(Trouble::invalid("auth.identity.methods: expected exactly one method"));
+    };
+    let method = method.as_str().ok_or_else(|| missing("auth.identity.methods[0]"))?;
+    let of_method = || identity.get(method).ok_or_else(|| missing(&format!("auth.identity.{method}")));
+    let proof = match method {
+        "password" => {
+            let user = of_method()?.get("user").ok_or_else(|| missing("auth.identity.password.user"))?;
+            Proof::Password(thing(user, "auth.identity.password.user")?, secret(user, "password")?)
+        }
+        "token" => Proof::Token(SessionAsk { token: secret(of_method()?, "id")? }),
+        "application_credential" => {
+            let place = "auth.identity.application_credential";
+            let given = of_method()?;
+            let credential = match (text(given, "id"), text(given, "name")) {
+                (Some(id), _) => CredentialRef::Id(id),
+                (None, Some(name)) => {
+                    let user = given.get("user").ok_or_else(|| missing(&format!("{place}.user")))?;
+                    CredentialRef::Named(name, thing(user, &format!("{place}.user"))?)
+                }
+                (None, None) => return Err(missing(&format!("{place}.id"))),
+            };
+            Proof::Credential(credential, secret(given, "secret")?)
+        }
+        _ => return Err(Refusal::from(IdentityRefusal::NoCredential).into()),
+    };
+    Ok((proof, scope(auth.get("scope"))?))
+}
+
+fn scope(value: Option<&Value>) -> Result<ScopeRef, Trouble> {
+    let Some(scope) = value.filter(|value| !value.is_null()) else { return Ok(ScopeRef::Usual) };
+    if scope == "unscoped" {
+        return Ok(ScopeRef::Unscoped);
+    }
+    let given = |name: &str| scope.get(name).filter(|value| !value.is_null());
+    match (given("project"), given("domain"), given("system"), given("OS-TRUST:trust"), given("unscoped")) {
+        (Some(project), None, None, None, None) => {
+            Ok(ScopeRef::Project(thing(project, "auth.scope.project")?))
+        }
+        (None, Some(domain), None, None, None) => {
+            Ok(ScopeRef::Domain(self::domain(domain, "auth.scope.domain")?))
+        }
+        (None, None, Some(system), None, None) if system.get("all") == Some(&Value::Bool(true)) => {
+            Ok(ScopeRef::System)
+        }
+        (None, None, None, None, Some(_)) => Ok(ScopeRef::Unscoped),
+        (None, None, None, Some(_), None) => {
+            let why = "trusts are not served here yet".to_owned();
+            Err(Trouble::Said(StatusCode::NOT_IMPLEMENTED, why))
+        }
+        _ => Err(Trouble::invalid("auth.scope: expected one of project, domain, system.all and unscoped")),
+    }
+}
+
+/// A user or a project: by id, or by name and domain.
+fn thing(value: &Value, place: &str) -> Result<ThingRef, Trouble> {
+    match (text(value, "id"), text(value, "name")) {
+        (Some(id), _) => Ok(ThingRef::Id(id)),
+        (None, Some(name)) => {
+            let domain = value.get("domain").ok_or_else(|| missing(&format!("{place}.domain")))?;
+            Ok(ThingRef::Named(name, self::domain(domain, &format!("{place}.domain"))?))
+        }
+        (None, None) => Err(missing(&format!("{place}.id or .name"))),
+    }
+}
+
+fn domain(value: &Value, place: &str) -> Result<DomainRef, Trouble> {
+    match (text(value, "id"), text(value, "name")) {
+        (Some(id), _) => Ok(DomainRef::Id(id)),
+        (None, Some(name)) => Ok(DomainRef::Name(name)),
+        (None, None) => Err(missing(&format!("{place}.id or .name"))),
+    }
+}
+
+fn text(value: &Value, name: &str) -> Option<String> {
+    value.get(name)?.as_str().map(str::to_owned)
+}
+
+/// What is no secret at all can match nothing: whoever sent it is told what anybody is told.
+fn secret(value: &Value, name: &str) -> Result<Secret, Trouble> {
+    let text = Zeroizing::new(text(value, name).ok_or_else(|| missing(name))?);
+    Secret::new(text.as_bytes()).ok_or_else(|| Refusal::from(IdentityRefusal::NoCredential).into())
+}
+
+fn missing(place: &str) -> Trouble {
+    Trouble::invalid(format!("Expecting to find {place} in the request body."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_said_and_what_cannot() {
+        let of = |text: &str| read(text.as_bytes());
+        let password = r#""identity":{"methods":["password"],"password":{"user":{"name":"a","domain":{"id":"default"},"password":"p"}}}"#;
+        for (scope, expected) in [
+            ("", ScopeRef::Usual),
+            (r#","scope":"unscoped""#, ScopeRef::Unscoped),
+            (r#","scope":{"system":{"all":true}}"#, ScopeRef::System),
+            (r#","scope":{"domain":{"name":"d"}}"#, ScopeRef::Domain(DomainRef::Name("d".into()))),
+            (r#","scope":{"project":{"id":"1"}}"#, ScopeRef::Project(ThingRef::Id("1".into()))),
+        ] {
+            let (proof, scope) = of(&format!("{{\"auth\":{{{password}{scope}}}}}")).ok().unwrap();
+            assert_eq!(scope, expected);
+            assert!(
+                matches!(proof, Proof::Password(ThingRef::Named(name, DomainRef::Id(id)), _) if name == "a" && id == "default")
+            );
+        }
+        for wrong in [
+            "",
+            "[]",
+            "{}",
+            r#"{"auth":{}}"#,
+            r#"{"auth":{"identity":{"methods":[]}}}"#,
+            r#"{"auth":{"identity":{"methods":["password","token"],"password":{},"token":{}}}}"#,
+            r#"{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":"a","password":"p"}}}}}"#,
+            r#"{"auth":{"identity":{"methods":["token"],"token":{"id":1}}}}"#,
+            r#"{"auth":{"identity":{"methods":["application_credential"],"application_credential":{"secret":"s"}}}}"#,
+        ] {
+            assert!(matches!(of(wrong), Err(Trouble::Said(StatusCode::BAD_REQUEST, _))), "{wrong}");
+        }
+        let both = r#","scope":{"project":{"id":"1"},"domain":{"id":"2"}}"#;
+        assert!(of(&format!("{{\"auth\":{{{password}{both}}}}}")).is_err());
+    }
+}

@@ -1,0 +1,123 @@
+//! Tokens of others: what they stand for, whether they are good, and their end.
+
+use super::render::{Form, Rendered, time, token_body};
+use super::{Call, Outcome, SUBJECT, Said, Trouble};
+use enfilade_admin::keystone::{RevocationSummary, list_revocations, revoke as revoke_marks};
+use enfilade_facts::tables::Revoked;
+use enfilade_facts::vocabulary::{Secret, from_rfc3339};
+use enfilade_passage::{ApiAsk, IdentityRefusal, Refusal, Session, SessionAsk, Validated, audit_id_to_text};
+use hyper::StatusCode;
+use hyper::header::HeaderValue;
+use serde_json::{Map, Value, json};
+
+/// Who asks about a token of an application credential with access rules has to know what those are.
+const KNOWS_RULES: &str = "openstack-identity-access-rules";
+
+struct Subject {
+    header: HeaderValue,
+    ask: SessionAsk,
+    validated: Validated,
+}
+
+impl Subject {
+    fn session(&self) -> Result<&Session, Trouble> {
+        self.validated.session().ok_or_else(|| Trouble::Subject(IdentityRefusal::NoSubject.into()))
+    }
+}
+
+/// The token that is asked about.
+fn subject(call: &Call, allow_expired: bool) -> Result<Subject, Trouble> {
+    let none = || Trouble::Subject(IdentityRefusal::NotOurs.into());
+    let mut values = call.head.headers.get_all(&SUBJECT).iter();
+    let (Some(header), None) = (values.next(), values.next()) else { return Err(none()) };
+    let ask = SessionAsk { token: Secret::new(header.as_bytes()).ok_or_else(none)? };
+    let validated = call.visit.validate(&ask, allow_expired).map_err(|refusal| match refusal {
+        // What says nothing about the token is no 404.
+        refusal @ Refusal::Identity(IdentityRefusal::Facts(_) | IdentityRefusal::Kept { .. }) => {
+            refusal.into()
+        }
+        other => Trouble::Subject(other),
+    })?;
+    let mut header = header.clone();
+    header.set_sensitive(true);
+    Ok(Subject { header, ask, validated })
+}
+
+pub(super) fn validate(call: &mut Call) -> Outcome {
+    let allow_expired =
+        call.query("allow_expired").is_some_and(|value| matches!(value, "1" | "true" | "True"));
+    let found = subject(call, allow_expired)?;
+    let session = found.session()?;
+    call.permit(&ApiAsk::ValidateToken(session))?;
+    if session.has_rules() && call.head.headers.get(KNOWS_RULES).is_none_or(|value| value != "1.0") {
+        return Err(Trouble::Subject(IdentityRefusal::NoScope("whoever asks knows no access rules").into()));
+    }
+    let form = Form { with_catalog: call.query("nocatalog").is_none() };
+    let key = call.faces.rendered_key().bytes(found.ask.token.reveal());
+    let key = key.number(u64::from(form.with_catalog)).key();
+    let known = call.faces.rendered().get(key).filter(|known| known.at == found.validated.at());
+    let text = match known {
+        Some(known) => known.text.clone(),
+        None => {
+            let (text, at) = token_body(call.faces.house().source(), session, form)?;
+            // Made on later facts than the token was judged on, it is right for now and not remembered.
+            if at == found.validated.at() {
+                call.faces.rendered().put(key, Rendered { at, text: text.clone() });
+            }
+            text
+        }
+    };
+    Ok(Said { status: StatusCode::OK, body: text.into(), subject: Some(found.header) })
+}
+
+pub(super) fn check(call: &mut Call) -> Outcome {
+    let found = subject(call, false)?;
+    call.permit(&ApiAsk::CheckToken(found.session()?))?;
+    Ok(Said { status: StatusCode::OK, body: super::Body::empty(), subject: Some(found.header) })
+}
+
+/// Ends a token and, unless that is not wanted, whatever was made of it.
+pub(super) fn revoke(call: &mut Call) -> Outcome {
+    let found = subject(call, false)?;
+    let session = found.session()?;
+    let permit = call.permit(&ApiAsk::RevokeToken(session))?;
+    let own = session.claim.audit.own;
+    let mut marks = vec![Revoked::Token(own)];
+    if call.query("cascade").is_none_or(|value| !value.eq_ignore_ascii_case("false")) {
+        marks.push(Revoked::Chain(own));
+    }
+    call.at_desk(&permit, |desk| revoke_marks(desk, &marks, "a token"))?;
+    Ok(Said::nothing())
+}
+
+pub(super) fn events(call: &mut Call) -> Outcome {
+    call.permit(&ApiAsk::ListRevocations)?;
+    let since = match call.query("since") {
+        None => i64::MIN,
+        Some(text) => from_rfc3339(&text.replace("%3A", ":"))
+            .ok_or_else(|| Trouble::invalid(format!("since: `{text}` is no time")))?,
+    };
+    let events = list_revocations(call.faces.house().source())?;
+    let events: Vec<Value> =
+        events.iter().filter(|event| since <= event.revocation.revoked_at).map(event).collect();
+    let url = format!("{}/v3/OS-REVOKE/events", call.base);
+    let links = json!({ "self": url, "next": null, "previous": null });
+    Ok(Said::json(StatusCode::OK, &json!({ "events": events, "links": links })))
+}
+
+fn event(event: &RevocationSummary) -> Value {
+    let hex = |id: &[u8; 16]| format!("{:032x}", u128::from_be_bytes(*id));
+    let (name, id) = match &event.mark {
+        Revoked::Token(id) => ("audit_id", audit_id_to_text(id)),
+        Revoked::Chain(id) => ("audit_chain_id", audit_id_to_text(id)),
+        Revoked::User(id) => ("user_id", id.to_string()),
+        Revoked::Project(id) => ("project_id", id.to_string()),
+        Revoked::Domain(id) => ("domain_id", id.to_keystone()),
+        Revoked::Trust(id) => ("OS-TRUST:trust_id", hex(id)),
+        Revoked::Consumer(id) => ("OS-OAUTH1:consumer_id", hex(id)),
+    };
+    let mut fields = Map::new();
+    fields.insert(name.to_owned(), Value::String(id));
+    fields.insert("issued_before".to_owned(), Value::String(time(event.revocation.issued_before)));
+    Value::Object(fields)
+}

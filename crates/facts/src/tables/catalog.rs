@@ -1,0 +1,166 @@
+//! The catalog: which services there are, and where.
+
+use super::{Key, Row, Table};
+use crate::codec::{Reader, Writer};
+use crate::vocabulary::{Malformed, ServiceId};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Service {
+    /// What kind, such as `identity`.
+    pub kind: String,
+    /// What it is called.
+    pub name: String,
+    /// Whether it is told of.
+    pub enabled: bool,
+    /// What it is for.
+    pub description: Option<String>,
+}
+
+impl Row for Service {
+    const TABLE: Table = Table::Services;
+    type Key = crate::vocabulary::ServiceId;
+
+    fn encode(&self, to: &mut Writer) {
+        to.text(&self.kind).text(&self.name).flag(self.enabled);
+        to.option(self.description.as_deref(), |to, text| {
+            to.text(text);
+        });
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Service {
+            kind: from.text()?,
+            name: from.text()?,
+            enabled: from.flag()?,
+            description: from.option(Reader::text)?,
+        })
+    }
+}
+
+/// Who an endpoint is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[repr(u8)]
+pub enum Interface {
+    /// Everybody.
+    Public = 1,
+    /// Other services.
+    Internal = 2,
+    /// Administrators.
+    Admin = 3,
+}
+
+impl Interface {
+    /// Every one.
+    pub const ALL: [Interface; 3] = [Interface::Public, Interface::Internal, Interface::Admin];
+
+    /// As clients call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Interface::Public => "public",
+            Interface::Internal => "internal",
+            Interface::Admin => "admin",
+        }
+    }
+}
+
+impl FromStr for Interface {
+    type Err = Malformed;
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        let expected = "expected public, internal or admin";
+        let found = Self::ALL.into_iter().find(|interface| interface.name() == text);
+        found.ok_or_else(|| Malformed::new("interface", text, expected))
+    }
+}
+
+impl fmt::Display for Interface {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Where a service is to be found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// Which service.
+    pub service: ServiceId,
+    /// For whom.
+    pub interface: Interface,
+    /// In which region.
+    pub region: Option<String>,
+    /// The address; `$(project_id)s` and the like stand for what the token is for.
+    pub url: String,
+    /// Whether it is told of.
+    pub enabled: bool,
+}
+
+impl Row for Endpoint {
+    const TABLE: Table = Table::Endpoints;
+    type Key = crate::vocabulary::EndpointId;
+
+    fn encode(&self, to: &mut Writer) {
+        to.fixed(self.service.bytes()).u8(self.interface as u8);
+        to.option(self.region.as_deref(), |to, text| {
+            to.text(text);
+        });
+        to.text(&self.url).flag(self.enabled);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        let service = ServiceId::from_bytes(from.fixed()?);
+        let interface = from.u8()?;
+        Some(Endpoint {
+            service,
+            interface: Interface::ALL.into_iter().find(|one| *one as u8 == interface)?,
+            region: from.option(Reader::text)?,
+            url: from.text()?,
+            enabled: from.flag()?,
+        })
+    }
+}
+
+/// A region's id, which is text somebody chose.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RegionId(pub String);
+
+impl Key for RegionId {
+    fn bytes(&self) -> Vec<u8> {
+        self.0.as_bytes().to_vec()
+    }
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        String::from_utf8(bytes.to_vec()).ok().map(RegionId)
+    }
+}
+
+/// A region.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Region {
+    /// What it is for.
+    pub description: Option<String>,
+    /// The region it is in.
+    pub parent: Option<RegionId>,
+}
+
+impl Row for Region {
+    const TABLE: Table = Table::Regions;
+    type Key = RegionId;
+
+    fn encode(&self, to: &mut Writer) {
+        let text = |to: &mut Writer, text: &str| {
+            to.text(text);
+        };
+        to.option(self.description.as_deref(), text);
+        to.option(self.parent.as_ref().map(|parent| parent.0.as_str()), text);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Region {
+            description: from.option(Reader::text)?,
+            parent: from.option(Reader::text)?.map(RegionId),
+        })
+    }
+}

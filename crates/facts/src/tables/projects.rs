@@ -1,0 +1,147 @@
+//! Projects, and what is bound to one.
+
+use super::{Row, Table};
+use crate::codec::{Reader, Writer};
+use crate::vocabulary::{CredentialId, DatastoreName, DomainId, ProjectId, RoleId, UserId};
+use serde::{Deserialize, Serialize};
+
+/// A project: what roles of Keystone's kind are given on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Project {
+    /// Its domain.
+    pub domain: DomainId,
+    /// Its name, unique in the domain.
+    pub name: String,
+    /// Whether anybody may work in it.
+    pub enabled: bool,
+    /// What it is for.
+    pub description: Option<String>,
+}
+
+impl Row for Project {
+    const TABLE: Table = Table::Projects;
+    type Key = ProjectId;
+
+    fn encode(&self, to: &mut Writer) {
+        to.fixed(self.domain.bytes()).text(&self.name).flag(self.enabled);
+        to.option(self.description.as_deref(), |to, text| {
+            to.text(text);
+        });
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Project {
+            domain: DomainId::from_bytes(from.fixed()?),
+            name: from.text()?,
+            enabled: from.flag()?,
+            description: from.option(Reader::text)?,
+        })
+    }
+}
+
+/// The project a datastore is bound to: a fact beside its section in `datastore.cfg`, which knows no projects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Binding {
+    /// The project.
+    pub project: ProjectId,
+}
+
+impl Row for Binding {
+    const TABLE: Table = Table::Bindings;
+    type Key = DatastoreName;
+
+    fn encode(&self, to: &mut Writer) {
+        to.fixed(self.project.bytes());
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Binding { project: ProjectId::from_bytes(from.fixed()?) })
+    }
+}
+
+/// What makes an API token an application credential: the project it is for, and what it may do there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delegation {
+    /// The project.
+    pub project: ProjectId,
+    /// The roles it was given; it has those of them that its owner still has.
+    pub roles: Vec<RoleId>,
+    /// Whether it may make others of its kind.
+    pub unrestricted: bool,
+    /// The only requests it is for, where there are any.
+    pub rules: Vec<AccessRule>,
+}
+
+/// A kind of request an application credential is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccessRule {
+    /// Its id.
+    #[serde(with = "super::names::as_hex")]
+    pub id: [u8; 16],
+    /// The kind of service.
+    pub service: String,
+    /// The method.
+    pub method: String,
+    /// The path, with `*`, `**` and `{name}` for what differs.
+    pub path: String,
+}
+
+impl Row for Delegation {
+    const TABLE: Table = Table::Delegations;
+    type Key = CredentialId;
+
+    fn encode(&self, to: &mut Writer) {
+        to.fixed(self.project.bytes()).list(&self.roles, |to, role| {
+            to.fixed(role.bytes());
+        });
+        to.flag(self.unrestricted).list(&self.rules, |to, rule| {
+            to.fixed(&rule.id).text(&rule.service).text(&rule.method).text(&rule.path);
+        });
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Delegation {
+            project: ProjectId::from_bytes(from.fixed()?),
+            roles: from.list(|from| from.fixed().map(RoleId::from_bytes))?,
+            unrestricted: from.flag()?,
+            rules: from.list(|from| {
+                Some(AccessRule {
+                    id: from.fixed()?,
+                    service: from.text()?,
+                    method: from.text()?,
+                    path: from.text()?,
+                })
+            })?,
+        })
+    }
+}
+
+/// What Keystone knows of a user and `user.cfg` does not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Profile {
+    /// The project a login is for when it names none.
+    pub default_project: Option<ProjectId>,
+    /// The address.
+    pub email: Option<String>,
+}
+
+impl Row for Profile {
+    const TABLE: Table = Table::Profiles;
+    type Key = UserId;
+
+    fn encode(&self, to: &mut Writer) {
+        to.option(self.default_project.as_ref(), |to, project| {
+            to.fixed(project.bytes());
+        });
+        to.option(self.email.as_deref(), |to, text| {
+            to.text(text);
+        });
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Profile {
+            default_project: from.option(|from| from.fixed().map(ProjectId::from_bytes))?,
+            email: from.option(Reader::text)?,
+        })
+    }
+}

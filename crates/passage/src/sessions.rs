@@ -1,0 +1,185 @@
+//! Sessions: coming in with one, getting one, and being asked about somebody's.
+
+use crate::house::House;
+use crate::refuse::Refusal;
+use crate::walk::Visit;
+use enfilade_facts::Read;
+use enfilade_facts::limits::SESSION_WAIT_SECONDS_MAX;
+use enfilade_identity::fernet::{KeyRing, frame};
+use enfilade_identity::{
+    IdentityPermit, Issue, Refusal as IdentityRefusal, Revocations, Ring, Session, SessionAsk, Tokens,
+    Validated, Wanted,
+};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+/// How long sessions last.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionTerms {
+    /// How long a token is good, in seconds.
+    pub token_seconds: i64,
+    /// How long after that services may still have it validated, in seconds.
+    pub expired_seconds: i64,
+}
+
+impl Default for SessionTerms {
+    /// Keystone's.
+    fn default() -> Self {
+        SessionTerms { token_seconds: 3_600, expired_seconds: 172_800 }
+    }
+}
+
+/// Fills with random bytes; says whether it could. Only the binary has a real one.
+pub type Random = Arc<dyn Fn(&mut [u8]) -> bool + Send + Sync>;
+
+/// The keys as they were read last, and what was revoked.
+pub(crate) struct Sessions {
+    ring: RwLock<Option<Arc<Ring>>>,
+    generations: AtomicU64,
+    revocations: enfilade_facts::Index<Revocations>,
+}
+
+impl Sessions {
+    pub(crate) fn new() -> Self {
+        Sessions {
+            ring: RwLock::default(),
+            generations: AtomicU64::new(1),
+            revocations: enfilade_facts::Index::new(),
+        }
+    }
+
+    fn ring(&self) -> Option<Arc<Ring>> {
+        self.ring.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Lends what tokens are judged by.
+    pub(crate) fn with<R>(&self, look: impl FnOnce(&Tokens<'_>) -> R) -> R {
+        let ring = self.ring();
+        look(&Tokens { ring: ring.as_deref(), revocations: &self.revocations })
+    }
+}
+
+/// A token that was made, with what it stands for.
+#[derive(Debug)]
+pub struct Made {
+    /// Its text: a secret until it expires.
+    pub token: String,
+    /// What it stands for.
+    pub session: Session,
+}
+
+impl House {
+    /// The keys, whenever they were read anew; none where they cannot be read, and then no token is read either.
+    pub fn set_keys(&self, keys: Option<KeyRing>) {
+        let generation = self.sessions.generations.fetch_add(1, Ordering::Relaxed);
+        let ring = keys.map(|keys| Arc::new(Ring { keys, generation }));
+        *self.sessions.ring.write().unwrap_or_else(PoisonError::into_inner) = ring;
+    }
+
+    /// Sixteen random bytes, for what needs a name nobody has had; `None` where there are none to be had.
+    pub fn random(&self) -> Option<[u8; 16]> {
+        let mut random = [0; 16];
+        (self.parts.random)(&mut random).then_some(random)
+    }
+
+    /// How long sessions last.
+    pub fn session_terms(&self) -> SessionTerms {
+        self.parts.session_terms
+    }
+
+    /// How many revocations there are.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn revocations(&self) -> Result<u64, Refusal> {
+        let count = self.parts.source.read(|view| self.sessions.revocations.read(view, Revocations::count));
+        count?.or(Ok(0))
+    }
+
+    /// Door 2 for a session's token.
+    ///
+    /// # Errors
+    /// The door's refusal.
+    pub fn admit_session(self: &Arc<Self>, ask: &SessionAsk, from: IpAddr) -> Result<Visit, Refusal> {
+        let identity = self.ask_session(ask)?;
+        if let Some(token) = identity.token() {
+            self.parts.audit.used(token, from, self.now());
+        }
+        Ok(Visit { house: Arc::clone(self), identity })
+    }
+
+    fn ask_session(&self, ask: &SessionAsk) -> Result<IdentityPermit, Refusal> {
+        let (parts, now) = (&self.parts, self.now());
+        let memo = &parts.identity_memo;
+        self.sessions.with(|tokens| {
+            // The revision first, as for secrets.
+            let at = parts.source.at();
+            if let Some(identity) = enfilade_identity::remembered_session(at, now, ask, tokens, memo) {
+                return Ok(identity);
+            }
+            let source = &parts.source;
+            Ok(source.read(|view| enfilade_identity::open_session(view, now, ask, tokens, memo))??)
+        })
+    }
+}
+
+impl Visit {
+    /// A session for the visitor, with a token.
+    ///
+    /// # Errors
+    /// The refusal of door 2.
+    pub async fn issue(&mut self, wanted: Wanted) -> Result<Made, Refusal> {
+        let house = Arc::clone(&self.house);
+        for _ in 0..=SESSION_WAIT_SECONDS_MAX {
+            let mut random = [0; 32];
+            if !(house.parts.random)(&mut random) {
+                return Err(IdentityRefusal::Busy.into());
+            }
+            let (own, iv) = halves(random);
+            let now = house.now();
+            let lifetime = house.parts.session_terms.token_seconds;
+            let issued = house.parts.source.read(|view| {
+                self.ask_again(view)?;
+                Ok::<_, Refusal>(house.sessions.with(|tokens| {
+                    enfilade_identity::issue(view, now, &self.identity, wanted, lifetime, own, tokens)
+                }))
+            })??;
+            match issued {
+                Issue::Session(session) => {
+                    let ring = house.sessions.ring().ok_or(IdentityRefusal::NoKeys)?;
+                    let issued_at = u64::try_from(session.claim.issued_at).unwrap_or(0);
+                    let token = frame::seal(&ring.keys, issued_at, iv, &session.claim.to_payload());
+                    return Ok(Made { token: token.map_err(|_| IdentityRefusal::NoKeys)?, session });
+                }
+                Issue::Refusal(refusal) => return Err(refusal.into()),
+                // What was revoked in this second would take the new token with it.
+                Issue::NextSecond => tokio::time::sleep(Duration::from_secs(1)).await,
+            }
+        }
+        Err(IdentityRefusal::Busy.into())
+    }
+
+    /// What somebody's token stands for; where it may have expired, up to the window that is configured.
+    ///
+    /// # Errors
+    /// The refusal of door 2, of that token.
+    pub fn validate(&self, ask: &SessionAsk, allow_expired: bool) -> Result<Validated, Refusal> {
+        let (parts, now) = (&self.house.parts, self.house.now());
+        let window = if allow_expired { parts.session_terms.expired_seconds } else { 0 };
+        self.house.sessions.with(|tokens| {
+            let memo = &parts.identity_memo;
+            let source = &parts.source;
+            if let Some(known) = enfilade_identity::validated(source.at(), now, ask, tokens, memo) {
+                return Ok(known);
+            }
+            Ok(source.read(|view| enfilade_identity::validate(view, now, ask, window, tokens, memo))??)
+        })
+    }
+}
+
+fn halves(random: [u8; 32]) -> ([u8; 16], [u8; 16]) {
+    let byte = |at: usize| random.get(at).copied().unwrap_or(0);
+    (std::array::from_fn(byte), std::array::from_fn(|at| byte(at + 16)))
+}
