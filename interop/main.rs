@@ -12,6 +12,7 @@ mod files;
 mod freshness;
 mod import;
 mod keys;
+mod keystone;
 mod kill_loop;
 mod penalties;
 mod proxmox;

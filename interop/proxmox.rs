@@ -5,8 +5,8 @@ use crate::server::{Server, WITHOUT_PENALTIES};
 use std::path::Path;
 use std::process::Command;
 
-/// Where proxmoxer is, with what it needs; fetched once.
-fn python_path() -> std::path::PathBuf {
+/// Where the Python clients are, with what they need; fetched once.
+pub(crate) fn python_path() -> std::path::PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let wanted = root.join("interop/requirements.txt");
     let place = root.join("target/interop-python");

@@ -118,13 +118,7 @@ pub(crate) struct Call {
 impl Call {
     /// Leave for what Keystone's rule of that name allows.
     fn permit(&mut self, ask: &ApiAsk<'_>) -> Result<ApiPermit, Trouble> {
-        self.visit.use_api(ask).map_err(|refusal| match refusal {
-            refusal @ Refusal::Access(AccessRefusal::NoPrivilege { .. }) => {
-                let _ = refusal;
-                forbidden(ask.name())
-            }
-            other => other.into(),
-        })
+        Ok(self.visit.use_api(ask)?)
     }
 
     /// Where changes are made, by whoever has leave to.
@@ -144,8 +138,11 @@ impl Call {
 }
 
 fn forbidden(action: &str) -> Trouble {
-    let why = format!("You are not authorized to perform the requested action: {action}.");
-    Trouble::Said(StatusCode::FORBIDDEN, why)
+    Trouble::Said(StatusCode::FORBIDDEN, not_authorized(action))
+}
+
+fn not_authorized(action: &str) -> String {
+    format!("You are not authorized to perform the requested action: {action}.")
 }
 
 fn query<'h>(head: &'h Parts, name: &str) -> Option<&'h str> {
@@ -160,6 +157,7 @@ pub(crate) async fn answer<B: Incoming>(
     mut trace: Trace,
 ) -> Answer {
     trace.event.face = "keystone";
+    trace.event.path = request.uri().path().to_owned();
     let (head, body) = request.into_parts();
     let base = discovery::base(&head, connection);
     if head.uri.path() == "/" {
@@ -300,6 +298,9 @@ fn told(trouble: &Trouble, trace: &mut Trace) -> (StatusCode, String, Option<u64
                     "The request you have made requires authentication.".to_owned()
                 }
                 (StatusCode::FORBIDDEN, Failure::Refused(Refusal::Identity(refusal))) => refusal.to_string(),
+                (_, Failure::Refused(Refusal::Access(AccessRefusal::NoPrivilege { path, .. }))) => {
+                    not_authorized(path)
+                }
                 (_, Failure::Wire(wire)) => wire.to_string(),
                 _ => status.canonical_reason().unwrap_or("refused").to_owned(),
             };

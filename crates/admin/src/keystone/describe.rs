@@ -171,38 +171,47 @@ fn filled(url: &str, project: Option<ProjectId>, user: UserId) -> Option<String>
     Some(text)
 }
 
-/// Every project and domain somebody could get a session for: where a role was given, directly or by a group.
-/// Whether the system is among them comes last.
+/// Where somebody could get a session for.
+#[derive(Clone, Debug, Default)]
+pub struct Scopes {
+    /// Projects, by name.
+    pub projects: Vec<(ProjectId, Project)>,
+    /// Domains.
+    pub domains: Vec<(DomainId, Domain)>,
+    /// Whether the whole system is among them.
+    pub system: bool,
+}
+
+/// Every project and domain, and the system, where a user was given a role, directly or by a group.
 ///
 /// # Errors
 /// When the facts cannot be read.
-pub fn scopes_of(
-    source: &dyn Source,
-    user: &UserId,
-) -> Result<(Vec<(ProjectId, Project)>, Vec<(DomainId, Domain)>, bool), Error> {
+pub fn scopes_of(source: &dyn Source, user: &UserId) -> Result<Scopes, Error> {
     source.read(|view| {
         let grantees = grantees_of(view, user)?;
         let mut scopes = BTreeSet::new();
         for grantee in grantees {
             scopes.extend(view.list::<Grant>(&GrantKey::of(&grantee))?.into_iter().map(|(key, _)| key.scope));
         }
-        let (mut projects, mut domains, mut system) = (Vec::new(), Vec::new(), false);
+        let mut found = Scopes::default();
         for scope in scopes {
             match scope {
-                GrantScope::System => system = true,
+                GrantScope::System => found.system = true,
                 GrantScope::Domain(id) => {
-                    domains.extend(view.get::<Domain>(&id)?.filter(|row| row.enabled).map(|row| (id, row)));
+                    found
+                        .domains
+                        .extend(view.get::<Domain>(&id)?.filter(|row| row.enabled).map(|row| (id, row)));
                 }
                 GrantScope::Project(id) => {
                     let Some(row) = view.get::<Project>(&id)?.filter(|row| row.enabled) else { continue };
                     if view.get::<Domain>(&row.domain)?.is_some_and(|domain| domain.enabled) {
-                        projects.push((id, row));
+                        found.projects.push((id, row));
                     }
                 }
             }
         }
-        projects.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
-        Ok((projects, domains, system))
+        found.projects.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
+        Ok(found)
     })?
 }
 

@@ -6,6 +6,7 @@ use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::tables::{Credential, Domain, Name, NameKey, Project, User};
 use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, ProjectId, UserId};
 use enfilade_facts::{MemoSeed, Read, Source, View};
+use std::fmt;
 
 /// A domain, as clients say it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,32 @@ pub enum CredentialRef {
     Id(String),
     /// By name, of a user.
     Named(String, ThingRef),
+}
+
+impl fmt::Display for DomainRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DomainRef::Id(text) | DomainRef::Name(text) => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Display for ThingRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ThingRef::Id(id) => f.write_str(id),
+            ThingRef::Named(name, domain) => write!(f, "{name}@{domain}"),
+        }
+    }
+}
+
+impl fmt::Display for CredentialRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CredentialRef::Id(id) => f.write_str(id),
+            CredentialRef::Named(name, user) => write!(f, "{user}!{name}"),
+        }
+    }
 }
 
 /// The user's authid.

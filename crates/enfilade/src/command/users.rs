@@ -6,6 +6,8 @@ use crate::home::Home;
 use crate::output;
 use anyhow::bail;
 use enfilade_admin::{NewUser, UserEdit, keystone};
+use enfilade_facts::At;
+use enfilade_facts::vocabulary::Userid;
 use serde_json::json;
 
 pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> {
@@ -68,18 +70,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             output::done(json, &value, &format!("user {user} has a new password"));
         }
         User::Set { user, expires, comment, default_project } => {
-            let mut at = home.source().at();
-            if let Some(project) = &default_project {
-                let id = match project.as_str() {
-                    "" => None,
-                    project => Some(keystone::find_project(source, project)?),
-                };
-                at = keystone::set_default_project(&home.desk(), &user, id)?;
-            }
-            if expires.is_some() || comment.is_some() {
-                let edit = UserEdit { enabled: None, expires, comment };
-                at = enfilade_admin::set_user(&home.desk(), &user, &edit)?;
-            }
+            let at = set(home, &user, expires, comment, default_project.as_deref())?;
             let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("user {user} is changed"));
         }
@@ -106,4 +97,26 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
         }
     }
     Ok(())
+}
+
+fn set(
+    home: &Home,
+    user: &Userid,
+    expires: Option<i64>,
+    comment: Option<String>,
+    default_project: Option<&str>,
+) -> anyhow::Result<At> {
+    let mut at = home.source().at();
+    if let Some(project) = default_project {
+        let id = match project {
+            "" => None,
+            project => Some(keystone::find_project(home.source(), project)?),
+        };
+        at = keystone::set_default_project(&home.desk(), user, id)?;
+    }
+    if expires.is_some() || comment.is_some() {
+        let edit = UserEdit { enabled: None, expires, comment };
+        at = enfilade_admin::set_user(&home.desk(), user, &edit)?;
+    }
+    Ok(at)
 }

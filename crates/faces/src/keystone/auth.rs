@@ -45,13 +45,13 @@ pub(super) async fn login(
     let mut visit = match proof {
         Proof::Token(ask) => house.admit_session(&ask, from)?,
         Proof::Password(user, secret) => {
+            trace.event.authid = user.to_string();
             let authid = authid_of_user(house.source(), &user)?;
-            trace.event.authid = authid.to_string();
             house.admit(Credential { authid, secret }, from).await?
         }
         Proof::Credential(credential, secret) => {
+            trace.event.authid = credential.to_string();
             let authid = authid_of_credential(house.source(), &credential)?;
-            trace.event.authid = authid.to_string();
             house.admit(Credential { authid, secret }, from).await?
         }
     };

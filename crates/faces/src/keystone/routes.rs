@@ -98,7 +98,13 @@ pub const V3: [V3Route; 14] = [
     session("GET", "/auth/tokens", V3Call::Validate, "auth_tokens", "what X-Subject-Token stands for"),
     session("HEAD", "/auth/tokens", V3Call::Check, "auth_tokens", "whether X-Subject-Token is good"),
     session("DELETE", "/auth/tokens", V3Call::Revoke, "auth_tokens", "X-Subject-Token is good no longer"),
-    session("GET", "/auth/catalog", V3Call::Catalog, "auth_catalog", "where services are, for this session"),
+    session(
+        "GET",
+        "/auth/catalog",
+        V3Call::Catalog,
+        "auth_catalog",
+        "where services are, as the session is told",
+    ),
     session("GET", "/auth/projects", V3Call::Projects, "auth_projects", "projects this user has a role on"),
     session("GET", "/auth/domains", V3Call::Domains, "auth_domains", "domains this user has a role on"),
     session(

@@ -18,7 +18,7 @@ pub(super) fn catalog(call: &Call) -> Outcome {
 }
 
 pub(super) fn projects(call: &Call) -> Outcome {
-    let (projects, _, _) = scopes_of(call.faces.house().source(), &call.visit.principal().user)?;
+    let projects = scopes_of(call.faces.house().source(), &call.visit.principal().user)?.projects;
     let one = |(id, row): &(ProjectId, Project)| {
         let domain = row.domain.to_keystone();
         json!({
@@ -32,7 +32,7 @@ pub(super) fn projects(call: &Call) -> Outcome {
 }
 
 pub(super) fn domains(call: &Call) -> Outcome {
-    let (_, domains, _) = scopes_of(call.faces.house().source(), &call.visit.principal().user)?;
+    let domains = scopes_of(call.faces.house().source(), &call.visit.principal().user)?.domains;
     let one = |(id, row): &(DomainId, Domain)| {
         let id = id.to_keystone();
         json!({
@@ -44,7 +44,7 @@ pub(super) fn domains(call: &Call) -> Outcome {
 }
 
 pub(super) fn system(call: &Call) -> Outcome {
-    let (_, _, system) = scopes_of(call.faces.house().source(), &call.visit.principal().user)?;
+    let system = scopes_of(call.faces.house().source(), &call.visit.principal().user)?.system;
     let system = if system { vec![json!({ "all": true })] } else { Vec::new() };
     Ok(listed(call, "system", system))
 }

@@ -49,7 +49,11 @@ pub(super) fn validate(call: &mut Call) -> Outcome {
     let found = subject(call, allow_expired)?;
     let session = found.session()?;
     call.permit(&ApiAsk::ValidateToken(session))?;
-    if session.has_rules() && call.head.headers.get(KNOWS_RULES).is_none_or(|value| value != "1.0") {
+    let knows_rules = || {
+        let version = call.head.headers.get(KNOWS_RULES)?.to_str().ok()?.parse::<f32>().ok()?;
+        (version >= 1.0).then_some(())
+    };
+    if session.has_rules() && knows_rules().is_none() {
         return Err(Trouble::Subject(IdentityRefusal::NoScope("whoever asks knows no access rules").into()));
     }
     let form = Form { with_catalog: call.query("nocatalog").is_none() };

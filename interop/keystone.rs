@@ -1,0 +1,228 @@
+//! Identity v3, asked by OpenStack's own clients and services, and its tokens read by Keystone's own code and the other way.
+
+use crate::curl::{Answer, curl};
+use crate::proxmox::python_path;
+use crate::server::{Server, WITHOUT_PENALTIES};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+const PASSWORD: &str = "the administrator's";
+
+struct Cloud {
+    server: Server,
+}
+
+impl Cloud {
+    fn start() -> Self {
+        let cloud = Cloud { server: Server::start_with(&[WITHOUT_PENALTIES]) };
+        let url = cloud.url("");
+        cloud.cli_with(&["bootstrap", "--password-stdin", "--public-url", &url], PASSWORD);
+        cloud
+    }
+
+    fn url(&self, path: &str) -> String {
+        self.server.url(&format!("/v3{path}"))
+    }
+
+    fn cli_with(&self, arguments: &[&str], input: &str) -> Vec<Value> {
+        let output = self.server.cli_output(arguments, input);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let lines = String::from_utf8(output.stdout).unwrap();
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// A token of the administrator's, for the scope.
+    fn token(&self, scope: &str) -> String {
+        let (status, token) = self.login("admin", PASSWORD, scope);
+        assert_eq!(status, 201, "{scope}: {}", self.server.log());
+        token.unwrap()
+    }
+
+    fn login(&self, user: &str, password: &str, scope: &str) -> (u16, Option<String>) {
+        let body = format!(
+            r#"{{"auth":{{"identity":{{"methods":["password"],"password":{{"user":{{"name":"{user}","domain":{{"id":"default"}},"password":"{password}"}}}}}}{scope}}}}}"#
+        );
+        let answer = curl(&self.server, "", "/v3/auth/tokens", &["-d", &body]);
+        (answer.status, subject_of(&answer))
+    }
+
+    /// What a token stands for, as the administrator is told; and the status.
+    fn validate(&self, token: &str) -> (u16, Value) {
+        let admin = self.token(PROJECT);
+        let (mine, subject) = (format!("X-Auth-Token: {admin}"), format!("X-Subject-Token: {token}"));
+        let answer = curl(&self.server, "", "/v3/auth/tokens", &["-H", &mine, "-H", &subject]);
+        (answer.status, serde_json::from_str(&answer.text()).unwrap_or_default())
+    }
+
+    fn python(&self, script: &str, arguments: &[&str]) -> Vec<Value> {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop").join(script);
+        let output = Command::new("python3")
+            .arg(&script)
+            .args(arguments)
+            .env("PYTHONPATH", python_path())
+            .env("PYTHONWARNINGS", "ignore")
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}\n{errors}\n{}", script.display(), self.server.log());
+        let lines = String::from_utf8(output.stdout).unwrap();
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+/// The token an answer gave.
+fn subject_of(answer: &Answer) -> Option<String> {
+    let mut lines = answer.head.iter();
+    lines.find_map(|line| line.strip_prefix("x-subject-token: ")).map(|token| token.trim().to_owned())
+}
+
+const PROJECT: &str = r#","scope":{"project":{"name":"admin","domain":{"id":"default"}}}"#;
+
+#[test]
+fn clients_and_services_of_openstack_work() {
+    let cloud = Cloud::start();
+    cloud.cli_with(&["user", "add", "service@Default", "--password-stdin"], "the service's");
+    cloud.server.cli(&["project", "add", "service"]);
+    cloud.server.cli(&["role", "assign", "--project", "service", "--auth-id", "service@Default", "service"]);
+    let service = cloud.server.cli(&["catalog", "service", "object-store", "swift"]);
+    let service = service[0]["id"].as_str().unwrap();
+    let url = "https://swift.example/v1/AUTH_$(project_id)s";
+    cloud.server.cli(&["catalog", "endpoint", service, "public", url, "--region", "RegionOne"]);
+    let certificate = cloud.server.certificate();
+    let arguments = [&cloud.url(""), certificate.to_str().unwrap(), PASSWORD, "the service's"];
+    let told = cloud.python("keystone_client.py", &arguments);
+    let log = cloud.server.log();
+    let token = told[0]["admin"].as_str().unwrap();
+    assert!(
+        log.contains("\"face\":\"keystone\"") && !log.contains(token) && !log.contains(PASSWORD),
+        "{log}"
+    );
+}
+
+#[test]
+fn tokens_of_keystone_are_good_here_and_ours_there() {
+    let cloud = Cloud::start();
+    let (_, told) = cloud.validate(&cloud.token(PROJECT));
+    let (user, project) =
+        (told["token"]["user"]["id"].as_str().unwrap(), told["token"]["project"]["id"].as_str().unwrap());
+    cloud.server.cli(&["role", "assign", "--domain", "Default", "--auth-id", "admin@Default", "admin"]);
+    let made = cloud.server.cli(&["token", "create", "admin@Default!ac", "--project", "admin"]);
+    let (credential, secret) = (made[0]["id"].as_str().unwrap(), made[0]["value"].as_str().unwrap());
+    let keys = cloud.server.data().join("keys/fernet");
+    let keys = keys.to_str().unwrap();
+
+    let minted = cloud.python("keystone_tokens.py", &[keys, "mint", user, project, "default", credential]);
+    assert_eq!(minted.len(), 6);
+    for one in &minted {
+        let (status, told) = cloud.validate(one["token"].as_str().unwrap());
+        // There are no trusts here yet.
+        let expected = if one["kind"] == 3 { 404 } else { 200 };
+        assert_eq!(status, expected, "{one}: {told}");
+        if expected == 200 {
+            assert_eq!(told["token"]["audit_ids"], one["audit_ids"], "{one}");
+            assert_eq!(told["token"]["user"]["id"], user);
+        }
+    }
+    assert!(cloud.server.log().contains("ID16"));
+
+    let by_credential = format!(
+        r#"{{"auth":{{"identity":{{"methods":["application_credential"],"application_credential":{{"id":"{credential}","secret":"{secret}"}}}}}}}}"#
+    );
+    let of_credential =
+        subject_of(&curl(&cloud.server, "", "/v3/auth/tokens", &["-d", &by_credential])).unwrap();
+    let ours = [
+        (cloud.token(r#","scope":"unscoped""#), "user_id", user),
+        (cloud.token(r#","scope":{"domain":{"id":"default"}}"#), "domain_id", "default"),
+        (cloud.token(PROJECT), "project_id", project),
+        (cloud.token(r#","scope":{"system":{"all":true}}"#), "system", "all"),
+        (of_credential, "app_cred_id", credential),
+    ];
+    let mut arguments = vec![keys, "read"];
+    arguments.extend(ours.iter().map(|(token, ..)| token.as_str()));
+    let read = cloud.python("keystone_tokens.py", &arguments);
+    for (said, (token, name, expected)) in read.iter().zip(&ours) {
+        assert_eq!(said[*name], **expected, "{said}");
+        assert_eq!(said["user_id"], user);
+        let (_, told) = cloud.validate(token);
+        assert_eq!(said["audit_ids"], told["token"]["audit_ids"]);
+        assert_eq!(said["expires_at"], told["token"]["expires_at"]);
+        assert_eq!(said["methods"], told["token"]["methods"]);
+    }
+}
+
+#[test]
+fn a_session_for_a_project_mounts_what_is_bound_to_it_and_nothing_else() {
+    let cloud = Cloud::start();
+    let server = &cloud.server;
+    let place = server.scratch.path().join("tank");
+    server.cli(&["datastore", "create", "tank", "--path", place.to_str().unwrap()]);
+    for (user, role) in [("reader", "reader"), ("member", "member"), ("nobody", "service")] {
+        cloud.cli_with(&["user", "add", &format!("{user}@Default"), "--password-stdin"], "pw");
+        server.cli(&["role", "assign", "--project", "admin", "--auth-id", &format!("{user}@Default"), role]);
+    }
+    let status = |token: &str, path: &str, rest: &[&str]| {
+        let header = format!("X-Auth-Token: {token}");
+        let mut arguments = vec!["-H", &header];
+        arguments.extend(rest);
+        curl(server, "", path, &arguments).status
+    };
+    let token = |user: &str| cloud.login(user, "pw", PROJECT).1.unwrap();
+    let (reader, member, nobody) = (token("reader"), token("member"), token("nobody"));
+    let (file, manifest) = ("/dav/tank/file", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+    assert_eq!(status(&member, file, &["-T", manifest]), 404, "it is not bound yet");
+    server.cli(&["datastore", "set", "tank", "--project", "admin"]);
+    assert_eq!(status(&member, file, &["-T", manifest]), 201);
+    assert_eq!(status(&reader, file, &[]), 200);
+    let bearer = format!("Authorization: Bearer {reader}");
+    assert_eq!(curl(server, "", file, &["-H", &bearer]).status, 200);
+    assert_eq!(status(&reader, file, &["-T", manifest]), 403);
+    assert_eq!(status(&nobody, file, &[]), 404, "no role that counts here");
+    // Not what the user has elsewhere: a session is for its project.
+    server.cli(&[
+        "role",
+        "assign",
+        "--path",
+        "/datastore/main",
+        "--auth-id",
+        "member@Default",
+        "DatastoreAdmin",
+    ]);
+    assert_eq!(status(&member, "/dav/main/", &[]), 404);
+    // Two credentials are none.
+    assert_eq!(status(&member, file, &["-H", &bearer]), 400);
+    // Whatever is taken away is gone at once.
+    server.cli(&["role", "remove", "--project", "admin", "--auth-id", "reader@Default", "reader"]);
+    assert_eq!(status(&reader, file, &[]), 401);
+    server.cli(&["session", "end", "member@Default"]);
+    assert_eq!(status(&member, file, &[]), 401);
+    let again = token("member");
+    assert_eq!(status(&again, file, &[]), 200, "who comes back is in, in the very second");
+    server.cli(&["project", "set", "admin", "--disable"]);
+    assert_eq!(status(&again, file, &[]), 401);
+    server.cli(&["project", "set", "admin", "--enable"]);
+    server.cli(&["datastore", "set", "tank", "--project", ""]);
+    assert_eq!(status(&again, file, &[]), 404);
+}
+
+#[test]
+fn keys_turn_while_tokens_are_in_use() {
+    let cloud = Cloud::start();
+    let old = cloud.token(PROJECT);
+    let is_good = |token: &str| {
+        let header = format!("X-Auth-Token: {token}");
+        curl(&cloud.server, "", "/v3/auth/catalog", &["-H", &header]).status == 200
+    };
+    let turn = || cloud.server.cli(&["keys", "rotate", "--force"]);
+    let until_seen = || std::thread::sleep(std::time::Duration::from_millis(1500));
+    turn();
+    let before_it_was_seen = cloud.token(PROJECT);
+    assert!(is_good(&old) && is_good(&before_it_was_seen));
+    until_seen();
+    let new = cloud.token(PROJECT);
+    assert!(is_good(&old) && is_good(&before_it_was_seen) && is_good(&new));
+    // Three keys are kept: the second turn takes the one along that signed first.
+    turn();
+    until_seen();
+    assert!(!is_good(&old) && is_good(&new) && is_good(&cloud.token(PROJECT)));
+}

@@ -1,0 +1,190 @@
+"""What OpenStack's clients and services do. Arguments: URL (…/v3), certificate, the administrator's password, the service user's."""
+
+import contextlib
+import io
+import json
+import logging
+import sys
+import time
+import warnings
+
+warnings.simplefilter("ignore")
+from keystoneauth1 import exceptions, session
+from keystoneauth1.identity import v3
+from keystonemiddleware import auth_token
+from openstackclient import shell
+from webob import Request
+
+URL, CERTIFICATE, PASSWORD, SERVICE_PASSWORD = sys.argv[1:]
+DEFAULT = {"user_domain_name": "Default"}
+ADMIN = dict(DEFAULT, auth_url=URL, username="admin", password=PASSWORD)
+IN_ADMIN = {"project_name": "admin", "project_domain_name": "Default"}
+
+
+def openstack(*words):
+    """The command line; what it printed, as JSON where it can be."""
+    out = io.StringIO()
+    login = [
+        "--os-auth-url", URL, "--os-username", "admin", "--os-password", PASSWORD, "--os-user-domain-name", "Default",
+        "--os-project-name", "admin", "--os-project-domain-name", "Default", "--os-cacert", CERTIFICATE,
+    ]
+    with contextlib.redirect_stdout(out):
+        status = shell.main(login + list(words))
+    assert status == 0, (words, status, out.getvalue())
+    return json.loads(out.getvalue()) if "json" in words else out.getvalue()
+
+
+def session_of(plugin):
+    return session.Session(auth=plugin, verify=CERTIFICATE)
+
+
+def password(**scope):
+    return session_of(v3.Password(**ADMIN, **scope))
+
+
+def refused(error, call, *arguments, **named):
+    try:
+        call(*arguments, **named)
+    except error:
+        return
+    raise AssertionError(f"{call} was not refused")
+
+
+def validate(asker, token, **parameters):
+    answer = asker.get(
+        URL + "/auth/tokens", headers={"X-Subject-Token": token}, params=parameters, authenticated=True, raise_exc=False
+    )
+    return answer.status_code, answer.json().get("token")
+
+
+# The command line.
+token = openstack("token", "issue", "-f", "json")
+assert token["id"].startswith("gAAAA") and len(token["id"]) == 183, token
+services = openstack("catalog", "list", "-f", "json")
+assert [service["Name"] for service in services] == ["keystone", "swift"], services
+assert services[1]["Endpoints"][0]["url"] == "https://swift.example/v1/AUTH_" + token["project_id"], services
+shown = openstack("catalog", "show", "keystone", "-f", "json")
+assert {endpoint["interface"] for endpoint in shown["endpoints"]} == {"public", "internal", "admin"}, shown
+made = openstack("application", "credential", "create", "ac1", "--description", "for a test", "--role", "reader", "-f", "json")
+listed = openstack("application", "credential", "list", "-f", "json")
+assert [row["Name"] for row in listed] == ["ac1"], listed
+shown = openstack("application", "credential", "show", "ac1", "-f", "json")
+key = lambda row, name: row.get(name, row.get(name.title().replace("Id", "ID"), row.get(name.upper())))
+assert key(shown, "description") == "for a test", shown
+credential, secret = key(made, "id"), key(made, "secret")
+openstack("token", "revoke", token["id"])
+admin = password(**IN_ADMIN)
+assert validate(admin, token["id"])[0] == 404
+assert "v3.14" in json.dumps(admin.get(URL).json())
+
+# Scopes.
+unscoped = password(unscoped=True)
+assert len(unscoped.get_token()) == 162
+assert unscoped.get(URL + "/auth/projects").json()["projects"][0]["name"] == "admin"
+assert unscoped.get(URL + "/auth/system").json()["system"] == [{"all": True}]
+assert len(password(system_scope="all").get_token()) == 162
+refused(exceptions.Unauthorized, password(domain_name="Default").get_token)
+refused(exceptions.Unauthorized, password(project_name="nowhere", project_domain_name="Default").get_token)
+wrong = dict(ADMIN, password="wrong")
+refused(exceptions.Unauthorized, session_of(v3.Password(**wrong, **IN_ADMIN)).get_token)
+wrong = dict(ADMIN, username="nobody")
+refused(exceptions.Unauthorized, session_of(v3.Password(**wrong, **IN_ADMIN)).get_token)
+
+# A token for a token: the chain goes on, the end stays.
+first = validate(admin, unscoped.get_token())[1]
+second = session_of(v3.Token(auth_url=URL, token=unscoped.get_token(), **IN_ADMIN))
+status, told = validate(admin, second.get_token())
+assert status == 200 and told["audit_ids"][1] == first["audit_ids"][0], told
+assert told["expires_at"] == first["expires_at"] and told["methods"] == ["password", "token"], told
+assert {role["name"] for role in told["roles"]} == {"admin", "manager", "member", "reader"}, told
+assert "catalog" in told and "catalog" not in validate(admin, second.get_token(), nocatalog="1")[1]
+answer = admin.head(URL + "/auth/tokens", headers={"X-Subject-Token": second.get_token()})
+assert answer.status_code == 200 and answer.headers["X-Subject-Token"] == second.get_token() and not answer.content
+assert answer.headers["Vary"] == "X-Auth-Token" and answer.headers["x-openstack-request-id"].startswith("req-")
+# From the system there is no way to a project.
+system = password(system_scope="all").get_token()
+refused(exceptions.Forbidden, session_of(v3.Token(auth_url=URL, token=system, **IN_ADMIN)).get_token)
+
+# Application credentials: by id, by name; narrower than their owner; they make no others, and no other session comes of them.
+by_id = v3.ApplicationCredential(auth_url=URL, application_credential_id=credential, application_credential_secret=secret)
+by_name = v3.ApplicationCredential(
+    auth_url=URL, application_credential_name="ac1", application_credential_secret=secret, username="admin", **DEFAULT
+)
+for plugin in (by_id, by_name):
+    machine = session_of(plugin)
+    status, told = validate(admin, machine.get_token())
+    assert status == 200 and [role["name"] for role in told["roles"]] == ["reader"], told
+    assert told["application_credential"] == {"id": credential, "name": "ac1", "restricted": True}, told
+    assert len(machine.get_token()) == 204
+user = told["user"]["id"]
+more = {"application_credential": {"name": "ac2"}}
+refused(exceptions.Forbidden, machine.post, f"{URL}/users/{user}/application_credentials", json=more)
+refused(exceptions.Forbidden, session_of(v3.Token(auth_url=URL, token=machine.get_token(), **IN_ADMIN)).get_token)
+wrong = v3.ApplicationCredential(auth_url=URL, application_credential_id=credential, application_credential_secret="wrong")
+refused(exceptions.Unauthorized, session_of(wrong).get_token)
+# With rules: whoever does not know them is told nothing.
+ruled = {"name": "ruled", "access_rules": [{"service": "object-store", "method": "GET", "path": "/v1/allowed/*"}]}
+made = admin.post(f"{URL}/users/{user}/application_credentials", json={"application_credential": ruled}).json()
+made = made["application_credential"]
+ruled = session_of(
+    v3.ApplicationCredential(auth_url=URL, application_credential_id=made["id"], application_credential_secret=made["secret"])
+)
+assert validate(admin, ruled.get_token())[0] == 404
+
+
+# A service, and what stands in front of it.
+def service():
+    settings = {
+        "auth_type": "password", "auth_url": URL, "username": "service", "password": SERVICE_PASSWORD,
+        "user_domain_name": "Default", "project_name": "service", "project_domain_name": "Default", "cafile": CERTIFICATE,
+        "interface": "public", "service_type": "object-store", "www_authenticate_uri": URL,
+        "service_token_roles_required": True, "service_token_roles": "service",
+    }
+    names = ("HTTP_X_USER_NAME", "HTTP_X_ROLES", "HTTP_X_PROJECT_NAME", "HTTP_X_SERVICE_USER_NAME")
+
+    def inside(environ, start_response):
+        start_response("200 OK", [("Content-Type", "application/json")])
+        return [json.dumps({name: environ.get(name) for name in names}).encode()]
+
+    return auth_token.AuthProtocol(inside, settings)
+
+
+def ask(app, token, path="/v1/x", service_token=None):
+    request = Request.blank(path)
+    request.headers["X-Auth-Token"] = token
+    if service_token:
+        request.headers["X-Service-Token"] = service_token
+    answer = request.get_response(app)
+    return answer.status_int, json.loads(answer.body) if answer.status_int == 200 else None
+
+
+logging.disable(logging.CRITICAL)
+status, told = ask(service(), second.get_token())
+assert status == 200 and told["HTTP_X_USER_NAME"] == "admin" and told["HTTP_X_PROJECT_NAME"] == "admin", (status, told)
+mine = dict(DEFAULT, auth_url=URL, username="service", password=SERVICE_PASSWORD)
+mine = session_of(v3.Password(**mine, project_name="service", project_domain_name="Default")).get_token()
+status, told = ask(service(), second.get_token(), service_token=mine)
+assert status == 200 and told["HTTP_X_SERVICE_USER_NAME"] == "service", (status, told)
+assert ask(service(), second.get_token(), service_token=second.get_token())[0] == 401
+assert ask(service(), ruled.get_token(), "/v1/allowed/x")[0] == 200
+assert ask(service(), ruled.get_token(), "/v1/other")[0] == 401
+gone = second.get_token()
+admin.delete(URL + "/auth/tokens", headers={"X-Subject-Token": gone})
+assert ask(service(), gone)[0] == 401 and validate(admin, gone)[0] == 404
+events = admin.get(URL + "/OS-REVOKE/events").json()["events"]
+assert any("audit_id" in event for event in events) and any("audit_chain_id" in event for event in events), events
+
+# The end of a first token is the end of what was made of it, unless that is not wanted.
+for cascade, left in (("true", 404), ("false", 200)):
+    root = password(unscoped=True).get_token()
+    child = session_of(v3.Token(auth_url=URL, token=root, **IN_ADMIN)).get_token()
+    admin.delete(URL + "/auth/tokens", headers={"X-Subject-Token": root}, params={"cascade": cascade})
+    assert (validate(admin, root)[0], validate(admin, child)[0]) == (404, left), cascade
+
+# What is deleted is good no longer.
+token = machine.get_token()
+openstack("application", "credential", "delete", "ac1")
+assert validate(admin, token)[0] == 404
+refused(exceptions.Unauthorized, session_of(by_id.__class__(
+    auth_url=URL, application_credential_id=credential, application_credential_secret=secret)).get_token)
+print(json.dumps({"admin": admin.get_token(), "user": user, "project": admin.get_project_id()}))
