@@ -101,3 +101,53 @@ fn a_user_administers_what_is_theirs_with_a_password_and_nothing_else() {
     let said = curl(&server, "", users, &separator);
     assert_eq!((said.status, said.text().contains("there is `=` between token and secret")), (400, true));
 }
+
+#[test]
+fn proxmoxer_works_with_a_password_and_tickets() {
+    let server = Server::start_with(&[WITHOUT_PENALTIES]);
+    let port = server.address.rsplit(':').next().unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/proxmox_tickets.py");
+    let output = Command::new("python3")
+        .arg(script)
+        .args([port, server.certificate().to_str().unwrap(), "admin@local", &server.password])
+        .env("PYTHONPATH", python_path())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}\n{}", server.log());
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let ticket = told["ticket"].as_str().unwrap();
+    let (log, cookie) = (server.log(), format!("Cookie: PBSAuthCookie={ticket}"));
+    assert!(log.contains("ID22") && !log.contains(ticket) && !log.contains(&server.password), "{log}");
+    let status = |path: &str, arguments: &[&str]| {
+        curl(&server, "", path, &[&["-H", &cookie], arguments].concat()).status
+    };
+    assert_eq!(status("/api2/json/access/users", &[]), 200);
+    assert_eq!(status("/api2/json/access/users", &["-d", "userid=eve@local"]), 401, "no CSRF token");
+    // Cookies are for the one API whose clients send them.
+    assert_eq!(status("/whoami", &[]), 401);
+    assert_eq!(status("/dav/main/", &[]), 401);
+    // Another credential beside it is one too many.
+    assert_eq!(status("/api2/json/access/users", &["-u", &format!("admin@local:{}", server.password)]), 400);
+    // The session in it, as a session is shown elsewhere: with everything its user has.
+    let token = format!("X-Auth-Token: {}", ticket.rsplit(':').next().unwrap());
+    let mount =
+        || curl(&server, "", "/dav/main/", &["-H", &token, "-X", "PROPFIND", "-H", "Depth: 0"]).status;
+    assert_eq!(mount(), 207);
+    server.cli(&["session", "end", "admin@local"]);
+    assert_eq!((status("/api2/json/access/users", &[]), mount()), (401, 401));
+    // Whoever may not come in gets none, and a ticket is no other user's.
+    let login = |user: &str, password: &str| {
+        let (user, password) = (format!("username={user}"), format!("password={password}"));
+        let arguments = ["--data-urlencode", &user, "--data-urlencode", &password];
+        curl(&server, "", "/api2/json/access/ticket", &arguments)
+    };
+    assert_eq!(login("admin@local", ticket).status, 401);
+    let again = login("admin@local", &server.password);
+    assert_eq!(again.status, 200, "in the very second its sessions ended: {}", again.text());
+    let again: serde_json::Value = serde_json::from_str(&again.text()).unwrap();
+    server.cli(&["user", "add", "fred@local"]);
+    assert_eq!(login("fred@local", again["data"]["ticket"].as_str().unwrap()).status, 400);
+    server.cli(&["user", "disable", "admin@local"]);
+    assert_eq!(login("admin@local", &server.password).status, 401);
+}

@@ -87,7 +87,7 @@ impl HashKey {
     }
 
     /// Whether the secret is the one the digest was made of, in constant time.
-    pub(crate) fn matches(&self, credential: &CredentialId, secret: &[u8], digest: &[u8; 32]) -> bool {
+    pub fn matches(&self, credential: &CredentialId, secret: &[u8], digest: &[u8; 32]) -> bool {
         constant_time::verify_slices_are_equal(&self.digest(credential, secret), digest).is_ok()
     }
 }

@@ -86,6 +86,9 @@ pub enum Refusal {
     /// A session that would be more than what it comes of.
     #[error("{0}")]
     Delegated(&'static str),
+    /// A change that is asked for with a cookie, and without what only the page that was logged in at knows.
+    #[error("the CSRF token is missing or is not the ticket's")]
+    CrossSite,
     /// No token can be made.
     #[error("there is no key that signs tokens; run `enfilade keys init`")]
     NoKeys,
@@ -110,7 +113,7 @@ pub enum Refusal {
 }
 
 /// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 21] = [
+pub const CODES: [(&str, Fault, &str); 22] = [
     ("ID01", Fault::Client, "no credential was given"),
     ("ID02", Fault::Client, "the credential cannot be read, or there is more than one"),
     ("ID03", Fault::Client, "the credential was revoked, or withdrawn while it was in use"),
@@ -132,6 +135,7 @@ pub const CODES: [(&str, Fault, &str); 21] = [
     ("ID19", Fault::Client, "the user has no role where the session is for, or that is gone or disabled"),
     ("ID20", Fault::Client, "the session would be more than what it comes of"),
     ("ID21", Fault::Operator, "there is no key that signs tokens"),
+    ("ID22", Fault::Client, "a change was asked for with a ticket and without its CSRF token"),
 ];
 
 impl Refusal {
@@ -176,6 +180,7 @@ impl Refuse for Refusal {
             Refusal::NoScope(_) => "ID19",
             Refusal::Delegated(_) => "ID20",
             Refusal::NoKeys => "ID21",
+            Refusal::CrossSite => "ID22",
         }
     }
 

@@ -248,11 +248,12 @@ pub(crate) fn stand(
     {
         return Err(Refusal::NoScope("the domain is gone or disabled"));
     }
+    // Before what was revoked: who has nothing there need not wait for the next second to hear so.
+    let roles = roles_on(view, &claim.user, claim.scope, claim.credential.as_ref())?;
     let marks = revocations::marks(claim, user_domain, scope_domain);
     if let Some(by) = revocations::revoked_by(view, revocations, &marks, claim.issued_at)? {
         return Err(Refusal::TokenRevoked { authid, by: what_by(&by) });
     }
-    let roles = roles_on(view, &claim.user, claim.scope, claim.credential.as_ref())?;
     let delegation = claim.credential.map(|credential| view.delegation(&credential)).transpose()?.flatten();
     Ok((standing, Session { claim: *claim, roles, user_domain, delegation }))
 }

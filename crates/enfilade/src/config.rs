@@ -310,7 +310,7 @@ mod tests {
     /// A key that is missing from the list could neither be set nor be waited for.
     #[test]
     fn every_key_that_can_be_set_is_in_the_list() {
-        let config = of("[tls]\nplain_listen='127.0.0.1:1'\ncertificates='/x'\n[identity]\nhash_slots=1\npenalties=true\n[facts]\nfiles='/y'\ngroup=1\nstale_limit=9", &[]).unwrap();
+        let config = of("[tls]\nplain_listen='127.0.0.1:1'\ncertificates='/x'\n[identity]\nhash_slots=1\npenalties=true\nfernet_keys='/k'\nmax_active_keys=3\ntoken_seconds=1\nexpired_seconds=1\n[facts]\nfiles='/y'\ngroup=1\nstale_limit=9", &[]).unwrap();
         let table = toml::Table::try_from(config).unwrap();
         let keys = table.iter().flat_map(|(section, value)| {
             value.as_table().unwrap().keys().map(move |key| format!("{section}.{key}"))

@@ -4,7 +4,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use enfilade_facts::vocabulary::{Authid, Secret};
-use enfilade_passage::{Credential, IdentityRefusal as Refusal, SessionAsk};
+use enfilade_passage::{Credential, IdentityRefusal as Refusal, SessionAsk, TicketAsk};
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, COOKIE, HeaderName};
 use zeroize::Zeroizing;
@@ -15,6 +15,8 @@ pub(crate) enum Brought {
     Secret(Credential),
     /// A session's token.
     Session(SessionAsk),
+    /// The same as a ticket in a cookie.
+    Ticket(TicketAsk),
 }
 
 const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
@@ -29,6 +31,55 @@ pub(crate) fn extract(headers: &HeaderMap) -> Result<Brought, Refusal> {
         return Err(malformed(MORE_THAN_ONE));
     }
     beside_a_subject(headers)
+}
+
+/// The same where a cookie with a login ticket is a credential, too: in the Proxmox API.
+///
+/// # Errors
+/// As [`extract`].
+pub(crate) fn extract_with_ticket(headers: &HeaderMap) -> Result<Brought, Refusal> {
+    let tickets: Vec<&str> = headers
+        .get_all(COOKIE)
+        .iter()
+        .filter_map(|cookies| cookies.to_str().ok())
+        .flat_map(|cookies| cookies.split(';'))
+        .filter_map(|cookie| cookie.trim().split_once('='))
+        .filter(|(name, _)| TICKET_COOKIES.contains(name))
+        .map(|(_, ticket)| ticket)
+        .collect();
+    match tickets.as_slice() {
+        [] => extract(headers),
+        [ticket]
+            if [&AUTHORIZATION, &AUTH_TOKEN, &SUBJECT_TOKEN]
+                .iter()
+                .all(|name| !headers.contains_key(*name)) =>
+        {
+            let csrf = headers.get(CSRF).and_then(|value| value.to_str().ok()).map(str::to_owned);
+            ticket_of(ticket.trim_matches('"'), csrf).map(Brought::Ticket)
+        }
+        _ => Err(malformed(MORE_THAN_ONE)),
+    }
+}
+
+const TICKET_COOKIES: [&str; 4] =
+    ["PBSAuthCookie", "__Host-PBSAuthCookie", "PDMAuthCookie", "__Host-PDMAuthCookie"];
+const CSRF: HeaderName = HeaderName::from_static("csrfpreventiontoken");
+
+/// `PBS:user@realm:token`, which may be percent-encoded.
+pub(crate) fn ticket_of(text: &str, csrf: Option<String>) -> Result<TicketAsk, Refusal> {
+    let text =
+        percent_decoded(text.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok()).map(Zeroizing::new);
+    let parts = text.as_ref().and_then(|text| {
+        let (userid, token) = text.strip_prefix("PBS:")?.split_once(':')?;
+        Some((userid.to_owned(), Secret::new(token.as_bytes())?))
+    });
+    let (userid, token) = parts.ok_or_else(|| malformed("the ticket is none of this server"))?;
+    Ok(TicketAsk { userid, session: SessionAsk { token }, csrf })
+}
+
+/// A ticket as [`ticket_of`] reads it.
+pub(crate) fn ticket_text(userid: &str, token: &str) -> String {
+    format!("PBS:{userid}:{token}")
 }
 
 const MORE_THAN_ONE: &str = "there is more than one credential in the request; send exactly one";
@@ -151,7 +202,7 @@ mod tests {
     fn of(value: &str) -> Result<Credential, Refusal> {
         match extract(&headers(&[("authorization", value)]))? {
             Brought::Secret(credential) => Ok(credential),
-            Brought::Session(_) => panic!("{value}"),
+            Brought::Session(_) | Brought::Ticket(_) => panic!("{value}"),
         }
     }
 
@@ -223,6 +274,38 @@ mod tests {
             let Err(Refusal::Malformed(said)) = of(wrong) else { panic!("{wrong}") };
             assert!(said.contains(why), "{wrong}: {said}");
         }
+    }
+
+    #[test]
+    fn a_ticket_in_a_cookie_and_nothing_beside_it() {
+        let ticket = "PBSAuthCookie=PBS:alice@pbs:abc";
+        for cookie in [
+            ticket,
+            "a=b; PBSAuthCookie=PBS%3Aalice%40pbs%3Aabc; c=d",
+            "__Host-PBSAuthCookie=PBS:alice@pbs:abc",
+        ] {
+            let found = extract_with_ticket(&headers(&[("cookie", cookie), ("csrfpreventiontoken", "x")]));
+            let Ok(Brought::Ticket(ask)) = found else { panic!("{cookie}") };
+            let (userid, token) = (ask.userid.as_str(), ask.session.token.reveal());
+            assert_eq!((userid, token, ask.csrf.as_deref()), ("alice@pbs", b"abc".as_slice(), Some("x")));
+        }
+        for other in [
+            ("authorization", "Basic YWxpY2VAbG9jYWw6eA=="),
+            ("x-auth-token", "abc"),
+            ("x-subject-token", "abc"),
+            ("cookie", ticket),
+        ] {
+            let found = extract_with_ticket(&headers(&[("cookie", ticket), other]));
+            assert!(matches!(found, Err(Refusal::Malformed(_))), "{}", other.0);
+        }
+        for wrong in
+            ["PBSAuthCookie=abc", "PBSAuthCookie=PVE:a@b:c", "PBSAuthCookie=PBS:a", "PBSAuthCookie=PBS:a@b:"]
+        {
+            let found = extract_with_ticket(&headers(&[("cookie", wrong)]));
+            assert!(matches!(found, Err(Refusal::Malformed(_))), "{wrong}");
+        }
+        // Elsewhere a cookie is nothing.
+        assert_eq!(extract(&headers(&[("cookie", ticket)])).err(), Some(Refusal::NoCredential));
     }
 
     #[test]

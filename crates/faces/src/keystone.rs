@@ -200,7 +200,9 @@ pub(crate) async fn answer<B: Incoming>(
 fn admit(faces: &Faces, connection: &Connection, head: &Parts, trace: &mut Trace) -> Result<Visit, Trouble> {
     let visit = match credential::beside_a_subject(&head.headers).map_err(Refusal::from)? {
         Brought::Session(ask) => faces.arc_house().admit_session(&ask, connection.peer.ip())?,
-        Brought::Secret(_) => return Err(Refusal::from(IdentityRefusal::NoCredential).into()),
+        Brought::Secret(_) | Brought::Ticket(_) => {
+            return Err(Refusal::from(IdentityRefusal::NoCredential).into());
+        }
     };
     trace.event.authid = visit.principal().authid.to_string();
     trace.event.revision = visit.identity().at().revision.0;

@@ -108,6 +108,9 @@ impl Metrics {
         let rows =
             [(label("outcome", "failed"), penalties.failed), (label("outcome", "barred"), penalties.barred)];
         metric(&mut text, "enfilade_failed_logins_total", "counter", "attempts to come in that failed", rows);
+        // Where they cannot be read no token is judged either, and that is told elsewhere.
+        let revocations = house.revocations().ok().map(|count| (String::new(), count));
+        metric(&mut text, "enfilade_revocations", "gauge", "revocations that live", revocations);
         self.render_files(&mut text);
         let revision = [(String::new(), at.revision.0)];
         metric(&mut text, "enfilade_facts_revision", "gauge", "the newest revision of the facts", revision);

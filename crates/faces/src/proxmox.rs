@@ -6,8 +6,11 @@
 
 mod acl;
 mod params;
+mod ticket;
 mod tokens;
 mod users;
+
+pub(crate) use ticket::login;
 
 use crate::body::{Body, collect};
 use crate::respond::{Aim, Answer, Failure, Wire, failed};

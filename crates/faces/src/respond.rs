@@ -221,6 +221,7 @@ fn identity_status(refusal: &Identity) -> StatusCode {
         | Identity::TokenRevoked { .. }
         | Identity::NoSubject
         | Identity::NoScope(_)
+        | Identity::CrossSite
         | Identity::BadHash { .. } => StatusCode::UNAUTHORIZED,
         Identity::Delegated(_) => StatusCode::FORBIDDEN,
         Identity::Barred { .. } => StatusCode::TOO_MANY_REQUESTS,

@@ -34,6 +34,8 @@ pub enum Need {
     Public(Public),
     /// To know who asks.
     Identity(Guarded),
+    /// Nothing: it is where one becomes known.
+    Login,
     /// What the Identity API's own table says (`keystone/routes.rs`).
     V3,
 }
@@ -56,6 +58,10 @@ impl Route {
         Route { path, need: Need::Public(face) }
     }
 
+    const fn login(path: &'static str) -> Self {
+        Route { path, need: Need::Login }
+    }
+
     const fn v3(path: &'static str) -> Self {
         Route { path, need: Need::V3 }
     }
@@ -68,11 +74,12 @@ impl Route {
 }
 
 /// The routes of the main listener.
-pub const MAIN: [Route; 8] = [
+pub const MAIN: [Route; 9] = [
     Route::public("/.well-known/enfilade", Public::WellKnown),
     Route::guarded("/whoami", Guarded::Whoami),
     Route::guarded("/dav/", Guarded::WebDav),
     Route::public("/api2/json/ping", Public::Ping),
+    Route::login("/api2/json/access/ticket"),
     Route::guarded("/api2/json/", Guarded::Proxmox),
     Route::v3("/v3"),
     Route::v3("/v3/"),

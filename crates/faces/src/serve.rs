@@ -12,7 +12,7 @@ use enfilade_admin::FileSet;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::{Memo, MemoSeed, limits};
 use enfilade_passage::House;
-use hyper::Request;
+use hyper::{Method, Request};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -139,6 +139,7 @@ impl Faces {
                 .ok_or(Wire::NoRoute)
         });
         let guarded = match route.map(|route: Route| route.need) {
+            Ok(Need::Login) => return proxmox::login(self, &connection, request, trace).await,
             Ok(Need::V3) => return keystone::answer(self, &connection, request, trace).await,
             Ok(Need::Public(face)) => {
                 let answer = operations::answer(self, face);
@@ -148,7 +149,11 @@ impl Faces {
             Ok(Need::Identity(face)) => face,
             Err(wire) => return fail(wire.into(), trace),
         };
-        let visit = match credential::extract(request.headers()) {
+        let brought = match guarded {
+            Guarded::Proxmox => credential::extract_with_ticket(request.headers()),
+            Guarded::Whoami | Guarded::WebDav => credential::extract(request.headers()),
+        };
+        let visit = match brought {
             Ok(Brought::Secret(ask)) => {
                 trace.event.authid = ask.authid.to_string();
                 self.house.admit(ask, connection.peer.ip()).await
@@ -157,6 +162,11 @@ impl Faces {
                 self.house.admit_session(&ask, connection.peer.ip()).inspect(|visit| {
                     trace.event.authid = visit.principal().authid.to_string();
                 })
+            }
+            Ok(Brought::Ticket(ask)) => {
+                trace.event.authid.clone_from(&ask.userid);
+                let changes_something = !matches!(*request.method(), Method::GET | Method::HEAD);
+                self.house.admit_ticket(&ask, changes_something, connection.peer.ip())
             }
             Err(refusal) => Err(refusal.into()),
         };

@@ -105,3 +105,6 @@ pub const HASH_QUEUE_PER_SLOT: usize = 4;
 
 /// How often getting a session waits for the next second, because everything of the present one is revoked.
 pub const SESSION_WAIT_SECONDS_MAX: u64 = 2;
+
+/// How long a login ticket of the Proxmox face is good, in seconds (as the original's).
+pub const TICKET_SECONDS: i64 = 7_200;

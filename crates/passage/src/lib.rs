@@ -32,6 +32,6 @@ pub use gate::{Asker, GateCounts, HashGate};
 pub use house::{Clock, House, Parts};
 pub use penalties::{Penalties, PenaltyCounts};
 pub use refuse::Refusal;
-pub use sessions::{Made, Random, SessionTerms};
+pub use sessions::{Made, Random, SessionTerms, Ticket, TicketAsk};
 pub use verbs::{Entry, Found, Listing, Reading, Uploading};
 pub use walk::{Stay, Visit};

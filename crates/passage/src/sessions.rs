@@ -4,12 +4,14 @@ use crate::house::House;
 use crate::refuse::Refusal;
 use crate::walk::Visit;
 use enfilade_facts::Read;
-use enfilade_facts::limits::SESSION_WAIT_SECONDS_MAX;
+use enfilade_facts::limits::{SESSION_WAIT_SECONDS_MAX, TICKET_SECONDS};
+use enfilade_facts::vocabulary::CredentialId;
 use enfilade_identity::fernet::{KeyRing, frame};
 use enfilade_identity::{
-    IdentityPermit, Issue, Refusal as IdentityRefusal, Revocations, Ring, Session, SessionAsk, Tokens,
-    Validated, Wanted,
+    Claim, IdentityPermit, Issue, Refusal as IdentityRefusal, Revocations, Ring, Scope, Session, SessionAsk,
+    Tokens, Validated, Wanted,
 };
+use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -61,6 +63,26 @@ impl Sessions {
     }
 }
 
+/// A login ticket of the Proxmox face: a session's token in another spelling.
+#[derive(Debug)]
+pub struct TicketAsk {
+    /// Whom it says it is of.
+    pub userid: String,
+    /// The token in it.
+    pub session: SessionAsk,
+    /// What a page of another site does not know: given with whatever changes something.
+    pub csrf: Option<String>,
+}
+
+/// A ticket that was made.
+#[derive(Debug)]
+pub struct Ticket {
+    /// Its session's token: a secret until it expires.
+    pub token: String,
+    /// What has to come with changes.
+    pub csrf: String,
+}
+
 /// A token that was made, with what it stands for.
 #[derive(Debug)]
 pub struct Made {
@@ -110,6 +132,43 @@ impl House {
         Ok(Visit { house: Arc::clone(self), identity })
     }
 
+    /// Door 2 for a ticket. What changes something needs the ticket's own CSRF token beside it, because browsers send cookies
+    /// with whatever any page asks for.
+    ///
+    /// # Errors
+    /// The door's refusal.
+    pub fn admit_ticket(
+        self: &Arc<Self>,
+        ask: &TicketAsk,
+        changes_something: bool,
+        from: IpAddr,
+    ) -> Result<Visit, Refusal> {
+        let visit = self.admit_session(&ask.session, from)?;
+        let claim = visit.identity.session().map(|session| session.claim);
+        let is_ticket =
+            claim.is_some_and(|claim| claim.scope == Scope::Unscoped && claim.audit.chain.is_none());
+        if !is_ticket || visit.principal().authid.to_string() != ask.userid {
+            return Err(IdentityRefusal::Malformed("the ticket is not of that user".into()).into());
+        }
+        let is_ours = |given: &String| {
+            let id = claim.map(|claim| CredentialId::from_bytes(claim.audit.own));
+            id.zip(csrf_bytes(given))
+                .is_some_and(|(id, digest)| self.parts.hash_key.matches(&id, CSRF, &digest))
+        };
+        match changes_something && !ask.csrf.as_ref().is_some_and(is_ours) {
+            true => Err(IdentityRefusal::CrossSite.into()),
+            false => Ok(visit),
+        }
+    }
+
+    fn csrf_of(&self, claim: &Claim) -> String {
+        let digest = self.parts.hash_key.digest(&CredentialId::from_bytes(claim.audit.own), CSRF);
+        digest.iter().fold(format!("{:08X}:", claim.issued_at), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+
     fn ask_session(&self, ask: &SessionAsk) -> Result<IdentityPermit, Refusal> {
         let (parts, now) = (&self.parts, self.now());
         let memo = &parts.identity_memo;
@@ -131,6 +190,10 @@ impl Visit {
     /// # Errors
     /// The refusal of door 2.
     pub async fn issue(&mut self, wanted: Wanted) -> Result<Made, Refusal> {
+        self.issue_for(wanted, self.house.parts.session_terms.token_seconds).await
+    }
+
+    async fn issue_for(&mut self, wanted: Wanted, lifetime: i64) -> Result<Made, Refusal> {
         let house = Arc::clone(&self.house);
         for _ in 0..=SESSION_WAIT_SECONDS_MAX {
             let mut random = [0; 32];
@@ -139,7 +202,6 @@ impl Visit {
             }
             let (own, iv) = halves(random);
             let now = house.now();
-            let lifetime = house.parts.session_terms.token_seconds;
             let issued = house.parts.source.read(|view| {
                 self.ask_again(view)?;
                 Ok::<_, Refusal>(house.sessions.with(|tokens| {
@@ -161,6 +223,24 @@ impl Visit {
         Err(IdentityRefusal::Busy.into())
     }
 
+    /// A ticket for a visitor who came with a password; for one who came with a ticket, the same again: none outlives the
+    /// first.
+    ///
+    /// # Errors
+    /// The refusal of door 2.
+    pub async fn ticket(&mut self, before: Option<&SessionAsk>) -> Result<Ticket, Refusal> {
+        if let (Some(ask), Some(session)) = (before, self.identity.session()) {
+            let token =
+                String::from_utf8(ask.token.reveal().to_vec()).map_err(|_| IdentityRefusal::NotOurs)?;
+            return Ok(Ticket { token, csrf: self.house.csrf_of(&session.claim) });
+        }
+        if self.identity.token().is_some() {
+            return Err(IdentityRefusal::Delegated("an API token needs no ticket").into());
+        }
+        let made = self.issue_for(Wanted::Scope(Scope::Unscoped), TICKET_SECONDS).await?;
+        Ok(Ticket { csrf: self.house.csrf_of(&made.session.claim), token: made.token })
+    }
+
     /// What somebody's token stands for; where it may have expired, up to the window that is configured.
     ///
     /// # Errors
@@ -177,6 +257,17 @@ impl Visit {
             Ok(source.read(|view| enfilade_identity::validate(view, now, ask, window, tokens, memo))??)
         })
     }
+}
+
+/// What the fast hash of generated secrets makes CSRF tokens of, under the audit id of the session.
+const CSRF: &[u8] = b"csrf";
+
+fn csrf_bytes(text: &str) -> Option<[u8; 32]> {
+    let (_, digits) = text.split_once(':')?;
+    let (pairs, []) = digits.as_bytes().as_chunks::<2>() else { return None };
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let byte = |[high, low]: &[u8; 2]| Some(digit(high)? << 4 | digit(low)?);
+    pairs.iter().map(byte).collect::<Option<Vec<u8>>>()?.try_into().ok()
 }
 
 fn halves(random: [u8; 32]) -> ([u8; 16], [u8; 16]) {

@@ -23,6 +23,7 @@ pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
     };
     findings.extend(check_public(table));
     findings.extend(made_by_hand(table));
+    findings.extend(check_login(table));
     findings.extend(sources.iter().filter(|source| source.path == V3_TABLE).flat_map(check_v3));
     let others = sources.iter().filter(|source| source.path.starts_with("crates/") && source.path != TABLE);
     for source in others.filter(|source| source.is_rust()) {
@@ -67,6 +68,16 @@ fn check_public(table: &Source) -> Vec<Finding> {
     findings
 }
 
+/// There is one place beside the Identity API where one becomes known.
+fn check_login(table: &Source) -> Vec<Finding> {
+    let calls = words(&table.code, "Route::login(").filter(|at| {
+        let call = table.text.get(*at..).unwrap_or_default();
+        call.split('"').nth(1) != Some("/api2/json/access/ticket")
+    });
+    let what = "a place to log in at: have it reviewed into xtask/src/tidy/routes.rs";
+    calls.map(|at| table.finding(line_at(&table.code, at), what)).collect()
+}
+
 /// What needs nobody in the Identity API was reviewed.
 fn check_v3(table: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -95,7 +106,7 @@ fn listener_at(code: &str, at: usize) -> &str {
 fn made_by_hand(table: &Source) -> Vec<Finding> {
     let makers: Vec<_> = functions(&table.code)
         .into_iter()
-        .filter(|f| ["guarded", "public", "v3"].contains(&f.name))
+        .filter(|f| ["guarded", "public", "login", "v3"].contains(&f.name))
         .collect();
     let literals = words(&table.code, "Route {").chain(words(&table.code, "Self {"));
     let by_hand = literals.filter(|at| {
@@ -146,6 +157,8 @@ mod tests {
         assert_eq!(with("    Route::public(\n        \"/secrets\",\n        Public::X,\n    ),\n"), 1);
         assert_eq!(with("    Route::public(SECRETS, Public::X),\n"), 1);
         assert_eq!(with("    Route::public(\"/metrics\", Public::X),\n"), 1, "on the wrong listener");
+        assert_eq!(with("    Route::login(\"/api2/json/access/ticket\"),\n"), 0);
+        assert_eq!(with("    Route::login(\"/secrets\"),\n"), 1);
         assert_eq!(found(&tables.replacen("/metrics", "/metric", 1)), 2);
         assert_eq!(
             found(&format!("{tables}pub fn x() {{\n    Route::public(\"/metrics\", Public::X);\n}}\n")),

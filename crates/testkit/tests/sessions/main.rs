@@ -1,0 +1,565 @@
+//! Sessions: what is granted is what a model grants that knows nothing but everything that ever happened, and looks through
+//! all of it each time.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
+
+mod model;
+
+use enfilade_admin::keystone::{self as admin, NewApplicationCredential, On, ProjectEdit};
+use enfilade_admin::{NewUser, Target, UserEdit};
+use enfilade_facts::tables::{Revoked, User};
+use enfilade_facts::vocabulary::{Authid, DomainId, ProjectId, Realm, RoleId, Secret, UserId, Userid};
+use enfilade_facts::{AuditRecord, Change, Read, Refuse};
+use enfilade_identity::{Ask, HashKey, Scope, Session, SessionAsk, Wanted};
+use enfilade_passage::{KeyRing, Visit};
+use enfilade_testkit::{Remembering, TestHouse};
+use model::{Delegation, Dice, Event, Token, Where, Whom};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+/// Of `pw`: cheap, because thousands come in.
+const HASH: &str = "$5$rounds=1000$salt$gdEupGonUIiJCMc1vfHpiFjFhRA3Jf3USQ7IYKjZitD";
+const LIFETIME: i64 = 3_600;
+const USERS: usize = 4;
+const PROJECTS: usize = 3;
+const ROLES: [&str; 4] = ["admin", "member", "reader", "auditor"];
+/// Whoever has the role of this number has these, too.
+const IMPLIED: [&[usize]; 4] = [&[0, 1, 2], &[1, 2], &[2], &[3]];
+const KEYS_MAX: usize = 3;
+
+/// What happened, and who is who.
+struct World {
+    house: TestHouse,
+    domains: [(Realm, DomainId); 2],
+    users: Vec<(Userid, UserId, usize)>,
+    projects: Vec<(ProjectId, usize)>,
+    roles: Vec<RoleId>,
+    // From here on, what the model knows.
+    user_enabled: [bool; USERS],
+    domain_enabled: [bool; 2],
+    project_enabled: [bool; PROJECTS],
+    members: BTreeSet<usize>,
+    grants: BTreeSet<(Whom, Where, usize)>,
+    credentials: Vec<Delegation>,
+    events: Vec<Event>,
+    ring: Vec<u32>,
+    tokens: Vec<Token>,
+    /// How many had to wait for the next second.
+    waited: u64,
+}
+
+fn audit() -> AuditRecord {
+    AuditRecord { who: "a test".into(), what: "a cheap password".into(), unix_seconds: 0 }
+}
+
+impl World {
+    fn new() -> Self {
+        let house = TestHouse::new(Remembering::AsServed);
+        let desk = house.desk();
+        let domains = ["Default", "other"].map(|name| {
+            let realm: Realm = name.parse().unwrap();
+            let id = (name == "Default").then_some(DomainId::DEFAULT);
+            let (id, _) = admin::add_domain(&desk, &realm, id).unwrap();
+            (realm, id)
+        });
+        let users: Vec<_> = (0..USERS)
+            .map(|n| {
+                let domain = usize::from(n == USERS - 1);
+                let userid: Userid = format!("user{n}@{}", domains[domain].0).parse().unwrap();
+                let new = NewUser {
+                    userid: userid.clone(),
+                    password: None,
+                    sid: None,
+                    uid: None,
+                    gid: None,
+                    expires: 0,
+                    comment: None,
+                };
+                let (id, _) = enfilade_admin::add_user(&desk, &new).unwrap();
+                (userid, id, domain)
+            })
+            .collect();
+        let projects = (0..PROJECTS)
+            .map(|n| {
+                let domain = usize::from(n == PROJECTS - 1);
+                let made = admin::add_project(&desk, &domains[domain].0, &format!("project{n}"), None);
+                (made.unwrap().0, domain)
+            })
+            .collect();
+        let roles = ROLES.iter().map(|role| admin::add_role(&desk, role, None).unwrap().0).collect();
+        admin::add_implication(&desk, "admin", "member").unwrap();
+        admin::add_implication(&desk, "member", "reader").unwrap();
+        enfilade_admin::add_group(&desk, &"staff@Default".parse().unwrap(), None, None, None).unwrap();
+        let world = World {
+            house,
+            domains,
+            users,
+            projects,
+            roles,
+            user_enabled: [true; USERS],
+            domain_enabled: [true; 2],
+            project_enabled: [true; PROJECTS],
+            members: BTreeSet::new(),
+            grants: BTreeSet::new(),
+            credentials: Vec::new(),
+            events: Vec::new(),
+            ring: vec![0, 1],
+            tokens: Vec::new(),
+            waited: 0,
+        };
+        (0..USERS).for_each(|user| world.give_cheap_password(user));
+        world.tell_ring();
+        world
+    }
+
+    fn now(&self) -> i64 {
+        self.house.clock.now().unix_seconds
+    }
+
+    fn give_cheap_password(&self, user: usize) {
+        let id = self.users[user].1;
+        let row = self.house.facts().read(|view| view.get::<User>(&id)).unwrap().unwrap().unwrap();
+        let mut change = Change::new(audit());
+        change.put(&id, &User { password: Some(HASH.into()), ..row });
+        self.house.facts().commit(&change).unwrap();
+    }
+
+    fn tell_ring(&self) {
+        let bytes_of = |n: u32| std::array::from_fn(|at| n.to_be_bytes()[at % 4]);
+        let bytes: Vec<(u32, [u8; 32])> = self.ring.iter().map(|n| (*n, bytes_of(*n))).collect();
+        let keys: Vec<_> = bytes.iter().map(|(n, bytes)| (*n, bytes)).collect();
+        self.house.house.set_keys(Some(KeyRing::new(&keys).unwrap()));
+    }
+
+    /// 0 becomes the highest, there is a new 0, and the lowest beside it goes.
+    fn rotate(&mut self) {
+        // The bytes of a key are those of its number, so what was 0 keeps them only in the original.
+        let next = self.ring.iter().max().unwrap() + 1;
+        self.ring.push(next);
+        if self.ring.len() > KEYS_MAX {
+            let lowest = *self.ring.iter().filter(|n| **n != 0).min().unwrap();
+            self.ring.retain(|n| *n != lowest);
+        }
+        self.tell_ring();
+    }
+
+    fn roles_on(&self, user: usize, on: Where) -> BTreeSet<usize> {
+        let is_of = |whom: &Whom| match whom {
+            Whom::User(n) => *n == user,
+            Whom::Group => self.members.contains(&user),
+        };
+        let given = self.grants.iter().filter(|(whom, there, _)| is_of(whom) && *there == on);
+        given.flat_map(|(.., role)| IMPLIED[*role].iter().copied()).collect()
+    }
+
+    /// The roles a session has, or nothing where it is none.
+    fn stands(
+        &self,
+        user: usize,
+        scope: Option<Where>,
+        credential: Option<usize>,
+    ) -> Option<BTreeSet<usize>> {
+        if !self.user_enabled[user] || !self.domain_enabled[self.users[user].2] {
+            return None;
+        }
+        let Some(on) = scope else { return Some(BTreeSet::new()) };
+        let is_open = match on {
+            Where::Project(n) => self.project_enabled[n] && self.domain_enabled[self.projects[n].1],
+            Where::Domain(n) => self.domain_enabled[n],
+            Where::System => true,
+        };
+        let mut roles = self.roles_on(user, on);
+        if let Some(n) = credential {
+            let delegation = &self.credentials[n];
+            if !delegation.is_there {
+                return None;
+            }
+            let given: BTreeSet<usize> =
+                delegation.roles.iter().flat_map(|role| IMPLIED[*role].iter().copied()).collect();
+            roles = roles.intersection(&given).copied().collect();
+        }
+        (is_open && !roles.is_empty()).then_some(roles)
+    }
+
+    fn is_revoked(&self, token: &Token) -> bool {
+        let domain_of_scope = match token.scope {
+            Some(Where::Project(n)) => Some(self.projects[n].1),
+            Some(Where::Domain(n)) => Some(n),
+            _ => None,
+        };
+        self.events.iter().any(|event| {
+            let is_meant = match event.mark {
+                Revoked::Token(id) => id == token.own,
+                Revoked::Chain(id) => id == token.chain,
+                Revoked::User(id) => id == self.users[token.user].1,
+                Revoked::Project(id) => {
+                    matches!(token.scope, Some(Where::Project(n)) if self.projects[n].0 == id)
+                }
+                Revoked::Domain(id) => {
+                    self.domains[self.users[token.user].2].1 == id
+                        || domain_of_scope.is_some_and(|n| self.domains[n].1 == id)
+                }
+                Revoked::Trust(_) | Revoked::Consumer(_) => false,
+            };
+            is_meant && token.issued_at <= event.before
+        })
+    }
+
+    fn expected(&self, token: &Token) -> Option<BTreeSet<usize>> {
+        let is_read = self.ring.contains(&token.key) && self.now() < token.expires_at;
+        if !is_read || self.is_revoked(token) {
+            return None;
+        }
+        self.stands(token.user, token.scope, token.credential)
+    }
+
+    fn scope_of(&self, scope: Option<Where>) -> Scope {
+        match scope {
+            None => Scope::Unscoped,
+            Some(Where::Project(n)) => Scope::Project(self.projects[n].0),
+            Some(Where::Domain(n)) => Scope::Domain(self.domains[n].1),
+            Some(Where::System) => Scope::System,
+        }
+    }
+
+    fn found_roles(&self, session: &Session) -> BTreeSet<usize> {
+        let number = |id| self.roles.iter().position(|known| *known == id).unwrap();
+        session.roles.iter().map(|role| number(role.id)).collect()
+    }
+
+    fn come_in_by(&self, token: &Token) -> Result<Visit, &'static str> {
+        let ask = SessionAsk { token: Secret::new(token.text.as_bytes()).unwrap() };
+        let visit = self.house.house.admit_session(&ask, Ipv4Addr::LOCALHOST.into());
+        visit.map_err(|refusal| refusal.code())
+    }
+
+    fn check(&self, token: &Token) {
+        let expected = self.expected(token);
+        match self.come_in_by(token) {
+            Ok(visit) => {
+                let session = visit.identity().session().unwrap();
+                assert_eq!(Some(self.found_roles(session)), expected, "{token:?}");
+            }
+            Err(code) => assert_eq!(None, expected, "refused with {code}: {token:?}"),
+        }
+    }
+
+    /// A session of the visit; what comes of it is what the model says.
+    async fn issue(&mut self, visit: Visit, parent: Option<Token>, mut token: Token, wanted: Wanted) {
+        let mut visit = visit;
+        token.issued_at = self.now();
+        token.key = *self.ring.iter().max().unwrap();
+        let roles = self.stands(token.user, token.scope, token.credential);
+        // Everything of this second may be revoked: then there is nothing to be had before the next, which never comes here.
+        if roles.is_some() && self.is_revoked(&token) {
+            let waiting = tokio::time::timeout(Duration::from_millis(3), visit.issue(wanted)).await;
+            assert!(waiting.is_err(), "{waiting:?}: {token:?}");
+            self.waited += 1;
+            return;
+        }
+        match visit.issue(wanted).await {
+            Ok(made) => {
+                let claim = &made.session.claim;
+                assert_eq!(Some(self.found_roles(&made.session)), roles, "{token:?}");
+                assert_eq!(claim.expires_at, token.expires_at, "{token:?}");
+                if let Some(parent) = &parent {
+                    assert!(claim.expires_at <= parent.expires_at && claim.chain() == parent.chain);
+                }
+                token.own = claim.audit.own;
+                token.chain = claim.chain();
+                token.text = made.token;
+                self.tokens.push(token);
+            }
+            Err(refusal) => {
+                assert_eq!((refusal.code(), roles), ("ID19", None), "{token:?}");
+            }
+        }
+    }
+
+    fn mark(&mut self, mark: Revoked) {
+        let before = self.now();
+        self.events.push(Event { mark, before });
+    }
+
+    fn some_scope(dice: &mut Dice) -> Option<Where> {
+        match dice.roll(8) {
+            0 => None,
+            1 => Some(Where::Domain(dice.roll(2))),
+            2 => Some(Where::System),
+            _ => Some(Where::Project(dice.roll(PROJECTS))),
+        }
+    }
+
+    async fn login(&mut self, dice: &mut Dice) {
+        let (user, scope) = (dice.roll(USERS), Self::some_scope(dice));
+        let ask = Ask { authid: self.users[user].0.clone().into(), secret: Secret::new(b"pw").unwrap() };
+        let visit = self.house.come_in(ask).await;
+        let may = self.user_enabled[user] && self.domain_enabled[self.users[user].2];
+        assert_eq!(visit.is_ok(), may);
+        let Ok(visit) = visit else { return };
+        let token = Token {
+            text: String::new(),
+            user,
+            scope,
+            credential: None,
+            is_child: false,
+            issued_at: 0,
+            expires_at: self.now() + LIFETIME,
+            own: [0; 16],
+            chain: [0; 16],
+            key: 0,
+        };
+        self.issue(visit, None, token, Wanted::Scope(self.scope_of(scope))).await;
+    }
+
+    async fn login_by_credential(&mut self, dice: &mut Dice) {
+        if self.credentials.is_empty() {
+            return;
+        }
+        let n = dice.roll(self.credentials.len());
+        let delegation = self.credentials[n].clone();
+        let (userid, _, domain) = &self.users[delegation.user];
+        let name = format!("{userid}!c{n}");
+        let ask = Ask {
+            authid: name.parse::<Authid>().unwrap(),
+            secret: Secret::new(delegation.secret.as_bytes()).unwrap(),
+        };
+        let visit = self.house.come_in(ask).await;
+        let may = delegation.is_there && self.user_enabled[delegation.user] && self.domain_enabled[*domain];
+        assert_eq!(visit.is_ok(), may);
+        let Ok(visit) = visit else { return };
+        let token = Token {
+            text: String::new(),
+            user: delegation.user,
+            scope: Some(Where::Project(delegation.project)),
+            credential: Some(n),
+            is_child: false,
+            issued_at: 0,
+            expires_at: self.now() + LIFETIME,
+            own: [0; 16],
+            chain: [0; 16],
+            key: 0,
+        };
+        self.issue(visit, None, token, Wanted::Usual).await;
+    }
+
+    async fn rescope(&mut self, dice: &mut Dice) {
+        if self.tokens.is_empty() {
+            return;
+        }
+        let parent = self.tokens[dice.roll(self.tokens.len())].clone();
+        let scope = Self::some_scope(dice);
+        let visit = self.come_in_by(&parent);
+        assert_eq!(visit.is_ok(), self.expected(&parent).is_some(), "{parent:?}");
+        let Ok(mut visit) = visit else { return };
+        let leaves_system = parent.scope == Some(Where::System)
+            && matches!(scope, Some(Where::Project(_) | Where::Domain(_)));
+        if parent.credential.is_some() || leaves_system {
+            let refusal = visit.issue(Wanted::Scope(self.scope_of(scope))).await.unwrap_err();
+            assert_eq!(refusal.code(), "ID20");
+            return;
+        }
+        let token = Token { scope, is_child: true, own: [0; 16], ..parent.clone() };
+        self.issue(visit, Some(parent), token, Wanted::Scope(self.scope_of(scope))).await;
+    }
+
+    fn change(&mut self, dice: &mut Dice) {
+        let on = match dice.roll(6) {
+            0 => Where::Domain(dice.roll(2)),
+            1 => Where::System,
+            _ => Where::Project(dice.roll(PROJECTS)),
+        };
+        let (user, role) = (dice.roll(USERS), dice.roll(ROLES.len()));
+        let desk = self.house.desk();
+        let target = |whom: Whom, users: &[(Userid, UserId, usize)]| match whom {
+            Whom::User(n) => Target::User(users[n].0.clone()),
+            Whom::Group => Target::Group("staff@Default".parse().unwrap()),
+        };
+        let there = match on {
+            Where::Project(n) => On::Project(self.projects[n].0),
+            Where::Domain(n) => On::Domain(self.domains[n].0.clone()),
+            Where::System => On::System,
+        };
+        match dice.roll(16) {
+            0..=5 => {
+                let whom = if dice.roll(4) == 0 { Whom::Group } else { Whom::User(user) };
+                admin::grant_role(&desk, &target(whom, &self.users), &there, ROLES[role]).unwrap();
+                self.grants.insert((whom, on, role));
+            }
+            6..=8 => {
+                let given: Vec<_> = self.grants.iter().copied().collect();
+                let Some((whom, on, role)) = given.get(dice.roll(given.len().max(1))).copied() else {
+                    return;
+                };
+                let there = match on {
+                    Where::Project(n) => On::Project(self.projects[n].0),
+                    Where::Domain(n) => On::Domain(self.domains[n].0.clone()),
+                    Where::System => On::System,
+                };
+                admin::take_role(&desk, &target(whom, &self.users), &there, ROLES[role]).unwrap();
+                self.grants.remove(&(whom, on, role));
+            }
+            9 => {
+                let (group, member) =
+                    ("staff@Default".parse().unwrap(), target(Whom::User(user), &self.users));
+                if self.members.remove(&user) {
+                    enfilade_admin::remove_member(&desk, &group, &member).unwrap();
+                } else {
+                    enfilade_admin::add_member(&desk, &group, &member).unwrap();
+                    self.members.insert(user);
+                }
+            }
+            10 => {
+                // Whoever is kept out comes back sooner than the others go.
+                let enabled = !self.user_enabled[user] || dice.roll(5) != 0;
+                let edit = UserEdit { enabled: Some(enabled), ..UserEdit::default() };
+                enfilade_admin::set_user(&desk, &self.users[user].0, &edit).unwrap();
+                self.user_enabled[user] = enabled;
+                if !enabled {
+                    self.mark(Revoked::User(self.users[user].1));
+                }
+            }
+            11 => {
+                let n = dice.roll(PROJECTS);
+                let enabled = !self.project_enabled[n] || dice.roll(5) != 0;
+                let edit = ProjectEdit { enabled: Some(enabled), ..ProjectEdit::default() };
+                admin::set_project(&desk, &self.projects[n].0, &edit).unwrap();
+                self.project_enabled[n] = enabled;
+            }
+            12 => {
+                let n = dice.roll(2);
+                let enabled = !self.domain_enabled[n] || dice.roll(5) != 0;
+                admin::set_domain(&desk, &self.domains[n].0, enabled).unwrap();
+                self.domain_enabled[n] = enabled;
+                if !enabled {
+                    self.mark(Revoked::Domain(self.domains[n].1));
+                }
+            }
+            13 => {
+                let project = dice.roll(PROJECTS);
+                let n = self.credentials.len();
+                let roles: BTreeSet<usize> = (0..=dice.roll(2)).map(|_| dice.roll(ROLES.len())).collect();
+                let new = NewApplicationCredential {
+                    owner: self.users[user].1,
+                    name: format!("c{n}").parse().unwrap(),
+                    project: self.projects[project].0,
+                    roles: roles.iter().map(|role| ROLES[*role].to_owned()).collect(),
+                    unrestricted: false,
+                    rules: Vec::new(),
+                    expires: 0,
+                    comment: None,
+                    secret: None,
+                };
+                let key = HashKey::new(&[42; 32]);
+                let (made, secret, _) = admin::create_application_credential(&desk, &key, &new).unwrap();
+                let (id, secret) = (made.id, secret.unwrap());
+                self.credentials.push(Delegation { id, secret, user, project, roles, is_there: true });
+            }
+            14 if !self.credentials.is_empty() => {
+                let n = dice.roll(self.credentials.len());
+                let delegation = self.credentials[n].clone();
+                if delegation.is_there {
+                    let owner = self.users[delegation.user].1;
+                    admin::delete_application_credential(&desk, &owner, &delegation.id).unwrap();
+                    self.credentials[n].is_there = false;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn revoke(&mut self, dice: &mut Dice) {
+        let mut marks = Vec::new();
+        match dice.roll(10) {
+            0 => marks.push(Revoked::User(self.users[dice.roll(USERS)].1)),
+            1 => marks.push(Revoked::Project(self.projects[dice.roll(PROJECTS)].0)),
+            2 if dice.roll(3) == 0 => marks.push(Revoked::Domain(self.domains[dice.roll(2)].1)),
+            _ if self.tokens.is_empty() => return,
+            _ => {
+                let own = self.tokens[dice.roll(self.tokens.len())].own;
+                marks.push(Revoked::Token(own));
+                marks.extend((dice.roll(2) == 0).then_some(Revoked::Chain(own)));
+            }
+        }
+        admin::revoke(&self.house.desk(), &marks, "a test").unwrap();
+        marks.into_iter().for_each(|mark| self.mark(mark));
+    }
+
+    async fn step(&mut self, dice: &mut Dice) {
+        match dice.roll(100) {
+            0..=14 => self.login(dice).await,
+            15..=24 => self.login_by_credential(dice).await,
+            25..=44 => self.rescope(dice).await,
+            45..=64 => self.change(dice),
+            65..=74 => self.revoke(dice),
+            75 => {
+                self.rotate();
+            }
+            76 if dice.roll(20) == 0 => {
+                let user = dice.roll(USERS);
+                let password = Secret::new(b"another").unwrap();
+                enfilade_admin::set_password(&self.house.desk(), &self.users[user].0, &password).unwrap();
+                self.mark(Revoked::User(self.users[user].1));
+                self.give_cheap_password(user);
+            }
+            76 => {
+                let lifetime = LIFETIME + 1;
+                admin::purge_revocations(&self.house.desk(), lifetime).unwrap();
+            }
+            77..=90 => self.house.clock.advance_seconds(1),
+            91 => self.house.clock.advance_seconds(dice.roll(1_800) as u64),
+            _ => {}
+        }
+        for _ in 0..3.min(self.tokens.len()) {
+            let token = self.tokens[dice.roll(self.tokens.len())].clone();
+            self.check(&token);
+        }
+        // What is over for long is of no interest; and so that schedules meet, there are not many.
+        if self.tokens.len() > 40 {
+            self.tokens.iter().for_each(|token| self.check(token));
+            let now = self.now();
+            self.tokens.retain(|token| now < token.expires_at + 10);
+            let surplus = self.tokens.len().saturating_sub(30);
+            self.tokens.drain(..surplus);
+        }
+        if self.events.len() > 200 {
+            let over = self.now() - LIFETIME - 1;
+            self.events.retain(|event| event.before >= over);
+        }
+    }
+}
+
+#[tokio::test]
+async fn sessions_are_what_a_model_says_that_scans_everything() {
+    let number =
+        |name: &str, usual: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
+    let (steps, seed) = (number("ENFILADE_CAMPAIGN_N", 10_000), number("ENFILADE_CAMPAIGN_SEED", 2_026));
+    let mut dice = Dice(seed.wrapping_mul(2) + 1);
+    let mut world = World::new();
+    let (mut made, mut began) = (BTreeMap::<&str, u64>::new(), 0_usize);
+    for step in 0..steps {
+        let before = world.tokens.len();
+        world.step(&mut dice).await;
+        if world.tokens.len() > before {
+            let token = world.tokens.last().unwrap();
+            let kind = match (token.credential, token.is_child) {
+                (Some(_), _) => "by credential",
+                (None, true) => "of another",
+                (None, false) => "by password",
+            };
+            *made.entry(kind).or_default() += 1;
+        }
+        if steps > 100_000 && step as usize / 100_000 > began {
+            began = step as usize / 100_000;
+            println!("{step} of {steps} steps");
+        }
+    }
+    // A schedule in which nothing comes about would show nothing.
+    for kind in ["by password", "by credential", "of another"] {
+        assert!(made.get(kind).copied().unwrap_or(0) * 100 > steps, "{made:?} of {steps}");
+    }
+    assert!(world.waited > 0);
+    println!("{steps} steps, sessions made: {made:?}, waited: {}, 0 differences", world.waited);
+}
