@@ -91,6 +91,8 @@ fn forget(value: &mut Value) {
         Value::Object(fields) => {
             fields.remove("created");
             fields.remove("since");
+            fields.remove("issued_before");
+            fields.remove("revoked_at");
             // A copied file is another version of it.
             fields.remove("version");
             fields.values_mut().for_each(forget);

@@ -10,6 +10,9 @@ fn numbers(server: &Server) -> Vec<u64> {
 #[test]
 fn keys_are_made_rotated_and_not_dropped_while_tokens_need_them() {
     let server = Server::start();
+    // The first start made them.
+    assert_eq!(server.cli(&["keys", "init"])[0]["made"], false);
+    std::fs::remove_dir_all(server.data().join("keys/fernet")).unwrap();
     let missing = server.cli_output(&["keys", "list"], "");
     assert!(String::from_utf8(missing.stderr).unwrap().contains("run `enfilade keys init`"));
     assert_eq!(server.cli(&["keys", "init"])[0]["made"], true);

@@ -198,6 +198,19 @@ fn a_session_for_a_project_mounts_what_is_bound_to_it_and_nothing_else() {
     assert_eq!(status(&member, file, &[]), 401);
     let again = token("member");
     assert_eq!(status(&again, file, &[]), 200, "who comes back is in, in the very second");
+    // A user who is kept in user.cfg is like any other, whoever edits the file.
+    std::fs::write(server.data().join("user.cfg"), "user: kept@Default\n\tenable true\n").unwrap();
+    server.cli(&["user", "list"]);
+    server.cli(&["role", "assign", "--project", "admin", "--auth-id", "kept@Default", "reader"]);
+    cloud.cli_with(&["user", "passwd", "kept@Default", "--password-stdin"], "pw");
+    let kept = token("kept");
+    assert_eq!(status(&kept, file, &[]), 200);
+    for enabled in ["false", "true"] {
+        let text = format!("user: kept@Default\n\tenable {enabled}\n");
+        std::fs::write(server.data().join("user.cfg"), text).unwrap();
+        server.cli(&["user", "list"]);
+        assert_eq!(status(&kept, file, &[]), 401, "enable {enabled}: what was revoked stays so");
+    }
     server.cli(&["project", "set", "admin", "--disable"]);
     assert_eq!(status(&again, file, &[]), 401);
     server.cli(&["project", "set", "admin", "--enable"]);

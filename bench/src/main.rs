@@ -6,6 +6,7 @@
 #[path = "../../crates/enfilade/src/clock.rs"]
 mod clock;
 mod facts;
+mod fernet;
 mod flood;
 mod machine;
 mod passage;
@@ -47,7 +48,7 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
         return passage::pure::part(part, tokens.parse()?, times.parse()?).map(|()| true);
     }
     let (name, options) =
-        words.split_first().ok_or("expected a name; known are facts, flood, passage and tokens")?;
+        words.split_first().ok_or("expected a name; known are facts, fernet, flood, passage and tokens")?;
     let (mut json, mut plot, mut small) = (false, None, false);
     let mut options = options.iter();
     while let Some(option) = options.next() {
@@ -63,11 +64,15 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     let mut report = Report::new(name);
     match *name {
         "facts" => facts::run(&mut report, small)?,
+        "fernet" => fernet::run(&mut report, small)?,
         "flood" => flood::run(&mut report, small)?,
         "passage" => passage::run(&mut report, small)?,
         "tokens" => tokens::run(&mut report, small)?,
         other => {
-            return Err(format!("no benchmark `{other}`; known are facts, flood, passage and tokens").into());
+            return Err(format!(
+                "no benchmark `{other}`; known are facts, fernet, flood, passage and tokens"
+            )
+            .into());
         }
     }
     match json {

@@ -225,7 +225,8 @@ fn user(number: u64, words: [u32; 3]) -> Result<(UserId, User), Failure> {
     Ok((UserId::from_bytes(id(1, number)), row))
 }
 
-struct Nowhere;
+/// Takes no notice.
+pub(crate) struct Nowhere;
 
 impl Audit for Nowhere {
     fn record(&self, _: Event) {}
@@ -246,7 +247,7 @@ pub(crate) fn admit(house: &Arc<House>, ask: &Ask) -> Result<(), Failure> {
 }
 
 /// Not random, but never the same twice.
-fn counting() -> enfilade_passage::Random {
+pub(crate) fn counting() -> enfilade_passage::Random {
     let next = std::sync::atomic::AtomicU64::new(1);
     Arc::new(move |bytes: &mut [u8]| {
         let n = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed).to_be_bytes();

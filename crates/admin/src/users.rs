@@ -6,7 +6,7 @@ use crate::look::{Names, dangling, domain_id, user_id};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
 use enfilade_facts::tables::{
     Assignment, Credential, Delegation, FileName, Grant, GrantKey, Grantee, Member, Membership, Name,
-    NameKey, Profile, Revoked, SidSpace, SidSpaceKey, User, Who,
+    NameKey, Profile, SidSpace, SidSpaceKey, User, Who,
 };
 use enfilade_facts::vocabulary::{Authid, Secret, Sid, Ugid, UserId, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
@@ -159,9 +159,8 @@ pub fn set_user(desk: &Desk<'_>, userid: &Userid, edit: &UserEdit) -> Result<At,
             *old = Some(comment.clone()).filter(|comment| !comment.is_empty());
         }
     };
-    let (id, row) = find(desk, userid)?;
-    if row.kept.is_some() {
-        let at = desk.write_through(&format!("user set {userid}"), &[FileName::Users], |files| {
+    if find(desk, userid)?.1.kept.is_some() {
+        return desk.write_through(&format!("user set {userid}"), &[FileName::Users], |files| {
             files.sections(FileName::Users, |sections| {
                 let change = |entry: &mut Entry| {
                     entry.enabled = edit.enabled.unwrap_or(entry.enabled);
@@ -170,11 +169,7 @@ pub fn set_user(desk: &Desk<'_>, userid: &Userid, edit: &UserEdit) -> Result<At,
                 };
                 user_cfg::change(sections, &userid.clone().into(), change).map_err(Error::Invalid)
             })
-        })?;
-        return match edit.enabled {
-            Some(false) => crate::keystone::revoke(desk, &[Revoked::User(id)], &userid.to_string()),
-            _ => Ok(at),
-        };
+        });
     }
     let sessions = if edit.enabled == Some(false) { Sessions::End } else { Sessions::Stay };
     self::edit(desk, "set", userid, sessions, |user| {

@@ -7,7 +7,7 @@ use crate::files::token_shadow::{Hashes, Secrets};
 use crate::files::user_cfg::{Entry, UserCfg};
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Credential, FileFault, FileName, Kept, Member, Membership, Name, NameKey,
-    SidSpace, SidSpaceKey, User, Verifier, Who,
+    Revocation, Revoked, SidSpace, SidSpaceKey, User, Verifier, Who,
 };
 use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, UserId, Userid};
 use enfilade_facts::{Row as _, SourceError};
@@ -161,6 +161,12 @@ impl Comparison<'_, '_, '_, '_> {
             (Some((id, before)), Some(entry)) => {
                 let after = User { kept: Some(Kept::default()), ..before.clone() };
                 let Entry { enabled, expires, comment } = entry.clone();
+                if before.enabled && !enabled {
+                    // What the user was given so far stays worth nothing when the user comes back.
+                    let now = self.draft.now().unix_seconds;
+                    let revocation = Revocation { issued_before: now, revoked_at: now };
+                    self.draft.change.put(&Revoked::User(id), &revocation);
+                }
                 self.draft.put(&id, Some(&before), &User { enabled, expires, comment, ..after });
             }
             (None, Some(entry)) => self.new_user(&authid.user, entry)?,

@@ -1,0 +1,211 @@
+//! `GET /v3/auth/tokens` over TLS, beside the smallest answer the server gives; with little revoked, with a million
+//! revocations, and while more arrive.
+
+use super::cloud::{self, Cloud};
+use crate::Failure;
+use crate::report::Report;
+use crate::scratch::Scratch;
+use crate::served::Server;
+use crate::stopwatch::{Samples, now};
+use crate::stores::{self, audit};
+use enfilade_facts::tables::Revocation;
+use enfilade_facts::{Change, Source};
+use enfilade_sources::lmdb::Lmdb;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const PAIRS: usize = 15;
+const CONNECTIONS: usize = 4;
+/// Revocations that arrive in a second.
+const ARRIVING: u64 = 100;
+
+struct Served {
+    server: Server,
+    facts: PathBuf,
+    smallest: Vec<Vec<u8>>,
+    validate: Vec<Vec<u8>>,
+    many: Vec<Vec<u8>>,
+}
+
+pub(super) fn run(report: &mut Report, scratch: &Scratch, small: bool) -> Result<(), Failure> {
+    let (many, each) = if small { (10_000, 500) } else { (1_000_000, 2_500) };
+    let few = serve(scratch, 100, 0)?;
+    let large = serve(scratch, many, many)?;
+    for served in [&few, &large] {
+        load(&served.server, &served.smallest, each)?;
+        load(&served.server, &served.many, served.many.len())?;
+        load(&served.server, &served.validate, each)?;
+    }
+    let turn = |served: &Served, requests: &[Vec<u8>]| -> Result<f64, Failure> {
+        let before = served.server.cpu_nanos();
+        load(&served.server, requests, each)?;
+        Ok((served.server.cpu_nanos() - before) / (each * CONNECTIONS) as f64 / 1e3)
+    };
+    let mut samples: [Samples; 7] = std::array::from_fn(|_| Samples::default());
+    let [smallest, at_few, at_many, ratio_few, ratio_many, grown, distinct] = &mut samples;
+    for pair in 0..PAIRS {
+        let nothing = turn(&few, &few.smallest)?;
+        let (little, much) = match pair % 2 {
+            0 => (turn(&few, &few.validate)?, turn(&large, &large.validate)?),
+            _ => {
+                let much = turn(&large, &large.validate)?;
+                (turn(&few, &few.validate)?, much)
+            }
+        };
+        smallest.push(nothing);
+        at_few.push(little);
+        at_many.push(much);
+        ratio_few.push(little / nothing);
+        ratio_many.push(much / nothing);
+        grown.push(much / little);
+        distinct.push(turn(&large, &large.many)?);
+        eprintln!("pair {} of {PAIRS}: {nothing:.1} µs, {little:.1} µs, {much:.1} µs", pair + 1);
+    }
+    report.middle("over TLS, the smallest answer, server CPU", 100, smallest, "µs");
+    report.middle("over TLS, a validation with a catalog of 30 endpoints, server CPU", 100, at_few, "µs");
+    report.middle("over TLS, a validation with a catalog of 30 endpoints, server CPU", many, at_many, "µs");
+    report.middle("the same, of a thousand tokens in turn", many, distinct, "µs");
+    let few_mean = ratio_few.mean().0;
+    let many_mean = ratio_many.mean().0;
+    report.goal(
+        "validate",
+        "a validation to the smallest answer, 100 users, 0 revocations",
+        few_mean,
+        2.5,
+        "times",
+    );
+    let what = format!("a validation to the smallest answer, {many} users, {many} revocations");
+    report.goal("validate-many", &what, many_mean, 2.5, "times");
+    let (mean, half) = grown.mean();
+    report.once("the same, half of the 95 % interval", many, half, "times");
+    report.goal(
+        "grown",
+        &format!("a validation with {many} revocations to one with none"),
+        mean,
+        1.05,
+        "times",
+    );
+    arriving(report, &large, each, many)
+}
+
+/// While revocations arrive: one token again and again, as the original's benchmark has it, and a thousand in turn.
+fn arriving(report: &mut Report, large: &Served, each: usize, many: u64) -> Result<(), Failure> {
+    let lmdb = Lmdb::open(&large.facts)?;
+    for (what, requests, goal) in
+        [("one token", &large.validate, Some(1.2)), ("a thousand tokens in turn", &large.many, None)]
+    {
+        let mut ratios = Samples::default();
+        for pair in 0..PAIRS {
+            let quiet = cpu_of(&large.server, requests, each)?;
+            let stop = AtomicBool::new(false);
+            let busy = std::thread::scope(|scope| {
+                let writer = scope.spawn(|| revoke(&lmdb, &stop, many + pair as u64 * 100_000));
+                let busy = cpu_of(&large.server, requests, each);
+                stop.store(true, Ordering::Relaxed);
+                let written =
+                    writer.join().map_err(|_| "the writer ended")?.map_err(|why| why.to_string())?;
+                busy.map(|busy| (busy, written)).map_err(|why| why.to_string())
+            });
+            let (busy, rate) = busy?;
+            eprintln!("{what}, pair {} of {PAIRS}: {quiet:.1} µs, {busy:.1} µs at {rate:.0}/s", pair + 1);
+            ratios.push(busy / quiet);
+        }
+        let (mean, half) = ratios.mean();
+        let name = format!(
+            "{what}: a validation while {ARRIVING} revocations a second arrive, to one while none does"
+        );
+        report.once(&name, many, mean, "times");
+        report.once("the same, half of the 95 % interval", many, half, "times");
+        if let Some(goal) = goal {
+            report.goal("arriving", &name, mean, goal, "times");
+        }
+    }
+    Ok(())
+}
+
+fn cpu_of(server: &Server, requests: &[Vec<u8>], each: usize) -> Result<f64, Failure> {
+    let before = server.cpu_nanos();
+    load(server, requests, each)?;
+    Ok((server.cpu_nanos() - before) / (each * CONNECTIONS) as f64 / 1e3)
+}
+
+/// Commits revocations at the rate; how many a second it came to.
+fn revoke(lmdb: &Lmdb, stop: &AtomicBool, first: u64) -> Result<f64, String> {
+    let began = now();
+    let mut n = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let mut change = Change::new(audit("revoke"));
+        let row = Revocation { issued_before: 1_800_000_000, revoked_at: 1_800_000_000 };
+        change.put(&cloud::mark(first + n), &row);
+        lmdb.commit(&change).map_err(|why| why.to_string())?;
+        n += 1;
+        let due = Duration::from_secs_f64(n as f64 / ARRIVING as f64);
+        std::thread::park_timeout(due.saturating_sub(began.elapsed()));
+    }
+    Ok(n as f64 / began.elapsed().as_secs_f64())
+}
+
+fn serve(scratch: &Scratch, users: u64, revocations: u64) -> Result<Served, Failure> {
+    let place = scratch.path().join(format!("served-{users}"));
+    std::fs::create_dir_all(&place)?;
+    drop(Cloud::build(&place.join("facts"), users, revocations)?);
+    let data = place.join("data");
+    stores::data_directory(&data, &place.join("facts"))?;
+    let keys = data.join("keys/fernet");
+    std::fs::create_dir(&keys)?;
+    for n in [0, 1] {
+        std::fs::write(keys.join(n.to_string()), base64url(&cloud::key(n)))?;
+    }
+    let server = Server::start(&data, &[])?;
+    let asker = cloud::token(0, stores::id(15, 0))?;
+    let validation = |n: u64| -> Result<Vec<u8>, Failure> {
+        let subject = cloud::token(n % 100, stores::id(15, 1 + n))?;
+        Ok(request("/v3/auth/tokens", &[("X-Auth-Token", &asker), ("X-Subject-Token", &subject)]))
+    };
+    let smallest =
+        vec![request("/.well-known/enfilade", &[("X-Auth-Token", &asker), ("X-Subject-Token", &asker)])];
+    let many = (0..1_000).map(validation).collect::<Result<_, _>>()?;
+    Ok(Served { server, facts: data.join("facts"), smallest, validate: vec![validation(0)?], many })
+}
+
+fn request(path: &str, headers: &[(&str, &str)]) -> Vec<u8> {
+    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n{headers}\r\n").into_bytes()
+}
+
+/// A key as its file has it.
+fn base64url(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let digit = |n: u32| char::from(DIGITS.get(n as usize & 63).copied().unwrap_or(b'A'));
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let word =
+            three.iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        text.extend((0..=three.len()).map(|n| digit(word >> (18 - 6 * n))));
+        text.extend(std::iter::repeat_n('=', 3 - three.len()));
+    }
+    text
+}
+
+/// So many requests on each of some connections; every one has to be answered with 200.
+fn load(server: &Server, requests: &[Vec<u8>], each: usize) -> Result<(), Failure> {
+    std::thread::scope(|scope| {
+        let run = |connection: usize| -> Result<(), String> {
+            let mut client = server.connect_tls().map_err(|why| why.to_string())?;
+            let start = connection * requests.len() / CONNECTIONS;
+            for request in requests.iter().cycle().skip(start).take(each) {
+                match client.get(request).map_err(|why| why.to_string())? {
+                    200 => {}
+                    status => return Err(format!("answered with {status}")),
+                }
+            }
+            Ok(())
+        };
+        let running: Vec<_> = (0..CONNECTIONS).map(|n| scope.spawn(move || run(n))).collect();
+        for one in running {
+            one.join().map_err(|_| "a client ended")??;
+        }
+        Ok(())
+    })
+}
