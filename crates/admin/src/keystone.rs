@@ -20,8 +20,8 @@ pub use catalog::{
     remove_service,
 };
 pub use describe::{
-    CatalogEndpoint, CatalogService, Described, DescribedScope, Named, Scopes, Subject, catalog, describe,
-    scopes_of,
+    Catalog, CatalogEndpoint, CatalogService, Described, DescribedScope, Named, Scopes, Subject, catalog,
+    describe, filled, scopes_of,
 };
 pub use domains::{DomainSummary, add_domain, list_domains, remove_domain, set_domain};
 pub use grants::{

@@ -79,7 +79,7 @@ pub fn open_session(
     tokens: &Tokens<'_>,
     memo: &IdentityMemo,
 ) -> Result<IdentityPermit, Refusal> {
-    if let Some(permit) = remembered_session(view.at(), now, ask, tokens, memo) {
+    if let Some(permit) = known_session(view, now, ask, tokens, memo)? {
         return Ok(permit);
     }
     let granted = judge_session(view, now, ask, 0, tokens, memo)?;
@@ -99,7 +99,7 @@ pub fn validate(
     tokens: &Tokens<'_>,
     memo: &IdentityMemo,
 ) -> Result<Validated, Refusal> {
-    if let Some(permit) = remembered_session(view.at(), now, ask, tokens, memo) {
+    if let Some(permit) = known_session(view, now, ask, tokens, memo)? {
         return Ok(Validated { granted: permit.granted });
     }
     let granted = judge_session(view, now, ask, expired_seconds, tokens, memo)?;
@@ -133,6 +133,30 @@ pub fn remembered_session(
     let permit = permit(memo.verdicts.get(memo.of_session(ask))?);
     let is_by_these = tokens.ring.is_some_and(|ring| ring.generation == permit.granted.keys);
     (is_by_these && permit.holds(at, now)).then_some(permit)
+}
+
+/// The same on a view: also what was granted at an earlier revision, where nothing but revocations was changed since, and
+/// none of them is about it. So revocations that arrive all the time cost those they are not about a few probes.
+fn known_session(
+    view: &enfilade_facts::View<'_>,
+    now: Now,
+    ask: &SessionAsk,
+    tokens: &Tokens<'_>,
+    memo: &IdentityMemo,
+) -> Result<Option<IdentityPermit>, Refusal> {
+    let key = memo.of_session(ask);
+    let Some(known) = memo.verdicts.get(key).map(permit) else { return Ok(None) };
+    let is_by_these = tokens.ring.is_some_and(|ring| ring.generation == known.granted.keys);
+    let as_of_then = known.holds(known.at(), now) && known.at().store == view.at().store;
+    let Some(session) = known.session().filter(|_| is_by_these && as_of_then) else { return Ok(None) };
+    if known.at() == view.at() {
+        return Ok(Some(known));
+    }
+    if !session::still_stands(&View(view), session, tokens.revocations)? {
+        return Ok(None);
+    }
+    let granted = Granted { at: view.at(), ..Granted::clone(&known.granted) };
+    Ok(Some(permit(memo.verdicts.put(key, granted))))
 }
 
 fn judge_session(

@@ -18,7 +18,7 @@ pub struct IdentityPermit {
 }
 
 /// In this order, so that what is looked at each time lies together.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Granted {
     pub(crate) at: At,

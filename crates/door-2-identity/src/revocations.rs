@@ -1,22 +1,75 @@
-//! What was revoked, in the process: one look is a handful of probes, however much there is.
+//! What was revoked, in the process: one look is a handful of probes, however much there is. And at which revision anything
+//! else changed: as long as nothing did, a session that stood needs no more than that look.
 
 use crate::session::Claim;
 use crate::view;
 use enfilade_facts::tables::{Key, Revocation, Revoked, Table};
 use enfilade_facts::vocabulary::DomainId;
-use enfilade_facts::{Index, IndexError, Indexed, SourceError, View};
-use std::collections::HashMap;
+use enfilade_facts::{Index, IndexError, Indexed, Revision, SourceError, View};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// So many parts that a change copies few entries, and so few that cloning all of them is nothing.
-const PARTS: usize = 1024;
+/// A tree of two levels, so that a change copies a few kilobytes: with a million marks there are 15 in a part.
+const FAN: usize = 256;
 
 /// Since when everything that is revoked is.
 #[derive(Clone)]
 pub struct Revocations {
-    parts: Vec<Arc<HashMap<Revoked, i64>>>,
+    top: Vec<Arc<Vec<Part>>>,
     count: u64,
+    /// The revision at which anything but revocations was changed last, as far as that was followed.
+    others: Revision,
+}
+
+/// A few marks, and a filter that says of most others at once that they are not among them.
+#[derive(Clone, Default)]
+struct Part {
+    filter: u64,
+    marks: Arc<Vec<(Revoked, i64)>>,
+}
+
+impl Part {
+    fn get(&self, mark: &Revoked, place: &Place) -> Option<i64> {
+        if self.filter & place.bit == 0 {
+            return None;
+        }
+        self.marks.iter().find(|(known, _)| known == mark).map(|(_, before)| *before)
+    }
+
+    /// Whether it was there, and whether it is now.
+    fn set(&mut self, mark: Revoked, before: Option<i64>) -> (bool, bool) {
+        let marks = Arc::make_mut(&mut self.marks);
+        let length = marks.len();
+        marks.retain(|(known, _)| *known != mark);
+        let was = marks.len() < length;
+        marks.extend(before.map(|before| (mark, before)));
+        self.filter = marks.iter().fold(0, |filter, (mark, _)| filter | Place::of(mark).bit);
+        (was, before.is_some())
+    }
+}
+
+/// Where a mark is. Ids are random, so any of their bytes choose well.
+struct Place {
+    top: usize,
+    part: usize,
+    bit: u64,
+}
+
+impl Place {
+    fn of(mark: &Revoked) -> Self {
+        match mark.bytes().as_slice() {
+            [_, a, b, c, ..] => Place { top: usize::from(*a), part: usize::from(*b), bit: 1 << (c % 64) },
+            _ => Place { top: 0, part: 0, bit: 1 },
+        }
+    }
+}
+
+/// What came of a look.
+pub(crate) struct Look {
+    /// By what the claim is revoked, if it is.
+    pub(crate) by: Option<Revoked>,
+    /// The revision at which anything but revocations was changed last; `None` where that is not known.
+    pub(crate) others: Option<Revision>,
 }
 
 /// Whatever a claim may be revoked by.
@@ -33,34 +86,38 @@ pub(crate) fn marks(claim: &Claim, user_domain: DomainId, scope_domain: Option<D
     marks
 }
 
-/// The first of the marks that was set when the token had been issued, or in that very second. Where the index has gone on
-/// to a later revision than the view's, the view itself is asked: slower, and right.
-pub(crate) fn revoked_by(
+/// Looks for the first of the marks that was set when the token had been issued, or in that very second. Where the index has
+/// gone on to a later revision than the view's, the view itself is asked: slower, and right.
+pub(crate) fn look(
     view: &view::View<'_>,
     index: &Index<Revocations>,
     marks: &[Revoked],
     issued_at: i64,
-) -> Result<Option<Revoked>, SourceError> {
-    let found = index.read(view.0, |revoked| {
-        marks.iter().find(|mark| revoked.since(mark).is_some_and(|before| issued_at <= before)).copied()
+) -> Result<Look, SourceError> {
+    let found = index.read(view.0, |revoked| Look {
+        by: marks.iter().find(|mark| revoked.since(mark).is_some_and(|before| issued_at <= before)).copied(),
+        others: Some(revoked.others),
     });
     match found {
         Ok(found) => Ok(found),
         Err(IndexError::Source(why)) => Err(why),
         Err(IndexError::Ahead) => {
+            let mut by = None;
             for mark in marks {
                 if view.0.get::<Revocation>(mark)?.is_some_and(|row| issued_at <= row.issued_before) {
-                    return Ok(Some(*mark));
+                    by = Some(*mark);
+                    break;
                 }
             }
-            Ok(None)
+            Ok(Look { by, others: None })
         }
     }
 }
 
 impl Revocations {
     fn since(&self, mark: &Revoked) -> Option<i64> {
-        self.parts.get(part(&mark.bytes()))?.get(mark).copied()
+        let place = Place::of(mark);
+        self.top.get(place.top)?.get(place.part)?.get(mark, &place)
     }
 
     /// How many there are.
@@ -69,29 +126,20 @@ impl Revocations {
     }
 
     fn set(&mut self, mark: Revoked, before: Option<i64>) {
-        let Some(part) = self.parts.get_mut(part(&mark.bytes())) else { return };
-        let part = Arc::make_mut(part);
-        let old = match before {
-            Some(before) => part.insert(mark, before),
-            None => part.remove(&mark),
-        };
-        self.count = self.count + u64::from(before.is_some()) - u64::from(old.is_some());
-    }
-}
-
-/// Ids are random, so any of their bytes choose well.
-fn part(key: &[u8]) -> usize {
-    match key {
-        [_, a, b, ..] => usize::from(u16::from_be_bytes([*a, *b])) % PARTS,
-        _ => 0,
+        let place = Place::of(&mark);
+        let Some(parts) = self.top.get_mut(place.top) else { return };
+        let Some(part) = Arc::make_mut(parts).get_mut(place.part) else { return };
+        let (was, is) = part.set(mark, before);
+        self.count = self.count + u64::from(is) - u64::from(was);
     }
 }
 
 impl Indexed for Revocations {
-    const TABLES: &'static [Table] = &[Table::Revocations];
+    const TABLES: &'static [Table] = &Table::ALL;
 
     fn build(view: &View<'_>) -> Result<Self, SourceError> {
-        let mut built = Revocations { parts: vec![Arc::default(); PARTS], count: 0 };
+        let parts = Arc::new(vec![Part::default(); FAN]);
+        let mut built = Revocations { top: vec![parts; FAN], count: 0, others: view.at().revision };
         view.scan::<Revocation>(&[], |mark, row| {
             built.set(mark, Some(row.issued_before));
             ControlFlow::Continue(())
@@ -99,7 +147,11 @@ impl Indexed for Revocations {
         Ok(built)
     }
 
-    fn update(&mut self, view: &View<'_>, _: Table, key: &[u8]) -> Result<(), SourceError> {
+    fn update(&mut self, view: &View<'_>, table: Table, key: &[u8]) -> Result<(), SourceError> {
+        if table != Table::Revocations {
+            self.others = view.at().revision;
+            return Ok(());
+        }
         // A key nobody can read is nobody's mark; the scan that finds it says so.
         let Some(mark) = Revoked::from_bytes(key) else { return Ok(()) };
         self.set(mark, view.get::<Revocation>(&mark)?.map(|row| row.issued_before));

@@ -12,7 +12,7 @@ use enfilade_facts::tables::{Delegation, GrantScope, Revoked};
 use enfilade_facts::vocabulary::{
     Authid, CredentialId, DomainId, ProjectId, Realm, RoleId, Secret, UserId, Userid,
 };
-use enfilade_facts::{Index, Now};
+use enfilade_facts::{Index, Now, Revision};
 use std::collections::BTreeSet;
 
 /// A token, as it came: a secret until it expires.
@@ -118,11 +118,20 @@ pub struct Session {
     pub roles: Vec<HeldRole>,
     /// The domain of the user.
     pub user_domain: DomainId,
+    /// The domain it is for, or that of the project it is for.
+    pub(crate) scope_domain: Option<DomainId>,
     /// What its application credential is for beside that.
     pub delegation: Option<Delegation>,
+    /// The revision at which anything but revocations was changed last when it was judged; `None` where that was not known.
+    pub(crate) rests_on: Option<Revision>,
 }
 
 impl Session {
+    /// What stands for everything it was judged on but revocations: while this is the same, so is whatever is told of it.
+    pub fn rests_on(&self) -> Option<Revision> {
+        self.rests_on
+    }
+
     /// Whether there is a role of this name.
     pub fn has(&self, role: &str) -> bool {
         self.roles.iter().any(|held| held.name == role)
@@ -218,6 +227,19 @@ impl Claim {
     }
 }
 
+/// Whether a session that stood at an earlier revision stands at this one without being judged anew: nothing but revocations
+/// was changed since, and none of them is about it.
+pub(crate) fn still_stands(
+    view: &View<'_>,
+    session: &Session,
+    revocations: &Index<Revocations>,
+) -> Result<bool, Refusal> {
+    let Some(rests_on) = session.rests_on else { return Ok(false) };
+    let marks = revocations::marks(&session.claim, session.user_domain, session.scope_domain);
+    let look = revocations::look(view, revocations, &marks, session.claim.issued_at)?;
+    Ok(look.by.is_none() && look.others == Some(rests_on))
+}
+
 /// What the facts say of a claim at this revision; whether it is in time has been judged.
 pub(crate) fn stand(
     view: &View<'_>,
@@ -251,11 +273,14 @@ pub(crate) fn stand(
     // Before what was revoked: who has nothing there need not wait for the next second to hear so.
     let roles = roles_on(view, &claim.user, claim.scope, claim.credential.as_ref())?;
     let marks = revocations::marks(claim, user_domain, scope_domain);
-    if let Some(by) = revocations::revoked_by(view, revocations, &marks, claim.issued_at)? {
+    let look = revocations::look(view, revocations, &marks, claim.issued_at)?;
+    if let Some(by) = look.by {
         return Err(Refusal::TokenRevoked { authid, by: what_by(&by) });
     }
+    let rests_on = look.others;
     let delegation = claim.credential.map(|credential| view.delegation(&credential)).transpose()?.flatten();
-    Ok((standing, Session { claim: *claim, roles, user_domain, delegation }))
+    let session = Session { claim: *claim, roles, user_domain, scope_domain, delegation, rests_on };
+    Ok((standing, session))
 }
 
 fn userid(name: &str, realm: &Realm) -> Option<Userid> {

@@ -9,8 +9,9 @@ use crate::trace::Trace;
 use crate::{keystone, operations, proxmox, webdav, whoami};
 use bytes::Bytes;
 use enfilade_admin::FileSet;
+use enfilade_admin::keystone::Catalog;
 use enfilade_facts::memo::KeyMaker;
-use enfilade_facts::{Memo, MemoSeed, limits};
+use enfilade_facts::{Index, Memo, MemoSeed, limits};
 use enfilade_passage::House;
 use hyper::{Method, Request};
 use std::net::SocketAddr;
@@ -40,6 +41,7 @@ pub struct Faces {
 
 /// What the Identity API remembers and counts.
 struct V3Memo {
+    catalog: Index<Catalog>,
     rendered: Memo<Rendered>,
     key: KeyMaker,
     request: KeyMaker,
@@ -61,12 +63,18 @@ impl Faces {
     pub fn new(house: Arc<House>, files: FileSet) -> Self {
         let seed = MemoSeed(house.random().unwrap_or_default());
         let v3 = V3Memo {
+            catalog: Index::new(),
             rendered: Memo::new(seed, RENDERED_BYTES),
             key: KeyMaker::new(&seed, "token body"),
             request: KeyMaker::new(&seed, "request id"),
             requests: AtomicU64::new(0),
         };
         Faces { house, files: Arc::new(files), metrics: Arc::default(), v3: Arc::new(v3) }
+    }
+
+    /// Where services are.
+    pub(crate) fn catalog(&self) -> &Index<Catalog> {
+        &self.v3.catalog
     }
 
     /// Bodies that were made.

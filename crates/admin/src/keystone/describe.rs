@@ -7,9 +7,11 @@ use enfilade_facts::tables::{
     Membership, Project, Service, User,
 };
 use enfilade_facts::vocabulary::{DomainId, EndpointId, ProjectId, Realm, ServiceId, UserId};
-use enfilade_facts::{At, Read, Source, View};
+use enfilade_facts::{At, Index, IndexError, Indexed, Read, Source, SourceError, Table, View};
 use enfilade_identity::{Scope, Session};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Something with an id and a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,21 +77,70 @@ pub struct CatalogEndpoint {
     pub interface: Interface,
     /// In which region.
     pub region: Option<String>,
-    /// The address.
+    /// The address, with marks for what a session is for; see [`filled`].
     pub url: String,
 }
 
-/// Describes a session, with the catalog if it is wanted, as of which revision.
+/// Every service that is told of, by kind and name, with its endpoints; made anew when one of them changes.
+#[derive(Clone, Debug)]
+pub struct Catalog(Arc<Vec<CatalogService>>);
+
+impl Catalog {
+    /// The services.
+    pub fn services(&self) -> &[CatalogService] {
+        &self.0
+    }
+}
+
+impl Indexed for Catalog {
+    const TABLES: &'static [Table] = &[Table::Services, Table::Endpoints];
+
+    fn build(view: &View<'_>) -> Result<Self, SourceError> {
+        let endpoints = view.list::<Endpoint>(&[])?;
+        let mut services = Vec::new();
+        for (id, service) in view.list::<Service>(&[])?.into_iter().filter(|(_, row)| row.enabled) {
+            let of_it = endpoints.iter().filter(|(_, row)| row.service == id && row.enabled);
+            let mut of_it: Vec<_> = of_it
+                .map(|(id, row)| CatalogEndpoint {
+                    id: *id,
+                    interface: row.interface,
+                    region: row.region.clone(),
+                    url: row.url.clone(),
+                })
+                .collect();
+            of_it.sort_by(|a, b| (&a.region, a.interface, a.id).cmp(&(&b.region, b.interface, b.id)));
+            services.push(CatalogService { id, kind: service.kind, name: service.name, endpoints: of_it });
+        }
+        services.sort_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
+        Ok(Catalog(Arc::new(services)))
+    }
+
+    fn update(&mut self, view: &View<'_>, _: Table, _: &[u8]) -> Result<(), SourceError> {
+        *self = Self::build(view)?;
+        Ok(())
+    }
+}
+
+/// The catalog as of a view. Where the index has gone on to a later one, it is put together from the view.
+fn catalog_in(view: &View<'_>, index: &Index<Catalog>) -> Result<Catalog, SourceError> {
+    match index.read(view, Catalog::clone) {
+        Ok(catalog) => Ok(catalog),
+        Err(IndexError::Source(why)) => Err(why),
+        Err(IndexError::Ahead) => Catalog::build(view),
+    }
+}
+
+/// Describes a session, with the catalog, as of which revision.
 ///
 /// # Errors
 /// When the facts cannot be read, or something was deleted meanwhile.
 pub fn describe(
     source: &dyn Source,
     session: &Session,
-    with_catalog: bool,
-) -> Result<(Described, Vec<CatalogService>, At), Error> {
+    index: &Index<Catalog>,
+) -> Result<(Described, Catalog, At), Error> {
     source.read(|view| {
-        let catalog = if with_catalog { catalog_in(view, session)? } else { Vec::new() };
+        let catalog = catalog_in(view, index)?;
         let claim = &session.claim;
         let user = view.get::<User>(&claim.user)?.ok_or_else(|| dangling("user", claim.user))?;
         let subject = Subject {
@@ -122,42 +173,21 @@ fn named_domain(view: &View<'_>, id: &DomainId) -> Result<Named<DomainId>, Error
     Ok(Named { id: *id, name: name.to_string() })
 }
 
-/// The catalog for a session, by kind and name of the service.
+/// The catalog.
 ///
 /// # Errors
 /// When the facts cannot be read.
-pub fn catalog(source: &dyn Source, session: &Session) -> Result<Vec<CatalogService>, Error> {
-    source.read(|view| catalog_in(view, session))?
-}
-
-fn catalog_in(view: &View<'_>, session: &Session) -> Result<Vec<CatalogService>, Error> {
-    let (project, user) = (session.claim.scope.project(), session.claim.user);
-    let endpoints = view.list::<Endpoint>(&[])?;
-    let mut services = Vec::new();
-    for (id, service) in view.list::<Service>(&[])? {
-        let of_it = endpoints.iter().filter(|(_, row)| row.service == id && row.enabled);
-        let mut of_it: Vec<_> = of_it
-            .filter_map(|(id, row)| {
-                let url = filled(&row.url, project, user)?;
-                let (interface, region) = (row.interface, row.region.clone());
-                Some(CatalogEndpoint { id: *id, interface, region, url })
-            })
-            .collect();
-        of_it.sort_by(|a, b| (&a.region, a.interface, a.id).cmp(&(&b.region, b.interface, b.id)));
-        if service.enabled {
-            services.push(CatalogService { id, kind: service.kind, name: service.name, endpoints: of_it });
-        }
-    }
-    services.sort_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
-    Ok(services)
+pub fn catalog(source: &dyn Source, index: &Index<Catalog>) -> Result<Catalog, Error> {
+    Ok(source.read(|view| catalog_in(view, index))??)
 }
 
 /// An address with what the session is for in the place of `$(project_id)s`, `%(tenant_id)s` and the like. One that needs a
 /// project is left out where there is none, as in the original.
-fn filled(url: &str, project: Option<ProjectId>, user: UserId) -> Option<String> {
-    if !url.contains("(") {
-        return Some(url.to_owned());
+pub fn filled<'u>(url: &'u str, session: &Session) -> Option<Cow<'u, str>> {
+    if !url.contains('(') {
+        return Some(Cow::Borrowed(url));
     }
+    let (project, user) = (session.claim.scope.project(), session.claim.user);
     let mut text = url.to_owned();
     for mark in ['$', '%'] {
         for name in ["project_id", "tenant_id"] {
@@ -168,7 +198,7 @@ fn filled(url: &str, project: Option<ProjectId>, user: UserId) -> Option<String>
         }
         text = text.replace(&format!("{mark}(user_id)s"), &user.to_string());
     }
-    Some(text)
+    Some(Cow::Owned(text))
 }
 
 /// Where somebody could get a session for.

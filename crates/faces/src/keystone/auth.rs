@@ -71,7 +71,7 @@ pub(super) async fn login(
     };
     let made = visit.issue(wanted).await?;
     let form = Form { with_catalog: query(head, "nocatalog").is_none() };
-    let (body, _) = token_body(house.source(), &made.session, form)?;
+    let (body, _) = token_body(house.source(), &made.session, faces.catalog(), form)?;
     let subject = HeaderValue::from_str(&made.token).map(|mut value| {
         value.set_sensitive(true);
         value

@@ -1,12 +1,13 @@
-//! What a token stands for, as JSON: Keystone's fields.
+//! What a token stands for, as JSON: Keystone's fields in Keystone's order.
 
 use super::Trouble;
 use bytes::Bytes;
-use enfilade_admin::keystone::{CatalogService, DescribedScope, Named, describe};
-use enfilade_facts::vocabulary::{DomainId, to_rfc3339};
-use enfilade_facts::{At, Source, Weigh};
+use enfilade_admin::keystone::{Catalog, CatalogEndpoint, DescribedScope, describe, filled};
+use enfilade_facts::vocabulary::to_rfc3339;
+use enfilade_facts::{At, Index, Revision, Source, StoreId, Weigh};
 use enfilade_passage::{Session, audit_id_to_text};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 
 /// What of it is wanted.
 #[derive(Clone, Copy, Debug)]
@@ -14,9 +15,10 @@ pub(super) struct Form {
     pub(super) with_catalog: bool,
 }
 
-/// A body that was made on these facts, and is the same as long as they are.
+/// A body that was made on these facts, and is the same as long as nothing but revocations is changed.
 pub(crate) struct Rendered {
-    pub(crate) at: At,
+    pub(crate) store: StoreId,
+    pub(crate) rests_on: Revision,
     pub(crate) text: Bytes,
 }
 
@@ -26,88 +28,142 @@ impl Weigh for Rendered {
     }
 }
 
-/// The body, and the facts it was made on.
-pub(super) fn token_body(source: &dyn Source, session: &Session, form: Form) -> Result<(Bytes, At), Trouble> {
-    let (described, catalog, at) = describe(source, session, form.with_catalog)?;
-    let claim = &session.claim;
-    let mut audit_ids = vec![audit_id_to_text(&claim.audit.own)];
-    audit_ids.extend(claim.audit.chain.as_ref().map(audit_id_to_text));
-    let mut token = json!({
-        "methods": claim.methods.names(),
-        "user": {
-            "domain": domain(&described.subject.domain),
-            "id": described.subject.user.id.to_string(),
-            "name": described.subject.user.name,
-            "password_expires_at": null,
-        },
-        "audit_ids": audit_ids,
-        "expires_at": time(claim.expires_at),
-        "issued_at": time(claim.issued_at),
-    });
-    let mut set = |name: &str, value: Value| {
-        if let Some(map) = token.as_object_mut() {
-            map.insert(name.to_owned(), value);
-        }
-    };
+/// The body, and the facts it was made on. It is put together by hand: this is done for every token that is not known, and a
+/// tree of values first would cost as much as everything else.
+pub(super) fn token_body(
+    source: &dyn Source,
+    session: &Session,
+    index: &Index<Catalog>,
+    form: Form,
+) -> Result<(Bytes, At), Trouble> {
+    let (described, catalog, at) = describe(source, session, index)?;
+    let (claim, subject) = (&session.claim, &described.subject);
+    let mut json = Json(Vec::with_capacity(1024 + 256 * catalog.services().len()));
+    json.raw("{\"token\":{\"methods\":[").list(claim.methods.names(), |json, name| json.text(name));
+    json.raw("],\"user\":{\"domain\":").named(&subject.domain.id.to_keystone(), &subject.domain.name);
+    json.raw(",\"id\":").text(&subject.user.id.to_string()).raw(",\"name\":").text(&subject.user.name);
+    json.raw(",\"password_expires_at\":null},\"audit_ids\":[");
+    let audit_ids = [Some(claim.audit.own), claim.audit.chain];
+    json.list(audit_ids.into_iter().flatten(), |json, id| json.text(&audit_id_to_text(&id)));
+    json.raw("],\"expires_at\":").text(&time(claim.expires_at));
+    json.raw(",\"issued_at\":").text(&time(claim.issued_at));
     match &described.scope {
         DescribedScope::Unscoped => {}
         DescribedScope::Project(project, of) => {
-            set(
-                "project",
-                json!({ "domain": domain(of), "id": project.id.to_string(), "name": project.name }),
-            );
-            set("is_domain", json!(false));
+            json.raw(",\"project\":{\"domain\":").named(&of.id.to_keystone(), &of.name);
+            json.raw(",\"id\":").text(&project.id.to_string()).raw(",\"name\":").text(&project.name);
+            json.raw("},\"is_domain\":false");
         }
-        DescribedScope::Domain(of) => set("domain", domain(of)),
-        DescribedScope::System => set("system", json!({ "all": true })),
+        DescribedScope::Domain(of) => {
+            json.raw(",\"domain\":").named(&of.id.to_keystone(), &of.name);
+        }
+        DescribedScope::System => {
+            json.raw(",\"system\":{\"all\":true}");
+        }
     }
     if described.scope != DescribedScope::Unscoped {
-        let role = |role: &_| {
-            let enfilade_passage::HeldRole { id, name } = role;
-            json!({ "id": id.to_string(), "name": name })
-        };
-        set("roles", session.roles.iter().map(role).collect());
+        json.raw(",\"roles\":[");
+        json.list(&session.roles, |json, role| json.named(&role.id.to_string(), &role.name)).raw("]");
         if form.with_catalog {
-            set("catalog", catalog_body(&catalog));
+            json.raw(",\"catalog\":").catalog(&catalog, session);
         }
     }
     if let (Some((name, restricted)), Some(id)) = (&described.credential, &claim.credential) {
-        let mut credential = json!({ "id": id.to_string(), "name": name, "restricted": restricted });
-        if let Some(delegation) =
-            session.delegation.as_ref().filter(|delegation| !delegation.rules.is_empty())
-            && let Some(map) = credential.as_object_mut()
-        {
-            map.insert("access_rules".to_owned(), delegation.rules.iter().map(access_rule).collect());
+        json.raw(",\"application_credential\":{\"id\":").text(&id.to_string()).raw(",\"name\":").text(name);
+        json.raw(if *restricted { ",\"restricted\":true" } else { ",\"restricted\":false" });
+        let rules = session.delegation.as_ref().map_or(&[][..], |delegation| &delegation.rules);
+        if !rules.is_empty() {
+            let rules: Vec<Value> = rules.iter().map(access_rule).collect();
+            json.raw(",\"access_rules\":").raw(&Value::Array(rules).to_string());
         }
-        set("application_credential", credential);
+        json.raw("}");
     }
-    Ok((Bytes::from(json!({ "token": token }).to_string()), at))
+    json.raw("}}");
+    Ok((Bytes::from(json.0), at))
+}
+
+/// The catalog alone, as a session is told it.
+pub(super) fn catalog_body(catalog: &Catalog, session: &Session, self_link: &str) -> Bytes {
+    let mut json = Json(Vec::with_capacity(4096));
+    json.raw("{\"catalog\":")
+        .catalog(catalog, session)
+        .raw(",\"links\":{\"self\":")
+        .text(self_link)
+        .raw("}}");
+    Bytes::from(json.0)
+}
+
+/// JSON as it is written.
+struct Json(Vec<u8>);
+
+impl Json {
+    fn raw(&mut self, text: &str) -> &mut Self {
+        self.0.extend_from_slice(text.as_bytes());
+        self
+    }
+
+    fn text(&mut self, text: &str) -> &mut Self {
+        // Writing to memory does not fail.
+        let _ = serde_json::to_writer(&mut self.0, text);
+        self
+    }
+
+    fn named(&mut self, id: &str, name: &str) -> &mut Self {
+        self.raw("{\"id\":").text(id).raw(",\"name\":").text(name).raw("}")
+    }
+
+    fn list<T>(
+        &mut self,
+        items: impl IntoIterator<Item = T>,
+        mut each: impl FnMut(&mut Self, T) -> &mut Self,
+    ) -> &mut Self {
+        for (n, item) in items.into_iter().enumerate() {
+            if n > 0 {
+                self.raw(",");
+            }
+            each(self, item);
+        }
+        self
+    }
+
+    fn catalog(&mut self, catalog: &Catalog, session: &Session) -> &mut Self {
+        self.raw("[").list(catalog.services(), |json, service| {
+            let filled = |endpoint| filled_endpoint(endpoint, session);
+            json.raw("{\"endpoints\":[").list(
+                service.endpoints.iter().filter_map(filled),
+                |json, (row, url)| {
+                    json.raw("{\"id\":")
+                        .text(&row.id.to_string())
+                        .raw(",\"interface\":")
+                        .text(row.interface.name());
+                    json.raw(",\"region_id\":").maybe(row.region.as_deref()).raw(",\"url\":").text(&url);
+                    json.raw(",\"region\":").maybe(row.region.as_deref()).raw("}")
+                },
+            );
+            json.raw("],\"id\":").text(&service.id.to_string()).raw(",\"type\":").text(&service.kind);
+            json.raw(",\"name\":").text(&service.name).raw("}")
+        });
+        self.raw("]")
+    }
+
+    fn maybe(&mut self, text: Option<&str>) -> &mut Self {
+        match text {
+            Some(text) => self.text(text),
+            None => self.raw("null"),
+        }
+    }
+}
+
+fn filled_endpoint<'c>(
+    endpoint: &'c CatalogEndpoint,
+    session: &Session,
+) -> Option<(&'c CatalogEndpoint, Cow<'c, str>)> {
+    filled(&endpoint.url, session).map(|url| (endpoint, url))
 }
 
 pub(super) fn access_rule(rule: &enfilade_facts::tables::AccessRule) -> Value {
     let id = u128::from_be_bytes(rule.id);
     json!({ "id": format!("{id:032x}"), "service": rule.service, "method": rule.method, "path": rule.path })
-}
-
-pub(super) fn domain(domain: &Named<DomainId>) -> Value {
-    json!({ "id": domain.id.to_keystone(), "name": domain.name })
-}
-
-pub(super) fn catalog_body(services: &[CatalogService]) -> Value {
-    let service = |service: &CatalogService| {
-        let endpoints: Vec<Value> = service
-            .endpoints
-            .iter()
-            .map(|endpoint| {
-                json!({
-                    "id": endpoint.id.to_string(), "interface": endpoint.interface.name(),
-                    "region_id": endpoint.region, "url": endpoint.url, "region": endpoint.region,
-                })
-            })
-            .collect();
-        json!({ "endpoints": endpoints, "id": service.id.to_string(), "type": service.kind, "name": service.name })
-    };
-    services.iter().map(service).collect()
 }
 
 /// With the six digits of a fraction that Keystone's times have.

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 pub(super) fn catalog(call: &Call) -> Outcome {
     let session = call.visit.identity().session().filter(|session| session.claim.scope != Scope::Unscoped);
     let session = session.ok_or_else(|| forbidden("identity:get_auth_catalog"))?;
-    let services = catalog_of(call.faces.house().source(), session)?;
-    let links = json!({ "self": format!("{}/v3/auth/catalog", call.base) });
-    Ok(Said::json(StatusCode::OK, &json!({ "catalog": catalog_body(&services), "links": links })))
+    let catalog = catalog_of(call.faces.house().source(), call.faces.catalog())?;
+    let body = catalog_body(&catalog, session, &format!("{}/v3/auth/catalog", call.base));
+    Ok(Said { status: StatusCode::OK, body: body.into(), subject: None })
 }
 
 pub(super) fn projects(call: &Call) -> Outcome {

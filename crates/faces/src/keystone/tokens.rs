@@ -3,6 +3,7 @@
 use super::render::{Form, Rendered, time, token_body};
 use super::{Call, Outcome, SUBJECT, Said, Trouble};
 use enfilade_admin::keystone::{RevocationSummary, list_revocations, revoke as revoke_marks};
+use enfilade_facts::Held;
 use enfilade_facts::tables::Revoked;
 use enfilade_facts::vocabulary::{Secret, from_rfc3339};
 use enfilade_passage::{ApiAsk, IdentityRefusal, Refusal, Session, SessionAsk, Validated, audit_id_to_text};
@@ -59,14 +60,17 @@ pub(super) fn validate(call: &mut Call) -> Outcome {
     let form = Form { with_catalog: call.query("nocatalog").is_none() };
     let key = call.faces.rendered_key().bytes(found.ask.token.reveal());
     let key = key.number(u64::from(form.with_catalog)).key();
-    let known = call.faces.rendered().get(key).filter(|known| known.at == found.validated.at());
-    let text = match known {
+    let (at, rests_on) = (found.validated.at(), session.rests_on());
+    let is_same = |known: &Held<Rendered>| known.store == at.store && Some(known.rests_on) == rests_on;
+    let text = match call.faces.rendered().get(key).filter(is_same) {
         Some(known) => known.text.clone(),
         None => {
-            let (text, at) = token_body(call.faces.house().source(), session, form)?;
+            let (text, made_at) =
+                token_body(call.faces.house().source(), session, call.faces.catalog(), form)?;
             // Made on later facts than the token was judged on, it is right for now and not remembered.
-            if at == found.validated.at() {
-                call.faces.rendered().put(key, Rendered { at, text: text.clone() });
+            if let Some(rests_on) = rests_on.filter(|_| made_at == at) {
+                let rendered = Rendered { store: at.store, rests_on, text: text.clone() };
+                call.faces.rendered().put(key, rendered);
             }
             text
         }
