@@ -21,6 +21,7 @@ cargo xtask COMMAND
   bitflip [--n N]       flip bits of a store: the same answer, a refusal, or the end of the process
   canary [--n N]        secrets that were used are nowhere in memory, core, log and data
   freshness             every order of every step of the freshness protocol
+  fuzz [--n N]          nearly right tokens, payloads and bodies of logins: none is taken for what it is not
   kill-loop [--n N]     kill -9 at random and at every write of a commit: nothing acknowledged is lost
   race [--n N]          servers and the command line on one directory: no grant after a revocation
   sessions [--n N]      random sessions, revocations and turns of keys, against a model that scans everything

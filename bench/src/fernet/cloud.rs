@@ -112,6 +112,14 @@ impl Cloud {
         Ok(Cloud { lmdb })
     }
 
+    /// Something nobody here has is revoked.
+    pub(crate) fn revoke(&self, n: u64) -> Result<(), Failure> {
+        let mut change = Change::new(audit("revoke"));
+        change.put(&mark(n), &Revocation { issued_before: 1_800_000_000, revoked_at: 1_800_000_000 });
+        self.lmdb.commit(&change)?;
+        Ok(())
+    }
+
     pub(crate) fn scope(&self) -> Scope {
         Scope::Project(PROJECT)
     }

@@ -112,27 +112,20 @@ pub fn validate(
 }
 
 /// The same without a view, where it is remembered.
-pub fn validated(
-    at: At,
-    now: Now,
-    ask: &SessionAsk,
-    tokens: &Tokens<'_>,
-    memo: &IdentityMemo,
-) -> Option<Validated> {
-    remembered_session(at, now, ask, tokens, memo).map(|permit| Validated { granted: permit.granted })
+pub fn validated(at: At, now: Now, ask: &SessionAsk, keys: u64, memo: &IdentityMemo) -> Option<Validated> {
+    remembered_session(at, now, ask, keys, memo).map(|permit| Validated { granted: permit.granted })
 }
 
-/// What was granted to this very token at this very revision, by these very keys, while it is in time.
+/// What was granted to this very token at this very revision, by the keys of this reading (0 is none), while it is in time.
 pub fn remembered_session(
     at: At,
     now: Now,
     ask: &SessionAsk,
-    tokens: &Tokens<'_>,
+    keys: u64,
     memo: &IdentityMemo,
 ) -> Option<IdentityPermit> {
     let permit = permit(memo.verdicts.get(memo.of_session(ask))?);
-    let is_by_these = tokens.ring.is_some_and(|ring| ring.generation == permit.granted.keys);
-    (is_by_these && permit.holds(at, now)).then_some(permit)
+    (keys != 0 && keys == permit.granted.keys && permit.holds(at, now)).then_some(permit)
 }
 
 /// The same on a view: also what was granted at an earlier revision, where nothing but revocations was changed since, and

@@ -15,7 +15,7 @@ const FAN: usize = 256;
 /// Since when everything that is revoked is.
 #[derive(Clone)]
 pub struct Revocations {
-    top: Vec<Arc<Vec<Part>>>,
+    top: Vec<Arc<[Part]>>,
     count: u64,
     /// The revision at which anything but revocations was changed last, as far as that was followed.
     others: Revision,
@@ -24,8 +24,8 @@ pub struct Revocations {
 /// A few marks, and a filter that says of most others at once that they are not among them.
 #[derive(Clone, Default)]
 struct Part {
-    filter: u64,
-    marks: Arc<Vec<(Revoked, i64)>>,
+    filter: u128,
+    marks: Arc<[(Revoked, i64)]>,
 }
 
 impl Part {
@@ -38,12 +38,11 @@ impl Part {
 
     /// Whether it was there, and whether it is now.
     fn set(&mut self, mark: Revoked, before: Option<i64>) -> (bool, bool) {
-        let marks = Arc::make_mut(&mut self.marks);
-        let length = marks.len();
-        marks.retain(|(known, _)| *known != mark);
-        let was = marks.len() < length;
-        marks.extend(before.map(|before| (mark, before)));
+        let others = self.marks.iter().filter(|(known, _)| *known != mark).copied();
+        let marks: Arc<[_]> = others.chain(before.map(|before| (mark, before))).collect();
+        let was = marks.len() < self.marks.len() + usize::from(before.is_some());
         self.filter = marks.iter().fold(0, |filter, (mark, _)| filter | Place::of(mark).bit);
+        self.marks = marks;
         (was, before.is_some())
     }
 }
@@ -52,13 +51,13 @@ impl Part {
 struct Place {
     top: usize,
     part: usize,
-    bit: u64,
+    bit: u128,
 }
 
 impl Place {
     fn of(mark: &Revoked) -> Self {
         match mark.bytes().as_slice() {
-            [_, a, b, c, ..] => Place { top: usize::from(*a), part: usize::from(*b), bit: 1 << (c % 64) },
+            [_, a, b, c, ..] => Place { top: usize::from(*a), part: usize::from(*b), bit: 1 << (c % 128) },
             _ => Place { top: 0, part: 0, bit: 1 },
         }
     }
@@ -138,7 +137,7 @@ impl Indexed for Revocations {
     const TABLES: &'static [Table] = &Table::ALL;
 
     fn build(view: &View<'_>) -> Result<Self, SourceError> {
-        let parts = Arc::new(vec![Part::default(); FAN]);
+        let parts: Arc<[Part]> = vec![Part::default(); FAN].into();
         let mut built = Revocations { top: vec![parts; FAN], count: 0, others: view.at().revision };
         view.scan::<Revocation>(&[], |mark, row| {
             built.set(mark, Some(row.issued_before));

@@ -39,6 +39,8 @@ pub type Random = Arc<dyn Fn(&mut [u8]) -> bool + Send + Sync>;
 /// The keys as they were read last, and what was revoked.
 pub(crate) struct Sessions {
     ring: RwLock<Option<Arc<Ring>>>,
+    /// Of the ring; 0 while there is none. Read without a lock for those who are known.
+    generation: AtomicU64,
     generations: AtomicU64,
     revocations: enfilade_facts::Index<Revocations>,
 }
@@ -47,6 +49,7 @@ impl Sessions {
     pub(crate) fn new() -> Self {
         Sessions {
             ring: RwLock::default(),
+            generation: AtomicU64::new(0),
             generations: AtomicU64::new(1),
             revocations: enfilade_facts::Index::new(),
         }
@@ -97,7 +100,11 @@ impl House {
     pub fn set_keys(&self, keys: Option<KeyRing>) {
         let generation = self.sessions.generations.fetch_add(1, Ordering::Relaxed);
         let ring = keys.map(|keys| Arc::new(Ring { keys, generation }));
-        *self.sessions.ring.write().unwrap_or_else(PoisonError::into_inner) = ring;
+        let mut current = self.sessions.ring.write().unwrap_or_else(PoisonError::into_inner);
+        // Whoever reads the new number must not find the old keys.
+        let generation = ring.as_ref().map_or(0, |ring| ring.generation);
+        *current = ring;
+        self.sessions.generation.store(generation, Ordering::Release);
     }
 
     /// Sixteen random bytes, for what needs a name nobody has had; `None` where there are none to be had.
@@ -172,12 +179,12 @@ impl House {
     fn ask_session(&self, ask: &SessionAsk) -> Result<IdentityPermit, Refusal> {
         let (parts, now) = (&self.parts, self.now());
         let memo = &parts.identity_memo;
+        // The revision first, as for secrets.
+        let (at, keys) = (parts.source.at(), self.sessions.generation.load(Ordering::Acquire));
+        if let Some(identity) = enfilade_identity::remembered_session(at, now, ask, keys, memo) {
+            return Ok(identity);
+        }
         self.sessions.with(|tokens| {
-            // The revision first, as for secrets.
-            let at = parts.source.at();
-            if let Some(identity) = enfilade_identity::remembered_session(at, now, ask, tokens, memo) {
-                return Ok(identity);
-            }
             let source = &parts.source;
             Ok(source.read(|view| enfilade_identity::open_session(view, now, ask, tokens, memo))??)
         })
@@ -248,12 +255,13 @@ impl Visit {
     pub fn validate(&self, ask: &SessionAsk, allow_expired: bool) -> Result<Validated, Refusal> {
         let (parts, now) = (&self.house.parts, self.house.now());
         let window = if allow_expired { parts.session_terms.expired_seconds } else { 0 };
+        let memo = &parts.identity_memo;
+        let (at, keys) = (parts.source.at(), self.house.sessions.generation.load(Ordering::Acquire));
+        if let Some(known) = enfilade_identity::validated(at, now, ask, keys, memo) {
+            return Ok(known);
+        }
         self.house.sessions.with(|tokens| {
-            let memo = &parts.identity_memo;
             let source = &parts.source;
-            if let Some(known) = enfilade_identity::validated(source.at(), now, ask, tokens, memo) {
-                return Ok(known);
-            }
             Ok(source.read(|view| enfilade_identity::validate(view, now, ask, window, tokens, memo))??)
         })
     }

@@ -212,4 +212,60 @@ mod tests {
         let both = r#","scope":{"project":{"id":"1"},"domain":{"id":"2"}}"#;
         assert!(of(&format!("{{\"auth\":{{{password}{both}}}}}")).is_err());
     }
+
+    /// Whatever comes, it is taken apart or refused in words; nothing breaks.
+    #[test]
+    fn fuzzed_bodies_are_read_or_refused() {
+        let n: u64 = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(20_000);
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut roll = |sides: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 20) as usize % sides
+        };
+        let whole = br#"{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":"a","domain":{"id":"default"},"password":"p"}}},"scope":{"project":{"id":"1"}}}}"#;
+        let words: [&[u8]; 12] = [
+            b"null",
+            b"[]",
+            b"{}",
+            b"true",
+            b"\"token\"",
+            b"\"unscoped\"",
+            b"1e999",
+            b"\"\\u0000\"",
+            b"[[[[[[[[",
+            b",",
+            b":",
+            b"\xff",
+        ];
+        let (mut read_whole, mut refused) = (0, 0);
+        for _ in 0..n {
+            let mut body = whole.to_vec();
+            for _ in 0..=roll(3) {
+                let at = roll(body.len());
+                match roll(4) {
+                    0 => body[at] ^= 1 << roll(8),
+                    1 => drop(body.drain(at..(at + roll(12)).min(body.len()))),
+                    2 => drop(body.splice(at..at, words[roll(words.len())].iter().copied())),
+                    _ => {
+                        let end = (at + roll(10)).min(body.len());
+                        drop(body.splice(at..end, words[roll(words.len())].iter().copied()));
+                    }
+                }
+                if body.is_empty() {
+                    body.push(b'{');
+                }
+            }
+            match read(&body) {
+                Ok(_) => read_whole += 1,
+                Err(Trouble::Said(status, why)) => {
+                    assert!(status.is_client_error() || status == StatusCode::NOT_IMPLEMENTED, "{why}");
+                    refused += 1;
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(read_whole > 0 && refused > 0, "{read_whole} {refused}");
+    }
 }
