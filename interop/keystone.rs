@@ -239,3 +239,29 @@ fn keys_turn_while_tokens_are_in_use() {
     until_seen();
     assert!(!is_good(&old) && is_good(&new) && is_good(&cloud.token(PROJECT)));
 }
+
+#[test]
+fn servers_turn_the_keys_on_time_and_one_of_them_does() {
+    let environment = [
+        WITHOUT_PENALTIES,
+        ("ENFILADE_IDENTITY__ROTATE_EVERY", "2s"),
+        ("ENFILADE_IDENTITY__MAX_ACTIVE_KEYS", "50"),
+    ];
+    let server = Server::start_with(&environment);
+    let mut other = server.another(&environment);
+    let primary = || {
+        let keys = server.cli(&["keys", "list"]);
+        keys.iter().filter_map(|key| key["key"].as_u64()).max().unwrap()
+    };
+    let began = (primary(), std::time::Instant::now());
+    while primary() < began.0 + 3 {
+        assert!(began.1.elapsed().as_secs() < 60, "{}", server.log());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    // Two servers, and yet each turn waited for its time.
+    assert!(began.1.elapsed().as_secs() >= 4, "{:?}", began.1.elapsed());
+    let _ = other.kill();
+    let _ = other.wait();
+    let warned = server.log().contains("rotate_every");
+    assert!(warned, "50 keys are too few for tokens of days that are turned every two seconds");
+}

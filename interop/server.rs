@@ -44,6 +44,11 @@ impl Server {
         }
     }
 
+    /// One more on the same data.
+    pub(crate) fn another(&self, environment: &[(&str, &str)]) -> Child {
+        spawn(&self.data(), environment).0
+    }
+
     /// Kills it and starts it again on the same data; the port is another one.
     pub(crate) fn kill_and_restart(&mut self) {
         self.child.kill().unwrap();

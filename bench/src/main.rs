@@ -5,6 +5,7 @@
 // The server's own.
 #[path = "../../crates/enfilade/src/clock.rs"]
 mod clock;
+mod article;
 mod facts;
 mod fernet;
 mod flood;
@@ -47,8 +48,9 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     if let ["passage-part", part, tokens, times] = words.as_slice() {
         return passage::pure::part(part, tokens.parse()?, times.parse()?).map(|()| true);
     }
-    let (name, options) =
-        words.split_first().ok_or("expected a name; known are facts, fernet, flood, passage and tokens")?;
+    let (name, options) = words
+        .split_first()
+        .ok_or("expected a name; known are facts, fernet, flood, keystone-article, passage and tokens")?;
     let (mut json, mut plot, mut small) = (false, None, false);
     let mut options = options.iter();
     while let Some(option) = options.next() {
@@ -66,11 +68,12 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
         "facts" => facts::run(&mut report, small)?,
         "fernet" => fernet::run(&mut report, small)?,
         "flood" => flood::run(&mut report, small)?,
+        "keystone-article" => article::run(&mut report, small)?,
         "passage" => passage::run(&mut report, small)?,
         "tokens" => tokens::run(&mut report, small)?,
         other => {
             return Err(format!(
-                "no benchmark `{other}`; known are facts, fernet, flood, passage and tokens"
+                "no benchmark `{other}`; known are facts, fernet, flood, keystone-article, passage and tokens"
             )
             .into());
         }

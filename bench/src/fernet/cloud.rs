@@ -112,6 +112,11 @@ impl Cloud {
         Ok(Cloud { lmdb })
     }
 
+    /// Its store.
+    pub(crate) fn lmdb(&self) -> &Lmdb {
+        &self.lmdb
+    }
+
     /// Something nobody here has is revoked.
     pub(crate) fn revoke(&self, n: u64) -> Result<(), Failure> {
         let mut change = Change::new(audit("revoke"));

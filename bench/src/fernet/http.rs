@@ -20,18 +20,21 @@ const CONNECTIONS: usize = 4;
 /// Revocations that arrive in a second.
 const ARRIVING: u64 = 100;
 
-struct Served {
-    server: Server,
-    facts: PathBuf,
+/// A server on a cloud, and what it is asked.
+pub(crate) struct Served {
+    pub(crate) server: Server,
+    /// Where its facts are.
+    pub(crate) facts: PathBuf,
     smallest: Vec<Vec<u8>>,
-    validate: Vec<Vec<u8>>,
+    /// One token again and again.
+    pub(crate) validate: Vec<Vec<u8>>,
     many: Vec<Vec<u8>>,
 }
 
 pub(super) fn run(report: &mut Report, scratch: &Scratch, small: bool) -> Result<(), Failure> {
     let (many, each) = if small { (10_000, 500) } else { (1_000_000, 2_500) };
-    let few = serve(scratch, 100, 0)?;
-    let large = serve(scratch, many, many)?;
+    let few = serve(scratch, 100, 0, |_| Ok(()))?;
+    let large = serve(scratch, many, many, |_| Ok(()))?;
     for served in [&few, &large] {
         load(&served.server, &served.smallest, each)?;
         load(&served.server, &served.many, served.many.len())?;
@@ -146,10 +149,18 @@ fn revoke(lmdb: &Lmdb, stop: &AtomicBool, first: u64) -> Result<f64, String> {
     Ok(n as f64 / began.elapsed().as_secs_f64())
 }
 
-fn serve(scratch: &Scratch, users: u64, revocations: u64) -> Result<Served, Failure> {
+/// Serves a cloud; before that, `furnish` may put something into it.
+pub(crate) fn serve(
+    scratch: &Scratch,
+    users: u64,
+    revocations: u64,
+    furnish: impl FnOnce(&Cloud) -> Result<(), Failure>,
+) -> Result<Served, Failure> {
     let place = scratch.path().join(format!("served-{users}"));
     std::fs::create_dir_all(&place)?;
-    drop(Cloud::build(&place.join("facts"), users, revocations)?);
+    let cloud = Cloud::build(&place.join("facts"), users, revocations)?;
+    furnish(&cloud)?;
+    drop(cloud);
     let data = place.join("data");
     stores::data_directory(&data, &place.join("facts"))?;
     let keys = data.join("keys/fernet");

@@ -132,6 +132,36 @@ fn unchanged(keys: &FernetKeys, why: KeysError) -> Error {
     }
 }
 
+/// Turns the keys if the one that signs has done so for that long; of many servers that ask at once one does it.
+///
+/// # Errors
+/// As [`rotate_keys`], without `force`.
+pub fn rotate_due_keys(
+    keys: &FernetKeys,
+    terms: &KeyTerms,
+    now: i64,
+    every_seconds: i64,
+) -> Result<Option<Rotation>, Error> {
+    let is_due = |found: &Found| {
+        let since = found.primary().and_then(|primary| found.keys.get(&primary)).map(|key| key.since);
+        since.is_some_and(|since| since.saturating_add(every_seconds) <= now)
+    };
+    if !is_due(&read(keys)?) {
+        return Ok(None);
+    }
+    let mut was_done = false;
+    let agree = |found: &Found, rotation: &Rotation| {
+        // Somebody else may have been first to the lock.
+        was_done = !is_due(found);
+        if was_done { Err(String::new()) } else { check_drops(found, &rotation.drops, terms, now) }
+    };
+    match keys.rotate(terms.max_active, agree) {
+        Ok(rotation) => Ok(Some(rotation)),
+        Err(KeysError::Refused(_)) if was_done => Ok(None),
+        Err(why) => Err(unchanged(keys, why)),
+    }
+}
+
 /// The staged key signs from now on; keys that are too many go, unless tokens may still need one and `force` does not say
 /// to drop it all the same.
 ///

@@ -29,7 +29,9 @@ pub use error::Error;
 pub use files::{FileSummary, list_files};
 pub use groups::{GroupSummary, add_group, add_member, list_groups, remove_group, remove_member};
 pub use import::{Imported, import_proxmox};
-pub use keys::{KeySummary, KeyTerms, KeyUse, check_keys, init_keys, list_keys, prune_keys, rotate_keys};
+pub use keys::{
+    KeySummary, KeyTerms, KeyUse, check_keys, init_keys, list_keys, prune_keys, rotate_due_keys, rotate_keys,
+};
 pub use look::{Names, Target, list_realms};
 pub use roles::{AssignmentSummary, assign_role, list_roles, remove_role};
 pub use tokens::{

@@ -43,10 +43,37 @@ pub(crate) struct Identity {
     pub(crate) fernet_keys: Option<PathBuf>,
     /// How many of them there are at most; 3 unless set.
     pub(crate) max_active_keys: Option<usize>,
+    /// How often a server turns the keys: a number and s, m, h or d; it does not unless set.
+    pub(crate) rotate_every: Option<Duration>,
     /// How long a Fernet token is good, in seconds; 3600 unless set.
     pub(crate) token_seconds: Option<i64>,
     /// How long after that services may still have it validated, in seconds; 172800 unless set.
     pub(crate) expired_seconds: Option<i64>,
+}
+
+/// A time as people write it: `90s`, `15m`, `24h`, `7d`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct Duration {
+    text: String,
+    pub(crate) seconds: i64,
+}
+
+impl TryFrom<String> for Duration {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        let seconds = crate::cli::seconds(&text).map_err(|why| format!("`{text}`: {why}"))?;
+        match seconds {
+            0 => Err("a time of 0 is none; leave the key out".into()),
+            seconds => Ok(Duration { text, seconds }),
+        }
+    }
+}
+
+impl From<Duration> for String {
+    fn from(duration: Duration) -> Self {
+        duration.text
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -83,7 +110,7 @@ enum Obeyed {
 }
 
 /// Every key there is.
-const KEYS: [(&str, Obeyed); 13] = [
+const KEYS: [(&str, Obeyed); 14] = [
     ("tls.listen", Obeyed::AtRestart),
     ("tls.plain_listen", Obeyed::AtRestart),
     ("tls.certificates", Obeyed::AtReload),
@@ -91,6 +118,7 @@ const KEYS: [(&str, Obeyed); 13] = [
     ("identity.penalties", Obeyed::AtRestart),
     ("identity.fernet_keys", Obeyed::AtRestart),
     ("identity.max_active_keys", Obeyed::AtRestart),
+    ("identity.rotate_every", Obeyed::AtRestart),
     ("identity.token_seconds", Obeyed::AtRestart),
     ("identity.expired_seconds", Obeyed::AtRestart),
     ("operations.listen", Obeyed::AtRestart),
@@ -275,8 +303,11 @@ mod tests {
 
     #[test]
     fn the_keys_of_tokens_can_be_set() {
-        let text = "[identity]\nfernet_keys = \"/k\"\nmax_active_keys = 5\ntoken_seconds = 60\nexpired_seconds = 0\n";
+        let text = "[identity]\nfernet_keys = \"/k\"\nmax_active_keys = 5\ntoken_seconds = 60\nexpired_seconds = 0\nrotate_every = \"7d\"\n";
         let identity = of(text, &[]).unwrap().identity;
+        assert_eq!(identity.rotate_every.map(|every| every.seconds), Some(604_800));
+        let wrong = format!("{:#}", of("[identity]\nrotate_every = \"often\"\n", &[]).unwrap_err());
+        assert!(wrong.contains("line 2") && wrong.contains("`often`"), "{wrong}");
         assert_eq!(
             (
                 identity.fernet_keys,
@@ -310,7 +341,7 @@ mod tests {
     /// A key that is missing from the list could neither be set nor be waited for.
     #[test]
     fn every_key_that_can_be_set_is_in_the_list() {
-        let config = of("[tls]\nplain_listen='127.0.0.1:1'\ncertificates='/x'\n[identity]\nhash_slots=1\npenalties=true\nfernet_keys='/k'\nmax_active_keys=3\ntoken_seconds=1\nexpired_seconds=1\n[facts]\nfiles='/y'\ngroup=1\nstale_limit=9", &[]).unwrap();
+        let config = of("[tls]\nplain_listen='127.0.0.1:1'\ncertificates='/x'\n[identity]\nhash_slots=1\npenalties=true\nfernet_keys='/k'\nmax_active_keys=3\nrotate_every='7d'\ntoken_seconds=1\nexpired_seconds=1\n[facts]\nfiles='/y'\ngroup=1\nstale_limit=9", &[]).unwrap();
         let table = toml::Table::try_from(config).unwrap();
         let keys = table.iter().flat_map(|(section, value)| {
             value.as_table().unwrap().keys().map(move |key| format!("{section}.{key}"))

@@ -4,7 +4,7 @@ use crate::config::{self, Config};
 use crate::{clock, files};
 use anyhow::Context;
 use enfilade_access::AccessMemo;
-use enfilade_admin::Desk;
+use enfilade_admin::{Desk, KeyTerms};
 use enfilade_facts::{MemoSeed, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{Audit, HashGate, House, Parts, Penalties, SessionTerms, Upgrade};
@@ -209,6 +209,12 @@ pub(crate) fn terms(config: &Config) -> SessionTerms {
         token_seconds: config.identity.token_seconds.unwrap_or(usual.token_seconds),
         expired_seconds: config.identity.expired_seconds.unwrap_or(usual.expired_seconds),
     }
+}
+
+/// How long keys are needed.
+pub(crate) fn key_terms(config: &Config) -> KeyTerms {
+    let SessionTerms { token_seconds, expired_seconds } = terms(config);
+    KeyTerms { max_active: config.identity.max_active_keys.unwrap_or(3), token_seconds, expired_seconds }
 }
 
 pub(crate) fn seed() -> anyhow::Result<MemoSeed> {

@@ -1,9 +1,9 @@
 //! Keeping the house told of the keys that sign tokens.
 
-use crate::home::{Home, seed};
+use crate::home::{Home, key_terms, seed};
 use crate::output;
 use enfilade_admin::keystone::purge_revocations;
-use enfilade_admin::{Desk, FernetKeys};
+use enfilade_admin::{Desk, Error, FernetKeys, rotate_due_keys};
 use enfilade_facts::MemoKey;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_identity::fernet::KeyRing;
@@ -44,12 +44,45 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     let (keys, house) = (home.fernet_keys(), Arc::clone(house));
     let (source, files) = (Arc::clone(&home.source), home.files.clone());
     let terms = house.session_terms();
+    let key_terms = key_terms(&home.config);
+    let every = home.config.identity.rotate_every.as_ref().map(|every| every.seconds);
+    let needed = every.map(|every| key_terms.keys_needed(every));
+    if let Some(needed) =
+        needed.filter(|needed| i64::try_from(key_terms.max_active).is_ok_and(|max| max < *needed))
+    {
+        output::note(&format!(
+            "warning: keys turn more slowly than `[identity] rotate_every` says: that needs max_active_keys = {needed}, and it is {}",
+            key_terms.max_active
+        ));
+    }
+    let mut told = String::new();
     let maker = KeyMaker::new(&seed()?, "keys");
     let mut last = state(&keys, maker);
     tell(&house, &keys);
     std::thread::Builder::new().name("keys".into()).spawn(move || {
         for turn in 1_u32.. {
             std::thread::park_timeout(EVERY);
+            if let Some(every) = every {
+                match rotate_due_keys(&keys, &key_terms, house.now().unix_seconds, every) {
+                    Ok(None) => {}
+                    Ok(Some(rotation)) => {
+                        output::note(&format!(
+                            "the keys were turned: {} signs from now on",
+                            rotation.primary
+                        ));
+                        told.clear();
+                    }
+                    // A key that is still needed is waited for, and that was said at the start.
+                    Err(Error::Invalid(_)) => {}
+                    Err(why) => {
+                        let why = format!("warning: the keys are not turned: {why}");
+                        if why != told {
+                            output::note(&why);
+                            told = why;
+                        }
+                    }
+                }
+            }
             let now = state(&keys, maker);
             // A repository that cannot be read for a moment keeps the keys that were read.
             if now.is_some() && now != last {

@@ -1,20 +1,14 @@
 //! `enfilade keys`.
 
 use crate::cli::Keys;
-use crate::home::{Home, terms};
+use crate::home::{Home, key_terms};
 use crate::{clock, output};
 use enfilade_admin::{FernetKeys, KeySummary, KeyTerms, KeyUse};
 use serde_json::json;
 use std::process::ExitCode;
 
 pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<ExitCode> {
-    let config = &home.config.identity;
-    let (keys, sessions) = (home.fernet_keys(), terms(&home.config));
-    let terms = KeyTerms {
-        max_active: config.max_active_keys.unwrap_or(3),
-        token_seconds: sessions.token_seconds,
-        expired_seconds: sessions.expired_seconds,
-    };
+    let (keys, terms) = (home.fernet_keys(), key_terms(&home.config));
     let now = clock::now().unix_seconds;
     match command {
         Keys::List => list(&keys, &terms, now, json)?,

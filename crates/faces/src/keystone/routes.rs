@@ -1,6 +1,9 @@
 //! Every call of Identity v3 there is here: what it needs, who answers, and what it is for. The checks, JSON-home, the OpenAPI
 //! document and the page in `docs/` all come from this table.
 
+#[cfg(test)]
+mod documents;
+
 use hyper::Method;
 
 /// What a call needs before it is looked at.

@@ -1,0 +1,145 @@
+//! The benchmark Keystone's Fernet tokens were first measured with, in its numbers: 200 creations and validations one after the
+//! other, 1,000 creations and 500 validations at 20 at once, and 4,000 validations at 20 at once with ever more revocations.
+
+use crate::Failure;
+use crate::fernet::cloud::{self, Cloud};
+use crate::fernet::http::{self, Served};
+use crate::report::Report;
+use crate::scratch::Scratch;
+use crate::stopwatch::{Samples, now};
+use crate::stores::{self, audit};
+use enfilade_facts::tables::{Revocation, User};
+use enfilade_facts::vocabulary::Secret;
+use enfilade_facts::{Change, Read, Source};
+use enfilade_sources::lmdb::Lmdb;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const AT_ONCE: usize = 20;
+const PASSWORD: &str = "a password";
+/// How many revocations there are in turn, and at the end as many as nobody had.
+const REVOCATIONS: [u64; 7] = [0, 100, 500, 1_000, 4_000, 10_000, 100_000];
+
+pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
+    let scratch = Scratch::new("keystone-article")?;
+    let served = http::serve(&scratch, 100, 0, give_password)?;
+    let (by_password, by_token) = (login(true)?, login(false)?);
+    let scale = if small { 10 } else { 1 };
+    let run =
+        |report: &mut Report, what: &str, n: u64, requests: &[Vec<u8>], count: usize, at_once: usize| {
+            series(report, &served, what, n, requests, count / scale, at_once)
+        };
+    // The first password costs its hash, and is remembered for a minute.
+    let hashes = stores_hash()?;
+    report.once("a password's hash", 1, hashes, "ms");
+    run(report, "creations by password, one after the other", 200, &by_password, 200, 1)?;
+    run(report, "validations, one after the other", 200, &served.validate, 200, 1)?;
+    run(report, "creations by password, 20 at once", 1_000, &by_password, 1_000, AT_ONCE)?;
+    run(report, "creations by token, 20 at once", 1_000, &by_token, 1_000, AT_ONCE)?;
+    run(report, "validations, 20 at once", 500, &served.validate, 500, AT_ONCE)?;
+    let lmdb = Lmdb::open(&served.facts)?;
+    let mut there = 0;
+    let mut first = None;
+    for revocations in REVOCATIONS {
+        let mut change = Change::new(audit("revoke"));
+        for n in there..revocations {
+            change.put(
+                &cloud::mark(n),
+                &Revocation { issued_before: 1_800_000_000, revoked_at: 1_800_000_000 },
+            );
+        }
+        if there < revocations {
+            lmdb.commit(&change)?;
+        }
+        there = revocations;
+        let cpu = run(
+            report,
+            "4,000 validations, 20 at once, by revocations",
+            revocations,
+            &served.validate,
+            4_000,
+            AT_ONCE,
+        )?;
+        let before = *first.get_or_insert(cpu);
+        report.once("the same, CPU to that with none", revocations, cpu / before, "times");
+    }
+    Ok(())
+}
+
+/// Requests at once; requests a second, time and CPU of each.
+fn series(
+    report: &mut Report,
+    served: &Served,
+    what: &str,
+    n: u64,
+    requests: &[Vec<u8>],
+    count: usize,
+    at_once: usize,
+) -> Result<f64, Failure> {
+    let (next, times) = (AtomicUsize::new(0), Mutex::new(Samples::default()));
+    let before = served.server.cpu_nanos();
+    let began = now();
+    std::thread::scope(|scope| {
+        let client = || -> Result<(), String> {
+            let mut client = served.server.connect_tls().map_err(|why| why.to_string())?;
+            let mut mine = Samples::default();
+            while let Some(turn) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|turn| *turn < count) {
+                let request = requests.get(turn % requests.len()).ok_or("no request")?;
+                let began = now();
+                match client.get(request).map_err(|why| why.to_string())? {
+                    200 | 201 => mine.push(began.elapsed().as_secs_f64() * 1e3),
+                    status => return Err(format!("{what}: answered with {status}")),
+                }
+            }
+            times.lock().map_err(|_| "a client ended")?.extend(&mine);
+            Ok(())
+        };
+        let running: Vec<_> = (0..at_once).map(|_| scope.spawn(client)).collect();
+        for one in running {
+            one.join().map_err(|_| "a client ended")??;
+        }
+        Ok::<_, String>(())
+    })?;
+    let seconds = began.elapsed().as_secs_f64();
+    let cpu = (served.server.cpu_nanos() - before) / count as f64 / 1e6;
+    report.once(&format!("{what}: a second"), n, count as f64 / seconds, "requests");
+    report.once(&format!("{what}: server CPU"), n, cpu, "ms each");
+    let times = times.into_inner().map_err(|_| "a client ended")?;
+    report.tail(&format!("{what}: time"), n, &times, "ms");
+    Ok(cpu)
+}
+
+fn give_password(cloud: &Cloud) -> Result<(), Failure> {
+    let id = cloud::user(0);
+    let lmdb = cloud.lmdb();
+    let row = lmdb.read(|view| view.get::<User>(&id))??.ok_or("no user")?;
+    let secret = Secret::new(PASSWORD.as_bytes()).ok_or("no password")?;
+    let mut change = Change::new(audit("a password"));
+    change.put(&id, &User { password: Some(enfilade_identity::hash_password(&secret)?), ..row });
+    lmdb.commit(&change)?;
+    Ok(())
+}
+
+fn stores_hash() -> Result<f64, Failure> {
+    let secret = Secret::new(PASSWORD.as_bytes()).ok_or("no password")?;
+    let began = now();
+    enfilade_identity::hash_password(&secret)?;
+    Ok(began.elapsed().as_secs_f64() * 1e3)
+}
+
+/// A creation, for the project.
+fn login(by_password: bool) -> Result<Vec<Vec<u8>>, Failure> {
+    let identity = match by_password {
+        true => format!(
+            r#""methods":["password"],"password":{{"user":{{"name":"user0","domain":{{"id":"default"}},"password":"{PASSWORD}"}}}}"#
+        ),
+        false => format!(r#""methods":["token"],"token":{{"id":"{}"}}"#, cloud::token(0, stores::id(15, 0))?),
+    };
+    let scope = r#""scope":{"project":{"name":"p","domain":{"id":"default"}}}"#;
+    let body = format!(r#"{{"auth":{{"identity":{{{identity}}},{scope}}}}}"#);
+    let head = format!(
+        "POST /v3/auth/tokens HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    Ok(vec![format!("{head}{body}").into_bytes()])
+}
