@@ -122,6 +122,19 @@ refused(exceptions.Forbidden, machine.post, f"{URL}/users/{user}/application_cre
 refused(exceptions.Forbidden, session_of(v3.Token(auth_url=URL, token=machine.get_token(), **IN_ADMIN)).get_token)
 wrong = v3.ApplicationCredential(auth_url=URL, application_credential_id=credential, application_credential_secret="wrong")
 refused(exceptions.Unauthorized, session_of(wrong).get_token)
+# One that may make others makes none that is more, and none that lasts longer.
+free = {"name": "free", "unrestricted": True, "roles": [{"name": "member"}], "expires_at": "2100-01-01T00:00:00.000000Z"}
+free = admin.post(f"{URL}/users/{user}/application_credentials", json={"application_credential": free}).json()
+free = free["application_credential"]
+free = session_of(
+    v3.ApplicationCredential(auth_url=URL, application_credential_id=free["id"], application_credential_secret=free["secret"])
+)
+more = {"application_credential": {"name": "child", "roles": [{"name": "admin"}]}}
+refused(exceptions.BadRequest, free.post, f"{URL}/users/{user}/application_credentials", json=more)
+more = {"application_credential": {"name": "child"}}
+child = free.post(f"{URL}/users/{user}/application_credentials", json=more).json()["application_credential"]
+assert child["expires_at"] == "2100-01-01T00:00:00.000000", child
+assert {role["name"] for role in child["roles"]} == {"member", "reader"}, child
 # With rules: whoever does not know them is told nothing.
 ruled = {"name": "ruled", "access_rules": [{"service": "object-store", "method": "GET", "path": "/v1/allowed/*"}]}
 made = admin.post(f"{URL}/users/{user}/application_credentials", json={"application_credential": ruled}).json()

@@ -52,6 +52,8 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
             lmdb.commit(&change)?;
         }
         there = revocations;
+        // So many at once make the index anew, once.
+        run(report, "the first validations after that", revocations, &served.validate, 10, 1)?;
         let cpu = run(
             report,
             "4,000 validations, 20 at once, by revocations",
@@ -135,7 +137,7 @@ fn login(by_password: bool) -> Result<Vec<Vec<u8>>, Failure> {
         ),
         false => format!(r#""methods":["token"],"token":{{"id":"{}"}}"#, cloud::token(0, stores::id(15, 0))?),
     };
-    let scope = r#""scope":{"project":{"name":"p","domain":{"id":"default"}}}"#;
+    let scope = format!(r#""scope":{{"project":{{"id":"{}"}}}}"#, cloud::PROJECT);
     let body = format!(r#"{{"auth":{{"identity":{{{identity}}},{scope}}}}}"#);
     let head = format!(
         "POST /v3/auth/tokens HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",

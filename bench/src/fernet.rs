@@ -35,8 +35,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
             let more = |what: &str| format!("{what}: what {revocations} revocations add");
             report.goal("revocations", &more("a session that is known"), known - before, 300.0, "ns");
             let added = looked_at_again(report, [(few, 0), (&cloud, *revocations)])?;
-            let what = "a session that is known, after a revocation elsewhere";
-            report.goal("revocations-looked", &more(what), added, 300.0, "ns");
+            report.once("the same, what they add, in turns", *revocations, added, "ns");
             door(report, &cloud, *revocations, 10)?;
             making(report, &cloud)?;
         }

@@ -127,6 +127,19 @@ pub struct Session {
 }
 
 impl Session {
+    /// What a claim alone says, judged on nothing: for those who describe sessions.
+    pub fn of_claim(claim: Claim) -> Self {
+        let user_domain = DomainId::from_bytes([0; 16]);
+        Session {
+            claim,
+            roles: Vec::new(),
+            user_domain,
+            scope_domain: None,
+            delegation: None,
+            rests_on: None,
+        }
+    }
+
     /// What stands for everything it was judged on but revocations: while this is the same, so is whatever is told of it.
     pub fn rests_on(&self) -> Option<Revision> {
         self.rests_on

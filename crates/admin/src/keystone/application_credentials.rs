@@ -26,6 +26,8 @@ pub struct NewApplicationCredential {
     pub rules: Vec<AccessRule>,
     /// Until when, seconds since the epoch; 0 is for ever.
     pub expires: i64,
+    /// The credential whose session asks for it, which it does not outlive.
+    pub parent: Option<CredentialId>,
     /// What it is for.
     pub comment: Option<String>,
     /// A secret its owner chose; it is hashed slowly, because it can be guessed.

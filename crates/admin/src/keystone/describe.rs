@@ -6,7 +6,7 @@ use enfilade_facts::tables::{
     Credential, Delegation, Domain, Endpoint, Grant, GrantKey, GrantScope, Grantee, Interface, Member,
     Membership, Project, Service, User,
 };
-use enfilade_facts::vocabulary::{DomainId, EndpointId, ProjectId, Realm, ServiceId, UserId};
+use enfilade_facts::vocabulary::{DomainId, ProjectId, Realm, UserId};
 use enfilade_facts::{At, Index, IndexError, Indexed, Read, Source, SourceError, Table, View};
 use enfilade_identity::{Scope, Session};
 use std::borrow::Cow;
@@ -58,8 +58,8 @@ pub struct Described {
 /// A service of the catalog.
 #[derive(Clone, Debug)]
 pub struct CatalogService {
-    /// Its id.
-    pub id: ServiceId,
+    /// Its id, as text: it is only ever told.
+    pub id: String,
     /// What kind.
     pub kind: String,
     /// What it is called.
@@ -71,8 +71,8 @@ pub struct CatalogService {
 /// An endpoint of the catalog.
 #[derive(Clone, Debug)]
 pub struct CatalogEndpoint {
-    /// Its id.
-    pub id: EndpointId,
+    /// Its id, as text.
+    pub id: String,
     /// For whom.
     pub interface: Interface,
     /// In which region.
@@ -102,14 +102,15 @@ impl Indexed for Catalog {
             let of_it = endpoints.iter().filter(|(_, row)| row.service == id && row.enabled);
             let mut of_it: Vec<_> = of_it
                 .map(|(id, row)| CatalogEndpoint {
-                    id: *id,
+                    id: id.to_string(),
                     interface: row.interface,
                     region: row.region.clone(),
                     url: row.url.clone(),
                 })
                 .collect();
-            of_it.sort_by(|a, b| (&a.region, a.interface, a.id).cmp(&(&b.region, b.interface, b.id)));
-            services.push(CatalogService { id, kind: service.kind, name: service.name, endpoints: of_it });
+            of_it.sort_by(|a, b| (&a.region, a.interface, &a.id).cmp(&(&b.region, b.interface, &b.id)));
+            let (id, kind, name) = (id.to_string(), service.kind, service.name);
+            services.push(CatalogService { id, kind, name, endpoints: of_it });
         }
         services.sort_by(|a, b| (&a.kind, &a.name).cmp(&(&b.kind, &b.name)));
         Ok(Catalog(Arc::new(services)))
@@ -184,21 +185,32 @@ pub fn catalog(source: &dyn Source, index: &Index<Catalog>) -> Result<Catalog, E
 /// An address with what the session is for in the place of `$(project_id)s`, `%(tenant_id)s` and the like. One that needs a
 /// project is left out where there is none, as in the original.
 pub fn filled<'u>(url: &'u str, session: &Session) -> Option<Cow<'u, str>> {
-    if !url.contains('(') {
-        return Some(Cow::Borrowed(url));
-    }
-    let (project, user) = (session.claim.scope.project(), session.claim.user);
-    let mut text = url.to_owned();
-    for mark in ['$', '%'] {
-        for name in ["project_id", "tenant_id"] {
-            let pattern = format!("{mark}({name})s");
-            if text.contains(&pattern) {
-                text = text.replace(&pattern, &project?.to_string());
-            }
+    let mut text = String::new();
+    let mut rest = url;
+    while let Some((before, (name, after))) = mark_in(rest) {
+        text.push_str(before);
+        match name {
+            "project_id" | "tenant_id" => text.push_str(&session.claim.scope.project()?.to_string()),
+            "user_id" => text.push_str(&session.claim.user.to_string()),
+            // What is not known stays as it was written.
+            _ => text.push_str(rest.get(before.len()..rest.len() - after.len())?),
         }
-        text = text.replace(&format!("{mark}(user_id)s"), &user.to_string());
+        rest = after;
     }
-    Some(Cow::Owned(text))
+    match rest.len() == url.len() {
+        true => Some(Cow::Borrowed(url)),
+        false => Some(Cow::Owned(text + rest)),
+    }
+}
+
+/// The text before the first `$(name)s` or `%(name)s`, its name, and the text after it.
+fn mark_in(text: &str) -> Option<(&str, (&str, &str))> {
+    let at = text
+        .match_indices('(')
+        .find(|(at, _)| text.get(..*at).is_some_and(|text| text.ends_with(['$', '%'])))?
+        .0;
+    let (name, after) = text.get(at + 1..)?.split_once(")s")?;
+    Some((text.get(..at - 1)?, (name, after)))
 }
 
 /// Where somebody could get a session for.
@@ -258,4 +270,40 @@ pub(super) fn grantees_of(view: &View<'_>, user: &UserId) -> Result<Vec<Grantee>
         }
     }
     Ok(grantees)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use enfilade_identity::{Claim, Methods};
+
+    #[test]
+    fn addresses_are_filled_with_what_a_session_is_for() {
+        let session = |scope| {
+            let audit = enfilade_identity::fernet::payload::Audit { own: [0; 16], chain: None };
+            let claim = Claim {
+                user: UserId::from_bytes([2; 16]),
+                methods: Methods::PASSWORD,
+                scope,
+                credential: None,
+                issued_at: 0,
+                expires_at: 0,
+                audit,
+            };
+            Session::of_claim(claim)
+        };
+        let (project, user) = ("01".repeat(16), "02".repeat(16));
+        let scoped = session(Scope::Project(ProjectId::from_bytes([1; 16])));
+        for (url, expected) in [
+            ("https://a/v1", "https://a/v1".to_owned()),
+            ("https://a/$(project_id)s", format!("https://a/{project}")),
+            ("https://a/AUTH_%(tenant_id)s/x/$(user_id)s", format!("https://a/AUTH_{project}/x/{user}")),
+            ("https://a/(x)s/$(other)s/$(project_id)s", format!("https://a/(x)s/$(other)s/{project}")),
+            ("https://a/$(project_id", "https://a/$(project_id".to_owned()),
+        ] {
+            assert_eq!(filled(url, &scoped).as_deref(), Some(expected.as_str()), "{url}");
+        }
+        assert_eq!(filled("https://a/$(project_id)s", &session(Scope::System)), None);
+        assert!(filled("https://a/$(user_id)s", &session(Scope::System)).is_some());
+    }
 }

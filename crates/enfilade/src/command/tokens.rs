@@ -144,6 +144,7 @@ fn create_for_project(
         roles,
         unrestricted: false,
         rules: Vec::new(),
+        parent: None,
         expires,
         comment,
         secret: None,

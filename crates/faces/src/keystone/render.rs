@@ -140,7 +140,7 @@ impl Json {
                     json.raw(",\"region\":").maybe(row.region.as_deref()).raw("}")
                 },
             );
-            json.raw("],\"id\":").text(&service.id.to_string()).raw(",\"type\":").text(&service.kind);
+            json.raw("],\"id\":").text(&service.id).raw(",\"type\":").text(&service.kind);
             json.raw(",\"name\":").text(&service.name).raw("}")
         });
         self.raw("]")

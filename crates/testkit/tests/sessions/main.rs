@@ -448,6 +448,7 @@ impl World {
                     roles: roles.iter().map(|role| ROLES[*role].to_owned()).collect(),
                     unrestricted: false,
                     rules: Vec::new(),
+                    parent: None,
                     expires: 0,
                     comment: None,
                     secret: None,
