@@ -191,11 +191,18 @@ fn a_session_for_a_project_mounts_what_is_bound_to_it_and_nothing_else() {
     assert_eq!(status(&member, "/dav/main/", &[]), 404);
     // Two credentials are none.
     assert_eq!(status(&member, file, &["-H", &bearer]), 400);
+    // Those that are good are listed, by whom and for what.
+    let listed = |user: &str| {
+        let rows = server.cli(&["session", "list", user]);
+        rows.iter().map(|row| row["for"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(listed("member@Default"), ["project admin@Default"]);
     // Whatever is taken away is gone at once.
     server.cli(&["role", "remove", "--project", "admin", "--auth-id", "reader@Default", "reader"]);
     assert_eq!(status(&reader, file, &[]), 401);
     server.cli(&["session", "end", "member@Default"]);
     assert_eq!(status(&member, file, &[]), 401);
+    assert_eq!(listed("member@Default"), [""; 0]);
     let again = token("member");
     assert_eq!(status(&again, file, &[]), 200, "who comes back is in, in the very second");
     // A user who is kept in user.cfg is like any other, whoever edits the file.

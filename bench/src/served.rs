@@ -67,6 +67,28 @@ impl Server {
         line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0) * 1024
     }
 
+    /// So many requests over TLS on each of some connections; every one has to be answered with 200.
+    pub(crate) fn load(&self, requests: &[Vec<u8>], connections: usize, each: usize) -> Result<(), Failure> {
+        std::thread::scope(|scope| {
+            let run = |connection: usize| -> Result<(), String> {
+                let mut client = self.connect_tls().map_err(|why| why.to_string())?;
+                let start = connection * requests.len() / connections;
+                for request in requests.iter().cycle().skip(start).take(each) {
+                    match client.get(request).map_err(|why| why.to_string())? {
+                        200 => {}
+                        status => return Err(format!("answered with {status}")),
+                    }
+                }
+                Ok(())
+            };
+            let running: Vec<_> = (0..connections).map(|n| scope.spawn(move || run(n))).collect();
+            for one in running {
+                one.join().map_err(|_| "a client ended")??;
+            }
+            Ok(())
+        })
+    }
+
     pub(crate) fn connect_tls(&self) -> Result<Client<StreamOwned<ClientConnection, TcpStream>>, Failure> {
         let connection = ClientConnection::new(Arc::clone(&self.trust), ServerName::try_from("localhost")?)?;
         Ok(Client::new(StreamOwned::new(connection, socket(self.tls, Ipv4Addr::LOCALHOST)?)))

@@ -36,13 +36,13 @@ pub(super) fn run(report: &mut Report, scratch: &Scratch, small: bool) -> Result
     let few = serve(scratch, 100, 0, |_| Ok(()))?;
     let large = serve(scratch, many, many, |_| Ok(()))?;
     for served in [&few, &large] {
-        load(&served.server, &served.smallest, each)?;
-        load(&served.server, &served.many, served.many.len())?;
-        load(&served.server, &served.validate, each)?;
+        served.server.load(&served.smallest, CONNECTIONS, each)?;
+        served.server.load(&served.many, CONNECTIONS, served.many.len())?;
+        served.server.load(&served.validate, CONNECTIONS, each)?;
     }
     let turn = |served: &Served, requests: &[Vec<u8>]| -> Result<f64, Failure> {
         let before = served.server.cpu_nanos();
-        load(&served.server, requests, each)?;
+        served.server.load(requests, CONNECTIONS, each)?;
         Ok((served.server.cpu_nanos() - before) / (each * CONNECTIONS) as f64 / 1e3)
     };
     let mut samples: [Samples; 7] = std::array::from_fn(|_| Samples::default());
@@ -129,7 +129,7 @@ fn arriving(report: &mut Report, large: &Served, each: usize, many: u64) -> Resu
 
 fn cpu_of(server: &Server, requests: &[Vec<u8>], each: usize) -> Result<f64, Failure> {
     let before = server.cpu_nanos();
-    load(server, requests, each)?;
+    server.load(requests, CONNECTIONS, each)?;
     Ok((server.cpu_nanos() - before) / (each * CONNECTIONS) as f64 / 1e3)
 }
 
@@ -197,26 +197,4 @@ fn base64url(bytes: &[u8]) -> String {
         text.extend(std::iter::repeat_n('=', 3 - three.len()));
     }
     text
-}
-
-/// So many requests on each of some connections; every one has to be answered with 200.
-fn load(server: &Server, requests: &[Vec<u8>], each: usize) -> Result<(), Failure> {
-    std::thread::scope(|scope| {
-        let run = |connection: usize| -> Result<(), String> {
-            let mut client = server.connect_tls().map_err(|why| why.to_string())?;
-            let start = connection * requests.len() / CONNECTIONS;
-            for request in requests.iter().cycle().skip(start).take(each) {
-                match client.get(request).map_err(|why| why.to_string())? {
-                    200 => {}
-                    status => return Err(format!("answered with {status}")),
-                }
-            }
-            Ok(())
-        };
-        let running: Vec<_> = (0..CONNECTIONS).map(|n| scope.spawn(move || run(n))).collect();
-        for one in running {
-            one.join().map_err(|_| "a client ended")??;
-        }
-        Ok(())
-    })
 }

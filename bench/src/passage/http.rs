@@ -22,13 +22,13 @@ pub(crate) fn run(report: &mut Report, scratch: &Scratch, tokens: u64, small: bo
     };
     let (open, guarded) = (to("/.well-known/enfilade"), to("/whoami"));
     // Each token once, so that all of them are live.
-    load(&server, &guarded, guarded.len() / CONNECTIONS + 1)?;
-    load(&server, &open, each)?;
+    server.load(&guarded, CONNECTIONS, guarded.len() / CONNECTIONS + 1)?;
+    server.load(&open, CONNECTIONS, each)?;
     let (mut without, mut with, mut ratios) = (Samples::default(), Samples::default(), Samples::default());
     for pair in 0..PAIRS {
         let turn = |requests: &[Vec<u8>]| -> Result<f64, Failure> {
             let before = server.cpu_nanos();
-            load(&server, requests, each)?;
+            server.load(requests, CONNECTIONS, each)?;
             Ok((server.cpu_nanos() - before) / (each * CONNECTIONS) as f64 / 1e3)
         };
         // Whoever is first is not always the same one.
@@ -57,26 +57,4 @@ pub(crate) fn run(report: &mut Report, scratch: &Scratch, tokens: u64, small: bo
         "times",
     );
     Ok(())
-}
-
-/// So many requests on each of some connections; every one has to be answered with 200.
-fn load(server: &Server, requests: &[Vec<u8>], each: usize) -> Result<(), Failure> {
-    std::thread::scope(|scope| {
-        let run = |connection: usize| -> Result<(), String> {
-            let mut client = server.connect_tls().map_err(|why| why.to_string())?;
-            let start = connection * requests.len() / CONNECTIONS;
-            for request in requests.iter().cycle().skip(start).take(each) {
-                match client.get(request).map_err(|why| why.to_string())? {
-                    200 => {}
-                    status => return Err(format!("answered with {status}")),
-                }
-            }
-            Ok(())
-        };
-        let running: Vec<_> = (0..CONNECTIONS).map(|n| scope.spawn(move || run(n))).collect();
-        for one in running {
-            one.join().map_err(|_| "a client ended")??;
-        }
-        Ok(())
-    })
 }

@@ -3,7 +3,8 @@
 
 use enfilade_facts::Now;
 use enfilade_facts::vocabulary::CredentialId;
-use enfilade_passage::{Audit, Event};
+use enfilade_passage::{Audit, Claim, Event, Scope};
+use enfilade_sources::files::issued::{IssuedFor, IssuedSession, IssuedSessions};
 use enfilade_sources::files::last_used::LastUsed;
 use std::io::Write as _;
 use std::net::IpAddr;
@@ -17,13 +18,14 @@ const LINES_MAX: usize = 16_384;
 /// does not show in how long it takes.
 pub(crate) struct AccessLog {
     last_used: LastUsed,
+    sessions: IssuedSessions,
     lines: SyncSender<(Event, u64)>,
     lost: AtomicU64,
 }
 
 impl AccessLog {
     /// Starts the writer.
-    pub(crate) fn start(last_used: LastUsed) -> std::io::Result<Self> {
+    pub(crate) fn start(last_used: LastUsed, sessions: IssuedSessions) -> std::io::Result<Self> {
         let (lines, queue) = sync_channel::<(Event, u64)>(LINES_MAX);
         std::thread::Builder::new().name("access-log".into()).spawn(move || {
             while let Ok(first) = queue.recv() {
@@ -36,13 +38,25 @@ impl AccessLog {
                 let _ = std::io::stderr().write_all(&text);
             }
         })?;
-        Ok(AccessLog { last_used, lines, lost: AtomicU64::new(0) })
+        Ok(AccessLog { last_used, sessions, lines, lost: AtomicU64::new(0) })
     }
 }
 
 impl Audit for AccessLog {
     fn used(&self, token: &CredentialId, from: IpAddr, now: Now) {
         self.last_used.note(token, from, now);
+    }
+
+    fn issued(&self, claim: &Claim) {
+        let scope = match claim.scope {
+            Scope::Unscoped => IssuedFor::Nothing,
+            Scope::Project(id) => IssuedFor::Project(*id.bytes()),
+            Scope::Domain(id) => IssuedFor::Domain(*id.bytes()),
+            Scope::System => IssuedFor::System,
+        };
+        let Claim { user, issued_at, expires_at, .. } = *claim;
+        let (own, chain) = (claim.audit.own, claim.chain());
+        self.sessions.note(&IssuedSession { own, chain, user, scope, issued_at, expires_at });
     }
 
     fn record(&self, event: Event) {

@@ -10,6 +10,7 @@ use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{Audit, HashGate, House, Parts, Penalties, SessionTerms, Upgrade};
 use enfilade_sources::files::fernet_keys::FernetKeys;
 use enfilade_sources::files::file_set::FileSet;
+use enfilade_sources::files::issued::IssuedSessions;
 use enfilade_sources::files::key;
 use enfilade_sources::files::last_used::LastUsed;
 use enfilade_sources::files::mirror::Mirror;
@@ -129,6 +130,12 @@ impl Home {
     pub(crate) fn last_used(&self) -> anyhow::Result<LastUsed> {
         let path = self.data.join("last-used");
         LastUsed::open(&path, seed()?).with_context(|| format!("`{}` cannot be opened", path.display()))
+    }
+
+    /// Which sessions were given out.
+    pub(crate) fn sessions(&self) -> anyhow::Result<IssuedSessions> {
+        let path = self.data.join("sessions");
+        IssuedSessions::open(&path).with_context(|| format!("`{}` cannot be opened", path.display()))
     }
 
     /// Where the keys of tokens are.

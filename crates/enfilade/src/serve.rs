@@ -49,7 +49,8 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     let (tls_now, bad) = certificates::load(&home.certificate_directory())?;
     bad.iter().for_each(|bad| output::note(&format!("warning: {bad}")));
     let (exchange, current) = watch::channel(tls_now);
-    let house = home.house(Arc::new(AccessLog::start(home.last_used()?)?), follow_upgrades(home)?)?;
+    let log = AccessLog::start(home.last_used()?, home.sessions()?)?;
+    let house = home.house(Arc::new(log), follow_upgrades(home)?)?;
     let faces = Faces::new(Arc::clone(&house), home.files.clone());
     faces.metrics().set_bad_certificates(bad.len());
     tell_bad_hashes(home)?;

@@ -3,6 +3,7 @@
 use crate::refuse::Refusal;
 use enfilade_facts::vocabulary::CredentialId;
 use enfilade_facts::{Now, Refuse};
+use enfilade_identity::Claim;
 use std::net::IpAddr;
 
 /// What happened to one request. Fields that a request never got to are empty.
@@ -55,6 +56,9 @@ impl Event {
 pub trait Audit: Send + Sync {
     /// A token was used. Called for every request, so it has to cost next to nothing.
     fn used(&self, _token: &CredentialId, _from: IpAddr, _now: Now) {}
+
+    /// A session was given out.
+    fn issued(&self, _claim: &Claim) {}
 
     /// Takes one event; never blocks on a slow reader for long and never fails a request.
     fn record(&self, event: Event);

@@ -220,7 +220,9 @@ impl Visit {
                     let ring = house.sessions.ring().ok_or(IdentityRefusal::NoKeys)?;
                     let issued_at = u64::try_from(session.claim.issued_at).unwrap_or(0);
                     let token = frame::seal(&ring.keys, issued_at, iv, &session.claim.to_payload());
-                    return Ok(Made { token: token.map_err(|_| IdentityRefusal::NoKeys)?, session });
+                    let token = token.map_err(|_| IdentityRefusal::NoKeys)?;
+                    house.parts.audit.issued(&session.claim);
+                    return Ok(Made { token, session });
                 }
                 Issue::Refusal(refusal) => return Err(refusal.into()),
                 // What was revoked in this second would take the new token with it.

@@ -80,13 +80,16 @@ pub fn create_application_credential(
                 (None, Some(hash)) => Verifier::Crypt(hash.clone()),
                 (None, None) => Verifier::Missing,
             };
+            let parent = new.parent.map(|parent| view.get::<Credential>(&parent)).transpose()?.flatten();
+            let ends = [new.expires, parent.map_or(0, |parent| parent.expires)];
             let credential = Credential {
                 owner: new.owner,
                 name: new.name.clone(),
                 verifier,
                 previous: None,
                 enabled: true,
-                expires: new.expires,
+                // The sooner of the two; 0 is for ever.
+                expires: ends.into_iter().filter(|end| *end != 0).min().unwrap_or(0),
                 created: desk.now.unix_seconds,
                 comment: new.comment.clone(),
                 own_roles: false,

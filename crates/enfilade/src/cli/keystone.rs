@@ -165,6 +165,11 @@ pub(crate) enum Revoke {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Session {
+    /// Show sessions that were given out and neither ended nor were revoked, of one user or of everybody
+    List {
+        /// NAME@DOMAIN
+        user: Option<Userid>,
+    },
     /// End all sessions of a user: tokens and login tickets
     End {
         /// NAME@DOMAIN

@@ -12,6 +12,7 @@ use enfilade_facts::tables::{Interface, Revoked};
 use enfilade_facts::vocabulary::{Secret, Userid};
 use enfilade_identity::SessionAsk;
 use enfilade_identity::fernet::payload::{audit_id_from_text, audit_id_to_text};
+use enfilade_sources::files::issued::{IssuedFor, IssuedSession};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, Read as _};
 
@@ -249,7 +250,10 @@ pub(super) fn revoke(home: &Home, command: Revoke, json: bool) -> anyhow::Result
 }
 
 pub(super) fn session(home: &Home, command: Session, json: bool) -> anyhow::Result<()> {
-    let Session::End { user } = command;
+    let user = match command {
+        Session::List { user } => return list_sessions(home, user.as_ref(), json),
+        Session::End { user } => user,
+    };
     let text = format!("the sessions of {user} are over");
     let at = admin::revoke(&home.desk(), &[user_mark(home, &user)?], &text)?;
     output::done(json, &json!({ "user": user.to_string(), "revision": at.revision.0 }), &text);
@@ -311,5 +315,61 @@ fn list_revocations(home: &Home, json: bool) -> anyhow::Result<()> {
         ]
     };
     output::table(&["WHAT", "ID", "ISSUED UP TO", "REVOKED"], &rows.iter().map(row).collect::<Vec<_>>());
+    Ok(())
+}
+
+fn list_sessions(home: &Home, user: Option<&Userid>, json: bool) -> anyhow::Result<()> {
+    let (users, domains) = (list_users(home.source())?, admin::list_domains(home.source())?);
+    let projects = admin::list_projects(home.source())?;
+    let revoked = admin::list_revocations(home.source())?;
+    let is_revoked = |session: &IssuedSession, userid: &str| {
+        let realm = userid.rsplit_once('@').map_or("", |(_, realm)| realm);
+        revoked.iter().filter(|row| session.issued_at <= row.revocation.issued_before).any(|row| {
+            match &row.mark {
+                Revoked::Token(id) => *id == session.own,
+                Revoked::Chain(id) => *id == session.chain,
+                Revoked::User(id) => *id == session.user,
+                Revoked::Project(id) => session.scope == IssuedFor::Project(*id.bytes()),
+                Revoked::Domain(id) => {
+                    let is_theirs = domains.iter().any(|row| row.id == *id && row.name.as_str() == realm);
+                    is_theirs || session.scope == IssuedFor::Domain(*id.bytes())
+                }
+                Revoked::Trust(_) | Revoked::Consumer(_) => false,
+            }
+        })
+    };
+    let scope = |scope: &IssuedFor| match scope {
+        IssuedFor::Nothing => "-".to_owned(),
+        IssuedFor::System => "system".to_owned(),
+        IssuedFor::Project(id) => match projects.iter().find(|row| row.id.bytes() == id) {
+            Some(row) => format!("project {}@{}", row.name, row.domain),
+            None => "a project that is gone".to_owned(),
+        },
+        IssuedFor::Domain(id) => match domains.iter().find(|row| row.id.bytes() == id) {
+            Some(row) => format!("domain {}", row.name),
+            None => "a domain that is gone".to_owned(),
+        },
+    };
+    let mut rows = Vec::new();
+    for session in home.sessions()?.live(crate::clock::now().unix_seconds) {
+        // A user who is gone has no session.
+        let Some(found) = users.iter().find(|row| row.id == session.user && row.enabled) else { continue };
+        let is_wanted = user.is_none_or(|user| user.to_string() == found.userid);
+        if !is_wanted || is_revoked(&session, &found.userid) {
+            continue;
+        }
+        let (own, chain) = (audit_id_to_text(&session.own), audit_id_to_text(&session.chain));
+        if json {
+            output::json_line(&json!({
+                "user": found.userid, "for": scope(&session.scope), "issued_at": session.issued_at,
+                "expires_at": session.expires_at, "audit_id": own, "chain": chain,
+            }));
+        }
+        let (issued, expires) = (output::time(session.issued_at), output::time(session.expires_at));
+        rows.push(vec![found.userid.clone(), scope(&session.scope), issued, expires, own, chain]);
+    }
+    if !json {
+        output::table(&["USER", "FOR", "ISSUED", "EXPIRES", "AUDIT ID", "CHAIN"], &rows);
+    }
     Ok(())
 }

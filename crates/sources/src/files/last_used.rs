@@ -1,33 +1,27 @@
-//! When and from where each token was used last. It changes all the time, so it is no fact: a file of its own, of fixed
-//! size, written in place and never synced. After a power cut it may be some minutes old.
+//! When and from where each token was used last.
 //!
 //! ```text
 //! credential id 16 | address 16 (IPv6, or IPv4 mapped) | seconds since the epoch i64 | checksum u64      for each slot
 //! ```
 //! A token's slot is one of four that its id names; of more than four the one used longest ago gives way.
 
-use enfilade_facts::memo::KeyMaker;
+use super::slots::Slots;
 use enfilade_facts::vocabulary::CredentialId;
 use enfilade_facts::{MemoSeed, Now, WordMemo};
-use std::fs::{File, OpenOptions};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
+/// 12 MiB when every slot is taken.
 const SLOT_BYTES: usize = 48;
-const WAYS: u64 = 4;
-/// 12 MiB when every slot is taken; the file has holes where none is.
-const SETS: u64 = 1 << 16;
 /// A use is written down so often at most, in milliseconds.
 const STEP_MILLIS: u64 = 60_000;
 /// What is remembered of who was written down lately, in bytes: some 200,000 tokens.
 const RECENT_BYTES: usize = 8 << 20;
-const SET_BYTES: usize = SLOT_BYTES * WAYS as usize;
 
 /// The file.
 pub struct LastUsed {
-    file: File,
+    slots: Slots<SLOT_BYTES>,
     /// When each was written down last, so that most uses cost a probe.
     recent: WordMemo<u64>,
 }
@@ -47,9 +41,8 @@ impl LastUsed {
     /// # Errors
     /// When it cannot be opened.
     pub fn open(path: &Path, seed: MemoSeed) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
-        Ok(LastUsed { file, recent: WordMemo::new(seed, RECENT_BYTES) })
+        let slots = Slots::open(path, "last used")?;
+        Ok(LastUsed { slots, recent: WordMemo::new(seed, RECENT_BYTES) })
     }
 
     /// Writes a use down, unless that was done less than a minute ago. A disk that cannot take it holds nobody up.
@@ -60,7 +53,7 @@ impl LastUsed {
             return;
         }
         self.recent.put(key, minute);
-        let ways = (0..WAYS).zip(self.set(credential));
+        let ways = self.set(credential).into_iter().enumerate();
         let rank = |slot: &Option<(CredentialId, Use)>| match slot {
             Some((of, _)) if of == credential => i64::MIN,
             None => i64::MIN + 1,
@@ -68,7 +61,7 @@ impl LastUsed {
         };
         if let Some((way, _)) = ways.min_by_key(|(_, slot)| rank(slot)) {
             let used = Use { unix_seconds: now.unix_seconds, from };
-            let _ = self.file.write_all_at(&encode(credential, used), offset(credential, way));
+            self.slots.put(place(credential), way, &encode(credential, used));
         }
     }
 
@@ -78,31 +71,16 @@ impl LastUsed {
         ways.find(|(of, _)| of == credential).map(|(_, used)| used)
     }
 
-    /// The slots the token may be in. What is not there yet is empty.
-    fn set(&self, credential: &CredentialId) -> [Option<(CredentialId, Use)>; WAYS as usize] {
-        let mut bytes = [0; SET_BYTES];
-        let mut length = 0;
-        while let Some(rest) = bytes.get_mut(length..).filter(|rest| !rest.is_empty()) {
-            match self.file.read_at(rest, offset(credential, 0) + length as u64) {
-                Ok(0) | Err(_) => break,
-                Ok(count) => length += count,
-            }
-        }
-        let (slots, _) = bytes.as_chunks::<SLOT_BYTES>();
-        std::array::from_fn(|way| slots.get(way).and_then(decode))
+    /// The slots the token may be in.
+    fn set(&self, credential: &CredentialId) -> [Option<(CredentialId, Use)>; 4] {
+        self.slots.set(place(credential)).map(|slot| decode(&slot?))
     }
 }
 
-fn offset(credential: &CredentialId, way: u64) -> u64 {
-    // Ids are random, so any of their bytes choose well.
+/// Ids are random, so any of their bytes choose well.
+fn place(credential: &CredentialId) -> u16 {
     let [a, b, ..] = *credential.bytes();
-    let set = u64::from(u16::from_be_bytes([a, b])) % SETS;
-    (set * WAYS + way) * SLOT_BYTES as u64
-}
-
-fn checksum(content: &[u8]) -> [u8; 8] {
-    let key = KeyMaker::new(&MemoSeed(*b"enfilade lastuse"), "last used").bytes(content).key();
-    (key.low_bits() as u64).to_be_bytes()
+    u16::from_be_bytes([a, b])
 }
 
 fn encode(credential: &CredentialId, used: Use) -> Vec<u8> {
@@ -110,21 +88,13 @@ fn encode(credential: &CredentialId, used: Use) -> Vec<u8> {
         IpAddr::V4(address) => address.to_ipv6_mapped(),
         IpAddr::V6(address) => address,
     };
-    let content =
-        [credential.bytes().as_slice(), &address.octets(), &used.unix_seconds.to_be_bytes()].concat();
-    let sum = checksum(&content);
-    [content.as_slice(), &sum].concat()
+    [credential.bytes().as_slice(), &address.octets(), &used.unix_seconds.to_be_bytes()].concat()
 }
 
-/// Whatever was not written whole is no use.
 fn decode(slot: &[u8; SLOT_BYTES]) -> Option<(CredentialId, Use)> {
-    let (content, sum) = slot.split_last_chunk::<8>()?;
-    let (id, rest) = content.split_first_chunk::<16>()?;
-    let (address, seconds) = rest.split_first_chunk::<16>()?;
-    if *sum != checksum(content) {
-        return None;
-    }
-    let unix_seconds = i64::from_be_bytes(seconds.try_into().ok()?);
+    let (id, rest) = slot.split_first_chunk::<16>()?;
+    let (address, rest) = rest.split_first_chunk::<16>()?;
+    let unix_seconds = i64::from_be_bytes(*rest.first_chunk()?);
     let from = IpAddr::V6(Ipv6Addr::from(*address)).to_canonical();
     Some((CredentialId::from_bytes(*id), Use { unix_seconds, from }))
 }
@@ -133,6 +103,7 @@ fn decode(slot: &[u8; SLOT_BYTES]) -> Option<(CredentialId, Use)> {
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
+    use std::os::unix::fs::FileExt;
 
     fn now(minutes: u64) -> Now {
         Now {
@@ -182,13 +153,14 @@ mod tests {
         let path = scratch.path().join("last-used");
         let used = LastUsed::open(&path, MemoSeed([1; 16])).unwrap();
         used.note(&id(1), [192, 0, 2, 1].into(), now(0));
-        for at in 0..SLOT_BYTES as u64 {
-            let place = offset(&id(1), 0) + at;
+        let file = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+        let begin = u64::from(place(&id(1))) * 4 * SLOT_BYTES as u64;
+        for at in begin..begin + SLOT_BYTES as u64 {
             let mut byte = [0];
-            used.file.read_exact_at(&mut byte, place).unwrap();
-            used.file.write_all_at(&[byte[0] ^ 1], place).unwrap();
+            file.read_exact_at(&mut byte, at).unwrap();
+            file.write_all_at(&[byte[0] ^ 1], at).unwrap();
             assert_eq!(used.of(&id(1)), None, "byte {at}");
-            used.file.write_all_at(&byte, place).unwrap();
+            file.write_all_at(&byte, at).unwrap();
         }
         assert!(used.of(&id(1)).is_some());
     }

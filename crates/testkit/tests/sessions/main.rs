@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
 
 mod model;
+mod trees;
 
 use enfilade_admin::keystone::{self as admin, NewApplicationCredential, On, ProjectEdit};
 use enfilade_admin::{NewUser, Target, UserEdit};
@@ -532,10 +533,12 @@ impl World {
     }
 }
 
+fn number(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
 #[tokio::test]
 async fn sessions_are_what_a_model_says_that_scans_everything() {
-    let number =
-        |name: &str, usual: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
     let (steps, seed) = (number("ENFILADE_CAMPAIGN_N", 10_000), number("ENFILADE_CAMPAIGN_SEED", 2_026));
     let mut dice = Dice(seed.wrapping_mul(2) + 1);
     let mut world = World::new();

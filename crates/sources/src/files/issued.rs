@@ -1,0 +1,151 @@
+//! Sessions that were given out, so that people can see them. It decides nothing: what a token is worth is judged on the facts.
+//!
+//! ```text
+//! audit id 16 | first of its chain 16 | user 16 | scope 1 + 16 | issued i64 | expires i64 | checksum u64      for each slot
+//! ```
+//! A session's slot is one of four that its audit id names; of more than four the one that ends first gives way.
+
+use super::slots::Slots;
+use enfilade_facts::vocabulary::UserId;
+use std::io;
+use std::path::Path;
+
+/// 23 MiB when every slot is taken.
+const SLOT_BYTES: usize = 89;
+
+/// The file.
+pub struct IssuedSessions {
+    slots: Slots<SLOT_BYTES>,
+}
+
+/// What a session was given for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IssuedFor {
+    /// Nothing.
+    Nothing,
+    /// A project.
+    Project([u8; 16]),
+    /// A domain.
+    Domain([u8; 16]),
+    /// The whole system.
+    System,
+}
+
+/// A session that was given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IssuedSession {
+    /// Its audit id.
+    pub own: [u8; 16],
+    /// That of the first of its chain.
+    pub chain: [u8; 16],
+    /// Whose it is.
+    pub user: UserId,
+    /// What for.
+    pub scope: IssuedFor,
+    /// When it was given, seconds since the epoch.
+    pub issued_at: i64,
+    /// Until when it is good, if nothing ends it before.
+    pub expires_at: i64,
+}
+
+impl IssuedSessions {
+    /// Opens the file; makes it where there is none.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(IssuedSessions { slots: Slots::open(path, "issued sessions")? })
+    }
+
+    /// Writes a session down.
+    pub fn note(&self, session: &IssuedSession) {
+        // Ids are random, so any of their bytes choose well.
+        let [a, b, ..] = session.own;
+        let place = u16::from_be_bytes([a, b]);
+        let ways = self.slots.set(place).into_iter().enumerate();
+        let ends = |slot: &Option<[u8; SLOT_BYTES]>| {
+            slot.and_then(|slot| decode(&slot)).map_or(i64::MIN, |session| session.expires_at)
+        };
+        if let Some((way, _)) = ways.min_by_key(|(_, slot)| ends(slot)) {
+            self.slots.put(place, way, &encode(session));
+        }
+    }
+
+    /// Those that have not expired, the newest first.
+    pub fn live(&self, now: i64) -> Vec<IssuedSession> {
+        let mut live: Vec<_> = self.slots.all().iter().filter_map(decode).collect();
+        live.retain(|session| now < session.expires_at);
+        live.sort_by_key(|session| std::cmp::Reverse((session.issued_at, session.own)));
+        live
+    }
+}
+
+fn encode(session: &IssuedSession) -> Vec<u8> {
+    let (kind, id) = match session.scope {
+        IssuedFor::Nothing => (0, [0; 16]),
+        IssuedFor::Project(id) => (1, id),
+        IssuedFor::Domain(id) => (2, id),
+        IssuedFor::System => (3, [0; 16]),
+    };
+    let ids = [session.own.as_slice(), &session.chain, session.user.bytes(), &[kind], &id].concat();
+    [ids.as_slice(), &session.issued_at.to_be_bytes(), &session.expires_at.to_be_bytes()].concat()
+}
+
+fn decode(slot: &[u8; SLOT_BYTES]) -> Option<IssuedSession> {
+    let (own, rest) = slot.split_first_chunk()?;
+    let (chain, rest) = rest.split_first_chunk()?;
+    let (user, rest) = rest.split_first_chunk()?;
+    let (kind, rest) = rest.split_first()?;
+    let (id, rest) = rest.split_first_chunk()?;
+    let (issued_at, rest) = rest.split_first_chunk()?;
+    let expires_at = rest.first_chunk()?;
+    let scope = match kind {
+        0 => IssuedFor::Nothing,
+        1 => IssuedFor::Project(*id),
+        2 => IssuedFor::Domain(*id),
+        3 => IssuedFor::System,
+        _ => return None,
+    };
+    Some(IssuedSession {
+        own: *own,
+        chain: *chain,
+        user: UserId::from_bytes(*user),
+        scope,
+        issued_at: i64::from_be_bytes(*issued_at),
+        expires_at: i64::from_be_bytes(*expires_at),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    fn session(n: u8, expires_at: i64) -> IssuedSession {
+        // All in one set.
+        let mut own = [7; 16];
+        own[15] = n;
+        let (chain, user, scope) = ([n; 16], UserId::from_bytes([3; 16]), IssuedFor::Project([n; 16]));
+        IssuedSession { own, chain, user, scope, issued_at: i64::from(n), expires_at }
+    }
+
+    #[test]
+    fn what_was_given_out_is_listed_by_every_process_until_it_ends() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("sessions");
+        let (one, other) = (IssuedSessions::open(&path).unwrap(), IssuedSessions::open(&path).unwrap());
+        assert_eq!(other.live(0), []);
+        let all = [session(1, 100), session(2, 50), session(3, 70), session(4, 80)];
+        all.iter().for_each(|session| one.note(session));
+        assert_eq!(other.live(10), [all[3], all[2], all[1], all[0]]);
+        assert_eq!(other.live(70), [all[3], all[0]]);
+        // A fifth in one place takes that of the one that ends first.
+        one.note(&session(5, 90));
+        assert_eq!(other.live(10), [session(5, 90), all[3], all[2], all[0]]);
+        for scope in [IssuedFor::Nothing, IssuedFor::Domain([9; 16]), IssuedFor::System] {
+            let session = IssuedSession { scope, own: [1; 16], ..all[0] };
+            one.note(&session);
+            assert!(other.live(10).contains(&session));
+        }
+    }
+}

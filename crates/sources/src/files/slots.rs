@@ -1,0 +1,70 @@
+//! A file of fixed size for what changes all the time and is no fact: sets of four slots, each with a checksum. Written in
+//! place and never synced; after a power cut it may be some minutes old.
+
+use enfilade_facts::MemoSeed;
+use enfilade_facts::memo::KeyMaker;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Slots in a set.
+pub(super) const WAYS: usize = 4;
+const SUM_BYTES: usize = 8;
+
+/// The file; `N` is a slot's length, the last eight bytes of which are the checksum.
+pub(super) struct Slots<const N: usize> {
+    file: File,
+    step: &'static str,
+}
+
+impl<const N: usize> Slots<N> {
+    /// Opens the file; makes it where there is none. It has holes where no slot is taken.
+    pub(super) fn open(path: &Path, step: &'static str) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        Ok(Slots { file, step })
+    }
+
+    /// The slots of a set. What is not there yet, or was not written whole, is nothing.
+    pub(super) fn set(&self, place: u16) -> [Option<[u8; N]>; WAYS] {
+        let mut slots = [[0; N]; WAYS];
+        let bytes = slots.as_flattened_mut();
+        let mut length = 0;
+        while let Some(rest) = bytes.get_mut(length..).filter(|rest| !rest.is_empty()) {
+            match self.file.read_at(rest, offset::<N>(place, 0) + length as u64) {
+                Ok(0) | Err(_) => break,
+                Ok(count) => length += count,
+            }
+        }
+        slots.map(|slot| self.whole(slot))
+    }
+
+    /// Writes a slot. A disk that cannot take it holds nobody up.
+    pub(super) fn put(&self, place: u16, way: usize, content: &[u8]) {
+        let slot = [content, &self.sum(content)].concat();
+        debug_assert_eq!(slot.len(), N);
+        let _ = self.file.write_all_at(&slot, offset::<N>(place, way));
+    }
+
+    /// Every slot that is taken.
+    pub(super) fn all(&self) -> Vec<[u8; N]> {
+        let sets = self.file.metadata().map_or(0, |metadata| metadata.len().div_ceil((N * WAYS) as u64));
+        let places = (0..sets).filter_map(|place| u16::try_from(place).ok());
+        places.flat_map(|place| self.set(place)).flatten().collect()
+    }
+
+    fn whole(&self, slot: [u8; N]) -> Option<[u8; N]> {
+        let (content, sum) = slot.split_last_chunk::<SUM_BYTES>()?;
+        (*sum == self.sum(content)).then_some(slot)
+    }
+
+    fn sum(&self, content: &[u8]) -> [u8; SUM_BYTES] {
+        let key = KeyMaker::new(&MemoSeed(*b"enfilade lastuse"), self.step).bytes(content).key();
+        (key.low_bits() as u64).to_be_bytes()
+    }
+}
+
+fn offset<const N: usize>(place: u16, way: usize) -> u64 {
+    (usize::from(place) * WAYS + way) as u64 * N as u64
+}

@@ -1,0 +1,194 @@
+//! Trees of sessions, each made of another: none outlives or outgrows what it comes of.
+
+use super::model::Dice;
+use enfilade_admin::keystone::{self as admin, NewApplicationCredential, On};
+use enfilade_admin::{NewUser, Target};
+use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, Realm, Secret, UserId, Userid};
+use enfilade_identity::fernet::frame;
+use enfilade_identity::fernet::payload::Audit;
+use enfilade_identity::{Claim, HashKey, Methods, Reach, Scope, SessionAsk, Wanted};
+use enfilade_passage::{KeyRing, Visit};
+use enfilade_testkit::{Remembering, TestHouse};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+struct World {
+    house: TestHouse,
+    ring: KeyRing,
+    user: UserId,
+    projects: Vec<ProjectId>,
+    credential: (CredentialId, ProjectId),
+}
+
+fn ring() -> KeyRing {
+    KeyRing::new(&[(0, &[7; 32]), (1, &[8; 32])]).unwrap()
+}
+
+impl World {
+    fn new() -> Self {
+        let house = TestHouse::new(Remembering::AsServed);
+        let desk = house.desk();
+        let realm: Realm = "Default".parse().unwrap();
+        admin::add_domain(&desk, &realm, Some(DomainId::DEFAULT)).unwrap();
+        let userid: Userid = "ann@Default".parse().unwrap();
+        let new = NewUser {
+            userid: userid.clone(),
+            password: None,
+            sid: None,
+            uid: None,
+            gid: None,
+            expires: 0,
+            comment: None,
+        };
+        let (user, _) = enfilade_admin::add_user(&desk, &new).unwrap();
+        for role in ["admin", "member", "reader"] {
+            admin::add_role(&desk, role, None).unwrap();
+        }
+        admin::add_implication(&desk, "member", "reader").unwrap();
+        let projects: Vec<ProjectId> =
+            (0..4).map(|n| admin::add_project(&desk, &realm, &format!("p{n}"), None).unwrap().0).collect();
+        let who = Target::User(userid);
+        // On the last project there is no role, so no session either.
+        for (project, role) in projects.iter().zip(["admin", "member", "reader"]) {
+            admin::grant_role(&desk, &who, &On::Project(*project), role).unwrap();
+        }
+        admin::grant_role(&desk, &who, &On::Project(projects[0]), "member").unwrap();
+        admin::grant_role(&desk, &who, &On::Domain(realm), "member").unwrap();
+        admin::grant_role(&desk, &who, &On::System, "reader").unwrap();
+        let new = NewApplicationCredential {
+            owner: user,
+            name: "c".parse().unwrap(),
+            project: projects[0],
+            roles: vec!["member".into()],
+            unrestricted: true,
+            rules: Vec::new(),
+            parent: None,
+            expires: 0,
+            comment: None,
+            secret: None,
+        };
+        let key = HashKey::new(&[42; 32]);
+        let (made, ..) = admin::create_application_credential(&desk, &key, &new).unwrap();
+        let credential = (made.id, projects[0]);
+        house.house.set_keys(Some(ring()));
+        World { house, ring: ring(), user, projects, credential }
+    }
+
+    fn root(&self, dice: &mut Dice, n: u64) -> Claim {
+        let now = self.house.clock.now().unix_seconds;
+        let mut own = [1; 16];
+        own[..8].copy_from_slice(&n.to_be_bytes());
+        let (scope, credential) = match dice.roll(6) {
+            0 => (Scope::Project(self.credential.1), Some(self.credential.0)),
+            _ => (self.some_scope(dice), None),
+        };
+        Claim {
+            user: self.user,
+            methods: if credential.is_some() { Methods::APPLICATION_CREDENTIAL } else { Methods::PASSWORD },
+            scope,
+            credential,
+            issued_at: now - i64::try_from(dice.roll(100)).unwrap(),
+            // Some end sooner than a new session would.
+            expires_at: now + 1 + i64::try_from(dice.roll(10_000)).unwrap(),
+            audit: Audit { own, chain: None },
+        }
+    }
+
+    fn some_scope(&self, dice: &mut Dice) -> Scope {
+        match dice.roll(8) {
+            0 | 1 => Scope::Unscoped,
+            2 => Scope::Domain(DomainId::DEFAULT),
+            3 => Scope::System,
+            n => Scope::Project(self.projects[n - 4]),
+        }
+    }
+
+    fn come_in(&self, token: &str) -> Option<Visit> {
+        let ask = SessionAsk { token: Secret::new(token.as_bytes()).unwrap() };
+        self.house.house.admit_session(&ask, Ipv4Addr::LOCALHOST.into()).ok()
+    }
+
+    /// What the user has there, and nothing else ever.
+    fn most(&self, scope: Scope, credential: bool) -> BTreeSet<&'static str> {
+        let roles: &[&str] = match scope {
+            Scope::Unscoped => &[],
+            Scope::Domain(_) => &["member", "reader"],
+            Scope::System => &["reader"],
+            Scope::Project(id) if id == self.projects[0] && credential => &["member", "reader"],
+            Scope::Project(id) => match self.projects.iter().position(|known| *known == id) {
+                Some(0) => &["admin", "member", "reader"],
+                Some(1) => &["member", "reader"],
+                Some(2) => &["reader"],
+                _ => &[],
+            },
+        };
+        roles.iter().copied().collect()
+    }
+}
+
+#[tokio::test]
+async fn no_session_outlives_or_outgrows_what_it_comes_of() {
+    let trees = super::number("ENFILADE_CAMPAIGN_N", 10_000);
+    let mut dice = Dice(super::number("ENFILADE_CAMPAIGN_SEED", 5) * 2 + 1);
+    let world = World::new();
+    let (mut made, mut refused) = (0_u64, BTreeMap::<&str, u64>::new());
+    for n in 0..trees {
+        let root = world.root(&mut dice, n);
+        let issued_at = u64::try_from(root.issued_at).unwrap();
+        let token = frame::seal(&world.ring, issued_at, [5; 16], &root.to_payload()).unwrap();
+        let mut sessions = vec![(token, root)];
+        for _ in 0..1 + dice.roll(4) {
+            let (token, parent) = sessions[dice.roll(sessions.len())].clone();
+            let Some(mut visit) = world.come_in(&token) else {
+                // The one root that is for something where its user has nothing.
+                assert_eq!(parent.scope, Scope::Project(world.projects[3]));
+                break;
+            };
+            let scope = world.some_scope(&mut dice);
+            let wanted = if dice.roll(5) == 0 { Wanted::Usual } else { Wanted::Scope(scope) };
+            match visit.issue(wanted).await {
+                Ok(child) => {
+                    let claim = child.session.claim;
+                    assert!(claim.expires_at <= parent.expires_at && claim.issued_at >= parent.issued_at);
+                    assert_eq!((claim.user, claim.chain()), (parent.user, root.chain()), "{claim:?}");
+                    assert_eq!(claim.methods, parent.methods.and(Methods::TOKEN));
+                    assert!(parent.credential.is_none() && claim.credential.is_none());
+                    assert!(
+                        parent.scope != Scope::System
+                            || matches!(claim.scope, Scope::System | Scope::Unscoped)
+                    );
+                    let held: BTreeSet<&str> =
+                        child.session.roles.iter().map(|role| role.name.as_str()).collect();
+                    assert!(held.is_subset(&world.most(claim.scope, false)), "{held:?} {claim:?}");
+                    // Its token says the same, and what comes of another reaches nothing but its project.
+                    let inside = world.come_in(&child.token).unwrap();
+                    let reach = &inside.principal().reach;
+                    assert_ne!(*reach, Reach::Everything, "{claim:?}");
+                    assert!(*reach == Reach::Nothing || claim.scope.project().is_some());
+                    assert_eq!(inside.identity().session().unwrap().claim, claim);
+                    sessions.push((child.token, claim));
+                    made += 1;
+                }
+                Err(refusal) => {
+                    let code = enfilade_facts::Refuse::code(&refusal);
+                    let is_delegated = parent.credential.is_some() || parent.scope == Scope::System;
+                    assert!(code == "ID19" || code == "ID20" && is_delegated, "{refusal}: {parent:?}");
+                    *refused.entry(code).or_default() += 1;
+                }
+            }
+        }
+        for (token, claim) in &sessions {
+            if let Some(visit) = world.come_in(token) {
+                let held: BTreeSet<&str> =
+                    visit.identity().session().unwrap().roles.iter().map(|role| role.name.as_str()).collect();
+                let most = world.most(claim.scope, claim.credential.is_some());
+                assert!(held.is_subset(&most), "{held:?} {claim:?}");
+            }
+        }
+        if trees > 100_000 && n % 100_000 == 99_999 {
+            println!("{} of {trees} trees", n + 1);
+        }
+    }
+    assert!(made > trees / 2 && refused.len() == 2, "{made} {refused:?}");
+    println!("{trees} trees, {made} sessions made of others, refused: {refused:?}");
+}
