@@ -83,7 +83,7 @@ fn series(
     let began = now();
     std::thread::scope(|scope| {
         let client = || -> Result<(), String> {
-            let mut client = served.server.connect_tls().map_err(|why| why.to_string())?;
+            let mut client = served.server.https.connect().map_err(|why| why.to_string())?;
             let mut mine = Samples::default();
             while let Some(turn) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|turn| *turn < count) {
                 let request = requests.get(turn % requests.len()).ok_or("no request")?;

@@ -1,9 +1,11 @@
 //! Sessions: what a look at one costs, however much was revoked, and what it costs through Keystone's API.
 
+mod beside;
 pub(crate) mod cloud;
 pub(crate) mod http;
 
 use crate::Failure;
+use crate::peers;
 use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::stopwatch::{Samples, nanos, now, shared};
@@ -40,7 +42,32 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
             making(report, &cloud)?;
         }
     }
-    http::run(report, &scratch, small)
+    http::run(report, &scratch, small)?;
+    match peers::keystone::missing().as_slice() {
+        [] => beside::run(report, small),
+        missing => {
+            eprintln!(
+                "Keystone itself is not measured: {} missing; see `cargo xtask bench keystone --install`",
+                missing.join(", ")
+            );
+            Ok(())
+        }
+    }
+}
+
+/// Keystone and Enfilade alone.
+pub(crate) fn beside_keystone(report: &mut Report, install: bool, small: bool) -> Result<(), Failure> {
+    if install {
+        peers::keystone::install()?;
+    }
+    match peers::keystone::missing().as_slice() {
+        [] => beside::run(report, small),
+        missing => Err(format!(
+            "{} missing; `cargo xtask bench keystone --install` fetches them",
+            missing.join(", ")
+        )
+        .into()),
+    }
 }
 
 /// Sessions that were known before something else was revoked: one look at what was. In turns with few and with many

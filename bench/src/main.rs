@@ -48,15 +48,16 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     if let ["passage-part", part, tokens, times] = words.as_slice() {
         return passage::pure::part(part, tokens.parse()?, times.parse()?).map(|()| true);
     }
-    let (name, options) = words
-        .split_first()
-        .ok_or("expected a name; known are facts, fernet, flood, keystone-article, passage and tokens")?;
-    let (mut json, mut plot, mut small) = (false, None, false);
+    let (name, options) = words.split_first().ok_or(
+        "expected a name; known are facts, fernet, flood, keystone, keystone-article, passage and tokens",
+    )?;
+    let (mut json, mut plot, mut small, mut install) = (false, None, false, false);
     let mut options = options.iter();
     while let Some(option) = options.next() {
         match *option {
             "--json" => json = true,
             "--small" => small = true,
+            "--install" if *name == "keystone" => install = true,
             "--plot" => plot = Some(PathBuf::from(options.next().ok_or("`--plot` needs a directory")?)),
             other => {
                 return Err(format!("no option `{other}`; known are --json, --plot DIR and --small").into());
@@ -68,12 +69,13 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
         "facts" => facts::run(&mut report, small)?,
         "fernet" => fernet::run(&mut report, small)?,
         "flood" => flood::run(&mut report, small)?,
+        "keystone" => fernet::beside_keystone(&mut report, install, small)?,
         "keystone-article" => article::run(&mut report, small)?,
         "passage" => passage::run(&mut report, small)?,
         "tokens" => tokens::run(&mut report, small)?,
         other => {
             return Err(format!(
-                "no benchmark `{other}`; known are facts, fernet, flood, keystone-article, passage and tokens"
+                "no benchmark `{other}`; known are facts, fernet, flood, keystone, keystone-article, passage and tokens"
             )
             .into());
         }

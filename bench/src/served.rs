@@ -16,8 +16,7 @@ use std::time::Duration;
 pub(crate) struct Server {
     pub(crate) child: Child,
     pub(crate) plain: SocketAddr,
-    tls: SocketAddr,
-    trust: Arc<ClientConfig>,
+    pub(crate) https: Https,
 }
 
 impl Server {
@@ -39,14 +38,11 @@ impl Server {
             format!("the server did not start: {}", std::fs::read_to_string(&log).unwrap_or_default())
         })?;
         let address = |key: &str| told.get(key).and_then(|value| value.as_str()?.parse().ok());
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_file(data.join("tls/localhost.crt"))?)?;
-        let trust = Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth());
+        let tls = address("listen").ok_or("the server does not listen")?;
         Ok(Server {
             child,
             plain: address("plain_listen").ok_or("the server does not listen without TLS")?,
-            tls: address("listen").ok_or("the server does not listen")?,
-            trust,
+            https: Https::new(tls, &data.join("tls/localhost.crt"))?,
         })
     }
 
@@ -67,13 +63,55 @@ impl Server {
         line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0) * 1024
     }
 
+    /// Requests over TLS, as [`Https::load`].
+    pub(crate) fn load(&self, requests: &[Vec<u8>], connections: usize, each: usize) -> Result<(), Failure> {
+        self.https.load(requests, connections, each)
+    }
+
+    /// Without TLS, from a loopback address.
+    pub(crate) fn connect(&self, from: Ipv4Addr) -> Result<Client<TcpStream>, Failure> {
+        Ok(Client::new(socket(self.plain, from)?))
+    }
+}
+
+/// Something that is asked over TLS.
+pub(crate) struct Https {
+    address: SocketAddr,
+    trust: Arc<ClientConfig>,
+}
+
+impl Https {
+    /// What listens there, with this certificate.
+    pub(crate) fn new(address: SocketAddr, certificate: &Path) -> Result<Self, Failure> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(certificate)?)?;
+        let trust = Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth());
+        Ok(Https { address, trust })
+    }
+
     /// So many requests over TLS on each of some connections; every one has to be answered with 200.
     pub(crate) fn load(&self, requests: &[Vec<u8>], connections: usize, each: usize) -> Result<(), Failure> {
+        let turn =
+            |connection: usize| requests.iter().cycle().skip(connection * requests.len() / connections);
+        self.ask(connections, each, turn)
+    }
+
+    /// The same, and each connection always asks the same.
+    pub(crate) fn load_own(&self, requests: &[Vec<u8>], each: usize) -> Result<(), Failure> {
+        self.ask(requests.len(), each, |connection| requests.iter().skip(connection).take(1).cycle())
+    }
+
+    fn ask<'a, R: Iterator<Item = &'a Vec<u8>>>(
+        &self,
+        connections: usize,
+        each: usize,
+        requests: impl Fn(usize) -> R + Sync,
+    ) -> Result<(), Failure> {
         std::thread::scope(|scope| {
-            let run = |connection: usize| -> Result<(), String> {
-                let mut client = self.connect_tls().map_err(|why| why.to_string())?;
-                let start = connection * requests.len() / connections;
-                for request in requests.iter().cycle().skip(start).take(each) {
+            let requests = &requests;
+            let run = move |connection: usize| -> Result<(), String> {
+                let mut client = self.connect().map_err(|why| why.to_string())?;
+                for request in requests(connection).take(each) {
                     match client.get(request).map_err(|why| why.to_string())? {
                         200 => {}
                         status => return Err(format!("answered with {status}")),
@@ -89,14 +127,9 @@ impl Server {
         })
     }
 
-    pub(crate) fn connect_tls(&self) -> Result<Client<StreamOwned<ClientConnection, TcpStream>>, Failure> {
+    pub(crate) fn connect(&self) -> Result<Client<StreamOwned<ClientConnection, TcpStream>>, Failure> {
         let connection = ClientConnection::new(Arc::clone(&self.trust), ServerName::try_from("localhost")?)?;
-        Ok(Client::new(StreamOwned::new(connection, socket(self.tls, Ipv4Addr::LOCALHOST)?)))
-    }
-
-    /// Without TLS, from a loopback address.
-    pub(crate) fn connect(&self, from: Ipv4Addr) -> Result<Client<TcpStream>, Failure> {
-        Ok(Client::new(socket(self.plain, from)?))
+        Ok(Client::new(StreamOwned::new(connection, socket(self.address, Ipv4Addr::LOCALHOST)?)))
     }
 }
 

@@ -25,7 +25,7 @@ use std::task::{Context, Poll, Waker};
 pub(crate) const PROJECT: ProjectId = ProjectId::from_bytes([9; 16]);
 const ROLES: [&str; 5] = ["admin", "manager", "member", "reader", "service"];
 /// Endpoints: three of each service.
-const SERVICES: u64 = 10;
+pub(super) const SERVICES: u64 = 10;
 
 /// A store with a cloud in it.
 pub(crate) struct Cloud {

@@ -180,7 +180,7 @@ pub(crate) fn serve(
     Ok(Served { server, facts: data.join("facts"), smallest, validate: vec![validation(0)?], many })
 }
 
-fn request(path: &str, headers: &[(&str, &str)]) -> Vec<u8> {
+pub(super) fn request(path: &str, headers: &[(&str, &str)]) -> Vec<u8> {
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n{headers}\r\n").into_bytes()
 }

@@ -26,7 +26,8 @@ pub use generated::{HashKey, SECRET_RANDOM_BYTES, generate as generate_secret};
 pub use issue::{Issue, Wanted, issue};
 pub use memo::IdentityMemo;
 pub use open::{
-    Verdict, open, open_session, remembered, remembered_session, reopen, validate, validated, who_would,
+    Verdict, open, open_session, remembered, remembered_session, reopen, still_holds, validate, validated,
+    who_would,
 };
 pub use permit::{IdentityPermit, Validated};
 pub use principal::{Principal, Reach, SetId, Sets};

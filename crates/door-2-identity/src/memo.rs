@@ -14,6 +14,7 @@ use crate::session::SessionAsk;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::Authid;
 use enfilade_facts::{Memo, MemoKey, MemoSeed, Now, Weigh, WordMemo};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The memos of door 2.
 pub struct IdentityMemo {
@@ -23,6 +24,25 @@ pub struct IdentityMemo {
     /// The begin of a verdict's key.
     verdict: KeyMaker,
     session: KeyMaker,
+    unread: KeyMaker,
+}
+
+/// In which minute a verdict was used last, counted from the server's start. Not of the verdict, only kept beside it.
+#[derive(Debug, Default)]
+pub(crate) struct Used(AtomicU64);
+
+impl Clone for Used {
+    fn clone(&self) -> Self {
+        Used(AtomicU64::new(self.0.load(Ordering::Relaxed)))
+    }
+}
+
+impl Used {
+    pub(crate) fn is_first_in(&self, minute: u64) -> bool {
+        // 0 is never.
+        let minute = minute + 1;
+        self.0.load(Ordering::Relaxed) != minute && self.0.swap(minute, Ordering::Relaxed) != minute
+    }
 }
 
 impl Weigh for Granted {
@@ -45,6 +65,7 @@ impl IdentityMemo {
             sets: Sets::default(),
             verdict: KeyMaker::new(&seed, "verdict"),
             session: KeyMaker::new(&seed, "session"),
+            unread: KeyMaker::new(&seed, "unread credential"),
         }
     }
 
@@ -61,6 +82,12 @@ impl IdentityMemo {
         // A token's name is not empty.
         let token = token.as_ref().map_or("", |name| name.as_str());
         key.bytes(token.as_bytes()).bytes(ask.secret.reveal()).key()
+    }
+
+    /// What stands for a credential as it was brought, before anybody read it.
+    #[inline]
+    pub fn unread(&self, name: &[u8], value: &[u8]) -> MemoKey {
+        self.unread.bytes(name).bytes(value).key()
     }
 
     /// The same of a session.

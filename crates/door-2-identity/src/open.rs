@@ -3,7 +3,7 @@
 use crate::ask::Ask;
 use crate::crypt;
 use crate::generated::HashKey;
-use crate::memo::IdentityMemo;
+use crate::memo::{IdentityMemo, Used};
 use crate::permit::{Granted, IdentityPermit, Proof, Validated};
 use crate::principal::{Principal, Reach};
 use crate::refuse::Refusal;
@@ -61,11 +61,20 @@ pub fn remembered(
     memo: &IdentityMemo,
 ) -> Option<IdentityPermit> {
     let permit = permit(memo.verdicts.get(memo.of(ask))?);
-    let is_in_time = || {
-        let now = now();
-        permit.is_proven(now) && permit.holds(at, now)
-    };
-    (permit.at() == at && (permit.is_timeless() || is_in_time())).then_some(permit)
+    still_holds(at, now, &permit, 0).then_some(permit)
+}
+
+/// Whether what was granted to a credential is what would be granted to the very same one now, without a look at the facts.
+/// `keys` is the present reading of the keys of sessions, 0 for none.
+pub fn still_holds(at: At, now: impl FnOnce() -> Now, permit: &IdentityPermit, keys: u64) -> bool {
+    if permit.at() != at {
+        return false;
+    }
+    if permit.session().is_some() {
+        return keys != 0 && keys == permit.granted.keys && permit.holds(at, now());
+    }
+    let is_in_time = |now| permit.is_proven(now) && permit.holds(at, now);
+    permit.is_timeless() || is_in_time(now())
 }
 
 /// Whose session is this, at this revision and time?
@@ -125,7 +134,7 @@ pub fn remembered_session(
     memo: &IdentityMemo,
 ) -> Option<IdentityPermit> {
     let permit = permit(memo.verdicts.get(memo.of_session(ask))?);
-    (keys != 0 && keys == permit.granted.keys && permit.holds(at, now)).then_some(permit)
+    still_holds(at, || now, &permit, keys).then_some(permit)
 }
 
 /// The same on a view: also what was granted at an earlier revision, where nothing but revocations was changed since, and
@@ -462,5 +471,17 @@ fn grant(
     let files_current = now.files_current;
     let at = view.at();
     let (keys, session) = (0, None);
-    Ok(Granted { at, good_until, proven_until, of_files, files_current, keys, proof, principal, session })
+    let used = Used::default();
+    Ok(Granted {
+        at,
+        good_until,
+        proven_until,
+        of_files,
+        files_current,
+        keys,
+        used,
+        proof,
+        principal,
+        session,
+    })
 }

@@ -1,6 +1,6 @@
 //! The proof that door 2 was passed.
 
-use crate::memo::IdentityMemo;
+use crate::memo::{IdentityMemo, Used};
 use crate::open::digest;
 use crate::principal::Principal;
 use crate::session::Session;
@@ -31,6 +31,7 @@ pub(crate) struct Granted {
     pub(crate) files_current: bool,
     /// For a session: by which reading of the keys its token was opened; 0 for everything else.
     pub(crate) keys: u64,
+    pub(crate) used: Used,
     pub(crate) proof: Proof,
     pub(crate) principal: Principal,
     pub(crate) session: Option<Box<Session>>,
@@ -97,6 +98,12 @@ impl IdentityPermit {
     /// The API token it was granted to; `None` for a password.
     pub fn token(&self) -> Option<&CredentialId> {
         self.granted.proof.credential.as_ref()
+    }
+
+    /// Whether this is its first use in this minute, so that noting when a token was used costs most uses nothing.
+    /// Where facts changed meanwhile it may be told so twice.
+    pub fn is_first_use(&self, now: Now) -> bool {
+        self.granted.used.is_first_in(now.tick_millis / 60_000)
     }
 
     /// The session it was granted to.

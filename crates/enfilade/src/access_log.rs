@@ -8,37 +8,77 @@ use enfilade_sources::files::issued::{IssuedFor, IssuedSession, IssuedSessions};
 use enfilade_sources::files::last_used::LastUsed;
 use std::io::Write as _;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
-/// How many lines may wait for the writer.
-const LINES_MAX: usize = 16_384;
+/// How many events may wait for the writer.
+const EVENTS_MAX: usize = 16_384;
+/// How long the writer lets events gather once there is one: waking it for each costs more than writing it.
+const GATHER: Duration = Duration::from_millis(4);
 
 /// Hands events to a thread that writes them, so that a slow terminal holds no request up, and what is written of a request
 /// does not show in how long it takes.
 pub(crate) struct AccessLog {
     last_used: LastUsed,
     sessions: IssuedSessions,
-    lines: SyncSender<(Event, u64)>,
-    lost: AtomicU64,
+    waiting: Mutex<Waiting>,
+    /// There is an event where there was none.
+    begun: Condvar,
+    /// Held by whoever writes, so that lines stay in order.
+    writing: Mutex<Writing>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    events: Vec<Event>,
+    /// How many found no place.
+    lost: u64,
+}
+
+/// Memory that is used again.
+#[derive(Default)]
+struct Writing {
+    events: Vec<Event>,
+    text: Vec<u8>,
 }
 
 impl AccessLog {
     /// Starts the writer.
-    pub(crate) fn start(last_used: LastUsed, sessions: IssuedSessions) -> std::io::Result<Self> {
-        let (lines, queue) = sync_channel::<(Event, u64)>(LINES_MAX);
+    pub(crate) fn start(last_used: LastUsed, sessions: IssuedSessions) -> std::io::Result<Arc<Self>> {
+        let log = Arc::new(AccessLog {
+            last_used,
+            sessions,
+            waiting: Mutex::default(),
+            begun: Condvar::new(),
+            writing: Mutex::default(),
+        });
+        let writer = Arc::clone(&log);
         std::thread::Builder::new().name("access-log".into()).spawn(move || {
-            while let Ok(first) = queue.recv() {
-                let time = crate::clock::now().unix_seconds;
-                let mut text = Vec::with_capacity(512);
-                // Everything that waits goes out in one write.
-                for (event, lost) in std::iter::once(first).chain(queue.try_iter()) {
-                    line(&mut text, time, &event, lost);
-                }
-                let _ = std::io::stderr().write_all(&text);
+            loop {
+                let waiting = writer.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                drop(writer.begun.wait_while(waiting, |waiting| waiting.events.is_empty()));
+                std::thread::park_timeout(GATHER);
+                writer.write();
             }
         })?;
-        Ok(AccessLog { last_used, sessions, lines, lost: AtomicU64::new(0) })
+        Ok(log)
+    }
+
+    /// Writes everything that waits, in one piece.
+    pub(crate) fn write(&self) {
+        let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Writing { events, text } = &mut *writing;
+        let mut lost = {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::swap(&mut waiting.events, events);
+            std::mem::take(&mut waiting.lost)
+        };
+        let time = crate::clock::now().unix_seconds;
+        for event in events.drain(..) {
+            line(text, time, &event, std::mem::take(&mut lost));
+        }
+        let _ = std::io::stderr().write_all(text);
+        text.clear();
     }
 }
 
@@ -60,10 +100,15 @@ impl Audit for AccessLog {
     }
 
     fn record(&self, event: Event) {
-        let lost = self.lost.swap(0, Ordering::Relaxed);
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = self.lines.try_send((event, lost))
-        {
-            self.lost.fetch_add(lost + 1, Ordering::Relaxed);
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.events.len() >= EVENTS_MAX {
+            waiting.lost += 1;
+            return;
+        }
+        waiting.events.push(event);
+        if waiting.events.len() == 1 {
+            drop(waiting);
+            self.begun.notify_one();
         }
     }
 }
@@ -72,21 +117,27 @@ impl Audit for AccessLog {
 fn line(line: &mut Vec<u8>, time: i64, event: &Event, lost_before: u64) {
     let _ = write!(line, r#"{{"event":"request","time":{time}"#);
     for (name, text) in [
-        ("peer", event.peer.as_str()),
-        ("face", event.face),
-        ("verb", &event.verb),
-        ("authid", &event.authid),
-        ("datastore", &event.datastore),
-        ("path", &event.path),
-        ("verdict", event.verdict),
-        ("door", event.door),
-        ("code", event.code),
-        ("fault", event.fault),
-        ("reason", &event.reason),
+        (r#","peer":"#, event.peer.as_str()),
+        (r#","face":"#, event.face),
+        (r#","verb":"#, &event.verb),
+        (r#","authid":"#, &event.authid),
+        (r#","datastore":"#, &event.datastore),
+        (r#","path":"#, &event.path),
+        (r#","verdict":"#, event.verdict),
+        (r#","door":"#, event.door),
+        (r#","code":"#, event.code),
+        (r#","fault":"#, event.fault),
+        (r#","reason":"#, &event.reason),
     ] {
-        let _ = write!(line, r#","{name}":"#);
-        // Writing to memory does not fail.
-        let _ = serde_json::to_writer(&mut *line, text);
+        line.extend_from_slice(name.as_bytes());
+        if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+            line.push(b'"');
+            line.extend_from_slice(text.as_bytes());
+            line.push(b'"');
+        } else {
+            // Writing to memory does not fail.
+            let _ = serde_json::to_writer(&mut *line, text);
+        }
     }
     let Event { revision, status, bytes, millis, .. } = event;
     let _ = write!(line, r#","revision":{revision},"status":{status},"bytes":{bytes},"millis":{millis}"#);

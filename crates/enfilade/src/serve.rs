@@ -50,7 +50,7 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     bad.iter().for_each(|bad| output::note(&format!("warning: {bad}")));
     let (exchange, current) = watch::channel(tls_now);
     let log = AccessLog::start(home.last_used()?, home.sessions()?)?;
-    let house = home.house(Arc::new(log), follow_upgrades(home)?)?;
+    let house = home.house(log.clone(), follow_upgrades(home)?)?;
     let faces = Faces::new(Arc::clone(&house), home.files.clone());
     faces.metrics().set_bad_certificates(bad.len());
     tell_bad_hashes(home)?;
@@ -104,6 +104,9 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
         output::note(&format!("{} connections were cut", admission.count()));
     }
     watching.abort();
+    // Whoever reads the log may have stopped reading.
+    let _ =
+        tokio::time::timeout(Duration::from_secs(1), tokio::task::spawn_blocking(move || log.write())).await;
     Ok(())
 }
 

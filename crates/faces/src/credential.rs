@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use enfilade_facts::vocabulary::{Authid, Secret};
 use enfilade_passage::{Credential, IdentityRefusal as Refusal, SessionAsk, TicketAsk};
 use hyper::HeaderMap;
-use hyper::header::{AUTHORIZATION, COOKIE, HeaderName};
+use hyper::header::{AUTHORIZATION, COOKIE, HeaderName, HeaderValue};
 use zeroize::Zeroizing;
 
 /// What was brought.
@@ -15,29 +15,33 @@ pub(crate) enum Brought {
     Secret(Credential),
     /// A session's token.
     Session(SessionAsk),
-    /// The same as a ticket in a cookie.
-    Ticket(TicketAsk),
 }
 
 const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
 
+/// The one header of a request that carries its credential.
+pub(crate) struct Carried<'a> {
+    name: &'a HeaderName,
+    value: &'a HeaderValue,
+}
+
 /// The request's credential.
 ///
 /// # Errors
-/// When there is none, more than one, or one that cannot be read.
-pub(crate) fn extract(headers: &HeaderMap) -> Result<Brought, Refusal> {
+/// When there is none, or more than one.
+pub(crate) fn carried(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     if headers.contains_key(&SUBJECT_TOKEN) {
         return Err(malformed(MORE_THAN_ONE));
     }
     beside_a_subject(headers)
 }
 
-/// The same where a cookie with a login ticket is a credential, too: in the Proxmox API.
+/// A login ticket in a cookie: a credential in the Proxmox API alone.
 ///
 /// # Errors
-/// As [`extract`].
-pub(crate) fn extract_with_ticket(headers: &HeaderMap) -> Result<Brought, Refusal> {
+/// When there is anything else beside it, or it cannot be read.
+pub(crate) fn ticket(headers: &HeaderMap) -> Result<Option<TicketAsk>, Refusal> {
     let tickets: Vec<&str> = headers
         .get_all(COOKIE)
         .iter()
@@ -48,14 +52,14 @@ pub(crate) fn extract_with_ticket(headers: &HeaderMap) -> Result<Brought, Refusa
         .map(|(_, ticket)| ticket)
         .collect();
     match tickets.as_slice() {
-        [] => extract(headers),
+        [] => Ok(None),
         [ticket]
             if [&AUTHORIZATION, &AUTH_TOKEN, &SUBJECT_TOKEN]
                 .iter()
                 .all(|name| !headers.contains_key(*name)) =>
         {
             let csrf = headers.get(CSRF).and_then(|value| value.to_str().ok()).map(str::to_owned);
-            ticket_of(ticket.trim_matches('"'), csrf).map(Brought::Ticket)
+            ticket_of(ticket.trim_matches('"'), csrf).map(Some)
         }
         _ => Err(malformed(MORE_THAN_ONE)),
     }
@@ -87,32 +91,52 @@ const MORE_THAN_ONE: &str = "there is more than one credential in the request; s
 /// The same where `X-Subject-Token` is no credential but what is asked about: in the Identity API.
 ///
 /// # Errors
-/// As [`extract`].
-pub(crate) fn beside_a_subject(headers: &HeaderMap) -> Result<Brought, Refusal> {
-    // No cookie is read; beside something else it may be somebody's credential all the same.
-    let places = [&AUTHORIZATION, &AUTH_TOKEN, &COOKIE].map(|name| headers.get_all(name).iter().count());
-    match places {
-        [0, 0, _] => return Err(Refusal::NoCredential),
-        [1, 0, 0] | [0, 1, 0] => {}
-        _ => return Err(malformed(MORE_THAN_ONE)),
+/// As [`carried`].
+pub(crate) fn beside_a_subject(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
+    let (mut found, mut is_one) = (None, true);
+    for (name, value) in headers {
+        if name == AUTHORIZATION || name == AUTH_TOKEN {
+            is_one &= found.replace(Carried { name, value }).is_none();
+        }
     }
-    if let Some(token) = headers.get(&AUTH_TOKEN) {
-        return session(token.as_bytes());
+    // No cookie is read here; beside something else it may be somebody's credential all the same.
+    match found {
+        Some(_) if !is_one || headers.contains_key(COOKIE) => Err(malformed(MORE_THAN_ONE)),
+        found => found.ok_or(Refusal::NoCredential),
     }
-    let value = headers.get(&AUTHORIZATION).ok_or(Refusal::NoCredential)?;
-    let value = value.to_str().map_err(|_| malformed("the Authorization header is not plain text"))?;
-    let (scheme, rest) = value.split_once([' ', '=']).unwrap_or((value, ""));
-    let is_followed_by_blank = value.as_bytes().get(scheme.len()) != Some(&b'=');
-    match scheme {
-        "PBSAPIToken" | "PDMAPIToken" => proxmox(rest).map(Brought::Secret),
-        "PVEAPIToken" => Err(malformed(
-            "`PVEAPIToken` is for another server; expected `PBSAPIToken=USER@REALM!TOKEN:SECRET`",
-        )),
-        _ if scheme.eq_ignore_ascii_case("basic") && is_followed_by_blank => basic(rest).map(Brought::Secret),
-        _ if scheme.eq_ignore_ascii_case("bearer") && is_followed_by_blank => session(rest.as_bytes()),
-        _ => Err(malformed(
-            "the Authorization scheme is not known; expected `Basic`, `Bearer` or `PBSAPIToken`",
-        )),
+}
+
+impl Carried<'_> {
+    /// The bytes of it.
+    pub(crate) fn unread(&self) -> (&[u8], &[u8]) {
+        (self.name.as_str().as_bytes(), self.value.as_bytes())
+    }
+
+    /// What they say.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(crate) fn read(&self) -> Result<Brought, Refusal> {
+        if self.name == AUTH_TOKEN {
+            return session(self.value.as_bytes());
+        }
+        let value =
+            self.value.to_str().map_err(|_| malformed("the Authorization header is not plain text"))?;
+        let (scheme, rest) = value.split_once([' ', '=']).unwrap_or((value, ""));
+        let is_followed_by_blank = value.as_bytes().get(scheme.len()) != Some(&b'=');
+        match scheme {
+            "PBSAPIToken" | "PDMAPIToken" => proxmox(rest).map(Brought::Secret),
+            "PVEAPIToken" => Err(malformed(
+                "`PVEAPIToken` is for another server; expected `PBSAPIToken=USER@REALM!TOKEN:SECRET`",
+            )),
+            _ if scheme.eq_ignore_ascii_case("basic") && is_followed_by_blank => {
+                basic(rest).map(Brought::Secret)
+            }
+            _ if scheme.eq_ignore_ascii_case("bearer") && is_followed_by_blank => session(rest.as_bytes()),
+            _ => Err(malformed(
+                "the Authorization scheme is not known; expected `Basic`, `Bearer` or `PBSAPIToken`",
+            )),
+        }
     }
 }
 
@@ -136,6 +160,9 @@ fn proxmox(text: &str) -> Result<Credential, Refusal> {
     let authid: Authid = authid.parse().map_err(|why| malformed(&format!("{why}")))?;
     if authid.token.is_none() {
         return Err(malformed("it names no token; expected `PBSAPIToken=USER@REALM!TOKEN:SECRET`"));
+    }
+    if !secret.contains('%') {
+        return secret_of(authid, secret.as_bytes());
     }
     let secret = percent_decoded(secret.as_bytes());
     let secret = secret.ok_or_else(|| malformed("the secret is not percent-encoded rightly"))?;
@@ -189,7 +216,6 @@ fn malformed(why: &str) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyper::header::HeaderValue;
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -199,10 +225,14 @@ mod tests {
         headers
     }
 
+    fn extract(headers: &HeaderMap) -> Result<Brought, Refusal> {
+        carried(headers)?.read()
+    }
+
     fn of(value: &str) -> Result<Credential, Refusal> {
         match extract(&headers(&[("authorization", value)]))? {
             Brought::Secret(credential) => Ok(credential),
-            Brought::Session(_) | Brought::Ticket(_) => panic!("{value}"),
+            Brought::Session(_) => panic!("{value}"),
         }
     }
 
@@ -243,7 +273,7 @@ mod tests {
         }
         let subject = headers(&[("x-auth-token", "abc"), ("x-subject-token", "def")]);
         assert!(matches!(extract(&subject), Err(Refusal::Malformed(_))));
-        assert!(matches!(beside_a_subject(&subject), Ok(Brought::Session(_))));
+        assert!(matches!(beside_a_subject(&subject).unwrap().read(), Ok(Brought::Session(_))));
     }
 
     #[test]
@@ -278,14 +308,14 @@ mod tests {
 
     #[test]
     fn a_ticket_in_a_cookie_and_nothing_beside_it() {
-        let ticket = "PBSAuthCookie=PBS:alice@pbs:abc";
+        let good = "PBSAuthCookie=PBS:alice@pbs:abc";
         for cookie in [
-            ticket,
+            good,
             "a=b; PBSAuthCookie=PBS%3Aalice%40pbs%3Aabc; c=d",
             "__Host-PBSAuthCookie=PBS:alice@pbs:abc",
         ] {
-            let found = extract_with_ticket(&headers(&[("cookie", cookie), ("csrfpreventiontoken", "x")]));
-            let Ok(Brought::Ticket(ask)) = found else { panic!("{cookie}") };
+            let found = ticket(&headers(&[("cookie", cookie), ("csrfpreventiontoken", "x")]));
+            let Ok(Some(ask)) = found else { panic!("{cookie}") };
             let (userid, token) = (ask.userid.as_str(), ask.session.token.reveal());
             assert_eq!((userid, token, ask.csrf.as_deref()), ("alice@pbs", b"abc".as_slice(), Some("x")));
         }
@@ -293,19 +323,19 @@ mod tests {
             ("authorization", "Basic YWxpY2VAbG9jYWw6eA=="),
             ("x-auth-token", "abc"),
             ("x-subject-token", "abc"),
-            ("cookie", ticket),
+            ("cookie", good),
         ] {
-            let found = extract_with_ticket(&headers(&[("cookie", ticket), other]));
+            let found = ticket(&headers(&[("cookie", good), other]));
             assert!(matches!(found, Err(Refusal::Malformed(_))), "{}", other.0);
         }
         for wrong in
             ["PBSAuthCookie=abc", "PBSAuthCookie=PVE:a@b:c", "PBSAuthCookie=PBS:a", "PBSAuthCookie=PBS:a@b:"]
         {
-            let found = extract_with_ticket(&headers(&[("cookie", wrong)]));
+            let found = ticket(&headers(&[("cookie", wrong)]));
             assert!(matches!(found, Err(Refusal::Malformed(_))), "{wrong}");
         }
         // Elsewhere a cookie is nothing.
-        assert_eq!(extract(&headers(&[("cookie", ticket)])).err(), Some(Refusal::NoCredential));
+        assert_eq!(extract(&headers(&[("cookie", good)])).err(), Some(Refusal::NoCredential));
     }
 
     #[test]

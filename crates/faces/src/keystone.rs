@@ -15,9 +15,9 @@ pub(crate) use render::Rendered;
 pub use routes::{V3, V3Call, V3Need, V3Route};
 
 use crate::body::{Body, collect};
-use crate::credential::{self, Brought};
+use crate::credential;
 use crate::respond::{Answer, Failure, Wire, status_of};
-use crate::serve::{Connection, Faces, Incoming};
+use crate::serve::{Connection, Faces, Incoming, Takes};
 use crate::trace::Trace;
 use bytes::Bytes;
 use enfilade_admin::Desk;
@@ -180,7 +180,7 @@ pub(crate) async fn answer<B: Incoming>(
         },
         Match::Route(route, parameters) => {
             let parameters = parameters.into_iter().map(str::to_owned).collect();
-            match admit(faces, connection, &head, &mut trace) {
+            match admit(faces, connection, &head, &mut trace).await {
                 Ok(visit) => match collect(body).await {
                     Ok(body) => {
                         let call =
@@ -197,16 +197,14 @@ pub(crate) async fn answer<B: Incoming>(
 }
 
 /// Door 2, for the token in `X-Auth-Token`.
-fn admit(faces: &Faces, connection: &Connection, head: &Parts, trace: &mut Trace) -> Result<Visit, Trouble> {
-    let visit = match credential::beside_a_subject(&head.headers).map_err(Refusal::from)? {
-        Brought::Session(ask) => faces.arc_house().admit_session(&ask, connection.peer.ip())?,
-        Brought::Secret(_) | Brought::Ticket(_) => {
-            return Err(Refusal::from(IdentityRefusal::NoCredential).into());
-        }
-    };
-    trace.event.authid = visit.principal().authid.to_string();
-    trace.event.revision = visit.identity().at().revision.0;
-    Ok(visit)
+async fn admit(
+    faces: &Faces,
+    connection: &Connection,
+    head: &Parts,
+    trace: &mut Trace,
+) -> Result<Visit, Trouble> {
+    let carried = credential::beside_a_subject(&head.headers);
+    Ok(faces.admit(connection, carried, Takes::Sessions, trace).await?)
 }
 
 async fn dispatch(kind: CallKind, mut call: Call) -> Outcome {

@@ -1,6 +1,6 @@
 //! The way of a request from the listener to its route.
 
-use crate::credential::{self, Brought};
+use crate::credential::{self, Brought, Carried};
 use crate::keystone::Rendered;
 use crate::metrics::Metrics;
 use crate::respond::{Aim, Answer, Failure, Wire, failed};
@@ -12,7 +12,7 @@ use enfilade_admin::FileSet;
 use enfilade_admin::keystone::Catalog;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::{Index, Memo, MemoSeed, limits};
-use enfilade_passage::House;
+use enfilade_passage::{House, IdentityRefusal, LastVisitor, Refusal, Visit};
 use hyper::{Method, Request};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,6 +28,8 @@ pub struct Connection {
     pub cut: Arc<Notify>,
     /// Whether it is by TLS.
     pub is_tls: bool,
+    /// Who came on it last.
+    pub last: Arc<LastVisitor>,
 }
 
 /// All faces of a house.
@@ -157,24 +159,19 @@ impl Faces {
             Ok(Need::Identity(face)) => face,
             Err(wire) => return fail(wire.into(), trace),
         };
-        let brought = match guarded {
-            Guarded::Proxmox => credential::extract_with_ticket(request.headers()),
-            Guarded::Whoami | Guarded::WebDav => credential::extract(request.headers()),
+        let ticket = match guarded {
+            Guarded::Proxmox => credential::ticket(request.headers()),
+            Guarded::Whoami | Guarded::WebDav => Ok(None),
         };
-        let visit = match brought {
-            Ok(Brought::Secret(ask)) => {
-                trace.event.authid = ask.authid.to_string();
-                self.house.admit(ask, connection.peer.ip()).await
-            }
-            Ok(Brought::Session(ask)) => {
-                self.house.admit_session(&ask, connection.peer.ip()).inspect(|visit| {
-                    trace.event.authid = visit.principal().authid.to_string();
-                })
-            }
-            Ok(Brought::Ticket(ask)) => {
-                trace.event.authid.clone_from(&ask.userid);
+        let visit = match ticket {
+            Ok(Some(ask)) => {
+                trace.event.authid = ask.userid.as_str().into();
                 let changes_something = !matches!(*request.method(), Method::GET | Method::HEAD);
                 self.house.admit_ticket(&ask, changes_something, connection.peer.ip())
+            }
+            Ok(None) => {
+                let carried = credential::carried(request.headers());
+                self.admit(&connection, carried, Takes::Everything, &mut trace).await
             }
             Err(refusal) => Err(refusal.into()),
         };
@@ -182,11 +179,10 @@ impl Faces {
             Ok(visit) => visit,
             Err(refusal) => return fail(refusal.into(), trace),
         };
-        trace.event.revision = visit.identity().at().revision.0;
         match guarded {
             Guarded::Whoami => {
                 trace.event.face = "whoami";
-                let answer = whoami::answer(&visit);
+                let answer = whoami::answer(&visit, &trace.event.authid);
                 trace.answered(&answer);
                 answer
             }
@@ -199,6 +195,50 @@ impl Faces {
                 webdav::answer(visit, connection, request, trace).await
             }
         }
+    }
+}
+
+/// Which credentials a face takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    Everything,
+    Sessions,
+}
+
+impl Faces {
+    /// Door 2, for a credential in a header.
+    pub(crate) async fn admit(
+        &self,
+        connection: &Connection,
+        carried: Result<Carried<'_>, IdentityRefusal>,
+        takes: Takes,
+        trace: &mut Trace,
+    ) -> Result<Visit, Refusal> {
+        let (carried, from) = (carried?, connection.peer.ip());
+        let takes_secrets = takes == Takes::Everything;
+        let visit = match self.house.recognise(&connection.last, carried.unread(), from) {
+            Ok(visit) if !takes_secrets && visit.identity().session().is_none() => {
+                return Err(IdentityRefusal::NoCredential.into());
+            }
+            Ok(visit) => visit,
+            Err(brought) => {
+                let visit = match carried.read()? {
+                    Brought::Secret(_) if !takes_secrets => {
+                        return Err(IdentityRefusal::NoCredential.into());
+                    }
+                    Brought::Secret(ask) => {
+                        trace.event.authid = ask.authid.to_word();
+                        self.house.admit(ask, from).await?
+                    }
+                    Brought::Session(ask) => self.house.admit_session(&ask, from)?,
+                };
+                connection.last.is(brought, &visit);
+                visit
+            }
+        };
+        trace.event.authid = visit.principal().authid.to_word();
+        trace.event.revision = visit.identity().at().revision.0;
+        Ok(visit)
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct Trace {
 
 impl Trace {
     pub(crate) fn new(house: &Arc<House>, metrics: &Arc<Metrics>, peer: String, verb: &str) -> Self {
-        let event = Event { peer, verb: verb.to_owned(), verdict: "permit", ..Event::default() };
+        let event = Event { peer, verb: verb.into(), verdict: "permit", ..Event::default() };
         Trace {
             event,
             house: Arc::clone(house),

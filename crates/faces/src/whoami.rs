@@ -7,16 +7,17 @@ use hyper::Response;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use std::io::Write as _;
 
-pub(crate) fn answer(visit: &Visit) -> Answer {
+/// `authid` is how the principal calls itself, as the log has it.
+pub(crate) fn answer(visit: &Visit, authid: &str) -> Answer {
     let (principal, identity) = (visit.principal(), visit.identity());
     let mut json = Vec::with_capacity(PADDED_BYTES);
     json.extend_from_slice(b"{\"authid\":");
     // What a name is made of may have to be escaped; the rest is digits and letters. Writing to memory does not fail.
-    let _ = serde_json::to_writer(&mut json, &principal.authid.to_string());
-    let (user, sid, groups, revision) =
-        (principal.user, principal.sid, principal.groups.len(), identity.at().revision);
-    let _ =
-        write!(json, r#","user":"{user}","sid":"{sid}","groups":{groups},"revision":{revision},"until":"#);
+    let _ = serde_json::to_writer(&mut json, authid);
+    json.extend_from_slice(b",\"user\":\"");
+    json.extend_from_slice(&principal.user.to_digits());
+    let (sid, groups, revision) = (principal.sid, principal.groups.len(), identity.at().revision);
+    let _ = write!(json, r#"","sid":"{sid}","groups":{groups},"revision":{revision},"until":"#);
     let _ = match identity.good_until() {
         Some(until) => write!(json, "{until}}}"),
         None => json.write_all(b"null}"),

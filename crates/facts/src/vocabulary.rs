@@ -26,6 +26,9 @@ pub use secret::Secret;
 pub use sid::Sid;
 pub use store_path::{PathRefused, StorePath};
 
+/// A short text, which needs no allocation up to 23 bytes.
+pub type Word = smol_str::SmolStr;
+
 /// A text that is not of the form it has to be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} `{text}`: {expected}")]

@@ -1,7 +1,7 @@
 //! The one event every request leaves, with the same fields whatever happened.
 
 use crate::refuse::Refusal;
-use enfilade_facts::vocabulary::CredentialId;
+use enfilade_facts::vocabulary::{CredentialId, Word};
 use enfilade_facts::{Now, Refuse};
 use enfilade_identity::Claim;
 use std::net::IpAddr;
@@ -14,9 +14,9 @@ pub struct Event {
     /// Which face it spoke to.
     pub face: &'static str,
     /// What it wanted, in its own protocol's word.
-    pub verb: String,
+    pub verb: Word,
     /// Who it was, once that was known; who it said it was, when that was refused.
-    pub authid: String,
+    pub authid: Word,
     /// The datastore.
     pub datastore: String,
     /// The path in it.
@@ -54,7 +54,7 @@ impl Event {
 
 /// Where events go.
 pub trait Audit: Send + Sync {
-    /// A token was used. Called for every request, so it has to cost next to nothing.
+    /// A token was used. Called about once a minute for each, and after every change of the facts.
     fn used(&self, _token: &CredentialId, _from: IpAddr, _now: Now) {}
 
     /// A session was given out.

@@ -34,4 +34,4 @@ pub use penalties::{Penalties, PenaltyCounts};
 pub use refuse::Refusal;
 pub use sessions::{Made, Random, SessionTerms, Ticket, TicketAsk};
 pub use verbs::{Entry, Found, Listing, Reading, Uploading};
-pub use walk::{Stay, Visit};
+pub use walk::{LastVisitor, Stay, Visit};

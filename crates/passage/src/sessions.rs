@@ -63,6 +63,11 @@ impl Sessions {
         }
     }
 
+    /// Which reading of the keys is the present one; 0 while there are none.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
     fn ring(&self) -> Option<Arc<Ring>> {
         self.ring.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -140,11 +145,7 @@ impl House {
     /// # Errors
     /// The door's refusal.
     pub fn admit_session(self: &Arc<Self>, ask: &SessionAsk, from: IpAddr) -> Result<Visit, Refusal> {
-        let identity = self.ask_session(ask)?;
-        if let Some(token) = identity.token() {
-            self.parts.audit.used(token, from, self.now());
-        }
-        Ok(Visit { house: Arc::clone(self), identity })
+        Ok(self.welcome(self.ask_session(ask)?, from))
     }
 
     /// Door 2 for a ticket. What changes something needs the ticket's own CSRF token beside it, because browsers send cookies
@@ -188,7 +189,7 @@ impl House {
         let (parts, now) = (&self.parts, self.now());
         let memo = &parts.identity_memo;
         // The revision first, as for secrets.
-        let (at, keys) = (parts.source.at(), self.sessions.generation.load(Ordering::Acquire));
+        let (at, keys) = (parts.source.at(), self.sessions.generation());
         if let Some(identity) = enfilade_identity::remembered_session(at, now, ask, keys, memo) {
             return Ok(identity);
         }
@@ -266,7 +267,7 @@ impl Visit {
         let (parts, now) = (&self.house.parts, self.house.now());
         let window = if allow_expired { parts.session_terms.expired_seconds } else { 0 };
         let memo = &parts.identity_memo;
-        let (at, keys) = (parts.source.at(), self.house.sessions.generation.load(Ordering::Acquire));
+        let (at, keys) = (parts.source.at(), self.house.sessions.generation());
         if let Some(known) = enfilade_identity::validated(at, now, ask, keys, memo) {
             return Ok(known);
         }

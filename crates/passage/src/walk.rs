@@ -11,10 +11,10 @@ use enfilade_access::{AccessPermit, Ask as AccessAsk};
 use enfilade_content::Root;
 use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, OperationGuard, Standing};
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
-use enfilade_facts::{Read, Revision, View};
+use enfilade_facts::{MemoKey, Read, Revision, View};
 use enfilade_identity::{IdentityPermit, Outcome, Principal, Verdict};
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 impl House {
     /// Door 2: who is this? When a slow hash is missing it is computed behind the gate, which only fills the memo;
@@ -30,17 +30,7 @@ impl House {
     ) -> Result<Visit, Refusal> {
         let penalties = &self.parts.penalties;
         let refusal = match self.ask_identity(&ask, from).await {
-            Ok(identity) => {
-                let now = self.now();
-                penalties.succeeded(&ask.authid, now);
-                if let Some(token) = identity.token() {
-                    self.parts.audit.used(token, from, now);
-                }
-                if let Some(upgrade) = identity.upgrade() {
-                    let _ = self.parts.upgrades.try_send(upgrade.clone());
-                }
-                return Ok(Visit { house: Arc::clone(self), identity });
-            }
+            Ok(identity) => return Ok(self.welcome(identity, from)),
             Err(refusal) => refusal,
         };
         if let Refusal::Identity(identity) = &refusal
@@ -54,6 +44,47 @@ impl House {
             }
         }
         Err(refusal)
+    }
+
+    /// Door 2 for whoever comes again on the connection they came on before, with the very same bytes: known without reading
+    /// them, while nothing changed. For anybody else, the digest [`LastVisitor::is`] takes once they were read and admitted.
+    ///
+    /// # Errors
+    /// That digest.
+    pub fn recognise(
+        self: &Arc<Self>,
+        last: &LastVisitor,
+        (name, value): (&[u8], &[u8]),
+        from: IpAddr,
+    ) -> Result<Visit, MemoKey> {
+        // The revision first, as everywhere.
+        let (at, keys) = (self.parts.source.at(), self.sessions.generation());
+        let brought = self.parts.identity_memo.unread(name, value);
+        let known = last.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*known {
+            Some((key, identity))
+                if *key == brought && enfilade_identity::still_holds(at, || self.now(), identity, keys) =>
+            {
+                Ok(self.welcome(identity.clone(), from))
+            }
+            _ => Err(brought),
+        }
+    }
+
+    pub(crate) fn welcome(self: &Arc<Self>, identity: IdentityPermit, from: IpAddr) -> Visit {
+        let now = self.now();
+        if identity.session().is_none() {
+            self.parts.penalties.succeeded(&identity.principal().authid, now);
+        }
+        if let Some(token) = identity.token()
+            && identity.is_first_use(now)
+        {
+            self.parts.audit.used(token, from, now);
+        }
+        if let Some(upgrade) = identity.upgrade() {
+            let _ = self.parts.upgrades.try_send(upgrade.clone());
+        }
+        Visit { house: Arc::clone(self), identity }
     }
 
     fn unless_barred(&self, from: IpAddr) -> Result<(), Refusal> {
@@ -99,6 +130,23 @@ impl House {
             }
         }
         Err(enfilade_identity::Refusal::Busy.into())
+    }
+}
+
+/// Who came last on a connection, under the digest of what they brought.
+#[derive(Default)]
+pub struct LastVisitor(Mutex<Option<(MemoKey, IdentityPermit)>>);
+
+impl LastVisitor {
+    /// From now on it is this one.
+    pub fn is(&self, brought: MemoKey, visit: &Visit) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((brought, visit.identity.clone()));
+    }
+}
+
+impl std::fmt::Debug for LastVisitor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LastVisitor")
     }
 }
 

@@ -7,6 +7,7 @@ use enfilade_facts::tables::{Credential, Verifier};
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, Secret, Userid};
 use enfilade_facts::{AuditRecord, Change, Read, Refuse};
 use enfilade_identity::Ask;
+use enfilade_passage::LastVisitor;
 use enfilade_testkit::{Remembering, TestHouse};
 
 fn alice() -> Userid {
@@ -136,6 +137,45 @@ async fn whoever_is_inside_is_asked_again_when_the_facts_changed() {
     enfilade_admin::create_token(&house.desk(), &key, &alice(), &name, &TokenTerms::default()).unwrap();
     let refused = visit.enter(&tank, OperationKind::Read).err().unwrap();
     assert_eq!(refused.code(), "ID03");
+}
+
+#[tokio::test]
+async fn whoever_comes_again_on_a_connection_is_known_only_while_nothing_changed() {
+    let house = house();
+    password(&house, "correct horse");
+    let expires = house.clock.now().unix_seconds + 10;
+    let (key, name) = (enfilade_identity::HashKey::new(&[42; 32]), "short".parse().unwrap());
+    let terms = TokenTerms { expires, ..TokenTerms::default() };
+    let made = enfilade_admin::create_token(&house.desk(), &key, &alice(), &name, &terms).unwrap();
+    let (last, from) = (LastVisitor::default(), [127, 0, 0, 1].into());
+    let knows = |bytes: &[u8]| house.house.recognise(&last, (b"authorization", bytes), from);
+    let come_in = async |bytes: &[u8], ask: Ask| {
+        let brought = knows(bytes).err().unwrap();
+        last.is(brought, &house.house.admit(ask, from).await.unwrap());
+        assert!(knows(bytes).is_ok());
+        assert!(knows(b"something else").is_err());
+        assert!(house.house.recognise(&last, (b"x-auth-token", bytes), from).is_err());
+    };
+    // A token, until it ends.
+    let token = || ask(&made.tokenid.to_string(), &made.value);
+    come_in(b"a token", token()).await;
+    house.clock.advance_seconds(9);
+    assert!(knows(b"a token").is_ok());
+    house.clock.advance_seconds(1);
+    assert!(knows(b"a token").is_err());
+    // A password, for a minute.
+    come_in(b"a password", ask("alice@local", "correct horse")).await;
+    house.clock.advance_seconds(61);
+    assert!(knows(b"a password").is_err());
+    // Whatever changes, the doors are asked.
+    come_in(b"a password", ask("alice@local", "correct horse")).await;
+    enfilade_admin::set_user(
+        &house.desk(),
+        &alice(),
+        &UserEdit { enabled: Some(false), ..UserEdit::default() },
+    )
+    .unwrap();
+    assert!(knows(b"a password").is_err());
 }
 
 #[test]

@@ -38,7 +38,7 @@ const ALL: [&str; 11] = [
 ];
 
 /// A library, the crates that may know it, and why it is there.
-const LIBRARIES: [(&str, &[&str], &str); 38] = [
+const LIBRARIES: [(&str, &[&str], &str); 39] = [
     ("anyhow", &["enfilade"], "errors of commands, which nobody matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -85,6 +85,7 @@ const LIBRARIES: [(&str, &[&str], &str); 38] = [
     ("sha-crypt", &["enfilade-identity"], "hashes of other systems"),
     ("signal-hook", &["enfilade-sources"], "ending cleanly when a map is cut short"),
     ("siphasher", &["enfilade-facts"], "checksums and memo keys"),
+    ("smol_str", &["enfilade-facts"], "names without an allocation"),
     ("thiserror", &["*"], "errors"),
     (
         "tokio",

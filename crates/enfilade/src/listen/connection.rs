@@ -82,7 +82,8 @@ pub(crate) async fn tls(
             // A handshake that fails or takes too long is the client's affair; there is no channel to answer on.
             let Ok(Some(stream)) = tokio::time::timeout(limit, handshake).await else { return };
             let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-            let connection = Connection { peer, cut: Arc::new(Notify::new()), is_tls: true };
+            let connection =
+                Connection { peer, cut: Arc::new(Notify::new()), is_tls: true, last: Arc::default() };
             speak(stream, is_h2, connection, faces, drain).await;
         }
     })
@@ -104,7 +105,8 @@ async fn handshake(
 /// Serves HTTP without TLS, for a proxy in front.
 pub(crate) async fn plain(listener: TcpListener, faces: Faces, admission: Arc<Admission>, drain: Drain) {
     accept(listener, admission, drain, move |stream, peer, drain| {
-        let connection = Connection { peer, cut: Arc::new(Notify::new()), is_tls: false };
+        let connection =
+            Connection { peer, cut: Arc::new(Notify::new()), is_tls: false, last: Arc::default() };
         speak(stream, false, connection, faces.clone(), drain)
     })
     .await;
@@ -134,9 +136,14 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let cut = Arc::clone(&connection.cut);
+    // Counted by this connection alone: what all count together costs each of them.
+    let here = Arc::new((faces, connection));
     let service = service_fn(move |request: Request<Incoming>| {
-        let (faces, connection) = (faces.clone(), connection.clone());
-        async move { Ok::<hyper::Response<Body>, Infallible>(faces.answer(connection, request).await) }
+        let here = Arc::clone(&here);
+        async move {
+            let (faces, connection) = &*here;
+            Ok::<hyper::Response<Body>, Infallible>(faces.answer(connection.clone(), request).await)
+        }
     });
     let stream = TokioIo::new(Lingering::new(stream));
     if is_h2 {

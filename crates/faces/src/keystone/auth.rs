@@ -45,17 +45,17 @@ pub(super) async fn login(
     let mut visit = match proof {
         Proof::Token(ask) => house.admit_session(&ask, from)?,
         Proof::Password(user, secret) => {
-            trace.event.authid = user.to_string();
+            trace.event.authid = user.to_string().into();
             let authid = authid_of_user(house.source(), &user)?;
             house.admit(Credential { authid, secret }, from).await?
         }
         Proof::Credential(credential, secret) => {
-            trace.event.authid = credential.to_string();
+            trace.event.authid = credential.to_string().into();
             let authid = authid_of_credential(house.source(), &credential)?;
             house.admit(Credential { authid, secret }, from).await?
         }
     };
-    trace.event.authid = visit.principal().authid.to_string();
+    trace.event.authid = visit.principal().authid.to_word();
     let nowhere =
         || Trouble::from(Refusal::from(IdentityRefusal::NoScope("there is no such project or domain")));
     let wanted = match scope {

@@ -1,6 +1,6 @@
 //! Who authenticates: `user@realm`, or for a token `user@realm!name` (Proxmox's grammar).
 
-use super::{Malformed, is_safe_id};
+use super::{Malformed, Word, is_safe_id};
 use crate::limits;
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ macro_rules! text_type {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(String);
+        pub struct $name(super::Word);
 
         impl $name {
             /// As text.
@@ -89,7 +89,7 @@ impl FromStr for TokenName {
 /// `user@realm`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Userid {
-    name: String,
+    name: Word,
     realm: Realm,
 }
 
@@ -125,7 +125,7 @@ impl FromStr for Userid {
 impl fmt::Display for Userid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Written for every request, so without the detour through format arguments.
-        [&self.name, "@", self.realm.as_str()].into_iter().try_for_each(|part| f.write_str(part))
+        [self.name.as_str(), "@", self.realm.as_str()].into_iter().try_for_each(|part| f.write_str(part))
     }
 }
 
@@ -166,6 +166,15 @@ impl From<Userid> for Authid {
     }
 }
 
+impl Authid {
+    /// As text: what a log line holds of every request, so put together without the detour through format arguments.
+    pub fn to_word(&self) -> Word {
+        let Userid { name, realm } = &self.user;
+        let token = self.token.iter().flat_map(|token| ["!", token.as_str()]);
+        [name.as_str(), "@", realm.as_str()].into_iter().chain(token).collect()
+    }
+}
+
 impl fmt::Display for Authid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.user, f)?;
@@ -182,7 +191,7 @@ impl fmt::Debug for Authid {
 /// A group: `name@realm`, where `name` alone means the realm `local`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupName {
-    name: String,
+    name: Word,
     realm: Realm,
 }
 
@@ -280,7 +289,7 @@ mod tests {
             let authid: Authid = text.parse().unwrap();
             assert_eq!((authid.user.name(), authid.user.realm().as_str()), (user, realm), "{text}");
             assert_eq!(authid.token.as_ref().map(TokenName::as_str), token, "{text}");
-            assert_eq!(authid.to_string(), text);
+            assert_eq!((authid.to_string().as_str(), authid.to_word().as_str()), (text, text));
         }
         for text in [
             "",

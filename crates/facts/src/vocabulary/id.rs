@@ -21,9 +21,20 @@ macro_rules! ids {
             }
         }
 
+        impl $name {
+            /// As digits; by hand, because it is written many times for each answer that names something.
+            pub fn to_digits(&self) -> [u8; 32] {
+                let digit = |half: u8| if half < 10 { b'0' + half } else { b'a' - 10 + half };
+                let halves = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+                let mut digits = [0; 32];
+                digits.iter_mut().zip(halves).for_each(|(place, half)| *place = digit(half));
+                digits
+            }
+        }
+
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{:032x}", u128::from_be_bytes(self.0))
+                f.write_str(std::str::from_utf8(&self.to_digits()).unwrap_or_default())
             }
         }
 

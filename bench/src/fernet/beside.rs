@@ -1,0 +1,80 @@
+//! A validation by Keystone and by us, of the same catalog and the same load, in turns.
+
+use super::cloud::SERVICES;
+use super::http;
+use crate::Failure;
+use crate::peers::keystone::Keystone;
+use crate::report::Report;
+use crate::scratch::Scratch;
+use crate::served::Https;
+use crate::stopwatch::{Samples, now};
+
+const PAIRS: usize = 15;
+const CONNECTIONS: usize = 4;
+/// Validations on each connection: of Keystone's, and of ours.
+const EACH: (usize, usize) = (200, 10_000);
+
+pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
+    let scratch = Scratch::new("beside-keystone")?;
+    eprintln!("starting Keystone on a database of its own");
+    let keystone = Keystone::start(&scratch)?;
+    let theirs = Https::new(keystone.address, &keystone.certificate)?;
+    let validation = |[asker, subject]: [String; 2]| {
+        let headers = [("X-Auth-Token", asker.as_str()), ("X-Subject-Token", &subject)];
+        vec![http::request("/v3/auth/tokens", &headers); CONNECTIONS]
+    };
+    let scale = if small { 10 } else { 1 };
+    let (their_each, our_each) = (EACH.0 / scale, EACH.1 / scale);
+    // Microseconds of its own processes, and of what is behind them; and how many in a second.
+    let ask_them = |asked: &[Vec<u8>]| -> Result<[f64; 3], Failure> {
+        let count = (their_each * CONNECTIONS) as f64;
+        let (began, before) = (now(), keystone.cpu());
+        theirs.load_own(asked, their_each)?;
+        let after = keystone.cpu();
+        let each = |before: f64, after: f64| (after - before) / count * 1e6;
+        Ok([each(before.0, after.0), each(before.1, after.1), count / began.elapsed().as_secs_f64()])
+    };
+    // As it was measured first, to see that it is set up as well as it was then.
+    let few = validation(keystone.furnish(0..1)?);
+    theirs.load_own(&few, 50)?;
+    let [with_few, ..] = ask_them(&few)?;
+    report.once("a validation by Keystone, CPU of its own processes", 3, with_few, "µs");
+    let asked = validation(keystone.furnish(1..SERVICES)?);
+    theirs.load_own(&asked, 50)?;
+    let served = http::serve(&scratch, 100, 0, |_| Ok(()))?;
+    let ours = vec![served.validate.first().cloned().unwrap_or_default(); CONNECTIONS];
+    served.server.https.load_own(&ours, 500)?;
+    let mut samples: [Samples; 6] = std::array::from_fn(|_| Samples::default());
+    let [cpu, behind, rate, our_cpu, our_rate, ratios] = &mut samples;
+    for pair in 0..PAIRS {
+        let [their, their_behind, their_rate] = ask_them(&asked)?;
+        cpu.push(their);
+        behind.push(their_behind);
+        rate.push(their_rate);
+        let count = (our_each * CONNECTIONS) as f64;
+        let (began, before) = (now(), served.server.cpu_nanos());
+        served.server.https.load_own(&ours, our_each)?;
+        our_rate.push(count / began.elapsed().as_secs_f64());
+        let our = (served.server.cpu_nanos() - before) / count / 1e3;
+        our_cpu.push(our);
+        ratios.push(their / our);
+        eprintln!("pair {} of {PAIRS}: Keystone {their:.0} µs, ours {our:.1} µs", pair + 1);
+    }
+    let endpoints = SERVICES * 3;
+    report.middle(
+        "a validation by Keystone, over TLS with keep-alive, CPU of its own processes",
+        endpoints,
+        cpu,
+        "µs",
+    );
+    report.middle("the same, CPU of its database and memcached", endpoints, behind, "µs");
+    report.middle("the same, a second", endpoints, rate, "requests");
+    report.middle("a validation by Enfilade, the same load, server CPU", endpoints, our_cpu, "µs");
+    report.middle("the same, a second", endpoints, our_rate, "requests");
+    let (times, half) = ratios.mean();
+    report.once("CPU of Keystone's own processes to ours", endpoints, times, "times");
+    report.once("the same, half of the 95 % interval", endpoints, half, "times");
+    let what = "our CPU to that of Keystone's own processes: at most a 150th";
+    report.goal("keystone", what, 1.0 / times, 1.0 / 150.0, "times");
+    Ok(())
+}
