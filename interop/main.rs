@@ -14,6 +14,7 @@ mod import;
 mod keys;
 mod keystone;
 mod kill_loop;
+mod operations;
 mod penalties;
 mod proxmox;
 mod race;

@@ -86,8 +86,11 @@ pub(crate) fn part(part: &str, tokens: u64, times: u64) -> Result<(), Failure> {
             "door-3" => {
                 let standing = enfilade_datastore::Standing::Entering;
                 let ask = enfilade_datastore::Ask { name: &name, kind: OperationKind::Read, standing };
-                let found = memory.read(|view| enfilade_datastore::open(view, now, &mounts, &ask).is_ok());
-                assert!(found?);
+                let found = memory.read(|view| {
+                    let record = enfilade_datastore::Record::on(view, &name)?;
+                    Ok::<_, Failure>(enfilade_datastore::open(&record, now, &mounts, &ask).is_ok())
+                });
+                assert!(found??);
             }
             "key" => drop(black_box(words.key("step").bytes(black_box(&[7; 36])).key())),
             "probe" => drop(black_box(words.get(black_box(word)))),

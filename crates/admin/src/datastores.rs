@@ -7,6 +7,7 @@ use crate::users::check_comment;
 use enfilade_facts::tables::{Datastore, FileName};
 use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode};
 use enfilade_facts::{At, Read, Source};
+use enfilade_sources::files::datastore_cfg;
 use enfilade_sources::files::section_config::{Section, set};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -33,11 +34,11 @@ pub enum DatastoreEdit {
     Create {
         /// Where its content is; absolute.
         path: String,
-        /// What it is for.
-        comment: Option<String>,
+        /// Whatever else its section says, by the names of `datastore.cfg`.
+        properties: Vec<(String, String)>,
     },
-    /// Say what it is for.
-    Comment(Option<String>),
+    /// Change properties, by the names of `datastore.cfg`; `None` takes one away.
+    Set(Vec<(String, Option<String>)>),
     /// Close it, or open it.
     Maintenance(Option<Maintenance>),
     /// Take it out of the file.
@@ -66,14 +67,15 @@ pub fn list_datastores(source: &dyn Source) -> Result<Vec<DatastoreSummary>, Err
 /// When it makes no sense, or the file cannot be changed; nothing is changed then.
 pub fn edit_datastore(desk: &Desk<'_>, name: &DatastoreName, edit: &DatastoreEdit) -> Result<At, Error> {
     let verb = match edit {
-        DatastoreEdit::Create { path, comment } => {
-            check_comment(comment.as_deref())?;
+        DatastoreEdit::Create { path, properties } => {
+            check_comment(comment_of(properties.iter().map(|(key, value)| (key.as_str(), value.as_str()))))?;
             check_path(desk.facts, name, path)?;
             make_content_directory(path)?;
             "create"
         }
-        DatastoreEdit::Comment(comment) => {
-            check_comment(comment.as_deref())?;
+        DatastoreEdit::Set(changes) => {
+            let set = changes.iter().filter_map(|(key, value)| Some((key.as_str(), value.as_deref()?)));
+            check_comment(comment_of(set))?;
             "set"
         }
         DatastoreEdit::Maintenance(_) => "maintenance",
@@ -124,13 +126,18 @@ fn make_content_directory(path: &str) -> Result<(), Error> {
 
 fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit) -> Result<(), String> {
     let position = sections.iter().position(|section| section.id == name.as_str());
-    if let DatastoreEdit::Create { path, comment } = edit {
+    if let DatastoreEdit::Create { path, properties } = edit {
         if position.is_some() {
             return Err(format!("there is a datastore `{name}` already; choose another name"));
         }
-        let mut properties = vec![("path".to_owned(), path.clone())];
-        properties.extend(comment.clone().map(|comment| ("comment".to_owned(), comment)));
-        sections.push(Section::new("datastore", name.as_str(), properties));
+        for (_, value) in properties.iter().filter(|(key, _)| key == "maintenance-mode") {
+            check_mode(value)?;
+        }
+        let path = ("path".to_owned(), path.clone());
+        let properties = std::iter::once(path).chain(properties.iter().cloned()).collect();
+        let section = Section::new("datastore", name.as_str(), properties);
+        check_section(&section)?;
+        sections.push(section);
         return Ok(());
     }
     let position =
@@ -144,19 +151,63 @@ fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit
         return Err(format!("line {}: {}; mend the section first", error.line, error.reason));
     }
     match edit {
-        DatastoreEdit::Comment(comment) => set(section, "comment", comment.clone()),
-        DatastoreEdit::Maintenance(maintenance) => {
-            let is_delete = |text: &str| Maintenance::from_property(text).mode == MaintenanceMode::Delete;
-            let deleting =
-                section.properties.iter().any(|(key, value)| key == "maintenance-mode" && is_delete(value));
-            if deleting && maintenance.as_ref().is_none_or(|new| new.mode != MaintenanceMode::Delete) {
-                return Err(format!(
-                    "datastore `{name}` is being deleted; that mode is left only by removing it"
-                ));
+        DatastoreEdit::Set(changes) => {
+            for (key, value) in changes {
+                match key.as_str() {
+                    // Where a store's content is, is what it is.
+                    "path" | "name" | "backing-device" => {
+                        return Err(format!(
+                            "`{key}` of a datastore cannot be changed; make another datastore"
+                        ));
+                    }
+                    "maintenance-mode" => {
+                        value.as_deref().map_or(Ok(()), check_mode)?;
+                        check_leaving(section, name, value.as_deref())?;
+                    }
+                    _ => {}
+                }
+                set(section, key, value.clone());
             }
-            set(section, "maintenance-mode", maintenance.as_ref().map(Maintenance::to_property));
+        }
+        DatastoreEdit::Maintenance(maintenance) => {
+            let value = maintenance.as_ref().map(Maintenance::to_property);
+            check_leaving(section, name, value.as_deref())?;
+            set(section, "maintenance-mode", value);
         }
         DatastoreEdit::Create { .. } | DatastoreEdit::Remove => {}
     }
-    Ok(())
+    check_section(section)
+}
+
+/// Nothing is written that would not be read.
+fn check_section(section: &Section) -> Result<(), String> {
+    if let Some((key, _)) = section.properties.iter().find(|(_, value)| value.contains(['\n', '\r'])) {
+        return Err(format!("property `{key}`: expected one line"));
+    }
+    datastore_cfg::read(section).map(|_| ()).map_err(|why| why.reason)
+}
+
+/// A mode nobody knows closes a store: it is read, and never written on somebody's word.
+fn check_mode(text: &str) -> Result<(), String> {
+    match Maintenance::from_property(text).mode {
+        MaintenanceMode::Unknown(mode) => Err(format!(
+            "maintenance mode `{mode}` is not known; expected read-only, offline, unmount, s3-refresh or delete"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Whatever is being deleted stays so.
+fn check_leaving(section: &Section, name: &DatastoreName, next: Option<&str>) -> Result<(), String> {
+    let is_delete = |text: &str| Maintenance::from_property(text).mode == MaintenanceMode::Delete;
+    let deleting =
+        section.properties.iter().any(|(key, value)| key == "maintenance-mode" && is_delete(value));
+    match deleting && !next.is_some_and(is_delete) {
+        true => Err(format!("datastore `{name}` is being deleted; that mode is left only by removing it")),
+        false => Ok(()),
+    }
+}
+
+fn comment_of<'a>(properties: impl IntoIterator<Item = (&'a str, &'a str)>) -> Option<&'a str> {
+    properties.into_iter().find(|(key, _)| *key == "comment").map(|(_, value)| value)
 }

@@ -1,6 +1,6 @@
 //! Door 3: is this store there, and open for this kind of work?
 //!
-//! no memo: a lookup is one record; what will be remembered are handles, and those are no verdicts.
+//! no memo: a lookup is one probe of an index; what is remembered are handles, and those are no verdicts.
 
 mod ask;
 mod view;
@@ -8,9 +8,14 @@ mod open;
 mod permit;
 mod refuse;
 mod operation_ledger;
+mod stores;
 
 pub use ask::{Ask, Standing};
 pub use open::open;
-pub use operation_ledger::{Active, Ledger, OperationGuard};
+pub use operation_ledger::{
+    Active, Everybody, Ledger, LedgerWords, OperationGuard, Process, Seats, ledger_words,
+};
 pub use permit::DatastorePermit;
 pub use refuse::{CODES, Refusal};
+pub use stores::Stores;
+pub use view::Record;

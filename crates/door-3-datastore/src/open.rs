@@ -3,27 +3,23 @@
 use crate::ask::{Ask, Standing};
 use crate::permit::DatastorePermit;
 use crate::refuse::Refusal;
-use crate::view::View;
+use crate::view::Record;
 use enfilade_facts::tables::{Datastore, FileFault};
 use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode, OperationKind};
 use enfilade_facts::{Mounts, Now};
+use std::sync::Arc;
 
-/// Is this store there, and open for this kind of work, at this revision and time?
+/// Is this store there, and open for this kind of work, as of the record's revision and at this time?
 /// The operation has entered the ledger before this is asked (freshness protocol, rule 5).
 ///
 /// # Errors
 /// A [`Refusal`].
-pub fn open(
-    view: &enfilade_facts::View<'_>,
-    now: Now,
-    mounts: &Mounts,
-    ask: &Ask<'_>,
-) -> Result<DatastorePermit, Refusal> {
-    let view = View(view);
+pub fn open(record: &Record, now: Now, mounts: &Mounts, ask: &Ask<'_>) -> Result<DatastorePermit, Refusal> {
     let name = ask.name;
-    let datastore = view.datastore(name)?.ok_or_else(|| Refusal::Unknown(name.clone()))?;
-    for fault in [view.file_fault()?, datastore.fault.clone()].into_iter().flatten() {
-        check_fault(name, &fault)?;
+    let known = record.store.as_ref().ok_or_else(|| Refusal::Unknown(name.clone()))?;
+    let datastore = &known.datastore;
+    for fault in [record.file_fault.as_deref(), datastore.fault.as_ref()].into_iter().flatten() {
+        check_fault(name, fault)?;
     }
     if !now.files_current {
         let reason = "nobody has been able to look at it lately".to_owned();
@@ -32,12 +28,11 @@ pub fn open(
     if let Some(maintenance) = &datastore.maintenance {
         check_maintenance(name, maintenance, ask)?;
     }
-    check_mounted(name, &datastore, mounts)?;
+    check_mounted(name, datastore, mounts)?;
     Ok(DatastorePermit {
-        name: name.clone(),
+        known: Arc::clone(known),
         kind: ask.kind,
-        root: datastore.root(name),
-        at: view.at(),
+        at: record.at,
         files_current: now.files_current,
     })
 }

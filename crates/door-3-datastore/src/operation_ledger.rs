@@ -1,32 +1,88 @@
-//! Who is inside which store: active readers and writers.
+//! Who is inside which store: active readers and writers, of every process of the machine.
 //!
 //! An operation enters, and only then is the store's state looked at; a maintenance change is committed, and only then
 //! is the ledger read. So every operation was either counted or saw the change (freshness protocol, rule 5).
-//! This ledger counts the operations of one process; the interface is what a ledger in shared memory will have.
+//!
+//! Each process counts in words of its own, which others may read: a mapped file, whose lock the kernel takes back when the
+//! process ends, however it ends. Entering is one addition, leaving one subtraction, and neither can fail.
+//!
+//! ```text
+//! word 0        magic and version; written last by whoever makes the ledger
+//! word 1        process id
+//! word 2        when it began, seconds since the epoch
+//! word 3        how many stores have a place
+//! word 4        up to which revision the process closed what was to be closed
+//! word 5        shards
+//! from 64       a name in four words, padded with zeros, for each place
+//! after that    for each shard and place: readers in the low half, writers in the high one
+//! after that    for each shard and place: when nobody was inside last, seconds since the epoch
+//! ```
+//! A place belongs to one name as long as the process lives. A thread counts in the shard that is its own, so that two threads
+//! in one store do not pass one cache line to and fro.
 
 use crate::refuse::Refusal;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Arc, PoisonError, RwLock};
+use enfilade_facts::{Now, Revision};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Stores in use at once.
-const STORES_MAX: usize = 100_000;
-
-#[derive(Debug, Default)]
-struct Counts {
-    readers: AtomicU64,
-    writers: AtomicU64,
+/// Memory of a process's own, that others may read.
+pub trait LedgerWords: Send + Sync {
+    /// The words; as many at each call.
+    fn words(&self) -> &[AtomicU64];
 }
 
-impl Counts {
-    fn of(&self, kind: OperationKind) -> Option<&AtomicU64> {
-        match kind {
-            OperationKind::Lookup => None,
-            OperationKind::Read => Some(&self.readers),
-            OperationKind::Write => Some(&self.writers),
-        }
+impl LedgerWords for Vec<AtomicU64> {
+    fn words(&self) -> &[AtomicU64] {
+        self
     }
+}
+
+/// "enfops" and the version of what is written above.
+const MAGIC: u64 = u64::from_be_bytes(*b"enfops\x00\x01");
+const HEADER_WORDS: usize = 64;
+const NAME_WORDS: usize = 4;
+
+/// What stands where.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    places: usize,
+    shards: usize,
+}
+
+impl Layout {
+    fn words_for(self) -> usize {
+        HEADER_WORDS + self.places * (NAME_WORDS + 2 * self.shards)
+    }
+
+    fn in_words(words: usize, shards: usize) -> Self {
+        let places = words.saturating_sub(HEADER_WORDS) / (NAME_WORDS + 2 * shards);
+        Layout { places, shards }
+    }
+
+    fn name(place: usize) -> usize {
+        HEADER_WORDS + place * NAME_WORDS
+    }
+
+    fn count(self, shard: usize, place: usize) -> usize {
+        HEADER_WORDS + self.places * NAME_WORDS + shard * self.places + place
+    }
+
+    fn since(self, shard: usize, place: usize) -> usize {
+        self.count(shard, place) + self.shards * self.places
+    }
+}
+
+/// How many words a ledger takes, for so many stores at once and as many threads as count without meeting.
+pub fn ledger_words(stores: usize, threads: usize) -> usize {
+    Layout { places: stores, shards: shards(threads) }.words_for()
+}
+
+const SHARDS_MAX: usize = 16;
+
+fn shards(threads: usize) -> usize {
+    threads.next_power_of_two().min(SHARDS_MAX)
 }
 
 /// How many are inside a store.
@@ -36,76 +92,233 @@ pub struct Active {
     pub readers: u64,
     /// Writing.
     pub writers: u64,
+    /// Since when somebody is inside, at least as long as that, seconds since the epoch; 0 while nobody is.
+    pub since: i64,
 }
 
-/// Counts active operations.
-#[derive(Debug, Default)]
+/// What a process says of itself in its ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its id.
+    pub id: u32,
+    /// When it began, seconds since the epoch.
+    pub began: i64,
+    /// Up to which revision it closed what was to be closed.
+    pub closed: Revision,
+    /// Who is inside, for each store anybody is inside of.
+    pub inside: Vec<(DatastoreName, Active)>,
+}
+
+/// Counts the active operations of this process.
 pub struct Ledger {
-    stores: RwLock<BTreeMap<DatastoreName, Arc<Counts>>>,
+    words: Arc<dyn LedgerWords>,
+    layout: Layout,
+    places: Mutex<HashMap<DatastoreName, Seats>>,
+    everybody: Option<Everybody>,
+}
+
+/// Reads the ledgers of every process of the machine.
+pub type Everybody = Arc<dyn Fn() -> Vec<Process> + Send + Sync>;
+
+/// The place of one store.
+#[derive(Clone)]
+pub struct Seats(Arc<[Arc<Seat>]>);
+
+/// Where the threads of one shard count. On a cache line of its own, for the count of who holds it.
+#[repr(align(64))]
+struct Seat {
+    words: Arc<dyn LedgerWords>,
+    count: usize,
+    since: usize,
 }
 
 /// One counted operation; dropping it ends the operation, which cannot fail.
-#[derive(Debug)]
 pub struct OperationGuard {
-    counts: Arc<Counts>,
+    seat: Arc<Seat>,
     kind: OperationKind,
 }
 
 impl Ledger {
-    /// An empty ledger.
-    pub fn new() -> Self {
-        Self::default()
+    /// In this memory, which holds nothing but zeros.
+    pub fn new(words: Arc<dyn LedgerWords>, process: u32, threads: usize, now: Now) -> Self {
+        let shards = shards(threads);
+        let layout = Layout::in_words(words.words().len(), shards);
+        let header = [MAGIC, u64::from(process), now.unix_seconds as u64, 0, 0, shards as u64];
+        // The magic last: before that there is nothing to read.
+        for (word, value) in words.words().iter().zip(header).rev() {
+            word.store(value, Ordering::SeqCst);
+        }
+        Ledger { words, layout, places: Mutex::default(), everybody: None }
     }
 
+    /// Beside those of other processes.
+    #[must_use]
+    pub fn beside(self, everybody: Everybody) -> Self {
+        Ledger { everybody: Some(everybody), ..self }
+    }
+
+    /// Every process that is known of, this one among them.
+    pub fn everybody(&self) -> Vec<Process> {
+        match &self.everybody {
+            Some(everybody) => everybody(),
+            None => self.process().into_iter().collect(),
+        }
+    }
+
+    /// In memory nobody else reads, for so many stores.
+    pub fn private(stores: usize, now: Now) -> Self {
+        let words: Vec<_> = (0..ledger_words(stores, 1)).map(|_| AtomicU64::new(0)).collect();
+        Self::new(Arc::new(words), 0, 1, now)
+    }
+
+    /// The place of a store, which it keeps. Only for stores that are there: a place is given to any name.
+    ///
+    /// # Errors
+    /// When there is no room for another store.
+    pub fn seats(&self, name: &DatastoreName) -> Result<Seats, Refusal> {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(seats) = places.get(name) {
+            return Ok(seats.clone());
+        }
+        let (place, layout) = (places.len(), self.layout);
+        if place >= layout.places {
+            return Err(Refusal::LedgerFull(layout.places));
+        }
+        let words = self.words.words();
+        let bytes = padded(name);
+        let name_words = bytes.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
+        for (word, value) in words.iter().skip(Layout::name(place)).zip(name_words) {
+            word.store(value, Ordering::SeqCst);
+        }
+        // Whoever reads this number finds the name.
+        words.iter().skip(3).take(1).for_each(|word| word.store(place as u64 + 1, Ordering::SeqCst));
+        let seat = |shard| {
+            let (count, since) = (layout.count(shard, place), layout.since(shard, place));
+            Arc::new(Seat { words: Arc::clone(&self.words), count, since })
+        };
+        let seats = Seats((0..layout.shards).map(seat).collect());
+        places.insert(name.clone(), seats.clone());
+        Ok(seats)
+    }
+
+    /// Says that whatever had to be closed up to this revision is closed.
+    pub fn closed_up_to(&self, revision: Revision) {
+        self.words.words().iter().skip(4).take(1).for_each(|word| word.store(revision.0, Ordering::SeqCst));
+    }
+
+    /// Who is inside a store now, of this process.
+    pub fn active(&self, name: &DatastoreName) -> Active {
+        let inside = self.process().map(|process| process.inside).unwrap_or_default();
+        inside.into_iter().find(|(of, _)| of == name).map_or_else(Active::default, |(_, active)| active)
+    }
+
+    /// This process, as others see it.
+    pub fn process(&self) -> Option<Process> {
+        let words = self.words.words();
+        Process::read(words.len(), |at| words.get(at).map_or(0, |word| word.load(Ordering::SeqCst)))
+    }
+}
+
+impl Process {
+    /// Reads a ledger of so many words; `None` where it is none yet. After a commit that closes a store: everybody who did not
+    /// see it is in what this finds.
+    pub fn read(words: usize, word: impl Fn(usize) -> u64) -> Option<Self> {
+        fence(Ordering::SeqCst);
+        let header: [u64; 6] = std::array::from_fn(&word);
+        let [magic, id, began, count, closed, shards] = header;
+        let shards = usize::try_from(shards).ok().filter(|shards| (1..=SHARDS_MAX).contains(shards))?;
+        let layout = Layout::in_words(words, shards);
+        let count = usize::try_from(count).ok().filter(|count| magic == MAGIC && *count <= layout.places)?;
+        let store = |place: usize| -> Option<(DatastoreName, Active)> {
+            let mut active = Active::default();
+            for shard in 0..layout.shards {
+                let count = word(layout.count(shard, place));
+                if count == 0 {
+                    continue;
+                }
+                active.readers += count & 0xffff_ffff;
+                active.writers += count >> 32;
+                let since = word(layout.since(shard, place)) as i64;
+                active.since = if active.since == 0 { since } else { active.since.min(since) };
+            }
+            (active.readers + active.writers > 0).then(|| name_at(&word, place)).flatten().zip(Some(active))
+        };
+        Some(Process {
+            id: u32::try_from(id).ok()?,
+            began: began as i64,
+            closed: Revision(closed),
+            inside: (0..count).filter_map(store).collect(),
+        })
+    }
+}
+
+fn padded(name: &DatastoreName) -> [u8; NAME_WORDS * 8] {
+    let mut bytes = [0; NAME_WORDS * 8];
+    bytes.iter_mut().zip(name.as_str().bytes()).for_each(|(place, byte)| *place = byte);
+    bytes
+}
+
+fn name_at(word: &impl Fn(usize) -> u64, place: usize) -> Option<DatastoreName> {
+    let begin = Layout::name(place);
+    let bytes: Vec<u8> = (begin..begin + NAME_WORDS).flat_map(|at| word(at).to_le_bytes()).collect();
+    let text = bytes.split(|byte| *byte == 0).next()?;
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+thread_local! {
+    static SHARD: usize = {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    };
+}
+
+impl Seats {
     /// Counts an operation in. Take the view on which the store is judged after this.
     ///
     /// # Errors
-    /// When too many stores are in use at once.
-    pub fn enter(&self, name: &DatastoreName, kind: OperationKind) -> Result<OperationGuard, Refusal> {
-        let known = self.stores.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
-        let counts = match known {
-            Some(counts) => counts,
-            None => {
-                let mut stores = self.stores.write().unwrap_or_else(PoisonError::into_inner);
-                if stores.len() >= STORES_MAX {
-                    // Names nobody is inside of (also ones that never existed) make room.
-                    stores.retain(|_, counts| Arc::strong_count(counts) > 1);
-                }
-                if stores.len() >= STORES_MAX {
-                    return Err(Refusal::LedgerFull(STORES_MAX));
-                }
-                Arc::clone(stores.entry(name.clone()).or_default())
-            }
-        };
-        if let Some(count) = counts.of(kind) {
-            count.fetch_add(1, Ordering::SeqCst);
+    /// None in practice: there is a seat for every shard.
+    pub fn enter(&self, kind: OperationKind, now: Now) -> Result<OperationGuard, Refusal> {
+        let shard = SHARD.with(|shard| *shard) & self.0.len().wrapping_sub(1);
+        let seat = Arc::clone(self.0.get(shard).ok_or(Refusal::LedgerFull(0))?);
+        if let (Some(count), Some(since)) = (seat.word(seat.count), seat.word(seat.since))
+            && count.fetch_add(unit(kind), Ordering::SeqCst) == 0
+        {
+            since.store(now.unix_seconds as u64, Ordering::Relaxed);
         }
         fence(Ordering::SeqCst);
-        Ok(OperationGuard { counts, kind })
+        Ok(OperationGuard { seat, kind })
     }
+}
 
-    /// Who is inside now. After a commit that closes the store: everybody who did not see it.
-    pub fn active(&self, name: &DatastoreName) -> Active {
-        fence(Ordering::SeqCst);
-        let stores = self.stores.read().unwrap_or_else(PoisonError::into_inner);
-        stores.get(name).map_or_else(Active::default, |counts| Active {
-            readers: counts.readers.load(Ordering::SeqCst),
-            writers: counts.writers.load(Ordering::SeqCst),
-        })
+/// What one operation adds. A lookup is over before anybody could wait for it.
+fn unit(kind: OperationKind) -> u64 {
+    match kind {
+        OperationKind::Lookup => 0,
+        OperationKind::Read => 1,
+        OperationKind::Write => 1 << 32,
     }
+}
 
-    /// Everybody inside any store.
-    pub fn all(&self) -> Vec<(DatastoreName, Active)> {
-        let names: Vec<_> =
-            self.stores.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
-        names.into_iter().map(|name| (name.clone(), self.active(&name))).collect()
+impl Seat {
+    fn word(&self, at: usize) -> Option<&AtomicU64> {
+        self.words.words().get(at)
+    }
+}
+
+impl Clone for OperationGuard {
+    /// One more operation of the kind.
+    fn clone(&self) -> Self {
+        if let Some(count) = self.seat.word(self.seat.count) {
+            count.fetch_add(unit(self.kind), Ordering::SeqCst);
+        }
+        OperationGuard { seat: Arc::clone(&self.seat), kind: self.kind }
     }
 }
 
 impl Drop for OperationGuard {
     fn drop(&mut self) {
-        if let Some(count) = self.counts.of(self.kind) {
-            count.fetch_sub(1, Ordering::SeqCst);
+        if let Some(count) = self.seat.word(self.seat.count) {
+            count.fetch_sub(unit(self.kind), Ordering::SeqCst);
         }
     }
 }
@@ -114,17 +327,77 @@ impl Drop for OperationGuard {
 mod tests {
     use super::*;
 
+    const NOW: Now = Now { unix_seconds: 1_000, tick_millis: 0, files_current: true };
+
+    fn name(text: &str) -> DatastoreName {
+        text.parse().unwrap()
+    }
+
     #[test]
     fn counts_readers_and_writers_until_they_leave() {
-        let ledger = Ledger::new();
-        let name: DatastoreName = "tank".parse().unwrap();
-        let _lookup = ledger.enter(&name, OperationKind::Lookup).unwrap();
-        let reader = ledger.enter(&name, OperationKind::Read).unwrap();
-        let writer = ledger.enter(&name, OperationKind::Write).unwrap();
-        assert_eq!(ledger.active(&name), Active { readers: 1, writers: 1 });
+        let ledger = Ledger::private(8, NOW);
+        let enter = |store: &str, kind| ledger.seats(&name(store)).unwrap().enter(kind, NOW).unwrap();
+        let _lookup = enter("tank", OperationKind::Lookup);
+        assert_eq!(ledger.process().unwrap().inside, []);
+        let reader = enter("tank", OperationKind::Read);
+        let again = reader.clone();
+        let writer = enter("tank.lock", OperationKind::Write);
+        let active = |readers, writers| Active { readers, writers, since: 1_000 };
+        let inside = ledger.process().unwrap().inside;
+        assert_eq!(inside, [(name("tank"), active(2, 0)), (name("tank.lock"), active(0, 1))]);
         drop(reader);
-        assert_eq!(ledger.active(&name), Active { readers: 0, writers: 1 });
-        drop(writer);
-        assert_eq!(ledger.all(), [(name, Active::default())]);
+        assert_eq!(ledger.active(&name("tank")), active(1, 0));
+        drop((again, writer));
+        let process = ledger.process().unwrap();
+        assert_eq!((process.inside, process.began, process.id), (vec![], 1_000, 0));
+        ledger.closed_up_to(Revision(7));
+        assert_eq!(ledger.process().unwrap().closed, Revision(7));
+    }
+
+    #[test]
+    fn a_full_ledger_says_so_and_keeps_counting_what_it_has() {
+        let ledger = Ledger::private(2, NOW);
+        let names = ["a-store", "b-store", "c-store"].map(name);
+        let guard = ledger.seats(&names[0]).unwrap().enter(OperationKind::Read, NOW);
+        assert!(ledger.seats(&names[1]).is_ok());
+        assert_eq!(ledger.seats(&names[2]).err(), Some(Refusal::LedgerFull(2)));
+        assert!(ledger.seats(&names[0]).is_ok());
+        assert_eq!(ledger.active(&names[0]).readers, 1);
+        drop(guard);
+    }
+
+    #[test]
+    fn the_longest_name_fits_and_what_is_no_ledger_is_not_read() {
+        let ledger = Ledger::private(1, NOW);
+        let longest = name(&"x".repeat(32));
+        let _inside = ledger.seats(&longest).unwrap().enter(OperationKind::Write, NOW);
+        assert_eq!(ledger.active(&longest).writers, 1);
+        for word in [0, 1, u64::MAX] {
+            assert_eq!(Process::read(1_000, |_| word), None);
+        }
+    }
+
+    #[test]
+    fn threads_that_come_and_go_leave_nothing_behind() {
+        let words: Vec<_> = (0..ledger_words(4, 4)).map(|_| AtomicU64::new(0)).collect();
+        let ledger = Ledger::new(Arc::new(words), 1, 4, NOW);
+        let stores = ["tank-0", "tank-1", "tank-2"].map(name);
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let (ledger, stores) = (&ledger, &stores);
+                scope.spawn(move || {
+                    for n in 0..1_000 {
+                        let seats = ledger.seats(&stores[(n + thread) % 3]).unwrap();
+                        let kind = if n % 2 == 0 { OperationKind::Read } else { OperationKind::Write };
+                        let guard = seats.enter(kind, NOW).unwrap();
+                        // Dropped by another thread than the one that entered, now and then.
+                        if n % 100 == 0 {
+                            std::thread::spawn(move || drop(guard)).join().unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(ledger.process().unwrap().inside, []);
     }
 }

@@ -1,15 +1,16 @@
 //! The proof that door 3 was passed.
 
+use crate::view::Known;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 use enfilade_facts::{At, Now};
+use std::sync::Arc;
 
 /// The store is there and open for this kind of work, as of a revision.
 /// Made in one place, [`crate::open`] (invariant D2). The passage holds the ledger's guard beside it.
 #[derive(Clone, Debug)]
 pub struct DatastorePermit {
-    pub(crate) name: DatastoreName,
+    pub(crate) known: Arc<Known>,
     pub(crate) kind: OperationKind,
-    pub(crate) root: String,
     pub(crate) at: At,
     pub(crate) files_current: bool,
 }
@@ -17,7 +18,7 @@ pub struct DatastorePermit {
 impl DatastorePermit {
     /// The store.
     pub fn name(&self) -> &DatastoreName {
-        &self.name
+        &self.known.name
     }
 
     /// What may be done.
@@ -27,7 +28,7 @@ impl DatastorePermit {
 
     /// Where its content is on this machine.
     pub fn root(&self) -> &str {
-        &self.root
+        &self.known.root
     }
 
     /// Whether, as far as this permit's own facts say, it still holds: same revision, and `datastore.cfg` looked at as it was.

@@ -2,22 +2,53 @@
 
 use enfilade_facts::tables::{Datastore, FileFault, FileName, KeptFile};
 use enfilade_facts::vocabulary::DatastoreName;
-use enfilade_facts::{At, SourceError};
+use enfilade_facts::{At, SourceError, View};
+use std::sync::Arc;
 
-/// Datastores at one revision.
-pub(crate) struct View<'a>(pub(crate) &'a enfilade_facts::View<'a>);
+/// A datastore, and where its content is.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) name: DatastoreName,
+    pub(crate) datastore: Datastore,
+    pub(crate) root: String,
+}
 
-impl View<'_> {
-    pub(crate) fn at(&self) -> At {
-        self.0.at()
+impl Known {
+    pub(crate) fn of(name: &DatastoreName, datastore: Datastore) -> Self {
+        Known { name: name.clone(), root: datastore.root(name), datastore }
     }
+}
 
-    pub(crate) fn datastore(&self, name: &DatastoreName) -> Result<Option<Datastore>, SourceError> {
-        self.0.get(name)
-    }
-
+/// What is known of one store at one revision.
+#[derive(Clone, Debug)]
+pub struct Record {
+    pub(crate) at: At,
+    pub(crate) store: Option<Arc<Known>>,
     /// What is wrong with the whole of `datastore.cfg`.
-    pub(crate) fn file_fault(&self) -> Result<Option<FileFault>, SourceError> {
-        Ok(self.0.get::<KeptFile>(&FileName::Datastores)?.and_then(|kept| kept.fault))
+    pub(crate) file_fault: Option<Arc<FileFault>>,
+}
+
+impl Record {
+    /// Whether there is such a store.
+    pub fn is_there(&self) -> bool {
+        self.store.is_some()
     }
+
+    /// Whether it comes and goes.
+    pub fn is_removable(&self) -> bool {
+        self.store.as_ref().is_some_and(|known| known.datastore.backing_device.is_some())
+    }
+
+    /// As the view has it, without an index.
+    ///
+    /// # Errors
+    /// When it cannot be read or believed.
+    pub fn on(view: &View<'_>, name: &DatastoreName) -> Result<Self, SourceError> {
+        let store = view.get::<Datastore>(name)?.map(|datastore| Arc::new(Known::of(name, datastore)));
+        Ok(Record { at: view.at(), store, file_fault: file_fault(view)? })
+    }
+}
+
+pub(crate) fn file_fault(view: &View<'_>) -> Result<Option<Arc<FileFault>>, SourceError> {
+    Ok(view.get::<KeptFile>(&FileName::Datastores)?.and_then(|kept| kept.fault).map(Arc::new))
 }

@@ -31,5 +31,5 @@ pub use list::{Entry, Listing, list};
 pub use node::{Meta, Node};
 pub use read::{Reader, read};
 pub use refuse::{CODES, Refusal};
-pub use root::Root;
+pub use root::{Root, Usage};
 pub use upload::Upload;

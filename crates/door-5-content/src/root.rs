@@ -5,7 +5,7 @@ use crate::refuse::Refusal;
 use enfilade_access::NodeKind;
 use enfilade_facts::vocabulary::StorePath;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatvfs, openat, openat2};
 use rustix::io::{self, Errno};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,6 +27,17 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
 pub struct Root {
     directory: Arc<OwnedFd>,
     turn: Turn,
+}
+
+/// How full a file system is, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// What fits into it.
+    pub total: u64,
+    /// What is taken.
+    pub used: u64,
+    /// What is left for whoever is not root.
+    pub available: u64,
 }
 
 /// Whose turn it is to give a name to another object. Comparing what a name means and changing it are two system calls,
@@ -52,6 +63,19 @@ impl Root {
         let directory = opened
             .map_err(|errno| Refusal::RootUnavailable { path: path.to_owned(), errno: errno.to_string() })?;
         Ok(Root { directory: Arc::new(directory), turn: Turn::default() })
+    }
+
+    /// How full the file system it is on is.
+    ///
+    /// # Refuses
+    /// [`Refusal::RootUnavailable`] when it does not say.
+    pub fn usage(&self) -> Result<Usage, Refusal> {
+        let found = io::retry_on_intr(|| fstatvfs(&self.directory));
+        let found = found
+            .map_err(|errno| Refusal::RootUnavailable { path: String::new(), errno: errno.to_string() })?;
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        let used = found.f_blocks.saturating_sub(found.f_bfree);
+        Ok(Usage { total: bytes(found.f_blocks), used: bytes(used), available: bytes(found.f_bavail) })
     }
 
     /// Opens what is at `path`.

@@ -443,6 +443,14 @@ pub(crate) enum Datastore {
         /// For whoever is refused
         #[arg(long)]
         message: Option<String>,
+        /// Wait until everybody who is inside and may not come in any more has left, in every server of the machine
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Show who is inside which datastore: operations that read and write, in every server of the machine
+    Operations {
+        /// Of this datastore alone
+        name: Option<DatastoreName>,
     },
     /// Take a datastore out of the configuration; its content stays where it is
     Remove { name: DatastoreName },

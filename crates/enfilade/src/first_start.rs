@@ -37,7 +37,7 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         make_directory(&home.data.join("datastores"), None)?;
         let path = home.data.join("datastores/main");
         let path = path.to_str().context("the data directory's path is not UTF-8")?.to_owned();
-        let edit = DatastoreEdit::Create { path, comment: None };
+        let edit = DatastoreEdit::Create { path, properties: Vec::new() };
         enfilade_admin::edit_datastore(&home.desk(), &name, &edit)?;
     }
     // The role first would have nobody to be given to; the user last makes a half-made house look empty still.

@@ -7,7 +7,7 @@ use enfilade_access::AccessMemo;
 use enfilade_admin::{Desk, KeyTerms};
 use enfilade_facts::{MemoSeed, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
-use enfilade_passage::{Audit, HashGate, House, Parts, Penalties, SessionTerms, Upgrade};
+use enfilade_passage::{Audit, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade};
 use enfilade_sources::files::fernet_keys::FernetKeys;
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::issued::IssuedSessions;
@@ -171,6 +171,7 @@ impl Home {
         &self,
         audit: Arc<dyn Audit>,
         upgrades: SyncSender<Upgrade>,
+        ledger: Ledger,
     ) -> anyhow::Result<Arc<House>> {
         let house = House::new(Parts {
             source: Arc::clone(&self.source) as Arc<dyn Source>,
@@ -185,6 +186,7 @@ impl Home {
                 Some(false) => Penalties::none(seed()?),
                 _ => Penalties::new(seed()?),
             },
+            ledger,
             upgrades,
             audit,
         });

@@ -14,6 +14,7 @@ mod home;
 mod keys;
 mod listen;
 mod notify;
+mod operations;
 mod output;
 mod progress;
 mod reload;

@@ -5,7 +5,7 @@ use crate::cli::Serve;
 use crate::first_start::{self, Settled};
 use crate::home::Home;
 use crate::listen::{self, Admission};
-use crate::{certificates, clock, files, keys, notify, output, reload};
+use crate::{certificates, clock, files, keys, notify, operations, output, reload};
 use anyhow::Context;
 use enfilade_admin::Desk;
 use enfilade_faces::Faces;
@@ -50,12 +50,13 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     bad.iter().for_each(|bad| output::note(&format!("warning: {bad}")));
     let (exchange, current) = watch::channel(tls_now);
     let log = AccessLog::start(home.last_used()?, home.sessions()?)?;
-    let house = home.house(log.clone(), follow_upgrades(home)?)?;
+    let house = home.house(log.clone(), follow_upgrades(home)?, operations::own(home)?)?;
     let faces = Faces::new(Arc::clone(&house), home.files.clone());
     faces.metrics().set_bad_certificates(bad.len());
     tell_bad_hashes(home)?;
     files::follow(home, faces.clone())?;
     follow_mounts(&house)?;
+    operations::follow(&house)?;
     keys::follow(home, &house)?;
 
     let tls = listen::bind("HTTPS", home.config.tls.listen).await?;

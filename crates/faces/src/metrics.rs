@@ -114,12 +114,11 @@ impl Metrics {
         self.render_files(&mut text);
         let revision = [(String::new(), at.revision.0)];
         metric(&mut text, "enfilade_facts_revision", "gauge", "the newest revision of the facts", revision);
-        let rows = house.ledger().all().into_iter().flat_map(|(name, active)| {
-            let row = |kind: &str, count| (format!("{{datastore=\"{name}\",kind=\"{kind}\"}}"), count);
-            [row("read", active.readers), row("write", active.writers)]
-        });
-        // A name somebody asked for and that is no datastore is not worth a series.
-        let rows = rows.filter(|(_, count)| *count > 0);
+        let rows =
+            house.inside().into_iter().flat_map(|process| process.inside).flat_map(|(name, active)| {
+                let row = |kind: &str, count| (format!("{{datastore=\"{name}\",kind=\"{kind}\"}}"), count);
+                [row("read", active.readers), row("write", active.writers)]
+            });
         metric(&mut text, "enfilade_active_operations", "gauge", "operations inside a datastore", rows);
         text
     }

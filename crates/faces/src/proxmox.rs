@@ -1,10 +1,11 @@
-//! The API of Proxmox Backup Server under `/api2/json`, as far as it is about users, tokens and roles: for proxmoxer and
+//! The API of Proxmox Backup Server under `/api2/json`, as far as it is about users, tokens, roles and datastores: for proxmoxer and
 //! scripts with API tokens.
 //!
 //! Answers are `{"data": …}`; errors are a status and one line of text, as in the original. Every call asks door 4 for the
 //! privilege the original asks for, and gets the desk it changes things at only with that permit.
 
 mod acl;
+mod datastores;
 mod params;
 mod ticket;
 mod tokens;
@@ -198,6 +199,12 @@ fn dispatch(mut call: Call, path: &str) -> Outcome {
         ["version"] => get_only(&call).map(|()| {
             json!({ "version": env!("CARGO_PKG_VERSION"), "release": "0", "repoid": "enfilade" }).into()
         }),
+        ["config", "datastore"] => datastores::configs(&mut call),
+        ["config", "datastore", name] => datastores::config(&mut call, &parsed(name)?),
+        ["admin", "datastore"] => datastores::stores(&mut call),
+        ["admin", "datastore", name, "status"] => datastores::status(&mut call, &parsed(name)?),
+        ["admin", "datastore", name, "active-operations"] => datastores::active(&mut call, &parsed(name)?),
+        ["status", "datastore-usage"] => datastores::usage(&mut call),
         ["access", "users"] => users::all(&mut call),
         ["access", "users", user] => users::one(&mut call, &parsed(user)?),
         ["access", "users", user, "token"] => tokens::all(&mut call, &parsed(user)?),

@@ -81,6 +81,13 @@ impl<T: Indexed> Index<T> {
         Ok(look(&self.bring_up(view)?.value))
     }
 
+    /// Lends the index if it is of this revision: `None` where a view is needed first. With the newest revision that was
+    /// acknowledged, whatever was acknowledged before this was asked is in it.
+    pub fn peek<R>(&self, at: At, look: impl FnOnce(&T) -> R) -> Option<R> {
+        let built = self.built.load();
+        built.as_ref().filter(|built| built.at == at).map(|built| look(&built.value))
+    }
+
     fn bring_up(&self, view: &View<'_>) -> Result<Arc<Built<T>>, IndexError> {
         let _alone = self.building.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.built.load_full();

@@ -109,7 +109,8 @@ impl House {
         let kind = if reads { OperationKind::Read } else { OperationKind::Write };
         let ask = DatastoreAsk { name, kind, standing: Standing::Entering };
         let (now, mounts) = (self.now(), self.mounts());
-        Ok(self.parts.source.read(|view| enfilade_datastore::open(view, now, &mounts, &ask))??)
+        let record = self.parts.source.read(|view| self.stores.record(view, name))??;
+        Ok(enfilade_datastore::open(&record, now, &mounts, &ask)?)
     }
 }
 

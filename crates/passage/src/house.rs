@@ -4,15 +4,13 @@ use crate::audit::Audit;
 use crate::gate::HashGate;
 use crate::penalties::Penalties;
 use crate::sessions::{Random, SessionTerms, Sessions};
+use crate::stores::HouseStores;
 use enfilade_access::AccessMemo;
-use enfilade_content::Root;
 use enfilade_datastore::Ledger;
-use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{Mounts, Now, Source};
 use enfilade_identity::{HashKey, IdentityMemo, Upgrade};
-use std::collections::HashMap;
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// Reads the clocks. Only the binary has a real one.
 pub type Clock = Arc<dyn Fn() -> Now + Send + Sync>;
@@ -37,6 +35,8 @@ pub struct Parts {
     pub gate: HashGate,
     /// Who failed to come in lately.
     pub penalties: Penalties,
+    /// Who is inside which store.
+    pub ledger: Ledger,
     /// Takes tokens whose slow hash is to give way to a fast one; what does not fit comes with their next request.
     pub upgrades: SyncSender<Upgrade>,
     /// Where the event of every request goes.
@@ -46,17 +46,16 @@ pub struct Parts {
 /// A running Enfilade, as the doors see it.
 pub struct House {
     pub(crate) parts: Parts,
-    pub(crate) ledger: Ledger,
+    pub(crate) stores: HouseStores,
     pub(crate) sessions: Sessions,
     mounts: RwLock<Arc<Mounts>>,
-    roots: Mutex<HashMap<DatastoreName, (String, Weak<Root>)>>,
 }
 
 impl House {
     /// From its parts; nothing is mounted until [`House::set_mounts`] says so, and no token is read before [`House::set_keys`].
     pub fn new(parts: Parts) -> Arc<Self> {
-        let (ledger, sessions) = (Ledger::new(), Sessions::new());
-        Arc::new(House { parts, ledger, sessions, mounts: RwLock::default(), roots: Mutex::default() })
+        let (stores, sessions) = (HouseStores::default(), Sessions::new());
+        Arc::new(House { parts, stores, sessions, mounts: RwLock::default() })
     }
 
     /// The key of the fast hash of generated secrets.
@@ -71,25 +70,6 @@ impl House {
 
     pub(crate) fn mounts(&self) -> Arc<Mounts> {
         Arc::clone(&self.mounts.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// The open root of a datastore: one for everybody who is inside, closed when the last leaves, so that an unmount
-    /// is not held up by nobody.
-    pub(crate) fn root(
-        &self,
-        name: &DatastoreName,
-        path: &str,
-    ) -> Result<Arc<Root>, enfilade_content::Refusal> {
-        let mut roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((known, root)) = roots.get(name)
-            && known == path
-            && let Some(root) = root.upgrade()
-        {
-            return Ok(root);
-        }
-        let root = Arc::new(Root::open(path)?);
-        roots.insert(name.clone(), (path.to_owned(), Arc::downgrade(&root)));
-        Ok(root)
     }
 
     /// The time.
@@ -115,10 +95,5 @@ impl House {
     /// Who failed to come in, for metrics.
     pub fn penalties(&self) -> &Penalties {
         &self.parts.penalties
-    }
-
-    /// Who is inside which store.
-    pub fn ledger(&self) -> &Ledger {
-        &self.ledger
     }
 }

@@ -7,6 +7,7 @@
 mod walk;
 mod verbs;
 mod house;
+mod stores;
 mod sessions;
 mod gate;
 mod penalties;
@@ -17,8 +18,9 @@ mod refuse;
 
 // The doors' own words that a face has to know, so that it needs no door of its own.
 pub use enfilade_access::{AdminAsk, AdminPermit, ApiAsk, ApiPermit, NodeKind, Refusal as AccessRefusal};
-pub use enfilade_content::{Meta, Refusal as ContentRefusal};
+pub use enfilade_content::{Meta, Refusal as ContentRefusal, Usage};
 pub use enfilade_datastore::Refusal as DatastoreRefusal;
+pub use enfilade_datastore::{Active, Ledger, LedgerWords, Process, ledger_words};
 pub use enfilade_identity::fernet::KeyRing;
 pub use enfilade_identity::fernet::payload::audit_id_to_text;
 pub use enfilade_identity::{

@@ -175,19 +175,28 @@ impl Visit {
     /// withdrawn meanwhile; of door 5 when the store's directory cannot be opened.
     pub fn enter(mut self, name: &DatastoreName, kind: OperationKind) -> Result<Stay, Refusal> {
         let house = Arc::clone(&self.house);
-        let guard = house.ledger.enter(name, kind)?;
         let now = house.now();
         let mounts = house.mounts();
-        let datastore = house.parts.source.read(|view| {
-            self.ask_again(view)?;
-            let ask = DatastoreAsk { name, kind, standing: Standing::Entering };
-            let permit = enfilade_datastore::open(view, now, &mounts, &ask);
-            // Whoever has no role here learns nothing about the store, not even that it is in maintenance.
-            enfilade_access::admits(view, now, &self.identity, name, &house.parts.access_memo)?;
-            Ok::<_, Refusal>(permit?)
-        })??;
-        let root = house.root(name, datastore.root())?;
-        Ok(Stay { visit: self, datastore, root, guard })
+        // A store that is made between the two looks is found by the next turn.
+        for _ in 0..4 {
+            let handle = house.handle(name)?;
+            let counted = handle.as_ref().map(|handle| house.count_in(name, handle, kind, now));
+            let guard = counted.transpose()?;
+            let datastore = house.parts.source.read(|view| {
+                self.ask_again(view)?;
+                let ask = DatastoreAsk { name, kind, standing: Standing::Entering };
+                let record = house.stores.record(view, name)?;
+                let permit = enfilade_datastore::open(&record, now, &mounts, &ask);
+                // Whoever has no role here learns nothing about the store, not even that it is in maintenance.
+                enfilade_access::admits(view, now, &self.identity, name, &house.parts.access_memo)?;
+                Ok::<_, Refusal>(permit?)
+            })??;
+            if let (Some(handle), Some(guard)) = (handle, guard) {
+                let root = house.root(&handle, &datastore)?;
+                return Ok(Stay { visit: self, datastore, root, guard });
+            }
+        }
+        Err(enfilade_datastore::Refusal::Unknown(name.clone()).into())
     }
 
     /// Door 2 again, if the facts changed since it was passed.
@@ -245,7 +254,8 @@ impl Stay {
             if !self.datastore.holds(view.at(), now) {
                 let (name, kind) = (self.datastore.name().clone(), self.datastore.kind());
                 let ask = DatastoreAsk { name: &name, kind, standing: Standing::Inside };
-                self.datastore = enfilade_datastore::open(view, now, &mounts, &ask)?;
+                let record = house.stores.record(view, &name)?;
+                self.datastore = enfilade_datastore::open(&record, now, &mounts, &ask)?;
             }
             look(self, view)
         })?

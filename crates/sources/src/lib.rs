@@ -3,7 +3,7 @@
 //! [`lmdb`] is the store every process of the machine shares, [`memory`] one for tests; both pass [`conformance`].
 //! [`check`] reads a store to its last record, [`mod@copy`] takes facts out of it and back.
 //! [`files`] holds what people edit: `datastore.cfg`, certificates, the key of the fast hash. [`mounts`] is the kernel's
-//! word on what is mounted.
+//! word on what is mounted, [`processes`] what each of the machine's servers says of itself.
 
 pub mod check;
 pub mod conformance;
@@ -12,7 +12,9 @@ pub mod files;
 pub mod lmdb;
 pub mod memory;
 pub mod mounts;
+mod mapping;
 mod pause;
+pub mod processes;
 mod shared_words;
 
 #[cfg(test)]

@@ -1,27 +1,19 @@
 //! A small file of numbers that every process of the machine sees at once: mapped, never read or written.
 
-use std::ffi::c_void;
+use crate::mapping::Mapping;
 use std::fs::OpenOptions;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
 const MAP_BYTES: usize = 4096;
-const WORDS: usize = 8;
+const WORDS: usize = MAP_BYTES / 8;
 
 /// The mapped file. Its first word says what it is.
 pub(crate) struct SharedWords {
-    words: NonNull<[AtomicU64; WORDS]>,
+    mapping: Mapping,
 }
-
-// SAFETY: the words are atomics in a mapping that lives as long as the value does.
-#[expect(unsafe_code, reason = "a mapping is reached through a pointer")]
-unsafe impl Send for SharedWords {}
-// SAFETY: as above.
-#[expect(unsafe_code, reason = "a mapping is reached through a pointer")]
-unsafe impl Sync for SharedWords {}
 
 impl SharedWords {
     /// Opens the file; makes it where there is none.
@@ -54,36 +46,19 @@ impl SharedWords {
             let text = format!("`{}` does not begin as it should: it is damaged", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
-        map(&file).map(|words| SharedWords { words })
+        Mapping::new(&file, MAP_BYTES / 8).map(|mapping| SharedWords { mapping })
     }
 
     /// One of the words, from 1.
-    #[expect(unsafe_code, reason = "a mapping is reached through a pointer")]
     pub(crate) fn word(&self, index: usize) -> &AtomicU64 {
-        // SAFETY: the mapping is page-aligned, longer than the words, and unmapped only when this is dropped.
-        let words = unsafe { self.words.as_ref() };
-        words.get(index).unwrap_or(&words[0])
+        let words = self.mapping.words();
+        debug_assert!((1..WORDS).contains(&index));
+        words.get(index).unwrap_or(&NO_WORD)
     }
 }
 
-#[expect(unsafe_code, reason = "there is no safe way to map a file")]
-fn map(file: &std::fs::File) -> io::Result<NonNull<[AtomicU64; WORDS]>> {
-    use rustix::mm::{MapFlags, ProtFlags, mmap};
-    // SAFETY: a new mapping at an address of the kernel's choice; the file was made long enough. Should somebody
-    // shorten it, the process gets SIGBUS and ends.
-    let address = unsafe {
-        mmap(std::ptr::null_mut(), MAP_BYTES, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file, 0)
-    }?;
-    NonNull::new(address.cast()).ok_or_else(|| io::Error::other("the kernel mapped the file at address 0"))
-}
-
-impl Drop for SharedWords {
-    #[expect(unsafe_code, reason = "the counterpart of mapping")]
-    fn drop(&mut self) {
-        // SAFETY: mapped by `map` with this length, and nothing borrows from it any more.
-        let _ = unsafe { rustix::mm::munmap(self.words.as_ptr().cast::<c_void>(), MAP_BYTES) };
-    }
-}
+/// What is written here nobody reads.
+static NO_WORD: AtomicU64 = AtomicU64::new(0);
 
 #[cfg(test)]
 mod tests {

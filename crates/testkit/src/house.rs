@@ -103,6 +103,7 @@ impl TestHouse {
             access_memo: AccessMemo::new(MemoSeed([2; 16]), bytes),
             gate: HashGate::new(1),
             penalties: Penalties::none(MemoSeed([3; 16])),
+            ledger: enfilade_passage::Ledger::private(1_024, clock.now()),
             upgrades,
             audit: Arc::clone(&events) as Arc<dyn Audit>,
         });
@@ -141,7 +142,7 @@ impl TestHouse {
     /// Makes a datastore.
     pub fn add_datastore(&self, name: &DatastoreName) {
         let path = self.content(name).to_str().unwrap().to_owned();
-        let edit = DatastoreEdit::Create { path, comment: None };
+        let edit = DatastoreEdit::Create { path, properties: Vec::new() };
         enfilade_admin::edit_datastore(&self.desk(), name, &edit).unwrap();
     }
 

@@ -62,7 +62,7 @@ fn build(place: &Path) -> Vec<(String, String)> {
     enfilade_admin::ensure_local_realm(&desk).unwrap();
     for name in ["alpha", "beta", "gamma"] {
         let path = place.join(name).to_str().unwrap().to_owned();
-        let edit = DatastoreEdit::Create { path, comment: None };
+        let edit = DatastoreEdit::Create { path, properties: Vec::new() };
         enfilade_admin::edit_datastore(&desk, &name.parse().unwrap(), &edit).unwrap();
     }
     let path = |text: &str| text.parse().unwrap();
@@ -208,6 +208,7 @@ async fn answers(logins: &[(String, String)], source: Arc<dyn Source>) -> Vec<St
         access_memo: AccessMemo::new(MemoSeed([1; 16]), 1 << 16),
         gate: HashGate::new(1),
         penalties: Penalties::none(MemoSeed([1; 16])),
+        ledger: enfilade_passage::Ledger::private(1_024, NOW),
         upgrades: std::sync::mpsc::sync_channel(1).0,
         audit: Arc::new(NoLog),
     });

@@ -3,10 +3,11 @@
 use crate::access_log::NoLog;
 use crate::cli::Explain;
 use crate::home::Home;
-use crate::output;
+use crate::{clock, output};
 use enfilade_admin::Names;
 use enfilade_facts::Read;
 use enfilade_facts::vocabulary::StorePath;
+use enfilade_passage::Ledger;
 use serde_json::json;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ const REFUSED: u8 = 3;
 pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Result<ExitCode> {
     let Explain { authid, datastore, path, right } = arguments;
     let path = StorePath::from_plain(path)?;
-    let house = home.house(Arc::new(NoLog), std::sync::mpsc::sync_channel(1).0)?;
+    let house =
+        home.house(Arc::new(NoLog), std::sync::mpsc::sync_channel(1).0, Ledger::private(1, clock::now()))?;
     let mut explanation = house.explain(authid, datastore, &path, *right);
     let names = home.source().read(Names::read)??;
     for door in &mut explanation.doors {

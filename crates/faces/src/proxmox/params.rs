@@ -85,6 +85,10 @@ impl Params {
         }
     }
 
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     pub(super) fn all(&self, key: &str) -> &[String] {
         self.0.get(key).map_or(&[], Vec::as_slice)
     }

@@ -39,6 +39,14 @@ impl Privileges {
     pub const NONE: Self = Self(0);
     /// See how things are.
     pub const SYS_AUDIT: Self = Self(1);
+    /// See that a datastore is there, and how it is.
+    pub const DATASTORE_AUDIT: Self = Self(1 << 3);
+    /// Make and remove datastores.
+    pub const DATASTORE_ALLOCATE: Self = Self(1 << 4);
+    /// Change a datastore's properties.
+    pub const DATASTORE_MODIFY: Self = Self(1 << 5);
+    /// Put something into a datastore.
+    pub const DATASTORE_BACKUP: Self = Self(1 << 8);
     /// Change who may do what: users, tokens, roles.
     pub const PERMISSIONS_MODIFY: Self = Self(1 << 10);
     /// Every one.

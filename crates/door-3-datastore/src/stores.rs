@@ -1,0 +1,96 @@
+//! Every datastore, in the process: a lookup parses nothing, takes no lock and calls nobody, however many there are.
+
+use crate::view::{Known, Record, file_fault};
+use enfilade_facts::tables::{Datastore, FileFault, Key, Table};
+use enfilade_facts::vocabulary::DatastoreName;
+use enfilade_facts::{At, Indexed, SourceError, View};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// In so many parts, so that a change copies one of them.
+const PARTS: usize = 1024;
+
+/// All of them at one revision, each with a handle `H`: whatever is dear to make again. A handle stays with its store while where
+/// the store's content is stays; whatever else is changed, of it or of others, does not touch it.
+pub struct Stores<H> {
+    parts: Arc<[Arc<Part<H>>]>,
+    fault: Option<Arc<FileFault>>,
+}
+
+type Part<H> = HashMap<DatastoreName, Store<H>>;
+
+struct Store<H> {
+    known: Arc<Known>,
+    handle: Arc<H>,
+}
+
+impl<H> Clone for Stores<H> {
+    fn clone(&self) -> Self {
+        Stores { parts: Arc::clone(&self.parts), fault: self.fault.clone() }
+    }
+}
+
+impl<H> Clone for Store<H> {
+    fn clone(&self) -> Self {
+        Store { known: Arc::clone(&self.known), handle: Arc::clone(&self.handle) }
+    }
+}
+
+impl<H> Stores<H> {
+    fn store(&self, name: &DatastoreName) -> Option<&Store<H>> {
+        self.parts.get(part_of(name))?.get(name)
+    }
+
+    /// What is known of a store, as of the revision these are of.
+    pub fn record(&self, name: &DatastoreName, at: At) -> Record {
+        let store = self.store(name).map(|store| Arc::clone(&store.known));
+        Record { at, store, file_fault: self.fault.clone() }
+    }
+
+    /// A store's handle; `None` where there is no such store.
+    pub fn handle(&self, name: &DatastoreName) -> Option<&Arc<H>> {
+        self.store(name).map(|store| &store.handle)
+    }
+}
+
+/// Names are short, and chosen by whoever may make datastores: nobody gains by filling one part.
+fn part_of(name: &DatastoreName) -> usize {
+    let fnv = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    let hash = name.as_str().bytes().fold(0x811c_9dc5, fnv);
+    (hash ^ hash >> 15) as usize % PARTS
+}
+
+impl<H: Default + Send + Sync + 'static> Indexed for Stores<H> {
+    const TABLES: &'static [Table] = &[Table::Datastores, Table::Files];
+
+    fn build(view: &View<'_>) -> Result<Self, SourceError> {
+        let mut parts: Vec<Part<H>> = (0..PARTS).map(|_| HashMap::new()).collect();
+        for (name, datastore) in view.list::<Datastore>(&[])? {
+            let store = Store { known: Arc::new(Known::of(&name, datastore)), handle: Arc::default() };
+            if let Some(part) = parts.get_mut(part_of(&name)) {
+                part.insert(name, store);
+            }
+        }
+        Ok(Stores { parts: parts.into_iter().map(Arc::new).collect(), fault: file_fault(view)? })
+    }
+
+    fn update(&mut self, view: &View<'_>, table: Table, key: &[u8]) -> Result<(), SourceError> {
+        if table == Table::Files {
+            self.fault = file_fault(view)?;
+            return Ok(());
+        }
+        let Some(name) = DatastoreName::from_bytes(key) else { return Ok(()) };
+        let known = view.get::<Datastore>(&name)?.map(|datastore| Arc::new(Known::of(&name, datastore)));
+        let Some(part) = Arc::make_mut(&mut self.parts).get_mut(part_of(&name)) else { return Ok(()) };
+        let part = Arc::make_mut(part);
+        let before = part.remove(&name);
+        if let Some(known) = known {
+            let handle = before
+                .filter(|before| before.known.root == known.root)
+                .map(|before| before.handle)
+                .unwrap_or_default();
+            part.insert(name, Store { known, handle });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! Who is inside which datastore: this server's part of it, and everybody's.
+
+use crate::clock;
+use crate::home::Home;
+use anyhow::Context;
+use enfilade_passage::{House, Ledger, LedgerWords, Process, ledger_words};
+use enfilade_sources::processes::{self, OwnWords};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+/// Datastores that may be in use at once.
+const STORES_MAX: usize = 131_072;
+/// What nobody is inside of is closed so often at least: so long a directory that was put in another's place is not seen.
+const LET_GO_TICKS: u32 = 4;
+/// How often it is looked whether something changed.
+const TICK: Duration = Duration::from_millis(250);
+
+/// Where each server counts.
+pub(crate) fn place(data: &Path) -> PathBuf {
+    data.join("operations")
+}
+
+struct Own(OwnWords);
+
+impl LedgerWords for Own {
+    fn words(&self) -> &[AtomicU64] {
+        self.0.words()
+    }
+}
+
+/// The ledger of a server, which others read.
+pub(crate) fn own(home: &Home) -> anyhow::Result<Ledger> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let directory = place(&home.data);
+    let words = OwnWords::take(&directory, ledger_words(STORES_MAX, threads))
+        .with_context(|| format!("operations cannot be counted in `{}`", directory.display()))?;
+    let data = home.data.clone();
+    // What cannot be read is not told to clients; the command line says why.
+    let everybody = Arc::new(move || everybody(&data).unwrap_or_default());
+    Ok(Ledger::new(Arc::new(Own(words)), std::process::id(), threads, clock::now()).beside(everybody))
+}
+
+/// Every server of this data directory, and who is inside.
+pub(crate) fn everybody(data: &Path) -> anyhow::Result<Vec<Process>> {
+    let directory = place(data);
+    let living =
+        processes::living(&directory).with_context(|| format!("`{}` cannot be read", directory.display()))?;
+    Ok(living.iter().filter_map(|words| Process::read(words.count(), |at| words.word(at))).collect())
+}
+
+/// Lets go of what nobody is inside of whenever the facts change, and now and then.
+pub(crate) fn follow(house: &Arc<House>) -> anyhow::Result<()> {
+    let house = Arc::clone(house);
+    std::thread::Builder::new().name("operations".into()).spawn(move || {
+        let mut last = house.let_go();
+        loop {
+            for _ in 0..LET_GO_TICKS {
+                std::thread::park_timeout(TICK);
+                if house.source().at() != last {
+                    break;
+                }
+            }
+            last = house.let_go();
+        }
+    })?;
+    Ok(())
+}

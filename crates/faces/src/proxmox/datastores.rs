@@ -1,0 +1,189 @@
+//! `/config/datastore`, `/admin/datastore` and `/status/datastore-usage`.
+
+use super::{Call, Data, Outcome, Trouble, digest};
+use crate::respond::Wire;
+use enfilade_admin::DatastoreEdit;
+use enfilade_facts::Read;
+use enfilade_facts::tables::Datastore;
+use enfilade_facts::vocabulary::{DatastoreName, Privileges};
+use enfilade_passage::AdminPermit;
+use hyper::Method;
+use serde_json::{Map, Value, json};
+
+type Row = (DatastoreName, Datastore);
+
+/// What is no property but says how a call is meant.
+const ABOUT_THE_CALL: [&str; 6] =
+    ["name", "delete", "digest", "reuse-datastore", "overwrite-in-use", "keep-job-configs"];
+
+fn rows(call: &Call) -> Result<Vec<Row>, Trouble> {
+    Ok(call.faces.house().source().read(|view| view.list::<Datastore>(&[]))??)
+}
+
+fn row(call: &Call, name: &DatastoreName) -> Result<Datastore, Trouble> {
+    let found = call.faces.house().source().read(|view| view.get::<Datastore>(name))??;
+    found.ok_or_else(|| format!("no such datastore '{name}'").into())
+}
+
+/// A section as an object.
+fn shown((name, row): &Row) -> Value {
+    let mut map = Map::new();
+    map.insert("name".into(), name.as_str().into());
+    map.insert("path".into(), row.path.as_str().into());
+    let maintenance = row.maintenance.as_ref().map(enfilade_facts::vocabulary::Maintenance::to_property);
+    for (key, value) in [
+        ("comment", row.comment.clone()),
+        ("maintenance-mode", maintenance),
+        ("backing-device", row.backing_device.clone()),
+    ] {
+        map.extend(value.map(|value| (key.to_owned(), Value::String(value))));
+    }
+    map.extend(row.other.iter().map(|(key, value)| (key.clone(), Value::String(value.clone()))));
+    Value::Object(map)
+}
+
+fn digest_of(rows: &[Row]) -> String {
+    digest(&Value::Array(rows.iter().map(shown).collect()))
+}
+
+fn path(name: &DatastoreName) -> String {
+    format!("/datastore/{name}")
+}
+
+/// Leave to know how a store is, for whoever may see it or put something into it.
+fn may_know(call: &mut Call, name: &DatastoreName) -> Result<AdminPermit, Trouble> {
+    let may_see = call.permit(&path(name), Privileges::DATASTORE_AUDIT, None);
+    may_see.or_else(|_| call.permit(&path(name), Privileges::DATASTORE_BACKUP, None))
+}
+
+/// `/config/datastore`.
+pub(super) fn configs(call: &mut Call) -> Outcome {
+    match call.method {
+        Method::GET => {
+            call.params.only(&[])?;
+            let rows = rows(call)?;
+            let digest = Some(digest_of(&rows));
+            let seen = rows
+                .iter()
+                .filter(|(name, _)| call.permit(&path(name), Privileges::DATASTORE_AUDIT, None).is_ok());
+            Ok(Data { value: Value::Array(seen.map(shown).collect()), digest })
+        }
+        Method::POST => {
+            let permit = call.permit("/datastore", Privileges::DATASTORE_ALLOCATE, None)?;
+            let name: DatastoreName = super::parsed(call.params.need("name")?)?;
+            let path = call.params.need("path")?.to_owned();
+            let mut properties = Vec::new();
+            for key in call.params.keys().filter(|key| *key != "path" && !ABOUT_THE_CALL.contains(key)) {
+                properties.push((key.to_owned(), call.params.need(key)?.to_owned()));
+            }
+            let edit = DatastoreEdit::Create { path, properties };
+            call.at_desk(&permit, |desk| enfilade_admin::edit_datastore(desk, &name, &edit))?;
+            Ok(Value::Null.into())
+        }
+        _ => Err(Wire::Method.into()),
+    }
+}
+
+/// `/config/datastore/{name}`.
+pub(super) fn config(call: &mut Call, name: &DatastoreName) -> Outcome {
+    match call.method {
+        Method::GET => {
+            call.permit(&path(name), Privileges::DATASTORE_AUDIT, None)?;
+            call.params.only(&[])?;
+            let digest = Some(digest_of(&rows(call)?));
+            Ok(Data { value: shown(&(name.clone(), row(call, name)?)), digest })
+        }
+        Method::PUT => {
+            let permit = call.permit(&path(name), Privileges::DATASTORE_MODIFY, None)?;
+            call.check_digest(&digest_of(&rows(call)?))?;
+            let mut changes = Vec::new();
+            for key in call.params.keys().filter(|key| !ABOUT_THE_CALL.contains(key)) {
+                changes.push((key.to_owned(), Some(call.params.need(key)?.to_owned())));
+            }
+            changes.extend(call.params.all("delete").iter().map(|key| (key.clone(), None)));
+            let edit = DatastoreEdit::Set(changes);
+            call.at_desk(&permit, |desk| enfilade_admin::edit_datastore(desk, name, &edit))?;
+            Ok(Value::Null.into())
+        }
+        Method::DELETE => {
+            let permit = call.permit(&path(name), Privileges::DATASTORE_ALLOCATE, None)?;
+            call.params.only(&["digest", "keep-job-configs", "destroy-data"])?;
+            call.check_digest(&digest_of(&rows(call)?))?;
+            if call.params.flag("destroy-data")? == Some(true) {
+                let why =
+                    "parameter 'destroy-data': content is not destroyed here; remove the directory yourself";
+                return Err(why.to_owned().into());
+            }
+            call.at_desk(&permit, |desk| enfilade_admin::edit_datastore(desk, name, &DatastoreEdit::Remove))?;
+            Ok(Value::Null.into())
+        }
+        _ => Err(Wire::Method.into()),
+    }
+}
+
+fn mount_status(call: &Call, (name, row): &Row) -> &'static str {
+    match call.faces.house().is_mounted(name, row) {
+        None => "nonremovable",
+        Some(true) => "mounted",
+        Some(false) => "notmounted",
+    }
+}
+
+/// `/admin/datastore`.
+pub(super) fn stores(call: &mut Call) -> Outcome {
+    super::get_only(call)?;
+    let mut found = Vec::new();
+    for row in rows(call)? {
+        if may_know(call, &row.0).is_err() {
+            continue;
+        }
+        found.push(json!({
+            "store": row.0.as_str(), "comment": row.1.comment, "mount-status": mount_status(call, &row),
+            "maintenance": row.1.maintenance.as_ref().map(enfilade_facts::vocabulary::Maintenance::to_property),
+            "backend-type": "filesystem",
+        }));
+    }
+    Ok(Value::Array(found).into())
+}
+
+/// `/admin/datastore/{store}/status`. Whoever may not know learns not even whether there is such a store.
+pub(super) fn status(call: &mut Call, name: &DatastoreName) -> Outcome {
+    super::get_only(call)?;
+    call.params.only(&["verbose"])?;
+    let permit = may_know(call, name)?;
+    let usage = call.faces.house().usage(&permit, name)?;
+    Ok(json!({
+        "total": usage.total, "used": usage.used, "avail": usage.available, "backend-type": "filesystem",
+    })
+    .into())
+}
+
+/// `/admin/datastore/{store}/active-operations`.
+pub(super) fn active(call: &mut Call, name: &DatastoreName) -> Outcome {
+    super::get_only(call)?;
+    let permit = call.permit(&path(name), Privileges::DATASTORE_AUDIT, None)?;
+    row(call, name)?;
+    let active = call.faces.house().active(&permit, name);
+    Ok(json!({ "read": active.readers, "write": active.writers }).into())
+}
+
+/// `/status/datastore-usage`: what is wrong with one store is said of that one.
+pub(super) fn usage(call: &mut Call) -> Outcome {
+    super::get_only(call)?;
+    let mut found = Vec::new();
+    for row in rows(call)? {
+        let Ok(permit) = may_know(call, &row.0) else { continue };
+        let mut item = json!({
+            "store": row.0.as_str(), "mount-status": mount_status(call, &row), "backend-type": "filesystem",
+        });
+        let said = match call.faces.house().usage(&permit, &row.0) {
+            Ok(usage) => json!({ "total": usage.total, "used": usage.used, "avail": usage.available }),
+            Err(why) => json!({ "error": why.to_string() }),
+        };
+        if let (Value::Object(item), Value::Object(said)) = (&mut item, said) {
+            item.extend(said);
+        }
+        found.push(item);
+    }
+    Ok(Value::Array(found).into())
+}

@@ -1,0 +1,149 @@
+//! Words that each process of the machine writes and all others read, as long as it lives.
+//!
+//! Each has a file of its own in one directory, mapped by itself alone and locked with `flock`, which the kernel takes back when the
+//! process ends, however it ends: a file nobody has locked says nothing. Nobody looks at process ids, so one that is given
+//! out again fools nobody. Others read with `read`, so that a file that is made anew under them is no fault.
+
+use crate::mapping::Mapping;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+
+/// How many processes there may be at once.
+pub const PROCESSES_MAX: usize = 64;
+
+/// The words of this process.
+pub struct OwnWords {
+    mapping: Mapping,
+    /// Its lock is what says that the process lives.
+    _locked: File,
+}
+
+/// The words of a process that lives.
+#[derive(Debug)]
+pub struct TheirWords {
+    file: File,
+    count: usize,
+}
+
+impl OwnWords {
+    /// So many words, all zero, in a file of the directory that nobody else has.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be made.
+    pub fn take(directory: &Path, count: usize) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        for number in 0..PROCESSES_MAX {
+            let path = place(directory, number);
+            let mut options = OpenOptions::new();
+            let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                // Somebody lives there, or looks just now whether somebody does.
+                Err(TryLockError::WouldBlock) => continue,
+                Err(TryLockError::Error(why)) => return Err(why),
+            }
+            // What the one before left is gone, and only what is written takes room.
+            file.set_len(0)?;
+            file.set_len(count as u64 * 8)?;
+            let mapping = Mapping::new(&file, count)?;
+            return Ok(OwnWords { mapping, _locked: file });
+        }
+        let text = format!(
+            "{PROCESSES_MAX} servers run on `{}` already; stop one, or give this one a data directory of its own",
+            directory.display()
+        );
+        Err(io::Error::other(text))
+    }
+
+    /// The words.
+    pub fn words(&self) -> &[AtomicU64] {
+        self.mapping.words()
+    }
+}
+
+/// The words of every process that lives, this one's among them.
+///
+/// # Errors
+/// When the directory cannot be read; where there is none, nobody lives.
+pub fn living(directory: &Path) -> io::Result<Vec<TheirWords>> {
+    let mut living = Vec::new();
+    for number in 0..PROCESSES_MAX {
+        let file = match File::open(place(directory, number)) {
+            Ok(file) => file,
+            Err(why) if why.kind() == io::ErrorKind::NotFound => continue,
+            Err(why) => return Err(why),
+        };
+        match file.try_lock_shared() {
+            // Nobody has it. The lock ends with the file.
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let count = usize::try_from(file.metadata()?.len() / 8).unwrap_or(0);
+                living.push(TheirWords { file, count });
+            }
+            Err(TryLockError::Error(why)) => return Err(why),
+        }
+    }
+    Ok(living)
+}
+
+impl TheirWords {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// One of them; 0 where there is none.
+    pub fn word(&self, at: usize) -> u64 {
+        let mut bytes = [0; 8];
+        match self.file.read_exact_at(&mut bytes, at as u64 * 8) {
+            Ok(()) => u64::from_ne_bytes(bytes),
+            Err(_) => 0,
+        }
+    }
+}
+
+fn place(directory: &Path, number: usize) -> PathBuf {
+    directory.join(number.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn what_is_written_is_read_by_others_while_the_writer_lives() {
+        let scratch = Scratch::new();
+        let directory = scratch.path().join("processes");
+        assert_eq!(living(&directory).unwrap().len(), 0);
+        let (one, other) =
+            (OwnWords::take(&directory, 1_000).unwrap(), OwnWords::take(&directory, 8).unwrap());
+        one.words()[999].store(5, Ordering::SeqCst);
+        other.words()[7].store(6, Ordering::SeqCst);
+        let found = living(&directory).unwrap();
+        let seen: Vec<_> =
+            found.iter().map(|words| (words.count(), words.word(999), words.word(7))).collect();
+        assert_eq!(seen, [(1_000, 5, 0), (8, 0, 6)]);
+        drop(one);
+        assert_eq!(living(&directory).unwrap().len(), 1);
+        // Whoever comes next finds nothing of the one before.
+        let again = OwnWords::take(&directory, 1_000).unwrap();
+        assert!(again.words().iter().all(|word| word.load(Ordering::SeqCst) == 0));
+        assert_eq!(living(&directory).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_and_no_more() {
+        let scratch = Scratch::new();
+        let mut held: Vec<_> =
+            (0..PROCESSES_MAX).map(|_| OwnWords::take(scratch.path(), 8).unwrap()).collect();
+        let why = OwnWords::take(scratch.path(), 8).err().unwrap().to_string();
+        assert!(why.contains("64 servers run on"), "{why}");
+        held.pop();
+        assert!(OwnWords::take(scratch.path(), 8).is_ok());
+    }
+}

@@ -1,0 +1,94 @@
+"""What a script with proxmoxer does with datastores. Arguments: port, certificate, token id, secret, a directory to make stores in."""
+
+import os
+import sys
+
+from proxmoxer import ProxmoxAPI
+from proxmoxer.core import ResourceException
+
+PORT, CERTIFICATE, TOKEN, SECRET, PLACE = sys.argv[1:]
+
+
+def api(token, secret):
+    user, name = token.split("!")
+    return ProxmoxAPI(
+        "127.0.0.1", port=int(PORT), user=user, token_name=name, token_value=secret,
+        verify_ssl=CERTIFICATE, service="PBS", timeout=30,
+    )
+
+
+def refused(status, call, *arguments, **parameters):
+    try:
+        call(*arguments, **parameters)
+    except ResourceException as why:
+        assert why.status_code == status, (why.status_code, str(why))
+        return str(why)
+    raise AssertionError("it was not refused")
+
+
+admin = api(TOKEN, SECRET)
+config = admin.config.datastore
+
+# Make, look, change, with the properties of the original.
+path = os.path.join(PLACE, "tank")
+config.post(name="tank", path=path, comment="two words", **{"gc-schedule": "daily", "keep-last": 3})
+assert os.path.isdir(path)
+shown = config("tank").get()
+assert (shown["path"], shown["comment"], shown["gc-schedule"]) == (path, "two words", "daily"), shown
+assert {store["name"] for store in config.get()} == {"main", "tank"}
+assert "already" in refused(400, config.post, name="tank", path=path)
+assert "overlaps" in refused(400, config.post, name="other", path=os.path.join(path, "below"))
+assert "absolute" in refused(400, config.post, name="other", path="relative")
+assert "unknown property" in refused(400, config.post, name="other", path=path + "2", colour="red")
+assert "datastore name" in refused(400, config.post, name="x", path=path + "2")
+config("tank").put(comment="other words", **{"prune-schedule": "daily"})
+config("tank").put(delete="gc-schedule")
+shown = config("tank").get()
+assert shown["comment"] == "other words" and "gc-schedule" not in shown and shown["keep-last"] == "3", shown
+assert "cannot be changed" in refused(400, config("tank").put, path="/elsewhere")
+assert "detected modified" in refused(400, config("tank").put, comment="late", digest="0" * 64)
+
+# How it is.
+status = admin.admin.datastore("tank").status.get()
+assert status["total"] >= status["used"] + status["avail"] > 0, status
+assert admin.admin.datastore("tank")("active-operations").get() == {"read": 0, "write": 0}
+listed = {store["store"]: store for store in admin.admin.datastore.get()}
+assert listed["tank"]["mount-status"] == "nonremovable" and listed["tank"]["maintenance"] is None, listed
+
+# Maintenance, and the way out of it.
+config("tank").put(**{"maintenance-mode": "type=offline,message=new disks"})
+listed = {store["store"]: store for store in admin.admin.datastore.get()}
+assert "offline" in listed["tank"]["maintenance"], listed
+assert admin.admin.datastore("tank").status.get()["total"] > 0, "a lookup is no reading"
+assert "not known" in refused(400, config("tank").put, **{"maintenance-mode": "type=raed-only"})
+config("tank").put(delete="maintenance-mode")
+config("tank").put(**{"maintenance-mode": "type=delete"})
+refused(503, admin.admin.datastore("tank").status.get)
+assert "left only by removing" in refused(400, config("tank").put, delete="maintenance-mode")
+assert "left only by removing" in refused(400, config("tank").put, **{"maintenance-mode": "type=offline"})
+# What is wrong with one store is said of that one.
+usage = {store["store"]: store for store in admin.status("datastore-usage").get()}
+assert "error" in usage["tank"] and usage["main"]["total"] > 0, usage
+
+# Whoever may not know learns not even what there is.
+admin.access.users.post(userid="eve@local")
+made = admin.access.users("eve@local").token("work").post()
+eve = api("eve@local!work", made["value"])
+assert eve.config.datastore.get() == [] and eve.admin.datastore.get() == []
+assert eve.status("datastore-usage").get() == []
+there = refused(403, eve.admin.datastore("main").status.get)
+assert there.replace("main", "") == refused(403, eve.admin.datastore("none").status.get).replace("none", "")
+refused(403, eve.config.datastore.post, name="mine", path=path + "3")
+refused(403, eve.config.datastore("main").put, comment="mine")
+refused(403, eve.config.datastore("main").delete)
+# By role: the owner first, then the token.
+for authid in ("eve@local", "eve@local!work"):
+    admin.access.acl.put(path="/datastore/main", role="DatastoreAudit", **{"auth-id": authid})
+assert [store["store"] for store in eve.admin.datastore.get()] == ["main"]
+assert eve.admin.datastore("main").status.get()["total"] > 0
+refused(403, eve.config.datastore("main").put, comment="mine")
+
+assert "not destroyed here" in refused(400, config("tank").delete, **{"destroy-data": 1})
+config("tank").delete()
+assert {store["name"] for store in config.get()} == {"main"}
+assert os.path.isdir(path), "what is in it stays"
