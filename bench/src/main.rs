@@ -6,6 +6,7 @@
 #[path = "../../crates/enfilade/src/clock.rs"]
 mod clock;
 mod article;
+mod datastores;
 mod facts;
 mod fernet;
 mod flood;
@@ -45,11 +46,14 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     if let ["facts-watcher", place] = words.as_slice() {
         return facts::watch(place.as_ref()).map(|()| true);
     }
+    if let ["datastores-part", part, times] = words.as_slice() {
+        return datastores::part(part, times.parse()?).map(|()| true);
+    }
     if let ["passage-part", part, tokens, times] = words.as_slice() {
         return passage::pure::part(part, tokens.parse()?, times.parse()?).map(|()| true);
     }
     let (name, options) = words.split_first().ok_or(
-        "expected a name; known are facts, fernet, flood, keystone, keystone-article, passage and tokens",
+        "expected a name; known are datastores, facts, fernet, flood, keystone, keystone-article, passage and tokens",
     )?;
     let (mut json, mut plot, mut small, mut install) = (false, None, false, false);
     let mut options = options.iter();
@@ -66,6 +70,7 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     }
     let mut report = Report::new(name);
     match *name {
+        "datastores" => datastores::run(&mut report, small)?,
         "facts" => facts::run(&mut report, small)?,
         "fernet" => fernet::run(&mut report, small)?,
         "flood" => flood::run(&mut report, small)?,
@@ -75,7 +80,7 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
         "tokens" => tokens::run(&mut report, small)?,
         other => {
             return Err(format!(
-                "no benchmark `{other}`; known are facts, fernet, flood, keystone, keystone-article, passage and tokens"
+                "no benchmark `{other}`; known are datastores, facts, fernet, flood, keystone, keystone-article, passage and tokens"
             )
             .into());
         }

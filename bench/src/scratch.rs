@@ -12,6 +12,15 @@ impl Scratch {
         Ok(Scratch(path))
     }
 
+    /// On a file system in memory, where the machine has one.
+    pub(crate) fn in_memory(name: &str) -> std::io::Result<Self> {
+        let shared = Path::new("/dev/shm");
+        let base = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
+        let path = base.join(format!("enfilade-bench-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Scratch(path))
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }

@@ -9,13 +9,16 @@ use enfilade_facts::tables::{Credential, Domain, Name, NameKey, SidSpace, SidSpa
 use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, Secret, Sid, UserId};
 use enfilade_facts::{AuditRecord, Change, MemoSeed, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
-use enfilade_passage::{Audit, Credential as Ask, Event, HashGate, House, Parts, Penalties, Visit};
+use enfilade_passage::{
+    Audit, Credential as Ask, Event, HashGate, House, Ledger, Parts, Penalties, Visit, ledger_words,
+};
 use enfilade_sources::lmdb::Lmdb;
 use std::future::Future;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::sync_channel;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -125,7 +128,7 @@ impl Store {
             access_memo: AccessMemo::new(MemoSeed([2; 16]), 1 << 20),
             gate: HashGate::new(1),
             penalties: Penalties::none(MemoSeed([3; 16])),
-            ledger: enfilade_passage::Ledger::private(1_024, clock::now()),
+            ledger: ledger(),
             upgrades: sync_channel(1).0,
             audit: Arc::new(Nowhere),
         })
@@ -135,6 +138,13 @@ impl Store {
     pub(crate) fn ask(&self, n: u64) -> Result<Ask, Failure> {
         ask(n)
     }
+}
+
+/// As large as a server's, in memory of this process.
+fn ledger() -> Ledger {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let words: Vec<_> = (0..ledger_words(131_072, threads)).map(|_| AtomicU64::new(0)).collect();
+    Ledger::new(Arc::new(words), std::process::id(), threads, clock::now())
 }
 
 /// What the holder of a token brings.
@@ -249,7 +259,7 @@ pub(crate) fn admit(house: &Arc<House>, ask: &Ask) -> Result<(), Failure> {
 
 /// Not random, but never the same twice.
 pub(crate) fn counting() -> enfilade_passage::Random {
-    let next = std::sync::atomic::AtomicU64::new(1);
+    let next = AtomicU64::new(1);
     Arc::new(move |bytes: &mut [u8]| {
         let n = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed).to_be_bytes();
         bytes.iter_mut().zip(n.iter().cycle()).for_each(|(byte, n)| *byte = *n);

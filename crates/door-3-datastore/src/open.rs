@@ -18,17 +18,20 @@ pub fn open(record: &Record, now: Now, mounts: &Mounts, ask: &Ask<'_>) -> Result
     let name = ask.name;
     let known = record.store.as_ref().ok_or_else(|| Refusal::Unknown(name.clone()))?;
     let datastore = &known.datastore;
-    for fault in [record.file_fault.as_deref(), datastore.fault.as_ref()].into_iter().flatten() {
+    let own_fault = if known.is_plain { None } else { datastore.fault.as_ref() };
+    for fault in [record.file_fault.as_deref(), own_fault].into_iter().flatten() {
         check_fault(name, fault)?;
     }
     if !now.files_current {
         let reason = "nobody has been able to look at it lately".to_owned();
         return Err(Refusal::Broken { name: name.clone(), line: 0, reason });
     }
-    if let Some(maintenance) = &datastore.maintenance {
-        check_maintenance(name, maintenance, ask)?;
+    if !known.is_plain {
+        if let Some(maintenance) = &datastore.maintenance {
+            check_maintenance(name, maintenance, ask)?;
+        }
+        check_mounted(name, datastore, mounts)?;
     }
-    check_mounted(name, datastore, mounts)?;
     Ok(DatastorePermit {
         known: Arc::clone(known),
         kind: ask.kind,

@@ -14,8 +14,8 @@
 //! word 4        up to which revision the process closed what was to be closed
 //! word 5        shards
 //! from 64       a name in four words, padded with zeros, for each place
-//! after that    for each shard and place: readers in the low half, writers in the high one
-//! after that    for each shard and place: when nobody was inside last, seconds since the epoch
+//! after that    for each shard and place two words: readers in the low half and writers in the high one; and when nobody was inside last,
+//!               seconds since the epoch
 //! ```
 //! A place belongs to one name as long as the process lives. A thread counts in the shard that is its own, so that two threads
 //! in one store do not pass one cache line to and fro.
@@ -66,11 +66,11 @@ impl Layout {
     }
 
     fn count(self, shard: usize, place: usize) -> usize {
-        HEADER_WORDS + self.places * NAME_WORDS + shard * self.places + place
+        HEADER_WORDS + self.places * NAME_WORDS + 2 * (shard * self.places + place)
     }
 
     fn since(self, shard: usize, place: usize) -> usize {
-        self.count(shard, place) + self.shards * self.places
+        self.count(shard, place) + 1
     }
 }
 

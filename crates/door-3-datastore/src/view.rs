@@ -6,8 +6,12 @@ use enfilade_facts::{At, SourceError, View};
 use std::sync::Arc;
 
 /// A datastore, and where its content is.
+/// In this order, so that what a look at a store with nothing out of the ordinary needs is in one cache line.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Known {
+    /// Always there, and open for everything.
+    pub(crate) is_plain: bool,
     pub(crate) name: DatastoreName,
     pub(crate) datastore: Datastore,
     pub(crate) root: String,
@@ -15,7 +19,9 @@ pub(crate) struct Known {
 
 impl Known {
     pub(crate) fn of(name: &DatastoreName, datastore: Datastore) -> Self {
-        Known { name: name.clone(), root: datastore.root(name), datastore }
+        let Datastore { maintenance, backing_device, fault, .. } = &datastore;
+        let is_plain = maintenance.is_none() && backing_device.is_none() && fault.is_none();
+        Known { is_plain, name: name.clone(), root: datastore.root(name), datastore }
     }
 }
 
@@ -36,7 +42,7 @@ impl Record {
 
     /// Whether it comes and goes.
     pub fn is_removable(&self) -> bool {
-        self.store.as_ref().is_some_and(|known| known.datastore.backing_device.is_some())
+        self.store.as_ref().is_some_and(|known| !known.is_plain && known.datastore.backing_device.is_some())
     }
 
     /// As the view has it, without an index.
