@@ -78,7 +78,7 @@ fn offline_waits_for_a_download_and_the_store_can_be_unmounted_then() {
             std::thread::sleep(Duration::from_millis(20));
         }
     };
-    let mut slow = download("16M");
+    let mut slow = download("8M");
     until("it is counted", &|| !inside().is_empty());
     let counted = &inside()[0];
     assert_eq!((counted["read"].as_u64(), counted["write"].as_u64()), (Some(1), Some(0)));

@@ -138,11 +138,14 @@ impl Drop for Held<'_> {
     }
 }
 
+const LOOKS: usize = 10;
+
 /// Who has held the lock for so long, and what to do.
 fn holder(file: &File, waited: Duration) -> String {
     let inode = file.metadata().map_or(0, |meta| meta.ino());
-    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-    let Some(pid) = flock_holder(&locks, inode) else {
+    // The kernel shows its list in pieces: locks that are given back between two of them hide others, so one look is not enough.
+    let look = |_| flock_holder(&std::fs::read_to_string("/proc/locks").unwrap_or_default(), inode);
+    let Some(pid) = (0..LOOKS).find_map(look) else {
         return format!("another process has been writing facts for {waited:?}; try again");
     };
     let read = |what: &str| std::fs::read_to_string(format!("/proc/{pid}/{what}")).unwrap_or_default();
