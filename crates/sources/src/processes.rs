@@ -35,20 +35,28 @@ impl OwnWords {
     /// When there is none, or it cannot be made.
     pub fn take(directory: &Path, count: usize) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        // One takes a place at a time; the lock ends with the file.
+        let turn = options.open(directory.join("turn"))?;
+        turn.lock()?;
         for number in 0..PROCESSES_MAX {
             let path = place(directory, number);
-            let mut options = OpenOptions::new();
-            let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
-            match file.try_lock() {
-                Ok(()) => {}
-                // Somebody lives there, or looks just now whether somebody does.
-                Err(TryLockError::WouldBlock) => continue,
-                Err(TryLockError::Error(why)) => return Err(why),
+            if find(&path)?.is_some() {
+                continue;
             }
-            // What the one before left is gone, and only what is written takes room.
-            file.set_len(0)?;
+            // A new file, locked before it has its name: nobody ever finds what the one before left under somebody's lock.
+            let next = directory.join("next");
+            match std::fs::remove_file(&next) {
+                Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
+                Ok(()) | Err(_) => {}
+            }
+            let file = options.open(&next)?;
+            file.lock()?;
+            // Only what is written takes room.
             file.set_len(count as u64 * 8)?;
             let mapping = Mapping::new(&file, count)?;
+            std::fs::rename(&next, &path)?;
             return Ok(OwnWords { mapping, _locked: file });
         }
         let text = format!(
@@ -69,24 +77,26 @@ impl OwnWords {
 /// # Errors
 /// When the directory cannot be read; where there is none, nobody lives.
 pub fn living(directory: &Path) -> io::Result<Vec<TheirWords>> {
-    let mut living = Vec::new();
-    for number in 0..PROCESSES_MAX {
-        let file = match File::open(place(directory, number)) {
-            Ok(file) => file,
-            Err(why) if why.kind() == io::ErrorKind::NotFound => continue,
-            Err(why) => return Err(why),
-        };
-        match file.try_lock_shared() {
-            // Nobody has it. The lock ends with the file.
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let count = usize::try_from(file.metadata()?.len() / 8).unwrap_or(0);
-                living.push(TheirWords { file, count });
-            }
-            Err(TryLockError::Error(why)) => return Err(why),
+    let found = (0..PROCESSES_MAX).map(|number| find(&place(directory, number)));
+    found.filter_map(Result::transpose).collect()
+}
+
+/// The words in a file, if whoever wrote them lives.
+fn find(path: &Path) -> io::Result<Option<TheirWords>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(why) => return Err(why),
+    };
+    match file.try_lock_shared() {
+        // Nobody has it. The lock ends with the file.
+        Ok(()) => Ok(None),
+        Err(TryLockError::WouldBlock) => {
+            let count = usize::try_from(file.metadata()?.len() / 8).unwrap_or(0);
+            Ok(Some(TheirWords { file, count }))
         }
+        Err(TryLockError::Error(why)) => Err(why),
     }
-    Ok(living)
 }
 
 impl TheirWords {
