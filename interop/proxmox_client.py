@@ -1,29 +1,6 @@
 """What a script with proxmoxer does: users, tokens, roles. Arguments: port, certificate, token id, secret."""
 
-import sys
-
-from proxmoxer import ProxmoxAPI
-from proxmoxer.core import ResourceException
-
-PORT, CERTIFICATE, TOKEN, SECRET = sys.argv[1:]
-
-
-def api(token, secret):
-    user, name = token.split("!")
-    return ProxmoxAPI(
-        "127.0.0.1", port=int(PORT), user=user, token_name=name, token_value=secret,
-        verify_ssl=CERTIFICATE, service="PBS", timeout=30,
-    )
-
-
-def refused(status, call, *arguments, **parameters):
-    try:
-        call(*arguments, **parameters)
-    except ResourceException as why:
-        assert why.status_code == status, (why.status_code, str(why))
-        return str(why)
-    raise AssertionError("it was not refused")
-
+from proxmox_api import SECRET, TOKEN, api, refused
 
 admin = api(TOKEN, SECRET)
 assert admin.ping.get() == {"pong": True}

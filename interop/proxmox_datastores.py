@@ -1,30 +1,10 @@
 """What a script with proxmoxer does with datastores. Arguments: port, certificate, token id, secret, a directory to make stores in."""
 
 import os
-import sys
 
-from proxmoxer import ProxmoxAPI
-from proxmoxer.core import ResourceException
+from proxmox_api import REST, SECRET, TOKEN, api, refused
 
-PORT, CERTIFICATE, TOKEN, SECRET, PLACE = sys.argv[1:]
-
-
-def api(token, secret):
-    user, name = token.split("!")
-    return ProxmoxAPI(
-        "127.0.0.1", port=int(PORT), user=user, token_name=name, token_value=secret,
-        verify_ssl=CERTIFICATE, service="PBS", timeout=30,
-    )
-
-
-def refused(status, call, *arguments, **parameters):
-    try:
-        call(*arguments, **parameters)
-    except ResourceException as why:
-        assert why.status_code == status, (why.status_code, str(why))
-        return str(why)
-    raise AssertionError("it was not refused")
-
+(PLACE,) = REST
 
 admin = api(TOKEN, SECRET)
 config = admin.config.datastore
