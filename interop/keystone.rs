@@ -32,6 +32,29 @@ impl Cloud {
         lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
+    /// Somebody trusts the user with reading the project.
+    fn trust(&self, trustee: &str, project: &str) -> String {
+        self.cli_with(&["user", "add", "trustor@Default", "--password-stdin"], "pw");
+        self.server.cli(&["role", "assign", "--project", "admin", "--auth-id", "trustor@Default", "reader"]);
+        let (_, token) = self.login("trustor", "pw", PROJECT);
+        let token = token.unwrap();
+        let trustor = self.validate(&token).1["token"]["user"]["id"].as_str().unwrap().to_owned();
+        let header = format!("X-Auth-Token: {token}");
+        let ask = |roles: &str, trustor: &str| {
+            let body = format!(
+                r#"{{"trust":{{"trustor_user_id":"{trustor}","trustee_user_id":"{trustee}","project_id":"{project}","impersonation":true,"roles":[{roles}]}}}}"#
+            );
+            curl(&self.server, "", "/v3/OS-TRUST/trusts", &["-H", &header, "-d", &body])
+        };
+        assert_eq!(ask(r#"{"name":"admin"}"#, &trustor).status, 400, "nobody lends what they have not");
+        assert_eq!(ask("", &trustor).status, 400);
+        assert_eq!(ask(r#"{"name":"reader"}"#, trustee).status, 403, "nor what is another's");
+        let made = ask(r#"{"name":"reader"}"#, &trustor);
+        assert_eq!(made.status, 201, "{:?}", String::from_utf8_lossy(&made.body));
+        let made: Value = serde_json::from_slice(&made.body).unwrap();
+        made["trust"]["id"].as_str().unwrap().to_owned()
+    }
+
     /// A token of the administrator's, for the scope.
     fn token(&self, scope: &str) -> String {
         let (status, token) = self.login("admin", PASSWORD, scope);
@@ -112,19 +135,23 @@ fn tokens_of_keystone_are_good_here_and_ours_there() {
     let keys = cloud.server.data().join("keys/fernet");
     let keys = keys.to_str().unwrap();
 
-    let minted = cloud.python("keystone_tokens.py", &[keys, "mint", user, project, "default", credential]);
+    let trust = cloud.trust(user, project);
+    let minted =
+        cloud.python("keystone_tokens.py", &[keys, "mint", user, project, "default", credential, &trust]);
     assert_eq!(minted.len(), 6);
     for one in &minted {
         let (status, told) = cloud.validate(one["token"].as_str().unwrap());
-        // There are no trusts here yet.
-        let expected = if one["kind"] == 3 { 404 } else { 200 };
-        assert_eq!(status, expected, "{one}: {told}");
-        if expected == 200 {
-            assert_eq!(told["token"]["audit_ids"], one["audit_ids"], "{one}");
-            assert_eq!(told["token"]["user"]["id"], user);
+        assert_eq!(status, 200, "{one}: {told}");
+        assert_eq!(told["token"]["audit_ids"], one["audit_ids"], "{one}");
+        // By a trust that impersonates, services are told whoever trusts.
+        match one["kind"] == 3 {
+            false => assert_eq!(told["token"]["user"]["id"], user),
+            true => {
+                assert_eq!(told["token"]["OS-TRUST:trust"]["trustee_user"]["id"], user);
+                assert_eq!(told["token"]["user"]["name"], "trustor");
+            }
         }
     }
-    assert!(cloud.server.log().contains("ID16"));
 
     let by_credential = format!(
         r#"{{"auth":{{"identity":{{"methods":["application_credential"],"application_credential":{{"id":"{credential}","secret":"{secret}"}}}}}}}}"#
@@ -137,6 +164,7 @@ fn tokens_of_keystone_are_good_here_and_ours_there() {
         (cloud.token(PROJECT), "project_id", project),
         (cloud.token(r#","scope":{"system":{"all":true}}"#), "system", "all"),
         (of_credential, "app_cred_id", credential),
+        (cloud.token(&format!(r#","scope":{{"OS-TRUST:trust":{{"id":"{trust}"}}}}"#)), "trust_id", &trust),
     ];
     let mut arguments = vec![keys, "read"];
     arguments.extend(ours.iter().map(|(token, ..)| token.as_str()));
@@ -149,6 +177,14 @@ fn tokens_of_keystone_are_good_here_and_ours_there() {
         assert_eq!(said["expires_at"], told["token"]["expires_at"]);
         assert_eq!(said["methods"], told["token"]["methods"]);
     }
+    // With the trust everything by it is gone, wherever it was minted.
+    let minted_by_trust = minted.iter().find(|one| one["kind"] == 3).unwrap();
+    let by_trust = [minted_by_trust["token"].as_str().unwrap(), &ours[5].0];
+    let header = format!("X-Auth-Token: {}", cloud.login("trustor", "pw", PROJECT).1.unwrap());
+    let path = format!("/v3/OS-TRUST/trusts/{trust}");
+    assert_eq!(curl(&cloud.server, "", &path, &["-H", &header, "-X", "DELETE"]).status, 204);
+    by_trust.iter().for_each(|token| assert_eq!(cloud.validate(token).0, 404));
+    assert_eq!(cloud.validate(&ours[2].0).0, 200, "what is not by it stays");
 }
 
 #[test]

@@ -77,6 +77,27 @@ admin = password(**IN_ADMIN)
 assert validate(admin, token["id"])[0] == 404
 assert "v3.14" in json.dumps(admin.get(URL).json())
 
+# A trust: the service reads the administrator's project, and is told to others as the administrator.
+service_user = {**DEFAULT, "auth_url": URL, "username": "service", "password": SERVICE_PASSWORD}
+service_id = session_of(v3.Password(**service_user, unscoped=True)).get_user_id()
+roles = [{"name": "reader"}]
+asked = {"trustor_user_id": admin.get_user_id(), "trustee_user_id": service_id, "project_id": admin.get_project_id()}
+trust = {**asked, "impersonation": True, "roles": roles, "expires_at": "2099-01-01T00:00:00.000000Z"}
+trust = admin.post(URL + "/OS-TRUST/trusts", json={"trust": trust}).json()["trust"]
+by_trust = session_of(v3.Password(**service_user, trust_id=trust["id"]))
+assert len(by_trust.get_token()) == 204
+status, told = validate(admin, by_trust.get_token())
+assert status == 200 and told["user"]["name"] == "admin" and told["OS-TRUST:trust"]["trustee_user"]["id"] == service_id, told
+assert [role["name"] for role in told["roles"]] == ["reader"], told
+assert len(by_trust.get(URL + "/OS-TRUST/trusts", params={"trustee_user_id": service_id}).json()["trusts"]) == 1
+refused(exceptions.Forbidden, by_trust.get, URL + "/OS-TRUST/trusts")
+refused(exceptions.Forbidden, by_trust.delete, URL + "/OS-TRUST/trusts/" + trust["id"])
+child = session_of(v3.Token(auth_url=URL, token=by_trust.get_token(), unscoped=True))
+refused(exceptions.Forbidden, child.get_token)
+admin.delete(URL + "/OS-TRUST/trusts/" + trust["id"])
+assert validate(admin, by_trust.get_token())[0] == 404
+refused(exceptions.Unauthorized, session_of(v3.Password(**service_user, trust_id=trust["id"])).get_token)
+
 # Scopes.
 unscoped = password(unscoped=True)
 assert len(unscoped.get_token()) == 162

@@ -1,4 +1,4 @@
-"""What Keystone's own code makes of tokens. Arguments: the key repository, then `mint USER PROJECT DOMAIN CREDENTIAL` (a token of each
+"""What Keystone's own code makes of tokens. Arguments: the key repository, then `mint USER PROJECT DOMAIN CREDENTIAL TRUST` (a token of each
 kind, one a line) or `read TOKEN…` (what each says, one a line)."""
 
 import base64
@@ -19,7 +19,7 @@ CONF.set_override("key_repository", sys.argv[1], group="fernet_tokens")
 
 formatter = formatters.TokenFormatter()
 if sys.argv[2] == "mint":
-    user, project, domain, credential = sys.argv[3:]
+    user, project, domain, credential, trust = sys.argv[3:]
     expires = utils.isotime(
         datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None) + datetime.timedelta(hours=1), subsecond=True
     )
@@ -28,7 +28,7 @@ if sys.argv[2] == "mint":
         (formatters.UnscopedPayload, {}),
         (formatters.DomainScopedPayload, {"domain_id": domain}),
         (formatters.ProjectScopedPayload, {"project_id": project}),
-        (formatters.TrustScopedPayload, {"project_id": project, "trust_id": uuid.uuid4().hex}),
+        (formatters.TrustScopedPayload, {"project_id": project, "trust_id": trust}),
         (formatters.SystemScopedPayload, {"system": "all"}),
         (formatters.ApplicationCredentialScopedPayload, {"project_id": project, "app_cred_id": credential}),
     ]

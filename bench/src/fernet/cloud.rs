@@ -168,7 +168,7 @@ pub(crate) fn token(n: u64, own: [u8; 16]) -> Result<String, Failure> {
         user: user(n),
         methods: Methods::PASSWORD,
         scope: Scope::Project(PROJECT),
-        credential: None,
+        lent: None,
         issued_at,
         expires_at: issued_at + 36_000,
         audit: Audit { own, chain: None },

@@ -44,6 +44,9 @@ pub enum Error {
     /// Door 5 could not do it.
     #[error(transparent)]
     Content(#[from] enfilade_content::Refusal),
+    /// Door 2 could not do it.
+    #[error(transparent)]
+    Identity(#[from] enfilade_identity::Refusal),
     /// Door 4 could not do it.
     #[error(transparent)]
     Access(#[from] enfilade_access::Refusal),

@@ -9,6 +9,7 @@ mod grants;
 mod projects;
 mod resolve;
 mod revocations;
+mod trusts;
 
 pub use application_credentials::{
     ApplicationCredential, NewApplicationCredential, application_credentials_of,
@@ -36,3 +37,5 @@ pub use resolve::{
     CredentialRef, DomainRef, ThingRef, authid_of_credential, authid_of_user, domain_of, project_of,
 };
 pub use revocations::{RevocationSummary, list_revocations, purge_revocations, revoke, user_mark};
+pub(crate) use trusts::forget_trusts;
+pub use trusts::{NewTrust, create_trust, delete_trust, find_trust, list_trusts};

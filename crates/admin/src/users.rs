@@ -246,6 +246,7 @@ pub fn remove_user(desk: &Desk<'_>, userid: &Userid) -> Result<At, Error> {
             change.delete::<Delegation>(&name.credential());
             whose.push(Who::Token(name.credential()));
         }
+        crate::keystone::forget_trusts(view, change, |trust| trust.trustor == id || trust.trustee == id)?;
         for (key, _) in view.list::<Membership>(&Member::User(id).prefix())? {
             change.delete::<Membership>(&key);
         }

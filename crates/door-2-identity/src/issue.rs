@@ -3,10 +3,10 @@
 use crate::fernet::payload::{Audit, AuditId};
 use crate::permit::IdentityPermit;
 use crate::refuse::Refusal;
-use crate::session::{Claim, Methods, Scope, Session, Tokens, stand};
+use crate::session::{Claim, Lent, Methods, Scope, Session, Tokens, stand};
 use crate::view::View;
 use enfilade_facts::Now;
-use enfilade_facts::vocabulary::{DomainId, ProjectId};
+use enfilade_facts::vocabulary::{DomainId, ProjectId, TrustId};
 
 /// What a session is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub enum Wanted {
     Usual,
     /// This.
     Scope(Scope),
+    /// What somebody lends the user by a trust.
+    Trust(TrustId),
 }
 
 /// What comes of it.
@@ -68,7 +70,7 @@ fn claims(
         user,
         methods: Methods::PASSWORD,
         scope: Scope::Unscoped,
-        credential: None,
+        lent: None,
         issued_at: now.unix_seconds,
         expires_at: now.unix_seconds.saturating_add(lifetime),
         audit: Audit { own, chain: None },
@@ -79,11 +81,18 @@ fn claims(
     }
     match (parent.session(), parent.token()) {
         (Some(before), _) => {
-            if before.claim.credential.is_some() {
-                return Err(Refusal::Delegated("a session of an application credential is for nothing else"));
+            match before.claim.lent {
+                None => {}
+                Some(Lent::Credential(_)) => {
+                    let why = "a session of an application credential is for nothing else";
+                    return Err(Refusal::Delegated(why));
+                }
+                Some(Lent::Trust(_)) => {
+                    return Err(Refusal::Delegated("a session by a trust is for nothing else"));
+                }
             }
             let is_narrower = before.claim.scope != Scope::System
-                || !matches!(wanted, Wanted::Scope(Scope::Project(_) | Scope::Domain(_)));
+                || !matches!(wanted, Wanted::Scope(Scope::Project(_) | Scope::Domain(_)) | Wanted::Trust(_));
             if !is_narrower {
                 return Err(Refusal::Delegated("a session for the system is for no project and no domain"));
             }
@@ -99,13 +108,22 @@ fn claims(
             }
             claim.methods = Methods::APPLICATION_CREDENTIAL;
             claim.scope = Scope::Project(project);
-            claim.credential = Some(*credential);
+            claim.lent = Some(Lent::Credential(*credential));
             return Ok((claim, None));
         }
         (None, None) => {}
     }
     match wanted {
         Wanted::Scope(scope) => Ok((Claim { scope, ..claim }, None)),
+        Wanted::Trust(id) => {
+            let trust = view.trust(&id)?.ok_or(Refusal::NoScope("there is no such trust"))?;
+            if trust.expires != 0 {
+                claim.expires_at = claim.expires_at.min(trust.expires);
+            }
+            claim.scope = Scope::Project(trust.project);
+            claim.lent = Some(Lent::Trust(id));
+            Ok((claim, None))
+        }
         Wanted::Usual => match view.default_project(&user)? {
             Some(project) => Ok((Claim { scope: Scope::Project(project), ..claim }, Some(claim))),
             None => Ok((claim, None)),

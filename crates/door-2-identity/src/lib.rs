@@ -33,6 +33,6 @@ pub use permit::{IdentityPermit, Validated};
 pub use principal::{Principal, Reach, SetId, Sets};
 pub use refuse::{CODES, Refusal};
 pub use revocations::Revocations;
-pub use session::{Claim, HeldRole, Methods, Ring, Scope, Session, SessionAsk, Tokens};
+pub use session::{Claim, HeldRole, Lent, Methods, Ring, Scope, Session, SessionAsk, Tokens, roles_of};
 pub use upgrade::Upgrade;
 pub use work::{Outcome, Work};

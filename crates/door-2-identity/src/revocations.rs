@@ -1,10 +1,9 @@
 //! What was revoked, in the process: one look is a handful of probes, however much there is. And at which revision anything
 //! else changed: as long as nothing did, a session that stood needs no more than that look.
 
-use crate::session::Claim;
+use crate::session::{Lent, Session};
 use crate::view;
 use enfilade_facts::tables::{Key, Revocation, Revoked, Table};
-use enfilade_facts::vocabulary::DomainId;
 use enfilade_facts::{Index, IndexError, Indexed, Revision, SourceError, View};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -71,9 +70,10 @@ pub(crate) struct Look {
     pub(crate) others: Option<Revision>,
 }
 
-/// Whatever a claim may be revoked by.
-pub(crate) fn marks(claim: &Claim, user_domain: DomainId, scope_domain: Option<DomainId>) -> Vec<Revoked> {
-    let scope_domain = scope_domain.filter(|domain| *domain != user_domain);
+/// Whatever a session may be revoked by.
+fn marks(session: &Session) -> Vec<Revoked> {
+    let (claim, user_domain) = (&session.claim, session.user_domain);
+    let scope_domain = session.scope_domain.filter(|domain| *domain != user_domain);
     let mut marks = vec![
         Revoked::Token(claim.audit.own),
         Revoked::Chain(claim.chain()),
@@ -82,6 +82,10 @@ pub(crate) fn marks(claim: &Claim, user_domain: DomainId, scope_domain: Option<D
     ];
     marks.extend(claim.scope.project().map(Revoked::Project));
     marks.extend(scope_domain.map(Revoked::Domain));
+    if let (Some(Lent::Trust(id)), Some(trusted)) = (claim.lent, &session.trusted) {
+        marks.extend([Revoked::Trust(id), Revoked::User(trusted.trust.trustor)]);
+        marks.push(Revoked::Domain(trusted.trustor_domain));
+    }
     marks
 }
 
@@ -90,9 +94,9 @@ pub(crate) fn marks(claim: &Claim, user_domain: DomainId, scope_domain: Option<D
 pub(crate) fn look(
     view: &view::View<'_>,
     index: &Index<Revocations>,
-    marks: &[Revoked],
-    issued_at: i64,
+    session: &Session,
 ) -> Result<Look, SourceError> {
+    let (marks, issued_at) = (marks(session), session.claim.issued_at);
     let found = index.read(view.0, |revoked| Look {
         by: marks.iter().find(|mark| revoked.since(mark).is_some_and(|before| issued_at <= before)).copied(),
         others: Some(revoked.others),
@@ -103,8 +107,8 @@ pub(crate) fn look(
         Err(IndexError::Ahead) => {
             let mut by = None;
             for mark in marks {
-                if view.0.get::<Revocation>(mark)?.is_some_and(|row| issued_at <= row.issued_before) {
-                    by = Some(*mark);
+                if view.0.get::<Revocation>(&mark)?.is_some_and(|row| issued_at <= row.issued_before) {
+                    by = Some(mark);
                     break;
                 }
             }

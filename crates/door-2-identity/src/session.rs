@@ -8,9 +8,9 @@ use crate::refuse::Refusal;
 use crate::revocations::{self, Revocations};
 use crate::standing::Standing;
 use crate::view::View;
-use enfilade_facts::tables::{Delegation, GrantScope, Revoked};
+use enfilade_facts::tables::{Delegation, GrantScope, Revoked, Trust};
 use enfilade_facts::vocabulary::{
-    Authid, CredentialId, DomainId, ProjectId, Realm, RoleId, Secret, UserId, Userid,
+    Authid, CredentialId, DomainId, ProjectId, Realm, RoleId, Secret, TrustId, UserId, Userid,
 };
 use enfilade_facts::{Index, Now, Revision};
 use std::collections::BTreeSet;
@@ -81,6 +81,15 @@ pub enum Scope {
     System,
 }
 
+/// A record that lets a session be, beside its user: what that gives, and no more, and only as long as it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lent {
+    /// An application credential.
+    Credential(CredentialId),
+    /// A trust, of whoever trusts the user.
+    Trust(TrustId),
+}
+
 /// What a token says, which was true when it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
@@ -90,8 +99,8 @@ pub struct Claim {
     pub methods: Methods,
     /// What for.
     pub scope: Scope,
-    /// The application credential it was made with.
-    pub credential: Option<CredentialId>,
+    /// What it was made with beside what proves the user.
+    pub lent: Option<Lent>,
     /// When it was made, seconds since the epoch.
     pub issued_at: i64,
     /// Until when it is good.
@@ -122,8 +131,21 @@ pub struct Session {
     pub(crate) scope_domain: Option<DomainId>,
     /// What its application credential is for beside that.
     pub delegation: Option<Delegation>,
+    /// The trust it is by.
+    pub trusted: Option<Box<Trusted>>,
     /// The revision at which anything but revocations was changed last when it was judged; `None` where that was not known.
     pub(crate) rests_on: Option<Revision>,
+}
+
+/// A trust as the facts have it now.
+#[derive(Clone, Debug)]
+pub struct Trusted {
+    /// What it lends, of whom.
+    pub trust: Trust,
+    /// The domain of whoever trusts.
+    pub(crate) trustor_domain: DomainId,
+    /// The last second the trust and whoever trusts are in time.
+    pub(crate) good_until: i64,
 }
 
 impl Session {
@@ -136,6 +158,7 @@ impl Session {
             user_domain,
             scope_domain: None,
             delegation: None,
+            trusted: None,
             rests_on: None,
         }
     }
@@ -171,6 +194,14 @@ impl Session {
 }
 
 impl Claim {
+    /// The application credential it was made with.
+    pub fn credential(&self) -> Option<CredentialId> {
+        match self.lent {
+            Some(Lent::Credential(id)) => Some(id),
+            _ => None,
+        }
+    }
+
     /// The root of its chain.
     pub fn chain(&self) -> AuditId {
         self.audit.chain.unwrap_or(self.audit.own)
@@ -190,7 +221,7 @@ impl Claim {
             Id::Uuid(bytes) => Ok(bytes),
             Id::Text(_) => Err(foreign()),
         };
-        let (scope, credential) = match payload.scope {
+        let (scope, lent) = match payload.scope {
             PayloadScope::None => (Scope::Unscoped, None),
             PayloadScope::System => (Scope::System, None),
             PayloadScope::Project(id) => (Scope::Project(ProjectId::from_bytes(uuid(id)?)), None),
@@ -198,17 +229,18 @@ impl Claim {
             PayloadScope::Domain(id) => (Scope::Domain(DomainId::from_bytes(uuid(id)?)), None),
             PayloadScope::ApplicationCredential { project, credential } => (
                 Scope::Project(ProjectId::from_bytes(uuid(project)?)),
-                Some(CredentialId::from_bytes(uuid(credential)?)),
+                Some(Lent::Credential(CredentialId::from_bytes(uuid(credential)?))),
             ),
-            PayloadScope::Trust { .. } => {
-                return Err(Refusal::TokenUnread(Unread::Unsupported { kind: 3, name: "trust" }));
-            }
+            PayloadScope::Trust { project, trust } => (
+                Scope::Project(ProjectId::from_bytes(uuid(project)?)),
+                Some(Lent::Trust(TrustId::from_bytes(trust))),
+            ),
         };
         Ok(Claim {
             user: UserId::from_bytes(uuid(payload.user)?),
             methods: Methods(payload.methods),
             scope,
-            credential,
+            lent,
             issued_at: i64::try_from(opened.issued_at).map_err(|_| foreign())?,
             // A second that has begun counts; what is no time at all became the end of time.
             expires_at: payload.expires.ceil() as i64,
@@ -218,16 +250,19 @@ impl Claim {
 
     /// As the token says it.
     pub fn to_payload(&self) -> Vec<u8> {
-        let scope = match (self.scope, self.credential) {
+        let scope = match (self.scope, self.lent) {
             (Scope::Unscoped, _) => PayloadScope::None,
             (Scope::System, _) => PayloadScope::System,
             (Scope::Domain(DomainId::DEFAULT), _) => PayloadScope::Domain(Id::Text("default")),
             (Scope::Domain(id), _) => PayloadScope::Domain(Id::Uuid(*id.bytes())),
             (Scope::Project(id), None) => PayloadScope::Project(Id::Uuid(*id.bytes())),
-            (Scope::Project(id), Some(credential)) => PayloadScope::ApplicationCredential {
+            (Scope::Project(id), Some(Lent::Credential(credential))) => PayloadScope::ApplicationCredential {
                 project: Id::Uuid(*id.bytes()),
                 credential: Id::Uuid(*credential.bytes()),
             },
+            (Scope::Project(id), Some(Lent::Trust(trust))) => {
+                PayloadScope::Trust { project: Id::Uuid(*id.bytes()), trust: *trust.bytes() }
+            }
         };
         let payload = Payload {
             user: Id::Uuid(*self.user.bytes()),
@@ -248,8 +283,7 @@ pub(crate) fn still_stands(
     revocations: &Index<Revocations>,
 ) -> Result<bool, Refusal> {
     let Some(rests_on) = session.rests_on else { return Ok(false) };
-    let marks = revocations::marks(&session.claim, session.user_domain, session.scope_domain);
-    let look = revocations::look(view, revocations, &marks, session.claim.issued_at)?;
+    let look = revocations::look(view, revocations, session)?;
     Ok(look.by.is_none() && look.others == Some(rests_on))
 }
 
@@ -264,10 +298,11 @@ pub(crate) fn stand(
     let user = view.user(&claim.user)?.ok_or_else(gone)?;
     let realm: Realm = view.domain(&user.domain)?.ok_or_else(gone)?.name;
     let mut authid = Authid::from(userid(&user.name, &realm).ok_or_else(gone)?);
-    if let Some(credential) = &claim.credential {
+    let credential = claim.credential();
+    if let Some(credential) = &credential {
         authid.token = Some(view.credential(credential)?.ok_or_else(gone)?.name);
     }
-    let standing = Standing::of(view, &authid, claim.user, claim.credential)?.ok_or_else(gone)?;
+    let standing = Standing::of(view, &authid, claim.user, credential)?.ok_or_else(gone)?;
     standing.check(view, now)?;
     let user_domain = user.domain;
     let scope_domain = match claim.scope {
@@ -283,17 +318,73 @@ pub(crate) fn stand(
     {
         return Err(Refusal::NoScope("the domain is gone or disabled"));
     }
+    let trusted = match claim.lent {
+        Some(Lent::Trust(id)) => Some(Box::new(trusted(view, now, claim, &id)?)),
+        _ => None,
+    };
     // Before what was revoked: who has nothing there need not wait for the next second to hear so.
-    let roles = roles_on(view, &claim.user, claim.scope, claim.credential.as_ref())?;
-    let marks = revocations::marks(claim, user_domain, scope_domain);
-    let look = revocations::look(view, revocations, &marks, claim.issued_at)?;
+    let roles = match &trusted {
+        Some(trusted) => lent_roles(view, &trusted.trust)?,
+        None => roles_on(view, &claim.user, claim.scope, credential.as_ref())?,
+    };
+    let delegation = credential.map(|credential| view.delegation(&credential)).transpose()?.flatten();
+    let mut session =
+        Session { claim: *claim, roles, user_domain, scope_domain, delegation, trusted, rests_on: None };
+    let look = revocations::look(view, revocations, &session)?;
     if let Some(by) = look.by {
         return Err(Refusal::TokenRevoked { authid, by: what_by(&by) });
     }
-    let rests_on = look.others;
-    let delegation = claim.credential.map(|credential| view.delegation(&credential)).transpose()?.flatten();
-    let session = Session { claim: *claim, roles, user_domain, scope_domain, delegation, rests_on };
+    session.rests_on = look.others;
     Ok((standing, session))
+}
+
+/// The trust a claim is by: it is there, for this user and this project, and whoever trusts could come in themselves.
+fn trusted(view: &View<'_>, now: Now, claim: &Claim, id: &TrustId) -> Result<Trusted, Refusal> {
+    let is_meant =
+        |trust: &Trust| trust.trustee == claim.user && claim.scope == Scope::Project(trust.project);
+    let is_in_time = |trust: &Trust| trust.expires == 0 || now.unix_seconds < trust.expires;
+    let trust = view.trust(id)?.filter(|trust| is_meant(trust) && is_in_time(trust));
+    let trust = trust.ok_or(Refusal::NoScope("the trust is gone, over, or another's"))?;
+    let gone = || Refusal::NoScope("whoever trusts is gone");
+    let trustor = view.user(&trust.trustor)?.ok_or_else(gone)?;
+    let realm: Realm = view.domain(&trustor.domain)?.ok_or_else(gone)?.name;
+    let authid = Authid::from(userid(&trustor.name, &realm).ok_or_else(gone)?);
+    let standing = Standing::of(view, &authid, trust.trustor, None)?.ok_or_else(gone)?;
+    standing.check(view, now).map_err(|refusal| match refusal {
+        Refusal::Disabled { .. } | Refusal::Expired { .. } => {
+            Refusal::NoScope("whoever trusts is disabled or expired")
+        }
+        other => other,
+    })?;
+    let end = if trust.expires == 0 { i64::MAX } else { trust.expires - 1 };
+    let good_until = standing.good_until().min(end);
+    Ok(Trusted { trust, trustor_domain: trustor.domain, good_until })
+}
+
+/// The roles a user has on a project now, implied ones included; none where there are none.
+///
+/// # Errors
+/// When the facts cannot be read, or the user is in more groups than may be.
+pub fn roles_of(
+    view: &enfilade_facts::View<'_>,
+    user: &UserId,
+    project: &ProjectId,
+) -> Result<Vec<HeldRole>, Refusal> {
+    match roles_on(&View(view), user, Scope::Project(*project), None) {
+        Err(Refusal::NoScope(_)) => Ok(Vec::new()),
+        judged => judged,
+    }
+}
+
+/// What a trust lends, implied roles included: all of it, while the trustor has all of it (Keystone's rule).
+fn lent_roles(view: &View<'_>, trust: &Trust) -> Result<Vec<HeldRole>, Refusal> {
+    let held = roles_on(view, &trust.trustor, Scope::Project(trust.project), None)?;
+    let lent = view.with_implied(trust.roles.iter().copied().collect())?;
+    let is_whole = !lent.is_empty() && lent.iter().all(|role| held.contains(role));
+    match is_whole {
+        true => Ok(lent.into_iter().collect()),
+        false => Err(Refusal::NoScope("whoever trusts has no longer all the roles of the trust")),
+    }
 }
 
 fn userid(name: &str, realm: &Realm) -> Option<Userid> {

@@ -5,10 +5,10 @@ use crate::session::HeldRole;
 use enfilade_facts::limits::{GROUP_DEPTH_MAX, GROUPS_PER_USER_MAX};
 use enfilade_facts::tables::{
     Credential, Delegation, Domain, FileFault, FileName, Grant, GrantKey, GrantScope, Grantee, Group,
-    KeptFile, Member, Membership, Name, NameKey, NamedRole, Profile, Project, User,
+    KeptFile, Member, Membership, Name, NameKey, NamedRole, Profile, Project, Trust, User,
 };
 use enfilade_facts::vocabulary::{
-    CredentialId, DomainId, GroupId, ProjectId, Realm, RoleId, TokenName, UserId,
+    CredentialId, DomainId, GroupId, ProjectId, Realm, RoleId, TokenName, TrustId, UserId,
 };
 use enfilade_facts::{At, SourceError};
 use std::collections::BTreeSet;
@@ -55,6 +55,10 @@ impl View<'_> {
     }
 
     pub(crate) fn delegation(&self, id: &CredentialId) -> Result<Option<Delegation>, SourceError> {
+        self.0.get(id)
+    }
+
+    pub(crate) fn trust(&self, id: &TrustId) -> Result<Option<Trust>, SourceError> {
         self.0.get(id)
     }
 

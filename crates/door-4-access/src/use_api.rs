@@ -2,6 +2,7 @@
 
 use crate::permit::ApiPermit;
 use crate::refuse::Refusal;
+use enfilade_facts::tables::Trust;
 use enfilade_facts::vocabulary::UserId;
 use enfilade_identity::{IdentityPermit, Scope, Session};
 
@@ -22,6 +23,19 @@ pub enum ApiAsk<'a> {
     CreateApplicationCredential(&'a UserId),
     /// To delete one of somebody.
     DeleteApplicationCredential(&'a UserId),
+    /// To see what certain users let others do, or are let do.
+    ListTrusts {
+        /// Who trusts; anybody where nobody is named.
+        trustor: Option<&'a UserId>,
+        /// Who is trusted; likewise.
+        trustee: Option<&'a UserId>,
+    },
+    /// To see one of those trusts.
+    SeeTrust(&'a Trust),
+    /// To let somebody do something on somebody's behalf.
+    CreateTrust(&'a UserId),
+    /// To end that.
+    DeleteTrust(&'a Trust),
 }
 
 impl ApiAsk<'_> {
@@ -35,6 +49,10 @@ impl ApiAsk<'_> {
             ApiAsk::SeeApplicationCredentials(_) => "identity:list_application_credentials",
             ApiAsk::CreateApplicationCredential(_) => "identity:create_application_credential",
             ApiAsk::DeleteApplicationCredential(_) => "identity:delete_application_credential",
+            ApiAsk::ListTrusts { .. } => "identity:list_trusts",
+            ApiAsk::SeeTrust(_) => "identity:get_trust",
+            ApiAsk::CreateTrust(_) => "identity:create_trust",
+            ApiAsk::DeleteTrust(_) => "identity:delete_trust",
         }
     }
 }
@@ -52,9 +70,9 @@ pub fn use_api(identity: &IdentityPermit, ask: &ApiAsk<'_>) -> Result<ApiPermit,
     let is_subject = |subject: &Session| subject.claim.user == principal.user;
     let is_owner = |user: &UserId| *user == principal.user;
     // An application credential makes and unmakes others only where it was made for that, and one that is for certain
-    // requests is for none of these.
+    // requests is for none of these. What is done by a trust hands nothing on.
     let is_free = session.is_some_and(|session| match &session.delegation {
-        None => true,
+        None => session.trusted.is_none(),
         Some(delegation) => delegation.unrestricted && delegation.rules.is_empty(),
     });
     let is_bound = session.is_none_or(Session::has_rules);
@@ -68,6 +86,17 @@ pub fn use_api(identity: &IdentityPermit, ask: &ApiAsk<'_>) -> Result<ApiPermit,
         ApiAsk::SeeApplicationCredentials(user) => !is_bound && (is_owner(user) || is_admin || reads_system),
         ApiAsk::CreateApplicationCredential(user) => is_free && is_owner(user),
         ApiAsk::DeleteApplicationCredential(user) => is_free && (is_owner(user) || is_admin),
+        ApiAsk::ListTrusts { trustor, trustee } => {
+            let is_own = [*trustor, *trustee].into_iter().flatten().any(is_owner);
+            !is_bound && (is_own || is_admin || reads_system)
+        }
+        ApiAsk::SeeTrust(trust) => {
+            let is_own = is_owner(&trust.trustor) || is_owner(&trust.trustee);
+            !is_bound && (is_own || is_admin || reads_system)
+        }
+        // Not even an administrator lends what is another's.
+        ApiAsk::CreateTrust(trustor) => is_free && is_owner(trustor),
+        ApiAsk::DeleteTrust(trust) => is_free && (is_owner(&trust.trustor) || is_admin),
     };
     match may {
         true => Ok(ApiPermit { who: principal.authid.clone() }),

@@ -10,6 +10,7 @@ mod render;
 mod routes;
 mod scopes;
 mod tokens;
+mod trusts;
 
 pub(crate) use render::Rendered;
 pub use routes::{V3, V3Call, V3Need, V3Route};
@@ -225,6 +226,10 @@ async fn dispatch(kind: CallKind, mut call: Call) -> Outcome {
                 CallKind::CreateCredential => application_credentials::create(&mut call),
                 CallKind::ShowCredential => application_credentials::show(&mut call),
                 CallKind::DeleteCredential => application_credentials::delete(&mut call),
+                CallKind::ListTrusts => trusts::list(&mut call),
+                CallKind::CreateTrust => trusts::create(&mut call),
+                CallKind::ShowTrust => trusts::show(&mut call),
+                CallKind::DeleteTrust => trusts::delete(&mut call),
                 CallKind::Version | CallKind::Login | CallKind::Validate | CallKind::Check => {
                     Err(Wire::NoRoute.into())
                 }

@@ -16,6 +16,7 @@ mod names;
 mod projects;
 mod revocations;
 mod sids;
+mod trusts;
 
 pub use assignments::{Assignment, AssignmentKey, Who};
 pub use catalog::{Endpoint, Interface, Region, RegionId, Service};
@@ -30,6 +31,7 @@ pub use names::{Name, NameKey, NameKind};
 pub use projects::{AccessRule, Binding, Delegation, Profile, Project};
 pub use revocations::{Revocation, Revoked};
 pub use sids::{SidSpace, SidSpaceKey};
+pub use trusts::Trust;
 
 use crate::codec::{Reader, Writer};
 use serde::Serialize;
@@ -85,11 +87,13 @@ pub enum Table {
     Endpoints = 21,
     /// Regions they are in.
     Regions = 22,
+    /// What users let others do on their behalf.
+    Trusts = 23,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 23] = [
+    pub const ALL: [Table; 24] = [
         Table::Meta,
         Table::Names,
         Table::Domains,
@@ -113,6 +117,7 @@ impl Table {
         Table::Services,
         Table::Endpoints,
         Table::Regions,
+        Table::Trusts,
     ];
 
     /// The tables that hold facts; the others are kept by every commit beside them.
@@ -151,6 +156,7 @@ impl Table {
             Table::Services => "services",
             Table::Endpoints => "endpoints",
             Table::Regions => "regions",
+            Table::Trusts => "trusts",
         }
     }
 
@@ -224,7 +230,7 @@ macro_rules! facts {
 }
 facts!(
     SidSpace, Name, Domain, User, Group, Membership, Assignment, Credential, Datastore, KeptFile, Project,
-    Binding, Delegation, Profile, NamedRole, Grant, Revocation, Service, Endpoint, Region
+    Binding, Delegation, Profile, NamedRole, Grant, Revocation, Service, Endpoint, Region, Trust
 );
 
 /// What a record is found by.
@@ -247,4 +253,4 @@ macro_rules! id_key {
         }
     )*};
 }
-id_key!(DomainId, UserId, GroupId, CredentialId, ProjectId, RoleId, ServiceId, EndpointId);
+id_key!(DomainId, UserId, GroupId, CredentialId, ProjectId, RoleId, ServiceId, EndpointId, TrustId);

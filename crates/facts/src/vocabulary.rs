@@ -17,7 +17,7 @@ pub use acl_path::RolePath;
 pub use authid::{Authid, GroupName, Realm, TokenName, Ugid, Userid};
 pub use datastore_name::DatastoreName;
 pub use date::{from_rfc3339, to_rfc3339};
-pub use id::{CredentialId, DomainId, EndpointId, GroupId, ProjectId, RoleId, ServiceId, UserId};
+pub use id::{CredentialId, DomainId, EndpointId, GroupId, ProjectId, RoleId, ServiceId, TrustId, UserId};
 pub use maintenance::{Maintenance, MaintenanceMode, OperationKind};
 pub use mask::AccessMask;
 pub use privilege::Privileges;
@@ -66,7 +66,7 @@ macro_rules! as_text {
         }
     )*};
 }
-as_text!(DomainId, UserId, GroupId, CredentialId, ProjectId, RoleId, ServiceId, EndpointId);
+as_text!(DomainId, UserId, GroupId, CredentialId, ProjectId, RoleId, ServiceId, EndpointId, TrustId);
 as_text!(Realm, TokenName, Ugid, RolePath, Role, Sid, DatastoreName);
 
 /// Proxmox's `SAFE_ID`: a letter, digit or underscore, then also dots and dashes.

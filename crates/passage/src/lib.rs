@@ -24,8 +24,8 @@ pub use enfilade_datastore::{Active, Ledger, LedgerWords, Process, ledger_words}
 pub use enfilade_identity::fernet::KeyRing;
 pub use enfilade_identity::fernet::payload::audit_id_to_text;
 pub use enfilade_identity::{
-    Ask as Credential, Claim, HashKey, HeldRole, Refusal as IdentityRefusal, Scope, Session, SessionAsk,
-    Upgrade, Validated, Wanted,
+    Ask as Credential, Claim, HashKey, HeldRole, Lent, Refusal as IdentityRefusal, Scope, Session,
+    SessionAsk, Upgrade, Validated, Wanted,
 };
 
 pub use audit::{Audit, Event};

@@ -57,7 +57,7 @@ impl World {
             user: self.user,
             methods: Methods::PASSWORD,
             scope: Scope::Unscoped,
-            credential: None,
+            lent: None,
             issued_at: now,
             expires_at: now + 3_600,
             audit: Audit { own: [own; 16], chain: None },
@@ -154,7 +154,7 @@ fn fuzzed_payloads_break_nothing_and_let_nobody_in_who_is_not_there() {
         // What is taken is whole: it can be said again, and speaks of somebody who is there and nothing that was not given.
         let ask = SessionAsk { token: Secret::new(token.as_bytes()).unwrap() };
         let read = Claim::read(&world.ring, &ask).unwrap();
-        assert_eq!((read.user, read.scope, read.credential), (world.user, Scope::Unscoped, None));
+        assert_eq!((read.user, read.scope, read.lent), (world.user, Scope::Unscoped, None));
         assert!(read.expires_at > claim.issued_at);
         taken += 1;
     }

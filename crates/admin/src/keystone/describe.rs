@@ -143,11 +143,12 @@ pub fn describe(
     source.read(|view| {
         let catalog = catalog_in(view, index)?;
         let claim = &session.claim;
-        let user = view.get::<User>(&claim.user)?.ok_or_else(|| dangling("user", claim.user))?;
-        let subject = Subject {
-            user: Named { id: claim.user, name: user.name },
-            domain: named_domain(view, &user.domain)?,
-        };
+        // By a trust that says so, services are told the trustor in the trustee's place.
+        let impersonated = session.trusted.as_ref().map(|trusted| &trusted.trust);
+        let told = impersonated.filter(|trust| trust.impersonation).map_or(claim.user, |trust| trust.trustor);
+        let user = view.get::<User>(&told)?.ok_or_else(|| dangling("user", told))?;
+        let subject =
+            Subject { user: Named { id: told, name: user.name }, domain: named_domain(view, &user.domain)? };
         let scope = match claim.scope {
             Scope::Unscoped => DescribedScope::Unscoped,
             Scope::System => DescribedScope::System,
@@ -157,11 +158,11 @@ pub fn describe(
                 DescribedScope::Project(Named { id, name: row.name }, named_domain(view, &row.domain)?)
             }
         };
-        let credential = match &claim.credential {
+        let credential = match claim.credential() {
             None => None,
             Some(id) => {
-                let row = view.get::<Credential>(id)?.ok_or_else(|| dangling("credential", id))?;
-                let delegation = view.get::<Delegation>(id)?;
+                let row = view.get::<Credential>(&id)?.ok_or_else(|| dangling("credential", id))?;
+                let delegation = view.get::<Delegation>(&id)?;
                 Some((row.name.to_string(), delegation.is_none_or(|delegation| !delegation.unrestricted)))
             }
         };
@@ -285,7 +286,7 @@ mod tests {
                 user: UserId::from_bytes([2; 16]),
                 methods: Methods::PASSWORD,
                 scope,
-                credential: None,
+                lent: None,
                 issued_at: 0,
                 expires_at: 0,
                 audit,

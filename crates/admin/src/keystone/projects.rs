@@ -154,6 +154,7 @@ pub fn remove_project(desk: &Desk<'_>, id: &ProjectId) -> Result<At, Error> {
                 super::application_credentials::forget(view, change, &credential)?;
             }
         }
+        super::forget_trusts(view, change, |trust| trust.project == *id)?;
         change.put(&Revoked::Project(*id), &Revocation { issued_before: now, revoked_at: now });
         Ok(())
     })?;

@@ -292,7 +292,7 @@ fn list_revocations(home: &Home, json: bool) -> anyhow::Result<()> {
         Revoked::User(id) => ("user", id.to_string()),
         Revoked::Project(id) => ("project", id.to_string()),
         Revoked::Domain(id) => ("domain", id.to_keystone()),
-        Revoked::Trust(id) => ("trust", audit_id_to_text(id)),
+        Revoked::Trust(id) => ("trust", id.to_string()),
         Revoked::Consumer(id) => ("consumer", audit_id_to_text(id)),
     };
     if json {

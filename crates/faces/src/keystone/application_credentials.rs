@@ -75,7 +75,7 @@ pub(super) fn create(call: &mut Call) -> Outcome {
         roles: roles(given, held)?,
         unrestricted: flag(given, "unrestricted")?,
         rules: rules(given)?,
-        parent: session.and_then(|session| session.claim.credential),
+        parent: session.and_then(|session| session.claim.credential()),
         expires: expires(given, call.faces.house().now().unix_seconds)?,
         comment: text(given, "description").map(str::to_owned),
         secret: match text(given, "secret") {

@@ -31,6 +31,7 @@ enum ScopeRef {
     Project(ThingRef),
     Domain(DomainRef),
     System,
+    Trust(String),
 }
 
 pub(super) async fn login(
@@ -56,12 +57,14 @@ pub(super) async fn login(
         }
     };
     trace.event.authid = visit.principal().authid.to_word();
-    let nowhere =
-        || Trouble::from(Refusal::from(IdentityRefusal::NoScope("there is no such project or domain")));
+    let nowhere = || {
+        Trouble::from(Refusal::from(IdentityRefusal::NoScope("there is no such project, domain or trust")))
+    };
     let wanted = match scope {
         ScopeRef::Usual => Wanted::Usual,
         ScopeRef::Unscoped => Wanted::Scope(Scope::Unscoped),
         ScopeRef::System => Wanted::Scope(Scope::System),
+        ScopeRef::Trust(id) => Wanted::Trust(id.parse().map_err(|_| nowhere())?),
         ScopeRef::Project(project) => {
             Wanted::Scope(Scope::Project(project_of(house.source(), &project)?.ok_or_else(nowhere)?))
         }
@@ -133,11 +136,12 @@ fn scope(value: Option<&Value>) -> Result<ScopeRef, Trouble> {
             Ok(ScopeRef::System)
         }
         (None, None, None, None, Some(_)) => Ok(ScopeRef::Unscoped),
-        (None, None, None, Some(_), None) => {
-            let why = "trusts are not served here yet".to_owned();
-            Err(Trouble::Said(StatusCode::NOT_IMPLEMENTED, why))
+        (None, None, None, Some(trust), None) => {
+            Ok(ScopeRef::Trust(text(trust, "id").ok_or_else(|| missing("auth.scope.OS-TRUST:trust.id"))?))
         }
-        _ => Err(Trouble::invalid("auth.scope: expected one of project, domain, system.all and unscoped")),
+        _ => Err(Trouble::invalid(
+            "auth.scope: expected one of project, domain, system.all, OS-TRUST:trust and unscoped",
+        )),
     }
 }
 

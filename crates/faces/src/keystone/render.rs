@@ -5,7 +5,7 @@ use bytes::Bytes;
 use enfilade_admin::keystone::{Catalog, CatalogEndpoint, DescribedScope, describe, filled};
 use enfilade_facts::vocabulary::to_rfc3339;
 use enfilade_facts::{At, Index, Revision, Source, StoreId, Weigh};
-use enfilade_passage::{Session, audit_id_to_text};
+use enfilade_passage::{Lent, Session, audit_id_to_text};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
@@ -61,6 +61,17 @@ pub(super) fn token_body(
             json.raw(",\"system\":{\"all\":true}");
         }
     }
+    if let (Some(Lent::Trust(id)), Some(trusted)) = (claim.lent, &session.trusted) {
+        let trust = &trusted.trust;
+        json.raw(",\"OS-TRUST:trust\":{\"id\":").text(&id.to_string());
+        json.raw(",\"trustor_user\":{\"id\":").text(&trust.trustor.to_string());
+        json.raw("},\"trustee_user\":{\"id\":").text(&trust.trustee.to_string());
+        json.raw(if trust.impersonation {
+            "},\"impersonation\":true}"
+        } else {
+            "},\"impersonation\":false}"
+        });
+    }
     if described.scope != DescribedScope::Unscoped {
         json.raw(",\"roles\":[");
         json.list(&session.roles, |json, role| json.named(&role.id.to_string(), &role.name)).raw("]");
@@ -68,7 +79,7 @@ pub(super) fn token_body(
             json.raw(",\"catalog\":").catalog(&catalog, session);
         }
     }
-    if let (Some((name, restricted)), Some(id)) = (&described.credential, &claim.credential) {
+    if let (Some((name, restricted)), Some(id)) = (&described.credential, claim.credential()) {
         json.raw(",\"application_credential\":{\"id\":").text(&id.to_string()).raw(",\"name\":").text(name);
         json.raw(if *restricted { ",\"restricted\":true" } else { ",\"restricted\":false" });
         let rules = session.delegation.as_ref().map_or(&[][..], |delegation| &delegation.rules);

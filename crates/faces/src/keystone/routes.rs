@@ -46,6 +46,14 @@ pub enum V3Call {
     ShowCredential,
     /// One less.
     DeleteCredential,
+    /// Trusts.
+    ListTrusts,
+    /// One more.
+    CreateTrust,
+    /// One of them.
+    ShowTrust,
+    /// One less.
+    DeleteTrust,
 }
 
 /// A call.
@@ -87,9 +95,10 @@ const fn session(
 
 const CREDENTIALS: &str = "/users/{user_id}/application_credentials";
 const CREDENTIAL: &str = "/users/{user_id}/application_credentials/{application_credential_id}";
+const TRUST: &str = "/OS-TRUST/trusts/{trust_id}";
 
 /// The table.
-pub const V3: [V3Route; 14] = [
+pub const V3: [V3Route; 18] = [
     nobody("GET", "", V3Call::Version, "version", "which version this is"),
     nobody(
         "POST",
@@ -140,6 +149,16 @@ pub const V3: [V3Route; 14] = [
         "application_credential",
         "it and its sessions are good no longer",
     ),
+    session(
+        "GET",
+        "/OS-TRUST/trusts",
+        V3Call::ListTrusts,
+        "trusts",
+        "what users let others do on their behalf",
+    ),
+    session("POST", "/OS-TRUST/trusts", V3Call::CreateTrust, "trusts", "one more"),
+    session("GET", TRUST, V3Call::ShowTrust, "trust", "one of them"),
+    session("DELETE", TRUST, V3Call::DeleteTrust, "trust", "it and its sessions are good no longer"),
 ];
 
 /// What the original has and this does not: it is said so.

@@ -121,7 +121,7 @@ fn event(event: &RevocationSummary) -> Value {
         Revoked::User(id) => ("user_id", id.to_string()),
         Revoked::Project(id) => ("project_id", id.to_string()),
         Revoked::Domain(id) => ("domain_id", id.to_keystone()),
-        Revoked::Trust(id) => ("OS-TRUST:trust_id", hex(id)),
+        Revoked::Trust(id) => ("OS-TRUST:trust_id", id.to_string()),
         Revoked::Consumer(id) => ("OS-OAUTH1:consumer_id", hex(id)),
     };
     let mut fields = Map::new();

@@ -3,7 +3,7 @@
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
-use crate::vocabulary::{DomainId, ProjectId, UserId};
+use crate::vocabulary::{DomainId, ProjectId, TrustId, UserId};
 use serde::{Deserialize, Serialize};
 
 /// What a token is revoked by.
@@ -20,7 +20,7 @@ pub enum Revoked {
     /// Everything of the users of a domain, or for it.
     Domain(DomainId),
     /// Everything by a trust.
-    Trust(#[serde(with = "super::names::as_hex")] [u8; 16]),
+    Trust(TrustId),
     /// Everything by a consumer.
     Consumer(#[serde(with = "super::names::as_hex")] [u8; 16]),
 }
@@ -33,7 +33,7 @@ impl Key for Revoked {
             Revoked::User(id) => (3, id.bytes()),
             Revoked::Project(id) => (4, id.bytes()),
             Revoked::Domain(id) => (5, id.bytes()),
-            Revoked::Trust(id) => (6, id),
+            Revoked::Trust(id) => (6, id.bytes()),
             Revoked::Consumer(id) => (7, id),
         };
         [&[kind], id.as_slice()].concat()
@@ -48,7 +48,7 @@ impl Key for Revoked {
             3 => Revoked::User(UserId::from_bytes(id)),
             4 => Revoked::Project(ProjectId::from_bytes(id)),
             5 => Revoked::Domain(DomainId::from_bytes(id)),
-            6 => Revoked::Trust(id),
+            6 => Revoked::Trust(TrustId::from_bytes(id)),
             7 => Revoked::Consumer(id),
             _ => return None,
         })

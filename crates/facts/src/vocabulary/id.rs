@@ -75,6 +75,8 @@ ids! {
     ServiceId = "service id",
     /// An endpoint of the catalog.
     EndpointId = "endpoint id",
+    /// A trust.
+    TrustId = "trust id",
 }
 
 impl DomainId {

@@ -4,18 +4,19 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
 
+mod changes;
 mod model;
 mod trees;
 
-use enfilade_admin::keystone::{self as admin, NewApplicationCredential, On, ProjectEdit};
-use enfilade_admin::{NewUser, Target, UserEdit};
+use enfilade_admin::NewUser;
+use enfilade_admin::keystone as admin;
 use enfilade_facts::tables::{Revoked, User};
 use enfilade_facts::vocabulary::{Authid, DomainId, ProjectId, Realm, RoleId, Secret, UserId, Userid};
 use enfilade_facts::{AuditRecord, Change, Read, Refuse};
-use enfilade_identity::{Ask, HashKey, Scope, Session, SessionAsk, Wanted};
+use enfilade_identity::{Ask, Scope, Session, SessionAsk, Wanted};
 use enfilade_passage::{KeyRing, Visit};
 use enfilade_testkit::{Remembering, TestHouse};
-use model::{Delegation, Dice, Event, Token, Where, Whom};
+use model::{Delegation, Dice, Event, Token, Trust, Where, Whom};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -44,6 +45,7 @@ struct World {
     members: BTreeSet<usize>,
     grants: BTreeSet<(Whom, Where, usize)>,
     credentials: Vec<Delegation>,
+    trusts: Vec<Trust>,
     events: Vec<Event>,
     ring: Vec<u32>,
     tokens: Vec<Token>,
@@ -105,6 +107,7 @@ impl World {
             members: BTreeSet::new(),
             grants: BTreeSet::new(),
             credentials: Vec::new(),
+            trusts: Vec::new(),
             events: Vec::new(),
             ring: vec![0, 1],
             tokens: Vec::new(),
@@ -155,24 +158,35 @@ impl World {
         given.flat_map(|(.., role)| IMPLIED[*role].iter().copied()).collect()
     }
 
+    fn may_come_in(&self, user: usize) -> bool {
+        self.user_enabled[user] && self.domain_enabled[self.users[user].2]
+    }
+
     /// The roles a session has, or nothing where it is none.
-    fn stands(
-        &self,
-        user: usize,
-        scope: Option<Where>,
-        credential: Option<usize>,
-    ) -> Option<BTreeSet<usize>> {
-        if !self.user_enabled[user] || !self.domain_enabled[self.users[user].2] {
+    fn stands(&self, token: &Token) -> Option<BTreeSet<usize>> {
+        let user = token.user;
+        if !self.may_come_in(user) {
             return None;
         }
-        let Some(on) = scope else { return Some(BTreeSet::new()) };
+        let Some(on) = token.scope else { return Some(BTreeSet::new()) };
         let is_open = match on {
             Where::Project(n) => self.project_enabled[n] && self.domain_enabled[self.projects[n].1],
             Where::Domain(n) => self.domain_enabled[n],
             Where::System => true,
         };
         let mut roles = self.roles_on(user, on);
-        if let Some(n) = credential {
+        if let Some(n) = token.trust {
+            let trust = &self.trusts[n];
+            let is_over = trust.expires != 0 && trust.expires <= self.now();
+            if !trust.is_there || is_over || !self.may_come_in(trust.trustor) || trust.trustee != user {
+                return None;
+            }
+            roles = trust.roles.iter().flat_map(|role| IMPLIED[*role].iter().copied()).collect();
+            if !roles.is_subset(&self.roles_on(trust.trustor, on)) {
+                return None;
+            }
+        }
+        if let Some(n) = token.credential {
             let delegation = &self.credentials[n];
             if !delegation.is_there {
                 return None;
@@ -190,19 +204,25 @@ impl World {
             Some(Where::Domain(n)) => Some(n),
             _ => None,
         };
+        let trust = token.trust.map(|n| &self.trusts[n]);
+        let is_of =
+            |id| id == self.users[token.user].1 || trust.is_some_and(|t| id == self.users[t.trustor].1);
+        let is_in = |id| {
+            let of_trustor = trust.map(|trust| self.users[trust.trustor].2);
+            let domains = [Some(self.users[token.user].2), domain_of_scope, of_trustor];
+            domains.into_iter().flatten().any(|n| self.domains[n].1 == id)
+        };
         self.events.iter().any(|event| {
             let is_meant = match event.mark {
                 Revoked::Token(id) => id == token.own,
                 Revoked::Chain(id) => id == token.chain,
-                Revoked::User(id) => id == self.users[token.user].1,
+                Revoked::User(id) => is_of(id),
                 Revoked::Project(id) => {
                     matches!(token.scope, Some(Where::Project(n)) if self.projects[n].0 == id)
                 }
-                Revoked::Domain(id) => {
-                    self.domains[self.users[token.user].2].1 == id
-                        || domain_of_scope.is_some_and(|n| self.domains[n].1 == id)
-                }
-                Revoked::Trust(_) | Revoked::Consumer(_) => false,
+                Revoked::Domain(id) => is_in(id),
+                Revoked::Trust(id) => trust.is_some_and(|trust| trust.id == id),
+                Revoked::Consumer(_) => false,
             };
             is_meant && token.issued_at <= event.before
         })
@@ -213,7 +233,7 @@ impl World {
         if !is_read || self.is_revoked(token) {
             return None;
         }
-        self.stands(token.user, token.scope, token.credential)
+        self.stands(token)
     }
 
     fn scope_of(&self, scope: Option<Where>) -> Scope {
@@ -252,7 +272,7 @@ impl World {
         let mut visit = visit;
         token.issued_at = self.now();
         token.key = *self.ring.iter().max().unwrap();
-        let roles = self.stands(token.user, token.scope, token.credential);
+        let roles = self.stands(&token);
         // Everything of this second may be revoked: then there is nothing to be had before the next, which never comes here.
         if roles.is_some() && self.is_revoked(&token) {
             let waiting = tokio::time::timeout(Duration::from_millis(3), visit.issue(wanted)).await;
@@ -293,11 +313,34 @@ impl World {
         }
     }
 
+    /// One in a while; of those somebody gives this user most often.
+    fn some_trust(&self, dice: &mut Dice, user: usize) -> Option<usize> {
+        if self.trusts.is_empty() || dice.roll(5) != 0 {
+            return None;
+        }
+        let of_user = |n: &usize| self.trusts[*n].trustee == user;
+        let latest = (0..self.trusts.len()).rev().find(of_user).filter(|_| dice.roll(4) != 0);
+        latest.or_else(|| Some(dice.roll(self.trusts.len())))
+    }
+
+    fn by_trust(&self, n: usize) -> (Option<Where>, Wanted) {
+        (Some(Where::Project(self.trusts[n].project)), Wanted::Trust(self.trusts[n].id))
+    }
+
+    fn end_of(&self, trust: Option<usize>) -> i64 {
+        trust.map(|n| self.trusts[n].expires).filter(|end| *end != 0).unwrap_or(i64::MAX)
+    }
+
     async fn login(&mut self, dice: &mut Dice) {
-        let (user, scope) = (dice.roll(USERS), Self::some_scope(dice));
+        let (user, mut scope) = (dice.roll(USERS), Self::some_scope(dice));
+        let mut wanted = Wanted::Scope(self.scope_of(scope));
+        let trust = self.some_trust(dice, user);
+        if let Some(n) = trust {
+            (scope, wanted) = self.by_trust(n);
+        }
         let ask = Ask { authid: self.users[user].0.clone().into(), secret: Secret::new(b"pw").unwrap() };
         let visit = self.house.come_in(ask).await;
-        let may = self.user_enabled[user] && self.domain_enabled[self.users[user].2];
+        let may = self.may_come_in(user);
         assert_eq!(visit.is_ok(), may);
         let Ok(visit) = visit else { return };
         let token = Token {
@@ -305,14 +348,15 @@ impl World {
             user,
             scope,
             credential: None,
+            trust,
             is_child: false,
             issued_at: 0,
-            expires_at: self.now() + LIFETIME,
+            expires_at: (self.now() + LIFETIME).min(self.end_of(trust)),
             own: [0; 16],
             chain: [0; 16],
             key: 0,
         };
-        self.issue(visit, None, token, Wanted::Scope(self.scope_of(scope))).await;
+        self.issue(visit, None, token, wanted).await;
     }
 
     async fn login_by_credential(&mut self, dice: &mut Dice) {
@@ -321,14 +365,14 @@ impl World {
         }
         let n = dice.roll(self.credentials.len());
         let delegation = self.credentials[n].clone();
-        let (userid, _, domain) = &self.users[delegation.user];
+        let userid = &self.users[delegation.user].0;
         let name = format!("{userid}!c{n}");
         let ask = Ask {
             authid: name.parse::<Authid>().unwrap(),
             secret: Secret::new(delegation.secret.as_bytes()).unwrap(),
         };
         let visit = self.house.come_in(ask).await;
-        let may = delegation.is_there && self.user_enabled[delegation.user] && self.domain_enabled[*domain];
+        let may = delegation.is_there && self.may_come_in(delegation.user);
         assert_eq!(visit.is_ok(), may);
         let Ok(visit) = visit else { return };
         let token = Token {
@@ -336,6 +380,7 @@ impl World {
             user: delegation.user,
             scope: Some(Where::Project(delegation.project)),
             credential: Some(n),
+            trust: None,
             is_child: false,
             issued_at: 0,
             expires_at: self.now() + LIFETIME,
@@ -351,142 +396,25 @@ impl World {
             return;
         }
         let parent = self.tokens[dice.roll(self.tokens.len())].clone();
-        let scope = Self::some_scope(dice);
+        let mut scope = Self::some_scope(dice);
+        let mut wanted = Wanted::Scope(self.scope_of(scope));
+        let trust = self.some_trust(dice, parent.user);
+        if let Some(n) = trust {
+            (scope, wanted) = self.by_trust(n);
+        }
         let visit = self.come_in_by(&parent);
         assert_eq!(visit.is_ok(), self.expected(&parent).is_some(), "{parent:?}");
         let Ok(mut visit) = visit else { return };
         let leaves_system = parent.scope == Some(Where::System)
             && matches!(scope, Some(Where::Project(_) | Where::Domain(_)));
-        if parent.credential.is_some() || leaves_system {
-            let refusal = visit.issue(Wanted::Scope(self.scope_of(scope))).await.unwrap_err();
+        if parent.credential.is_some() || parent.trust.is_some() || leaves_system {
+            let refusal = visit.issue(wanted).await.unwrap_err();
             assert_eq!(refusal.code(), "ID20");
             return;
         }
-        let token = Token { scope, is_child: true, own: [0; 16], ..parent.clone() };
-        self.issue(visit, Some(parent), token, Wanted::Scope(self.scope_of(scope))).await;
-    }
-
-    fn change(&mut self, dice: &mut Dice) {
-        let on = match dice.roll(6) {
-            0 => Where::Domain(dice.roll(2)),
-            1 => Where::System,
-            _ => Where::Project(dice.roll(PROJECTS)),
-        };
-        let (user, role) = (dice.roll(USERS), dice.roll(ROLES.len()));
-        let desk = self.house.desk();
-        let target = |whom: Whom, users: &[(Userid, UserId, usize)]| match whom {
-            Whom::User(n) => Target::User(users[n].0.clone()),
-            Whom::Group => Target::Group("staff@Default".parse().unwrap()),
-        };
-        let there = match on {
-            Where::Project(n) => On::Project(self.projects[n].0),
-            Where::Domain(n) => On::Domain(self.domains[n].0.clone()),
-            Where::System => On::System,
-        };
-        match dice.roll(16) {
-            0..=5 => {
-                let whom = if dice.roll(4) == 0 { Whom::Group } else { Whom::User(user) };
-                admin::grant_role(&desk, &target(whom, &self.users), &there, ROLES[role]).unwrap();
-                self.grants.insert((whom, on, role));
-            }
-            6..=8 => {
-                let given: Vec<_> = self.grants.iter().copied().collect();
-                let Some((whom, on, role)) = given.get(dice.roll(given.len().max(1))).copied() else {
-                    return;
-                };
-                let there = match on {
-                    Where::Project(n) => On::Project(self.projects[n].0),
-                    Where::Domain(n) => On::Domain(self.domains[n].0.clone()),
-                    Where::System => On::System,
-                };
-                admin::take_role(&desk, &target(whom, &self.users), &there, ROLES[role]).unwrap();
-                self.grants.remove(&(whom, on, role));
-            }
-            9 => {
-                let (group, member) =
-                    ("staff@Default".parse().unwrap(), target(Whom::User(user), &self.users));
-                if self.members.remove(&user) {
-                    enfilade_admin::remove_member(&desk, &group, &member).unwrap();
-                } else {
-                    enfilade_admin::add_member(&desk, &group, &member).unwrap();
-                    self.members.insert(user);
-                }
-            }
-            10 => {
-                // Whoever is kept out comes back sooner than the others go.
-                let enabled = !self.user_enabled[user] || dice.roll(5) != 0;
-                let edit = UserEdit { enabled: Some(enabled), ..UserEdit::default() };
-                enfilade_admin::set_user(&desk, &self.users[user].0, &edit).unwrap();
-                self.user_enabled[user] = enabled;
-                if !enabled {
-                    self.mark(Revoked::User(self.users[user].1));
-                }
-            }
-            11 => {
-                let n = dice.roll(PROJECTS);
-                let enabled = !self.project_enabled[n] || dice.roll(5) != 0;
-                let edit = ProjectEdit { enabled: Some(enabled), ..ProjectEdit::default() };
-                admin::set_project(&desk, &self.projects[n].0, &edit).unwrap();
-                self.project_enabled[n] = enabled;
-            }
-            12 => {
-                let n = dice.roll(2);
-                let enabled = !self.domain_enabled[n] || dice.roll(5) != 0;
-                admin::set_domain(&desk, &self.domains[n].0, enabled).unwrap();
-                self.domain_enabled[n] = enabled;
-                if !enabled {
-                    self.mark(Revoked::Domain(self.domains[n].1));
-                }
-            }
-            13 => {
-                let project = dice.roll(PROJECTS);
-                let n = self.credentials.len();
-                let roles: BTreeSet<usize> = (0..=dice.roll(2)).map(|_| dice.roll(ROLES.len())).collect();
-                let new = NewApplicationCredential {
-                    owner: self.users[user].1,
-                    name: format!("c{n}").parse().unwrap(),
-                    project: self.projects[project].0,
-                    roles: roles.iter().map(|role| ROLES[*role].to_owned()).collect(),
-                    unrestricted: false,
-                    rules: Vec::new(),
-                    parent: None,
-                    expires: 0,
-                    comment: None,
-                    secret: None,
-                };
-                let key = HashKey::new(&[42; 32]);
-                let (made, secret, _) = admin::create_application_credential(&desk, &key, &new).unwrap();
-                let (id, secret) = (made.id, secret.unwrap());
-                self.credentials.push(Delegation { id, secret, user, project, roles, is_there: true });
-            }
-            14 if !self.credentials.is_empty() => {
-                let n = dice.roll(self.credentials.len());
-                let delegation = self.credentials[n].clone();
-                if delegation.is_there {
-                    let owner = self.users[delegation.user].1;
-                    admin::delete_application_credential(&desk, &owner, &delegation.id).unwrap();
-                    self.credentials[n].is_there = false;
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn revoke(&mut self, dice: &mut Dice) {
-        let mut marks = Vec::new();
-        match dice.roll(10) {
-            0 => marks.push(Revoked::User(self.users[dice.roll(USERS)].1)),
-            1 => marks.push(Revoked::Project(self.projects[dice.roll(PROJECTS)].0)),
-            2 if dice.roll(3) == 0 => marks.push(Revoked::Domain(self.domains[dice.roll(2)].1)),
-            _ if self.tokens.is_empty() => return,
-            _ => {
-                let own = self.tokens[dice.roll(self.tokens.len())].own;
-                marks.push(Revoked::Token(own));
-                marks.extend((dice.roll(2) == 0).then_some(Revoked::Chain(own)));
-            }
-        }
-        admin::revoke(&self.house.desk(), &marks, "a test").unwrap();
-        marks.into_iter().for_each(|mark| self.mark(mark));
+        let expires_at = parent.expires_at.min(self.end_of(trust));
+        let token = Token { scope, trust, expires_at, is_child: true, own: [0; 16], ..parent.clone() };
+        self.issue(visit, Some(parent), token, wanted).await;
     }
 
     async fn step(&mut self, dice: &mut Dice) {
@@ -550,6 +478,7 @@ async fn sessions_are_what_a_model_says_that_scans_everything() {
             let token = world.tokens.last().unwrap();
             let kind = match (token.credential, token.is_child) {
                 (Some(_), _) => "by credential",
+                (None, _) if token.trust.is_some() => "by trust",
                 (None, true) => "of another",
                 (None, false) => "by password",
             };
@@ -561,8 +490,10 @@ async fn sessions_are_what_a_model_says_that_scans_everything() {
         }
     }
     // A schedule in which nothing comes about would show nothing.
-    for kind in ["by password", "by credential", "of another"] {
-        assert!(made.get(kind).copied().unwrap_or(0) * 100 > steps, "{made:?} of {steps}");
+    for (kind, share) in
+        [("by password", 100), ("by credential", 100), ("of another", 100), ("by trust", 400)]
+    {
+        assert!(made.get(kind).copied().unwrap_or(0) * share > steps, "{made:?} of {steps}");
     }
     assert!(world.waited > 0);
     println!("{steps} steps, sessions made: {made:?}, waited: {}, 0 differences", world.waited);

@@ -1,7 +1,7 @@
 //! What the model knows of what was given and taken.
 
 use enfilade_facts::tables::Revoked;
-use enfilade_facts::vocabulary::CredentialId;
+use enfilade_facts::vocabulary::{CredentialId, TrustId};
 use std::collections::BTreeSet;
 
 pub(crate) struct Dice(pub(crate) u64);
@@ -43,6 +43,7 @@ pub(crate) struct Token {
     pub(crate) user: usize,
     pub(crate) scope: Option<Where>,
     pub(crate) credential: Option<usize>,
+    pub(crate) trust: Option<usize>,
     /// Whether it came of a token.
     pub(crate) is_child: bool,
     pub(crate) issued_at: i64,
@@ -59,5 +60,17 @@ pub(crate) struct Delegation {
     pub(crate) user: usize,
     pub(crate) project: usize,
     pub(crate) roles: BTreeSet<usize>,
+    pub(crate) is_there: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Trust {
+    pub(crate) id: TrustId,
+    pub(crate) trustor: usize,
+    pub(crate) trustee: usize,
+    pub(crate) project: usize,
+    pub(crate) roles: BTreeSet<usize>,
+    /// 0 is for ever.
+    pub(crate) expires: i64,
     pub(crate) is_there: bool,
 }

@@ -1,12 +1,12 @@
 //! Trees of sessions, each made of another: none outlives or outgrows what it comes of.
 
 use super::model::Dice;
-use enfilade_admin::keystone::{self as admin, NewApplicationCredential, On};
+use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust, On};
 use enfilade_admin::{NewUser, Target};
-use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, Realm, Secret, UserId, Userid};
+use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, Realm, Secret, TrustId, UserId, Userid};
 use enfilade_identity::fernet::frame;
 use enfilade_identity::fernet::payload::Audit;
-use enfilade_identity::{Claim, HashKey, Methods, Reach, Scope, SessionAsk, Wanted};
+use enfilade_identity::{Claim, HashKey, Lent, Methods, Reach, Scope, SessionAsk, Wanted};
 use enfilade_passage::{KeyRing, Visit};
 use enfilade_testkit::{Remembering, TestHouse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +18,8 @@ struct World {
     user: UserId,
     projects: Vec<ProjectId>,
     credential: (CredentialId, ProjectId),
+    /// Another user lends what the user has not: to read the last project.
+    trust: (TrustId, i64),
 }
 
 fn ring() -> KeyRing {
@@ -30,17 +32,19 @@ impl World {
         let desk = house.desk();
         let realm: Realm = "Default".parse().unwrap();
         admin::add_domain(&desk, &realm, Some(DomainId::DEFAULT)).unwrap();
-        let userid: Userid = "ann@Default".parse().unwrap();
-        let new = NewUser {
-            userid: userid.clone(),
-            password: None,
-            sid: None,
-            uid: None,
-            gid: None,
-            expires: 0,
-            comment: None,
-        };
-        let (user, _) = enfilade_admin::add_user(&desk, &new).unwrap();
+        let [(userid, user), (other, trustor)] = ["ann@Default", "bea@Default"].map(|name| {
+            let userid: Userid = name.parse().unwrap();
+            let new = NewUser {
+                userid: userid.clone(),
+                password: None,
+                sid: None,
+                uid: None,
+                gid: None,
+                expires: 0,
+                comment: None,
+            };
+            (userid, enfilade_admin::add_user(&desk, &new).unwrap().0)
+        });
         for role in ["admin", "member", "reader"] {
             admin::add_role(&desk, role, None).unwrap();
         }
@@ -55,6 +59,17 @@ impl World {
         admin::grant_role(&desk, &who, &On::Project(projects[0]), "member").unwrap();
         admin::grant_role(&desk, &who, &On::Domain(realm), "member").unwrap();
         admin::grant_role(&desk, &who, &On::System, "reader").unwrap();
+        admin::grant_role(&desk, &Target::User(other), &On::Project(projects[3]), "member").unwrap();
+        let expires = house.clock.now().unix_seconds + 5_000;
+        let new = NewTrust {
+            trustor,
+            trustee: user,
+            project: projects[3],
+            roles: vec!["reader".into()],
+            impersonation: true,
+            expires,
+        };
+        let trust = (admin::create_trust(&desk, &new).unwrap().0, expires);
         let new = NewApplicationCredential {
             owner: user,
             name: "c".parse().unwrap(),
@@ -71,7 +86,7 @@ impl World {
         let (made, ..) = admin::create_application_credential(&desk, &key, &new).unwrap();
         let credential = (made.id, projects[0]);
         house.house.set_keys(Some(ring()));
-        World { house, ring: ring(), user, projects, credential }
+        World { house, ring: ring(), user, projects, credential, trust }
     }
 
     fn root(&self, dice: &mut Dice, n: u64) -> Claim {
@@ -86,7 +101,7 @@ impl World {
             user: self.user,
             methods: if credential.is_some() { Methods::APPLICATION_CREDENTIAL } else { Methods::PASSWORD },
             scope,
-            credential,
+            lent: credential.map(Lent::Credential),
             issued_at: now - i64::try_from(dice.roll(100)).unwrap(),
             // Some end sooner than a new session would.
             expires_at: now + 1 + i64::try_from(dice.roll(10_000)).unwrap(),
@@ -109,12 +124,13 @@ impl World {
     }
 
     /// What the user has there, and nothing else ever.
-    fn most(&self, scope: Scope, credential: bool) -> BTreeSet<&'static str> {
+    fn most(&self, scope: Scope, lent: Option<Lent>) -> BTreeSet<&'static str> {
         let roles: &[&str] = match scope {
+            _ if matches!(lent, Some(Lent::Trust(_))) => &["reader"],
             Scope::Unscoped => &[],
             Scope::Domain(_) => &["member", "reader"],
             Scope::System => &["reader"],
-            Scope::Project(id) if id == self.projects[0] && credential => &["member", "reader"],
+            Scope::Project(id) if id == self.projects[0] && lent.is_some() => &["member", "reader"],
             Scope::Project(id) => match self.projects.iter().position(|known| *known == id) {
                 Some(0) => &["admin", "member", "reader"],
                 Some(1) => &["member", "reader"],
@@ -131,7 +147,7 @@ async fn no_session_outlives_or_outgrows_what_it_comes_of() {
     let trees = super::number("ENFILADE_CAMPAIGN_N", 10_000);
     let mut dice = Dice(super::number("ENFILADE_CAMPAIGN_SEED", 5) * 2 + 1);
     let world = World::new();
-    let (mut made, mut refused) = (0_u64, BTreeMap::<&str, u64>::new());
+    let (mut made, mut trusted, mut refused) = (0_u64, 0_u64, BTreeMap::<&str, u64>::new());
     for n in 0..trees {
         let root = world.root(&mut dice, n);
         let issued_at = u64::try_from(root.issued_at).unwrap();
@@ -145,21 +161,28 @@ async fn no_session_outlives_or_outgrows_what_it_comes_of() {
                 break;
             };
             let scope = world.some_scope(&mut dice);
-            let wanted = if dice.roll(5) == 0 { Wanted::Usual } else { Wanted::Scope(scope) };
+            let wanted = match dice.roll(8) {
+                0 => Wanted::Usual,
+                1 => Wanted::Trust(world.trust.0),
+                _ => Wanted::Scope(scope),
+            };
             match visit.issue(wanted).await {
                 Ok(child) => {
                     let claim = child.session.claim;
                     assert!(claim.expires_at <= parent.expires_at && claim.issued_at >= parent.issued_at);
                     assert_eq!((claim.user, claim.chain()), (parent.user, root.chain()), "{claim:?}");
                     assert_eq!(claim.methods, parent.methods.and(Methods::TOKEN));
-                    assert!(parent.credential.is_none() && claim.credential.is_none());
+                    assert!(parent.lent.is_none() && claim.credential().is_none());
+                    let by_trust = claim.lent == Some(Lent::Trust(world.trust.0));
+                    assert!(claim.lent.is_none() || by_trust && claim.expires_at <= world.trust.1);
+                    trusted += u64::from(by_trust);
                     assert!(
                         parent.scope != Scope::System
                             || matches!(claim.scope, Scope::System | Scope::Unscoped)
                     );
                     let held: BTreeSet<&str> =
                         child.session.roles.iter().map(|role| role.name.as_str()).collect();
-                    assert!(held.is_subset(&world.most(claim.scope, false)), "{held:?} {claim:?}");
+                    assert!(held.is_subset(&world.most(claim.scope, claim.lent)), "{held:?} {claim:?}");
                     // Its token says the same, and what comes of another reaches nothing but its project.
                     let inside = world.come_in(&child.token).unwrap();
                     let reach = &inside.principal().reach;
@@ -171,7 +194,7 @@ async fn no_session_outlives_or_outgrows_what_it_comes_of() {
                 }
                 Err(refusal) => {
                     let code = enfilade_facts::Refuse::code(&refusal);
-                    let is_delegated = parent.credential.is_some() || parent.scope == Scope::System;
+                    let is_delegated = parent.lent.is_some() || parent.scope == Scope::System;
                     assert!(code == "ID19" || code == "ID20" && is_delegated, "{refusal}: {parent:?}");
                     *refused.entry(code).or_default() += 1;
                 }
@@ -181,7 +204,7 @@ async fn no_session_outlives_or_outgrows_what_it_comes_of() {
             if let Some(visit) = world.come_in(token) {
                 let held: BTreeSet<&str> =
                     visit.identity().session().unwrap().roles.iter().map(|role| role.name.as_str()).collect();
-                let most = world.most(claim.scope, claim.credential.is_some());
+                let most = world.most(claim.scope, claim.lent);
                 assert!(held.is_subset(&most), "{held:?} {claim:?}");
             }
         }
@@ -189,6 +212,6 @@ async fn no_session_outlives_or_outgrows_what_it_comes_of() {
             println!("{} of {trees} trees", n + 1);
         }
     }
-    assert!(made > trees / 2 && refused.len() == 2, "{made} {refused:?}");
-    println!("{trees} trees, {made} sessions made of others, refused: {refused:?}");
+    assert!(made > trees / 2 && trusted > trees / 50 && refused.len() == 2, "{made} {refused:?}");
+    println!("{trees} trees, {made} sessions made of others ({trusted} by a trust), refused: {refused:?}");
 }

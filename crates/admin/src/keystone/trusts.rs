@@ -1,0 +1,97 @@
+//! Trusts: what users let others do on their behalf.
+
+use super::grants::role_id;
+use crate::desk::{Desk, random};
+use crate::error::Error;
+use enfilade_facts::tables::{Project, Revocation, Revoked, Trust, User};
+use enfilade_facts::vocabulary::{ProjectId, TrustId, UserId};
+use enfilade_facts::{At, Change, Read, Source, View};
+
+/// One to be made.
+#[derive(Clone, Debug)]
+pub struct NewTrust {
+    /// Who trusts.
+    pub trustor: UserId,
+    /// Who is trusted.
+    pub trustee: UserId,
+    /// The project.
+    pub project: ProjectId,
+    /// The roles that are lent, by id or name; the trustor has to have each of them there.
+    pub roles: Vec<String>,
+    /// Whether services are told the trustor in the trustee's place.
+    pub impersonation: bool,
+    /// Until when, seconds since the epoch; 0 is for ever.
+    pub expires: i64,
+}
+
+/// Makes one.
+///
+/// # Errors
+/// When it lends nothing, or what the trustor has not; when one of those it names is gone, or the facts cannot be changed.
+pub fn create_trust(desk: &Desk<'_>, new: &NewTrust) -> Result<(TrustId, Trust, At), Error> {
+    let what = format!("trust create for {} by {}", new.trustee, new.trustor);
+    let ((id, trust), at) = desk.commit(&what, |view, change| {
+        let roles: Vec<_> = new.roles.iter().map(|role| role_id(view, role)).collect::<Result<_, _>>()?;
+        let held = enfilade_identity::roles_of(view, &new.trustor, &new.project)?;
+        if roles.is_empty() {
+            return Err(Error::Invalid("a trust for a project lends at least one role".to_owned()));
+        }
+        if let Some(role) = roles.iter().find(|role| !held.iter().any(|held| held.id == **role)) {
+            let why = format!("whoever trusts has no role {role} on the project, so cannot lend it");
+            return Err(Error::Invalid(why));
+        }
+        let id = TrustId::from_bytes(random()?);
+        let NewTrust { trustor, trustee, project, impersonation, expires, .. } = *new;
+        let trust = Trust { trustor, trustee, project, roles, impersonation, expires };
+        change.expect_present::<User>(&trustor).expect_present::<User>(&trustee);
+        change.expect_present::<Project>(&project).put(&id, &trust);
+        Ok((id, trust))
+    })?;
+    Ok((id, trust, at))
+}
+
+/// One of them.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn find_trust(source: &dyn Source, id: &TrustId) -> Result<Option<Trust>, Error> {
+    source.read(|view| Ok(view.get::<Trust>(id)?))?
+}
+
+/// All of them.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn list_trusts(source: &dyn Source) -> Result<Vec<(TrustId, Trust)>, Error> {
+    source.read(|view| Ok(view.list::<Trust>(&[])?))?
+}
+
+/// Deletes one; its sessions are refused from now on, and services that follow revocations hear of it.
+///
+/// # Errors
+/// When there is none with that id, or the facts cannot be changed.
+pub fn delete_trust(desk: &Desk<'_>, id: &TrustId) -> Result<At, Error> {
+    let now = desk.now.unix_seconds;
+    let ((), at) = desk.commit(&format!("trust delete {id}"), |view, change| {
+        let row = view.get::<Trust>(id)?.ok_or_else(|| {
+            let hint = "see `openstack trust list`";
+            Error::Missing { what: "trust", name: id.to_string(), hint }
+        })?;
+        change.expect_same(id, &row).delete::<Trust>(id);
+        change.put(&Revoked::Trust(*id), &Revocation { issued_before: now, revoked_at: now });
+        Ok(())
+    })?;
+    Ok(at)
+}
+
+/// Takes those away that are about something which goes.
+pub(crate) fn forget_trusts(
+    view: &View<'_>,
+    change: &mut Change,
+    about: impl Fn(&Trust) -> bool,
+) -> Result<(), Error> {
+    for (id, _) in view.list::<Trust>(&[])?.iter().filter(|(_, trust)| about(trust)) {
+        change.delete::<Trust>(id);
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Trusts: made and deleted by whoever trusts, seen by both.
+
+use super::render::time;
+use super::{Call, Outcome, Said, Trouble};
+use enfilade_admin::keystone::{
+    NewTrust, create_trust, delete_trust, find_trust, list_named_roles, list_trusts,
+};
+use enfilade_facts::tables::Trust;
+use enfilade_facts::vocabulary::{ProjectId, TrustId, UserId, from_rfc3339};
+use enfilade_passage::ApiAsk;
+use hyper::StatusCode;
+use serde_json::{Value, json};
+
+/// The trust of the path.
+fn found(call: &Call) -> Result<(TrustId, Trust), Trouble> {
+    let missing = || Trouble::missing("trust", call.parameter(0));
+    let id: TrustId = call.parameter(0).parse().map_err(|_| missing())?;
+    let trust = find_trust(call.faces.house().source(), &id)?.ok_or_else(missing)?;
+    Ok((id, trust))
+}
+
+pub(super) fn list(call: &mut Call) -> Outcome {
+    let id_of = |name| call.query(name).map(|text| text.parse::<UserId>()).transpose();
+    let no_id = |_| Trouble::invalid("expected the id of a user: 32 lower-case hexadecimal digits");
+    let trustor = id_of("trustor_user_id").map_err(no_id)?;
+    let trustee = id_of("trustee_user_id").map_err(no_id)?;
+    call.permit(&ApiAsk::ListTrusts { trustor: trustor.as_ref(), trustee: trustee.as_ref() })?;
+    let is_wanted = |trust: &Trust| {
+        trustor.is_none_or(|id| id == trust.trustor) && trustee.is_none_or(|id| id == trust.trustee)
+    };
+    let mut rows = Vec::new();
+    for (id, trust) in list_trusts(call.faces.house().source())? {
+        if is_wanted(&trust) {
+            rows.push(body(call, &id, &trust)?);
+        }
+    }
+    let links =
+        json!({ "self": format!("{}/v3/OS-TRUST/trusts", call.base), "next": null, "previous": null });
+    Ok(Said::json(StatusCode::OK, &json!({ "trusts": rows, "links": links })))
+}
+
+pub(super) fn show(call: &mut Call) -> Outcome {
+    let (id, trust) = found(call)?;
+    call.permit(&ApiAsk::SeeTrust(&trust))?;
+    Ok(Said::json(StatusCode::OK, &json!({ "trust": body(call, &id, &trust)? })))
+}
+
+pub(super) fn delete(call: &mut Call) -> Outcome {
+    let (id, trust) = found(call)?;
+    let permit = call.permit(&ApiAsk::DeleteTrust(&trust))?;
+    call.at_desk(&permit, |desk| delete_trust(desk, &id))?;
+    Ok(Said::nothing())
+}
+
+pub(super) fn create(call: &mut Call) -> Outcome {
+    let value: Value =
+        serde_json::from_slice(&call.body).map_err(|_| Trouble::invalid("the body is not JSON"))?;
+    let given = value.get("trust").ok_or_else(|| Trouble::invalid("Expecting to find trust in the body."))?;
+    let new = read(given, call.faces.house().now().unix_seconds)?;
+    let permit = call.permit(&ApiAsk::CreateTrust(&new.trustor))?;
+    let (id, trust, _) = call.at_desk(&permit, |desk| create_trust(desk, &new))?;
+    Ok(Said::json(StatusCode::CREATED, &json!({ "trust": body(call, &id, &trust)? })))
+}
+
+fn read(given: &Value, now: i64) -> Result<NewTrust, Trouble> {
+    let text = |name: &str| given.get(name).and_then(Value::as_str);
+    let wrong = |name: &str| Trouble::invalid(format!("trust.{name}: expected an id"));
+    let user = |name: &str| text(name).and_then(|id| id.parse::<UserId>().ok()).ok_or_else(|| wrong(name));
+    let given_is = |name: &str| {
+        let none = [&Value::Null, &Value::Bool(false), &json!(0)];
+        given.get(name).is_some_and(|value| !none.contains(&value))
+    };
+    // What is not kept here is not taken as if it were.
+    for name in ["remaining_uses", "allow_redelegation", "redelegation_count"] {
+        if given_is(name) {
+            let why = format!("trust.{name}: not served here yet");
+            return Err(Trouble::Said(StatusCode::NOT_IMPLEMENTED, why));
+        }
+    }
+    let impersonation = given.get("impersonation").and_then(Value::as_bool);
+    let impersonation =
+        impersonation.ok_or_else(|| Trouble::invalid("trust.impersonation: expected true or false"))?;
+    let expires = match given.get("expires_at").filter(|value| !value.is_null()) {
+        None => 0,
+        Some(value) => {
+            let seconds = value.as_str().and_then(from_rfc3339).filter(|seconds| now < *seconds);
+            seconds.ok_or_else(|| {
+                Trouble::invalid("trust.expires_at: expected a time to come, as 2030-01-31T12:00:00Z")
+            })?
+        }
+    };
+    let roles = given.get("roles").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let role = |role: &Value| {
+        let said = ["id", "name"].into_iter().find_map(|name| role.get(name)?.as_str());
+        said.map(str::to_owned)
+            .ok_or_else(|| Trouble::invalid("trust.roles: expected an id or a name of each"))
+    };
+    Ok(NewTrust {
+        trustor: user("trustor_user_id")?,
+        trustee: user("trustee_user_id")?,
+        project: text("project_id")
+            .and_then(|id| id.parse::<ProjectId>().ok())
+            .ok_or_else(|| wrong("project_id"))?,
+        roles: roles.iter().map(role).collect::<Result<_, _>>()?,
+        impersonation,
+        expires,
+    })
+}
+
+fn body(call: &Call, id: &TrustId, trust: &Trust) -> Result<Value, Trouble> {
+    let named = list_named_roles(call.faces.house().source())?;
+    let role = |id: &_| {
+        let name = named.iter().find(|(known, _)| known == id).map(|(_, row)| row.name.as_str());
+        json!({ "id": id.to_string(), "name": name, "links": { "self": format!("{}/v3/roles/{id}", call.base) } })
+    };
+    let url = format!("{}/v3/OS-TRUST/trusts/{id}", call.base);
+    let links = json!({ "self": format!("{url}/roles"), "next": null, "previous": null });
+    Ok(json!({
+        "id": id.to_string(), "trustor_user_id": trust.trustor.to_string(),
+        "trustee_user_id": trust.trustee.to_string(), "project_id": trust.project.to_string(),
+        "impersonation": trust.impersonation, "roles": trust.roles.iter().map(role).collect::<Vec<_>>(),
+        "roles_links": links, "expires_at": (trust.expires != 0).then(|| time(trust.expires)),
+        "deleted_at": null, "remaining_uses": null, "redelegation_count": 0, "links": { "self": url },
+    }))
+}
