@@ -13,7 +13,7 @@ mod stores;
 pub use ask::{Ask, Standing};
 pub use open::open;
 pub use operation_ledger::{
-    Active, Everybody, Ledger, LedgerWords, OperationGuard, Process, Seats, ledger_words,
+    Active, Everybody, Ledger, LedgerWords, OperationGuard, Place, Process, ledger_words,
 };
 pub use permit::DatastorePermit;
 pub use refuse::{CODES, Refusal};

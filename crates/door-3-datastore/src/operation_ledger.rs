@@ -24,7 +24,7 @@ use crate::refuse::Refusal;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 use enfilade_facts::{Now, Revision};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Memory of a process's own, that others may read.
@@ -113,28 +113,30 @@ pub struct Process {
 pub struct Ledger {
     words: Arc<dyn LedgerWords>,
     layout: Layout,
-    places: Mutex<HashMap<DatastoreName, Seats>>,
+    shards: Vec<Arc<Shard>>,
+    places: Mutex<HashMap<DatastoreName, u32>>,
     everybody: Option<Everybody>,
 }
 
 /// Reads the ledgers of every process of the machine.
 pub type Everybody = Arc<dyn Fn() -> Vec<Process> + Send + Sync>;
 
-/// The place of one store.
-#[derive(Clone)]
-pub struct Seats(Arc<[Arc<Seat>]>);
+/// Where operations on a store are counted: kept beside the store once it was entered, so that nobody looks for it again.
+#[derive(Default)]
+pub struct Place(AtomicU32);
 
-/// Where the threads of one shard count. On a cache line of its own, for the count of who holds it.
+/// Where the threads of one shard count, whatever the store. On cache lines of its own, for the count of who holds it.
 #[repr(align(64))]
-struct Seat {
+struct Shard {
     words: Arc<dyn LedgerWords>,
-    count: usize,
-    since: usize,
+    layout: Layout,
+    number: usize,
 }
 
 /// One counted operation; dropping it ends the operation, which cannot fail.
 pub struct OperationGuard {
-    seat: Arc<Seat>,
+    shard: Arc<Shard>,
+    place: u32,
     kind: OperationKind,
 }
 
@@ -148,7 +150,9 @@ impl Ledger {
         for (word, value) in words.words().iter().zip(header).rev() {
             word.store(value, Ordering::SeqCst);
         }
-        Ledger { words, layout, places: Mutex::default(), everybody: None }
+        let shard = |number| Arc::new(Shard { words: Arc::clone(&words), layout, number });
+        let shards = (0..shards).map(shard).collect();
+        Ledger { words, layout, shards, places: Mutex::default(), everybody: None }
     }
 
     /// Beside those of other processes.
@@ -171,17 +175,44 @@ impl Ledger {
         Self::new(Arc::new(words), 0, 1, now)
     }
 
-    /// The place of a store, which it keeps. Only for stores that are there: a place is given to any name.
+    /// Counts an operation in. Take the view on which the store is judged after this. Only for stores that are there: a place is
+    /// given to any name.
     ///
     /// # Errors
     /// When there is no room for another store.
-    pub fn seats(&self, name: &DatastoreName) -> Result<Seats, Refusal> {
+    pub fn enter(
+        &self,
+        name: &DatastoreName,
+        place: &Place,
+        kind: OperationKind,
+        now: Now,
+    ) -> Result<OperationGuard, Refusal> {
+        let place = match place.0.load(Ordering::Relaxed) {
+            0 => self.find(name, place)?,
+            known => known - 1,
+        };
+        let shard = SHARD.with(|shard| *shard) & self.shards.len().wrapping_sub(1);
+        let shard = Arc::clone(self.shards.get(shard).ok_or(Refusal::LedgerFull(0))?);
+        if let Some(count) = shard.count(place)
+            && count.come_in(unit(kind)) == 0
+            && let Some(since) = shard.since(place)
+        {
+            since.store(now.unix_seconds as u64, Ordering::Relaxed);
+        }
+        Ok(OperationGuard { shard, place, kind })
+    }
+
+    /// The place of a name, which it keeps.
+    #[cold]
+    fn find(&self, name: &DatastoreName, known: &Place) -> Result<u32, Refusal> {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(seats) = places.get(name) {
-            return Ok(seats.clone());
+        if let Some(place) = places.get(name) {
+            known.0.store(place + 1, Ordering::Relaxed);
+            return Ok(*place);
         }
         let (place, layout) = (places.len(), self.layout);
-        if place >= layout.places {
+        let number = u32::try_from(place).unwrap_or(u32::MAX);
+        if place >= layout.places || number == u32::MAX {
             return Err(Refusal::LedgerFull(layout.places));
         }
         let words = self.words.words();
@@ -192,13 +223,9 @@ impl Ledger {
         }
         // Whoever reads this number finds the name.
         words.iter().skip(3).take(1).for_each(|word| word.store(place as u64 + 1, Ordering::SeqCst));
-        let seat = |shard| {
-            let (count, since) = (layout.count(shard, place), layout.since(shard, place));
-            Arc::new(Seat { words: Arc::clone(&self.words), count, since })
-        };
-        let seats = Seats((0..layout.shards).map(seat).collect());
-        places.insert(name.clone(), seats.clone());
-        Ok(seats)
+        places.insert(name.clone(), number);
+        known.0.store(number + 1, Ordering::Relaxed);
+        Ok(number)
     }
 
     /// Says that whatever had to be closed up to this revision is closed.
@@ -215,7 +242,7 @@ impl Ledger {
     /// This process, as others see it.
     pub fn process(&self) -> Option<Process> {
         let words = self.words.words();
-        Process::read(words.len(), |at| words.get(at).map_or(0, |word| word.load(Ordering::SeqCst)))
+        Process::read(words.len(), |at| words.get(at).map_or(0, Count::look))
     }
 }
 
@@ -272,21 +299,40 @@ thread_local! {
     };
 }
 
-impl Seats {
-    /// Counts an operation in. Take the view on which the store is judged after this.
-    ///
-    /// # Errors
-    /// None in practice: there is a seat for every shard.
-    pub fn enter(&self, kind: OperationKind, now: Now) -> Result<OperationGuard, Refusal> {
-        let shard = SHARD.with(|shard| *shard) & self.0.len().wrapping_sub(1);
-        let seat = Arc::clone(self.0.get(shard).ok_or(Refusal::LedgerFull(0))?);
-        if let (Some(count), Some(since)) = (seat.word(seat.count), seat.word(seat.since))
-            && count.fetch_add(unit(kind), Ordering::SeqCst) == 0
-        {
-            since.store(now.unix_seconds as u64, Ordering::Relaxed);
+/// The two steps of an operation on its count, and the one of whoever waits for it: apart, so that a model can take every order of
+/// them.
+trait Count {
+    /// Counted, and whatever is looked at after this is not older. How many there were.
+    fn come_in(&self, unit: u64) -> u64;
+    /// Whatever the operation did is done before.
+    fn go(&self, unit: u64);
+    /// How many there are, after whatever was done before this.
+    fn look(&self) -> u64;
+}
+
+macro_rules! count {
+    ($word:ty, $fence:path) => {
+        impl Count for $word {
+            fn come_in(&self, unit: u64) -> u64 {
+                let before = self.fetch_add(unit, Ordering::SeqCst);
+                $fence(Ordering::SeqCst);
+                before
+            }
+            fn go(&self, unit: u64) {
+                self.fetch_sub(unit, Ordering::SeqCst);
+            }
+            fn look(&self) -> u64 {
+                $fence(Ordering::SeqCst);
+                self.load(Ordering::SeqCst)
+            }
         }
-        fence(Ordering::SeqCst);
-        Ok(OperationGuard { seat, kind })
+    };
+}
+count!(AtomicU64, fence);
+
+impl Clone for Place {
+    fn clone(&self) -> Self {
+        Place(AtomicU32::new(self.0.load(Ordering::Relaxed)))
     }
 }
 
@@ -299,26 +345,30 @@ fn unit(kind: OperationKind) -> u64 {
     }
 }
 
-impl Seat {
-    fn word(&self, at: usize) -> Option<&AtomicU64> {
-        self.words.words().get(at)
+impl Shard {
+    fn count(&self, place: u32) -> Option<&AtomicU64> {
+        self.words.words().get(self.layout.count(self.number, place as usize))
+    }
+
+    fn since(&self, place: u32) -> Option<&AtomicU64> {
+        self.words.words().get(self.layout.since(self.number, place as usize))
     }
 }
 
 impl Clone for OperationGuard {
     /// One more operation of the kind.
     fn clone(&self) -> Self {
-        if let Some(count) = self.seat.word(self.seat.count) {
-            count.fetch_add(unit(self.kind), Ordering::SeqCst);
+        if let Some(count) = self.shard.count(self.place) {
+            count.come_in(unit(self.kind));
         }
-        OperationGuard { seat: Arc::clone(&self.seat), kind: self.kind }
+        OperationGuard { shard: Arc::clone(&self.shard), place: self.place, kind: self.kind }
     }
 }
 
 impl Drop for OperationGuard {
     fn drop(&mut self) {
-        if let Some(count) = self.seat.word(self.seat.count) {
-            count.fetch_sub(unit(self.kind), Ordering::SeqCst);
+        if let Some(count) = self.shard.count(self.place) {
+            count.go(unit(self.kind));
         }
     }
 }
@@ -336,7 +386,7 @@ mod tests {
     #[test]
     fn counts_readers_and_writers_until_they_leave() {
         let ledger = Ledger::private(8, NOW);
-        let enter = |store: &str, kind| ledger.seats(&name(store)).unwrap().enter(kind, NOW).unwrap();
+        let enter = |store: &str, kind| ledger.enter(&name(store), &Place::default(), kind, NOW).unwrap();
         let _lookup = enter("tank", OperationKind::Lookup);
         assert_eq!(ledger.process().unwrap().inside, []);
         let reader = enter("tank", OperationKind::Read);
@@ -358,19 +408,23 @@ mod tests {
     fn a_full_ledger_says_so_and_keeps_counting_what_it_has() {
         let ledger = Ledger::private(2, NOW);
         let names = ["a-store", "b-store", "c-store"].map(name);
-        let guard = ledger.seats(&names[0]).unwrap().enter(OperationKind::Read, NOW);
-        assert!(ledger.seats(&names[1]).is_ok());
-        assert_eq!(ledger.seats(&names[2]).err(), Some(Refusal::LedgerFull(2)));
-        assert!(ledger.seats(&names[0]).is_ok());
-        assert_eq!(ledger.active(&names[0]).readers, 1);
-        drop(guard);
+        let place = Place::default();
+        let enter = |n: usize, place: &Place| ledger.enter(&names[n], place, OperationKind::Read, NOW);
+        let guard = enter(0, &place);
+        assert!(enter(1, &Place::default()).is_ok());
+        assert_eq!(enter(2, &Place::default()).err(), Some(Refusal::LedgerFull(2)));
+        // Whether the place is known or has to be found, it is the same.
+        let others = [enter(0, &place), enter(0, &place.clone()), enter(0, &Place::default())];
+        assert_eq!(ledger.active(&names[0]).readers, 4);
+        drop((guard, others));
+        assert_eq!(ledger.process().unwrap().inside, []);
     }
 
     #[test]
     fn the_longest_name_fits_and_what_is_no_ledger_is_not_read() {
         let ledger = Ledger::private(1, NOW);
         let longest = name(&"x".repeat(32));
-        let _inside = ledger.seats(&longest).unwrap().enter(OperationKind::Write, NOW);
+        let _inside = ledger.enter(&longest, &Place::default(), OperationKind::Write, NOW);
         assert_eq!(ledger.active(&longest).writers, 1);
         for word in [0, 1, u64::MAX] {
             assert_eq!(Process::read(1_000, |_| word), None);
@@ -387,9 +441,9 @@ mod tests {
                 let (ledger, stores) = (&ledger, &stores);
                 scope.spawn(move || {
                     for n in 0..1_000 {
-                        let seats = ledger.seats(&stores[(n + thread) % 3]).unwrap();
+                        let (store, place) = (&stores[(n + thread) % 3], Place::default());
                         let kind = if n % 2 == 0 { OperationKind::Read } else { OperationKind::Write };
-                        let guard = seats.enter(kind, NOW).unwrap();
+                        let guard = ledger.enter(store, &place, kind, NOW).unwrap();
                         // Dropped by another thread than the one that entered, now and then.
                         if n % 100 == 0 {
                             std::thread::spawn(move || drop(guard)).join().unwrap();
@@ -399,5 +453,80 @@ mod tests {
             }
         });
         assert_eq!(ledger.process().unwrap().inside, []);
+    }
+
+    mod every_order {
+        use super::super::Count;
+        use loom::sync::Arc;
+        use loom::sync::atomic::{AtomicU64, Ordering, fence};
+        use loom::thread;
+
+        count!(AtomicU64, fence);
+
+        /// An operation, while a maintenance change is committed and then the ledger is read. Nobody is at work after it was
+        /// acknowledged that nobody is.
+        fn change_beside_operation(enters_first: bool) {
+            loom::model(move || {
+                let [count, closed, at_work] = [0; 3].map(|zero| Arc::new(AtomicU64::new(zero)));
+                let of_operation = (Arc::clone(&count), Arc::clone(&closed), Arc::clone(&at_work));
+                let operation = thread::spawn(move || {
+                    let (count, closed, at_work) = of_operation;
+                    if enters_first {
+                        count.come_in(1);
+                    }
+                    let is_open = closed.load(Ordering::Acquire) == 0;
+                    if !enters_first {
+                        count.come_in(1);
+                    }
+                    if is_open {
+                        at_work.store(1, Ordering::Relaxed);
+                        at_work.store(2, Ordering::Relaxed);
+                    }
+                    count.go(1);
+                    is_open
+                });
+                closed.store(1, Ordering::Release);
+                let is_acknowledged = count.look() == 0;
+                let seen = at_work.load(Ordering::Relaxed);
+                let did_work = operation.join().unwrap();
+                if is_acknowledged {
+                    // Done, and all of it seen, or never begun.
+                    assert_eq!(seen, if did_work { 2 } else { 0 });
+                }
+                assert_eq!(count.look(), 0);
+            });
+        }
+
+        #[test]
+        fn an_operation_is_counted_or_saw_the_change() {
+            change_beside_operation(true);
+        }
+
+        /// Judged before it entered, it is neither: so the test above can fail.
+        #[test]
+        #[should_panic(expected = "assertion")]
+        fn whoever_looks_before_entering_is_missed() {
+            change_beside_operation(false);
+        }
+
+        /// Two operations on one count, one of them dropped by another thread: nothing is left over.
+        #[test]
+        fn counts_of_two_come_to_nothing() {
+            loom::model(|| {
+                let count = Arc::new(AtomicU64::new(0));
+                let workers = [1_u64, 1 << 32].map(|unit| {
+                    let count = Arc::clone(&count);
+                    thread::spawn(move || {
+                        count.come_in(unit);
+                        assert!(count.look() >= unit);
+                        count
+                    })
+                });
+                let [one, other] = workers.map(|worker| worker.join().unwrap());
+                one.go(1 << 32);
+                other.go(1);
+                assert_eq!(count.look(), 0);
+            });
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Every datastore, in the process: a lookup parses nothing, takes no lock and calls nobody, however many there are.
 
+use crate::operation_ledger::Place;
 use crate::view::{Known, Record, file_fault};
 use enfilade_facts::tables::{Datastore, FileFault, Key, Table};
 use enfilade_facts::vocabulary::DatastoreName;
@@ -22,6 +23,7 @@ type Part<H> = HashMap<DatastoreName, Store<H>>;
 struct Store<H> {
     known: Arc<Known>,
     handle: Arc<H>,
+    place: Place,
 }
 
 impl<H> Clone for Stores<H> {
@@ -32,7 +34,7 @@ impl<H> Clone for Stores<H> {
 
 impl<H> Clone for Store<H> {
     fn clone(&self) -> Self {
-        Store { known: Arc::clone(&self.known), handle: Arc::clone(&self.handle) }
+        Store { known: Arc::clone(&self.known), handle: Arc::clone(&self.handle), place: self.place.clone() }
     }
 }
 
@@ -47,9 +49,9 @@ impl<H> Stores<H> {
         Record { at, store, file_fault: self.fault.clone() }
     }
 
-    /// A store's handle; `None` where there is no such store.
-    pub fn handle(&self, name: &DatastoreName) -> Option<&Arc<H>> {
-        self.store(name).map(|store| &store.handle)
+    /// Where a store's operations are counted, and its handle; `None` where there is no such store.
+    pub fn entrance(&self, name: &DatastoreName) -> Option<(&Place, &Arc<H>)> {
+        self.store(name).map(|store| (&store.place, &store.handle))
     }
 }
 
@@ -66,7 +68,8 @@ impl<H: Default + Send + Sync + 'static> Indexed for Stores<H> {
     fn build(view: &View<'_>) -> Result<Self, SourceError> {
         let mut parts: Vec<Part<H>> = (0..PARTS).map(|_| HashMap::new()).collect();
         for (name, datastore) in view.list::<Datastore>(&[])? {
-            let store = Store { known: Arc::new(Known::of(&name, datastore)), handle: Arc::default() };
+            let known = Arc::new(Known::of(&name, datastore));
+            let store = Store { known, handle: Arc::default(), place: Place::default() };
             if let Some(part) = parts.get_mut(part_of(&name)) {
                 part.insert(name, store);
             }
@@ -85,11 +88,12 @@ impl<H: Default + Send + Sync + 'static> Indexed for Stores<H> {
         let part = Arc::make_mut(part);
         let before = part.remove(&name);
         if let Some(known) = known {
+            let place = before.as_ref().map(|before| before.place.clone()).unwrap_or_default();
             let handle = before
                 .filter(|before| before.known.root == known.root)
                 .map(|before| before.handle)
                 .unwrap_or_default();
-            part.insert(name, Store { known, handle });
+            part.insert(name, Store { known, handle, place });
         }
         Ok(())
     }

@@ -5,18 +5,17 @@ use crate::refuse::Refusal;
 use enfilade_access::AdminPermit;
 use enfilade_content::{Root, Usage};
 use enfilade_datastore::{
-    Active, Ask, DatastorePermit, OperationGuard, Process, Record, Seats, Standing, Stores,
+    Active, Ask, DatastorePermit, OperationGuard, Place, Process, Record, Standing, Stores,
 };
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 use enfilade_facts::{At, Index, Mounts, Now, Read, View};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// What is dear to make again of a store: its place in the ledger, and its root while that is open.
+/// What is dear to make again of a store: its root, while that is open.
 #[derive(Default)]
 pub(crate) struct Handle {
-    seats: OnceLock<Seats>,
     root: Mutex<OpenRoot>,
 }
 
@@ -60,45 +59,36 @@ impl HouseStores {
 }
 
 impl House {
-    /// A store's handle; `None` where there is no such store.
-    pub(crate) fn handle(&self, name: &DatastoreName) -> Result<Option<Arc<Handle>>, Refusal> {
-        let at = self.parts.source.at();
-        if let Some(found) = self.stores.index.peek(at, |stores| stores.handle(name).cloned()) {
-            return Ok(found);
+    /// An operation enters the ledger, if there is such a store; with what is wanted of its handle. The store is judged after this.
+    pub(crate) fn count_in<R>(
+        &self,
+        name: &DatastoreName,
+        kind: OperationKind,
+        now: Now,
+        of_handle: impl Fn(&Arc<Handle>) -> R,
+    ) -> Result<Option<(OperationGuard, R)>, Refusal> {
+        let ledger = &self.parts.ledger;
+        let enter = |stores: &Stores<Handle>| match stores.entrance(name) {
+            Some((place, handle)) => Ok(Some((ledger.enter(name, place, kind, now)?, of_handle(handle)))),
+            None => Ok(None),
+        };
+        if let Some(entered) = self.stores.index.peek(self.parts.source.at(), enter) {
+            return entered;
         }
         self.parts.source.read(|view| {
-            let found = self.stores.index.read(view, |stores| stores.handle(name).cloned());
-            found.or_else(|_| Ok(Record::on(view, name)?.is_there().then(|| self.handle_without_index(name))))
+            self.stores.index.read(view, enter).unwrap_or_else(|_| match Record::on(view, name)?.is_there() {
+                true => {
+                    let guard = ledger.enter(name, &Place::default(), kind, now)?;
+                    Ok(Some((guard, of_handle(&self.handle_without_index(name)))))
+                }
+                false => Ok(None),
+            })
         })?
     }
 
     /// Without an index a store has a handle as long as its root is open.
     fn handle_without_index(&self, name: &DatastoreName) -> Arc<Handle> {
         Arc::clone(self.open().entry(name.clone()).or_default())
-    }
-
-    /// An operation enters the ledger. The store is judged after this.
-    pub(crate) fn count_in(
-        &self,
-        name: &DatastoreName,
-        handle: &Handle,
-        kind: OperationKind,
-        now: Now,
-    ) -> Result<OperationGuard, Refusal> {
-        let seats = match handle.seats.get() {
-            Some(seats) => seats,
-            None => {
-                let seats = self.parts.ledger.seats(name)?;
-                handle.seats.get_or_init(|| seats)
-            }
-        };
-        Ok(seats.enter(kind, now)?)
-    }
-
-    /// The same for a store that has been entered before. Nothing is counted here that all threads would count together.
-    fn enter_known(&self, name: &DatastoreName, kind: OperationKind, now: Now) -> Option<OperationGuard> {
-        let enter = |stores: &Stores<Handle>| stores.handle(name)?.seats.get()?.enter(kind, now).ok();
-        self.stores.index.peek(self.parts.source.at(), enter)?
     }
 
     /// Door 3 alone, for whoever passed the others in another way: no view, no lock and no system call while nothing changes.
@@ -110,16 +100,20 @@ impl House {
         name: &DatastoreName,
         kind: OperationKind,
     ) -> Result<(DatastorePermit, OperationGuard), Refusal> {
+        let (permit, guard, ()) = self.come_in(name, kind, |_| ())?;
+        Ok((permit, guard))
+    }
+
+    fn come_in<R>(
+        &self,
+        name: &DatastoreName,
+        kind: OperationKind,
+        of_handle: impl Fn(&Arc<Handle>) -> R,
+    ) -> Result<(DatastorePermit, OperationGuard, R), Refusal> {
         let now = self.now();
         // Entered first: what comes after that is the view the store is judged on, or as good as one.
-        let guard = match self.enter_known(name, kind, now) {
-            Some(guard) => guard,
-            None => {
-                let unknown = || enfilade_datastore::Refusal::Unknown(name.clone());
-                let handle = self.handle(name)?.ok_or_else(unknown)?;
-                self.count_in(name, &handle, kind, now)?
-            }
-        };
+        let unknown = || enfilade_datastore::Refusal::Unknown(name.clone());
+        let (guard, of_handle) = self.count_in(name, kind, now, of_handle)?.ok_or_else(unknown)?;
         let at = self.parts.source.at();
         let record = match self.stores.index.peek(at, |stores| stores.record(name, at)) {
             Some(record) => record,
@@ -129,7 +123,7 @@ impl House {
         let mounts = mounts.as_deref().unwrap_or(&self.stores.no_mounts);
         let ask = Ask { name, kind, standing: Standing::Entering };
         let permit = enfilade_datastore::open(&record, now, mounts, &ask)?;
-        Ok((permit, guard))
+        Ok((permit, guard, of_handle))
     }
 
     /// The open root of a store, kept for whoever comes next unless the facts changed since the permit. Whoever waits for a directory that
@@ -193,8 +187,7 @@ impl House {
     /// # Errors
     /// The refusal of door 3 or 5.
     pub fn usage(&self, _permit: &AdminPermit, name: &DatastoreName) -> Result<Usage, Refusal> {
-        let (permit, _inside) = self.look_up(name, OperationKind::Lookup)?;
-        let handle = self.handle(name)?.unwrap_or_default();
+        let (permit, _inside, handle) = self.come_in(name, OperationKind::Lookup, Arc::clone)?;
         Ok(self.root(&handle, &permit)?.usage()?)
     }
 

@@ -179,9 +179,7 @@ impl Visit {
         let mounts = house.mounts();
         // A store that is made between the two looks is found by the next turn.
         for _ in 0..4 {
-            let handle = house.handle(name)?;
-            let counted = handle.as_ref().map(|handle| house.count_in(name, handle, kind, now));
-            let guard = counted.transpose()?;
+            let counted = house.count_in(name, kind, now, Arc::clone)?;
             let datastore = house.parts.source.read(|view| {
                 self.ask_again(view)?;
                 let ask = DatastoreAsk { name, kind, standing: Standing::Entering };
@@ -191,7 +189,7 @@ impl Visit {
                 enfilade_access::admits(view, now, &self.identity, name, &house.parts.access_memo)?;
                 Ok::<_, Refusal>(permit?)
             })??;
-            if let (Some(handle), Some(guard)) = (handle, guard) {
+            if let Some((guard, handle)) = counted {
                 let root = house.root(&handle, &datastore)?;
                 return Ok(Stay { visit: self, datastore, root, guard });
             }
