@@ -6,6 +6,7 @@
 
 mod canary;
 mod curl;
+mod datastores;
 mod every_io;
 mod facts;
 mod files;

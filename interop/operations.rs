@@ -277,7 +277,7 @@ impl Audit for NoLog {
     fn record(&self, _: Event) {}
 }
 
-fn house(source: Arc<Lmdb>, ledger: Ledger) -> Arc<House> {
+pub(crate) fn house(source: Arc<Lmdb>, ledger: Ledger) -> Arc<House> {
     House::new(Parts {
         source,
         clock: Arc::new(|| NOW),

@@ -1,5 +1,7 @@
 //! Lookups of datastores, each with its drop: as Proxmox Backup Server had them, has them, and ours.
 
+mod http;
+
 use crate::Failure;
 use crate::peers::datastore_cfg::Place;
 use crate::peers::libxcrypt;
@@ -9,8 +11,9 @@ use crate::stopwatch::{Samples, now, shared};
 use crate::stores::{self, Store};
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
-use enfilade_facts::{Change, Source};
+use enfilade_facts::{Change, Source, StoreId};
 use enfilade_passage::House;
+use enfilade_sources::memory::Memory;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -35,22 +38,29 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let ours = house(&scratch.path().join("ours"), STORES)?;
     table(report, &theirs, &ours, sha, small)?;
     calls(report)?;
+    rounds(report, &theirs, &ours, &scratch, run.path(), small)?;
+    probes(report, small)?;
     sizes(report, &scratch, small)?;
-    Ok(())
+    http::run(report, &scratch, small)
 }
 
 /// A house with so many stores.
 fn house(place: &Path, count: u64) -> Result<Arc<House>, Failure> {
     let store = Store::generated(place, 1)?;
+    generate(&*store.lmdb, count)?;
+    Ok(store.house(1 << 20))
+}
+
+fn generate(source: &dyn Source, count: u64) -> Result<(), Failure> {
     let mut change = Change::new(stores::audit("stores"));
     for n in 0..count {
         let row = Datastore { path: format!("/mnt/datastore/tenant/store-{n}"), ..Datastore::default() };
         change.put(&name(n)?, &row);
         if n % 10_000 == 9_999 || n + 1 == count {
-            store.lmdb.commit(&std::mem::replace(&mut change, Change::new(stores::audit("stores"))))?;
+            source.commit(&std::mem::replace(&mut change, Change::new(stores::audit("stores"))))?;
         }
     }
-    Ok(store.house(1 << 20))
+    Ok(())
 }
 
 fn name(n: u64) -> Result<DatastoreName, Failure> {
@@ -182,9 +192,123 @@ fn counted(part: &str, times: u64) -> Result<f64, Failure> {
     last.filter(|_| output.status.success()).ok_or_else(|| format!("strace counted nothing: {text}").into())
 }
 
-/// In a process of its own, under strace: one of them, so many times.
+/// The other runs of the original's report: 5 stores × 100,000 lookups, and all stores once after a start, and once more.
+fn rounds(
+    report: &mut Report,
+    theirs: &Place,
+    ours: &House,
+    scratch: &Scratch,
+    run: &Path,
+    small: bool,
+) -> Result<(), Failure> {
+    let names: Vec<DatastoreName> = (0..STORES).map(name).collect::<Result<_, _>>()?;
+    let texts: Vec<String> = names.iter().map(ToString::to_string).collect();
+    // Theirs takes half a minute for all of them; a tenth says as much.
+    let (times, part) = if small { (1_000, 100) } else { (100_000, 10_000) };
+    let each = |count: usize| (0..5_usize).flat_map(move |store| (0..count).map(move |_| store));
+    let began = now();
+    for store in each(times) {
+        look(ours, names.get(store).ok_or("no name")?);
+    }
+    let own = began.elapsed().as_secs_f64() * 1e6 / (5 * times) as f64;
+    let began = now();
+    for store in each(part / 5) {
+        theirs.look_up(texts.get(store).ok_or("no name")?, true)?.end()?;
+    }
+    let after = began.elapsed().as_secs_f64() * 1e6 / part as f64;
+    report.once("ours, 5 stores × 100,000", STORES, own, "µs");
+    report.once("after, 5 stores × 100,000 (a tenth of it)", STORES, after, "µs");
+    report.once("after to ours, 5 stores × 100,000", STORES, after / own, "times");
+    let mut figures: [Samples; 4] = Default::default();
+    for round in 0..if small { 1 } else { 5 } {
+        let theirs = Place::new(
+            &scratch.path().join(format!("cold-{round}")),
+            &run.join(format!("cold-{round}")),
+            STORES,
+        )?;
+        let house = house(&scratch.path().join(format!("cold-ours-{round}")), STORES)?;
+        let [after_cold, after_warm, own_cold, own_warm] = &mut figures;
+        for samples in [after_cold, after_warm] {
+            let began = now();
+            texts.iter().try_for_each(|name| theirs.look_up(name, true)?.end())?;
+            samples.push(began.elapsed().as_secs_f64() * 1e6 / STORES as f64);
+        }
+        for samples in [own_cold, own_warm] {
+            let began = now();
+            names.iter().for_each(|name| look(&house, name));
+            samples.push(began.elapsed().as_secs_f64() * 1e6 / STORES as f64);
+        }
+    }
+    let whats = [
+        "after, each store once, cold",
+        "after, and once more",
+        "ours, each store once, cold",
+        "ours, and once more",
+    ];
+    for (what, samples) in whats.into_iter().zip(&figures) {
+        report.middle(what, STORES, samples, "µs");
+    }
+    Ok(())
+}
+
+/// So many that what building differs by, hash seeds being random, is nothing beside them.
+const PROBES: u64 = 20_000;
+
+/// Instructions of a lookup and its drop, whatever the number of stores.
+fn probes(report: &mut Report, small: bool) -> Result<(), Failure> {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        eprintln!("valgrind is not there, so no instructions are counted");
+        return Ok(());
+    }
+    let most = if small { 1_000 } else { 100_000 };
+    let mut counted = [0.0; 2];
+    for (at, stores) in [10, most].into_iter().enumerate() {
+        let part = format!("probes-{stores}");
+        let (few, many) = (instructions(&part, 0)?, instructions(&part, PROBES)?);
+        let each = many.saturating_sub(few) as f64 / PROBES as f64;
+        report.once("ours, instructions of a lookup and its drop", stores, each, "instructions");
+        counted.iter_mut().skip(at).take(1).for_each(|place| *place = each);
+    }
+    let [few, many] = counted;
+    report.goal(
+        "probes",
+        "ours, instructions with the most stores to those with ten",
+        many / few,
+        1.02,
+        "times",
+    );
+    Ok(())
+}
+
+fn instructions(part: &str, times: u64) -> Result<u64, Failure> {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(std::env::current_exe()?)
+        .args(["datastores-part", part, &times.to_string()])
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let line = text.lines().find_map(|line| line.split_once("Collected :"));
+    let count = line.and_then(|(_, count)| count.trim().parse().ok()).filter(|_| output.status.success());
+    count.ok_or_else(|| format!("callgrind counted nothing: {text}").into())
+}
+
+/// In a process of its own, under strace or callgrind: one of them, so many times.
 pub(crate) fn part(part: &str, times: u64) -> Result<(), Failure> {
     let scratch = Scratch::new(&format!("datastores-{part}"))?;
+    if let Some(count) = part.strip_prefix("probes-") {
+        let count: u64 = count.parse()?;
+        let memory = Memory::new(StoreId(7));
+        generate(&memory, count)?;
+        let house = stores::still_house(Arc::new(memory));
+        let any = |n: u64| name(n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % count);
+        let names: Vec<DatastoreName> = (0..10).map(any).collect::<Result<_, _>>()?;
+        // Each once before, so that what is found at the first lookup is found.
+        names.iter().for_each(|name| look(&house, name));
+        for n in 0..usize::try_from(times)? {
+            look(&house, names.get(n % names.len()).ok_or("no name")?);
+        }
+        return Ok(());
+    }
     if part == "ours" {
         let house = house(&scratch.path().join("ours"), 10)?;
         let name = name(1)?;

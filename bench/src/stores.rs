@@ -7,7 +7,7 @@ use crate::stopwatch::now;
 use enfilade_access::AccessMemo;
 use enfilade_facts::tables::{Credential, Domain, Name, NameKey, SidSpace, SidSpaceKey, User, Verifier};
 use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, Secret, Sid, UserId};
-use enfilade_facts::{AuditRecord, Change, MemoSeed, Source};
+use enfilade_facts::{AuditRecord, Change, MemoSeed, Now, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{
     Audit, Credential as Ask, Event, HashGate, House, Ledger, Parts, Penalties, Visit, ledger_words,
@@ -118,20 +118,8 @@ impl Store {
         // As if the files people edit had just been looked at, for as long as a benchmark takes.
         let tick = clock::now().tick_millis;
         self.lmdb.lookout().looked(tick, tick);
-        House::new(Parts {
-            source: Arc::clone(&self.lmdb) as Arc<dyn Source>,
-            clock: clock::of_server(Arc::clone(&self.lmdb), 86_400),
-            hash_key: hash_key(),
-            identity_memo: IdentityMemo::new(MemoSeed([1; 16]), memo_bytes),
-            session_terms: enfilade_passage::SessionTerms::default(),
-            random: counting(),
-            access_memo: AccessMemo::new(MemoSeed([2; 16]), 1 << 20),
-            gate: HashGate::new(1),
-            penalties: Penalties::none(MemoSeed([3; 16])),
-            ledger: ledger(),
-            upgrades: sync_channel(1).0,
-            audit: Arc::new(Nowhere),
-        })
+        let clock = clock::of_server(Arc::clone(&self.lmdb), 86_400);
+        house_of(Arc::clone(&self.lmdb) as Arc<dyn Source>, clock, ledger(clock::now()), memo_bytes)
     }
 
     /// What the holder of the token brings.
@@ -140,11 +128,39 @@ impl Store {
     }
 }
 
+/// A house in which no time goes by: callgrind does not know the kernel's clock page.
+pub(crate) fn still_house(source: Arc<dyn Source>) -> Arc<House> {
+    let now = Now { unix_seconds: 1_800_000_000, tick_millis: 1, files_current: true };
+    house_of(source, Arc::new(move || now), ledger(now), 1 << 20)
+}
+
+fn house_of(
+    source: Arc<dyn Source>,
+    clock: enfilade_passage::Clock,
+    ledger: Ledger,
+    memo_bytes: usize,
+) -> Arc<House> {
+    House::new(Parts {
+        source,
+        clock,
+        hash_key: hash_key(),
+        identity_memo: IdentityMemo::new(MemoSeed([1; 16]), memo_bytes),
+        session_terms: enfilade_passage::SessionTerms::default(),
+        random: counting(),
+        access_memo: AccessMemo::new(MemoSeed([2; 16]), 1 << 20),
+        gate: HashGate::new(1),
+        penalties: Penalties::none(MemoSeed([3; 16])),
+        ledger,
+        upgrades: sync_channel(1).0,
+        audit: Arc::new(Nowhere),
+    })
+}
+
 /// As large as a server's, in memory of this process.
-fn ledger() -> Ledger {
+fn ledger(began: Now) -> Ledger {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let words: Vec<_> = (0..ledger_words(131_072, threads)).map(|_| AtomicU64::new(0)).collect();
-    Ledger::new(Arc::new(words), std::process::id(), threads, clock::now())
+    Ledger::new(Arc::new(words), std::process::id(), threads, began)
 }
 
 /// What the holder of a token brings.

@@ -4,8 +4,13 @@ use std::ffi::OsStr;
 use std::process::Command;
 
 /// A package, and the program of it that the tests run.
-const PACKAGES: [(&str, &str); 4] =
-    [("rclone", "rclone"), ("curl", "curl"), ("openssl", "openssl"), ("python3-pip", "pip3")];
+const PACKAGES: [(&str, &str); 5] = [
+    ("rclone", "rclone"),
+    ("curl", "curl"),
+    ("openssl", "openssl"),
+    ("python3-pip", "pip3"),
+    ("strace", "strace"),
+];
 
 /// Installs what is missing, or says how to.
 pub(crate) fn install() -> Result<(), String> {
@@ -53,6 +58,9 @@ mod tests {
 
     #[test]
     fn what_is_not_in_the_path_is_missing() {
-        assert_eq!(missing(OsStr::new("/no/such:/folder")), ["rclone", "curl", "openssl", "python3-pip"]);
+        assert_eq!(
+            missing(OsStr::new("/no/such:/folder")),
+            ["rclone", "curl", "openssl", "python3-pip", "strace"]
+        );
     }
 }

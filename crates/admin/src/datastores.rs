@@ -1,31 +1,24 @@
 //! Datastores. Their truth is `datastore.cfg`: a change is written there first, and then looked at like anybody's edit.
 
+mod look;
+
+pub use look::{
+    DatastoreDetails, DatastoreSummary, DatastoreWarning, datastore_warnings, list_datastores, show_datastore,
+};
+pub(crate) use look::{overlap, roots};
+
 use crate::acls::open_to_roles;
 use crate::desk::Desk;
 use crate::error::Error;
 use crate::users::check_comment;
-use enfilade_facts::tables::{Datastore, FileName};
+use enfilade_facts::tables::{Datastore, DatastoreProfile, FileName};
 use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode};
-use enfilade_facts::{At, Read, Source};
+use enfilade_facts::{At, Source};
 use enfilade_sources::files::datastore_cfg;
 use enfilade_sources::files::section_config::{Section, set};
+use enfilade_sources::mounts::network_mount_over;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
-
-/// A datastore, for listing.
-#[derive(Clone, Debug)]
-pub struct DatastoreSummary {
-    /// Its name.
-    pub name: DatastoreName,
-    /// Where its content is.
-    pub path: String,
-    /// Its maintenance mode, if it is in one.
-    pub maintenance: Option<String>,
-    /// What is wrong with its section.
-    pub fault: Option<String>,
-    /// What it is for.
-    pub comment: Option<String>,
-}
 
 /// What can be done with a section.
 #[derive(Clone, Debug)]
@@ -43,22 +36,6 @@ pub enum DatastoreEdit {
     Maintenance(Option<Maintenance>),
     /// Take it out of the file.
     Remove,
-}
-
-/// Every datastore, by name.
-///
-/// # Errors
-/// When the facts cannot be read.
-pub fn list_datastores(source: &dyn Source) -> Result<Vec<DatastoreSummary>, Error> {
-    let rows = source.read(|view| view.list::<Datastore>(&[]))??;
-    let summary = |(name, row): (DatastoreName, Datastore)| DatastoreSummary {
-        path: row.root(&name),
-        name,
-        maintenance: row.maintenance.map(|maintenance| maintenance.mode.name().to_owned()),
-        fault: row.fault.map(|fault| fault.to_string()),
-        comment: row.comment,
-    };
-    Ok(rows.into_iter().map(summary).collect())
 }
 
 /// Changes one section: the file first, under its lock, then the facts. From the returned revision on it is obeyed.
@@ -82,9 +59,52 @@ pub fn edit_datastore(desk: &Desk<'_>, name: &DatastoreName, edit: &DatastoreEdi
         DatastoreEdit::Remove => "remove",
     };
     let file = FileName::Datastores;
-    desk.write_through(&format!("datastore {verb} {name}"), &[file], |files| {
+    let at = desk.write_through(&format!("datastore {verb} {name}"), &[file], |files| {
         files.sections(file, |sections| apply(sections, name, edit).map_err(Error::Invalid))
-    })
+    })?;
+    // What is on another machine's file system leaves an empty directory behind when that goes.
+    match edit {
+        DatastoreEdit::Create { path, .. } => match network_mount_over(path).unwrap_or_default() {
+            Some(point) => edit_profile(desk, name, |profile| profile.mounted_at = Some(point.clone())),
+            None => Ok(at),
+        },
+        _ => Ok(at),
+    }
+}
+
+/// Changes what is known of a datastore beside its section.
+///
+/// # Errors
+/// When there is none of that name, it makes no sense, or the facts cannot be changed.
+pub fn edit_profile(
+    desk: &Desk<'_>,
+    name: &DatastoreName,
+    edit: impl Fn(&mut DatastoreProfile),
+) -> Result<At, Error> {
+    let ((), at) = desk.commit(&format!("datastore set {name}"), |view, change| {
+        let row = view.get::<Datastore>(name)?.ok_or_else(|| Error::Missing {
+            what: "datastore",
+            name: name.to_string(),
+            hint: "see `enfilade datastore list`",
+        })?;
+        let before = view.get::<DatastoreProfile>(name)?;
+        let mut profile = before.clone().unwrap_or_default();
+        edit(&mut profile);
+        if let Some(point) = &profile.mounted_at
+            && !Path::new(&row.root(name)).starts_with(point)
+        {
+            let why =
+                format!("the datastore is not below `{point}`, so it does not matter what is mounted there");
+            return Err(Error::Invalid(why));
+        }
+        change.expect_present::<Datastore>(name).expect_unchanged(name, before.as_ref());
+        match profile == DatastoreProfile::default() {
+            true => change.delete::<DatastoreProfile>(name),
+            false => change.put(name, &profile),
+        };
+        Ok(())
+    })?;
+    Ok(at)
 }
 
 /// Two stores over the same files would each let in whom the other keeps out.
@@ -94,27 +114,13 @@ fn check_path(source: &dyn Source, name: &DatastoreName, path: &str) -> Result<(
         return Err(Error::Invalid(format!("the path `{}` is not absolute", path.display())));
     }
     let others = roots(source)?.into_iter().filter(|(other, _)| other != name);
-    overlap(path, others).map_or(Ok(()), |why| Err(Error::Invalid(why)))
-}
-
-/// Every datastore, and where its content is.
-pub(crate) fn roots(source: &dyn Source) -> Result<Vec<(DatastoreName, String)>, Error> {
-    let stores = source.read(|view| view.list::<Datastore>(&[]))??;
-    Ok(stores.into_iter().map(|(name, row)| (name.clone(), row.root(&name))).collect())
-}
-
-/// With which of the others a path shares files, in words.
-pub(crate) fn overlap(
-    path: &Path,
-    others: impl IntoIterator<Item = (DatastoreName, String)>,
-) -> Option<String> {
-    let mut others = others.into_iter();
-    let (other, root) =
-        others.find(|(_, root)| path.starts_with(root) || Path::new(root).starts_with(path))?;
-    Some(format!(
-        "the path `{}` overlaps with datastore `{other}` at `{root}`; choose a directory of its own",
-        path.display()
-    ))
+    let others: Vec<_> = others.collect();
+    // Also where a link leads, as far as it is there.
+    let real = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
+    let real = real.and_then(|(above, real)| Some(real.join(path.strip_prefix(above).ok()?)));
+    let shared = overlap(path, others.iter().cloned());
+    let shared = shared.or_else(|| overlap(&real?, others));
+    shared.map_or(Ok(()), |why| Err(Error::Invalid(why)))
 }
 
 /// Makes the directory where it is not there; one we made is governed by roles until somebody sets an ACL.

@@ -21,7 +21,10 @@ mod users;
 
 pub use acls::{AclLines, get_acl, open_to_roles, set_acl};
 pub use bootstrap::{ensure_local_realm, is_empty};
-pub use datastores::{DatastoreEdit, DatastoreSummary, edit_datastore, list_datastores};
+pub use datastores::{
+    DatastoreDetails, DatastoreEdit, DatastoreSummary, DatastoreWarning, datastore_warnings, edit_datastore,
+    edit_profile, list_datastores, show_datastore,
+};
 pub use desk::Desk;
 pub use enfilade_sources::files::fernet_keys::{FernetKeys, Rotation};
 pub use enfilade_sources::files::file_set::FileSet;

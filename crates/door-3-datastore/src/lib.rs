@@ -13,9 +13,9 @@ mod stores;
 pub use ask::{Ask, Standing};
 pub use open::open;
 pub use operation_ledger::{
-    Active, Everybody, Ledger, LedgerWords, OperationGuard, Place, Process, ledger_words,
+    Active, Entered, Everybody, Ledger, LedgerWords, OperationGuard, Place, Process, ledger_words,
 };
 pub use permit::DatastorePermit;
 pub use refuse::{CODES, Refusal};
 pub use stores::Stores;
-pub use view::Record;
+pub use view::{Known, Record};

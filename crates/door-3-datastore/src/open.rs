@@ -4,7 +4,7 @@ use crate::ask::{Ask, Standing};
 use crate::permit::DatastorePermit;
 use crate::refuse::Refusal;
 use crate::view::Record;
-use enfilade_facts::tables::{Datastore, FileFault};
+use enfilade_facts::tables::FileFault;
 use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode, OperationKind};
 use enfilade_facts::{Mounts, Now};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub fn open(record: &Record, now: Now, mounts: &Mounts, ask: &Ask<'_>) -> Result
         if let Some(maintenance) = &datastore.maintenance {
             check_maintenance(name, maintenance, ask)?;
         }
-        check_mounted(name, datastore, mounts)?;
+        check_mounted(name, known.mount_point.as_deref(), mounts)?;
     }
     Ok(DatastorePermit {
         known: Arc::clone(known),
@@ -69,18 +69,18 @@ fn check_maintenance(name: &DatastoreName, maintenance: &Maintenance, ask: &Ask<
     Err(Refusal::Maintenance { name: name.clone(), kind: ask.kind, maintenance: maintenance.clone() })
 }
 
-fn check_mounted(name: &DatastoreName, datastore: &Datastore, mounts: &Mounts) -> Result<(), Refusal> {
-    match datastore.mount_point(name) {
-        Some(point) if !mounts.is_mount_point(&point) => {
-            Err(Refusal::NotMounted { name: name.clone(), point })
-        }
-        _ => Ok(()),
+fn check_mounted(name: &DatastoreName, point: Option<&str>, mounts: &Mounts) -> Result<(), Refusal> {
+    match point.filter(|point| !mounts.is_mount_point(point)) {
+        Some(point) => Err(Refusal::NotMounted { name: name.clone(), point: point.to_owned() }),
+        None => Ok(()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::Known;
+    use enfilade_facts::tables::{Datastore, DatastoreProfile};
 
     fn name() -> DatastoreName {
         "tank".parse().unwrap()
@@ -124,10 +124,19 @@ mod tests {
         let removable =
             Datastore { path: "backup".into(), backing_device: Some("0a1b".into()), ..Datastore::default() };
         assert_eq!(removable.root(&name()), "/mnt/datastore/tank/backup");
-        let mounted = Mounts::new(["/".to_owned(), "/mnt/datastore/tank".to_owned()]);
-        assert!(check_mounted(&name(), &removable, &mounted).is_ok());
-        assert!(check_mounted(&name(), &removable, &Mounts::default()).is_err());
+        let mounted =
+            Mounts::new(["/".to_owned(), "/mnt/datastore/tank".to_owned(), "/mnt/share".to_owned()]);
+        let check = |datastore: &Datastore, profile: Option<DatastoreProfile>, mounts: &Mounts| {
+            let known = Known::of(&name(), datastore.clone(), profile);
+            check_mounted(&name(), known.mount_point.as_deref(), mounts).is_ok()
+        };
+        assert!(check(&removable, None, &mounted));
+        assert!(!check(&removable, None, &Mounts::default()));
         let fixed = Datastore { backing_device: None, path: "/tank".into(), ..removable };
-        assert!(check_mounted(&name(), &fixed, &Mounts::default()).is_ok());
+        assert!(check(&fixed, None, &Mounts::default()));
+        // A share of another machine leaves an empty directory behind.
+        let share = |point: &str| Some(DatastoreProfile { quota: None, mounted_at: Some(point.to_owned()) });
+        assert!(check(&fixed, share("/mnt/share"), &mounted));
+        assert!(!check(&fixed, share("/mnt/other"), &mounted));
     }
 }

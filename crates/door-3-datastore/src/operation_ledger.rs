@@ -14,8 +14,8 @@
 //! word 4        up to which revision the process closed what was to be closed
 //! word 5        shards
 //! from 64       a name in four words, padded with zeros, for each place
-//! after that    for each shard and place two words: readers in the low half and writers in the high one; and when nobody was inside last,
-//!               seconds since the epoch
+//! after that    for each shard and place a cache line: readers in the low half and writers in the high one; when nobody was inside last,
+//!               seconds since the epoch; how many lookups, readers and writers have come in so far; the rest is for later
 //! ```
 //! A place belongs to one name as long as the process lives. A thread counts in the shard that is its own, so that two threads
 //! in one store do not pass one cache line to and fro.
@@ -40,9 +40,11 @@ impl LedgerWords for Vec<AtomicU64> {
 }
 
 /// "enfops" and the version of what is written above.
-const MAGIC: u64 = u64::from_be_bytes(*b"enfops\x00\x01");
+const MAGIC: u64 = u64::from_be_bytes(*b"enfops\x00\x02");
 const HEADER_WORDS: usize = 64;
 const NAME_WORDS: usize = 4;
+/// A cache line.
+const SEAT_WORDS: usize = 8;
 
 /// What stands where.
 #[derive(Clone, Copy, Debug)]
@@ -53,11 +55,11 @@ struct Layout {
 
 impl Layout {
     fn words_for(self) -> usize {
-        HEADER_WORDS + self.places * (NAME_WORDS + 2 * self.shards)
+        HEADER_WORDS + self.places * (NAME_WORDS + SEAT_WORDS * self.shards)
     }
 
     fn in_words(words: usize, shards: usize) -> Self {
-        let places = words.saturating_sub(HEADER_WORDS) / (NAME_WORDS + 2 * shards);
+        let places = words.saturating_sub(HEADER_WORDS) / (NAME_WORDS + SEAT_WORDS * shards);
         Layout { places, shards }
     }
 
@@ -66,11 +68,20 @@ impl Layout {
     }
 
     fn count(self, shard: usize, place: usize) -> usize {
-        HEADER_WORDS + self.places * NAME_WORDS + 2 * (shard * self.places + place)
+        HEADER_WORDS + self.places * NAME_WORDS + SEAT_WORDS * (shard * self.places + place)
     }
 
     fn since(self, shard: usize, place: usize) -> usize {
         self.count(shard, place) + 1
+    }
+
+    fn entered(self, shard: usize, place: usize, kind: OperationKind) -> usize {
+        let word = match kind {
+            OperationKind::Lookup => 2,
+            OperationKind::Read => 3,
+            OperationKind::Write => 4,
+        };
+        self.count(shard, place) + word
     }
 }
 
@@ -94,6 +105,17 @@ pub struct Active {
     pub writers: u64,
     /// Since when somebody is inside, at least as long as that, seconds since the epoch; 0 while nobody is.
     pub since: i64,
+}
+
+/// How often a store was entered since the process began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entered {
+    /// To be looked at alone.
+    pub lookups: u64,
+    /// To be read.
+    pub reads: u64,
+    /// To be written.
+    pub writes: u64,
 }
 
 /// What a process says of itself in its ledger.
@@ -199,6 +221,9 @@ impl Ledger {
         {
             since.store(now.unix_seconds as u64, Ordering::Relaxed);
         }
+        if let Some(entered) = shard.word(shard.layout.entered(shard.number, place as usize, kind)) {
+            entered.fetch_add(1, Ordering::Relaxed);
+        }
         Ok(OperationGuard { shard, place, kind })
     }
 
@@ -237,6 +262,25 @@ impl Ledger {
     pub fn active(&self, name: &DatastoreName) -> Active {
         let inside = self.process().map(|process| process.inside).unwrap_or_default();
         inside.into_iter().find(|(of, _)| of == name).map_or_else(Active::default, |(_, active)| active)
+    }
+
+    /// How often each store was entered by this process.
+    pub fn entered(&self) -> Vec<(DatastoreName, Entered)> {
+        let places: Vec<_> = {
+            let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+            places.iter().map(|(name, place)| (name.clone(), *place as usize)).collect()
+        };
+        let total = |place: usize, kind| {
+            let words = self.shards.iter().map(|shard| shard.layout.entered(shard.number, place, kind));
+            let words = words.filter_map(|at| self.words.words().get(at));
+            words.map(|word| word.load(Ordering::Relaxed)).sum()
+        };
+        let of_place = |place| Entered {
+            lookups: total(place, OperationKind::Lookup),
+            reads: total(place, OperationKind::Read),
+            writes: total(place, OperationKind::Write),
+        };
+        places.into_iter().map(|(name, place)| (name, of_place(place))).collect()
     }
 
     /// This process, as others see it.
@@ -346,12 +390,16 @@ fn unit(kind: OperationKind) -> u64 {
 }
 
 impl Shard {
+    fn word(&self, at: usize) -> Option<&AtomicU64> {
+        self.words.words().get(at)
+    }
+
     fn count(&self, place: u32) -> Option<&AtomicU64> {
-        self.words.words().get(self.layout.count(self.number, place as usize))
+        self.word(self.layout.count(self.number, place as usize))
     }
 
     fn since(&self, place: u32) -> Option<&AtomicU64> {
-        self.words.words().get(self.layout.since(self.number, place as usize))
+        self.word(self.layout.since(self.number, place as usize))
     }
 }
 
@@ -400,6 +448,11 @@ mod tests {
         drop((again, writer));
         let process = ledger.process().unwrap();
         assert_eq!((process.inside, process.began, process.id), (vec![], 1_000, 0));
+        let mut entered = ledger.entered();
+        entered.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let [(_, tank), (_, other)] = entered.as_slice() else { panic!("{entered:?}") };
+        assert_eq!(*tank, Entered { lookups: 1, reads: 1, writes: 0 });
+        assert_eq!(*other, Entered { lookups: 0, reads: 0, writes: 1 });
         ledger.closed_up_to(Revision(7));
         assert_eq!(ledger.process().unwrap().closed, Revision(7));
     }

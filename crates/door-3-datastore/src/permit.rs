@@ -31,6 +31,11 @@ impl DatastorePermit {
         &self.known.root
     }
 
+    /// How much it may hold, in bytes of content.
+    pub fn quota(&self) -> Option<u64> {
+        self.known.quota
+    }
+
     /// Whether, as far as this permit's own facts say, it still holds: same revision, and `datastore.cfg` looked at as it was.
     pub fn holds(&self, at: At, now: Now) -> bool {
         self.at == at && self.files_current == now.files_current

@@ -68,7 +68,7 @@ pub const CODES: [(&str, Fault, &str); 7] = [
     ("DS01", Fault::Client, "no such datastore"),
     ("DS02", Fault::Operator, "the datastore is in maintenance and closed for this kind of work"),
     ("DS03", Fault::Operator, "the datastore's maintenance mode is none we know"),
-    ("DS04", Fault::Operator, "the datastore is removable and not mounted"),
+    ("DS04", Fault::Operator, "what the datastore is on is not mounted"),
     ("DS05", Fault::Operator, "the datastore's section of datastore.cfg cannot be read"),
     ("DS06", Fault::Operator, "the operation ledger is full"),
     ("DS07", Fault::Source, "the facts about the datastore could not be read"),

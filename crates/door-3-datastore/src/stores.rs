@@ -2,7 +2,7 @@
 
 use crate::operation_ledger::Place;
 use crate::view::{Known, Record, file_fault};
-use enfilade_facts::tables::{Datastore, FileFault, Key, Table};
+use enfilade_facts::tables::{Datastore, DatastoreProfile, FileFault, Key, Table};
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{At, Indexed, SourceError, View};
 use std::collections::HashMap;
@@ -49,6 +49,11 @@ impl<H> Stores<H> {
         Record { at, store, file_fault: self.fault.clone() }
     }
 
+    /// Every store's name, with what is known of it.
+    pub fn each(&self) -> impl Iterator<Item = (&DatastoreName, &Known)> {
+        self.parts.iter().flat_map(|part| part.iter()).map(|(name, store)| (name, &*store.known))
+    }
+
     /// Where a store's operations are counted, and its handle; `None` where there is no such store.
     pub fn entrance(&self, name: &DatastoreName) -> Option<(&Place, &Arc<H>)> {
         self.store(name).map(|store| (&store.place, &store.handle))
@@ -63,12 +68,13 @@ fn part_of(name: &DatastoreName) -> usize {
 }
 
 impl<H: Default + Send + Sync + 'static> Indexed for Stores<H> {
-    const TABLES: &'static [Table] = &[Table::Datastores, Table::Files];
+    const TABLES: &'static [Table] = &[Table::Datastores, Table::Files, Table::DatastoreProfiles];
 
     fn build(view: &View<'_>) -> Result<Self, SourceError> {
         let mut parts: Vec<Part<H>> = (0..PARTS).map(|_| HashMap::new()).collect();
+        let mut profiles: HashMap<_, _> = view.list::<DatastoreProfile>(&[])?.into_iter().collect();
         for (name, datastore) in view.list::<Datastore>(&[])? {
-            let known = Arc::new(Known::of(&name, datastore));
+            let known = Arc::new(Known::of(&name, datastore, profiles.remove(&name)));
             let store = Store { known, handle: Arc::default(), place: Place::default() };
             if let Some(part) = parts.get_mut(part_of(&name)) {
                 part.insert(name, store);
@@ -83,7 +89,7 @@ impl<H: Default + Send + Sync + 'static> Indexed for Stores<H> {
             return Ok(());
         }
         let Some(name) = DatastoreName::from_bytes(key) else { return Ok(()) };
-        let known = view.get::<Datastore>(&name)?.map(|datastore| Arc::new(Known::of(&name, datastore)));
+        let known = Known::on(view, &name)?;
         let Some(part) = Arc::make_mut(&mut self.parts).get_mut(part_of(&name)) else { return Ok(()) };
         let part = Arc::make_mut(part);
         let before = part.remove(&name);

@@ -1,6 +1,6 @@
 //! The few facts this door may read.
 
-use enfilade_facts::tables::{Datastore, FileFault, FileName, KeptFile};
+use enfilade_facts::tables::{Datastore, DatastoreProfile, FileFault, FileName, KeptFile};
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{At, SourceError, View};
 use std::sync::Arc;
@@ -9,19 +9,41 @@ use std::sync::Arc;
 /// In this order, so that what a look at a store with nothing out of the ordinary needs is in one cache line.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Known {
+pub struct Known {
     /// Always there, and open for everything.
     pub(crate) is_plain: bool,
     pub(crate) name: DatastoreName,
     pub(crate) datastore: Datastore,
     pub(crate) root: String,
+    /// How much it may hold, in bytes.
+    pub(crate) quota: Option<u64>,
+    /// What has to be mounted for it to be there.
+    pub(crate) mount_point: Option<String>,
 }
 
 impl Known {
-    pub(crate) fn of(name: &DatastoreName, datastore: Datastore) -> Self {
-        let Datastore { maintenance, backing_device, fault, .. } = &datastore;
-        let is_plain = maintenance.is_none() && backing_device.is_none() && fault.is_none();
-        Known { is_plain, name: name.clone(), root: datastore.root(name), datastore }
+    /// The mode it is in, as `datastore.cfg` names it.
+    pub fn maintenance(&self) -> Option<&str> {
+        self.datastore.maintenance.as_ref().map(|maintenance| maintenance.mode.name())
+    }
+
+    /// What has to be mounted for it to be there.
+    pub fn mount_point(&self) -> Option<&str> {
+        self.mount_point.as_deref()
+    }
+
+    pub(crate) fn of(name: &DatastoreName, datastore: Datastore, profile: Option<DatastoreProfile>) -> Self {
+        let DatastoreProfile { quota, mounted_at } = profile.unwrap_or_default();
+        let mount_point = datastore.mount_point(name).or(mounted_at);
+        let Datastore { maintenance, fault, .. } = &datastore;
+        let is_plain = maintenance.is_none() && mount_point.is_none() && fault.is_none();
+        Known { is_plain, name: name.clone(), root: datastore.root(name), datastore, quota, mount_point }
+    }
+
+    /// As the view has it.
+    pub(crate) fn on(view: &View<'_>, name: &DatastoreName) -> Result<Option<Arc<Self>>, SourceError> {
+        let Some(datastore) = view.get::<Datastore>(name)? else { return Ok(None) };
+        Ok(Some(Arc::new(Known::of(name, datastore, view.get::<DatastoreProfile>(name)?))))
     }
 }
 
@@ -42,7 +64,12 @@ impl Record {
 
     /// Whether it comes and goes.
     pub fn is_removable(&self) -> bool {
-        self.store.as_ref().is_some_and(|known| !known.is_plain && known.datastore.backing_device.is_some())
+        self.store.as_ref().is_some_and(|known| !known.is_plain && known.mount_point.is_some())
+    }
+
+    /// What has to be mounted for the store to be there.
+    pub fn mount_point(&self) -> Option<&str> {
+        self.store.as_ref()?.mount_point()
     }
 
     /// As the view has it, without an index.
@@ -50,8 +77,7 @@ impl Record {
     /// # Errors
     /// When it cannot be read or believed.
     pub fn on(view: &View<'_>, name: &DatastoreName) -> Result<Self, SourceError> {
-        let store = view.get::<Datastore>(name)?.map(|datastore| Arc::new(Known::of(name, datastore)));
-        Ok(Record { at: view.at(), store, file_fault: file_fault(view)? })
+        Ok(Record { at: view.at(), store: Known::on(view, name)?, file_fault: file_fault(view)? })
     }
 }
 

@@ -20,6 +20,7 @@ mod temporary;
 mod kept;
 mod upload;
 mod collection;
+mod quota;
 mod refuse;
 
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub use acl::{AclPlace, acl_place, seed_acl, set_acl, set_acl_as_operator};
 pub use collection::{delete, make_collection};
 pub use list::{Entry, Listing, list};
 pub use node::{Meta, Node};
+pub use quota::{Fill, Room};
 pub use read::{Reader, read};
 pub use refuse::{CODES, Refusal};
 pub use root::{Root, Usage};

@@ -2,11 +2,11 @@
 
 use crate::node::{Node, entry_name};
 use crate::refuse::{Refusal, is_absent, is_special};
-use crate::root::{NODE_FLAGS, open_beneath};
+use crate::root::{NODE_FLAGS, Root, open_beneath};
 use enfilade_access::{AccessPermit, NodeKind, Subject};
 use enfilade_facts::vocabulary::AccessMask;
 use rustix::fd::OwnedFd;
-use rustix::fs::{FileType, Mode, OFlags, RawDir};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, statat};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 
@@ -160,6 +160,44 @@ pub(crate) fn anything_in(node: &Node) -> Result<bool, Refusal> {
             Some(Ok(_)) => return Ok(true),
         }
     }
+}
+
+/// The bytes of all files that are served, one look at each.
+pub(crate) fn files_beneath(root: &Root) -> Result<u64, Refusal> {
+    let (mut bytes, mut paths) = (0_u64, vec![String::new()]);
+    let mut buffer: Vec<u8> = Vec::with_capacity(BUFFER_BYTES);
+    while let Some(path) = paths.pop() {
+        let relative = if path.is_empty() { "." } else { &path };
+        let flags = NODE_FLAGS | OFlags::DIRECTORY;
+        let directory = match open_beneath(root.fd(), relative, flags, Mode::empty()) {
+            Ok(directory) => directory,
+            // Gone meanwhile, or a mount.
+            Err(errno) if is_absent(errno) => continue,
+            Err(errno) => return Err(Refusal::io(errno, "counting", relative)),
+        };
+        let mut entries = RawDir::new(&directory, buffer.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(Errno::INTR) => continue,
+                Err(Errno::NOENT) => break,
+                Err(errno) => return Err(Refusal::io(errno, "counting", relative)),
+            };
+            let Some(name) = servable(entry.file_name().to_bytes(), entry.file_type()) else { continue };
+            // Not every file system says the kind.
+            let Ok(found) = statat(&directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            match FileType::from_raw_mode(found.st_mode) {
+                FileType::RegularFile => {
+                    bytes = bytes.saturating_add(u64::try_from(found.st_size).unwrap_or(0))
+                }
+                FileType::Directory => {
+                    paths.push(if path.is_empty() { name } else { format!("{path}/{name}") });
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(bytes)
 }
 
 fn reopened(node: &Node) -> Result<OwnedFd, Refusal> {

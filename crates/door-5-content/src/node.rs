@@ -125,6 +125,11 @@ impl Node {
         &self.meta
     }
 
+    /// What of a store's content goes when this goes from its name, in bytes.
+    pub fn content_bytes(&self) -> u64 {
+        if self.kind() == NodeKind::File && self.meta.links == 1 { self.meta.bytes } else { 0 }
+    }
+
     /// Opens an entry of this directory.
     ///
     /// # Refuses

@@ -28,13 +28,21 @@ pub enum Refusal {
     /// A directory that still holds something, be it something nobody is shown.
     #[error("directory `{0}` is not empty")]
     NotEmpty(String),
-    /// The file system or a quota is full.
+    /// The file system or a quota of its own is full.
     #[error("no room {what}: {errno}")]
     NoSpace {
         /// While doing what.
         what: String,
         /// What the kernel said.
         errno: String,
+    },
+    /// The store's quota is used up.
+    #[error("no room: {used} of the datastore's quota of {quota} bytes are used")]
+    OverQuota {
+        /// The quota, in bytes.
+        quota: u64,
+        /// What is used, in bytes, with what others are uploading.
+        used: u64,
     },
     /// The datastore's directory cannot be opened.
     #[error("the datastore's directory `{path}` cannot be opened: {errno}")]
@@ -91,13 +99,13 @@ pub enum Refusal {
 }
 
 /// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 15] = [
+pub const CODES: [(&str, Fault, &str); 16] = [
     ("CT01", Fault::Client, "nothing is there that can be served"),
     ("CT02", Fault::Client, "the directory it should be in is not there"),
     ("CT03", Fault::Client, "something of that name is there already"),
     ("CT04", Fault::Client, "a file where a directory is needed, or the other way round"),
     ("CT05", Fault::Client, "the directory is not empty"),
-    ("CT06", Fault::Operator, "the file system or a quota is full"),
+    ("CT06", Fault::Operator, "the file system or a quota of its own is full"),
     ("CT07", Fault::Operator, "the datastore's directory cannot be opened"),
     ("CT08", Fault::Source, "the kernel could not do it"),
     ("CT09", Fault::Client, "the name was replaced or removed by somebody else meanwhile"),
@@ -107,6 +115,7 @@ pub const CODES: [(&str, Fault, &str); 15] = [
     ("CT13", Fault::Client, "the name is too long for the file system"),
     ("CT14", Fault::Client, "the root of a datastore is neither made, replaced nor deleted"),
     ("CT15", Fault::Client, "no name an entry may have"),
+    ("CT16", Fault::Client, "the datastore's quota is used up"),
 ];
 
 impl Refusal {
@@ -162,6 +171,7 @@ impl Refuse for Refusal {
             Refusal::TooLong(_) => "CT13",
             Refusal::IsRoot => "CT14",
             Refusal::BadName { .. } => "CT15",
+            Refusal::OverQuota { .. } => "CT16",
         }
     }
 
@@ -193,6 +203,7 @@ mod tests {
             Refusal::TooLong(text()),
             Refusal::IsRoot,
             Refusal::BadName { name: text(), why: PathRefused::Dots },
+            Refusal::OverQuota { quota: 0, used: 0 },
         ];
         let codes: Vec<_> = every.iter().map(Refuse::code).collect();
         assert_eq!(codes, CODES.map(|(code, ..)| code));

@@ -78,6 +78,10 @@ impl Root {
         Ok(Usage { total: bytes(found.f_blocks), used: bytes(used), available: bytes(found.f_bavail) })
     }
 
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.directory
+    }
+
     /// Opens what is at `path`.
     ///
     /// # Refuses

@@ -421,9 +421,17 @@ pub(crate) enum Datastore {
         path: PathBuf,
         #[arg(long)]
         comment: Option<String>,
+        /// How much it may hold: bytes, or a number with K, M, G, T or P (of 1024), such as 500G
+        #[arg(long, value_parser = quantity)]
+        quota: Option<u64>,
+        /// Another property of `datastore.cfg`, such as gc-schedule=daily
+        #[arg(long = "property", value_name = "KEY=VALUE", value_parser = property)]
+        properties: Vec<(String, String)>,
     },
     /// Show all datastores
     List,
+    /// Show one datastore: its properties, how full it is, who is inside, and what is amiss
+    Show { name: DatastoreName },
     /// Change a datastore's properties
     Set {
         name: DatastoreName,
@@ -433,6 +441,15 @@ pub(crate) enum Datastore {
         /// Bind it to a project (NAME, NAME@DOMAIN or its id), so that whoever has a role there can mount it; empty unbinds it
         #[arg(long)]
         project: Option<String>,
+        /// How much it may hold: bytes, or a number with K, M, G, T or P (of 1024), such as 500G; `none` for as much as there is room
+        #[arg(long, value_parser = quantity_or_none)]
+        quota: Option<Quantity>,
+        /// It is there only while something is mounted at this directory, as a share of another machine is; `none` to always be there
+        #[arg(long)]
+        mounted_at: Option<String>,
+        /// Another property of `datastore.cfg`, such as gc-schedule=daily; an empty value takes it away
+        #[arg(long = "property", value_name = "KEY=VALUE", value_parser = property)]
+        properties: Vec<(String, String)>,
     },
     /// Close a datastore for some kinds of work, or open it again
     Maintenance {
@@ -543,4 +560,28 @@ pub(crate) struct Explain {
     /// read, write, delete, full, or any right `acl set` knows
     #[arg(default_value = "read")]
     pub(crate) right: AccessMask,
+}
+
+/// How much, or as much as there is room.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quantity(pub(crate) Option<u64>);
+
+fn quantity_or_none(text: &str) -> Result<Quantity, String> {
+    if text == "none" { Ok(Quantity(None)) } else { quantity(text).map(|bytes| Quantity(Some(bytes))) }
+}
+
+fn quantity(text: &str) -> Result<u64, String> {
+    let number = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+    let unit = text.get(number.len()..).unwrap_or_default().to_ascii_uppercase();
+    let unit = unit.strip_suffix("IB").or_else(|| unit.strip_suffix('B')).unwrap_or(&unit);
+    let power = ["", "K", "M", "G", "T", "P"].iter().position(|known| *known == unit);
+    let bytes = number.parse::<u64>().ok().zip(power.and_then(|power| 1024_u64.checked_pow(power as u32)));
+    let bytes = bytes.and_then(|(number, unit)| number.checked_mul(unit));
+    bytes.ok_or_else(|| "expected bytes, or a number with K, M, G, T or P, such as 500G".to_owned())
+}
+
+fn property(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    let (key, value) = pair.ok_or("expected KEY=VALUE, such as gc-schedule=daily")?;
+    Ok((key.to_owned(), value.to_owned()))
 }

@@ -1,10 +1,14 @@
 //! Who is inside which datastore: this server's part of it, and everybody's.
 
-use crate::clock;
 use crate::home::Home;
+use crate::{clock, output};
 use anyhow::Context;
+use enfilade_admin::DatastoreWarning;
+use enfilade_faces::Faces;
 use enfilade_passage::{House, Ledger, LedgerWords, Process, ledger_words};
+use enfilade_sources::mounts;
 use enfilade_sources::processes::{self, OwnWords};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -50,6 +54,9 @@ pub(crate) fn everybody(data: &Path) -> anyhow::Result<Vec<Process>> {
     Ok(living.iter().filter_map(|words| Process::read(words.count(), |at| words.word(at))).collect())
 }
 
+/// What others do to the files shows after so long: what a quota counts, and what is amiss.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
 /// Lets go of what nobody is inside of whenever the facts change, and now and then.
 pub(crate) fn follow(house: &Arc<House>) -> anyhow::Result<()> {
     let house = Arc::clone(house);
@@ -67,3 +74,31 @@ pub(crate) fn follow(house: &Arc<House>) -> anyhow::Result<()> {
     })?;
     Ok(())
 }
+
+/// Looks after what others do to the directories of the stores: counts what has a quota, and tells of what is amiss.
+pub(crate) fn look_after(faces: &Faces) -> anyhow::Result<()> {
+    let faces = faces.clone();
+    std::thread::Builder::new().name("stores".into()).spawn(move || {
+        let mut told = Vec::new();
+        loop {
+            let house = faces.house();
+            let mounts = mounts::now().unwrap_or_default();
+            if let Ok(warnings) = enfilade_admin::datastore_warnings(house.source(), &mounts) {
+                let mut amiss = BTreeMap::new();
+                warnings.iter().for_each(|found| *amiss.entry(found.name.clone()).or_default() += 1);
+                faces.metrics().set_amiss(amiss);
+                let says =
+                    |found: &DatastoreWarning| format!("warning: datastore {}: {}", found.name, found.says);
+                let now: Vec<String> = warnings.iter().take(WARNINGS_TOLD_MAX).map(says).collect();
+                now.iter().filter(|says| !told.contains(*says)).for_each(|says| output::note(says));
+                told = now;
+            }
+            std::thread::park_timeout(LOOK_EVERY);
+            house.count_content();
+        }
+    })?;
+    Ok(())
+}
+
+/// More than so many are for the doctor to tell.
+const WARNINGS_TOLD_MAX: usize = 100;

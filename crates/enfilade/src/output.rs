@@ -53,3 +53,15 @@ pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) {
         print(&mut row.iter().map(String::as_str));
     }
 }
+
+/// As people read it, in units of 1024.
+pub(crate) fn bytes(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {
+        if value < 1024.0 {
+            return if unit == "B" { format!("{bytes} B") } else { format!("{value:.1} {unit}") };
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1} PiB")
+}

@@ -57,6 +57,7 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     files::follow(home, faces.clone())?;
     follow_mounts(&house)?;
     operations::follow(&house)?;
+    operations::look_after(&faces)?;
     keys::follow(home, &house)?;
 
     let tls = listen::bind("HTTPS", home.config.tls.listen).await?;

@@ -1,6 +1,7 @@
 //! Counters, in Prometheus' text form. No names of people, tokens or paths in labels.
 
-use enfilade_passage::{Event, House};
+use enfilade_facts::vocabulary::DatastoreName;
+use enfilade_passage::{DatastoreState, Entered, Event, House};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,6 +12,10 @@ use std::sync::{Mutex, PoisonError};
 pub struct Metrics {
     permitted: AtomicU64,
     refused: Mutex<BTreeMap<(&'static str, &'static str, &'static str), u64>>,
+    /// Of each datastore, by code.
+    refused_by_store: Mutex<BTreeMap<(String, &'static str), u64>>,
+    /// What is amiss with each.
+    amiss: Mutex<BTreeMap<DatastoreName, u64>>,
     bytes: AtomicU64,
     draining: AtomicBool,
     bad_certificates: AtomicU64,
@@ -36,7 +41,7 @@ pub struct FileLook {
 }
 
 impl Metrics {
-    pub(crate) fn count(&self, event: &Event) {
+    pub(crate) fn count(&self, event: &Event, is_of_store: bool) {
         self.bytes.fetch_add(event.bytes, Ordering::Relaxed);
         if event.code.is_empty() {
             self.permitted.fetch_add(1, Ordering::Relaxed);
@@ -44,6 +49,10 @@ impl Metrics {
         }
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         *refused.entry((event.door, event.code, event.fault)).or_default() += 1;
+        if is_of_store {
+            let mut refused = self.refused_by_store.lock().unwrap_or_else(PoisonError::into_inner);
+            *refused.entry((event.datastore.clone(), event.code)).or_default() += 1;
+        }
     }
 
     /// From now on `/readyz` says no.
@@ -68,6 +77,11 @@ impl Metrics {
     /// What the last look at each file found.
     pub fn set_files(&self, looks: BTreeMap<&'static str, FileLook>) {
         *self.files.lock().unwrap_or_else(PoisonError::into_inner) = looks;
+    }
+
+    /// How many things are amiss with which datastore.
+    pub fn set_amiss(&self, amiss: BTreeMap<DatastoreName, u64>) {
+        *self.amiss.lock().unwrap_or_else(PoisonError::into_inner) = amiss;
     }
 
     /// How many connections are open.
@@ -114,13 +128,48 @@ impl Metrics {
         self.render_files(&mut text);
         let revision = [(String::new(), at.revision.0)];
         metric(&mut text, "enfilade_facts_revision", "gauge", "the newest revision of the facts", revision);
-        let rows =
-            house.inside().into_iter().flat_map(|process| process.inside).flat_map(|(name, active)| {
-                let row = |kind: &str, count| (format!("{{datastore=\"{name}\",kind=\"{kind}\"}}"), count);
-                [row("read", active.readers), row("write", active.writers)]
-            });
-        metric(&mut text, "enfilade_active_operations", "gauge", "operations inside a datastore", rows);
+        self.render_datastores(&mut text, house);
         text
+    }
+
+    fn render_datastores(&self, text: &mut String, house: &House) {
+        let of_kind = |name: &DatastoreName, kind: &str, count| {
+            (format!("{{datastore=\"{name}\",kind=\"{kind}\"}}"), count)
+        };
+        let inside = house.inside().into_iter().flat_map(|process| process.inside);
+        let rows = inside.flat_map(|(name, active)| {
+            [of_kind(&name, "read", active.readers), of_kind(&name, "write", active.writers)]
+        });
+        metric(text, "enfilade_active_operations", "gauge", "operations inside a datastore", rows);
+        let rows = house.entered().into_iter().flat_map(|(name, entered)| {
+            let Entered { lookups, reads, writes } = entered;
+            let kinds = [("lookup", lookups), ("read", reads), ("write", writes)];
+            kinds.map(|(kind, count)| of_kind(&name, kind, count))
+        });
+        let help = "how often a datastore was entered, whether it let in or not";
+        metric(text, "enfilade_datastore_lookups_total", "counter", help, rows);
+        let stores = house.datastores();
+        let refused = self.refused_by_store.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let is_there = |name: &str| stores.binary_search_by(|store| store.name.as_str().cmp(name)).is_ok();
+        let rows = refused
+            .iter()
+            .filter(|((name, _), _)| is_there(name))
+            .map(|((name, code), count)| (format!("{{datastore=\"{name}\",code=\"{code}\"}}"), *count));
+        let help = "requests that were refused, by datastore and code";
+        metric(text, "enfilade_datastore_refusals_total", "counter", help, rows);
+        let rows = stores.iter().map(|DatastoreState { name, maintenance, is_mounted }| {
+            let mount = match is_mounted {
+                None => "fixed",
+                Some(true) => "mounted",
+                Some(false) => "notmounted",
+            };
+            let maintenance = maintenance.as_deref().unwrap_or("none");
+            (format!("{{datastore=\"{name}\",maintenance=\"{maintenance}\",mount=\"{mount}\"}}"), 1)
+        });
+        metric(text, "enfilade_datastore_info", "gauge", "the datastores, and how each is", rows);
+        let amiss = self.amiss.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let rows = amiss.iter().map(|(name, count)| (label("datastore", name.as_str()), *count));
+        metric(text, "enfilade_datastore_warnings", "gauge", "what `enfilade doctor` warns of", rows);
     }
 
     fn render_files(&self, text: &mut String) {

@@ -141,6 +141,7 @@ pub(crate) async fn answer<B: Incoming>(
         Ok(body) => {
             let path = head.uri.path().strip_prefix("/api2/json").unwrap_or_default().to_owned();
             let query = head.uri.query().unwrap_or_default().to_owned();
+            trace.event.datastore = datastore_of(&path).unwrap_or_default().to_owned();
             let faces = faces.clone();
             // Commits wait for a disk, and files for locks.
             let called = tokio::task::spawn_blocking(move || {
@@ -184,6 +185,12 @@ fn check_site(head: &Parts) -> Result<(), Wire> {
     let is_own_origin =
         text("origin").is_none_or(|origin| origin.split_once("://").map(|(_, at)| at) == host);
     if is_own_fetch && is_own_origin { Ok(()) } else { Err(Wire::CrossSite) }
+}
+
+/// The datastore a path is about, as it is written.
+fn datastore_of(path: &str) -> Option<&str> {
+    let of_one = ["/admin/datastore/", "/config/datastore/"];
+    of_one.iter().find_map(|above| path.strip_prefix(above))?.split('/').next()
 }
 
 /// Every path there is, and who answers.

@@ -272,7 +272,7 @@ fn content_status(refusal: &Content, aim: Aim) -> StatusCode {
             StatusCode::CONFLICT
         }
         Content::WrongKind { .. } | Content::IsRoot => StatusCode::METHOD_NOT_ALLOWED,
-        Content::NoSpace { .. } => StatusCode::INSUFFICIENT_STORAGE,
+        Content::NoSpace { .. } | Content::OverQuota { .. } => StatusCode::INSUFFICIENT_STORAGE,
         Content::TooLong(_) => StatusCode::URI_TOO_LONG,
         Content::BadName { .. } => StatusCode::BAD_REQUEST,
         Content::RootUnavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,

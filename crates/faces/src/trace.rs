@@ -50,7 +50,10 @@ impl Trace {
 impl Drop for Trace {
     fn drop(&mut self) {
         self.event.millis = self.house.now().tick_millis.saturating_sub(self.began);
-        self.metrics.count(&self.event);
+        // A series for each store, and none for what somebody made up.
+        let is_of_store = !self.event.code.is_empty()
+            && self.event.datastore.parse().is_ok_and(|name| self.house.has_datastore(&name));
+        self.metrics.count(&self.event, is_of_store);
         self.house.audit().record(std::mem::take(&mut self.event));
     }
 }

@@ -21,7 +21,7 @@ mod trusts;
 pub use assignments::{Assignment, AssignmentKey, Who};
 pub use catalog::{Endpoint, Interface, Region, RegionId, Service};
 pub use credentials::{Credential, Previous, Verifier};
-pub use datastores::Datastore;
+pub use datastores::{Datastore, DatastoreProfile};
 pub use files::{FileFault, FileName, FileVersion, Kept, KeptFile};
 pub use grants::{Grant, GrantKey, GrantScope, Grantee, NamedRole};
 pub use identities::{Domain, Group, User};
@@ -89,11 +89,13 @@ pub enum Table {
     Regions = 22,
     /// What users let others do on their behalf.
     Trusts = 23,
+    /// What is known of datastores and `datastore.cfg` does not say.
+    DatastoreProfiles = 24,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 24] = [
+    pub const ALL: [Table; 25] = [
         Table::Meta,
         Table::Names,
         Table::Domains,
@@ -118,6 +120,7 @@ impl Table {
         Table::Endpoints,
         Table::Regions,
         Table::Trusts,
+        Table::DatastoreProfiles,
     ];
 
     /// The tables that hold facts; the others are kept by every commit beside them.
@@ -157,6 +160,7 @@ impl Table {
             Table::Endpoints => "endpoints",
             Table::Regions => "regions",
             Table::Trusts => "trusts",
+            Table::DatastoreProfiles => "datastore-profiles",
         }
     }
 
@@ -229,8 +233,28 @@ macro_rules! facts {
     };
 }
 facts!(
-    SidSpace, Name, Domain, User, Group, Membership, Assignment, Credential, Datastore, KeptFile, Project,
-    Binding, Delegation, Profile, NamedRole, Grant, Revocation, Service, Endpoint, Region, Trust
+    SidSpace,
+    Name,
+    Domain,
+    User,
+    Group,
+    Membership,
+    Assignment,
+    Credential,
+    Datastore,
+    KeptFile,
+    Project,
+    Binding,
+    Delegation,
+    Profile,
+    NamedRole,
+    Grant,
+    Revocation,
+    Service,
+    Endpoint,
+    Region,
+    Trust,
+    DatastoreProfile
 );
 
 /// What a record is found by.

@@ -20,7 +20,7 @@ mod refuse;
 pub use enfilade_access::{AdminAsk, AdminPermit, ApiAsk, ApiPermit, NodeKind, Refusal as AccessRefusal};
 pub use enfilade_content::{Meta, Refusal as ContentRefusal, Usage};
 pub use enfilade_datastore::Refusal as DatastoreRefusal;
-pub use enfilade_datastore::{Active, Ledger, LedgerWords, Process, ledger_words};
+pub use enfilade_datastore::{Active, Entered, Ledger, LedgerWords, Process, ledger_words};
 pub use enfilade_identity::fernet::KeyRing;
 pub use enfilade_identity::fernet::payload::audit_id_to_text;
 pub use enfilade_identity::{
@@ -35,5 +35,6 @@ pub use house::{Clock, House, Parts};
 pub use penalties::{Penalties, PenaltyCounts};
 pub use refuse::Refusal;
 pub use sessions::{Made, Random, SessionTerms, Ticket, TicketAsk};
+pub use stores::DatastoreState;
 pub use verbs::{Entry, Found, Listing, Reading, Uploading};
 pub use walk::{LastVisitor, Stay, Visit};

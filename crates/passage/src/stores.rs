@@ -3,19 +3,21 @@
 use crate::house::House;
 use crate::refuse::Refusal;
 use enfilade_access::AdminPermit;
-use enfilade_content::{Root, Usage};
+use enfilade_content::{Fill, Root, Usage};
 use enfilade_datastore::{
-    Active, Ask, DatastorePermit, OperationGuard, Place, Process, Record, Standing, Stores,
+    Active, Ask, DatastorePermit, Entered, Known, OperationGuard, Place, Process, Record, Standing, Stores,
 };
-use enfilade_facts::tables::Datastore;
+use enfilade_facts::tables::DatastoreProfile;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 use enfilade_facts::{At, Index, Mounts, Now, Read, View};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// What is dear to make again of a store: its root, while that is open.
+/// What is dear to make again of a store: its root, while that is open, and how full it is.
 #[derive(Default)]
 pub(crate) struct Handle {
+    /// How much of its quota is used, where it has one.
+    pub(crate) fill: Fill,
     root: Mutex<OpenRoot>,
 }
 
@@ -35,6 +37,17 @@ impl Handle {
 
 /// Roots that are kept open while nobody is inside; each is a descriptor.
 const ROOTS_MAX: usize = 1024;
+
+/// How a store is, for whoever looks after it.
+#[derive(Clone, Debug)]
+pub struct DatastoreState {
+    /// Which.
+    pub name: DatastoreName,
+    /// The maintenance mode it is in.
+    pub maintenance: Option<String>,
+    /// Whether it is mounted; `None` where it is always there.
+    pub is_mounted: Option<bool>,
+}
 
 /// The datastores of a house.
 pub(crate) struct HouseStores {
@@ -188,23 +201,74 @@ impl House {
     /// The refusal of door 3 or 5.
     pub fn usage(&self, _permit: &AdminPermit, name: &DatastoreName) -> Result<Usage, Refusal> {
         let (permit, _inside, handle) = self.come_in(name, OperationKind::Lookup, Arc::clone)?;
-        Ok(self.root(&handle, &permit)?.usage()?)
+        let root = self.root(&handle, &permit)?;
+        let disk = root.usage()?;
+        let Some(quota) = permit.quota() else { return Ok(disk) };
+        let used = handle.fill.used(&root)?;
+        let available = disk.available.min(quota.saturating_sub(used));
+        Ok(Usage { total: quota, used, available })
+    }
+
+    /// Counts anew what stores with a quota hold, where that was asked for before: what others do to the files shows here.
+    pub fn count_content(&self) {
+        let profiles = self.parts.source.read(|view| view.list::<DatastoreProfile>(&[]));
+        let rows = profiles.and_then(|rows| rows).unwrap_or_default();
+        for (name, _) in rows.into_iter().filter(|(_, profile)| profile.quota.is_some()) {
+            let Ok((permit, _inside, handle)) = self.come_in(&name, OperationKind::Read, Arc::clone) else {
+                continue;
+            };
+            // Where it cannot be read, whoever wants something of it is told.
+            if handle.fill.is_counted()
+                && let Ok(root) = self.root(&handle, &permit)
+            {
+                let _ = handle.fill.count(&root);
+            }
+        }
     }
 
     /// Whether a store that comes and goes is there; `None` where it is always there.
-    pub fn is_mounted(&self, name: &DatastoreName, datastore: &Datastore) -> Option<bool> {
-        datastore.mount_point(name).map(|point| self.mounts().is_mount_point(&point))
+    ///
+    /// # Errors
+    /// When the facts cannot be read.
+    pub fn is_mounted(&self, name: &DatastoreName) -> Result<Option<bool>, Refusal> {
+        let record = self.parts.source.read(|view| self.stores.record(view, name))??;
+        Ok(record.mount_point().map(|point| self.mounts().is_mount_point(point)))
     }
 
-    /// How many are inside a store, in every process of the machine. The permit says that the visitor may know.
-    pub fn active(&self, _permit: &AdminPermit, name: &DatastoreName) -> Active {
+    /// How many are inside a store, in each process of the machine that has anybody inside. The permit says that the visitor may
+    /// know.
+    pub fn active(&self, _permit: &AdminPermit, name: &DatastoreName) -> Vec<(u32, Active)> {
         let everybody = self.parts.ledger.everybody();
-        let inside = everybody.iter().flat_map(|process| &process.inside).filter(|(of, _)| of == name);
-        inside.fold(Active::default(), |all, (_, active)| Active {
-            readers: all.readers + active.readers,
-            writers: all.writers + active.writers,
-            since: if all.since == 0 { active.since } else { all.since.min(active.since) },
-        })
+        let of_store = |process: &Process| {
+            let (_, active) = process.inside.iter().find(|(of, _)| of == name)?;
+            Some((process.id, *active))
+        };
+        everybody.iter().filter_map(of_store).collect()
+    }
+
+    /// Whether there is such a store, as far as is known without a look at the facts.
+    pub fn has_datastore(&self, name: &DatastoreName) -> bool {
+        self.stores.index.peek(self.parts.source.at(), |stores| stores.entrance(name).is_some()) == Some(true)
+    }
+
+    /// Every store by name, and how it is; none while the facts cannot be read.
+    pub fn datastores(&self) -> Vec<DatastoreState> {
+        let mounts = self.mounts();
+        let state = |(name, known): (&DatastoreName, &Known)| DatastoreState {
+            name: name.clone(),
+            maintenance: known.maintenance().map(str::to_owned),
+            is_mounted: known.mount_point().map(|point| mounts.is_mount_point(point)),
+        };
+        let each = |stores: &Stores<Handle>| stores.each().map(state).collect::<Vec<_>>();
+        let found = self.parts.source.read(|view| self.stores.index.read(view, each));
+        let mut found = found.ok().and_then(Result::ok).unwrap_or_default();
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        found
+    }
+
+    /// How often each store was entered, by this process.
+    pub fn entered(&self) -> Vec<(DatastoreName, Entered)> {
+        self.parts.ledger.entered()
     }
 
     /// Who is inside which store, of this process.

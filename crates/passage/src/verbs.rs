@@ -4,7 +4,7 @@
 use crate::refuse::Refusal;
 use crate::walk::Stay;
 use enfilade_access::{AccessPermit, Ask, NodeKind, Subject, Wanted};
-use enfilade_content::{Meta, Node, Reader, Upload};
+use enfilade_content::{Meta, Node, Reader, Room, Upload};
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
 /// A file or directory the visitor may see.
@@ -48,11 +48,11 @@ impl Stay {
         Ok(Listing { stay: self, path, node, listing })
     }
 
-    /// Begins to write a file, new or over an old one.
+    /// Begins to write a file, new or over an old one, of so many bytes where that is known.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.
-    pub fn upload(mut self, path: StorePath) -> Result<Uploading, Refusal> {
+    pub fn upload(mut self, path: StorePath, expected: Option<u64>) -> Result<Uploading, Refusal> {
         let (directory, name) = self.root.find_parent(&path)?;
         let target = present(directory.child(name))?;
         let upload = match &target {
@@ -65,7 +65,10 @@ impl Stay {
                 Upload::create(&permit, &directory, name, &acl)?
             }
         };
-        Ok(Uploading { stay: self, path, directory, target, upload })
+        // After the doors: how full a store is, is nobody's business who may not write there.
+        let take = |quota| self.fill.take(&self.root, quota, expected.unwrap_or(0));
+        let room = self.datastore.quota().map(take).transpose()?;
+        Ok(Uploading { stay: self, path, directory, target, upload, room })
     }
 
     /// Makes a directory.
@@ -96,7 +99,9 @@ impl Stay {
         let target = directory.child(name)?;
         let (parent, subject) = (directory.subject(), target.subject());
         let permit = self.may(&Ask { path, target: &subject, wanted: Wanted::Delete { parent: &parent } })?;
-        Ok(enfilade_content::delete(&permit, &directory, name, &target)?)
+        enfilade_content::delete(&permit, &directory, name, &target)?;
+        self.fill.freed(target.content_bytes());
+        Ok(())
     }
 
     /// The right to write over a file.
@@ -253,6 +258,8 @@ pub struct Uploading {
     directory: Node,
     target: Option<Node>,
     upload: Upload,
+    /// In a store with a quota.
+    room: Option<Room>,
 }
 
 impl Uploading {
@@ -269,6 +276,9 @@ impl Uploading {
         if !self.stay.unchanged() {
             self.ask_again()?;
         }
+        if let Some(room) = &mut self.room {
+            room.grow_to(self.upload.bytes().saturating_add(bytes.len() as u64))?;
+        }
         Ok(self.upload.write(bytes)?)
     }
 
@@ -278,7 +288,10 @@ impl Uploading {
     /// As [`Uploading::write`]; or when somebody else put something there meanwhile.
     pub fn finish(mut self) -> Result<Meta, Refusal> {
         self.ask_again()?;
-        Ok(self.upload.finish()?.meta().clone())
+        let (bytes, replaced) = (self.upload.bytes(), self.target.as_ref().map_or(0, Node::content_bytes));
+        let made = self.upload.finish()?.meta().clone();
+        self.room.into_iter().for_each(|room| room.keep(bytes, replaced));
+        Ok(made)
     }
 
     fn ask_again(&mut self) -> Result<(), Refusal> {

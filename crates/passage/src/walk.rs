@@ -8,7 +8,7 @@ use crate::gate::Asker;
 use crate::house::House;
 use crate::refuse::Refusal;
 use enfilade_access::{AccessPermit, Ask as AccessAsk};
-use enfilade_content::Root;
+use enfilade_content::{Fill, Root};
 use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, OperationGuard, Standing};
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 use enfilade_facts::{MemoKey, Read, Revision, View};
@@ -191,7 +191,7 @@ impl Visit {
             })??;
             if let Some((guard, handle)) = counted {
                 let root = house.root(&handle, &datastore)?;
-                return Ok(Stay { visit: self, datastore, root, guard });
+                return Ok(Stay { visit: self, datastore, root, fill: handle.fill.clone(), guard });
             }
         }
         Err(enfilade_datastore::Refusal::Unknown(name.clone()).into())
@@ -216,6 +216,7 @@ pub struct Stay {
     pub(crate) visit: Visit,
     pub(crate) datastore: DatastorePermit,
     pub(crate) root: Arc<Root>,
+    pub(crate) fill: Fill,
     #[expect(dead_code, reason = "held so that the ledger counts the operation")]
     guard: OperationGuard,
 }

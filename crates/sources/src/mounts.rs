@@ -4,6 +4,7 @@ use enfilade_facts::Mounts;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
 use std::io::{self, Read, Seek};
+use std::path::Path;
 use std::time::Duration;
 
 /// Where mounts change all the time, the next wait ends at once and the next reading mends this one.
@@ -81,6 +82,53 @@ fn mount_point(line: &[u8]) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
+/// What is mounted now.
+///
+/// # Errors
+/// When the kernel does not say.
+pub fn now() -> io::Result<Mounts> {
+    MountWatch::open()?.read()
+}
+
+/// Kinds of file systems that are on other machines.
+const NETWORK: [&str; 13] = [
+    "9p",
+    "afs",
+    "beegfs",
+    "ceph",
+    "cifs",
+    "fuse.glusterfs",
+    "fuse.rclone",
+    "fuse.s3fs",
+    "fuse.sshfs",
+    "lustre",
+    "nfs",
+    "nfs4",
+    "smb3",
+];
+
+/// Where a path is on a file system of another machine, the point that is mounted at.
+///
+/// # Errors
+/// When the kernel does not say.
+pub fn network_mount_over(path: &str) -> io::Result<Option<String>> {
+    Ok(network_mount_in(&std::fs::read("/proc/self/mountinfo")?, path))
+}
+
+fn network_mount_in(mountinfo: &[u8], path: &str) -> Option<String> {
+    let lines = mountinfo.split(|byte| *byte == b'\n');
+    let over = lines.filter_map(|line| Some((mount_point(line)?, is_network(line))));
+    let over = over.filter(|(point, _)| Path::new(path).starts_with(point));
+    // Of those at one point the last hides the others.
+    over.max_by_key(|(point, _)| point.len()).and_then(|(point, is_network)| is_network.then_some(point))
+}
+
+/// The kind stands after a field that is just `-`.
+fn is_network(line: &[u8]) -> bool {
+    let mut fields = line.split(|byte| *byte == b' ').skip_while(|field| *field != b"-");
+    fields.nth(1).is_some_and(|kind| NETWORK.iter().any(|known| known.as_bytes() == kind))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,5 +144,22 @@ mod tests {
         assert!(watch.read().unwrap().is_mount_point("/proc"));
         assert!(!watch.read().unwrap().is_mount_point("/proc/self"));
         assert!(!watch.wait(Duration::from_millis(1)).unwrap());
+    }
+
+    #[test]
+    fn what_is_on_another_machine() {
+        let table =
+            b"1 0 8:1 / / rw - ext4 /dev/sda rw\n2 1 0:40 / /mnt/a rw,relatime shared:5 - nfs4 nas:/a rw\n\
+            3 2 8:2 / /mnt/a/b rw - ext4 /dev/sdb rw\n4 1 0:41 / /mnt/c rw - fuse.sshfs x: rw\n";
+        for (path, expected) in [
+            ("/tank", None),
+            ("/mnt/a", Some("/mnt/a")),
+            ("/mnt/a/x/y", Some("/mnt/a")),
+            ("/mnt/a/b/x", None),
+            ("/mnt/ab", None),
+            ("/mnt/c/x", Some("/mnt/c")),
+        ] {
+            assert_eq!(network_mount_in(table, path).as_deref(), expected, "{path}");
+        }
     }
 }

@@ -20,6 +20,7 @@
 
 mod clock;
 mod house;
+pub mod second_reader;
 mod world;
 
 pub use clock::FixedClock;

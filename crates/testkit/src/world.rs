@@ -156,7 +156,7 @@ impl World {
                 Ok(if names.is_empty() { "nothing".to_owned() } else { names.join(" ") })
             }
             "write" => {
-                let mut upload = stay.upload(path)?;
+                let mut upload = stay.upload(path, None)?;
                 upload.write(b"new content")?;
                 upload.finish().map(|_| "permit".to_owned())
             }

@@ -230,7 +230,7 @@ async fn answers(logins: &[(String, String)], source: Arc<dyn Source>) -> Vec<St
         {
             let name: DatastoreName = store.parse().unwrap();
             let seen = visit.clone().enter(&name, kind).and_then(|stay| match kind {
-                OperationKind::Write => stay.upload(StorePath::from_plain("new").unwrap()).map(drop),
+                OperationKind::Write => stay.upload(StorePath::from_plain("new").unwrap(), None).map(drop),
                 _ => stay.list(StorePath::from_plain("").unwrap()).map(drop),
             });
             lines.push(seen.map_or_else(|refusal| refusal.code().to_owned(), |()| "+".to_owned()));

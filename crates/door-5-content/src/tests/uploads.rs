@@ -25,6 +25,24 @@ fn attribute(node: &Node, name: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
+fn what_is_served_is_counted_and_nothing_else() {
+    let scratch = Scratch::new();
+    let root = crate::Root::open(scratch.at("").to_str().unwrap()).unwrap();
+    std::fs::create_dir_all(scratch.at("a/b")).unwrap();
+    std::fs::write(scratch.at("a/b/one"), "12345").unwrap();
+    std::fs::write(scratch.at("two"), "123").unwrap();
+    symlink(scratch.at("two"), scratch.at("link")).unwrap();
+    let fill = crate::Fill::default();
+    assert_eq!(fill.used(&root).unwrap(), 8);
+    // What is under way has a name nobody may ask for.
+    let upload = upload(&scratch.node(""), "new", "content");
+    assert_eq!(fill.count(&root).unwrap(), 8);
+    upload.finish().unwrap();
+    assert_eq!(fill.used(&root).unwrap(), 8, "what others do shows at the next count");
+    assert_eq!(fill.count(&root).unwrap(), 15);
+}
+
+#[test]
 fn a_new_file_is_seen_whole_or_not_at_all() {
     let scratch = Scratch::new();
     let root = scratch.node("");

@@ -1,46 +1,62 @@
 //! `enfilade datastore`.
 
 use super::or_dash;
-use crate::cli::Datastore;
+use crate::cli::{Datastore, Quantity};
 use crate::home::Home;
 use crate::{operations, output};
-use anyhow::Context;
-use enfilade_admin::{DatastoreEdit, keystone};
+use anyhow::{Context, bail};
+use enfilade_admin::{DatastoreDetails, DatastoreEdit, datastore_warnings, keystone, show_datastore};
 use enfilade_facts::Revision;
 use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode};
 use enfilade_passage::Active;
+use enfilade_sources::mounts;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// What is changed of a store's profile; the inner `None` takes it away.
+#[derive(Default)]
+struct Profile {
+    quota: Option<Option<u64>>,
+    mounted_at: Option<Option<String>>,
+}
+
 pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result<()> {
-    let mut waits = false;
+    let (mut waits, mut profile) = (false, Profile::default());
     let (name, edit, text) = match command {
         Datastore::List => return list(home, json),
-        Datastore::Create { name, path, comment } => {
+        Datastore::Show { name } => return show(home, &name, json),
+        Datastore::Create { name, path, comment, quota, mut properties } => {
+            profile.quota = quota.map(Some);
             let path = std::path::absolute(&path).with_context(|| format!("path `{}`", path.display()))?;
             let path = path.to_str().context("the path is not UTF-8")?.to_owned();
-            let text = format!("datastore {name} is there, its content is in {path}");
-            let properties = comment.map(|comment| ("comment".to_owned(), comment)).into_iter().collect();
+            // Where the path is on another machine's file system, an empty directory is left when that goes.
+            let point = mounts::network_mount_over(&path).ok().flatten();
+            let needs = point.as_ref().map(|point| format!(", while something is mounted at {point}"));
+            let needs = needs.unwrap_or_default();
+            let text = format!("datastore {name} is there, its content is in {path}{needs}");
+            properties.extend(comment.map(|comment| ("comment".to_owned(), comment)));
             (name, DatastoreEdit::Create { path, properties }, text)
         }
-        Datastore::Set { name, comment, project } => {
-            let mut bound = None;
+        Datastore::Set { name, comment, project, quota, mounted_at, properties } => {
+            let is_beside = project.is_some() || quota.is_some() || mounted_at.is_some();
+            if !is_beside && comment.is_none() && properties.is_empty() {
+                bail!("nothing to set; give --comment, --project, --quota, --mounted-at or --property");
+            }
+            profile.quota = quota.map(|Quantity(bytes)| bytes);
+            profile.mounted_at = mounted_at.map(|point| Some(point).filter(|point| point != "none"));
             if let Some(project) = &project {
                 let id = match project.as_str() {
                     "" => None,
                     project => Some(keystone::find_project(home.source(), project)?),
                 };
-                bound = Some(keystone::bind_datastore(&home.desk(), &name, id)?);
+                keystone::bind_datastore(&home.desk(), &name, id)?;
             }
-            if let (Some(at), None) = (bound, &comment) {
-                let value = json!({ "datastore": name.to_string(), "revision": at.revision.0 });
-                output::done(json, &value, &format!("datastore {name} is changed"));
-                return Ok(());
-            }
-            let comment = comment.context("nothing to set; give --comment or --project")?;
-            let comment = Some(comment).filter(|text| !text.is_empty());
+            let comment = comment.map(|text| ("comment".to_owned(), text));
+            let set = comment.into_iter().chain(properties);
+            let set = set.map(|(key, value)| (key, Some(value).filter(|text| !text.is_empty())));
             let text = format!("datastore {name} is changed");
-            (name, DatastoreEdit::Set(vec![("comment".to_owned(), comment)]), text)
+            (name, DatastoreEdit::Set(set.collect()), text)
         }
         Datastore::Operations { name } => return operations(home, name.as_ref(), json),
         Datastore::Maintenance { name, mode, message, wait } => {
@@ -55,7 +71,21 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
             (name, DatastoreEdit::Remove, text)
         }
     };
-    let at = enfilade_admin::edit_datastore(&home.desk(), &name, &edit)?;
+    // What is no property of the file alone leaves the file alone.
+    let is_of_file = !matches!(&edit, DatastoreEdit::Set(set) if set.is_empty());
+    if is_of_file {
+        enfilade_admin::edit_datastore(&home.desk(), &name, &edit)?;
+    }
+    let Profile { quota, mounted_at } = profile;
+    if quota.is_some() || mounted_at.is_some() {
+        enfilade_admin::edit_profile(&home.desk(), &name, |profile| {
+            profile.quota = quota.unwrap_or(profile.quota);
+            if let Some(point) = &mounted_at {
+                profile.mounted_at.clone_from(point);
+            }
+        })?;
+    }
+    let at = home.source().at();
     if let (true, DatastoreEdit::Maintenance(Some(maintenance))) = (waits, &edit) {
         wait(home, &name, at.revision, maintenance.mode == MaintenanceMode::ReadOnly)?;
     }
@@ -155,5 +185,69 @@ fn list(home: &Home, json: bool) -> anyhow::Result<()> {
         })
         .collect();
     output::table(&["DATASTORE", "STATE", "PATH", "COMMENT"], &rows);
+    Ok(())
+}
+
+fn show(home: &Home, name: &DatastoreName, json: bool) -> anyhow::Result<()> {
+    let DatastoreDetails { row, root, project, profile, mount_point, usage } =
+        show_datastore(home.source(), name)?;
+    let mounts = mounts::now().unwrap_or_default();
+    let mounted = mount_point.as_ref().map(|point| mounts.is_mount_point(point));
+    let warnings: Vec<String> = datastore_warnings(home.source(), &mounts)?
+        .into_iter()
+        .filter_map(|found| (found.name == *name).then_some(found.says))
+        .collect();
+    let processes = operations::everybody(&home.data)?;
+    let inside: Vec<(u32, Active)> = processes
+        .iter()
+        .flat_map(|process| process.inside.iter().map(move |(of, active)| (process.id, of, *active)))
+        .filter_map(|(process, of, active)| (of == name).then_some((process, active)))
+        .collect();
+    let (used, total, available, unknown) = match usage {
+        Ok(usage) => (Some(usage.used), Some(usage.total), Some(usage.available), None),
+        Err(why) => (None, None, None, Some(why)),
+    };
+    if json {
+        let inside: Vec<_> = inside
+            .iter()
+            .map(|(process, active)| json!({ "process": process, "read": active.readers, "write": active.writers, "since": active.since }))
+            .collect();
+        let maintenance = row.maintenance.as_ref();
+        output::json_line(&json!({
+            "datastore": name.to_string(), "path": root, "comment": row.comment, "project": project,
+            "maintenance": maintenance.map(|row| row.mode.name()), "message": maintenance.and_then(|row| row.message.as_deref()),
+            "fault": row.fault.map(|fault| fault.to_string()), "mounted": mounted, "mount_point": mount_point, "quota": profile.quota, "used": used, "total": total,
+            "available": available, "usage_error": unknown, "properties": row.other.iter().cloned().collect::<BTreeMap<_, _>>(),
+            "inside": inside, "warnings": warnings,
+        }));
+        return Ok(());
+    }
+    let state =
+        row.fault.map(|fault| fault.to_string()).or_else(|| row.maintenance.map(|row| row.to_property()));
+    let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "-".to_owned(), output::bytes);
+    let mut rows = vec![
+        ["state".to_owned(), state.unwrap_or_else(|| "open".to_owned())],
+        ["path".to_owned(), root],
+        ["comment".to_owned(), or_dash(row.comment)],
+        ["project".to_owned(), or_dash(project)],
+        ["used".to_owned(), bytes(used)],
+        ["available".to_owned(), bytes(available)],
+        ["total".to_owned(), bytes(total)],
+        ["quota".to_owned(), bytes(profile.quota)],
+    ];
+    rows.extend(mount_point.zip(mounted).map(|(point, mounted)| {
+        ["mounted".to_owned(), format!("{}, at {point}", if mounted { "yes" } else { "no" })]
+    }));
+    rows.extend(row.other.into_iter().map(|(key, value)| [key, value]));
+    rows.extend(inside.iter().map(|(process, active)| {
+        let (readers, writers) = (active.readers, active.writers);
+        let since = output::time(active.since);
+        [
+            "inside".to_owned(),
+            format!("process {process}: {readers} reading, {writers} writing, since {since}"),
+        ]
+    }));
+    rows.extend(unknown.into_iter().chain(warnings).map(|says| ["warning".to_owned(), says]));
+    output::table(&["DATASTORE", name.as_str()], &rows.into_iter().map(Vec::from).collect::<Vec<_>>());
     Ok(())
 }

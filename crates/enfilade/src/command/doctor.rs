@@ -2,8 +2,10 @@
 
 use crate::home::{Place, file_set};
 use crate::{clock, output};
+use enfilade_admin::DatastoreWarning;
 use enfilade_facts::Read;
 use enfilade_facts::tables::Datastore;
+use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_sources::files::attempts::{Attempted, Attempts};
 use enfilade_sources::files::certificates;
 use enfilade_sources::files::mirror::Mirror;
@@ -11,6 +13,7 @@ use enfilade_sources::lmdb::Lmdb;
 use enfilade_tls::Certificate;
 use rustix::process::{Resource, getrlimit};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -260,22 +263,26 @@ fn datastores(lmdb: &Lmdb) -> Vec<Finding> {
         Ok(Ok(rows)) => rows,
         Ok(Err(why)) | Err(why) => return vec![error("datastores", why.to_string())],
     };
-    rows.into_iter()
-        .map(|(name, row)| {
-            let (what, root) = (format!("datastore {name}"), row.root(&name));
-            match std::fs::metadata(&root) {
-                Ok(meta) if meta.is_dir() => match row.maintenance {
-                    Some(maintenance) => {
-                        warning(&what, format!("in maintenance mode {}", maintenance.mode.name()))
-                    }
-                    None => well(&what, root),
-                },
-                Ok(_) => error(&what, format!("`{root}` is no directory")),
-                Err(why) if row.mount_point(&name).is_some() => {
-                    warning(&what, format!("`{root}`: {why}; is it mounted?"))
-                }
-                Err(why) => error(&what, format!("`{root}`: {why}")),
-            }
-        })
-        .collect()
+    let mounts = enfilade_sources::mounts::now().unwrap_or_default();
+    let mut amiss: BTreeMap<DatastoreName, Vec<DatastoreWarning>> = BTreeMap::new();
+    match enfilade_admin::datastore_warnings(lmdb, &mounts) {
+        Ok(warnings) => {
+            warnings.into_iter().for_each(|found| amiss.entry(found.name.clone()).or_default().push(found));
+        }
+        Err(why) => return vec![error("datastores", why.to_string())],
+    }
+    let mut findings = Vec::new();
+    for (name, row) in rows {
+        let what = format!("datastore {name}");
+        let maintenance = row.maintenance.as_ref().map(|maintenance| maintenance.mode.name());
+        match (amiss.remove(&name), maintenance) {
+            (None, Some(mode)) => findings.push(warning(&what, format!("in maintenance mode {mode}"))),
+            (None, None) => findings.push(well(&what, row.root(&name))),
+            (Some(found), _) => findings.extend(found.into_iter().map(|found| match found.is_shut {
+                true => error(&what, found.says),
+                false => warning(&what, found.says),
+            })),
+        }
+    }
+    findings
 }

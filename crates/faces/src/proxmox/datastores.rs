@@ -6,15 +6,20 @@ use enfilade_admin::DatastoreEdit;
 use enfilade_facts::Read;
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::{DatastoreName, Privileges};
-use enfilade_passage::AdminPermit;
+use enfilade_passage::{Active, AdminPermit};
 use hyper::Method;
 use serde_json::{Map, Value, json};
+use std::time::Duration;
 
 type Row = (DatastoreName, Datastore);
 
 /// What is no property but says how a call is meant.
 const ABOUT_THE_CALL: [&str; 6] =
     ["name", "delete", "digest", "reuse-datastore", "overwrite-in-use", "keep-job-configs"];
+
+/// For who waits until nobody is inside a store, in seconds: each holds a thread meanwhile.
+const WAIT_SECONDS_MAX: u64 = 60;
+const WAIT_TURN: Duration = Duration::from_millis(100);
 
 fn rows(call: &Call) -> Result<Vec<Row>, Trouble> {
     Ok(call.faces.house().source().read(|view| view.list::<Datastore>(&[]))??)
@@ -121,12 +126,12 @@ pub(super) fn config(call: &mut Call, name: &DatastoreName) -> Outcome {
     }
 }
 
-fn mount_status(call: &Call, (name, row): &Row) -> &'static str {
-    match call.faces.house().is_mounted(name, row) {
+fn mount_status(call: &Call, name: &DatastoreName) -> Result<&'static str, Trouble> {
+    Ok(match call.faces.house().is_mounted(name)? {
         None => "nonremovable",
         Some(true) => "mounted",
         Some(false) => "notmounted",
-    }
+    })
 }
 
 /// `/admin/datastore`.
@@ -138,7 +143,7 @@ pub(super) fn stores(call: &mut Call) -> Outcome {
             continue;
         }
         found.push(json!({
-            "store": row.0.as_str(), "comment": row.1.comment, "mount-status": mount_status(call, &row),
+            "store": row.0.as_str(), "comment": row.1.comment, "mount-status": mount_status(call, &row.0)?,
             "maintenance": row.1.maintenance.as_ref().map(enfilade_facts::vocabulary::Maintenance::to_property),
             "backend-type": "filesystem",
         }));
@@ -162,9 +167,36 @@ pub(super) fn status(call: &mut Call, name: &DatastoreName) -> Outcome {
 pub(super) fn active(call: &mut Call, name: &DatastoreName) -> Outcome {
     super::get_only(call)?;
     let permit = call.permit(&path(name), Privileges::DATASTORE_AUDIT, None)?;
+    call.params.only(&["verbose", "wait"])?;
     row(call, name)?;
-    let active = call.faces.house().active(&permit, name);
-    Ok(json!({ "read": active.readers, "write": active.writers }).into())
+    let wait = match call.params.get("wait")? {
+        None => 0,
+        Some(text) => {
+            text.parse::<u64>().ok().filter(|seconds| *seconds <= WAIT_SECONDS_MAX).ok_or_else(|| {
+                Trouble::Said(format!("parameter 'wait': expected seconds, at most {WAIT_SECONDS_MAX}"))
+            })?
+        }
+    };
+    let house = call.faces.house();
+    let end = house.now().tick_millis.saturating_add(wait * 1000);
+    let inside = loop {
+        let inside = house.active(&permit, name);
+        let is_empty = inside.iter().all(|(_, active)| active.readers + active.writers == 0);
+        if is_empty || end <= house.now().tick_millis {
+            break inside;
+        }
+        std::thread::park_timeout(WAIT_TURN);
+    };
+    let total = |count: fn(&Active) -> u64| inside.iter().map(|(_, active)| count(active)).sum::<u64>();
+    let mut said = json!({ "read": total(|active| active.readers), "write": total(|active| active.writers) });
+    if call.params.flag("verbose")? == Some(true) {
+        let process = |(process, active): &(u32, Active)| json!({ "pid": process, "read": active.readers, "write": active.writers, "since": active.since });
+        let processes = Value::Array(inside.iter().map(process).collect());
+        said.as_object_mut()
+            .into_iter()
+            .for_each(|said| drop(said.insert("processes".into(), processes.clone())));
+    }
+    Ok(said.into())
 }
 
 /// `/status/datastore-usage`: what is wrong with one store is said of that one.
@@ -174,7 +206,7 @@ pub(super) fn usage(call: &mut Call) -> Outcome {
     for row in rows(call)? {
         let Ok(permit) = may_know(call, &row.0) else { continue };
         let mut item = json!({
-            "store": row.0.as_str(), "mount-status": mount_status(call, &row), "backend-type": "filesystem",
+            "store": row.0.as_str(), "mount-status": mount_status(call, &row.0)?, "backend-type": "filesystem",
         });
         let said = match call.faces.house().usage(&permit, &row.0) {
             Ok(usage) => json!({ "total": usage.total, "used": usage.used, "avail": usage.available }),

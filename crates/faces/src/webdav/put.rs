@@ -22,9 +22,12 @@ pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
         return end(trace, Err(Wire::Header("Content-Range").into()), Aim::File);
     }
     let (head, body) = request.into_parts();
+    let expected = body.size_hint().exact();
     let outcome = async {
-        let begun =
-            blocking(move || visit.enter(&place.datastore, OperationKind::Write)?.upload(place.path)).await?;
+        let begun = blocking(move || {
+            visit.enter(&place.datastore, OperationKind::Write)?.upload(place.path, expected)
+        })
+        .await?;
         trace.event.revision = begun.revision();
         check_conditions(&begun, &head.headers)?;
         let replaces = begun.existing().is_some();

@@ -85,3 +85,31 @@ impl Row for Datastore {
         })
     }
 }
+
+/// What is known of a datastore and `datastore.cfg` has no word for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatastoreProfile {
+    /// How much it may hold, in bytes of content.
+    pub quota: Option<u64>,
+    /// What has to be mounted for it to be there, where that is no removable device: a share of another machine, which leaves an
+    /// empty directory behind when it goes.
+    pub mounted_at: Option<String>,
+}
+
+impl Row for DatastoreProfile {
+    const TABLE: Table = Table::DatastoreProfiles;
+    type Key = DatastoreName;
+
+    fn encode(&self, to: &mut Writer) {
+        to.option(self.quota, |to, bytes| {
+            to.u64(bytes);
+        });
+        to.option(self.mounted_at.as_deref(), |to, path| {
+            to.text(path);
+        });
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(DatastoreProfile { quota: from.option(Reader::u64)?, mounted_at: from.option(Reader::text)? })
+    }
+}

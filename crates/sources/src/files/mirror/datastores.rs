@@ -4,7 +4,7 @@ use super::draft::Draft;
 use crate::files::datastore_cfg::read;
 use crate::files::section_config::{self, LineError, shown};
 use enfilade_facts::SourceError;
-use enfilade_facts::tables::{Datastore, FileName};
+use enfilade_facts::tables::{Binding, Datastore, DatastoreProfile, FileName};
 use enfilade_facts::vocabulary::DatastoreName;
 use std::collections::BTreeMap;
 
@@ -78,6 +78,8 @@ impl Datastores {
             }
             if self.is_whole() {
                 draft.delete(name, before);
+                // Whoever takes the name after that is another and inherits nothing.
+                draft.change.delete::<Binding>(name).delete::<DatastoreProfile>(name);
                 continue;
             }
             let reason = "its section is gone from a file that has errors";

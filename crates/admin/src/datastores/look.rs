@@ -1,0 +1,238 @@
+//! What there is to know of datastores, and what is amiss with them.
+
+use crate::error::Error;
+use enfilade_content::{Fill, Root, Usage};
+use enfilade_facts::tables::{Binding, Datastore, DatastoreProfile, Project};
+use enfilade_facts::vocabulary::{DatastoreName, MaintenanceMode};
+use enfilade_facts::{Mounts, Read, Source};
+use std::collections::HashMap;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// A datastore, for listing.
+#[derive(Clone, Debug)]
+pub struct DatastoreSummary {
+    /// Its name.
+    pub name: DatastoreName,
+    /// Where its content is.
+    pub path: String,
+    /// Its maintenance mode, if it is in one.
+    pub maintenance: Option<String>,
+    /// What is wrong with its section.
+    pub fault: Option<String>,
+    /// What it is for.
+    pub comment: Option<String>,
+}
+
+/// A datastore, with everything that is known of it.
+#[derive(Clone, Debug)]
+pub struct DatastoreDetails {
+    /// Its section.
+    pub row: Datastore,
+    /// Where its content is.
+    pub root: String,
+    /// The project it is bound to, as NAME.
+    pub project: Option<String>,
+    /// What `datastore.cfg` does not say.
+    pub profile: DatastoreProfile,
+    /// What has to be mounted for it to be there.
+    pub mount_point: Option<String>,
+    /// How full its file system is, or what it used of its quota; in words, why that is not known.
+    pub usage: Result<Usage, String>,
+}
+
+/// Every datastore, by name.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn list_datastores(source: &dyn Source) -> Result<Vec<DatastoreSummary>, Error> {
+    let rows = source.read(|view| view.list::<Datastore>(&[]))??;
+    let summary = |(name, row): (DatastoreName, Datastore)| DatastoreSummary {
+        path: row.root(&name),
+        name,
+        maintenance: row.maintenance.map(|maintenance| maintenance.mode.name().to_owned()),
+        fault: row.fault.map(|fault| fault.to_string()),
+        comment: row.comment,
+    };
+    Ok(rows.into_iter().map(summary).collect())
+}
+
+/// One of them. Where there is a quota, its content is counted, which takes a look at each file.
+///
+/// # Errors
+/// When there is none of that name, or the facts cannot be read.
+pub fn show_datastore(source: &dyn Source, name: &DatastoreName) -> Result<DatastoreDetails, Error> {
+    let (row, profile, project) = source.read(|view| {
+        let row = view.get::<Datastore>(name)?.ok_or_else(|| Error::Missing {
+            what: "datastore",
+            name: name.to_string(),
+            hint: "see `enfilade datastore list`",
+        })?;
+        let project = match view.get::<Binding>(name)? {
+            Some(binding) => view.get::<Project>(&binding.project)?.map(|project| project.name),
+            None => None,
+        };
+        Ok::<_, Error>((row, view.get::<DatastoreProfile>(name)?.unwrap_or_default(), project))
+    })??;
+    let root = row.root(name);
+    let usage = Root::open(&root).and_then(|root| {
+        let disk = root.usage()?;
+        let Some(quota) = profile.quota else { return Ok(disk) };
+        let used = Fill::default().used(&root)?;
+        Ok(Usage { total: quota, used, available: disk.available.min(quota.saturating_sub(used)) })
+    });
+    let mount_point = row.mount_point(name).or_else(|| profile.mounted_at.clone());
+    let usage = usage.map_err(|why| why.to_string());
+    Ok(DatastoreDetails { row, root, project, profile, mount_point, usage })
+}
+
+/// Every datastore, and where its content is.
+pub(crate) fn roots(source: &dyn Source) -> Result<Vec<(DatastoreName, String)>, Error> {
+    let stores = source.read(|view| view.list::<Datastore>(&[]))??;
+    Ok(stores.into_iter().map(|(name, row)| (name.clone(), row.root(&name))).collect())
+}
+
+/// With which of the others a path shares files, in words.
+pub(crate) fn overlap(
+    path: &Path,
+    others: impl IntoIterator<Item = (DatastoreName, String)>,
+) -> Option<String> {
+    let mut others = others.into_iter();
+    let (other, root) =
+        others.find(|(_, root)| path.starts_with(root) || Path::new(root).starts_with(path))?;
+    Some(format!(
+        "the path `{}` overlaps with datastore `{other}` at `{root}`; choose a directory of its own",
+        path.display()
+    ))
+}
+
+/// Less than one part in so many is full: who writes last finds no room for the first who has to delete.
+const FULL_PART: u64 = 100;
+
+/// What is amiss with a datastore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatastoreWarning {
+    /// Which.
+    pub name: DatastoreName,
+    /// In words, with the next step.
+    pub says: String,
+    /// Whether it serves nobody because of that.
+    pub is_shut: bool,
+}
+
+/// What is amiss with datastores; what people edit is not refused for it.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn datastore_warnings(source: &dyn Source, mounts: &Mounts) -> Result<Vec<DatastoreWarning>, Error> {
+    let (rows, profiles) = source
+        .read(|view| Ok::<_, Error>((view.list::<Datastore>(&[])?, view.list::<DatastoreProfile>(&[])?)))??;
+    let mut points: HashMap<_, _> =
+        profiles.into_iter().filter_map(|(name, row)| Some((name, row.mounted_at?))).collect();
+    let mut roots: Vec<(String, &DatastoreName)> =
+        rows.iter().map(|(name, row)| (row.root(name).trim_end_matches('/').to_owned(), name)).collect();
+    // By their parts, so that whatever is in a directory follows it at once.
+    roots.sort_by(|(a, _), (b, _)| Path::new(a).cmp(Path::new(b)));
+    let mut warnings: Vec<DatastoreWarning> = Vec::new();
+    let warning =
+        |name: &DatastoreName, says, is_shut| DatastoreWarning { name: name.clone(), says, is_shut };
+    let mut above: Vec<&(String, &DatastoreName)> = Vec::new();
+    for root in &roots {
+        while above.last().is_some_and(|last| !Path::new(&root.0).starts_with(&last.0)) {
+            above.pop();
+        }
+        if let Some((path, other)) = above.last() {
+            let how = if *path == root.0 { "the directory" } else { "in the directory" };
+            let says = format!("`{}` is {how} of datastore {other}: give it one of its own", root.0);
+            warnings.push(warning(root.1, says, false));
+        }
+        above.push(root);
+    }
+    let mut directories: HashMap<(u64, u64), &DatastoreName> = HashMap::new();
+    for (name, row) in &rows {
+        if let Some(MaintenanceMode::Unknown(mode)) = row.maintenance.as_ref().map(|row| &row.mode) {
+            let says = format!("maintenance mode `{mode}` is not known, so nobody is let in: mend it");
+            warnings.push(warning(name, says, true));
+        }
+        // What is away is away, and told as that.
+        let point = row.mount_point(name).or_else(|| points.remove(name));
+        if let Some(point) = point.filter(|point| !mounts.is_mount_point(point)) {
+            warnings.push(warning(name, format!("nothing is mounted at `{point}`: mount it"), false));
+            continue;
+        }
+        let root = row.root(name);
+        let meta = std::fs::metadata(&root);
+        let is_there = meta.as_ref().is_ok_and(Metadata::is_dir);
+        if let (true, Ok(meta)) = (is_there, &meta)
+            && let Some(other) = directories.insert((meta.dev(), meta.ino()), name)
+            && !warnings.iter().any(|known| known.name == *name || known.name == *other)
+        {
+            let says = format!(
+                "`{root}` is the directory of datastore {other}, by another name: give it one of its own"
+            );
+            warnings.push(warning(name, says, false));
+        }
+        let says = state(&root, meta.map(|meta| meta.is_dir()));
+        warnings.extend(says.map(|says| warning(name, says, !is_there)));
+    }
+    Ok(warnings)
+}
+
+/// What is amiss with one directory.
+fn state(root: &str, is_directory: std::io::Result<bool>) -> Option<String> {
+    match is_directory {
+        Err(why) => return Some(format!("`{root}`: {why}; make it, or mount what it is on")),
+        Ok(false) => return Some(format!("`{root}` is no directory")),
+        Ok(true) => {}
+    }
+    let usage = Root::open(root).and_then(|root| root.usage()).ok()?;
+    let is_full = usage.total > 0 && usage.available < usage.total / FULL_PART;
+    is_full.then(|| format!("`{root}` is full: {} bytes are left; make room", usage.available))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use enfilade_facts::{AuditRecord, Change};
+    use enfilade_sources::memory::Memory;
+
+    fn warnings(stores: &[(&str, &str)]) -> Vec<String> {
+        let source = Memory::new(enfilade_facts::StoreId(1));
+        let mut change = Change::new(AuditRecord { who: "t".into(), what: "t".into(), unix_seconds: 0 });
+        for (name, path) in stores {
+            let row = Datastore { path: (*path).to_owned(), ..Datastore::default() };
+            change.put(&name.parse().unwrap(), &row);
+        }
+        source.commit(&change).unwrap();
+        let found = datastore_warnings(&source, &Mounts::default()).unwrap();
+        found.into_iter().map(|found| format!("{}: {}", found.name, found.says)).collect()
+    }
+
+    #[test]
+    fn paths_that_share_files_are_told_of_however_they_are_written() {
+        let place = std::env::temp_dir().join(format!("enfilade-look-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&place);
+        let at = |text: &str| place.join(text).to_str().unwrap().to_owned();
+        for directory in ["a/b", "ab", "c"] {
+            std::fs::create_dir_all(at(directory)).unwrap();
+        }
+        std::os::unix::fs::symlink(at("c"), at("link")).unwrap();
+        assert_eq!(
+            warnings(&[("one", &at("a")), ("two", &at("ab")), ("three", &at("c"))]),
+            Vec::<String>::new()
+        );
+        let said = warnings(&[("one", &at("a")), ("two", &at("a/b")), ("other", &at("ab"))]);
+        assert_eq!(
+            said,
+            [format!("two: `{}` is in the directory of datastore one: give it one of its own", at("a/b"))]
+        );
+        let said = warnings(&[("one", &at("c")), ("two", &format!("{}/", at("c")))]);
+        assert!(said.len() == 1 && said[0].contains("is the directory of datastore"), "{said:?}");
+        let said = warnings(&[("one", &at("c")), ("two", &at("link"))]);
+        assert!(said.len() == 1 && said[0].contains("by another name"), "{said:?}");
+        let said = warnings(&[("one", &at("nowhere"))]);
+        assert!(said.len() == 1 && said[0].contains("No such file"), "{said:?}");
+        std::fs::remove_dir_all(&place).unwrap();
+    }
+}

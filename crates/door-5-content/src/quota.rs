@@ -1,0 +1,145 @@
+//! How much of its quota a store has used: counted once by a walk, and from then on by what is done here.
+//!
+//! What others do to the files is seen at the next walk. So of several servers each lets in what it knows room for, and a store
+//! outgrows its quota by no more than they write between two walks.
+
+use crate::list::files_beneath;
+use crate::refuse::Refusal;
+use crate::root::Root;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The bytes of a store's content, as far as this process knows. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Fill(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// Of files that have their name; `None` before the first walk. Whoever walks holds it.
+    done: Mutex<Option<u64>>,
+    /// Of what is being uploaded.
+    promised: AtomicU64,
+}
+
+/// Room for an upload. Dropped before [`Room::keep`], it is given back.
+#[derive(Debug)]
+pub struct Room {
+    fill: Fill,
+    quota: u64,
+    bytes: u64,
+}
+
+impl Fill {
+    /// Counts the content: a look at every file there is.
+    ///
+    /// # Refuses
+    /// [`Refusal::Io`] when a directory cannot be read.
+    pub fn count(&self, root: &Root) -> Result<u64, Refusal> {
+        let bytes = files_beneath(root)?;
+        *self.0.done.lock().unwrap_or_else(PoisonError::into_inner) = Some(bytes);
+        Ok(bytes)
+    }
+
+    /// What is used, counted now if that was never done.
+    ///
+    /// # Refuses
+    /// As [`Fill::count`].
+    pub fn used(&self, root: &Root) -> Result<u64, Refusal> {
+        let mut done = self.0.done.lock().unwrap_or_else(PoisonError::into_inner);
+        if done.is_none() {
+            *done = Some(files_beneath(root)?);
+        }
+        Ok(done.unwrap_or(0).saturating_add(self.0.promised.load(Ordering::Relaxed)))
+    }
+
+    /// Whether it was counted before.
+    pub fn is_counted(&self) -> bool {
+        self.0.done.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Takes room for an upload of at least so many bytes.
+    ///
+    /// # Refuses
+    /// [`Refusal::OverQuota`], and as [`Fill::count`].
+    pub fn take(&self, root: &Root, quota: u64, bytes: u64) -> Result<Room, Refusal> {
+        self.used(root)?;
+        let mut room = Room { fill: self.clone(), quota, bytes: 0 };
+        room.grow_to(bytes)?;
+        Ok(room)
+    }
+
+    /// So many bytes are gone.
+    pub fn freed(&self, bytes: u64) {
+        self.change(0, bytes);
+    }
+
+    fn change(&self, more: u64, less: u64) {
+        let mut done = self.0.done.lock().unwrap_or_else(PoisonError::into_inner);
+        *done = done.map(|bytes| bytes.saturating_add(more).saturating_sub(less));
+    }
+}
+
+impl Room {
+    /// Takes more of it, until it is so many bytes.
+    ///
+    /// # Refuses
+    /// [`Refusal::OverQuota`].
+    pub fn grow_to(&mut self, bytes: u64) -> Result<(), Refusal> {
+        let more = bytes.saturating_sub(self.bytes);
+        if more == 0 {
+            return Ok(());
+        }
+        // Under the lock, so that two who ask at once do not both get what is left.
+        let done = self.fill.0.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let promised = &self.fill.0.promised;
+        let used = done.unwrap_or(0).saturating_add(promised.load(Ordering::Relaxed));
+        if self.quota < used.saturating_add(more) {
+            return Err(Refusal::OverQuota { quota: self.quota, used });
+        }
+        promised.fetch_add(more, Ordering::Relaxed);
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// The upload has its name, in the place of so many bytes.
+    pub fn keep(self, bytes: u64, replaced: u64) {
+        self.fill.change(bytes, replaced);
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.fill.0.promised.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(bytes: u64) -> (Fill, Root) {
+        let fill = Fill::default();
+        *fill.0.done.lock().unwrap() = Some(bytes);
+        (fill, Root::open("/").unwrap())
+    }
+
+    #[test]
+    fn room_is_taken_given_back_and_kept() {
+        let (fill, root) = filled(40);
+        let mut one = fill.take(&root, 100, 30).unwrap();
+        assert_eq!(fill.used(&root).unwrap(), 70);
+        let refused = fill.take(&root, 100, 31).unwrap_err();
+        assert_eq!(refused, Refusal::OverQuota { quota: 100, used: 70 });
+        assert!(one.grow_to(60).is_ok());
+        assert!(one.grow_to(61).is_err());
+        assert_eq!(fill.used(&root).unwrap(), 100);
+        // Replaced a file of 10 bytes with one of 20, though 60 had been thought of.
+        one.keep(20, 10);
+        assert_eq!(fill.used(&root).unwrap(), 50);
+        drop(fill.take(&root, 100, 50).unwrap());
+        fill.freed(5);
+        assert_eq!(fill.used(&root).unwrap(), 45);
+        // What is over the quota already takes nothing more, and lets go.
+        assert!(fill.take(&root, 10, 1).is_err() && fill.take(&root, 10, 0).is_ok());
+    }
+}
