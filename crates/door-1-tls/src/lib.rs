@@ -3,6 +3,7 @@
 //! no memo: the answer is one look into an index that was built when the certificates were read.
 
 mod ask;
+mod leaf;
 mod view;
 mod open;
 mod permit;
@@ -12,6 +13,7 @@ mod serve;
 
 pub use ask::Ask;
 pub use certificate::{BadCertificate, Certificate};
+pub use leaf::{Algorithm, Leaf, Room};
 pub use open::open;
 pub use permit::TlsPermit;
 pub use refuse::{CODES, Refusal};

@@ -1,0 +1,476 @@
+//! The little that has to be known of a certificate before anybody asks for it: its names, when it is valid, and what kind of key it
+//! has. A walk over the PEM to the first certificate and over its DER to three fields; everything else is for the first handshake.
+//!
+//! What it reads of a file it reads as the whole parsers do (tests compare it with `x509-parser`). It believes less: a length that leads
+//! out of its place ends the walk.
+
+/// What the walk found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// Every DNS name of the alternative names and every common name, in lower case, each once.
+    pub names: Vec<String>,
+    /// The first second it is valid, since the epoch.
+    pub not_before: i64,
+    /// The last second it is valid, since the epoch.
+    pub not_after: i64,
+    /// What kind of key it has.
+    pub algorithm: Algorithm,
+    /// Whether the file has a private key, too.
+    pub has_key: bool,
+}
+
+/// What a certificate's key signs with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// RSA.
+    Rsa,
+    /// ECDSA on any curve.
+    Ecdsa,
+    /// Anything else.
+    Other,
+}
+
+/// Room for the bytes of one certificate, used again for the next.
+#[derive(Default)]
+pub struct Room(Vec<u8>);
+
+impl Leaf {
+    /// Reads the first certificate of a PEM bundle.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn read(pem: &[u8], room: &mut Room) -> Result<Leaf, &'static str> {
+        let mut blocks = Blocks(pem);
+        let mut has_key = false;
+        let mut base64 = None;
+        while let Some((label, inside)) = blocks.next()? {
+            match label {
+                b"CERTIFICATE" | b"X509 CERTIFICATE" | b"TRUSTED CERTIFICATE" => {
+                    base64.get_or_insert(inside);
+                }
+                label if label.ends_with(b"PRIVATE KEY") => has_key = true,
+                _ => {}
+            }
+            if has_key && base64.is_some() {
+                break;
+            }
+        }
+        let base64 =
+            base64.ok_or("it holds no certificate; expected a leaf, its intermediates and its key")?;
+        room.0.clear();
+        decode(base64, &mut room.0)?;
+        Ok(Leaf { has_key, ..Self::of_der(&room.0)? })
+    }
+
+    /// Reads a certificate's DER.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn of_der(der: &[u8]) -> Result<Leaf, &'static str> {
+        walk(der).ok_or("the certificate cannot be parsed")?
+    }
+}
+
+/// The blocks of a PEM file, without looking into them.
+struct Blocks<'p>(&'p [u8]);
+
+const BEGIN: &[u8] = b"-----BEGIN ";
+const END: &[u8] = b"-----END ";
+const DASHES: &[u8] = b"-----";
+
+type Block<'p> = (&'p [u8], &'p [u8]);
+
+impl<'p> Blocks<'p> {
+    fn next(&mut self) -> Result<Option<Block<'p>>, &'static str> {
+        let Some((_, rest)) = split(self.0, BEGIN) else { return Ok(None) };
+        let (label, rest) = split(rest, DASHES).ok_or("a PEM block has no end")?;
+        let (inside, rest) = split(rest, END).ok_or("a PEM block has no end")?;
+        let (end, rest) = split(rest, DASHES).ok_or("a PEM block has no end")?;
+        self.0 = rest;
+        match label == end {
+            true => Ok(Some((label, inside))),
+            false => Err("a PEM block ends with another label than it began with"),
+        }
+    }
+}
+
+/// What stands before and after the first of these marks, all of which begin with dashes.
+fn split<'b>(bytes: &'b [u8], mark: &[u8]) -> Option<(&'b [u8], &'b [u8])> {
+    let mut from = 0;
+    loop {
+        let rest = bytes.get(from..)?;
+        let at = from + rest.iter().position(|byte| *byte == b'-')?;
+        let here = bytes.get(at..)?;
+        if here.starts_with(mark) {
+            return Some((bytes.get(..at)?, here.get(mark.len()..)?));
+        }
+        from = at + 1;
+    }
+}
+
+const SPACE: u8 = 0xfe;
+const NONE: u8 = 0xff;
+
+/// What each letter of base64 stands for.
+const VALUES: [u8; 256] = {
+    let mut values = [NONE; 256];
+    let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut n = 0;
+    while n < 64 {
+        values[letters[n] as usize] = n as u8;
+        n += 1;
+    }
+    values[b' ' as usize] = SPACE;
+    values[b'\t' as usize] = SPACE;
+    values[b'\r' as usize] = SPACE;
+    values[b'\n' as usize] = SPACE;
+    values
+};
+
+fn value(letter: u8) -> u8 {
+    VALUES.get(usize::from(letter)).copied().unwrap_or(NONE)
+}
+
+/// Nothing secret is decoded here, so how long it takes may depend on what it is.
+fn decode(base64: &[u8], into: &mut Vec<u8>) -> Result<(), &'static str> {
+    into.reserve(base64.len() / 4 * 3);
+    let mut lines = base64.split(|byte| *byte == b'\n').peekable();
+    let (mut bits, mut held, mut padding) = (0_u32, 0_u32, 0_u32);
+    while let Some(line) = lines.next() {
+        // Four letters at once, as long as nothing is out of the ordinary.
+        let mut rest = line;
+        if held == 0 && padding == 0 {
+            let (fours, tail) = line.as_chunks::<4>();
+            let mut done = 0;
+            for four in fours {
+                let [a, b, c, d] = four.map(value);
+                if (a | b | c | d) >= 64 {
+                    break;
+                }
+                let word = u32::from(a) << 18 | u32::from(b) << 12 | u32::from(c) << 6 | u32::from(d);
+                let [_, one, two, three] = word.to_be_bytes();
+                into.extend_from_slice(&[one, two, three]);
+                done += 4;
+            }
+            rest = line.get(done..).unwrap_or(tail);
+        }
+        for letter in rest {
+            match value(*letter) {
+                SPACE => {}
+                NONE if *letter == b'=' && held >= 2 => padding += 1,
+                NONE => return Err("a PEM block is not base64"),
+                _ if padding > 0 => return Err("a PEM block is not base64"),
+                sextet => {
+                    bits = bits << 6 | u32::from(sextet);
+                    held += 1;
+                    if held == 4 {
+                        let [_, one, two, three] = bits.to_be_bytes();
+                        into.extend_from_slice(&[one, two, three]);
+                        (bits, held) = (0, 0);
+                    }
+                }
+            }
+        }
+    }
+    match (held, padding) {
+        (0, 0) => {}
+        (2, 2) => into.push((bits >> 4) as u8),
+        (3, 1) => into.extend_from_slice(&[(bits >> 10) as u8, (bits >> 2) as u8]),
+        _ => return Err("a PEM block is not base64"),
+    }
+    Ok(())
+}
+
+mod tag {
+    pub(super) const BOOLEAN: u8 = 0x01;
+    pub(super) const INTEGER: u8 = 0x02;
+    pub(super) const OCTETS: u8 = 0x04;
+    pub(super) const OID: u8 = 0x06;
+    pub(super) const SEQUENCE: u8 = 0x30;
+    pub(super) const SET: u8 = 0x31;
+    pub(super) const UTC_TIME: u8 = 0x17;
+    pub(super) const TIME: u8 = 0x18;
+    pub(super) const VERSION: u8 = 0xa0;
+    pub(super) const EXTENSIONS: u8 = 0xa3;
+    pub(super) const DNS_NAME: u8 = 0x82;
+    /// UTF8String, PrintableString, IA5String.
+    pub(super) const TEXTS: [u8; 3] = [0x0c, 0x13, 0x16];
+}
+
+const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
+const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
+const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
+
+/// What is left of a value's content.
+#[derive(Clone, Copy)]
+struct Der<'d>(&'d [u8]);
+
+impl<'d> Der<'d> {
+    fn next(&mut self) -> Option<(u8, &'d [u8])> {
+        let (tag, rest) = self.0.split_first()?;
+        let (first, rest) = rest.split_first()?;
+        let (length, rest) = match *first {
+            short @ 0..=0x7f => (usize::from(short), rest),
+            // More than four bytes of length are nothing's.
+            long @ 0x81..=0x84 => {
+                let (bytes, rest) = rest.split_at_checked(usize::from(long - 0x80))?;
+                (bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), rest)
+            }
+            _ => return None,
+        };
+        let (inside, rest) = rest.split_at_checked(length)?;
+        self.0 = rest;
+        Some((*tag, inside))
+    }
+
+    fn expect(&mut self, wanted: u8) -> Option<&'d [u8]> {
+        self.next().filter(|(tag, _)| *tag == wanted).map(|(_, inside)| inside)
+    }
+
+    fn next_if(&mut self, wanted: u8) -> Option<&'d [u8]> {
+        let mut after = *self;
+        let inside = after.expect(wanted)?;
+        *self = after;
+        Some(inside)
+    }
+}
+
+/// RFC 5280 §4.1, as far as it goes; the outer `None` is a walk that led nowhere.
+fn walk(der: &[u8]) -> Option<Result<Leaf, &'static str>> {
+    let mut certificate = Der(Der(der).expect(tag::SEQUENCE)?);
+    let mut fields = Der(certificate.expect(tag::SEQUENCE)?);
+    fields.next_if(tag::VERSION);
+    fields.expect(tag::INTEGER)?;
+    fields.expect(tag::SEQUENCE)?;
+    fields.expect(tag::SEQUENCE)?;
+    let mut validity = Der(fields.expect(tag::SEQUENCE)?);
+    let (not_before, not_after) = (time(validity.next()?)?, time(validity.next()?)?);
+    let mut names = common_names(fields.expect(tag::SEQUENCE)?)?;
+    let mut key = Der(fields.expect(tag::SEQUENCE)?);
+    let algorithm = match Der(key.expect(tag::SEQUENCE)?).expect(tag::OID)? {
+        RSA => Algorithm::Rsa,
+        EC => Algorithm::Ecdsa,
+        _ => Algorithm::Other,
+    };
+    let mut rest = fields;
+    while !rest.0.is_empty() {
+        match rest.next()? {
+            (tag::EXTENSIONS, inside) => alternative_names(inside, &mut names)?,
+            // Unique ids of issuer and subject, which nobody has.
+            (0x81 | 0x82, _) => {}
+            _ => return None,
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    Some(Ok(Leaf { names, not_before, not_after, algorithm, has_key: false }))
+}
+
+fn common_names(subject: &[u8]) -> Option<Vec<String>> {
+    let (mut names, mut sets) = (Vec::new(), Der(subject));
+    while !sets.0.is_empty() {
+        let mut set = Der(sets.expect(tag::SET)?);
+        while !set.0.is_empty() {
+            let mut pair = Der(set.expect(tag::SEQUENCE)?);
+            let (kind, (tag, text)) = (pair.expect(tag::OID)?, pair.next()?);
+            if kind == COMMON_NAME && tag::TEXTS.contains(&tag) {
+                names.extend(name(text));
+            }
+        }
+    }
+    Some(names)
+}
+
+fn alternative_names(extensions: &[u8], names: &mut Vec<String>) -> Option<()> {
+    let mut list = Der(Der(extensions).expect(tag::SEQUENCE)?);
+    while !list.0.is_empty() {
+        let mut extension = Der(list.expect(tag::SEQUENCE)?);
+        let kind = extension.expect(tag::OID)?;
+        extension.next_if(tag::BOOLEAN);
+        let value = extension.expect(tag::OCTETS)?;
+        if kind == ALTERNATIVE_NAMES {
+            let mut all = Der(Der(value).expect(tag::SEQUENCE)?);
+            while !all.0.is_empty() {
+                let (tag, text) = all.next()?;
+                if tag == tag::DNS_NAME {
+                    names.extend(name(text));
+                }
+            }
+        }
+    }
+    Some(())
+}
+
+/// The longest name DNS has.
+const NAME_BYTES_MAX: usize = 253;
+
+/// What could be a name somebody asks for: "Some Company" is none.
+fn name(text: &[u8]) -> Option<String> {
+    let is_fit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'*');
+    let text = text.strip_suffix(b".").unwrap_or(text);
+    let fits = !text.is_empty() && text.len() <= NAME_BYTES_MAX && text.iter().all(is_fit);
+    fits.then(|| text.iter().map(|byte| char::from(byte.to_ascii_lowercase())).collect())
+}
+
+/// `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ`, in seconds since the epoch.
+fn time((tag, text): (u8, &[u8])) -> Option<i64> {
+    let text = text.strip_suffix(b"Z")?;
+    let digit = |byte: u8| byte.is_ascii_digit().then(|| i64::from(byte - b'0'));
+    let mut digits = text.iter().copied().map(digit);
+    let mut number = |count: usize| (0..count).try_fold(0, |n, _| Some(n * 10 + digits.next()??));
+    let year = match tag {
+        // RFC 5280 §4.1.2.5.1: from 1950 to 2049.
+        tag::UTC_TIME if text.len() == 12 => match number(2)? {
+            year @ 0..50 => 2000 + year,
+            year => 1900 + year,
+        },
+        tag::TIME if text.len() == 14 => number(4)?,
+        _ => return None,
+    };
+    let (month, day, hour) = (number(2)?, number(2)?, number(2)?);
+    let (minute, second) = (number(2)?, number(2)?);
+    let fits =
+        (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 60;
+    fits.then(|| days(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second)
+}
+
+/// Days since 1970-01-01 in the Gregorian calendar; the year begins in March, so that the leap day is its last.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let (year, month) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (month * 153 + 2) / 5 + day - 1 - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, DnType, KeyPair};
+    use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+    /// The same by a whole parser.
+    fn by_another(der: &[u8]) -> Option<Leaf> {
+        let (_, x509) = X509Certificate::from_der(der).ok()?;
+        let alternative = x509.subject_alternative_name().ok()?;
+        let all = alternative.iter().flat_map(|extension| &extension.value.general_names);
+        let mut names: Vec<String> = all
+            .filter_map(|found| match found {
+                GeneralName::DNSName(text) => name(text.as_bytes()),
+                _ => None,
+            })
+            .collect();
+        let texts = x509
+            .subject()
+            .iter_common_name()
+            .filter(|found| tag::TEXTS.iter().any(|tag| u32::from(*tag) == found.attr_value().tag().0));
+        names.extend(texts.filter_map(|found| name(found.as_slice())));
+        names.sort_unstable();
+        names.dedup();
+        let algorithm = match x509.public_key().algorithm.algorithm.as_bytes() {
+            RSA => Algorithm::Rsa,
+            EC => Algorithm::Ecdsa,
+            _ => Algorithm::Other,
+        };
+        let (from, to) = (x509.validity().not_before.timestamp(), x509.validity().not_after.timestamp());
+        Some(Leaf { names, not_before: from, not_after: to, algorithm, has_key: false })
+    }
+
+    fn made(names: &[&str], common: &str, years: (i32, i32)) -> (Vec<u8>, String) {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.distinguished_name.push(DnType::CommonName, common);
+        params.not_before = rcgen::date_time_ymd(years.0, 3, 1);
+        params.not_after = rcgen::date_time_ymd(years.1, 2, 28);
+        let key = KeyPair::generate().unwrap();
+        let made = params.self_signed(&key).unwrap();
+        (made.der().to_vec(), format!("{}{}", made.pem(), key.serialize_pem()))
+    }
+
+    #[test]
+    fn names_dates_and_kinds_are_those_of_a_whole_parser() {
+        for (names, common, years) in [
+            (vec!["a.example", "*.MiXeD.example"], "CN.example", (1999, 2049)),
+            (vec!["a.example."], "Some Company", (2024, 2050)),
+            (vec![], "*.only.example", (1950, 2100)),
+            (vec!["xn--bcher-kva.example", "_sip.example"], "xn--bcher-kva.example", (2000, 2400)),
+        ] {
+            let (der, pem) = made(&names, common, years);
+            let leaf = Leaf::of_der(&der).unwrap();
+            assert_eq!(Some(&leaf), by_another(&der).as_ref(), "{names:?}");
+            assert_eq!(leaf.algorithm, Algorithm::Ecdsa);
+            let read = Leaf::read(pem.as_bytes(), &mut Room::default()).unwrap();
+            assert_eq!(read, Leaf { has_key: true, ..leaf });
+        }
+    }
+
+    #[test]
+    fn pem_as_it_is_found() {
+        let (der, pem) = made(&["a.example"], "a", (2020, 2030));
+        let leaf = Leaf { has_key: true, ..Leaf::of_der(&der).unwrap() };
+        let read = |text: &str| Leaf::read(text.as_bytes(), &mut Room::default());
+        let base64: String = pem.lines().skip(1).take_while(|line| !line.starts_with('-')).collect();
+        let key = "-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n";
+        for text in [
+            pem.replace('\n', "\r\n"),
+            format!("subject=a - b\n\n{pem}"),
+            format!("{key}{pem}"),
+            format!("-----BEGIN CERTIFICATE-----\n{base64}\n-----END CERTIFICATE-----\n{key}"),
+            format!("-----BEGIN X509 CERTIFICATE-----{base64}-----END X509 CERTIFICATE-----{key}"),
+            pem.lines()
+                .map(|line| if line.starts_with('-') { format!("{line}\n") } else { format!(" {line} \n") })
+                .collect(),
+        ] {
+            assert_eq!(read(&text), Ok(leaf.clone()), "{text}");
+        }
+        assert!(
+            !read(&format!("-----BEGIN CERTIFICATE-----\n{base64}\n-----END CERTIFICATE-----"))
+                .unwrap()
+                .has_key
+        );
+        for (text, why) in [
+            ("", "it holds no certificate"),
+            (key, "it holds no certificate"),
+            ("-----BEGIN CERTIFICATE-----\nAAAA\n", "has no end"),
+            ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END X-----", "another label"),
+            ("-----BEGIN CERTIFICATE-----\nA*AA\n-----END CERTIFICATE-----", "not base64"),
+            ("-----BEGIN CERTIFICATE-----\nAAA=A\n-----END CERTIFICATE-----", "not base64"),
+            ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "cannot be parsed"),
+        ] {
+            let said = read(text).unwrap_err();
+            assert!(said.contains(why), "{text}: {said}");
+        }
+    }
+
+    /// Flipped, cut and joined bytes: never a panic, and no name but those a whole parser finds.
+    #[test]
+    fn damaged_certificates_are_read_as_a_whole_parser_reads_them_or_not_at_all() {
+        let n: u64 = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(20_000);
+        let whole = made(&["a.example", "*.b.example", "c.example"], "d.example", (2020, 2051)).0;
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut roll = |sides: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 20) as usize % sides
+        };
+        let mut both = 0;
+        for _ in 0..n {
+            let mut der = whole.clone();
+            for _ in 0..=roll(2) {
+                let at = roll(der.len());
+                match roll(3) {
+                    0 => der[at] ^= 1 << roll(8),
+                    1 => drop(der.drain(at..(at + roll(4)).min(der.len()))),
+                    _ => der.insert(at, roll(256) as u8),
+                }
+            }
+            if let (Ok(leaf), Some(other)) = (Leaf::of_der(&der), by_another(&der)) {
+                both += 1;
+                // It takes some tags for names that are none; a name it does not know of there must not be.
+                assert!(leaf.names.iter().all(|name| other.names.contains(name)), "{leaf:?} {other:?}");
+                assert_eq!(Leaf { names: Vec::new(), ..leaf }, Leaf { names: Vec::new(), ..other });
+            }
+        }
+        assert!(both * 10 > n, "{both} of {n}");
+    }
+}
