@@ -7,6 +7,7 @@ mod desk;
 mod write_through;
 mod acls;
 mod bootstrap;
+mod certificates;
 mod datastores;
 mod error;
 mod files;
@@ -21,6 +22,7 @@ mod users;
 
 pub use acls::{AclLines, get_acl, open_to_roles, set_acl};
 pub use bootstrap::{ensure_local_realm, is_empty};
+pub use certificates::{BadCertificate, CertificateDirectory, Looked, Verified};
 pub use datastores::{
     DatastoreDetails, DatastoreEdit, DatastoreSummary, DatastoreWarning, datastore_warnings, edit_datastore,
     edit_profile, list_datastores, show_datastore,

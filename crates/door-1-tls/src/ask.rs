@@ -1,15 +1,53 @@
-//! What the visitor says before anything else: the name they came for.
+//! What the visitor says before anything else: the name they came for, and which keys they can use.
 
-/// The server name of a ClientHello, if it had one.
+use rustls::SignatureScheme;
+use rustls::server::ClientHello;
+
+/// What a ClientHello asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ask {
     pub(crate) name: Option<String>,
+    pub(crate) takes_ecdsa: bool,
+    pub(crate) takes_rsa: bool,
 }
 
 impl Ask {
-    /// From the name as sent. Names are compared in lower case, without a final dot.
+    /// From the name as sent, of a client that takes every key. Names are compared in lower case, without a final dot.
     pub fn new(name: Option<&str>) -> Self {
         let name = name.map(|name| name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase());
-        Ask { name }
+        Ask { name, takes_ecdsa: true, takes_rsa: true }
+    }
+
+    /// From a hello.
+    pub fn of(hello: &ClientHello<'_>) -> Self {
+        let schemes = hello.signature_schemes();
+        let takes_ecdsa = schemes.iter().any(|scheme| {
+            matches!(
+                scheme,
+                SignatureScheme::ECDSA_NISTP256_SHA256
+                    | SignatureScheme::ECDSA_NISTP384_SHA384
+                    | SignatureScheme::ECDSA_NISTP521_SHA512
+                    | SignatureScheme::ECDSA_SHA1_Legacy
+            )
+        });
+        let takes_rsa = schemes.iter().any(|scheme| {
+            matches!(
+                scheme,
+                SignatureScheme::RSA_PSS_SHA256
+                    | SignatureScheme::RSA_PSS_SHA384
+                    | SignatureScheme::RSA_PSS_SHA512
+                    | SignatureScheme::RSA_PKCS1_SHA256
+                    | SignatureScheme::RSA_PKCS1_SHA384
+                    | SignatureScheme::RSA_PKCS1_SHA512
+                    | SignatureScheme::RSA_PKCS1_SHA1
+            )
+        });
+        Ask::new(hello.server_name()).taking(takes_ecdsa, takes_rsa)
+    }
+
+    /// Of a client that takes these keys.
+    #[must_use]
+    pub fn taking(self, ecdsa: bool, rsa: bool) -> Self {
+        Ask { takes_ecdsa: ecdsa, takes_rsa: rsa, ..self }
     }
 }

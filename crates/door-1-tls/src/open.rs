@@ -1,62 +1,158 @@
 //! The decision of door 1.
 
 use crate::ask::Ask;
-use crate::certificate::Certificate;
+use crate::leaf::Algorithm;
 use crate::permit::TlsPermit;
 use crate::refuse::Refusal;
-use crate::view::Certificates;
+use crate::view::{CertificateFile, Certificates, Match};
 use std::sync::Arc;
 
-/// Which certificate answers this name? The one that has it, else the default: what names we hold is not to be
-/// learned from the handshake.
+/// Which certificate answers this name? One that has it, with a key the client can use; else the default, so that what names we
+/// hold is not to be learned from the handshake.
 ///
 /// # Errors
-/// When there is no certificate at all.
+/// When there is no certificate at all; where the rules are strict, also when nobody has the name.
 pub fn open(view: &Certificates, ask: &Ask) -> Result<TlsPermit, Refusal> {
-    let certificate = choose(view, ask).ok_or(Refusal::NoCertificate)?;
-    Ok(TlsPermit { name: ask.name.clone(), certificate: certificate.file().to_owned() })
+    let rules = view.rules();
+    let found = ask.name.as_deref().and_then(|name| choose(view, name, ask, rules.matching));
+    let is_found = found.is_some();
+    let file = match found {
+        Some(file) => file,
+        None if rules.strict => return Err(Refusal::UnknownName),
+        None => view.fallback().ok_or(Refusal::NoCertificate)?,
+    };
+    Ok(TlsPermit { name: ask.name.clone(), file: Arc::clone(file), is_default: !is_found })
 }
 
-pub(crate) fn choose<'v>(view: &'v Certificates, ask: &Ask) -> Option<&'v Arc<Certificate>> {
-    ask.name.as_deref().and_then(|name| view.named(name)).or_else(|| view.fallback())
+/// The first file of each kind of key.
+#[derive(Clone, Copy, Default)]
+struct Kinds<'v> {
+    ecdsa: Option<&'v Arc<CertificateFile>>,
+    rsa: Option<&'v Arc<CertificateFile>>,
+    other: Option<&'v Arc<CertificateFile>>,
+}
+
+impl<'v> Kinds<'v> {
+    fn of(files: impl Iterator<Item = &'v Arc<CertificateFile>>) -> Self {
+        let mut kinds = Kinds::default();
+        for file in files {
+            let place = match file.algorithm {
+                Algorithm::Ecdsa => &mut kinds.ecdsa,
+                Algorithm::Rsa => &mut kinds.rsa,
+                Algorithm::Other => &mut kinds.other,
+            };
+            if place.is_none_or(|first| file.path < first.path) {
+                *place = Some(file);
+            }
+        }
+        kinds
+    }
+
+    /// Those of the other where this has none.
+    fn or(self, other: Self) -> Self {
+        Kinds {
+            ecdsa: self.ecdsa.or(other.ecdsa),
+            rsa: self.rsa.or(other.rsa),
+            other: self.other.or(other.other),
+        }
+    }
+
+    /// What the client can use.
+    fn fitting(self, ask: &Ask) -> Option<&'v Arc<CertificateFile>> {
+        let ecdsa = self.ecdsa.filter(|_| ask.takes_ecdsa);
+        ecdsa.or(self.rsa.filter(|_| ask.takes_rsa)).or(self.other)
+    }
+
+    /// Anything: a client that says it can use none of it may be wrong.
+    fn any(self) -> Option<&'v Arc<CertificateFile>> {
+        self.ecdsa.or(self.rsa)
+    }
+}
+
+fn choose<'v>(
+    view: &'v Certificates,
+    name: &str,
+    ask: &Ask,
+    matching: Match,
+) -> Option<&'v Arc<CertificateFile>> {
+    let exact = Kinds::of(view.with_name(name));
+    // The first label alone, and a whole one.
+    let wild = name.split_once('.').map(|(_, parent)| format!("*.{parent}"));
+    let wild = wild.map_or_else(Kinds::default, |wild| Kinds::of(view.with_name(&wild)));
+    let both = exact.or(wild);
+    match matching {
+        Match::Haproxy => both.fitting(ask).or_else(|| both.any()),
+        Match::ExactFirst => {
+            exact.fitting(ask).or_else(|| wild.fitting(ask)).or_else(|| exact.any()).or_else(|| wild.any())
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::leaf::Leaf;
+    use crate::view::{Digest, Rules};
+    use enfilade_facts::MemoSeed;
 
-    fn bundle(names: &[&str]) -> String {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let made = rcgen::generate_simple_self_signed(names).unwrap();
-        format!("{}{}", made.cert.pem(), made.signing_key.serialize_pem())
+    fn view(files: &[(&str, Algorithm, &[&str])], rules: Rules) -> Certificates {
+        let digest = Digest::new(&MemoSeed([7; 16]));
+        let file = |(path, algorithm, names): &(&str, Algorithm, &[&str])| {
+            let names = names.iter().map(|name| (*name).to_owned()).collect();
+            digest.file(
+                path,
+                1,
+                &Leaf { names, not_before: 0, not_after: 0, algorithm: *algorithm, has_key: true },
+            )
+        };
+        Certificates::new(digest, rules, files.iter().map(file).collect())
     }
 
+    fn check(view: &Certificates, name: Option<&str>, takes: &str, expected: &str) {
+        let ask = Ask::new(name).taking(takes.contains('e'), takes.contains('r'));
+        let found = match open(view, &ask) {
+            Ok(permit) => permit.certificate().to_owned(),
+            Err(refusal) => enfilade_facts::Refuse::code(&refusal).to_owned(),
+        };
+        assert_eq!(found, expected, "{name:?} {takes}");
+    }
+
+    /// Rows that were tried with HAProxy 2.6 and 3.5 by `openssl s_client`; "e" takes ECDSA, "r" RSA.
     #[test]
-    fn exact_names_and_a_default() {
-        let (a, b) = (bundle(&["a.example", "WWW.a.example"]), bundle(&["b.example", "a.example"]));
-        let bundles = [("a.pem", a.as_bytes()), ("b.pem", b.as_bytes()), ("c.pem", b"nothing".as_slice())];
-        let (view, bad) = Certificates::load(bundles.map(|(file, pem)| (file.to_owned(), pem)));
-        for (name, file) in [
-            (Some("a.example"), "a.pem"),
-            (Some("www.A.example."), "a.pem"),
-            (Some("b.example"), "b.pem"),
-            (Some("unknown.example"), "a.pem"),
-            (None, "a.pem"),
+    fn the_choice_of_the_original_and_ours() {
+        use Algorithm::{Ecdsa, Rsa};
+        let files: [(&str, Algorithm, &[&str]); 5] = [
+            ("10exact", Rsa, &["www.q.example"]),
+            ("20wild", Ecdsa, &["*.q.example"]),
+            ("30dup", Ecdsa, &["dup.example", "mixed.example"]),
+            ("40dup", Ecdsa, &["dup.example"]),
+            ("50both", Rsa, &["dup.example", "old.example"]),
+        ];
+        let of = |matching| view(&files, Rules { matching, strict: false });
+        let (theirs, ours) = (of(Match::Haproxy), of(Match::ExactFirst));
+        for (name, takes, original, here) in [
+            (Some("www.q.example"), "er", "20wild", "10exact"),
+            (Some("www.q.example"), "r", "10exact", "10exact"),
+            (Some("www.q.example"), "e", "20wild", "20wild"),
+            (Some("x.q.example"), "er", "20wild", "20wild"),
+            // There is nothing else, and a client that says so may be wrong.
+            (Some("x.q.example"), "r", "20wild", "20wild"),
+            (Some("a.b.q.example"), "er", "10exact", "10exact"),
+            (Some("q.example"), "er", "10exact", "10exact"),
+            (Some("dup.example"), "er", "30dup", "30dup"),
+            (Some("dup.example"), "r", "50both", "50both"),
+            (Some("MIXED.Example."), "er", "30dup", "30dup"),
+            (Some("unknown.example"), "er", "10exact", "10exact"),
+            (None, "er", "10exact", "10exact"),
+            (Some("*.q.example"), "er", "20wild", "20wild"),
         ] {
-            assert_eq!(open(&view, &Ask::new(name)).unwrap().certificate(), file, "{name:?}");
+            check(&theirs, name, takes, original);
+            check(&ours, name, takes, here);
         }
-        assert_eq!(bad.iter().map(|bad| bad.file.as_str()).collect::<Vec<_>>(), ["c.pem"]);
-        assert_eq!(open(&Certificates::default(), &Ask::new(None)).unwrap_err(), Refusal::NoCertificate);
-    }
-
-    #[test]
-    fn a_key_of_another_certificate_is_reported() {
-        let (a, b) = (bundle(&["a.example"]), bundle(&["b.example"]));
-        let certificate = a.split_inclusive("-----END CERTIFICATE-----\n").next().unwrap();
-        let key = b.split_inclusive("-----END CERTIFICATE-----\n").nth(1).unwrap();
-        let mixed = format!("{certificate}{key}");
-        let (view, bad) = Certificates::load([("mixed.pem".to_owned(), mixed.as_bytes())]);
-        assert!(view.is_empty());
-        assert!(bad[0].why.contains("private key"), "{}", bad[0]);
+        let strict = view(&files, Rules { matching: Match::ExactFirst, strict: true });
+        check(&strict, Some("unknown.example"), "er", "TL02");
+        check(&strict, None, "er", "TL02");
+        check(&strict, Some("old.example"), "er", "50both");
+        check(&view(&[], Rules::default()), None, "er", "TL01");
     }
 }

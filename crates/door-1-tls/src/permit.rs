@@ -1,10 +1,14 @@
 //! The proof that door 1 was passed.
 
-/// The connection is encrypted and came for this name.
+use crate::view::CertificateFile;
+use std::sync::Arc;
+
+/// The connection came for this name, and this file answers it.
 #[derive(Clone, Debug)]
 pub struct TlsPermit {
     pub(crate) name: Option<String>,
-    pub(crate) certificate: String,
+    pub(crate) file: Arc<CertificateFile>,
+    pub(crate) is_default: bool,
 }
 
 impl TlsPermit {
@@ -13,8 +17,8 @@ impl TlsPermit {
         self.name.as_deref()
     }
 
-    /// The file of the certificate that answered.
+    /// The file of the certificate that answers.
     pub fn certificate(&self) -> &str {
-        &self.certificate
+        &self.file.path
     }
 }

@@ -1,53 +1,467 @@
-//! The certificates this door chooses from: one immutable snapshot.
+//! What there is to choose from: which names are in which file. One immutable snapshot; a change of some files makes another one
+//! that shares all but what changed.
+//!
+//! A name is kept as 64 bits of a keyed digest beside the number of its file, so a million certificates with five names each take
+//! less memory than their names would. Two names that meet are not to be found without the key, and whoever loads a file for a name
+//! looks whether that is in it.
 
-use crate::certificate::{BadCertificate, Certificate};
-use std::collections::HashMap;
-use std::sync::Arc;
+use crate::leaf::{Algorithm, Leaf};
+use enfilade_facts::memo::KeyMaker;
+use enfilade_facts::{MemoKey, MemoSeed};
+use std::sync::{Arc, OnceLock};
 
-/// Names to certificates, and the one that answers every other name.
-#[derive(Clone, Debug, Default)]
+/// In so many parts are the names, so that a change copies few of them.
+const PARTS: usize = 4096;
+/// So many files are copied when one of them changes.
+const CHUNK: usize = 256;
+
+/// How one of several files is chosen for a name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Match {
+    /// A file with the name itself before one with a wildcard.
+    #[default]
+    ExactFirst,
+    /// As HAProxy: the best kind of key of both, so that an ECDSA wildcard stands before an RSA file with the name itself.
+    Haproxy,
+}
+
+/// The rules of choosing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Which of several.
+    pub matching: Match,
+    /// Whether a name nobody has is refused, instead of answered by the default.
+    pub strict: bool,
+}
+
+/// A file with a certificate, as far as it was looked at.
+#[derive(Clone, Debug)]
+pub struct CertificateFile {
+    /// Where it is. Files are in the order of their paths; the first one is the default.
+    pub path: Box<str>,
+    /// Which reading of it this is: another one after each change.
+    pub version: u64,
+    /// What tells a changed file from an unchanged one, once that is known for sure; only the reader can read it.
+    pub identity: OnceLock<[u64; 4]>,
+    /// The first second it is valid, since the epoch.
+    pub not_before: i64,
+    /// The last second it is valid, since the epoch.
+    pub not_after: i64,
+    /// What it signs with.
+    pub algorithm: Algorithm,
+    /// Digests of its names.
+    names: Box<[u64]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    name: u64,
+    file: u32,
+}
+
+type Part = Arc<[Entry]>;
+type Chunk = Arc<[Option<Arc<CertificateFile>>]>;
+
+/// What names and files are digested with: one for each process.
+#[derive(Clone, Copy)]
+pub struct Digest(KeyMaker);
+
+impl Digest {
+    /// With this key.
+    pub fn new(seed: &MemoSeed) -> Self {
+        Digest(KeyMaker::new(seed, "name"))
+    }
+
+    fn short(&self, kind: u64, text: &str) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = self.of(kind, text).as_choice();
+        u64::from_be_bytes([a, b, c, d, e, f, g, h])
+    }
+
+    fn of(&self, kind: u64, text: &str) -> MemoKey {
+        self.0.number(kind).bytes(text.as_bytes()).key()
+    }
+
+    fn name(&self, name: &str) -> u64 {
+        self.short(1, name)
+    }
+
+    fn path(&self, path: &str) -> u64 {
+        self.short(2, path)
+    }
+
+    /// A file as it was found.
+    pub fn file(&self, path: &str, version: u64, leaf: &Leaf) -> CertificateFile {
+        let Leaf { not_before, not_after, algorithm, .. } = *leaf;
+        let names = leaf.names.iter().map(|name| self.name(name)).collect();
+        let (path, identity) = (path.into(), OnceLock::new());
+        CertificateFile { path, version, identity, not_before, not_after, algorithm, names }
+    }
+}
+
+/// What becomes of a file.
+#[derive(Clone, Debug)]
+pub enum FileChange {
+    /// It is there, perhaps in the place of another of the same path.
+    Put(CertificateFile),
+    /// It is gone.
+    Remove(Box<str>),
+}
+
+/// Every certificate there is.
+#[derive(Clone)]
 pub struct Certificates {
-    by_name: HashMap<String, Arc<Certificate>>,
-    default: Option<Arc<Certificate>>,
+    digest: Digest,
+    rules: Rules,
+    parts: Arc<[Part]>,
+    files: Arc<[Chunk]>,
+    free: Vec<u32>,
+    default: Option<Arc<CertificateFile>>,
+    count: usize,
+    names: usize,
 }
 
 impl Certificates {
-    /// From PEM bundles in the order HAProxy reads a directory: by file name. The first good one is the default;
-    /// where two have the same name the first one keeps it. Bad ones are left out and reported, all of them.
-    pub fn load<'p>(bundles: impl IntoIterator<Item = (String, &'p [u8])>) -> (Self, Vec<BadCertificate>) {
-        let mut certificates = Certificates::default();
-        let mut bad = Vec::new();
-        for (file, pem) in bundles {
-            match Certificate::from_pem(file, pem) {
-                Ok(certificate) => certificates.add(Arc::new(certificate)),
-                Err(why) => bad.push(why),
+    /// Of these files; the first of their paths is the default.
+    pub fn new(digest: Digest, rules: Rules, mut files: Vec<CertificateFile>) -> Self {
+        files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        files.dedup_by(|b, a| a.path == b.path);
+        let mut counts = vec![0_usize; PARTS];
+        let each = |files: &[CertificateFile], with: &mut dyn FnMut(Entry)| {
+            for (file, row) in files.iter().enumerate() {
+                let file = u32::try_from(file).unwrap_or(u32::MAX);
+                let path = digest.path(&row.path);
+                row.names.iter().chain([&path]).for_each(|name| with(Entry { name: *name, file }));
+            }
+        };
+        each(&files, &mut |entry| {
+            counts.iter_mut().skip(part_of(entry.name)).take(1).for_each(|count| *count += 1)
+        });
+        let mut parts: Vec<Vec<Entry>> = counts.into_iter().map(Vec::with_capacity).collect();
+        let mut names = 0;
+        each(&files, &mut |entry| {
+            names += 1;
+            parts.iter_mut().skip(part_of(entry.name)).take(1).for_each(|part| part.push(entry));
+        });
+        let sorted = |mut part: Vec<Entry>| {
+            part.sort_unstable_by_key(|entry| (entry.name, entry.file));
+            Part::from(part)
+        };
+        let parts = parts.into_iter().map(sorted).collect();
+        let (count, names) = (files.len(), names - files.len());
+        let mut shared = files.into_iter().map(|file| Some(Arc::new(file)));
+        let mut chunks = Vec::with_capacity(count / CHUNK + 1);
+        loop {
+            let chunk: Vec<_> = shared.by_ref().take(CHUNK).collect();
+            if chunk.is_empty() {
+                break;
+            }
+            chunks.push(Chunk::from(chunk));
+        }
+        let default = chunks.first().and_then(|chunk| chunk.first().cloned().flatten());
+        let files = chunks.into();
+        Certificates { digest, rules, parts, files, free: Vec::new(), default, count, names }
+    }
+
+    /// After these changes.
+    #[must_use]
+    pub fn after(&self, changes: impl IntoIterator<Item = FileChange>) -> Self {
+        let mut next = Draft {
+            parts: self.parts.iter().map(|part| Edited::Shared(Arc::clone(part))).collect(),
+            files: self.files.iter().map(|chunk| Edited::Shared(Arc::clone(chunk))).collect(),
+            free: self.free.clone(),
+            removed_default: false,
+        };
+        let (mut count, mut names) = (self.count, self.names);
+        let mut default = self.default.clone();
+        for change in changes {
+            let path: &str = match &change {
+                FileChange::Put(file) => &file.path,
+                FileChange::Remove(path) => path,
+            };
+            if let Some((number, before)) = next.find(self.digest.path(path), path) {
+                next.take_out(number, &before, self.digest.path(path));
+                (count, names) = (count - 1, names - before.names.len());
+                next.removed_default |= default.as_ref().is_some_and(|file| file.path == before.path);
+            }
+            if let FileChange::Put(file) = change {
+                (count, names) = (count + 1, names + file.names.len());
+                let file = Arc::new(file);
+                if default.as_ref().is_none_or(|first| file.path <= first.path) {
+                    default = Some(Arc::clone(&file));
+                    next.removed_default = false;
+                }
+                next.put_in(file, self.digest);
             }
         }
-        (certificates, bad)
-    }
-
-    fn add(&mut self, certificate: Arc<Certificate>) {
-        self.default.get_or_insert_with(|| Arc::clone(&certificate));
-        for name in certificate.names() {
-            self.by_name.entry(name.clone()).or_insert_with(|| Arc::clone(&certificate));
+        let (removed_default, free) = (next.removed_default, std::mem::take(&mut next.free));
+        let parts = next.parts.into_iter().map(Edited::done).collect();
+        let files: Arc<[Chunk]> = next.files.into_iter().map(Edited::done).collect();
+        if removed_default {
+            default = files
+                .iter()
+                .flat_map(|chunk| chunk.iter().flatten())
+                .min_by(|a, b| a.path.cmp(&b.path))
+                .cloned();
         }
+        Certificates { digest: self.digest, rules: self.rules, parts, files, free, default, count, names }
     }
 
-    pub(crate) fn named(&self, name: &str) -> Option<&Arc<Certificate>> {
-        self.by_name.get(name)
+    /// The same under other rules.
+    #[must_use]
+    pub fn under(&self, rules: Rules) -> Self {
+        Certificates { rules, ..self.clone() }
     }
 
-    pub(crate) fn fallback(&self) -> Option<&Arc<Certificate>> {
+    /// The rules it is under.
+    pub fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    /// The files with this name, wildcards as they are written, in no order.
+    pub(crate) fn with_name(&self, name: &str) -> impl Iterator<Item = &Arc<CertificateFile>> {
+        let digest = self.digest.name(name);
+        let part = self.parts.get(part_of(digest)).map_or(&[][..], |part| part);
+        entries(part, digest).iter().filter_map(|entry| self.file_at(entry.file))
+    }
+
+    pub(crate) fn fallback(&self) -> Option<&Arc<CertificateFile>> {
         self.default.as_ref()
     }
 
-    /// How many names are answered by their own certificate.
+    /// The file at this path.
+    pub fn at_path(&self, path: &str) -> Option<&Arc<CertificateFile>> {
+        let digest = self.digest.path(path);
+        let part = self.parts.get(part_of(digest))?;
+        entries(part, digest)
+            .iter()
+            .filter_map(|entry| self.file_at(entry.file))
+            .find(|file| &*file.path == path)
+    }
+
+    fn file_at(&self, number: u32) -> Option<&Arc<CertificateFile>> {
+        let number = number as usize;
+        self.files.get(number / CHUNK)?.get(number % CHUNK)?.as_ref()
+    }
+
+    /// Every file, in no order.
+    pub fn files(&self) -> impl Iterator<Item = &Arc<CertificateFile>> {
+        self.files.iter().flat_map(|chunk| chunk.iter().flatten())
+    }
+
+    /// What files are digested with.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// How many certificates there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// How many names they have.
     pub fn names(&self) -> usize {
-        self.by_name.len()
+        self.names
     }
 
     /// Whether there is no certificate at all.
     pub fn is_empty(&self) -> bool {
-        self.default.is_none()
+        self.count == 0
+    }
+}
+
+impl std::fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Certificates").field("count", &self.count).finish_non_exhaustive()
+    }
+}
+
+impl CertificateFile {
+    /// Whether it is as another reading of it says.
+    pub fn says_the_same(&self, other: &CertificateFile) -> bool {
+        let dates = |file: &CertificateFile| (file.not_before, file.not_after, file.algorithm);
+        dates(self) == dates(other) && self.names == other.names
+    }
+
+    /// What is remembered of this reading of the file is remembered under this.
+    pub(crate) fn key(&self, digest: &Digest) -> MemoKey {
+        digest.0.number(3).bytes(self.path.as_bytes()).number(self.version).key()
+    }
+}
+
+fn part_of(digest: u64) -> usize {
+    (digest >> 52) as usize % PARTS
+}
+
+/// Those of one digest.
+fn entries(part: &[Entry], digest: u64) -> &[Entry] {
+    let from = part.partition_point(|entry| entry.name < digest);
+    let rest = part.get(from..).unwrap_or_default();
+    let count = rest.iter().take_while(|entry| entry.name == digest).count();
+    rest.get(..count).unwrap_or_default()
+}
+
+/// A snapshot that is being made out of another.
+struct Draft {
+    parts: Vec<Edited<Entry>>,
+    files: Vec<Edited<Option<Arc<CertificateFile>>>>,
+    free: Vec<u32>,
+    removed_default: bool,
+}
+
+/// A piece as it was, or one that is copied because something in it changes.
+enum Edited<T> {
+    Shared(Arc<[T]>),
+    Own(Vec<T>),
+}
+
+impl<T: Clone> Edited<T> {
+    fn all(&self) -> &[T] {
+        match self {
+            Edited::Shared(shared) => shared,
+            Edited::Own(own) => own,
+        }
+    }
+
+    fn own(&mut self) -> &mut Vec<T> {
+        if let Edited::Shared(shared) = self {
+            *self = Edited::Own(shared.to_vec());
+        }
+        match self {
+            Edited::Own(own) => own,
+            Edited::Shared(_) => unreachable!("it was made an own one"),
+        }
+    }
+
+    fn done(self) -> Arc<[T]> {
+        match self {
+            Edited::Shared(shared) => shared,
+            Edited::Own(own) => own.into(),
+        }
+    }
+}
+
+impl Draft {
+    fn find(&self, digest: u64, path: &str) -> Option<(u32, Arc<CertificateFile>)> {
+        let part = self.parts.get(part_of(digest))?;
+        entries(part.all(), digest).iter().find_map(|entry| {
+            let number = entry.file as usize;
+            let file = self.files.get(number / CHUNK)?.all().get(number % CHUNK)?.as_ref()?;
+            (&*file.path == path).then(|| (entry.file, Arc::clone(file)))
+        })
+    }
+
+    fn take_out(&mut self, number: u32, file: &CertificateFile, path: u64) {
+        for digest in file.names.iter().chain([&path]) {
+            if let Some(part) = self.parts.get_mut(part_of(*digest)) {
+                part.own().retain(|entry| entry.name != *digest || entry.file != number);
+            }
+        }
+        if let Some(chunk) = self.files.get_mut(number as usize / CHUNK) {
+            chunk.own().iter_mut().skip(number as usize % CHUNK).take(1).for_each(|place| *place = None);
+        }
+        self.free.push(number);
+    }
+
+    fn put_in(&mut self, file: Arc<CertificateFile>, digest: Digest) {
+        let path = digest.path(&file.path);
+        let digests: Vec<u64> = file.names.iter().copied().chain([path]).collect();
+        let number = self.place(file);
+        for name in digests {
+            if let Some(part) = self.parts.get_mut(part_of(name)) {
+                let part = part.own();
+                let at = part.partition_point(|entry| (entry.name, entry.file) < (name, number));
+                part.insert(at, Entry { name, file: number });
+            }
+        }
+    }
+
+    fn place(&mut self, file: Arc<CertificateFile>) -> u32 {
+        if let Some(number) = self.free.pop() {
+            if let Some(chunk) = self.files.get_mut(number as usize / CHUNK) {
+                let places = chunk.own().iter_mut().skip(number as usize % CHUNK).take(1);
+                places.for_each(|place| *place = Some(Arc::clone(&file)));
+            }
+            return number;
+        }
+        if self.files.last().is_none_or(|chunk| chunk.all().len() >= CHUNK) {
+            self.files.push(Edited::Own(Vec::new()));
+        }
+        let chunks = self.files.len();
+        let Some(last) = self.files.last_mut() else { return u32::MAX };
+        last.own().push(Some(file));
+        u32::try_from((chunks - 1) * CHUNK + last.all().len() - 1).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    pub(crate) fn digest() -> Digest {
+        Digest::new(&MemoSeed([7; 16]))
+    }
+
+    fn file(path: &str, version: u64, names: &[&str]) -> CertificateFile {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        let leaf = Leaf { names, not_before: 0, not_after: 0, algorithm: Algorithm::Ecdsa, has_key: true };
+        digest().file(path, version, &leaf)
+    }
+
+    fn paths(view: &Certificates, name: &str) -> BTreeSet<(String, u64)> {
+        view.with_name(name).map(|file| (file.path.to_string(), file.version)).collect()
+    }
+
+    /// Files come, change and go at random; what the snapshot says is what a table of all of them says.
+    #[test]
+    fn a_changed_snapshot_is_the_one_that_is_made_anew() {
+        let mut state = 2_026_u64;
+        let mut roll = |sides: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % sides
+        };
+        let mut model: BTreeMap<String, (u64, Vec<String>)> = BTreeMap::new();
+        let mut view = Certificates::new(digest(), Rules::default(), Vec::new());
+        for step in 0..2_000_u64 {
+            let mut changes = Vec::new();
+            for _ in 0..=roll(3) {
+                let path = format!("/c/{}.pem", roll(600));
+                if roll(3) == 0 {
+                    model.remove(&path);
+                    changes.push(FileChange::Remove(path.into()));
+                } else {
+                    let names: BTreeSet<String> =
+                        (0..=roll(4)).map(|_| format!("n{}.example", roll(300))).collect();
+                    let names: Vec<String> = names.into_iter().collect();
+                    let texts: Vec<&str> = names.iter().map(String::as_str).collect();
+                    changes.push(FileChange::Put(file(&path, step, &texts)));
+                    model.insert(path, (step, names));
+                }
+            }
+            view = view.after(changes);
+            assert_eq!(view.count(), model.len());
+            assert_eq!(view.names(), model.values().map(|(_, names)| names.len()).sum::<usize>());
+            assert_eq!(view.fallback().map(|file| file.path.to_string()), model.keys().next().cloned());
+            for _ in 0..5 {
+                let name = format!("n{}.example", roll(300));
+                let with = model.iter().filter(|(_, (_, names))| names.contains(&name));
+                let expected: BTreeSet<_> =
+                    with.map(|(path, (version, _))| (path.clone(), *version)).collect();
+                assert_eq!(paths(&view, &name), expected);
+                let path = format!("/c/{}.pem", roll(600));
+                let found = view.at_path(&path).map(|file| file.version);
+                assert_eq!(found, model.get(&path).map(|(version, _)| *version));
+            }
+            if step % 500 == 499 {
+                let anew: Vec<_> = view.files().map(|file| CertificateFile::clone(file)).collect();
+                let anew = Certificates::new(digest(), Rules::default(), anew);
+                assert_eq!((anew.count(), anew.names()), (view.count(), view.names()));
+                for n in 0..300 {
+                    let name = format!("n{n}.example");
+                    assert_eq!(paths(&anew, &name), paths(&view, &name));
+                }
+            }
+        }
+        assert!(view.count() > 100 && view.files.len() <= 3, "places are used again");
     }
 }

@@ -27,6 +27,12 @@ pub(crate) fn now() -> Now {
     reading(millis(ClockId::Realtime), millis(ClockId::Boottime))
 }
 
+/// Nanoseconds since the epoch: what file systems stamp changes with.
+pub(crate) fn nanos() -> u64 {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Realtime);
+    (tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(tv_nsec as u64)
+}
+
 /// How far the wall clock and the clock since the start are ahead of the kernel's cheapest one, which is a tick (4 ms at
 /// most) late. That changes only when somebody sets the clock or the machine sleeps, so it is looked at ten times a second.
 struct Ahead {

@@ -1,6 +1,7 @@
 //! `enfilade.toml`, and the environment over it. An unknown key is an error that names the nearest known one.
 
 use anyhow::{Context, bail};
+use enfilade_tls::{Match, Rules};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -24,11 +25,60 @@ pub(crate) struct Tls {
     pub(crate) plain_listen: Option<SocketAddr>,
     /// The directory of PEM bundles; `tls` in the data directory unless set.
     pub(crate) certificates: Option<PathBuf>,
+    /// When keys are verified; `background` unless set.
+    pub(crate) check: Check,
+    /// Which of several certificates with a name answers; `exact-first` unless set.
+    #[serde(rename = "match")]
+    pub(crate) matching: Matching,
+    /// Whether a name nobody has is refused instead of answered with the first certificate; it is not unless set.
+    pub(crate) strict_sni: bool,
+}
+
+/// When keys are verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Check {
+    /// Before the server listens; a file that cannot be used stops the start.
+    Eager,
+    /// While it serves already; a file that cannot be used is taken out and told.
+    #[default]
+    Background,
+    /// At the first handshake that needs it.
+    Lazy,
+}
+
+/// Which of several certificates with a name answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Matching {
+    /// One with the name itself before one with a wildcard.
+    #[default]
+    ExactFirst,
+    /// As HAProxy: ECDSA first, of both.
+    Haproxy,
+}
+
+impl Tls {
+    /// As door 1 has it.
+    pub(crate) fn rules(&self) -> Rules {
+        let matching = match self.matching {
+            Matching::ExactFirst => Match::ExactFirst,
+            Matching::Haproxy => Match::Haproxy,
+        };
+        Rules { matching, strict: self.strict_sni }
+    }
 }
 
 impl Default for Tls {
     fn default() -> Self {
-        Tls { listen: SocketAddr::from(([127, 0, 0, 1], 8443)), plain_listen: None, certificates: None }
+        Tls {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8443)),
+            plain_listen: None,
+            certificates: None,
+            check: Check::default(),
+            matching: Matching::default(),
+            strict_sni: false,
+        }
     }
 }
 
@@ -110,10 +160,13 @@ enum Obeyed {
 }
 
 /// Every key there is.
-const KEYS: [(&str, Obeyed); 14] = [
+const KEYS: [(&str, Obeyed); 17] = [
     ("tls.listen", Obeyed::AtRestart),
     ("tls.plain_listen", Obeyed::AtRestart),
     ("tls.certificates", Obeyed::AtReload),
+    ("tls.check", Obeyed::AtRestart),
+    ("tls.match", Obeyed::AtReload),
+    ("tls.strict_sni", Obeyed::AtReload),
     ("identity.hash_slots", Obeyed::AtReload),
     ("identity.penalties", Obeyed::AtRestart),
     ("identity.fernet_keys", Obeyed::AtRestart),
@@ -324,7 +377,7 @@ mod tests {
         let before = of("", &[]).unwrap();
         for (text, expected) in [
             ("", &[][..]),
-            ("[tls]\ncertificates = '/x'\n[identity]\nhash_slots = 9", &[]),
+            ("[tls]\nstrict_sni = true\n[identity]\nhash_slots = 9", &[]),
             (
                 "[tls]\nlisten = '127.0.0.1:1'\nplain_listen = '127.0.0.1:2'",
                 &["tls.listen", "tls.plain_listen"],

@@ -1,11 +1,13 @@
 //! `enfilade serve`.
 
 use crate::access_log::AccessLog;
+use crate::certificates::{Keeper, Served};
 use crate::cli::Serve;
+use crate::config::Check;
 use crate::first_start::{self, Settled};
-use crate::home::Home;
-use crate::listen::{self, Admission};
-use crate::{certificates, clock, files, keys, notify, operations, output, reload};
+use crate::home::{self, Home};
+use crate::listen::{self, Admission, Tls};
+use crate::{clock, files, keys, notify, operations, output, reload};
 use anyhow::Context;
 use enfilade_admin::Desk;
 use enfilade_faces::Faces;
@@ -46,13 +48,17 @@ fn raise_descriptor_limit() {
 }
 
 async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Result<()> {
-    let (tls_now, bad) = certificates::load(&home.certificate_directory())?;
-    bad.iter().for_each(|bad| output::note(&format!("warning: {bad}")));
+    let keeper = Keeper::new(home.certificate_directory(), &home::seed()?)?;
+    let (certificates, bad) = keeper.load(home.config.tls.rules())?;
+    if home.config.tls.check == Check::Eager {
+        keeper.verify_all(&certificates, &bad)?;
+    }
+    let tls_now = Tls { certificates: Arc::new(certificates), keeper: Arc::new(keeper) };
     let (exchange, current) = watch::channel(tls_now);
     let log = AccessLog::start(home.last_used()?, home.sessions()?)?;
     let house = home.house(log.clone(), follow_upgrades(home)?, operations::own(home)?)?;
     let faces = Faces::new(Arc::clone(&house), home.files.clone());
-    faces.metrics().set_bad_certificates(bad.len());
+    let served = Served::new(exchange, bad, faces.clone());
     tell_bad_hashes(home)?;
     files::follow(home, faces.clone())?;
     follow_mounts(&house)?;
@@ -84,13 +90,17 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
         tokio::spawn(listen::plain(plain, faces.clone(), Arc::clone(&admission), draining.clone()));
     }
     tokio::spawn(listen::tls(tls, current, faces.clone(), Arc::clone(&admission), draining));
+    if home.config.tls.check == Check::Background {
+        served.verify()?;
+    }
+    served.follow()?;
     notify::ready();
 
     loop {
         tokio::select! {
             _ = stop.0.recv() => break,
             _ = stop.1.recv() => break,
-            _ = hangup.recv() => reload::reload(home, &exchange, &faces),
+            _ = hangup.recv() => reload::reload(home, &served, &faces),
         }
     }
     notify::stopping();

@@ -4,7 +4,7 @@ use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_passage::{DatastoreState, Entered, Event, House};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// What the faces have done since the start.
@@ -18,7 +18,11 @@ pub struct Metrics {
     amiss: Mutex<BTreeMap<DatastoreName, u64>>,
     bytes: AtomicU64,
     draining: AtomicBool,
+    certificates: AtomicU64,
     bad_certificates: AtomicU64,
+    /// When the first of the certificates ends, in seconds since the epoch.
+    soonest_expiry: AtomicI64,
+    handshakes_failed: AtomicU64,
     /// Of the last reload: 0 when there was none or it was whole, 1 when it failed.
     reload_failed: AtomicU64,
     connections: AtomicU64,
@@ -64,6 +68,17 @@ impl Metrics {
         self.draining.load(Ordering::SeqCst)
     }
 
+    /// How many certificates are served, and when the first of them ends, in seconds since the epoch.
+    pub fn set_certificates(&self, count: usize, soonest_expiry: i64) {
+        self.certificates.store(count as u64, Ordering::Relaxed);
+        self.soonest_expiry.store(soonest_expiry, Ordering::Relaxed);
+    }
+
+    /// A certificate could not be used when somebody came for it.
+    pub fn handshake_failed(&self) {
+        self.handshakes_failed.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// How many certificates were left out.
     pub fn set_bad_certificates(&self, count: usize) {
         self.bad_certificates.store(count as u64, Ordering::Relaxed);
@@ -107,6 +122,15 @@ impl Metrics {
         metric(&mut text, "enfilade_content_bytes_total", "counter", "bytes of content in and out", bytes);
         let connections = [(String::new(), read(&self.connections))];
         metric(&mut text, "enfilade_connections", "gauge", "open connections", connections);
+        let count = [(String::new(), read(&self.certificates))];
+        metric(&mut text, "enfilade_certificates", "gauge", "certificates that are served", count);
+        let soonest = u64::try_from(self.soonest_expiry.load(Ordering::Relaxed)).unwrap_or(0);
+        let help = "when the first certificate ends";
+        let rows = [(String::new(), soonest)];
+        metric(&mut text, "enfilade_certificate_expiry_timestamp_seconds", "gauge", help, rows);
+        let failed = [(String::new(), read(&self.handshakes_failed))];
+        let help = "handshakes that ended because a certificate cannot be used";
+        metric(&mut text, "enfilade_handshakes_failed_total", "counter", help, failed);
         let bad = [(String::new(), read(&self.bad_certificates))];
         metric(&mut text, "enfilade_certificates_bad", "gauge", "certificates left out", bad);
         let reload = [(String::new(), read(&self.reload_failed))];

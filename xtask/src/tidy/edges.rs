@@ -38,7 +38,7 @@ const ALL: [&str; 11] = [
 ];
 
 /// A library, the crates that may know it, and why it is there.
-const LIBRARIES: [(&str, &[&str], &str); 39] = [
+const LIBRARIES: [(&str, &[&str], &str); 40] = [
     ("anyhow", &["enfilade"], "errors of commands, which nobody matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -64,6 +64,7 @@ const LIBRARIES: [(&str, &[&str], &str); 39] = [
     ("httpdate", &["enfilade-faces"], "dates in headers"),
     ("hyper", &["enfilade-faces", "enfilade"], "HTTP"),
     ("hyper-util", &["enfilade"], "HTTP on tokio"),
+    ("io-uring", &["enfilade-sources"], "reading many files at once"),
     ("libc", &["enfilade-preload"], "standing before the C library"),
     ("papaya", &["enfilade-bench"], "what the memo is measured beside"),
     ("parking_lot", &["enfilade-bench"], "the lock of a server that is measured beside ours"),

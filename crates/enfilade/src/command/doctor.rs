@@ -10,10 +10,11 @@ use enfilade_sources::files::attempts::{Attempted, Attempts};
 use enfilade_sources::files::certificates;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
-use enfilade_tls::Certificate;
+use enfilade_tls::{Bundle, Leaf};
 use rustix::process::{Resource, getrlimit};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -121,29 +122,22 @@ fn acls(data: &Path) -> Finding {
 
 fn certificates_of(place: &Place) -> Vec<Finding> {
     let directory = place.config.tls.certificates.clone().unwrap_or_else(|| place.data.join("tls"));
-    let files = match certificates::read(&directory) {
-        Ok(files) => files,
+    let found = match certificates::list(&directory) {
+        Ok(names) => whole_certificates(&directory, &names),
         Err(why) => {
             let says = format!("`{}`: {why}; `enfilade serve` makes one for localhost", directory.display());
             return vec![warning("certificates", says)];
         }
     };
     let now = clock::now().unix_seconds;
-    let (mut usable, mut findings) = (0, Vec::new());
-    for file in &files {
-        let name = file.path.display().to_string();
-        let parsed = match &file.content {
-            Ok(pem) => Certificate::from_pem(name.clone(), pem).map_err(|bad| bad.to_string()),
-            Err(why) => Err(format!("`{name}`: {why}")),
-        };
-        match parsed {
-            Ok(certificate) => {
-                usable += 1;
-                findings.extend(validity(&certificate, now).map(|says| warning("certificate", says)));
-            }
-            Err(why) => findings.push(warning("certificate", why)),
-        }
-    }
+    let usable = found.iter().filter(|found| found.is_ok()).count();
+    let mut findings: Vec<Finding> = found
+        .into_iter()
+        .filter_map(|found| match found {
+            Ok((file, leaf)) => validity(&file, &leaf, now).map(|says| warning("certificate", says)),
+            Err(why) => Some(warning("certificate", why)),
+        })
+        .collect();
     findings.push(match usable {
         0 => error("certificates", format!("there is none that can be used in `{}`", directory.display())),
         _ => well("certificates", format!("{usable} in `{}`", directory.display())),
@@ -151,12 +145,24 @@ fn certificates_of(place: &Place) -> Vec<Finding> {
     findings
 }
 
+/// Each certificate of a directory with its file, or what is wrong with it.
+fn whole_certificates(directory: &Path, names: &[OsString]) -> Vec<Result<(String, Leaf), String>> {
+    let whole = |name: &OsString| {
+        let path = directory.join(name);
+        let file = path.display().to_string();
+        let read = certificates::read_whole(&path).map_err(|why| why.to_string());
+        let bundle = read.and_then(|whole| Bundle::read(&whole.pem, whole.key.as_deref()));
+        bundle.map(|bundle| (file.clone(), bundle.leaf)).map_err(|why| format!("`{file}`: {why}"))
+    };
+    names.iter().map(whole).collect()
+}
+
 /// Renewing takes some days where people are asked.
 const SOON_SECONDS: i64 = 14 * 24 * 3600;
 
 /// What is wrong with the time a certificate is for, or soon will be.
-fn validity(certificate: &Certificate, now: i64) -> Option<String> {
-    let (file, from, to) = (certificate.file(), certificate.not_before(), certificate.not_after());
+fn validity(file: &str, leaf: &Leaf, now: i64) -> Option<String> {
+    let (from, to) = (leaf.not_before, leaf.not_after);
     match () {
         () if now < from => Some(format!("`{file}` is not valid before {}", output::time(from))),
         () if to < now => Some(format!("`{file}` expired at {}: renew it", output::time(to))),

@@ -2,9 +2,11 @@
 
 use super::Admission;
 use super::lingering::Lingering;
+use crate::certificates::Keeper;
+use crate::output;
 use enfilade_faces::{Body, Connection, Faces};
 use enfilade_facts::limits;
-use enfilade_tls::{Ask, Certificates};
+use enfilade_tls::{Ask, Certificates, Refusal, UNRECOGNIZED_NAME};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -14,11 +16,10 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio_rustls::LazyConfigAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::server::Acceptor;
 
 /// Turns true once: stop accepting, finish what runs.
@@ -60,9 +61,7 @@ async fn accept<F>(
 #[derive(Clone)]
 pub(crate) struct Tls {
     pub(crate) certificates: Arc<Certificates>,
-    pub(crate) config: Arc<ServerConfig>,
-    /// How many certificates there are.
-    pub(crate) count: usize,
+    pub(crate) keeper: Arc<Keeper>,
 }
 
 /// Serves HTTPS.
@@ -75,9 +74,9 @@ pub(crate) async fn tls(
 ) {
     accept(listener, admission, drain, move |stream, peer, drain| {
         // Whatever is exchanged later is for connections that come later.
-        let (Tls { certificates, config, .. }, faces) = (current.borrow().clone(), faces.clone());
+        let (Tls { certificates, keeper }, faces) = (current.borrow().clone(), faces.clone());
         async move {
-            let handshake = handshake(stream, &certificates, config);
+            let handshake = handshake(stream, &certificates, &keeper, &faces);
             let limit = Duration::from_secs(limits::HANDSHAKE_SECONDS_MAX);
             // A handshake that fails or takes too long is the client's affair; there is no channel to answer on.
             let Ok(Some(stream)) = tokio::time::timeout(limit, handshake).await else { return };
@@ -94,12 +93,28 @@ pub(crate) async fn tls(
 async fn handshake(
     stream: TcpStream,
     certificates: &Certificates,
-    config: Arc<ServerConfig>,
+    keeper: &Arc<Keeper>,
+    faces: &Faces,
 ) -> Option<tokio_rustls::server::TlsStream<TcpStream>> {
-    let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await.ok()?;
-    let ask = Ask::new(start.client_hello().server_name());
-    let _permit = enfilade_tls::open(certificates, &ask).ok()?;
-    start.into_stream(config).await.ok()
+    let mut start = LazyConfigAcceptor::new(Acceptor::default(), stream).await.ok()?;
+    let ask = Ask::of(&start.client_hello());
+    let config = match enfilade_tls::open(certificates, &ask) {
+        Ok(permit) => keeper.config(&permit).await,
+        Err(refusal) => Err(refusal),
+    };
+    match config {
+        Ok(config) => start.into_stream(config).await.ok(),
+        Err(refusal) => {
+            // The same whatever we hold: a name nobody has, and one whose file cannot be used.
+            let _ = start.io.write_all(&UNRECOGNIZED_NAME).await;
+            let _ = start.io.shutdown().await;
+            if !matches!(refusal, Refusal::UnknownName) {
+                faces.metrics().handshake_failed();
+                output::note(&format!("warning: a handshake ended: {refusal}"));
+            }
+            None
+        }
+    }
 }
 
 /// Serves HTTP without TLS, for a proxy in front.

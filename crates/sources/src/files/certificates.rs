@@ -1,61 +1,324 @@
-//! Reading a directory of PEM bundles, in HAProxy's order: by name; hidden files and directories are skipped.
+//! Reading a directory of PEM bundles by HAProxy's rules: every regular file in the order of the names' bytes, but for hidden ones and
+//! those that belong to another (`.key`, `.issuer`, `.ocsp`, `.sctl`); links are followed, directories are not.
+//!
+//! Where a file is looked at by the hundred thousand, what it costs is system calls and waiting. Two engines do the same: [`Ring`] hands
+//! both to the kernel in bulk, [`Threads`] wait in parallel where the kernel allows no ring (seccomp, containers, old kernels).
+
+mod ring;
+mod threads;
+mod watch;
+
+pub use ring::Ring;
+pub use threads::Threads;
+pub use watch::{Changed, DirectoryWatch};
 
 use super::bounded;
+use rustix::fd::OwnedFd;
+use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat};
+use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// A bundle larger than this is no bundle.
 const BYTES_MAX: u64 = 1024 * 1024;
 
-/// One file.
-#[derive(Clone, Debug)]
-pub struct CertificateFile {
-    /// Where it is.
-    pub path: PathBuf,
-    /// Its bytes, or why they could not be read.
-    pub content: Result<Vec<u8>, String>,
+/// What belongs to another file of the directory.
+const BESIDE: [&str; 4] = ["key", "issuer", "ocsp", "sctl"];
+
+/// What tells a changed file from an unchanged one: inode, size, and when content and attributes were changed last, in nanoseconds.
+pub type Identity = [u64; 4];
+
+/// A file's bytes as an engine read them.
+#[derive(Clone, Copy, Debug)]
+pub struct FileRead<'b> {
+    /// All of them.
+    pub bytes: &'b [u8],
+    /// Of the very file they are of; `None` from an engine that cannot say without another system call.
+    pub identity: Option<Identity>,
 }
 
-/// Reads every `.pem` file of the directory.
+/// What is done with each file: its place among the names, and its bytes or why there are none.
+pub type Each<'e> = dyn Fn(usize, Result<FileRead<'_>, String>) + Sync + 'e;
+
+/// A way of reading many files.
+pub trait Engine: Send + Sync {
+    /// What it is called in the log.
+    fn name(&self) -> String;
+
+    /// Reads each of these files of a directory once, in any order.
+    ///
+    /// # Errors
+    /// When the directory cannot be opened or the engine stops working, and then some files may have been read; what is wrong with one
+    /// file is told of that one.
+    fn read(&self, directory: &Path, names: &[OsString], each: &Each<'_>) -> io::Result<()>;
+}
+
+/// The engine that is fastest here.
+pub fn engine() -> Box<dyn Engine> {
+    match Ring::probe() {
+        Ok(ring) => Box::new(ring),
+        Err(_) => Box::new(Threads::default()),
+    }
+}
+
+/// The files of a directory that are certificates, by name.
 ///
 /// # Errors
-/// When the directory itself cannot be read; a file that cannot be is reported in its place.
-pub fn read(directory: &Path) -> io::Result<Vec<CertificateFile>> {
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(directory)?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<io::Result<_>>()?;
-    paths.retain(|path| {
-        let hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
-        !hidden && path.extension().is_some_and(|extension| extension == "pem") && !path.is_dir()
-    });
-    paths.sort();
-    Ok(paths
-        .into_iter()
-        .map(|path| CertificateFile {
-            content: bounded::read(&path, BYTES_MAX).map_err(|why| why.to_string()),
-            path,
-        })
-        .collect())
+/// When it cannot be read.
+pub fn list(directory: &Path) -> io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if !is_certificate(directory, &name) {
+            continue;
+        }
+        let kind = entry.file_type()?;
+        // What a link leads to is looked at only here; one that leads nowhere is told of when it is read.
+        let is_directory = kind.is_dir() || kind.is_symlink() && directory.join(&name).is_dir();
+        if !is_directory {
+            names.push(name);
+        }
+    }
+    names.sort_unstable_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
+    Ok(names)
+}
+
+/// Whether a name is one of a certificate.
+pub fn is_certificate(directory: &Path, name: &OsStr) -> bool {
+    let extension = Path::new(name).extension().and_then(OsStr::to_str);
+    if name.as_bytes().starts_with(b".") || extension.is_some_and(|extension| BESIDE.contains(&extension)) {
+        return false;
+    }
+    // Also what other tools keep for those who trust: a `.crt` is taken where its key is beside it.
+    extension != Some("crt")
+        || [true, false].into_iter().any(|whole| key_path(&directory.join(name), whole).exists())
+}
+
+/// Where the key of a bundle without one would be: `NAME.pem.key`, or `NAME.key` where the ending is left off.
+fn key_path(bundle: &Path, whole: bool) -> PathBuf {
+    match whole {
+        true => {
+            let mut path = bundle.as_os_str().to_owned();
+            path.push(".key");
+            path.into()
+        }
+        false => bundle.with_extension("key"),
+    }
+}
+
+/// A bundle and the key beside it, if there is one.
+#[derive(Clone, Debug)]
+pub struct WholeBundle {
+    /// The bundle.
+    pub pem: Vec<u8>,
+    /// The file beside it.
+    pub key: Option<Vec<u8>>,
+}
+
+/// Reads one bundle with what belongs to it.
+///
+/// # Errors
+/// When the bundle cannot be read, or a key beside it is there and cannot be.
+pub fn read_whole(bundle: &Path) -> io::Result<WholeBundle> {
+    let pem = bounded::read(bundle, BYTES_MAX)?;
+    for whole in [true, false] {
+        match bounded::read(&key_path(bundle, whole), BYTES_MAX) {
+            Ok(key) => return Ok(WholeBundle { pem, key: Some(key) }),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {}
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(WholeBundle { pem, key: None })
+}
+
+/// What is known of a file without reading it.
+///
+/// # Errors
+/// When it is gone, or no regular file.
+pub fn identity_of(file: &Path) -> io::Result<Identity> {
+    let found = rustix::fs::stat(file)?;
+    regular(&found).map_err(io::Error::other)?;
+    Ok(identity(&found))
+}
+
+fn identity(found: &Stat) -> Identity {
+    let nanos =
+        |seconds: i64, nanos: i64| (seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(nanos as u64);
+    let (modified, changed) = (
+        nanos(found.st_mtime as i64, found.st_mtime_nsec as i64),
+        nanos(found.st_ctime as i64, found.st_ctime_nsec as i64),
+    );
+    [found.st_ino, found.st_size as u64, modified, changed]
+}
+
+fn regular(found: &Stat) -> Result<(), String> {
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile if found.st_size as u64 <= BYTES_MAX => Ok(()),
+        FileType::RegularFile => Err(too_large()),
+        _ => Err("it is no regular file".to_owned()),
+    }
+}
+
+fn too_large() -> String {
+    "it is larger than 1 MiB".to_owned()
+}
+
+fn open_directory(directory: &Path) -> io::Result<OwnedFd> {
+    Ok(openat(CWD, directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Never waiting for a pipe's writer, never becoming anybody's terminal.
+const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+fn stat_of(file: &OwnedFd) -> Result<Stat, String> {
+    fstat(file).map_err(|why| io::Error::from(why).to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
+    use std::collections::BTreeMap;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::sync::Mutex;
 
     #[test]
     fn bundles_by_name() {
         let scratch = Scratch::new();
-        for name in ["b.pem", "a.pem", ".hidden.pem", "a.key", "notes.txt"] {
-            std::fs::write(scratch.path().join(name), name).unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        for name in [
+            "b.pem",
+            "a.pem",
+            ".hidden.pem",
+            "a.pem.key",
+            "c.issuer",
+            "d.ocsp",
+            "e.sctl",
+            "notes.txt",
+            "no-ending",
+        ] {
+            std::fs::write(at(name), name).unwrap();
         }
-        std::fs::create_dir(scratch.path().join("c.pem")).unwrap();
-        std::fs::write(scratch.path().join("d.pem"), vec![0; 1024 * 1024 + 1]).unwrap();
-        let read = read(scratch.path()).unwrap();
+        for name in ["alone.crt", "with.crt", "with.key", "whole.crt", "whole.crt.key"] {
+            std::fs::write(at(name), name).unwrap();
+        }
+        std::fs::create_dir(at("sub.pem")).unwrap();
+        symlink(at("sub.pem"), at("to-sub.pem")).unwrap();
+        symlink(at("a.pem"), at("to-a.pem")).unwrap();
+        symlink(at("nowhere"), at("dangling.pem")).unwrap();
         let names: Vec<_> =
-            read.iter().map(|file| file.path.file_name().unwrap().to_str().unwrap()).collect();
-        assert_eq!(names, ["a.pem", "b.pem", "d.pem"]);
-        assert_eq!(read[0].content, Ok(b"a.pem".to_vec()));
-        assert_eq!(read[2].content, Err("it is larger than 1 MiB".into()));
+            list(scratch.path()).unwrap().into_iter().map(|name| name.into_string().unwrap()).collect();
+        let expected =
+            ["a.pem", "b.pem", "dangling.pem", "no-ending", "notes.txt", "to-a.pem", "whole.crt", "with.crt"];
+        assert_eq!(names, expected);
+        let whole = read_whole(&at("a.pem")).unwrap();
+        assert_eq!((whole.pem, whole.key), (b"a.pem".to_vec(), Some(b"a.pem.key".to_vec())));
+        assert_eq!(read_whole(&at("with.crt")).unwrap().key, Some(b"with.key".to_vec()));
+        assert_eq!(read_whole(&at("b.pem")).unwrap().key, None);
+    }
+
+    type Said = BTreeMap<String, Result<Vec<u8>, String>>;
+
+    fn said(engine: &dyn Engine, directory: &Path, names: &[&str]) -> Said {
+        let names: Vec<OsString> = names.iter().map(OsString::from).collect();
+        let said = Mutex::new(Said::new());
+        engine
+            .read(directory, &names, &|at, read| {
+                let name = names[at].clone().into_string().unwrap();
+                if let Ok(FileRead { identity: Some(identity), .. }) = &read {
+                    assert_eq!(*identity, identity_of(&directory.join(&name)).unwrap(), "{name}");
+                }
+                let before = said.lock().unwrap().insert(name.clone(), read.map(|read| read.bytes.to_vec()));
+                assert!(before.is_none(), "{name} was read twice");
+            })
+            .unwrap();
+        said.into_inner().unwrap()
+    }
+
+    /// What every engine does.
+    fn conforms(engine: &dyn Engine) {
+        let scratch = Scratch::new();
+        let directory = scratch.path().join("certificates");
+        std::fs::create_dir(&directory).unwrap();
+        let at = |name: &str| directory.join(name);
+        // Around every size at which something is grown.
+        let mut names = Vec::new();
+        for size in [0, 1, 4095, 4096, 4097, 8191, 8192, 8193, 16_383, 16_384, 16_385, 100_000, 1 << 20] {
+            let name = format!("size-{size}");
+            let bytes: Vec<u8> = (0..size).map(|n: usize| (n * 7 + size) as u8).collect();
+            std::fs::write(at(&name), bytes).unwrap();
+            names.push(name);
+        }
+        for n in 0..3_000 {
+            let name = format!("many-{n}");
+            std::fs::write(at(&name), format!("content of {n}")).unwrap();
+            names.push(name);
+        }
+        let texts: Vec<&str> = names.iter().map(String::as_str).collect();
+        for (name, content) in said(engine, &directory, &texts) {
+            assert_eq!(content, Ok(std::fs::read(at(&name)).unwrap()), "{name}");
+        }
+        // What cannot be read is told of that one, and holds nobody up.
+        std::fs::write(at("large"), vec![0; (1 << 20) + 1]).unwrap();
+        std::fs::create_dir(at("directory")).unwrap();
+        std::fs::write(at("private"), "x").unwrap();
+        std::fs::set_permissions(at("private"), std::fs::Permissions::from_mode(0)).unwrap();
+        symlink(at("nowhere"), at("dangling")).unwrap();
+        symlink(at("loop"), at("loop")).unwrap();
+        rustix::fs::mknodat(CWD, at("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let odd = ["large", "directory", "gone", "dangling", "loop", "pipe", "size-1", "private"];
+        let odd = said(engine, &directory, &odd);
+        assert_eq!(odd["large"], Err("it is larger than 1 MiB".into()));
+        assert!(odd["directory"].is_err(), "{:?}", odd["directory"]);
+        // Nobody waits for a pipe, and nothing is no certificate either.
+        assert!(odd["pipe"].as_ref().map_or(true, Vec::is_empty), "{:?}", odd["pipe"]);
+        for name in ["gone", "dangling"] {
+            assert!(odd[name].as_ref().unwrap_err().contains("No such file"), "{:?}", odd[name]);
+        }
+        assert!(odd["loop"].is_err() && odd["size-1"].is_ok());
+        assert!(rustix::process::geteuid().is_root() || odd["private"].is_err());
+        assert!(said(engine, &directory, &[]).is_empty());
+        assert!(engine.read(&at("nowhere"), &["a".into()], &|_, _| ()).is_err());
+    }
+
+    #[test]
+    fn threads_conform() {
+        conforms(&Threads::default());
+        conforms(&Threads::new(1));
+    }
+
+    #[test]
+    fn a_ring_conforms_where_there_is_one() {
+        match Ring::probe() {
+            Ok(ring) => conforms(&ring),
+            Err(why) => assert!(why.contains("io_uring"), "{why}"),
+        }
+    }
+
+    /// Each completion fails once: the one file is told of, all others are read.
+    #[test]
+    fn whatever_completion_fails_only_its_file_is_not_read() {
+        let Ok(ring) = Ring::probe() else { return };
+        let scratch = Scratch::new();
+        let names: Vec<String> = (0..40).map(|n| format!("f{n}")).collect();
+        for name in &names {
+            std::fs::write(scratch.path().join(name), name.repeat(5_000)).unwrap();
+        }
+        let texts: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut failed = 0;
+        for nth in 0..400 {
+            for errno in [rustix::io::Errno::MFILE, rustix::io::Errno::IO, rustix::io::Errno::ACCESS] {
+                let said = said(&ring.clone().failing(nth, errno), scratch.path(), &texts);
+                let wrong: Vec<_> = said.values().filter(|read| read.is_err()).collect();
+                assert!(wrong.len() <= 1, "{nth}: {wrong:?}");
+                failed += wrong.len();
+                for (name, read) in said.iter().filter(|(_, read)| read.is_ok()) {
+                    assert_eq!(read.as_deref(), Ok(name.repeat(5_000).as_bytes()));
+                }
+            }
+        }
+        assert!(failed > 100, "{failed}");
     }
 }

@@ -1,0 +1,101 @@
+//! Keys that were needed lately: parsed once, and then there for every handshake, in bounded number.
+//!
+//! What was asked for again since the last look stays, what was not goes first: so whoever asks for a hundred thousand names once
+//! pushes out each other's, and not those of the names people use.
+
+use crate::permit::TlsPermit;
+use crate::serve::Ready;
+use crate::view::Digest;
+use enfilade_facts::MemoKey;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+/// What is ready to answer, by file and reading.
+pub struct KeyMemo {
+    hot: RwLock<Hot>,
+    most: usize,
+}
+
+#[derive(Default)]
+struct Hot {
+    slots: HashMap<MemoKey, Slot>,
+    /// The one that came first is looked at first.
+    order: VecDeque<MemoKey>,
+}
+
+struct Slot {
+    ready: Ready,
+    is_used: AtomicBool,
+}
+
+impl KeyMemo {
+    /// For so many files.
+    pub fn new(most: usize) -> Self {
+        KeyMemo { hot: RwLock::default(), most: most.max(1) }
+    }
+
+    /// Under what a permit's file is remembered.
+    pub fn key(&self, permit: &TlsPermit, digest: &Digest) -> MemoKey {
+        permit.file.key(digest)
+    }
+
+    /// What is remembered.
+    pub fn get(&self, key: MemoKey) -> Option<Ready> {
+        let hot = self.hot.read().unwrap_or_else(PoisonError::into_inner);
+        let slot = hot.slots.get(&key)?;
+        slot.is_used.store(true, Ordering::Relaxed);
+        Some(slot.ready.clone())
+    }
+
+    /// Remembers, and forgets another one where there are too many.
+    pub fn put(&self, key: MemoKey, ready: Ready) {
+        let mut hot = self.hot.write().unwrap_or_else(PoisonError::into_inner);
+        while hot.slots.len() >= self.most && !hot.slots.contains_key(&key) {
+            let Some(first) = hot.order.pop_front() else { break };
+            let again = hot.slots.get(&first).is_some_and(|slot| slot.is_used.swap(false, Ordering::Relaxed));
+            match again {
+                true => hot.order.push_back(first),
+                false => drop(hot.slots.remove(&first)),
+            }
+        }
+        if hot.slots.insert(key, Slot { ready, is_used: AtomicBool::new(false) }).is_none() {
+            hot.order.push_back(key);
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.hot.read().unwrap_or_else(PoisonError::into_inner).slots.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use enfilade_facts::MemoSeed;
+    use enfilade_facts::memo::KeyMaker;
+    use std::sync::Arc;
+
+    #[test]
+    fn what_is_used_stays_while_others_come_once_and_go() {
+        let memo = KeyMemo::new(4);
+        let key = |n: u64| KeyMaker::new(&MemoSeed([1; 16]), "test").number(n).key();
+        let ready = || Ready::Unusable(Arc::from("why"));
+        (0..4).for_each(|n| memo.put(key(n), ready()));
+        for n in 10..1_000 {
+            assert!(memo.get(key(1)).is_some() && memo.get(key(2)).is_some(), "{n}");
+            memo.put(key(n), ready());
+            assert_eq!(memo.len(), 4);
+        }
+        assert!(memo.get(key(0)).is_none());
+        // A second time is no second one.
+        memo.put(key(1), ready());
+        assert_eq!(memo.len(), 4);
+    }
+}

@@ -1,0 +1,287 @@
+//! Many files by io_uring: the kernel opens and reads, and tells when it has.
+//!
+//! Each file is on its own: once it is open, its read is asked for; once that is done, the next file is opened into the same slot, which
+//! closes this one. Nothing is linked (a linked read waits in a worker thread of the kernel), nothing is closed by itself (a late close
+//! would close the slot's next file), and files are in slots of the ring and not descriptors of the process, so that no limit of those
+//! is met. No file is asked for its attributes here, which the kernel would hand to a worker thread each time.
+
+use super::{BYTES_MAX, Each, Engine, FLAGS, FileRead, open_directory, too_large};
+use io_uring::types::{DestinationSlot, Fd, Fixed};
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
+use rustix::fd::{AsRawFd as _, OwnedFd};
+use rustix::io::Errno;
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Files that are under way at once, in one ring.
+const SLOTS: usize = 512;
+/// Most files fit into this; for one that does not there is more room at the next read.
+const BUFFER_BYTES: usize = 8 * 1024;
+
+/// io_uring, with one ring for each of some threads.
+#[derive(Clone, Debug)]
+pub struct Ring {
+    rings: usize,
+    #[cfg(test)]
+    fails: Option<(usize, Errno)>,
+}
+
+impl Ring {
+    /// Whether the kernel lets this process have what it needs.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub fn probe() -> Result<Self, String> {
+        let refused = |why: io::Error| format!("io_uring is not to be had: {why}");
+        let ring = IoUring::new(8).map_err(refused)?;
+        let mut probe = Probe::new();
+        ring.submitter().register_probe(&mut probe).map_err(refused)?;
+        for (code, what) in [(opcode::OpenAt::CODE, "openat"), (opcode::Read::CODE, "read")] {
+            if !probe.is_supported(code) {
+                return Err(format!("io_uring has no {what} here"));
+            }
+        }
+        ring.submitter().register_files_sparse(8).map_err(refused)?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Ring {
+            rings: cores.min(2),
+            #[cfg(test)]
+            fails: None,
+        })
+    }
+
+    /// One that has the completion of this number fail.
+    #[cfg(test)]
+    pub(super) fn failing(self, nth: usize, errno: Errno) -> Self {
+        Ring { rings: 1, fails: Some((nth, errno)) }
+    }
+}
+
+impl Engine for Ring {
+    fn name(&self) -> String {
+        format!("io_uring, {} rings", self.rings)
+    }
+
+    fn read(&self, directory: &Path, names: &[OsString], each: &Each<'_>) -> io::Result<()> {
+        let directory = open_directory(directory)?;
+        let share = names.len().div_ceil(self.rings).max(1);
+        let run = |n: usize, names: &[OsString]| {
+            let mut run = Run::new(&directory, names, n * share, each)?;
+            #[cfg(test)]
+            {
+                run.fails = self.fails;
+            }
+            run.to_the_end()
+        };
+        std::thread::scope(|scope| {
+            let run = &run;
+            let shares = names.chunks(share).enumerate();
+            let running: Vec<_> = shares.map(|(n, names)| scope.spawn(move || run(n, names))).collect();
+            let ended = running
+                .into_iter()
+                .map(|one| one.join().unwrap_or_else(|_| Err(io::Error::other("a ring's thread ended"))));
+            ended.fold(Ok(()), io::Result::and)
+        })
+    }
+}
+
+/// Where a slot's file is.
+enum State {
+    Opening,
+    /// So much of it is there.
+    Reading(usize),
+}
+
+struct Slot {
+    /// Which of the names.
+    file: usize,
+    path: CString,
+    buffer: Vec<u8>,
+    state: State,
+}
+
+struct Run<'r> {
+    ring: IoUring,
+    directory: &'r OwnedFd,
+    names: &'r [OsString],
+    /// The place of the first of these names among all.
+    offset: usize,
+    each: &'r Each<'r>,
+    next: usize,
+    slots: Vec<Slot>,
+    under_way: usize,
+    #[cfg(test)]
+    fails: Option<(usize, Errno)>,
+    #[cfg(test)]
+    completed: usize,
+}
+
+impl<'r> Run<'r> {
+    fn new(
+        directory: &'r OwnedFd,
+        names: &'r [OsString],
+        offset: usize,
+        each: &'r Each<'r>,
+    ) -> io::Result<Self> {
+        let slots = SLOTS.min(names.len()).max(1);
+        let ring = IoUring::new(slots.next_power_of_two() as u32)?;
+        ring.submitter().register_files_sparse(slots as u32)?;
+        Ok(Run {
+            ring,
+            directory,
+            names,
+            offset,
+            each,
+            next: 0,
+            slots: Vec::with_capacity(slots),
+            under_way: 0,
+            #[cfg(test)]
+            fails: None,
+            #[cfg(test)]
+            completed: 0,
+        })
+    }
+
+    fn to_the_end(&mut self) -> io::Result<()> {
+        while self.slots.len() < self.slots.capacity() && self.next < self.names.len() {
+            let at = self.slots.len();
+            self.slots.push(Slot {
+                file: 0,
+                path: CString::default(),
+                buffer: vec![0; BUFFER_BYTES],
+                state: State::Opening,
+            });
+            self.begin_next(at)?;
+        }
+        while self.under_way > 0 {
+            match self.ring.submit_and_wait(1) {
+                Ok(_) => {}
+                Err(why) if why.raw_os_error() == Some(Errno::INTR.raw_os_error()) => continue,
+                Err(why) if why.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {}
+                Err(why) => return self.abandon(why),
+            }
+            let done: Vec<cqueue::Entry> = self.ring.completion().collect();
+            for entry in done {
+                self.under_way -= 1;
+                let result = self.result(&entry);
+                self.completed(entry.user_data() as usize, result)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn result(&mut self, entry: &cqueue::Entry) -> i32 {
+        #[cfg(test)]
+        {
+            self.completed += 1;
+            if let Some((nth, errno)) = self.fails
+                && nth + 1 == self.completed
+            {
+                return -errno.raw_os_error();
+            }
+        }
+        entry.result()
+    }
+
+    /// The kernel may still write into the buffers: they stay where they are until it has said of each that it is done, or for ever.
+    fn abandon(&mut self, why: io::Error) -> io::Result<()> {
+        std::mem::forget(std::mem::take(&mut self.slots));
+        Err(why)
+    }
+
+    /// The next file into a slot that has none under way.
+    fn begin_next(&mut self, at: usize) -> io::Result<()> {
+        while let Some(name) = self.names.get(self.next) {
+            let file = self.next;
+            self.next += 1;
+            let Ok(path) = CString::new(name.as_bytes()) else {
+                (self.each)(self.offset + file, Err("its name cannot be".to_owned()));
+                continue;
+            };
+            let Some(slot) = self.slots.get_mut(at) else { return Ok(()) };
+            (slot.file, slot.path, slot.state) = (file, path, State::Opening);
+            return self.open(at);
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, at: usize) -> io::Result<()> {
+        let Some(slot) = self.slots.get(at) else { return Ok(()) };
+        let target =
+            DestinationSlot::try_from_slot_target(at as u32).map_err(|_| io::Error::other("no such slot"))?;
+        let open = opcode::OpenAt::new(Fd(self.directory.as_raw_fd()), slot.path.as_ptr())
+            .file_index(Some(target))
+            .flags(FLAGS.bits() as i32)
+            .build();
+        self.submit(at, open)
+    }
+
+    fn read_more(&mut self, at: usize, from: usize) -> io::Result<()> {
+        let Some(slot) = self.slots.get_mut(at) else { return Ok(()) };
+        slot.state = State::Reading(from);
+        let room = slot.buffer.get_mut(from..).unwrap_or_default();
+        let read = opcode::Read::new(Fixed(at as u32), room.as_mut_ptr(), room.len() as u32)
+            .offset(from as u64)
+            .build();
+        self.submit(at, read)
+    }
+
+    #[expect(unsafe_code, reason = "the kernel is given pointers")]
+    fn submit(&mut self, at: usize, entry: squeue::Entry) -> io::Result<()> {
+        let entry = entry.user_data(at as u64);
+        loop {
+            // SAFETY: what the entry points to, a slot's path or the free end of its buffer, is on the heap, and neither is moved, grown
+            // nor freed before the completion of this entry was seen: a slot has one entry under way at most, and slots that still have
+            // one when the run ends early are never freed.
+            if unsafe { self.ring.submission().push(&entry) }.is_ok() {
+                self.under_way += 1;
+                return Ok(());
+            }
+            self.ring.submit()?;
+        }
+    }
+
+    fn completed(&mut self, at: usize, result: i32) -> io::Result<()> {
+        let Some(slot) = self.slots.get_mut(at) else { return Ok(()) };
+        let file = self.offset + slot.file;
+        let count = match usize::try_from(result) {
+            Ok(count) => count,
+            Err(_) => {
+                let errno = Errno::from_raw_os_error(-result);
+                if matches!(errno, Errno::INTR | Errno::AGAIN) && matches!(slot.state, State::Opening) {
+                    return self.open(at);
+                }
+                (self.each)(file, Err(io::Error::from(errno).to_string()));
+                return self.begin_next(at);
+            }
+        };
+        let had = match slot.state {
+            State::Opening => return self.read_more(at, 0),
+            State::Reading(had) => had,
+        };
+        let have = had + count;
+        if have as u64 > BYTES_MAX {
+            (self.each)(file, Err(too_large()));
+            return self.begin_next(at);
+        }
+        if have == slot.buffer.len() {
+            // It may be just as long, or longer.
+            slot.buffer.resize(have * 2, 0);
+            return self.read_more(at, have);
+        }
+        let bytes = slot.buffer.get(..have).unwrap_or_default();
+        if count > 0 && !is_whole(bytes) {
+            // Fewer than there was room for: most often all there is, and never to be taken for it where it does not look so.
+            return self.read_more(at, have);
+        }
+        (self.each)(file, Ok(FileRead { bytes, identity: None }));
+        self.begin_next(at)
+    }
+}
+
+/// Whether bytes end as a PEM file does.
+fn is_whole(bytes: &[u8]) -> bool {
+    bytes.trim_ascii_end().ends_with(b"-----")
+}
