@@ -6,6 +6,7 @@
 #[path = "../../crates/enfilade/src/clock.rs"]
 mod clock;
 mod article;
+mod certs;
 mod datastores;
 mod facts;
 mod fernet;
@@ -46,6 +47,9 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     if let ["facts-watcher", place] = words.as_slice() {
         return facts::watch(place.as_ref()).map(|()| true);
     }
+    if let ["make-certs", place, count] = words.as_slice() {
+        return certs::make(place.as_ref(), count.parse()?).map(|()| true);
+    }
     if let ["datastores-part", part, times] = words.as_slice() {
         return datastores::part(part, times.parse()?).map(|()| true);
     }
@@ -53,15 +57,17 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
         return passage::pure::part(part, tokens.parse()?, times.parse()?).map(|()| true);
     }
     let (name, options) = words.split_first().ok_or(
-        "expected a name; known are datastores, facts, fernet, flood, keystone, keystone-article, passage and tokens",
+        "expected a name; known are certs, datastores, facts, fernet, flood, keystone, keystone-article, passage and tokens",
     )?;
     let (mut json, mut plot, mut small, mut install) = (false, None, false, false);
+    let mut count = 25_000;
     let mut options = options.iter();
     while let Some(option) = options.next() {
         match *option {
             "--json" => json = true,
             "--small" => small = true,
             "--install" if *name == "keystone" => install = true,
+            "--n" if *name == "certs" => count = options.next().ok_or("`--n` needs a number")?.parse()?,
             "--plot" => plot = Some(PathBuf::from(options.next().ok_or("`--plot` needs a directory")?)),
             other => {
                 return Err(format!("no option `{other}`; known are --json, --plot DIR and --small").into());
@@ -70,6 +76,7 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     }
     let mut report = Report::new(name);
     match *name {
+        "certs" => certs::run(&mut report, if small { 500 } else { count })?,
         "datastores" => datastores::run(&mut report, small)?,
         "facts" => facts::run(&mut report, small)?,
         "fernet" => fernet::run(&mut report, small)?,
@@ -80,7 +87,7 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
         "tokens" => tokens::run(&mut report, small)?,
         other => {
             return Err(format!(
-                "no benchmark `{other}`; known are datastores, facts, fernet, flood, keystone, keystone-article, passage and tokens"
+                "no benchmark `{other}`; known are certs, datastores, facts, fernet, flood, keystone, keystone-article, passage and tokens"
             )
             .into());
         }

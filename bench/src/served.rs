@@ -22,6 +22,15 @@ pub(crate) struct Server {
 impl Server {
     /// On this data directory; what it logs goes to a file beside it.
     pub(crate) fn start(data: &Path, environment: &[(&str, &str)]) -> Result<Self, Failure> {
+        Self::start_trusting(data, environment, &data.join("tls/localhost.crt"))
+    }
+
+    /// The same with other certificates than its own first one; nobody may ask it over TLS who trusts that.
+    pub(crate) fn start_trusting(
+        data: &Path,
+        environment: &[(&str, &str)],
+        certificate: &Path,
+    ) -> Result<Self, Failure> {
         let program = std::env::current_exe()?.with_file_name("enfilade");
         let log = data.with_extension("log");
         let mut command = Command::new(&program);
@@ -42,7 +51,7 @@ impl Server {
         Ok(Server {
             child,
             plain: address("plain_listen").ok_or("the server does not listen without TLS")?,
-            https: Https::new(tls, &data.join("tls/localhost.crt"))?,
+            https: Https::new(tls, certificate)?,
         })
     }
 
@@ -87,6 +96,11 @@ impl Https {
         roots.add(CertificateDer::from_pem_file(certificate)?)?;
         let trust = Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth());
         Ok(Https { address, trust })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// So many requests over TLS on each of some connections; every one has to be answered with 200.

@@ -18,6 +18,7 @@ cargo xtask COMMAND
   tidy                  the house's own rules, with what to do where one is broken
   bench NAME [--json] [--plot DIR]
                         measure, beside what it is compared with; exits with 1 when a goal does not hold
+  certs DIR [--n N]     make a directory of N realistic certificates with their keys (25,000 unless said)
   bitflip [--n N]       flip bits of a store: the same answer, a refusal, or the end of the process
   canary [--n N]        secrets that were used are nowhere in memory, core, log and data
   freshness             every order of every step of the freshness protocol
@@ -38,6 +39,8 @@ fn main() -> ExitCode {
         ["test", "--no-packages"] => test::run(test::Packages::Leave),
         ["tidy"] => tidy(),
         ["bench", options @ ..] => bench::run(options),
+        ["certs", place] => bench::run(&["make-certs", place, "25000"]),
+        ["certs", place, "--n", count] => bench::run(&["make-certs", place, count]),
         [name, options @ ..] if campaigns::knows(name) => campaigns::run(name, options),
         ["refusals"] => refusals::write(&xtask::root()),
         ["help"] | [.., "--help" | "-h"] | [] => {

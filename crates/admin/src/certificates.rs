@@ -307,3 +307,104 @@ impl std::fmt::Debug for CertificateDirectory {
         f.debug_struct("CertificateDirectory").field("path", &self.path).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use enfilade_facts::MemoSeed;
+    use enfilade_sources::files::certificates::Ring;
+    use enfilade_tls::Ask;
+
+    /// Long after everything was written.
+    const LATE: u64 = u64::MAX / 2;
+
+    struct Shelf {
+        place: PathBuf,
+        directory: CertificateDirectory,
+    }
+
+    impl Shelf {
+        fn new(name: &str, engine: Box<dyn Engine>) -> Self {
+            let place = std::env::temp_dir().join(format!("enfilade-shelf-{name}-{}", std::process::id()));
+            let _ = std::fs::remove_dir_all(&place);
+            std::fs::create_dir(&place).unwrap();
+            let digest = Digest::new(&MemoSeed([3; 16]));
+            Shelf { directory: CertificateDirectory::with(place.clone(), digest, engine), place }
+        }
+
+        fn write(&self, file: &str, names: &[&str]) {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let made = rcgen::generate_simple_self_signed(names).unwrap();
+            let text = format!("{}{}", made.cert.pem(), made.signing_key.serialize_pem());
+            std::fs::write(self.place.join(file), text).unwrap();
+        }
+    }
+
+    impl Drop for Shelf {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.place);
+        }
+    }
+
+    fn answers(certificates: &Certificates, name: &str) -> String {
+        let permit = enfilade_tls::open(certificates, &Ask::new(Some(name))).unwrap();
+        Path::new(permit.certificate()).file_name().unwrap().to_str().unwrap().to_owned()
+    }
+
+    fn follows_what_changes(shelf: &Shelf) {
+        shelf.write("a.pem", &["a.example"]);
+        shelf.write("b.pem", &["b.example"]);
+        shelf.write("c.pem", &["c.example"]);
+        let (rules, look) = (Rules::default(), &shelf.directory);
+        let first = look.look(rules, LATE).unwrap();
+        assert_eq!((first.certificates.count(), first.read, first.bad.len()), (3, 3, 0));
+        let verified = look.verify(&first.certificates, 2, &AtomicUsize::new(0));
+        assert!(verified.bad.is_empty() && verified.changed.is_empty(), "{verified:?}");
+        // Nothing changed, and nothing is read.
+        let again = look.look_again(&first.certificates, rules, LATE).unwrap();
+        assert_eq!((again.certificates.count(), again.read), (3, 0));
+        // One is replaced, one removed, one added, one is no certificate, and one that was good is none any more.
+        shelf.write("b.pem", &["b.example", "new.example"]);
+        std::fs::remove_file(shelf.place.join("a.pem")).unwrap();
+        shelf.write("d.pem", &["d.example"]);
+        std::fs::write(shelf.place.join("readme"), "hello").unwrap();
+        std::fs::write(shelf.place.join("c.pem"), "nothing").unwrap();
+        let names = ["a.pem", "b.pem", "c.pem", "d.pem", "readme"].map(OsString::from).into();
+        let by_name = look.look_at(&again.certificates, &names, rules, LATE);
+        let by_all = look.look_again(&again.certificates, rules, LATE).unwrap();
+        for after in [&by_name, &by_all] {
+            let certificates = &after.certificates;
+            assert_eq!((certificates.count(), after.read), (3, 4));
+            assert_eq!(answers(certificates, "new.example"), "b.pem");
+            assert_eq!(answers(certificates, "d.example"), "d.pem");
+            assert_eq!(answers(certificates, "c.example"), "c.pem", "what was good stays");
+            assert_eq!(answers(certificates, "a.example"), "b.pem", "the first that is left is the default");
+            let bad: BTreeSet<_> =
+                after.bad.iter().map(|bad| Path::new(&bad.file).file_name().unwrap()).collect();
+            assert_eq!(bad, [OsStr::new("c.pem"), OsStr::new("readme")].into());
+        }
+        // A key that is another's is found by whoever reads it.
+        let other = rcgen::generate_simple_self_signed(["x".to_owned()]).unwrap().signing_key.serialize_pem();
+        let text = std::fs::read_to_string(shelf.place.join("d.pem")).unwrap();
+        let text = text.split_inclusive("-----END CERTIFICATE-----\n").next().unwrap().to_owned() + &other;
+        std::fs::write(shelf.place.join("d.pem"), text).unwrap();
+        std::fs::remove_file(shelf.place.join("c.pem")).unwrap();
+        std::fs::remove_file(shelf.place.join("readme")).unwrap();
+        let looked = look.look(rules, LATE).unwrap();
+        assert!(looked.bad.is_empty());
+        let verified = look.verify(&looked.certificates, 1, &AtomicUsize::new(0));
+        assert_eq!(verified.bad.len(), 1);
+        assert!(verified.bad[0].why.contains("private key"), "{verified:?}");
+        // What was changed just now may change again without looking different, so it is read each time.
+        let young = look.look(rules, 0).unwrap().certificates;
+        assert_eq!(look.look_again(&young, rules, 0).unwrap().read, 2);
+    }
+
+    #[test]
+    fn a_directory_is_followed_by_either_engine() {
+        follows_what_changes(&Shelf::new("threads", Box::new(Threads::default())));
+        if let Ok(ring) = Ring::probe() {
+            follows_what_changes(&Shelf::new("ring", Box::new(ring)));
+        }
+    }
+}

@@ -4,6 +4,8 @@
 //! What it reads of a file it reads as the whole parsers do (tests compare it with `x509-parser`). It believes less: a length that leads
 //! out of its place ends the walk.
 
+use std::io::BufRead as _;
+
 /// What the walk found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
@@ -96,15 +98,19 @@ impl<'p> Blocks<'p> {
 
 /// What stands before and after the first of these marks, all of which begin with dashes.
 fn split<'b>(bytes: &'b [u8], mark: &[u8]) -> Option<(&'b [u8], &'b [u8])> {
-    let mut from = 0;
+    let mut rest = bytes;
     loop {
-        let rest = bytes.get(from..)?;
-        let at = from + rest.iter().position(|byte| *byte == b'-')?;
+        // The C library looks at many bytes at once.
+        let passed = rest.skip_until(b'-').ok().filter(|passed| *passed > 0)?;
+        let at = bytes.len() - rest.len() - 1;
         let here = bytes.get(at..)?;
         if here.starts_with(mark) {
             return Some((bytes.get(..at)?, here.get(mark.len()..)?));
         }
-        from = at + 1;
+        // Where there is none it has passed everything.
+        if rest.is_empty() && passed > 0 && here.first() != Some(&b'-') {
+            return None;
+        }
     }
 }
 

@@ -70,7 +70,7 @@ const LIBRARIES: [(&str, &[&str], &str); 40] = [
     ("parking_lot", &["enfilade-bench"], "the lock of a server that is measured beside ours"),
     ("quick-xml", &["enfilade-faces"], "WebDAV bodies"),
     ("quick_cache", &["enfilade-bench"], "what the memo is measured beside"),
-    ("rcgen", &["enfilade"], "the first certificate"),
+    ("rcgen", &["enfilade", "enfilade-bench"], "the first certificate; certificates to measure with"),
     (
         "rustix",
         &["enfilade-sources", "enfilade-content", "enfilade", "enfilade-bench"],

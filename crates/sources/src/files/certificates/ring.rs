@@ -98,7 +98,8 @@ struct Slot {
     /// Which of the names.
     file: usize,
     path: CString,
-    buffer: Vec<u8>,
+    /// For a file that does not fit into the slot's part of the pool.
+    grown: Vec<u8>,
     state: State,
 }
 
@@ -111,6 +112,8 @@ struct Run<'r> {
     each: &'r Each<'r>,
     next: usize,
     slots: Vec<Slot>,
+    /// A part for each slot, in one piece: it goes back to the kernel as a whole.
+    pool: Vec<u8>,
     under_way: usize,
     #[cfg(test)]
     fails: Option<(usize, Errno)>,
@@ -136,6 +139,7 @@ impl<'r> Run<'r> {
             each,
             next: 0,
             slots: Vec::with_capacity(slots),
+            pool: vec![0; slots * BUFFER_BYTES],
             under_way: 0,
             #[cfg(test)]
             fails: None,
@@ -150,7 +154,7 @@ impl<'r> Run<'r> {
             self.slots.push(Slot {
                 file: 0,
                 path: CString::default(),
-                buffer: vec![0; BUFFER_BYTES],
+                grown: Vec::new(),
                 state: State::Opening,
             });
             self.begin_next(at)?;
@@ -187,7 +191,7 @@ impl<'r> Run<'r> {
 
     /// The kernel may still write into the buffers: they stay where they are until it has said of each that it is done, or for ever.
     fn abandon(&mut self, why: io::Error) -> io::Result<()> {
-        std::mem::forget(std::mem::take(&mut self.slots));
+        std::mem::forget((std::mem::take(&mut self.slots), std::mem::take(&mut self.pool)));
         Err(why)
     }
 
@@ -202,6 +206,7 @@ impl<'r> Run<'r> {
             };
             let Some(slot) = self.slots.get_mut(at) else { return Ok(()) };
             (slot.file, slot.path, slot.state) = (file, path, State::Opening);
+            slot.grown = Vec::new();
             return self.open(at);
         }
         Ok(())
@@ -221,7 +226,11 @@ impl<'r> Run<'r> {
     fn read_more(&mut self, at: usize, from: usize) -> io::Result<()> {
         let Some(slot) = self.slots.get_mut(at) else { return Ok(()) };
         slot.state = State::Reading(from);
-        let room = slot.buffer.get_mut(from..).unwrap_or_default();
+        let buffer = match slot.grown.is_empty() {
+            true => self.pool.get_mut(at * BUFFER_BYTES..(at + 1) * BUFFER_BYTES).unwrap_or_default(),
+            false => &mut slot.grown,
+        };
+        let room = buffer.get_mut(from..).unwrap_or_default();
         let read = opcode::Read::new(Fixed(at as u32), room.as_mut_ptr(), room.len() as u32)
             .offset(from as u64)
             .build();
@@ -266,12 +275,18 @@ impl<'r> Run<'r> {
             (self.each)(file, Err(too_large()));
             return self.begin_next(at);
         }
-        if have == slot.buffer.len() {
+        let buffer = match slot.grown.is_empty() {
+            true => self.pool.get(at * BUFFER_BYTES..(at + 1) * BUFFER_BYTES).unwrap_or_default(),
+            false => &slot.grown,
+        };
+        let bytes = buffer.get(..have).unwrap_or_default();
+        if have == buffer.len() {
             // It may be just as long, or longer.
-            slot.buffer.resize(have * 2, 0);
+            let mut grown = bytes.to_vec();
+            grown.resize(have * 2, 0);
+            slot.grown = grown;
             return self.read_more(at, have);
         }
-        let bytes = slot.buffer.get(..have).unwrap_or_default();
         if count > 0 && !is_whole(bytes) {
             // Fewer than there was room for: most often all there is, and never to be taken for it where it does not look so.
             return self.read_more(at, have);

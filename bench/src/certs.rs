@@ -1,0 +1,344 @@
+//! A directory of certificates, from the start to the first answer: HAProxy's, and ours.
+
+mod make;
+
+pub(crate) use make::make;
+
+use crate::Failure;
+use crate::report::Report;
+use crate::scratch::Scratch;
+use crate::served::Server;
+use crate::stopwatch::{Child, Samples, now};
+use enfilade_admin::CertificateDirectory;
+use enfilade_facts::MemoSeed;
+use enfilade_sources::files::certificates::{Engine, Ring, Threads, list};
+use enfilade_tls::{Ask, Digest, Rules};
+use std::ffi::OsString;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+const ROUNDS: usize = 5;
+const CHANGED: usize = 10;
+
+pub(crate) fn run(report: &mut Report, count: usize) -> Result<(), Failure> {
+    let directory = make::directory(count)?;
+    let n = count as u64;
+    let scratch = Scratch::new("certs")?;
+    let is_cold_possible = drop_caches();
+    if !is_cold_possible {
+        eprintln!("the cache of the kernel cannot be dropped here, so nothing is measured cold");
+    }
+    let peer = haproxy(report, &directory, &scratch, n, is_cold_possible)?;
+    readers(report, &directory, n, is_cold_possible)?;
+    let own = ours(report, &directory, &scratch, n, is_cold_possible)?;
+    if let Some(peer) = peer {
+        report.goal(
+            "warm",
+            "ours, every name answerable, to HAProxy's start, warm",
+            own.warm / peer.warm,
+            1.0 / 150.0,
+            "times",
+        );
+        if let (Some(own), Some(peer)) = (own.cold, peer.cold) {
+            report.goal("cold", "the same, cold", own / peer, 1.0 / 45.0, "times");
+        }
+        report.goal(
+            "verified",
+            "ours, all keys verified, to HAProxy's start",
+            own.verified / peer.warm,
+            1.0 / 8.0,
+            "times",
+        );
+        report.goal(
+            "reload",
+            "ours, a reload after 10 changed files, to HAProxy's start",
+            own.reload / peer.warm,
+            1.0 / 200.0,
+            "times",
+        );
+    }
+    report.goal("memory", "ours, memory of each certificate while idle", own.idle_kib, 1.0, "KiB");
+    Ok(())
+}
+
+/// Start to the first accepted connection, in seconds.
+struct Start {
+    warm: f64,
+    cold: Option<f64>,
+}
+
+fn haproxy(
+    report: &mut Report,
+    directory: &Path,
+    scratch: &Scratch,
+    n: u64,
+    is_cold_possible: bool,
+) -> Result<Option<Start>, Failure> {
+    if Command::new("haproxy").arg("-v").output().is_err() {
+        eprintln!("haproxy is not there (`apt-get install haproxy`), so nothing is compared with it");
+        return Ok(None);
+    }
+    if n > 100_000 {
+        eprintln!("HAProxy is not started with more than 100,000 certificates");
+        return Ok(None);
+    }
+    let (config, address) = haproxy_config(directory, scratch)?;
+    let start = || -> Result<(f64, u64), Failure> {
+        let began = now();
+        let mut command = Command::new("haproxy");
+        command.args(["-db", "-f"]).arg(&config).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = Child::start(&mut command)?;
+        wait_for(address)?;
+        Ok((began.elapsed().as_secs_f64(), resident(child.0.id())))
+    };
+    eprintln!("HAProxy starts with {n} certificates, twice");
+    // The files are in memory after the first reading.
+    read_all(directory)?;
+    let (warm, bytes) = start()?;
+    report.once("HAProxy, from its start to the first connection, warm", n, warm * 1e3, "ms");
+    report.once("HAProxy, memory of each certificate", n, bytes as f64 / n as f64 / 1024.0, "KiB");
+    let mut cold = None;
+    if is_cold_possible && drop_caches() {
+        let (seconds, _) = start()?;
+        report.once("HAProxy, from its start to the first connection, cold", n, seconds * 1e3, "ms");
+        cold = Some(seconds);
+    }
+    Ok(Some(Start { warm, cold }))
+}
+
+fn haproxy_config(directory: &Path, scratch: &Scratch) -> Result<(std::path::PathBuf, SocketAddr), Failure> {
+    let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    let config = scratch.path().join("haproxy.cfg");
+    let text = format!(
+        "global\n  maxconn 1000\ndefaults\n  mode http\n  timeout connect 5s\n  timeout client 30s\n  timeout server 30s\n\
+         frontend f\n  bind {address} ssl crt {}\n  http-request return status 200\n",
+        directory.display()
+    );
+    std::fs::write(&config, text)?;
+    Ok((config, address))
+}
+
+fn wait_for(address: SocketAddr) -> Result<(), Failure> {
+    let began = now();
+    while TcpStream::connect(address).is_err() {
+        if began.elapsed() > Duration::from_secs(600) {
+            return Err("it does not listen".into());
+        }
+        pause(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+fn read_all(directory: &Path) -> Result<(), Failure> {
+    Ok(Threads::default().read(directory, &list(directory)?, &|_, _| ())?)
+}
+
+/// Each way of reading, alone.
+fn readers(report: &mut Report, directory: &Path, n: u64, is_cold_possible: bool) -> Result<(), Failure> {
+    let mut engines: Vec<Box<dyn Engine>> = vec![Box::new(Threads::new(1)), Box::new(Threads::default())];
+    match Ring::probe() {
+        Ok(ring) => engines.push(Box::new(ring)),
+        Err(why) => eprintln!("{why}"),
+    }
+    for engine in engines {
+        let bytes = AtomicU64::new(0);
+        let read = |names: &[OsString]| {
+            let each =
+                |_: usize, read: Result<enfilade_sources::files::certificates::FileRead<'_>, String>| {
+                    bytes.fetch_add(read.map_or(0, |read| read.bytes.len() as u64), Ordering::Relaxed);
+                };
+            engine.read(directory, names, &each)
+        };
+        let mut warm = Samples::default();
+        for _ in 0..ROUNDS {
+            let began = now();
+            read(&list(directory)?)?;
+            warm.push(began.elapsed().as_secs_f64() * 1e3);
+        }
+        report.middle(&format!("list and read, {}, warm", engine.name()), n, &warm, "ms");
+        if is_cold_possible {
+            let mut cold = Samples::default();
+            for _ in 0..3 {
+                drop_caches();
+                let began = now();
+                read(&list(directory)?)?;
+                cold.push(began.elapsed().as_secs_f64() * 1e3);
+            }
+            report.middle(&format!("list and read, {}, cold", engine.name()), n, &cold, "ms");
+        }
+    }
+    Ok(())
+}
+
+struct Own {
+    warm: f64,
+    cold: Option<f64>,
+    verified: f64,
+    reload: f64,
+    idle_kib: f64,
+}
+
+fn ours(
+    report: &mut Report,
+    directory: &Path,
+    scratch: &Scratch,
+    n: u64,
+    is_cold_possible: bool,
+) -> Result<Own, Failure> {
+    let digest = Digest::new(&MemoSeed([9; 16]));
+    let shelf = CertificateDirectory::new(directory.to_owned(), digest);
+    let look = || -> Result<_, Failure> {
+        let began = now();
+        let looked = shelf.look(Rules::default(), crate::clock::nanos())?;
+        // Answerable is what is answered.
+        let last = make::names_of(n as usize - 1).pop().ok_or("no name")?;
+        let permit = enfilade_tls::open(&looked.certificates, &Ask::new(Some(&last)))?;
+        let path = directory.join(format!("{:07}.pem", n - 1));
+        if permit.certificate() != path.to_string_lossy() || !looked.bad.is_empty() {
+            return Err(format!(
+                "`{last}` is answered with `{}`, {} are bad",
+                permit.certificate(),
+                looked.bad.len()
+            )
+            .into());
+        }
+        Ok((began.elapsed().as_secs_f64(), looked.certificates))
+    };
+    let mut warm = Samples::default();
+    for _ in 0..ROUNDS {
+        warm.push(look()?.0 * 1e3);
+    }
+    report.middle(
+        &format!("ours, every name answerable, in the process, {}, warm", shelf.engine()),
+        n,
+        &warm,
+        "ms",
+    );
+    if is_cold_possible {
+        let mut cold = Samples::default();
+        for _ in 0..3 {
+            drop_caches();
+            cold.push(look()?.0 * 1e3);
+        }
+        report.middle("the same, cold", n, &cold, "ms");
+    }
+    let certificates = look()?.1;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let began = now();
+    let verified = shelf.verify(&certificates, cores, &AtomicUsize::new(0));
+    let verifying = began.elapsed().as_secs_f64();
+    if !verified.bad.is_empty() || !verified.changed.is_empty() {
+        return Err(format!("{} are bad, {} changed", verified.bad.len(), verified.changed.len()).into());
+    }
+    report.once("ours, all keys verified", n, verifying * 1e3, "ms");
+    let reload = reload(report, directory, scratch, n)?;
+    let (idle_kib, start) = served(report, directory, scratch, n, is_cold_possible)?;
+    Ok(Own { warm: start.warm, cold: start.cold, verified: verifying, reload, idle_kib })
+}
+
+/// After ten files were written anew, of as many as there are.
+fn reload(report: &mut Report, directory: &Path, scratch: &Scratch, n: u64) -> Result<f64, Failure> {
+    // In a directory of links to the same files, so that those stay as they are.
+    let place = scratch.path().join("reloaded");
+    std::fs::create_dir_all(&place)?;
+    for name in list(directory)? {
+        std::fs::hard_link(directory.join(&name), place.join(&name))
+            .or_else(|_| std::fs::copy(directory.join(&name), place.join(&name)).map(drop))?;
+    }
+    let shelf = CertificateDirectory::new(place.clone(), Digest::new(&MemoSeed([9; 16])));
+    let mut certificates = shelf.look(Rules::default(), crate::clock::nanos())?.certificates;
+    // What is linked was changed just now, and is known for sure only later.
+    pause(Duration::from_millis(100));
+    certificates = shelf.look_again(&certificates, Rules::default(), crate::clock::nanos())?.certificates;
+    let mut samples = Samples::default();
+    for round in 0..ROUNDS {
+        for at in 0..CHANGED {
+            let from = directory.join(format!("{:07}.pem", (round * CHANGED + at + 100) % n as usize));
+            let to = place.join(format!("{:07}.pem", (round * CHANGED + at) % n as usize));
+            std::fs::remove_file(&to)?;
+            std::fs::copy(from, to)?;
+        }
+        let began = now();
+        let looked = shelf.look_again(&certificates, Rules::default(), crate::clock::nanos())?;
+        samples.push(began.elapsed().as_secs_f64() * 1e3);
+        if looked.read < CHANGED
+            || looked.read > CHANGED * (ROUNDS + 1)
+            || looked.certificates.count() as u64 != n
+        {
+            return Err(format!("{} files were read for {CHANGED} that changed", looked.read).into());
+        }
+        certificates = looked.certificates;
+    }
+    Ok(report.middle("ours, a reload after 10 changed files, all of them asked", n, &samples, "ms") / 1e3)
+}
+
+/// The whole server, as an operator starts it.
+fn served(
+    report: &mut Report,
+    directory: &Path,
+    scratch: &Scratch,
+    n: u64,
+    is_cold_possible: bool,
+) -> Result<(f64, Start), Failure> {
+    let data = scratch.path().join("data");
+    let none = [("ENFILADE_TLS__CHECK", "lazy")];
+    // The first start makes what is needed; the second one is with one certificate.
+    drop(Server::start(&data, &none)?);
+    let alone = Server::start(&data, &none)?.resident();
+    let with = directory.to_string_lossy();
+    let environment = [("ENFILADE_TLS__CHECK", "lazy"), ("ENFILADE_TLS__CERTIFICATES", &*with)];
+    let certificate = data.join("tls/localhost.crt");
+    let start = || -> Result<(f64, Server), Failure> {
+        let began = now();
+        let server = Server::start_trusting(&data, &environment, &certificate)?;
+        wait_for(server.https.address())?;
+        Ok((began.elapsed().as_secs_f64(), server))
+    };
+    let mut warm = Samples::default();
+    let mut resident = Samples::default();
+    for _ in 0..ROUNDS {
+        let (seconds, server) = start()?;
+        warm.push(seconds * 1e3);
+        resident.push(server.resident() as f64);
+    }
+    let warm = report.middle("ours, from its start to the first connection, warm", n, &warm, "ms") / 1e3;
+    let idle_kib = (resident.at(50) - alone as f64) / n as f64 / 1024.0;
+    report.once("ours, memory of each certificate", n, idle_kib, "KiB");
+    let mut cold = None;
+    if is_cold_possible {
+        let mut samples = Samples::default();
+        for _ in 0..3 {
+            drop_caches();
+            samples.push(start()?.0 * 1e3);
+        }
+        cold = Some(
+            report.middle("ours, from its start to the first connection, cold", n, &samples, "ms") / 1e3,
+        );
+    }
+    Ok((idle_kib, Start { warm, cold }))
+}
+
+fn resident(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+/// Whether it could.
+fn drop_caches() -> bool {
+    let _ = Command::new("sync").status();
+    let is_dropped = std::fs::write("/proc/sys/vm/drop_caches", "3").is_ok();
+    pause(Duration::from_millis(300));
+    is_dropped
+}
+
+/// At least so long: a thread that waited for others may be woken once for nothing.
+fn pause(at_least: Duration) {
+    let began = now();
+    while began.elapsed() < at_least {
+        std::thread::park_timeout(at_least);
+    }
+}
