@@ -118,6 +118,7 @@ const SPACE: u8 = 0xfe;
 const NONE: u8 = 0xff;
 
 /// What each letter of base64 stands for.
+#[expect(clippy::indexing_slicing, reason = "made when it is compiled, where nothing else can be done")]
 const VALUES: [u8; 256] = {
     let mut values = [NONE; 256];
     let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -140,9 +141,8 @@ fn value(letter: u8) -> u8 {
 /// Nothing secret is decoded here, so how long it takes may depend on what it is.
 fn decode(base64: &[u8], into: &mut Vec<u8>) -> Result<(), &'static str> {
     into.reserve(base64.len() / 4 * 3);
-    let mut lines = base64.split(|byte| *byte == b'\n').peekable();
     let (mut bits, mut held, mut padding) = (0_u32, 0_u32, 0_u32);
-    while let Some(line) = lines.next() {
+    for line in base64.split(|byte| *byte == b'\n') {
         // Four letters at once, as long as nothing is out of the ordinary.
         let mut rest = line;
         if held == 0 && padding == 0 {

@@ -144,12 +144,9 @@ pub fn identity_of(file: &Path) -> io::Result<Identity> {
 }
 
 fn identity(found: &Stat) -> Identity {
-    let nanos =
-        |seconds: i64, nanos: i64| (seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(nanos as u64);
-    let (modified, changed) = (
-        nanos(found.st_mtime as i64, found.st_mtime_nsec as i64),
-        nanos(found.st_ctime as i64, found.st_ctime_nsec as i64),
-    );
+    let nanos = |seconds: i64, nanos: u64| (seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(nanos);
+    let (modified, changed) =
+        (nanos(found.st_mtime, found.st_mtime_nsec), nanos(found.st_ctime, found.st_ctime_nsec));
     [found.st_ino, found.st_size as u64, modified, changed]
 }
 
@@ -264,7 +261,7 @@ mod tests {
         std::fs::write(at("large"), vec![0; (1 << 20) + 1]).unwrap();
         std::fs::create_dir(at("directory")).unwrap();
         std::fs::write(at("private"), "x").unwrap();
-        std::fs::set_permissions(at("private"), std::fs::Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(at("private"), std::fs::Permissions::from_mode(0o0)).unwrap();
         symlink(at("nowhere"), at("dangling")).unwrap();
         symlink(at("loop"), at("loop")).unwrap();
         rustix::fs::mknodat(CWD, at("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();

@@ -73,7 +73,7 @@ impl Engine for Ring {
             {
                 run.fails = self.fails;
             }
-            run.to_the_end()
+            run.run()
         };
         std::thread::scope(|scope| {
             let run = &run;
@@ -148,7 +148,7 @@ impl<'r> Run<'r> {
         })
     }
 
-    fn to_the_end(&mut self) -> io::Result<()> {
+    fn run(&mut self) -> io::Result<()> {
         while self.slots.len() < self.slots.capacity() && self.next < self.names.len() {
             let at = self.slots.len();
             self.slots.push(Slot {
