@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const SOON: Duration = Duration::from_secs(10);
 
-fn signal(name: &str, pid: u32) {
+pub(crate) fn signal(name: &str, pid: u32) {
     assert!(Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().unwrap().success());
 }
 

@@ -10,7 +10,7 @@ struct Campaign {
     n: u64,
 }
 
-const CAMPAIGNS: [Campaign; 9] = [
+const CAMPAIGNS: [Campaign; 10] = [
     Campaign { name: "bitflip", test: &["-p", "enfilade-testkit", "--test", "bitflip"], n: 10_000 },
     Campaign { name: "canary", test: &["-p", "enfilade", "--test", "interop", "canary"], n: 10_000 },
     Campaign { name: "freshness", test: &["-p", "enfilade-testkit", "--test", "freshness"], n: 1 },
@@ -22,6 +22,11 @@ const CAMPAIGNS: [Campaign; 9] = [
     Campaign { name: "kill-loop", test: &["-p", "enfilade", "--test", "interop", "kill_loop"], n: 2_000 },
     Campaign { name: "operations", test: &["-p", "enfilade", "--test", "interop", "operations"], n: 10_000 },
     Campaign { name: "race", test: &["-p", "enfilade", "--test", "interop", "race"], n: 1_000_000 },
+    Campaign {
+        name: "reloads",
+        test: &["-p", "enfilade", "--test", "interop", "certificates::names_that_stay"],
+        n: 1_000,
+    },
     Campaign { name: "sessions", test: &["-p", "enfilade-testkit", "--test", "sessions"], n: 1_000_000 },
     Campaign { name: "timing", test: &["-p", "enfilade", "--test", "interop", "timing"], n: 135_000 },
 ];

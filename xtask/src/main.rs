@@ -26,6 +26,7 @@ cargo xtask COMMAND
   kill-loop [--n N]     kill -9 at random and at every write of a commit: nothing acknowledged is lost
   operations [--n N]    servers that are killed while they count: who lives is counted, who is shut out does not begin
   race [--n N]          servers and the command line on one directory: no grant after a revocation
+  reloads [--n N]       certificates come, change and go under handshakes: those that stay are always served
   sessions [--n N]      random sessions, revocations and turns of keys, against a model that scans everything
   timing [--n N]        refusals are alike in bytes and in time, and 5 µs more would be found
   refusals              write docs/refusals.md anew from the doors' tables

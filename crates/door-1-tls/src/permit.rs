@@ -17,6 +17,11 @@ impl TlsPermit {
         self.name.as_deref()
     }
 
+    /// Whether that is the one that answers for names nobody has.
+    pub fn is_default(&self) -> bool {
+        self.is_default
+    }
+
     /// The file of the certificate that answers.
     pub fn certificate(&self) -> &str {
         &self.file.path

@@ -1,5 +1,6 @@
 //! The command line's words.
 
+pub(crate) mod certs;
 pub(crate) mod keystone;
 
 use clap::{Args, Parser, Subcommand};
@@ -70,6 +71,9 @@ pub(crate) enum Command {
     /// ACLs on files and directories
     #[command(subcommand)]
     Acl(Acl),
+    /// Certificates
+    #[command(subcommand)]
+    Certs(certs::Certs),
     /// The store of facts itself: check, backup, restore, the log of changes
     #[command(subcommand)]
     Facts(Facts),

@@ -1,6 +1,7 @@
 //! What each command does: read the arguments, call one function of `admin`, say what came of it.
 
 mod acls;
+mod certs;
 mod datastores;
 mod doctor;
 mod explain;
@@ -35,11 +36,16 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         // A store that cannot be opened has to be looked at and restored, too.
         Command::Facts(command) => return facts::run(&place, command, json),
         Command::Doctor => return doctor::run(&place, json),
+        Command::Certs(command) => return certs::run(&place, command, json),
         command => command,
     };
     let home = Home::open(place)?;
     match command {
-        Command::Facts(_) | Command::Doctor | Command::Completions { .. } | Command::Man { .. } => {}
+        Command::Facts(_)
+        | Command::Doctor
+        | Command::Certs(_)
+        | Command::Completions { .. }
+        | Command::Man { .. } => {}
         Command::Serve(arguments) => return serve::run(home, &arguments, json),
         Command::Init => match first_start::settle(&home)? {
             Some(settled) => settled.tell(&home, json),

@@ -24,9 +24,13 @@ impl Progress {
     /// So many of so many are done.
     pub(crate) fn show(&mut self, done: u64, all: u64) {
         // Asking for the time costs more than most records do.
-        if !done.is_multiple_of(1024) {
-            return;
+        if done.is_multiple_of(1024) {
+            self.at(done, all);
         }
+    }
+
+    /// The same, for whoever does not ask often.
+    pub(crate) fn at(&mut self, done: u64, all: u64) {
         let now = clock::now().tick_millis;
         match self.drawn {
             Some(drawn) if drawn + STEP <= now => self.drawn = Some(now),

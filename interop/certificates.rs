@@ -1,0 +1,358 @@
+//! Certificates through the real binary: which one answers is what HAProxy says, and what changes while clients come is exchanged
+//! without any of them noticing.
+//!
+//! `cargo xtask reloads` is the campaign (1,000 changes under load).
+
+use crate::server::{Scratch, Server};
+use enfilade_tls::Leaf;
+use rcgen::{CertificateParams, DnType, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256, RsaKeySize};
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::{self, ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
+
+fn rsa() -> KeyPair {
+    KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).unwrap()
+}
+
+fn ecdsa() -> KeyPair {
+    KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap()
+}
+
+/// A bundle with these names; its common name says which file it is.
+fn bundle(file: &str, names: &[&str], key: &KeyPair) -> String {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let mut params = CertificateParams::new(names).unwrap();
+    params.distinguished_name.push(DnType::CommonName, file);
+    let made = params.self_signed(key).unwrap();
+    format!("{}{}", made.pem(), key.serialize_pem())
+}
+
+struct Haproxy(Child);
+
+impl Haproxy {
+    fn start(scratch: &Path, directory: &Path, rest: &str) -> (Self, String) {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let config = scratch.join(format!("haproxy{rest}.cfg"));
+        let text = format!(
+            "global\n  maxconn 100\ndefaults\n  mode http\n  timeout connect 5s\n  timeout client 5s\n  timeout server 5s\n\
+             frontend f\n  bind {address} ssl crt {} {rest}\n  http-request return status 200\n",
+            directory.display()
+        );
+        std::fs::write(&config, text).unwrap();
+        let child = Command::new("haproxy").args(["-db", "-f"]).arg(&config).stderr(Stdio::null()).spawn();
+        let child = child.expect("haproxy is needed");
+        let began = Instant::now();
+        while TcpStream::connect(&address).is_err() {
+            assert!(began.elapsed() < Duration::from_secs(20), "HAProxy does not start: {}", config.display());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        (Haproxy(child), address)
+    }
+}
+
+impl Drop for Haproxy {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The common name of the certificate that openssl is shown, or the alert it gets.
+fn shown(address: &str, name: Option<&str>, takes: &[&str]) -> String {
+    let mut command = Command::new("openssl");
+    command.args(["s_client", "-connect", address]).args(takes).stdin(Stdio::null());
+    match name {
+        Some(name) => command.args(["-servername", name]),
+        None => command.arg("-noservername"),
+    };
+    let output = command.output().unwrap();
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let subject = text.lines().find_map(|line| line.trim().strip_prefix("subject=CN = "));
+    let alert = text.lines().find_map(|line| line.split_once("SSL alert number ").map(|(_, number)| number));
+    subject.map_or_else(|| format!("alert {}", alert.unwrap_or("none")), str::to_owned)
+}
+
+#[test]
+fn the_choice_is_haproxys_where_that_is_wanted() {
+    let scratch = Scratch::new();
+    let directory = scratch.path().join("certificates");
+    std::fs::create_dir(&directory).unwrap();
+    let (rsa, ecdsa) = (rsa(), ecdsa());
+    for (file, names, key) in [
+        ("10exact", vec!["www.q.example"], &rsa),
+        ("20wild", vec!["*.q.example"], &ecdsa),
+        ("30first", vec!["dup.example", "MiXeD.example"], &ecdsa),
+        ("40second", vec!["dup.example"], &ecdsa),
+        ("50rsa", vec!["dup.example", "rsa.example"], &rsa),
+        ("60cn.example", vec!["san.example"], &ecdsa),
+    ] {
+        std::fs::write(directory.join(file), bundle(file, &names, key)).unwrap();
+    }
+    // What is hidden and what is a directory is none for either.
+    std::fs::write(directory.join(".hidden"), "no certificate").unwrap();
+    std::fs::create_dir(directory.join("sub")).unwrap();
+    let place = directory.to_str().unwrap();
+    let start = |matching: &str, strict: &str| {
+        Server::start_with(&[
+            ("ENFILADE_TLS__CERTIFICATES", place),
+            ("ENFILADE_TLS__MATCH", matching),
+            ("ENFILADE_TLS__STRICT_SNI", strict),
+        ])
+    };
+    let ((_theirs, theirs), ours) =
+        (Haproxy::start(scratch.path(), &directory, ""), start("haproxy", "false"));
+    let exact_first = start("exact-first", "false");
+    let all: &[&str] = &[];
+    let rsa_only: &[&str] = &["-sigalgs", "RSA-PSS+SHA256:RSA+SHA256"];
+    for (name, takes, expected, exact) in [
+        (Some("www.q.example"), all, "20wild", "10exact"),
+        (Some("WWW.Q.example"), all, "20wild", "10exact"),
+        (Some("x.q.example"), all, "20wild", "20wild"),
+        (Some("a.b.q.example"), all, "10exact", "10exact"),
+        (Some("q.example"), all, "10exact", "10exact"),
+        (Some("dup.example"), all, "30first", "30first"),
+        (Some("dup.example"), rsa_only, "50rsa", "50rsa"),
+        (Some("rsa.example"), all, "50rsa", "50rsa"),
+        (Some("mixed.example"), all, "30first", "30first"),
+        (Some("san.example"), all, "60cn.example", "60cn.example"),
+        (Some("60cn.example"), all, "60cn.example", "60cn.example"),
+        (Some("unknown.example"), all, "10exact", "10exact"),
+        (None, all, "10exact", "10exact"),
+    ] {
+        let said = shown(&theirs, name, takes);
+        assert_eq!(said, expected, "HAProxy, {name:?} {takes:?}");
+        assert_eq!(shown(&ours.address, name, takes), said, "{name:?} {takes:?}\n{}", ours.log());
+        assert_eq!(shown(&exact_first.address, name, takes), exact, "{name:?} {takes:?}");
+    }
+    // Where names are strict, unknown ones and none get the same alert from both.
+    let ((_theirs, theirs), ours) =
+        (Haproxy::start(scratch.path(), &directory, "strict-sni"), start("haproxy", "true"));
+    for name in [Some("unknown.example"), Some("sub.dup.example")] {
+        assert_eq!(shown(&theirs, name, all), "alert 112");
+        assert_eq!(shown(&ours.address, name, all), "alert 112");
+    }
+    assert_eq!(shown(&ours.address, None, all), "alert 112");
+    assert_eq!(shown(&ours.address, Some("dup.example"), all), "30first");
+}
+
+#[test]
+fn a_key_that_is_anothers_is_found_in_the_background_and_stops_an_eager_start() {
+    let scratch = Scratch::new();
+    let directory = scratch.path().join("certificates");
+    std::fs::create_dir(&directory).unwrap();
+    let (one, other) = (ecdsa(), ecdsa());
+    std::fs::write(directory.join("a.pem"), bundle("a.example", &["a.example", "both.example"], &one))
+        .unwrap();
+    let wrong = bundle("b.example", &["b.example", "both.example"], &other);
+    let leaf = wrong.split_inclusive("-----END CERTIFICATE-----\n").next().unwrap();
+    std::fs::write(directory.join("0b.pem"), format!("{leaf}{}", one.serialize_pem())).unwrap();
+    std::fs::write(directory.join("readme"), "hello").unwrap();
+    let place = directory.to_str().unwrap();
+    let server = Server::start_with(&[("ENFILADE_TLS__CERTIFICATES", place)]);
+    let began = Instant::now();
+    // Once it is taken out, the other one with the name answers, and for unknown names, too.
+    while shown(&server.address, Some("both.example"), &[]) != "a.example" {
+        assert!(began.elapsed() < Duration::from_secs(20), "{}", server.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let log = server.log();
+    assert!(
+        log.contains("0b.pem` is left out: the private key cannot be used with the certificate"),
+        "{log}"
+    );
+    assert!(log.contains("readme` is left out: it holds no certificate"), "{log}");
+    let list = |arguments: &[&str]| {
+        let mut all = vec!["certs"];
+        all.extend(arguments);
+        all.extend(["--directory", place]);
+        server.cli_output(&all, "")
+    };
+    let checked = list(&["check"]);
+    assert!(!checked.status.success());
+    let said = String::from_utf8(checked.stdout).unwrap();
+    assert!(said.contains("0b.pem") && said.contains("readme") && !said.contains("a.pem"), "{said}");
+    let said = String::from_utf8(list(&["list"]).stdout).unwrap();
+    assert!(said.contains("\"both.example\"") && said.contains("ECDSA"), "{said}");
+    let said = String::from_utf8(list(&["show", "a.example"]).stdout).unwrap();
+    assert!(said.contains("a.pem") && said.contains("\"default\":false"), "{said}");
+    // All that is wrong is named, and nothing is served.
+    let eager = Command::new(crate::server::BINARY)
+        .args(["--data", scratch.path().join("data").to_str().unwrap(), "serve", "--listen", "127.0.0.1:0"])
+        .args(["--ops-listen", "127.0.0.1:0"])
+        .envs([("ENFILADE_TLS__CERTIFICATES", place), ("ENFILADE_TLS__CHECK", "eager")])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&eager.stderr).into_owned();
+    assert!(!eager.status.success());
+    assert!(
+        said.contains("2 certificates cannot be used") && said.contains("0b.pem") && said.contains("readme"),
+        "{said}"
+    );
+}
+
+/// Takes any certificate, and keeps what it was shown.
+#[derive(Debug, Default)]
+struct Witness(Mutex<Option<CertificateDer<'static>>>);
+
+impl ServerCertVerifier for Witness {
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        *self.0.lock().unwrap() = Some(leaf.clone().into_owned());
+        Ok(ServerCertVerified::assertion())
+    }
+
+    // The handshake's own signature is verified: whoever shows a certificate has its key.
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, leaf, signature, &algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, leaf, signature, &algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        aws_lc_rs::default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// One handshake; the names of the certificate.
+fn handshake(address: &str, name: &str) -> Result<Vec<String>, String> {
+    static PROVIDER: OnceLock<Arc<rustls::crypto::CryptoProvider>> = OnceLock::new();
+    let provider = PROVIDER.get_or_init(|| Arc::new(aws_lc_rs::default_provider()));
+    let witness = Arc::new(Witness::default());
+    let config =
+        ClientConfig::builder_with_provider(Arc::clone(provider)).with_safe_default_protocol_versions();
+    let config = config.unwrap().dangerous().with_custom_certificate_verifier(Arc::clone(&witness) as Arc<_>);
+    let config = Arc::new(config.with_no_client_auth());
+    let said = |why: &dyn std::fmt::Display| format!("{name}: {why}");
+    let server = ServerName::try_from(name.to_owned()).unwrap();
+    let mut connection = ClientConnection::new(config, server).map_err(|why| said(&why))?;
+    let mut stream = TcpStream::connect(address).map_err(|why| said(&why))?;
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut tls = rustls::Stream::new(&mut connection, &mut stream);
+    let asked = format!("GET /.well-known/enfilade HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n");
+    tls.write_all(asked.as_bytes()).map_err(|why| said(&why))?;
+    let mut answer = [0; 15];
+    tls.read_exact(&mut answer).map_err(|why| said(&why))?;
+    assert_eq!(&answer, b"HTTP/1.1 200 OK");
+    let leaf = witness.0.lock().unwrap().take().ok_or("no certificate was shown")?;
+    Ok(Leaf::of_der(&leaf).map_err(str::to_owned)?.names)
+}
+
+#[test]
+fn names_that_stay_are_served_whatever_is_added_replaced_removed_or_broken() {
+    let changes = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(40_u64);
+    let scratch = Scratch::new();
+    let directory = scratch.path().join("certificates");
+    std::fs::create_dir(&directory).unwrap();
+    let keys = [ecdsa(), ecdsa(), rsa()];
+    const STAY: usize = 20;
+    let stays = |n: usize| format!("stays{n}.example");
+    // In one step, as everybody should who replaces a file that is in use.
+    let write = |file: &str, text: &str| {
+        let hidden = directory.join(format!(".{file}"));
+        std::fs::write(&hidden, text).unwrap();
+        std::fs::rename(hidden, directory.join(file)).unwrap();
+    };
+    for n in 0..STAY {
+        write(&format!("stays{n}.pem"), &bundle("x", &[&stays(n), &format!("*.{}", stays(n))], &keys[n % 3]));
+    }
+    let server = Server::start_with(&[("ENFILADE_TLS__CERTIFICATES", directory.to_str().unwrap())]);
+    let (stop, shaken) = (AtomicBool::new(false), AtomicU64::new(0));
+    let problems: Mutex<Vec<String>> = Mutex::default();
+    let there: Mutex<BTreeMap<String, ()>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let (stop, shaken, problems, address) = (&stop, &shaken, &problems, server.address.as_str());
+            scope.spawn(move || {
+                let mut n = thread;
+                while !stop.load(Ordering::Relaxed) {
+                    n += 7;
+                    let name = stays(n % STAY);
+                    let asked = if n % 5 == 0 { format!("www.{name}") } else { name.clone() };
+                    match handshake(address, &asked) {
+                        Ok(names) if names.contains(&name) => drop(shaken.fetch_add(1, Ordering::Relaxed)),
+                        Ok(names) => {
+                            problems.lock().unwrap().push(format!("{asked} was answered with {names:?}"))
+                        }
+                        Err(why) => problems.lock().unwrap().push(why),
+                    }
+                    // Each keeps one of two cores busy with making handshakes.
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            });
+        }
+        for n in 0..changes {
+            let file = format!("other{}.pem", n * 13 % 29);
+            let own = format!("other{}.example", n * 13 % 29);
+            match n % 5 {
+                0 => write(&file, "no certificate"),
+                1 => {
+                    let _ = std::fs::remove_file(directory.join(&file));
+                    there.lock().unwrap().remove(&own);
+                }
+                // One of those that stay is renewed.
+                2 => {
+                    let at = n as usize % STAY;
+                    let names = [stays(at), format!("*.{}", stays(at))];
+                    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                    write(&format!("stays{at}.pem"), &bundle("x", &names, &keys[(n as usize + 1) % 3]));
+                }
+                _ => {
+                    write(&file, &bundle("x", &[&own], &keys[n as usize % 3]));
+                    there.lock().unwrap().insert(own, ());
+                }
+            }
+            if n % 10 == 9 {
+                crate::signals::signal("HUP", server.pid());
+            }
+            std::thread::sleep(Duration::from_millis(25));
+            if changes > 500 && n % 100 == 99 {
+                println!("{} of {changes} changes, {} handshakes", n + 1, shaken.load(Ordering::Relaxed));
+            }
+        }
+        // What was put last is answered soon.
+        let began = Instant::now();
+        write("last.pem", &bundle("x", &["last.example"], &keys[0]));
+        while handshake(&server.address, "last.example")
+            .is_ok_and(|names| !names.contains(&"last.example".to_owned()))
+        {
+            assert!(began.elapsed() < Duration::from_secs(20), "{}", server.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let problems = problems.into_inner().unwrap();
+    assert!(problems.is_empty(), "{problems:?}\n{}", server.log());
+    let shaken = shaken.into_inner();
+    assert!(shaken > changes, "{shaken} handshakes");
+    println!("{changes} changes, {shaken} handshakes, 0 failed, 0 with another certificate");
+}
