@@ -52,7 +52,11 @@ impl Haproxy {
         let child = child.expect("haproxy is needed");
         let began = Instant::now();
         while TcpStream::connect(&address).is_err() {
-            assert!(began.elapsed() < Duration::from_secs(20), "HAProxy does not start: {}", config.display());
+            assert!(
+                began.elapsed() < Duration::from_secs(20),
+                "HAProxy does not start: {}",
+                config.display()
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
         (Haproxy(child), address)

@@ -40,6 +40,19 @@ pub(crate) fn run(report: &mut Report, scratch: &Scratch, small: bool) -> Result
     let each: u64 = if small { 1 } else { 5 };
     let of_all: Vec<_> = (0..STORES).flat_map(|n| (0..each).map(move |_| n)).map(status).collect();
     let of_one: Vec<_> = vec![status(0)];
+    // What is opened is opened once: a request to each store that nobody has asked for yet.
+    let firsts: Vec<_> = (0..STORES).map(status).collect();
+    let share = firsts.len() / CONNECTIONS;
+    server.load(&of_one, CONNECTIONS, share)?;
+    let before = server.cpu_nanos();
+    server.load(&firsts, CONNECTIONS, share)?;
+    let first = (server.cpu_nanos() - before) / (share * CONNECTIONS) as f64 / 1e3;
+    report.once(
+        "status over TLS, each store's first, which opens its directory, server CPU",
+        STORES,
+        first,
+        "µs",
+    );
     let total = usize::try_from(STORES * each)?;
     for (what, requests) in [("1,000 stores × 5 requests", &of_all), ("1 store × 5,000 requests", &of_one)]
     {
