@@ -189,6 +189,26 @@ fn a_key_that_is_anothers_is_found_in_the_background_and_stops_an_eager_start() 
     assert!(said.contains("\"both.example\"") && said.contains("ECDSA"), "{said}");
     let said = String::from_utf8(list(&["show", "a.example"]).stdout).unwrap();
     assert!(said.contains("a.pem") && said.contains("\"default\":false"), "{said}");
+    // What cannot be used does not come in; what can is served without a word to the server.
+    let outside = scratch.path().join("new.pem");
+    std::fs::write(&outside, wrong.replace("PRIVATE", "PUBLIC")).unwrap();
+    let add = ["add", outside.to_str().unwrap()];
+    assert!(!list(&add).status.success());
+    std::fs::write(&outside, bundle("new.example", &["new.example"], &one)).unwrap();
+    assert!(list(&add).status.success());
+    let until = |name: &str, expected: &str| {
+        let began = Instant::now();
+        while shown(&server.address, Some(name), &[]) != expected {
+            assert!(began.elapsed() < Duration::from_secs(20), "{}", server.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    until("new.example", "new.example");
+    assert!(list(&["remove", "new.pem"]).status.success());
+    until("new.example", "a.example");
+    for name in ["../a.pem", ".a.pem", "a.key"] {
+        assert!(!list(&["remove", name]).status.success(), "{name}");
+    }
     // All that is wrong is named, and nothing is served.
     let eager = Command::new(crate::server::BINARY)
         .args(["--data", scratch.path().join("data").to_str().unwrap(), "serve", "--listen", "127.0.0.1:0"])
@@ -359,4 +379,36 @@ fn names_that_stay_are_served_whatever_is_added_replaced_removed_or_broken() {
     let shaken = shaken.into_inner();
     assert!(shaken > changes, "{shaken} handshakes");
     println!("{changes} changes, {shaken} handshakes, 0 failed, 0 with another certificate");
+}
+
+#[test]
+fn plain_http_leads_to_https_and_shows_an_authority_what_it_asks_for() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path().join("a-Token_1"), "a-Token_1.thumbprint").unwrap();
+    std::fs::write(scratch.path().join("secret.txt"), "no").unwrap();
+    let server = Server::start_with(&[
+        ("ENFILADE_TLS__HTTP_LISTEN", "127.0.0.1:0"),
+        ("ENFILADE_TLS__ACME_CHALLENGES", scratch.path().to_str().unwrap()),
+    ]);
+    let curl = |rest: &[&str], path: &str| {
+        let mut command = Command::new("curl");
+        command.args(["--silent", "--path-as-is", "--write-out", "|%{http_code} %{redirect_url}"]).args(rest);
+        let output = command.arg(format!("http://{}{path}", server.http)).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let to = |path: &str| format!("|308 https://{}{path}", server.address);
+    assert_eq!(curl(&[], "/dav/main/?x=1"), to("/dav/main/?x=1"));
+    assert_eq!(curl(&["-X", "PROPFIND"], "/dav/main/"), to("/dav/main/"));
+    // All the way.
+    let output = Command::new("curl")
+        .args(["--silent", "--location", "--cacert", server.certificate().to_str().unwrap()])
+        .arg(format!("http://{}/.well-known/enfilade", server.http))
+        .output();
+    assert!(String::from_utf8(output.unwrap().stdout).unwrap().contains("\"enfilade\":true"));
+    let challenge = "/.well-known/acme-challenge/";
+    assert_eq!(curl(&[], &format!("{challenge}a-Token_1")), "a-Token_1.thumbprint|200 ");
+    for other in ["", "none", "secret.txt", "../Cargo.toml", "%2e%2e/a-Token_1"] {
+        let said = curl(&[], &format!("{challenge}{other}"));
+        assert!(said.ends_with("|404 "), "{other}: {said}");
+    }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Server {
     pub(crate) address: String,
     /// `127.0.0.1:<port>` of the operations listener.
     pub(crate) operations: String,
+    /// `127.0.0.1:<port>` of the way to HTTPS, where that is on.
+    pub(crate) http: String,
     /// `127.0.0.1:<port>` without TLS.
     pub(crate) plain: String,
     /// The administrator's password.
@@ -38,6 +40,7 @@ impl Server {
             child,
             scratch,
             plain: text("plain_listen"),
+            http: text("http_listen"),
             address: text("listen"),
             operations: text("ops_listen"),
             password: text("password"),

@@ -23,6 +23,10 @@ pub(crate) struct Tls {
     pub(crate) listen: SocketAddr,
     /// Where HTTP without TLS is served, for a proxy in front; off unless set.
     pub(crate) plain_listen: Option<SocketAddr>,
+    /// Where plain HTTP is answered with the way to HTTPS; off unless set.
+    pub(crate) http_listen: Option<SocketAddr>,
+    /// Where the files are that an authority asks for over plain HTTP (ACME, HTTP-01), as certbot's webroot has them.
+    pub(crate) acme_challenges: Option<PathBuf>,
     /// The directory of PEM bundles; `tls` in the data directory unless set.
     pub(crate) certificates: Option<PathBuf>,
     /// When keys are verified; `background` unless set.
@@ -74,6 +78,8 @@ impl Default for Tls {
         Tls {
             listen: SocketAddr::from(([127, 0, 0, 1], 8443)),
             plain_listen: None,
+            http_listen: None,
+            acme_challenges: None,
             certificates: None,
             check: Check::default(),
             matching: Matching::default(),
@@ -160,9 +166,11 @@ enum Obeyed {
 }
 
 /// Every key there is.
-const KEYS: [(&str, Obeyed); 17] = [
+const KEYS: [(&str, Obeyed); 19] = [
     ("tls.listen", Obeyed::AtRestart),
     ("tls.plain_listen", Obeyed::AtRestart),
+    ("tls.http_listen", Obeyed::AtRestart),
+    ("tls.acme_challenges", Obeyed::AtRestart),
     ("tls.certificates", Obeyed::AtReload),
     ("tls.check", Obeyed::AtRestart),
     ("tls.match", Obeyed::AtReload),
@@ -394,7 +402,7 @@ mod tests {
     /// A key that is missing from the list could neither be set nor be waited for.
     #[test]
     fn every_key_that_can_be_set_is_in_the_list() {
-        let config = of("[tls]\nplain_listen='127.0.0.1:1'\ncertificates='/x'\n[identity]\nhash_slots=1\npenalties=true\nfernet_keys='/k'\nmax_active_keys=3\nrotate_every='7d'\ntoken_seconds=1\nexpired_seconds=1\n[facts]\nfiles='/y'\ngroup=1\nstale_limit=9", &[]).unwrap();
+        let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\ncertificates='/x'\n[identity]\nhash_slots=1\npenalties=true\nfernet_keys='/k'\nmax_active_keys=3\nrotate_every='7d'\ntoken_seconds=1\nexpired_seconds=1\n[facts]\nfiles='/y'\ngroup=1\nstale_limit=9", &[]).unwrap();
         let table = toml::Table::try_from(config).unwrap();
         let keys = table.iter().flat_map(|(section, value)| {
             value.as_table().unwrap().keys().map(move |key| format!("{section}.{key}"))

@@ -5,7 +5,7 @@ mod connection;
 mod lingering;
 
 pub(crate) use admission::Admission;
-pub(crate) use connection::{Tls, operations, plain, tls};
+pub(crate) use connection::{Tls, http, operations, plain, tls};
 
 use std::net::SocketAddr;
 use tokio::net::TcpListener;

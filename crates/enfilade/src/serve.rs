@@ -10,7 +10,7 @@ use crate::listen::{self, Admission, Tls};
 use crate::{clock, files, keys, notify, operations, output, reload};
 use anyhow::Context;
 use enfilade_admin::Desk;
-use enfilade_faces::Faces;
+use enfilade_faces::{Faces, Redirect};
 use enfilade_facts::limits::DRAIN_SECONDS_MAX;
 use enfilade_passage::{House, Upgrade};
 use enfilade_sources::mounts::MountWatch;
@@ -72,12 +72,17 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
         Some(address) => Some(listen::bind("HTTP without TLS", address).await?),
         None => None,
     };
+    let http = match home.config.tls.http_listen {
+        Some(address) => Some(listen::bind("HTTP", address).await?),
+        None => None,
+    };
     let mut hangup = signal(SignalKind::hangup())?;
     let mut stop = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let addresses = Addresses {
         tls: tls.local_addr()?,
         operations: operations.local_addr()?,
         plain: plain.as_ref().map(TcpListener::local_addr).transpose()?,
+        http: http.as_ref().map(TcpListener::local_addr).transpose()?,
     };
     tell(home, settled, json, &addresses);
 
@@ -88,6 +93,11 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     let watching = tokio::spawn(listen::operations(operations, faces.clone(), Arc::clone(&admission), never));
     if let Some(plain) = plain {
         tokio::spawn(listen::plain(plain, faces.clone(), Arc::clone(&admission), draining.clone()));
+    }
+    if let Some(http) = http {
+        let redirect =
+            Redirect { port: addresses.tls.port(), challenges: home.config.tls.acme_challenges.clone() };
+        tokio::spawn(listen::http(http, redirect, Arc::clone(&admission), draining.clone()));
     }
     tokio::spawn(listen::tls(tls, current, faces.clone(), Arc::clone(&admission), draining));
     if home.config.tls.check == Check::Background {
@@ -177,10 +187,11 @@ struct Addresses {
     tls: SocketAddr,
     operations: SocketAddr,
     plain: Option<SocketAddr>,
+    http: Option<SocketAddr>,
 }
 
 fn tell(home: &Home, settled: Option<Settled>, json: bool, addresses: &Addresses) {
-    let Addresses { tls, operations, plain } = addresses;
+    let Addresses { tls, operations, plain, http } = addresses;
     let url = format!("https://{tls}/dav/main/");
     let certificate = home.certificate_directory().join("localhost.crt");
     let trust =
@@ -190,7 +201,8 @@ fn tell(home: &Home, settled: Option<Settled>, json: bool, addresses: &Addresses
     if json {
         output::json_line(&json!({
             "listen": tls.to_string(), "ops_listen": operations.to_string(),
-            "plain_listen": plain.map(|plain| plain.to_string()), "data": home.data,
+            "plain_listen": plain.map(|plain| plain.to_string()), "http_listen": http.map(|http| http.to_string()),
+            "data": home.data,
             "admin": settled.as_ref().map(|made| made.admin.to_string()),
             "password": settled.as_ref().map(|made| made.password.clone()),
         }));

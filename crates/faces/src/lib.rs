@@ -15,11 +15,13 @@ mod operations;
 mod whoami;
 mod webdav;
 mod proxmox;
+mod redirect;
 mod keystone;
 
 pub use body::{Body, Cut};
 pub use keystone::{V3, V3Call, V3Need, V3Route};
 pub use metrics::{FileLook, Metrics};
+pub use redirect::Redirect;
 pub use respond::Answer;
 pub use routes::{MAIN, Need, OPERATIONS, Route};
 pub use serve::{BoxError, Connection, Faces, Incoming};

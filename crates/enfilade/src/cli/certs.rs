@@ -25,6 +25,25 @@ pub(crate) enum Certs {
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
+    /// Put a bundle into the directory, or a renewed one in the place of the one before; it is verified first, and a running server takes it up
+    Add {
+        /// The bundle: certificate, intermediates and private key
+        file: PathBuf,
+        /// What it is called there [default: as the file is]
+        #[arg(long)]
+        name: Option<String>,
+        /// Another directory than the server's
+        #[arg(long, value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+    /// Take a bundle out of the directory
+    Remove {
+        /// What it is called there
+        name: String,
+        /// Another directory than the server's
+        #[arg(long, value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
     /// Read every key as a handshake would; exits with 1 when one cannot be used
     Check {
         /// Another directory than the server's

@@ -6,10 +6,12 @@ use crate::progress::Progress;
 use crate::{clock, output};
 use anyhow::{Context, bail};
 use enfilade_admin::{BadCertificate, CertificateDirectory};
-use enfilade_sources::files::certificates::list;
-use enfilade_tls::{Algorithm, Ask, Digest, Leaf};
+use enfilade_sources::files::atomic;
+use enfilade_sources::files::certificates::{is_certificate, list, read_whole};
+use enfilade_tls::{Algorithm, Ask, Bundle, Digest, Leaf};
 use serde_json::json;
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -29,6 +31,8 @@ pub(super) fn run(place: &Place, command: Certs, json: bool) -> anyhow::Result<E
     match command {
         Certs::List { expiring, directory } => list_all(&of(directory)?, expiring, json),
         Certs::Show { name, rsa_only, directory } => show(place, &of(directory)?, &name, rsa_only, json),
+        Certs::Add { file, name, directory } => add(&of(directory)?, &file, name, json),
+        Certs::Remove { name, directory } => remove(&of(directory)?, &name, json),
         Certs::Check { directory } => check(place, &of(directory)?, json),
     }
 }
@@ -143,6 +147,56 @@ fn show(
     ];
     rows.extend(leaf.names.into_iter().map(|name| ["name".to_owned(), name]));
     output::table(&["CERTIFICATE", name], &rows.into_iter().map(Vec::from).collect::<Vec<_>>());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where a bundle of this name is; the name is one the directory's rules take for a bundle's.
+fn place_of(directory: &CertificateDirectory, name: &str) -> anyhow::Result<PathBuf> {
+    let is_plain = !name.is_empty() && !name.contains(['/', '\0']) && name != "." && name != "..";
+    if !is_plain || !is_certificate(directory.path(), OsStr::new(name)) {
+        bail!("`{name}` would not be read as a bundle: choose a name such as `www.example.com.pem`");
+    }
+    Ok(directory.path().join(name))
+}
+
+fn add(
+    directory: &CertificateDirectory,
+    file: &Path,
+    name: Option<String>,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let name = match name {
+        Some(name) => name,
+        None => file
+            .file_name()
+            .and_then(OsStr::to_str)
+            .context("the file's name is not UTF-8; give --name")?
+            .to_owned(),
+    };
+    let place = place_of(directory, &name)?;
+    let whole = read_whole(file).with_context(|| format!("`{}` cannot be read", file.display()))?;
+    let bundle = Bundle::read(&whole.pem, whole.key.as_deref());
+    let leaf = bundle.map_err(|why| anyhow::anyhow!("`{}` is not taken: {why}", file.display()))?.leaf;
+    // With the key in it, wherever that was: one file is replaced in one step.
+    let key = whole.key.filter(|_| Bundle::read(&whole.pem, None).is_err()).unwrap_or_default();
+    let replaces = place.exists();
+    let joined = [whole.pem.as_slice(), b"\n", key.as_slice()].concat();
+    let bytes = if key.is_empty() { &whole.pem } else { &joined };
+    atomic::write(&place, bytes, 0o600)
+        .with_context(|| format!("`{}` cannot be written", place.display()))?;
+    let mut value = described(&place.to_string_lossy(), &leaf);
+    value.as_object_mut().into_iter().for_each(|map| drop(map.insert("replaced".into(), replaces.into())));
+    let what = if replaces { "is renewed" } else { "is there" };
+    let until = output::time(leaf.not_after);
+    output::done(json, &value, &format!("`{name}` {what}: {}, valid until {until}", leaf.names.join(" ")));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn remove(directory: &CertificateDirectory, name: &str, json: bool) -> anyhow::Result<ExitCode> {
+    let place = place_of(directory, name)?;
+    std::fs::remove_file(&place)
+        .with_context(|| format!("`{}` cannot be removed; see `enfilade certs list`", place.display()))?;
+    output::done(json, &json!({ "removed": place.display().to_string() }), &format!("`{name}` is gone"));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,7 +4,7 @@ use super::Admission;
 use super::lingering::Lingering;
 use crate::certificates::Keeper;
 use crate::output;
-use enfilade_faces::{Body, Connection, Faces};
+use enfilade_faces::{Body, Connection, Faces, Redirect};
 use enfilade_facts::limits;
 use enfilade_tls::{Ask, Certificates, Refusal, UNRECOGNIZED_NAME};
 use hyper::Request;
@@ -123,6 +123,23 @@ pub(crate) async fn plain(listener: TcpListener, faces: Faces, admission: Arc<Ad
         let connection =
             Connection { peer, cut: Arc::new(Notify::new()), is_tls: false, last: Arc::default() };
         speak(stream, false, connection, faces.clone(), drain)
+    })
+    .await;
+}
+
+/// Sends whoever speaks plain HTTP to HTTPS.
+pub(crate) async fn http(listener: TcpListener, redirect: Redirect, admission: Arc<Admission>, drain: Drain) {
+    let redirect = Arc::new(redirect);
+    accept(listener, admission, drain, move |stream, _, drain| {
+        let redirect = Arc::clone(&redirect);
+        let service = service_fn(move |request: Request<Incoming>| {
+            let answer = redirect.answer(&request);
+            async move { Ok::<_, Infallible>(answer) }
+        });
+        async move {
+            let served = http1_builder().serve_connection(TokioIo::new(stream), service);
+            finish(served, drain, Arc::new(Notify::new())).await;
+        }
     })
     .await;
 }
