@@ -1,0 +1,192 @@
+//! What a handshake costs the server: HAProxy, and ours, with the same client and the same certificates.
+
+use super::{Haproxy, make, pause, resident};
+use crate::Failure;
+use crate::report::Report;
+use crate::scratch::Scratch;
+use crate::served::Server;
+use crate::stopwatch::{Samples, thread_nanos};
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+const CERTIFICATES: usize = 500;
+const EACH: usize = 400;
+const ROUNDS: usize = 7;
+
+/// Trusts everybody: what is measured is the server.
+#[derive(Debug)]
+struct Anybody;
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        aws_lc_rs::default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// X25519 alone: HAProxy of Debian knows no group that is more.
+fn client(resumes: bool) -> Result<Arc<ClientConfig>, Failure> {
+    let mut provider = aws_lc_rs::default_provider();
+    provider.kx_groups = vec![aws_lc_rs::kx_group::X25519];
+    let builder =
+        ClientConfig::builder_with_provider(Arc::new(provider)).with_safe_default_protocol_versions()?;
+    let mut config =
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody)).with_no_client_auth();
+    if !resumes {
+        config.resumption = Resumption::disabled();
+    }
+    Ok(Arc::new(config))
+}
+
+fn shake(address: SocketAddr, config: &Arc<ClientConfig>, name: &str) -> Result<bool, Failure> {
+    let mut connection = ClientConnection::new(Arc::clone(config), ServerName::try_from(name.to_owned())?)?;
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+    while connection.is_handshaking() {
+        connection.complete_io(&mut stream)?;
+    }
+    // The tickets.
+    connection.read_tls(&mut stream)?;
+    connection.process_new_packets()?;
+    let resumed = connection.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
+    connection.send_close_notify();
+    let _ = connection.complete_io(&mut stream);
+    Ok(resumed)
+}
+
+pub(super) fn run(report: &mut Report, scratch: &Scratch) -> Result<(), Failure> {
+    let directory = make::directory(CERTIFICATES)?;
+    let place = scratch.path().join("handshakes");
+    std::fs::create_dir_all(&place)?;
+    let with = directory.to_string_lossy();
+    let environment = [("ENFILADE_TLS__CHECK", "lazy"), ("ENFILADE_TLS__CERTIFICATES", &*with)];
+    let data = place.join("data");
+    drop(Server::start(&data, &[])?);
+    let server = Server::start_trusting(&data, &environment, &data.join("tls/localhost.crt"))?;
+    let ours = (server.https.address(), server.child.0.id());
+    let peer = Haproxy::start(&directory, &place)?;
+    let full = client(false)?;
+    // Even ones are ECDSA. The first handshake for each of many names, and then again.
+    let names = |kind: usize| {
+        (0..CERTIFICATES / 2).map(move |n| make::names_of(2 * n + kind).pop().unwrap_or_default())
+    };
+    for (kind, what) in [(0, "ECDSA"), (1, "RSA")] {
+        for turn in ["the first for each of 250 names", "and once more"] {
+            let before = cpu(ours.1);
+            for name in names(kind) {
+                shake(ours.0, &full, &name.replace('*', "x"))?;
+            }
+            let each = (cpu(ours.1) - before) / (CERTIFICATES / 2) as f64 / 1e3;
+            report.once(
+                &format!("ours, a full handshake, {what}, {turn}, server CPU"),
+                CERTIFICATES as u64,
+                each,
+                "µs",
+            );
+        }
+    }
+    for (kind, what, id, goal) in [(0, "ECDSA", "ecdsa", 0.6), (1, "RSA", "rsa", 0.75)] {
+        let name = names(kind).next().unwrap_or_default();
+        for resumes in [false, true] {
+            let measure = |(address, process): (SocketAddr, u32)| -> Result<f64, Failure> {
+                // A client of its own: tickets are kept by name, and both servers have the same.
+                let config = client(resumes)?;
+                shake(address, &config, &name)?;
+                let before = cpu(process);
+                let mut resumed = 0;
+                for _ in 0..EACH {
+                    resumed += usize::from(shake(address, &config, &name)?);
+                }
+                if resumes && resumed * 10 < EACH * 9 {
+                    return Err(format!("{resumed} of {EACH} handshakes were resumed").into());
+                }
+                Ok((cpu(process) - before) / EACH as f64 / 1e3)
+            };
+            let (mut own, mut theirs, mut ratios) =
+                (Samples::default(), Samples::default(), Samples::default());
+            for _ in 0..ROUNDS {
+                let mine = measure(ours)?;
+                own.push(mine);
+                if let Some(peer) = &peer {
+                    let other = measure((peer.address, peer.child.0.id()))?;
+                    theirs.push(other);
+                    ratios.push(mine / other);
+                }
+            }
+            let how = if resumes { "resumed" } else { "full" };
+            report.middle(&format!("ours, {what}, {how}, server CPU"), CERTIFICATES as u64, &own, "µs");
+            if peer.is_some() {
+                report.middle(
+                    &format!("HAProxy, {what}, {how}, server CPU"),
+                    CERTIFICATES as u64,
+                    &theirs,
+                    "µs",
+                );
+                let ratio = report.middle(
+                    &format!("ours to HAProxy, {what}, {how}"),
+                    CERTIFICATES as u64,
+                    &ratios,
+                    "times",
+                );
+                if !resumes {
+                    report.goal(
+                        id,
+                        &format!("ours to HAProxy, {what}, full handshakes, server CPU"),
+                        ratio,
+                        goal,
+                        "times",
+                    );
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Of a process, in nanoseconds, once it has come to rest.
+fn cpu(process: u32) -> f64 {
+    pause(Duration::from_millis(20));
+    thread_nanos(process, |_| true)
+}
+
+impl Haproxy {
+    fn start(directory: &Path, place: &Path) -> Result<Option<Self>, Failure> {
+        match super::start_haproxy(directory, place) {
+            Ok(Some(haproxy)) if resident(haproxy.child.0.id()) > 0 => Ok(Some(haproxy)),
+            Ok(_) => Ok(None),
+            Err(why) => Err(why),
+        }
+    }
+}
