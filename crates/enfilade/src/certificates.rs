@@ -32,6 +32,8 @@ pub(crate) struct Keeper {
     loading: Mutex<HashMap<MemoKey, Arc<OnceCell<Loaded>>>>,
     /// For those who came first with their names. Whoever asks for many waits here, and nobody else does.
     turns: Semaphore,
+    /// What was told of files that could not be used when somebody came for them: once each, however often somebody comes.
+    told: Mutex<HashMap<String, String>>,
 }
 
 #[derive(Clone)]
@@ -52,6 +54,7 @@ impl Keeper {
             memo: KeyMemo::new(HOT_MAX),
             loading: Mutex::default(),
             turns: Semaphore::new(cores),
+            told: Mutex::default(),
         })
     }
 
@@ -127,6 +130,16 @@ impl Keeper {
         });
         let ended = |_| Loaded { ready: Ready::Unusable("it could not be read".into()), is_lasting: false };
         read.await.unwrap_or_else(ended)
+    }
+
+    /// Tells of a file that cannot be used, unless that was told.
+    pub(crate) fn tell_once(&self, refusal: &Refusal) {
+        let Refusal::Unusable { file, why } = refusal else { return };
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.get(file) != Some(why) {
+            output::note(&format!("warning: a handshake ended: {refusal}"));
+            told.insert(file.clone(), why.clone());
+        }
     }
 
     fn loading(&self) -> std::sync::MutexGuard<'_, HashMap<MemoKey, Arc<OnceCell<Loaded>>>> {

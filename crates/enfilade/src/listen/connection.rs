@@ -3,7 +3,6 @@
 use super::Admission;
 use super::lingering::Lingering;
 use crate::certificates::Keeper;
-use crate::output;
 use enfilade_faces::{Body, Connection, Faces, Redirect};
 use enfilade_facts::limits;
 use enfilade_tls::{Ask, Certificates, Refusal, UNRECOGNIZED_NAME};
@@ -110,7 +109,7 @@ async fn handshake(
             let _ = start.io.shutdown().await;
             if !matches!(refusal, Refusal::UnknownName) {
                 faces.metrics().handshake_failed();
-                output::note(&format!("warning: a handshake ended: {refusal}"));
+                keeper.tell_once(&refusal);
             }
             None
         }
