@@ -412,3 +412,28 @@ fn plain_http_leads_to_https_and_shows_an_authority_what_it_asks_for() {
         assert!(said.ends_with("|404 "), "{other}: {said}");
     }
 }
+
+#[test]
+fn a_load_balancer_that_is_trusted_says_who_is_there_and_nobody_else_may() {
+    let ask = |server: &Server, head: &[u8]| {
+        let mut stream = TcpStream::connect(&server.plain).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(head).unwrap();
+        let _ = stream.write_all(b"GET /whoami HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    let header: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x07\xc0\0\x02\x01\x12\x34\0\x50";
+    let trusting = Server::start_with(&[("ENFILADE_TLS__PROXY_FROM", "127.0.0.0/8, ::1")]);
+    assert!(ask(&trusting, header).starts_with("HTTP/1.1 401"));
+    assert_eq!(ask(&trusting, b""), "", "who is trusted has to say it");
+    let began = Instant::now();
+    while !trusting.log().contains("\"peer\":\"192.0.2.7") {
+        assert!(began.elapsed() < Duration::from_secs(20), "{}", trusting.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let server = Server::start();
+    assert!(ask(&server, header).starts_with("HTTP/1.1 400"), "{}", ask(&server, header));
+    assert!(ask(&server, b"").starts_with("HTTP/1.1 401"));
+}

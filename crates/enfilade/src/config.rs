@@ -1,5 +1,6 @@
 //! `enfilade.toml`, and the environment over it. An unknown key is an error that names the nearest known one.
 
+use crate::listen::Networks;
 use anyhow::{Context, bail};
 use enfilade_tls::{Match, Rules};
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,8 @@ pub(crate) struct Tls {
     pub(crate) http_listen: Option<SocketAddr>,
     /// Where the files are that an authority asks for over plain HTTP (ACME, HTTP-01), as certbot's webroot has them.
     pub(crate) acme_challenges: Option<PathBuf>,
+    /// Who hands connections of others on, with a PROXY header (version 2) before them: addresses and networks; nobody unless set.
+    pub(crate) proxy_from: Networks,
     /// The directory of PEM bundles; `tls` in the data directory unless set.
     pub(crate) certificates: Option<PathBuf>,
     /// When keys are verified; `background` unless set.
@@ -80,6 +83,7 @@ impl Default for Tls {
             plain_listen: None,
             http_listen: None,
             acme_challenges: None,
+            proxy_from: Networks::default(),
             certificates: None,
             check: Check::default(),
             matching: Matching::default(),
@@ -166,11 +170,12 @@ enum Obeyed {
 }
 
 /// Every key there is.
-const KEYS: [(&str, Obeyed); 19] = [
+const KEYS: [(&str, Obeyed); 20] = [
     ("tls.listen", Obeyed::AtRestart),
     ("tls.plain_listen", Obeyed::AtRestart),
     ("tls.http_listen", Obeyed::AtRestart),
     ("tls.acme_challenges", Obeyed::AtRestart),
+    ("tls.proxy_from", Obeyed::AtRestart),
     ("tls.certificates", Obeyed::AtReload),
     ("tls.check", Obeyed::AtRestart),
     ("tls.match", Obeyed::AtReload),

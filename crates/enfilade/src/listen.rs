@@ -3,9 +3,11 @@
 mod admission;
 mod connection;
 mod lingering;
+mod proxied;
 
 pub(crate) use admission::Admission;
-pub(crate) use connection::{Tls, http, operations, plain, tls};
+pub(crate) use connection::{Door, Tls, http, operations, plain, tls};
+pub(crate) use proxied::Networks;
 
 use std::net::SocketAddr;
 use tokio::net::TcpListener;

@@ -6,7 +6,7 @@ use crate::cli::Serve;
 use crate::config::Check;
 use crate::first_start::{self, Settled};
 use crate::home::{self, Home};
-use crate::listen::{self, Admission, Tls};
+use crate::listen::{self, Admission, Door, Tls};
 use crate::{clock, files, keys, notify, operations, output, reload};
 use anyhow::Context;
 use enfilade_admin::Desk;
@@ -91,15 +91,17 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     // Metrics and health answer until the end, so that a load balancer sees the draining.
     let (_to_the_end, never) = watch::channel(false);
     let watching = tokio::spawn(listen::operations(operations, faces.clone(), Arc::clone(&admission), never));
+    let proxies = Arc::new(home.config.tls.proxy_from.clone());
+    let door = Door { admission: Arc::clone(&admission), proxies, drain: draining };
     if let Some(plain) = plain {
-        tokio::spawn(listen::plain(plain, faces.clone(), Arc::clone(&admission), draining.clone()));
+        tokio::spawn(listen::plain(plain, faces.clone(), door.clone()));
     }
     if let Some(http) = http {
         let redirect =
             Redirect { port: addresses.tls.port(), challenges: home.config.tls.acme_challenges.clone() };
-        tokio::spawn(listen::http(http, redirect, Arc::clone(&admission), draining.clone()));
+        tokio::spawn(listen::http(http, redirect, door.clone()));
     }
-    tokio::spawn(listen::tls(tls, current, faces.clone(), Arc::clone(&admission), draining));
+    tokio::spawn(listen::tls(tls, current, faces.clone(), door));
     if home.config.tls.check == Check::Background {
         served.verify()?;
     }

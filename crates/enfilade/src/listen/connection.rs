@@ -2,6 +2,7 @@
 
 use super::Admission;
 use super::lingering::Lingering;
+use super::{Networks, proxied};
 use crate::certificates::Keeper;
 use enfilade_faces::{Body, Connection, Faces, Redirect};
 use enfilade_facts::limits;
@@ -24,21 +25,42 @@ use tokio_rustls::rustls::server::Acceptor;
 /// Turns true once: stop accepting, finish what runs.
 pub(crate) type Drain = watch::Receiver<bool>;
 
+/// Where connections come in.
+#[derive(Clone)]
+pub(crate) struct Door {
+    pub(crate) admission: Arc<Admission>,
+    /// Who hands connections of others on.
+    pub(crate) proxies: Arc<Networks>,
+    pub(crate) drain: Drain,
+}
+
 /// Accepts until draining and gives every connection a task of its own.
 async fn accept<F>(
     listener: TcpListener,
-    admission: Arc<Admission>,
-    mut drain: Drain,
-    serve: impl Fn(TcpStream, SocketAddr, Drain) -> F,
+    door: Door,
+    serve: impl Fn(TcpStream, SocketAddr, Drain) -> F + Send + Sync + 'static,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
+    let Door { admission, proxies, mut drain } = door;
+    let serve = Arc::new(serve);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = drain.wait_for(|drain| *drain) => return,
         };
         match accepted {
+            Ok((mut stream, peer)) if proxies.hold(peer.ip()) => {
+                let _ = stream.set_nodelay(true);
+                let (admission, serve, drain) = (Arc::clone(&admission), Arc::clone(&serve), drain.clone());
+                tokio::spawn(async move {
+                    let limit = Duration::from_secs(limits::HANDSHAKE_SECONDS_MAX);
+                    let header = tokio::time::timeout(limit, proxied::read(&mut stream, peer));
+                    let Ok(Ok(peer)) = header.await else { return };
+                    let Some(_admitted) = admission.admit(peer.ip()) else { return };
+                    serve(stream, peer, drain).await;
+                });
+            }
             Ok((stream, peer)) => {
                 // Over the limit the connection is closed at once: there is nobody to explain it to yet.
                 let Some(admitted) = admission.admit(peer.ip()) else { continue };
@@ -64,14 +86,8 @@ pub(crate) struct Tls {
 }
 
 /// Serves HTTPS.
-pub(crate) async fn tls(
-    listener: TcpListener,
-    current: watch::Receiver<Tls>,
-    faces: Faces,
-    admission: Arc<Admission>,
-    drain: Drain,
-) {
-    accept(listener, admission, drain, move |stream, peer, drain| {
+pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, faces: Faces, door: Door) {
+    accept(listener, door, move |stream, peer, drain| {
         // Whatever is exchanged later is for connections that come later.
         let (Tls { certificates, keeper }, faces) = (current.borrow().clone(), faces.clone());
         async move {
@@ -117,8 +133,8 @@ async fn handshake(
 }
 
 /// Serves HTTP without TLS, for a proxy in front.
-pub(crate) async fn plain(listener: TcpListener, faces: Faces, admission: Arc<Admission>, drain: Drain) {
-    accept(listener, admission, drain, move |stream, peer, drain| {
+pub(crate) async fn plain(listener: TcpListener, faces: Faces, door: Door) {
+    accept(listener, door, move |stream, peer, drain| {
         let connection =
             Connection { peer, cut: Arc::new(Notify::new()), is_tls: false, last: Arc::default() };
         speak(stream, false, connection, faces.clone(), drain)
@@ -127,9 +143,9 @@ pub(crate) async fn plain(listener: TcpListener, faces: Faces, admission: Arc<Ad
 }
 
 /// Sends whoever speaks plain HTTP to HTTPS.
-pub(crate) async fn http(listener: TcpListener, redirect: Redirect, admission: Arc<Admission>, drain: Drain) {
+pub(crate) async fn http(listener: TcpListener, redirect: Redirect, door: Door) {
     let redirect = Arc::new(redirect);
-    accept(listener, admission, drain, move |stream, _, drain| {
+    accept(listener, door, move |stream, _, drain| {
         let redirect = Arc::clone(&redirect);
         let service = service_fn(move |request: Request<Incoming>| {
             let answer = redirect.answer(&request);
@@ -146,7 +162,8 @@ pub(crate) async fn http(listener: TcpListener, redirect: Redirect, admission: A
 /// Serves metrics and health.
 pub(crate) async fn operations(listener: TcpListener, faces: Faces, admission: Arc<Admission>, drain: Drain) {
     let faces_there = faces.clone();
-    accept(listener, Arc::default(), drain, move |stream, _, drain| {
+    let door = Door { admission: Arc::default(), proxies: Arc::default(), drain };
+    accept(listener, door, move |stream, _, drain| {
         let faces = faces_there.clone();
         let admission = Arc::clone(&admission);
         let service = service_fn(move |request: Request<Incoming>| {

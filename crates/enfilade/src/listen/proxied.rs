@@ -1,0 +1,167 @@
+//! Connections that a load balancer hands on: who is really there stands in a header before everything else (PROXY protocol, version 2).
+//!
+//! Only whoever is named in `[tls] proxy_from` is believed, and has to send it; anybody else who does gets nothing, because a TLS hello
+//! or a request does not begin so.
+
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// Networks, as `10.0.0.0/8, ::1`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct Networks(Vec<(IpAddr, u8)>);
+
+impl Networks {
+    /// Whether an address is in one of them.
+    pub(crate) fn hold(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.0.iter().any(|(network, bits)| same_start(*network, address, *bits))
+    }
+}
+
+fn same_start(a: IpAddr, b: IpAddr, bits: u8) -> bool {
+    let differ = match (a, b) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+        (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+        _ => return false,
+    };
+    differ >= u32::from(bits)
+}
+
+impl TryFrom<String> for Networks {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        let words = text.split([',', ' ']).filter(|word| !word.is_empty());
+        let network = |word: &str| {
+            let (address, bits) = match word.split_once('/') {
+                Some((address, bits)) => (address, Some(bits)),
+                None => (word, None),
+            };
+            let address = IpAddr::from_str(address).ok()?;
+            let most = if address.is_ipv4() { 32 } else { 128 };
+            let bits = bits.map_or(Some(most), |bits| bits.parse().ok().filter(|bits| *bits <= most))?;
+            Some((address, bits))
+        };
+        let said = |word: &str| format!("`{word}`: expected an address or a network such as 10.0.0.0/8");
+        words.map(|word| network(word).ok_or_else(|| said(word))).collect::<Result<_, _>>().map(Networks)
+    }
+}
+
+impl From<Networks> for String {
+    fn from(networks: Networks) -> Self {
+        let words: Vec<String> =
+            networks.0.iter().map(|(network, bits)| format!("{network}/{bits}")).collect();
+        words.join(", ")
+    }
+}
+
+const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
+/// What follows the addresses (TLVs) is read and not used; nobody sends this much of it.
+const REST_BYTES_MAX: usize = 1024;
+
+/// Reads the header; says who is really there. `LOCAL` is the load balancer's own question whether we live.
+pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr) -> io::Result<SocketAddr> {
+    let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+    let mut head = [0; 16];
+    stream.read_exact(&mut head).await?;
+    let [signature @ .., command, family, high, low] = head;
+    if signature != SIGNATURE || command >> 4 != 2 {
+        return Err(wrong("it is no PROXY header of version 2"));
+    }
+    let length = usize::from(u16::from_be_bytes([high, low]));
+    if length > REST_BYTES_MAX {
+        return Err(wrong("the PROXY header is too long"));
+    }
+    let mut rest = vec![0; length];
+    stream.read_exact(&mut rest).await?;
+    match (command & 15, family) {
+        (0, _) => Ok(peer),
+        (1, 0x11) => address::<4, 12>(&rest, |ip| Ipv4Addr::from(ip).into())
+            .ok_or_else(|| wrong("its addresses are cut short")),
+        (1, 0x21) => address::<16, 36>(&rest, |ip| Ipv6Addr::from(ip).into())
+            .ok_or_else(|| wrong("its addresses are cut short")),
+        // A client of a kind we cannot name: then it is the load balancer.
+        (1, _) => Ok(peer),
+        _ => Err(wrong("the command of the PROXY header is not known")),
+    }
+}
+
+/// Source and destination address, source and destination port.
+fn address<const IP: usize, const ALL: usize>(
+    rest: &[u8],
+    ip: impl Fn([u8; IP]) -> IpAddr,
+) -> Option<SocketAddr> {
+    let all: &[u8; ALL] = rest.first_chunk()?;
+    let source = ip(*all.first_chunk::<IP>()?);
+    let port = all.get(2 * IP..2 * IP + 2)?;
+    Some(SocketAddr::new(source, u16::from_be_bytes(port.try_into().ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEER: &str = "10.0.0.1:1";
+
+    async fn said(bytes: &[u8]) -> Result<(String, usize), String> {
+        let mut stream = bytes;
+        let peer = read(&mut stream, PEER.parse().unwrap()).await.map_err(|why| why.to_string())?;
+        Ok((peer.to_string(), stream.len()))
+    }
+
+    fn header(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
+        let length = (rest.len() as u16).to_be_bytes();
+        [&SIGNATURE[..], &[0x20 | command, family], &length, rest, b"GET"].concat()
+    }
+
+    #[tokio::test]
+    async fn who_is_there_stands_in_the_header_and_nothing_after_it_is_taken() {
+        let four = [192, 0, 2, 7, 192, 0, 2, 1, 0x12, 0x34, 0, 80];
+        let mut six = [0; 36];
+        (six[0], six[1], six[15], six[32]) = (0x20, 0x01, 9, 1);
+        let with_more = [&four[..], &[3, 0, 1, 0]].concat();
+        for (bytes, expected) in [
+            (header(1, 0x11, &four), "192.0.2.7:4660"),
+            (header(1, 0x11, &with_more), "192.0.2.7:4660"),
+            (header(1, 0x21, &six), "[2001::9]:256"),
+            (header(0, 0, &[]), PEER),
+            (header(1, 0x31, &[0; 216]), PEER),
+        ] {
+            assert_eq!(said(&bytes).await, Ok((expected.to_owned(), 3)));
+        }
+        for bytes in [
+            b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+            header(1, 0x11, &four[..11]),
+            header(7, 0x11, &four),
+            header(1, 0x11, &[0; 1025]),
+            SIGNATURE.to_vec(),
+        ] {
+            assert!(said(&bytes).await.is_err(), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn networks() {
+        let of = |text: &str| Networks::try_from(text.to_owned());
+        let some = of("10.0.0.0/8, 192.0.2.7 2001:db8::/32").unwrap();
+        for (address, held) in [
+            ("10.255.0.1", true),
+            ("::ffff:10.1.1.1", true),
+            ("11.0.0.1", false),
+            ("192.0.2.7", true),
+            ("192.0.2.8", false),
+            ("2001:db8:1::1", true),
+            ("2001:db9::1", false),
+        ] {
+            assert_eq!(some.hold(address.parse().unwrap()), held, "{address}");
+        }
+        assert!(!of("").unwrap().hold("127.0.0.1".parse().unwrap()));
+        assert!(of("0.0.0.0/0").unwrap().hold("127.0.0.1".parse().unwrap()));
+        for wrong in ["10.0.0.0/33", "10.0.0/8", "x", "::/129"] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+    }
+}
