@@ -39,6 +39,8 @@ pub struct Looked {
     pub certificates: Certificates,
     /// What cannot be used, by file.
     pub bad: Vec<BadCertificate>,
+    /// What can be used and may trouble clients; known of those that were read whole.
+    pub warnings: Vec<BadCertificate>,
     /// How many files were read for it.
     pub read: usize,
 }
@@ -87,7 +89,8 @@ impl CertificateDirectory {
                 Err(why) => bad.push(why),
             }
         }
-        Ok(Looked { certificates: Certificates::new(self.digest, rules, files), bad, read: names.len() })
+        let certificates = Certificates::new(self.digest, rules, files);
+        Ok(Looked { certificates, bad, warnings: Vec::new(), read: names.len() })
     }
 
     /// Something of each of these files' leaves, in their order.
@@ -201,29 +204,34 @@ impl CertificateDirectory {
         mut changes: Vec<FileChange>,
         now: u64,
     ) -> Looked {
-        let mut bad = Vec::new();
+        let (mut bad, mut warnings) = (Vec::new(), Vec::new());
         for name in names {
             let path = self.path.join(name);
             let text = path.to_string_lossy();
             match self.whole(&path, now) {
                 // Only looked at again, because it was changed lately.
-                Ok(file) if before.at_path(&text).is_some_and(|known| is_same_reading(known, &file)) => {}
-                Ok(file) => changes.push(FileChange::Put(file)),
+                Ok((file, _)) if before.at_path(&text).is_some_and(|known| is_same_reading(known, &file)) => {
+                }
+                Ok((file, amiss)) => {
+                    changes.push(FileChange::Put(file));
+                    warnings.extend(amiss.map(|why| BadCertificate { file: text.into_owned(), why }));
+                }
                 Err(why) => bad.push(BadCertificate { file: text.into_owned(), why }),
             }
         }
-        Looked { certificates: before.under(rules).after(changes), bad, read: names.len() }
+        Looked { certificates: before.under(rules).after(changes), bad, warnings, read: names.len() }
     }
 
     /// One file, verified.
-    fn whole(&self, path: &Path, now: u64) -> Result<CertificateFile, String> {
+    fn whole(&self, path: &Path, now: u64) -> Result<(CertificateFile, Option<String>), String> {
         let said = |why: io::Error| why.to_string();
         let identity = identity_of(path).map_err(said)?;
         let whole = read_whole(path).map_err(said)?;
         let bundle = Bundle::read(&whole.pem, whole.key.as_deref())?;
         let is_one = identity_of(path).is_ok_and(|after| after == identity) && whole.key.is_none();
-        let leaf = Leaf { has_key: is_one, ..bundle.leaf };
-        Ok(self.file(&path.to_string_lossy(), &leaf, Some(identity), now))
+        let Bundle { leaf, amiss, .. } = bundle;
+        let leaf = Leaf { has_key: is_one, ..leaf };
+        Ok((self.file(&path.to_string_lossy(), &leaf, Some(identity), now), amiss))
     }
 
     /// Reads every file whole: its key, and whether that is the certificate's. Says which cannot be used, and which were changed since
@@ -238,10 +246,13 @@ impl CertificateDirectory {
             while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let path = Path::new(&*file.path);
                 match self.whole(path, now) {
-                    Ok(whole) if !file.says_the_same(&whole) => {
+                    Ok((whole, _)) if !file.says_the_same(&whole) => {
                         found.changed.extend(path.file_name().map(OsStr::to_owned))
                     }
-                    Ok(whole) => {
+                    Ok((whole, amiss)) => {
+                        found
+                            .warnings
+                            .extend(amiss.map(|why| BadCertificate { file: file.path.to_string(), why }));
                         if let Some(identity) = whole.identity.get() {
                             let _ = file.identity.set(*identity);
                         }
@@ -256,11 +267,13 @@ impl CertificateDirectory {
             let running: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(run)).collect();
             let mut all = Verified::default();
             for one in running {
-                let Verified { bad, changed } = one.join().unwrap_or_default();
+                let Verified { bad, warnings, changed } = one.join().unwrap_or_default();
                 all.bad.extend(bad);
+                all.warnings.extend(warnings);
                 all.changed.extend(changed);
             }
             all.bad.sort_by(|a, b| a.file.cmp(&b.file));
+            all.warnings.sort_by(|a, b| a.file.cmp(&b.file));
             all
         })
     }
@@ -271,6 +284,8 @@ impl CertificateDirectory {
 pub struct Verified {
     /// What cannot be used, by file.
     pub bad: Vec<BadCertificate>,
+    /// What can be used and may trouble clients, by file.
+    pub warnings: Vec<BadCertificate>,
     /// The names of files that were changed meanwhile.
     pub changed: BTreeSet<OsString>,
 }

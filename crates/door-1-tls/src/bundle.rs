@@ -1,6 +1,6 @@
 //! The whole of a file: the chain and the key, ready to answer with. For the first handshake that needs it, and for whoever verifies.
 
-use crate::leaf::Leaf;
+use crate::leaf::{Leaf, issuer_and_subject};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -10,6 +10,8 @@ use rustls::sign::CertifiedKey;
 pub struct Bundle {
     /// Its leaf.
     pub leaf: Leaf,
+    /// What clients may stumble over, though it can be served.
+    pub amiss: Option<String>,
     pub(crate) key: CertifiedKey,
 }
 
@@ -25,6 +27,7 @@ impl Bundle {
         let leaf =
             chain.first().ok_or("it holds no certificate; expected a leaf, its intermediates and its key")?;
         let leaf = Leaf::of_der(leaf)?;
+        let amiss = out_of_order(&chain);
         let key = match (PrivateKeyDer::from_pem_slice(pem), key) {
             (Ok(key), _) => key,
             (Err(_), Some(beside)) => PrivateKeyDer::from_pem_slice(beside).map_err(|why| {
@@ -34,8 +37,23 @@ impl Bundle {
         };
         let key = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
             .map_err(|why| format!("the private key cannot be used with the certificate: {why}"))?;
-        Ok(Bundle { leaf, key })
+        Ok(Bundle { leaf, amiss, key })
     }
+}
+
+/// Each certificate is followed by its issuer's (RFC 5246 §7.4.2; RFC 8446 §4.4.2 only asks for it, and some clients need it).
+fn out_of_order(chain: &[CertificateDer<'_>]) -> Option<String> {
+    let place = chain.windows(2).position(|pair| match pair {
+        [one, next] => match (issuer_and_subject(one), issuer_and_subject(next)) {
+            (Some((issuer, _)), Some((_, subject))) => issuer != subject,
+            _ => true,
+        },
+        _ => false,
+    })?;
+    let (one, next) = (place + 1, place + 2);
+    Some(format!(
+        "certificate {next} of the chain is not the issuer of certificate {one}: put each after the one it issued"
+    ))
 }
 
 impl std::fmt::Debug for Bundle {
@@ -51,6 +69,34 @@ mod tests {
     fn made(name: &str) -> (String, String) {
         let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
         (made.cert.pem(), made.signing_key.serialize_pem())
+    }
+
+    #[test]
+    fn a_chain_out_of_order_is_served_and_told() {
+        use rcgen::{CertificateParams, DnType, Issuer, KeyPair};
+        let authority = |name: &str| {
+            let mut params = CertificateParams::new(Vec::new()).unwrap();
+            params.distinguished_name.push(DnType::CommonName, name);
+            (params, KeyPair::generate().unwrap())
+        };
+        let (root, root_key) = authority("root");
+        let (middle, middle_key) = authority("middle");
+        let root_pem = root.self_signed(&root_key).unwrap().pem();
+        let middle_pem = middle.signed_by(&middle_key, &Issuer::new(root, root_key)).unwrap().pem();
+        let key = KeyPair::generate().unwrap();
+        let leaf = CertificateParams::new(["a.example".to_owned()]).unwrap();
+        let leaf = leaf.signed_by(&key, &Issuer::new(middle, middle_key)).unwrap().pem();
+        let key = key.serialize_pem();
+        let amiss = |parts: &[&str]| Bundle::read(parts.concat().as_bytes(), None).unwrap().amiss;
+        for chain in
+            [vec![&leaf, &key], vec![&leaf, &middle_pem, &key], vec![&leaf, &middle_pem, &root_pem, &key]]
+        {
+            assert_eq!(amiss(&chain.into_iter().map(String::as_str).collect::<Vec<_>>()), None);
+        }
+        assert!(
+            amiss(&[&leaf, &root_pem, &middle_pem, &key]).unwrap().contains("certificate 2 of the chain")
+        );
+        assert!(amiss(&[&leaf, &middle_pem, &leaf, &key]).unwrap().contains("certificate 3 of the chain"));
     }
 
     #[test]

@@ -242,6 +242,18 @@ impl<'d> Der<'d> {
     }
 }
 
+/// The issuer and the subject of a certificate, as they are written: what says which certificate follows which.
+pub(crate) fn issuer_and_subject(der: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut certificate = Der(Der(der).expect(tag::SEQUENCE)?);
+    let mut fields = Der(certificate.expect(tag::SEQUENCE)?);
+    fields.next_if(tag::VERSION);
+    fields.expect(tag::INTEGER)?;
+    fields.expect(tag::SEQUENCE)?;
+    let issuer = fields.expect(tag::SEQUENCE)?;
+    fields.expect(tag::SEQUENCE)?;
+    Some((issuer, fields.expect(tag::SEQUENCE)?))
+}
+
 /// RFC 5280 §4.1, as far as it goes; the outer `None` is a walk that led nowhere.
 fn walk(der: &[u8]) -> Option<Result<Leaf, &'static str>> {
     let mut certificate = Der(Der(der).expect(tag::SEQUENCE)?);

@@ -169,3 +169,10 @@ pub(crate) fn tell(bad: &[BadCertificate]) {
         ));
     }
 }
+
+/// What is served and may trouble clients: into the log, the first of many.
+pub(crate) fn warn(warnings: &[BadCertificate]) {
+    for BadCertificate { file, why } in warnings.iter().take(TOLD_MAX) {
+        output::note(&format!("warning: certificate `{file}` is served, but {why}"));
+    }
+}

@@ -1,6 +1,6 @@
 //! Exchanging the certificates while they are served: one change after the other, and each a snapshot of its own.
 
-use super::{Keeper, tell};
+use super::{Keeper, tell, warn};
 use crate::listen::Tls;
 use crate::{clock, output};
 use enfilade_admin::{BadCertificate, Verified};
@@ -78,6 +78,7 @@ impl Served {
         let (count, is_well) = (looked.certificates.count(), looked.bad.is_empty());
         self.exchange(looked.certificates, keeper);
         // Whatever is not known to be good was read again.
+        warn(&looked.warnings);
         self.note(&mut bad, |_| true, looked.bad);
         Ok((count, is_well))
     }
@@ -103,7 +104,8 @@ impl Served {
         std::thread::Builder::new().name("certificates".into()).spawn(move || {
             let Tls { certificates, keeper } = served.exchange.borrow().clone();
             let (began, done) = (clock::nanos(), AtomicUsize::new(0));
-            let (out, Verified { bad: found, changed }) = keeper.verify(&certificates, &done);
+            let (out, Verified { bad: found, warnings, changed }) = keeper.verify(&certificates, &done);
+            warn(&warnings);
             let seconds = (clock::nanos().saturating_sub(began)) as f64 / 1e9;
             let count = done.load(Ordering::Relaxed);
             let wrong = found.len();
@@ -153,6 +155,7 @@ impl Served {
         self.exchange(looked.certificates, Arc::clone(&keeper));
         let asked =
             |file: &str| names.iter().any(|name| keeper.directory.path().join(name).as_os_str() == file);
+        warn(&looked.warnings);
         self.note(&mut bad, asked, looked.bad);
     }
 

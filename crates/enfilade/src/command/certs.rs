@@ -220,10 +220,17 @@ fn check(place: &Place, directory: &CertificateDirectory, json: bool) -> anyhow:
         verified
     });
     let bad = [looked.bad, verified.bad].concat();
+    for BadCertificate { file, why } in &verified.warnings {
+        match json {
+            true => output::json_line(&json!({ "file": file, "warning": why })),
+            false => output::note(&format!("warning: {file}: {why}")),
+        }
+    }
     tell_bad(&bad, json);
     let good = all - bad.len().min(all);
     if !json {
-        output::line(&format!("{good} certificates can be used, {} cannot", bad.len()));
+        let noun = if good == 1 { "certificate" } else { "certificates" };
+        output::line(&format!("{good} {noun} can be used, {} cannot", bad.len()));
     }
     Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
