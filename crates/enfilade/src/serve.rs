@@ -13,6 +13,7 @@ use enfilade_admin::Desk;
 use enfilade_faces::{Faces, Redirect};
 use enfilade_facts::limits::DRAIN_SECONDS_MAX;
 use enfilade_passage::{House, Upgrade};
+use enfilade_sources::files::challenges;
 use enfilade_sources::mounts::MountWatch;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
@@ -97,8 +98,9 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
         tokio::spawn(listen::plain(plain, faces.clone(), door.clone()));
     }
     if let Some(http) = http {
-        let redirect =
-            Redirect { port: addresses.tls.port(), challenges: home.config.tls.acme_challenges.clone() };
+        let directory = home.config.tls.acme_challenges.clone();
+        let challenge = Box::new(move |token: &str| challenges::read(directory.as_deref()?, token));
+        let redirect = Redirect { port: addresses.tls.port(), challenge };
         tokio::spawn(listen::http(http, redirect, door.clone()));
     }
     tokio::spawn(listen::tls(tls, current, faces.clone(), door));

@@ -21,7 +21,7 @@ mod keystone;
 pub use body::{Body, Cut};
 pub use keystone::{V3, V3Call, V3Need, V3Route};
 pub use metrics::{FileLook, Metrics};
-pub use redirect::Redirect;
+pub use redirect::{Challenge, Redirect};
 pub use respond::Answer;
 pub use routes::{MAIN, Need, OPERATIONS, Route};
 pub use serve::{BoxError, Connection, Faces, Incoming};

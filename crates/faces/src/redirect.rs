@@ -5,28 +5,25 @@ use crate::body::Body;
 use crate::respond::Answer;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, LOCATION};
 use hyper::{Request, Response, StatusCode};
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
 
 /// What plain HTTP is for.
-#[derive(Clone, Debug)]
 pub struct Redirect {
     /// The port of HTTPS, as clients see it.
     pub port: u16,
-    /// Where the files for an authority are: `DIRECTORY/TOKEN`.
-    pub challenges: Option<PathBuf>,
+    /// What an authority is shown for a token, where anything is.
+    pub challenge: Challenge,
 }
 
+/// What is to be shown for a token, which is one word.
+pub type Challenge = Box<dyn Fn(&str) -> Option<Vec<u8>> + Send + Sync>;
+
 const CHALLENGES: &str = "/.well-known/acme-challenge/";
-/// A key authorization is two words of base64; this is far more.
-const CHALLENGE_BYTES_MAX: u64 = 4096;
 
 impl Redirect {
     /// The answer to any request.
     pub fn answer<B>(&self, request: &Request<B>) -> Answer {
         if let Some(token) = request.uri().path().strip_prefix(CHALLENGES) {
-            let found = self.challenges.as_deref().and_then(|directory| challenge(directory, token));
-            return match found {
+            return match is_word(token).then(|| (self.challenge)(token)).flatten() {
                 Some(bytes) => said(StatusCode::OK, Body::from(bytes)),
                 None => said(StatusCode::NOT_FOUND, Body::from("there is no such challenge\n".to_owned())),
             };
@@ -64,16 +61,10 @@ fn host_of(host: &str) -> Option<&str> {
     (!name.is_empty() && name.bytes().all(is_fit)).then_some(name)
 }
 
-/// The file of a token, which is one word of base64url (RFC 8555 §8.3) and so never a path.
-fn challenge(directory: &Path, token: &str) -> Option<Vec<u8>> {
-    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    if token.is_empty() || !token.bytes().all(is_word) {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(directory.join(token)).ok()?;
-    file.take(CHALLENGE_BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
-    (bytes.len() as u64 <= CHALLENGE_BYTES_MAX).then_some(bytes)
+/// A token is one word of base64url (RFC 8555 §8.3), and so never a path.
+fn is_word(token: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    !token.is_empty() && token.bytes().all(is_letter)
 }
 
 #[cfg(test)]
@@ -81,7 +72,7 @@ mod tests {
     use super::*;
 
     fn ask(port: u16, host: &str, target: &str) -> (u16, String) {
-        let redirect = Redirect { port, challenges: None };
+        let redirect = Redirect { port, challenge: Box::new(|_| None) };
         let request = Request::builder().uri(target).header(HOST, host).body(()).unwrap();
         let answer = redirect.answer(&request);
         let location = answer.headers().get(LOCATION).map(|to| to.to_str().unwrap().to_owned());

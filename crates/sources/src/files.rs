@@ -5,6 +5,7 @@ pub mod atomic;
 pub mod attempts;
 mod bounded;
 pub mod certificates;
+pub mod challenges;
 pub mod datastore_cfg;
 pub mod fernet_keys;
 pub mod file_set;

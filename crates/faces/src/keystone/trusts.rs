@@ -5,8 +5,8 @@ use super::{Call, Outcome, Said, Trouble};
 use enfilade_admin::keystone::{
     NewTrust, create_trust, delete_trust, find_trust, list_named_roles, list_trusts,
 };
-use enfilade_facts::tables::Trust;
-use enfilade_facts::vocabulary::{ProjectId, TrustId, UserId, from_rfc3339};
+use enfilade_facts::tables::{NamedRole, Trust};
+use enfilade_facts::vocabulary::{ProjectId, RoleId, TrustId, UserId, from_rfc3339};
 use enfilade_passage::ApiAsk;
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -28,12 +28,10 @@ pub(super) fn list(call: &mut Call) -> Outcome {
     let is_wanted = |trust: &Trust| {
         trustor.is_none_or(|id| id == trust.trustor) && trustee.is_none_or(|id| id == trust.trustee)
     };
-    let mut rows = Vec::new();
-    for (id, trust) in list_trusts(call.faces.house().source())? {
-        if is_wanted(&trust) {
-            rows.push(body(call, &id, &trust)?);
-        }
-    }
+    let named = list_named_roles(call.faces.house().source())?;
+    let trusts = list_trusts(call.faces.house().source())?;
+    let wanted = trusts.iter().filter(|(_, trust)| is_wanted(trust));
+    let rows: Vec<Value> = wanted.map(|(id, trust)| described(call, id, trust, &named)).collect();
     let links =
         json!({ "self": format!("{}/v3/OS-TRUST/trusts", call.base), "next": null, "previous": null });
     Ok(Said::json(StatusCode::OK, &json!({ "trusts": rows, "links": links })))
@@ -108,18 +106,21 @@ fn read(given: &Value, now: i64) -> Result<NewTrust, Trouble> {
 }
 
 fn body(call: &Call, id: &TrustId, trust: &Trust) -> Result<Value, Trouble> {
-    let named = list_named_roles(call.faces.house().source())?;
+    Ok(described(call, id, trust, &list_named_roles(call.faces.house().source())?))
+}
+
+fn described(call: &Call, id: &TrustId, trust: &Trust, named: &[(RoleId, NamedRole)]) -> Value {
     let role = |id: &_| {
         let name = named.iter().find(|(known, _)| known == id).map(|(_, row)| row.name.as_str());
         json!({ "id": id.to_string(), "name": name, "links": { "self": format!("{}/v3/roles/{id}", call.base) } })
     };
     let url = format!("{}/v3/OS-TRUST/trusts/{id}", call.base);
     let links = json!({ "self": format!("{url}/roles"), "next": null, "previous": null });
-    Ok(json!({
+    json!({
         "id": id.to_string(), "trustor_user_id": trust.trustor.to_string(),
         "trustee_user_id": trust.trustee.to_string(), "project_id": trust.project.to_string(),
         "impersonation": trust.impersonation, "roles": trust.roles.iter().map(role).collect::<Vec<_>>(),
         "roles_links": links, "expires_at": (trust.expires != 0).then(|| time(trust.expires)),
         "deleted_at": null, "remaining_uses": null, "redelegation_count": 0, "links": { "self": url },
-    }))
+    })
 }
