@@ -51,7 +51,7 @@ impl Weigh for Granted {
             size_of_val(&**session)
                 + session.roles.iter().map(|role| size_of_val(role) + role.name.len()).sum::<usize>()
         });
-        self.principal.heap_bytes() + roles
+        size_of_val(&*self.principal) + self.principal.heap_bytes() + roles
     }
 }
 

@@ -189,11 +189,11 @@ fn grant_session(
     let (standing, session) = session::stand(view, now, claim, tokens.revocations)?;
     let proof = Proof { credential: claim.credential(), verifier: memo.key("session").key(), upgrade: None };
     let mut granted = grant(view, now, &standing, proof, u64::MAX, memo)?;
-    granted.principal.reach = session.reach();
+    Arc::make_mut(&mut granted.principal).reach = session.reach();
     let lent_until = session.trusted.as_ref().map_or(i64::MAX, |trusted| trusted.good_until);
     granted.good_until = standing.good_until().min(claim.expires_at - 1).min(lent_until);
     granted.keys = keys;
-    granted.session = Some(Box::new(session));
+    granted.session = Some(Arc::new(session));
     Ok(granted)
 }
 
@@ -482,7 +482,7 @@ fn grant(
         keys,
         used,
         proof,
-        principal,
+        principal: Arc::new(principal),
         session,
     })
 }

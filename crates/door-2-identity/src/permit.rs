@@ -17,7 +17,8 @@ pub struct IdentityPermit {
     pub(crate) granted: Held<Granted>,
 }
 
-/// In this order, so that what is looked at each time lies together.
+/// In this order, so that what is looked at each time lies together. Where only revocations of others came since, the same
+/// principal and session are granted anew at a later revision: they are shared, not copied.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Granted {
@@ -33,8 +34,8 @@ pub(crate) struct Granted {
     pub(crate) keys: u64,
     pub(crate) used: Used,
     pub(crate) proof: Proof,
-    pub(crate) principal: Principal,
-    pub(crate) session: Option<Box<Session>>,
+    pub(crate) principal: Arc<Principal>,
+    pub(crate) session: Option<Arc<Session>>,
 }
 
 /// What was proven, so that it can be asked again whether it still holds, without the secret.

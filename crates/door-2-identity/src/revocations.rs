@@ -14,51 +14,57 @@ const FAN: usize = 256;
 /// Since when everything that is revoked is.
 #[derive(Clone)]
 pub struct Revocations {
-    top: Vec<Arc<[Part]>>,
+    top: Vec<Arc<Shelf>>,
     count: u64,
     /// The revision at which anything but revocations was changed last, as far as that was followed.
     others: Revision,
 }
 
-/// A few marks, and a filter that says of most others at once that they are not among them.
-#[derive(Clone, Default)]
-struct Part {
-    filter: u128,
-    marks: Arc<[(Revoked, i64)]>,
+/// The filters of its parts lie side by side: a look at something that is not there touches one line of memory, and with a
+/// million marks all such lines together are a megabyte.
+#[derive(Clone)]
+struct Shelf {
+    filters: [u128; FAN],
+    parts: [Part; FAN],
 }
 
-impl Part {
-    fn get(&self, mark: &Revoked, place: &Place) -> Option<i64> {
-        if self.filter & place.bit == 0 {
-            return None;
-        }
-        self.marks.iter().find(|(known, _)| known == mark).map(|(_, before)| *before)
-    }
+/// A few marks, and since when each is.
+type Part = Option<Arc<[(Revoked, i64)]>>;
 
-    /// Whether it was there, and whether it is now.
-    fn set(&mut self, mark: Revoked, before: Option<i64>) -> (bool, bool) {
-        let others = self.marks.iter().filter(|(known, _)| *known != mark).copied();
-        let marks: Arc<[_]> = others.chain(before.map(|before| (mark, before))).collect();
-        let was = marks.len() < self.marks.len() + usize::from(before.is_some());
-        self.filter = marks.iter().fold(0, |filter, (mark, _)| filter | Place::of(mark).bit);
-        self.marks = marks;
-        (was, before.is_some())
-    }
-}
-
-/// Where a mark is. Ids are random, so any of their bytes choose well.
+/// Where a mark is: the filter of its part has both of its bits set. Ids are random, so any of their bytes choose well.
 struct Place {
     top: usize,
     part: usize,
-    bit: u128,
+    bits: u128,
 }
 
 impl Place {
+    #[inline]
     fn of(mark: &Revoked) -> Self {
-        match mark.bytes().as_slice() {
-            [_, a, b, c, ..] => Place { top: usize::from(*a), part: usize::from(*b), bit: 1 << (c % 128) },
-            _ => Place { top: 0, part: 0, bit: 1 },
+        let [top, part, one, other, ..] = *mark.id();
+        Place { top: top.into(), part: part.into(), bits: 1 << (one % 128) | 1 << (other % 128) }
+    }
+}
+
+impl Shelf {
+    fn get(&self, mark: &Revoked, place: &Place) -> Option<i64> {
+        if self.filters.get(place.part)? & place.bits != place.bits {
+            return None;
         }
+        let marks = self.parts.get(place.part)?.as_ref()?;
+        marks.iter().find(|(known, _)| known == mark).map(|(_, before)| *before)
+    }
+
+    /// Whether it was there before.
+    fn set(&mut self, mark: Revoked, before: Option<i64>, place: &Place) -> Option<bool> {
+        let (part, filter) = (self.parts.get_mut(place.part)?, self.filters.get_mut(place.part)?);
+        let old = part.as_deref().unwrap_or_default();
+        let others = old.iter().filter(|(known, _)| *known != mark).copied();
+        let marks: Arc<[_]> = others.chain(before.map(|before| (mark, before))).collect();
+        let was = marks.len() < old.len() + usize::from(before.is_some());
+        *filter = marks.iter().fold(0, |filter, (mark, _)| filter | Place::of(mark).bits);
+        *part = Some(marks);
+        Some(was)
     }
 }
 
@@ -71,22 +77,25 @@ pub(crate) struct Look {
 }
 
 /// Whatever a session may be revoked by.
-fn marks(session: &Session) -> Vec<Revoked> {
+fn marks(session: &Session) -> impl Iterator<Item = Revoked> {
     let (claim, user_domain) = (&session.claim, session.user_domain);
     let scope_domain = session.scope_domain.filter(|domain| *domain != user_domain);
-    let mut marks = vec![
+    let by_trust = match (claim.lent, &session.trusted) {
+        (Some(Lent::Trust(id)), Some(trusted)) => Some([
+            Revoked::Trust(id),
+            Revoked::User(trusted.trust.trustor),
+            Revoked::Domain(trusted.trustor_domain),
+        ]),
+        _ => None,
+    };
+    let always = [
         Revoked::Token(claim.audit.own),
         Revoked::Chain(claim.chain()),
         Revoked::User(claim.user),
         Revoked::Domain(user_domain),
     ];
-    marks.extend(claim.scope.project().map(Revoked::Project));
-    marks.extend(scope_domain.map(Revoked::Domain));
-    if let (Some(Lent::Trust(id)), Some(trusted)) = (claim.lent, &session.trusted) {
-        marks.extend([Revoked::Trust(id), Revoked::User(trusted.trust.trustor)]);
-        marks.push(Revoked::Domain(trusted.trustor_domain));
-    }
-    marks
+    let scope = [claim.scope.project().map(Revoked::Project), scope_domain.map(Revoked::Domain)];
+    always.into_iter().chain(scope.into_iter().flatten()).chain(by_trust.into_iter().flatten())
 }
 
 /// Looks for the first of the marks that was set when the token had been issued, or in that very second. Where the index has
@@ -96,9 +105,9 @@ pub(crate) fn look(
     index: &Index<Revocations>,
     session: &Session,
 ) -> Result<Look, SourceError> {
-    let (marks, issued_at) = (marks(session), session.claim.issued_at);
+    let issued_at = session.claim.issued_at;
     let found = index.read(view.0, |revoked| Look {
-        by: marks.iter().find(|mark| revoked.since(mark).is_some_and(|before| issued_at <= before)).copied(),
+        by: marks(session).find(|mark| revoked.since(mark).is_some_and(|before| issued_at <= before)),
         others: Some(revoked.others),
     });
     match found {
@@ -106,7 +115,7 @@ pub(crate) fn look(
         Err(IndexError::Source(why)) => Err(why),
         Err(IndexError::Ahead) => {
             let mut by = None;
-            for mark in marks {
+            for mark in marks(session) {
                 if view.0.get::<Revocation>(&mark)?.is_some_and(|row| issued_at <= row.issued_before) {
                     by = Some(mark);
                     break;
@@ -120,7 +129,7 @@ pub(crate) fn look(
 impl Revocations {
     fn since(&self, mark: &Revoked) -> Option<i64> {
         let place = Place::of(mark);
-        self.top.get(place.top)?.get(place.part)?.get(mark, &place)
+        self.top.get(place.top)?.get(mark, &place)
     }
 
     /// How many there are.
@@ -130,10 +139,9 @@ impl Revocations {
 
     fn set(&mut self, mark: Revoked, before: Option<i64>) {
         let place = Place::of(&mark);
-        let Some(parts) = self.top.get_mut(place.top) else { return };
-        let Some(part) = Arc::make_mut(parts).get_mut(place.part) else { return };
-        let (was, is) = part.set(mark, before);
-        self.count = self.count + u64::from(is) - u64::from(was);
+        let Some(shelf) = self.top.get_mut(place.top) else { return };
+        let Some(was) = Arc::make_mut(shelf).set(mark, before, &place) else { return };
+        self.count = self.count + u64::from(before.is_some()) - u64::from(was);
     }
 }
 
@@ -141,8 +149,8 @@ impl Indexed for Revocations {
     const TABLES: &'static [Table] = &Table::ALL;
 
     fn build(view: &View<'_>) -> Result<Self, SourceError> {
-        let parts: Arc<[Part]> = vec![Part::default(); FAN].into();
-        let mut built = Revocations { top: vec![parts; FAN], count: 0, others: view.at().revision };
+        let empty = Arc::new(Shelf { filters: [0; FAN], parts: [const { None }; FAN] });
+        let mut built = Revocations { top: vec![empty; FAN], count: 0, others: view.at().revision };
         view.scan::<Revocation>(&[], |mark, row| {
             built.set(mark, Some(row.issued_before));
             ControlFlow::Continue(())

@@ -25,9 +25,10 @@ pub enum Revoked {
     Consumer(#[serde(with = "super::names::as_hex")] [u8; 16]),
 }
 
-impl Key for Revoked {
-    fn bytes(&self) -> Vec<u8> {
-        let (kind, id) = match self {
+impl Revoked {
+    /// Of which kind, as the key says it, and which of them.
+    fn parts(&self) -> (u8, &[u8; 16]) {
+        match self {
             Revoked::Token(id) => (1, id),
             Revoked::Chain(id) => (2, id),
             Revoked::User(id) => (3, id.bytes()),
@@ -35,7 +36,18 @@ impl Key for Revoked {
             Revoked::Domain(id) => (5, id.bytes()),
             Revoked::Trust(id) => (6, id.bytes()),
             Revoked::Consumer(id) => (7, id),
-        };
+        }
+    }
+
+    /// The id of whatever it is. Ids are random.
+    pub fn id(&self) -> &[u8; 16] {
+        self.parts().1
+    }
+}
+
+impl Key for Revoked {
+    fn bytes(&self) -> Vec<u8> {
+        let (kind, id) = self.parts();
         [&[kind], id.as_slice()].concat()
     }
 
