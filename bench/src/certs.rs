@@ -10,10 +10,10 @@ use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::served::Server;
 use crate::stopwatch::{Child, Samples, now};
-use enfilade_admin::CertificateDirectory;
+use enfilade_admin::{CertificateFiles, CertificatePlace, CertificateTerms, IndexUse, LeafIndex};
 use enfilade_facts::MemoSeed;
 use enfilade_sources::files::certificates::{Engine, Ring, Threads, list};
-use enfilade_tls::{Ask, Digest, Rules};
+use enfilade_tls::{Ask, Certificates, Digest, Rules, Tickets};
 use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -24,6 +24,7 @@ use std::time::Duration;
 const ROUNDS: usize = 5;
 const CHANGED: usize = 10;
 const FULL: usize = 25_000;
+const MILLION: usize = 1_000_000;
 
 pub(crate) fn run(report: &mut Report, count: usize) -> Result<(), Failure> {
     let directory = make::directory(count)?;
@@ -57,12 +58,24 @@ pub(crate) fn run(report: &mut Report, count: usize) -> Result<(), Failure> {
             "times",
         );
         report.goal(
+            "restart",
+            "ours, a restart with an index, every file asked, to HAProxy's start",
+            own.restart / peer.warm,
+            1.0 / 250.0,
+            "times",
+        );
+        report.goal(
             "reload",
             "ours, a reload after 10 changed files, to HAProxy's start",
             own.reload / peer.warm,
             1.0 / 200.0,
             "times",
         );
+    }
+    if count >= MILLION {
+        report.goal("million", "ours, every name of a million answerable, warm", own.warm, 6.0, "s");
+        let gib = own.idle_kib * n as f64 / 1024.0 / 1024.0;
+        report.goal("million-memory", "ours, memory of a million while idle", gib, 1.0, "GiB");
     }
     if is_full {
         report.goal("memory", "ours, memory of each certificate while idle", own.idle_kib, 1.0, "KiB");
@@ -162,10 +175,9 @@ fn readers(report: &mut Report, directory: &Path, n: u64, is_cold_possible: bool
     for engine in engines {
         let bytes = AtomicU64::new(0);
         let read = |names: &[OsString]| {
-            let each =
-                |_: usize, read: Result<enfilade_sources::files::certificates::FileRead<'_>, String>| {
-                    bytes.fetch_add(read.map_or(0, |read| read.bytes.len() as u64), Ordering::Relaxed);
-                };
+            let each = |_: usize, read: Result<&[u8], String>| {
+                bytes.fetch_add(read.map_or(0, |read| read.len() as u64), Ordering::Relaxed);
+            };
             engine.read(directory, names, &each)
         };
         let mut warm = Samples::default();
@@ -193,6 +205,7 @@ struct Own {
     warm: f64,
     cold: Option<f64>,
     verified: f64,
+    restart: f64,
     reload: f64,
     idle_kib: f64,
 }
@@ -204,22 +217,13 @@ fn ours(
     n: u64,
     is_cold_possible: bool,
 ) -> Result<Own, Failure> {
-    let digest = Digest::new(&MemoSeed([9; 16]));
-    let shelf = CertificateDirectory::new(directory.to_owned(), digest);
+    let shelf = files_of(directory)?;
     let look = || -> Result<_, Failure> {
         let began = now();
-        let looked = shelf.look(Rules::default(), crate::clock::nanos())?;
-        // Answerable is what is answered.
-        let last = make::names_of(n as usize - 1).pop().ok_or("no name")?;
-        let permit = enfilade_tls::open(&looked.certificates, &Ask::new(Some(&last)))?;
-        let path = directory.join(format!("{:07}.pem", n - 1));
-        if permit.certificate() != path.to_string_lossy() || !looked.bad.is_empty() {
-            return Err(format!(
-                "`{last}` is answered with `{}`, {} are bad",
-                permit.certificate(),
-                looked.bad.len()
-            )
-            .into());
+        let looked = shelf.look(Rules::default(), None, crate::clock::nanos())?;
+        is_answered(&looked.certificates, directory, n)?;
+        if !looked.bad.is_empty() {
+            return Err(format!("{} are bad", looked.bad.len()).into());
         }
         Ok((began.elapsed().as_secs_f64(), looked.certificates))
     };
@@ -250,9 +254,74 @@ fn ours(
         return Err(format!("{} are bad, {} changed", verified.bad.len(), verified.changed.len()).into());
     }
     report.once("ours, all keys verified", n, verifying * 1e3, "ms");
+    let restart = restart(report, directory, scratch, n, &certificates, is_cold_possible)?;
+    drop(certificates);
     let reload = reload(report, directory, scratch, n)?;
     let (idle_kib, start) = served(report, directory, scratch, n, is_cold_possible)?;
-    Ok(Own { warm: start.warm, cold: start.cold, verified: verifying, reload, idle_kib })
+    Ok(Own { warm: start.warm, cold: start.cold, verified: verifying, restart, reload, idle_kib })
+}
+
+fn files_of(directory: &Path) -> Result<CertificateFiles, Failure> {
+    let terms = CertificateTerms::new(Tickets::default(), None)?;
+    let place = CertificatePlace::Directory(directory.to_owned());
+    Ok(CertificateFiles::new(place, Digest::new(&MemoSeed([9; 16])), terms))
+}
+
+/// Answerable is what is answered.
+fn is_answered(certificates: &Certificates, directory: &Path, n: u64) -> Result<(), Failure> {
+    let last = make::names_of(n as usize - 1).pop().ok_or("no name")?;
+    let permit = enfilade_tls::open(certificates, &Ask::new(Some(&last)))?;
+    let path = directory.join(format!("{:07}.pem", n - 1));
+    match permit.certificate() == path.to_string_lossy() && certificates.count() as u64 == n {
+        true => Ok(()),
+        false => Err(format!("`{last}` is answered with `{}`", permit.certificate()).into()),
+    }
+}
+
+/// With what an earlier start wrote down, from the file to the last name answered, in seconds.
+fn restart(
+    report: &mut Report,
+    directory: &Path,
+    scratch: &Scratch,
+    n: u64,
+    certificates: &Certificates,
+    is_cold_possible: bool,
+) -> Result<f64, Failure> {
+    let index = scratch.path().join("index");
+    let written = LeafIndex::write(&index, directory, &MemoSeed([9; 16]), certificates)?;
+    if written as u64 != n {
+        return Err(format!("{written} of {n} are known for sure").into());
+    }
+    let one = |how: IndexUse| -> Result<f64, Failure> {
+        let shelf = files_of(directory)?;
+        let began = now();
+        let known = LeafIndex::read(&index, directory, how).ok_or("the index is not believed")?;
+        let looked = shelf.look(Rules::default(), Some(&known), crate::clock::nanos())?;
+        is_answered(&looked.certificates, directory, n)?;
+        let seconds = began.elapsed().as_secs_f64();
+        if looked.read > 0 {
+            return Err(format!("{} files were read", looked.read).into());
+        }
+        Ok(seconds)
+    };
+    let mut checked = f64::INFINITY;
+    for (how, what) in [(IndexUse::Checked, "every file asked"), (IndexUse::Trusted, "believed")] {
+        let mut warm = Samples::default();
+        for _ in 0..ROUNDS {
+            warm.push(one(how)? * 1e3);
+        }
+        let middle = report.middle(&format!("ours, restart with an index, {what}, warm"), n, &warm, "ms");
+        checked = if how == IndexUse::Checked { middle / 1e3 } else { checked };
+        if is_cold_possible {
+            let mut cold = Samples::default();
+            for _ in 0..3 {
+                drop_caches();
+                cold.push(one(how)? * 1e3);
+            }
+            report.middle("the same, cold", n, &cold, "ms");
+        }
+    }
+    Ok(checked)
 }
 
 /// After ten files were written anew, of as many as there are.
@@ -264,8 +333,8 @@ fn reload(report: &mut Report, directory: &Path, scratch: &Scratch, n: u64) -> R
         std::fs::hard_link(directory.join(&name), place.join(&name))
             .or_else(|_| std::fs::copy(directory.join(&name), place.join(&name)).map(drop))?;
     }
-    let shelf = CertificateDirectory::new(place.clone(), Digest::new(&MemoSeed([9; 16])));
-    let mut certificates = shelf.look(Rules::default(), crate::clock::nanos())?.certificates;
+    let shelf = files_of(&place)?;
+    let mut certificates = shelf.look(Rules::default(), None, crate::clock::nanos())?.certificates;
     // What is linked was changed just now, and is known for sure only later.
     pause(Duration::from_millis(100));
     certificates = shelf.look_again(&certificates, Rules::default(), crate::clock::nanos())?.certificates;
@@ -305,7 +374,11 @@ fn served(
     drop(Server::start(&data, &none)?);
     let alone = Server::start(&data, &none)?.resident();
     let with = directory.to_string_lossy();
-    let environment = [("ENFILADE_TLS__CHECK", "lazy"), ("ENFILADE_TLS__CERTIFICATES", &*with)];
+    let environment = [
+        ("ENFILADE_TLS__CHECK", "lazy"),
+        ("ENFILADE_TLS__INDEX", "off"),
+        ("ENFILADE_TLS__CERTIFICATES", &*with),
+    ];
     let certificate = data.join("tls/localhost.crt");
     let start = || -> Result<(f64, Server), Failure> {
         let began = now();

@@ -1,16 +1,29 @@
-//! The directory of certificates: looked through, followed, and verified.
+//! The certificates of a directory or a crt-list: looked through, followed, and verified.
+
+mod index;
+mod listing;
+#[cfg(test)]
+mod tests;
+
+pub use index::{IndexUse, LeafIndex};
+pub use listing::CertificateTerms;
 
 use enfilade_sources::files::certificates::{
-    Engine, FileRead, Identity, Threads, engine, identity_of, is_certificate, list, read_whole,
+    Engine, Identity, Threads, WholeBundle, bundles_beside, engine, files_of_kinds, identity_of,
+    identity_of_whole, read_whole,
 };
-use enfilade_tls::{Bundle, CertificateFile, Certificates, Digest, FileChange, Leaf, Room, Rules};
+use enfilade_tls::{
+    Bundle, CertificateFile, Certificates, Digest, DigestedLeaf, FileChange, Leaf, Parts, Policy, Ready,
+    Room, Rules,
+};
+use listing::Listing;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A certificate that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,17 +35,37 @@ pub struct BadCertificate {
     pub why: String,
 }
 
-/// A directory of PEM bundles, by HAProxy's rules.
-pub struct CertificateDirectory {
-    path: PathBuf,
+/// Where certificates are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CertificatePlace {
+    /// A directory of PEM bundles, by HAProxy's rules.
+    Directory(PathBuf),
+    /// A crt-list as HAProxy takes it.
+    List(PathBuf),
+}
+
+impl CertificatePlace {
+    /// The path of either.
+    pub fn path(&self) -> &Path {
+        match self {
+            CertificatePlace::Directory(path) | CertificatePlace::List(path) => path,
+        }
+    }
+}
+
+/// The certificates of a place.
+pub struct CertificateFiles {
+    place: CertificatePlace,
     engine: Box<dyn Engine>,
     digest: Digest,
+    terms: CertificateTerms,
     versions: AtomicU64,
     /// When the whole of it was looked at, in nanoseconds since the epoch.
     looked: AtomicU64,
+    listing: Mutex<Option<Arc<Listing>>>,
 }
 
-/// What a look at the directory found.
+/// What a look at the files found.
 #[derive(Debug)]
 pub struct Looked {
     /// What there is.
@@ -48,143 +81,308 @@ pub struct Looked {
 /// A file that was changed as lately as that, in nanoseconds, may be changed again without looking different: file systems tell the time
 /// in ticks.
 const RACY_NANOS: u64 = 50_000_000;
+const NANOS: u64 = 1_000_000_000;
 
 thread_local! {
     static ROOM: RefCell<Room> = RefCell::default();
 }
 
-impl CertificateDirectory {
+impl CertificateFiles {
     /// With the engine that is fastest here.
-    pub fn new(path: PathBuf, digest: Digest) -> Self {
-        Self::with(path, digest, engine())
+    pub fn new(place: CertificatePlace, digest: Digest, terms: CertificateTerms) -> Self {
+        Self::with(place, digest, terms, engine())
     }
 
     /// With this engine.
-    pub fn with(path: PathBuf, digest: Digest, engine: Box<dyn Engine>) -> Self {
-        CertificateDirectory { path, engine, digest, versions: AtomicU64::new(1), looked: AtomicU64::new(0) }
+    pub fn with(
+        place: CertificatePlace,
+        digest: Digest,
+        terms: CertificateTerms,
+        engine: Box<dyn Engine>,
+    ) -> Self {
+        let (versions, looked, listing) = (AtomicU64::new(1), AtomicU64::new(0), Mutex::new(None));
+        CertificateFiles { place, engine, digest, terms, versions, looked, listing }
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Where they are.
+    pub fn place(&self) -> &CertificatePlace {
+        &self.place
     }
 
-    /// What reads it.
+    /// What reads them.
     pub fn engine(&self) -> String {
         self.engine.name()
     }
 
-    /// Looks into every file, at its leaf alone: after that every name is answered. `now` in nanoseconds since the epoch.
+    /// Where something may change that has to be looked at; known once everything was.
+    pub fn directories(&self) -> BTreeSet<PathBuf> {
+        match (&self.place, self.listed()) {
+            (CertificatePlace::List(_), Some(listing)) => listing.directories(),
+            (CertificatePlace::List(path), None) => path.parent().map(Path::to_owned).into_iter().collect(),
+            (CertificatePlace::Directory(path), _) => [path.clone()].into(),
+        }
+    }
+
+    fn listed(&self) -> Option<Arc<Listing>> {
+        self.listing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn list(&self) -> io::Result<Arc<Listing>> {
+        let listing = Arc::new(Listing::read(&self.place, &self.terms)?);
+        // Of a directory it is read again each time, and need not be kept.
+        if matches!(self.place, CertificatePlace::List(_)) {
+            *self.listing.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&listing));
+        }
+        Ok(listing)
+    }
+
+    /// Looks into every file, at its leaf alone: after that every name is answered. What an earlier start knows of files that are as they
+    /// were is taken from there. `now` in nanoseconds since the epoch.
     ///
     /// # Errors
-    /// When the directory cannot be read.
-    pub fn look(&self, rules: Rules, now: u64) -> io::Result<Looked> {
+    /// When the directory or the list cannot be read, or a line of the list cannot be obeyed.
+    pub fn look(&self, rules: Rules, known: Option<&LeafIndex>, now: u64) -> io::Result<Looked> {
         self.looked.store(now, Ordering::Relaxed);
-        let names = list(&self.path)?;
+        let listing = self.list()?;
+        let mut files = Vec::with_capacity(listing.names.len());
+        let unknown = known.map(|index| self.known(&listing, index, &mut files));
+        let names = unknown.as_ref().unwrap_or(&listing.names);
+        let mut read = names.len();
+        let mut bad = self.leaves_into(&listing, names, &mut files)?;
+        // A file that is not there may be a bundle of several kinds of keys.
+        let kinds: Vec<OsString> =
+            bad.iter().flat_map(|bad| files_of_kinds(Path::new(&bad.file))).map(Into::into).collect();
+        if !kinds.is_empty() {
+            bad.retain(|bad| files_of_kinds(Path::new(&bad.file)).is_empty());
+            read += kinds.len();
+            bad.extend(self.leaves_into(&listing, &kinds, &mut files)?);
+        }
+        if let Some(bound) = bad.iter().find(|bad| listing.is_bound(Path::new(&bad.file))) {
+            let why = "its line has terms of its own, and no other certificate may answer in its place";
+            return Err(io::Error::other(format!("certificate `{}`: {}; {why}", bound.file, bound.why)));
+        }
+        let certificates = Certificates::new(self.digest, rules, files);
+        Ok(Looked { certificates, bad, warnings: listing.warnings.clone(), read })
+    }
+
+    fn leaves_into(
+        &self,
+        listing: &Listing,
+        names: &[OsString],
+        files: &mut Vec<CertificateFile>,
+    ) -> io::Result<Vec<BadCertificate>> {
         let mut bad = Vec::new();
-        let mut files = Vec::with_capacity(names.len());
-        for found in self.leaves(&names, |path, leaf, identity| self.file(path, &leaf, identity, now))? {
+        let of = |path: &str, leaf: Leaf| {
+            listing.files(path, self.version(), self.digest.leaf(&leaf), &self.digest)
+        };
+        for found in self.leaves_of(&listing.base, names, of)? {
             match found {
-                Ok(file) => files.push(file),
+                Ok(found) => files.extend(found),
                 Err(why) => bad.push(why),
             }
         }
-        let certificates = Certificates::new(self.digest, rules, files);
-        Ok(Looked { certificates, bad, warnings: Vec::new(), read: names.len() })
+        Ok(bad)
     }
 
-    /// Something of each of these files' leaves, in their order.
+    fn version(&self) -> u64 {
+        self.versions.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Something of every file's leaf, in their order.
     ///
     /// # Errors
-    /// When the directory cannot be read.
+    /// When the directory or the list cannot be read.
     pub fn leaves<T: Send + Sync>(
         &self,
+        of: impl Fn(&str, Leaf) -> T + Sync,
+    ) -> io::Result<Vec<Result<T, BadCertificate>>> {
+        let listing = self.list()?;
+        self.leaves_of(&listing.base, &listing.names, of)
+    }
+
+    /// The same of these files.
+    ///
+    /// # Errors
+    /// When their directory cannot be read.
+    pub fn leaves_of<T: Send + Sync>(
+        &self,
+        base: &Path,
         names: &[OsString],
-        of: impl Fn(&str, Leaf, Option<Identity>) -> T + Sync,
+        of: impl Fn(&str, Leaf) -> T + Sync,
     ) -> io::Result<Vec<Result<T, BadCertificate>>> {
         let found: Vec<OnceLock<Result<T, BadCertificate>>> = names.iter().map(|_| OnceLock::new()).collect();
-        let each = |at: usize, read: Result<FileRead<'_>, String>| {
+        let each = |at: usize, read: Result<&[u8], String>| {
             let (Some(name), Some(place)) = (names.get(at), found.get(at)) else { return };
-            let path = self.path.join(name);
+            let path = base.join(name);
             let text = path.to_string_lossy();
-            let leaf = read.and_then(|FileRead { bytes, identity }| {
+            let leaf = read.and_then(|bytes| {
                 let leaf = ROOM.with_borrow_mut(|room| Leaf::read(bytes, room))?;
                 match leaf.has_key || read_whole(&path).is_ok_and(|whole| whole.key.is_some()) {
-                    true => Ok((leaf, identity)),
+                    true => Ok(leaf),
                     false => Err("it holds no private key, and there is no `.key` file beside it".to_owned()),
                 }
             });
-            let said = leaf.map(|(leaf, identity)| of(&text, leaf, identity));
+            let said = leaf.map(|leaf| of(&text, leaf));
             let _ = place.set(said.map_err(|why| BadCertificate { file: text.clone().into_owned(), why }));
         };
-        if self.engine.read(&self.path, names, &each).is_err() {
+        if self.engine.read(base, names, &each).is_err() {
             // Where the fast way ends there is always the other; what was read stays.
-            Threads::default().read(&self.path, names, &each)?;
+            Threads::default().read(base, names, &each)?;
         }
-        let missing = |name: &OsStr| BadCertificate {
-            file: self.path.join(name).display().to_string(),
+        let missing = |name: &OsString| BadCertificate {
+            file: base.join(name).display().to_string(),
             why: "it was not read".to_owned(),
         };
         let all = found.into_iter().zip(names);
         Ok(all.map(|(found, name)| found.into_inner().unwrap_or_else(|| Err(missing(name)))).collect())
     }
 
-    fn file(&self, path: &str, leaf: &Leaf, identity: Option<Identity>, now: u64) -> CertificateFile {
-        let version = self.versions.fetch_add(1, Ordering::Relaxed);
-        let file = self.digest.file(path, version, leaf);
-        // What is beside it is not in its identity: then it is read again each time.
-        if let Some(identity) = identity.filter(|identity| leaf.has_key && is_settled(identity, now)) {
-            let _ = file.identity.set(identity);
-        }
-        file
-    }
-
     /// What became of a snapshot: every file is asked whether it changed, and those that did are read and verified. A file that cannot be
     /// used leaves what was there in its place.
     ///
     /// # Errors
-    /// When the directory cannot be read.
+    /// When the directory or the list cannot be read, or a line of the list cannot be obeyed.
     pub fn look_again(&self, before: &Certificates, rules: Rules, now: u64) -> io::Result<Looked> {
-        let names = list(&self.path)?;
-        let changed = self.changed(before, &names);
-        let is_listed = |path: &str| {
-            let name = Path::new(path).file_name().unwrap_or_default();
-            Path::new(path).parent() == Some(&self.path)
-                && names.binary_search_by(|known| known.as_os_str().cmp(name)).is_ok()
+        let was = self.listed();
+        let listing = match self.list() {
+            Ok(listing) => listing,
+            Err(why) => {
+                *self.listing.lock().unwrap_or_else(PoisonError::into_inner) = was;
+                return Err(why);
+            }
         };
-        let gone = before.files().filter(|file| !is_listed(&file.path));
-        let gone = gone.map(|file| FileChange::Remove(file.path.clone())).collect();
-        Ok(self.after(before, rules, &changed, gone, now))
+        match self.place {
+            CertificatePlace::Directory(_) => {
+                let changed = self.changed(&listing, &listing.names, |path| before.at_path(path, |_| true));
+                let gone = before.files().filter(|file| !listing.has(Path::new(&*file.path)));
+                let gone = gone.map(|file| FileChange::Remove(file.path.clone())).collect();
+                Ok(self.after(&listing, before, rules, &changed, gone, now))
+            }
+            // Lines may have moved, and their terms changed: the snapshot is made anew of what is known of unchanged files.
+            CertificatePlace::List(_) => {
+                let looked = self.relisted(&listing, before, rules, now);
+                if let Err(why) = &looked {
+                    *self.listing.lock().unwrap_or_else(PoisonError::into_inner) = was;
+                    return Err(io::Error::other(why.to_string()));
+                }
+                looked
+            }
+        }
     }
 
-    /// The same where it is known which files to ask: those names of the directory.
+    fn relisted(
+        &self,
+        listing: &Listing,
+        before: &Certificates,
+        rules: Rules,
+        now: u64,
+    ) -> io::Result<Looked> {
+        let known = |path: &str| {
+            before.at_path(path, |file| !file.is_named() || !listing.needs_names(Path::new(path)))
+        };
+        let mut names = Vec::new();
+        for name in &listing.names {
+            let path = listing.base.join(name);
+            match files_of_kinds(&path) {
+                kinds if !kinds.is_empty() && !path.exists() => {
+                    names.extend(kinds.into_iter().map(OsString::from))
+                }
+                _ => names.push(name.clone()),
+            }
+        }
+        let changed: BTreeSet<OsString> = self.changed(listing, &names, known).into_iter().collect();
+        let (mut bad, mut warnings, mut files) = (Vec::new(), listing.warnings.clone(), Vec::new());
+        for name in &names {
+            let path = listing.base.join(name);
+            let text = path.to_string_lossy();
+            let old = known(&text);
+            let read = changed.contains(name).then(|| self.whole(&path, now));
+            let (file, identity) = match (read, old) {
+                (Some(Ok((leaf, identity, amiss))), _) => {
+                    warnings.extend(amiss.map(|why| BadCertificate { file: text.to_string(), why }));
+                    ((self.version(), leaf), identity)
+                }
+                (Some(Err(why)), old) => {
+                    bad.push(BadCertificate { file: text.to_string(), why: why.clone() });
+                    match old {
+                        Some(old) => ((old.version, old.leaf()), None),
+                        None if listing.is_bound(&path) => {
+                            return Err(io::Error::other(format!("certificate `{text}`: {why}")));
+                        }
+                        None => continue,
+                    }
+                }
+                (None, Some(old)) => ((old.version, old.leaf()), old.identity.get().copied()),
+                (None, None) => continue,
+            };
+            for file in listing.files(&text, file.0, file.1, &self.digest) {
+                file.verified_as(identity);
+                files.push(file);
+            }
+        }
+        Ok(Looked {
+            certificates: Certificates::new(self.digest, rules, files),
+            bad,
+            warnings,
+            read: changed.len(),
+        })
+    }
+
+    /// The same where it is known which files to ask.
+    ///
+    /// # Errors
+    /// As for everything, where one of them is what all others follow from.
     pub fn look_at(
         &self,
         before: &Certificates,
-        names: &BTreeSet<OsString>,
+        paths: &BTreeSet<PathBuf>,
         rules: Rules,
         now: u64,
-    ) -> Looked {
+    ) -> io::Result<Looked> {
+        let listing = match (&self.place, self.listed()) {
+            (CertificatePlace::List(_), Some(listing))
+                if !paths.iter().any(|path| listing.rests_on(path)) =>
+            {
+                listing
+            }
+            (CertificatePlace::List(_), _) => return self.look_again(before, rules, now),
+            // What the names say is enough, and nothing of the rest is asked for.
+            (CertificatePlace::Directory(_), _) => Arc::new(Listing::of_few(&self.place, paths, &self.terms)),
+        };
         let mut there = BTreeSet::new();
         let mut gone = Vec::new();
-        for name in names.iter().flat_map(|name| bundles_of(&self.path, name)) {
-            let path = self.path.join(&name);
-            match std::fs::metadata(&path) {
-                Ok(meta) if meta.is_file() && is_certificate(&self.path, &name) => drop(there.insert(name)),
-                _ => gone.push(FileChange::Remove(path.to_string_lossy().into())),
+        let beside = paths.iter().flat_map(|path| bundles_beside(path)).filter(|path| path.exists());
+        for path in paths.iter().cloned().chain(beside) {
+            let is_file = std::fs::metadata(&path).is_ok_and(|meta| meta.is_file());
+            let text = path.to_string_lossy();
+            match listing.has(&path) && is_file {
+                true => drop(there.insert(path.into_os_string())),
+                // What is on a line and gone for now is kept, as what is broken is.
+                false if before.at_path(&text, |_| true).is_some() && !listing.is_of_lines() => {
+                    gone.push(FileChange::Remove(text.into()));
+                }
+                false => {}
             }
         }
-        gone.retain(|change| matches!(change, FileChange::Remove(path) if before.at_path(path).is_some()));
         let there: Vec<OsString> = there.into_iter().collect();
-        self.after(before, rules, &there, gone, now)
+        Ok(self.after(&listing, before, rules, &there, gone, now))
     }
 
-    /// Those that are not known to be as they were.
-    fn changed(&self, before: &Certificates, names: &[OsString]) -> Vec<OsString> {
+    /// Those that are not known to be as they were: when they were verified, or when they were looked at.
+    fn changed<'c>(
+        &self,
+        listing: &Listing,
+        names: &[OsString],
+        known: impl Fn(&str) -> Option<&'c Arc<CertificateFile>> + Sync,
+    ) -> Vec<OsString> {
+        let beside = listing.with_something_beside();
+        let looked = self.looked.load(Ordering::Relaxed);
         let is_same = |name: &OsString| {
-            let path = self.path.join(name);
-            let known = before.at_path(&path.to_string_lossy()).and_then(|file| file.identity.get().copied());
-            known.is_some_and(|known| identity_of(&path).is_ok_and(|now| now == known))
+            let path = listing.base.join(name);
+            let Some(known) = known(&path.to_string_lossy()) else { return false };
+            let identity = if beside.contains(&path) { identity_of_whole(&path) } else { identity_of(&path) };
+            identity
+                .is_ok_and(|now| known.identity.get().map_or(is_settled(&now, looked), |known| now == *known))
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let share = names.len().div_ceil(cores).max(1);
@@ -198,6 +396,7 @@ impl CertificateDirectory {
 
     fn after(
         &self,
+        listing: &Listing,
         before: &Certificates,
         rules: Rules,
         names: &[OsString],
@@ -206,14 +405,19 @@ impl CertificateDirectory {
     ) -> Looked {
         let (mut bad, mut warnings) = (Vec::new(), Vec::new());
         for name in names {
-            let path = self.path.join(name);
+            let path = listing.base.join(name);
             let text = path.to_string_lossy();
             match self.whole(&path, now) {
                 // Only looked at again, because it was changed lately.
-                Ok((file, _)) if before.at_path(&text).is_some_and(|known| is_same_reading(known, &file)) => {
-                }
-                Ok((file, amiss)) => {
-                    changes.push(FileChange::Put(file));
+                Ok((leaf, identity, _))
+                    if before
+                        .at_path(&text, |_| true)
+                        .is_some_and(|known| is_same_reading(known, &leaf, identity)) => {}
+                Ok((leaf, identity, amiss)) => {
+                    for file in listing.files(&text, self.version(), leaf, &self.digest) {
+                        file.verified_as(identity);
+                        changes.push(FileChange::Put(file));
+                    }
                     warnings.extend(amiss.map(|why| BadCertificate { file: text.into_owned(), why }));
                 }
                 Err(why) => bad.push(BadCertificate { file: text.into_owned(), why }),
@@ -222,44 +426,66 @@ impl CertificateDirectory {
         Looked { certificates: before.under(rules).after(changes), bad, warnings, read: names.len() }
     }
 
-    /// One file, verified.
-    fn whole(&self, path: &Path, now: u64) -> Result<(CertificateFile, Option<String>), String> {
-        let said = |why: io::Error| why.to_string();
-        let identity = identity_of(path).map_err(said)?;
-        let whole = read_whole(path).map_err(said)?;
-        let bundle = Bundle::read(&whole.pem, whole.key.as_deref())?;
-        let is_one = identity_of(path).is_ok_and(|after| after == identity) && whole.key.is_none();
-        let Bundle { leaf, amiss, .. } = bundle;
-        let leaf = Leaf { has_key: is_one, ..leaf };
-        Ok((self.file(&path.to_string_lossy(), &leaf, Some(identity), now), amiss))
+    /// One file, verified: its leaf, its identity once that is sure, and what may trouble clients.
+    #[allow(clippy::type_complexity, reason = "three things of one file, for this module alone")]
+    fn whole(
+        &self,
+        path: &Path,
+        now: u64,
+    ) -> Result<(DigestedLeaf, Option<Identity>, Option<String>), String> {
+        let whole = read_whole(path).map_err(|why| why.to_string())?;
+        let bundle = self.bundle(&whole, now)?;
+        let identity = whole.identity.filter(|identity| is_settled(identity, now));
+        Ok((self.digest.leaf(&bundle.leaf), identity, bundle.amiss))
+    }
+
+    fn bundle(&self, whole: &WholeBundle, now: u64) -> Result<Bundle, String> {
+        let WholeBundle { pem, key, ocsp, .. } = whole;
+        let parts = Parts { pem, key: key.as_deref(), ocsp: ocsp.as_deref() };
+        Bundle::read(parts, &self.terms.issuers, (now / NANOS) as i64)
+    }
+
+    /// What a handshake goes on with, under a policy. `now` in nanoseconds since the epoch.
+    ///
+    /// # Errors
+    /// When the file cannot be read now; what is in it is told by what comes of it.
+    pub fn ready(&self, path: &Path, policy: &Policy, now: u64) -> io::Result<Ready> {
+        let whole = read_whole(path)?;
+        Ok(policy.ready(self.bundle(&whole, now)))
     }
 
     /// Reads every file whole: its key, and whether that is the certificate's. Says which cannot be used, and which were changed since
-    /// they were looked at.
+    /// they were looked at. What is known to be as it was when it was verified is not read again.
     pub fn verify(&self, certificates: &Certificates, threads: usize, done: &AtomicUsize) -> Verified {
         // What was changed since then may be another than the one that was looked at, also where it says the same.
         let now = self.looked.load(Ordering::Relaxed);
+        let listing = self.listed();
         let files: Vec<_> = certificates.files().collect();
         let next = AtomicUsize::new(0);
         let run = || {
             let mut found = Verified::default();
             while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                done.fetch_add(1, Ordering::Relaxed);
+                if file.identity.get().is_some() {
+                    continue;
+                }
                 let path = Path::new(&*file.path);
                 match self.whole(path, now) {
-                    Ok((whole, _)) if !file.says_the_same(&whole) => {
-                        found.changed.extend(path.file_name().map(OsStr::to_owned))
-                    }
-                    Ok((whole, amiss)) => {
+                    Ok((leaf, ..)) if !file.says_the_same(&leaf) => found.changed.extend([path.to_owned()]),
+                    Ok((_, identity, amiss)) => {
                         found
                             .warnings
                             .extend(amiss.map(|why| BadCertificate { file: file.path.to_string(), why }));
-                        if let Some(identity) = whole.identity.get() {
-                            let _ = file.identity.set(*identity);
-                        }
+                        file.verified_as(identity);
                     }
-                    Err(why) => found.bad.push(BadCertificate { file: file.path.to_string(), why }),
+                    Err(why) => {
+                        // Another certificate with its names answers, unless its terms are its own.
+                        if !listing.as_ref().is_some_and(|listing| listing.is_bound(path)) {
+                            found.out.push(FileChange::Remove(file.path.clone()));
+                        }
+                        found.bad.push(BadCertificate { file: file.path.to_string(), why });
+                    }
                 }
-                done.fetch_add(1, Ordering::Relaxed);
             }
             found
         };
@@ -267,12 +493,14 @@ impl CertificateDirectory {
             let running: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(run)).collect();
             let mut all = Verified::default();
             for one in running {
-                let Verified { bad, warnings, changed } = one.join().unwrap_or_default();
+                let Verified { bad, warnings, changed, out } = one.join().unwrap_or_default();
                 all.bad.extend(bad);
                 all.warnings.extend(warnings);
                 all.changed.extend(changed);
+                all.out.extend(out);
             }
             all.bad.sort_by(|a, b| a.file.cmp(&b.file));
+            all.bad.dedup();
             all.warnings.sort_by(|a, b| a.file.cmp(&b.file));
             all
         })
@@ -286,8 +514,10 @@ pub struct Verified {
     pub bad: Vec<BadCertificate>,
     /// What can be used and may trouble clients, by file.
     pub warnings: Vec<BadCertificate>,
-    /// The names of files that were changed meanwhile.
-    pub changed: BTreeSet<OsString>,
+    /// Files that were changed meanwhile.
+    pub changed: BTreeSet<PathBuf>,
+    /// What is served without those that cannot be used.
+    pub out: Vec<FileChange>,
 }
 
 fn is_settled(identity: &Identity, now: u64) -> bool {
@@ -296,130 +526,12 @@ fn is_settled(identity: &Identity, now: u64) -> bool {
 }
 
 /// The same file, and it says the same; what was not known for sure of it is now.
-fn is_same_reading(known: &CertificateFile, now: &CertificateFile) -> bool {
-    let Some(identity) = now.identity.get() else { return false };
-    known.says_the_same(now) && known.identity.get().is_some_and(|known| known == identity)
+fn is_same_reading(known: &CertificateFile, leaf: &DigestedLeaf, identity: Option<Identity>) -> bool {
+    identity.is_some() && known.says_the_same(leaf) && known.identity.get().copied() == identity
 }
 
-/// The bundles a changed file may belong to: itself, or what it is beside.
-fn bundles_of(directory: &Path, name: &OsStr) -> Vec<OsString> {
-    let path = Path::new(name);
-    if path.extension() != Some(OsStr::new("key")) {
-        return vec![name.to_owned()];
-    }
-    let Some(stem) = path.file_stem() else { return Vec::new() };
-    let with = |ending: &str| {
-        let mut name = stem.to_owned();
-        name.push(ending);
-        name
-    };
-    let beside = ["", ".pem", ".crt"].map(with);
-    beside.into_iter().filter(|name| directory.join(name).exists()).collect()
-}
-
-impl std::fmt::Debug for CertificateDirectory {
+impl std::fmt::Debug for CertificateFiles {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CertificateDirectory").field("path", &self.path).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use enfilade_facts::MemoSeed;
-    use enfilade_sources::files::certificates::Ring;
-    use enfilade_tls::Ask;
-
-    /// Long after everything was written.
-    const LATE: u64 = u64::MAX / 2;
-
-    struct Shelf {
-        place: PathBuf,
-        directory: CertificateDirectory,
-    }
-
-    impl Shelf {
-        fn new(name: &str, engine: Box<dyn Engine>) -> Self {
-            let place = std::env::temp_dir().join(format!("enfilade-shelf-{name}-{}", std::process::id()));
-            let _ = std::fs::remove_dir_all(&place);
-            std::fs::create_dir(&place).unwrap();
-            let digest = Digest::new(&MemoSeed([3; 16]));
-            Shelf { directory: CertificateDirectory::with(place.clone(), digest, engine), place }
-        }
-
-        fn write(&self, file: &str, names: &[&str]) {
-            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            let made = rcgen::generate_simple_self_signed(names).unwrap();
-            let text = format!("{}{}", made.cert.pem(), made.signing_key.serialize_pem());
-            std::fs::write(self.place.join(file), text).unwrap();
-        }
-    }
-
-    impl Drop for Shelf {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.place);
-        }
-    }
-
-    fn answers(certificates: &Certificates, name: &str) -> String {
-        let permit = enfilade_tls::open(certificates, &Ask::new(Some(name))).unwrap();
-        Path::new(permit.certificate()).file_name().unwrap().to_str().unwrap().to_owned()
-    }
-
-    fn follows_what_changes(shelf: &Shelf) {
-        shelf.write("a.pem", &["a.example"]);
-        shelf.write("b.pem", &["b.example"]);
-        shelf.write("c.pem", &["c.example"]);
-        let (rules, look) = (Rules::default(), &shelf.directory);
-        let first = look.look(rules, LATE).unwrap();
-        assert_eq!((first.certificates.count(), first.read, first.bad.len()), (3, 3, 0));
-        let verified = look.verify(&first.certificates, 2, &AtomicUsize::new(0));
-        assert!(verified.bad.is_empty() && verified.changed.is_empty(), "{verified:?}");
-        // Nothing changed, and nothing is read.
-        let again = look.look_again(&first.certificates, rules, LATE).unwrap();
-        assert_eq!((again.certificates.count(), again.read), (3, 0));
-        // One is replaced, one removed, one added, one is no certificate, and one that was good is none any more.
-        shelf.write("b.pem", &["b.example", "new.example"]);
-        std::fs::remove_file(shelf.place.join("a.pem")).unwrap();
-        shelf.write("d.pem", &["d.example"]);
-        std::fs::write(shelf.place.join("readme"), "hello").unwrap();
-        std::fs::write(shelf.place.join("c.pem"), "nothing").unwrap();
-        let names = ["a.pem", "b.pem", "c.pem", "d.pem", "readme"].map(OsString::from).into();
-        let by_name = look.look_at(&again.certificates, &names, rules, LATE);
-        let by_all = look.look_again(&again.certificates, rules, LATE).unwrap();
-        for after in [&by_name, &by_all] {
-            let certificates = &after.certificates;
-            assert_eq!((certificates.count(), after.read), (3, 4));
-            assert_eq!(answers(certificates, "new.example"), "b.pem");
-            assert_eq!(answers(certificates, "d.example"), "d.pem");
-            assert_eq!(answers(certificates, "c.example"), "c.pem", "what was good stays");
-            assert_eq!(answers(certificates, "a.example"), "b.pem", "the first that is left is the default");
-            let bad: BTreeSet<_> =
-                after.bad.iter().map(|bad| Path::new(&bad.file).file_name().unwrap()).collect();
-            assert_eq!(bad, [OsStr::new("c.pem"), OsStr::new("readme")].into());
-        }
-        // A key that is another's is found by whoever reads it.
-        let other = rcgen::generate_simple_self_signed(["x".to_owned()]).unwrap().signing_key.serialize_pem();
-        let text = std::fs::read_to_string(shelf.place.join("d.pem")).unwrap();
-        let text = text.split_inclusive("-----END CERTIFICATE-----\n").next().unwrap().to_owned() + &other;
-        std::fs::write(shelf.place.join("d.pem"), text).unwrap();
-        std::fs::remove_file(shelf.place.join("c.pem")).unwrap();
-        std::fs::remove_file(shelf.place.join("readme")).unwrap();
-        let looked = look.look(rules, LATE).unwrap();
-        assert!(looked.bad.is_empty());
-        let verified = look.verify(&looked.certificates, 1, &AtomicUsize::new(0));
-        assert_eq!(verified.bad.len(), 1);
-        assert!(verified.bad[0].why.contains("private key"), "{verified:?}");
-        // What was changed just now may change again without looking different, so it is read each time.
-        let young = look.look(rules, 0).unwrap().certificates;
-        assert_eq!(look.look_again(&young, rules, 0).unwrap().read, 2);
-    }
-
-    #[test]
-    fn a_directory_is_followed_by_either_engine() {
-        follows_what_changes(&Shelf::new("threads", Box::new(Threads::default())));
-        if let Ok(ring) = Ring::probe() {
-            follows_what_changes(&Shelf::new("ring", Box::new(ring)));
-        }
+        f.debug_struct("CertificateFiles").field("place", &self.place).finish_non_exhaustive()
     }
 }

@@ -22,7 +22,10 @@ mod users;
 
 pub use acls::{AclLines, get_acl, open_to_roles, set_acl};
 pub use bootstrap::{ensure_local_realm, is_empty};
-pub use certificates::{BadCertificate, CertificateDirectory, Looked, Verified};
+pub use certificates::{
+    BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, IndexUse, LeafIndex, Looked,
+    Verified,
+};
 pub use datastores::{
     DatastoreDetails, DatastoreEdit, DatastoreSummary, DatastoreWarning, datastore_warnings, edit_datastore,
     edit_profile, list_datastores, show_datastore,

@@ -1,6 +1,8 @@
 //! The whole of a file: the chain and the key, ready to answer with. For the first handshake that needs it, and for whoever verifies.
 
+use crate::issuers::Issuers;
 use crate::leaf::{Leaf, issuer_and_subject};
+use crate::ocsp;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -12,22 +14,37 @@ pub struct Bundle {
     pub leaf: Leaf,
     /// What clients may stumble over, though it can be served.
     pub amiss: Option<String>,
+    /// The last second what is stapled to it is good, if anything is.
+    pub stapled_until: Option<i64>,
     pub(crate) key: CertifiedKey,
 }
 
+/// What belongs to a certificate, as it was read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parts<'p> {
+    /// The bundle.
+    pub pem: &'p [u8],
+    /// The `.key` file beside it.
+    pub key: Option<&'p [u8]>,
+    /// The `.ocsp` file beside it; nothing in it is none.
+    pub ocsp: Option<&'p [u8]>,
+}
+
 impl Bundle {
-    /// From a PEM file: the leaf first, then its intermediates, and its private key there or in a file beside it.
+    /// From a PEM file: the leaf first, then its intermediates, and its private key there or in a file beside it. Where there is only the
+    /// leaf, the issuers that are known follow. `now` in seconds since the epoch.
     ///
     /// # Errors
-    /// What is wrong, in words: a part is missing or cannot be read, the key is not the certificate's, or the chain is out of order.
-    pub fn read(pem: &[u8], key: Option<&[u8]>) -> Result<Self, String> {
+    /// What is wrong, in words: a part is missing or cannot be read, or the key is not the certificate's.
+    pub fn read(parts: Parts<'_>, issuers: &Issuers, now: i64) -> Result<Self, String> {
+        let Parts { pem, key, ocsp } = parts;
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(pem)
             .collect::<Result<_, _>>()
             .map_err(|why| format!("the PEM cannot be read: {why}"))?;
-        let leaf =
+        let first =
             chain.first().ok_or("it holds no certificate; expected a leaf, its intermediates and its key")?;
-        let leaf = Leaf::of_der(leaf)?;
-        let amiss = out_of_order(&chain);
+        let leaf = Leaf::of_der(first)?;
+        let mut amiss = out_of_order(&chain);
         let key = match (PrivateKeyDer::from_pem_slice(pem), key) {
             (Ok(key), _) => key,
             (Err(_), Some(beside)) => PrivateKeyDer::from_pem_slice(beside).map_err(|why| {
@@ -35,9 +52,27 @@ impl Bundle {
             })?,
             (Err(why), None) => return Err(format!("it holds no private key that can be read: {why}")),
         };
-        let key = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
+        let mut stapled_until = None;
+        let staple =
+            ocsp.filter(|ocsp| !ocsp.is_empty()).and_then(|ocsp| match ocsp::good_until(ocsp, first) {
+                Ok(until) if now <= until => {
+                    stapled_until = Some(until);
+                    Some(ocsp.to_vec())
+                }
+                Ok(_) => {
+                    amiss = Some("its `.ocsp` file is out of date, and is not stapled".to_owned());
+                    None
+                }
+                Err(why) => {
+                    amiss = Some(format!("its `.ocsp` file is not stapled: {why}"));
+                    None
+                }
+            });
+        let chain = issuers.complete(chain);
+        let mut key = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
             .map_err(|why| format!("the private key cannot be used with the certificate: {why}"))?;
-        Ok(Bundle { leaf, amiss, key })
+        key.ocsp = staple;
+        Ok(Bundle { leaf, amiss, stapled_until, key })
     }
 }
 
@@ -66,6 +101,11 @@ impl std::fmt::Debug for Bundle {
 mod tests {
     use super::*;
 
+    fn read(pem: &str, key: Option<&str>) -> Result<Bundle, String> {
+        let parts = Parts { pem: pem.as_bytes(), key: key.map(str::as_bytes), ocsp: None };
+        Bundle::read(parts, &Issuers::default(), 0)
+    }
+
     fn made(name: &str) -> (String, String) {
         let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
         (made.cert.pem(), made.signing_key.serialize_pem())
@@ -87,7 +127,7 @@ mod tests {
         let leaf = CertificateParams::new(["a.example".to_owned()]).unwrap();
         let leaf = leaf.signed_by(&key, &Issuer::new(middle, middle_key)).unwrap().pem();
         let key = key.serialize_pem();
-        let amiss = |parts: &[&str]| Bundle::read(parts.concat().as_bytes(), None).unwrap().amiss;
+        let amiss = |parts: &[&str]| read(&parts.concat(), None).unwrap().amiss;
         for chain in
             [vec![&leaf, &key], vec![&leaf, &middle_pem, &key], vec![&leaf, &middle_pem, &root_pem, &key]]
         {
@@ -102,8 +142,8 @@ mod tests {
     #[test]
     fn a_chain_with_its_key_there_or_beside_it() {
         let ((one, key), (_, other)) = (made("a.example"), made("b.example"));
-        assert_eq!(Bundle::read(format!("{one}{key}").as_bytes(), None).unwrap().leaf.names[0], "a.example");
-        assert!(Bundle::read(one.as_bytes(), Some(key.as_bytes())).is_ok());
+        assert_eq!(read(&format!("{one}{key}"), None).unwrap().leaf.names[0], "a.example");
+        assert!(read(&one, Some(&key)).is_ok());
         for (pem, beside, why) in [
             ("nothing".to_owned(), None, "it holds no certificate"),
             (one.clone(), None, "it holds no private key"),
@@ -111,8 +151,25 @@ mod tests {
             (format!("{one}{other}"), None, "cannot be used with the certificate"),
             (one.clone(), Some(other.as_str()), "cannot be used with the certificate"),
         ] {
-            let said = Bundle::read(pem.as_bytes(), beside.map(str::as_bytes)).unwrap_err();
+            let said = read(&pem, beside).unwrap_err();
             assert!(said.contains(why), "{said}");
         }
+    }
+
+    #[test]
+    fn an_answer_of_the_authority_beside_it_is_stapled_while_it_is_good() {
+        let made = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
+        let pem = made.cert.pem() + &made.signing_key.serialize_pem();
+        let serial = crate::leaf::serial(made.cert.der()).unwrap();
+        let good = crate::ocsp::tests::answer(serial, 0x80, b"20300101000000Z");
+        let of = |ocsp: &[u8], now| {
+            let parts = Parts { pem: pem.as_bytes(), key: None, ocsp: Some(ocsp) };
+            let bundle = Bundle::read(parts, &Issuers::default(), now).unwrap();
+            (bundle.key.ocsp.is_some(), bundle.stapled_until, bundle.amiss.is_some())
+        };
+        assert_eq!(of(&good, 1_893_456_000), (true, Some(1_893_456_000), false));
+        assert_eq!(of(&good, 1_893_456_001), (false, None, true));
+        assert_eq!(of(b"nonsense", 0), (false, None, true));
+        assert_eq!(of(b"", 0), (false, None, false));
     }
 }

@@ -187,20 +187,20 @@ fn decode(base64: &[u8], into: &mut Vec<u8>) -> Result<(), &'static str> {
     Ok(())
 }
 
-mod tag {
-    pub(super) const BOOLEAN: u8 = 0x01;
-    pub(super) const INTEGER: u8 = 0x02;
-    pub(super) const OCTETS: u8 = 0x04;
-    pub(super) const OID: u8 = 0x06;
-    pub(super) const SEQUENCE: u8 = 0x30;
-    pub(super) const SET: u8 = 0x31;
-    pub(super) const UTC_TIME: u8 = 0x17;
-    pub(super) const TIME: u8 = 0x18;
-    pub(super) const VERSION: u8 = 0xa0;
-    pub(super) const EXTENSIONS: u8 = 0xa3;
-    pub(super) const DNS_NAME: u8 = 0x82;
+pub(crate) mod tag {
+    pub(crate) const BOOLEAN: u8 = 0x01;
+    pub(crate) const INTEGER: u8 = 0x02;
+    pub(crate) const OCTETS: u8 = 0x04;
+    pub(crate) const OID: u8 = 0x06;
+    pub(crate) const SEQUENCE: u8 = 0x30;
+    pub(crate) const SET: u8 = 0x31;
+    pub(crate) const UTC_TIME: u8 = 0x17;
+    pub(crate) const TIME: u8 = 0x18;
+    pub(crate) const VERSION: u8 = 0xa0;
+    pub(crate) const EXTENSIONS: u8 = 0xa3;
+    pub(crate) const DNS_NAME: u8 = 0x82;
     /// UTF8String, PrintableString, IA5String.
-    pub(super) const TEXTS: [u8; 3] = [0x0c, 0x13, 0x16];
+    pub(crate) const TEXTS: [u8; 3] = [0x0c, 0x13, 0x16];
 }
 
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
@@ -210,10 +210,10 @@ const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 
 /// What is left of a value's content.
 #[derive(Clone, Copy)]
-struct Der<'d>(&'d [u8]);
+pub(crate) struct Der<'d>(pub(crate) &'d [u8]);
 
 impl<'d> Der<'d> {
-    fn next(&mut self) -> Option<(u8, &'d [u8])> {
+    pub(crate) fn next(&mut self) -> Option<(u8, &'d [u8])> {
         let (tag, rest) = self.0.split_first()?;
         let (first, rest) = rest.split_first()?;
         let (length, rest) = match *first {
@@ -230,11 +230,11 @@ impl<'d> Der<'d> {
         Some((*tag, inside))
     }
 
-    fn expect(&mut self, wanted: u8) -> Option<&'d [u8]> {
+    pub(crate) fn expect(&mut self, wanted: u8) -> Option<&'d [u8]> {
         self.next().filter(|(tag, _)| *tag == wanted).map(|(_, inside)| inside)
     }
 
-    fn next_if(&mut self, wanted: u8) -> Option<&'d [u8]> {
+    pub(crate) fn next_if(&mut self, wanted: u8) -> Option<&'d [u8]> {
         let mut after = *self;
         let inside = after.expect(wanted)?;
         *self = after;
@@ -252,6 +252,14 @@ pub(crate) fn issuer_and_subject(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let issuer = fields.expect(tag::SEQUENCE)?;
     fields.expect(tag::SEQUENCE)?;
     Some((issuer, fields.expect(tag::SEQUENCE)?))
+}
+
+/// The number its issuer gave it.
+pub(crate) fn serial(der: &[u8]) -> Option<&[u8]> {
+    let mut certificate = Der(Der(der).expect(tag::SEQUENCE)?);
+    let mut fields = Der(certificate.expect(tag::SEQUENCE)?);
+    fields.next_if(tag::VERSION);
+    fields.expect(tag::INTEGER)
 }
 
 /// RFC 5280 §4.1, as far as it goes; the outer `None` is a walk that led nowhere.
@@ -332,7 +340,7 @@ fn name(text: &[u8]) -> Option<String> {
 }
 
 /// `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ`, in seconds since the epoch.
-fn time((tag, text): (u8, &[u8])) -> Option<i64> {
+pub(crate) fn time((tag, text): (u8, &[u8])) -> Option<i64> {
     let text = text.strip_suffix(b"Z")?;
     let digit = |byte: u8| byte.is_ascii_digit().then(|| i64::from(byte - b'0'));
     let mut digits = text.iter().copied().map(digit);

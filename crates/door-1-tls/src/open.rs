@@ -21,7 +21,7 @@ pub fn open(view: &Certificates, ask: &Ask) -> Result<TlsPermit, Refusal> {
         None if rules.strict => return Err(Refusal::UnknownName),
         None => view.fallback().ok_or(Refusal::NoCertificate)?,
     };
-    Ok(TlsPermit { name: ask.name.clone(), file: Arc::clone(file), is_default: !is_found })
+    Ok(TlsPermit { ask: ask.clone(), file: Arc::clone(file), is_default: !is_found })
 }
 
 /// The first file of each kind of key.
@@ -41,7 +41,7 @@ impl<'v> Kinds<'v> {
                 Algorithm::Rsa => &mut kinds.rsa,
                 Algorithm::Other => &mut kinds.other,
             };
-            if place.is_none_or(|first| file.path < first.path) {
+            if place.is_none_or(|first| file.place() < first.place()) {
                 *place = Some(file);
             }
         }
@@ -78,7 +78,9 @@ fn choose<'v>(
     let exact = Kinds::of(view.with_name(name));
     // The first label alone, and a whole one.
     let wild = name.split_once('.').map(|(_, parent)| format!("*.{parent}"));
-    let wild = wild.map_or_else(Kinds::default, |wild| Kinds::of(view.with_name(&wild)));
+    let digest = view.digest();
+    let meant = |file: &&Arc<CertificateFile>| !file.excludes(&digest, name);
+    let wild = wild.map_or_else(Kinds::default, |wild| Kinds::of(view.with_name(&wild).filter(meant)));
     let both = exact.or(wild);
     match matching {
         Match::Haproxy => both.fitting(ask).or_else(|| both.any()),
@@ -91,19 +93,20 @@ fn choose<'v>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crt_list::CrtList;
     use crate::leaf::Leaf;
-    use crate::view::{Digest, Rules};
+    use crate::policy::Policy;
+    use crate::tickets::Tickets;
+    use crate::view::{CertificateFile, Digest, Rules};
     use enfilade_facts::MemoSeed;
 
     fn view(files: &[(&str, Algorithm, &[&str])], rules: Rules) -> Certificates {
         let digest = Digest::new(&MemoSeed([7; 16]));
         let file = |(path, algorithm, names): &(&str, Algorithm, &[&str])| {
             let names = names.iter().map(|name| (*name).to_owned()).collect();
-            digest.file(
-                path,
-                1,
-                &Leaf { names, not_before: 0, not_after: 0, algorithm: *algorithm, has_key: true },
-            )
+            let leaf = Leaf { names, not_before: 0, not_after: 0, algorithm: *algorithm, has_key: true };
+            let usual = Arc::new(Policy::usual(&Tickets::default()).unwrap());
+            CertificateFile::new(path, 1, digest.leaf(&leaf), usual)
         };
         Certificates::new(digest, rules, files.iter().map(file).collect())
     }
@@ -154,5 +157,44 @@ mod tests {
         check(&strict, None, "er", "TL02");
         check(&strict, Some("old.example"), "er", "50both");
         check(&view(&[], Rules::default()), None, "er", "TL01");
+    }
+
+    /// A list as HAProxy takes it: its names take the place of the certificate's, its order that of the paths.
+    #[test]
+    fn the_choice_of_a_list() {
+        let text = "/z.pem www.q.example *.q.example !no.q.example\n/y.pem\n/x.pem *\n/x.pem [ssl-min-ver TLSv1.3] two.example\n/w.pem www.q.example";
+        let digest = Digest::new(&MemoSeed([7; 16]));
+        let policy = |options: &crate::Options| {
+            Arc::new(Policy::new(options, &Tickets::default(), |_| Err(String::new())).unwrap())
+        };
+        let files = CrtList::parse(text).lines.into_iter().map(|line| {
+            let names = vec![format!("own{}.example", line.file.replace(['/', '.'], "-"))];
+            let leaf =
+                Leaf { names, not_before: 0, not_after: 0, algorithm: Algorithm::Ecdsa, has_key: true };
+            let policy = policy(&line.options);
+            digest.listed(
+                CertificateFile::new(&line.file, 1, digest.leaf(&leaf), Arc::clone(&policy)),
+                &line,
+                policy,
+            )
+        });
+        let view = Certificates::new(digest, Rules::default(), files.collect());
+        for (name, expected) in [
+            ("www.q.example", "/z.pem"),
+            ("x.q.example", "/z.pem"),
+            ("no.q.example", "/x.pem"),
+            ("own-z-pem.example", "/x.pem"),
+            ("own-y-pem.example", "/y.pem"),
+            ("own-x-pem.example", "/x.pem"),
+            ("two.example", "/x.pem"),
+            ("nobody.example", "/x.pem"),
+        ] {
+            check(&view, Some(name), "er", expected);
+        }
+        let epoch = |name: &str| *open(&view, &Ask::new(Some(name))).unwrap().policy().epoch();
+        assert_eq!(epoch("www.q.example"), epoch("nobody.example"));
+        assert_ne!(epoch("www.q.example"), epoch("two.example"));
+        assert!(view.at_path("/x.pem", |file| file.is_named()).is_some());
+        assert!(view.at_path("/x.pem", |file| !file.is_named()).is_some());
     }
 }

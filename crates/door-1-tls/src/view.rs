@@ -5,7 +5,9 @@
 //! less memory than their names would. Two names that meet are not to be found without the key, and whoever loads a file for a name
 //! looks whether that is in it.
 
+use crate::crt_list::Line;
 use crate::leaf::{Algorithm, Leaf};
+use crate::policy::Policy;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::{MemoKey, MemoSeed};
 use std::sync::{Arc, OnceLock};
@@ -49,8 +51,23 @@ pub struct CertificateFile {
     pub not_after: i64,
     /// What it signs with.
     pub algorithm: Algorithm,
+    /// Under which terms it is served.
+    pub policy: Arc<Policy>,
     /// Digests of its names.
     names: Box<[u64]>,
+    listed: Option<Box<Listed>>,
+}
+
+/// What a line of a crt-list says of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Listed {
+    /// Which line: earlier ones go first.
+    order: u32,
+    /// Whether the line gives the names.
+    is_named: bool,
+    /// Digests of names its wildcards do not mean.
+    excluded: Box<[u64]>,
+    is_default: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -89,13 +106,38 @@ impl Digest {
         self.short(2, path)
     }
 
-    /// A file as it was found.
-    pub fn file(&self, path: &str, version: u64, leaf: &Leaf) -> CertificateFile {
+    /// A leaf, its names digested.
+    pub fn leaf(&self, leaf: &Leaf) -> DigestedLeaf {
         let Leaf { not_before, not_after, algorithm, .. } = *leaf;
         let names = leaf.names.iter().map(|name| self.name(name)).collect();
-        let (path, identity) = (path.into(), OnceLock::new());
-        CertificateFile { path, version, identity, not_before, not_after, algorithm, names }
+        DigestedLeaf { not_before, not_after, algorithm, names }
     }
+
+    /// The same as a line of a crt-list has it, under the line's policy.
+    pub fn listed(&self, file: CertificateFile, line: &Line, policy: Arc<Policy>) -> CertificateFile {
+        let digests = |names: &[String]| names.iter().map(|name| self.name(name)).collect();
+        let listed = Listed {
+            order: line.number,
+            is_named: line.names.is_some(),
+            excluded: digests(&line.excluded),
+            is_default: line.is_default,
+        };
+        let names = line.names.as_ref().map_or(file.names, |names| digests(names));
+        CertificateFile { policy, names, listed: Some(Box::new(listed)), ..file }
+    }
+}
+
+/// What is known of a leaf before anybody asks for it, its names digested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DigestedLeaf {
+    /// The first second it is valid, since the epoch.
+    pub not_before: i64,
+    /// The last second it is valid, since the epoch.
+    pub not_after: i64,
+    /// What it signs with.
+    pub algorithm: Algorithm,
+    /// Digests of its names.
+    pub names: Box<[u64]>,
 }
 
 /// What becomes of a file.
@@ -116,15 +158,23 @@ pub struct Certificates {
     files: Arc<[Chunk]>,
     free: Vec<u32>,
     default: Option<Arc<CertificateFile>>,
+    /// The policy, as long as there is one only.
+    only: Option<Arc<Policy>>,
     count: usize,
     names: usize,
 }
 
 impl Certificates {
-    /// Of these files; the first of their paths is the default.
+    /// Of these files; the first of them is the default, unless a line says otherwise.
     pub fn new(digest: Digest, rules: Rules, mut files: Vec<CertificateFile>) -> Self {
-        files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        files.dedup_by(|b, a| a.path == b.path);
+        files.sort_unstable_by(|a, b| a.place().cmp(&b.place()));
+        files.dedup_by(|b, a| a.place() == b.place());
+        // Behind the one that answers for names nobody has, everything is in its order.
+        if let Some(default) = files.iter().position(|file| file.rank().0 == 0) {
+            files.get_mut(..=default).into_iter().for_each(|front| front.rotate_right(1));
+        }
+        let first = files.first().map(|file| Arc::clone(&file.policy));
+        let only = first.filter(|first| files.iter().all(|file| file.policy.epoch() == first.epoch()));
         let mut counts = vec![0_usize; PARTS];
         let each = |files: &[CertificateFile], with: &mut dyn FnMut(Entry)| {
             for (file, row) in files.iter().enumerate() {
@@ -159,7 +209,7 @@ impl Certificates {
         }
         let default = chunks.first().and_then(|chunk| chunk.first().cloned().flatten());
         let files = chunks.into();
-        Certificates { digest, rules, parts, files, free: Vec::new(), default, count, names }
+        Certificates { digest, rules, parts, files, free: Vec::new(), default, only, count, names }
     }
 
     /// After these changes.
@@ -173,20 +223,22 @@ impl Certificates {
         };
         let (mut count, mut names) = (self.count, self.names);
         let mut default = self.default.clone();
+        let mut only = self.only.clone();
         for change in changes {
-            let path: &str = match &change {
-                FileChange::Put(file) => &file.path,
-                FileChange::Remove(path) => path,
+            let (path, order): (&str, Option<u32>) = match &change {
+                FileChange::Put(file) => (&file.path, Some(file.order())),
+                FileChange::Remove(path) => (path, None),
             };
-            if let Some((number, before)) = next.find(self.digest.path(path), path) {
+            while let Some((number, before)) = next.find(self.digest.path(path), path, order) {
                 next.take_out(number, &before, self.digest.path(path));
                 (count, names) = (count - 1, names - before.names.len());
-                next.removed_default |= default.as_ref().is_some_and(|file| file.path == before.path);
+                next.removed_default |= default.as_ref().is_some_and(|file| file.place() == before.place());
             }
             if let FileChange::Put(file) = change {
+                only = only.filter(|only| only.epoch() == file.policy.epoch());
                 (count, names) = (count + 1, names + file.names.len());
                 let file = Arc::new(file);
-                if default.as_ref().is_none_or(|first| file.path <= first.path) {
+                if default.as_ref().is_none_or(|first| file.rank() <= first.rank()) {
                     default = Some(Arc::clone(&file));
                     next.removed_default = false;
                 }
@@ -200,10 +252,20 @@ impl Certificates {
             default = files
                 .iter()
                 .flat_map(|chunk| chunk.iter().flatten())
-                .min_by(|a, b| a.path.cmp(&b.path))
+                .min_by(|a, b| a.rank().cmp(&b.rank()))
                 .cloned();
         }
-        Certificates { digest: self.digest, rules: self.rules, parts, files, free, default, count, names }
+        Certificates {
+            digest: self.digest,
+            rules: self.rules,
+            parts,
+            files,
+            free,
+            default,
+            only,
+            count,
+            names,
+        }
     }
 
     /// The same under other rules.
@@ -224,18 +286,25 @@ impl Certificates {
         entries(part, digest).iter().filter_map(|entry| self.file_at(entry.file))
     }
 
+    /// Under whose terms everything is served, where they are the same for all.
+    pub fn only_policy(&self) -> Option<&Arc<Policy>> {
+        self.only.as_ref()
+    }
+
     pub(crate) fn fallback(&self) -> Option<&Arc<CertificateFile>> {
         self.default.as_ref()
     }
 
-    /// The file at this path.
-    pub fn at_path(&self, path: &str) -> Option<&Arc<CertificateFile>> {
+    /// The file at this path; in a crt-list there may be several lines with it, and this is one of those that fit.
+    pub fn at_path<'s>(
+        &'s self,
+        path: &str,
+        fits: impl Fn(&CertificateFile) -> bool,
+    ) -> Option<&'s Arc<CertificateFile>> {
         let digest = self.digest.path(path);
         let part = self.parts.get(part_of(digest))?;
-        entries(part, digest)
-            .iter()
-            .filter_map(|entry| self.file_at(entry.file))
-            .find(|file| &*file.path == path)
+        let mut files = entries(part, digest).iter().filter_map(|entry| self.file_at(entry.file));
+        files.find(|file| &*file.path == path && fits(file))
     }
 
     fn file_at(&self, number: u32) -> Option<&Arc<CertificateFile>> {
@@ -276,15 +345,63 @@ impl std::fmt::Debug for Certificates {
 }
 
 impl CertificateFile {
+    /// A file as it was found.
+    pub fn new(path: &str, version: u64, leaf: DigestedLeaf, policy: Arc<Policy>) -> Self {
+        let DigestedLeaf { not_before, not_after, algorithm, names } = leaf;
+        let (path, identity, listed) = (path.into(), OnceLock::new(), None);
+        CertificateFile { path, version, identity, not_before, not_after, algorithm, policy, names, listed }
+    }
+
+    /// What is known of its leaf; without its names where a list gives others.
+    pub fn leaf(&self) -> DigestedLeaf {
+        let CertificateFile { not_before, not_after, algorithm, .. } = *self;
+        let names = if self.is_named() { Box::default() } else { self.names.clone() };
+        DigestedLeaf { not_before, not_after, algorithm, names }
+    }
+
+    /// It was verified, and this is what tells it from a changed one, once that is known for sure.
+    pub fn verified_as(&self, identity: Option<[u64; 4]>) {
+        if let Some(identity) = identity {
+            let _ = self.identity.set(identity);
+        }
+    }
+
     /// Whether it is as another reading of it says.
-    pub fn says_the_same(&self, other: &CertificateFile) -> bool {
-        let dates = |file: &CertificateFile| (file.not_before, file.not_after, file.algorithm);
-        dates(self) == dates(other) && self.names == other.names
+    pub fn says_the_same(&self, leaf: &DigestedLeaf) -> bool {
+        let is_same_name = self.is_named() || self.names == leaf.names;
+        let dates = (leaf.not_before, leaf.not_after, leaf.algorithm);
+        (self.not_before, self.not_after, self.algorithm) == dates && is_same_name
+    }
+
+    /// Whether a list gives its names.
+    pub fn is_named(&self) -> bool {
+        self.listed.as_ref().is_some_and(|listed| listed.is_named)
+    }
+
+    fn order(&self) -> u32 {
+        self.listed.as_ref().map_or(0, |listed| listed.order)
+    }
+
+    /// Whether its wildcards do not mean this name.
+    pub(crate) fn excludes(&self, digest: &Digest, name: &str) -> bool {
+        let excluded = self.listed.as_ref().map_or(&[][..], |listed| &listed.excluded);
+        !excluded.is_empty() && excluded.contains(&digest.name(name))
+    }
+
+    /// What comes first answers where several could.
+    pub(crate) fn place(&self) -> (u32, &str) {
+        (self.order(), &self.path)
+    }
+
+    /// The least of all answers for names nobody has.
+    fn rank(&self) -> (u32, u32, &str) {
+        let is_other = self.listed.as_ref().is_none_or(|listed| !listed.is_default);
+        (u32::from(is_other), self.order(), &self.path)
     }
 
     /// What is remembered of this reading of the file is remembered under this.
     pub(crate) fn key(&self, digest: &Digest) -> MemoKey {
-        digest.0.number(3).bytes(self.path.as_bytes()).number(self.version).key()
+        digest.0.number(3).bytes(self.path.as_bytes()).number(self.version).bytes(self.policy.epoch()).key()
     }
 }
 
@@ -341,12 +458,14 @@ impl<T: Clone> Edited<T> {
 }
 
 impl Draft {
-    fn find(&self, digest: u64, path: &str) -> Option<(u32, Arc<CertificateFile>)> {
+    /// At this path, and of this line if one is meant.
+    fn find(&self, digest: u64, path: &str, order: Option<u32>) -> Option<(u32, Arc<CertificateFile>)> {
         let part = self.parts.get(part_of(digest))?;
         entries(part.all(), digest).iter().find_map(|entry| {
             let number = entry.file as usize;
             let file = self.files.get(number / CHUNK)?.all().get(number % CHUNK)?.as_ref()?;
-            (&*file.path == path).then(|| (entry.file, Arc::clone(file)))
+            let is_it = &*file.path == path && order.is_none_or(|order| order == file.order());
+            is_it.then(|| (entry.file, Arc::clone(file)))
         })
     }
 
@@ -405,7 +524,12 @@ mod tests {
     fn file(path: &str, version: u64, names: &[&str]) -> CertificateFile {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
         let leaf = Leaf { names, not_before: 0, not_after: 0, algorithm: Algorithm::Ecdsa, has_key: true };
-        digest().file(path, version, &leaf)
+        CertificateFile::new(path, version, digest().leaf(&leaf), usual())
+    }
+
+    fn usual() -> Arc<Policy> {
+        static USUAL: OnceLock<Arc<Policy>> = OnceLock::new();
+        Arc::clone(USUAL.get_or_init(|| Arc::new(Policy::usual(&crate::Tickets::default()).unwrap())))
     }
 
     fn paths(view: &Certificates, name: &str) -> BTreeSet<(String, u64)> {
@@ -449,7 +573,7 @@ mod tests {
                     with.map(|(path, (version, _))| (path.clone(), *version)).collect();
                 assert_eq!(paths(&view, &name), expected);
                 let path = format!("/c/{}.pem", roll(600));
-                let found = view.at_path(&path).map(|file| file.version);
+                let found = view.at_path(&path, |_| true).map(|file| file.version);
                 assert_eq!(found, model.get(&path).map(|(version, _)| *version));
             }
             if step % 500 == 499 {

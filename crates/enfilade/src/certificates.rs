@@ -1,17 +1,22 @@
 //! The certificates a server answers with: which there are, their keys as they are needed, and what becomes of both while it runs.
 
 mod served;
+mod ticket_keys;
 
-pub(crate) use served::Served;
+pub(crate) use served::{Served, Watched};
+pub(crate) use ticket_keys::follow as follow_ticket_keys;
 
+use crate::config::Tls;
+use crate::home;
 use crate::{clock, output};
 use anyhow::{Context, bail};
-use enfilade_admin::{BadCertificate, CertificateDirectory, Verified};
+use enfilade_admin::{
+    BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, LeafIndex, Verified,
+};
 use enfilade_facts::{MemoKey, MemoSeed};
-use enfilade_sources::files::certificates::read_whole;
-use enfilade_tls::{Certificates, Digest, FileChange, KeyMemo, Ready, Refusal, Rules, Terms, TlsPermit};
+use enfilade_tls::{Certificates, Digest, KeyMemo, Policy, Ready, Refusal, Rules, Tickets, TlsPermit};
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OnceCell, Semaphore};
@@ -24,9 +29,15 @@ const TOLD_MAX: usize = 100;
 
 /// What stays while certificates come and go.
 pub(crate) struct Keeper {
-    pub(crate) directory: CertificateDirectory,
+    pub(crate) files: CertificateFiles,
+    /// What of the configuration it is made of.
+    made_of: (CertificatePlace, Option<PathBuf>),
     digest: Digest,
-    terms: Terms,
+    seed: MemoSeed,
+    /// Where it is written down what is known of the files.
+    index: PathBuf,
+    /// What an earlier start wrote down.
+    known: Mutex<Option<LeafIndex>>,
     memo: KeyMemo,
     /// Files that are being read for somebody: whoever else needs one waits for the same.
     loading: Mutex<HashMap<MemoKey, Arc<OnceCell<Loaded>>>>,
@@ -44,13 +55,25 @@ struct Loaded {
 }
 
 impl Keeper {
-    pub(crate) fn new(directory: PathBuf, seed: &MemoSeed) -> anyhow::Result<Self> {
-        let digest = Digest::new(seed);
+    pub(crate) fn new(tls: &Tls, data: &Path, tickets: &Tickets) -> anyhow::Result<Self> {
+        let place = tls.place(data);
+        let terms =
+            CertificateTerms::new(tickets.clone(), tls.issuers.as_deref()).map_err(anyhow::Error::msg)?;
+        let index = data.join("tls-index");
+        let known = LeafIndex::read(&index, place.path(), tls.index_use());
+        let seed = match &known {
+            Some(known) => known.seed(),
+            None => home::seed()?,
+        };
+        let digest = Digest::new(&seed);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Keeper {
-            directory: CertificateDirectory::new(directory, digest),
+            made_of: (place.clone(), tls.issuers.clone()),
+            files: CertificateFiles::new(place, digest, terms),
             digest,
-            terms: Terms::new().map_err(anyhow::Error::msg)?,
+            seed,
+            index,
+            known: Mutex::new(known),
             memo: KeyMemo::new(HOT_MAX),
             loading: Mutex::default(),
             turns: Semaphore::new(cores),
@@ -58,20 +81,43 @@ impl Keeper {
         })
     }
 
+    /// Whether it is what this configuration says.
+    pub(crate) fn is_of(&self, tls: &Tls, data: &Path) -> bool {
+        self.made_of == (tls.place(data), tls.issuers.clone())
+    }
+
+    /// Where the certificates are, for whoever reads the log.
+    pub(crate) fn place(&self) -> String {
+        match self.files.place() {
+            CertificatePlace::Directory(path) => format!("certificate directory `{}`", path.display()),
+            CertificatePlace::List(path) => format!("crt-list `{}`", path.display()),
+        }
+    }
+
     /// Looks at every leaf. Bad ones are left out and all named; with none left there is nothing to serve with.
     pub(crate) fn load(&self, rules: Rules) -> anyhow::Result<(Certificates, Vec<BadCertificate>)> {
-        let directory = self.directory.path().display();
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).take();
         let looked = self
-            .directory
-            .look(rules, clock::nanos())
-            .with_context(|| format!("certificate directory `{directory}` cannot be read"))?;
+            .files
+            .look(rules, known.as_ref(), clock::nanos())
+            .with_context(|| format!("{} cannot be used", self.place()))?;
         if looked.certificates.is_empty() {
             bail!(
-                "there is no usable certificate in `{directory}`: put a PEM bundle (certificate, intermediates, key) there{}",
+                "there is no usable certificate in {}: put a PEM bundle (certificate, intermediates, key) there{}",
+                self.place(),
                 listed(&looked.bad)
             );
         }
+        warn(&looked.warnings);
         Ok((looked.certificates, looked.bad))
+    }
+
+    /// Writes down what is known of the files, for the next start. Nobody waits for it; without it that only takes longer.
+    pub(crate) fn write_down(&self, certificates: &Certificates) {
+        let place = self.files.place().path();
+        if let Err(why) = LeafIndex::write(&self.index, place, &self.seed, certificates) {
+            output::note(&format!("warning: `{}` cannot be written: {why}", self.index.display()));
+        }
     }
 
     /// Reads every key before anything is served; one that cannot be used stops the start, and all of them are named.
@@ -80,7 +126,7 @@ impl Keeper {
         certificates: &Certificates,
         bad: &[BadCertificate],
     ) -> anyhow::Result<()> {
-        let verified = self.directory.verify(certificates, threads(), &AtomicUsize::new(0));
+        let verified = self.verify(certificates, &AtomicUsize::new(0));
         let all = [bad, &verified.bad].concat();
         match all.len() {
             0 => Ok(()),
@@ -91,25 +137,20 @@ impl Keeper {
         }
     }
 
-    /// Reads every key while others are served. What cannot be used is taken out, so that another certificate with its names answers.
-    pub(crate) fn verify(
-        &self,
-        certificates: &Certificates,
-        done: &AtomicUsize,
-    ) -> (Vec<FileChange>, Verified) {
-        let verified = self.directory.verify(certificates, threads(), done);
-        let out = verified.bad.iter().map(|bad| FileChange::Remove(bad.file.as_str().into()));
-        (out.collect(), verified)
+    /// Reads every key. What cannot be used is to be taken out, so that another certificate with its names answers.
+    pub(crate) fn verify(&self, certificates: &Certificates, done: &AtomicUsize) -> Verified {
+        self.files.verify(certificates, threads(), done)
     }
 
     /// What a handshake goes on with: known, or read now, off the reactor and once for however many wait for it.
     pub(crate) async fn config(self: &Arc<Self>, permit: &TlsPermit) -> Result<Arc<ServerConfig>, Refusal> {
         let key = self.memo.key(permit, &self.digest);
-        if let Some(ready) = self.memo.get(key) {
+        if let Some(ready) = self.memo.get(key).filter(|ready| ready.is_good(clock::now().unix_seconds)) {
             return ready.config(permit);
         }
         let cell = Arc::clone(self.loading().entry(key).or_default());
-        let loaded = cell.get_or_init(|| self.read(PathBuf::from(permit.certificate()))).await.clone();
+        let read = || self.read(PathBuf::from(permit.certificate()), Arc::clone(permit.policy()));
+        let loaded = cell.get_or_init(read).await.clone();
         if loaded.is_lasting {
             self.memo.put(key, loaded.ready.clone());
         }
@@ -117,17 +158,15 @@ impl Keeper {
         loaded.ready.config(permit)
     }
 
-    async fn read(self: &Arc<Self>, path: PathBuf) -> Loaded {
+    async fn read(self: &Arc<Self>, path: PathBuf, policy: Arc<Policy>) -> Loaded {
         // Never closed, so a turn always comes.
         let _turn = self.turns.acquire().await;
         let keeper = Arc::clone(self);
-        let read = tokio::task::spawn_blocking(move || match read_whole(&path) {
-            Ok(whole) => {
-                let ready = keeper.terms.ready(&whole.pem, whole.key.as_deref());
-                Loaded { ready, is_lasting: true }
-            }
-            Err(why) => Loaded { ready: Ready::Unusable(why.to_string().into()), is_lasting: false },
-        });
+        let read =
+            tokio::task::spawn_blocking(move || match keeper.files.ready(&path, &policy, clock::nanos()) {
+                Ok(ready) => Loaded { ready, is_lasting: true },
+                Err(why) => Loaded { ready: Ready::Unusable(why.to_string().into()), is_lasting: false },
+            });
         let ended = |_| Loaded { ready: Ready::Unusable("it could not be read".into()), is_lasting: false };
         read.await.unwrap_or_else(ended)
     }

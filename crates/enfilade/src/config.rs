@@ -2,6 +2,7 @@
 
 use crate::listen::Networks;
 use anyhow::{Context, bail};
+use enfilade_admin::{CertificatePlace, IndexUse};
 use enfilade_tls::{Match, Rules};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -32,6 +33,12 @@ pub(crate) struct Tls {
     pub(crate) proxy_from: Networks,
     /// The directory of PEM bundles; `tls` in the data directory unless set.
     pub(crate) certificates: Option<PathBuf>,
+    /// A crt-list as HAProxy takes it, in the place of the directory: which file answers which names, and under which terms.
+    pub(crate) crt_list: Option<PathBuf>,
+    /// A directory of authorities' certificates, for bundles that hold only their leaf.
+    pub(crate) issuers: Option<PathBuf>,
+    /// How far it is believed what an earlier start knew of the files; `checked` unless set.
+    pub(crate) index: UseOfIndex,
     /// When keys are verified; `background` unless set.
     pub(crate) check: Check,
     /// Which of several certificates with a name answers; `exact-first` unless set.
@@ -54,6 +61,19 @@ pub(crate) enum Check {
     Lazy,
 }
 
+/// How far an index of certificates is believed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum UseOfIndex {
+    /// Every file is read at every start.
+    Off,
+    /// Every file is asked whether it changed.
+    #[default]
+    Checked,
+    /// They are asked after names are answered.
+    Trusted,
+}
+
 /// Which of several certificates with a name answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -66,6 +86,25 @@ pub(crate) enum Matching {
 }
 
 impl Tls {
+    /// Where certificates are.
+    pub(crate) fn place(&self, data: &Path) -> CertificatePlace {
+        match &self.crt_list {
+            Some(list) => CertificatePlace::List(list.clone()),
+            None => {
+                CertificatePlace::Directory(self.certificates.clone().unwrap_or_else(|| data.join("tls")))
+            }
+        }
+    }
+
+    /// As whoever reads it has it.
+    pub(crate) fn index_use(&self) -> IndexUse {
+        match self.index {
+            UseOfIndex::Off => IndexUse::Off,
+            UseOfIndex::Checked => IndexUse::Checked,
+            UseOfIndex::Trusted => IndexUse::Trusted,
+        }
+    }
+
     /// As door 1 has it.
     pub(crate) fn rules(&self) -> Rules {
         let matching = match self.matching {
@@ -85,6 +124,9 @@ impl Default for Tls {
             acme_challenges: None,
             proxy_from: Networks::default(),
             certificates: None,
+            crt_list: None,
+            issuers: None,
+            index: UseOfIndex::default(),
             check: Check::default(),
             matching: Matching::default(),
             strict_sni: false,
@@ -170,13 +212,16 @@ enum Obeyed {
 }
 
 /// Every key there is.
-const KEYS: [(&str, Obeyed); 20] = [
+const KEYS: [(&str, Obeyed); 23] = [
     ("tls.listen", Obeyed::AtRestart),
     ("tls.plain_listen", Obeyed::AtRestart),
     ("tls.http_listen", Obeyed::AtRestart),
     ("tls.acme_challenges", Obeyed::AtRestart),
     ("tls.proxy_from", Obeyed::AtRestart),
     ("tls.certificates", Obeyed::AtReload),
+    ("tls.crt_list", Obeyed::AtReload),
+    ("tls.issuers", Obeyed::AtReload),
+    ("tls.index", Obeyed::AtRestart),
     ("tls.check", Obeyed::AtRestart),
     ("tls.match", Obeyed::AtReload),
     ("tls.strict_sni", Obeyed::AtReload),
@@ -407,7 +452,7 @@ mod tests {
     /// A key that is missing from the list could neither be set nor be waited for.
     #[test]
     fn every_key_that_can_be_set_is_in_the_list() {
-        let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\ncertificates='/x'\n[identity]\nhash_slots=1\npenalties=true\nfernet_keys='/k'\nmax_active_keys=3\nrotate_every='7d'\ntoken_seconds=1\nexpired_seconds=1\n[facts]\nfiles='/y'\ngroup=1\nstale_limit=9", &[]).unwrap();
+        let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\ncertificates='/x'\ncrt_list='/l'\nissuers='/i'\n[identity]\nhash_slots=1\npenalties=true\nfernet_keys='/k'\nmax_active_keys=3\nrotate_every='7d'\ntoken_seconds=1\nexpired_seconds=1\n[facts]\nfiles='/y'\ngroup=1\nstale_limit=9", &[]).unwrap();
         let table = toml::Table::try_from(config).unwrap();
         let keys = table.iter().flat_map(|(section, value)| {
             value.as_table().unwrap().keys().map(move |key| format!("{section}.{key}"))

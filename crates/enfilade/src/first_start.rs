@@ -3,7 +3,7 @@
 use crate::home::{Home, make_directory};
 use crate::output;
 use anyhow::Context;
-use enfilade_admin::{DatastoreEdit, NewUser, Target};
+use enfilade_admin::{CertificatePlace, DatastoreEdit, NewUser, Target};
 use enfilade_facts::vocabulary::{DatastoreName, Role, RolePath, Secret, Userid};
 use enfilade_sources::files::atomic;
 use serde_json::json;
@@ -60,7 +60,7 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
 
 /// A self-signed certificate for localhost, where there is no certificate directory yet.
 fn make_certificate(home: &Home) -> anyhow::Result<()> {
-    let directory = home.certificate_directory();
+    let CertificatePlace::Directory(directory) = home.certificates() else { return Ok(()) };
     if directory.exists() {
         return Ok(());
     }

@@ -4,7 +4,7 @@ use crate::config::{self, Config};
 use crate::{clock, files};
 use anyhow::Context;
 use enfilade_access::AccessMemo;
-use enfilade_admin::{Desk, KeyTerms};
+use enfilade_admin::{CertificatePlace, Desk, KeyTerms};
 use enfilade_facts::{MemoSeed, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{Audit, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade};
@@ -145,13 +145,13 @@ impl Home {
     }
 
     /// Where the certificates are.
-    pub(crate) fn certificate_directory(&self) -> PathBuf {
-        self.certificates_of(&self.config)
+    pub(crate) fn certificates(&self) -> CertificatePlace {
+        self.config.tls.place(&self.data)
     }
 
-    /// Where they are by this configuration.
-    pub(crate) fn certificates_of(&self, config: &Config) -> PathBuf {
-        config.tls.certificates.clone().unwrap_or_else(|| self.data.join("tls"))
+    /// The keys all servers here seal tickets of TLS with.
+    pub(crate) fn ticket_keys(&self) -> FernetKeys {
+        FernetKeys::new(self.data.join("keys/tickets"))
     }
 
     /// The configuration as it is written now.

@@ -5,7 +5,7 @@
 //! wrong with them is told again, and holds nothing else up.
 
 use crate::certificates::{Keeper, Served};
-use crate::home::{Home, hash_slots, seed};
+use crate::home::{Home, hash_slots};
 use crate::{notify, output};
 use enfilade_faces::Faces;
 
@@ -26,10 +26,10 @@ pub(crate) fn reload(home: &Home, served: &Served, faces: &Faces) {
 fn exchange_all(home: &Home, served: &Served, faces: &Faces) -> anyhow::Result<bool> {
     let config = home.read_config()?;
     let waiting = home.written.waits_for_restart(&config)?;
-    let (directory, rules) = (home.certificates_of(&config), config.tls.rules());
-    let (count, is_whole) = match served.is_of(&directory) {
+    let (tls, rules) = (&config.tls, config.tls.rules());
+    let (count, is_whole) = match served.is_of(tls, &home.data) {
         true => served.look_again(rules)?,
-        false => served.move_to(Keeper::new(directory, &seed()?)?, rules)?,
+        false => served.move_to(Keeper::new(tls, &home.data, served.tickets())?, rules)?,
     };
     output::note(&format!("reloaded: {count} certificates are served from now on"));
     faces.house().gate().set_slots(hash_slots(&config));

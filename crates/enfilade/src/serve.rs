@@ -1,20 +1,21 @@
 //! `enfilade serve`.
 
 use crate::access_log::AccessLog;
-use crate::certificates::{Keeper, Served};
+use crate::certificates::{self, Keeper, Served, Watched};
 use crate::cli::Serve;
 use crate::config::Check;
 use crate::first_start::{self, Settled};
-use crate::home::{self, Home};
+use crate::home::Home;
 use crate::listen::{self, Admission, Door, Tls};
 use crate::{clock, files, keys, notify, operations, output, reload};
 use anyhow::Context;
-use enfilade_admin::Desk;
+use enfilade_admin::{BadCertificate, Desk};
 use enfilade_faces::{Faces, Redirect};
 use enfilade_facts::limits::DRAIN_SECONDS_MAX;
 use enfilade_passage::{House, Upgrade};
 use enfilade_sources::files::challenges;
 use enfilade_sources::mounts::MountWatch;
+use enfilade_tls::Tickets;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use std::net::SocketAddr;
@@ -48,18 +49,35 @@ fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Result<()> {
-    let keeper = Keeper::new(home.certificate_directory(), &home::seed()?)?;
+/// What names are answered with from the start.
+struct Loaded {
+    tls: Tls,
+    bad: Vec<BadCertificate>,
+    tickets: Tickets,
+    watched: Option<Watched>,
+}
+
+fn load(home: &Home) -> anyhow::Result<Loaded> {
+    let tickets = Tickets::default();
+    certificates::follow_ticket_keys(home, &tickets)?;
+    let keeper = Keeper::new(&home.config.tls, &home.data, &tickets)?;
+    // Before anything is looked at, so that nothing happens in between.
+    let watched = Watched::new(keeper.files.directories());
     let (certificates, bad) = keeper.load(home.config.tls.rules())?;
     if home.config.tls.check == Check::Eager {
         keeper.verify_all(&certificates, &bad)?;
     }
-    let tls_now = Tls { certificates: Arc::new(certificates), keeper: Arc::new(keeper) };
+    let tls = Tls { certificates: Arc::new(certificates), keeper: Arc::new(keeper) };
+    Ok(Loaded { tls, bad, tickets, watched })
+}
+
+async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Result<()> {
+    let Loaded { tls: tls_now, bad, tickets, watched } = load(home)?;
     let (exchange, current) = watch::channel(tls_now);
     let log = AccessLog::start(home.last_used()?, home.sessions()?)?;
     let house = home.house(log.clone(), follow_upgrades(home)?, operations::own(home)?)?;
     let faces = Faces::new(Arc::clone(&house), home.files.clone());
-    let served = Served::new(exchange, bad, faces.clone());
+    let served = Served::new(exchange, bad, faces.clone(), tickets);
     tell_bad_hashes(home)?;
     files::follow(home, faces.clone())?;
     follow_mounts(&house)?;
@@ -107,7 +125,7 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     if home.config.tls.check == Check::Background {
         served.verify()?;
     }
-    served.follow()?;
+    served.follow(watched)?;
     notify::ready();
 
     loop {
@@ -118,6 +136,7 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
         }
     }
     notify::stopping();
+    served.write_down();
     output::note("stopping: no new connections; running requests have 30 seconds");
     faces.metrics().drain();
     let _ = drain.send(true);
@@ -197,7 +216,7 @@ struct Addresses {
 fn tell(home: &Home, settled: Option<Settled>, json: bool, addresses: &Addresses) {
     let Addresses { tls, operations, plain, http } = addresses;
     let url = format!("https://{tls}/dav/main/");
-    let certificate = home.certificate_directory().join("localhost.crt");
+    let certificate = home.certificates().path().join("localhost.crt");
     let trust =
         if certificate.exists() { format!("--cacert '{}' ", certificate.display()) } else { String::new() };
     let login =

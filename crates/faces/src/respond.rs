@@ -70,6 +70,9 @@ pub(crate) enum Wire {
     /// A change that another site's page asks for in the name of whoever looks at it.
     #[error("a change cannot be asked for by another site's page")]
     CrossSite,
+    /// The connection was made for a name with other terms.
+    #[error("this connection was made for another host: open one for this host")]
+    Misdirected,
     /// The house is broken.
     #[error("a worker of the house died")]
     Worker,
@@ -107,6 +110,7 @@ impl Wire {
             Wire::Worker => "HT14",
             Wire::Call => "HT15",
             Wire::CrossSite => "HT16",
+            Wire::Misdirected => "HT17",
         }
     }
 
@@ -123,6 +127,7 @@ impl Wire {
             Wire::UnexpectedBody => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Wire::Condition => StatusCode::PRECONDITION_FAILED,
             Wire::Range(_) => StatusCode::RANGE_NOT_SATISFIABLE,
+            Wire::Misdirected => StatusCode::MISDIRECTED_REQUEST,
             Wire::Worker => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }

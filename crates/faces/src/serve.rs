@@ -13,6 +13,7 @@ use enfilade_admin::keystone::Catalog;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::{Index, Memo, MemoSeed, limits};
 use enfilade_passage::{House, IdentityRefusal, LastVisitor, Refusal, Visit};
+use hyper::header::HOST;
 use hyper::{Method, Request};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,6 +31,37 @@ pub struct Connection {
     pub is_tls: bool,
     /// Who came on it last.
     pub last: Arc<LastVisitor>,
+    /// Which hosts may not be asked for on it.
+    pub terms: Option<Terms>,
+}
+
+/// What a connection was agreed on by TLS: says whether a host has other terms, such as a certificate the client did not have to show
+/// here (RFC 9110 §15.5.20).
+#[derive(Clone)]
+pub struct Terms(pub Arc<dyn Fn(&str) -> bool + Send + Sync>);
+
+impl std::fmt::Debug for Terms {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Terms")
+    }
+}
+
+impl Connection {
+    /// Whether a host of the request has other terms than those this connection was made under.
+    fn misdirects<B>(&self, request: &Request<B>) -> bool {
+        let Some(Terms(has_others)) = &self.terms else { return false };
+        let in_target = request.uri().host().into_iter();
+        // One that cannot be read has no terms at all, and is judged as no name.
+        let in_headers = request.headers().get_all(HOST).iter().map(|host| host.to_str().unwrap_or_default());
+        in_target.chain(in_headers.map(without_port)).any(|host| has_others(host))
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
 }
 
 /// All faces of a house.
@@ -142,7 +174,11 @@ impl Faces {
         request: Request<B>,
         mut trace: Trace,
     ) -> Answer {
-        let route = check_head(&request).and_then(|()| {
+        let is_here = |()| match connection.misdirects(&request) {
+            true => Err(Wire::Misdirected),
+            false => Ok(()),
+        };
+        let route = check_head(&request).and_then(is_here).and_then(|()| {
             MAIN.iter()
                 .find(|route| route.matches(request.uri().path()).is_some())
                 .copied()

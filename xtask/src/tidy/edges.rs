@@ -42,7 +42,7 @@ const LIBRARIES: [(&str, &[&str], &str); 40] = [
     ("anyhow", &["enfilade"], "errors of commands, which nobody matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
-    ("aws-lc-rs", &["enfilade-identity"], "HMAC of generated secrets"),
+    ("aws-lc-rs", &["enfilade-identity", "enfilade-tls"], "HMAC of generated secrets; TLS tickets"),
     (
         "base64",
         &["enfilade-faces", "enfilade-identity", "enfilade-sources"],

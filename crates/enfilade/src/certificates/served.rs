@@ -1,13 +1,15 @@
 //! Exchanging the certificates while they are served: one change after the other, and each a snapshot of its own.
 
-use super::{Keeper, tell, warn};
+use super::{Keeper, TOLD_MAX, tell, warn};
+use crate::config::Tls as TlsConfig;
 use crate::listen::Tls;
 use crate::{clock, output};
 use enfilade_admin::{BadCertificate, Verified};
 use enfilade_faces::Faces;
 use enfilade_sources::files::certificates::{Changed, DirectoryWatch};
-use enfilade_tls::{Certificates, Rules};
-use std::collections::BTreeMap;
+use enfilade_tls::{Certificates, Rules, Tickets};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,22 +20,38 @@ pub(crate) struct Served {
     exchange: watch::Sender<Tls>,
     /// What is wrong with which file. Whoever changes something holds it.
     bad: Mutex<BTreeMap<String, String>>,
+    /// When it was told last which certificates end soon.
+    ends_told: Mutex<i64>,
     faces: Faces,
+    tickets: Tickets,
 }
 
 /// Whoever writes a file writes another one with it, or the same once more: so long nothing has to happen before it is looked at.
 const QUIET: Duration = Duration::from_millis(100);
 /// And then it is looked at, whatever happens.
 const QUIET_TURNS_MAX: usize = 20;
+/// Renewing takes some days where people are asked.
+const SOON_DAYS: i64 = 14;
+const DAY: i64 = 86_400;
 const WATCH_TURN: Duration = Duration::from_secs(60);
 
 impl Served {
-    pub(crate) fn new(exchange: watch::Sender<Tls>, bad: Vec<BadCertificate>, faces: Faces) -> Arc<Self> {
+    pub(crate) fn new(
+        exchange: watch::Sender<Tls>,
+        bad: Vec<BadCertificate>,
+        faces: Faces,
+        tickets: Tickets,
+    ) -> Arc<Self> {
         tell(&bad);
         let bad = bad.into_iter().map(|bad| (bad.file, bad.why)).collect();
-        let served = Served { exchange, bad: Mutex::new(bad), faces };
+        let served = Served { exchange, bad: Mutex::new(bad), ends_told: Mutex::new(0), faces, tickets };
         served.measure(&served.bad());
         Arc::new(served)
+    }
+
+    /// What all certificates' tickets are sealed with.
+    pub(crate) fn tickets(&self) -> &Tickets {
+        &self.tickets
     }
 
     fn bad(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
@@ -71,9 +89,9 @@ impl Served {
     pub(crate) fn look_again(&self, rules: Rules) -> anyhow::Result<(usize, bool)> {
         let mut bad = self.bad();
         let Tls { certificates, keeper } = self.exchange.borrow().clone();
-        let looked = keeper.directory.look_again(&certificates, rules, clock::nanos())?;
+        let looked = keeper.files.look_again(&certificates, rules, clock::nanos())?;
         if looked.certificates.is_empty() {
-            anyhow::bail!("no certificate would be left in `{}`", keeper.directory.path().display());
+            anyhow::bail!("no certificate would be left in {}", keeper.place());
         }
         let (count, is_well) = (looked.certificates.count(), looked.bad.is_empty());
         self.exchange(looked.certificates, keeper);
@@ -83,12 +101,12 @@ impl Served {
         Ok((count, is_well))
     }
 
-    /// Whether this is the directory.
-    pub(crate) fn is_of(&self, directory: &std::path::Path) -> bool {
-        self.exchange.borrow().keeper.directory.path() == directory
+    /// Whether what is served is of this configuration.
+    pub(crate) fn is_of(&self, tls: &TlsConfig, data: &Path) -> bool {
+        self.exchange.borrow().keeper.is_of(tls, data)
     }
 
-    /// With another directory from now on.
+    /// From another place from now on.
     pub(crate) fn move_to(&self, keeper: Keeper, rules: Rules) -> anyhow::Result<(usize, bool)> {
         let (certificates, found) = keeper.load(rules)?;
         let mut bad = self.bad();
@@ -104,7 +122,7 @@ impl Served {
         std::thread::Builder::new().name("certificates".into()).spawn(move || {
             let Tls { certificates, keeper } = served.exchange.borrow().clone();
             let (began, done) = (clock::nanos(), AtomicUsize::new(0));
-            let (out, Verified { bad: found, warnings, changed }) = keeper.verify(&certificates, &done);
+            let Verified { bad: found, warnings, changed, out } = keeper.verify(&certificates, &done);
             warn(&warnings);
             let seconds = (clock::nanos().saturating_sub(began)) as f64 / 1e9;
             let count = done.load(Ordering::Relaxed);
@@ -126,16 +144,17 @@ impl Served {
             }
             drop(bad);
             if !changed.is_empty() {
-                served.look_at(Changed::Names(changed));
+                served.look_at(Changed::Files(changed));
             }
+            served.write_down();
         })?;
         Ok(())
     }
 
     /// Looks at what changed, under the rules there are.
     pub(crate) fn look_at(&self, changed: Changed) {
-        let names = match changed {
-            Changed::Names(names) => names,
+        let files = match changed {
+            Changed::Files(files) => files,
             Changed::Everything => {
                 let rules = self.exchange.borrow().certificates.rules();
                 if let Err(why) = self.look_again(rules) {
@@ -147,31 +166,44 @@ impl Served {
         let mut bad = self.bad();
         let Tls { certificates, keeper } = self.exchange.borrow().clone();
         let rules = certificates.rules();
-        let looked = keeper.directory.look_at(&certificates, &names, rules, clock::nanos());
+        let looked = match keeper.files.look_at(&certificates, &files, rules, clock::nanos()) {
+            Ok(looked) => looked,
+            Err(why) => {
+                output::note(&format!("warning: the certificates are as they were: {why:#}"));
+                return;
+            }
+        };
         if looked.certificates.is_empty() {
             output::note("warning: no certificate is left; the last ones are kept until there is another");
             return;
         }
         self.exchange(looked.certificates, Arc::clone(&keeper));
-        let asked =
-            |file: &str| names.iter().any(|name| keeper.directory.path().join(name).as_os_str() == file);
+        let asked = |file: &str| files.contains(Path::new(file));
         warn(&looked.warnings);
         self.note(&mut bad, asked, looked.bad);
     }
 
-    /// Follows the directory.
-    pub(crate) fn follow(self: &Arc<Self>) -> anyhow::Result<()> {
+    /// For the next start.
+    pub(crate) fn write_down(&self) {
+        let Tls { certificates, keeper } = self.exchange.borrow().clone();
+        keeper.write_down(&certificates);
+    }
+
+    /// Follows the files, from what was watched before they were looked at.
+    pub(crate) fn follow(self: &Arc<Self>, watched: Option<Watched>) -> anyhow::Result<()> {
         let served = Arc::clone(self);
+        let mut watched = watched;
         std::thread::Builder::new().name("certificates".into()).spawn(move || {
-            let mut watched: Option<(std::path::PathBuf, DirectoryWatch)> = None;
             loop {
-                let directory = served.exchange.borrow().keeper.directory.path().to_owned();
-                if watched.as_ref().is_none_or(|(of, _)| *of != directory) {
-                    watched = DirectoryWatch::new(&directory).ok().map(|watch| (directory, watch));
+                let keeper = Arc::clone(&served.exchange.borrow().keeper);
+                let directories = keeper.files.directories();
+                if watched.as_ref().is_none_or(|watched| watched.directories != directories) {
+                    watched = Watched::new(directories);
                     // Whatever happened before it was watched.
                     served.look_at(Changed::Everything);
                 }
-                let Some((_, watch)) = &watched else {
+                served.warn_of_ends();
+                let Some(Watched { watch, .. }) = &watched else {
                     std::thread::park_timeout(WATCH_TURN);
                     continue;
                 };
@@ -194,5 +226,47 @@ impl Served {
             }
         })?;
         Ok(())
+    }
+
+    /// Tells once a day what ends soon, or has ended.
+    fn warn_of_ends(&self) {
+        let now = clock::now().unix_seconds;
+        let mut told = self.ends_told.lock().unwrap_or_else(PoisonError::into_inner);
+        if now < *told + DAY {
+            return;
+        }
+        *told = now;
+        drop(told);
+        let certificates = Arc::clone(&self.exchange.borrow().certificates);
+        let mut ending: Vec<_> =
+            certificates.files().filter(|file| file.not_after < now + SOON_DAYS * DAY).collect();
+        ending.sort_by(|a, b| (a.not_after, &a.path).cmp(&(b.not_after, &b.path)));
+        for file in ending.iter().take(TOLD_MAX) {
+            let until = output::time(file.not_after);
+            output::note(&match file.not_after < now {
+                true => format!("warning: certificate `{}` expired at {until}: renew it", file.path),
+                false => format!("warning: certificate `{}` expires at {until}: renew it", file.path),
+            });
+        }
+        if ending.len() > TOLD_MAX {
+            let more = ending.len() - TOLD_MAX;
+            output::note(&format!(
+                "warning: and {more} more end soon; see `enfilade certs list --expiring {SOON_DAYS}d`"
+            ));
+        }
+    }
+}
+
+/// Directories that are watched.
+pub(crate) struct Watched {
+    directories: BTreeSet<PathBuf>,
+    watch: DirectoryWatch,
+}
+
+impl Watched {
+    /// From now on; `None` where that cannot be.
+    pub(crate) fn new(directories: BTreeSet<PathBuf>) -> Option<Self> {
+        let watch = DirectoryWatch::new(directories.iter().cloned()).ok()?;
+        Some(Watched { directories, watch })
     }
 }

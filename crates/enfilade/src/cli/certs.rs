@@ -44,6 +44,12 @@ pub(crate) enum Certs {
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
+    /// Tell of every certificate that is added, renewed, removed or cannot be used, as it happens
+    Watch {
+        /// Another directory than the server's
+        #[arg(long, value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
     /// Read every key as a handshake would; exits with 1 when one cannot be used
     Check {
         /// Another directory than the server's

@@ -5,28 +5,36 @@ use crate::home::{Place, seed};
 use crate::progress::Progress;
 use crate::{clock, output};
 use anyhow::{Context, bail};
-use enfilade_admin::{BadCertificate, CertificateDirectory};
+use enfilade_admin::{BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, Looked};
 use enfilade_sources::files::atomic;
-use enfilade_sources::files::certificates::{is_certificate, list, read_whole};
-use enfilade_tls::{Algorithm, Ask, Bundle, Digest, Leaf};
+use enfilade_sources::files::certificates::{Changed, DirectoryWatch, is_certificate, read_whole};
+use enfilade_tls::{
+    Algorithm, Ask, Bundle, CertificateFile, Certificates, Digest, Issuers, Leaf, Parts, Tickets,
+};
 use serde_json::json;
-use std::ffi::OsStr;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 const DAY: i64 = 24 * 3600;
+/// How long nothing is waited for at a time.
+const TURN: Duration = Duration::from_secs(3600);
+const QUIET: Duration = Duration::from_millis(100);
 /// So many names of a certificate are shown in a table.
 const NAMES_SHOWN: usize = 3;
 
 pub(super) fn run(place: &Place, command: Certs, json: bool) -> anyhow::Result<ExitCode> {
     let of = |directory: Option<PathBuf>| {
-        let configured = || place.config.tls.certificates.clone().unwrap_or_else(|| place.data.join("tls"));
-        Ok::<_, anyhow::Error>(CertificateDirectory::new(
-            directory.unwrap_or_else(configured),
-            Digest::new(&seed()?),
-        ))
+        let there = match directory {
+            Some(directory) => CertificatePlace::Directory(directory),
+            None => place.config.tls.place(&place.data),
+        };
+        let issuers = place.config.tls.issuers.as_deref();
+        let terms = CertificateTerms::new(Tickets::default(), issuers).map_err(anyhow::Error::msg)?;
+        Ok::<_, anyhow::Error>(CertificateFiles::new(there, Digest::new(&seed()?), terms))
     };
     match command {
         Certs::List { expiring, directory } => list_all(&of(directory)?, expiring, json),
@@ -34,7 +42,16 @@ pub(super) fn run(place: &Place, command: Certs, json: bool) -> anyhow::Result<E
         Certs::Add { file, name, directory } => add(&of(directory)?, &file, name, json),
         Certs::Remove { name, directory } => remove(&of(directory)?, &name, json),
         Certs::Check { directory } => check(place, &of(directory)?, json),
+        Certs::Watch { directory } => watch(place, &of(directory)?, json),
     }
+}
+
+fn look(place: &Place, files: &CertificateFiles) -> anyhow::Result<Looked> {
+    files.look(place.config.tls.rules(), None, clock::nanos()).with_context(|| unread(files))
+}
+
+fn unread(files: &CertificateFiles) -> String {
+    format!("the certificates of `{}` cannot be read", files.place().path().display())
 }
 
 fn kind(algorithm: Algorithm) -> &'static str {
@@ -63,10 +80,8 @@ fn tell_bad(bad: &[BadCertificate], json: bool) {
     }
 }
 
-fn list_all(directory: &CertificateDirectory, expiring: Option<i64>, json: bool) -> anyhow::Result<ExitCode> {
-    let unread = || format!("certificate directory `{}` cannot be read", directory.path().display());
-    let names = list(directory.path()).with_context(unread)?;
-    let found = directory.leaves(&names, |path, leaf, _| (path.to_owned(), leaf)).with_context(unread)?;
+fn list_all(files: &CertificateFiles, expiring: Option<i64>, json: bool) -> anyhow::Result<ExitCode> {
+    let found = files.leaves(|path, leaf| (path.to_owned(), leaf)).with_context(|| unread(files))?;
     let now = clock::now().unix_seconds;
     let (mut rows, mut bad) = (Vec::new(), Vec::new());
     for found in found {
@@ -107,22 +122,20 @@ fn described(file: &str, leaf: &Leaf) -> serde_json::Value {
 
 fn show(
     place: &Place,
-    directory: &CertificateDirectory,
+    files: &CertificateFiles,
     name: &str,
     rsa_only: bool,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let looked = directory
-        .look(place.config.tls.rules(), clock::nanos())
-        .with_context(|| format!("certificate directory `{}` cannot be read", directory.path().display()))?;
+    let looked = look(place, files)?;
     let ask = Ask::new(Some(name)).taking(!rsa_only, true);
     let permit = match enfilade_tls::open(&looked.certificates, &ask) {
         Ok(permit) => permit,
         Err(refusal) => bail!("{refusal}"),
     };
-    let file = PathBuf::from(permit.certificate());
-    let only = [file.file_name().unwrap_or_default().to_owned()];
-    let leaf = directory.leaves(&only, |_, leaf, _| leaf)?.pop().context("the file is gone")??;
+    let only = [OsString::from(permit.certificate())];
+    let leaf =
+        files.leaves_of(Path::new("/"), &only, |_, leaf| leaf)?.pop().context("the file is gone")??;
     let is_default = permit.is_default();
     if json {
         let mut value = described(permit.certificate(), &leaf);
@@ -151,20 +164,20 @@ fn show(
 }
 
 /// Where a bundle of this name is; the name is one the directory's rules take for a bundle's.
-fn place_of(directory: &CertificateDirectory, name: &str) -> anyhow::Result<PathBuf> {
+fn place_of(files: &CertificateFiles, name: &str) -> anyhow::Result<PathBuf> {
     let is_plain = !name.is_empty() && !name.contains(['/', '\0']) && name != "." && name != "..";
-    if !is_plain || !is_certificate(directory.path(), OsStr::new(name)) {
+    let CertificatePlace::Directory(directory) = files.place() else {
+        bail!(
+            "certificates are named by a crt-list: write the file, then its line; a running server follows both"
+        );
+    };
+    if !is_plain || !is_certificate(directory, OsStr::new(name)) {
         bail!("`{name}` would not be read as a bundle: choose a name such as `www.example.com.pem`");
     }
-    Ok(directory.path().join(name))
+    Ok(directory.join(name))
 }
 
-fn add(
-    directory: &CertificateDirectory,
-    file: &Path,
-    name: Option<String>,
-    json: bool,
-) -> anyhow::Result<ExitCode> {
+fn add(files: &CertificateFiles, file: &Path, name: Option<String>, json: bool) -> anyhow::Result<ExitCode> {
     let name = match name {
         Some(name) => name,
         None => file
@@ -173,12 +186,16 @@ fn add(
             .context("the file's name is not UTF-8; give --name")?
             .to_owned(),
     };
-    let place = place_of(directory, &name)?;
+    let place = place_of(files, &name)?;
     let whole = read_whole(file).with_context(|| format!("`{}` cannot be read", file.display()))?;
-    let bundle = Bundle::read(&whole.pem, whole.key.as_deref());
+    let read = |key: Option<&[u8]>| {
+        let parts = Parts { pem: &whole.pem, key, ocsp: None };
+        Bundle::read(parts, &Issuers::default(), clock::now().unix_seconds)
+    };
+    let bundle = read(whole.key.as_deref());
     let leaf = bundle.map_err(|why| anyhow::anyhow!("`{}` is not taken: {why}", file.display()))?.leaf;
     // With the key in it, wherever that was: one file is replaced in one step.
-    let key = whole.key.filter(|_| Bundle::read(&whole.pem, None).is_err()).unwrap_or_default();
+    let key = whole.key.as_ref().filter(|_| read(None).is_err()).cloned().unwrap_or_default();
     let replaces = place.exists();
     let joined = [whole.pem.as_slice(), b"\n", key.as_slice()].concat();
     let bytes = if key.is_empty() { &whole.pem } else { &joined };
@@ -192,18 +209,16 @@ fn add(
     Ok(ExitCode::SUCCESS)
 }
 
-fn remove(directory: &CertificateDirectory, name: &str, json: bool) -> anyhow::Result<ExitCode> {
-    let place = place_of(directory, name)?;
+fn remove(files: &CertificateFiles, name: &str, json: bool) -> anyhow::Result<ExitCode> {
+    let place = place_of(files, name)?;
     std::fs::remove_file(&place)
         .with_context(|| format!("`{}` cannot be removed; see `enfilade certs list`", place.display()))?;
     output::done(json, &json!({ "removed": place.display().to_string() }), &format!("`{name}` is gone"));
     Ok(ExitCode::SUCCESS)
 }
 
-fn check(place: &Place, directory: &CertificateDirectory, json: bool) -> anyhow::Result<ExitCode> {
-    let looked = directory
-        .look(place.config.tls.rules(), clock::nanos())
-        .with_context(|| format!("certificate directory `{}` cannot be read", directory.path().display()))?;
+fn check(place: &Place, files: &CertificateFiles, json: bool) -> anyhow::Result<ExitCode> {
+    let looked = look(place, files)?;
     let (done, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let all = looked.certificates.count();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -215,7 +230,7 @@ fn check(place: &Place, directory: &CertificateDirectory, json: bool) -> anyhow:
                 std::thread::park_timeout(Duration::from_millis(100));
             }
         });
-        let verified = directory.verify(&looked.certificates, cores, &done);
+        let verified = files.verify(&looked.certificates, cores, &done);
         is_over.store(true, Ordering::Relaxed);
         verified
     });
@@ -233,4 +248,66 @@ fn check(place: &Place, directory: &CertificateDirectory, json: bool) -> anyhow:
         output::line(&format!("{good} {noun} can be used, {} cannot", bad.len()));
     }
     Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What becomes of the certificates, a line each, until somebody ends it: as a server beside it sees them.
+fn watch(place: &Place, files: &CertificateFiles, json: bool) -> anyhow::Result<ExitCode> {
+    let rules = place.config.tls.rules();
+    let mut now = look(place, files)?;
+    tell_bad(&now.bad, json);
+    if !json {
+        output::note(&format!("watching {} certificates; end with Ctrl-C", now.certificates.count()));
+    }
+    loop {
+        let changes = DirectoryWatch::new(files.directories()).with_context(|| unread(files))?;
+        // Whatever happened before it was watched.
+        let mut changed = Changed::Everything;
+        loop {
+            let looked = match changed {
+                Changed::Files(changed) => files.look_at(&now.certificates, &changed, rules, clock::nanos()),
+                Changed::Everything => files.look_again(&now.certificates, rules, clock::nanos()),
+            };
+            match looked {
+                Ok(looked) => {
+                    tell_changes(&now.certificates, &looked.certificates, json);
+                    tell_bad(&looked.bad, json);
+                    now = looked;
+                }
+                Err(why) => output::note(&format!("warning: everything is as it was: {why}")),
+            }
+            changed = loop {
+                let first = changes.wait(TURN);
+                if !first.is_nothing() {
+                    // Whoever writes one file writes another with it.
+                    break first.and(changes.wait(QUIET));
+                }
+            };
+            if changed == Changed::Everything {
+                break;
+            }
+        }
+    }
+}
+
+fn tell_changes(before: &Certificates, after: &Certificates, json: bool) {
+    let by_path = |certificates: &Certificates| -> BTreeMap<Box<str>, (u64, i64)> {
+        let row = |file: &CertificateFile| (file.path.clone(), (file.version, file.not_after));
+        certificates.files().map(|file| row(file)).collect()
+    };
+    let (before, after) = (by_path(before), by_path(after));
+    let tell = |what: &str, file: &str, until: Option<i64>| match json {
+        true => output::json_line(&json!({ "event": what, "file": file, "not_after": until })),
+        false => {
+            let until = until.map(|until| format!(", valid until {}", output::time(until)));
+            output::line(&format!("{what}  {file}{}", until.unwrap_or_default()));
+        }
+    };
+    for (file, (version, until)) in &after {
+        match before.get(file) {
+            None => tell("added", file, Some(*until)),
+            Some((known, _)) if known != version => tell("renewed", file, Some(*until)),
+            Some(_) => {}
+        }
+    }
+    before.keys().filter(|file| !after.contains_key(*file)).for_each(|file| tell("removed", file, None));
 }

@@ -2,22 +2,21 @@
 
 use crate::home::{Place, file_set};
 use crate::{clock, output};
-use enfilade_admin::DatastoreWarning;
+use enfilade_admin::{BadCertificate, CertificateFiles, CertificateTerms, DatastoreWarning};
 use enfilade_facts::Read;
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_sources::files::attempts::{Attempted, Attempts};
-use enfilade_sources::files::certificates;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
-use enfilade_tls::{Bundle, Leaf};
+use enfilade_tls::{CertificateFile, Digest, Tickets};
 use rustix::process::{Resource, getrlimit};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicUsize;
 
 /// How it stands with something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,48 +120,43 @@ fn acls(data: &Path) -> Finding {
 }
 
 fn certificates_of(place: &Place) -> Vec<Finding> {
-    let directory = place.config.tls.certificates.clone().unwrap_or_else(|| place.data.join("tls"));
-    let found = match certificates::list(&directory) {
-        Ok(names) => whole_certificates(&directory, &names),
+    let there = place.config.tls.place(&place.data);
+    let path = there.path().display().to_string();
+    let looked = || {
+        let terms = CertificateTerms::new(Tickets::default(), place.config.tls.issuers.as_deref())?;
+        let seed = crate::home::seed().map_err(|why| why.to_string())?;
+        let files = CertificateFiles::new(there, Digest::new(&seed), terms);
+        let looked =
+            files.look(place.config.tls.rules(), None, clock::nanos()).map_err(|why| why.to_string())?;
+        let verified = files.verify(&looked.certificates, 1, &AtomicUsize::new(0));
+        let bad = [looked.bad, verified.bad].concat();
+        Ok::<_, String>((looked.certificates.after(verified.out), bad, verified.warnings))
+    };
+    let (certificates, bad, warnings) = match looked() {
+        Ok(found) => found,
         Err(why) => {
-            let says = format!("`{}`: {why}; `enfilade serve` makes one for localhost", directory.display());
+            let says = format!("`{path}`: {why}; `enfilade serve` makes one for localhost");
             return vec![warning("certificates", says)];
         }
     };
     let now = clock::now().unix_seconds;
-    let usable = found.iter().filter(|found| found.is_ok()).count();
-    let mut findings: Vec<Finding> = found
-        .into_iter()
-        .filter_map(|found| match found {
-            Ok((file, leaf)) => validity(&file, &leaf, now).map(|says| warning("certificate", says)),
-            Err(why) => Some(warning("certificate", why)),
-        })
-        .collect();
-    findings.push(match usable {
-        0 => error("certificates", format!("there is none that can be used in `{}`", directory.display())),
-        _ => well("certificates", format!("{usable} in `{}`", directory.display())),
+    let said = |bad: BadCertificate| warning("certificate", format!("`{}`: {}", bad.file, bad.why));
+    let mut findings: Vec<Finding> = bad.into_iter().chain(warnings).map(said).collect();
+    let ends = certificates.files().filter_map(|file| validity(file, now));
+    findings.extend(ends.map(|says| warning("certificate", says)));
+    findings.push(match certificates.count() {
+        0 => error("certificates", format!("there is none that can be used in `{path}`")),
+        usable => well("certificates", format!("{usable} in `{path}`")),
     });
     findings
-}
-
-/// Each certificate of a directory with its file, or what is wrong with it.
-fn whole_certificates(directory: &Path, names: &[OsString]) -> Vec<Result<(String, Leaf), String>> {
-    let whole = |name: &OsString| {
-        let path = directory.join(name);
-        let file = path.display().to_string();
-        let read = certificates::read_whole(&path).map_err(|why| why.to_string());
-        let bundle = read.and_then(|whole| Bundle::read(&whole.pem, whole.key.as_deref()));
-        bundle.map(|bundle| (file.clone(), bundle.leaf)).map_err(|why| format!("`{file}`: {why}"))
-    };
-    names.iter().map(whole).collect()
 }
 
 /// Renewing takes some days where people are asked.
 const SOON_SECONDS: i64 = 14 * 24 * 3600;
 
 /// What is wrong with the time a certificate is for, or soon will be.
-fn validity(file: &str, leaf: &Leaf, now: i64) -> Option<String> {
-    let (from, to) = (leaf.not_before, leaf.not_after);
+fn validity(file: &CertificateFile, now: i64) -> Option<String> {
+    let (file, from, to) = (&file.path, file.not_before, file.not_after);
     match () {
         () if now < from => Some(format!("`{file}` is not valid before {}", output::time(from))),
         () if to < now => Some(format!("`{file}` expired at {}: renew it", output::time(to))),

@@ -48,7 +48,7 @@ pub(super) fn bootstrap(home: &Home, new: Bootstrap, json: bool) -> anyhow::Resu
         wanted.role,
         wanted.project,
         wanted.project,
-        home.certificate_directory().join("localhost.crt").display()
+        home.certificates().path().join("localhost.crt").display()
     );
     output::done(json, &value, &text);
     Ok(())

@@ -4,9 +4,9 @@ use super::Admission;
 use super::lingering::Lingering;
 use super::{Networks, proxied};
 use crate::certificates::Keeper;
-use enfilade_faces::{Body, Connection, Faces, Redirect};
+use enfilade_faces::{Body, Connection, Faces, Redirect, Terms};
 use enfilade_facts::limits;
-use enfilade_tls::{Ask, Certificates, Refusal, UNRECOGNIZED_NAME};
+use enfilade_tls::{Ask, Certificates, Refusal, TlsPermit, UNRECOGNIZED_NAME};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -90,14 +90,22 @@ pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, fa
     accept(listener, door, move |stream, peer, drain| {
         // Whatever is exchanged later is for connections that come later.
         let (Tls { certificates, keeper }, faces) = (current.borrow().clone(), faces.clone());
+        let now = current.clone();
         async move {
             let handshake = handshake(stream, &certificates, &keeper, &faces);
             let limit = Duration::from_secs(limits::HANDSHAKE_SECONDS_MAX);
             // A handshake that fails or takes too long is the client's affair; there is no channel to answer on.
-            let Ok(Some(stream)) = tokio::time::timeout(limit, handshake).await else { return };
+            let Ok(Some((stream, permit))) = tokio::time::timeout(limit, handshake).await else { return };
             let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-            let connection =
-                Connection { peer, cut: Arc::new(Notify::new()), is_tls: true, last: Arc::default() };
+            // By the certificates there are when it is asked, not by those of the handshake.
+            let terms = Terms(Arc::new(move |host| !permit.has_terms_of(&now.borrow().certificates, host)));
+            let connection = Connection {
+                peer,
+                cut: Arc::new(Notify::new()),
+                is_tls: true,
+                last: Arc::default(),
+                terms: Some(terms),
+            };
             speak(stream, is_h2, connection, faces, drain).await;
         }
     })
@@ -110,15 +118,15 @@ async fn handshake(
     certificates: &Certificates,
     keeper: &Arc<Keeper>,
     faces: &Faces,
-) -> Option<tokio_rustls::server::TlsStream<TcpStream>> {
+) -> Option<(tokio_rustls::server::TlsStream<TcpStream>, TlsPermit)> {
     let mut start = LazyConfigAcceptor::new(Acceptor::default(), stream).await.ok()?;
     let ask = Ask::of(&start.client_hello());
-    let config = match enfilade_tls::open(certificates, &ask) {
-        Ok(permit) => keeper.config(&permit).await,
+    let opened = match enfilade_tls::open(certificates, &ask) {
+        Ok(permit) => keeper.config(&permit).await.map(|config| (config, permit)),
         Err(refusal) => Err(refusal),
     };
-    match config {
-        Ok(config) => start.into_stream(config).await.ok(),
+    match opened {
+        Ok((config, permit)) => start.into_stream(config).await.ok().map(|stream| (stream, permit)),
         Err(refusal) => {
             // The same whatever we hold: a name nobody has, and one whose file cannot be used.
             let _ = start.io.write_all(&UNRECOGNIZED_NAME).await;
@@ -135,8 +143,13 @@ async fn handshake(
 /// Serves HTTP without TLS, for a proxy in front.
 pub(crate) async fn plain(listener: TcpListener, faces: Faces, door: Door) {
     accept(listener, door, move |stream, peer, drain| {
-        let connection =
-            Connection { peer, cut: Arc::new(Notify::new()), is_tls: false, last: Arc::default() };
+        let connection = Connection {
+            peer,
+            cut: Arc::new(Notify::new()),
+            is_tls: false,
+            last: Arc::default(),
+            terms: None,
+        };
         speak(stream, false, connection, faces.clone(), drain)
     })
     .await;

@@ -15,6 +15,7 @@ pub use watch::{Changed, DirectoryWatch};
 use super::bounded;
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat};
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -23,23 +24,19 @@ use std::path::{Path, PathBuf};
 /// A bundle larger than this is no bundle.
 const BYTES_MAX: u64 = 1024 * 1024;
 
+/// A list of a few million lines.
+const LIST_BYTES_MAX: u64 = 1 << 30;
+/// An index of as many.
+const INDEX_BYTES_MAX: u64 = 4 << 30;
+
 /// What belongs to another file of the directory.
 const BESIDE: [&str; 4] = ["key", "issuer", "ocsp", "sctl"];
 
 /// What tells a changed file from an unchanged one: inode, size, and when content and attributes were changed last, in nanoseconds.
 pub type Identity = [u64; 4];
 
-/// A file's bytes as an engine read them.
-#[derive(Clone, Copy, Debug)]
-pub struct FileRead<'b> {
-    /// All of them.
-    pub bytes: &'b [u8],
-    /// Of the very file they are of; `None` from an engine that cannot say without another system call.
-    pub identity: Option<Identity>,
-}
-
 /// What is done with each file: its place among the names, and its bytes or why there are none.
-pub type Each<'e> = dyn Fn(usize, Result<FileRead<'_>, String>) + Sync + 'e;
+pub type Each<'e> = dyn Fn(usize, Result<&[u8], String>) + Sync + 'e;
 
 /// A way of reading many files.
 pub trait Engine: Send + Sync {
@@ -93,44 +90,137 @@ pub fn is_certificate(directory: &Path, name: &OsStr) -> bool {
     }
     // Also what other tools keep for those who trust: a `.crt` is taken where its key is beside it.
     extension != Some("crt")
-        || [true, false].into_iter().any(|whole| key_path(&directory.join(name), whole).exists())
+        || [true, false].into_iter().any(|whole| beside_path(&directory.join(name), "key", whole).exists())
 }
 
-/// Where the key of a bundle without one would be: `NAME.pem.key`, or `NAME.key` where the ending is left off.
-fn key_path(bundle: &Path, whole: bool) -> PathBuf {
+/// Where a file beside a bundle would be: `NAME.pem.key`, or `NAME.key` where the ending is left off.
+fn beside_path(bundle: &Path, ending: &str, whole: bool) -> PathBuf {
     match whole {
         true => {
             let mut path = bundle.as_os_str().to_owned();
-            path.push(".key");
+            path.extend([OsStr::new("."), OsStr::new(ending)]);
             path.into()
         }
-        false => bundle.with_extension("key"),
+        false => bundle.with_extension(ending),
     }
 }
 
-/// A bundle and the key beside it, if there is one.
+/// A bundle and what is beside it.
 #[derive(Clone, Debug)]
 pub struct WholeBundle {
     /// The bundle.
     pub pem: Vec<u8>,
-    /// The file beside it.
+    /// The `.key` file beside it.
     pub key: Option<Vec<u8>>,
+    /// The `.ocsp` file beside it.
+    pub ocsp: Option<Vec<u8>>,
+    /// Of all of them together; `None` where one was changed while it was read.
+    pub identity: Option<Identity>,
 }
 
 /// Reads one bundle with what belongs to it.
 ///
 /// # Errors
-/// When the bundle cannot be read, or a key beside it is there and cannot be.
+/// When the bundle cannot be read, or a file beside it is there and cannot be.
 pub fn read_whole(bundle: &Path) -> io::Result<WholeBundle> {
-    let pem = bounded::read(bundle, BYTES_MAX)?;
-    for whole in [true, false] {
-        match bounded::read(&key_path(bundle, whole), BYTES_MAX) {
-            Ok(key) => return Ok(WholeBundle { pem, key: Some(key) }),
-            Err(why) if why.kind() == io::ErrorKind::NotFound => {}
-            Err(why) => return Err(why),
+    let (pem, mut identity) = read_one(bundle)?;
+    let mut beside = |ending: &str| {
+        for whole in [true, false] {
+            match read_one(&beside_path(bundle, ending, whole)) {
+                Ok((bytes, of_it)) => {
+                    identity = identity.zip(of_it).map(|(one, other)| together(one, other));
+                    return Ok(Some(bytes));
+                }
+                Err(why) if why.kind() == io::ErrorKind::NotFound => {}
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(None)
+    };
+    let (key, ocsp) = (beside("key")?, beside("ocsp")?);
+    Ok(WholeBundle { pem, key, ocsp, identity })
+}
+
+/// Whatever else is read with certificates: lists, authorities.
+///
+/// # Errors
+/// When it cannot be read, or is no regular file.
+pub fn read_text(path: &Path) -> io::Result<Vec<u8>> {
+    bounded::read(path, LIST_BYTES_MAX)
+}
+
+/// What an earlier start wrote down.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read_index(path: &Path) -> io::Result<Vec<u8>> {
+    bounded::read(path, INDEX_BYTES_MAX)
+}
+
+/// A file with its identity, taken from the open descriptor before and after.
+fn read_one(path: &Path) -> io::Result<(Vec<u8>, Option<Identity>)> {
+    let file = bounded::open(path)?;
+    let before = identity(&fstat(&file)?);
+    let bytes = bounded::read_all(&file, BYTES_MAX)?;
+    let after = identity(&fstat(&file)?);
+    Ok((bytes, (before == after).then_some(before)))
+}
+
+/// The identity of a bundle with what is beside it, as [`read_whole`] takes it.
+///
+/// # Errors
+/// When it is gone, or no regular file.
+pub fn identity_of_whole(bundle: &Path) -> io::Result<Identity> {
+    let mut identity = identity_of(bundle)?;
+    for ending in ["key", "ocsp"] {
+        let beside =
+            [true, false].into_iter().find_map(|whole| identity_of(&beside_path(bundle, ending, whole)).ok());
+        identity = beside.map_or(identity, |beside| together(identity, beside));
+    }
+    Ok(identity)
+}
+
+/// Another one whenever either is; the times are the later ones.
+fn together([inode, size, modified, changed]: Identity, other: Identity) -> Identity {
+    let mix = |one: u64, other: u64| one.rotate_left(23).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ other;
+    let [its_inode, its_size, its_modified, its_changed] = other;
+    let inode = mix(mix(inode, its_inode), modified ^ its_modified.rotate_left(7));
+    let size = mix(mix(size, its_size), changed ^ its_changed.rotate_left(7));
+    [inode, size, modified.max(its_modified), changed.max(its_changed)]
+}
+
+/// The kinds of keys a bundle of several files has, one file each: `NAME.pem.rsa` beside `NAME.pem.ecdsa`.
+pub const KINDS: [&str; 3] = ["rsa", "ecdsa", "dsa"];
+
+/// Those of a bundle that is not there itself.
+pub fn files_of_kinds(bundle: &Path) -> Vec<PathBuf> {
+    let of = |kind: &&str| {
+        let mut path = bundle.as_os_str().to_owned();
+        path.extend([OsStr::new("."), OsStr::new(kind)]);
+        PathBuf::from(path)
+    };
+    KINDS.iter().map(of).filter(|path| path.is_file()).collect()
+}
+
+/// What of these directories has something beside it that belongs to it, so that its own identity is not all there is to it.
+pub fn with_something_beside(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+    let mut with = BTreeSet::new();
+    for directory in directories {
+        let Ok(entries) = std::fs::read_dir(directory) else { continue };
+        for entry in entries.flatten() {
+            with.extend(bundles_beside(&directory.join(entry.file_name())));
         }
     }
-    Ok(WholeBundle { pem, key: None })
+    with
+}
+
+/// The bundles a file beside one may belong to; none where it is no such file.
+pub fn bundles_beside(file: &Path) -> Vec<PathBuf> {
+    let extension = file.extension().and_then(OsStr::to_str);
+    if !extension.is_some_and(|extension| BESIDE.contains(&extension)) {
+        return Vec::new();
+    }
+    ["", "pem", "crt"].map(|ending| file.with_extension(ending)).into()
 }
 
 /// What is known of a file without reading it.
@@ -224,10 +314,7 @@ mod tests {
         engine
             .read(directory, &names, &|at, read| {
                 let name = names[at].clone().into_string().unwrap();
-                if let Ok(FileRead { identity: Some(identity), .. }) = &read {
-                    assert_eq!(*identity, identity_of(&directory.join(&name)).unwrap(), "{name}");
-                }
-                let before = said.lock().unwrap().insert(name.clone(), read.map(|read| read.bytes.to_vec()));
+                let before = said.lock().unwrap().insert(name.clone(), read.map(<[u8]>::to_vec));
                 assert!(before.is_none(), "{name} was read twice");
             })
             .unwrap();

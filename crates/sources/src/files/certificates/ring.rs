@@ -5,7 +5,7 @@
 //! would close the slot's next file), and files are in slots of the ring and not descriptors of the process, so that no limit of those
 //! is met. No file is asked for its attributes here, which the kernel would hand to a worker thread each time.
 
-use super::{BYTES_MAX, Each, Engine, FLAGS, FileRead, open_directory, too_large};
+use super::{BYTES_MAX, Each, Engine, FLAGS, open_directory, too_large};
 use io_uring::types::{DestinationSlot, Fd, Fixed};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 use rustix::fd::{AsRawFd as _, OwnedFd};
@@ -291,7 +291,7 @@ impl<'r> Run<'r> {
             // Fewer than there was room for: most often all there is, and never to be taken for it where it does not look so.
             return self.read_more(at, have);
         }
-        (self.each)(file, Ok(FileRead { bytes, identity: None }));
+        (self.each)(file, Ok(bytes));
         self.begin_next(at)
     }
 }

@@ -1,8 +1,6 @@
 //! Many files by threads that each wait for their own.
 
-use super::{
-    BYTES_MAX, Each, Engine, FLAGS, FileRead, identity, open_directory, regular, stat_of, too_large,
-};
+use super::{BYTES_MAX, Each, Engine, FLAGS, open_directory, regular, stat_of, too_large};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::retry_on_intr;
@@ -89,13 +87,12 @@ impl Work<'_> {
                         self.is_cold.store(true, Ordering::Relaxed);
                     }
                 }
-                let read = read.map(|identity| FileRead { bytes: &buffer, identity: Some(identity) });
-                (self.each)(from + at, read);
+                (self.each)(from + at, read.map(|()| buffer.as_slice()));
             }
         }
     }
 
-    fn one(&self, name: &OsString, buffer: &mut Vec<u8>) -> Result<super::Identity, String> {
+    fn one(&self, name: &OsString, buffer: &mut Vec<u8>) -> Result<(), String> {
         let said = |why: rustix::io::Errno| io::Error::from(why).to_string();
         let flags = FLAGS | OFlags::CLOEXEC;
         let file = retry_on_intr(|| openat(self.directory, name, flags, Mode::empty())).map_err(said)?;
@@ -108,13 +105,13 @@ impl Work<'_> {
             let count = retry_on_intr(|| rustix::io::read(&file, rustix::buffer::spare_capacity(buffer)))
                 .map_err(said)?;
             if count == 0 {
-                return Ok(identity(&found));
+                return Ok(());
             }
             if buffer.len() as u64 > BYTES_MAX {
                 return Err(too_large());
             }
             if buffer.len() as u64 == found.st_size as u64 && buffer.len() < buffer.capacity() {
-                return Ok(identity(&found));
+                return Ok(());
             }
             buffer.reserve(4096);
         }

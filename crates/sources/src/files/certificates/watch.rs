@@ -1,41 +1,44 @@
-//! Being told which files of a directory change.
+//! Being told which files of some directories change.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
-use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
-/// Watches one directory.
-pub struct DirectoryWatch(OwnedFd);
+/// Watches directories.
+pub struct DirectoryWatch {
+    watch: OwnedFd,
+    directories: BTreeMap<i32, PathBuf>,
+}
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// Something happened to these names; to none where there are none.
-    Names(BTreeSet<OsString>),
-    /// More than the kernel kept, or to the directory itself: everything has to be looked at.
+    /// Something happened to these files; to none where there are none.
+    Files(BTreeSet<PathBuf>),
+    /// More than the kernel kept, or to a directory itself: everything has to be looked at.
     Everything,
 }
 
 impl Changed {
     /// Whether nothing did.
     pub fn is_nothing(&self) -> bool {
-        matches!(self, Changed::Names(names) if names.is_empty())
+        matches!(self, Changed::Files(files) if files.is_empty())
     }
 
     /// Both.
     #[must_use]
     pub fn and(self, other: Changed) -> Changed {
         match (self, other) {
-            (Changed::Names(mut names), Changed::Names(more)) => {
-                names.extend(more);
-                Changed::Names(names)
+            (Changed::Files(mut files), Changed::Files(more)) => {
+                files.extend(more);
+                Changed::Files(files)
             }
             _ => Changed::Everything,
         }
@@ -46,8 +49,8 @@ impl DirectoryWatch {
     /// From now on.
     ///
     /// # Errors
-    /// When the directory is not there, or the kernel watches nothing more.
-    pub fn new(directory: &Path) -> io::Result<Self> {
+    /// When a directory is not there, or the kernel watches nothing more.
+    pub fn new(directories: impl IntoIterator<Item = PathBuf>) -> io::Result<Self> {
         let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
         let events = inotify::WatchFlags::CLOSE_WRITE
             | inotify::WatchFlags::MOVE
@@ -56,18 +59,22 @@ impl DirectoryWatch {
             | inotify::WatchFlags::DELETE_SELF
             | inotify::WatchFlags::MOVE_SELF
             | inotify::WatchFlags::ONLYDIR;
-        inotify::add_watch(&watch, directory, events)?;
-        Ok(DirectoryWatch(watch))
+        let watched = directories.into_iter().map(|directory| {
+            let number = inotify::add_watch(&watch, &directory, events)?;
+            Ok::<_, io::Error>((number, directory))
+        });
+        let directories = watched.collect::<Result<_, _>>()?;
+        Ok(DirectoryWatch { watch, directories })
     }
 
     /// What happened since, waiting at most so long for something to.
     pub fn wait(&self, at_most: Duration) -> Changed {
         let timeout =
             Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };
-        let _ = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&timeout));
-        let mut names = BTreeSet::new();
+        let _ = poll(&mut [PollFd::new(&self.watch, PollFlags::IN)], Some(&timeout));
+        let mut files = BTreeSet::new();
         let mut room = [MaybeUninit::uninit(); 64 * 1024];
-        let mut events = inotify::Reader::new(&self.0, &mut room);
+        let mut events = inotify::Reader::new(&self.watch, &mut room);
         let own = inotify::ReadFlags::QUEUE_OVERFLOW
             | inotify::ReadFlags::IGNORED
             | inotify::ReadFlags::DELETE_SELF
@@ -77,9 +84,11 @@ impl DirectoryWatch {
             if event.events().intersects(own) {
                 return Changed::Everything;
             }
-            names.extend(event.file_name().map(|name| OsString::from_vec(name.to_bytes().to_vec())));
+            let directory = self.directories.get(&event.wd());
+            let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
+            files.extend(directory.zip(name).map(|(directory, name)| directory.join(name)));
         }
-        Changed::Names(names)
+        Changed::Files(files)
     }
 }
 
@@ -92,18 +101,18 @@ mod tests {
     fn the_names_that_change_and_no_others() {
         let scratch = Scratch::new();
         std::fs::write(scratch.path().join("before"), "").unwrap();
-        let watch = DirectoryWatch::new(scratch.path()).unwrap();
+        let watch = DirectoryWatch::new([scratch.path().to_owned()]).unwrap();
         assert!(watch.wait(Duration::from_millis(1)).is_nothing());
         std::fs::write(scratch.path().join("a"), "1").unwrap();
         std::fs::rename(scratch.path().join("a"), scratch.path().join("b")).unwrap();
         std::fs::remove_file(scratch.path().join("before")).unwrap();
-        let names = ["a", "b", "before"].map(OsString::from).into();
-        assert_eq!(watch.wait(Duration::from_secs(60)), Changed::Names(names));
+        let files = ["a", "b", "before"].map(|name| scratch.path().join(name)).into();
+        assert_eq!(watch.wait(Duration::from_secs(60)), Changed::Files(files));
         std::fs::remove_dir_all(scratch.path()).unwrap();
         assert_eq!(
-            watch.wait(Duration::from_secs(60)).and(Changed::Names(BTreeSet::new())),
+            watch.wait(Duration::from_secs(60)).and(Changed::Files(BTreeSet::new())),
             Changed::Everything
         );
-        assert!(DirectoryWatch::new(scratch.path()).is_err());
+        assert!(DirectoryWatch::new([scratch.path().to_owned()]).is_err());
     }
 }

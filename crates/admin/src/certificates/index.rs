@@ -1,0 +1,218 @@
+//! What an earlier start knew of the files, so that the next one asks each only whether it changed.
+//!
+//! Only what was verified is in it, with the file's identity of then. It is never believed where anything of it is damaged, of another
+//! version, or of another place: then every file is read, as without one. What names are digested with stands in it, so it is as
+//! private as the keys.
+
+use super::CertificateFiles;
+use super::listing::Listing;
+use enfilade_facts::MemoSeed;
+use enfilade_facts::memo::KeyMaker;
+use enfilade_sources::files::atomic;
+use enfilade_sources::files::certificates::{Identity, identity_of, identity_of_whole, read_index};
+use enfilade_tls::{Algorithm, CertificateFile, Certificates, DigestedLeaf};
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+
+/// How far an index is believed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IndexUse {
+    /// There is none.
+    Off,
+    /// Each file is asked whether it is as it was.
+    #[default]
+    Checked,
+    /// The files are asked only after names are answered.
+    Trusted,
+}
+
+const MAGIC: &[u8; 16] = b"enfilade leaves1";
+const CHECKSUM_BYTES: usize = 16;
+
+/// What was known.
+pub struct LeafIndex {
+    seed: [u8; 16],
+    is_trusted: bool,
+    leaves: HashMap<Box<str>, Known>,
+}
+
+struct Known {
+    identity: Identity,
+    leaf: DigestedLeaf,
+    /// Whether the names are those of the certificate.
+    has_names: bool,
+}
+
+impl LeafIndex {
+    /// Reads what was written for this place; `None` where there is nothing, or nothing to believe.
+    pub fn read(index: &Path, place: &Path, how: IndexUse) -> Option<Self> {
+        let is_trusted = match how {
+            IndexUse::Off => return None,
+            how => how == IndexUse::Trusted,
+        };
+        let bytes = read_index(index).ok()?;
+        let (body, sum) = bytes.split_last_chunk::<CHECKSUM_BYTES>()?;
+        if checksum(body) != *sum {
+            return None;
+        }
+        let mut rest = Rest(body);
+        if rest.array::<16>()? != *MAGIC {
+            return None;
+        }
+        let seed = rest.array()?;
+        if rest.text()? != place.to_string_lossy() {
+            return None;
+        }
+        let count = rest.number()?;
+        let mut leaves = HashMap::with_capacity(usize::try_from(count).ok()?.min(body.len() / 64));
+        for _ in 0..count {
+            let path = rest.text()?.into();
+            let mut number = || rest.number();
+            let identity = [number()?, number()?, number()?, number()?];
+            let (not_before, not_after) = (number()? as i64, number()? as i64);
+            let [algorithm, has_names] = rest.array()?;
+            let algorithm = match algorithm {
+                0 => Algorithm::Rsa,
+                1 => Algorithm::Ecdsa,
+                _ => Algorithm::Other,
+            };
+            let names = usize::try_from(rest.number()?).ok()?;
+            let (digests, after) = rest.0.split_at_checked(names.checked_mul(8)?)?;
+            rest.0 = after;
+            let names = digests.as_chunks::<8>().0.iter().map(|digest| u64::from_le_bytes(*digest)).collect();
+            let leaf = DigestedLeaf { not_before, not_after, algorithm, names };
+            leaves.insert(path, Known { identity, leaf, has_names: has_names == 1 });
+        }
+        rest.0.is_empty().then_some(LeafIndex { seed, is_trusted, leaves })
+    }
+
+    /// What its names are digested with.
+    pub fn seed(&self) -> MemoSeed {
+        MemoSeed(self.seed)
+    }
+
+    /// Of how many files something is known.
+    pub fn count(&self) -> usize {
+        self.leaves.len()
+    }
+
+    /// Writes what is known for sure of a snapshot whose names are digested with this.
+    ///
+    /// # Errors
+    /// When it cannot be written; then the old one stays.
+    pub fn write(
+        index: &Path,
+        place: &Path,
+        seed: &MemoSeed,
+        certificates: &Certificates,
+    ) -> io::Result<usize> {
+        let mut body = Vec::with_capacity(certificates.count() * 128);
+        body.extend_from_slice(MAGIC);
+        body.extend_from_slice(&seed.0);
+        let text = |body: &mut Vec<u8>, text: &str| {
+            body.extend_from_slice(&(text.len() as u64).to_le_bytes());
+            body.extend_from_slice(text.as_bytes());
+        };
+        text(&mut body, &place.to_string_lossy());
+        let known: Vec<_> =
+            certificates.files().filter_map(|file| Some((file, *file.identity.get()?))).collect();
+        body.extend_from_slice(&(known.len() as u64).to_le_bytes());
+        for (file, identity) in &known {
+            text(&mut body, &file.path);
+            let leaf = file.leaf();
+            let numbers = identity.iter().copied().chain([leaf.not_before as u64, leaf.not_after as u64]);
+            numbers.for_each(|number| body.extend_from_slice(&number.to_le_bytes()));
+            let algorithm = match leaf.algorithm {
+                Algorithm::Rsa => 0,
+                Algorithm::Ecdsa => 1,
+                Algorithm::Other => 2,
+            };
+            body.extend_from_slice(&[algorithm, u8::from(!file.is_named())]);
+            body.extend_from_slice(&(leaf.names.len() as u64).to_le_bytes());
+            leaf.names.iter().for_each(|name| body.extend_from_slice(&name.to_le_bytes()));
+        }
+        let sum = checksum(&body);
+        body.extend_from_slice(&sum);
+        atomic::write(index, &body, 0o600)?;
+        Ok(known.len())
+    }
+}
+
+/// Against what disks and editors do; whoever may write the file may write anything.
+fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    KeyMaker::new(&MemoSeed(*MAGIC), "index").bytes(bytes).key().as_choice()
+}
+
+struct Rest<'b>(&'b [u8]);
+
+impl<'b> Rest<'b> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (array, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*array)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn text(&mut self) -> Option<&'b str> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let (text, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        std::str::from_utf8(text).ok()
+    }
+}
+
+impl CertificateFiles {
+    /// Takes from an index what is as it was; says which files have to be read.
+    pub(super) fn known(
+        &self,
+        listing: &Listing,
+        index: &LeafIndex,
+        files: &mut Vec<CertificateFile>,
+    ) -> Vec<OsString> {
+        let beside = if index.is_trusted { Default::default() } else { listing.with_something_beside() };
+        let is_same = |path: &Path, known: &Known| {
+            let identity = match beside.contains(path) {
+                true => identity_of_whole(path),
+                false => identity_of(path),
+            };
+            identity.is_ok_and(|identity| identity == known.identity)
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let share = listing.names.len().div_ceil(cores).max(1);
+        let one = |names: &[OsString]| {
+            let (mut found, mut unknown) = (Vec::with_capacity(names.len()), Vec::new());
+            for name in names {
+                let path = listing.base.join(name);
+                let text = path.to_string_lossy();
+                let known = index.leaves.get(&*text).filter(|known| {
+                    let has_what_it_needs = known.has_names || !listing.needs_names(&path);
+                    has_what_it_needs && (index.is_trusted || is_same(&path, known))
+                });
+                let Some(Known { identity, leaf, .. }) = known else {
+                    unknown.push(name.clone());
+                    continue;
+                };
+                for file in listing.files(&text, self.version(), leaf.clone(), &self.digest) {
+                    file.verified_as(Some(*identity));
+                    found.push(file);
+                }
+            }
+            (found, unknown)
+        };
+        let mut unknown = Vec::new();
+        std::thread::scope(|scope| {
+            let chunks = listing.names.chunks(share);
+            let running: Vec<_> = chunks.map(|names| scope.spawn(move || one(names))).collect();
+            for (found, rest) in running.into_iter().filter_map(|one| one.join().ok()) {
+                files.extend(found);
+                unknown.extend(rest);
+            }
+        });
+        unknown
+    }
+}

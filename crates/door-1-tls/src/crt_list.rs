@@ -1,0 +1,267 @@
+//! HAProxy's crt-list: which file answers which names, and under which terms. One line for each:
+//! `FILE [OPTION ...] [!]NAME ...`, where names take the place of the certificate's own.
+
+/// What a line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Which line of the file it is, from 1; earlier ones go first.
+    pub number: u32,
+    /// The certificate as it is written there.
+    pub file: String,
+    /// What is agreed on with whoever comes for one of its names.
+    pub options: Options,
+    /// The names it answers to, in lower case; `None` where they are the certificate's.
+    pub names: Option<Vec<String>>,
+    /// Names that its wildcards do not mean.
+    pub excluded: Vec<String>,
+    /// Whether it answers for names nobody has (`*`).
+    pub is_default: bool,
+}
+
+/// Whether a client shows a certificate of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Verify {
+    /// It is not asked for one.
+    #[default]
+    None,
+    /// It may; one that is not believed ends the handshake.
+    Optional,
+    /// It has to.
+    Required,
+}
+
+/// What a line has in brackets, as written. Lines with equal options are under one policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// `alpn`: what is spoken, best first; nothing is offered where it is empty.
+    pub alpn: Option<Vec<String>>,
+    /// `ciphers` and `ciphersuites`, by the names OpenSSL and the RFCs give them.
+    pub ciphers: Option<Vec<String>>,
+    /// The same for TLS 1.3.
+    pub ciphersuites: Option<Vec<String>>,
+    /// `curves` or `ecdhe`.
+    pub curves: Option<Vec<String>>,
+    /// `ssl-min-ver`.
+    pub min_version: Option<String>,
+    /// `ssl-max-ver`.
+    pub max_version: Option<String>,
+    /// `verify`.
+    pub verify: Verify,
+    /// `ca-file`: whose certificates are believed, and named to the client.
+    pub ca_file: Option<String>,
+    /// `ca-verify-file`: whose certificates are believed beside those, and not named.
+    pub ca_verify_file: Option<String>,
+    /// `crl-file`: which of them were taken back.
+    pub crl_file: Option<String>,
+    /// `no-ca-names`: nobody is named.
+    pub no_ca_names: bool,
+}
+
+/// What a list says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CrtList {
+    /// In their order.
+    pub lines: Vec<Line>,
+    /// Lines that cannot be obeyed, and why.
+    pub bad: Vec<(u32, String)>,
+    /// What is obeyed and may not be what was meant.
+    pub warnings: Vec<(u32, String)>,
+}
+
+impl CrtList {
+    /// Reads a list. A line that cannot be obeyed as a whole is left out as a whole: half of its terms would be other terms.
+    pub fn parse(text: &str) -> Self {
+        let mut list = CrtList::default();
+        for (number, text) in (1..).zip(text.lines()) {
+            let text = text.trim();
+            if text.is_empty() || text.starts_with('#') {
+                continue;
+            }
+            let mut warnings = Vec::new();
+            match line(number, text, &mut warnings) {
+                Ok(line) => list.lines.push(line),
+                Err(why) => list.bad.push((number, why)),
+            }
+            list.warnings.extend(warnings.into_iter().map(|why| (number, why)));
+        }
+        list
+    }
+}
+
+fn line(number: u32, text: &str, warnings: &mut Vec<String>) -> Result<Line, String> {
+    let end = text.find(|c: char| c.is_whitespace() || c == '[').unwrap_or(text.len());
+    let (file, rest) = text.split_at(end);
+    if file.is_empty() {
+        return Err("expected the path of a certificate first".to_owned());
+    }
+    let (options, rest) = match rest.trim_start().strip_prefix('[') {
+        Some(inside) => {
+            let (options, rest) = inside
+                .split_once(']')
+                .ok_or("the options are not closed; expected `]` after the last one")?;
+            (self::options(options, warnings)?, rest)
+        }
+        None => (Options::default(), rest),
+    };
+    let mut line =
+        Line { number, file: file.to_owned(), options, names: None, excluded: Vec::new(), is_default: false };
+    for filter in rest.split_whitespace() {
+        if filter.contains(['[', ']']) {
+            return Err(format!("`{filter}` is no name; options stand in brackets right after the file"));
+        }
+        let names = line.names.get_or_insert_default();
+        match filter.strip_prefix('!') {
+            Some(name) if name.starts_with('*') => {
+                warnings.push(format!(
+                    "`{filter}` has no effect: only single names can be taken out of a wildcard"
+                ));
+            }
+            Some(name) => line.excluded.push(name.to_ascii_lowercase()),
+            None if filter == "*" => line.is_default = true,
+            None => names.push(filter.to_ascii_lowercase()),
+        }
+    }
+    let has_wildcard = line.names.iter().flatten().any(|name| name.starts_with("*."));
+    if !line.excluded.is_empty() && !has_wildcard {
+        warnings
+            .push("names are taken out, and there is no wildcard on the line to take them out of".to_owned());
+    }
+    // `*` alone makes it the default, and leaves it the certificate's names.
+    if line.is_default && line.excluded.is_empty() && line.names.as_ref().is_some_and(Vec::is_empty) {
+        line.names = None;
+    }
+    Ok(line)
+}
+
+const NOT_HERE: [(&str, &str); 8] = [
+    ("sigalgs", "the TLS library signs with what the certificate's key and the client allow"),
+    ("client-sigalgs", "the TLS library decides which signatures of clients it believes"),
+    ("crt", "name the file at the beginning of the line"),
+    ("key", "put the key into the bundle, or beside it as `FILE.key`"),
+    ("ocsp", "put the answer beside the bundle as `FILE.ocsp`"),
+    ("issuer", "put the issuer's certificate into the bundle, after the leaf"),
+    ("sctl", "the TLS library does not send timestamps; they can be in the certificate"),
+    ("ocsp-update", "let another program renew `FILE.ocsp`; a new one is seen at once"),
+];
+
+fn options(text: &str, warnings: &mut Vec<String>) -> Result<Options, String> {
+    let mut options = Options::default();
+    let mut words = text.split_whitespace();
+    while let Some(word) = words.next() {
+        let mut value =
+            || words.next().map(str::to_owned).ok_or_else(|| format!("expected a value after `{word}`"));
+        let list = |text: String, mark: char| Some(text.split(mark).map(str::to_owned).collect());
+        match word {
+            "alpn" => options.alpn = list(value()?, ','),
+            "no-alpn" => options.alpn = Some(Vec::new()),
+            "ciphers" => options.ciphers = list(value()?, ':'),
+            "ciphersuites" => options.ciphersuites = list(value()?, ':'),
+            "curves" | "ecdhe" => options.curves = list(value()?, ':'),
+            "ssl-min-ver" => options.min_version = Some(value()?),
+            "ssl-max-ver" => options.max_version = Some(value()?),
+            "ca-file" => options.ca_file = Some(value()?),
+            "ca-verify-file" => options.ca_verify_file = Some(value()?),
+            "crl-file" => options.crl_file = Some(value()?),
+            "no-ca-names" => options.no_ca_names = true,
+            "verify" => {
+                options.verify = match value()?.as_str() {
+                    "none" => Verify::None,
+                    "optional" => Verify::Optional,
+                    "required" => Verify::Required,
+                    other => {
+                        return Err(format!("`verify {other}`: expected `none`, `optional` or `required`"));
+                    }
+                }
+            }
+            "npn" => {
+                value()?;
+                warnings.push("`npn` has no effect: no client speaks it any longer".to_owned());
+            }
+            "allow-0rtt" => {
+                warnings.push(
+                    "`allow-0rtt` has no effect: early data can be replayed, and is never taken".to_owned(),
+                );
+            }
+            word => {
+                let why = NOT_HERE.iter().find(|(name, _)| *name == word);
+                return Err(match why {
+                    Some((_, why)) => format!("`{word}` cannot be obeyed here: {why}"),
+                    None => format!("`{word}` is no option of a crt-list"),
+                });
+            }
+        }
+    }
+    if options.verify != Verify::None && options.ca_file.is_none() && options.ca_verify_file.is_none() {
+        return Err("`verify` needs a `ca-file` that says whom to believe".to_owned());
+    }
+    if options.verify == Verify::None && (options.ca_file.is_some() || options.ca_verify_file.is_some()) {
+        warnings
+            .push("clients are not asked for certificates: there is a `ca-file` and no `verify`".to_owned());
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(text: &str) -> Line {
+        let list = CrtList::parse(text);
+        assert_eq!(list.bad, []);
+        list.lines.into_iter().next().unwrap()
+    }
+
+    #[test]
+    fn lines_as_haproxy_takes_them() {
+        let text = "# a comment\n\n/c/a.pem\n  /c/b.pem   www.B.example *.b.example !api.b.example\n\
+                    /c/c.pem[alpn h2 ssl-min-ver TLSv1.3] c.example\n/c/d.pem [ verify required ca-file /ca.pem ]\n/c/e.pem *\n";
+        let list = CrtList::parse(text);
+        assert_eq!((list.bad.len(), list.warnings.len()), (0, 0), "{list:?}");
+        let numbers: Vec<_> = list.lines.iter().map(|line| (line.number, line.file.as_str())).collect();
+        assert_eq!(
+            numbers,
+            [(3, "/c/a.pem"), (4, "/c/b.pem"), (5, "/c/c.pem"), (6, "/c/d.pem"), (7, "/c/e.pem")]
+        );
+        let [a, b, c, d, e] = list.lines.try_into().unwrap();
+        assert_eq!((a.names, a.options), (None, Options::default()));
+        assert_eq!(b.names, Some(vec!["www.b.example".into(), "*.b.example".into()]));
+        assert_eq!(b.excluded, ["api.b.example"]);
+        assert_eq!(c.names, Some(vec!["c.example".into()]));
+        assert_eq!(c.options.alpn, Some(vec!["h2".into()]));
+        assert_eq!(c.options.min_version.as_deref(), Some("TLSv1.3"));
+        assert_eq!((d.options.verify, d.options.ca_file.as_deref()), (Verify::Required, Some("/ca.pem")));
+        assert!(e.is_default && e.names.is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_obeyed_is_left_out_and_told() {
+        for (text, why) in [
+            ("[alpn h2] a.pem", "expected the path"),
+            ("a.pem [alpn h2", "not closed"),
+            ("a.pem [alpn]", "expected a value after `alpn`"),
+            ("a.pem [verify maybe ca-file x]", "expected `none`, `optional` or `required`"),
+            ("a.pem [verify required]", "needs a `ca-file`"),
+            ("a.pem [sigalgs RSA]", "cannot be obeyed here"),
+            ("a.pem [key b.key]", "beside it as `FILE.key`"),
+            ("a.pem [nonsense]", "no option of a crt-list"),
+            ("a.pem name [alpn h2]", "right after the file"),
+        ] {
+            let list = CrtList::parse(text);
+            assert!(list.lines.is_empty(), "{text}");
+            assert!(list.bad[0].1.contains(why), "{text}: {}", list.bad[0].1);
+        }
+        for (text, why) in [
+            ("a.pem *.x !*.y.x", "has no effect"),
+            ("a.pem x !y", "no wildcard"),
+            ("a.pem [allow-0rtt]", "never taken"),
+            ("a.pem [ca-file x]", "no `verify`"),
+            ("a.pem [npn h2]", "no client"),
+        ] {
+            let list = CrtList::parse(text);
+            assert_eq!((list.lines.len(), list.bad.len()), (1, 0), "{text}");
+            assert!(list.warnings[0].1.contains(why), "{text}: {}", list.warnings[0].1);
+        }
+        // Only what is taken out: it answers to nothing, as the original's.
+        assert_eq!(one("a.pem !x").names, Some(vec![]));
+    }
+}

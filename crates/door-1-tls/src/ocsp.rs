@@ -1,0 +1,109 @@
+//! What an authority says of a certificate it gave, to be stapled to the handshake (RFC 6960): whether it is about this one, and until
+//! when it is good. Whether it is signed is for the client to check, who knows whom to believe.
+
+use crate::leaf::{Der, serial, tag, time};
+
+const ENUMERATED: u8 = 0x0a;
+const RESPONSE_BYTES: u8 = 0xa0;
+const GOOD: u8 = 0x80;
+const NEXT_UPDATE: u8 = 0xa0;
+
+/// The last second the answer is good, if it is one about the leaf; `i64::MAX` where it does not say.
+///
+/// # Errors
+/// Why it cannot be stapled, in words.
+pub(crate) fn good_until(response: &[u8], leaf: &[u8]) -> Result<i64, &'static str> {
+    let mut outer = Der(Der(response).expect(tag::SEQUENCE).ok_or("it is no OCSP response in DER")?);
+    match outer.expect(ENUMERATED) {
+        Some([0]) => {}
+        Some(_) => return Err("the authority gave no answer, but an error"),
+        None => return Err("it is no OCSP response in DER"),
+    }
+    let serial = serial(leaf).ok_or("the certificate has no serial number")?;
+    single(outer, serial).ok_or("it is not about this certificate, or cannot be read")?
+}
+
+fn single(mut outer: Der<'_>, serial: &[u8]) -> Option<Result<i64, &'static str>> {
+    let mut bytes = Der(Der(outer.expect(RESPONSE_BYTES)?).expect(tag::SEQUENCE)?);
+    bytes.expect(tag::OID)?;
+    let mut basic = Der(Der(bytes.expect(tag::OCTETS)?).expect(tag::SEQUENCE)?);
+    let mut data = Der(basic.expect(tag::SEQUENCE)?);
+    data.next_if(tag::VERSION);
+    // Who answers, by name or by key, and when.
+    data.next()?;
+    data.expect(tag::TIME)?;
+    let mut answers = Der(data.expect(tag::SEQUENCE)?);
+    while let Some(answer) = answers.expect(tag::SEQUENCE) {
+        let mut answer = Der(answer);
+        let mut about = Der(answer.expect(tag::SEQUENCE)?);
+        about.expect(tag::SEQUENCE)?;
+        about.expect(tag::OCTETS)?;
+        about.expect(tag::OCTETS)?;
+        let is_this = about.expect(tag::INTEGER)? == serial;
+        let (status, _) = answer.next()?;
+        answer.expect(tag::TIME)?;
+        if !is_this {
+            continue;
+        }
+        if status != GOOD {
+            return Some(Err("it says that the certificate was taken back"));
+        }
+        let until = match answer.next_if(NEXT_UPDATE) {
+            Some(inside) => time(Der(inside).next()?)?,
+            None => i64::MAX,
+        };
+        return Some(Ok(until));
+    }
+    None
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    fn der(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+        let inside = parts.concat();
+        let length = match inside.len() {
+            short @ 0..=0x7f => vec![short as u8],
+            long => vec![0x82, (long >> 8) as u8, long as u8],
+        };
+        [&[tag], length.as_slice(), &inside].concat()
+    }
+
+    /// An answer about a serial number; unsigned, as only the client asks for that.
+    pub(crate) fn answer(serial: &[u8], status: u8, next_update: &[u8]) -> Vec<u8> {
+        let sequence = |parts: &[&[u8]]| der(tag::SEQUENCE, parts);
+        let time = |text: &[u8]| der(tag::TIME, &[text]);
+        let about = sequence(&[
+            &sequence(&[&der(tag::OID, &[&[0x2b, 0x0e, 0x03, 0x02, 0x1a]])]),
+            &der(tag::OCTETS, &[&[1; 20]]),
+            &der(tag::OCTETS, &[&[2; 20]]),
+            &der(tag::INTEGER, &[serial]),
+        ]);
+        let next = der(NEXT_UPDATE, &[&time(next_update)]);
+        let single = sequence(&[&about, &der(status, &[]), &time(b"20200101000000Z"), &next]);
+        let by = der(0xa2, &[&der(tag::OCTETS, &[&[3; 20]])]);
+        let data = sequence(&[&by, &time(b"20200101000000Z"), &sequence(&[&single])]);
+        let basic = sequence(&[&data, &sequence(&[]), &der(0x03, &[&[0; 65]])]);
+        let bytes =
+            sequence(&[&der(tag::OID, &[&[0x2b, 6, 1, 5, 5, 7, 0x30, 1, 1]]), &der(tag::OCTETS, &[&basic])]);
+        sequence(&[&der(ENUMERATED, &[&[0]]), &der(RESPONSE_BYTES, &[&bytes])])
+    }
+
+    #[test]
+    fn an_answer_is_stapled_if_it_is_good_and_about_the_leaf() {
+        let made = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
+        let leaf = made.cert.der();
+        let number = serial(leaf).unwrap();
+        let good = answer(number, GOOD, b"20300101000000Z");
+        assert_eq!(good_until(&good, leaf), Ok(1_893_456_000));
+        assert!(good_until(&answer(&[9], GOOD, b"20300101000000Z"), leaf).is_err());
+        assert!(
+            good_until(&answer(number, 0xa1, b"20300101000000Z"), leaf).unwrap_err().contains("taken back")
+        );
+        assert!(good_until(&[0x30, 3, ENUMERATED, 1, 6], leaf).unwrap_err().contains("error"));
+        for end in 0..good.len() {
+            assert!(good_until(&good[..end], leaf).is_err(), "{end}");
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! What is agreed on with whoever comes for a name: protocol versions, ciphers, whether the client shows a certificate. Lines of a
+//! crt-list with equal options are under one policy; everything without options is under the usual one.
+
+use crate::bundle::Bundle;
+use crate::crt_list::{Options, Verify};
+use crate::serve::{Nothing, Ready};
+use crate::tickets::Tickets;
+use aws_lc_rs::digest;
+use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs as provider};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::version::{TLS12, TLS13};
+use rustls::{RootCertStore, ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
+use std::sync::Arc;
+
+/// One of them.
+pub struct Policy {
+    /// What it is made of; equal in all processes that read the same.
+    epoch: [u8; 32],
+    config: ServerConfig,
+}
+
+/// The names OpenSSL gives the ciphers of TLS 1.2.
+const CIPHERS: [(&str, &SupportedCipherSuite); 6] = [
+    ("ECDHE-ECDSA-AES128-GCM-SHA256", &provider::cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
+    ("ECDHE-ECDSA-AES256-GCM-SHA384", &provider::cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384),
+    ("ECDHE-ECDSA-CHACHA20-POLY1305", &provider::cipher_suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256),
+    ("ECDHE-RSA-AES128-GCM-SHA256", &provider::cipher_suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256),
+    ("ECDHE-RSA-AES256-GCM-SHA384", &provider::cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384),
+    ("ECDHE-RSA-CHACHA20-POLY1305", &provider::cipher_suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
+];
+
+const CIPHERSUITES: [(&str, &SupportedCipherSuite); 3] = [
+    ("TLS_AES_128_GCM_SHA256", &provider::cipher_suite::TLS13_AES_128_GCM_SHA256),
+    ("TLS_AES_256_GCM_SHA384", &provider::cipher_suite::TLS13_AES_256_GCM_SHA384),
+    ("TLS_CHACHA20_POLY1305_SHA256", &provider::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256),
+];
+
+const CURVES: [(&str, &dyn SupportedKxGroup); 8] = [
+    ("X25519MLKEM768", provider::kx_group::X25519MLKEM768),
+    ("X25519", provider::kx_group::X25519),
+    ("P-256", provider::kx_group::SECP256R1),
+    ("prime256v1", provider::kx_group::SECP256R1),
+    ("secp256r1", provider::kx_group::SECP256R1),
+    ("P-384", provider::kx_group::SECP384R1),
+    ("secp384r1", provider::kx_group::SECP384R1),
+    ("x25519", provider::kx_group::X25519),
+];
+
+/// Below 1.2 nothing is spoken, so a list that asks for less gets more.
+const VERSIONS: [(&str, u8); 5] =
+    [("SSLv3", 0), ("TLSv1.0", 10), ("TLSv1.1", 11), ("TLSv1.2", 12), ("TLSv1.3", 13)];
+
+/// What is spoken over TLS here, best first.
+const PROTOCOLS: [&str; 2] = ["h2", "http/1.1"];
+
+impl Policy {
+    /// The usual: TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1, tickets, no certificates of clients, no early data.
+    ///
+    /// # Errors
+    /// When the library does not take its own defaults.
+    pub fn usual(tickets: &Tickets) -> Result<Self, String> {
+        Self::new(&Options::default(), tickets, |path| Err(format!("`{path}` is not read")))
+    }
+
+    /// By the options of a crt-list, with whatever reads the files they name.
+    ///
+    /// # Errors
+    /// What cannot be obeyed, in words.
+    pub fn new(
+        options: &Options,
+        tickets: &Tickets,
+        mut read: impl FnMut(&str) -> Result<Vec<u8>, String>,
+    ) -> Result<Self, String> {
+        let mut epoch = digest::Context::new(&digest::SHA256);
+        // The files' contents count, not where they are.
+        let plain = Options { ca_file: None, ca_verify_file: None, crl_file: None, ..options.clone() };
+        epoch.update(format!("{plain:?}").as_bytes());
+        let mut content = |name: &str, path: &Option<String>| -> Result<Vec<u8>, String> {
+            let Some(path) = path else { return Ok(Vec::new()) };
+            let bytes = read(path).map_err(|why| format!("`{name} {path}`: {why}"))?;
+            epoch.update(name.as_bytes());
+            epoch.update(&(bytes.len() as u64).to_be_bytes());
+            epoch.update(&bytes);
+            Ok(bytes)
+        };
+        let named = content("ca-file", &options.ca_file)?;
+        let silent = content("ca-verify-file", &options.ca_verify_file)?;
+        let revoked = content("crl-file", &options.crl_file)?;
+        let provider = Arc::new(provider_of(options)?);
+        // The provider is named explicitly: another library in the process may bring a default of its own.
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&versions(options)?)
+            .map_err(|why| format!("nothing is left to speak: {why}"))?;
+        let builder = match options.verify {
+            Verify::None => builder.with_no_client_auth(),
+            asked => {
+                let is_required = asked == Verify::Required;
+                let names = !options.no_ca_names;
+                builder.with_client_cert_verifier(verifier(
+                    &provider,
+                    [&named, &silent],
+                    &revoked,
+                    is_required,
+                    names,
+                )?)
+            }
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(Nothing));
+        config.alpn_protocols = match &options.alpn {
+            None => PROTOCOLS.map(|name| name.as_bytes().to_vec()).to_vec(),
+            Some(wanted) => {
+                let spoken = wanted.iter().filter(|name| PROTOCOLS.contains(&name.as_str()));
+                let spoken: Vec<_> = spoken.map(|name| name.as_bytes().to_vec()).collect();
+                if spoken.is_empty() && !wanted.is_empty() {
+                    return Err(format!("`alpn {}`: only h2 and http/1.1 are spoken here", wanted.join(",")));
+                }
+                spoken
+            }
+        };
+        config.max_early_data_size = 0;
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        let epoch: [u8; 32] = epoch.finish().as_ref().try_into().unwrap_or_default();
+        // Whoever has to show a certificate shows it each time: it may have been taken back, or be over.
+        match options.verify {
+            Verify::None => config.ticketer = tickets.under(epoch),
+            _ => config.send_tls13_tickets = 0,
+        }
+        Ok(Policy { epoch, config })
+    }
+
+    /// What comes of a file's bytes under it; `now` in seconds since the epoch.
+    pub fn ready(&self, bundle: Result<Bundle, String>) -> Ready {
+        Ready::with(&self.config, bundle)
+    }
+
+    /// What tells it from others, also in other processes and before a change.
+    pub fn epoch(&self) -> &[u8; 32] {
+        &self.epoch
+    }
+}
+
+impl std::fmt::Debug for Policy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Policy")
+    }
+}
+
+fn pick<T: Copy>(what: &str, wanted: &[String], known: &[(&str, T)]) -> Result<Vec<T>, String> {
+    let one = |name: &String| {
+        let found = known.iter().find(|(known, _)| *known == name.as_str());
+        found.map(|(_, found)| *found).ok_or_else(|| {
+            let known: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            format!("`{what}`: `{name}` is not known here; known are {}", known.join(", "))
+        })
+    };
+    wanted.iter().filter(|name| !name.is_empty()).map(one).collect()
+}
+
+fn provider_of(options: &Options) -> Result<CryptoProvider, String> {
+    let mut provider = provider::default_provider();
+    if options.ciphers.is_some() || options.ciphersuites.is_some() {
+        // Each speaks of its own version, and what is not spoken of stays.
+        let (mut newer, mut older): (Vec<_>, Vec<_>) =
+            provider.cipher_suites.into_iter().partition(|suite| suite.tls13().is_some());
+        if let Some(wanted) = &options.ciphersuites {
+            newer = pick("ciphersuites", wanted, &CIPHERSUITES)?.into_iter().copied().collect();
+        }
+        if let Some(wanted) = &options.ciphers {
+            older = pick("ciphers", wanted, &CIPHERS)?.into_iter().copied().collect();
+        }
+        newer.append(&mut older);
+        provider.cipher_suites = newer;
+    }
+    if let Some(wanted) = &options.curves {
+        provider.kx_groups = pick("curves", wanted, &CURVES)?;
+    }
+    Ok(provider)
+}
+
+fn versions(options: &Options) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
+    let number = |what: &str, text: &Option<String>, default: u8| match text {
+        None => Ok(default),
+        Some(text) => pick(what, std::slice::from_ref(text), &VERSIONS)
+            .map(|found| found.first().copied().unwrap_or(default)),
+    };
+    let (min, max) =
+        (number("ssl-min-ver", &options.min_version, 12)?, number("ssl-max-ver", &options.max_version, 13)?);
+    let spoken = [(13, &TLS13), (12, &TLS12)].into_iter().filter(|(number, _)| (min..=max).contains(number));
+    let spoken: Vec<_> = spoken.map(|(_, version)| version).collect();
+    match spoken.is_empty() {
+        true => Err(
+            "no version is left between `ssl-min-ver` and `ssl-max-ver`; TLSv1.2 and TLSv1.3 are spoken here"
+                .into(),
+        ),
+        false => Ok(spoken),
+    }
+}
+
+fn verifier(
+    provider: &Arc<CryptoProvider>,
+    [named, silent]: [&[u8]; 2],
+    revoked: &[u8],
+    is_required: bool,
+    names: bool,
+) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    let mut roots = RootCertStore::empty();
+    let mut add = |pem: &[u8]| -> Result<(), String> {
+        for certificate in CertificateDer::pem_slice_iter(pem) {
+            let certificate =
+                certificate.map_err(|why| format!("the PEM of the authorities cannot be read: {why}"))?;
+            roots.add(certificate).map_err(|why| format!("an authority cannot be believed: {why}"))?;
+        }
+        Ok(())
+    };
+    add(named)?;
+    add(silent)?;
+    if roots.is_empty() {
+        return Err("there is no certificate of an authority in the `ca-file`".into());
+    }
+    let hints: Vec<_> = CertificateDer::pem_slice_iter(named).flatten().collect();
+    let crls: Vec<CertificateRevocationListDer<'static>> =
+        CertificateRevocationListDer::pem_slice_iter(revoked)
+            .collect::<Result<_, _>>()
+            .map_err(|why| format!("the `crl-file` cannot be read: {why}"))?;
+    let has_crls = !crls.is_empty();
+    let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+        .with_crls(crls)
+        .clear_root_hint_subjects();
+    if names {
+        let mut store = RootCertStore::empty();
+        store.add_parsable_certificates(hints);
+        builder = builder.add_root_hint_subjects(store.subjects());
+    }
+    if !is_required {
+        builder = builder.allow_unauthenticated();
+    }
+    if has_crls {
+        // The list speaks of whoever it names; what is over is not believed.
+        builder = builder.only_check_end_entity_revocation().enforce_revocation_expiration();
+    }
+    builder.build().map_err(|why| format!("clients' certificates cannot be checked: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crt_list::CrtList;
+
+    fn authority() -> Vec<u8> {
+        use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem().into_bytes()
+    }
+
+    fn policy(options: &str, ca: &[u8]) -> Result<Policy, String> {
+        let line = CrtList::parse(&format!("a.pem [{options}]")).lines.remove(0);
+        Policy::new(&line.options, &Tickets::default(), |path| match path {
+            "/ca" => Ok(ca.to_vec()),
+            _ => Err("No such file".into()),
+        })
+    }
+
+    #[test]
+    fn what_a_line_asks_for_is_what_is_agreed_on() {
+        let ca = authority();
+        let usual = Policy::usual(&Tickets::default()).unwrap();
+        assert_eq!(usual.epoch(), policy("", &ca).unwrap().epoch());
+        assert_eq!(usual.config.alpn_protocols, [b"h2".to_vec(), b"http/1.1".to_vec()]);
+        assert!(policy("no-alpn", &ca).unwrap().config.alpn_protocols.is_empty());
+        assert_eq!(
+            policy("alpn http/1.1,spdy/3", &ca).unwrap().config.alpn_protocols,
+            [b"http/1.1".to_vec()]
+        );
+        let suites =
+            |options: &str| policy(options, &ca).unwrap().config.crypto_provider().cipher_suites.len();
+        assert_eq!((suites(""), suites("ciphers ECDHE-RSA-AES128-GCM-SHA256")), (9, 4));
+        assert_eq!(suites("ciphersuites TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384"), 8);
+        assert_eq!(policy("curves X25519:P-256", &ca).unwrap().config.crypto_provider().kx_groups.len(), 2);
+        let asking = policy("verify required ca-file /ca", &ca).unwrap();
+        assert_eq!(asking.config.send_tls13_tickets, 0);
+        for (options, why) in [
+            ("ciphers HIGH", "known are ECDHE"),
+            ("curves brainpool", "`brainpool` is not known here"),
+            ("ssl-max-ver TLSv1.1", "no version is left"),
+            ("ssl-min-ver TLSv1.9", "not known here"),
+            ("alpn spdy/3", "only h2 and http/1.1"),
+            ("ssl-max-ver TLSv1.2 ciphers :", "nothing is left to speak"),
+            ("verify required ca-file /gone", "`ca-file /gone`: No such file"),
+        ] {
+            let said = policy(options, &ca).unwrap_err();
+            assert!(said.contains(why), "{options}: {said}");
+        }
+        assert!(policy("verify optional ca-file /ca", b"nothing").unwrap_err().contains("no certificate"));
+    }
+
+    #[test]
+    fn a_policy_is_another_one_when_anything_in_it_changes() {
+        let (one, other) = (authority(), authority());
+        let epoch = |options: &str, ca: &[u8]| *policy(options, ca).unwrap().epoch();
+        let all = [
+            epoch("", &one),
+            epoch("ssl-min-ver TLSv1.3", &one),
+            epoch("verify required ca-file /ca", &one),
+            epoch("verify required ca-file /ca", &other),
+            epoch("verify required ca-verify-file /ca", &one),
+            epoch("verify optional ca-file /ca", &one),
+            epoch("verify optional ca-file /ca no-ca-names", &one),
+        ];
+        let distinct: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len());
+        assert_eq!(epoch("verify required ca-file /ca", &one), all[2]);
+    }
+}

@@ -1,0 +1,64 @@
+//! The keys tickets of TLS are sealed with: one repository for all servers of a data directory, laid out and turned as that of Fernet
+//! tokens is. The next key lies there long before it seals, so that every server opens what another one gave.
+
+use crate::home::Home;
+use crate::{clock, output};
+use enfilade_admin::FernetKeys;
+use enfilade_sources::files::fernet_keys::{FernetKey, Found, STAGED};
+use enfilade_tls::{TICKET_SECONDS, TicketKey, Tickets};
+use std::time::Duration;
+
+/// How long a key seals, in seconds.
+const SEALS_SECONDS: i64 = 6 * 3600;
+/// With the next one and the one that seals, as many as tickets outlive.
+const KEYS_MAX: usize = 2 + (TICKET_SECONDS as i64 / SEALS_SECONDS) as usize;
+/// A key lies there for hours before it seals, so this is soon enough.
+const EVERY: Duration = Duration::from_secs(30);
+
+/// Reads the keys now and from time to time, and turns them when it is time, in a thread of its own.
+pub(crate) fn follow(home: &Home, tickets: &Tickets) -> anyhow::Result<()> {
+    let (keys, tickets) = (home.ticket_keys(), tickets.clone());
+    let mut told = String::new();
+    let mut turn = move || {
+        let why = match look(&keys, &tickets) {
+            Ok(()) => String::new(),
+            Err(why) => {
+                format!("warning: clients cannot go on with tickets: {}: {why}", keys.directory().display())
+            }
+        };
+        if why != told && !why.is_empty() {
+            output::note(&why);
+        }
+        told = why;
+    };
+    turn();
+    std::thread::Builder::new().name("ticket keys".into()).spawn(move || {
+        loop {
+            std::thread::park_timeout(EVERY);
+            turn();
+        }
+    })?;
+    Ok(())
+}
+
+fn look(keys: &FernetKeys, tickets: &Tickets) -> Result<(), String> {
+    keys.init().map_err(|why| why.to_string())?;
+    let now = clock::now().unix_seconds;
+    let is_due = |found: &Found| {
+        let primary = found.primary().and_then(|number| found.keys.get(&number));
+        primary.is_some_and(|key| key.since + SEALS_SECONDS <= now)
+    };
+    let mut found = keys.read().map_err(|why| why.to_string())?;
+    if is_due(&found) {
+        // Another server may have turned them meanwhile, and that was it.
+        let agree = |found: &Found, _: &_| is_due(found).then_some(()).ok_or_else(String::new);
+        let _ = keys.rotate(KEYS_MAX, agree);
+        found = keys.read().map_err(|why| why.to_string())?;
+    }
+    let primary = found.primary().filter(|number| *number != STAGED).ok_or("there is no key that seals")?;
+    let of = |key: &FernetKey| TicketKey::new(key.bytes());
+    let current = found.keys.get(&primary).map(|key| of(key).id()).ok_or("there is no key that seals")?;
+    let all = found.keys.values().map(of).collect();
+    tickets.set(all, current);
+    Ok(())
+}
