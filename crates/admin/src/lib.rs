@@ -43,7 +43,7 @@ pub use keys::{
 pub use look::{Names, Target, list_realms};
 pub use roles::{AssignmentSummary, assign_role, list_roles, remove_role};
 pub use tokens::{
-    Marked, NewToken, TokenEdit, TokenSummary, TokenTerms, create_token, delete_token, list_bad_hashes,
-    list_tokens, mark_for_upgrade, regenerate_token, set_token, upgrade_token,
+    Marked, NewToken, TokenEdit, TokenSummary, TokenTerms, create_certificate_token, create_token,
+    delete_token, list_bad_hashes, list_tokens, mark_for_upgrade, regenerate_token, set_token, upgrade_token,
 };
 pub use users::{NewUser, UserEdit, UserSummary, add_user, list_users, remove_user, set_password, set_user};

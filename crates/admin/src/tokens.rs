@@ -106,6 +106,66 @@ pub fn create_token(
     Ok(NewToken { tokenid, value, at })
 }
 
+/// Makes a token of a certificate: whoever shows it in the TLS handshake, and has its key, has come in. Its owner is no user that is
+/// kept in `user.cfg`, which knows no such tokens.
+///
+/// # Errors
+/// When there is no such user, the user has a token of that name, the certificate is somebody's token already, or the facts cannot be
+/// changed.
+pub fn create_certificate_token(
+    desk: &Desk<'_>,
+    owner: &Userid,
+    name: &TokenName,
+    fingerprint: &[u8; 32],
+    terms: &TokenTerms,
+) -> Result<At, Error> {
+    check_comment(terms.comment.as_deref())?;
+    let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
+    if is_kept(desk, owner)? {
+        return Err(Error::Invalid(format!(
+            "{owner} is kept in user.cfg, where a token has a secret; give the certificate to a user of your own"
+        )));
+    }
+    let ((), at) = desk.commit(&format!("token create {tokenid}"), |view, change| {
+        let user = user_id(view, owner)?;
+        let (by_name, by_print) = (NameKey::token(&user, name), NameKey::certificate(fingerprint));
+        if view.get::<Name>(&by_name)?.is_some() {
+            return Err(exists(&tokenid));
+        }
+        let verifier = Verifier::Certificate(*fingerprint);
+        // A name whose token is gone, or is something else by now, is nobody's.
+        let before = view.get::<Name>(&by_print)?;
+        let theirs = before.map(|id| view.get::<Credential>(&id.credential())).transpose()?.flatten();
+        if let Some(theirs) = theirs.filter(|token| token.verifier == verifier) {
+            let names = Names::read(view)?;
+            let name = format!("{}!{}", names.user(&theirs.owner), theirs.name);
+            return Err(Error::Exists { what: "token of this certificate", name, hint: "delete it first" });
+        }
+        let id = CredentialId::from_bytes(random()?);
+        let credential = Credential {
+            owner: user,
+            name: name.clone(),
+            verifier,
+            previous: None,
+            enabled: true,
+            expires: terms.expires,
+            created: desk.now.unix_seconds,
+            comment: terms.comment.clone(),
+            own_roles: terms.own_roles,
+            kept: None,
+        };
+        match before {
+            Some(before) => change.expect_same(&by_print, &before),
+            None => change.expect_absent::<Name>(&by_print),
+        };
+        change.expect_present::<User>(&user);
+        change.expect_absent::<Name>(&by_name).put(&by_name, &Name(*id.bytes())).put(&id, &credential);
+        change.put(&by_print, &Name(*id.bytes()));
+        Ok(())
+    })?;
+    Ok(at)
+}
+
 /// Whether a user's truth is `user.cfg`, and so that of tokens the user gets.
 fn is_kept(desk: &Desk<'_>, owner: &Userid) -> Result<bool, Error> {
     desk.facts.read(|view| {
@@ -219,6 +279,11 @@ pub fn regenerate_token(
 ) -> Result<NewToken, Error> {
     let value = enfilade_identity::generate_secret(random()?);
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
+    if matches!(find(desk, owner, name)?.verifier, Verifier::Certificate(_)) {
+        let what =
+            "is a certificate, and has no secret: make a token of the next certificate, then delete this one";
+        return Err(Error::Invalid(format!("{tokenid} {what}")));
+    }
     let (is_kept, mut at) = edit(desk, "regenerate", owner, name, |id, token| {
         let until = desk.now.unix_seconds.saturating_add(grace);
         token.previous = (grace > 0).then(|| Previous { verifier: token.verifier.clone(), until });
@@ -289,6 +354,7 @@ pub fn mark_for_upgrade(desk: &Desk<'_>, token: Option<&Authid>) -> Result<(Vec<
                 }
                 Verifier::Keyed(_) => Some("its hash is a fast one already"),
                 Verifier::Upgrading(_) => Some("it waits for the next use already"),
+                Verifier::Certificate(_) => Some("it is a certificate, which has no hash"),
                 Verifier::Missing => Some("it has no hash"),
                 Verifier::Crypt(hash) => {
                     let after = Credential { verifier: Verifier::Upgrading(hash.clone()), ..before.clone() };
@@ -370,6 +436,9 @@ pub fn delete_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result
         let row = Name(*id.bytes());
         change.expect_same(&by_name, &row).delete::<Name>(&by_name).delete::<Credential>(&id);
         change.delete::<Delegation>(&id);
+        if let Some(Verifier::Certificate(print)) = view.get::<Credential>(&id)?.map(|token| token.verifier) {
+            change.delete::<Name>(&NameKey::certificate(&print));
+        }
         for (key, _) in view.list::<Assignment>(&[])? {
             if key.who == Who::Token(id) {
                 change.delete::<Assignment>(&key);
@@ -410,6 +479,10 @@ fn checked_by(verifier: &Verifier) -> String {
         Verifier::Keyed(_) => "a fast keyed hash".to_owned(),
         Verifier::Crypt(hash) => format!("a slow hash, {}", scheme(hash)),
         Verifier::Upgrading(hash) => format!("a slow hash, {}, until its next use", scheme(hash)),
+        Verifier::Certificate(fingerprint) => {
+            let digits: String = fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("the client's certificate, SHA-256 {digits}")
+        }
         Verifier::Missing => "nothing: it has no hash".to_owned(),
     }
 }

@@ -20,11 +20,13 @@ mod ocsp;
 mod serve;
 mod policy;
 mod tickets;
+mod fingerprint;
 mod crt_list;
 
 pub use ask::Ask;
 pub use bundle::{Bundle, Parts};
 pub use crt_list::{CrtList, Line, Options, Verify};
+pub use fingerprint::{fingerprint, of as fingerprint_of};
 pub use issuers::Issuers;
 pub use leaf::{Algorithm, Leaf, Room};
 pub use memo::KeyMemo;

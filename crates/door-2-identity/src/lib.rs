@@ -20,14 +20,14 @@ mod session;
 mod revocations;
 mod issue;
 
-pub use ask::Ask;
+pub use ask::{Ask, CertificateAsk};
 pub use crypt::{HashRefused, check as check_hash, hash_generated, hash_password};
 pub use generated::{HashKey, SECRET_RANDOM_BYTES, generate as generate_secret};
 pub use issue::{Issue, Wanted, issue};
 pub use memo::IdentityMemo;
 pub use open::{
-    Verdict, open, open_session, remembered, remembered_session, reopen, still_holds, validate, validated,
-    who_would,
+    Verdict, open, open_certificate, open_session, remembered, remembered_session, reopen, still_holds,
+    validate, validated, who_would,
 };
 pub use permit::{IdentityPermit, Validated};
 pub use principal::{Principal, Reach, SetId, Sets};

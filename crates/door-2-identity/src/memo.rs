@@ -7,7 +7,7 @@
 //!
 //! Only successes are remembered, so that junk pushes nothing out.
 
-use crate::ask::Ask;
+use crate::ask::{Ask, CertificateAsk};
 use crate::permit::Granted;
 use crate::principal::Sets;
 use crate::session::SessionAsk;
@@ -24,6 +24,7 @@ pub struct IdentityMemo {
     /// The begin of a verdict's key.
     verdict: KeyMaker,
     session: KeyMaker,
+    certificate: KeyMaker,
     unread: KeyMaker,
 }
 
@@ -65,6 +66,7 @@ impl IdentityMemo {
             sets: Sets::default(),
             verdict: KeyMaker::new(&seed, "verdict"),
             session: KeyMaker::new(&seed, "session"),
+            certificate: KeyMaker::new(&seed, "certificate"),
             unread: KeyMaker::new(&seed, "unread credential"),
         }
     }
@@ -94,6 +96,12 @@ impl IdentityMemo {
     #[inline]
     pub(crate) fn of_session(&self, ask: &SessionAsk) -> MemoKey {
         self.session.bytes(ask.token.reveal()).key()
+    }
+
+    /// The same of a client's certificate.
+    #[inline]
+    pub(crate) fn of_certificate(&self, ask: &CertificateAsk) -> MemoKey {
+        self.certificate.bytes(&ask.fingerprint).key()
     }
 
     /// Remembers that the secret of a work matched.

@@ -1,6 +1,6 @@
 //! The decision of door 2.
 
-use crate::ask::Ask;
+use crate::ask::{Ask, CertificateAsk};
 use crate::crypt;
 use crate::generated::HashKey;
 use crate::memo::{IdentityMemo, Used};
@@ -14,7 +14,7 @@ use crate::view::View;
 use crate::work::Work;
 use enfilade_facts::limits::PASSWORD_MEMO_MILLIS;
 use enfilade_facts::tables::Verifier;
-use enfilade_facts::vocabulary::{Authid, CredentialId, Sid};
+use enfilade_facts::vocabulary::{Authid, CredentialId, Realm, Sid};
 use enfilade_facts::{At, Held, MemoKey, Now};
 use std::sync::Arc;
 
@@ -75,6 +75,42 @@ pub fn still_holds(at: At, now: impl FnOnce() -> Now, permit: &IdentityPermit, k
     }
     let is_in_time = |now| permit.is_proven(now) && permit.holds(at, now);
     permit.is_timeless() || is_in_time(now())
+}
+
+/// Whose certificate is this, at this revision and time? It is a token whose owner proved the key in the handshake; everything else is as
+/// for any token: enabled, in time, its owner's rights or its own.
+///
+/// # Errors
+/// When it is nobody's, or its token, owner or realm is disabled or past its time.
+pub fn open_certificate(
+    view: &enfilade_facts::View<'_>,
+    now: Now,
+    ask: &CertificateAsk,
+    memo: &IdentityMemo,
+) -> Result<IdentityPermit, Refusal> {
+    let key = memo.of_certificate(ask);
+    let view = View(view);
+    if let Some(known) = memo.verdicts.get(key).map(permit)
+        && still_holds(view.at(), || now, &known, 0)
+    {
+        return Ok(known);
+    }
+    let nobodys = || Refusal::UnknownCertificate;
+    let id = view.certificate_named(&ask.fingerprint)?.ok_or_else(nobodys)?;
+    let token = view.credential(&id)?.ok_or_else(nobodys)?;
+    let user = view.user(&token.owner)?.ok_or_else(nobodys)?;
+    let realm: Realm = view.domain(&user.domain)?.ok_or_else(nobodys)?.name;
+    let mut authid = Authid::from(session::userid(&user.name, &realm).ok_or_else(nobodys)?);
+    authid.token = Some(token.name);
+    let standing = Standing::of(&view, &authid, token.owner, Some(id))?.ok_or_else(nobodys)?;
+    standing.check(&view, now)?;
+    let shown = Verifier::Certificate(ask.fingerprint);
+    // A name that was left behind leads to a token that is something else by now.
+    let verifier = standing.verifiers(now).into_iter().map(|(verifier, _)| verifier).find(|it| *it == shown);
+    let proof =
+        Proof { credential: Some(id), verifier: digest(memo, verifier.ok_or_else(nobodys)?), upgrade: None };
+    let granted = grant(&view, now, &standing, proof, u64::MAX, memo)?;
+    Ok(permit(memo.verdicts.put(key, granted)))
 }
 
 /// Whose session is this, at this revision and time?
@@ -369,7 +405,8 @@ fn prove(
                     return Ok((verifier, u64::MAX));
                 }
             }
-            Verifier::Missing => {}
+            // Anybody may know a fingerprint: it is proven in the handshake or not at all.
+            Verifier::Certificate(_) | Verifier::Missing => {}
             Verifier::Crypt(hash) | Verifier::Upgrading(hash) => match known_match(now, ask, hash, memo)? {
                 Ok(until) => return Ok((verifier, until)),
                 Err(key) => hashes.push((hash.clone(), key)),
@@ -413,6 +450,7 @@ pub(crate) fn digest(memo: &IdentityMemo, verifier: Verifier) -> MemoKey {
         Verifier::Crypt(hash) | Verifier::Upgrading(hash) => {
             memo.key("crypt string").bytes(hash.as_bytes()).key()
         }
+        Verifier::Certificate(fingerprint) => memo.key("certificate").bytes(&fingerprint).key(),
         Verifier::Missing => memo.key("missing").key(),
     }
 }

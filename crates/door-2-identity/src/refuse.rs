@@ -80,6 +80,9 @@ pub enum Refusal {
     /// The user or credential a token speaks of is gone.
     #[error("whoever the token was for is gone")]
     NoSubject,
+    /// A certificate of a client that is nobody's token.
+    #[error("the client's certificate is nobody's: bind it with `enfilade token create --certificate`")]
+    UnknownCertificate,
     /// A token for something where its user has nothing.
     #[error("the session is for nothing: {0}")]
     NoScope(&'static str),
@@ -113,7 +116,7 @@ pub enum Refusal {
 }
 
 /// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 22] = [
+pub const CODES: [(&str, Fault, &str); 23] = [
     ("ID01", Fault::Client, "no credential was given"),
     ("ID02", Fault::Client, "the credential cannot be read, or there is more than one"),
     ("ID03", Fault::Client, "the credential was revoked, or withdrawn while it was in use"),
@@ -136,6 +139,7 @@ pub const CODES: [(&str, Fault, &str); 22] = [
     ("ID20", Fault::Client, "the session would be more than what it comes of"),
     ("ID21", Fault::Operator, "there is no key that signs tokens"),
     ("ID22", Fault::Client, "a change was asked for with a ticket and without its CSRF token"),
+    ("ID23", Fault::Client, "the client's certificate is nobody's token"),
 ];
 
 impl Refusal {
@@ -181,6 +185,7 @@ impl Refuse for Refusal {
             Refusal::Delegated(_) => "ID20",
             Refusal::NoKeys => "ID21",
             Refusal::CrossSite => "ID22",
+            Refusal::UnknownCertificate => "ID23",
         }
     }
 

@@ -387,7 +387,7 @@ fn lent_roles(view: &View<'_>, trust: &Trust) -> Result<Vec<HeldRole>, Refusal> 
     }
 }
 
-fn userid(name: &str, realm: &Realm) -> Option<Userid> {
+pub(crate) fn userid(name: &str, realm: &Realm) -> Option<Userid> {
     format!("{name}@{realm}").parse().ok()
 }
 

@@ -38,6 +38,13 @@ impl View<'_> {
         Ok(self.0.get::<Name>(&NameKey::token(owner, name))?.map(Name::credential))
     }
 
+    pub(crate) fn certificate_named(
+        &self,
+        fingerprint: &[u8; 32],
+    ) -> Result<Option<CredentialId>, SourceError> {
+        Ok(self.0.get::<Name>(&NameKey::certificate(fingerprint))?.map(Name::credential))
+    }
+
     pub(crate) fn domain(&self, id: &DomainId) -> Result<Option<Domain>, SourceError> {
         self.0.get(id)
     }

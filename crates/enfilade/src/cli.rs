@@ -335,6 +335,9 @@ pub(crate) enum Token {
         /// Only the roles that are assigned to the token itself, within its owner's; otherwise it has its owner's
         #[arg(long)]
         own_roles: bool,
+        /// A client certificate (PEM) in the place of a secret: whoever shows it in the TLS handshake has come in
+        #[arg(long, conflicts_with = "project", value_name = "FILE")]
+        certificate: Option<PathBuf>,
         /// For this project alone (NAME, NAME@DOMAIN or its id): an application credential of OpenStack's clients
         #[arg(long, conflicts_with = "own_roles")]
         project: Option<String>,

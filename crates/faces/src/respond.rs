@@ -225,6 +225,7 @@ fn identity_status(refusal: &Identity) -> StatusCode {
         | Identity::TokenExpired { .. }
         | Identity::TokenRevoked { .. }
         | Identity::NoSubject
+        | Identity::UnknownCertificate
         | Identity::NoScope(_)
         | Identity::CrossSite
         | Identity::BadHash { .. } => StatusCode::UNAUTHORIZED,

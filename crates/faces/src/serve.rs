@@ -12,7 +12,7 @@ use enfilade_admin::FileSet;
 use enfilade_admin::keystone::Catalog;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::{Index, Memo, MemoSeed, limits};
-use enfilade_passage::{House, IdentityRefusal, LastVisitor, Refusal, Visit};
+use enfilade_passage::{CertificateAsk, House, IdentityRefusal, LastVisitor, Refusal, Visit};
 use hyper::header::HOST;
 use hyper::{Method, Request};
 use std::net::SocketAddr;
@@ -31,6 +31,8 @@ pub struct Connection {
     pub is_tls: bool,
     /// Who came on it last.
     pub last: Arc<LastVisitor>,
+    /// The certificate the client showed in the TLS handshake.
+    pub certificate: Option<CertificateAsk>,
     /// Which hosts may not be asked for on it.
     pub terms: Option<Terms>,
 }
@@ -250,8 +252,15 @@ impl Faces {
         takes: Takes,
         trace: &mut Trace,
     ) -> Result<Visit, Refusal> {
-        let (carried, from) = (carried?, connection.peer.ip());
+        let from = connection.peer.ip();
         let takes_secrets = takes == Takes::Everything;
+        let carried = match (carried, &connection.certificate) {
+            // Whoever brings something else beside it means that.
+            (Err(IdentityRefusal::NoCredential), Some(ask)) if takes_secrets => {
+                return self.admit_certificate(connection, ask, trace);
+            }
+            (carried, _) => carried?,
+        };
         let visit = match self.house.recognise(&connection.last, carried.unread(), from) {
             Ok(visit) if !takes_secrets && visit.identity().session().is_none() => {
                 return Err(IdentityRefusal::NoCredential.into());
@@ -268,6 +277,28 @@ impl Faces {
                     }
                     Brought::Session(ask) => self.house.admit_session(&ask, from)?,
                 };
+                connection.last.is(brought, &visit);
+                visit
+            }
+        };
+        trace.event.authid = visit.principal().authid.to_word();
+        trace.event.revision = visit.identity().at().revision.0;
+        Ok(visit)
+    }
+}
+
+impl Faces {
+    fn admit_certificate(
+        &self,
+        connection: &Connection,
+        ask: &CertificateAsk,
+        trace: &mut Trace,
+    ) -> Result<Visit, Refusal> {
+        let from = connection.peer.ip();
+        let visit = match self.house.recognise(&connection.last, (b"certificate", &ask.fingerprint), from) {
+            Ok(visit) => visit,
+            Err(brought) => {
+                let visit = self.house.admit_certificate(ask, from)?;
                 connection.last.is(brought, &visit);
                 visit
             }

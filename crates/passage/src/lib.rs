@@ -24,8 +24,8 @@ pub use enfilade_datastore::{Active, Entered, Ledger, LedgerWords, Process, ledg
 pub use enfilade_identity::fernet::KeyRing;
 pub use enfilade_identity::fernet::payload::audit_id_to_text;
 pub use enfilade_identity::{
-    Ask as Credential, Claim, HashKey, HeldRole, Lent, Refusal as IdentityRefusal, Scope, Session,
-    SessionAsk, Upgrade, Validated, Wanted,
+    Ask as Credential, CertificateAsk, Claim, HashKey, HeldRole, Lent, Refusal as IdentityRefusal, Scope,
+    Session, SessionAsk, Upgrade, Validated, Wanted,
 };
 
 pub use audit::{Audit, Event};

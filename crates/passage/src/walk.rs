@@ -12,7 +12,7 @@ use enfilade_content::{Fill, Root};
 use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, OperationGuard, Standing};
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 use enfilade_facts::{MemoKey, Read, Revision, View};
-use enfilade_identity::{IdentityPermit, Outcome, Principal, Verdict};
+use enfilade_identity::{CertificateAsk, IdentityPermit, Outcome, Principal, Verdict};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -44,6 +44,18 @@ impl House {
             }
         }
         Err(refusal)
+    }
+
+    /// Door 2 for whoever showed a certificate in the TLS handshake.
+    ///
+    /// # Errors
+    /// The door's refusal.
+    pub fn admit_certificate(self: &Arc<Self>, ask: &CertificateAsk, from: IpAddr) -> Result<Visit, Refusal> {
+        let (parts, now) = (&self.parts, self.now());
+        let opened = parts
+            .source
+            .read(|view| enfilade_identity::open_certificate(view, now, ask, &parts.identity_memo))?;
+        Ok(self.welcome(opened?, from))
     }
 
     /// Door 2 for whoever comes again on the connection they came on before, with the very same bytes: known without reading

@@ -7,6 +7,7 @@ use crate::output;
 use anyhow::Context;
 use enfilade_admin::{Marked, NewToken, TokenEdit, TokenSummary, TokenTerms, keystone};
 use enfilade_facts::vocabulary::{Authid, TokenName, Userid};
+use enfilade_sources::files::certificates::read_text;
 use enfilade_sources::files::last_used::LastUsed;
 use serde_json::json;
 
@@ -15,6 +16,17 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
     match command {
         Token::Create { token, expires, comment, project: Some(project), role, .. } => {
             create_for_project(home, &token, expires, comment, &project, role, json)?;
+        }
+        Token::Create { token, expires, comment, own_roles, certificate: Some(file), .. } => {
+            let (owner, name) = parts(&token)?;
+            let pem = read_text(&file).with_context(|| format!("`{}` cannot be read", file.display()))?;
+            let fingerprint = enfilade_tls::fingerprint(&pem)
+                .map_err(|why| anyhow::anyhow!("`{}` is not taken: {why}", file.display()))?;
+            let terms = TokenTerms { expires, comment, own_roles };
+            let at =
+                enfilade_admin::create_certificate_token(&home.desk(), owner, name, &fingerprint, &terms)?;
+            let value = json!({ "tokenid": token.to_string(), "revision": at.revision.0 });
+            output::done(json, &value, &format!("`{}` is the token {token} from now on", file.display()));
         }
         Token::Create { token, expires, comment, own_roles, .. } => {
             let (owner, name) = parts(&token)?;

@@ -6,6 +6,7 @@ use super::{Networks, proxied};
 use crate::certificates::Keeper;
 use enfilade_faces::{Body, Connection, Faces, Redirect, Terms};
 use enfilade_facts::limits;
+use enfilade_passage::CertificateAsk;
 use enfilade_tls::{Ask, Certificates, Refusal, TlsPermit, UNRECOGNIZED_NAME};
 use hyper::Request;
 use hyper::body::Incoming;
@@ -97,6 +98,9 @@ pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, fa
             // A handshake that fails or takes too long is the client's affair; there is no channel to answer on.
             let Ok(Some((stream, permit))) = tokio::time::timeout(limit, handshake).await else { return };
             let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+            let certificate =
+                shown.map(|shown| CertificateAsk { fingerprint: enfilade_tls::fingerprint_of(shown) });
             // By the certificates there are when it is asked, not by those of the handshake.
             let terms = Terms(Arc::new(move |host| !permit.has_terms_of(&now.borrow().certificates, host)));
             let connection = Connection {
@@ -104,6 +108,7 @@ pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, fa
                 cut: Arc::new(Notify::new()),
                 is_tls: true,
                 last: Arc::default(),
+                certificate,
                 terms: Some(terms),
             };
             speak(stream, is_h2, connection, faces, drain).await;
@@ -148,6 +153,7 @@ pub(crate) async fn plain(listener: TcpListener, faces: Faces, door: Door) {
             cut: Arc::new(Notify::new()),
             is_tls: false,
             last: Arc::default(),
+            certificate: None,
             terms: None,
         };
         speak(stream, false, connection, faces.clone(), drain)

@@ -17,6 +17,9 @@ pub enum Verifier {
     /// A crypt(3) string that gives way to a keyed hash as soon as the secret is used, if the secret is one that cannot be
     /// guessed.
     Upgrading(String),
+    /// No secret at all: a certificate with this SHA-256 fingerprint, which its owner shows in the TLS handshake. Everybody may know
+    /// the fingerprint, so no secret matches it.
+    Certificate([u8; 32]),
     /// Nothing: it is kept in `token.shadow` and not there. No secret matches.
     Missing,
 }
@@ -26,7 +29,7 @@ impl Verifier {
     pub fn crypt(&self) -> Option<&str> {
         match self {
             Verifier::Crypt(hash) | Verifier::Upgrading(hash) => Some(hash),
-            Verifier::Keyed(_) | Verifier::Missing => None,
+            Verifier::Keyed(_) | Verifier::Certificate(_) | Verifier::Missing => None,
         }
     }
 
@@ -36,6 +39,7 @@ impl Verifier {
             Verifier::Crypt(hash) => to.u8(2).text(hash),
             Verifier::Missing => to.u8(3),
             Verifier::Upgrading(hash) => to.u8(4).text(hash),
+            Verifier::Certificate(fingerprint) => to.u8(5).fixed(fingerprint),
         };
     }
 
@@ -45,6 +49,7 @@ impl Verifier {
             2 => from.text().map(Verifier::Crypt),
             3 => Some(Verifier::Missing),
             4 => from.text().map(Verifier::Upgrading),
+            5 => from.fixed().map(Verifier::Certificate),
             _ => None,
         }
     }
@@ -53,11 +58,8 @@ impl Verifier {
 impl From<Verifier> for String {
     fn from(verifier: Verifier) -> Self {
         match verifier {
-            Verifier::Keyed(digest) => {
-                let halves = digest.split_at(16);
-                let hex = |half: &[u8]| half.try_into().map_or(0, u128::from_be_bytes);
-                format!("keyed:{:032x}{:032x}", hex(halves.0), hex(halves.1))
-            }
+            Verifier::Keyed(digest) => format!("keyed:{}", hex(&digest)),
+            Verifier::Certificate(fingerprint) => format!("certificate:{}", hex(&fingerprint)),
             Verifier::Crypt(hash) => format!("crypt:{hash}"),
             Verifier::Upgrading(hash) => format!("upgrading:{hash}"),
             Verifier::Missing => "missing".to_owned(),
@@ -68,7 +70,7 @@ impl From<Verifier> for String {
 impl TryFrom<String> for Verifier {
     type Error = Malformed;
     fn try_from(text: String) -> Result<Self, Malformed> {
-        let expected = "expected `keyed:` and 64 hexadecimal digits, `crypt:`, `upgrading:`, or `missing`";
+        let expected = "expected `keyed:` or `certificate:` and 64 hexadecimal digits, `crypt:`, `upgrading:`, or `missing`";
         let malformed = || Malformed::new("verifier", "", expected);
         if text == "missing" {
             return Ok(Verifier::Missing);
@@ -79,15 +81,25 @@ impl TryFrom<String> for Verifier {
         if let Some(hash) = text.strip_prefix("upgrading:") {
             return Ok(Verifier::Upgrading(hash.to_owned()));
         }
-        let halves = text
-            .strip_prefix("keyed:")
-            .filter(|hex| hex.len() == 64)
-            .and_then(|hex| hex.split_at_checked(32));
-        let (high, low) = halves.ok_or_else(malformed)?;
-        let half = |hex: &str| u128::from_str_radix(hex, 16).map(u128::to_be_bytes).map_err(|_| malformed());
-        let bytes = [half(high)?, half(low)?].concat();
-        bytes.try_into().map(Verifier::Keyed).map_err(|_| malformed())
+        let verifier = match text.split_once(':') {
+            Some(("keyed", digits)) => unhex(digits).map(Verifier::Keyed),
+            Some(("certificate", digits)) => unhex(digits).map(Verifier::Certificate),
+            _ => None,
+        };
+        verifier.ok_or_else(malformed)
     }
+}
+
+fn hex(bytes: &[u8; 32]) -> String {
+    let (high, low) = bytes.split_at(16);
+    let half = |half: &[u8]| half.try_into().map_or(0, u128::from_be_bytes);
+    format!("{:032x}{:032x}", half(high), half(low))
+}
+
+fn unhex(digits: &str) -> Option<[u8; 32]> {
+    let (high, low) = Some(digits).filter(|digits| digits.len() == 64)?.split_at_checked(32)?;
+    let half = |digits: &str| u128::from_str_radix(digits, 16).map(u128::to_be_bytes).ok();
+    [half(high)?, half(low)?].concat().try_into().ok()
 }
 
 impl fmt::Debug for Verifier {
@@ -96,6 +108,7 @@ impl fmt::Debug for Verifier {
             Verifier::Keyed(_) => "Keyed",
             Verifier::Crypt(_) => "Crypt",
             Verifier::Upgrading(_) => "Upgrading",
+            Verifier::Certificate(_) => "Certificate",
             Verifier::Missing => "Missing",
         })
     }

@@ -21,6 +21,8 @@ pub enum NameKind {
     Project = 5,
     /// A role with a name of its own.
     Role = 6,
+    /// A certificate of a client, by its fingerprint.
+    Certificate = 7,
 }
 
 /// A name and where it is unique.
@@ -57,6 +59,11 @@ impl NameKey {
     pub fn role(name: &str) -> Self {
         NameKey { kind: NameKind::Role, within: [0; 16], name: name.to_owned() }
     }
+    /// A token that is a certificate, by its SHA-256 fingerprint.
+    pub fn certificate(fingerprint: &[u8; 32]) -> Self {
+        let name = fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
+        NameKey { kind: NameKind::Certificate, within: [0; 16], name }
+    }
     /// The name alone.
     pub fn name(&self) -> &str {
         &self.name
@@ -86,6 +93,7 @@ impl Key for NameKey {
             NameKind::Token,
             NameKind::Project,
             NameKind::Role,
+            NameKind::Certificate,
         ];
         Some(NameKey {
             kind: kinds.into_iter().find(|k| *k as u8 == kind)?,
