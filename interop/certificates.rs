@@ -19,16 +19,16 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{self, ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
 
-fn rsa() -> KeyPair {
+pub(crate) fn rsa() -> KeyPair {
     KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).unwrap()
 }
 
-fn ecdsa() -> KeyPair {
+pub(crate) fn ecdsa() -> KeyPair {
     KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap()
 }
 
 /// A bundle with these names; its common name says which file it is.
-fn bundle(file: &str, names: &[&str], key: &KeyPair) -> String {
+pub(crate) fn bundle(file: &str, names: &[&str], key: &KeyPair) -> String {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let mut params = CertificateParams::new(names).unwrap();
     params.distinguished_name.push(DnType::CommonName, file);
@@ -36,16 +36,19 @@ fn bundle(file: &str, names: &[&str], key: &KeyPair) -> String {
     format!("{}{}", made.pem(), key.serialize_pem())
 }
 
-struct Haproxy(Child);
+pub(crate) struct Haproxy(Child);
 
 impl Haproxy {
-    fn start(scratch: &Path, directory: &Path, rest: &str) -> (Self, String) {
+    pub(crate) fn start(scratch: &Path, directory: &Path, rest: &str) -> (Self, String) {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
         let config = scratch.join(format!("haproxy{rest}.cfg"));
         let text = format!(
             "global\n  maxconn 100\ndefaults\n  mode http\n  timeout connect 5s\n  timeout client 5s\n  timeout server 5s\n\
-             frontend f\n  bind {address} ssl crt {} {rest}\n  http-request return status 200\n",
-            directory.display()
+             frontend f\n  bind {address} ssl {} {rest}\n  http-request return status 200\n",
+            match directory.is_dir() {
+                true => format!("crt {}", directory.display()),
+                false => format!("crt-list {}", directory.display()),
+            }
         );
         std::fs::write(&config, text).unwrap();
         let child = Command::new("haproxy").args(["-db", "-f"]).arg(&config).stderr(Stdio::null()).spawn();
@@ -71,7 +74,7 @@ impl Drop for Haproxy {
 }
 
 /// The common name of the certificate that openssl is shown, or the alert it gets.
-fn shown(address: &str, name: Option<&str>, takes: &[&str]) -> String {
+pub(crate) fn shown(address: &str, name: Option<&str>, takes: &[&str]) -> String {
     let mut command = Command::new("openssl");
     command.args(["s_client", "-connect", address]).args(takes).stdin(Stdio::null());
     match name {
@@ -226,7 +229,7 @@ fn a_key_that_is_anothers_is_found_in_the_background_and_stops_an_eager_start() 
 
 /// Takes any certificate, and keeps what it was shown.
 #[derive(Debug, Default)]
-struct Witness(Mutex<Option<CertificateDer<'static>>>);
+pub(crate) struct Witness(pub(crate) Mutex<Option<CertificateDer<'static>>>);
 
 impl ServerCertVerifier for Witness {
     fn verify_server_cert(

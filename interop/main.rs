@@ -25,4 +25,5 @@ mod robustness;
 mod server;
 mod signals;
 mod start;
+mod terms;
 mod timing;

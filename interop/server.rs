@@ -52,6 +52,12 @@ impl Server {
         spawn(&self.data(), environment).0
     }
 
+    /// The same, and where it serves HTTPS.
+    pub(crate) fn beside(&self, environment: &[(&str, &str)]) -> (Child, String) {
+        let (child, told) = spawn(&self.data(), environment);
+        (child, told["listen"].as_str().unwrap_or_default().to_owned())
+    }
+
     /// Kills it and starts it again on the same data; the port is another one.
     pub(crate) fn kill_and_restart(&mut self) {
         self.child.kill().unwrap();

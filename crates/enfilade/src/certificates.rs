@@ -11,7 +11,7 @@ use crate::home;
 use crate::{clock, output};
 use anyhow::{Context, bail};
 use enfilade_admin::{
-    BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, LeafIndex, Verified,
+    BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, IndexUse, LeafIndex, Verified,
 };
 use enfilade_facts::{MemoKey, MemoSeed};
 use enfilade_tls::{Certificates, Digest, KeyMemo, Policy, Ready, Refusal, Rules, Tickets, TlsPermit};
@@ -36,6 +36,8 @@ pub(crate) struct Keeper {
     seed: MemoSeed,
     /// Where it is written down what is known of the files.
     index: PathBuf,
+    /// Whether that was believed without asking the files.
+    pub(crate) believes: bool,
     /// What an earlier start wrote down.
     known: Mutex<Option<LeafIndex>>,
     memo: KeyMemo,
@@ -66,6 +68,7 @@ impl Keeper {
             None => home::seed()?,
         };
         let digest = Digest::new(&seed);
+        let believes = known.is_some() && tls.index_use() == IndexUse::Trusted;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Keeper {
             made_of: (place.clone(), tls.issuers.clone()),
@@ -73,6 +76,7 @@ impl Keeper {
             digest,
             seed,
             index,
+            believes,
             known: Mutex::new(known),
             memo: KeyMemo::new(HOT_MAX),
             loading: Mutex::default(),

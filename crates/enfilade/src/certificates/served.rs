@@ -192,7 +192,8 @@ impl Served {
     /// Follows the files, from what was watched before they were looked at.
     pub(crate) fn follow(self: &Arc<Self>, watched: Option<Watched>) -> anyhow::Result<()> {
         let served = Arc::clone(self);
-        let mut watched = watched;
+        // Files that were believed are asked now.
+        let mut watched = watched.filter(|_| !self.exchange.borrow().keeper.believes);
         std::thread::Builder::new().name("certificates".into()).spawn(move || {
             loop {
                 let keeper = Arc::clone(&served.exchange.borrow().keeper);

@@ -10,6 +10,7 @@ use enfilade_facts::vocabulary::{Authid, TokenName, Userid};
 use enfilade_sources::files::certificates::read_text;
 use enfilade_sources::files::last_used::LastUsed;
 use serde_json::json;
+use std::path::Path;
 
 pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()> {
     let source = home.source();
@@ -18,15 +19,8 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
             create_for_project(home, &token, expires, comment, &project, role, json)?;
         }
         Token::Create { token, expires, comment, own_roles, certificate: Some(file), .. } => {
-            let (owner, name) = parts(&token)?;
-            let pem = read_text(&file).with_context(|| format!("`{}` cannot be read", file.display()))?;
-            let fingerprint = enfilade_tls::fingerprint(&pem)
-                .map_err(|why| anyhow::anyhow!("`{}` is not taken: {why}", file.display()))?;
             let terms = TokenTerms { expires, comment, own_roles };
-            let at =
-                enfilade_admin::create_certificate_token(&home.desk(), owner, name, &fingerprint, &terms)?;
-            let value = json!({ "tokenid": token.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("`{}` is the token {token} from now on", file.display()));
+            create_of_certificate(home, &token, &file, &terms, json)?;
         }
         Token::Create { token, expires, comment, own_roles, .. } => {
             let (owner, name) = parts(&token)?;
@@ -130,6 +124,23 @@ fn upgrade(home: &Home, token: Option<&Authid>, json: bool) -> anyhow::Result<()
 }
 
 /// An application credential.
+fn create_of_certificate(
+    home: &Home,
+    token: &Authid,
+    file: &Path,
+    terms: &TokenTerms,
+    json: bool,
+) -> anyhow::Result<()> {
+    let (owner, name) = parts(token)?;
+    let pem = read_text(file).with_context(|| format!("`{}` cannot be read", file.display()))?;
+    let fingerprint = enfilade_tls::fingerprint(&pem)
+        .map_err(|why| anyhow::anyhow!("`{}` is not taken: {why}", file.display()))?;
+    let at = enfilade_admin::create_certificate_token(&home.desk(), owner, name, &fingerprint, terms)?;
+    let value = json!({ "tokenid": token.to_string(), "revision": at.revision.0 });
+    output::done(json, &value, &format!("`{}` is the token {token} from now on", file.display()));
+    Ok(())
+}
+
 fn create_for_project(
     home: &Home,
     token: &Authid,
