@@ -2,6 +2,8 @@
 
 mod handshakes;
 mod make;
+mod phases;
+mod spray;
 
 pub(crate) use make::make;
 
@@ -80,7 +82,8 @@ pub(crate) fn run(report: &mut Report, count: usize) -> Result<(), Failure> {
     if is_full {
         report.goal("memory", "ours, memory of each certificate while idle", own.idle_kib, 1.0, "KiB");
     }
-    handshakes::run(report, &scratch)
+    handshakes::run(report, &scratch)?;
+    spray::run(report, &directory, &scratch, count)
 }
 
 /// Start to the first accepted connection, in seconds.
@@ -169,7 +172,7 @@ fn read_all(directory: &Path) -> Result<(), Failure> {
 fn readers(report: &mut Report, directory: &Path, n: u64, is_cold_possible: bool) -> Result<(), Failure> {
     let mut engines: Vec<Box<dyn Engine>> = vec![Box::new(Threads::new(1)), Box::new(Threads::default())];
     match Ring::probe() {
-        Ok(ring) => engines.push(Box::new(ring)),
+        Ok(ring) => engines.extend([Box::new(phases::Phases) as Box<dyn Engine>, Box::new(ring)]),
         Err(why) => eprintln!("{why}"),
     }
     for engine in engines {

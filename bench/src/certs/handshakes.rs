@@ -57,7 +57,7 @@ impl ServerCertVerifier for Anybody {
 }
 
 /// X25519 alone: HAProxy of Debian knows no group that is more.
-fn client(resumes: bool) -> Result<Arc<ClientConfig>, Failure> {
+pub(super) fn client(resumes: bool) -> Result<Arc<ClientConfig>, Failure> {
     let mut provider = aws_lc_rs::default_provider();
     provider.kx_groups = vec![aws_lc_rs::kx_group::X25519];
     let builder =
@@ -70,7 +70,7 @@ fn client(resumes: bool) -> Result<Arc<ClientConfig>, Failure> {
     Ok(Arc::new(config))
 }
 
-fn shake(address: SocketAddr, config: &Arc<ClientConfig>, name: &str) -> Result<bool, Failure> {
+pub(super) fn shake(address: SocketAddr, config: &Arc<ClientConfig>, name: &str) -> Result<bool, Failure> {
     let mut connection = ClientConnection::new(Arc::clone(config), ServerName::try_from(name.to_owned())?)?;
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;

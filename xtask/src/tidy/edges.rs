@@ -64,7 +64,11 @@ const LIBRARIES: [(&str, &[&str], &str); 40] = [
     ("httpdate", &["enfilade-faces"], "dates in headers"),
     ("hyper", &["enfilade-faces", "enfilade"], "HTTP"),
     ("hyper-util", &["enfilade"], "HTTP on tokio"),
-    ("io-uring", &["enfilade-sources"], "reading many files at once"),
+    (
+        "io-uring",
+        &["enfilade-sources", "enfilade-bench"],
+        "reading many files at once; the reading it is measured beside",
+    ),
     ("libc", &["enfilade-preload"], "standing before the C library"),
     ("papaya", &["enfilade-bench"], "what the memo is measured beside"),
     ("parking_lot", &["enfilade-bench"], "the lock of a server that is measured beside ours"),

@@ -1,0 +1,111 @@
+//! Whoever asks for name after name that nobody asked for before makes the server read and parse a key each time. What the clients of
+//! other names notice of that, beside the same rate of handshakes to names whose keys are there.
+
+use super::handshakes::{client, shake};
+use super::{make, pause};
+use crate::Failure;
+use crate::report::Report;
+use crate::scratch::Scratch;
+use crate::served::Server;
+use crate::stopwatch::{Samples, now};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Names people use.
+const WARM: usize = 64;
+const TURNS: usize = 8;
+const TURN: Duration = Duration::from_secs(4);
+/// Between two handshakes of one of the sprayers, of which there are two.
+const SPRAY_EVERY: Duration = Duration::from_millis(8);
+const PROBE_EVERY: Duration = Duration::from_millis(10);
+
+pub(super) fn run(
+    report: &mut Report,
+    directory: &Path,
+    scratch: &Scratch,
+    count: usize,
+) -> Result<(), Failure> {
+    let data = scratch.path().join("sprayed");
+    drop(Server::start(&data, &[])?);
+    let with = directory.to_string_lossy();
+    let environment = [("ENFILADE_TLS__CHECK", "lazy"), ("ENFILADE_TLS__CERTIFICATES", &*with)];
+    let server = Server::start_trusting(&data, &environment, &data.join("tls/localhost.crt"))?;
+    let address = server.https.address();
+    let config = client(false)?;
+    let name = |n: usize| make::names_of(n).pop().unwrap_or_default().replace('*', "x");
+    for n in 0..WARM {
+        shake(address, &config, &name(n))?;
+    }
+    let next = AtomicUsize::new(WARM);
+    // In steps that share nothing with how many there are, so that names come from everywhere.
+    let cold = || name(WARM + next.fetch_add(1, Ordering::Relaxed) * 7_919 % (count - WARM));
+    let turn = |is_cold: bool| -> Result<Samples, Failure> {
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for sprayer in 0..2 {
+                let (is_over, cold, config) = (&is_over, &cold, &config);
+                scope.spawn(move || {
+                    let mut n = sprayer;
+                    while !is_over.load(Ordering::Relaxed) {
+                        let began = now();
+                        n += 3;
+                        let name = if is_cold { cold() } else { name(n % WARM) };
+                        // Of what fails the probes tell.
+                        let _ = shake(address, config, &name);
+                        pause(SPRAY_EVERY.saturating_sub(began.elapsed()));
+                    }
+                });
+            }
+            let (mut samples, whole) = (Samples::default(), now());
+            let probed = (|| {
+                for n in 0.. {
+                    if whole.elapsed() > TURN {
+                        break;
+                    }
+                    let began = now();
+                    shake(address, &config, &name(n % WARM))?;
+                    samples.push(began.elapsed().as_secs_f64() * 1e3);
+                    pause(PROBE_EVERY.saturating_sub(began.elapsed()));
+                }
+                Ok::<_, Failure>(())
+            })();
+            is_over.store(true, Ordering::Relaxed);
+            probed.map(|()| samples)
+        })
+    };
+    let (mut warm, mut sprayed) = (Samples::default(), Samples::default());
+    for n in 0..TURNS {
+        // In turns, and each first as often.
+        for is_cold in [n % 2 == 0, n % 2 != 0] {
+            let samples = turn(is_cold)?;
+            if is_cold {
+                sprayed.extend(&samples)
+            } else {
+                warm.extend(&samples)
+            };
+        }
+    }
+    let asked = next.load(Ordering::Relaxed) - WARM;
+    report.once("names that were sprayed, each once", count as u64, asked.min(count - WARM) as f64, "names");
+    for (samples, what) in
+        [(&warm, "names whose keys are there"), (&sprayed, "names nobody asked for before")]
+    {
+        for (at, which) in [(50, "middle"), (99, "99th hundredth")] {
+            report.once(
+                &format!("a handshake to a warm name while 250 a second go to {what}, {which}"),
+                count as u64,
+                samples.at(at),
+                "ms",
+            );
+        }
+    }
+    report.goal(
+        "spray",
+        "99th hundredth of handshakes to warm names: others go to cold names, to others go to warm ones",
+        sprayed.at(99) / warm.at(99),
+        2.0,
+        "times",
+    );
+    Ok(())
+}
