@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
 #![allow(clippy::disallowed_methods, reason = "tests that wait for another process read the clock and sleep")]
 
+mod acme;
 mod canary;
 mod certificates;
 mod curl;
@@ -16,6 +17,7 @@ mod import;
 mod keys;
 mod keystone;
 mod kill_loop;
+mod names;
 mod operations;
 mod penalties;
 mod proxmox;

@@ -23,14 +23,14 @@ use tokio_rustls::rustls::{
 };
 
 /// An authority, and what it gives.
-struct Authority {
-    pem: String,
+pub(crate) struct Authority {
+    pub(crate) pem: String,
     issuer: Issuer<'static, KeyPair>,
     key: String,
 }
 
 impl Authority {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -40,7 +40,7 @@ impl Authority {
     }
 
     /// A certificate and its key.
-    fn give(&self, name: &str, is_client: bool) -> (String, String) {
+    pub(crate) fn give(&self, name: &str, is_client: bool) -> (String, String) {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
         if is_client {
@@ -517,4 +517,28 @@ fn a_restart_takes_what_it_knows_from_the_index_and_a_broken_one_for_none() {
         assert_eq!(shown(&beside, Some("new.example"), &[]), "new");
         std::fs::write(directory.join("07.pem"), bundle("n7.example", &["n7.example"], &key)).unwrap();
     }
+}
+
+#[test]
+fn everything_is_read_again_by_the_api_too_and_it_says_what_came_of_that() {
+    let terms = Terms::new();
+    let server = &terms.server;
+    let path = "/api2/json/nodes/localhost/services/enfilade/reload";
+    let admin = format!("admin@local:{}", server.password);
+    let reload = |login: &str| curl::curl(server, login, path, &["--insecure", "--request", "POST"]);
+    let whole = reload(&admin);
+    assert_eq!(
+        (whole.status, whole.text().contains("6 certificates are served")),
+        (200, true),
+        "{}",
+        whole.text()
+    );
+    std::fs::write(terms.scratch.path().join("list"), "plain.example.pem [nonsense]").unwrap();
+    let broken = reload(&admin);
+    assert_eq!(broken.status, 400);
+    assert!(broken.text().contains("list:1: `nonsense` is no option"), "{}", broken.text());
+    assert_eq!(shown(&server.address, Some("same.example"), &[]), "same.example");
+    let reader = server.add_user("reader", "DatastoreAdmin");
+    assert_eq!(reload(&reader).status, 403);
+    assert_eq!(curl::curl(server, &admin, path, &["--insecure"]).status, 405);
 }

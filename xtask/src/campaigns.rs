@@ -10,8 +10,9 @@ struct Campaign {
     n: u64,
 }
 
-const CAMPAIGNS: [Campaign; 10] = [
+const CAMPAIGNS: [Campaign; 11] = [
     Campaign { name: "bitflip", test: &["-p", "enfilade-testkit", "--test", "bitflip"], n: 10_000 },
+    Campaign { name: "browser", test: &["-p", "enfilade", "--test", "interop", "names::a_browser"], n: 20 },
     Campaign { name: "canary", test: &["-p", "enfilade", "--test", "interop", "canary"], n: 10_000 },
     Campaign { name: "freshness", test: &["-p", "enfilade-testkit", "--test", "freshness"], n: 1 },
     Campaign {

@@ -20,6 +20,7 @@ cargo xtask COMMAND
                         measure, beside what it is compared with; exits with 1 when a goal does not hold
   certs DIR [--n N]     make a directory of N realistic certificates with their keys (25,000 unless said)
   bitflip [--n N]       flip bits of a store: the same answer, a refusal, or the end of the process
+  browser [--n N]       Chromium takes the certificate of each of N names out of a thousand; needs chromium and certutil
   canary [--n N]        secrets that were used are nowhere in memory, core, log and data
   freshness             every order of every step of the freshness protocol
   fuzz [--n N]          nearly right tokens, payloads and bodies of logins: none is taken for what it is not

@@ -4,13 +4,16 @@ use std::ffi::OsStr;
 use std::process::Command;
 
 /// A package, and the program of it that the tests run.
-const PACKAGES: [(&str, &str); 6] = [
+const PACKAGES: [(&str, &str); 9] = [
     ("rclone", "rclone"),
     ("curl", "curl"),
     ("openssl", "openssl"),
     ("python3-pip", "pip3"),
     ("strace", "strace"),
     ("haproxy", "haproxy"),
+    ("pebble", "pebble"),
+    ("certbot", "certbot"),
+    ("lego", "lego"),
 ];
 
 /// Installs what is missing, or says how to.
@@ -61,7 +64,7 @@ mod tests {
     fn what_is_not_in_the_path_is_missing() {
         assert_eq!(
             missing(OsStr::new("/no/such:/folder")),
-            ["rclone", "curl", "openssl", "python3-pip", "strace", "haproxy"]
+            ["rclone", "curl", "openssl", "python3-pip", "strace", "haproxy", "pebble", "certbot", "lego"]
         );
     }
 }

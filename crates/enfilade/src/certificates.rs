@@ -8,7 +8,7 @@ pub(crate) use ticket_keys::follow as follow_ticket_keys;
 
 use crate::config::Tls;
 use crate::home;
-use crate::{clock, output};
+use crate::{clock, output, progress};
 use anyhow::{Context, bail};
 use enfilade_admin::{
     BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, IndexUse, LeafIndex, Verified,
@@ -130,7 +130,9 @@ impl Keeper {
         certificates: &Certificates,
         bad: &[BadCertificate],
     ) -> anyhow::Result<()> {
-        let verified = self.verify(certificates, &AtomicUsize::new(0));
+        let verified = progress::beside("verifying certificates", certificates.count(), |done| {
+            self.verify(certificates, done)
+        });
         let all = [bad, &verified.bad].concat();
         match all.len() {
             0 => Ok(()),

@@ -2,6 +2,8 @@
 
 use crate::clock;
 use std::io::{IsTerminal as _, Write as _};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// How far something is.
 pub(crate) struct Progress {
@@ -40,6 +42,31 @@ impl Progress {
         let filled = (done * WIDTH).checked_div(all).unwrap_or(0).min(WIDTH) as usize;
         let bar = "#".repeat(filled) + &".".repeat(WIDTH as usize - filled);
         let _ = write!(std::io::stderr(), "\r{} [{bar}] {done} of {all}", self.what);
+    }
+}
+
+/// Does something, and shows meanwhile how much of it is done.
+pub(crate) fn beside<R>(what: &'static str, all: usize, work: impl FnOnce(&AtomicUsize) -> R) -> R {
+    let (done, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut progress = Progress::start(what);
+            while !is_over.load(Ordering::Relaxed) {
+                progress.at(done.load(Ordering::Relaxed) as u64, all as u64);
+                std::thread::park_timeout(Duration::from_millis(STEP / 2));
+            }
+        });
+        let _ends = Ends(&is_over);
+        work(&done)
+    })
+}
+
+/// Whatever becomes of the work, nobody goes on drawing.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -10,20 +10,26 @@ use crate::{notify, output};
 use enfilade_faces::Faces;
 
 /// Reads everything again.
-pub(crate) fn reload(home: &Home, served: &Served, faces: &Faces) {
+pub(crate) fn reload(home: &Home, served: &Served, faces: &Faces) -> Result<String, String> {
     notify::reloading();
     let reloaded = exchange_all(home, served, faces);
-    faces.metrics().reloaded(reloaded.as_ref().is_ok_and(|is_whole| *is_whole));
-    if let Err(why) = reloaded {
-        output::note(&format!("warning: nothing was reloaded, everything is as it was: {why:#}"));
+    faces.metrics().reloaded(reloaded.as_ref().is_ok_and(|(_, is_whole)| *is_whole));
+    let said = match reloaded {
+        Ok((count, _)) => Ok(format!("reloaded: {count} certificates are served from now on")),
+        Err(why) => Err(format!("nothing was reloaded, everything is as it was: {why:#}")),
+    };
+    match &said {
+        Ok(said) => output::note(said),
+        Err(why) => output::note(&format!("warning: {why}")),
     }
     if let Err(why) = home.look_at_files() {
         output::note(&format!("warning: {why:#}"));
     }
     notify::ready();
+    said
 }
 
-fn exchange_all(home: &Home, served: &Served, faces: &Faces) -> anyhow::Result<bool> {
+fn exchange_all(home: &Home, served: &Served, faces: &Faces) -> anyhow::Result<(usize, bool)> {
     let config = home.read_config()?;
     let waiting = home.written.waits_for_restart(&config)?;
     let (tls, rules) = (&config.tls, config.tls.rules());
@@ -31,11 +37,10 @@ fn exchange_all(home: &Home, served: &Served, faces: &Faces) -> anyhow::Result<b
         true => served.look_again(rules)?,
         false => served.move_to(Keeper::new(tls, &home.data, served.tickets())?, rules)?,
     };
-    output::note(&format!("reloaded: {count} certificates are served from now on"));
     faces.house().gate().set_slots(hash_slots(&config));
     if !waiting.is_empty() {
         let waiting: Vec<String> = waiting.iter().map(|key| format!("`{key}`")).collect();
         output::note(&format!("warning: changed, and obeyed after a restart only: {}", waiting.join(", ")));
     }
-    Ok(is_whole)
+    Ok((count, is_whole))
 }

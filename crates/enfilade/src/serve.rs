@@ -25,7 +25,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Result<ExitCode> {
     if let Some(listen) = arguments.listen {
@@ -128,11 +128,14 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     served.follow(watched)?;
     notify::ready();
 
+    let (ask, mut asked) = mpsc::channel(1);
+    faces.set_reloads(ask);
     loop {
         tokio::select! {
             _ = stop.0.recv() => break,
             _ = stop.1.recv() => break,
-            _ = hangup.recv() => reload::reload(home, &served, &faces),
+            _ = hangup.recv() => drop(reload::reload(home, &served, &faces)),
+            Some(reply) = asked.recv() => drop(reply.send(reload::reload(home, &served, &faces))),
         }
     }
     notify::stopping();

@@ -24,4 +24,4 @@ pub use metrics::{FileLook, Metrics};
 pub use redirect::{Challenge, Redirect};
 pub use respond::Answer;
 pub use routes::{MAIN, Need, OPERATIONS, Route};
-pub use serve::{BoxError, Connection, Faces, Incoming, Terms};
+pub use serve::{BoxError, Connection, Faces, Incoming, Reload, Terms};

@@ -212,6 +212,8 @@ fn dispatch(mut call: Call, path: &str) -> Outcome {
         ["admin", "datastore", name, "status"] => datastores::status(&mut call, &parsed(name)?),
         ["admin", "datastore", name, "active-operations"] => datastores::active(&mut call, &parsed(name)?),
         ["status", "datastore-usage"] => datastores::usage(&mut call),
+        // Whatever the service is called: there is one.
+        ["nodes", _, "services", service, "reload"] => reload(&mut call, service),
         ["access", "users"] => users::all(&mut call),
         ["access", "users", user] => users::one(&mut call, &parsed(user)?),
         ["access", "users", user, "token"] => tokens::all(&mut call, &parsed(user)?),
@@ -227,6 +229,15 @@ fn dispatch(mut call: Call, path: &str) -> Outcome {
         }
         _ => Err(Wire::NoRoute.into()),
     }
+}
+
+/// Configuration and certificates are read again, as by SIGHUP; unlike the original's, the answer is what came of it.
+fn reload(call: &mut Call, service: &str) -> Outcome {
+    if call.method != Method::POST {
+        return Err(Wire::Method.into());
+    }
+    call.permit(&format!("/system/services/{service}"), Privileges::SYS_MODIFY, None)?;
+    call.faces.reload().map(|said| Value::String(said).into()).map_err(Trouble::Said)
 }
 
 fn get_only(call: &Call) -> Result<(), Trouble> {

@@ -16,9 +16,9 @@ use enfilade_passage::{CertificateAsk, House, IdentityRefusal, LastVisitor, Refu
 use hyper::header::HOST;
 use hyper::{Method, Request};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::sync::Notify;
+use std::sync::{Arc, OnceLock};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 /// The connection a request came on.
 #[derive(Clone, Debug)]
@@ -73,7 +73,11 @@ pub struct Faces {
     files: Arc<FileSet>,
     metrics: Arc<Metrics>,
     v3: Arc<V3Memo>,
+    reloads: Arc<OnceLock<mpsc::Sender<Reload>>>,
 }
+
+/// Somebody asks to have everything read again, and waits for what comes of it: how it went, or why nothing did.
+pub type Reload = oneshot::Sender<Result<String, String>>;
 
 /// What the Identity API remembers and counts.
 struct V3Memo {
@@ -105,7 +109,22 @@ impl Faces {
             request: KeyMaker::new(&seed, "request id"),
             requests: AtomicU64::new(0),
         };
-        Faces { house, files: Arc::new(files), metrics: Arc::default(), v3: Arc::new(v3) }
+        let (files, metrics, reloads) = (Arc::new(files), Arc::default(), Arc::default());
+        Faces { house, files, metrics, v3: Arc::new(v3), reloads }
+    }
+
+    /// Whoever reads everything again is asked there.
+    pub fn set_reloads(&self, to: mpsc::Sender<Reload>) {
+        let _ = self.reloads.set(to);
+    }
+
+    /// Has everything read again, and waits for that. Blocks.
+    pub(crate) fn reload(&self) -> Result<String, String> {
+        let nobody = || "nobody reads anything again here".to_owned();
+        let (reply, answer) = oneshot::channel();
+        let asked = self.reloads.get().and_then(|to| to.blocking_send(reply).ok());
+        asked.ok_or_else(nobody)?;
+        answer.blocking_recv().map_err(|_| nobody())?
     }
 
     /// Where services are.

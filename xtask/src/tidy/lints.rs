@@ -88,7 +88,7 @@ mod tests {
                 path,
                 &excused.replace("\"deny\"\n[", &format!("\"{level}\"\n["))
             )),
-            [0, 0]
+            [0, 0, 0]
         );
         assert_eq!(found("crates/x/Cargo.toml", &excused), 1);
         assert_eq!(found(EXCUSED[0].0, own), 1);

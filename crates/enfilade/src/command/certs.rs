@@ -2,8 +2,7 @@
 
 use crate::cli::certs::Certs;
 use crate::home::{Place, seed};
-use crate::progress::Progress;
-use crate::{clock, output};
+use crate::{clock, output, progress};
 use anyhow::{Context, bail};
 use enfilade_admin::{BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, Looked};
 use enfilade_sources::files::atomic;
@@ -16,7 +15,6 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 const DAY: i64 = 24 * 3600;
@@ -219,20 +217,10 @@ fn remove(files: &CertificateFiles, name: &str, json: bool) -> anyhow::Result<Ex
 
 fn check(place: &Place, files: &CertificateFiles, json: bool) -> anyhow::Result<ExitCode> {
     let looked = look(place, files)?;
-    let (done, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let all = looked.certificates.count();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let verified = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut progress = Progress::start("verifying certificates");
-            while !is_over.load(Ordering::Relaxed) {
-                progress.at(done.load(Ordering::Relaxed) as u64, all as u64);
-                std::thread::park_timeout(Duration::from_millis(100));
-            }
-        });
-        let verified = files.verify(&looked.certificates, cores, &done);
-        is_over.store(true, Ordering::Relaxed);
-        verified
+    let verified = progress::beside("verifying certificates", all, |done| {
+        files.verify(&looked.certificates, cores, done)
     });
     let bad = [looked.bad, verified.bad].concat();
     for BadCertificate { file, why } in &verified.warnings {

@@ -39,6 +39,8 @@ impl Privileges {
     pub const NONE: Self = Self(0);
     /// See how things are.
     pub const SYS_AUDIT: Self = Self(1);
+    /// Change how things are.
+    pub const SYS_MODIFY: Self = Self(1 << 1);
     /// See that a datastore is there, and how it is.
     pub const DATASTORE_AUDIT: Self = Self(1 << 3);
     /// Make and remove datastores.

@@ -1,0 +1,197 @@
+//! A thousand names, each with a certificate of its own that an authority gave: clients people use check every one of them, by the name they
+//! came for.
+
+use crate::server::{Scratch, Server};
+use crate::terms::Authority;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const NAMES: usize = 1_000;
+
+fn name(n: usize) -> String {
+    format!("n{n}.example")
+}
+
+/// A server with all of them, and the authority's certificate.
+struct Thousand {
+    server: Server,
+    authority: PathBuf,
+    _scratch: Scratch,
+}
+
+impl Thousand {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        let authority = Authority::new("a thousand names");
+        let directory = scratch.path().join("certificates");
+        std::fs::create_dir(&directory).unwrap();
+        for n in 0..NAMES {
+            let (pem, key) = authority.give(&name(n), false);
+            std::fs::write(directory.join(format!("{n:04}.pem")), pem + &key).unwrap();
+        }
+        let path = scratch.path().join("authority.pem");
+        std::fs::write(&path, &authority.pem).unwrap();
+        let server = Server::start_with(&[("ENFILADE_TLS__CERTIFICATES", directory.to_str().unwrap())]);
+        Thousand { server, authority: path, _scratch: scratch }
+    }
+}
+
+/// A proxy that leads every name to the server: clients have no other way of looking names up that are nobody's. Its address.
+fn proxy(server: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, server) = (listener.local_addr().unwrap().to_string(), server.to_owned());
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let (Ok(mut client), server) = (client, server.clone()) else { return };
+            std::thread::spawn(move || {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    let mut byte = [0];
+                    if client.read_exact(&mut byte).is_err() {
+                        return;
+                    }
+                    head.push(byte[0]);
+                }
+                if !head.starts_with(b"CONNECT ") || client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").is_err() {
+                    return;
+                }
+                let mut there = TcpStream::connect(server).unwrap();
+                let (mut from, mut to) = (client.try_clone().unwrap(), there.try_clone().unwrap());
+                let out = std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(std::net::Shutdown::Write);
+                });
+                let _ = std::io::copy(&mut there, &mut client);
+                let _ = client.shutdown(std::net::Shutdown::Write);
+                let _ = out.join();
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn each_of_a_thousand_names_is_answered_with_its_certificate() {
+    let thousand = Thousand::new();
+    let (server, authority) = (&thousand.server, thousand.authority.to_str().unwrap());
+    let output = Command::new("curl")
+        .args([
+            "--silent",
+            "--show-error",
+            "--cacert",
+            authority,
+            "--connect-to",
+            &format!("::{}", server.address),
+        ])
+        .args(["--output", "/dev/null", "--write-out", "%{http_code} %{ssl_verify_result}\n"])
+        .arg(format!("https://n[0-{}].example/.well-known/enfilade", NAMES - 1))
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let well = text.lines().filter(|line| *line == "200 0").count();
+    assert_eq!(well, NAMES, "{}", String::from_utf8_lossy(&output.stderr));
+    // One that is nobody's is answered with another's certificate, which the client does not take.
+    let refused = Command::new("curl")
+        .args(["--silent", "--cacert", authority, "--connect-to", &format!("::{}", server.address)])
+        .arg("https://nobody.example/")
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(60));
+    for n in (0..NAMES).step_by(97) {
+        let output = Command::new("openssl")
+            .args([
+                "s_client",
+                "-connect",
+                &server.address,
+                "-servername",
+                &name(n),
+                "-verify_hostname",
+                &name(n),
+            ])
+            .args(["-CAfile", authority, "-verify_return_error"])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains("Verify return code: 0 (ok)"), "{text}");
+    }
+    let login = server.add_user("carol", "DatastoreReader");
+    let (user, secret) = login.split_once(':').unwrap();
+    let secret = Command::new("rclone").args(["obscure", secret]).output().unwrap().stdout;
+    let secret = String::from_utf8(secret).unwrap().trim().to_owned();
+    let proxy = format!("http://{}", proxy(&server.address));
+    for n in [0, 499, 999] {
+        let output = Command::new("rclone")
+            .args([
+                "--config",
+                "/dev/null",
+                "--ca-cert",
+                authority,
+                "--retries",
+                "1",
+                "--low-level-retries",
+                "1",
+                "lsf",
+                ":webdav:",
+            ])
+            .args([
+                "--webdav-url",
+                &format!("https://{}/dav/main/", name(n)),
+                "--webdav-user",
+                user,
+                "--webdav-pass",
+                &secret,
+            ])
+            .env("HTTPS_PROXY", &proxy)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// `cargo xtask browser`: needs `chromium` and `certutil` (packages chromium and libnss3-tools).
+#[test]
+fn a_browser_takes_each_name_it_comes_for() {
+    let Some(count) = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse::<usize>().ok()) else {
+        // The browser is larger than everything else together, so only the campaign needs it.
+        return;
+    };
+    let thousand = Thousand::new();
+    let home = thousand.server.scratch.path().join("home");
+    let database = home.join(".pki/nssdb");
+    std::fs::create_dir_all(&database).unwrap();
+    let database = format!("sql:{}", database.display());
+    for arguments in [
+        vec!["-N", "--empty-password"],
+        vec!["-A", "-t", "C,,", "-n", "authority", "-i", thousand.authority.to_str().unwrap()],
+    ] {
+        let status = Command::new("certutil").args(["-d", &database]).args(arguments).status();
+        assert!(status.expect("certutil is needed: apt-get install libnss3-tools").success());
+    }
+    let proxy = proxy(&thousand.server.address);
+    let dump = |host: &str| browser(&home, &proxy, &format!("https://{host}/.well-known/enfilade"));
+    for n in (0..NAMES).step_by(NAMES / count.clamp(1, NAMES)) {
+        let text = dump(&name(n));
+        assert!(text.contains("enfilade"), "{}: {text}", name(n));
+    }
+    let refused = dump("nobody.example");
+    assert!(!refused.contains("\"enfilade\""), "{refused}");
+}
+
+fn browser(home: &Path, proxy: &str, url: &str) -> String {
+    let output = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
+        .arg(url)
+        .env("HOME", home)
+        .env_remove("DISPLAY")
+        .stderr(Stdio::null())
+        .args([
+            &format!("--proxy-server=http://{proxy}"),
+            &format!("--user-data-dir={}", home.join("profile").display()),
+        ])
+        .output();
+    String::from_utf8_lossy(&output.expect("chromium is needed: apt-get install chromium").stdout)
+        .into_owned()
+}
