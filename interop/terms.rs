@@ -4,7 +4,10 @@
 use crate::certificates::{Haproxy, Witness, bundle, ecdsa, rsa, shown};
 use crate::curl;
 use crate::server::{Scratch, Server};
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, ExtendedKeyUsagePurpose,
+    IsCa, Issuer, KeyIdMethod, KeyPair, RevokedCertParams, SerialNumber, date_time_ymd,
+};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
@@ -22,10 +25,13 @@ use tokio_rustls::rustls::{
     ClientConfig, ClientConnection, HandshakeKind, NamedGroup, SupportedProtocolVersion,
 };
 
+/// The number of the certificate that is taken back.
+const MINE: [u8; 4] = [1, 2, 3, 4];
+
 /// An authority, and what it gives.
 pub(crate) struct Authority {
     pub(crate) pem: String,
-    issuer: Issuer<'static, KeyPair>,
+    pub(crate) issuer: Issuer<'static, KeyPair>,
     key: String,
 }
 
@@ -42,6 +48,7 @@ impl Authority {
     /// A certificate and its key.
     pub(crate) fn give(&self, name: &str, is_client: bool) -> (String, String) {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.serial_number = (name == "mine").then(|| SerialNumber::from(MINE.to_vec()));
         params.distinguished_name.push(DnType::CommonName, name);
         if is_client {
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
@@ -378,6 +385,36 @@ fn whoever_shows_a_certificate_is_whose_token_it_is() {
     assert_eq!(with("plain.example", &mine), "401");
     assert_eq!(listed("may.example", &[]), "401");
     assert_eq!(listed("asks.example", &[]), "000");
+    // Whose certificate was taken back is not let in, with one handshake after the list of those says so.
+    let serial = SerialNumber::from(MINE.to_vec());
+    let taken_back = |serials: &[&SerialNumber]| {
+        let revoked = serials.iter().map(|serial| RevokedCertParams {
+            serial_number: (*serial).clone(),
+            revocation_time: date_time_ymd(2024, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let params = CertificateRevocationListParams {
+            this_update: date_time_ymd(2024, 1, 1),
+            next_update: date_time_ymd(2099, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        std::fs::write(
+            place.join("crl.pem"),
+            params.signed_by(&terms.authority.issuer).unwrap().pem().unwrap(),
+        )
+        .unwrap();
+    };
+    taken_back(&[]);
+    let list = Terms::list("[verify required ca-file ca.pem crl-file crl.pem]");
+    std::fs::write(place.join("list"), list).unwrap();
+    until(server, || with("same.example", &mine) == "207");
+    taken_back(&[&serial]);
+    until(server, || with("same.example", &mine) == "000");
+    assert_eq!(with("same.example", &unbound), "401");
     // Something else that is brought beside it counts instead, right or wrong.
     let beside = ["--cert", &mine, "--user", "alice@local!laptop:wrong"];
     assert_eq!(listed("asks.example", &beside), "401");

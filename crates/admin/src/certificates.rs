@@ -172,12 +172,13 @@ impl CertificateFiles {
         files: &mut Vec<CertificateFile>,
     ) -> io::Result<Vec<BadCertificate>> {
         let mut bad = Vec::new();
-        let of = |path: &str, leaf: Leaf| {
-            listing.files(path, self.version(), self.digest.leaf(&leaf), &self.digest)
-        };
-        for found in self.leaves_of(&listing.base, names, of)? {
-            match found {
-                Ok(found) => files.extend(found),
+        let leaves = self.leaves_of(&listing.base, names, |_, leaf| self.digest.leaf(&leaf))?;
+        for (name, leaf) in names.iter().zip(leaves) {
+            match leaf {
+                Ok(leaf) => {
+                    let path = listing.base.join(name);
+                    listing.put(&path.to_string_lossy(), self.version(), leaf, &self.digest, files);
+                }
                 Err(why) => bad.push(why),
             }
         }
@@ -297,28 +298,27 @@ impl CertificateFiles {
             let text = path.to_string_lossy();
             let old = known(&text);
             let read = changed.contains(name).then(|| self.whole(&path, now));
-            let (file, identity) = match (read, old) {
+            let (version, leaf, identity) = match (read, old) {
                 (Some(Ok((leaf, identity, amiss))), _) => {
                     warnings.extend(amiss.map(|why| BadCertificate { file: text.to_string(), why }));
-                    ((self.version(), leaf), identity)
+                    (self.version(), leaf, identity)
                 }
                 (Some(Err(why)), old) => {
                     bad.push(BadCertificate { file: text.to_string(), why: why.clone() });
                     match old {
-                        Some(old) => ((old.version, old.leaf()), None),
+                        Some(old) => (old.version, old.leaf(), None),
                         None if listing.is_bound(&path) => {
                             return Err(io::Error::other(format!("certificate `{text}`: {why}")));
                         }
                         None => continue,
                     }
                 }
-                (None, Some(old)) => ((old.version, old.leaf()), old.identity.get().copied()),
+                (None, Some(old)) => (old.version, old.leaf(), old.identity.get().copied()),
                 (None, None) => continue,
             };
-            for file in listing.files(&text, file.0, file.1, &self.digest) {
-                file.verified_as(identity);
-                files.push(file);
-            }
+            let before = files.len();
+            listing.put(&text, version, leaf, &self.digest, &mut files);
+            files.iter().skip(before).for_each(|file| file.verified_as(identity));
         }
         Ok(Looked {
             certificates: Certificates::new(self.digest, rules, files),
@@ -414,10 +414,10 @@ impl CertificateFiles {
                         .at_path(&text, |_| true)
                         .is_some_and(|known| is_same_reading(known, &leaf, identity)) => {}
                 Ok((leaf, identity, amiss)) => {
-                    for file in listing.files(&text, self.version(), leaf, &self.digest) {
-                        file.verified_as(identity);
-                        changes.push(FileChange::Put(file));
-                    }
+                    let mut files = Vec::new();
+                    listing.put(&text, self.version(), leaf, &self.digest, &mut files);
+                    files.iter().for_each(|file| file.verified_as(identity));
+                    changes.extend(files.into_iter().map(FileChange::Put));
                     warnings.extend(amiss.map(|why| BadCertificate { file: text.into_owned(), why }));
                 }
                 Err(why) => bad.push(BadCertificate { file: text.into_owned(), why }),

@@ -68,7 +68,7 @@ impl Bundle {
                     None
                 }
             });
-        let chain = issuers.complete(chain);
+        let chain = issuers.share(issuers.complete(chain));
         let mut key = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
             .map_err(|why| format!("the private key cannot be used with the certificate: {why}"))?;
         key.ocsp = staple;

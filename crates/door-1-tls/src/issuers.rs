@@ -4,14 +4,23 @@
 use crate::leaf::issuer_and_subject;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::{PoisonError, RwLock};
 
 /// A chain longer than this leads nowhere.
 const CHAIN_MAX: usize = 8;
 
-/// Authorities, each by its subject as it is written.
-#[derive(Clone, Debug, Default)]
-pub struct Issuers(HashMap<Vec<u8>, CertificateDer<'static>>);
+/// So many authorities' certificates are kept once for all bundles they are in; of more each bundle keeps its own.
+const SHARED_MAX: usize = 1_024;
+
+/// Authorities.
+#[derive(Debug, Default)]
+pub struct Issuers {
+    /// Each by its subject as it is written.
+    known: HashMap<Vec<u8>, CertificateDer<'static>>,
+    /// What bundles have behind their leafs is nearly always the same few certificates. They stay for good.
+    shared: RwLock<HashSet<&'static [u8]>>,
+}
 
 impl Issuers {
     /// Those of a PEM file, too.
@@ -24,7 +33,7 @@ impl Issuers {
             let certificate = certificate.map_err(|why| format!("the PEM cannot be read: {why}"))?;
             let (_, subject) =
                 issuer_and_subject(&certificate).ok_or("a certificate in it cannot be read")?;
-            self.0.entry(subject.to_vec()).or_insert(certificate);
+            self.known.entry(subject.to_vec()).or_insert(certificate);
             count += 1;
         }
         match count {
@@ -33,15 +42,35 @@ impl Issuers {
         }
     }
 
+    /// A chain whose authorities are those of other chains.
+    pub(crate) fn share(&self, chain: Vec<CertificateDer<'static>>) -> Vec<CertificateDer<'static>> {
+        let mut chain = chain.into_iter();
+        chain.next().into_iter().chain(chain.map(|authority| self.shared(authority))).collect()
+    }
+
+    fn shared(&self, authority: CertificateDer<'static>) -> CertificateDer<'static> {
+        let known = self.shared.read().unwrap_or_else(PoisonError::into_inner).get(&*authority).copied();
+        if let Some(known) = known {
+            return CertificateDer::from(known);
+        }
+        let mut shared = self.shared.write().unwrap_or_else(PoisonError::into_inner);
+        if shared.len() >= SHARED_MAX {
+            return authority;
+        }
+        let kept: &'static [u8] = Box::leak(authority.to_vec().into_boxed_slice());
+        shared.insert(kept);
+        CertificateDer::from(kept)
+    }
+
     /// A chain of a leaf alone with the authorities above it. The last one, who vouches for itself, is left out: clients know it.
     pub(crate) fn complete(&self, chain: Vec<CertificateDer<'static>>) -> Vec<CertificateDer<'static>> {
-        if self.0.is_empty() || chain.len() != 1 {
+        if self.known.is_empty() || chain.len() != 1 {
             return chain;
         }
         let mut chain = chain;
         while chain.len() < CHAIN_MAX {
             let issuer = chain.last().and_then(|last| issuer_and_subject(last)).map(|(issuer, _)| issuer);
-            let Some(next) = issuer.and_then(|issuer| self.0.get(issuer)) else { break };
+            let Some(next) = issuer.and_then(|issuer| self.known.get(issuer)) else { break };
             if issuer_and_subject(next).is_none_or(|(issuer, subject)| issuer == subject) {
                 break;
             }
@@ -79,7 +108,17 @@ mod tests {
         // A chain that is there is as its owner wants it.
         let theirs = vec![leaf.clone(), leaf.clone()];
         assert_eq!(issuers.complete(theirs.clone()), theirs);
-        assert_eq!(Issuers::default().complete(vec![leaf.clone()]), [leaf]);
+        assert_eq!(Issuers::default().complete(vec![leaf.clone()]), std::slice::from_ref(&leaf));
+        // Authorities are kept once, leafs are not kept.
+        let chain = |n: u8| vec![CertificateDer::from(vec![n; 9]), middle.clone(), leaf.clone()];
+        let (one, other) = (issuers.share(chain(1)), issuers.share(chain(2)));
+        assert_eq!((&one, &other), (&chain(1), &chain(2)));
+        assert_eq!(one[1].as_ptr(), other[1].as_ptr());
+        assert_eq!(issuers.shared.read().unwrap().len(), 2);
+        (0..2 * SHARED_MAX as u32).for_each(|n| {
+            drop(issuers.share(vec![leaf.clone(), CertificateDer::from(n.to_be_bytes().to_vec())]))
+        });
+        assert_eq!(issuers.shared.read().unwrap().len(), SHARED_MAX);
         assert!(issuers.add(b"nothing").is_err());
     }
 }

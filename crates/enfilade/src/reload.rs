@@ -5,12 +5,14 @@
 //! wrong with them is told again, and holds nothing else up.
 
 use crate::certificates::{Keeper, Served};
+use crate::config::Check;
 use crate::home::{Home, hash_slots};
 use crate::{notify, output};
 use enfilade_faces::Faces;
+use std::sync::Arc;
 
 /// Reads everything again.
-pub(crate) fn reload(home: &Home, served: &Served, faces: &Faces) -> Result<String, String> {
+pub(crate) fn reload(home: &Home, served: &Arc<Served>, faces: &Faces) -> Result<String, String> {
     notify::reloading();
     let reloaded = exchange_all(home, served, faces);
     faces.metrics().reloaded(reloaded.as_ref().is_ok_and(|(_, is_whole)| *is_whole));
@@ -29,13 +31,19 @@ pub(crate) fn reload(home: &Home, served: &Served, faces: &Faces) -> Result<Stri
     said
 }
 
-fn exchange_all(home: &Home, served: &Served, faces: &Faces) -> anyhow::Result<(usize, bool)> {
+fn exchange_all(home: &Home, served: &Arc<Served>, faces: &Faces) -> anyhow::Result<(usize, bool)> {
     let config = home.read_config()?;
     let waiting = home.written.waits_for_restart(&config)?;
     let (tls, rules) = (&config.tls, config.tls.rules());
     let (count, is_whole) = match served.is_of(tls, &home.data) {
         true => served.look_again(rules)?,
-        false => served.move_to(Keeper::new(tls, &home.data, served.tickets())?, rules)?,
+        false => {
+            let moved = served.move_to(Keeper::new(tls, &home.data, served.tickets())?, rules)?;
+            if tls.check != Check::Lazy {
+                served.verify()?;
+            }
+            moved
+        }
     };
     faces.house().gate().set_slots(hash_slots(&config));
     if !waiting.is_empty() {

@@ -197,10 +197,12 @@ impl CertificateFiles {
                     unknown.push(name.clone());
                     continue;
                 };
-                for file in listing.files(&text, self.version(), leaf.clone(), &self.digest) {
-                    file.verified_as(Some(*identity));
-                    found.push(file);
-                }
+                let before = found.len();
+                listing.put(&text, self.version(), leaf.clone(), &self.digest, &mut found);
+                found
+                    .iter()
+                    .skip(before)
+                    .for_each(|file: &CertificateFile| file.verified_as(Some(*identity)));
             }
             (found, unknown)
         };

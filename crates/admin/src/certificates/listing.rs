@@ -174,21 +174,21 @@ impl Listing {
         self.lines_of(path).is_none_or(|lines| lines.iter().any(|(line, _)| line.names.is_none()))
     }
 
-    /// What is served of a file: as it is, or as each of its lines has it.
-    pub(super) fn files(
+    /// What is served of a file, as it is or as each of its lines has it, goes behind what is there.
+    pub(super) fn put(
         &self,
         path: &str,
         version: u64,
         leaf: DigestedLeaf,
         digest: &Digest,
-    ) -> Vec<CertificateFile> {
-        let file = |policy| CertificateFile::new(path, version, leaf.clone(), policy);
-        match self.lines_of(Path::new(path)) {
-            None => vec![file(Arc::clone(&self.usual))],
-            Some(lines) => lines
-                .iter()
-                .map(|(line, policy)| digest.listed(file(Arc::clone(policy)), line, Arc::clone(policy)))
-                .collect(),
+        into: &mut Vec<CertificateFile>,
+    ) {
+        let Some(lines) = self.lines_of(Path::new(path)) else {
+            return into.push(CertificateFile::new(path, version, leaf, Arc::clone(&self.usual)));
+        };
+        for (line, policy) in lines {
+            let file = CertificateFile::new(path, version, leaf.clone(), Arc::clone(policy));
+            into.push(digest.listed(file, line, Arc::clone(policy)));
         }
     }
 
