@@ -264,4 +264,27 @@ mod tests {
         // Only what is taken out: it answers to nothing, as the original's.
         assert_eq!(one("a.pem !x").names, Some(vec![]));
     }
+
+    /// Whatever stands there, each line is obeyed, told of, or a comment; and nothing is obeyed twice.
+    #[test]
+    fn any_text_is_a_list_or_told_of() {
+        const WORDS: [&str; 22] = [
+            "/a.pem", " ", " ", "\n", "\n", "[", "]", "!", "*", "*.x.example", "x.example", "alpn", "h2", "verify", "required", "ca-file", "#",
+            "\t", "curves", "\u{e9}", "no-alpn", "\r\n",
+        ];
+        let mut state = 7_u64;
+        let mut roll = |sides: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % sides
+        };
+        let (mut lines, mut told) = (0, 0);
+        for _ in 0..20_000 {
+            let text: String = (0..roll(20)).map(|_| WORDS[roll(WORDS.len())]).collect();
+            let list = CrtList::parse(&text);
+            let meant = text.lines().filter(|line| !line.trim().is_empty() && !line.trim().starts_with('#')).count();
+            assert_eq!(list.lines.len() + list.bad.len(), meant, "{text:?}");
+            (lines, told) = (lines + list.lines.len(), told + list.bad.len());
+        }
+        assert!(lines > 5_000 && told > 5_000, "{lines} lines, {told} told of");
+    }
 }
