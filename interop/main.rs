@@ -29,3 +29,4 @@ mod signals;
 mod start;
 mod terms;
 mod timing;
+mod trees;

@@ -2,6 +2,7 @@
 
 use crate::curl::{PROPFIND_0, PROPFIND_1, curl};
 use crate::server::{Scratch, Server};
+use enfilade_admin::NewAcl;
 use enfilade_facts::vocabulary::StorePath;
 use enfilade_sources::lmdb::Lmdb;
 use std::collections::BTreeSet;
@@ -53,7 +54,7 @@ fn tree(server: &Server) {
         let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
         for path in [name.clone(), format!("{name}/file.txt")] {
             let path = StorePath::from_plain(&path).unwrap();
-            enfilade_admin::set_acl(&facts, &store, &path, &lines).unwrap();
+            enfilade_admin::set_acl(&facts, &store, &path, &NewAcl::Lines(lines.clone())).unwrap();
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use crate::error::Error;
 use crate::look::{Names, Target, group_id, user_id};
-use enfilade_access::{AclLine, SecurityDescriptor, StoredAcl, parse_line, print_lines};
+use enfilade_access::{
+    AclLine, SecurityDescriptor, StoredAcl, Subject, from_sddl, parse_line, print_lines, to_sddl,
+};
 use enfilade_content::{Node, Refusal as Content, Root};
 use enfilade_facts::tables::{Datastore, Group, User};
 use enfilade_facts::vocabulary::{DatastoreName, Sid, StorePath};
@@ -13,6 +15,8 @@ use enfilade_facts::{Read, Source, View};
 pub struct AclLines {
     /// One entry each; `None` where there is no ACL and the mode bits rule.
     pub lines: Option<Vec<String>>,
+    /// The same in one line of SDDL.
+    pub sddl: Option<String>,
     /// Mode bits.
     pub mode: u32,
     /// Owner number.
@@ -27,19 +31,31 @@ pub struct AclLines {
 /// When the target is not there, or its ACL is damaged.
 pub fn get_acl(source: &dyn Source, datastore: &DatastoreName, path: &StorePath) -> Result<AclLines, Error> {
     let subject = find(source, datastore, path)?.subject();
-    let lines = match &subject.acl {
-        StoredAcl::Absent => None,
-        StoredAcl::Unreadable(why) => {
-            return Err(Error::Invalid(format!("the ACL of {path} cannot be read: {why}")));
-        }
+    let descriptor = read_acl(&subject).map_err(|why| Error::Invalid(format!("the ACL of {path} {why}")))?;
+    let names = source.read(Names::read)??;
+    let lines = descriptor.as_ref().map(|descriptor| print_lines(descriptor, &|sid| names.sid(sid)));
+    let sddl = descriptor.as_ref().map(to_sddl);
+    Ok(AclLines { lines, sddl, mode: subject.mode, uid: subject.uid, gid: subject.gid })
+}
+
+/// What stands on an object; `None` where the mode bits rule, and in words why it cannot be believed.
+pub(crate) fn read_acl(subject: &Subject) -> Result<Option<SecurityDescriptor>, String> {
+    match &subject.acl {
+        StoredAcl::Absent => Ok(None),
+        StoredAcl::Unreadable(why) => Err(format!("cannot be read: {why}")),
         StoredAcl::Ntacl(blob) => {
-            let descriptor = SecurityDescriptor::from_ntacl(blob)
-                .map_err(|why| Error::Invalid(format!("the ACL of {path} is damaged: {why}")))?;
-            let names = source.read(Names::read)??;
-            Some(print_lines(&descriptor, &|sid| names.sid(sid)))
+            SecurityDescriptor::from_ntacl(blob).map(Some).map_err(|why| format!("is damaged: {why}"))
         }
-    };
-    Ok(AclLines { lines, mode: subject.mode, uid: subject.uid, gid: subject.gid })
+    }
+}
+
+/// An ACL as it is to be set.
+#[derive(Clone, Debug)]
+pub enum NewAcl {
+    /// Lines, as [`get_acl`] gives them.
+    Lines(Vec<String>),
+    /// One line of SDDL.
+    Sddl(String),
 }
 
 /// Replaces an ACL. Owner and group are kept where the lines do not name them. Says which extended attribute it is in.
@@ -50,31 +66,43 @@ pub fn set_acl(
     source: &dyn Source,
     datastore: &DatastoreName,
     path: &StorePath,
-    lines: &[String],
+    acl: &NewAcl,
 ) -> Result<&'static str, Error> {
     let node = find(source, datastore, path)?;
-    let before = match node.subject().acl {
-        StoredAcl::Ntacl(blob) => SecurityDescriptor::from_ntacl(&blob).ok(),
-        StoredAcl::Absent | StoredAcl::Unreadable(_) => None,
+    let descriptor = descriptor_of(source, acl, &node.subject())?;
+    let blob = descriptor.to_ntacl().map_err(|why| Error::Invalid(why.to_string()))?;
+    Ok(enfilade_content::set_acl_as_operator(&node, &blob)?.name())
+}
+
+/// What is to stand on an object.
+pub(crate) fn descriptor_of(
+    source: &dyn Source,
+    acl: &NewAcl,
+    subject: &Subject,
+) -> Result<SecurityDescriptor, Error> {
+    let before = read_acl(subject).ok().flatten().unwrap_or_default();
+    let lines = match acl {
+        NewAcl::Lines(lines) => lines,
+        NewAcl::Sddl(text) => {
+            let read = from_sddl(text).map_err(|why| Error::Invalid(format!("`{text}`: {why}")))?;
+            let (owner, group) = (read.owner.or(before.owner), read.group.or(before.group));
+            return Ok(SecurityDescriptor { owner, group, ..read });
+        }
     };
-    let descriptor = source.read(|view| {
-        let mut descriptor = SecurityDescriptor {
-            owner: before.as_ref().and_then(|old| old.owner),
-            group: before.as_ref().and_then(|old| old.group),
-            dacl: Some(Vec::new()),
-        };
+    source.read(|view| {
+        let mut descriptor =
+            SecurityDescriptor { dacl: Some(Vec::new()), is_protected: false, ..before.clone() };
         for line in lines {
             let parsed = parse_line(line, &|who| sid(view, who).map_err(|why| why.to_string()));
             match parsed.map_err(|why| Error::Invalid(format!("`{line}`: {why}")))? {
                 AclLine::Owner(sid) => descriptor.owner = Some(sid),
                 AclLine::Group(sid) => descriptor.group = Some(sid),
+                AclLine::Protected => descriptor.is_protected = true,
                 AclLine::Ace(ace) => descriptor.dacl.get_or_insert_default().push(ace),
             }
         }
         Ok::<_, Error>(descriptor)
-    })??;
-    let blob = descriptor.to_ntacl().map_err(|why| Error::Invalid(why.to_string()))?;
-    Ok(enfilade_content::set_acl_as_operator(&node, &blob)?.name())
+    })?
 }
 
 /// Gives an empty directory an ACL under which roles alone decide: everybody who comes in may do what their role lets
@@ -91,7 +119,7 @@ pub fn open_to_roles(path: &str) -> Result<(), Error> {
     }
 }
 
-fn find(source: &dyn Source, name: &DatastoreName, path: &StorePath) -> Result<Node, Error> {
+pub(crate) fn find(source: &dyn Source, name: &DatastoreName, path: &StorePath) -> Result<Node, Error> {
     let datastore = source.read(|view| view.get::<Datastore>(name))??;
     let datastore = datastore.ok_or_else(|| Error::Missing {
         what: "datastore",

@@ -173,15 +173,39 @@ impl CertificateFiles {
     ) -> io::Result<Vec<BadCertificate>> {
         let mut bad = Vec::new();
         let leaves = self.leaves_of(&listing.base, names, |_, leaf| self.digest.leaf(&leaf))?;
-        for (name, leaf) in names.iter().zip(leaves) {
-            match leaf {
-                Ok(leaf) => {
-                    let path = listing.base.join(name);
-                    listing.put(&path.to_string_lossy(), self.version(), leaf, &self.digest, files);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let share = names.len().div_ceil(cores).max(1);
+        let mut leaves = leaves.into_iter();
+        let shares: Vec<Vec<_>> =
+            names.chunks(share).map(|names| leaves.by_ref().take(names.len()).collect()).collect();
+        std::thread::scope(|scope| {
+            let made = |names: &[OsString], leaves: Vec<Result<DigestedLeaf, BadCertificate>>| {
+                let (mut files, mut bad) = (Vec::with_capacity(names.len()), Vec::new());
+                for (name, leaf) in names.iter().zip(leaves) {
+                    match leaf {
+                        Ok(leaf) => {
+                            let path = listing.base.join(name);
+                            listing.put(
+                                &path.to_string_lossy(),
+                                self.version(),
+                                leaf,
+                                &self.digest,
+                                &mut files,
+                            );
+                        }
+                        Err(why) => bad.push(why),
+                    }
                 }
-                Err(why) => bad.push(why),
+                (files, bad)
+            };
+            let shares = names.chunks(share).zip(shares);
+            let running: Vec<_> =
+                shares.map(|(names, leaves)| scope.spawn(move || made(names, leaves))).collect();
+            for (more, wrong) in running.into_iter().filter_map(|one| one.join().ok()) {
+                files.extend(more);
+                bad.extend(wrong);
             }
-        }
+        });
         Ok(bad)
     }
 

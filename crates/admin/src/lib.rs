@@ -5,6 +5,7 @@
 
 mod desk;
 mod write_through;
+mod acl_trees;
 mod acls;
 mod bootstrap;
 mod certificates;
@@ -20,7 +21,8 @@ mod roles;
 mod tokens;
 mod users;
 
-pub use acls::{AclLines, get_acl, open_to_roles, set_acl};
+pub use acl_trees::{Spread, count_beneath, restore_acl, save_acls, spread_acl};
+pub use acls::{AclLines, NewAcl, get_acl, open_to_roles, set_acl};
 pub use bootstrap::{ensure_local_realm, is_empty};
 pub use certificates::{
     BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, IndexUse, LeafIndex, Looked,

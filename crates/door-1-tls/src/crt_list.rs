@@ -269,8 +269,28 @@ mod tests {
     #[test]
     fn any_text_is_a_list_or_told_of() {
         const WORDS: [&str; 22] = [
-            "/a.pem", " ", " ", "\n", "\n", "[", "]", "!", "*", "*.x.example", "x.example", "alpn", "h2", "verify", "required", "ca-file", "#",
-            "\t", "curves", "\u{e9}", "no-alpn", "\r\n",
+            "/a.pem",
+            " ",
+            " ",
+            "\n",
+            "\n",
+            "[",
+            "]",
+            "!",
+            "*",
+            "*.x.example",
+            "x.example",
+            "alpn",
+            "h2",
+            "verify",
+            "required",
+            "ca-file",
+            "#",
+            "\t",
+            "curves",
+            "\u{e9}",
+            "no-alpn",
+            "\r\n",
         ];
         let mut state = 7_u64;
         let mut roll = |sides: usize| {
@@ -281,7 +301,8 @@ mod tests {
         for _ in 0..20_000 {
             let text: String = (0..roll(20)).map(|_| WORDS[roll(WORDS.len())]).collect();
             let list = CrtList::parse(&text);
-            let meant = text.lines().filter(|line| !line.trim().is_empty() && !line.trim().starts_with('#')).count();
+            let meant =
+                text.lines().filter(|line| !line.trim().is_empty() && !line.trim().starts_with('#')).count();
             assert_eq!(list.lines.len() + list.bad.len(), meant, "{text:?}");
             (lines, told) = (lines + list.lines.len(), told + list.bad.len());
         }

@@ -59,7 +59,6 @@ impl Leaf {
         }
         let base64 =
             base64.ok_or("it holds no certificate; expected a leaf, its intermediates and its key")?;
-        room.0.clear();
         decode(base64, &mut room.0)?;
         Ok(Leaf { has_key, ..Self::of_der(&room.0)? })
     }
@@ -138,29 +137,47 @@ fn value(letter: u8) -> u8 {
     VALUES.get(usize::from(letter)).copied().unwrap_or(NONE)
 }
 
+/// Letters of a line as nearly everybody writes PEM (RFC 7468 §2).
+const LINE: usize = 64;
+
+/// The next line, and what follows it.
+fn line(base64: &[u8]) -> (&[u8], &[u8]) {
+    let end = match base64.get(LINE) {
+        Some(b'\n') => LINE,
+        _ => base64.iter().position(|byte| *byte == b'\n').unwrap_or(base64.len()),
+    };
+    let (line, rest) = base64.split_at_checked(end).unwrap_or((base64, &[]));
+    (line, rest.get(1..).unwrap_or_default())
+}
+
 /// Nothing secret is decoded here, so how long it takes may depend on what it is.
 fn decode(base64: &[u8], into: &mut Vec<u8>) -> Result<(), &'static str> {
-    into.reserve(base64.len() / 4 * 3);
+    // Room for all of it at once: what is written then needs no look at how much there is.
+    into.resize(base64.len() / 4 * 3 + 3, 0);
     let (mut bits, mut held, mut padding) = (0_u32, 0_u32, 0_u32);
-    for line in base64.split(|byte| *byte == b'\n') {
+    let (mut rest, mut written) = (base64, 0);
+    while !rest.is_empty() {
+        let (mut letters, further) = line(rest);
+        rest = further;
         // Four letters at once, as long as nothing is out of the ordinary.
-        let mut rest = line;
         if held == 0 && padding == 0 {
-            let (fours, tail) = line.as_chunks::<4>();
+            let (fours, _) = letters.as_chunks::<4>();
+            let (threes, _) = into.get_mut(written..).unwrap_or_default().as_chunks_mut::<3>();
             let mut done = 0;
-            for four in fours {
+            for (four, three) in fours.iter().zip(threes) {
                 let [a, b, c, d] = four.map(value);
                 if (a | b | c | d) >= 64 {
                     break;
                 }
                 let word = u32::from(a) << 18 | u32::from(b) << 12 | u32::from(c) << 6 | u32::from(d);
-                let [_, one, two, three] = word.to_be_bytes();
-                into.extend_from_slice(&[one, two, three]);
-                done += 4;
+                let [_, one, two, last] = word.to_be_bytes();
+                *three = [one, two, last];
+                done += 1;
             }
-            rest = line.get(done..).unwrap_or(tail);
+            written += done * 3;
+            letters = letters.get(done * 4..).unwrap_or_default();
         }
-        for letter in rest {
+        for letter in letters {
             match value(*letter) {
                 SPACE => {}
                 NONE if *letter == b'=' && held >= 2 => padding += 1,
@@ -170,8 +187,8 @@ fn decode(base64: &[u8], into: &mut Vec<u8>) -> Result<(), &'static str> {
                     bits = bits << 6 | u32::from(sextet);
                     held += 1;
                     if held == 4 {
-                        let [_, one, two, three] = bits.to_be_bytes();
-                        into.extend_from_slice(&[one, two, three]);
+                        let [_, bytes @ ..] = bits.to_be_bytes();
+                        written += put(into, written, &bytes);
                         (bits, held) = (0, 0);
                     }
                 }
@@ -180,11 +197,17 @@ fn decode(base64: &[u8], into: &mut Vec<u8>) -> Result<(), &'static str> {
     }
     match (held, padding) {
         (0, 0) => {}
-        (2, 2) => into.push((bits >> 4) as u8),
-        (3, 1) => into.extend_from_slice(&[(bits >> 10) as u8, (bits >> 2) as u8]),
+        (2, 2) => written += put(into, written, &[(bits >> 4) as u8]),
+        (3, 1) => written += put(into, written, &[(bits >> 10) as u8, (bits >> 2) as u8]),
         _ => return Err("a PEM block is not base64"),
     }
+    into.truncate(written);
     Ok(())
+}
+
+fn put(into: &mut [u8], at: usize, bytes: &[u8]) -> usize {
+    into.iter_mut().skip(at).zip(bytes).for_each(|(place, byte)| *place = *byte);
+    bytes.len()
 }
 
 pub(crate) mod tag {

@@ -14,6 +14,8 @@ use std::sync::{Arc, OnceLock};
 
 /// In so many parts are the names, so that a change copies few of them.
 const PARTS: usize = 4096;
+/// Below this one core is done before another has begun.
+const SHARED_MIN: usize = 65_536;
 /// So many files are copied when one of them changes.
 const CHUNK: usize = 256;
 
@@ -175,29 +177,9 @@ impl Certificates {
         }
         let first = files.first().map(|file| Arc::clone(&file.policy));
         let only = first.filter(|first| files.iter().all(|file| file.policy.epoch() == first.epoch()));
-        let mut counts = vec![0_usize; PARTS];
-        let each = |files: &[CertificateFile], with: &mut dyn FnMut(Entry)| {
-            for (file, row) in files.iter().enumerate() {
-                let file = u32::try_from(file).unwrap_or(u32::MAX);
-                let path = digest.path(&row.path);
-                row.names.iter().chain([&path]).for_each(|name| with(Entry { name: *name, file }));
-            }
-        };
-        each(&files, &mut |entry| {
-            counts.iter_mut().skip(part_of(entry.name)).take(1).for_each(|count| *count += 1)
-        });
-        let mut parts: Vec<Vec<Entry>> = counts.into_iter().map(Vec::with_capacity).collect();
-        let mut names = 0;
-        each(&files, &mut |entry| {
-            names += 1;
-            parts.iter_mut().skip(part_of(entry.name)).take(1).for_each(|part| part.push(entry));
-        });
-        let sorted = |mut part: Vec<Entry>| {
-            part.sort_unstable_by_key(|entry| (entry.name, entry.file));
-            Part::from(part)
-        };
-        let parts = parts.into_iter().map(sorted).collect();
-        let (count, names) = (files.len(), names - files.len());
+        let (parts, names) = parts(digest, &files);
+        let parts = parts.into();
+        let count = files.len();
         let mut shared = files.into_iter().map(|file| Some(Arc::new(file)));
         let mut chunks = Vec::with_capacity(count / CHUNK + 1);
         loop {
@@ -403,6 +385,55 @@ impl CertificateFile {
     pub(crate) fn key(&self, digest: &Digest) -> MemoKey {
         digest.0.number(3).bytes(self.path.as_bytes()).number(self.version).bytes(self.policy.epoch()).key()
     }
+}
+
+/// Where each name and path is, in all parts, and how many names there are. Each core makes a share of the parts, and passes by what is in
+/// those of others.
+fn parts(digest: Digest, files: &[CertificateFile]) -> (Vec<Part>, usize) {
+    let names = files.iter().map(|file| file.names.len()).sum::<usize>();
+    let cores = match names < SHARED_MIN {
+        true => 1,
+        false => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let paths: Vec<u64> =
+        shared(files, cores, |files| files.iter().map(|file| digest.path(&file.path)).collect());
+    let numbers: Vec<usize> = (0..PARTS).collect();
+    let parts = shared(&numbers, cores, |numbers| {
+        let first = numbers.first().copied().unwrap_or(0);
+        let each = |with: &mut dyn FnMut(usize, Entry)| {
+            for ((number, file), path) in (0..).zip(files).zip(&paths) {
+                for name in file.names.iter().chain([path]) {
+                    with(part_of(*name).wrapping_sub(first), Entry { name: *name, file: number });
+                }
+            }
+        };
+        let mut counts = vec![0_usize; numbers.len()];
+        each(&mut |part, _| counts.iter_mut().skip(part).take(1).for_each(|count| *count += 1));
+        let mut parts: Vec<Vec<Entry>> = counts.into_iter().map(Vec::with_capacity).collect();
+        each(&mut |part, entry| parts.iter_mut().skip(part).take(1).for_each(|part| part.push(entry)));
+        let sorted = |mut part: Vec<Entry>| {
+            part.sort_unstable_by_key(|entry| (entry.name, entry.file));
+            Part::from(part)
+        };
+        parts.into_iter().map(sorted).collect()
+    });
+    (parts, names)
+}
+
+/// Something of each of these, in their order, each core a share.
+fn shared<T: Sync, R: Send>(all: &[T], cores: usize, of: impl Fn(&[T]) -> Vec<R> + Sync) -> Vec<R> {
+    if cores < 2 {
+        return of(all);
+    }
+    let share = all.len().div_ceil(cores).max(1);
+    std::thread::scope(|scope| {
+        let of = &of;
+        let running: Vec<_> = all.chunks(share).map(|share| scope.spawn(move || of(share))).collect();
+        // A share that is missing would have names answered with others' certificates.
+        let joined =
+            running.into_iter().map(|one| one.join().unwrap_or_else(|why| std::panic::resume_unwind(why)));
+        joined.flatten().collect()
+    })
 }
 
 fn part_of(digest: u64) -> usize {

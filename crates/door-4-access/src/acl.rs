@@ -59,6 +59,8 @@ pub struct SecurityDescriptor {
     pub group: Option<Sid>,
     /// The entries. `None` is no list at all, which grants everything; an empty list grants nothing.
     pub dacl: Option<Vec<Ace>>,
+    /// Whether nothing is handed on to it from above any more.
+    pub is_protected: bool,
 }
 
 const GENERIC_READ: u32 = 0x8000_0000;

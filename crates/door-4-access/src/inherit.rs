@@ -12,16 +12,21 @@ pub fn inherited_acl(parent: &Subject, creator: Sid, kind: NodeKind) -> Vec<u8> 
         StoredAcl::Absent | StoredAcl::Unreadable(_) => None,
     };
     let entries = parent.as_ref().and_then(|parent| parent.dacl.as_deref()).unwrap_or_default();
-    let mut inherited: Vec<Ace> = entries.iter().flat_map(|ace| hand_on(ace, creator, kind)).collect();
+    let mut inherited = handed_on(entries, creator, kind);
     if inherited.is_empty() {
         inherited.push(Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask::ALL, sid: creator });
     }
     let group = parent.and_then(|parent| parent.group);
-    let child = SecurityDescriptor { owner: Some(creator), group, dacl: Some(inherited) };
+    let child =
+        SecurityDescriptor { owner: Some(creator), group, dacl: Some(inherited), is_protected: false };
     // One entry becomes at most two; a list that gets too long is given to the creator alone.
     child.to_ntacl().unwrap_or_else(|_| {
         let own = Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask::ALL, sid: creator };
-        let own = SecurityDescriptor { owner: Some(creator), group: None, dacl: Some(vec![own]) };
+        let own = SecurityDescriptor {
+            owner: Some(creator),
+            dacl: Some(vec![own]),
+            ..SecurityDescriptor::default()
+        };
         own.to_ntacl().unwrap_or_default()
     })
 }
@@ -30,7 +35,38 @@ pub fn inherited_acl(parent: &Subject, creator: Sid, kind: NodeKind) -> Vec<u8> 
 pub fn open_to_roles() -> SecurityDescriptor {
     let flags = AceFlags(AceFlags::FILES | AceFlags::DIRECTORIES);
     let everybody = Ace { kind: AceType::Allow, flags, mask: AccessMask::ALL, sid: Sid::AUTHENTICATED };
-    SecurityDescriptor { owner: Some(Sid::ADMINISTRATORS), group: None, dacl: Some(vec![everybody]) }
+    SecurityDescriptor {
+        owner: Some(Sid::ADMINISTRATORS),
+        dacl: Some(vec![everybody]),
+        ..SecurityDescriptor::default()
+    }
+}
+
+/// What becomes of the ACL of something that is there when its directory's is changed (MS-DTYP §2.5.3.4): its own entries stay, and those it
+/// inherited are those it would inherit now. `None` where it is protected from that.
+pub fn propagated(
+    parent: &SecurityDescriptor,
+    child: Option<&SecurityDescriptor>,
+    kind: NodeKind,
+) -> Option<SecurityDescriptor> {
+    let mut after = child.cloned().unwrap_or_default();
+    if after.is_protected {
+        return None;
+    }
+    after.owner = after.owner.or(parent.owner);
+    after.group = after.group.or(parent.group);
+    // What speaks of its creator speaks of its owner: that is who made it, as far as anybody knows.
+    let creator = after.owner.unwrap_or(Sid::ADMINISTRATORS);
+    let own =
+        after.dacl.take().unwrap_or_default().into_iter().filter(|ace| !ace.flags.has(AceFlags::INHERITED));
+    let above = handed_on(parent.dacl.as_deref().unwrap_or_default(), creator, kind);
+    after.dacl = Some(own.chain(above).collect());
+    Some(after)
+}
+
+/// What entries of a directory become on something in it.
+fn handed_on(entries: &[Ace], creator: Sid, kind: NodeKind) -> Vec<Ace> {
+    entries.iter().flat_map(|ace| hand_on(ace, creator, kind)).collect()
 }
 
 /// What one entry of the parent becomes on the child: nothing, one entry, or one in force and one to hand on.
@@ -178,5 +214,26 @@ mod tests {
         let child = inherited_acl(&subject(StoredAcl::Ntacl(open)), creator(), NodeKind::Directory);
         let child = SecurityDescriptor::from_ntacl(&child).unwrap();
         assert_eq!(child.dacl.unwrap(), [ace(ID | FI | DI, Sid::AUTHENTICATED, AccessMask::ALL.0)]);
+    }
+
+    #[test]
+    fn what_is_handed_on_anew_leaves_what_is_ones_own() {
+        let entry = |kind, flags, mask| Ace { kind, ..ace(flags, Sid::EVERYONE, mask) };
+        let list = |dacl: Vec<Ace>, is_protected| SecurityDescriptor {
+            owner: Some(creator()),
+            dacl: Some(dacl),
+            is_protected,
+            ..SecurityDescriptor::default()
+        };
+        let parent = list(vec![ace(FI | DI, Sid::AUTHENTICATED, 7), ace(0, Sid::NETWORK, 1)], false);
+        let own = entry(AceType::Deny, 0, 2);
+        let before = list(vec![own, entry(AceType::Allow, ID, 4)], false);
+        let after = propagated(&parent, Some(&before), NodeKind::File).unwrap();
+        assert_eq!(after.dacl, Some(vec![own, ace(ID, Sid::AUTHENTICATED, 7)]));
+        // Done twice it is what it was.
+        assert_eq!(propagated(&parent, Some(&after), NodeKind::File), Some(after));
+        assert_eq!(propagated(&parent, Some(&list(vec![own], true)), NodeKind::File), None);
+        let fresh = propagated(&parent, None, NodeKind::Directory).unwrap();
+        assert_eq!((fresh.owner, fresh.dacl.unwrap().len()), (Some(creator()), 1));
     }
 }

@@ -17,6 +17,7 @@ fn bad<T>(why: &str) -> Result<T, BadAcl> {
 
 const SELF_RELATIVE: u16 = 0x8000;
 const DACL_PRESENT: u16 = 0x0004;
+const DACL_PROTECTED: u16 = 0x1000;
 const REFERENT: u32 = 0x0002_0000;
 const HEADER_BYTES: usize = 20;
 
@@ -65,7 +66,9 @@ impl SecurityDescriptor {
         let owner = place(self.owner.as_ref().map(Sid::to_bytes).unwrap_or_default());
         let group = place(self.group.as_ref().map(Sid::to_bytes).unwrap_or_default());
         let dacl = place(self.dacl.as_deref().map(write_dacl).transpose()?.unwrap_or_default());
-        let control = SELF_RELATIVE | if self.dacl.is_some() { DACL_PRESENT } else { 0 };
+        let flag = |is_set: bool, flag: u16| if is_set { flag } else { 0 };
+        let control =
+            SELF_RELATIVE | flag(self.dacl.is_some(), DACL_PRESENT) | flag(self.is_protected, DACL_PROTECTED);
         let mut blob = Vec::with_capacity(8 + HEADER_BYTES + body.len());
         blob.extend_from_slice(&1u16.to_le_bytes());
         blob.extend_from_slice(&1u16.to_le_bytes());
@@ -106,7 +109,8 @@ fn read_descriptor(blob: &[u8], start: usize) -> Result<SecurityDescriptor, BadA
         // No list grants everything, so one bit must not decide between a list and none.
         (false, Some(_)) => return bad("it has a list and says that it has none"),
     };
-    Ok(SecurityDescriptor { owner: sid_at(4)?, group: sid_at(8)?, dacl })
+    let is_protected = control & DACL_PROTECTED != 0;
+    Ok(SecurityDescriptor { owner: sid_at(4)?, group: sid_at(8)?, dacl, is_protected })
 }
 
 fn read_dacl(blob: &[u8], start: usize) -> Result<Vec<Ace>, BadAcl> {
@@ -260,6 +264,7 @@ mod tests {
                     sid: Sid::EVERYONE,
                 },
             ]),
+            is_protected: false,
         };
         for blob in from_samba() {
             assert_eq!(SecurityDescriptor::from_ntacl(&blob), Ok(expected.clone()), "version {}", blob[0]);
@@ -357,7 +362,9 @@ mod tests {
         assert_eq!(read(no_list).unwrap().dacl, None);
         assert_eq!(read(empty).unwrap().dacl, Some(Vec::new()));
         let everybody = vec![ace(0, 0x1ff, Sid::EVERYONE)];
-        assert_eq!(read(nobodys), Ok(SecurityDescriptor { owner: None, group: None, dacl: Some(everybody) }));
+        let nobodys = read(nobodys).unwrap();
+        assert_eq!(nobodys, SecurityDescriptor { dacl: Some(everybody), ..SecurityDescriptor::default() });
+        assert!(read(system_list).unwrap().is_protected && !nobodys.is_protected);
         assert!(read(object).unwrap_err().to_string().contains("type 5"));
     }
 
@@ -375,8 +382,9 @@ mod tests {
             sid,
         });
         let dacl = proptest::option::of(proptest::collection::vec(ace, 0..20));
-        (proptest::option::of(any_sid()), proptest::option::of(any_sid()), dacl)
-            .prop_map(|(owner, group, dacl)| SecurityDescriptor { owner, group, dacl })
+        (proptest::option::of(any_sid()), proptest::option::of(any_sid()), dacl, any::<bool>()).prop_map(
+            |(owner, group, dacl, is_protected)| SecurityDescriptor { owner, group, dacl, is_protected },
+        )
     }
 
     proptest! {

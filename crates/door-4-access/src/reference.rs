@@ -5,6 +5,7 @@ use crate::acl::{AceType, SecurityDescriptor};
 use enfilade_facts::tables::Who;
 use enfilade_facts::vocabulary::{Role, Sid};
 use enfilade_identity::Principal;
+use std::sync::OnceLock;
 
 /// A node, whom something is assigned to on it, and the roles, each with whether it propagates.
 pub(crate) type Row<'r> = (&'r str, Who, Vec<(Role, bool)>);
@@ -79,10 +80,10 @@ fn of_kind(rows: &[Row<'_>], path: &str, kinds: &[SpeaksOf<'_>]) -> Vec<Role> {
 pub(crate) fn is_granted(descriptor: &SecurityDescriptor, sids: &[Sid], right: u32) -> bool {
     let Some(list) = descriptor.dacl.as_ref() else { return true };
     // MS-DTYP §2.4.2.4: CREATOR OWNER, CREATOR GROUP and OWNER RIGHTS are placeholders; no token holds them.
-    let holds = |sid: &Sid| {
-        let placeholder = ["S-1-3-0", "S-1-3-1", "S-1-3-4"].contains(&sid.to_string().as_str());
-        !placeholder && sids.iter().any(|own| own == sid)
-    };
+    static PLACEHOLDERS: OnceLock<[Sid; 3]> = OnceLock::new();
+    let placeholders =
+        PLACEHOLDERS.get_or_init(|| ["S-1-3-0", "S-1-3-1", "S-1-3-4"].map(|text| text.parse().unwrap()));
+    let holds = |sid: &Sid| !placeholders.contains(sid) && sids.iter().any(|own| own == sid);
     let is_owner = match descriptor.owner {
         Some(owner) => holds(&owner),
         None => false,
@@ -175,8 +176,8 @@ mod tests {
         let dacl = proptest::option::weighted(0.95, proptest::collection::vec(any_ace(), 0..8));
         (proptest::option::of(any_sid()), dacl).prop_map(|(owner, dacl)| SecurityDescriptor {
             owner,
-            group: None,
             dacl,
+            ..SecurityDescriptor::default()
         })
     }
 
@@ -185,6 +186,53 @@ mod tests {
         rights
             .filter(|right| is_granted(descriptor, &principal.sids, *right))
             .fold(AccessMask::NONE, |mask, right| mask | AccessMask(right))
+    }
+
+    /// All of them: up to three entries that grant or deny three SIDs any of four rights, for whoever holds any of the SIDs.
+    #[test]
+    fn every_small_list_is_judged_alike() {
+        let sids: Vec<Sid> = (0..3).map(|n| Sid::of_store([1, 2, 3], 1000 + n)).collect();
+        let mut entries = Vec::new();
+        for kind in [AceType::Allow, AceType::Deny] {
+            for sid in &sids {
+                entries.extend((1..16).map(|mask| Ace {
+                    kind,
+                    flags: AceFlags(0),
+                    mask: AccessMask(mask),
+                    sid: *sid,
+                }));
+            }
+        }
+        let holders: Vec<Principal> = (0..8_usize)
+            .map(|set| principal((0..3).filter(|n| set & 1 << n != 0).map(|n| sids[n]).collect()))
+            .collect();
+        let mut lists = vec![Vec::new()];
+        let mut judged = 0_u64;
+        for length in 0..=3 {
+            for list in &lists {
+                let descriptor =
+                    SecurityDescriptor { dacl: Some(list.clone()), ..SecurityDescriptor::default() };
+                for holder in &holders {
+                    let slowly = (0..4)
+                        .map(|bit| 1 << bit)
+                        .filter(|right| is_granted(&descriptor, &holder.sids, *right));
+                    assert_eq!(
+                        granted(&descriptor, holder).0,
+                        slowly.sum::<u32>(),
+                        "{list:?} {:?}",
+                        holder.sids
+                    );
+                    judged += 1;
+                }
+            }
+            if length < 3 {
+                let longer = |list: &Vec<Ace>| {
+                    entries.iter().map(|ace| [list.as_slice(), &[*ace]].concat()).collect::<Vec<_>>()
+                };
+                lists = lists.iter().flat_map(longer).collect();
+            }
+        }
+        assert_eq!(judged, 8 * (1 + 90 + 90 * 90 + 90 * 90 * 90));
     }
 
     proptest! {

@@ -16,6 +16,8 @@ pub enum AclLine {
     Owner(Sid),
     /// Its primary group.
     Group(Sid),
+    /// Nothing is handed on to it from above.
+    Protected,
     /// An entry.
     Ace(Ace),
 }
@@ -56,6 +58,7 @@ pub fn parse_line(line: &str, resolve: &dyn Fn(&str) -> Result<Sid, String>) -> 
     match words.as_slice() {
         ["owner", name] => Ok(AclLine::Owner(who(name)?)),
         ["group", name] => Ok(AclLine::Group(who(name)?)),
+        ["protected"] => Ok(AclLine::Protected),
         [kind @ ("allow" | "deny" | "audit"), name, rights, rest @ ..] => {
             let mut flags = 0;
             for word in rest {
@@ -77,7 +80,10 @@ pub fn parse_line(line: &str, resolve: &dyn Fn(&str) -> Result<Sid, String>) -> 
             let mask: AccessMask = rights.parse().map_err(|why| format!("{why}"))?;
             Ok(AclLine::Ace(Ace { kind, flags: AceFlags(flags), mask, sid: who(name)? }))
         }
-        _ => Err("expected `allow WHO RIGHTS`, `deny WHO RIGHTS`, `owner WHO` or `group WHO`".into()),
+        _ => {
+            Err("expected `allow WHO RIGHTS`, `deny WHO RIGHTS`, `owner WHO`, `group WHO` or `protected`"
+                .into())
+        }
     }
 }
 
@@ -96,11 +102,12 @@ pub fn print_lines(descriptor: &SecurityDescriptor, name: &dyn Fn(&Sid) -> Optio
     let call = |sid: &Sid| called(sid, name);
     let owner = descriptor.owner.iter().map(|sid| format!("owner {}", call(sid)));
     let group = descriptor.group.iter().map(|sid| format!("group {}", call(sid)));
+    let protected = descriptor.is_protected.then(|| "protected".to_owned());
     // No list at all grants everything; printed as nothing it would look, and read back, like a list that grants nothing.
     let everything =
         Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask::ALL, sid: Sid::EVERYONE };
     let entries = descriptor.dacl.as_deref().unwrap_or(std::slice::from_ref(&everything));
-    owner.chain(group).chain(entries.iter().map(|ace| print_ace(ace, name))).collect()
+    owner.chain(group).chain(protected).chain(entries.iter().map(|ace| print_ace(ace, name))).collect()
 }
 
 fn called(sid: &Sid, name: &dyn Fn(&Sid) -> Option<String>) -> String {
@@ -196,8 +203,9 @@ mod tests {
             group in proptest::option::of(any_sid()),
             entries in proptest::collection::vec(any_ace(), 0..6),
             named in any::<bool>(),
+            is_protected in any::<bool>(),
         ) {
-            let descriptor = SecurityDescriptor { owner, group, dacl: Some(entries) };
+            let descriptor = SecurityDescriptor { owner, group, dacl: Some(entries), is_protected };
             let name = |sid: &Sid| named.then(|| format!("@{sid}"));
             let resolve = |name: &str| {
                 let sid = name.strip_prefix('@').ok_or("no such name")?;
@@ -208,6 +216,7 @@ mod tests {
                 match parse_line(&line, &resolve) {
                     Ok(AclLine::Owner(sid)) => read.owner = Some(sid),
                     Ok(AclLine::Group(sid)) => read.group = Some(sid),
+                    Ok(AclLine::Protected) => read.is_protected = true,
                     Ok(AclLine::Ace(ace)) => read.dacl.get_or_insert_default().push(ace),
                     Err(why) => prop_assert!(false, "{}: {}", line, why),
                 }

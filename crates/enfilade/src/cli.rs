@@ -1,5 +1,6 @@
 //! The command line's words.
 
+pub(crate) mod acl;
 pub(crate) mod certs;
 pub(crate) mod keystone;
 
@@ -70,7 +71,7 @@ pub(crate) enum Command {
     Datastore(Datastore),
     /// ACLs on files and directories
     #[command(subcommand)]
-    Acl(Acl),
+    Acl(acl::Acl),
     /// Certificates
     #[command(subcommand)]
     Certs(certs::Certs),
@@ -478,32 +479,6 @@ pub(crate) enum Datastore {
     },
     /// Take a datastore out of the configuration; its content stays where it is
     Remove { name: DatastoreName },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Acl {
-    /// Show the ACL of a file or directory
-    Get {
-        datastore: DatastoreName,
-        /// The path in the datastore
-        #[arg(default_value = "/")]
-        path: String,
-    },
-    /// Replace the ACL of a file or directory
-    #[command(after_help = "Lines, as `acl get` shows them:\n  \
-        owner alice@local\n  \
-        allow @staff read,write inherit=files,dirs\n  \
-        deny everyone delete\n\n\
-        The first entry that speaks of a right decides it. Rights: read, write, modify, full, or single ones\n\
-        (list, add-file, add-subdirectory, delete, read-acl, write-acl, …). Who: USER@REALM, @GROUP, everyone,\n\
-        authenticated, creator-owner, or a SID.")]
-    Set {
-        datastore: DatastoreName,
-        /// The path in the datastore
-        path: String,
-        /// The lines; from standard input when none is given
-        lines: Vec<String>,
-    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,7 +1,7 @@
 //! Reading a world and asking what it asks.
 
 use crate::house::TestHouse;
-use enfilade_admin::{DatastoreEdit, Target, UserEdit};
+use enfilade_admin::{DatastoreEdit, NewAcl, Target, UserEdit};
 use enfilade_facts::Refuse;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Maintenance, OperationKind, StorePath};
 use enfilade_passage::Refusal;
@@ -98,7 +98,8 @@ impl World {
                 let lines = line.split_once(path).map(|(_, rest)| rest).unwrap_or_default();
                 let lines: Vec<String> = lines.split(';').map(|ace| ace.trim().to_owned()).collect();
                 let path = StorePath::from_plain(path).map_err(said)?;
-                enfilade_admin::set_acl(self.house.facts(), self.here()?, &path, &lines).map_err(said)?;
+                enfilade_admin::set_acl(self.house.facts(), self.here()?, &path, &NewAcl::Lines(lines))
+                    .map_err(said)?;
             }
             ["ask", who, verb, path, "->", expected @ ..] => {
                 let got = self.ask(who, verb, path).await?;

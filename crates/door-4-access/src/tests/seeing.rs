@@ -62,7 +62,9 @@ fn any_subject() -> impl Strategy<Value = Subject> {
         (kind, mask, flags, sid.clone()).prop_map(|(kind, mask, flags, sid)| Ace { kind, flags, mask, sid });
     let descriptor =
         (proptest::option::of(sid), proptest::collection::vec(ace, 0..4)).prop_map(|(owner, dacl)| {
-            SecurityDescriptor { owner, group: None, dacl: Some(dacl) }.to_ntacl().unwrap()
+            SecurityDescriptor { owner, dacl: Some(dacl), ..SecurityDescriptor::default() }
+                .to_ntacl()
+                .unwrap()
         });
     let acl = prop_oneof![
         6 => descriptor.prop_map(StoredAcl::Ntacl),

@@ -1,44 +1,143 @@
 //! `enfilade acl`.
 
-use crate::cli::Acl;
+use crate::cli::acl::Acl;
 use crate::home::Home;
 use crate::output;
+use crate::progress::Progress;
 use anyhow::Context;
-use enfilade_facts::vocabulary::StorePath;
-use serde_json::json;
-use std::io::Read as _;
+use enfilade_admin::{NewAcl, Spread};
+use enfilade_facts::vocabulary::{DatastoreName, StorePath};
+use serde_json::{Value, json};
+use std::io::{BufRead as _, Read as _};
+
+/// So many objects are named where they were left as they are.
+const NAMED_MAX: usize = 20;
 
 pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
     let source = home.source();
     match command {
-        Acl::Get { datastore, path } => {
+        Acl::Get { datastore, path, sddl } => {
             let path = StorePath::from_plain(&path)?;
             let acl = enfilade_admin::get_acl(source, &datastore, &path)?;
             let value = json!({
-                "datastore": datastore.to_string(), "path": path.to_string(), "acl": acl.lines, "mode": acl.mode,
+                "datastore": datastore.to_string(), "path": path.to_string(), "acl": acl.lines, "sddl": acl.sddl,
+                "mode": acl.mode,
             });
-            let text = match &acl.lines {
-                Some(lines) => lines.join("\n"),
-                None => {
+            let text = match (&acl.sddl, &acl.lines) {
+                (Some(text), _) if sddl => text.clone(),
+                (_, Some(lines)) => lines.join("\n"),
+                _ => {
                     format!("no ACL; mode bits {:o}, owner {}, group {}", acl.mode & 0o7777, acl.uid, acl.gid)
                 }
             };
             output::done(json, &value, &text);
         }
-        Acl::Set { datastore, path, mut lines } => {
+        Acl::Set { datastore, path, lines, sddl, recursive, dry_run } => {
             let path = StorePath::from_plain(&path)?;
-            if lines.is_empty() {
-                let mut text = String::new();
-                std::io::stdin().lock().read_to_string(&mut text).context("the ACL cannot be read")?;
-                lines =
-                    text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
+            let acl = match sddl {
+                Some(text) => NewAcl::Sddl(text),
+                None => NewAcl::Lines(lines_of(lines)?),
+            };
+            if recursive {
+                return spread(home, &datastore, &path, &acl, dry_run, json);
             }
-            let place = enfilade_admin::set_acl(source, &datastore, &path, &lines)?;
+            let place = enfilade_admin::set_acl(source, &datastore, &path, &acl)?;
+            let now = enfilade_admin::get_acl(source, &datastore, &path)?;
             let value = json!({
-                "datastore": datastore.to_string(), "path": path.to_string(), "acl": lines, "attribute": place,
+                "datastore": datastore.to_string(), "path": path.to_string(), "acl": now.lines, "attribute": place,
             });
             output::done(json, &value, &format!("{path} of {datastore} has the ACL, in {place}"));
         }
+        Acl::Save { datastore, path } => {
+            let path = StorePath::from_plain(&path)?;
+            let mut bad = 0;
+            enfilade_admin::save_acls(source, &datastore, &path, &mut |path, acl| match acl {
+                Ok(sddl) => output::json_line(&json!({ "path": path, "sddl": sddl })),
+                Err(why) => {
+                    bad += 1;
+                    output::note(&format!("warning: {path}: its ACL {why}"));
+                }
+            })?;
+            anyhow::ensure!(bad == 0, "{bad} ACLs were not saved");
+        }
+        Acl::Restore { datastore } => restore(home, &datastore, json)?,
     }
+    Ok(())
+}
+
+/// Those that were given, or those of standard input.
+fn lines_of(lines: Vec<String>) -> anyhow::Result<Vec<String>> {
+    if !lines.is_empty() {
+        return Ok(lines);
+    }
+    let mut text = String::new();
+    std::io::stdin().lock().read_to_string(&mut text).context("the ACL cannot be read")?;
+    Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect())
+}
+
+fn spread(
+    home: &Home,
+    datastore: &DatastoreName,
+    path: &StorePath,
+    acl: &NewAcl,
+    dry_run: bool,
+    json: bool,
+) -> anyhow::Result<()> {
+    let source = home.source();
+    let all = enfilade_admin::count_beneath(source, datastore, path)?;
+    let (mut progress, mut done) = (Progress::start("setting ACLs"), 0);
+    let spread = enfilade_admin::spread_acl(source, datastore, path, acl, dry_run, &mut || {
+        done += 1;
+        progress.at(done, all);
+    });
+    drop(progress);
+    let Spread { changed, same, protected, left } = spread?;
+    let would = if dry_run { "would be changed" } else { "changed" };
+    let value = json!({
+        "datastore": datastore.to_string(), "path": path.to_string(), "dry_run": dry_run, "changed": changed, "same": same,
+        "protected": protected, "left": left.iter().map(|(path, why)| json!({ "path": path, "error": why })).collect::<Vec<Value>>(),
+    });
+    let mut text = format!(
+        "{changed} ACLs {would}, {same} were so already, {} objects are protected from what is above",
+        protected.len()
+    );
+    for (path, why) in left.iter().take(NAMED_MAX) {
+        text.push_str(&format!("\nleft as it is: {path}: {why}"));
+    }
+    if left.len() > NAMED_MAX {
+        text.push_str(&format!("\nand {} more; --json names all", left.len() - NAMED_MAX));
+    }
+    output::done(json, &value, &text);
+    anyhow::ensure!(left.is_empty(), "{} objects were left as they are", left.len());
+    Ok(())
+}
+
+fn restore(home: &Home, datastore: &DatastoreName, json: bool) -> anyhow::Result<()> {
+    let (mut changed, mut same, mut bad) = (0_u64, 0_u64, 0_u64);
+    for (number, line) in (1..).zip(std::io::stdin().lock().lines()) {
+        let line = line.context("what was saved cannot be read")?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let row: Value = serde_json::from_str(&line).with_context(|| {
+            format!("line {number} is none that `acl save` wrote: expected a path and its sddl")
+        })?;
+        let text = |key: &str| row.get(key).and_then(Value::as_str);
+        let (Some(path), Some(sddl)) = (text("path"), text("sddl")) else {
+            anyhow::bail!("line {number} is none that `acl save` wrote: expected a path and its sddl");
+        };
+        let path = StorePath::from_plain(path)?;
+        match enfilade_admin::restore_acl(home.source(), datastore, &path, sddl) {
+            Ok(true) => changed += 1,
+            Ok(false) => same += 1,
+            Err(why) => {
+                bad += 1;
+                output::note(&format!("warning: {path}: {why}"));
+            }
+        }
+    }
+    let value = json!({ "datastore": datastore.to_string(), "changed": changed, "same": same, "left": bad });
+    output::done(json, &value, &format!("{changed} ACLs were put back, {same} were so already"));
+    anyhow::ensure!(bad == 0, "{bad} ACLs were not put back");
     Ok(())
 }

@@ -1,0 +1,105 @@
+//! ACLs of whole trees by the command line, and what the running server makes of them at once.
+
+use crate::curl::{PROPFIND_1, curl};
+use crate::server::Server;
+use serde_json::Value;
+
+/// The names a user sees in a directory.
+fn seen(server: &Server, login: &str, path: &str) -> Vec<String> {
+    let answer = curl(server, login, path, &PROPFIND_1);
+    let text = answer.text();
+    let hrefs = text.split("<D:href>").skip(1).filter_map(|part| part.split('<').next());
+    let names =
+        hrefs.map(|href| href.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned());
+    let mut names: Vec<String> = names.skip(1).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn an_acl_is_handed_on_to_a_tree_saved_and_put_back() {
+    let server = Server::start();
+    let (alice, bob) =
+        (server.add_user("alice", "DatastorePowerUser"), server.add_user("bob", "DatastorePowerUser"));
+    let root = server.data().join("datastores/main/tree");
+    for n in 0..30 {
+        std::fs::create_dir_all(root.join(format!("d{}/e{n}", n % 3))).unwrap();
+        std::fs::write(root.join(format!("d{}/e{n}/file", n % 3)), "x").unwrap();
+        std::fs::write(root.join(format!("f{n}")), "x").unwrap();
+    }
+    let path = "/dav/main/tree/";
+    server.cli(&[
+        "acl",
+        "set",
+        "main",
+        "/tree",
+        "allow authenticated full inherit=files,dirs",
+        "--recursive",
+    ]);
+    assert_eq!(seen(&server, &alice, path).len(), 33);
+    // One has an entry of its own, and one is protected.
+    server.cli(&["acl", "set", "main", "/tree/f1", "allow bob@local full"]);
+    server.cli(&[
+        "acl",
+        "set",
+        "main",
+        "/tree/d2",
+        "protected",
+        "allow authenticated full inherit=files,dirs",
+    ]);
+    let before = server.cli(&["acl", "save", "main", "/tree"]);
+    assert_eq!(before.len(), 1 + 3 + 30 + 30 + 30);
+    let args = |more: &[&'static str]| {
+        let line =
+            ["acl", "set", "main", "/tree", "allow alice@local full inherit=files,dirs", "--recursive"];
+        [line.as_slice(), more].concat()
+    };
+    let tried = &server.cli(&args(&["--dry-run"]))[0];
+    // Everything but the protected directory and the ten directories and files beneath it.
+    assert_eq!(
+        (&tried["changed"], &tried["protected"]),
+        (&Value::from(94 - 21), &serde_json::json!(["tree/d2"]))
+    );
+    assert_eq!(seen(&server, &bob, path).len(), 33, "it was only tried");
+    assert_eq!(server.cli(&["acl", "save", "main", "/tree"]), before);
+    assert_eq!(server.cli(&args(&[]))[0]["changed"], 94 - 21);
+    let again = &server.cli(&args(&[]))[0];
+    assert_eq!((&again["changed"], &again["same"]), (&Value::from(0), &Value::from(94 - 21)));
+    assert_eq!(seen(&server, &alice, path).len(), 33 - 1 + 1);
+    assert_eq!(seen(&server, &bob, path), Vec::<String>::new(), "the directory itself is not bob's any more");
+    assert_eq!(curl(&server, &bob, "/dav/main/tree/f1", &[]).text(), "x", "its own entry stays");
+    assert_eq!(curl(&server, &bob, "/dav/main/tree/d2/e2/file", &[]).text(), "x", "it is protected");
+    assert_eq!(curl(&server, &bob, "/dav/main/tree/d1/e1/file", &[]).status, 404);
+    assert_eq!(curl(&server, &alice, "/dav/main/tree/d1/e1/file", &[]).text(), "x");
+    // And all of it back, as the lines say.
+    let saved: String = before.iter().map(|row| format!("{row}\n")).collect();
+    let output = server.cli_output(&["acl", "restore", "main"], &saved);
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&said["changed"], &said["same"]), (&Value::from(94 - 21), &Value::from(21)), "{said}");
+    assert_eq!(server.cli(&["acl", "save", "main", "/tree"]), before);
+    assert_eq!(seen(&server, &bob, path).len(), 33);
+    // What is gone is named, and what cannot be read is told with its line.
+    std::fs::remove_file(root.join("f3")).unwrap();
+    let output = server.cli_output(&["acl", "restore", "main"], &saved);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success() && errors.contains("tree/f3") && errors.contains("1 ACLs were not put back"),
+        "{errors}"
+    );
+    let output = server.cli_output(&["acl", "restore", "main"], "\nnonsense\n");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("line 2 is none that `acl save` wrote"));
+}
+
+#[test]
+fn sddl_goes_in_and_out() {
+    let server = Server::start();
+    let text = "D:P(A;OICI;0x1200a9;;;AU)(D;;0x10000;;;WD)";
+    server.cli(&["acl", "set", "main", "/", "--sddl", text]);
+    let row = &server.cli(&["acl", "get", "main", "/", "--sddl"])[0];
+    assert!(row["sddl"].as_str().unwrap().ends_with(text), "{row}");
+    let lines: Vec<&str> = row["acl"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(lines.contains(&"protected") && lines.contains(&"deny everyone delete"), "{lines:?}");
+    let output = server.cli_output(&["acl", "set", "main", "/", "--sddl", "D:(A;;FA;;;DA)"], "");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && errors.contains("`DA` is nobody known"), "{errors}");
+}
