@@ -7,7 +7,7 @@ use crate::users::check_comment;
 use enfilade_facts::tables::{
     Assignment, Credential, Delegation, FileName, Name, NameKey, Previous, User, Verifier, Who,
 };
-use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, Ugid, Userid};
+use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, Ugid, UserId, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
 use enfilade_identity::{HashKey, Upgrade};
 use enfilade_sources::files::user_cfg::{self, Entry};
@@ -87,23 +87,38 @@ pub fn create_token(
             return Err(exists(&tokenid));
         }
         let id = CredentialId::from_bytes(random()?);
-        let credential = Credential {
-            owner: user,
-            name: name.clone(),
-            verifier: Verifier::Keyed(key.digest(&id, value.as_bytes())),
-            previous: None,
-            enabled: true,
-            expires: terms.expires,
-            created: desk.now.unix_seconds,
-            comment: terms.comment.clone(),
-            own_roles: terms.own_roles,
-            kept: None,
-        };
-        change.expect_present::<User>(&user);
-        change.expect_absent::<Name>(&by_name).put(&by_name, &Name(*id.bytes())).put(&id, &credential);
+        let verifier = Verifier::Keyed(key.digest(&id, value.as_bytes()));
+        put_new(change, &by_name, id, &row_of(desk, user, name, verifier, terms));
         Ok(())
     })?;
     Ok(NewToken { tokenid, value, at })
+}
+
+fn row_of(
+    desk: &Desk<'_>,
+    owner: UserId,
+    name: &TokenName,
+    verifier: Verifier,
+    terms: &TokenTerms,
+) -> Credential {
+    Credential {
+        owner,
+        name: name.clone(),
+        verifier,
+        previous: None,
+        enabled: true,
+        expires: terms.expires,
+        created: desk.now.unix_seconds,
+        comment: terms.comment.clone(),
+        own_roles: terms.own_roles,
+        kept: None,
+    }
+}
+
+/// With its name, of a user who is there.
+fn put_new(change: &mut Change, by_name: &NameKey, id: CredentialId, row: &Credential) {
+    change.expect_present::<User>(&row.owner);
+    change.expect_absent::<Name>(by_name).put(by_name, &Name(*id.bytes())).put(&id, row);
 }
 
 /// Makes a token of a certificate: whoever shows it in the TLS handshake, and has its key, has come in. Its owner is no user that is
@@ -142,25 +157,12 @@ pub fn create_certificate_token(
             return Err(Error::Exists { what: "token of this certificate", name, hint: "delete it first" });
         }
         let id = CredentialId::from_bytes(random()?);
-        let credential = Credential {
-            owner: user,
-            name: name.clone(),
-            verifier,
-            previous: None,
-            enabled: true,
-            expires: terms.expires,
-            created: desk.now.unix_seconds,
-            comment: terms.comment.clone(),
-            own_roles: terms.own_roles,
-            kept: None,
-        };
         match before {
             Some(before) => change.expect_same(&by_print, &before),
             None => change.expect_absent::<Name>(&by_print),
         };
-        change.expect_present::<User>(&user);
-        change.expect_absent::<Name>(&by_name).put(&by_name, &Name(*id.bytes())).put(&id, &credential);
         change.put(&by_print, &Name(*id.bytes()));
+        put_new(change, &by_name, id, &row_of(desk, user, name, verifier, terms));
         Ok(())
     })?;
     Ok(at)

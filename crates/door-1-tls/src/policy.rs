@@ -131,7 +131,7 @@ impl Policy {
         Ok(Policy { epoch, config })
     }
 
-    /// What comes of a file's bytes under it; `now` in seconds since the epoch.
+    /// What comes of a file under it.
     pub fn ready(&self, bundle: Result<Bundle, String>) -> Ready {
         Ready::with(&self.config, bundle)
     }

@@ -135,8 +135,14 @@ fn certificates_of(place: &Place) -> Vec<Finding> {
     let (certificates, bad, warnings) = match looked() {
         Ok(found) => found,
         Err(why) => {
-            let says = format!("`{path}`: {why}; `enfilade serve` makes one for localhost");
-            return vec![warning("certificates", says)];
+            // Where there is none yet, serving makes one; what is there and cannot be obeyed stops a start.
+            return vec![match Path::new(&path).exists() {
+                true => error("certificates", format!("`{path}`: {why}")),
+                false => warning(
+                    "certificates",
+                    format!("`{path}`: {why}; `enfilade serve` makes one for localhost"),
+                ),
+            }];
         }
     };
     let now = clock::now().unix_seconds;
