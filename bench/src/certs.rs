@@ -107,8 +107,8 @@ fn haproxy(
         eprintln!("haproxy is not there (`apt-get install haproxy`), so nothing is compared with it");
         return Ok(None);
     }
-    if n > 100_000 {
-        eprintln!("HAProxy is not started with more than 100,000 certificates");
+    if n > 110_000 {
+        eprintln!("HAProxy is not started with more than 110,000 certificates");
         return Ok(None);
     }
     let start = || -> Result<(f64, u64), Failure> {

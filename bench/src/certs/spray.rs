@@ -14,10 +14,12 @@ use std::time::Duration;
 
 /// Names people use.
 const WARM: usize = 64;
-const TURNS: usize = 8;
+/// Two of these: others go to warm names in one, to cold ones in the other.
+const ROUNDS_MIN: usize = 8;
+const ROUNDS_MAX: usize = 80;
 const TURN: Duration = Duration::from_secs(4);
 /// Between two handshakes of one of the sprayers, of which there are two.
-const SPRAY_EVERY: Duration = Duration::from_millis(8);
+const SPRAY_EVERY: Duration = Duration::from_millis(4);
 const PROBE_EVERY: Duration = Duration::from_millis(10);
 
 pub(super) fn run(
@@ -38,19 +40,26 @@ pub(super) fn run(
         shake(address, &config, &name(n))?;
     }
     let next = AtomicUsize::new(WARM);
-    // In steps that share nothing with how many there are, so that names come from everywhere.
+    // In steps that share nothing with how many there are, so that names come from everywhere, and each once.
     let cold = || name(WARM + next.fetch_add(1, Ordering::Relaxed) * 7_919 % (count - WARM));
+    let asked = || next.load(Ordering::Relaxed) - WARM;
+    let warm_asked = AtomicUsize::new(0);
     let turn = |is_cold: bool| -> Result<Samples, Failure> {
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for sprayer in 0..2 {
-                let (is_over, cold, config) = (&is_over, &cold, &config);
+                let (is_over, cold, config, warm_asked) = (&is_over, &cold, &config, &warm_asked);
                 scope.spawn(move || {
                     let mut n = sprayer;
                     while !is_over.load(Ordering::Relaxed) {
                         let began = now();
                         n += 3;
-                        let name = if is_cold { cold() } else { name(n % WARM) };
+                        let name = if is_cold {
+                            cold()
+                        } else {
+                            warm_asked.fetch_add(1, Ordering::Relaxed);
+                            name(n % WARM)
+                        };
                         // Of what fails the probes tell.
                         let _ = shake(address, config, &name);
                         pause(SPRAY_EVERY.saturating_sub(began.elapsed()));
@@ -75,9 +84,10 @@ pub(super) fn run(
         })
     };
     let (mut warm, mut sprayed) = (Samples::default(), Samples::default());
-    for n in 0..TURNS {
+    let mut rounds = 0;
+    while rounds < ROUNDS_MIN || asked() < count - WARM && rounds < ROUNDS_MAX {
         // In turns, and each first as often.
-        for is_cold in [n % 2 == 0, n % 2 != 0] {
+        for is_cold in [rounds % 2 == 0, rounds % 2 != 0] {
             let samples = turn(is_cold)?;
             if is_cold {
                 sprayed.extend(&samples)
@@ -85,15 +95,25 @@ pub(super) fn run(
                 warm.extend(&samples)
             };
         }
+        rounds += 1;
+        eprintln!("{} of {} cold names were asked", asked().min(count - WARM), count - WARM);
     }
-    let asked = next.load(Ordering::Relaxed) - WARM;
-    report.once("names that were sprayed, each once", count as u64, asked.min(count - WARM) as f64, "names");
+    let seconds = rounds as f64 * TURN.as_secs_f64();
+    report.once("names that were sprayed, each once", count as u64, asked().min(count - WARM) as f64, "names");
+    for (asked, what) in [(warm_asked.into_inner(), "warm"), (asked(), "cold")] {
+        report.once(
+            &format!("handshakes to {what} names while others are timed"),
+            count as u64,
+            asked as f64 / seconds,
+            "a second",
+        );
+    }
     for (samples, what) in
         [(&warm, "names whose keys are there"), (&sprayed, "names nobody asked for before")]
     {
         for (at, which) in [(50, "middle"), (99, "99th hundredth")] {
             report.once(
-                &format!("a handshake to a warm name while 250 a second go to {what}, {which}"),
+                &format!("a handshake to a warm name while others go to {what}, {which}"),
                 count as u64,
                 samples.at(at),
                 "ms",
