@@ -99,7 +99,12 @@ pub(super) fn run(
         eprintln!("{} of {} cold names were asked", asked().min(count - WARM), count - WARM);
     }
     let seconds = rounds as f64 * TURN.as_secs_f64();
-    report.once("names that were sprayed, each once", count as u64, asked().min(count - WARM) as f64, "names");
+    report.once(
+        "names that were sprayed, each once",
+        count as u64,
+        asked().min(count - WARM) as f64,
+        "names",
+    );
     for (asked, what) in [(warm_asked.into_inner(), "warm"), (asked(), "cold")] {
         report.once(
             &format!("handshakes to {what} names while others are timed"),

@@ -19,7 +19,7 @@ use enfilade_tls::{
 use listing::Listing;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -171,41 +171,16 @@ impl CertificateFiles {
         names: &[OsString],
         files: &mut Vec<CertificateFile>,
     ) -> io::Result<Vec<BadCertificate>> {
+        let made = self.leaves_of(&listing.base, names, |path, leaf| {
+            listing.file(path, self.version(), self.digest.leaf(&leaf))
+        })?;
         let mut bad = Vec::new();
-        let leaves = self.leaves_of(&listing.base, names, |_, leaf| self.digest.leaf(&leaf))?;
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let share = names.len().div_ceil(cores).max(1);
-        let mut leaves = leaves.into_iter();
-        let shares: Vec<Vec<_>> =
-            names.chunks(share).map(|names| leaves.by_ref().take(names.len()).collect()).collect();
-        std::thread::scope(|scope| {
-            let made = |names: &[OsString], leaves: Vec<Result<DigestedLeaf, BadCertificate>>| {
-                let (mut files, mut bad) = (Vec::with_capacity(names.len()), Vec::new());
-                for (name, leaf) in names.iter().zip(leaves) {
-                    match leaf {
-                        Ok(leaf) => {
-                            let path = listing.base.join(name);
-                            listing.put(
-                                &path.to_string_lossy(),
-                                self.version(),
-                                leaf,
-                                &self.digest,
-                                &mut files,
-                            );
-                        }
-                        Err(why) => bad.push(why),
-                    }
-                }
-                (files, bad)
-            };
-            let shares = names.chunks(share).zip(shares);
-            let running: Vec<_> =
-                shares.map(|(names, leaves)| scope.spawn(move || made(names, leaves))).collect();
-            for (more, wrong) in running.into_iter().filter_map(|one| one.join().ok()) {
-                files.extend(more);
-                bad.extend(wrong);
+        for made in made {
+            match made {
+                Ok(file) => listing.put(file, &self.digest, files),
+                Err(why) => bad.push(why),
             }
-        });
+        }
         Ok(bad)
     }
 
@@ -238,17 +213,16 @@ impl CertificateFiles {
         let found: Vec<OnceLock<Result<T, BadCertificate>>> = names.iter().map(|_| OnceLock::new()).collect();
         let each = |at: usize, read: Result<&[u8], String>| {
             let (Some(name), Some(place)) = (names.get(at), found.get(at)) else { return };
-            let path = base.join(name);
-            let text = path.to_string_lossy();
+            let text = path_of(base, name);
             let leaf = read.and_then(|bytes| {
                 let leaf = ROOM.with_borrow_mut(|room| Leaf::read(bytes, room))?;
-                match leaf.has_key || read_whole(&path).is_ok_and(|whole| whole.key.is_some()) {
+                match leaf.has_key || read_whole(&base.join(name)).is_ok_and(|whole| whole.key.is_some()) {
                     true => Ok(leaf),
                     false => Err("it holds no private key, and there is no `.key` file beside it".to_owned()),
                 }
             });
             let said = leaf.map(|leaf| of(&text, leaf));
-            let _ = place.set(said.map_err(|why| BadCertificate { file: text.clone().into_owned(), why }));
+            let _ = place.set(said.map_err(|why| BadCertificate { file: text.clone(), why }));
         };
         if self.engine.read(base, names, &each).is_err() {
             // Where the fast way ends there is always the other; what was read stays.
@@ -341,7 +315,7 @@ impl CertificateFiles {
                 (None, None) => continue,
             };
             let before = files.len();
-            listing.put(&text, version, leaf, &self.digest, &mut files);
+            listing.put(listing.file(&text, version, leaf), &self.digest, &mut files);
             files.iter().skip(before).for_each(|file| file.verified_as(identity));
         }
         Ok(Looked {
@@ -402,9 +376,10 @@ impl CertificateFiles {
         let beside = listing.with_something_beside();
         let looked = self.looked.load(Ordering::Relaxed);
         let is_same = |name: &OsString| {
-            let path = listing.base.join(name);
-            let Some(known) = known(&path.to_string_lossy()) else { return false };
-            let identity = if beside.contains(&path) { identity_of_whole(&path) } else { identity_of(&path) };
+            let text = path_of(&listing.base, name);
+            let Some(known) = known(&text) else { return false };
+            let path = Path::new(&text);
+            let identity = if beside.contains(path) { identity_of_whole(path) } else { identity_of(path) };
             identity
                 .is_ok_and(|now| known.identity.get().map_or(is_settled(&now, looked), |known| now == *known))
         };
@@ -439,7 +414,7 @@ impl CertificateFiles {
                         .is_some_and(|known| is_same_reading(known, &leaf, identity)) => {}
                 Ok((leaf, identity, amiss)) => {
                     let mut files = Vec::new();
-                    listing.put(&text, self.version(), leaf, &self.digest, &mut files);
+                    listing.put(listing.file(&text, self.version(), leaf), &self.digest, &mut files);
                     files.iter().for_each(|file| file.verified_as(identity));
                     changes.extend(files.into_iter().map(FileChange::Put));
                     warnings.extend(amiss.map(|why| BadCertificate { file: text.into_owned(), why }));
@@ -542,6 +517,16 @@ pub struct Verified {
     pub changed: BTreeSet<PathBuf>,
     /// What is served without those that cannot be used.
     pub out: Vec<FileChange>,
+}
+
+/// A file's path as text. Most names need no looking at their parts, which for a million of them takes a second.
+fn path_of(base: &Path, name: &OsStr) -> String {
+    match (base.to_str(), name.to_str()) {
+        (Some(base), Some(name)) if !base.is_empty() && !base.ends_with('/') && !name.starts_with('/') => {
+            [base, "/", name].concat()
+        }
+        _ => base.join(name).to_string_lossy().into_owned(),
+    }
 }
 
 fn is_settled(identity: &Identity, now: u64) -> bool {

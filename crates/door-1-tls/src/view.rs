@@ -180,15 +180,7 @@ impl Certificates {
         let (parts, names) = parts(digest, &files);
         let parts = parts.into();
         let count = files.len();
-        let mut shared = files.into_iter().map(|file| Some(Arc::new(file)));
-        let mut chunks = Vec::with_capacity(count / CHUNK + 1);
-        loop {
-            let chunk: Vec<_> = shared.by_ref().take(CHUNK).collect();
-            if chunk.is_empty() {
-                break;
-            }
-            chunks.push(Chunk::from(chunk));
-        }
+        let chunks = chunks(files);
         let default = chunks.first().and_then(|chunk| chunk.first().cloned().flatten());
         let files = chunks.into();
         Certificates { digest, rules, parts, files, free: Vec::new(), default, only, count, names }
@@ -387,37 +379,69 @@ impl CertificateFile {
     }
 }
 
-/// Where each name and path is, in all parts, and how many names there are. Each core makes a share of the parts, and passes by what is in
-/// those of others.
+/// Where each name and path is, in all parts, and how many names there are. Each core puts the names of a share of the files in their
+/// parts, and then puts a share of the parts in order.
 fn parts(digest: Digest, files: &[CertificateFile]) -> (Vec<Part>, usize) {
     let names = files.iter().map(|file| file.names.len()).sum::<usize>();
-    let cores = match names < SHARED_MIN {
-        true => 1,
-        false => std::thread::available_parallelism().map_or(1, usize::from),
-    };
-    let paths: Vec<u64> =
-        shared(files, cores, |files| files.iter().map(|file| digest.path(&file.path)).collect());
-    let numbers: Vec<usize> = (0..PARTS).collect();
-    let parts = shared(&numbers, cores, |numbers| {
-        let first = numbers.first().copied().unwrap_or(0);
-        let each = |with: &mut dyn FnMut(usize, Entry)| {
-            for ((number, file), path) in (0..).zip(files).zip(&paths) {
-                for name in file.names.iter().chain([path]) {
-                    with(part_of(*name).wrapping_sub(first), Entry { name: *name, file: number });
+    let cores = cores(names);
+    let numbered: Vec<(u32, &CertificateFile)> = (0..).zip(files).collect();
+    let scattered: Vec<Vec<Vec<Entry>>> = shared(&numbered, cores, |files| {
+        // A bit more room than an even spread takes, so that hardly any part moves while it grows.
+        let even = files.iter().map(|(_, file)| file.names.len() + 1).sum::<usize>() / PARTS;
+        let mut parts: Vec<Vec<Entry>> = (0..PARTS).map(|_| Vec::with_capacity(even + even / 4)).collect();
+        for (number, file) in files {
+            for name in file.names.iter().copied().chain([digest.path(&file.path)]) {
+                if let Some(part) = parts.get_mut(part_of(name)) {
+                    part.push(Entry { name, file: *number });
                 }
             }
-        };
-        let mut counts = vec![0_usize; numbers.len()];
-        each(&mut |part, _| counts.iter_mut().skip(part).take(1).for_each(|count| *count += 1));
-        let mut parts: Vec<Vec<Entry>> = counts.into_iter().map(Vec::with_capacity).collect();
-        each(&mut |part, entry| parts.iter_mut().skip(part).take(1).for_each(|part| part.push(entry)));
-        let sorted = |mut part: Vec<Entry>| {
+        }
+        vec![parts]
+    });
+    let all: Vec<usize> = (0..PARTS).collect();
+    let parts = shared(&all, cores, |numbers| {
+        let whole = |number: &usize| {
+            let shares = scattered.iter().filter_map(|parts| parts.get(*number));
+            let mut part: Vec<Entry> = shares.flatten().copied().collect();
             part.sort_unstable_by_key(|entry| (entry.name, entry.file));
             Part::from(part)
         };
-        parts.into_iter().map(sorted).collect()
+        numbers.iter().map(whole).collect()
     });
     (parts, names)
+}
+
+/// The files in chunks, each core a share.
+fn chunks(mut files: Vec<CertificateFile>) -> Vec<Chunk> {
+    let share = files.len().div_ceil(cores(files.len())).next_multiple_of(CHUNK);
+    let mut shares = Vec::new();
+    while files.len() > share {
+        let rest = files.split_off(share);
+        shares.push(std::mem::replace(&mut files, rest));
+    }
+    shares.push(files);
+    let of = |files: Vec<CertificateFile>| -> Vec<Chunk> {
+        let mut files = files.into_iter().map(|file| Some(Arc::new(file)));
+        let next = || Some(files.by_ref().take(CHUNK).collect::<Chunk>()).filter(|chunk| !chunk.is_empty());
+        std::iter::from_fn(next).collect()
+    };
+    std::thread::scope(|scope| {
+        let running: Vec<_> = shares.into_iter().map(|files| scope.spawn(move || of(files))).collect();
+        running.into_iter().flat_map(joined).collect()
+    })
+}
+
+/// How many cores are worth having for so many.
+fn cores(count: usize) -> usize {
+    match count < SHARED_MIN {
+        true => 1,
+        false => std::thread::available_parallelism().map_or(1, usize::from),
+    }
+}
+
+/// A share that is missing would have names answered with others' certificates.
+fn joined<T>(one: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    one.join().unwrap_or_else(|why| std::panic::resume_unwind(why))
 }
 
 /// Something of each of these, in their order, each core a share.
@@ -429,10 +453,7 @@ fn shared<T: Sync, R: Send>(all: &[T], cores: usize, of: impl Fn(&[T]) -> Vec<R>
     std::thread::scope(|scope| {
         let of = &of;
         let running: Vec<_> = all.chunks(share).map(|share| scope.spawn(move || of(share))).collect();
-        // A share that is missing would have names answered with others' certificates.
-        let joined =
-            running.into_iter().map(|one| one.join().unwrap_or_else(|why| std::panic::resume_unwind(why)));
-        joined.flatten().collect()
+        running.into_iter().flat_map(joined).collect()
     })
 }
 

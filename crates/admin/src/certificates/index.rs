@@ -4,8 +4,8 @@
 //! version, or of another place: then every file is read, as without one. What names are digested with stands in it, so it is as
 //! private as the keys.
 
-use super::CertificateFiles;
 use super::listing::Listing;
+use super::{CertificateFiles, path_of};
 use enfilade_facts::MemoSeed;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_sources::files::atomic;
@@ -187,18 +187,18 @@ impl CertificateFiles {
         let one = |names: &[OsString]| {
             let (mut found, mut unknown) = (Vec::with_capacity(names.len()), Vec::new());
             for name in names {
-                let path = listing.base.join(name);
-                let text = path.to_string_lossy();
+                let text = path_of(&listing.base, name);
+                let path = Path::new(&text);
                 let known = index.leaves.get(&*text).filter(|known| {
-                    let has_what_it_needs = known.has_names || !listing.needs_names(&path);
-                    has_what_it_needs && (index.is_trusted || is_same(&path, known))
+                    let has_what_it_needs = known.has_names || !listing.needs_names(path);
+                    has_what_it_needs && (index.is_trusted || is_same(path, known))
                 });
                 let Some(Known { identity, leaf, .. }) = known else {
                     unknown.push(name.clone());
                     continue;
                 };
                 let before = found.len();
-                listing.put(&text, self.version(), leaf.clone(), &self.digest, &mut found);
+                listing.put(listing.file(&text, self.version(), leaf.clone()), &self.digest, &mut found);
                 found
                     .iter()
                     .skip(before)

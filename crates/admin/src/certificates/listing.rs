@@ -174,21 +174,18 @@ impl Listing {
         self.lines_of(path).is_none_or(|lines| lines.iter().any(|(line, _)| line.names.is_none()))
     }
 
+    /// A file as it was found, under the usual terms.
+    pub(super) fn file(&self, path: &str, version: u64, leaf: DigestedLeaf) -> CertificateFile {
+        CertificateFile::new(path, version, leaf, Arc::clone(&self.usual))
+    }
+
     /// What is served of a file, as it is or as each of its lines has it, goes behind what is there.
-    pub(super) fn put(
-        &self,
-        path: &str,
-        version: u64,
-        leaf: DigestedLeaf,
-        digest: &Digest,
-        into: &mut Vec<CertificateFile>,
-    ) {
-        let Some(lines) = self.lines_of(Path::new(path)) else {
-            return into.push(CertificateFile::new(path, version, leaf, Arc::clone(&self.usual)));
-        };
-        for (line, policy) in lines {
-            let file = CertificateFile::new(path, version, leaf.clone(), Arc::clone(policy));
-            into.push(digest.listed(file, line, Arc::clone(policy)));
+    pub(super) fn put(&self, file: CertificateFile, digest: &Digest, into: &mut Vec<CertificateFile>) {
+        match self.lines_of(Path::new(&*file.path)) {
+            None => into.push(file),
+            Some(lines) => into.extend(
+                lines.iter().map(|(line, policy)| digest.listed(file.clone(), line, Arc::clone(policy))),
+            ),
         }
     }
 

@@ -85,19 +85,30 @@ pub fn list(directory: &Path) -> io::Result<Vec<OsString>> {
 /// Below this one core is done before another has begun.
 const SHARED_MIN: usize = 16_384;
 
-/// In the order of their bytes, each core a share first: then few runs are left to merge.
-fn sort(names: &mut [OsString]) {
-    if names.len() > SHARED_MIN {
+/// In the order of their bytes, each core a share first: then few runs are left to merge. The first bytes of each are beside it, because
+/// going to the name itself is what takes long.
+fn sort(names: &mut Vec<OsString>) {
+    let first = |name: &OsString| {
+        let mut first = [0; 16];
+        first.iter_mut().zip(name.as_bytes()).for_each(|(place, byte)| *place = *byte);
+        u128::from_be_bytes(first)
+    };
+    let mut keyed: Vec<(u128, OsString)> = names.drain(..).map(|name| (first(&name), name)).collect();
+    let order = |a: &(u128, OsString), b: &(u128, OsString)| {
+        a.0.cmp(&b.0).then_with(|| a.1.as_bytes().cmp(b.1.as_bytes()))
+    };
+    if keyed.len() > SHARED_MIN {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let share = names.len().div_ceil(cores);
+        let share = keyed.len().div_ceil(cores);
         std::thread::scope(|scope| {
-            for names in names.chunks_mut(share) {
-                scope.spawn(|| names.sort_unstable_by(|a, b| a.as_bytes().cmp(b.as_bytes())));
+            for keyed in keyed.chunks_mut(share) {
+                scope.spawn(move || keyed.sort_unstable_by(order));
             }
         });
     }
     // A stable sort finds the runs.
-    names.sort_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
+    keyed.sort_by(order);
+    names.extend(keyed.into_iter().map(|(_, name)| name));
 }
 
 /// Whether a name is one of a certificate.
