@@ -11,7 +11,7 @@ use crate::Failure;
 use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::served::Server;
-use crate::stopwatch::{Child, Samples, now};
+use crate::stopwatch::{Child, Samples, now, pause};
 use enfilade_admin::{CertificateFiles, CertificatePlace, CertificateTerms, IndexUse, LeafIndex};
 use enfilade_facts::MemoSeed;
 use enfilade_sources::files::certificates::{Engine, Ring, Threads, list};
@@ -426,17 +426,9 @@ fn resident(process: u32) -> u64 {
 }
 
 /// Whether it could.
-fn drop_caches() -> bool {
+pub(crate) fn drop_caches() -> bool {
     let _ = Command::new("sync").status();
     let is_dropped = std::fs::write("/proc/sys/vm/drop_caches", "3").is_ok();
     pause(Duration::from_millis(300));
     is_dropped
-}
-
-/// At least so long: a thread that waited for others may be woken once for nothing.
-fn pause(at_least: Duration) {
-    let began = now();
-    while began.elapsed() < at_least {
-        std::thread::park_timeout(at_least);
-    }
 }

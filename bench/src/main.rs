@@ -5,6 +5,7 @@
 // The server's own.
 #[path = "../../crates/enfilade/src/clock.rs"]
 mod clock;
+mod access;
 mod article;
 mod certs;
 mod datastores;
@@ -50,6 +51,9 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     if let ["make-certs", place, count] = words.as_slice() {
         return certs::make(place.as_ref(), count.parse()?).map(|()| true);
     }
+    if let ["access-part", acls, tree, groups] = words.as_slice() {
+        return access::part(acls, tree, groups.parse()?).map(|()| true);
+    }
     if let ["datastores-part", part, times] = words.as_slice() {
         return datastores::part(part, times.parse()?).map(|()| true);
     }
@@ -57,7 +61,7 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
         return passage::pure::part(part, tokens.parse()?, times.parse()?).map(|()| true);
     }
     let (name, options) = words.split_first().ok_or(
-        "expected a name; known are certs, datastores, facts, fernet, flood, keystone, keystone-article, passage and tokens",
+        "expected a name; known are access, certs, datastores, facts, fernet, flood, keystone, keystone-article, passage and tokens",
     )?;
     let (mut json, mut plot, mut small, mut install) = (false, None, false, false);
     let mut count = 25_000;
@@ -76,6 +80,7 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     }
     let mut report = Report::new(name);
     match *name {
+        "access" => access::run(&mut report, small)?,
         "certs" => certs::run(&mut report, if small { 500 } else { count })?,
         "datastores" => datastores::run(&mut report, small)?,
         "facts" => facts::run(&mut report, small)?,
@@ -87,7 +92,7 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
         "tokens" => tokens::run(&mut report, small)?,
         other => {
             return Err(format!(
-                "no benchmark `{other}`; known are certs, datastores, facts, fernet, flood, keystone, keystone-article, passage and tokens"
+                "no benchmark `{other}`; known are access, certs, datastores, facts, fernet, flood, keystone, keystone-article, passage and tokens"
             )
             .into());
         }

@@ -8,6 +8,14 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
+/// At least so long: a thread that waited for others may be woken once for nothing.
+pub(crate) fn pause(at_least: Duration) {
+    let began = now();
+    while began.elapsed() < at_least {
+        std::thread::park_timeout(at_least);
+    }
+}
+
 /// How much CPU a process has used so far, ended threads included, in seconds.
 pub(crate) fn cpu_seconds(process: &str) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;

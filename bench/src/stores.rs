@@ -26,7 +26,7 @@ use yescrypt::{PasswordHasher, Yescrypt};
 
 /// Tokens for every user.
 pub(crate) const TOKENS_EACH: u64 = 10;
-const LOCAL: DomainId = DomainId::from_bytes([7; 16]);
+pub(crate) const LOCAL: DomainId = DomainId::from_bytes([7; 16]);
 
 /// A pseudo-random sequence, the same in every run.
 pub(crate) struct Sequence(pub(crate) u64);
@@ -143,11 +143,12 @@ fn house_of(
     House::new(Parts {
         source,
         clock,
+        clock_sets: Arc::new(|| 0),
         hash_key: hash_key(),
         identity_memo: IdentityMemo::new(MemoSeed([1; 16]), memo_bytes),
         session_terms: enfilade_passage::SessionTerms::default(),
         random: counting(),
-        access_memo: AccessMemo::new(MemoSeed([2; 16]), 1 << 20),
+        access_memo: AccessMemo::new(MemoSeed([2; 16]), 32 << 20),
         gate: HashGate::new(1),
         penalties: Penalties::none(MemoSeed([3; 16])),
         ledger,

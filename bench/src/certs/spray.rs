@@ -2,12 +2,12 @@
 //! other names notice of that, beside the same rate of handshakes to names whose keys are there.
 
 use super::handshakes::{client, shake};
-use super::{make, pause};
+use super::make;
 use crate::Failure;
 use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::served::Server;
-use crate::stopwatch::{Samples, now};
+use crate::stopwatch::{Samples, now, pause};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;

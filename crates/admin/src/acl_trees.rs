@@ -3,7 +3,7 @@
 use crate::acls::{NewAcl, descriptor_of, find, read_acl};
 use crate::error::Error;
 use enfilade_access::{NodeKind, SecurityDescriptor, from_sddl, propagated, to_sddl};
-use enfilade_content::{Entry, Listing, Node, list_as_operator, set_acl_as_operator};
+use enfilade_content::{Listing, Node, OpenEntry, list_as_operator, set_acl_as_operator};
 use enfilade_facts::Source;
 use enfilade_facts::vocabulary::{DatastoreName, StorePath};
 
@@ -24,7 +24,7 @@ pub struct Spread {
 }
 
 /// Hears of an object, by its path, with what is carried; says what is carried further down, or that nothing beneath it is meant.
-type Each<'e, C> = &'e mut dyn FnMut(&str, &Entry, &C) -> Result<Option<C>, Error>;
+type Each<'e, C> = &'e mut dyn FnMut(&str, &OpenEntry, &C) -> Result<Option<C>, Error>;
 
 /// Everything beneath a directory, each directory before what is in it, with something that is carried down.
 fn walk<C>(top: &Node, path: &str, carried: C, each: Each<'_, C>) -> Result<(), Error> {
@@ -40,7 +40,7 @@ fn walk<C>(top: &Node, path: &str, carried: C, each: Each<'_, C>) -> Result<(), 
             levels.push(below(&node, path, carried)?);
             continue;
         }
-        let batch = level.listing.next_batch(BATCH)?;
+        let batch = level.listing.next_open(BATCH)?;
         if batch.is_empty() {
             levels.pop();
             continue;

@@ -43,6 +43,7 @@ pub(crate) fn read_acl(subject: &Subject) -> Result<Option<SecurityDescriptor>, 
     match &subject.acl {
         StoredAcl::Absent => Ok(None),
         StoredAcl::Unreadable(why) => Err(format!("cannot be read: {why}")),
+        StoredAcl::Unread => Err("was not read".to_owned()),
         StoredAcl::Ntacl(blob) => {
             SecurityDescriptor::from_ntacl(blob).map(Some).map_err(|why| format!("is damaged: {why}"))
         }

@@ -30,7 +30,7 @@ pub use open::{
     validate, validated, who_would,
 };
 pub use permit::{IdentityPermit, Validated};
-pub use principal::{Principal, Reach, SetId, Sets};
+pub use principal::{Principal, Reach, SetId, Sets, SidSet};
 pub use refuse::{CODES, Refusal};
 pub use revocations::Revocations;
 pub use session::{Claim, HeldRole, Lent, Methods, Ring, Scope, Session, SessionAsk, Tokens, roles_of};

@@ -5,7 +5,7 @@ use crate::crypt;
 use crate::generated::HashKey;
 use crate::memo::{IdentityMemo, Used};
 use crate::permit::{Granted, IdentityPermit, Proof, Validated};
-use crate::principal::{Principal, Reach};
+use crate::principal::{Principal, Reach, SidSet};
 use crate::refuse::Refusal;
 use crate::session::{self, Claim, Session, SessionAsk, Tokens};
 use crate::standing::{self, Standing, stand_in};
@@ -460,11 +460,13 @@ fn principal(view: &View<'_>, standing: &Standing, memo: &IdentityMemo) -> Resul
     let groups = view.groups_of(&standing.id)?;
     let mut sids: Vec<Sid> = groups.iter().map(|(_, group)| group.sid).collect();
     sids.extend([user.sid, Sid::EVERYONE, Sid::AUTHENTICATED, Sid::NETWORK]);
-    sids.sort_unstable();
-    sids.dedup();
     let mut gids: Vec<u32> = groups.iter().filter_map(|(_, group)| group.gid).chain(user.gid).collect();
     gids.sort_unstable();
     gids.dedup();
+    // As Samba calls those who have a number on the machine.
+    sids.extend(user.uid.map(Sid::of_unix_user));
+    sids.extend(gids.iter().copied().map(Sid::of_unix_group));
+    let sids = SidSet::new(sids);
     Ok(Principal {
         authid: standing.authid.clone(),
         user: standing.id,
@@ -472,7 +474,7 @@ fn principal(view: &View<'_>, standing: &Standing, memo: &IdentityMemo) -> Resul
         reach: Reach::Everything,
         sid: user.sid,
         groups: groups.into_iter().map(|(id, _)| id).collect(),
-        set: memo.sets.intern(&sids, user.uid, &gids),
+        set: memo.sets.intern(sids.as_slice(), user.uid, &gids),
         sids,
         uid: user.uid,
         gids,

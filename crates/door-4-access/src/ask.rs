@@ -29,6 +29,20 @@ pub enum StoredAcl {
     Ntacl(Vec<u8>),
     /// There is one and it cannot be read; why.
     Unreadable(String),
+    /// It was not looked at. In a listing the object's [`Version`] may tell which it is; anywhere else it is as good as unreadable.
+    Unread,
+}
+
+/// One state of an object, as far as its file system tells: whatever changes the object's ACL makes another one. Only where that can be
+/// relied on is there any: on file systems that stamp every change, and of objects that were not changed just now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Version {
+    /// Which file system.
+    pub file_system: u64,
+    /// How often somebody had set the wall clock, which file systems stamp changes with.
+    pub clock: u64,
+    /// When anything about the object was changed last, in seconds and nanoseconds.
+    pub changed: (i64, u32),
 }
 
 /// What was read from the descriptor of an opened file or directory.
@@ -44,6 +58,8 @@ pub struct Subject {
     pub gid: u32,
     /// Its mode bits.
     pub mode: u32,
+    /// What state it is in, where that says which ACL it has.
+    pub version: Option<Version>,
     /// Its ACL.
     pub acl: StoredAcl,
 }

@@ -49,6 +49,22 @@ pub fn judge(
     })
 }
 
+/// Everything granted on a target, for reviews of many. No permit comes of it.
+///
+/// # Errors
+/// As for [`judge`].
+pub fn rights(
+    view: &enfilade_facts::View<'_>,
+    now: Now,
+    principal: &Principal,
+    datastore: &DatastoreName,
+    path: &StorePath,
+    target: &Subject,
+    memo: &AccessMemo,
+) -> Result<AccessMask, Refusal> {
+    Case { view: View(view), now, principal, datastore, memo }.granted(path, target)
+}
+
 /// What is granted on a target, and how it came to be.
 #[derive(Clone, Debug)]
 pub struct Judgement {
@@ -188,6 +204,7 @@ fn walk_acl(target: &Subject, principal: &Principal, steps: &mut Vec<Step>) {
     let descriptor = match &target.acl {
         StoredAcl::Ntacl(blob) => SecurityDescriptor::from_ntacl(blob).map_err(|why| why.to_string()),
         StoredAcl::Unreadable(why) => Err(why.clone()),
+        StoredAcl::Unread => Err("it was not read".to_owned()),
         StoredAcl::Absent => {
             let (mode, uid, gid) = (target.mode, target.uid, target.gid);
             let granted = mode::granted(target, principal);

@@ -9,7 +9,7 @@ use enfilade_facts::vocabulary::{AccessMask, Sid};
 pub fn inherited_acl(parent: &Subject, creator: Sid, kind: NodeKind) -> Vec<u8> {
     let parent = match &parent.acl {
         StoredAcl::Ntacl(blob) => SecurityDescriptor::from_ntacl(blob).ok(),
-        StoredAcl::Absent | StoredAcl::Unreadable(_) => None,
+        StoredAcl::Absent | StoredAcl::Unreadable(_) | StoredAcl::Unread => None,
     };
     let entries = parent.as_ref().and_then(|parent| parent.dacl.as_deref()).unwrap_or_default();
     let mut inherited = handed_on(entries, creator, kind);
@@ -197,6 +197,7 @@ mod tests {
             uid: 0,
             gid: 0,
             mode: 0o755,
+            version: None,
             acl,
         };
         let own = [ace(0, creator(), AccessMask::ALL.0)];

@@ -30,9 +30,9 @@ mod tests;
 
 pub use acl::{Ace, AceFlags, AceType, SecurityDescriptor};
 pub use administer::{AdminAsk, administer, privileges};
-pub use ask::{Ask, NodeKind, ObjectId, StoredAcl, Subject, Wanted};
-pub use enumerate::see;
-pub use explain::{Judgement, Step, judge};
+pub use ask::{Ask, NodeKind, ObjectId, StoredAcl, Subject, Version, Wanted};
+pub use enumerate::{Sight, see};
+pub use explain::{Judgement, Step, judge, rights};
 pub use inherit::{inherited_acl, open_to_roles, propagated};
 pub use memo::AccessMemo;
 pub use ntacl::BadAcl;

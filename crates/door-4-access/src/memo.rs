@@ -1,23 +1,55 @@
 //! What this door remembers.
 //!
-//! - ACL and principal → granted mask, under the full input: the ACL's bytes, and the number that stands for everything
-//!   an entry can match. It carries no revision and no validity: whoever's groups change has another number, a file
-//!   whose ACL changes has other bytes.
+//! - ACL and principal → granted mask, under the full input: the number that stands for the ACL's bytes, and the one that stands for
+//!   everything an entry can match. It carries no revision and no validity: whoever's groups change has another number, a file whose ACL
+//!   changes has other bytes.
+//! - The bytes of an ACL → its number, and that → the ACL itself. Numbers are never used again; bytes that were forgotten get another.
+//! - The state an object is in → the number of its ACL. A change of the ACL is another state.
 //! - Roles on a path, and whether there are any in a datastore, under the revision of the facts, whether files are looked
 //!   at, the user, the token where it has roles of its own, and the number that stands for the user's groups. The revision alone would say which groups they are, if nobody ever asked with a
 //!   principal of an older one; with the number in the key, nobody else pays when somebody does.
 
-use crate::ask::{NodeKind, StoredAcl, Subject};
+use crate::acl::{Ace, SecurityDescriptor};
+use crate::ask::{ObjectId, StoredAcl, Subject, Version};
 use crate::roles::Resolved;
 use enfilade_facts::vocabulary::{AccessMask, RolePath};
-use enfilade_facts::{At, Memo, MemoKey, MemoSeed, Now, Weigh, WordMemo};
+use enfilade_facts::{At, Held, Memo, MemoKey, MemoSeed, Now, Weigh, Word, WordMemo};
 use enfilade_identity::{Principal, Reach};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The memos of door 4.
 pub struct AccessMemo {
-    pub(crate) granted: WordMemo<AccessMask>,
+    states: WordMemo<AclId>,
+    ids: WordMemo<AclId>,
+    next: AtomicU64,
+    acls: Memo<SecurityDescriptor>,
+    granted: WordMemo<AccessMask>,
     pub(crate) roles: Memo<Resolved>,
     pub(crate) admitted: WordMemo<bool>,
+}
+
+/// Stands for the bytes of an ACL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AclId(pub(crate) u64);
+
+impl AclId {
+    /// Stands for no ACL at all.
+    pub(crate) const NONE: AclId = AclId(0);
+}
+
+impl Word for AclId {
+    fn to_word(self) -> u64 {
+        self.0
+    }
+    fn from_word(word: u64) -> Self {
+        AclId(word)
+    }
+}
+
+impl Weigh for SecurityDescriptor {
+    fn heap_bytes(&self) -> usize {
+        self.dacl.as_ref().map_or(0, |entries| entries.capacity() * size_of::<Ace>())
+    }
 }
 
 impl Weigh for Resolved {
@@ -42,19 +74,77 @@ impl AccessMemo {
     /// Of at most so many bytes.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
         // Every commit empties what carries a revision, so more room for that would seldom be used.
-        let (most, some) = (bytes / 2, bytes / 4);
+        let (most, some, few) = (bytes / 4, bytes / 8, bytes / 16);
         AccessMemo {
+            states: WordMemo::new(seed, most),
+            ids: WordMemo::new(seed, few),
+            next: AtomicU64::new(1),
+            acls: Memo::new(seed, most),
             granted: WordMemo::new(seed, most),
             roles: Memo::new(seed, some),
-            admitted: WordMemo::new(seed, some),
+            admitted: WordMemo::new(seed, few),
         }
     }
 
-    /// The key of an ACL and a principal; `None` where there is no ACL, because mode bits are read faster than looked up.
-    pub(crate) fn granted_key(&self, subject: &Subject, principal: &Principal) -> Option<MemoKey> {
-        let StoredAcl::Ntacl(blob) = &subject.acl else { return None };
-        let kind = u64::from(subject.kind == NodeKind::Directory);
-        Some(self.granted.key("ntacl").bytes(blob).number(kind).number(principal.set.0).key())
+    /// The ACL an object has in the state it is in, where that is known.
+    pub(crate) fn acl_of(&self, subject: &Subject) -> Option<AclId> {
+        self.states.get(self.state_key(subject)?)
+    }
+
+    /// From now on it is known which ACL an object has in this state.
+    pub(crate) fn remember_acl(&self, subject: &Subject) {
+        let id = match &subject.acl {
+            StoredAcl::Absent => AclId::NONE,
+            StoredAcl::Ntacl(blob) => self.id_of(blob),
+            // It may be readable another time, in the same state.
+            StoredAcl::Unreadable(_) | StoredAcl::Unread => return,
+        };
+        if let Some(key) = self.state_key(subject) {
+            self.states.put(key, id);
+        }
+    }
+
+    fn state_key(&self, subject: &Subject) -> Option<MemoKey> {
+        let Version { file_system, clock, changed: (seconds, nanos) } = subject.version?;
+        let ObjectId { device, inode } = subject.object;
+        let all = [file_system, clock, device, inode, seconds as u64, u64::from(nanos)];
+        Some(self.states.key("acl of").bytes(all.map(u64::to_ne_bytes).as_flattened()).key())
+    }
+
+    /// The number of these bytes.
+    pub(crate) fn id_of(&self, blob: &[u8]) -> AclId {
+        let key = self.ids.key("acl").bytes(blob).key();
+        self.ids.get(key).unwrap_or_else(|| {
+            let id = AclId(self.next.fetch_add(1, Ordering::Relaxed));
+            self.ids.put(key, id);
+            id
+        })
+    }
+
+    /// The ACL of a number, where it was not forgotten.
+    pub(crate) fn acl(&self, id: AclId) -> Option<Held<SecurityDescriptor>> {
+        self.acls.get(self.acls.key("ntacl").number(id.0).key())
+    }
+
+    /// From now on this number has an ACL.
+    pub(crate) fn put_acl(&self, id: AclId, acl: SecurityDescriptor) -> Held<SecurityDescriptor> {
+        self.acls.put(self.acls.key("ntacl").number(id.0).key(), acl)
+    }
+
+    /// What the ACL grants the principal, worked out where it is not known.
+    pub(crate) fn granted(
+        &self,
+        id: AclId,
+        principal: &Principal,
+        evaluate: impl FnOnce() -> Option<AccessMask>,
+    ) -> Option<AccessMask> {
+        let key = self.granted.key("granted").number(id.0).number(principal.set.0).key();
+        if let Some(granted) = self.granted.get(key) {
+            return Some(granted);
+        }
+        let granted = evaluate()?;
+        self.granted.put(key, granted);
+        Some(granted)
     }
 
     pub(crate) fn roles_key(

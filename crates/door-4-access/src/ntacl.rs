@@ -67,8 +67,8 @@ impl SecurityDescriptor {
         let group = place(self.group.as_ref().map(Sid::to_bytes).unwrap_or_default());
         let dacl = place(self.dacl.as_deref().map(write_dacl).transpose()?.unwrap_or_default());
         let flag = |is_set: bool, flag: u16| if is_set { flag } else { 0 };
-        let control =
-            SELF_RELATIVE | flag(self.dacl.is_some(), DACL_PRESENT) | flag(self.is_protected, DACL_PROTECTED);
+        // Where it is said to be there and is nowhere, there is none.
+        let control = SELF_RELATIVE | DACL_PRESENT | flag(self.is_protected, DACL_PROTECTED);
         let mut blob = Vec::with_capacity(8 + HEADER_BYTES + body.len());
         blob.extend_from_slice(&1u16.to_le_bytes());
         blob.extend_from_slice(&1u16.to_le_bytes());
@@ -104,7 +104,10 @@ fn read_descriptor(blob: &[u8], start: usize) -> Result<SecurityDescriptor, BadA
     };
     let sid_at = |field: usize| part(field)?.map(|at| read_sid(blob, at).map(|(sid, _)| sid)).transpose();
     let dacl = match (control & DACL_PRESENT != 0, part(16)?) {
-        (_, None) => None,
+        (true, None) => None,
+        // Windows takes this for no list, which grants everything; Samba, which writes it, for an empty one. It is as Samba means it, who
+        // also refuses more.
+        (false, None) => Some(Vec::new()),
         (true, Some(at)) => Some(read_dacl(blob, at)?),
         // No list grants everything, so one bit must not decide between a list and none.
         (false, Some(_)) => return bad("it has a list and says that it has none"),
@@ -359,7 +362,7 @@ mod tests {
             read(system_list).unwrap().dacl.unwrap(),
             [ace(0xb, 0x1000_0000, Sid::CREATOR_OWNER), ace(0x10, 0x1ff, Sid::ADMINISTRATORS)]
         );
-        assert_eq!(read(no_list).unwrap().dacl, None);
+        assert_eq!(read(no_list).unwrap().dacl, Some(Vec::new()), "as Samba judges it");
         assert_eq!(read(empty).unwrap().dacl, Some(Vec::new()));
         let everybody = vec![ace(0, 0x1ff, Sid::EVERYONE)];
         let nobodys = read(nobodys).unwrap();

@@ -5,7 +5,7 @@ use crate::acl::SecurityDescriptor;
 use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
 use crate::evaluate;
 use crate::explain;
-use crate::memo::{AccessMemo, Question};
+use crate::memo::{AccessMemo, AclId, Question};
 use crate::mode;
 use crate::permit::AccessPermit;
 use crate::refuse::Refusal;
@@ -119,7 +119,7 @@ impl Case<'_> {
     }
 
     /// Everything granted on a target.
-    fn granted(&self, path: &StorePath, target: &Subject) -> Result<AccessMask, Refusal> {
+    pub(crate) fn granted(&self, path: &StorePath, target: &Subject) -> Result<AccessMask, Refusal> {
         let roles = self.roles(&RolePath::of(self.datastore, path))?;
         self.granted_by(&roles, path, target)
     }
@@ -183,17 +183,22 @@ impl Case<'_> {
         let blob = match &target.acl {
             StoredAcl::Absent => return Ok(mode::granted(target, self.principal)),
             StoredAcl::Unreadable(why) => return Err(damaged(why.clone())),
+            StoredAcl::Unread => return Err(damaged("it was not read".to_owned())),
             StoredAcl::Ntacl(blob) => blob,
         };
-        let key = self.memo.granted_key(target, self.principal);
-        if let Some(granted) = key.and_then(|key| self.memo.granted.get(key)) {
+        let id = self.memo.id_of(blob);
+        if let Some(granted) = self.granted_by_acl(id) {
             return Ok(granted);
         }
         let descriptor = SecurityDescriptor::from_ntacl(blob).map_err(|why| damaged(why.to_string()))?;
+        let descriptor = self.memo.put_acl(id, descriptor);
         let granted = evaluate::granted(&descriptor, self.principal);
-        if let Some(key) = key {
-            self.memo.granted.put(key, granted);
-        }
-        Ok(granted)
+        Ok(self.memo.granted(id, self.principal, || Some(granted)).unwrap_or(granted))
+    }
+
+    /// Everything the ACL of a number grants, where it is known which that is.
+    pub(crate) fn granted_by_acl(&self, id: AclId) -> Option<AccessMask> {
+        let evaluate = || self.memo.acl(id).map(|acl| evaluate::granted(&acl, self.principal));
+        self.memo.granted(id, self.principal, evaluate)
     }
 }

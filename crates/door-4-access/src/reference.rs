@@ -122,12 +122,10 @@ mod tests {
     use crate::acl::{Ace, AceFlags};
     use crate::evaluate::granted;
     use enfilade_facts::vocabulary::{AccessMask, UserId};
-    use enfilade_identity::{Principal, SetId};
+    use enfilade_identity::{Principal, SetId, SidSet};
     use proptest::prelude::*;
 
-    fn principal(mut sids: Vec<Sid>) -> Principal {
-        sids.sort_unstable();
-        sids.dedup();
+    fn principal(sids: Vec<Sid>) -> Principal {
         Principal {
             authid: "alice@local".parse().unwrap(),
             user: UserId::from_bytes([1; 16]),
@@ -135,7 +133,7 @@ mod tests {
             reach: enfilade_identity::Reach::Everything,
             sid: Sid::of_store([1, 2, 3], 1000),
             groups: Vec::new(),
-            sids,
+            sids: SidSet::new(sids),
             uid: None,
             gids: Vec::new(),
             set: SetId(1),
@@ -184,7 +182,7 @@ mod tests {
     fn slow(descriptor: &SecurityDescriptor, principal: &Principal) -> AccessMask {
         let rights = (0..21).map(|bit| 1u32 << bit).filter(|right| AccessMask::ALL.0 & right != 0);
         rights
-            .filter(|right| is_granted(descriptor, &principal.sids, *right))
+            .filter(|right| is_granted(descriptor, principal.sids.as_slice(), *right))
             .fold(AccessMask::NONE, |mask, right| mask | AccessMask(right))
     }
 
@@ -215,7 +213,7 @@ mod tests {
                 for holder in &holders {
                     let slowly = (0..4)
                         .map(|bit| 1 << bit)
-                        .filter(|right| is_granted(&descriptor, &holder.sids, *right));
+                        .filter(|right| is_granted(&descriptor, holder.sids.as_slice(), *right));
                     assert_eq!(
                         granted(&descriptor, holder).0,
                         slowly.sum::<u32>(),

@@ -16,7 +16,7 @@ use enfilade_facts::vocabulary::{
 use enfilade_facts::{
     At, AuditRecord, Change, Each, Found, MemoSeed, Now, Revision, Row, Snapshot, SourceError, StoreId, Table,
 };
-use enfilade_identity::{Principal, SetId};
+use enfilade_identity::{Principal, SetId, SidSet};
 use std::collections::BTreeMap;
 
 pub(crate) const STAFF: GroupId = GroupId::from_bytes([1; 16]);
@@ -117,8 +117,7 @@ pub(crate) fn group_sid() -> Sid {
 
 /// In the group `staff`, and in no other.
 pub(crate) fn alice() -> Principal {
-    let mut sids = vec![own_sid(), group_sid(), Sid::EVERYONE, Sid::AUTHENTICATED, Sid::NETWORK];
-    sids.sort_unstable();
+    let sids = vec![own_sid(), group_sid(), Sid::EVERYONE, Sid::AUTHENTICATED, Sid::NETWORK];
     Principal {
         authid: "alice@local".parse().unwrap(),
         user: ALICE,
@@ -126,7 +125,7 @@ pub(crate) fn alice() -> Principal {
         reach: enfilade_identity::Reach::Everything,
         sid: own_sid(),
         groups: vec![STAFF],
-        sids,
+        sids: SidSet::new(sids),
         uid: Some(100),
         gids: vec![50],
         set: SetId(1),
@@ -165,7 +164,15 @@ pub(crate) fn path(text: &str) -> StorePath {
 }
 
 pub(crate) fn subject(kind: NodeKind, acl: StoredAcl) -> Subject {
-    Subject { object: ObjectId { device: 1, inode: 7 }, kind, uid: 0, gid: 0, mode: 0o700, acl }
+    Subject {
+        object: ObjectId { device: 1, inode: 7 },
+        kind,
+        uid: 0,
+        gid: 0,
+        mode: 0o700,
+        version: None,
+        acl,
+    }
 }
 
 /// An ACL of lines as people write them, without an owner.

@@ -28,7 +28,7 @@ mod tests;
 
 pub use acl::{AclPlace, acl_place, seed_acl, set_acl, set_acl_as_operator};
 pub use collection::{delete, make_collection};
-pub use list::{Entry, Listing, list, list_as_operator};
+pub use list::{Entry, Listing, LookedAt, OpenEntry, list, list_as_operator};
 pub use node::{Meta, Node};
 pub use quota::{Fill, Room};
 pub use read::{Reader, read};

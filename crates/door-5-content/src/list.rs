@@ -1,22 +1,39 @@
 //! Listing a directory in batches, in memory that does not grow with the directory.
 
-use crate::node::{Node, entry_name};
+use crate::node::{Meta, Node, entry_name, stat_entry};
 use crate::refuse::{Refusal, is_absent, is_special};
 use crate::root::{NODE_FLAGS, Root, open_beneath};
-use enfilade_access::{AccessPermit, NodeKind, Subject};
+use enfilade_access::{AccessPermit, NodeKind, StoredAcl, Subject, Version};
 use enfilade_facts::vocabulary::AccessMask;
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, StatxAttributes, fstatfs, fstatvfs, statat};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 
 /// What one `getdents64` may bring: some 1,000 to 2,700 names.
 const BUFFER_BYTES: usize = 64 * 1024;
 
+/// File systems of this machine that stamp every change of a file, of its ACL too, with the machine's wall clock: ext2 to ext4, XFS,
+/// Btrfs, F2FS and ZFS. What a server far away or somebody's own program says of times is not relied on.
+const STAMPING: [u32; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1];
+/// What was changed as lately as that, in seconds, may be changed again and look the same: the clock of files goes in ticks.
+const SETTLED_SECONDS: i64 = 2;
+
+/// When entries are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LookedAt {
+    /// How often somebody had set the wall clock.
+    pub clock: u64,
+    /// The wall clock, in seconds since the epoch.
+    pub unix_seconds: i64,
+}
+
 /// A directory being listed.
 #[derive(Debug)]
 pub struct Listing {
     directory: Node,
+    /// The file system, where its times can be relied on.
+    file_system: Option<u64>,
     /// A descriptor of our own, so that nobody shares our position in the directory.
     cursor: OwnedFd,
     buffer: Vec<u8>,
@@ -30,9 +47,20 @@ pub struct Listing {
 pub struct Entry {
     /// Its name there.
     pub name: String,
+    /// What the kernel says of it.
+    pub meta: Meta,
+    /// What door 4 judges before anybody hears of it.
+    pub subject: Subject,
+}
+
+/// The same, opened.
+#[derive(Clone, Debug)]
+pub struct OpenEntry {
+    /// Its name there.
+    pub name: String,
     /// The open entry.
     pub node: Node,
-    /// What door 4 judges before anybody hears of it.
+    /// What door 4 judges.
     pub subject: Subject,
 }
 
@@ -59,6 +87,7 @@ pub(crate) fn listing(node: &Node) -> Result<Listing, Refusal> {
     node.needs(NodeKind::Directory, "listing")?;
     Ok(Listing {
         directory: node.clone(),
+        file_system: stamping_file_system(node),
         cursor: reopened(node)?,
         buffer: Vec::with_capacity(BUFFER_BYTES),
         names: VecDeque::new(),
@@ -68,12 +97,63 @@ pub(crate) fn listing(node: &Node) -> Result<Listing, Refusal> {
 }
 
 impl Listing {
-    /// The next entries, at least one and at most `at_most`; none at the end. Each holds a descriptor open.
-    /// Links, special files, mounts and names nobody may ask for are left out, and so is what vanished meanwhile.
+    /// The next entries, at least one and at most `at_most`; none at the end. None of them is opened, and no ACL is read: where an entry's
+    /// state tells which it has, that is enough. Links, special files, mounts and names nobody may ask for are left out, and so is what
+    /// vanished meanwhile.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the directory cannot be read on, or the process has no descriptors left.
-    pub fn next_batch(&mut self, at_most: usize) -> Result<Vec<Entry>, Refusal> {
+    pub fn next_batch(&mut self, at_most: usize, at: LookedAt) -> Result<Vec<Entry>, Refusal> {
+        self.batch(at_most, |listing, name| {
+            let found = match stat_entry(listing.directory.fd(), &name) {
+                Ok(found) => found,
+                Err(errno) => {
+                    listing.unreadable += u64::from(!is_absent(errno));
+                    return Ok(None);
+                }
+            };
+            if !found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) {
+                // A kernel that does not tell what is mounted there (before 5.8) tells by not opening it.
+                return listing.look(name, at);
+            }
+            let is_mount = found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+            let entry = Meta::of(&found).filter(|_| !is_mount).map(|meta| Entry {
+                subject: meta.subject(listing.version(&meta, at), StoredAcl::Unread),
+                name,
+                meta,
+            });
+            Ok(entry)
+        })
+    }
+
+    /// The entry as it is now, with its ACL, both from one descriptor; `None` where there is none any more that can be served.
+    ///
+    /// # Refuses
+    /// [`Refusal::Io`] when the process has no descriptors left.
+    pub fn look(&mut self, name: String, at: LookedAt) -> Result<Option<Entry>, Refusal> {
+        let Some(node) = self.open(&name)? else { return Ok(None) };
+        let meta = node.meta().clone();
+        // The state first, and then the ACL: of one that is changed in between, the state is another afterwards.
+        let subject = Subject { version: self.version(&meta, at), ..node.subject() };
+        Ok(Some(Entry { name, meta, subject }))
+    }
+
+    /// As [`Listing::next_batch`], each entry opened and its ACL read.
+    ///
+    /// # Refuses
+    /// As there.
+    pub fn next_open(&mut self, at_most: usize) -> Result<Vec<OpenEntry>, Refusal> {
+        self.batch(at_most, |listing, name| {
+            let node = listing.open(&name)?;
+            Ok(node.map(|node| OpenEntry { subject: node.subject(), name, node }))
+        })
+    }
+
+    fn batch<E>(
+        &mut self,
+        at_most: usize,
+        mut entry: impl FnMut(&mut Self, String) -> Result<Option<E>, Refusal>,
+    ) -> Result<Vec<E>, Refusal> {
         let at_most = at_most.max(1);
         let mut batch = Vec::new();
         while batch.len() < at_most {
@@ -84,11 +164,16 @@ impl Listing {
                 self.fill()?;
                 continue;
             };
-            if let Some(node) = self.open(&name)? {
-                batch.push(Entry { subject: node.subject(), name, node });
-            }
+            batch.extend(entry(self, name)?);
         }
         Ok(batch)
+    }
+
+    /// What says which ACL an entry has, where that can be relied on.
+    fn version(&self, meta: &Meta, at: LookedAt) -> Option<Version> {
+        let file_system = self.file_system?;
+        let is_settled = meta.changed.0.saturating_add(SETTLED_SECONDS) <= at.unix_seconds;
+        is_settled.then_some(Version { file_system, clock: at.clock, changed: meta.changed })
     }
 
     /// How many entries were left out because they could not be opened.
@@ -139,6 +224,12 @@ impl Listing {
             }
         }
     }
+}
+
+/// Which file system a node is on, where its times can be relied on.
+fn stamping_file_system(node: &Node) -> Option<u64> {
+    let kind = fstatfs(node.fd()).ok()?.f_type as u32;
+    STAMPING.contains(&kind).then(|| fstatvfs(node.fd()).ok().map(|found| found.f_fsid))?
 }
 
 /// The name, if it is one that can be asked for and may be a file or a directory.

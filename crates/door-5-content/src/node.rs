@@ -3,8 +3,8 @@
 use crate::acl;
 use crate::refuse::Refusal;
 use crate::root::{NODE_FLAGS, Turn, open_beneath};
-use enfilade_access::{AccessPermit, NodeKind, ObjectId, Subject};
-use enfilade_facts::vocabulary::{AccessMask, PathRefused, StorePath};
+use enfilade_access::{AccessPermit, NodeKind, ObjectId, StoredAcl, Subject, Version};
+use enfilade_facts::vocabulary::{AccessMask, PathRefused, check_entry_name};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, Statx, StatxFlags, StatxTimestamp, makedev, statx};
 use rustix::io::{self, Errno};
@@ -53,7 +53,22 @@ impl Meta {
         format!("{:x}-{written:x}.{written_ns:x}-{changed:x}.{changed_ns:x}-{which:016x}", self.bytes)
     }
 
-    fn of(found: &Statx, kind: NodeKind) -> Self {
+    /// What door 4 judges.
+    pub(crate) fn subject(&self, version: Option<Version>, acl: StoredAcl) -> Subject {
+        let Meta { object, kind, uid, gid, mode, .. } = *self;
+        Subject { object, kind, uid, gid, mode, version, acl }
+    }
+
+    /// Of a file or a directory.
+    pub(crate) fn of(found: &Statx) -> Option<Self> {
+        match FileType::from_raw_mode(found.stx_mode.into()) {
+            FileType::RegularFile => Some(Self::of_kind(found, NodeKind::File)),
+            FileType::Directory => Some(Self::of_kind(found, NodeKind::Directory)),
+            _ => None,
+        }
+    }
+
+    fn of_kind(found: &Statx, kind: NodeKind) -> Self {
         let time = |stamp: StatxTimestamp| (stamp.tv_sec, stamp.tv_nsec);
         let knows_birth = found.stx_mask & StatxFlags::BTIME.bits() != 0;
         Meta {
@@ -88,12 +103,8 @@ impl Node {
     ) -> Result<Node, Refusal> {
         let found =
             stat(file.as_fd(), "", AtFlags::EMPTY_PATH).map_err(|e| Refusal::io(e, "describing", &said()))?;
-        let kind = match FileType::from_raw_mode(found.stx_mode.into()) {
-            FileType::RegularFile => NodeKind::File,
-            FileType::Directory => NodeKind::Directory,
-            _ => return Err(Refusal::Special(said())),
-        };
-        Ok(Node { meta: Meta::of(&found, kind), file, turn })
+        let meta = Meta::of(&found).ok_or_else(|| Refusal::Special(said()))?;
+        Ok(Node { meta, file, turn })
     }
 
     /// The same descriptor, described afresh.
@@ -106,8 +117,7 @@ impl Node {
 
     /// What door 4 judges: the object, its owner, its mode and the ACL it has now.
     pub fn subject(&self) -> Subject {
-        let Meta { object, kind, uid, gid, mode, .. } = self.meta;
-        Subject { object, kind, uid, gid, mode, acl: acl::stored(self.fd()) }
+        self.meta.subject(None, acl::stored(self.fd()))
     }
 
     /// Which object it is.
@@ -181,7 +191,7 @@ impl Node {
 
     /// Which object an entry of this directory is, whatever its kind; `None` when there is no such entry.
     pub(crate) fn entry(&self, name: &str) -> Result<Option<ObjectId>, Refusal> {
-        match stat(self.fd(), name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT) {
+        match stat_entry(self.fd(), name) {
             Ok(found) => Ok(Some(object_of(&found))),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(Refusal::io(errno, "describing", name)),
@@ -205,11 +215,16 @@ impl Node {
 
 /// The name, if it is one an entry may have.
 pub(crate) fn entry_name(name: &str) -> Result<&str, Refusal> {
-    match StorePath::root().join(name) {
-        Ok(_) => Ok(name),
+    match check_entry_name(name) {
+        Ok(()) => Ok(name),
         Err(PathRefused::Length) => Err(Refusal::TooLong(name.to_owned())),
         Err(why) => Err(Refusal::BadName { name: name.to_owned(), why }),
     }
+}
+
+/// What the kernel says of an entry of a directory, whatever it is; links are not followed.
+pub(crate) fn stat_entry(directory: BorrowedFd<'_>, name: &str) -> io::Result<Statx> {
+    stat(directory, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT)
 }
 
 fn stat(directory: BorrowedFd<'_>, name: &str, flags: AtFlags) -> io::Result<Statx> {

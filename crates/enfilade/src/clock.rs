@@ -1,11 +1,16 @@
 //! The one place that reads clocks.
 
 use enfilade_facts::Now;
-use enfilade_passage::Clock;
+use enfilade_passage::{Clock, ClockSets};
 use enfilade_sources::lmdb::Lmdb;
-use rustix::time::{ClockId, Timespec, clock_gettime};
-use std::sync::Arc;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
+    timerfd_create, timerfd_settime,
+};
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 fn millis(id: ClockId) -> i64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(id);
@@ -78,6 +83,33 @@ pub(crate) fn of_server(source: Arc<Lmdb>, stale_limit: i64) -> Clock {
     })
 }
 
+/// Never reached: what matters of the timer is that it is cancelled when the clock is set.
+const FAR_SECONDS: i64 = 1 << 36;
+
+/// How often somebody set the wall clock since this was called. The kernel tells at the very next look: it cancels timers that wait for a
+/// time of day. Where there is no such timer it might have been set at every look.
+pub(crate) fn sets() -> ClockSets {
+    let timer = timer().ok();
+    // Looked at and counted in one: whoever is told that it was set is not told later than anybody else.
+    let count = Mutex::new(0_u64);
+    Arc::new(move || {
+        let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = timer.as_ref().map(|timer| rustix::io::read(timer, &mut [0; 8]));
+        *count += u64::from(said != Some(Err(Errno::AGAIN)));
+        *count
+    })
+}
+
+fn timer() -> rustix::io::Result<OwnedFd> {
+    let timer = timerfd_create(TimerfdClockId::Realtime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+    let once = Itimerspec {
+        it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
+        it_value: Timespec { tv_sec: FAR_SECONDS, tv_nsec: 0 },
+    };
+    timerfd_settime(&timer, TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET, &once)?;
+    Ok(timer)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,5 +132,16 @@ mod tests {
         ahead.looked.fetch_sub(LOOK_AGAIN, Ordering::Relaxed);
         let (ticks, seconds) = late();
         assert!(ticks <= 50 && seconds.abs() <= 1, "{ticks} {seconds}");
+    }
+
+    #[test]
+    fn setting_the_clock_is_counted_and_looking_at_it_is_not() {
+        let sets = sets();
+        assert_eq!([sets(), sets(), sets()], [0, 0, 0]);
+        // Only root may, and only to the time it is anyway.
+        let now = clock_gettime(ClockId::Realtime);
+        if rustix::time::clock_settime(ClockId::Realtime, now).is_ok() {
+            assert_eq!([sets(), sets()], [1, 1]);
+        }
     }
 }

@@ -24,7 +24,7 @@ use std::sync::mpsc::SyncSender;
 /// What may be remembered of credentials, in bytes: some 130,000 of users who are in few groups; taken as they come in.
 const IDENTITY_MEMO_BYTES: usize = 128 << 20;
 /// What may be remembered of ACLs and roles, in bytes: some 260,000 pairs of ACL and principal.
-const ACCESS_MEMO_BYTES: usize = 16 << 20;
+const ACCESS_MEMO_BYTES: usize = 32 << 20;
 
 /// Where everything of one installation lies.
 pub(crate) struct Home {
@@ -176,6 +176,7 @@ impl Home {
         let house = House::new(Parts {
             source: Arc::clone(&self.source) as Arc<dyn Source>,
             clock: clock::of_server(Arc::clone(&self.source), self.files.stale_limit()),
+            clock_sets: clock::sets(),
             hash_key: self.hash_key(),
             identity_memo: IdentityMemo::new(seed()?, IDENTITY_MEMO_BYTES),
             session_terms: terms(&self.config),

@@ -24,7 +24,7 @@ pub use privilege::Privileges;
 pub use role::Role;
 pub use secret::Secret;
 pub use sid::Sid;
-pub use store_path::{PathRefused, StorePath};
+pub use store_path::{PathRefused, StorePath, check_entry_name};
 
 /// A short text, which needs no allocation up to 23 bytes.
 pub type Word = smol_str::SmolStr;

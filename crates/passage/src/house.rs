@@ -15,12 +15,17 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// Reads the clocks. Only the binary has a real one.
 pub type Clock = Arc<dyn Fn() -> Now + Send + Sync>;
 
+/// How often somebody had set the wall clock, exact whenever it is asked. Only the binary really knows.
+pub type ClockSets = Arc<dyn Fn() -> u64 + Send + Sync>;
+
 /// What a house is built from.
 pub struct Parts {
     /// Where the facts are.
     pub source: Arc<dyn Source>,
     /// The clocks.
     pub clock: Clock,
+    /// How often somebody had set the wall clock by now.
+    pub clock_sets: ClockSets,
     /// The key of the fast hash of generated secrets.
     pub hash_key: HashKey,
     /// What door 2 remembers.
@@ -75,6 +80,10 @@ impl House {
     /// The time.
     pub fn now(&self) -> Now {
         (self.parts.clock)()
+    }
+
+    pub(crate) fn clock_sets(&self) -> u64 {
+        (self.parts.clock_sets)()
     }
 
     /// The facts.

@@ -2,7 +2,7 @@
 //!
 //! Start with [`House::admit`] in `walk.rs`: it is the way every request takes.
 //! `verbs.rs` says for each verb which right it needs on which descriptor; `gate.rs` is where slow hashes are computed;
-//! `explain.rs` walks the same doors without acting; `audit.rs` is the one event every request leaves.
+//! `explain.rs` walks the same doors without acting, `review.rs` door 4 for a whole tree; `audit.rs` is the one event every request leaves.
 
 mod walk;
 mod verbs;
@@ -12,6 +12,7 @@ mod sessions;
 mod gate;
 mod penalties;
 mod explain;
+mod review;
 mod administer;
 mod audit;
 mod refuse;
@@ -31,9 +32,10 @@ pub use enfilade_identity::{
 pub use audit::{Audit, Event};
 pub use explain::{DoorAnswer, Explanation};
 pub use gate::{Asker, GateCounts, HashGate};
-pub use house::{Clock, House, Parts};
+pub use house::{Clock, ClockSets, House, Parts};
 pub use penalties::{Penalties, PenaltyCounts};
 pub use refuse::Refusal;
+pub use review::Reviewed;
 pub use sessions::{Made, Random, SessionTerms, Ticket, TicketAsk};
 pub use stores::DatastoreState;
 pub use verbs::{Entry, Found, Listing, Reading, Uploading};

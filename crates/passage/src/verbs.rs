@@ -3,9 +3,10 @@
 
 use crate::refuse::Refusal;
 use crate::walk::Stay;
-use enfilade_access::{AccessPermit, Ask, NodeKind, Subject, Wanted};
-use enfilade_content::{Meta, Node, Reader, Room, Upload};
+use enfilade_access::{AccessPermit, Ask, NodeKind, Sight, Subject, Wanted};
+use enfilade_content::{Entry as Looked, LookedAt, Meta, Node, Reader, Room, Upload};
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
+use std::sync::Arc;
 
 /// A file or directory the visitor may see.
 pub struct Found {
@@ -207,9 +208,7 @@ pub struct Listing {
 pub struct Entry {
     /// Its name.
     pub name: String,
-    /// What it is.
-    pub kind: NodeKind,
-    /// Size, times and validator.
+    /// What it is, its size, times and validator.
     pub meta: Meta,
 }
 
@@ -225,24 +224,53 @@ impl Listing {
     /// # Errors
     /// When the directory cannot be read, or the visitor may no longer list it.
     pub fn next_batch(&mut self, at_most: usize) -> Result<Option<Vec<Entry>>, Refusal> {
-        let entries = self.listing.next_batch(at_most)?;
+        let house = Arc::clone(&self.stay.visit.house);
+        // The time first: what is changed after this looks changed.
+        let at = LookedAt { unix_seconds: house.now().unix_seconds, clock: house.clock_sets() };
+        let mut entries = self.listing.next_batch(at_most, at)?;
         if entries.is_empty() {
             return Ok(None);
         }
+        if house.clock_sets() != at.clock {
+            // What is stamped with the time may be stamped with one that was before.
+            entries.iter_mut().for_each(|entry| entry.subject.version = None);
+        }
+        let mut batch = Vec::with_capacity(entries.len());
+        let mut unread = Vec::new();
+        for (entry, sight) in self.see(entries)? {
+            match sight {
+                Sight::Seen => batch.push(Some(entry)),
+                Sight::Hidden => {}
+                Sight::Unread => {
+                    // It keeps its place.
+                    unread.extend(self.listing.look(entry.name, at)?.map(|entry| (batch.len(), entry)));
+                    batch.push(None);
+                }
+            }
+        }
+        let (places, unread): (Vec<usize>, Vec<_>) = unread.into_iter().unzip();
+        for (place, (entry, sight)) in places.into_iter().zip(self.see(unread)?) {
+            if sight == Sight::Seen
+                && let Some(empty) = batch.get_mut(place)
+            {
+                *empty = Some(entry);
+            }
+        }
+        Ok(Some(batch.into_iter().flatten().map(|Looked { name, meta, .. }| Entry { name, meta }).collect()))
+    }
+
+    fn see(&mut self, entries: Vec<Looked>) -> Result<Vec<(Looked, Sight)>, Refusal> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
         let children: Vec<_> = entries.iter().map(|entry| (entry.name.as_str(), &entry.subject)).collect();
         let path = &self.path;
-        let visible = self.stay.on_view(|stay, view| {
+        let sights = self.stay.on_view(|stay, view| {
             let memo = &stay.visit.house.parts.access_memo;
             let (now, identity) = (stay.visit.house.now(), &stay.visit.identity);
             Ok(enfilade_access::see(view, now, identity, &stay.datastore, path, &children, memo)?)
         })?;
-        let seen = entries.into_iter().zip(visible).filter(|(_, visible)| *visible);
-        let seen = seen.map(|(entry, _)| Entry {
-            kind: entry.node.kind(),
-            meta: entry.node.meta().clone(),
-            name: entry.name,
-        });
-        Ok(Some(seen.collect()))
+        Ok(entries.into_iter().zip(sights).collect())
     }
 
     /// The revision the doors last judged on.

@@ -20,9 +20,11 @@
 
 mod clock;
 mod house;
+mod samba;
 pub mod second_reader;
 mod world;
 
 pub use clock::FixedClock;
 pub use house::{Scratch, TestHouse};
+pub use samba::{Samba, SambaUser};
 pub use world::{Remembering, run_world};

@@ -201,6 +201,7 @@ async fn answers(logins: &[(String, String)], source: Arc<dyn Source>) -> Vec<St
     let house = House::new(Parts {
         source,
         clock: Arc::new(|| NOW),
+        clock_sets: Arc::new(|| 0),
         hash_key: key(),
         identity_memo: IdentityMemo::new(MemoSeed([1; 16]), 1 << 16),
         session_terms: enfilade_passage::SessionTerms::default(),

@@ -5,12 +5,15 @@ use super::{
     token_of_alice,
 };
 use crate::acl::{Ace, AceFlags, AceType, SecurityDescriptor};
-use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
+use crate::ask::{Ask, NodeKind, ObjectId, StoredAcl, Subject, Version, Wanted};
+use crate::enumerate::Sight;
 use crate::explain::judge;
+use crate::memo::AccessMemo;
 use crate::reference;
 use enfilade_facts::tables::Who;
 use enfilade_facts::vocabulary::{AccessMask, Role, Sid, StorePath, UserId};
-use enfilade_facts::{Refuse, View};
+use enfilade_facts::{MemoSeed, Refuse, View};
+use enfilade_identity::{Principal, SetId, SidSet};
 use proptest::prelude::*;
 
 const NAMES: [&str; 5] = ["a", "b", "c", ".enfilade-upload", "d"];
@@ -118,6 +121,8 @@ proptest! {
         let shared = memo();
         let again = case_with(&facts, &who, &shared, |case| case.see(&directory, &children)).unwrap();
         prop_assert_eq!(&again, &seen);
+        prop_assert!(!seen.contains(&Sight::Unread));
+        let seen: Vec<bool> = seen.into_iter().map(|sight| sight == Sight::Seen).collect();
         for ((name, target), seen) in children.into_iter().zip(seen) {
             let alone = directory.join(name).is_ok_and(|path| {
                 let ask = Ask { path: &path, target, wanted: Wanted::On(AccessMask::VISIBLE) };
@@ -130,13 +135,68 @@ proptest! {
     }
 
     #[test]
+    fn a_state_that_is_known_shows_what_reading_shows(
+        rows in any_rows(),
+        subjects in proptest::collection::vec(any_subject(), NAMES.len()),
+        known in 0_u8..32,
+        by_token in any::<bool>(),
+    ) {
+        let facts = facts(&rows);
+        let who = if by_token { token_of_alice() } else { alice() };
+        let shared = AccessMemo::new(MemoSeed([7; 16]), 1 << 20);
+        let version = Some(Version { file_system: 1, clock: 0, changed: (7, 1) });
+        let read: Vec<Subject> = (0..).zip(subjects).map(|(inode, subject)| Subject {
+            object: ObjectId { device: 1, inode },
+            version,
+            ..subject
+        }).collect();
+        let unread: Vec<Subject> =
+            read.iter().map(|subject| Subject { acl: StoredAcl::Unread, ..subject.clone() }).collect();
+        let other = |subject: &Subject| Subject {
+            version: Some(Version { changed: (7, 2), ..version.unwrap() }),
+            ..subject.clone()
+        };
+        let see = |subjects: &[Subject]| {
+            let children: Vec<(&str, &Subject)> = NAMES.into_iter().zip(subjects).collect();
+            case_with(&facts, &who, &shared, |case| case.see(&path("dir"), &children)).unwrap()
+        };
+        // Somebody else read some of them before.
+        for (n, subject) in (0..).zip(&read).filter(|(n, _)| known & 1 << n != 0) {
+            let bob = Principal { set: SetId(2), sids: SidSet::default(), ..alice() };
+            let root = Facts::of("/ alice DatastorePowerUser");
+            case_with(&root, &bob, &shared, |case| case.see(&path("dir"), &[(NAMES[n], subject)])).unwrap();
+        }
+        let first = see(&unread);
+        let full = see(&read);
+        for (sight, full) in first.iter().zip(&full) {
+            prop_assert!(*sight == Sight::Unread || sight == full);
+        }
+        let now_known = |subject: &Subject| match &subject.acl {
+            StoredAcl::Unreadable(_) => false,
+            StoredAcl::Ntacl(blob) => blob.len() > 4,
+            _ => true,
+        };
+        for ((sight, full), subject) in see(&unread).iter().zip(&full).zip(&read) {
+            prop_assert!(sight == full || (*sight == Sight::Unread && !now_known(subject)));
+        }
+        // Another state says nothing of the ACL.
+        let changed: Vec<Subject> = unread.iter().map(other).collect();
+        for (sight, unknown) in see(&changed).iter().zip(see(&unread.iter().map(|subject| Subject {
+            version: None,
+            ..subject.clone()
+        }).collect::<Vec<_>>())) {
+            prop_assert_eq!(*sight, unknown);
+        }
+    }
+
+    #[test]
     fn what_is_seen_lies_in_a_store_that_admits(rows in any_rows(), target in any_subject(), by_token in any::<bool>()) {
         let facts = facts(&rows);
         let who = if by_token { token_of_alice() } else { alice() };
         let root = path("dir");
         let seen = case(&facts, &who, |case| case.see(&root, &[("a", &target), ("c", &target)])).unwrap();
         let admitted = case(&facts, &who, |case| case.is_admitted()).unwrap();
-        prop_assert!(admitted || !seen.contains(&true));
+        prop_assert!(admitted || !seen.contains(&Sight::Seen));
     }
 
     #[test]

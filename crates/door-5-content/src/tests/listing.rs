@@ -1,19 +1,23 @@
 //! Listing.
 
 use super::{Scratch, code};
-use crate::list::{listing, names_held};
-use enfilade_access::NodeKind;
+use crate::acl::set_acl_as_operator;
+use crate::list::{LookedAt, listing, names_held};
+use enfilade_access::{SecurityDescriptor, StoredAcl};
 use rustix::fs::{CWD, Mode};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 
+/// Long after everything here was changed.
+const AT: LookedAt = LookedAt { clock: 0, unix_seconds: i64::MAX };
+
 fn names(scratch: &Scratch, path: &str, at_most: usize) -> Vec<String> {
     let mut listing = listing(&scratch.node(path)).unwrap();
     let mut names = Vec::new();
     loop {
-        let batch = listing.next_batch(at_most).unwrap();
+        let batch = listing.next_batch(at_most, AT).unwrap();
         assert!(batch.len() <= at_most.max(1));
         if batch.is_empty() {
             break;
@@ -47,16 +51,43 @@ fn only_what_can_be_served_is_listed() {
 }
 
 #[test]
-fn an_entry_is_the_open_object_and_its_subject() {
+fn an_entry_is_what_it_is_when_it_is_opened() {
     let scratch = Scratch::new();
     scratch.write("file", "four");
-    let batch = listing(&scratch.node("")).unwrap().next_batch(10).unwrap();
-    let entry = &batch[0];
-    assert_eq!(
-        (entry.name.as_str(), entry.node.kind(), entry.node.meta().bytes),
-        ("file", NodeKind::File, 4)
-    );
-    assert_eq!(entry.subject.object, scratch.node("file").object());
+    scratch.directory("directory");
+    let mut listed = listing(&scratch.node("")).unwrap();
+    let opened = listing(&scratch.node("")).unwrap().next_open(10).unwrap();
+    for (entry, open) in listed.next_batch(10, AT).unwrap().into_iter().zip(opened) {
+        assert_eq!((&entry.name, &entry.meta), (&open.name, open.node.meta()));
+        assert_eq!((entry.subject.object, &entry.subject.acl), (open.node.object(), &StoredAcl::Unread));
+        let looked = listed.look(entry.name.clone(), AT).unwrap().unwrap();
+        assert_eq!((&looked.meta, &looked.subject.acl), (&entry.meta, &open.subject.acl));
+        assert_eq!(looked.subject.version, entry.subject.version);
+    }
+    assert!(listed.look("gone".into(), AT).unwrap().is_none());
+    assert!(listed.look("../file".into(), AT).unwrap().is_none());
+}
+
+#[test]
+fn the_state_of_an_entry_is_another_after_each_change_and_says_nothing_just_after_one() {
+    let scratch = Scratch::new();
+    scratch.write("file", "four");
+    let state = |unix_seconds| {
+        let at = LookedAt { clock: 0, unix_seconds };
+        let mut listing = listing(&scratch.node("")).unwrap();
+        listing.next_batch(10, at).unwrap().remove(0).subject.version
+    };
+    let changed = scratch.node("file").meta().changed.0;
+    let Some(before) = state(changed + 2) else {
+        println!("not asserted: this file system's times are not relied on");
+        return;
+    };
+    assert_eq!([state(changed - 1_000), state(changed), state(changed + 1)], [None; 3]);
+    let acl = SecurityDescriptor { dacl: Some(vec![]), ..SecurityDescriptor::default() }.to_ntacl().unwrap();
+    set_acl_as_operator(&scratch.node("file"), &acl).unwrap();
+    let after = state(i64::MAX).unwrap();
+    assert_ne!(before.changed, after.changed);
+    assert_eq!(before.file_system, after.file_system);
 }
 
 #[test]
@@ -67,7 +98,7 @@ fn two_listings_of_one_node_do_not_disturb_each_other() {
     let (mut first, mut second) = (listing(&node).unwrap(), listing(&node).unwrap());
     let mut counts = [0, 0];
     loop {
-        let batches = [first.next_batch(7).unwrap().len(), second.next_batch(11).unwrap().len()];
+        let batches = [first.next_batch(7, AT).unwrap().len(), second.next_batch(11, AT).unwrap().len()];
         counts = [counts[0] + batches[0], counts[1] + batches[1]];
         if batches == [0, 0] {
             break;
@@ -83,7 +114,7 @@ fn ten_thousand_entries_come_in_batches_and_constant_memory() {
     let mut listing = listing(&scratch.node("")).unwrap();
     let (mut seen, mut held_max) = (Vec::new(), 0);
     loop {
-        let batch = listing.next_batch(256).unwrap();
+        let batch = listing.next_batch(256, AT).unwrap();
         if batch.is_empty() {
             break;
         }
@@ -94,7 +125,7 @@ fn ten_thousand_entries_come_in_batches_and_constant_memory() {
     assert_eq!(seen, (0..10_000).map(|n| format!("entry-{n:05}")).collect::<Vec<_>>());
     // One buffer's worth of names, and never two: 64 KiB at 32 bytes for each of these.
     assert!(held_max <= 64 * 1024 / 32, "{held_max}");
-    assert!(listing.next_batch(1).unwrap().is_empty());
+    assert!(listing.next_batch(1, AT).unwrap().is_empty());
     assert_eq!(listing.unreadable(), 0);
 }
 
@@ -105,10 +136,10 @@ fn what_vanishes_is_left_out_and_what_cannot_be_opened_is_counted() {
     std::fs::set_permissions(scratch.at("c"), std::fs::Permissions::from_mode(0o000)).unwrap();
     let privileged = std::fs::File::open(scratch.at("c")).is_ok();
     let mut listing = listing(&scratch.node("")).unwrap();
-    let first = listing.next_batch(1).unwrap().remove(0).name;
+    let first = listing.next_batch(1, AT).unwrap().remove(0).name;
     let gone = if first == "a" { "b" } else { "a" };
     std::fs::remove_file(scratch.at(gone)).unwrap();
-    let rest: Vec<_> = listing.next_batch(10).unwrap().into_iter().map(|entry| entry.name).collect();
+    let rest: Vec<_> = listing.next_batch(10, AT).unwrap().into_iter().map(|entry| entry.name).collect();
     assert!(!rest.iter().any(|name| name == gone));
     if privileged {
         println!("not asserted: this process may open everything, so nothing is unreadable to it");
@@ -123,5 +154,5 @@ fn a_directory_that_was_removed_ends() {
     scratch.directory("d");
     let mut listing = listing(&scratch.node("d")).unwrap();
     std::fs::remove_dir(scratch.at("d")).unwrap();
-    assert!(listing.next_batch(10).unwrap().is_empty());
+    assert!(listing.next_batch(10, AT).unwrap().is_empty());
 }

@@ -1,7 +1,8 @@
 //! The words of ACLs.
 
 use clap::Subcommand;
-use enfilade_facts::vocabulary::DatastoreName;
+use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName};
+use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Acl {
@@ -49,4 +50,31 @@ pub(crate) enum Acl {
     },
     /// Put ACLs back that were saved, from standard input; what is not there any more is named
     Restore { datastore: DatastoreName },
+    /// Tell who may do what with a path and with everything beneath it: a line for each object and person
+    #[command(
+        after_help = "Roles and ACLs count together, as for a request. What is not told of is not there for that person.\n\
+        Keep what two reviews say with --json, and compare them with `acl changes`."
+    )]
+    Review {
+        datastore: DatastoreName,
+        /// The path in the datastore
+        #[arg(default_value = "/")]
+        path: String,
+        /// Of this user or token alone; may be given several times [default: every user]
+        #[arg(long = "auth-id", value_name = "AUTHID")]
+        people: Vec<Authid>,
+        /// Tell only of objects these rights are granted on
+        #[arg(long, default_value = "read-attributes")]
+        right: AccessMask,
+        /// A table for spreadsheets
+        #[arg(long)]
+        csv: bool,
+    },
+    /// Compare two reviews that were kept with --json: what somebody gained, lost, or may do otherwise
+    Changes {
+        /// The earlier one
+        before: PathBuf,
+        /// The later one
+        after: PathBuf,
+    },
 }

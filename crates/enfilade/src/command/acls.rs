@@ -1,5 +1,7 @@
 //! `enfilade acl`.
 
+mod review;
+
 use crate::cli::acl::Acl;
 use crate::home::Home;
 use crate::output;
@@ -7,6 +9,7 @@ use crate::progress::Progress;
 use anyhow::Context;
 use enfilade_admin::{NewAcl, Spread};
 use enfilade_facts::vocabulary::{DatastoreName, StorePath};
+use review::Form;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, Read as _};
 
@@ -61,6 +64,17 @@ pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
             anyhow::ensure!(bad == 0, "{bad} ACLs were not saved");
         }
         Acl::Restore { datastore } => restore(home, &datastore, json)?,
+        Acl::Review { datastore, path, people, right, csv } => {
+            review::run(
+                home,
+                &datastore,
+                &path,
+                people,
+                right,
+                if csv { Form::Csv } else { Form::of(json) },
+            )?;
+        }
+        Acl::Changes { before, after } => review::changes(&before, &after, json)?,
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use hyper::{HeaderMap, Response, StatusCode};
 use tokio::sync::mpsc;
 
 /// How many entries are looked at before door 4 is asked about all of them.
-const BATCH_ENTRIES: usize = 256;
+const BATCH_ENTRIES: usize = 1024;
 /// How much is written before it is sent, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -156,10 +156,10 @@ fn render(entries: &[enfilade_passage::Entry], base: &str, asked: &Asked) -> (St
         path.clear();
         path.push_str(base);
         href::push_name(&mut path, &entry.name);
-        if entry.kind == NodeKind::Directory {
+        if entry.meta.kind == NodeKind::Directory {
             path.push('/');
         }
-        let resource = Resource { href: &path, name: &entry.name, kind: entry.kind, meta: &entry.meta };
+        let resource = Resource { href: &path, name: &entry.name, kind: entry.meta.kind, meta: &entry.meta };
         push_response(&mut xml, &resource, asked);
     }
     (xml, entries.len())

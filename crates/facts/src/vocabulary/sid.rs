@@ -43,9 +43,35 @@ impl Sid {
         Sid::well_known(5, &[21, a, b, c, rid])
     }
 
+    /// `S-1-22-1-uid`: what Samba calls a user of the machine in ACLs.
+    pub const fn of_unix_user(uid: u32) -> Sid {
+        Sid::well_known(22, &[1, uid])
+    }
+
+    /// `S-1-22-2-gid`: what Samba calls a group of the machine in ACLs.
+    pub const fn of_unix_group(gid: u32) -> Sid {
+        Sid::well_known(22, &[2, gid])
+    }
+
     /// The sub-authorities.
     pub fn subs(&self) -> &[u32] {
         self.subs.get(..usize::from(self.count)).unwrap_or_default()
+    }
+
+    /// The number of a user (`false`) or group (`true`) of the machine, where that is whom it names.
+    pub fn unix_number(&self) -> Option<(bool, u32)> {
+        match self.subs() {
+            [kind @ 1..=2, number] if self.authority == [0, 0, 0, 0, 0, 22] => Some((*kind == 2, *number)),
+            _ => None,
+        }
+    }
+
+    /// A number for looking it up by: equal SIDs have equal ones.
+    pub fn mark(&self) -> u64 {
+        let mixed = |mark: u64, word: u64| (mark ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31);
+        let [a, b, c, d, e, f] = self.authority;
+        let first = u64::from_be_bytes([self.count, 0, a, b, c, d, e, f]);
+        self.subs().iter().fold(mixed(0, first), |mark, sub| mixed(mark, u64::from(*sub)))
     }
 
     /// The packet form (MS-DTYP §2.4.2.2): revision, count, authority big-endian, sub-authorities little-endian.

@@ -79,12 +79,20 @@ impl StorePath {
     /// # Errors
     /// When `name` is no clean name, or the path gets too long.
     pub fn join(&self, name: &str) -> Result<Self, PathRefused> {
-        check_name(name)?;
+        check_entry_name(name)?;
         let path = if self.is_root() { name.to_owned() } else { format!("{}/{name}", self.0) };
         if path.len() > limits::PATH_BYTES_MAX || path.split('/').count() > limits::PATH_DEPTH_MAX {
             return Err(PathRefused::Length);
         }
         Ok(StorePath(path))
+    }
+
+    /// How long the name of an entry of this directory may be for [`StorePath::join`] to take it, in bytes.
+    pub fn entry_bytes_max(&self) -> usize {
+        match self.names().count() < limits::PATH_DEPTH_MAX {
+            true => limits::PATH_BYTES_MAX.saturating_sub(self.0.len() + usize::from(!self.is_root())),
+            false => 0,
+        }
     }
 
     /// Whether it is the datastore's root.
@@ -112,11 +120,21 @@ impl StorePath {
     }
 }
 
-fn check_name(name: &str) -> Result<(), PathRefused> {
+fn is_of_fit_letters(name: &str) -> bool {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'/' && byte != b'\\';
+    // Most names have no others; all of a directory's are looked at.
+    name.bytes().all(is_plain) || !name.chars().any(|c| c == '/' || c == '\\' || c.is_control())
+}
+
+/// Whether an entry of a directory may have this name.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_entry_name(name: &str) -> Result<(), PathRefused> {
     match name {
         "" | "." | ".." => Err(PathRefused::Dots),
         name if name.len() > limits::NAME_BYTES_MAX => Err(PathRefused::Length),
-        name if name.chars().any(|c| c == '/' || c == '\\' || c.is_control()) => Err(PathRefused::Character),
+        name if !is_of_fit_letters(name) => Err(PathRefused::Character),
         name if name.starts_with(RESERVED_PREFIX) => Err(PathRefused::Reserved),
         _ => Ok(()),
     }
@@ -201,5 +219,27 @@ mod tests {
         let (parent, name) = path.split().unwrap();
         assert_eq!((parent.to_string().as_str(), name), ("/a/b", "c"));
         assert!(StorePath::root().split().is_none());
+    }
+
+    #[test]
+    fn a_name_that_fits_is_joined_and_no_other() {
+        let deep = |depth: usize| StorePath::from_plain(&vec!["d"; depth].join("/")).unwrap();
+        let long = |bytes: usize| {
+            let path = vec!["d".repeat(250); bytes / 251].join("/");
+            StorePath::from_plain(&path).unwrap()
+        };
+        for directory in [StorePath::root(), deep(63), deep(64), long(3_800), long(4_095)] {
+            for name in [
+                "a".to_owned(),
+                "b".repeat(79),
+                "c".repeat(255),
+                "d".repeat(256),
+                "e\u{85}".into(),
+                "..".into(),
+            ] {
+                let fits = name.len() <= directory.entry_bytes_max() && check_entry_name(&name).is_ok();
+                assert_eq!(directory.join(&name).is_ok(), fits, "{} + {}", directory.0.len(), name.len());
+            }
+        }
     }
 }

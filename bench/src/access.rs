@@ -1,0 +1,434 @@
+//! Listing what one may see of large trees, in 4 groups, in 400 and in 4,000: ours and Samba's, the door alone and the whole server.
+
+mod door;
+mod samba;
+mod trees;
+
+pub(crate) use door::part;
+
+use crate::Failure;
+use crate::report::Report;
+use crate::scratch::Scratch;
+use crate::served::Server;
+use crate::stopwatch::{Samples, cpu_seconds, now};
+use crate::stores::{self, TOKENS_EACH};
+use enfilade_facts::tables::{
+    Assignment, AssignmentKey, Datastore, Group, Member, Membership, MembershipKey, Who,
+};
+use enfilade_facts::vocabulary::{DatastoreName, GroupId, Role, Sid, UserId};
+use enfilade_facts::{Change, Source};
+use enfilade_sources::lmdb::Lmdb;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use trees::{Acls, TREES};
+
+/// In how many groups the users are.
+const GROUPS: [u32; 3] = [4, 400, 4_000];
+const LARGE: &str = "largedir_41000";
+/// Listings of a tree that is known, for what one of them costs.
+const AGAIN: u32 = 10;
+const CLIENTS: usize = 8;
+
+/// Somebody on both servers.
+pub(crate) struct User {
+    name: String,
+    groups: u32,
+}
+
+fn users() -> Vec<User> {
+    // One more who may see everything there is.
+    let of = |(n, groups)| User { name: format!("user{n}"), groups };
+    (0..).zip(GROUPS).map(of).collect()
+}
+
+/// Users in groups with a role in each store, and nothing else.
+fn facts(source: &dyn Source, users: &[User], stores: &[(Acls, &Path)]) -> Result<(), Failure> {
+    let count = (users.len() as u64 + 1) * TOKENS_EACH;
+    stores::fill(source, count, stores::keyed())?;
+    let mut change = Change::new(stores::audit("groups"));
+    let most = users.iter().map(|user| user.groups).max().unwrap_or(0);
+    for n in 0..most {
+        let group = GroupId::from_bytes(stores::id(4, u64::from(n)));
+        let gid = trees::PROJECT + n;
+        let row = Group {
+            domain: stores::LOCAL,
+            name: format!("g{gid}"),
+            sid: Sid::of_unix_group(gid),
+            gid: Some(gid),
+            comment: None,
+        };
+        change.put(&group, &row);
+        for (user, _) in (0..).zip(users).filter(|(_, user)| n < user.groups) {
+            let member = Member::User(UserId::from_bytes(stores::id(1, user)));
+            change.put(&MembershipKey { member, group }, &Membership);
+        }
+    }
+    let roles = (0..).zip(users).map(|(n, _)| (n, Role::DatastoreReader));
+    for (user, role) in roles.chain([(users.len() as u64, Role::DatastoreAdmin)]) {
+        let who = Who::User(UserId::from_bytes(stores::id(1, user)));
+        let key = AssignmentKey { path: "/datastore".parse()?, who };
+        change.put(&key, &Assignment { roles: vec![(role, true)], fault: None });
+    }
+    for (acls, path) in stores {
+        let name: DatastoreName = acls.name().parse()?;
+        let path = path.to_str().ok_or("the trees are at no UTF-8 path")?.to_owned();
+        change.put(&name, &Datastore { path, ..Datastore::default() });
+    }
+    source.commit(&change)?;
+    Ok(())
+}
+
+pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
+    let chosen: &[&str] = if small { &["largedir_1000", "hierarchy_200"] } else { &TREES };
+    let places: Vec<(Acls, PathBuf)> = Acls::BOTH
+        .into_iter()
+        .map(|acls| Ok((acls, trees::directory(acls, chosen)?)))
+        .collect::<Result<_, Failure>>()?;
+    let scratch = Scratch::new("access")?;
+    let users = users();
+    let bench = Bench { chosen, places: &places, users: &users, scratch: &scratch };
+    door::run(report, &users)?;
+    bench.instructions(report)?;
+    bench.beside_samba(report)?;
+    bench.alone(report)?;
+    bench.copies(report)
+}
+
+struct Bench<'b> {
+    chosen: &'b [&'b str],
+    places: &'b [(Acls, PathBuf)],
+    users: &'b [User],
+    scratch: &'b Scratch,
+}
+
+impl Bench<'_> {
+    fn instructions(&self, report: &mut Report) -> Result<(), Failure> {
+        if Command::new("valgrind").arg("--version").output().is_err() {
+            eprintln!("valgrind is not there, so no instructions are counted");
+            return Ok(());
+        }
+        let mut worst = [[0_f64; 2]; 2];
+        for acls in Acls::BOTH {
+            for tree in self.chosen {
+                let mut of_few = [f64::NAN; 2];
+                for (place, groups) in GROUPS.into_iter().enumerate() {
+                    eprintln!("instructions of {tree}, {} ACLs, {groups} groups", acls.name());
+                    let counted = door::instructions(acls, tree, groups, None, self.scratch.path())?;
+                    for ((count, which), of_few) in
+                        counted.into_iter().zip(["first", "again"]).zip(&mut of_few)
+                    {
+                        let name = format!("doors and listing, {tree}, {} ACLs, {which}", acls.name());
+                        report.once(&name, groups.into(), count / 1e6, "M instructions");
+                        match place.checked_sub(1).and_then(|place| worst.get_mut(place)) {
+                            None => *of_few = count,
+                            Some(worst) => {
+                                let at = usize::from(which == "again");
+                                worst
+                                    .iter_mut()
+                                    .skip(at)
+                                    .take(1)
+                                    .for_each(|worst| *worst = worst.max(count / *of_few));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        for ((worst, groups), (id, most)) in
+            worst.into_iter().zip([400, 4_000]).zip([("groups-400", 1.05), ("groups-4000", 1.10)])
+        {
+            let what = format!("instructions in {groups} groups to those in 4, the worst of all trees");
+            report.goal(id, &what, worst.into_iter().fold(0.0, f64::max), most, "times");
+        }
+        let tree = if self.chosen.contains(&LARGE) { LARGE } else { "largedir_1000" };
+        let place = self.scratch.path();
+        let [_, whole] = door::instructions(Acls::Few, tree, 400, None, place)?;
+        let [_, judged] =
+            door::instructions(Acls::Few, tree, 400, Some("enfilade_access::enumerate::see"), place)?;
+        report.goal(
+            "share",
+            "of the instructions of a listing, those of judging",
+            judged / whole,
+            0.03,
+            "times",
+        );
+        Ok(())
+    }
+
+    fn server(&self) -> Result<Server, Failure> {
+        let data = self.scratch.path().join("data");
+        if !data.exists() {
+            let place = self.scratch.path().join("facts");
+            let of = |(acls, path): &(Acls, PathBuf)| (*acls, path.clone());
+            let stores: Vec<(Acls, PathBuf)> = self.places.iter().map(of).collect();
+            let borrowed: Vec<(Acls, &Path)> =
+                stores.iter().map(|(acls, path)| (*acls, path.as_path())).collect();
+            facts(&Lmdb::open(&place)?, self.users, &borrowed)?;
+            stores::data_directory(&data, &place)?;
+            let section = |(acls, path): &(Acls, PathBuf)| {
+                format!("datastore: {}\n\tpath {}\n\n", acls.name(), path.display())
+            };
+            std::fs::write(data.join("datastore.cfg"), stores.iter().map(section).collect::<String>())?;
+        }
+        Server::start(&data, &[])
+    }
+
+    /// CPU seconds of the server for a tree: the first time, and again.
+    fn listed(&self, acls: Acls, tree: &str, user: usize) -> Result<[f64; 2], Failure> {
+        let server = self.server()?;
+        let mut client = Client::new(server.plain, user)?;
+        // Whoever comes first is looked up, which is not what is measured.
+        client.list(acls, "")?;
+        let spent = || cpu_seconds(&server.child.0.id().to_string()).unwrap_or(f64::NAN);
+        let before = spent();
+        let files = client.tree(acls, tree)?;
+        let first = spent() - before;
+        if files != trees::SEEN && user < self.users.len() {
+            return Err(format!(
+                "{files} files of {tree} are seen in {} groups",
+                self.users.get(user).map_or(0, |user| user.groups)
+            )
+            .into());
+        }
+        let before = spent();
+        for _ in 0..AGAIN {
+            client.tree(acls, tree)?;
+        }
+        Ok([first, (spent() - before) / f64::from(AGAIN)])
+    }
+
+    fn beside_samba(&self, report: &mut Report) -> Result<(), Failure> {
+        let shares: Vec<(&str, &Path)> =
+            self.places.iter().map(|(acls, path)| (acls.name(), path.as_path())).collect();
+        let samba = samba::start(&self.scratch.path().join("samba"), &shares, self.users)?;
+        for acls in Acls::BOTH {
+            for tree in self.chosen {
+                // The caches of the kernel.
+                self.listed(acls, tree, 0)?;
+                let mut theirs_of_few = f64::NAN;
+                for (n, user) in self.users.iter().enumerate() {
+                    let groups = u64::from(user.groups);
+                    let of = |what: &str| format!("listing {tree}, {} ACLs, {what}", acls.name());
+                    let [first, again] = self.listed(acls, tree, n)?;
+                    report.once(&of("ours, first, server CPU"), groups, first * 1e3, "ms");
+                    report.once(&of("ours, again, server CPU"), groups, again * 1e3, "ms");
+                    // In 4,000 groups the largest takes Samba minutes, and clients give up before.
+                    let is_fit = groups <= 400 || *tree == "largedir_1000";
+                    let Some(samba) = samba.as_ref().filter(|_| is_fit) else { continue };
+                    let (said, theirs) = samba::list(samba, (acls.name(), tree), user, self.scratch.path())?;
+                    let files = said.lines().filter(|line| line.contains(" 25000 ")).count();
+                    if files as u64 != trees::SEEN {
+                        return Err(format!("Samba shows {files} files of {tree}").into());
+                    }
+                    eprintln!(
+                        "{tree}, {groups} groups: {theirs:.2} s by Samba, {first:.3} and {again:.3} s here"
+                    );
+                    report.once(&of("Samba, server CPU"), groups, theirs * 1e3, "ms");
+                    match groups {
+                        4 => theirs_of_few = theirs,
+                        _ => report.once(
+                            &of("Samba, to that in 4 groups"),
+                            groups,
+                            theirs / theirs_of_few,
+                            "times",
+                        ),
+                    }
+                    if *tree == LARGE && acls == Acls::Few {
+                        let goals = match groups {
+                            4 => [("samba-4-first", first, 1.0 / 5.0), ("samba-4-again", again, 1.0 / 15.0)],
+                            _ => [
+                                ("samba-400-first", first, 1.0 / 25.0),
+                                ("samba-400-again", again, 1.0 / 60.0),
+                            ],
+                        };
+                        for (id, ours, most) in goals {
+                            let what =
+                                format!("listing {LARGE} in {groups} groups, ours to Samba's CPU ({id})");
+                            report.goal(id, &what, ours / theirs, most, "times");
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ours beside ours: what is hidden costs no more than what is shown, and many at once no more than one.
+    fn alone(&self, report: &mut Report) -> Result<(), Failure> {
+        let tree = if self.chosen.contains(&LARGE) { LARGE } else { "largedir_1000" };
+        let server = self.server()?;
+        let spent = || cpu_seconds(&server.child.0.id().to_string()).unwrap_or(f64::NAN);
+        let mut of = Vec::new();
+        for user in [1, self.users.len()] {
+            let mut client = Client::new(server.plain, user)?;
+            client.list(Acls::Few, tree)?;
+            let before = spent();
+            let mut seen = 0;
+            for _ in 0..AGAIN {
+                seen = client.list(Acls::Few, tree)?.len();
+            }
+            let each = (spent() - before) / f64::from(AGAIN);
+            report.once(
+                &format!("the directory {tree} alone, {seen} shown, server CPU"),
+                seen as u64,
+                each * 1e3,
+                "ms",
+            );
+            of.push(each);
+        }
+        if let [some, all] = of.as_slice() {
+            let what = format!("the directory {tree}, what may be seen of it to all of it, server CPU");
+            report.goal("tax", &what, some / all, 0.6, "times");
+        }
+        let mut once = Samples::default();
+        for clients in [1, CLIENTS] {
+            let (before, began) = (spent(), now());
+            std::thread::scope(|scope| {
+                let run = || -> Result<(), String> {
+                    let mut client = Client::new(server.plain, 1).map_err(|why| why.to_string())?;
+                    for _ in 0..AGAIN {
+                        client.list(Acls::Few, "largedir_1000").map_err(|why| why.to_string())?;
+                    }
+                    Ok(())
+                };
+                let running: Vec<_> = (0..clients).map(|_| scope.spawn(run)).collect();
+                running.into_iter().try_for_each(|one| one.join().map_err(|_| "a client ended".to_owned())?)
+            })?;
+            let each = (spent() - before) / clients as f64 / f64::from(AGAIN) * 1e3;
+            let name = format!("listing largedir_1000, {clients} at once, server CPU of each");
+            report.once(&name, clients as u64, each, "ms");
+            let wall = began.elapsed().as_secs_f64() / f64::from(AGAIN) / clients as f64 * 1e3;
+            report.once(
+                &format!("listing largedir_1000, {clients} at once, time of each"),
+                clients as u64,
+                wall,
+                "ms",
+            );
+            once.push(each);
+        }
+        Ok(())
+    }
+
+    /// Copying what may be seen, as the report's table has it: finding it, copying it, both.
+    fn copies(&self, report: &mut Report) -> Result<(), Failure> {
+        if Command::new("rclone").arg("version").output().is_err() {
+            eprintln!("rclone is not there (`apt-get install rclone`), so nothing is copied");
+            return Ok(());
+        }
+        let server = self.server()?;
+        for tree in self.chosen {
+            for (n, user) in self.users.iter().enumerate() {
+                for state in ["cold", "warm"] {
+                    if state == "cold" && !crate::certs::drop_caches() {
+                        continue;
+                    }
+                    let of = |what: &str| format!("copying {tree} by rclone, {state}, {what}");
+                    let groups = u64::from(user.groups);
+                    let into = self.scratch.path().join("copied");
+                    let url = format!("http://{}/dav/{}/{tree}", server.plain, Acls::Few.name());
+                    let run = |arguments: &[&str]| -> Result<f64, Failure> {
+                        let began = now();
+                        let secret = stores::secret_of(n as u64 * TOKENS_EACH);
+                        let header = format!("Authorization,PBSAPIToken={}@local!t0:{secret}", user.name);
+                        let output = Command::new("rclone")
+                            .args(["--config", "", "--webdav-url", &url, "--webdav-headers", &header])
+                            .args(arguments)
+                            .output()?;
+                        match output.status.success() {
+                            true => Ok(began.elapsed().as_secs_f64()),
+                            false => {
+                                Err(format!("rclone: {}", String::from_utf8_lossy(&output.stderr)).into())
+                            }
+                        }
+                    };
+                    let before = cpu_seconds(&server.child.0.id().to_string()).unwrap_or(f64::NAN);
+                    let found = run(&["lsf", "-R", ":webdav:"])?;
+                    let whole = run(&["copy", ":webdav:", &into.to_string_lossy()])?;
+                    let spent = cpu_seconds(&server.child.0.id().to_string()).unwrap_or(f64::NAN) - before;
+                    std::fs::remove_dir_all(&into)?;
+                    report.once(&of("finding"), groups, found, "s");
+                    report.once(&of("finding and copying"), groups, whole, "s");
+                    report.once(&of("rate"), groups, 25.0 / whole, "MB/s");
+                    report.once(&of("server CPU of both"), groups, spent, "s");
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A connection on which directories are asked for.
+struct Client {
+    stream: TcpStream,
+    authorization: String,
+}
+
+const BODY: &str = "<?xml version=\"1.0\"?><D:propfind xmlns:D=\"DAV:\"><D:prop><D:displayname/><D:getlastmodified/>\
+                    <D:getcontentlength/><D:resourcetype/></D:prop></D:propfind>";
+
+impl Client {
+    fn new(address: SocketAddr, user: usize) -> Result<Self, Failure> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        let secret = stores::secret_of(user as u64 * TOKENS_EACH);
+        Ok(Client { stream, authorization: format!("PBSAPIToken=user{user}@local!t0:{secret}") })
+    }
+
+    /// What is in a directory: paths below the store, directories with a slash at the end.
+    fn list(&mut self, acls: Acls, path: &str) -> Result<Vec<String>, Failure> {
+        let base = format!("/dav/{}/", acls.name());
+        let request = format!(
+            "PROPFIND {base}{path} HTTP/1.1\r\nHost: localhost\r\nDepth: 1\r\nAuthorization: {}\r\n\
+             Content-Type: application/xml\r\nContent-Length: {}\r\n\r\n{BODY}",
+            self.authorization,
+            BODY.len()
+        );
+        self.stream.write_all(request.as_bytes())?;
+        let mut answer = Vec::new();
+        let mut piece = vec![0; 64 * 1024];
+        while !answer.ends_with(b"\r\n0\r\n\r\n") {
+            let count = self.stream.read(&mut piece)?;
+            if count == 0 {
+                return Err("the server hung up".into());
+            }
+            answer.extend_from_slice(piece.get(..count).unwrap_or_default());
+            if answer.starts_with(b"HTTP/1.1 4") || answer.starts_with(b"HTTP/1.1 5") {
+                return Err(format!("`{path}` is answered with {}", String::from_utf8_lossy(&answer)).into());
+            }
+        }
+        let text = String::from_utf8(unchunked(&answer).ok_or("an answer is not in chunks")?)?;
+        let hrefs = text.split("<D:href>").skip(2).filter_map(|rest| rest.split_once('<'));
+        Ok(hrefs.filter_map(|(href, _)| href.strip_prefix(&*base)).map(str::to_owned).collect())
+    }
+
+    /// How many files may be seen in a tree.
+    fn tree(&mut self, acls: Acls, tree: &str) -> Result<u64, Failure> {
+        let (mut files, mut paths) = (0, vec![tree.to_owned()]);
+        while let Some(path) = paths.pop() {
+            for entry in self.list(acls, &path)? {
+                match entry.strip_suffix('/') {
+                    Some(directory) => paths.push(directory.to_owned()),
+                    None => files += 1,
+                }
+            }
+        }
+        Ok(files)
+    }
+}
+
+/// The body of an answer that came in chunks (RFC 9112 §7.1).
+fn unchunked(answer: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = answer.get(answer.windows(4).position(|four| four == b"\r\n\r\n")? + 4..)?;
+    let mut body = Vec::with_capacity(rest.len());
+    loop {
+        let end = rest.windows(2).position(|two| two == b"\r\n")?;
+        let length = usize::from_str_radix(std::str::from_utf8(rest.get(..end)?).ok()?, 16).ok()?;
+        body.extend_from_slice(rest.get(end + 2..end + 2 + length)?);
+        if length == 0 {
+            return Some(body);
+        }
+        rest = rest.get(end + length + 4..)?;
+    }
+}

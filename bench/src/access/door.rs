@@ -1,0 +1,232 @@
+//! The door alone: what it costs to judge an entry, in how many groups somebody is; and beside it the two ways of the report, a search
+//! through all SIDs for each entry of an ACL, and the same in a sorted list.
+
+use super::trees::{self, Acls};
+use super::{GROUPS, User, facts};
+use crate::Failure;
+use crate::report::Report;
+use crate::stopwatch::{Samples, now};
+use crate::stores::{self, TOKENS_EACH};
+use enfilade_access::{
+    AccessMemo, AceFlags, AceType, NodeKind, ObjectId, SecurityDescriptor, Sight, StoredAcl, Subject, Version,
+};
+use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, Sid, StorePath};
+use enfilade_facts::{MemoSeed, Now, Read as _, StoreId};
+use enfilade_passage::House;
+use enfilade_sources::memory::Memory;
+use std::hint::black_box;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+const ENTRIES: u64 = 41_000;
+const ROUNDS: usize = 5;
+const BATCH: usize = 1024;
+
+/// A house with the trees in it, in which no time goes by.
+fn house(acls: Acls, users: &[User]) -> Result<(Arc<House>, DatastoreName), Failure> {
+    let memory = Memory::new(StoreId(7));
+    let base = trees::directory(acls, &[])?;
+    facts(&memory, users, &[(acls, &base)])?;
+    Ok((stores::still_house(Arc::new(memory)), acls.name().parse()?))
+}
+
+/// All SIDs of a user, as the peers have them: in no order that would help.
+fn sids_of(user: &User) -> Vec<Sid> {
+    let of_groups = (0..user.groups).rev().map(|n| Sid::of_unix_group(trees::PROJECT + n));
+    [Sid::EVERYONE, Sid::NETWORK, Sid::AUTHENTICATED].into_iter().chain(of_groups).collect()
+}
+
+/// The original's way: first whether an entry is for somebody, and then of what it speaks.
+fn is_visible(descriptor: &SecurityDescriptor, has: impl Fn(&Sid) -> bool) -> bool {
+    let mut left = AccessMask::VISIBLE;
+    let _owns = descriptor.owner.is_some_and(|owner| has(&owner));
+    for ace in descriptor.dacl.iter().flatten() {
+        if ace.flags.has(AceFlags::INHERIT_ONLY) || !has(&ace.sid) {
+            continue;
+        }
+        match ace.kind {
+            AceType::Allow => left = left & !ace.mask,
+            AceType::Deny if !(left & ace.mask).is_empty() => return false,
+            AceType::Deny | AceType::Audit => {}
+        }
+    }
+    left.is_empty()
+}
+
+/// Nanoseconds of each entry, and how many of them may be seen.
+fn each(entries: u64, judge: impl Fn() -> usize) -> Result<Samples, Failure> {
+    let mut samples = Samples::default();
+    let expected = trees::SEEN as usize;
+    for _ in 0..ROUNDS {
+        let began = now();
+        let seen = judge();
+        samples.push(began.elapsed().as_nanos() as f64 / entries as f64);
+        if seen != expected {
+            return Err(format!("{seen} of {entries} may be seen, and not {expected}").into());
+        }
+    }
+    Ok(samples)
+}
+
+pub(super) fn run(report: &mut Report, users: &[User]) -> Result<(), Failure> {
+    for acls in Acls::BOTH {
+        let (house, datastore) = house(acls, users)?;
+        let blobs: Vec<Vec<u8>> = (0..ENTRIES)
+            .map(|n| trees::acl_of(n, n % (ENTRIES / trees::SEEN) == 0, acls))
+            .collect::<Result<_, _>>()?;
+        let parsed: Vec<SecurityDescriptor> = blobs
+            .iter()
+            .map(|blob| SecurityDescriptor::from_ntacl(blob).map_err(|why| why.to_string()))
+            .collect::<Result<_, _>>()?;
+        let subjects: Vec<Subject> = (1..).zip(blobs).map(|(inode, blob)| subject(inode, blob)).collect();
+        let unread: Vec<Subject> =
+            subjects.iter().map(|subject| Subject { acl: StoredAcl::Unread, ..subject.clone() }).collect();
+        for (n, user) in (0..).zip(users) {
+            let sids = sids_of(user);
+            let mut sorted = sids.clone();
+            sorted.sort_unstable();
+            let count = |has: &dyn Fn(&Sid) -> bool| parsed.iter().filter(|acl| is_visible(acl, has)).count();
+            let groups = u64::from(user.groups);
+            let of = |how: &str| format!("the door alone, {} ACLs, {how}", acls.name());
+            let linear = each(ENTRIES, || count(&|sid| sids.contains(sid)))?;
+            report.middle(&of("a search through all SIDs"), groups, &linear, "ns/entry");
+            let binary = each(ENTRIES, || count(&|sid| sorted.binary_search(sid).is_ok()))?;
+            report.middle(&of("a search in a sorted list"), groups, &binary, "ns/entry");
+            let visit = stores::visit(&house, &stores::ask(n * TOKENS_EACH)?)?;
+            let (permit, _inside) =
+                house.look_up(&datastore, OperationKind::Read).map_err(|why| why.to_string())?;
+            let see = |subjects: &[Subject], memo: &AccessMemo| -> usize {
+                let look = |view: &enfilade_facts::View<'_>| {
+                    let mut seen = 0;
+                    for batch in subjects.chunks(BATCH) {
+                        let children: Vec<_> = batch.iter().map(|subject| ("entry", subject)).collect();
+                        let root = StorePath::root();
+                        let sights = enfilade_access::see(
+                            view,
+                            house.now(),
+                            visit.identity(),
+                            &permit,
+                            &root,
+                            &children,
+                            memo,
+                        );
+                        let sights = sights.unwrap_or_default();
+                        seen += sights.into_iter().filter(|sight| *sight == Sight::Seen).count();
+                    }
+                    seen
+                };
+                house.source().read(look).unwrap_or(0)
+            };
+            let fresh = || AccessMemo::new(MemoSeed([2; 16]), 32 << 20);
+            let mut first = Samples::default();
+            for _ in 0..ROUNDS {
+                let memo = fresh();
+                first.extend(&once(|| see(&subjects, &memo))?);
+            }
+            report.middle(&of("ours, read for the first time"), groups, &first, "ns/entry");
+            let memo = fresh();
+            see(&subjects, &memo);
+            report.middle(&of("ours, known"), groups, &each(ENTRIES, || see(&unread, &memo))?, "ns/entry");
+        }
+    }
+    Ok(())
+}
+
+fn once(judge: impl Fn() -> usize) -> Result<Samples, Failure> {
+    let began = now();
+    let seen = judge();
+    let mut samples = Samples::default();
+    samples.push(began.elapsed().as_nanos() as f64 / ENTRIES as f64);
+    match seen == trees::SEEN as usize {
+        true => Ok(samples),
+        false => Err(format!("{seen} may be seen").into()),
+    }
+}
+
+fn subject(inode: u64, blob: Vec<u8>) -> Subject {
+    Subject {
+        object: ObjectId { device: 1, inode },
+        kind: NodeKind::Directory,
+        uid: 0,
+        gid: 0,
+        mode: 0o700,
+        version: Some(Version { file_system: 1, clock: 0, changed: (1, 0) }),
+        acl: StoredAcl::Ntacl(blob),
+    }
+}
+
+/// Instructions of one listing of a tree, the first and another one; `only` counts what is called by this function alone.
+pub(super) fn instructions(
+    acls: Acls,
+    tree: &str,
+    groups: u32,
+    only: Option<&str>,
+    place: &Path,
+) -> Result<[f64; 2], Failure> {
+    let out = place.join("callgrind");
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--dump-before=*a_listing_begins*"]);
+    command.arg(format!("--callgrind-out-file={}", out.display()));
+    if let Some(only) = only {
+        command.arg(format!("--toggle-collect={only}"));
+    }
+    let output = command
+        .arg(std::env::current_exe()?)
+        .args(["access-part", acls.name(), tree, &groups.to_string()])
+        .output()?;
+    if !output.status.success() {
+        return Err(format!("under callgrind: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    // What was counted before each listing, and at last; what comes before the first is no listing.
+    let counted = |path: &Path| -> Option<f64> {
+        let text = std::fs::read_to_string(path).ok()?;
+        let _ = std::fs::remove_file(path);
+        let total = text.lines().rev().find_map(|line| line.strip_prefix("totals: "))?;
+        total.trim().parse().ok()
+    };
+    let part = |n: u32| counted(&place.join(format!("callgrind.{n}"))).unwrap_or(f64::NAN);
+    let [_, first, again, _] = [1, 2, 3, 4].map(part);
+    counted(&out);
+    Ok([first, again])
+}
+
+/// Where one listing ends and another begins, for whoever counts.
+#[inline(never)]
+fn a_listing_begins(n: u32) {
+    black_box(n);
+}
+
+/// In a process of its own, under callgrind: a tree is listed twice.
+pub(crate) fn part(acls: &str, tree: &str, groups: u32) -> Result<(), Failure> {
+    let acls = Acls::BOTH.into_iter().find(|known| known.name() == acls).ok_or("no such ACLs")?;
+    let user = User { name: "user0".into(), groups };
+    let (house, datastore) = house(acls, &[user])?;
+    let visit = stores::visit(&house, &stores::ask(0)?)?;
+    let path = |text: &str| StorePath::from_plain(text).map_err(|why| format!("{why:?}"));
+    for n in 0..2 {
+        a_listing_begins(n);
+        let mut files = 0;
+        let mut paths = vec![tree.to_owned()];
+        while let Some(at) = paths.pop() {
+            let stay = visit.clone().enter(&datastore, OperationKind::Read).map_err(|why| why.to_string())?;
+            let mut listing = stay.list(path(&at)?).map_err(|why| why.to_string())?;
+            while let Some(entries) = listing.next_batch(BATCH).map_err(|why| why.to_string())? {
+                for entry in entries {
+                    match entry.meta.kind {
+                        NodeKind::File => files += 1,
+                        NodeKind::Directory => paths.push(format!("{at}/{}", entry.name)),
+                    }
+                }
+            }
+        }
+        if files != trees::SEEN {
+            return Err(format!("{files} files may be seen in {tree}").into());
+        }
+    }
+    a_listing_begins(2);
+    debug_assert!(GROUPS.len() == 3);
+    // Callgrind does not know the kernel's clock page, so nothing here reads a clock.
+    let _: Now = house.now();
+    Ok(())
+}

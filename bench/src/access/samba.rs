@@ -1,0 +1,64 @@
+//! What Samba spends on the same trees, with the same ACLs and groups.
+
+use super::User;
+use super::trees::PROJECT;
+use crate::Failure;
+use crate::stopwatch::pause;
+use enfilade_testkit::{Samba, SambaUser};
+use std::path::Path;
+use std::time::Duration;
+
+const TIMEOUT_SECONDS: &str = "1200";
+
+/// With these users, on what is in some directories; `None` where it is not installed.
+pub(super) fn start(
+    place: &Path,
+    shares: &[(&str, &Path)],
+    users: &[User],
+) -> Result<Option<Samba>, Failure> {
+    if !Samba::is_installed() {
+        let line = "apt-get install samba samba-vfs-modules smbclient libnss-wrapper";
+        eprintln!("Samba is not there (`{line}`), so nothing is compared with it");
+        return Ok(None);
+    }
+    let user =
+        |user: &User| SambaUser { name: user.name.clone(), gids: (PROJECT..PROJECT + user.groups).collect() };
+    let users: Vec<SambaUser> = users.iter().map(user).collect();
+    Ok(Some(Samba::start(place, shares, &users)?))
+}
+
+/// What a client prints that lists a tree, and the CPU seconds of the server that took.
+pub(super) fn list(
+    samba: &Samba,
+    (share, tree): (&str, &str),
+    user: &User,
+    into: &Path,
+) -> Result<(String, f64), Failure> {
+    let before = cpu_seconds(samba);
+    let mut client = samba.client(&user.name);
+    client.arg(format!("//127.0.0.1/{share}")).args(["-t", TIMEOUT_SECONDS, "-D", tree]);
+    let output = client.args(["-c", "recurse; ls"]).current_dir(into).output()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        return Err(format!("smbclient, as {}: {}", user.name, said.lines().last().unwrap_or("")).into());
+    }
+    // The process of the connection counts once it ended.
+    let mut used = cpu_seconds(samba);
+    loop {
+        pause(Duration::from_millis(200));
+        let now = cpu_seconds(samba);
+        if now == used && used > before {
+            return Ok((said, used - before));
+        }
+        used = now;
+    }
+}
+
+/// Of all its processes, ended ones included.
+fn cpu_seconds(samba: &Samba) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", samba.process())).unwrap_or_default();
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    // User and system time of its own and of children that ended: fields 14 to 17 of all, in hundredths.
+    let ticks = fields.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<f64>().ok());
+    ticks.sum::<f64>() / 100.0
+}

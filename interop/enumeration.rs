@@ -1,0 +1,121 @@
+//! Listings of what is known: an ACL or a membership that is changed is obeyed by the next one, whoever changes it and however often the
+//! directory was listed before.
+
+use crate::curl::{PROPFIND_1, curl};
+use crate::server::Server;
+use enfilade_access::{Ace, AceFlags, AceType, SecurityDescriptor};
+use enfilade_facts::vocabulary::{AccessMask, Sid};
+use rustix::fs::{XattrFlags, setxattr};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+const FILES: usize = 120;
+const READERS: usize = 2;
+/// After so long an entry's state is relied on.
+const SETTLED: Duration = Duration::from_millis(2_300);
+
+fn put(path: &Path, sid: Sid) {
+    let entry = Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask::ALL, sid };
+    let acl = SecurityDescriptor { dacl: Some(vec![entry]), ..SecurityDescriptor::default() };
+    setxattr(path, "security.NTACL", &acl.to_ntacl().unwrap(), XattrFlags::empty())
+        .expect("writing security.NTACL takes root");
+}
+
+/// The numbers of the files a user sees.
+fn seen(server: &Server, login: &str) -> BTreeSet<usize> {
+    let answer = curl(server, login, "/dav/main/many/", &PROPFIND_1);
+    assert_eq!(answer.status, 207, "{}", answer.text());
+    let text = answer.text();
+    let names = text.split("<D:href>/dav/main/many/f").skip(1).filter_map(|part| part.split('<').next());
+    names.map(|name| name.parse().unwrap()).collect()
+}
+
+#[test]
+fn a_change_of_an_acl_is_obeyed_by_the_next_listing() {
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastorePowerUser");
+    let many = server.data().join("datastores/main/many");
+    std::fs::create_dir(&many).unwrap();
+    let file = |n: usize| many.join(format!("f{n}"));
+    put(&many, Sid::AUTHENTICATED);
+    let nobody = Sid::of_store([9, 9, 9], 9);
+    for n in 0..FILES {
+        std::fs::write(file(n), "x").unwrap();
+        put(&file(n), Sid::AUTHENTICATED);
+    }
+    let all: BTreeSet<usize> = (0..FILES).collect();
+    let (hidden, listed, is_over): (Vec<AtomicBool>, _, _) =
+        ((0..FILES).map(|_| AtomicBool::new(false)).collect(), AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for _ in 0..READERS {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::SeqCst) {
+                    let before: Vec<usize> =
+                        (0..FILES).filter(|n| hidden[*n].load(Ordering::SeqCst)).collect();
+                    let seen = seen(&server, &alice);
+                    let stale: Vec<_> = before.iter().filter(|n| seen.contains(n)).collect();
+                    assert!(
+                        stale.is_empty() || is_over.load(Ordering::SeqCst),
+                        "{stale:?} were hidden before"
+                    );
+                    listed.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        // Known, and relied on.
+        std::thread::sleep(SETTLED);
+        assert_eq!(seen(&server, &alice), all);
+        for n in 0..FILES {
+            put(&file(n), nobody);
+            hidden[n].store(true, Ordering::SeqCst);
+            assert_eq!(seen(&server, &alice).len(), FILES - n - 1, "after file {n} was hidden");
+        }
+        is_over.store(true, Ordering::SeqCst);
+    });
+    assert!(listed.into_inner() > 10);
+    std::thread::sleep(SETTLED);
+    assert_eq!(seen(&server, &alice), BTreeSet::new());
+    // The other way: what may be seen again is seen again, and so is what is somebody else's file by now.
+    for n in 0..FILES / 2 {
+        put(&file(n), Sid::AUTHENTICATED);
+        assert!(seen(&server, &alice).contains(&n));
+    }
+    let other = many.with_file_name("other");
+    std::fs::write(&other, "x").unwrap();
+    put(&other, Sid::AUTHENTICATED);
+    std::fs::rename(&other, file(FILES - 1)).unwrap();
+    assert!(seen(&server, &alice).contains(&(FILES - 1)));
+    // By another name of the same file.
+    let link = many.with_file_name("link");
+    std::fs::hard_link(file(0), &link).unwrap();
+    std::thread::sleep(SETTLED);
+    assert!(seen(&server, &alice).contains(&0));
+    put(&link, nobody);
+    assert!(!seen(&server, &alice).contains(&0));
+}
+
+#[test]
+fn a_change_of_a_membership_is_obeyed_by_the_next_listing() {
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastorePowerUser");
+    server.cli(&["group", "add", "staff"]);
+    server.cli(&["group", "add", "inner"]);
+    server.cli(&["group", "member", "add", "staff", "@inner"]);
+    let many = server.data().join("datastores/main/many");
+    std::fs::create_dir(&many).unwrap();
+    for n in 0..10 {
+        std::fs::write(many.join(format!("f{n}")), "x").unwrap();
+        server.cli(&["acl", "set", "main", &format!("/many/f{n}"), "allow @staff full"]);
+    }
+    server.cli(&["acl", "set", "main", "/many", "allow authenticated full"]);
+    std::thread::sleep(SETTLED);
+    for _ in 0..5 {
+        assert_eq!(seen(&server, &alice).len(), 0);
+        server.cli(&["group", "member", "add", "inner", "alice@local"]);
+        assert_eq!(seen(&server, &alice).len(), 10);
+        server.cli(&["group", "member", "remove", "inner", "alice@local"]);
+    }
+    assert_eq!(seen(&server, &alice).len(), 0);
+}

@@ -1,0 +1,341 @@
+//! Beside a real Samba: what it judges, what it shows, and what it writes on files means the same here.
+
+use crate::curl::{PROPFIND_1, curl};
+use crate::server::Server;
+use enfilade_access::{
+    AccessMemo, Ace, AceFlags, AceType, NodeKind, ObjectId, SecurityDescriptor, StoredAcl, Subject, judge,
+};
+use enfilade_facts::tables::{Assignment, AssignmentKey, Who};
+use enfilade_facts::vocabulary::{AccessMask, Role, Sid, StorePath, UserId};
+use enfilade_facts::{AuditRecord, Change, MemoSeed, Now, Read as _, Source as _, StoreId};
+use enfilade_identity::{Principal, Reach, SetId, SidSet};
+use enfilade_sources::memory::Memory;
+use enfilade_testkit::{Samba, SambaUser};
+use rustix::fs::{XattrFlags, setxattr};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const CASES: u64 = 100_000;
+const NOW: Now = Now { unix_seconds: 1_800_000_000, tick_millis: 1, files_current: true };
+/// What Samba knows of an ACL that it does not find a bit in: nothing but the 21 rights of files.
+const RIGHTS: [u32; 14] =
+    [0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x40, 0x80, 0x100, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000];
+
+/// A pseudo-random sequence, the same in every run.
+struct Sequence(u64);
+
+impl Sequence {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % most
+    }
+
+    fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+
+    fn mask(&mut self, most: u64) -> AccessMask {
+        let count = 1 + self.below(most);
+        (0..count).fold(AccessMask::NONE, |mask, _| mask | AccessMask(self.one(&RIGHTS)))
+    }
+
+    fn entries(&mut self, sids: &[Sid], most: u64) -> Vec<Ace> {
+        let count = self.below(most + 1);
+        let kinds = [AceType::Allow, AceType::Allow, AceType::Deny, AceType::Audit];
+        let flags =
+            [0, 0, 0, AceFlags::FILES | AceFlags::DIRECTORIES, AceFlags::INHERIT_ONLY | AceFlags::FILES];
+        let entry = |_| {
+            let flags = self.one(&flags);
+            let kind = self.one(&kinds);
+            Ace { kind, flags: AceFlags(flags), mask: self.mask(10), sid: self.one(sids) }
+        };
+        (0..count).map(entry).collect()
+    }
+}
+
+const JUDGE: &str = r"
+import sys
+from samba import NTSTATUSError
+from samba.dcerpc import security, xattr
+from samba.ndr import ndr_pack, ndr_unpack
+from samba.security import access_check
+for line in sys.stdin:
+    blob, sids, mask = line.split()
+    # These bindings keep nothing alive that only they point to.
+    whole = ndr_unpack(xattr.NTACL, bytes.fromhex(blob))
+    acl = ndr_unpack(security.descriptor, ndr_pack(whole.info))
+    held = [security.dom_sid(sid) for sid in sids.split(',')]
+    token = security.token()
+    token.sids = held
+    token.num_sids = len(held)
+    try:
+        access_check(acl, token, int(mask))
+        print(1)
+    except NTSTATUSError:
+        print(0)
+";
+
+/// 10^5 random lists, holders and rights: Samba's own access check says the same of each, on the bytes that were written here.
+#[test]
+fn samba_judges_every_list_as_it_is_judged_here() {
+    let own: Vec<Sid> = (0..4).map(|n| Sid::of_store([1, 2, 3], 1_000 + n)).collect();
+    let sids = [own.as_slice(), &[Sid::EVERYONE, Sid::OWNER_RIGHTS, Sid::of_unix_group(7)]].concat();
+    let memory = Memory::new(StoreId(1));
+    let user = UserId::from_bytes([1; 16]);
+    let mut change = Change::new(AuditRecord { who: "a test".into(), what: "role".into(), unix_seconds: 0 });
+    let key = AssignmentKey { path: "/".parse().unwrap(), who: Who::User(user) };
+    change.put(&key, &Assignment { roles: vec![(Role::DatastorePowerUser, true)], fault: None });
+    memory.commit(&change).unwrap();
+    let memo = AccessMemo::new(MemoSeed([1; 16]), 1 << 20);
+    let mut sequence = Sequence(7);
+    let (mut lines, mut verdicts) = (String::new(), Vec::new());
+    for _ in 0..CASES {
+        let holds = sequence.below(1 << own.len());
+        let held = own.iter().enumerate().filter(|(n, _)| holds & 1 << n != 0).map(|(_, sid)| *sid);
+        let held: Vec<Sid> = held.chain([Sid::EVERYONE, Sid::AUTHENTICATED]).collect();
+        let descriptor = SecurityDescriptor {
+            owner: Some(sequence.one(&own)),
+            group: Some(sequence.one(&own)),
+            dacl: (sequence.below(50) > 0).then(|| sequence.entries(&sids, 8)),
+            is_protected: sequence.below(4) == 0,
+        };
+        let wanted = sequence.mask(3);
+        let blob = descriptor.to_ntacl().unwrap();
+        let hex: String = blob.iter().map(|byte| format!("{byte:02x}")).collect();
+        let names: Vec<String> = held.iter().map(Sid::to_string).collect();
+        writeln!(lines, "{hex} {} {}", names.join(","), wanted.0).unwrap();
+        let principal = Principal {
+            authid: "alice@local".parse().unwrap(),
+            user,
+            narrowed_to: None,
+            reach: Reach::Everything,
+            sid: own[0],
+            groups: Vec::new(),
+            sids: SidSet::new(held),
+            uid: None,
+            gids: Vec::new(),
+            set: SetId(holds + 1),
+        };
+        let subject = Subject {
+            object: ObjectId { device: 1, inode: 1 },
+            kind: NodeKind::File,
+            uid: 0,
+            gid: 0,
+            mode: 0,
+            version: None,
+            acl: StoredAcl::Ntacl(blob),
+        };
+        let (store, path) = ("tank".parse().unwrap(), StorePath::from_plain("file").unwrap());
+        let judged = memory.read(|view| judge(view, NOW, &principal, &store, &path, &subject, &memo));
+        verdicts.push((judged.unwrap().unwrap().acl.covers(wanted), descriptor, wanted));
+    }
+    let mut python = Command::new("/usr/bin/python3")
+        .args(["-c", JUDGE])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = python.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || input.write_all(lines.as_bytes()));
+    let output = python.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    let theirs: Vec<bool> = output.stdout.split(|b| *b == b'\n').map(|line| line == b"1").collect();
+    assert_eq!(theirs.len() as u64, CASES + 1, "python3-samba is needed");
+    let mut granted = 0;
+    for ((ours, descriptor, wanted), theirs) in verdicts.iter().zip(theirs) {
+        assert_eq!(*ours, theirs, "{wanted} of {descriptor:?}");
+        granted += u64::from(theirs);
+    }
+    assert!(granted > CASES / 20 && granted < CASES / 2, "{granted}");
+}
+
+/// As Samba sets an ACL that a client sent, through the modules of the share.
+const WRITE: &str = r"
+import os, sys
+from samba.auth_util import system_session_unix
+from samba.dcerpc import security
+from samba.samba3 import param, smbd
+share, sddl, path = sys.argv[1:]
+param.get_context().load(os.environ['SMB_CONF_PATH'])
+acl = security.descriptor.from_sddl(sddl, security.dom_sid('S-1-5-21-1-2-3'))
+what = security.SECINFO_OWNER | security.SECINFO_GROUP | security.SECINFO_DACL
+smbd.set_nt_acl(path, what, acl, system_session_unix(), service=share)
+";
+
+fn put(path: &Path, descriptor: &SecurityDescriptor) {
+    let blob = descriptor.to_ntacl().unwrap();
+    setxattr(path, "security.NTACL", &blob, XattrFlags::empty()).expect("writing security.NTACL takes root");
+}
+
+/// Paths below the share that a user sees through SMB.
+fn seen_by_samba(samba: &Samba, user: &str) -> BTreeSet<String> {
+    let mut client = samba.client(user);
+    let output = client.args(["//127.0.0.1/share", "-c", "recurse; ls"]).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{said}");
+    let (mut seen, mut directory) = (BTreeSet::new(), String::new());
+    for line in said.lines() {
+        if let Some(path) = line.strip_prefix('\\') {
+            directory = path.replace('\\', "/") + "/";
+            continue;
+        }
+        // Name, attributes, size, date.
+        let Some(name) = line.strip_prefix("  ").and_then(|line| line.split_whitespace().next()) else {
+            continue;
+        };
+        if !matches!(name, "." | "..") {
+            seen.insert(format!("{directory}{name}"));
+        }
+    }
+    seen
+}
+
+/// The same through WebDAV.
+fn seen_here(server: &Server, login: &str) -> BTreeSet<String> {
+    let (mut seen, mut paths) = (BTreeSet::new(), vec![String::new()]);
+    while let Some(path) = paths.pop() {
+        let answer = curl(server, login, &format!("/dav/share/{path}"), &PROPFIND_1);
+        // A directory that may be seen and not listed.
+        if answer.status == 403 {
+            continue;
+        }
+        assert_eq!(answer.status, 207, "{path}");
+        for href in answer.text().split("<D:href>").skip(2).filter_map(|part| part.split('<').next()) {
+            let below = href.strip_prefix("/dav/share/").unwrap();
+            seen.insert(below.trim_end_matches('/').to_owned());
+            if below.ends_with('/') {
+                paths.push(below.to_owned());
+            }
+        }
+    }
+    seen
+}
+
+fn share(server: &Server) -> std::path::PathBuf {
+    server.scratch.path().join("share")
+}
+
+/// Three users on both servers, by the numbers they have on the machine.
+fn both() -> (Server, Samba, [String; 3]) {
+    let server = Server::start();
+    // Samba comes to it as the user.
+    let share = share(&server);
+    std::fs::create_dir(&share).unwrap();
+    server.cli(&["datastore", "create", "share", "--path", share.to_str().unwrap()]);
+    let mut logins = Vec::new();
+    for (n, name) in ["ann", "ben", "eve"].into_iter().enumerate() {
+        let user = format!("{name}@local");
+        server.cli(&["user", "add", &user, "--uid", &(70_000 + n).to_string()]);
+        server.cli(&[
+            "role",
+            "assign",
+            "--path",
+            "/datastore/share",
+            "--auth-id",
+            &user,
+            "DatastorePowerUser",
+        ]);
+        logins.push(server.add_token(&format!("{user}!test")));
+    }
+    // ann is in the first two groups, ben in the last two, eve in none.
+    for gid in 30_000..30_003 {
+        let group = format!("g{gid}@local");
+        server.cli(&["group", "add", &group, "--gid", &gid.to_string()]);
+        for (user, of) in [("ann@local", 30_000..30_002), ("ben@local", 30_001..30_003)] {
+            if of.contains(&gid) {
+                server.cli(&["group", "member", "add", &group, user]);
+            }
+        }
+    }
+    let user = |name: &str, gids: &[u32]| SambaUser { name: name.into(), gids: gids.to_vec() };
+    let users = [user("ann", &[30_000, 30_001]), user("ben", &[30_001, 30_002]), user("eve", &[])];
+    let samba = Samba::start(&server.scratch.path().join("samba"), &[("share", &share)], &users).unwrap();
+    (server, samba, logins.try_into().unwrap())
+}
+
+#[test]
+fn a_tree_shows_the_same_through_samba_and_what_samba_writes_is_obeyed() {
+    let (server, samba, logins) = both();
+    let share = share(&server);
+    let mut sequence = Sequence(11);
+    let people: Vec<Sid> = (0..3)
+        .map(|n| Sid::of_unix_group(30_000 + n))
+        .chain((0..3).map(|n| Sid::of_unix_user(70_000 + n)))
+        .chain([Sid::EVERYONE, Sid::AUTHENTICATED, Sid::NETWORK, Sid::OWNER_RIGHTS])
+        .collect();
+    let open = Ace {
+        kind: AceType::Allow,
+        flags: AceFlags(AceFlags::FILES | AceFlags::DIRECTORIES),
+        mask: AccessMask::ALL,
+        sid: Sid::AUTHENTICATED,
+    };
+    let everybody = SecurityDescriptor {
+        owner: Some(Sid::of_unix_user(0)),
+        group: Some(Sid::of_unix_group(0)),
+        dacl: Some(vec![open]),
+        ..SecurityDescriptor::default()
+    };
+    put(&share, &everybody);
+    let mut directories = vec![share.clone()];
+    for n in 0..150 {
+        let place = sequence.one(&directories.iter().map(std::path::PathBuf::as_path).collect::<Vec<_>>());
+        let path = place.join(format!("e{n:03}"));
+        if n % 6 == 0 {
+            std::fs::create_dir(&path).unwrap();
+        } else {
+            std::fs::write(&path, "x").unwrap();
+        }
+        let read = |sid| Ace { mask: AccessMask(0x12_00a9), flags: AceFlags(0), sid, ..open };
+        // Something that is seen, as a rule, and something in its way.
+        let mut entries = sequence.entries(&people, 3);
+        entries.push(read(sequence.one(&people)));
+        entries.push(read(sequence.one(&people)));
+        put(
+            &path,
+            &SecurityDescriptor {
+                owner: Some(Sid::of_unix_user(70_000 + sequence.below(3) as u32)),
+                dacl: (sequence.below(20) > 0).then_some(entries),
+                ..everybody.clone()
+            },
+        );
+        if n % 6 == 0 {
+            directories.push(path);
+        }
+    }
+    let mut sizes = BTreeSet::new();
+    for (name, login) in ["ann", "ben", "eve"].into_iter().zip(&logins) {
+        let (theirs, ours) = (seen_by_samba(&samba, name), seen_here(&server, login));
+        assert_eq!(theirs, ours, "what {name} sees; left through Samba, right here");
+        sizes.insert(ours.len());
+    }
+    assert!(sizes.len() > 1 && sizes.iter().all(|size| (10..140).contains(size)), "{sizes:?}");
+    // What Samba writes: its own version of the attribute, for a file that is ann's.
+    let file = share.join("written");
+    std::fs::write(&file, "x").unwrap();
+    put(&file, &SecurityDescriptor { owner: Some(Sid::of_unix_user(70_000)), ..everybody });
+    for (list, hidden_from) in [
+        ("(D;;FA;;;S-1-22-2-30002)(A;;0x1200a9;;;AU)", &["ben"][..]),
+        ("(A;;0x1200a9;;;S-1-22-1-70001)(A;;0x1200a9;;;S-1-22-2-30000)", &["eve"]),
+        ("(A;;0x1200a8;;;WD)", &["ann", "ben", "eve"]),
+        ("(A;OICI;0x1f01ff;;;WD)", &[]),
+    ] {
+        let sddl = format!("O:S-1-22-1-70000G:S-1-22-2-0D:{list}");
+        let output =
+            samba.tool("/usr/bin/python3").args(["-c", WRITE, "share", &sddl]).arg(&file).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        for (name, login) in ["ann", "ben", "eve"].into_iter().zip(&logins) {
+            let (theirs, ours) = (seen_by_samba(&samba, name), seen_here(&server, login));
+            assert_eq!(ours.contains("written"), !hidden_from.contains(&name), "{name}: {list}");
+            assert_eq!(theirs, ours, "what {name} sees after {list}");
+        }
+    }
+    let mut version = [0; 4096];
+    rustix::fs::getxattr(&file, "security.NTACL", &mut version).unwrap();
+    assert_eq!(version[0], 3, "as Samba writes it where the system's own ACLs do not count");
+}
