@@ -33,8 +33,17 @@ fn seen(server: &Server, login: &str) -> BTreeSet<usize> {
 }
 
 #[test]
-fn a_change_of_an_acl_is_obeyed_by_the_next_listing() {
-    let server = Server::start();
+fn a_change_of_an_acl_that_is_heard_of_is_obeyed_by_the_next_listing() {
+    changes_are_obeyed("true");
+}
+
+#[test]
+fn a_change_of_an_acl_that_shows_in_the_state_of_a_file_is_obeyed_by_the_next_listing() {
+    changes_are_obeyed("false");
+}
+
+fn changes_are_obeyed(watch: &str) {
+    let server = Server::start_with(&[("ENFILADE_ACCESS__WATCH", watch)]);
     let alice = server.add_user("alice", "DatastorePowerUser");
     let many = server.data().join("datastores/main/many");
     std::fs::create_dir(&many).unwrap();
@@ -67,9 +76,9 @@ fn a_change_of_an_acl_is_obeyed_by_the_next_listing() {
         // Known, and relied on.
         std::thread::sleep(SETTLED);
         assert_eq!(seen(&server, &alice), all);
-        for n in 0..FILES {
+        for (n, is_hidden) in hidden.iter().enumerate() {
             put(&file(n), nobody);
-            hidden[n].store(true, Ordering::SeqCst);
+            is_hidden.store(true, Ordering::SeqCst);
             assert_eq!(seen(&server, &alice).len(), FILES - n - 1, "after file {n} was hidden");
         }
         is_over.store(true, Ordering::SeqCst);

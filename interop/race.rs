@@ -123,6 +123,7 @@ fn house(source: Arc<dyn Source>) -> Arc<House> {
         source,
         clock: Arc::new(|| NOW),
         clock_sets: Arc::new(|| 0),
+        watch: None,
         hash_key: HashKey::new(&[42; 32]),
         identity_memo: IdentityMemo::new(MemoSeed([1; 16]), 4 << 20),
         session_terms: enfilade_passage::SessionTerms::default(),

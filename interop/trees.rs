@@ -103,3 +103,72 @@ fn sddl_goes_in_and_out() {
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && errors.contains("`DA` is nobody known"), "{errors}");
 }
+
+#[test]
+fn a_review_says_who_may_do_what_and_what_changed() {
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastorePowerUser");
+    server.add_user("bob", "DatastoreReader");
+    let root = server.data().join("datastores/main/tree");
+    std::fs::create_dir_all(root.join("b/c")).unwrap();
+    for name in ["z", "a", "b/c/deep"] {
+        std::fs::write(root.join(name), "x").unwrap();
+    }
+    server.cli(&["acl", "set", "main", "/", "allow authenticated full inherit=files,dirs", "--recursive"]);
+    server.cli(&["acl", "set", "main", "/tree/a", "allow alice@local full"]);
+    let review = |more: &[&str]| server.cli(&[&["acl", "review", "main", "/tree"], more].concat());
+    let rows = review(&["--auth-id", "bob@local"]);
+    let paths: Vec<&str> = rows.iter().map(|row| row["path"].as_str().unwrap()).collect();
+    assert_eq!(
+        paths,
+        ["/tree", "/tree/b", "/tree/z", "/tree/b/c", "/tree/b/c/deep"],
+        "and not what is alice's"
+    );
+    assert!(rows.iter().all(|row| row["who"] == "bob@local" && !row["rights"].to_string().contains("write")));
+    assert_eq!(review(&["--auth-id", "bob@local", "--right", "write"]), Vec::<Value>::new());
+    assert_eq!(review(&["--auth-id", "alice@local", "--right", "write"]).len(), 6);
+    // Everybody: the administrator too, whose role skips ACLs.
+    assert_eq!(review(&[]).len(), 6 + 6 + 5);
+    // As the server itself says.
+    assert_eq!(seen(&server, &alice, "/dav/main/tree/"), ["a", "b", "z"]);
+    let keep = |name: &str| {
+        let file = server.scratch.path().join(name);
+        let rows = review(&["--auth-id", "bob@local", "--auth-id", "alice@local"]);
+        std::fs::write(&file, rows.iter().map(|row| format!("{row}\n")).collect::<String>()).unwrap();
+        file
+    };
+    let before = keep("before");
+    server.cli(&["acl", "set", "main", "/tree/a", "allow bob@local full"]);
+    server.cli(&["acl", "set", "main", "/tree/z", "allow alice@local read", "allow bob@local read"]);
+    let after = keep("after");
+    let changes = server.cli(&["acl", "changes", before.to_str().unwrap(), after.to_str().unwrap()]);
+    let said: Vec<_> = changes
+        .iter()
+        .map(|row| {
+            (
+                row["path"].as_str().unwrap(),
+                row["who"].as_str().unwrap(),
+                row["before"].is_null(),
+                row["after"].is_null(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [
+            ("/tree/a", "alice@local", false, true),
+            ("/tree/a", "bob@local", true, false),
+            ("/tree/z", "alice@local", false, false),
+        ]
+    );
+    let csv = server.cli_output(&["acl", "review", "main", "/tree/a", "--csv", "--auth-id", "bob@local"], "");
+    let csv = String::from_utf8(csv.stdout).unwrap();
+    let lines: Vec<&str> = csv.lines().collect();
+    assert!(lines[0] == "path,kind,who,rights" && lines[1].starts_with("/tree/a,file,bob@local,"), "{csv}");
+    // What cannot be believed is named, and is nobody's.
+    rustix::fs::setxattr(root.join("z"), "security.NTACL", b"nonsense", rustix::fs::XattrFlags::empty())
+        .unwrap();
+    let output = server.cli_output(&["acl", "review", "main", "/tree", "--auth-id", "alice@local"], "");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && errors.contains("/tree/z") && errors.contains("1 ACLs"), "{errors}");
+}

@@ -144,6 +144,7 @@ fn house_of(
         source,
         clock,
         clock_sets: Arc::new(|| 0),
+        watch: None,
         hash_key: hash_key(),
         identity_memo: IdentityMemo::new(MemoSeed([1; 16]), memo_bytes),
         session_terms: enfilade_passage::SessionTerms::default(),

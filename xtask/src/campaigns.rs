@@ -10,7 +10,8 @@ struct Campaign {
     n: u64,
 }
 
-const CAMPAIGNS: [Campaign; 11] = [
+const CAMPAIGNS: [Campaign; 12] = [
+    Campaign { name: "acls", test: &["-p", "enfilade-access", "--lib", "random_lists"], n: 10_000_000 },
     Campaign { name: "bitflip", test: &["-p", "enfilade-testkit", "--test", "bitflip"], n: 10_000 },
     Campaign { name: "browser", test: &["-p", "enfilade", "--test", "interop", "names::a_browser"], n: 20 },
     Campaign { name: "canary", test: &["-p", "enfilade", "--test", "interop", "canary"], n: 10_000 },

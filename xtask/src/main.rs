@@ -19,6 +19,7 @@ cargo xtask COMMAND
   bench NAME [--json] [--plot DIR]
                         measure, beside what it is compared with; exits with 1 when a goal does not hold
   certs DIR [--n N]     make a directory of N realistic certificates with their keys (25,000 unless said)
+  acls [--n N]          random ACLs and holders: the evaluator says what the rules say, read plainly
   bitflip [--n N]       flip bits of a store: the same answer, a refusal, or the end of the process
   browser [--n N]       Chromium takes the certificate of each of N names out of a thousand; needs chromium and certutil
   canary [--n N]        secrets that were used are nowhere in memory, core, log and data

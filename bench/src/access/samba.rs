@@ -27,17 +27,18 @@ pub(super) fn start(
     Ok(Some(Samba::start(place, shares, &users)?))
 }
 
-/// What a client prints that lists a tree, and the CPU seconds of the server that took.
+/// What a client prints that is told to do something with a tree, and the CPU seconds of the server that took.
 pub(super) fn list(
     samba: &Samba,
     (share, tree): (&str, &str),
     user: &User,
+    commands: &str,
     into: &Path,
 ) -> Result<(String, f64), Failure> {
     let before = cpu_seconds(samba);
     let mut client = samba.client(&user.name);
     client.arg(format!("//127.0.0.1/{share}")).args(["-t", TIMEOUT_SECONDS, "-D", tree]);
-    let output = client.args(["-c", "recurse; ls"]).current_dir(into).output()?;
+    let output = client.args(["-c", commands]).current_dir(into).output()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
         return Err(format!("smbclient, as {}: {}", user.name, said.lines().last().unwrap_or("")).into());

@@ -98,14 +98,23 @@ pub(super) fn run(
         rounds += 1;
         eprintln!("{} of {} cold names were asked", asked().min(count - WARM), count - WARM);
     }
+    let asked = [(warm_asked.into_inner(), "warm"), (next.into_inner() - WARM, "cold")];
+    tell(report, count, rounds, asked, [&warm, &sprayed]);
+    Ok(())
+}
+
+/// How many were asked, how often, and how long it took.
+fn tell(
+    report: &mut Report,
+    count: usize,
+    rounds: usize,
+    asked: [(usize, &str); 2],
+    [warm, sprayed]: [&Samples; 2],
+) {
+    let cold = asked.map(|(asked, _)| asked)[1].min(count - WARM);
     let seconds = rounds as f64 * TURN.as_secs_f64();
-    report.once(
-        "names that were sprayed, each once",
-        count as u64,
-        asked().min(count - WARM) as f64,
-        "names",
-    );
-    for (asked, what) in [(warm_asked.into_inner(), "warm"), (asked(), "cold")] {
+    report.once("names that were sprayed, each once", count as u64, cold as f64, "names");
+    for (asked, what) in asked {
         report.once(
             &format!("handshakes to {what} names while others are timed"),
             count as u64,
@@ -113,8 +122,7 @@ pub(super) fn run(
             "a second",
         );
     }
-    for (samples, what) in
-        [(&warm, "names whose keys are there"), (&sprayed, "names nobody asked for before")]
+    for (samples, what) in [(warm, "names whose keys are there"), (sprayed, "names nobody asked for before")]
     {
         for (at, which) in [(50, "middle"), (99, "99th hundredth")] {
             report.once(
@@ -132,5 +140,4 @@ pub(super) fn run(
         2.0,
         "times",
     );
-    Ok(())
 }

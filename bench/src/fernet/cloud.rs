@@ -137,6 +137,7 @@ impl Cloud {
             source: Arc::clone(&self.lmdb) as Arc<dyn Source>,
             clock: clock::of_server(Arc::clone(&self.lmdb), 86_400),
             clock_sets: clock::sets(),
+            watch: None,
             hash_key: hash_key(),
             identity_memo: IdentityMemo::new(MemoSeed([1; 16]), memo_bytes),
             session_terms: SessionTerms::default(),

@@ -33,16 +33,25 @@ pub enum StoredAcl {
     Unread,
 }
 
-/// One state of an object, as far as its file system tells: whatever changes the object's ACL makes another one. Only where that can be
-/// relied on is there any: on file systems that stamp every change, and of objects that were not changed just now.
+/// One state of an object: whatever changes the object's ACL makes another one. Only where that can be relied on is there any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Version {
-    /// Which file system.
-    pub file_system: u64,
-    /// How often somebody had set the wall clock, which file systems stamp changes with.
-    pub clock: u64,
-    /// When anything about the object was changed last, in seconds and nanoseconds.
-    pub changed: (i64, u32),
+pub enum Version {
+    /// As its file system tells, which stamps every change with the time.
+    Stamped {
+        /// Which file system.
+        file_system: u64,
+        /// How often somebody had set the wall clock, which file systems stamp changes with.
+        clock: u64,
+        /// When anything about the object was changed last, in seconds and nanoseconds.
+        changed: (i64, u32),
+    },
+    /// As nothing else was heard of it. Its owner, group and mode were not asked for.
+    Watched {
+        /// Which file system, as long as it is mounted.
+        file_system: u64,
+        /// How many changes were heard of that may be the object's.
+        changes: u64,
+    },
 }
 
 /// What was read from the descriptor of an opened file or directory.

@@ -99,14 +99,15 @@ impl Case<'_> {
         let mut lately = Lately([(0, Sight::Hidden); LATELY]);
         let mut seen = Vec::with_capacity(children.len());
         let bytes_max = directory.entry_bytes_max();
-        for (name, subject) in children {
+        let acls = self.memo.acls_of(children.iter().map(|(_, subject)| *subject));
+        for ((name, subject), acl) in children.iter().zip(acls) {
             // What cannot be asked for is not there.
             if name.len() > bytes_max || check_entry_name(name).is_err() {
                 seen.push(Sight::Hidden);
                 continue;
             }
             let own = if some_differ { self.shown_alone(directory, name)? } else { None };
-            seen.push(self.sight(own.as_ref().unwrap_or(&same), directory, subject, &mut lately)?);
+            seen.push(self.sight(own.as_ref().unwrap_or(&same), directory, subject, acl, &mut lately)?);
         }
         Ok(seen)
     }
@@ -126,6 +127,7 @@ impl Case<'_> {
         shown: &Shown,
         directory: &StorePath,
         subject: &Subject,
+        known: Option<AclId>,
         lately: &mut Lately,
     ) -> Result<Sight, Refusal> {
         // Without a role that shows it the ACL need not be looked at, and with some it does not count.
@@ -140,7 +142,7 @@ impl Case<'_> {
             false => Sight::Hidden,
         };
         if subject.acl == StoredAcl::Unread {
-            return Ok(match self.memo.acl_of(subject) {
+            return Ok(match known {
                 None => Sight::Unread,
                 Some(AclId::NONE) => of(mode::granted(subject, self.principal)),
                 Some(id) => {

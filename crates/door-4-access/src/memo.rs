@@ -86,14 +86,19 @@ impl AccessMemo {
         }
     }
 
-    /// The ACL an object has in the state it is in, where that is known.
-    pub(crate) fn acl_of(&self, subject: &Subject) -> Option<AclId> {
-        self.states.get(self.state_key(subject)?)
+    /// The ACL each object has in the state it is in, where that is known.
+    pub(crate) fn acls_of<'s>(&self, subjects: impl Iterator<Item = &'s Subject>) -> Vec<Option<AclId>> {
+        // Nothing is remembered under the key of what has no state.
+        let keys: Vec<MemoKey> =
+            subjects.map(|subject| self.state_key(subject).unwrap_or_default()).collect();
+        self.states.get_all(&keys)
     }
 
     /// From now on it is known which ACL an object has in this state.
     pub(crate) fn remember_acl(&self, subject: &Subject) {
         let id = match &subject.acl {
+            // Then the mode bits have to be asked for anyhow.
+            StoredAcl::Absent if matches!(subject.version, Some(Version::Watched { .. })) => return,
             StoredAcl::Absent => AclId::NONE,
             StoredAcl::Ntacl(blob) => self.id_of(blob),
             // It may be readable another time, in the same state.
@@ -105,10 +110,18 @@ impl AccessMemo {
     }
 
     fn state_key(&self, subject: &Subject) -> Option<MemoKey> {
-        let Version { file_system, clock, changed: (seconds, nanos) } = subject.version?;
         let ObjectId { device, inode } = subject.object;
-        let all = [file_system, clock, device, inode, seconds as u64, u64::from(nanos)];
-        Some(self.states.key("acl of").bytes(all.map(u64::to_ne_bytes).as_flattened()).key())
+        let key = self.states.key("acl of");
+        Some(match subject.version? {
+            Version::Stamped { file_system, clock, changed: (seconds, nanos) } => {
+                let all = [file_system, clock, device, inode, seconds as u64, u64::from(nanos)];
+                key.bytes(all.map(u64::to_ne_bytes).as_flattened()).key()
+            }
+            Version::Watched { file_system, changes } => {
+                let all = [file_system, device, inode, changes];
+                key.bytes(all.map(u64::to_ne_bytes).as_flattened()).key()
+            }
+        })
     }
 
     /// The number of these bytes.

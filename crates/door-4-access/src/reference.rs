@@ -233,6 +233,64 @@ mod tests {
         assert_eq!(judged, 8 * (1 + 90 + 90 * 90 + 90 * 90 * 90));
     }
 
+    /// SplitMix64, the same in every run.
+    struct Sequence(u64);
+
+    impl Sequence {
+        fn below(&mut self, most: u64) -> u64 {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = self.0;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            (z ^ (z >> 31)) % most
+        }
+    }
+
+    /// `cargo xtask acls` is the long form of this.
+    #[test]
+    fn random_lists_are_judged_alike() {
+        let number = |name: &str, otherwise: u64| {
+            std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(otherwise)
+        };
+        let cases = number("ENFILADE_CAMPAIGN_N", 100_000);
+        let mut dice = Sequence(number("ENFILADE_CAMPAIGN_SEED", 3));
+        let own = (0..6).map(|n| Sid::of_store([1, 2, 3], 1_000 + n));
+        let sids: Vec<Sid> =
+            own.chain([Sid::EVERYONE, Sid::OWNER_RIGHTS, Sid::CREATOR_OWNER, Sid::CREATOR_GROUP]).collect();
+        let (mut some, mut all) = (0_u64, 0_u64);
+        for n in 1..=cases {
+            let one = |dice: &mut Sequence| sids[dice.below(sids.len() as u64) as usize];
+            let entry = |dice: &mut Sequence| Ace {
+                kind: [AceType::Allow, AceType::Allow, AceType::Deny, AceType::Audit][dice.below(4) as usize],
+                flags: AceFlags([0, 0, 3, 8, 11][dice.below(5) as usize]),
+                mask: AccessMask(match dice.below(4) {
+                    0 => (dice.below(16) as u32) << 28 | dice.below(0x20_0000) as u32,
+                    _ => dice.below(0x20_0000) as u32,
+                }),
+                sid: one(dice),
+            };
+            let length = dice.below(9);
+            let list: Vec<Ace> = (0..length).map(|_| entry(&mut dice)).collect();
+            let descriptor = SecurityDescriptor {
+                owner: (dice.below(4) > 0).then(|| one(&mut dice)),
+                dacl: (dice.below(100) > 0).then_some(list),
+                ..SecurityDescriptor::default()
+            };
+            let held = dice.below(1 << sids.len());
+            let holder = (0..sids.len()).filter(|n| held & 1 << n != 0).map(|n| sids[n]).collect();
+            let holder = principal(holder);
+            let fast = granted(&descriptor, &holder);
+            assert_eq!(fast, slow(&descriptor, &holder), "{descriptor:?} {:?}", holder.sids);
+            some += u64::from(!fast.is_empty());
+            all += u64::from(fast == AccessMask::ALL);
+            if cases > 1_000_000 && n % 1_000_000 == 0 {
+                println!("{n} of {cases} lists");
+            }
+        }
+        println!("{cases} lists judged alike; {some} grant something, {all} everything");
+        assert!(some > cases / 4 && some < cases && all < cases / 4);
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20_000))]
 

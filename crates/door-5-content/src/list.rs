@@ -3,10 +3,13 @@
 use crate::node::{Meta, Node, entry_name, stat_entry};
 use crate::refuse::{Refusal, is_absent, is_special};
 use crate::root::{NODE_FLAGS, Root, open_beneath};
-use enfilade_access::{AccessPermit, NodeKind, StoredAcl, Subject, Version};
+use crate::watch::Watch;
+use enfilade_access::{AccessPermit, NodeKind, ObjectId, StoredAcl, Subject, Version};
 use enfilade_facts::vocabulary::AccessMask;
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, StatxAttributes, fstatfs, fstatvfs, statat};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, RawDir, Statx, StatxAttributes, fstatfs, fstatvfs, statat,
+};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 
@@ -19,13 +22,15 @@ const STAMPING: [u32; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc
 /// What was changed as lately as that, in seconds, may be changed again and look the same: the clock of files goes in ticks.
 const SETTLED_SECONDS: i64 = 2;
 
-/// When entries are looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LookedAt {
+/// When entries are looked at, and what is known of changes until then.
+#[derive(Clone, Copy, Debug)]
+pub struct LookedAt<'w> {
     /// How often somebody had set the wall clock.
     pub clock: u64,
     /// The wall clock, in seconds since the epoch.
     pub unix_seconds: i64,
+    /// Whoever hears of changes, where somebody does.
+    pub watch: Option<&'w Watch>,
 }
 
 /// A directory being listed.
@@ -33,11 +38,13 @@ pub struct LookedAt {
 pub struct Listing {
     directory: Node,
     /// The file system, where its times can be relied on.
-    file_system: Option<u64>,
+    stamping: Option<u64>,
+    /// The same, where changes on it are heard of; once that was asked.
+    watched: Option<Option<u64>>,
     /// A descriptor of our own, so that nobody shares our position in the directory.
     cursor: OwnedFd,
     buffer: Vec<u8>,
-    names: VecDeque<String>,
+    names: VecDeque<Named>,
     ended: bool,
     unreadable: u64,
 }
@@ -47,10 +54,18 @@ pub struct Listing {
 pub struct Entry {
     /// Its name there.
     pub name: String,
-    /// What the kernel says of it.
-    pub meta: Meta,
+    /// What the kernel says of it; nothing while only its directory was asked.
+    pub meta: Option<Meta>,
     /// What door 4 judges before anybody hears of it.
     pub subject: Subject,
+}
+
+/// What a directory says of an entry.
+#[derive(Debug)]
+struct Named {
+    name: String,
+    inode: u64,
+    kind: FileType,
 }
 
 /// The same, opened.
@@ -87,7 +102,8 @@ pub(crate) fn listing(node: &Node) -> Result<Listing, Refusal> {
     node.needs(NodeKind::Directory, "listing")?;
     Ok(Listing {
         directory: node.clone(),
-        file_system: stamping_file_system(node),
+        stamping: stamping_file_system(node),
+        watched: None,
         cursor: reopened(node)?,
         buffer: Vec::with_capacity(BUFFER_BYTES),
         names: VecDeque::new(),
@@ -103,8 +119,12 @@ impl Listing {
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the directory cannot be read on, or the process has no descriptors left.
-    pub fn next_batch(&mut self, at_most: usize, at: LookedAt) -> Result<Vec<Entry>, Refusal> {
-        self.batch(at_most, |listing, name| {
+    pub fn next_batch(&mut self, at_most: usize, at: LookedAt<'_>) -> Result<Vec<Entry>, Refusal> {
+        self.batch(at_most, at, |listing, named| {
+            if let Some(entry) = listing.watched(&named, at) {
+                return Ok(Some(Entry { name: named.name, ..entry }));
+            }
+            let Named { name, .. } = named;
             let found = match stat_entry(listing.directory.fd(), &name) {
                 Ok(found) => found,
                 Err(errno) => {
@@ -116,64 +136,119 @@ impl Listing {
                 // A kernel that does not tell what is mounted there (before 5.8) tells by not opening it.
                 return listing.look(name, at);
             }
-            let is_mount = found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
-            let entry = Meta::of(&found).filter(|_| !is_mount).map(|meta| Entry {
+            Ok(served(&found).map(|meta| Entry {
                 subject: meta.subject(listing.version(&meta, at), StoredAcl::Unread),
                 name,
-                meta,
-            });
-            Ok(entry)
+                meta: Some(meta),
+            }))
         })
+    }
+
+    /// An entry of which nothing has to be asked.
+    fn watched(&self, named: &Named, at: LookedAt<'_>) -> Option<Entry> {
+        let kind = match named.kind {
+            FileType::RegularFile => NodeKind::File,
+            FileType::Directory => NodeKind::Directory,
+            _ => return None,
+        };
+        let version = at.watch?.version(self.watched??, named.inode);
+        let object = ObjectId { inode: named.inode, ..self.directory.object() };
+        // Whoever judges such a version leaves owner, group and mode alone.
+        let (uid, gid, mode) = (u32::MAX, u32::MAX, 0);
+        let subject =
+            Subject { object, kind, uid, gid, mode, version: Some(version), acl: StoredAcl::Unread };
+        Some(Entry { name: String::new(), meta: None, subject })
+    }
+
+    /// Asks the kernel about an entry of which only its directory was asked; whether it still is the object that was judged.
+    pub fn describe(&self, entry: &mut Entry) -> bool {
+        if entry.meta.is_none() {
+            let found = stat_entry(self.directory.fd(), &entry.name).ok();
+            entry.meta = found
+                .and_then(|found| served(&found))
+                .filter(|meta| (meta.object, meta.kind) == (entry.subject.object, entry.subject.kind));
+        }
+        entry.meta.is_some()
     }
 
     /// The entry as it is now, with its ACL, both from one descriptor; `None` where there is none any more that can be served.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the process has no descriptors left.
-    pub fn look(&mut self, name: String, at: LookedAt) -> Result<Option<Entry>, Refusal> {
+    pub fn look(&mut self, name: String, at: LookedAt<'_>) -> Result<Option<Entry>, Refusal> {
         let Some(node) = self.open(&name)? else { return Ok(None) };
         let meta = node.meta().clone();
         // The state first, and then the ACL: of one that is changed in between, the state is another afterwards.
-        let subject = Subject { version: self.version(&meta, at), ..node.subject() };
-        Ok(Some(Entry { name, meta, subject }))
+        let version = self.version(&meta, at);
+        let subject = Subject { version, ..node.subject() };
+        Ok(Some(Entry { name, meta: Some(meta), subject }))
     }
 
-    /// As [`Listing::next_batch`], each entry opened and its ACL read.
+    /// As [`Listing::next_batch`], each entry as [`Listing::look`] sees it.
+    ///
+    /// # Refuses
+    /// As there.
+    pub fn next_looked(&mut self, at_most: usize, at: LookedAt<'_>) -> Result<Vec<Entry>, Refusal> {
+        self.batch(at_most, at, |listing, named| listing.look(named.name, at))
+    }
+
+    /// The same, each entry left open.
     ///
     /// # Refuses
     /// As there.
     pub fn next_open(&mut self, at_most: usize) -> Result<Vec<OpenEntry>, Refusal> {
-        self.batch(at_most, |listing, name| {
+        let at = LookedAt { clock: 0, unix_seconds: 0, watch: None };
+        self.batch(at_most, at, |listing, Named { name, .. }| {
             let node = listing.open(&name)?;
             Ok(node.map(|node| OpenEntry { subject: node.subject(), name, node }))
         })
     }
 
+    /// At least one entry of so many names, or none where there are no more.
     fn batch<E>(
         &mut self,
         at_most: usize,
-        mut entry: impl FnMut(&mut Self, String) -> Result<Option<E>, Refusal>,
+        at: LookedAt<'_>,
+        mut entry: impl FnMut(&mut Self, Named) -> Result<Option<E>, Refusal>,
     ) -> Result<Vec<E>, Refusal> {
-        let at_most = at_most.max(1);
+        if let (Some(watch), None) = (at.watch, self.watched) {
+            self.watched = Some(watch.follow(self.directory.fd()));
+        }
         let mut batch = Vec::new();
-        while batch.len() < at_most {
-            let Some(name) = self.names.pop_front() else {
-                if self.ended {
-                    break;
-                }
-                self.fill()?;
-                continue;
-            };
-            batch.extend(entry(self, name)?);
+        while batch.is_empty() && !self.is_over()? {
+            let mut names = Vec::with_capacity(at_most.max(1));
+            while names.len() < at_most.max(1) && !self.is_over()? {
+                names.extend(self.names.pop_front());
+            }
+            // After the names: a number that was used again meanwhile is another file's.
+            at.watch.into_iter().for_each(Watch::heed);
+            batch.reserve(names.len());
+            for named in names {
+                batch.extend(entry(self, named)?);
+            }
         }
         Ok(batch)
     }
 
     /// What says which ACL an entry has, where that can be relied on.
-    fn version(&self, meta: &Meta, at: LookedAt) -> Option<Version> {
-        let file_system = self.file_system?;
+    fn version(&self, meta: &Meta, at: LookedAt<'_>) -> Option<Version> {
+        if let (Some(watch), Some(Some(file_system))) = (at.watch, self.watched) {
+            return Some(watch.version(file_system, meta.object.inode));
+        }
+        let file_system = self.stamping?;
         let is_settled = meta.changed.0.saturating_add(SETTLED_SECONDS) <= at.unix_seconds;
-        is_settled.then_some(Version { file_system, clock: at.clock, changed: meta.changed })
+        is_settled.then_some(Version::Stamped { file_system, clock: at.clock, changed: meta.changed })
+    }
+
+    /// Whether there are no further entries.
+    ///
+    /// # Refuses
+    /// As [`Listing::next_batch`].
+    pub fn is_over(&mut self) -> Result<bool, Refusal> {
+        while self.names.is_empty() && !self.ended {
+            self.fill()?;
+        }
+        Ok(self.names.is_empty())
     }
 
     /// How many entries were left out because they could not be opened.
@@ -216,7 +291,9 @@ impl Listing {
                 Some(Err(Errno::INTR)) => continue,
                 Some(Err(errno)) => return Err(Refusal::io(errno, "listing", &self.directory.label())),
                 Some(Ok(entry)) => {
-                    self.names.extend(servable(entry.file_name().to_bytes(), entry.file_type()))
+                    let (kind, inode) = (entry.file_type(), entry.ino());
+                    let name = servable(entry.file_name().to_bytes(), kind);
+                    self.names.extend(name.map(|name| Named { name, inode, kind }));
                 }
             }
             if entries.is_buffer_empty() {
@@ -230,6 +307,12 @@ impl Listing {
 fn stamping_file_system(node: &Node) -> Option<u64> {
     let kind = fstatfs(node.fd()).ok()?.f_type as u32;
     STAMPING.contains(&kind).then(|| fstatvfs(node.fd()).ok().map(|found| found.f_fsid))?
+}
+
+/// What is said of an entry, if it is one that is served: nothing that is mounted there.
+fn served(found: &Statx) -> Option<Meta> {
+    let is_mount = found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+    Meta::of(found).filter(|_| !is_mount)
 }
 
 /// The name, if it is one that can be asked for and may be a file or a directory.

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Config {
     pub(crate) tls: Tls,
     pub(crate) identity: Identity,
+    pub(crate) access: Access,
     pub(crate) operations: Operations,
     pub(crate) facts: Facts,
 }
@@ -136,6 +137,13 @@ impl Default for Tls {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
+pub(crate) struct Access {
+    /// Whether changes of files are heard of where the kernel tells of them; they are unless this is false.
+    pub(crate) watch: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
 pub(crate) struct Identity {
     /// How many slow hashes are computed at once; half the cores unless set.
     pub(crate) hash_slots: Option<usize>,
@@ -212,7 +220,7 @@ enum Obeyed {
 }
 
 /// Every key there is.
-const KEYS: [(&str, Obeyed); 23] = [
+const KEYS: [(&str, Obeyed); 24] = [
     ("tls.listen", Obeyed::AtRestart),
     ("tls.plain_listen", Obeyed::AtRestart),
     ("tls.http_listen", Obeyed::AtRestart),
@@ -232,6 +240,7 @@ const KEYS: [(&str, Obeyed); 23] = [
     ("identity.rotate_every", Obeyed::AtRestart),
     ("identity.token_seconds", Obeyed::AtRestart),
     ("identity.expired_seconds", Obeyed::AtRestart),
+    ("access.watch", Obeyed::AtRestart),
     ("operations.listen", Obeyed::AtRestart),
     ("facts.files", Obeyed::AtRestart),
     ("facts.group", Obeyed::AtRestart),
@@ -452,7 +461,7 @@ mod tests {
     /// A key that is missing from the list could neither be set nor be waited for.
     #[test]
     fn every_key_that_can_be_set_is_in_the_list() {
-        let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\ncertificates='/x'\ncrt_list='/l'\nissuers='/i'\n[identity]\nhash_slots=1\npenalties=true\nfernet_keys='/k'\nmax_active_keys=3\nrotate_every='7d'\ntoken_seconds=1\nexpired_seconds=1\n[facts]\nfiles='/y'\ngroup=1\nstale_limit=9", &[]).unwrap();
+        let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\ncertificates='/x'\ncrt_list='/l'\nissuers='/i'\n[identity]\nhash_slots=1\npenalties=true\nfernet_keys='/k'\nmax_active_keys=3\nrotate_every='7d'\ntoken_seconds=1\nexpired_seconds=1\n[access]\nwatch=false\n[facts]\nfiles='/y'\ngroup=1\nstale_limit=9", &[]).unwrap();
         let table = toml::Table::try_from(config).unwrap();
         let keys = table.iter().flat_map(|(section, value)| {
             value.as_table().unwrap().keys().map(move |key| format!("{section}.{key}"))

@@ -7,7 +7,7 @@ use enfilade_access::AccessMemo;
 use enfilade_admin::{CertificatePlace, Desk, KeyTerms};
 use enfilade_facts::{MemoSeed, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
-use enfilade_passage::{Audit, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade};
+use enfilade_passage::{Audit, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade, Watch};
 use enfilade_sources::files::fernet_keys::FernetKeys;
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::issued::IssuedSessions;
@@ -172,11 +172,13 @@ impl Home {
         audit: Arc<dyn Audit>,
         upgrades: SyncSender<Upgrade>,
         ledger: Ledger,
+        watch: Option<Watch>,
     ) -> anyhow::Result<Arc<House>> {
         let house = House::new(Parts {
             source: Arc::clone(&self.source) as Arc<dyn Source>,
             clock: clock::of_server(Arc::clone(&self.source), self.files.stale_limit()),
             clock_sets: clock::sets(),
+            watch,
             hash_key: self.hash_key(),
             identity_memo: IdentityMemo::new(seed()?, IDENTITY_MEMO_BYTES),
             session_terms: terms(&self.config),

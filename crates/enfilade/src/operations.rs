@@ -65,6 +65,7 @@ pub(crate) fn follow(house: &Arc<House>) -> anyhow::Result<()> {
         loop {
             for _ in 0..LET_GO_TICKS {
                 std::thread::park_timeout(TICK);
+                house.heed_changes();
                 if house.source().at() != last {
                     break;
                 }

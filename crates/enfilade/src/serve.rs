@@ -12,7 +12,7 @@ use anyhow::Context;
 use enfilade_admin::{BadCertificate, Desk};
 use enfilade_faces::{Faces, Redirect};
 use enfilade_facts::limits::DRAIN_SECONDS_MAX;
-use enfilade_passage::{House, Upgrade};
+use enfilade_passage::{House, Upgrade, Watch};
 use enfilade_sources::files::challenges;
 use enfilade_sources::mounts::MountWatch;
 use enfilade_tls::Tickets;
@@ -71,11 +71,20 @@ fn load(home: &Home) -> anyhow::Result<Loaded> {
     Ok(Loaded { tls, bad, tickets, watched })
 }
 
+/// Where the kernel does not tell of changes, each entry of a listing is asked for its state.
+fn hears_changes(home: &Home) -> Option<Watch> {
+    match home.config.access.watch {
+        Some(false) => None,
+        _ => Watch::new().inspect_err(|why| output::note(&format!("{why}; listings take a bit longer"))).ok(),
+    }
+}
+
 async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Result<()> {
     let Loaded { tls: tls_now, bad, tickets, watched } = load(home)?;
     let (exchange, current) = watch::channel(tls_now);
     let log = AccessLog::start(home.last_used()?, home.sessions()?)?;
-    let house = home.house(log.clone(), follow_upgrades(home)?, operations::own(home)?)?;
+    let house =
+        home.house(log.clone(), follow_upgrades(home)?, operations::own(home)?, hears_changes(home))?;
     let faces = Faces::new(Arc::clone(&house), home.files.clone());
     let served = Served::new(exchange, bad, faces.clone(), tickets);
     tell_bad_hashes(home)?;

@@ -6,6 +6,7 @@ use crate::penalties::Penalties;
 use crate::sessions::{Random, SessionTerms, Sessions};
 use crate::stores::HouseStores;
 use enfilade_access::AccessMemo;
+use enfilade_content::Watch;
 use enfilade_datastore::Ledger;
 use enfilade_facts::{Mounts, Now, Source};
 use enfilade_identity::{HashKey, IdentityMemo, Upgrade};
@@ -26,6 +27,8 @@ pub struct Parts {
     pub clock: Clock,
     /// How often somebody had set the wall clock by now.
     pub clock_sets: ClockSets,
+    /// Hears of changes of files, where the kernel tells of them.
+    pub watch: Option<Watch>,
     /// The key of the fast hash of generated secrets.
     pub hash_key: HashKey,
     /// What door 2 remembers.
@@ -80,6 +83,11 @@ impl House {
     /// The time.
     pub fn now(&self) -> Now {
         (self.parts.clock)()
+    }
+
+    /// What was changed until now is known of after this. Where nobody asks for long, the kernel forgets what it had to tell.
+    pub fn heed_changes(&self) {
+        self.parts.watch.iter().for_each(Watch::heed);
     }
 
     pub(crate) fn clock_sets(&self) -> u64 {

@@ -19,7 +19,7 @@ mod refuse;
 
 // The doors' own words that a face has to know, so that it needs no door of its own.
 pub use enfilade_access::{AdminAsk, AdminPermit, ApiAsk, ApiPermit, NodeKind, Refusal as AccessRefusal};
-pub use enfilade_content::{Meta, Refusal as ContentRefusal, Usage};
+pub use enfilade_content::{Meta, Refusal as ContentRefusal, Usage, Watch};
 pub use enfilade_datastore::Refusal as DatastoreRefusal;
 pub use enfilade_datastore::{Active, Entered, Ledger, LedgerWords, Process, ledger_words};
 pub use enfilade_identity::fernet::KeyRing;

@@ -60,7 +60,7 @@ impl House {
                 Err(enfilade_content::Refusal::Absent(_)) => continue,
                 Err(other) => return Err(other.into()),
             };
-            let at = LookedAt { clock: 0, unix_seconds: now.unix_seconds };
+            let at = LookedAt { clock: 0, unix_seconds: now.unix_seconds, watch: None };
             let mut names = Vec::new();
             loop {
                 let entries = listing.next_batch(BATCH, at)?;
@@ -75,7 +75,7 @@ impl House {
                 let Ok(path) = directory.join(&entry) else { continue };
                 let Some(entry) = listing.look(entry, at)? else { continue };
                 self.review_one(&people, name, &path, &entry.subject, each)?;
-                if entry.meta.kind == NodeKind::Directory {
+                if entry.subject.kind == NodeKind::Directory {
                     beneath.push((path, NodeKind::Directory));
                 }
             }

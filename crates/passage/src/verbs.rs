@@ -3,7 +3,7 @@
 
 use crate::refuse::Refusal;
 use crate::walk::Stay;
-use enfilade_access::{AccessPermit, Ask, NodeKind, Sight, Subject, Wanted};
+use enfilade_access::{AccessPermit, Ask, NodeKind, Sight, Subject, Version, Wanted};
 use enfilade_content::{Entry as Looked, LookedAt, Meta, Node, Reader, Room, Upload};
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 use std::sync::Arc;
@@ -44,9 +44,18 @@ impl Stay {
     /// # Errors
     /// The refusal of door 4 or 5.
     pub fn list(mut self, path: StorePath) -> Result<Listing, Refusal> {
-        let Found { node, permit, .. } = self.find(&path, AccessMask::LIST)?;
+        let found = self.find(&path, AccessMask::LIST)?;
+        self.list_found(path, found)
+    }
+
+    /// The same of a directory that was found just now; whoever may see it may list it.
+    ///
+    /// # Errors
+    /// The refusal of door 5.
+    pub fn list_found(self, path: StorePath, found: Found) -> Result<Listing, Refusal> {
+        let Found { node, permit, .. } = found;
         let listing = enfilade_content::list(&permit, &node)?;
-        Ok(Listing { stay: self, path, node, listing })
+        Ok(Listing { stay: self, path, node, listing, is_known: true, sample: SAMPLE })
     }
 
     /// Begins to write a file, new or over an old one, of so many bytes where that is known.
@@ -202,6 +211,20 @@ pub struct Listing {
     path: StorePath,
     node: Node,
     listing: enfilade_content::Listing,
+    /// Whether most entries' states lately told which ACL they have.
+    is_known: bool,
+    /// So many are asked at most before that is looked at again.
+    sample: usize,
+}
+
+/// So many entries tell whether it is worth asking the others by name.
+const SAMPLE: usize = 64;
+
+/// Leaves those whose sight is wanted.
+fn keep(entries: &mut Vec<Looked>, sights: &mut Vec<Sight>, is_wanted: impl Fn(Sight) -> bool) {
+    let mut each = sights.iter();
+    entries.retain(|_| each.next().is_some_and(|sight| is_wanted(*sight)));
+    sights.retain(|sight| is_wanted(*sight));
 }
 
 /// One visible entry.
@@ -218,6 +241,14 @@ impl Listing {
         self.node.meta()
     }
 
+    /// Whether everything there is was asked for.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn is_over(&mut self) -> Result<bool, Refusal> {
+        Ok(self.listing.is_over()?)
+    }
+
     /// The next visible entries of the next `at_most` there are: `None` at the end, and an empty list where none of
     /// them may be seen. Door 4 is asked about a whole batch on one view.
     ///
@@ -226,51 +257,81 @@ impl Listing {
     pub fn next_batch(&mut self, at_most: usize) -> Result<Option<Vec<Entry>>, Refusal> {
         let house = Arc::clone(&self.stay.visit.house);
         // The time first: what is changed after this looks changed.
-        let at = LookedAt { unix_seconds: house.now().unix_seconds, clock: house.clock_sets() };
-        let mut entries = self.listing.next_batch(at_most, at)?;
+        let (unix_seconds, clock) = (house.now().unix_seconds, house.clock_sets());
+        let at = LookedAt { unix_seconds, clock, watch: house.parts.watch.as_ref() };
+        let (mut entries, is_sample) = match self.is_known {
+            true => (self.listing.next_batch(at_most.min(self.sample), at)?, self.sample < at_most),
+            // Not asked by name first where most have to be opened anyhow.
+            false => (self.listing.next_looked(at_most, at)?, false),
+        };
         if entries.is_empty() {
             return Ok(None);
         }
         if house.clock_sets() != at.clock {
             // What is stamped with the time may be stamped with one that was before.
-            entries.iter_mut().for_each(|entry| entry.subject.version = None);
+            let is_stamped =
+                |entry: &&mut Looked| matches!(entry.subject.version, Some(Version::Stamped { .. }));
+            entries.iter_mut().filter(is_stamped).for_each(|entry| entry.subject.version = None);
         }
-        let mut batch = Vec::with_capacity(entries.len());
-        let mut unread = Vec::new();
-        for (entry, sight) in self.see(entries)? {
-            match sight {
-                Sight::Seen => batch.push(Some(entry)),
-                Sight::Hidden => {}
-                Sight::Unread => {
-                    // It keeps its place.
-                    unread.extend(self.listing.look(entry.name, at)?.map(|entry| (batch.len(), entry)));
-                    batch.push(None);
-                }
+        let mut sights = self.see(&entries)?;
+        let unread = sights.iter().filter(|sight| **sight == Sight::Unread).count();
+        (self.is_known, self.sample) = match (self.is_known, unread * 2 > entries.len()) {
+            // After each batch that was opened some are asked by name: the rest may be known.
+            (false, _) => (true, SAMPLE),
+            (true, true) => (false, SAMPLE),
+            (true, false) => (true, if is_sample { at_most } else { self.sample }),
+        };
+        keep(&mut entries, &mut sights, |sight| sight != Sight::Hidden);
+        for (entry, sight) in entries.iter_mut().zip(&mut sights) {
+            // Of what is shown everything is said, unless it is another object than the one that was judged.
+            if *sight == Sight::Seen && !self.listing.describe(entry) {
+                *sight = Sight::Unread;
             }
         }
-        let (places, unread): (Vec<usize>, Vec<_>) = unread.into_iter().unzip();
-        for (place, (entry, sight)) in places.into_iter().zip(self.see(unread)?) {
-            if sight == Sight::Seen
-                && let Some(empty) = batch.get_mut(place)
-            {
-                *empty = Some(entry);
-            }
+        if sights.contains(&Sight::Unread) {
+            self.read(&mut entries, &mut sights, at)?;
         }
-        Ok(Some(batch.into_iter().flatten().map(|Looked { name, meta, .. }| Entry { name, meta }).collect()))
+        let shown =
+            entries.into_iter().filter_map(|Looked { name, meta, .. }| Some(Entry { name, meta: meta? }));
+        Ok(Some(shown.collect()))
     }
 
-    fn see(&mut self, entries: Vec<Looked>) -> Result<Vec<(Looked, Sight)>, Refusal> {
-        if entries.is_empty() {
-            return Ok(Vec::new());
+    /// Opens what has to be read, and leaves what may be seen, in its order.
+    fn read(
+        &mut self,
+        entries: &mut Vec<Looked>,
+        sights: &mut Vec<Sight>,
+        at: LookedAt<'_>,
+    ) -> Result<(), Refusal> {
+        let mut opened = Vec::with_capacity(entries.len());
+        for (entry, sight) in entries.iter_mut().zip(sights.iter_mut()) {
+            if *sight != Sight::Unread {
+                continue;
+            }
+            match self.listing.look(std::mem::take(&mut entry.name), at)? {
+                Some(looked) => opened.push(looked),
+                // It is gone.
+                None => *sight = Sight::Hidden,
+            }
         }
+        keep(entries, sights, |sight| sight != Sight::Hidden);
+        let judged = self.see(&opened)?;
+        let places = entries.iter_mut().zip(sights.iter_mut()).filter(|(_, sight)| **sight == Sight::Unread);
+        for ((entry, sight), (looked, judged)) in places.zip(opened.into_iter().zip(judged)) {
+            (*entry, *sight) = (looked, judged);
+        }
+        keep(entries, sights, |sight| sight == Sight::Seen);
+        Ok(())
+    }
+
+    fn see(&mut self, entries: &[Looked]) -> Result<Vec<Sight>, Refusal> {
         let children: Vec<_> = entries.iter().map(|entry| (entry.name.as_str(), &entry.subject)).collect();
         let path = &self.path;
-        let sights = self.stay.on_view(|stay, view| {
+        self.stay.on_view(|stay, view| {
             let memo = &stay.visit.house.parts.access_memo;
             let (now, identity) = (stay.visit.house.now(), &stay.visit.identity);
             Ok(enfilade_access::see(view, now, identity, &stay.datastore, path, &children, memo)?)
-        })?;
-        Ok(entries.into_iter().zip(sights).collect())
+        })
     }
 
     /// The revision the doors last judged on.

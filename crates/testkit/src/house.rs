@@ -97,6 +97,7 @@ impl TestHouse {
             source: Arc::clone(&source) as Arc<dyn Source>,
             clock: clock.as_clock(),
             clock_sets: Arc::new(|| 0),
+            watch: None,
             hash_key: hash_key(),
             identity_memo: IdentityMemo::new(MemoSeed([1; 16]), bytes),
             session_terms: SessionTerms::default(),

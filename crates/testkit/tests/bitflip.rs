@@ -202,6 +202,7 @@ async fn answers(logins: &[(String, String)], source: Arc<dyn Source>) -> Vec<St
         source,
         clock: Arc::new(|| NOW),
         clock_sets: Arc::new(|| 0),
+        watch: None,
         hash_key: key(),
         identity_memo: IdentityMemo::new(MemoSeed([1; 16]), 1 << 16),
         session_terms: enfilade_passage::SessionTerms::default(),

@@ -38,7 +38,7 @@ const ALL: [&str; 11] = [
 ];
 
 /// A library, the crates that may know it, and why it is there.
-const LIBRARIES: [(&str, &[&str], &str); 40] = [
+const LIBRARIES: [(&str, &[&str], &str); 41] = [
     ("anyhow", &["enfilade"], "errors of commands, which nobody matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -70,6 +70,7 @@ const LIBRARIES: [(&str, &[&str], &str); 40] = [
         "reading many files at once; the reading it is measured beside",
     ),
     ("libc", &["enfilade-preload"], "standing before the C library"),
+    ("nix", &["enfilade-content"], "hearing of changes of files"),
     ("papaya", &["enfilade-bench"], "what the memo is measured beside"),
     ("parking_lot", &["enfilade-bench"], "the lock of a server that is measured beside ours"),
     ("quick-xml", &["enfilade-faces"], "WebDAV bodies"),

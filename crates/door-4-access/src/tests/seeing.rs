@@ -144,7 +144,7 @@ proptest! {
         let facts = facts(&rows);
         let who = if by_token { token_of_alice() } else { alice() };
         let shared = AccessMemo::new(MemoSeed([7; 16]), 1 << 20);
-        let version = Some(Version { file_system: 1, clock: 0, changed: (7, 1) });
+        let version = Some(Version::Stamped { file_system: 1, clock: 0, changed: (7, 1) });
         let read: Vec<Subject> = (0..).zip(subjects).map(|(inode, subject)| Subject {
             object: ObjectId { device: 1, inode },
             version,
@@ -153,7 +153,7 @@ proptest! {
         let unread: Vec<Subject> =
             read.iter().map(|subject| Subject { acl: StoredAcl::Unread, ..subject.clone() }).collect();
         let other = |subject: &Subject| Subject {
-            version: Some(Version { changed: (7, 2), ..version.unwrap() }),
+            version: Some(Version::Stamped { file_system: 1, clock: 0, changed: (7, 2) }),
             ..subject.clone()
         };
         let see = |subjects: &[Subject]| {

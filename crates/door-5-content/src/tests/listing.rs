@@ -3,7 +3,8 @@
 use super::{Scratch, code};
 use crate::acl::set_acl_as_operator;
 use crate::list::{LookedAt, listing, names_held};
-use enfilade_access::{SecurityDescriptor, StoredAcl};
+use crate::watch::Watch;
+use enfilade_access::{SecurityDescriptor, StoredAcl, Version};
 use rustix::fs::{CWD, Mode};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +12,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 
 /// Long after everything here was changed.
-const AT: LookedAt = LookedAt { clock: 0, unix_seconds: i64::MAX };
+const AT: LookedAt<'_> = LookedAt { clock: 0, unix_seconds: i64::MAX, watch: None };
 
 fn names(scratch: &Scratch, path: &str, at_most: usize) -> Vec<String> {
     let mut listing = listing(&scratch.node(path)).unwrap();
@@ -58,7 +59,7 @@ fn an_entry_is_what_it_is_when_it_is_opened() {
     let mut listed = listing(&scratch.node("")).unwrap();
     let opened = listing(&scratch.node("")).unwrap().next_open(10).unwrap();
     for (entry, open) in listed.next_batch(10, AT).unwrap().into_iter().zip(opened) {
-        assert_eq!((&entry.name, &entry.meta), (&open.name, open.node.meta()));
+        assert_eq!((&entry.name, entry.meta.as_ref()), (&open.name, Some(open.node.meta())));
         assert_eq!((entry.subject.object, &entry.subject.acl), (open.node.object(), &StoredAcl::Unread));
         let looked = listed.look(entry.name.clone(), AT).unwrap().unwrap();
         assert_eq!((&looked.meta, &looked.subject.acl), (&entry.meta, &open.subject.acl));
@@ -73,21 +74,103 @@ fn the_state_of_an_entry_is_another_after_each_change_and_says_nothing_just_afte
     let scratch = Scratch::new();
     scratch.write("file", "four");
     let state = |unix_seconds| {
-        let at = LookedAt { clock: 0, unix_seconds };
+        let at = LookedAt { unix_seconds, ..AT };
         let mut listing = listing(&scratch.node("")).unwrap();
         listing.next_batch(10, at).unwrap().remove(0).subject.version
     };
     let changed = scratch.node("file").meta().changed.0;
-    let Some(before) = state(changed + 2) else {
+    let stamp = |version| match version {
+        Some(Version::Stamped { file_system, changed, .. }) => Some((file_system, changed)),
+        _ => None,
+    };
+    let Some(before) = stamp(state(changed + 2)) else {
         println!("not asserted: this file system's times are not relied on");
         return;
     };
     assert_eq!([state(changed - 1_000), state(changed), state(changed + 1)], [None; 3]);
     let acl = SecurityDescriptor { dacl: Some(vec![]), ..SecurityDescriptor::default() }.to_ntacl().unwrap();
     set_acl_as_operator(&scratch.node("file"), &acl).unwrap();
-    let after = state(i64::MAX).unwrap();
-    assert_ne!(before.changed, after.changed);
-    assert_eq!(before.file_system, after.file_system);
+    let after = stamp(state(i64::MAX)).unwrap();
+    assert_ne!(before.1, after.1);
+    assert_eq!(before.0, after.0);
+}
+
+/// Every way an ACL, or the file a name means, can be another one is heard of before it is done.
+#[test]
+fn what_is_watched_is_another_version_after_each_change() {
+    let scratch = Scratch::new();
+    let watch = match Watch::new() {
+        Ok(watch) => watch,
+        Err(why) => return println!("not asserted: {why}"),
+    };
+    let at = LookedAt { watch: Some(&watch), ..AT };
+    ["file", "other"].iter().for_each(|name| scratch.write(name, "x"));
+    let versions = || {
+        let mut entries = listing(&scratch.node("")).unwrap().next_batch(10, at).unwrap();
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        let each =
+            entries.iter().map(|entry| (entry.name.clone(), entry.subject.object, entry.subject.version));
+        each.collect::<Vec<_>>()
+    };
+    if !matches!(versions()[0].2, Some(Version::Watched { .. })) {
+        return println!("not asserted: this file system is not followed");
+    }
+    let mut last = versions();
+    assert_eq!(versions(), last, "nothing was changed");
+    let acl = SecurityDescriptor { dacl: Some(vec![]), ..SecurityDescriptor::default() }.to_ntacl().unwrap();
+    let set = |acl: &[u8]| {
+        set_acl_as_operator(&scratch.node("file"), acl).unwrap();
+    };
+    let elsewhere = Scratch::new();
+    let (file, link) = (scratch.at("file"), elsewhere.at("link"));
+    let changes: [&dyn Fn(); 6] = [
+        &|| set(&acl),
+        &|| std::fs::hard_link(&file, &link).unwrap(),
+        &|| set(&acl[..acl.len() - 1]),
+        &|| std::fs::set_permissions(&link, std::fs::Permissions::from_mode(0o600)).unwrap(),
+        &|| std::fs::remove_file(&link).unwrap(),
+        &|| {
+            // The number is free, and as a rule used again.
+            std::fs::remove_file(&file).unwrap();
+            scratch.write("file", "another");
+        },
+    ];
+    for (n, change) in changes.iter().enumerate() {
+        change();
+        let now = versions();
+        assert_ne!(now[0], last[0], "change {n}");
+        assert_eq!(now[1], last[1], "the other one was left alone");
+        last = now;
+    }
+    // Far more than the kernel keeps for whoever does not ask.
+    for n in 0..17_000 {
+        scratch.write("many", "x");
+        std::fs::set_permissions(scratch.at("many"), std::fs::Permissions::from_mode(0o600 + n % 8)).unwrap();
+        std::fs::remove_file(scratch.at("many")).unwrap();
+    }
+    let now = versions();
+    assert!(now[0].2 != last[0].2 && now[1].2 != last[1].2, "what was not told is as good as changed");
+}
+
+#[test]
+fn what_is_shown_is_asked_for_and_is_what_was_judged() {
+    let scratch = Scratch::new();
+    let Ok(watch) = Watch::new() else { return println!("not asserted: changes are not to be heard of") };
+    let at = LookedAt { watch: Some(&watch), ..AT };
+    ["stays", "changes", "goes"].iter().for_each(|name| scratch.write(name, "x"));
+    let mut listing = listing(&scratch.node("")).unwrap();
+    let mut entries = listing.next_batch(10, at).unwrap();
+    if entries.iter().any(|entry| entry.meta.is_some()) {
+        return println!("not asserted: this file system is not followed");
+    }
+    scratch.write("new", "another");
+    std::fs::rename(scratch.at("new"), scratch.at("changes")).unwrap();
+    std::fs::remove_file(scratch.at("goes")).unwrap();
+    for entry in &mut entries {
+        let is_it = listing.describe(entry);
+        assert_eq!(is_it, entry.name == "stays", "{}", entry.name);
+        assert_eq!(entry.meta.is_some(), is_it);
+    }
 }
 
 #[test]

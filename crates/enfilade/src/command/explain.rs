@@ -18,8 +18,12 @@ const REFUSED: u8 = 3;
 pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Result<ExitCode> {
     let Explain { authid, datastore, path, right } = arguments;
     let path = StorePath::from_plain(path)?;
-    let house =
-        home.house(Arc::new(NoLog), std::sync::mpsc::sync_channel(1).0, Ledger::private(1, clock::now()))?;
+    let house = home.house(
+        Arc::new(NoLog),
+        std::sync::mpsc::sync_channel(1).0,
+        Ledger::private(1, clock::now()),
+        None,
+    )?;
     let mut explanation = house.explain(authid, datastore, &path, *right);
     let names = home.source().read(Names::read)??;
     for door in &mut explanation.doors {

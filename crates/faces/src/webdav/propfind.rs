@@ -18,6 +18,8 @@ use tokio::sync::mpsc;
 
 /// How many entries are looked at before door 4 is asked about all of them.
 const BATCH_ENTRIES: usize = 1024;
+/// So many of them, and then it is looked whether anybody still waits.
+const BATCHES_MAX: usize = 16;
 /// How much is written before it is sent, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -33,28 +35,24 @@ pub(crate) async fn propfind<B: Incoming>(call: Call<B>) -> Answer {
     let outcome = async {
         let depth = depth(&head.headers)?;
         let asked = propfind_request::read(&collect(body).await?)?;
-        let place_there = place.clone();
-        let found = blocking(move || {
-            let stay = visit.enter(&place_there.datastore, OperationKind::Read)?;
-            look(stay, &place_there, depth)
-        });
-        Ok((found.await?, asked))
+        blocking(move || {
+            let stay = visit.enter(&place.datastore, OperationKind::Read)?;
+            look(stay, place, asked, depth)
+        })
+        .await
     };
     match outcome.await {
         Err(failure) => end(trace, Err(failure), Aim::Target),
-        Ok((Looked::One(kind, meta, revision), asked)) => {
+        Ok(Looked::Whole(xml, revision)) => {
             trace.event.revision = revision;
-            let mut xml = String::from(multistatus::BEGIN);
-            push_itself(&mut xml, &place, kind, &meta, &asked);
-            xml.push_str(multistatus::END);
             end(trace, Ok(multi_status(Body::from(xml))), Aim::Target)
         }
-        Ok((Looked::Directory(listing), asked)) => {
-            trace.event.revision = listing.revision();
+        Ok(Looked::Begun(under_way)) => {
+            trace.event.revision = under_way.listing.revision();
             let (sender, chunks) = mpsc::channel(2);
             let answer = multi_status(Body::Stream(chunks));
             trace.answered(&answer);
-            tokio::spawn(stream(*listing, place, asked, sender, trace));
+            tokio::spawn(stream(under_way, sender, trace));
             answer
         }
     }
@@ -72,16 +70,59 @@ fn depth(headers: &HeaderMap) -> Result<Depth, Wire> {
 }
 
 enum Looked {
-    One(NodeKind, Meta, u64),
-    Directory(Box<Listing>),
+    /// All of the answer, and the revision it was given at.
+    Whole(String, u64),
+    /// A directory that is larger than one batch.
+    Begun(Box<UnderWay>),
 }
 
-fn look(mut stay: Stay, place: &Place, depth: Depth) -> Result<Looked, enfilade_passage::Refusal> {
+/// A directory, and the answer so far.
+struct UnderWay {
+    listing: Listing,
+    /// What the hrefs of its entries begin with.
+    base: String,
+    asked: Asked,
+    xml: String,
+    entries_left: usize,
+}
+
+fn look(
+    mut stay: Stay,
+    place: Place,
+    asked: Asked,
+    depth: Depth,
+) -> Result<Looked, enfilade_passage::Refusal> {
+    let mut xml = String::from(multistatus::BEGIN);
     let found = stay.find(&place.path, AccessMask::VISIBLE)?;
-    if depth == Depth::One && found.kind() == NodeKind::Directory {
-        return Ok(Looked::Directory(Box::new(stay.list(place.path.clone())?)));
+    push_itself(&mut xml, &place, found.kind(), found.node.meta(), &asked);
+    if depth == Depth::Zero || found.kind() == NodeKind::File {
+        xml.push_str(multistatus::END);
+        return Ok(Looked::Whole(xml, stay.revision().0));
     }
-    Ok(Looked::One(found.kind(), found.node.meta().clone(), stay.revision().0))
+    let base = href::of(&place, true);
+    let listing = stay.list_found(place.path, found)?;
+    let mut under_way = UnderWay { listing, base, asked, xml, entries_left: LISTING_ENTRIES_MAX };
+    Ok(match under_way.go_on()? {
+        true => Looked::Whole(under_way.xml, under_way.listing.revision()),
+        false => Looked::Begun(Box::new(under_way)),
+    })
+}
+
+impl UnderWay {
+    /// Renders the next entries; whether that was all.
+    fn go_on(&mut self) -> Result<bool, enfilade_passage::Refusal> {
+        if let Some(entries) = self.listing.next_batch(BATCH_ENTRIES)? {
+            render(&entries, &self.base, &self.asked, &mut self.xml);
+            self.entries_left = self.entries_left.saturating_sub(entries.len());
+        }
+        if self.entries_left == 0 {
+            push_truncated(&mut self.xml, &self.base);
+        } else if !self.listing.is_over()? {
+            return Ok(false);
+        }
+        self.xml.push_str(multistatus::END);
+        Ok(true)
+    }
 }
 
 fn multi_status(body: Body) -> Answer {
@@ -98,59 +139,39 @@ fn push_itself(xml: &mut String, place: &Place, kind: NodeKind, meta: &Meta, ask
 }
 
 /// Renders batch after batch. The status went out with the first byte; whatever goes wrong now can only cut the answer.
-async fn stream(
-    mut listing: Listing,
-    place: Place,
-    asked: Asked,
-    sender: mpsc::Sender<Result<Bytes, Cut>>,
-    mut trace: Trace,
-) {
-    let base = href::of(&place, true);
-    let mut xml = String::from(multistatus::BEGIN);
-    push_itself(&mut xml, &place, NodeKind::Directory, listing.meta(), &asked);
-    let mut entries_left = LISTING_ENTRIES_MAX;
-    loop {
-        let (path, wanted) = (base.clone(), asked.clone());
-        let batch = blocking(move || {
-            let entries = listing.next_batch(BATCH_ENTRIES)?;
-            let rendered = entries.map(|entries| render(&entries, &path, &wanted));
-            Ok((listing, rendered))
-        });
-        let rendered = match batch.await {
-            Ok((back, rendered)) => {
-                listing = back;
-                rendered
+async fn stream(mut under_way: Box<UnderWay>, sender: mpsc::Sender<Result<Bytes, Cut>>, mut trace: Trace) {
+    let mut is_over = false;
+    while !sender.is_closed() {
+        if is_over || under_way.xml.len() >= CHUNK_BYTES {
+            let chunk = std::mem::take(&mut under_way.xml);
+            trace.event.bytes += chunk.len() as u64;
+            if sender.send(Ok(Bytes::from(chunk))).await.is_err() || is_over {
+                return;
             }
+        }
+        let batch = blocking(move || {
+            // As many batches as a piece of the answer takes: most of a directory may be hidden.
+            for _ in 0..BATCHES_MAX {
+                if is_over || under_way.xml.len() >= CHUNK_BYTES {
+                    break;
+                }
+                is_over = under_way.go_on()?;
+            }
+            Ok((under_way, is_over))
+        });
+        match batch.await {
+            Ok(further) => (under_way, is_over) = further,
             Err(failure) => {
                 trace.failed(&failure);
                 let _ = sender.send(Err(Cut)).await;
-                return;
-            }
-        };
-        let at_end = rendered.is_none();
-        if let Some((text, count)) = rendered {
-            entries_left = entries_left.saturating_sub(count);
-            xml.push_str(&text);
-            if entries_left == 0 {
-                push_truncated(&mut xml, &base);
-            }
-        }
-        let is_last = at_end || entries_left == 0;
-        if is_last {
-            xml.push_str(multistatus::END);
-        }
-        if is_last || xml.len() >= CHUNK_BYTES {
-            let chunk = std::mem::take(&mut xml);
-            trace.event.bytes += chunk.len() as u64;
-            if sender.send(Ok(Bytes::from(chunk))).await.is_err() || is_last {
                 return;
             }
         }
     }
 }
 
-fn render(entries: &[enfilade_passage::Entry], base: &str, asked: &Asked) -> (String, usize) {
-    let mut xml = String::with_capacity(entries.len() * 512);
+fn render(entries: &[enfilade_passage::Entry], base: &str, asked: &Asked, xml: &mut String) {
+    xml.reserve(entries.len() * 512);
     let mut path = String::new();
     for entry in entries {
         path.clear();
@@ -160,7 +181,6 @@ fn render(entries: &[enfilade_passage::Entry], base: &str, asked: &Asked) -> (St
             path.push('/');
         }
         let resource = Resource { href: &path, name: &entry.name, kind: entry.meta.kind, meta: &entry.meta };
-        push_response(&mut xml, &resource, asked);
+        push_response(xml, &resource, asked);
     }
-    (xml, entries.len())
 }

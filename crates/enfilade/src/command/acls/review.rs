@@ -41,8 +41,12 @@ pub(super) fn run(
         true => everybody(home)?,
     };
     let all = enfilade_admin::count_beneath(home.source(), datastore, &path)? + 1;
-    let house =
-        home.house(Arc::new(NoLog), std::sync::mpsc::sync_channel(1).0, Ledger::private(1, clock::now()))?;
+    let house = home.house(
+        Arc::new(NoLog),
+        std::sync::mpsc::sync_channel(1).0,
+        Ledger::private(1, clock::now()),
+        None,
+    )?;
     let (mut progress, mut done, mut bad) = (Progress::start("reviewing"), 0, 0);
     if form == Form::Csv {
         output::line("path,kind,who,rights");
