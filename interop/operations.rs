@@ -386,8 +386,15 @@ fn after_a_store_was_closed_nobody_begins_to_write_and_whoever_is_inside_is_coun
     println!("{attempts} attempts to write: {late} after the store was closed, {unseen} uncounted");
     assert_eq!((late, unseen), (0, 0));
     assert!(attempts > 0);
-    // Judged first and counted then, somebody is inside and nobody knows.
-    let Outcome { attempts, late, unseen } = under_load(60, false);
-    println!("the other way round: of {attempts}, {late} after it was closed, {unseen} uncounted");
-    assert!(unseen > 0);
+    // Judged first and counted then, somebody is inside and nobody knows. How soon that is met depends on the machine.
+    let mut is_met = false;
+    for _ in 0..50 {
+        let Outcome { attempts, late, unseen } = under_load(60, false);
+        println!("the other way round: of {attempts}, {late} after it was closed, {unseen} uncounted");
+        is_met |= unseen > 0;
+        if is_met {
+            break;
+        }
+    }
+    assert!(is_met);
 }

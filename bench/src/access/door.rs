@@ -69,7 +69,9 @@ fn each(entries: u64, judge: impl Fn() -> usize) -> Result<Samples, Failure> {
     Ok(samples)
 }
 
-pub(super) fn run(report: &mut Report, users: &[User]) -> Result<(), Failure> {
+/// Says what judging an entry takes whose state is known, for somebody in 400 groups, in nanoseconds.
+pub(super) fn run(report: &mut Report, users: &[User]) -> Result<f64, Failure> {
+    let mut of_known = f64::NAN;
     for acls in Acls::BOTH {
         let (house, datastore) = house(acls, users)?;
         let blobs: Vec<Vec<u8>> = (0..ENTRIES)
@@ -127,10 +129,12 @@ pub(super) fn run(report: &mut Report, users: &[User]) -> Result<(), Failure> {
             report.middle(&of("ours, read for the first time"), groups, &first, "ns/entry");
             let memo = fresh();
             see(&subjects, &memo);
-            report.middle(&of("ours, known"), groups, &each(ENTRIES, || see(&unread, &memo))?, "ns/entry");
+            let known = each(ENTRIES, || see(&unread, &memo))?;
+            let known = report.middle(&of("ours, known"), groups, &known, "ns/entry");
+            of_known = if (acls, user.groups) == (Acls::Few, 400) { known } else { of_known };
         }
     }
-    Ok(())
+    Ok(of_known)
 }
 
 fn once(judge: impl Fn() -> usize) -> Result<Samples, Failure> {
