@@ -2,10 +2,9 @@
 //! directory was listed before.
 
 use crate::curl::{PROPFIND_1, curl};
-use crate::server::Server;
+use crate::server::{Server, write_acl};
 use enfilade_access::{Ace, AceFlags, AceType, SecurityDescriptor};
 use enfilade_facts::vocabulary::{AccessMask, Sid};
-use rustix::fs::{XattrFlags, setxattr};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,8 +18,7 @@ const SETTLED: Duration = Duration::from_millis(2_300);
 fn put(path: &Path, sid: Sid) {
     let entry = Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask::ALL, sid };
     let acl = SecurityDescriptor { dacl: Some(vec![entry]), ..SecurityDescriptor::default() };
-    setxattr(path, "security.NTACL", &acl.to_ntacl().unwrap(), XattrFlags::empty())
-        .expect("writing security.NTACL takes root");
+    write_acl(path, &acl.to_ntacl().unwrap());
 }
 
 /// The numbers of the files a user sees.

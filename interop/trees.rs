@@ -1,7 +1,7 @@
 //! ACLs of whole trees by the command line, and what the running server makes of them at once.
 
 use crate::curl::{PROPFIND_1, curl};
-use crate::server::Server;
+use crate::server::{Server, write_acl};
 use serde_json::Value;
 
 /// The names a user sees in a directory.
@@ -166,8 +166,7 @@ fn a_review_says_who_may_do_what_and_what_changed() {
     let lines: Vec<&str> = csv.lines().collect();
     assert!(lines[0] == "path,kind,who,rights" && lines[1].starts_with("/tree/a,file,bob@local,"), "{csv}");
     // What cannot be believed is named, and is nobody's.
-    rustix::fs::setxattr(root.join("z"), "security.NTACL", b"nonsense", rustix::fs::XattrFlags::empty())
-        .unwrap();
+    write_acl(&root.join("z"), b"nonsense");
     let output = server.cli_output(&["acl", "review", "main", "/tree", "--auth-id", "alice@local"], "");
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && errors.contains("/tree/z") && errors.contains("1 ACLs"), "{errors}");

@@ -1,5 +1,6 @@
 //! The data directory, and a house built on it.
 
+use crate::access_log::NoLog;
 use crate::config::{self, Config};
 use crate::{clock, files};
 use anyhow::Context;
@@ -19,7 +20,7 @@ use enfilade_sources::mounts::MountWatch;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 /// What may be remembered of credentials, in bytes: some 130,000 of users who are in few groups; taken as they come in.
 const IDENTITY_MEMO_BYTES: usize = 128 << 20;
@@ -164,6 +165,11 @@ impl Home {
         let problems = files::look(&self.source, &mut Mirror::new(self.files.clone()))?;
         problems.iter().for_each(|problem| crate::output::note(&format!("warning: {problem}")));
         Ok(())
+    }
+
+    /// A house for whoever only asks what would be: nobody comes in, and nothing is written down.
+    pub(crate) fn house_to_ask(&self) -> anyhow::Result<Arc<House>> {
+        self.house(Arc::new(NoLog), sync_channel(1).0, Ledger::private(1, clock::now()), None)
     }
 
     /// A house on these facts.

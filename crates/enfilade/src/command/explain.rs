@@ -1,16 +1,13 @@
 //! `enfilade explain`.
 
-use crate::access_log::NoLog;
 use crate::cli::Explain;
 use crate::home::Home;
-use crate::{clock, output};
+use crate::output;
 use enfilade_admin::Names;
 use enfilade_facts::Read;
 use enfilade_facts::vocabulary::StorePath;
-use enfilade_passage::Ledger;
 use serde_json::json;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// The exit code of a refusal, so that scripts can tell it from a failure.
 const REFUSED: u8 = 3;
@@ -18,12 +15,7 @@ const REFUSED: u8 = 3;
 pub(super) fn run(home: &Home, arguments: &Explain, json: bool) -> anyhow::Result<ExitCode> {
     let Explain { authid, datastore, path, right } = arguments;
     let path = StorePath::from_plain(path)?;
-    let house = home.house(
-        Arc::new(NoLog),
-        std::sync::mpsc::sync_channel(1).0,
-        Ledger::private(1, clock::now()),
-        None,
-    )?;
+    let house = home.house_to_ask()?;
     let mut explanation = house.explain(authid, datastore, &path, *right);
     let names = home.source().read(Names::read)??;
     for door in &mut explanation.doors {

@@ -1,17 +1,15 @@
 //! `enfilade acl review` and `enfilade acl changes`.
 
-use crate::access_log::NoLog;
 use crate::home::Home;
 use crate::progress::Progress;
 use crate::{clock, output};
 use anyhow::Context;
 use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, StorePath};
-use enfilade_passage::{Ledger, NodeKind};
+use enfilade_passage::NodeKind;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::BufRead as _;
 use std::path::Path;
-use std::sync::Arc;
 
 /// How it is told.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,12 +39,7 @@ pub(super) fn run(
         true => everybody(home)?,
     };
     let all = enfilade_admin::count_beneath(home.source(), datastore, &path)? + 1;
-    let house = home.house(
-        Arc::new(NoLog),
-        std::sync::mpsc::sync_channel(1).0,
-        Ledger::private(1, clock::now()),
-        None,
-    )?;
+    let house = home.house_to_ask()?;
     let (mut progress, mut done, mut bad) = (Progress::start("reviewing"), 0, 0);
     if form == Form::Csv {
         output::line("path,kind,who,rights");
