@@ -3,10 +3,12 @@
 use crate::curl::{PROPFIND_1, curl};
 use crate::server::{Scratch, Server, write_acl};
 use enfilade_access::{
-    AccessMemo, Ace, AceFlags, AceType, NodeKind, ObjectId, SecurityDescriptor, StoredAcl, Subject, judge,
+    AccessMemo, Ace, AceFlags, AceType, NodeKind, ObjectId, Owner, SecurityDescriptor, StoredAcl, Subject,
+    judge,
 };
+use enfilade_facts::tables::AccessRules;
 use enfilade_facts::tables::{Assignment, AssignmentKey, Who};
-use enfilade_facts::vocabulary::{AccessMask, Role, Sid, StorePath, UserId};
+use enfilade_facts::vocabulary::{AccessMask, AclDialect, Role, Sid, StorePath, UserId};
 use enfilade_facts::{AuditRecord, Change, MemoSeed, Now, Read as _, Source as _, StoreId};
 use enfilade_identity::{Principal, Reach, SetId, SidSet};
 use enfilade_sources::memory::Memory;
@@ -14,6 +16,7 @@ use enfilade_testkit::{Samba, SambaUser};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -131,7 +134,9 @@ fn samba_judges_every_list_as_it_is_judged_here() {
             acl: StoredAcl::Ntacl(blob),
         };
         let (store, path) = ("tank".parse().unwrap(), StorePath::from_plain("file").unwrap());
-        let judged = memory.read(|view| judge(view, NOW, &principal, &store, &path, &subject, &memo));
+        let rules = AccessRules::default();
+        let judged =
+            memory.read(|view| judge(view, NOW, &principal, (&store, &rules), &path, &subject, &memo));
         verdicts.push((judged.unwrap().unwrap().acl.covers(wanted), descriptor, wanted));
     }
     let mut python = Command::new("/usr/bin/python3")
@@ -172,9 +177,9 @@ fn put(path: &Path, descriptor: &SecurityDescriptor) {
 }
 
 /// Paths below the share that a user sees through SMB.
-fn seen_by_samba(samba: &Samba, user: &str) -> BTreeSet<String> {
+fn seen_by_samba(samba: &Samba, share: &str, user: &str) -> BTreeSet<String> {
     let mut client = samba.client(user);
-    let output = client.args(["//127.0.0.1/share", "-c", "recurse; ls"]).output().unwrap();
+    let output = client.args([&format!("//127.0.0.1/{share}"), "-c", "recurse; ls"]).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{said}");
     let (mut seen, mut directory) = (BTreeSet::new(), String::new());
@@ -195,17 +200,17 @@ fn seen_by_samba(samba: &Samba, user: &str) -> BTreeSet<String> {
 }
 
 /// The same through WebDAV.
-fn seen_here(server: &Server, login: &str) -> BTreeSet<String> {
+fn seen_here(server: &Server, share: &str, login: &str) -> BTreeSet<String> {
     let (mut seen, mut paths) = (BTreeSet::new(), vec![String::new()]);
     while let Some(path) = paths.pop() {
-        let answer = curl(server, login, &format!("/dav/share/{path}"), &PROPFIND_1);
+        let answer = curl(server, login, &format!("/dav/{share}/{path}"), &PROPFIND_1);
         // A directory that may be seen and not listed.
         if answer.status == 403 {
             continue;
         }
         assert_eq!(answer.status, 207, "{path}");
         for href in answer.text().split("<D:href>").skip(2).filter_map(|part| part.split('<').next()) {
-            let below = href.strip_prefix("/dav/share/").unwrap();
+            let below = href.strip_prefix(&format!("/dav/{share}/")).unwrap();
             seen.insert(below.trim_end_matches('/').to_owned());
             if below.ends_with('/') {
                 paths.push(below.to_owned());
@@ -215,30 +220,27 @@ fn seen_here(server: &Server, login: &str) -> BTreeSet<String> {
     seen
 }
 
-fn share(server: &Server) -> std::path::PathBuf {
-    server.scratch.path().join("share")
+/// Where a share is on the machine.
+fn place(server: &Server, share: &str) -> std::path::PathBuf {
+    server.scratch.path().join(share)
 }
 
 /// Three users on both servers, by the numbers they have on the machine.
 fn both() -> (Server, Samba, [String; 3]) {
     let server = Server::start();
-    // Samba comes to it as the user.
-    let share = share(&server);
-    std::fs::create_dir(&share).unwrap();
-    server.cli(&["datastore", "create", "share", "--path", share.to_str().unwrap()]);
+    // Samba comes to them as the user.
+    let dialects = [("share", AclDialect::Ntacl), ("numbers", AclDialect::Nfs4)];
+    let places = dialects.map(|(name, acls)| (name, place(&server, name), acls));
+    for (name, place, acls) in &places {
+        std::fs::create_dir(place).unwrap();
+        let create = ["datastore", "create", name, "--path", place.to_str().unwrap(), "--acls", acls.name()];
+        server.cli(&create);
+    }
     let mut logins = Vec::new();
     for (n, name) in ["ann", "ben", "eve"].into_iter().enumerate() {
         let user = format!("{name}@local");
         server.cli(&["user", "add", &user, "--uid", &(70_000 + n).to_string()]);
-        server.cli(&[
-            "role",
-            "assign",
-            "--path",
-            "/datastore/share",
-            "--auth-id",
-            &user,
-            "DatastorePowerUser",
-        ]);
+        server.cli(&["role", "assign", "--path", "/datastore", "--auth-id", &user, "DatastorePowerUser"]);
         logins.push(server.add_token(&format!("{user}!test")));
     }
     // ann is in the first two groups, ben in the last two, eve in none.
@@ -253,21 +255,27 @@ fn both() -> (Server, Samba, [String; 3]) {
     }
     let user = |name: &str, gids: &[u32]| SambaUser { name: name.into(), gids: gids.to_vec() };
     let users = [user("ann", &[30_000, 30_001]), user("ben", &[30_001, 30_002]), user("eve", &[])];
-    let samba = Samba::start(&server.scratch.path().join("samba"), &[("share", &share)], &users).unwrap();
+    let shares = places.each_ref().map(|(name, place, acls)| (*name, place.as_path(), *acls));
+    let samba = Samba::start(&server.scratch.path().join("samba"), &shares, &users).unwrap();
     (server, samba, logins.try_into().unwrap())
+}
+
+fn is_possible() -> bool {
+    let attribute = write_acl(Scratch::new().path(), b"probe");
+    let is_possible = attribute == "security.NTACL" && rustix::process::geteuid().is_root();
+    if !is_possible {
+        println!("not asserted: smbd has to become its users, and ACLs are in `security.`: that takes root");
+    }
+    is_possible
 }
 
 #[test]
 fn a_tree_shows_the_same_through_samba_and_what_samba_writes_is_obeyed() {
-    let attribute = write_acl(Scratch::new().path(), b"probe");
-    if attribute != "security.NTACL" || !rustix::process::geteuid().is_root() {
-        println!(
-            "not asserted: smbd has to become its users, and its ACLs are in security.NTACL: that takes root"
-        );
+    if !is_possible() {
         return;
     }
     let (server, samba, logins) = both();
-    let share = share(&server);
+    let share = place(&server, "share");
     let mut sequence = Sequence(11);
     let people: Vec<Sid> = (0..3)
         .map(|n| Sid::of_unix_group(30_000 + n))
@@ -315,7 +323,7 @@ fn a_tree_shows_the_same_through_samba_and_what_samba_writes_is_obeyed() {
     }
     let mut sizes = BTreeSet::new();
     for (name, login) in ["ann", "ben", "eve"].into_iter().zip(&logins) {
-        let (theirs, ours) = (seen_by_samba(&samba, name), seen_here(&server, login));
+        let (theirs, ours) = (seen_by_samba(&samba, "share", name), seen_here(&server, "share", login));
         assert_eq!(theirs, ours, "what {name} sees; left through Samba, right here");
         sizes.insert(ours.len());
     }
@@ -335,7 +343,7 @@ fn a_tree_shows_the_same_through_samba_and_what_samba_writes_is_obeyed() {
             samba.tool("/usr/bin/python3").args(["-c", WRITE, "share", &sddl]).arg(&file).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         for (name, login) in ["ann", "ben", "eve"].into_iter().zip(&logins) {
-            let (theirs, ours) = (seen_by_samba(&samba, name), seen_here(&server, login));
+            let (theirs, ours) = (seen_by_samba(&samba, "share", name), seen_here(&server, "share", login));
             assert_eq!(ours.contains("written"), !hidden_from.contains(&name), "{name}: {list}");
             assert_eq!(theirs, ours, "what {name} sees after {list}");
         }
@@ -343,4 +351,99 @@ fn a_tree_shows_the_same_through_samba_and_what_samba_writes_is_obeyed() {
     let mut version = [0; 4096];
     rustix::fs::getxattr(&file, "security.NTACL", &mut version).unwrap();
     assert_eq!(version[0], 3, "as Samba writes it where the system's own ACLs do not count");
+}
+
+/// An entry of an NFSv4 ACL for somebody of the machine.
+fn put_numbers(path: &Path, entries: Vec<Ace>) {
+    let of = std::fs::metadata(path).unwrap();
+    let of = Owner { uid: of.uid(), gid: of.gid() };
+    let descriptor = SecurityDescriptor { dacl: Some(entries), ..SecurityDescriptor::default() };
+    let (blob, flags) = (descriptor.to_nfs4(of).unwrap(), rustix::fs::XattrFlags::empty());
+    rustix::fs::setxattr(path, "security.nfs4acl_xdr", &blob, flags).unwrap();
+}
+
+#[test]
+fn nfs4_acls_show_the_same_through_samba_both_ways() {
+    if !is_possible() {
+        return;
+    }
+    let (server, samba, logins) = both();
+    let share = place(&server, "numbers");
+    let mut sequence = Sequence(13);
+    let people: Vec<Sid> = (0..3)
+        .map(|n| Sid::of_unix_group(30_000 + n))
+        .chain((0..3).map(|n| Sid::of_unix_user(70_000 + n)))
+        .chain([Sid::EVERYONE])
+        .collect();
+    let read = |sid| Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask(0x12_00a9), sid };
+    let mut directories = vec![share.clone()];
+    for n in 0..90_u32 {
+        let place = sequence.one(&directories.iter().map(std::path::PathBuf::as_path).collect::<Vec<_>>());
+        let path = place.join(format!("e{n:03}"));
+        match n % 6 {
+            0 => std::fs::create_dir(&path).unwrap(),
+            _ => std::fs::write(&path, "x").unwrap(),
+        }
+        std::os::unix::fs::chown(&path, Some(70_000 + n % 3), Some(30_000 + n % 3)).unwrap();
+        let mut entries = sequence.entries(&people, 3);
+        entries.extend([read(sequence.one(&people)), read(sequence.one(&people))]);
+        entries.retain(|ace| ace.kind != AceType::Audit);
+        put_numbers(&path, entries);
+        if n % 6 == 0 {
+            directories.push(path);
+        }
+    }
+    let same = |what: &str| -> [BTreeSet<String>; 3] {
+        let names = ["ann", "ben", "eve"];
+        [0, 1, 2].map(|n| {
+            let (name, login) = (names[n], &logins[n]);
+            let theirs = seen_by_samba(&samba, "numbers", name);
+            let ours = seen_here(&server, "numbers", login);
+            assert_eq!(theirs, ours, "what {name} sees {what}; left through Samba, right here");
+            ours
+        })
+    };
+    let seen = same("of a tree with ACLs written here");
+    assert!(seen.iter().all(|seen| (10..85).contains(&seen.len())) && seen[0] != seen[2]);
+    // What Samba writes for a file that is ann's.
+    let file = share.join("written");
+    std::fs::write(&file, "x").unwrap();
+    std::os::unix::fs::chown(&file, Some(70_000), Some(0)).unwrap();
+    for (list, hidden_from) in [
+        ("(D;;FA;;;S-1-22-2-30002)(A;;0x1200a9;;;WD)", &["ben"][..]),
+        ("(A;;0x1200a9;;;S-1-22-1-70001)(A;;0x1200a9;;;S-1-22-2-30000)", &["eve"]),
+        ("(A;;0x1f01ff;;;WD)", &[]),
+    ] {
+        let sddl = format!("O:S-1-22-1-70000G:S-1-22-2-0D:{list}");
+        let mut python = samba.tool("/usr/bin/python3");
+        let output = python.args(["-c", WRITE, "numbers", &sddl]).arg(&file).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let seen = same(&format!("after {list}"));
+        for (name, seen) in ["ann", "ben", "eve"].iter().zip(&seen) {
+            assert_eq!(seen.contains("written"), !hidden_from.contains(name), "{name}: {list}");
+        }
+    }
+    // What is made here belongs to who made it, and says what its directory hands on.
+    let handing = AceFlags(AceFlags::FILES | AceFlags::DIRECTORIES);
+    let of_makers = Ace {
+        flags: AceFlags(handing.0 | AceFlags::INHERIT_ONLY),
+        sid: Sid::CREATOR_OWNER,
+        mask: AccessMask::ALL,
+        ..read(Sid::EVERYONE)
+    };
+    let of_group = Ace { flags: handing, ..read(Sid::of_unix_group(30_001)) };
+    let everybody = Ace { mask: AccessMask::ALL, ..read(Sid::EVERYONE) };
+    let shared = share.join("shared");
+    std::fs::create_dir(&shared).unwrap();
+    put_numbers(&shared, vec![of_makers, of_group, everybody]);
+    let put = curl(&server, &logins[0], "/dav/numbers/shared/mine", &["-T", file.to_str().unwrap()]);
+    assert_eq!(put.status, 201, "{}", put.text());
+    let made = std::fs::metadata(shared.join("mine")).unwrap();
+    assert_eq!((made.uid(), made.gid()), (70_000, std::fs::metadata(&shared).unwrap().gid()));
+    let said = format!("{:?}", server.cli(&["acl", "get", "numbers", "/shared/mine"]));
+    for line in ["owner S-1-22-1-70000", "allow S-1-22-1-70000 full", "allow S-1-22-2-30001 read"] {
+        assert!(said.contains(line), "{line} in {said}");
+    }
+    let seen = same("of what was made here");
+    assert_eq!(seen.map(|seen| seen.contains("shared/mine")), [true, true, false]);
 }

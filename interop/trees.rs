@@ -171,3 +171,68 @@ fn a_review_says_who_may_do_what_and_what_changed() {
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && errors.contains("/tree/z") && errors.contains("1 ACLs"), "{errors}");
 }
+
+#[test]
+fn each_datastore_says_what_may_be_seen_and_whether_the_way_counts() {
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastorePowerUser");
+    let root = server.data().join("datastores/main");
+    std::fs::create_dir_all(root.join("outer/inner")).unwrap();
+    std::fs::write(root.join("outer/inner/file"), "x").unwrap();
+    for (path, acl) in [
+        // What shows names and sizes, and no bytes.
+        ("/outer", "allow alice@local read-attributes,read-acl"),
+        ("/outer/inner", "allow alice@local read"),
+        ("/outer/inner/file", "allow alice@local read"),
+    ] {
+        server.cli(&["acl", "set", "main", path, acl]);
+    }
+    let status = |path: &str| curl(&server, &alice, path, &[]).status;
+    assert_eq!(seen(&server, &alice, "/dav/main/"), Vec::<String>::new());
+    assert_eq!(status("/dav/main/outer/inner/file"), 200, "as on Windows the way does not count");
+    server.cli(&["datastore", "set", "main", "--visible-by", "read-attributes"]);
+    assert_eq!(seen(&server, &alice, "/dav/main/"), ["outer"]);
+    assert_eq!(curl(&server, &alice, "/dav/main/outer/", &PROPFIND_1).status, 403);
+    server.cli(&["datastore", "set", "main", "--check-traverse", "yes"]);
+    // There or not, nobody is told.
+    assert_eq!((status("/dav/main/outer/inner/file"), status("/dav/main/outer/gone")), (403, 403));
+    let put = |path: &str| curl(&server, &alice, path, &["-X", "PUT", "-d", "x"]).status;
+    assert_eq!((put("/dav/main/outer/inner/file"), put("/dav/main/outer/gone/x")), (403, 403));
+    server.cli(&["acl", "set", "main", "/outer", "allow alice@local traverse"]);
+    assert_eq!(status("/dav/main/outer/inner/file"), 200);
+    assert_eq!(seen(&server, &alice, "/dav/main/"), Vec::<String>::new(), "to be passed it need not be seen");
+    let refused = server.cli_output(&["datastore", "set", "main", "--visible-by", "none"], "");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("read-attributes"));
+    server.cli(&["datastore", "set", "main", "--check-traverse", "no", "--visible-by", "0x20089"]);
+    server.cli(&["acl", "set", "main", "/outer", "allow alice@local none"]);
+    assert_eq!(status("/dav/main/outer/inner/file"), 200);
+}
+
+#[test]
+fn sids_from_elsewhere_speak_of_whom_the_table_says() {
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastorePowerUser");
+    let root = server.data().join("datastores/main");
+    std::fs::write(root.join("users"), "x").unwrap();
+    std::fs::write(root.join("groups"), "x").unwrap();
+    server.cli(&["group", "add", "staff"]);
+    server.cli(&["group", "member", "add", "staff", "alice@local"]);
+    let (of_user, of_group) = ("S-1-5-21-7-7-7-1000", "S-1-5-21-7-7-7-513");
+    server.cli(&["acl", "set", "main", "/users", &format!("allow {of_user} read")]);
+    server.cli(&["acl", "set", "main", "/groups", &format!("allow {of_group} read")]);
+    let names = || seen(&server, &alice, "/dav/main/");
+    assert_eq!(names(), Vec::<String>::new(), "nobody is called that");
+    server.cli(&["acl", "map", of_user, "alice@local"]);
+    assert_eq!(names(), ["users"]);
+    server.cli(&["acl", "map", of_group, "@staff@local"]);
+    assert_eq!(names(), ["groups", "users"]);
+    let acl = &server.cli(&["acl", "get", "main", "/users"])[0]["acl"];
+    assert_eq!(acl[0], "allow alice@local read");
+    assert_eq!(server.cli(&["acl", "mapped"]).len(), 2);
+    for (sid, why) in [(of_user, "alice@local"), ("S-1-1-0", "S-1-5-21"), ("S-1-22-1-0", "S-1-5-21")] {
+        let refused = server.cli_output(&["acl", "map", sid, "alice@local"], "");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(why), "{refused:?}");
+    }
+    server.cli(&["acl", "unmap", of_user]);
+    assert_eq!(names(), ["groups"]);
+}

@@ -56,6 +56,7 @@ fn facts(source: &dyn Source, users: &[User], stores: &[(Acls, &Path)]) -> Resul
             domain: stores::LOCAL,
             name: format!("g{gid}"),
             sid: Sid::of_unix_group(gid),
+            also: Vec::new(),
             gid: Some(gid),
             comment: None,
         };

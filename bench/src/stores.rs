@@ -243,6 +243,7 @@ fn user(number: u64, words: [u32; 3]) -> Result<(UserId, User), Failure> {
         domain: LOCAL,
         name: format!("user{number}"),
         sid: Sid::of_store(words, 1000 + u32::try_from(number)?),
+        also: Vec::new(),
         uid: None,
         gid: None,
         enabled: true,

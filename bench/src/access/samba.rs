@@ -4,6 +4,7 @@ use super::User;
 use super::trees::PROJECT;
 use crate::Failure;
 use crate::stopwatch::pause;
+use enfilade_facts::vocabulary::AclDialect;
 use enfilade_testkit::{Samba, SambaUser};
 use std::path::Path;
 use std::time::Duration;
@@ -24,7 +25,8 @@ pub(super) fn start(
     let user =
         |user: &User| SambaUser { name: user.name.clone(), gids: (PROJECT..PROJECT + user.groups).collect() };
     let users: Vec<SambaUser> = users.iter().map(user).collect();
-    Ok(Some(Samba::start(place, shares, &users)?))
+    let shares: Vec<_> = shares.iter().map(|(name, path)| (*name, *path, AclDialect::Ntacl)).collect();
+    Ok(Some(Samba::start(place, &shares, &users)?))
 }
 
 /// What a client prints that is told to do something with a tree, and the CPU seconds of the server that took.

@@ -84,6 +84,7 @@ impl Cloud {
                 domain: DomainId::DEFAULT,
                 name: format!("user{n}"),
                 sid: Sid::of_store(words, 1000 + u32::try_from(n)?),
+                also: Vec::new(),
                 uid: None,
                 gid: None,
                 enabled: true,

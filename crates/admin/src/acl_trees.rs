@@ -2,10 +2,10 @@
 
 use crate::acls::{NewAcl, descriptor_of, find, read_acl};
 use crate::error::Error;
-use enfilade_access::{NodeKind, SecurityDescriptor, from_sddl, propagated, to_sddl};
+use enfilade_access::{NodeKind, Owner, SecurityDescriptor, Subject, from_sddl, propagated, to_sddl};
 use enfilade_content::{Listing, Node, OpenEntry, list_as_operator, set_acl_as_operator};
 use enfilade_facts::Source;
-use enfilade_facts::vocabulary::{DatastoreName, StorePath};
+use enfilade_facts::vocabulary::{AclDialect, DatastoreName, Sid, StorePath};
 
 /// So many entries are open at once.
 const BATCH: usize = 256;
@@ -95,13 +95,14 @@ pub fn spread_acl(
     seen: &mut dyn FnMut(),
 ) -> Result<Spread, Error> {
     let top = find(source, datastore, path)?;
-    let descriptor = descriptor_of(source, acl, &top.subject())?;
+    let descriptor = descriptor_of(source, acl, &top.subject(), top.acls())?;
     let mut spread = Spread::default();
     put(&top, &descriptor, is_tried, &mut spread)?;
     let base = if path.is_root() { String::new() } else { path.as_str().to_owned() };
     walk(&top, &base, descriptor, &mut |path, entry, above| {
         seen();
         let before = match read_acl(&entry.subject) {
+            Ok(None) if entry.node.acls() == AclDialect::Nfs4 => Some(bare(&entry.subject)),
             Ok(before) => before,
             Err(why) => {
                 spread.left.push((path.to_owned(), format!("its ACL {why}")));
@@ -123,12 +124,20 @@ pub fn spread_acl(
     Ok(spread)
 }
 
+/// Without entries, and whose file it is.
+fn bare(subject: &Subject) -> SecurityDescriptor {
+    let Owner { uid, gid } = subject.owner();
+    let (owner, group) = (Some(Sid::of_unix_user(uid)), Some(Sid::of_unix_group(gid)));
+    SecurityDescriptor { owner, group, ..SecurityDescriptor::default() }
+}
+
 fn put(node: &Node, after: &SecurityDescriptor, is_tried: bool, spread: &mut Spread) -> Result<(), Error> {
     if read_acl(&node.subject()).is_ok_and(|before| before.as_ref() == Some(after)) {
         spread.same += 1;
         return Ok(());
     }
-    let blob = after.to_ntacl().map_err(|why| Error::Invalid(why.to_string()))?;
+    let blob = after.written(node.acls(), node.subject().owner());
+    let blob = blob.map_err(|why| Error::Invalid(why.to_string()))?;
     if !is_tried {
         set_acl_as_operator(node, &blob)?;
     }

@@ -2,12 +2,10 @@
 
 use crate::error::Error;
 use crate::look::{Names, Target, group_id, user_id};
-use enfilade_access::{
-    AclLine, SecurityDescriptor, StoredAcl, Subject, from_sddl, parse_line, print_lines, to_sddl,
-};
+use enfilade_access::{AclLine, SecurityDescriptor, Subject, from_sddl, parse_line, print_lines, to_sddl};
 use enfilade_content::{Node, Refusal as Content, Root};
-use enfilade_facts::tables::{Datastore, Group, User};
-use enfilade_facts::vocabulary::{DatastoreName, Sid, StorePath};
+use enfilade_facts::tables::{Datastore, DatastoreProfile, Group, User};
+use enfilade_facts::vocabulary::{AclDialect, DatastoreName, Sid, StorePath};
 use enfilade_facts::{Read, Source, View};
 
 /// The ACL of something, readable.
@@ -40,14 +38,7 @@ pub fn get_acl(source: &dyn Source, datastore: &DatastoreName, path: &StorePath)
 
 /// What stands on an object; `None` where the mode bits rule, and in words why it cannot be believed.
 pub(crate) fn read_acl(subject: &Subject) -> Result<Option<SecurityDescriptor>, String> {
-    match &subject.acl {
-        StoredAcl::Absent => Ok(None),
-        StoredAcl::Unreadable(why) => Err(format!("cannot be read: {why}")),
-        StoredAcl::Unread => Err("was not read".to_owned()),
-        StoredAcl::Ntacl(blob) => {
-            SecurityDescriptor::from_ntacl(blob).map(Some).map_err(|why| format!("is damaged: {why}"))
-        }
-    }
+    subject.descriptor().map_err(|why| format!("cannot be believed: {why}"))
 }
 
 /// An ACL as it is to be set.
@@ -70,9 +61,11 @@ pub fn set_acl(
     acl: &NewAcl,
 ) -> Result<&'static str, Error> {
     let node = find(source, datastore, path)?;
-    let descriptor = descriptor_of(source, acl, &node.subject())?;
-    let blob = descriptor.to_ntacl().map_err(|why| Error::Invalid(why.to_string()))?;
-    Ok(enfilade_content::set_acl_as_operator(&node, &blob)?.name())
+    let subject = node.subject();
+    let descriptor = descriptor_of(source, acl, &subject, node.acls())?;
+    let blob = descriptor.written(node.acls(), subject.owner());
+    let blob = blob.map_err(|why| Error::Invalid(why.to_string()))?;
+    Ok(enfilade_content::set_acl_as_operator(&node, &blob)?.name(node.acls()))
 }
 
 /// What is to stand on an object.
@@ -80,6 +73,7 @@ pub(crate) fn descriptor_of(
     source: &dyn Source,
     acl: &NewAcl,
     subject: &Subject,
+    dialect: AclDialect,
 ) -> Result<SecurityDescriptor, Error> {
     let before = read_acl(subject).ok().flatten().unwrap_or_default();
     let lines = match acl {
@@ -94,7 +88,7 @@ pub(crate) fn descriptor_of(
         let mut descriptor =
             SecurityDescriptor { dacl: Some(Vec::new()), is_protected: false, ..before.clone() };
         for line in lines {
-            let parsed = parse_line(line, &|who| sid(view, who).map_err(|why| why.to_string()));
+            let parsed = parse_line(line, &|who| sid(view, who, dialect).map_err(|why| why.to_string()));
             match parsed.map_err(|why| Error::Invalid(format!("`{line}`: {why}")))? {
                 AclLine::Owner(sid) => descriptor.owner = Some(sid),
                 AclLine::Group(sid) => descriptor.group = Some(sid),
@@ -111,9 +105,11 @@ pub(crate) fn descriptor_of(
 ///
 /// # Errors
 /// When the ACL cannot be written.
-pub fn open_to_roles(path: &str) -> Result<(), Error> {
-    let root = Root::open(path)?;
-    let blob = enfilade_access::open_to_roles().to_ntacl().map_err(|why| Error::Invalid(why.to_string()))?;
+pub fn open_to_roles(path: &str, dialect: AclDialect) -> Result<(), Error> {
+    let root = Root::open(path, dialect)?;
+    let owner = root.find(&StorePath::root())?.subject().owner();
+    let blob = enfilade_access::open_to_roles(dialect).written(dialect, owner);
+    let blob = blob.map_err(|why| Error::Invalid(why.to_string()))?;
     match enfilade_content::seed_acl(&root, &blob) {
         Ok(_) | Err(Content::NotEmpty(_) | Content::Exists(_)) => Ok(()),
         Err(why) => Err(why.into()),
@@ -121,22 +117,24 @@ pub fn open_to_roles(path: &str) -> Result<(), Error> {
 }
 
 pub(crate) fn find(source: &dyn Source, name: &DatastoreName, path: &StorePath) -> Result<Node, Error> {
-    let datastore = source.read(|view| view.get::<Datastore>(name))??;
+    let found = source.read(|view| (view.get::<Datastore>(name), view.get::<DatastoreProfile>(name)))?;
+    let (datastore, profile) = (found.0?, found.1?.unwrap_or_default());
     let datastore = datastore.ok_or_else(|| Error::Missing {
         what: "datastore",
         name: name.to_string(),
         hint: "see `enfilade datastore list`",
     })?;
-    Ok(Root::open(&datastore.root(name))?.find(path)?)
+    Ok(Root::open(&datastore.root(name), profile.access.acls)?.find(path)?)
 }
 
-/// The SID of a user or group by its name here.
-fn sid(view: &View<'_>, who: &str) -> Result<Sid, Error> {
+/// The SID of a user or group by its name here, or where people are numbers the one of its number.
+fn sid(view: &View<'_>, who: &str, dialect: AclDialect) -> Result<Sid, Error> {
     match who.parse::<Target>()? {
         Target::User(user) => {
             let id = user_id(view, &user)?;
             let user = view.get::<User>(&id)?;
-            user.map(|user| user.sid).ok_or_else(|| crate::look::dangling("user", id))
+            user.map(|user| in_dialect(dialect, user.sid, user.uid.map(Sid::of_unix_user)))
+                .ok_or_else(|| crate::look::dangling("user", id))
         }
         Target::Token(user, _) => Err(Error::Invalid(format!(
             "`{who}` is a token, and what it does it does as its owner: name `{user}`"
@@ -144,7 +142,17 @@ fn sid(view: &View<'_>, who: &str) -> Result<Sid, Error> {
         Target::Group(group) => {
             let id = group_id(view, &group)?;
             let group = view.get::<Group>(&id)?;
-            group.map(|group| group.sid).ok_or_else(|| crate::look::dangling("group", id))
+            group
+                .map(|group| in_dialect(dialect, group.sid, group.gid.map(Sid::of_unix_group)))
+                .ok_or_else(|| crate::look::dangling("group", id))
         }
+    }
+}
+
+fn in_dialect(dialect: AclDialect, sid: Sid, numbered: Option<Sid>) -> Sid {
+    match dialect {
+        AclDialect::Ntacl => sid,
+        // Without a number it cannot be written down, which is said when it is.
+        AclDialect::Nfs4 => numbered.unwrap_or(sid),
     }
 }

@@ -12,7 +12,7 @@ use crate::desk::Desk;
 use crate::error::Error;
 use crate::users::check_comment;
 use enfilade_facts::tables::{Datastore, DatastoreProfile, FileName};
-use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode};
+use enfilade_facts::vocabulary::{AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode};
 use enfilade_facts::{At, Source};
 use enfilade_sources::files::datastore_cfg;
 use enfilade_sources::files::section_config::{Section, set};
@@ -81,7 +81,7 @@ pub fn edit_profile(
     name: &DatastoreName,
     edit: impl Fn(&mut DatastoreProfile),
 ) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("datastore set {name}"), |view, change| {
+    let (seeded, at) = desk.commit(&format!("datastore set {name}"), |view, change| {
         let row = view.get::<Datastore>(name)?.ok_or_else(|| Error::Missing {
             what: "datastore",
             name: name.to_string(),
@@ -97,13 +97,24 @@ pub fn edit_profile(
                 format!("the datastore is not below `{point}`, so it does not matter what is mounted there");
             return Err(Error::Invalid(why));
         }
+        // Whoever sees an entry is told its attributes.
+        if !profile.access.visible.covers(AccessMask::READ_ATTRIBUTES) {
+            let why = "what may be seen has to grant read-attributes at least";
+            return Err(Error::Invalid(why.to_owned()));
+        }
+        let acls = profile.access.acls;
+        let is_other = before.as_ref().map_or(AclDialect::default(), |before| before.access.acls) != acls;
+        let seeded = is_other.then(|| (row.root(name), acls));
         change.expect_present::<Datastore>(name).expect_unchanged(name, before.as_ref());
         match profile == DatastoreProfile::default() {
             true => change.delete::<DatastoreProfile>(name),
             false => change.put(name, &profile),
         };
-        Ok(())
+        Ok(seeded)
     })?;
+    if let Some((root, acls)) = seeded {
+        open_to_roles(&root, acls)?;
+    }
     Ok(at)
 }
 
@@ -127,7 +138,7 @@ fn check_path(source: &dyn Source, name: &DatastoreName, path: &str) -> Result<(
 fn make_content_directory(path: &str) -> Result<(), Error> {
     let failed = |why| Error::File(format!("directory `{path}` cannot be made: {why}"));
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
-    open_to_roles(path)
+    open_to_roles(path, AclDialect::default())
 }
 
 fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit) -> Result<(), String> {

@@ -48,7 +48,14 @@ pub fn add_group(
         }
         let id = random()?;
         let sid = choose_sid(sid, view, change)?;
-        let group = Group { domain, name: name.name().to_owned(), sid, gid, comment: comment.clone() };
+        let group = Group {
+            domain,
+            name: name.name().to_owned(),
+            sid,
+            also: Vec::new(),
+            gid,
+            comment: comment.clone(),
+        };
         change.expect_absent::<Name>(&key).put(&key, &Name(id)).put(&GroupId::from_bytes(id), &group);
         Ok(GroupId::from_bytes(id))
     })

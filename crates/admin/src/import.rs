@@ -227,7 +227,19 @@ impl Import<'_, '_, '_> {
         let id = random()?;
         let Entry { enabled, expires, comment } = entry.clone();
         let (name, uid, gid, password) = (userid.name().to_owned(), None, None, None);
-        let user = User { domain, name, sid, uid, gid, enabled, expires, password, comment, kept: None };
+        let user = User {
+            domain,
+            name,
+            sid,
+            also: Vec::new(),
+            uid,
+            gid,
+            enabled,
+            expires,
+            password,
+            comment,
+            kept: None,
+        };
         let by_name = NameKey::user(&domain, userid.name());
         self.change.expect_absent::<Name>(&by_name).put(&by_name, &Name(id));
         self.change.put(&UserId::from_bytes(id), &user);

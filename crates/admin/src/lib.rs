@@ -12,6 +12,7 @@ mod certificates;
 mod datastores;
 mod error;
 mod files;
+mod foreign_sids;
 mod groups;
 mod import;
 mod keys;
@@ -37,6 +38,7 @@ pub use enfilade_sources::files::fernet_keys::{FernetKeys, Rotation};
 pub use enfilade_sources::files::file_set::FileSet;
 pub use error::Error;
 pub use files::{FileSummary, list_files};
+pub use foreign_sids::{map_sid, mapped_sids, unmap_sid};
 pub use groups::{GroupSummary, add_group, add_member, list_groups, remove_group, remove_member};
 pub use import::{Imported, import_proxmox};
 pub use keys::{

@@ -134,15 +134,19 @@ impl Names {
         let mut names = Names::default();
         for (id, user) in view.list::<User>(&[])? {
             let name = format!("{}@{}", user.name, realm(&user.domain));
-            names.sids.insert(user.sid, name.clone());
+            names.called(&user.sid, &user.also, &name);
             names.users.insert(id, name);
         }
         for (id, group) in view.list::<Group>(&[])? {
             let name = format!("@{}@{}", group.name, realm(&group.domain));
-            names.sids.insert(group.sid, name.clone());
+            names.called(&group.sid, &group.also, &name);
             names.groups.insert(id, name);
         }
         Ok(names)
+    }
+
+    fn called(&mut self, sid: &Sid, also: &[Sid], name: &str) {
+        self.sids.extend(also.iter().chain([sid]).map(|sid| (*sid, name.to_owned())));
     }
 
     /// The names of these tokens, too.

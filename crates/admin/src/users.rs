@@ -79,6 +79,7 @@ pub fn add_user(desk: &Desk<'_>, new: &NewUser) -> Result<(UserId, At), Error> {
             domain,
             name: new.userid.name().to_owned(),
             sid: choose_sid(new.sid, view, change)?,
+            also: Vec::new(),
             uid: new.uid,
             gid: new.gid,
             enabled: true,
@@ -138,7 +139,7 @@ pub fn set_password(desk: &Desk<'_>, userid: &Userid, password: &Secret) -> Resu
 }
 
 /// What is to be changed of a user.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserEdit {
     /// May the user, and every token of the user, come in?
     pub enabled: Option<bool>,
@@ -146,6 +147,10 @@ pub struct UserEdit {
     pub expires: Option<i64>,
     /// Who it is; empty takes the comment away.
     pub comment: Option<String>,
+    /// The number files know the user by.
+    pub uid: Option<u32>,
+    /// The primary group's number for the same.
+    pub gid: Option<u32>,
 }
 
 /// Changes a user; the next request obeys.
@@ -159,7 +164,15 @@ pub fn set_user(desk: &Desk<'_>, userid: &Userid, edit: &UserEdit) -> Result<At,
             *old = Some(comment.clone()).filter(|comment| !comment.is_empty());
         }
     };
+    let numbers = |user: &mut User| {
+        user.uid = edit.uid.or(user.uid);
+        user.gid = edit.gid.or(user.gid);
+    };
     if find(desk, userid)?.1.kept.is_some() {
+        // What the file has no word for is a fact beside it.
+        if edit.uid.is_some() || edit.gid.is_some() {
+            self::edit(desk, "set", userid, Sessions::Stay, numbers)?;
+        }
         return desk.write_through(&format!("user set {userid}"), &[FileName::Users], |files| {
             files.sections(FileName::Users, |sections| {
                 let change = |entry: &mut Entry| {
@@ -176,6 +189,7 @@ pub fn set_user(desk: &Desk<'_>, userid: &Userid, edit: &UserEdit) -> Result<At,
         user.enabled = edit.enabled.unwrap_or(user.enabled);
         user.expires = edit.expires.unwrap_or(user.expires);
         comment(&mut user.comment);
+        numbers(user);
     })
 }
 
@@ -319,18 +333,23 @@ fn hash(password: &Secret) -> Result<String, Error> {
 /// The SID that was given, if it is one a user or group may have, else the next of this store.
 pub(crate) fn choose_sid(given: Option<Sid>, view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
     let Some(sid) = given else { return take_sid(view, change) };
+    is_free(&sid, view)?;
+    Ok(sid)
+}
+
+/// Refuses a SID no account may have, and one somebody has.
+pub(crate) fn is_free(sid: &Sid, view: &View<'_>) -> Result<(), Error> {
     // `S-1-5-21-…` is what accounts have; anything else stands for everybody, owners, or the machine itself.
     if !sid.to_string().starts_with("S-1-5-21-") || sid.subs().len() != 5 {
         return Err(Error::Invalid(format!(
             "`{sid}` is no SID of a user or group; expected S-1-5-21-a-b-c-rid"
         )));
     }
-    let names = Names::read(view)?;
-    match names.sid(&sid) {
+    match Names::read(view)?.sid(sid) {
         Some(name) => {
             Err(Error::Exists { what: "SID", name: format!("{sid} ({name})"), hint: "choose another" })
         }
-        None => Ok(sid),
+        None => Ok(()),
     }
 }
 

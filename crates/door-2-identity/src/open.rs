@@ -16,6 +16,7 @@ use enfilade_facts::limits::PASSWORD_MEMO_MILLIS;
 use enfilade_facts::tables::Verifier;
 use enfilade_facts::vocabulary::{Authid, CredentialId, Realm, Sid};
 use enfilade_facts::{At, Held, MemoKey, Now};
+use std::iter;
 use std::sync::Arc;
 
 /// What the door says.
@@ -458,7 +459,11 @@ pub(crate) fn digest(memo: &IdentityMemo, verifier: Verifier) -> MemoKey {
 fn principal(view: &View<'_>, standing: &Standing, memo: &IdentityMemo) -> Result<Principal, Refusal> {
     let user = &standing.user;
     let groups = view.groups_of(&standing.id)?;
-    let mut sids: Vec<Sid> = groups.iter().map(|(_, group)| group.sid).collect();
+    let mut sids: Vec<Sid> = groups
+        .iter()
+        .flat_map(|(_, group)| iter::once(group.sid).chain(group.also.iter().copied()))
+        .collect();
+    sids.extend(&user.also);
     sids.extend([user.sid, Sid::EVERYONE, Sid::AUTHENTICATED, Sid::NETWORK]);
     let mut gids: Vec<u32> = groups.iter().filter_map(|(_, group)| group.gid).chain(user.gid).collect();
     gids.sort_unstable();

@@ -135,7 +135,9 @@ mod tests {
         let fixed = Datastore { backing_device: None, path: "/tank".into(), ..removable };
         assert!(check(&fixed, None, &Mounts::default()));
         // A share of another machine leaves an empty directory behind.
-        let share = |point: &str| Some(DatastoreProfile { quota: None, mounted_at: Some(point.to_owned()) });
+        let share = |point: &str| {
+            Some(DatastoreProfile { mounted_at: Some(point.to_owned()), ..DatastoreProfile::default() })
+        };
         assert!(check(&fixed, share("/mnt/share"), &mounted));
         assert!(!check(&fixed, share("/mnt/other"), &mounted));
     }

@@ -1,6 +1,7 @@
 //! The proof that door 3 was passed.
 
 use crate::view::Known;
+use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 use enfilade_facts::{At, Now};
 use std::sync::Arc;
@@ -34,6 +35,11 @@ impl DatastorePermit {
     /// How much it may hold, in bytes of content.
     pub fn quota(&self) -> Option<u64> {
         self.known.quota
+    }
+
+    /// How access to its files is judged.
+    pub fn access(&self) -> &AccessRules {
+        &self.known.access
     }
 
     /// Whether, as far as this permit's own facts say, it still holds: same revision, and `datastore.cfg` looked at as it was.

@@ -1,6 +1,6 @@
 //! The few facts this door may read.
 
-use enfilade_facts::tables::{Datastore, DatastoreProfile, FileFault, FileName, KeptFile};
+use enfilade_facts::tables::{AccessRules, Datastore, DatastoreProfile, FileFault, FileName, KeptFile};
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{At, SourceError, View};
 use std::sync::Arc;
@@ -19,6 +19,7 @@ pub struct Known {
     pub(crate) quota: Option<u64>,
     /// What has to be mounted for it to be there.
     pub(crate) mount_point: Option<String>,
+    pub(crate) access: AccessRules,
 }
 
 impl Known {
@@ -33,11 +34,19 @@ impl Known {
     }
 
     pub(crate) fn of(name: &DatastoreName, datastore: Datastore, profile: Option<DatastoreProfile>) -> Self {
-        let DatastoreProfile { quota, mounted_at } = profile.unwrap_or_default();
+        let DatastoreProfile { quota, mounted_at, access } = profile.unwrap_or_default();
         let mount_point = datastore.mount_point(name).or(mounted_at);
         let Datastore { maintenance, fault, .. } = &datastore;
         let is_plain = maintenance.is_none() && mount_point.is_none() && fault.is_none();
-        Known { is_plain, name: name.clone(), root: datastore.root(name), datastore, quota, mount_point }
+        Known {
+            is_plain,
+            name: name.clone(),
+            root: datastore.root(name),
+            datastore,
+            quota,
+            mount_point,
+            access,
+        }
     }
 
     /// As the view has it.

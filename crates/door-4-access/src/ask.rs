@@ -1,6 +1,9 @@
 //! What the visitor wants, and what was read from the descriptor of what they want it on.
 
-use enfilade_facts::vocabulary::{AccessMask, StorePath};
+use crate::acl::SecurityDescriptor;
+use crate::nfs4::Owner;
+use crate::ntacl::BadAcl;
+use enfilade_facts::vocabulary::{AccessMask, AclDialect, StorePath};
 
 /// One object of one file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +30,8 @@ pub enum StoredAcl {
     Absent,
     /// A `security.NTACL` blob.
     Ntacl(Vec<u8>),
+    /// A `security.nfs4acl_xdr` blob, in which the file's own uid and gid have a meaning.
+    Nfs4(Vec<u8>),
     /// There is one and it cannot be read; why.
     Unreadable(String),
     /// It was not looked at. In a listing the object's [`Version`] may tell which it is; anywhere else it is as good as unreadable.
@@ -73,11 +78,57 @@ pub struct Subject {
     pub acl: StoredAcl,
 }
 
+impl StoredAcl {
+    /// What was read in this dialect.
+    pub fn of(dialect: AclDialect, blob: Vec<u8>) -> Self {
+        match dialect {
+            AclDialect::Ntacl => StoredAcl::Ntacl(blob),
+            AclDialect::Nfs4 => StoredAcl::Nfs4(blob),
+        }
+    }
+}
+
+impl Subject {
+    /// Its uid and gid.
+    pub fn owner(&self) -> Owner {
+        Owner { uid: self.uid, gid: self.gid }
+    }
+
+    /// Its ACL; `None` where it has none and the mode bits rule.
+    ///
+    /// # Errors
+    /// When it cannot be believed.
+    pub fn descriptor(&self) -> Result<Option<SecurityDescriptor>, BadAcl> {
+        match &self.acl {
+            StoredAcl::Absent => Ok(None),
+            StoredAcl::Ntacl(blob) => SecurityDescriptor::from_ntacl(blob).map(Some),
+            StoredAcl::Nfs4(blob) => SecurityDescriptor::from_nfs4(blob, self.owner()).map(Some),
+            StoredAcl::Unreadable(why) => Err(BadAcl::new(why)),
+            StoredAcl::Unread => Err(BadAcl::new("it was not read")),
+        }
+    }
+}
+
+impl SecurityDescriptor {
+    /// As it is written down in this dialect, on a file of this owner and group.
+    ///
+    /// # Errors
+    /// When it is too large, or says what the dialect has no words for.
+    pub fn written(&self, dialect: AclDialect, of: Owner) -> Result<Vec<u8>, BadAcl> {
+        match dialect {
+            AclDialect::Ntacl => self.to_ntacl(),
+            AclDialect::Nfs4 => self.to_nfs4(of),
+        }
+    }
+}
+
 /// What is wanted of a target.
 #[derive(Clone, Copy, Debug)]
 pub enum Wanted<'a> {
-    /// These rights on the target. What may not be seen looks absent.
+    /// These rights on the target, or with none of them only to see it. What may not be seen looks absent.
     On(AccessMask),
+    /// To pass through the target, a directory: it need not be seen.
+    Passing,
     /// To delete it: DELETE on the target, or DELETE_CHILD on the directory it is in (RFC 8881 §6.2.1.3.2).
     Delete {
         /// That directory.

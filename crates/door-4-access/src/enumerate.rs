@@ -39,8 +39,9 @@ pub fn see(
     children: &[(&str, &Subject)],
     memo: &AccessMemo,
 ) -> Result<Vec<Sight>, Refusal> {
+    let visible = datastore.access().visible;
     let (principal, datastore) = (identity.principal(), datastore.name());
-    let case = Case { view: View(view), now, principal, datastore, memo };
+    let case = Case { view: View(view), now, principal, datastore, visible, memo };
     case.see(directory, children)
 }
 
@@ -52,8 +53,8 @@ struct Shown {
 }
 
 impl Shown {
-    fn by(roles: &Resolved) -> Self {
-        let shows = |kind| roles.rights(kind).covers(AccessMask::VISIBLE);
+    fn by(roles: &Resolved, visible: AccessMask) -> Self {
+        let shows = |kind| roles.rights(kind).covers(visible);
         let (files, directories) = (shows(NodeKind::File), shows(NodeKind::Directory));
         Shown { files, directories, skips_acl: roles.skips_acl() }
     }
@@ -94,7 +95,7 @@ impl Case<'_> {
     ) -> Result<Vec<Sight>, Refusal> {
         let here = RolePath::of(self.datastore, directory);
         // Children on whom nobody has a role of their own all have the same roles.
-        let same = Shown::by(&*self.roles_below(&here)?);
+        let same = Shown::by(&*self.roles_below(&here)?, self.visible);
         let some_differ = self.view.is_assigned_below(here.as_str())?;
         let mut lately = Lately([(0, Sight::Hidden); LATELY]);
         let mut seen = Vec::with_capacity(children.len());
@@ -117,7 +118,7 @@ impl Case<'_> {
         let Ok(path) = directory.join(name) else { return Ok(None) };
         let child = RolePath::of(self.datastore, &path);
         match self.view.is_assigned(child.as_str())? {
-            true => Ok(Some(Shown::by(&*self.roles(&child)?))),
+            true => Ok(Some(Shown::by(&*self.roles(&child)?, self.visible))),
             false => Ok(None),
         }
     }
@@ -137,7 +138,7 @@ impl Case<'_> {
         if shown.skips_acl {
             return Ok(Sight::Seen);
         }
-        let of = |granted: AccessMask| match granted.covers(AccessMask::VISIBLE) {
+        let of = |granted: AccessMask| match granted.covers(self.visible) {
             true => Sight::Seen,
             false => Sight::Hidden,
         };

@@ -1,7 +1,7 @@
 //! The decision in words: for `explain`, for reviews, and for the line that says why somebody was refused.
 
-use crate::acl::{Ace, AceFlags, AceType, SecurityDescriptor};
-use crate::ask::{NodeKind, StoredAcl, Subject};
+use crate::acl::{Ace, AceFlags, AceType};
+use crate::ask::{NodeKind, Subject};
 use crate::evaluate::{implied, owns, settles, speaks_of};
 use crate::memo::AccessMemo;
 use crate::mode;
@@ -11,6 +11,7 @@ use crate::roles::{GivenRoles, Resolved};
 use crate::text::print_ace;
 use crate::view::View;
 use enfilade_facts::Now;
+use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, RolePath, StorePath};
 use enfilade_identity::Principal;
 use std::fmt;
@@ -23,12 +24,13 @@ pub fn judge(
     view: &enfilade_facts::View<'_>,
     now: Now,
     principal: &Principal,
-    datastore: &DatastoreName,
+    (datastore, rules): (&DatastoreName, &AccessRules),
     path: &StorePath,
     target: &Subject,
     memo: &AccessMemo,
 ) -> Result<Judgement, Refusal> {
-    let case = Case { view: View(view), now, principal, datastore, memo };
+    let visible = rules.visible;
+    let case = Case { view: View(view), now, principal, datastore, visible, memo };
     let roles = case.roles(&RolePath::of(datastore, path))?;
     let (rights, skips_acl) = (roles.rights(target.kind), roles.skips_acl());
     let acl = match skips_acl {
@@ -40,6 +42,7 @@ pub fn judge(
     Ok(Judgement {
         path: path.clone(),
         kind: target.kind,
+        visible,
         roles: roles.given(&case.view, principal),
         rights,
         skips_acl,
@@ -49,7 +52,7 @@ pub fn judge(
     })
 }
 
-/// Everything granted on a target, for reviews of many. No permit comes of it.
+/// Everything granted on a target, for reviews of many; nothing where it may not be seen. No permit comes of it.
 ///
 /// # Errors
 /// As for [`judge`].
@@ -57,12 +60,15 @@ pub fn rights(
     view: &enfilade_facts::View<'_>,
     now: Now,
     principal: &Principal,
-    datastore: &DatastoreName,
+    (datastore, rules): (&DatastoreName, &AccessRules),
     path: &StorePath,
     target: &Subject,
     memo: &AccessMemo,
 ) -> Result<AccessMask, Refusal> {
-    Case { view: View(view), now, principal, datastore, memo }.granted(path, target)
+    let visible = rules.visible;
+    let granted =
+        Case { view: View(view), now, principal, datastore, visible, memo }.granted(path, target)?;
+    Ok(if granted.covers(visible) { granted } else { AccessMask::NONE })
 }
 
 /// What is granted on a target, and how it came to be.
@@ -70,6 +76,7 @@ pub fn rights(
 pub struct Judgement {
     path: StorePath,
     kind: NodeKind,
+    visible: AccessMask,
     /// The roles that decided, to whom they were given, and where.
     pub roles: GivenRoles,
     /// What the roles grant.
@@ -87,14 +94,14 @@ pub struct Judgement {
 impl Judgement {
     /// What asking for these rights would be refused with, if it would be.
     pub fn refusal(&self, wanted: AccessMask) -> Option<Refusal> {
-        let visible = self.granted.covers(AccessMask::VISIBLE);
+        let visible = self.granted.covers(self.visible);
         let making = AccessMask::ADD_FILE | AccessMask::ADD_SUBDIRECTORY;
         let is_making = self.kind == NodeKind::Directory && !wanted.is_empty() && making.covers(wanted);
         if self.granted.covers(wanted) && (visible || is_making) {
             return None;
         }
         let path = self.path.clone();
-        let missing = if visible { wanted } else { AccessMask::VISIBLE } & !self.granted;
+        let missing = if visible { wanted } else { self.visible } & !self.granted;
         let decided_by = decided_by(&self.walk, missing);
         Some(match visible {
             true => Refusal::NotGranted { path, missing, decided_by },
@@ -201,20 +208,14 @@ pub(crate) fn decided_by(walk: &[Step], missing: AccessMask) -> String {
 
 /// The ACL entry by entry: which spoke of the principal, and what each settled.
 fn walk_acl(target: &Subject, principal: &Principal, steps: &mut Vec<Step>) {
-    let descriptor = match &target.acl {
-        StoredAcl::Ntacl(blob) => SecurityDescriptor::from_ntacl(blob).map_err(|why| why.to_string()),
-        StoredAcl::Unreadable(why) => Err(why.clone()),
-        StoredAcl::Unread => Err("it was not read".to_owned()),
-        StoredAcl::Absent => {
+    let descriptor = match target.descriptor() {
+        Ok(Some(descriptor)) => descriptor,
+        Ok(None) => {
             let (mode, uid, gid) = (target.mode, target.uid, target.gid);
             let granted = mode::granted(target, principal);
-            steps.push(Step(Looked::Mode { mode, uid, gid, granted }));
-            return;
+            return steps.push(Step(Looked::Mode { mode, uid, gid, granted }));
         }
-    };
-    let descriptor = match descriptor {
-        Ok(descriptor) => descriptor,
-        Err(why) => return steps.push(Step(Looked::Damaged(why))),
+        Err(why) => return steps.push(Step(Looked::Damaged(why.to_string()))),
     };
     let Some(entries) = &descriptor.dacl else { return steps.push(Step(Looked::NoList)) };
     let owns = owns(&descriptor, principal);

@@ -1,45 +1,78 @@
 //! What a new child's ACL is: the parent's inheritable entries (RFC 8881 §6.4.3; MS-DTYP §2.5.3.4).
 
 use crate::acl::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
-use crate::ask::{NodeKind, StoredAcl, Subject};
-use enfilade_facts::vocabulary::{AccessMask, Sid};
+use crate::ask::{NodeKind, Subject};
+use crate::nfs4::Owner;
+use crate::ntacl::BadAcl;
+use crate::refuse::Refusal;
+use enfilade_facts::vocabulary::{AccessMask, AclDialect, Sid};
 
-/// The blob of a new child. Where the parent has no ACL, or hands nothing on, the creator is its owner and has
-/// everything, and nobody else has anything.
-pub fn inherited_acl(parent: &Subject, creator: Sid, kind: NodeKind) -> Vec<u8> {
-    let parent = match &parent.acl {
-        StoredAcl::Ntacl(blob) => SecurityDescriptor::from_ntacl(blob).ok(),
-        StoredAcl::Absent | StoredAcl::Unreadable(_) | StoredAcl::Unread => None,
+/// Who owns what is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Creator {
+    /// As ACLs call them.
+    pub sid: Sid,
+    /// As the machine numbers them, where it does.
+    pub uid: Option<u32>,
+}
+
+/// What something new has from the start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inheritance {
+    /// Its ACL, as it is written down.
+    pub acl: Vec<u8>,
+    /// Whose file it becomes, where its ACL relies on that.
+    pub owner: Option<Owner>,
+}
+
+/// What a new child has from its directory. Where that has no ACL, or hands nothing on, the creator is its owner and has everything, and
+/// nobody else has anything.
+///
+/// # Errors
+/// When the dialect has no word for who makes it, or for what it would inherit.
+pub fn inherited(
+    parent: &Subject,
+    dialect: AclDialect,
+    creator: Creator,
+    kind: NodeKind,
+) -> Result<Inheritance, Refusal> {
+    let (creator, owner) = match dialect {
+        AclDialect::Ntacl => (creator.sid, None),
+        AclDialect::Nfs4 => {
+            let why = "in a datastore with nfs4 ACLs everybody who makes something needs a number: see `enfilade user set --uid`";
+            let uid = creator.uid.ok_or_else(|| Refusal::NoAcl(BadAcl::new(why)))?;
+            // As on ZFS and the BSDs: what is in a directory belongs to its group.
+            (Sid::of_unix_user(uid), Some(Owner { uid, gid: parent.gid }))
+        }
     };
+    let of = owner.unwrap_or(parent.owner());
+    let parent = parent.descriptor().ok().flatten();
     let entries = parent.as_ref().and_then(|parent| parent.dacl.as_deref()).unwrap_or_default();
-    let mut inherited = handed_on(entries, creator, kind);
+    let own = Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask::ALL, sid: creator };
+    let group = owner.map(|owner| Sid::of_unix_group(owner.gid));
+    let mut inherited = handed_on(entries, Maker { owner: creator, group }, kind);
     if inherited.is_empty() {
-        inherited.push(Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask::ALL, sid: creator });
+        inherited.push(own);
     }
     let group = parent.and_then(|parent| parent.group);
     let child =
         SecurityDescriptor { owner: Some(creator), group, dacl: Some(inherited), is_protected: false };
     // One entry becomes at most two; a list that gets too long is given to the creator alone.
-    child.to_ntacl().unwrap_or_else(|_| {
-        let own = Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask::ALL, sid: creator };
-        let own = SecurityDescriptor {
-            owner: Some(creator),
-            dacl: Some(vec![own]),
-            ..SecurityDescriptor::default()
-        };
-        own.to_ntacl().unwrap_or_default()
-    })
+    let alone = SecurityDescriptor { dacl: Some(vec![own]), group: None, ..child.clone() };
+    let acl = child.written(dialect, of).or_else(|_| alone.written(dialect, of)).map_err(Refusal::NoAcl)?;
+    Ok(Inheritance { acl, owner })
 }
 
 /// The ACL of a datastore's root under which roles alone decide.
-pub fn open_to_roles() -> SecurityDescriptor {
+pub fn open_to_roles(dialect: AclDialect) -> SecurityDescriptor {
     let flags = AceFlags(AceFlags::FILES | AceFlags::DIRECTORIES);
-    let everybody = Ace { kind: AceType::Allow, flags, mask: AccessMask::ALL, sid: Sid::AUTHENTICATED };
-    SecurityDescriptor {
-        owner: Some(Sid::ADMINISTRATORS),
-        dacl: Some(vec![everybody]),
-        ..SecurityDescriptor::default()
-    }
+    let (owner, sid) = match dialect {
+        AclDialect::Ntacl => (Some(Sid::ADMINISTRATORS), Sid::AUTHENTICATED),
+        // Nobody else has a number.
+        AclDialect::Nfs4 => (None, Sid::EVERYONE),
+    };
+    let everybody = Ace { kind: AceType::Allow, flags, mask: AccessMask::ALL, sid };
+    SecurityDescriptor { owner, dacl: Some(vec![everybody]), ..SecurityDescriptor::default() }
 }
 
 /// What becomes of the ACL of something that is there when its directory's is changed (MS-DTYP §2.5.3.4): its own entries stay, and those it
@@ -59,18 +92,27 @@ pub fn propagated(
     let creator = after.owner.unwrap_or(Sid::ADMINISTRATORS);
     let own =
         after.dacl.take().unwrap_or_default().into_iter().filter(|ace| !ace.flags.has(AceFlags::INHERITED));
-    let above = handed_on(parent.dacl.as_deref().unwrap_or_default(), creator, kind);
+    let maker = Maker { owner: creator, group: after.group.filter(|group| group.unix_number().is_some()) };
+    let above = handed_on(parent.dacl.as_deref().unwrap_or_default(), maker, kind);
     after.dacl = Some(own.chain(above).collect());
     Some(after)
 }
 
 /// What entries of a directory become on something in it.
-fn handed_on(entries: &[Ace], creator: Sid, kind: NodeKind) -> Vec<Ace> {
-    entries.iter().flat_map(|ace| hand_on(ace, creator, kind)).collect()
+fn handed_on(entries: &[Ace], maker: Maker, kind: NodeKind) -> Vec<Ace> {
+    entries.iter().flat_map(|ace| hand_on(ace, maker, kind)).collect()
+}
+
+/// Of whom CREATOR OWNER and CREATOR GROUP speak on the child.
+#[derive(Clone, Copy)]
+struct Maker {
+    owner: Sid,
+    /// A principal has no primary group; only where a file's own group counts there is one.
+    group: Option<Sid>,
 }
 
 /// What one entry of the parent becomes on the child: nothing, one entry, or one in force and one to hand on.
-fn hand_on(ace: &Ace, creator: Sid, kind: NodeKind) -> Vec<Ace> {
+fn hand_on(ace: &Ace, maker: Maker, kind: NodeKind) -> Vec<Ace> {
     let (files, directories, once) =
         (ace.flags.has(AceFlags::FILES), ace.flags.has(AceFlags::DIRECTORIES), ace.flags.has(AceFlags::ONCE));
     let in_force = match kind {
@@ -82,16 +124,15 @@ fn hand_on(ace: &Ace, creator: Sid, kind: NodeKind) -> Vec<Ace> {
     // An audit entry says by these whether it asks for successes, failures, or both.
     let inherited = AceFlags::INHERITED | ace.flags.0 & AceFlags::AUDITED;
     // CREATOR OWNER speaks of whoever makes the child: on the child that is a name, for what is made below it is not.
-    let for_creator = ace.sid == Sid::CREATOR_OWNER || ace.sid == Sid::CREATOR_GROUP;
-    let effective = Ace {
-        sid: if ace.sid == Sid::CREATOR_OWNER { creator } else { ace.sid },
-        mask: map_generic(ace.mask),
-        flags: AceFlags(inherited),
-        ..*ace
+    let (sid, for_creator) = match ace.sid {
+        Sid::CREATOR_OWNER => (Some(maker.owner), true),
+        Sid::CREATOR_GROUP => (maker.group, true),
+        sid => (Some(sid), false),
     };
+    let effective =
+        Ace { sid: sid.unwrap_or(ace.sid), mask: map_generic(ace.mask), flags: AceFlags(inherited), ..*ace };
     let inherit_only = Ace { flags: AceFlags(inherited | AceFlags::INHERIT_ONLY | passing), ..*ace };
-    // A principal has no primary group, so on the child CREATOR GROUP speaks of nobody.
-    let in_force = in_force && ace.sid != Sid::CREATOR_GROUP;
+    let in_force = in_force && sid.is_some();
     match (in_force, further) {
         (true, true) if for_creator || effective.mask != ace.mask => vec![effective, inherit_only],
         (true, true) => vec![Ace { flags: AceFlags(inherited | passing), ..effective }],
@@ -104,7 +145,7 @@ fn hand_on(ace: &Ace, creator: Sid, kind: NodeKind) -> Vec<Ace> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ask::ObjectId;
+    use crate::ask::{ObjectId, StoredAcl};
 
     const FI: u8 = AceFlags::FILES;
     const DI: u8 = AceFlags::DIRECTORIES;
@@ -118,6 +159,16 @@ mod tests {
 
     fn creator() -> Sid {
         Sid::of_store([1, 2, 3], 1000)
+    }
+
+    fn maker() -> Maker {
+        Maker { owner: creator(), group: None }
+    }
+
+    fn inherited_acl(parent: &Subject, kind: NodeKind) -> SecurityDescriptor {
+        let made = inherited(parent, AclDialect::Ntacl, Creator { sid: creator(), uid: None }, kind).unwrap();
+        assert_eq!(made.owner, None);
+        SecurityDescriptor::from_ntacl(&made.acl).unwrap()
     }
 
     #[test]
@@ -138,7 +189,7 @@ mod tests {
         ] {
             let parent = ace(parent, Sid::EVERYONE, 1);
             let flags = |kind| {
-                let handed = hand_on(&parent, creator(), kind);
+                let handed = hand_on(&parent, maker(), kind);
                 assert!(handed.len() <= 1);
                 handed.first().map(|ace| ace.flags.0)
             };
@@ -154,9 +205,9 @@ mod tests {
     #[test]
     fn creator_owner_becomes_the_creator_and_stays_itself_below() {
         let parent = ace(FI | DI | IO, Sid::CREATOR_OWNER, 0x1000_0000);
-        assert_eq!(hand_on(&parent, creator(), NodeKind::File), [ace(ID, creator(), AccessMask::ALL.0)]);
+        assert_eq!(hand_on(&parent, maker(), NodeKind::File), [ace(ID, creator(), AccessMask::ALL.0)]);
         assert_eq!(
-            hand_on(&parent, creator(), NodeKind::Directory),
+            hand_on(&parent, maker(), NodeKind::Directory),
             [ace(ID, creator(), AccessMask::ALL.0), ace(ID | IO | FI | DI, Sid::CREATOR_OWNER, 0x1000_0000)]
         );
     }
@@ -164,9 +215,9 @@ mod tests {
     #[test]
     fn the_creators_group_is_nobody_and_stays_itself_below() {
         let parent = ace(FI | DI, Sid::CREATOR_GROUP, 1);
-        assert_eq!(hand_on(&parent, creator(), NodeKind::File), []);
+        assert_eq!(hand_on(&parent, maker(), NodeKind::File), []);
         assert_eq!(
-            hand_on(&parent, creator(), NodeKind::Directory),
+            hand_on(&parent, maker(), NodeKind::Directory),
             [ace(ID | IO | FI | DI, Sid::CREATOR_GROUP, 1)]
         );
     }
@@ -175,18 +226,18 @@ mod tests {
     fn generic_rights_are_mapped_where_they_are_in_force() {
         let parent = ace(FI | DI, Sid::EVERYONE, 0x8000_0000);
         assert_eq!(
-            hand_on(&parent, creator(), NodeKind::Directory),
+            hand_on(&parent, maker(), NodeKind::Directory),
             [ace(ID, Sid::EVERYONE, 0x12_0089), ace(ID | IO | FI | DI, Sid::EVERYONE, 0x8000_0000)]
         );
         let once = ace(FI | DI | NP, Sid::EVERYONE, 0x4000_0000);
-        assert_eq!(hand_on(&once, creator(), NodeKind::Directory), [ace(ID, Sid::EVERYONE, 0x12_0116)]);
+        assert_eq!(hand_on(&once, maker(), NodeKind::Directory), [ace(ID, Sid::EVERYONE, 0x12_0116)]);
     }
 
     #[test]
     fn an_audit_entry_keeps_what_it_asks_for() {
         let parent = Ace { kind: AceType::Audit, ..ace(FI | DI | 0x40, Sid::EVERYONE, 1) };
         let child = Ace { kind: AceType::Audit, ..ace(ID | 0x40, Sid::EVERYONE, 1) };
-        assert_eq!(hand_on(&parent, creator(), NodeKind::File), [child]);
+        assert_eq!(hand_on(&parent, maker(), NodeKind::File), [child]);
     }
 
     #[test]
@@ -207,14 +258,42 @@ mod tests {
             StoredAcl::Unreadable("x".into()),
             StoredAcl::Ntacl(nothing.to_ntacl().unwrap()),
         ] {
-            let child = inherited_acl(&subject(acl), creator(), NodeKind::File);
-            let child = SecurityDescriptor::from_ntacl(&child).unwrap();
+            let child = inherited_acl(&subject(acl), NodeKind::File);
             assert_eq!((child.owner, child.dacl.as_deref()), (Some(creator()), Some(&own[..])));
         }
-        let open = open_to_roles().to_ntacl().unwrap();
-        let child = inherited_acl(&subject(StoredAcl::Ntacl(open)), creator(), NodeKind::Directory);
-        let child = SecurityDescriptor::from_ntacl(&child).unwrap();
+        let open = open_to_roles(AclDialect::Ntacl).to_ntacl().unwrap();
+        let child = inherited_acl(&subject(StoredAcl::Ntacl(open)), NodeKind::Directory);
         assert_eq!(child.dacl.unwrap(), [ace(ID | FI | DI, Sid::AUTHENTICATED, AccessMask::ALL.0)]);
+    }
+
+    #[test]
+    fn where_people_are_numbers_what_is_made_belongs_to_its_maker() {
+        let of = Owner { uid: 0, gid: 100 };
+        let entries = vec![
+            ace(FI | DI | IO, Sid::CREATOR_OWNER, 7),
+            ace(FI | DI | IO, Sid::CREATOR_GROUP, 1),
+            ace(0, Sid::EVERYONE, 1),
+        ];
+        let parent = SecurityDescriptor { dacl: Some(entries), ..SecurityDescriptor::default() };
+        let parent = Subject {
+            object: ObjectId { device: 1, inode: 1 },
+            kind: NodeKind::Directory,
+            uid: of.uid,
+            gid: of.gid,
+            mode: 0o755,
+            version: None,
+            acl: StoredAcl::Nfs4(parent.to_nfs4(of).unwrap()),
+        };
+        let make = |uid| {
+            let creator = Creator { sid: creator(), uid };
+            inherited(&parent, AclDialect::Nfs4, creator, NodeKind::File)
+        };
+        let made = make(Some(1000)).unwrap();
+        assert_eq!(made.owner, Some(Owner { uid: 1000, gid: 100 }));
+        let child = SecurityDescriptor::from_nfs4(&made.acl, Owner { uid: 1000, gid: 100 }).unwrap();
+        let (user, group) = (Sid::of_unix_user(1000), Sid::of_unix_group(100));
+        assert_eq!(child.dacl.unwrap(), [ace(ID, user, 7), ace(ID, group, 1)]);
+        assert!(make(None).unwrap_err().to_string().contains("--uid"));
     }
 
     #[test]

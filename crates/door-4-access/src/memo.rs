@@ -100,9 +100,12 @@ impl AccessMemo {
             // Then the mode bits have to be asked for anyhow.
             StoredAcl::Absent if matches!(subject.version, Some(Version::Watched { .. })) => return,
             StoredAcl::Absent => AclId::NONE,
-            StoredAcl::Ntacl(blob) => self.id_of(blob),
             // It may be readable another time, in the same state.
             StoredAcl::Unreadable(_) | StoredAcl::Unread => return,
+            StoredAcl::Ntacl(_) | StoredAcl::Nfs4(_) => match self.id_of(subject) {
+                Some(id) => id,
+                None => return,
+            },
         };
         if let Some(key) = self.state_key(subject) {
             self.states.put(key, id);
@@ -124,24 +127,32 @@ impl AccessMemo {
         })
     }
 
-    /// The number of these bytes.
-    pub(crate) fn id_of(&self, blob: &[u8]) -> AclId {
-        let key = self.ids.key("acl").bytes(blob).key();
-        self.ids.get(key).unwrap_or_else(|| {
+    /// The number of an object's ACL: of its bytes, and of whose file it is where these have a meaning in them.
+    pub(crate) fn id_of(&self, subject: &Subject) -> Option<AclId> {
+        let key = match &subject.acl {
+            StoredAcl::Ntacl(blob) => self.ids.key("ntacl").bytes(blob),
+            StoredAcl::Nfs4(blob) => {
+                let key = self.ids.key("nfs4").bytes(blob);
+                key.number(subject.uid.into()).number(subject.gid.into())
+            }
+            StoredAcl::Absent | StoredAcl::Unreadable(_) | StoredAcl::Unread => return None,
+        };
+        let key = key.key();
+        Some(self.ids.get(key).unwrap_or_else(|| {
             let id = AclId(self.next.fetch_add(1, Ordering::Relaxed));
             self.ids.put(key, id);
             id
-        })
+        }))
     }
 
     /// The ACL of a number, where it was not forgotten.
     pub(crate) fn acl(&self, id: AclId) -> Option<Held<SecurityDescriptor>> {
-        self.acls.get(self.acls.key("ntacl").number(id.0).key())
+        self.acls.get(self.acls.key("acl").number(id.0).key())
     }
 
     /// From now on this number has an ACL.
     pub(crate) fn put_acl(&self, id: AclId, acl: SecurityDescriptor) -> Held<SecurityDescriptor> {
-        self.acls.put(self.acls.key("ntacl").number(id.0).key(), acl)
+        self.acls.put(self.acls.key("acl").number(id.0).key(), acl)
     }
 
     /// What the ACL grants the principal, worked out where it is not known.

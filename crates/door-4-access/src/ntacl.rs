@@ -11,6 +11,12 @@ use enfilade_facts::vocabulary::{AccessMask, Sid};
 #[error("{0}")]
 pub struct BadAcl(String);
 
+impl BadAcl {
+    pub(crate) fn new(why: &str) -> Self {
+        BadAcl(why.to_owned())
+    }
+}
+
 fn bad<T>(why: &str) -> Result<T, BadAcl> {
     Err(BadAcl(why.to_owned()))
 }

@@ -1,10 +1,10 @@
 //! The decision of door 4: granted = (rights of the roles on the path) ∩ (what the file's ACL grants).
 //! Roles that administer the store skip the ACL. What may not be seen is not there, whatever else is granted on it.
 
-use crate::acl::SecurityDescriptor;
 use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
 use crate::evaluate;
 use crate::explain;
+use crate::inherit::Creator;
 use crate::memo::{AccessMemo, AclId, Question};
 use crate::mode;
 use crate::permit::AccessPermit;
@@ -29,10 +29,12 @@ pub fn open(
     ask: &Ask<'_>,
     memo: &AccessMemo,
 ) -> Result<AccessPermit, Refusal> {
+    let visible = datastore.access().visible;
     let (principal, datastore) = (identity.principal(), datastore.name());
-    let case = Case { view: View(view), now, principal, datastore, memo };
+    let case = Case { view: View(view), now, principal, datastore, visible, memo };
     let granted = case.decide(ask)?;
-    Ok(AccessPermit { object: ask.target.object, granted, creator: case.principal.sid, at: view.at() })
+    let creator = Creator { sid: principal.sid, uid: principal.uid };
+    Ok(AccessPermit { object: ask.target.object, granted, creator, at: view.at() })
 }
 
 /// Has the visitor any role in the store? Else it looks absent, whatever is asked of it.
@@ -46,7 +48,8 @@ pub fn admits(
     datastore: &DatastoreName,
     memo: &AccessMemo,
 ) -> Result<(), Refusal> {
-    let case = Case { view: View(view), now, principal: identity.principal(), datastore, memo };
+    let visible = AccessMask::VISIBLE;
+    let case = Case { view: View(view), now, principal: identity.principal(), datastore, visible, memo };
     if case.is_admitted()? { Ok(()) } else { Err(Refusal::NoRole { datastore: datastore.to_string() }) }
 }
 
@@ -56,6 +59,8 @@ pub(crate) struct Case<'c> {
     pub(crate) now: Now,
     pub(crate) principal: &'c Principal,
     pub(crate) datastore: &'c DatastoreName,
+    /// What has to be granted on something for it to be there.
+    pub(crate) visible: AccessMask,
     pub(crate) memo: &'c AccessMemo,
 }
 
@@ -69,10 +74,11 @@ impl Case<'_> {
             Wanted::Create(NodeKind::File) => AccessMask::ADD_FILE,
             Wanted::Create(NodeKind::Directory) => AccessMask::ADD_SUBDIRECTORY,
             Wanted::Overwrite => AccessMask::WRITE_DATA,
+            Wanted::Passing => AccessMask::TRAVERSE,
         };
-        let visible = granted.covers(AccessMask::VISIBLE);
-        // A drop box: into a directory one may add to without seeing what is in it.
-        let in_sight = visible || matches!(ask.wanted, Wanted::Create(_));
+        let visible = granted.covers(self.visible);
+        // A drop box: into a directory one may add to without seeing what is in it. And through it.
+        let in_sight = visible || matches!(ask.wanted, Wanted::Create(_) | Wanted::Passing);
         if in_sight && granted.covers(wanted) {
             return Ok(granted);
         }
@@ -101,8 +107,8 @@ impl Case<'_> {
 
     fn refuse(&self, ask: &Ask<'_>, granted: AccessMask, wanted: AccessMask) -> Refusal {
         let path = ask.path.clone();
-        let visible = granted.covers(AccessMask::VISIBLE);
-        let missing = if visible { wanted } else { AccessMask::VISIBLE } & !granted;
+        let visible = granted.covers(self.visible);
+        let missing = if visible { wanted } else { self.visible } & !granted;
         let decided_by = match self.roles(&RolePath::of(self.datastore, ask.path)) {
             Ok(roles) => explain::decided_by(&explain::walk(self, &roles, ask.target), missing),
             Err(refusal) => return refusal,
@@ -180,17 +186,15 @@ impl Case<'_> {
     /// Everything the target's own ACL grants, or its mode bits where it has none.
     pub(crate) fn acl(&self, path: &StorePath, target: &Subject) -> Result<AccessMask, Refusal> {
         let damaged = |why: String| Refusal::AclDamaged { path: path.clone(), why };
-        let blob = match &target.acl {
-            StoredAcl::Absent => return Ok(mode::granted(target, self.principal)),
-            StoredAcl::Unreadable(why) => return Err(damaged(why.clone())),
-            StoredAcl::Unread => return Err(damaged("it was not read".to_owned())),
-            StoredAcl::Ntacl(blob) => blob,
-        };
-        let id = self.memo.id_of(blob);
-        if let Some(granted) = self.granted_by_acl(id) {
+        if target.acl == StoredAcl::Absent {
+            return Ok(mode::granted(target, self.principal));
+        }
+        let id = self.memo.id_of(target);
+        if let Some(granted) = id.and_then(|id| self.granted_by_acl(id)) {
             return Ok(granted);
         }
-        let descriptor = SecurityDescriptor::from_ntacl(blob).map_err(|why| damaged(why.to_string()))?;
+        let descriptor = target.descriptor().map_err(|why| damaged(why.to_string()))?;
+        let (Some(id), Some(descriptor)) = (id, descriptor) else { return Ok(AccessMask::NONE) };
         let descriptor = self.memo.put_acl(id, descriptor);
         let granted = evaluate::granted(&descriptor, self.principal);
         Ok(self.memo.granted(id, self.principal, || Some(granted)).unwrap_or(granted))

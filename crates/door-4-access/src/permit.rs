@@ -1,8 +1,9 @@
 //! The proof that door 4 was passed. Without one no byte can be served.
 
 use crate::ask::ObjectId;
+use crate::inherit::Creator;
 use enfilade_facts::At;
-use enfilade_facts::vocabulary::{AccessMask, Authid, Sid};
+use enfilade_facts::vocabulary::{AccessMask, Authid};
 
 /// These rights on this object, as of a revision.
 /// Made in one place, [`crate::open`] (invariant D2).
@@ -10,7 +11,7 @@ use enfilade_facts::vocabulary::{AccessMask, Authid, Sid};
 pub struct AccessPermit {
     pub(crate) object: ObjectId,
     pub(crate) granted: AccessMask,
-    pub(crate) creator: Sid,
+    pub(crate) creator: Creator,
     pub(crate) at: At,
 }
 
@@ -58,7 +59,7 @@ impl AccessPermit {
     }
 
     /// Who owns what is made with it.
-    pub fn creator(&self) -> Sid {
+    pub fn creator(&self) -> Creator {
         self.creator
     }
 

@@ -1,5 +1,6 @@
 //! Why somebody may not.
 
+use crate::ntacl::BadAcl;
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 use enfilade_facts::{Door, Fault, Refuse, SourceError};
 
@@ -49,6 +50,9 @@ pub enum Refusal {
         /// What is missing.
         missing: String,
     },
+    /// What would be made cannot have an ACL of the datastore's kind.
+    #[error("what would be made cannot have an ACL: {0}")]
+    NoAcl(BadAcl),
     /// Something is there already that may not be seen.
     #[error("{path} is there already and may not be seen: {decided_by}")]
     CreateOntoHidden {
@@ -60,7 +64,7 @@ pub enum Refusal {
 }
 
 /// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 7] = [
+pub const CODES: [(&str, Fault, &str); 8] = [
     ("AC01", Fault::Client, "no role on the datastore: it looks absent"),
     ("AC02", Fault::Client, "the target may not be seen: it looks absent"),
     ("AC03", Fault::Client, "the target may be seen, but this right is not granted"),
@@ -68,6 +72,7 @@ pub const CODES: [(&str, Fault, &str); 7] = [
     ("AC05", Fault::Source, "the facts about roles could not be read"),
     ("AC06", Fault::Client, "creating onto a name that may not be seen"),
     ("AC07", Fault::Client, "a privilege is not held on the path"),
+    ("AC08", Fault::Client, "what would be made cannot have an ACL of the datastore's kind"),
 ];
 
 impl Refusal {
@@ -91,6 +96,7 @@ impl Refuse for Refusal {
             Refusal::Facts(_) => "AC05",
             Refusal::CreateOntoHidden { .. } => "AC06",
             Refusal::NoPrivilege { .. } => "AC07",
+            Refusal::NoAcl(_) => "AC08",
         }
     }
 
@@ -118,6 +124,7 @@ mod tests {
             Refusal::Facts(SourceError::Unavailable(String::new())),
             Refusal::CreateOntoHidden { path, decided_by },
             Refusal::NoPrivilege { path: String::new(), missing: String::new() },
+            Refusal::NoAcl(BadAcl::new("")),
         ];
         assert_eq!(refusals.len(), CODES.len());
         for (refusal, (code, fault, _)) in refusals.iter().zip(CODES) {

@@ -82,7 +82,17 @@ impl Facts {
         facts.write(Write::put(&HeadKey, &Head { change: LogKey(0) }, at));
         facts.put(&LOCAL, &Domain { name: "local".parse().unwrap(), enabled: true });
         let sid = group_sid();
-        facts.put(&STAFF, &Group { domain: LOCAL, name: "staff".into(), sid, gid: Some(50), comment: None });
+        facts.put(
+            &STAFF,
+            &Group {
+                domain: LOCAL,
+                name: "staff".into(),
+                sid,
+                also: Vec::new(),
+                gid: Some(50),
+                comment: None,
+            },
+        );
         facts.put(&NameKey::domain(&Realm::local()), &Name(*LOCAL.bytes()));
         facts.put(&NameKey::group(&LOCAL, "staff"), &Name(*STAFF.bytes()));
         facts.put(&NameKey::group(&LOCAL, "others"), &Name(*OTHERS.bytes()));
@@ -156,7 +166,8 @@ pub(crate) fn case_with<R>(
 ) -> R {
     let view = enfilade_facts::View::new(facts);
     let datastore: DatastoreName = "tank".parse().unwrap();
-    ask(&Case { view: View(&view), now: NOW, principal, datastore: &datastore, memo })
+    let visible = AccessMask::VISIBLE;
+    ask(&Case { view: View(&view), now: NOW, principal, datastore: &datastore, visible, memo })
 }
 
 pub(crate) fn path(text: &str) -> StorePath {

@@ -1,17 +1,17 @@
-//! The ACL on a file or directory: `security.NTACL`, as Samba keeps it, or `user.NTACL` where this process may not
-//! write that. An object that has both is ruled by `security.NTACL`: only the privileged can write it.
+//! The ACL on a file or directory: `security.NTACL` or `security.nfs4acl_xdr`, as Samba keeps them, or the same in `user.` where this
+//! process may not write that. An object that has both is ruled by the one in `security.`: only the privileged can write it.
 
 use crate::list::anything_in;
 use crate::node::Node;
 use crate::refuse::Refusal;
 use crate::root::Root;
 use crate::temporary::Temporary;
-use enfilade_access::{AccessPermit, StoredAcl};
+use enfilade_access::{AccessPermit, Inheritance, Owner, StoredAcl};
 use enfilade_facts::limits;
-use enfilade_facts::vocabulary::{AccessMask, StorePath};
+use enfilade_facts::vocabulary::{AccessMask, AclDialect, StorePath};
 use rustix::buffer::spare_capacity;
 use rustix::fd::BorrowedFd;
-use rustix::fs::{XattrFlags, fgetxattr, fremovexattr, fsetxattr, fstatvfs};
+use rustix::fs::{Gid, Uid, XattrFlags, fchown, fgetxattr, fremovexattr, fsetxattr, fstatvfs};
 use rustix::io::{self, Errno};
 use std::path::Path;
 
@@ -21,18 +21,20 @@ const USUAL_BYTES: usize = 1024;
 /// The extended attribute an ACL was written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AclPlace {
-    /// `security.NTACL`: only the privileged can write it, and Samba reads it.
+    /// Among the system's: only the privileged can write it, and Samba reads it.
     Security,
-    /// `user.NTACL`: whoever may write the file can write it too.
+    /// Among the users': whoever may write the file can write it too.
     User,
 }
 
 impl AclPlace {
     /// The extended attribute's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            AclPlace::Security => "security.NTACL",
-            AclPlace::User => "user.NTACL",
+    pub fn name(self, dialect: AclDialect) -> &'static str {
+        match (self, dialect) {
+            (AclPlace::Security, AclDialect::Ntacl) => "security.NTACL",
+            (AclPlace::User, AclDialect::Ntacl) => "user.NTACL",
+            (AclPlace::Security, AclDialect::Nfs4) => "security.nfs4acl_xdr",
+            (AclPlace::User, AclDialect::Nfs4) => "user.nfs4acl_xdr",
         }
     }
 }
@@ -66,7 +68,7 @@ pub fn seed_acl(root: &Root, acl: &[u8]) -> Result<AclPlace, Refusal> {
     if anything_in(&node)? {
         return Err(Refusal::NotEmpty("/".to_owned()));
     }
-    match stored(node.fd()) {
+    match stored(&node) {
         StoredAcl::Absent => change(&node, acl),
         _ => Err(Refusal::Exists("/ (its ACL)".to_owned())),
     }
@@ -74,16 +76,16 @@ pub fn seed_acl(root: &Root, acl: &[u8]) -> Result<AclPlace, Refusal> {
 
 /// Where this process may write ACLs in a directory, tried out on a file that is removed again; `None` for nowhere.
 pub fn acl_place(directory: &Path) -> Option<AclPlace> {
-    let node = Root::open(directory.to_str()?).ok()?.find(&StorePath::root()).ok()?;
+    let node = Root::open(directory.to_str()?, AclDialect::default()).ok()?.find(&StorePath::root()).ok()?;
     let (_removed_when_dropped, file) = Temporary::file(&node).ok()?;
-    store(file.fd(), &file.label(), b"probe").ok()
+    store(&file, b"probe").ok()
 }
 
 /// The work of [`set_acl`].
 pub(crate) fn change(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
     let place = {
         let _turn = node.turn().take();
-        let place = store(node.fd(), &node.label(), acl)?;
+        let place = store(node, acl)?;
         // An upload of another process may have taken the name just now, with the ACL from before.
         if node.again()?.meta().links == 0 {
             return Err(Refusal::ChangedMeanwhile(node.label()));
@@ -95,7 +97,9 @@ pub(crate) fn change(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
 }
 
 /// Writes an ACL on a descriptor.
-pub(crate) fn store(file: BorrowedFd<'_>, what: &str, acl: &[u8]) -> Result<AclPlace, Refusal> {
+pub(crate) fn store(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
+    let (file, what, dialect) = (node.fd(), &node.label(), node.acls());
+    let (ours, users) = (AclPlace::Security.name(dialect), AclPlace::User.name(dialect));
     let refuse = |why: String| Refusal::AclNotWritable { what: what.to_owned(), why };
     if acl.len() > limits::ACL_BYTES_MAX {
         return Err(refuse(format!(
@@ -104,27 +108,42 @@ pub(crate) fn store(file: BorrowedFd<'_>, what: &str, acl: &[u8]) -> Result<AclP
             limits::ACL_BYTES_MAX
         )));
     }
-    match set_attribute(file, AclPlace::Security.name(), acl) {
+    match set_attribute(file, ours, acl) {
         Ok(()) => {
-            // Where it stayed behind it would rule again as soon as something strips security.NTACL.
-            let _ = io::retry_on_intr(|| fremovexattr(file, AclPlace::User.name()));
+            // Where it stayed behind it would rule again as soon as something strips the other.
+            let _ = io::retry_on_intr(|| fremovexattr(file, users));
             return Ok(AclPlace::Security);
         }
         Err(errno) if refused(errno) => {}
         Err(errno) => return Err(unstored(file, what, acl, errno)),
     }
-    match attribute(file, AclPlace::Security.name(), limits::ACL_BYTES_MAX) {
+    match attribute(file, ours, limits::ACL_BYTES_MAX) {
         Ok(None) => {}
         _ => {
-            return Err(refuse(
-                "it is in security.NTACL, which only a process with CAP_SYS_ADMIN may write".to_owned(),
-            ));
+            return Err(refuse(format!(
+                "it is in {ours}, which only a process with CAP_SYS_ADMIN may write"
+            )));
         }
     }
-    match set_attribute(file, AclPlace::User.name(), acl) {
+    match set_attribute(file, users, acl) {
         Ok(()) => Ok(AclPlace::User),
         Err(errno) => Err(unstored(file, what, acl, errno)),
     }
+}
+
+/// Gives something new its ACL, and to whom it belongs where that matters.
+pub(crate) fn bestow(node: &Node, from_start: &Inheritance) -> Result<(), Refusal> {
+    if let Some(Owner { uid, gid }) = from_start.owner {
+        let given =
+            io::retry_on_intr(|| fchown(node.fd(), Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))));
+        given.map_err(|errno| {
+            let why = format!(
+                "it cannot be given to {uid}:{gid}, as nfs4 ACLs need: {errno}; give the process CAP_CHOWN"
+            );
+            Refusal::AclNotWritable { what: node.label(), why }
+        })?;
+    }
+    store(node, &from_start.acl).map(drop)
 }
 
 /// Why an ACL was not stored, and what to do about it.
@@ -149,20 +168,21 @@ fn unstored(file: BorrowedFd<'_>, what: &str, acl: &[u8], errno: Errno) -> Refus
 }
 
 /// The ACL an object has now. Not being able to tell is not the same as having none.
-pub(crate) fn stored(file: BorrowedFd<'_>) -> StoredAcl {
-    stored_up_to(file, limits::ACL_BYTES_MAX)
+pub(crate) fn stored(node: &Node) -> StoredAcl {
+    stored_up_to(node.fd(), node.acls(), limits::ACL_BYTES_MAX)
 }
 
 /// As [`stored`], with a bound of one's own.
-pub(crate) fn stored_up_to(file: BorrowedFd<'_>, bytes_max: usize) -> StoredAcl {
+pub(crate) fn stored_up_to(file: BorrowedFd<'_>, dialect: AclDialect, bytes_max: usize) -> StoredAcl {
     for place in [AclPlace::Security, AclPlace::User] {
-        match attribute(file, place.name(), bytes_max) {
+        let name = place.name(dialect);
+        match attribute(file, name, bytes_max) {
             Ok(None) => {}
-            Ok(Some(acl)) => return StoredAcl::Ntacl(acl),
+            Ok(Some(acl)) => return StoredAcl::of(dialect, acl),
             Err(Errno::RANGE | Errno::TOOBIG) => {
-                return StoredAcl::Unreadable(format!("{} is larger than {bytes_max} bytes", place.name()));
+                return StoredAcl::Unreadable(format!("{name} is larger than {bytes_max} bytes"));
             }
-            Err(errno) => return StoredAcl::Unreadable(format!("reading {}: {errno}", place.name())),
+            Err(errno) => return StoredAcl::Unreadable(format!("reading {name}: {errno}")),
         }
     }
     StoredAcl::Absent

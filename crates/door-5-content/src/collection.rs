@@ -4,12 +4,12 @@ use crate::acl;
 use crate::node::{Node, entry_name};
 use crate::refuse::Refusal;
 use crate::temporary::{Temporary, removal};
-use enfilade_access::{AccessPermit, NodeKind};
+use enfilade_access::{AccessPermit, Inheritance, NodeKind};
 use enfilade_facts::vocabulary::AccessMask;
 use rustix::fs::unlinkat;
 use rustix::io::{self, Errno};
 
-/// Makes a directory of that name, with that ACL; it is never seen without.
+/// Makes a directory of that name, with that ACL and owner; it is never seen without.
 ///
 /// # Refuses
 /// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be kept.
@@ -17,10 +17,10 @@ pub fn make_collection(
     permit: &AccessPermit,
     directory: &Node,
     name: &str,
-    acl: &[u8],
+    from_start: &Inheritance,
 ) -> Result<Node, Refusal> {
     directory.covered(permit, AccessMask::ADD_SUBDIRECTORY)?;
-    make(directory, name, acl)
+    make(directory, name, from_start)
 }
 
 /// Deletes `target`, a file or an empty directory, which has that name.
@@ -34,13 +34,13 @@ pub fn delete(permit: &AccessPermit, directory: &Node, name: &str, target: &Node
 }
 
 /// The work of [`make_collection`].
-pub(crate) fn make(directory: &Node, name: &str, acl: &[u8]) -> Result<Node, Refusal> {
+pub(crate) fn make(directory: &Node, name: &str, from_start: &Inheritance) -> Result<Node, Refusal> {
     directory.needs(NodeKind::Directory, "making a directory")?;
     if directory.entry(entry_name(name)?)?.is_some() {
         return Err(Refusal::Exists(name.to_owned()));
     }
     let (temporary, made) = Temporary::directory(directory)?;
-    acl::store(made.fd(), &made.label(), acl)?;
+    acl::bestow(&made, from_start)?;
     made.sync()?;
     {
         let _turn = directory.turn().take();

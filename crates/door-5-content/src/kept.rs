@@ -4,6 +4,7 @@ use crate::acl::{AclPlace, attribute, set_attribute};
 use crate::node::Node;
 use crate::refuse::Refusal;
 use enfilade_facts::limits;
+use enfilade_facts::vocabulary::AclDialect;
 use rustix::buffer::spare_capacity;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{Gid, Mode, Uid, fchmod, fchown, flistxattr, fremovexattr};
@@ -112,10 +113,9 @@ fn narrowed(mode: u32) -> u32 {
 
 fn unkept(errno: Errno, name: &str, file: &Node) -> Refusal {
     match errno {
-        Errno::PERM | Errno::ACCESS if name == AclPlace::Security.name() => Refusal::AclNotWritable {
+        Errno::PERM | Errno::ACCESS if is_acl(name) => Refusal::AclNotWritable {
             what: file.label(),
-            why: "the old file has it in security.NTACL, which only a process with CAP_SYS_ADMIN may write"
-                .to_owned(),
+            why: format!("the old file has it in {name}, which only a process with CAP_SYS_ADMIN may write"),
         },
         errno => Refusal::io(errno, &format!("keeping {name} on"), &file.label()),
     }
@@ -130,8 +130,11 @@ fn names(fd: BorrowedFd<'_>) -> io::Result<Vec<String>> {
         Err(errno) => return Err(errno),
     }
     let names = list.split(|byte| *byte == 0).filter_map(|name| std::str::from_utf8(name).ok());
-    let ours = |name: &&str| name.starts_with("user.") || *name == AclPlace::Security.name();
-    Ok(names.filter(ours).map(str::to_owned).collect())
+    Ok(names.filter(|name| name.starts_with("user.") || is_acl(name)).map(str::to_owned).collect())
+}
+
+fn is_acl(name: &str) -> bool {
+    [AclDialect::Ntacl, AclDialect::Nfs4].iter().any(|dialect| AclPlace::Security.name(*dialect) == name)
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use crate::acl;
 use crate::refuse::Refusal;
-use crate::root::{NODE_FLAGS, Turn, open_beneath};
+use crate::root::{NODE_FLAGS, Tree, Turn, open_beneath};
 use enfilade_access::{AccessPermit, NodeKind, ObjectId, StoredAcl, Subject, Version};
-use enfilade_facts::vocabulary::{AccessMask, PathRefused, check_entry_name};
+use enfilade_facts::vocabulary::{AccessMask, AclDialect, PathRefused, check_entry_name};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, Statx, StatxFlags, StatxTimestamp, makedev, statx};
 use rustix::io::{self, Errno};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct Node {
     file: Arc<OwnedFd>,
     meta: Meta,
-    turn: Turn,
+    tree: Tree,
 }
 
 /// What the kernel said about a node when it was opened.
@@ -98,13 +98,13 @@ impl Node {
     /// Describes what was opened. `said` names it for the operator.
     pub(crate) fn describe(
         file: Arc<OwnedFd>,
-        turn: Turn,
+        tree: Tree,
         said: &dyn Fn() -> String,
     ) -> Result<Node, Refusal> {
         let found =
             stat(file.as_fd(), "", AtFlags::EMPTY_PATH).map_err(|e| Refusal::io(e, "describing", &said()))?;
         let meta = Meta::of(&found).ok_or_else(|| Refusal::Special(said()))?;
-        Ok(Node { meta, file, turn })
+        Ok(Node { meta, file, tree })
     }
 
     /// The same descriptor, described afresh.
@@ -112,12 +112,12 @@ impl Node {
     /// # Refuses
     /// [`Refusal::Io`] when the file system does not answer.
     pub fn again(&self) -> Result<Node, Refusal> {
-        Node::describe(self.file.clone(), self.turn.clone(), &|| self.label())
+        Node::describe(self.file.clone(), self.tree.clone(), &|| self.label())
     }
 
     /// What door 4 judges: the object, its owner, its mode and the ACL it has now.
     pub fn subject(&self) -> Subject {
-        self.meta.subject(None, acl::stored(self.fd()))
+        self.meta.subject(None, acl::stored(self))
     }
 
     /// Which object it is.
@@ -153,7 +153,7 @@ impl Node {
 
     /// Describes a descriptor that was opened beneath this directory.
     pub(crate) fn describe_beneath(&self, file: OwnedFd, name: &str) -> Result<Node, Refusal> {
-        Node::describe(Arc::new(file), self.turn.clone(), &|| name.to_owned())
+        Node::describe(Arc::new(file), self.tree.clone(), &|| name.to_owned())
     }
 
     /// The descriptor.
@@ -161,9 +161,14 @@ impl Node {
         self.file.as_fd()
     }
 
+    /// How ACLs are written down here.
+    pub fn acls(&self) -> AclDialect {
+        self.tree.acls
+    }
+
     /// Whose turn it is to change names.
     pub(crate) fn turn(&self) -> &Turn {
-        &self.turn
+        &self.tree.turn
     }
 
     /// For the operator: `find -inum` finds it.

@@ -3,7 +3,7 @@
 use crate::node::Node;
 use crate::refuse::Refusal;
 use enfilade_access::NodeKind;
-use enfilade_facts::vocabulary::StorePath;
+use enfilade_facts::vocabulary::{AclDialect, StorePath};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatvfs, openat, openat2};
 use rustix::io::{self, Errno};
@@ -26,7 +26,15 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
 #[derive(Clone, Debug)]
 pub struct Root {
     directory: Arc<OwnedFd>,
-    turn: Turn,
+    tree: Tree,
+}
+
+/// What everything beneath a root has in common.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tree {
+    pub(crate) turn: Turn,
+    /// How ACLs are written down.
+    pub(crate) acls: AclDialect,
 }
 
 /// How full a file system is, in bytes.
@@ -53,16 +61,27 @@ impl Turn {
 }
 
 impl Root {
-    /// Opens a datastore's directory. Links in `path` itself are followed: it is the operator's word.
+    /// Opens a datastore's directory, whose ACLs are of this kind. Links in `path` itself are followed: it is the operator's word.
     ///
     /// # Refuses
     /// [`Refusal::RootUnavailable`] when it is absent or no directory.
-    pub fn open(path: &str) -> Result<Root, Refusal> {
+    pub fn open(path: &str, acls: AclDialect) -> Result<Root, Refusal> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = io::retry_on_intr(|| openat(CWD, path, flags, Mode::empty()));
         let directory = opened
             .map_err(|errno| Refusal::RootUnavailable { path: path.to_owned(), errno: errno.to_string() })?;
-        Ok(Root { directory: Arc::new(directory), turn: Turn::default() })
+        Ok(Root { directory: Arc::new(directory), tree: Tree { turn: Turn::default(), acls } })
+    }
+
+    /// How its ACLs are written down.
+    pub fn acls(&self) -> AclDialect {
+        self.tree.acls
+    }
+
+    /// The same directory, whose ACLs are written down in this way. What is done in one's turn is done in the turn of both.
+    #[must_use]
+    pub fn with_acls(&self, acls: AclDialect) -> Root {
+        Root { tree: Tree { acls, ..self.tree.clone() }, ..self.clone() }
     }
 
     /// How full the file system it is on is.
@@ -91,7 +110,7 @@ impl Root {
         let said = || path.to_string();
         let file = open_beneath(&*self.directory, relative, NODE_FLAGS, Mode::empty())
             .map_err(|errno| Refusal::lookup(errno, &said()))?;
-        Node::describe(Arc::new(file), self.turn.clone(), &said)
+        Node::describe(Arc::new(file), self.tree.clone(), &said)
     }
 
     /// Opens the directory `path` is or would be in; also says the name there.

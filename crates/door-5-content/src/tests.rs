@@ -9,8 +9,9 @@ mod racing;
 mod uploads;
 
 use crate::{Node, Refusal, Root};
+use enfilade_access::Inheritance;
 use enfilade_facts::Refuse;
-use enfilade_facts::vocabulary::StorePath;
+use enfilade_facts::vocabulary::{AclDialect, StorePath};
 use std::path::{Path, PathBuf};
 
 /// A directory that is removed with everything in it.
@@ -46,7 +47,7 @@ impl Scratch {
     }
 
     fn root(&self) -> Root {
-        Root::open(self.at("").to_str().unwrap()).unwrap()
+        Root::open(self.at("").to_str().unwrap(), AclDialect::Ntacl).unwrap()
     }
 
     fn find(&self, path: &str) -> Result<Node, Refusal> {
@@ -78,6 +79,11 @@ pub(crate) fn code<T>(result: Result<T, Refusal>) -> &'static str {
         Ok(_) => "granted",
         Err(refusal) => refusal.code(),
     }
+}
+
+/// What something new has that belongs to nobody in particular.
+fn given(bytes: &[u8]) -> Inheritance {
+    Inheritance { acl: bytes.to_vec(), owner: None }
 }
 
 fn bytes_of(node: &Node) -> Vec<u8> {

@@ -5,7 +5,7 @@ use crate::kept::Kept;
 use crate::node::{Node, entry_name};
 use crate::refuse::Refusal;
 use crate::temporary::Temporary;
-use enfilade_access::{AccessPermit, NodeKind};
+use enfilade_access::{AccessPermit, Inheritance, NodeKind};
 use enfilade_facts::vocabulary::AccessMask;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io;
@@ -28,7 +28,7 @@ enum Fate {
 }
 
 impl Upload {
-    /// Begins a new file of that name, with that ACL.
+    /// Begins a new file of that name, with that ACL and owner.
     ///
     /// # Refuses
     /// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be kept.
@@ -36,10 +36,10 @@ impl Upload {
         permit: &AccessPermit,
         directory: &Node,
         name: &str,
-        acl: &[u8],
+        from_start: &Inheritance,
     ) -> Result<Upload, Refusal> {
         directory.covered(permit, AccessMask::ADD_FILE)?;
-        Self::begin_new(directory, name, acl)
+        Self::begin_new(directory, name, from_start)
     }
 
     /// Begins new content for `target`, which has that name. The new file keeps the old one's ACL, mode, owner and
@@ -58,14 +58,18 @@ impl Upload {
     }
 
     /// The work of [`Upload::create`].
-    pub(crate) fn begin_new(directory: &Node, name: &str, acl: &[u8]) -> Result<Upload, Refusal> {
+    pub(crate) fn begin_new(
+        directory: &Node,
+        name: &str,
+        from_start: &Inheritance,
+    ) -> Result<Upload, Refusal> {
         directory.needs(NodeKind::Directory, "making a file")?;
         // Looked at again when it is finished; but nobody should send a gigabyte to be told then.
         if directory.entry(entry_name(name)?)?.is_some() {
             return Err(Refusal::Exists(name.to_owned()));
         }
         let (temporary, file) = Temporary::file(directory)?;
-        acl::store(file.fd(), &file.label(), acl)?;
+        acl::bestow(&file, from_start)?;
         Ok(Upload { temporary, file, name: name.to_owned(), bytes: 0, fate: Fate::New })
     }
 

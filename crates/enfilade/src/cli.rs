@@ -6,7 +6,7 @@ pub(crate) mod keystone;
 
 use clap::{Args, Parser, Subcommand};
 use enfilade_facts::vocabulary::{
-    AccessMask, Authid, DatastoreName, GroupName, Realm, RolePath, Sid, Userid,
+    AccessMask, AclDialect, Authid, DatastoreName, GroupName, Realm, RolePath, Sid, Userid,
 };
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -173,6 +173,12 @@ pub(crate) enum User {
         /// Who it is; empty takes the comment away
         #[arg(long)]
         comment: Option<String>,
+        /// The number files know the user by where they have no ACL, or one that names people by number
+        #[arg(long)]
+        uid: Option<u32>,
+        /// The primary group's number for the same
+        #[arg(long)]
+        gid: Option<u32>,
         /// The project a login is for when it names none (NAME, NAME@DOMAIN or its id); empty takes it away
         #[arg(long, value_name = "PROJECT")]
         default_project: Option<String>,
@@ -432,6 +438,9 @@ pub(crate) enum Datastore {
         /// How much it may hold: bytes, or a number with K, M, G, T or P (of 1024), such as 500G
         #[arg(long, value_parser = quantity)]
         quota: Option<u64>,
+        /// How ACLs are written down on its files: ntacl (security.NTACL) or nfs4 (security.nfs4acl_xdr) [default: ntacl]
+        #[arg(long, value_name = "DIALECT")]
+        acls: Option<AclDialect>,
         /// Another property of `datastore.cfg`, such as gc-schedule=daily
         #[arg(long = "property", value_name = "KEY=VALUE", value_parser = property)]
         properties: Vec<(String, String)>,
@@ -455,6 +464,16 @@ pub(crate) enum Datastore {
         /// It is there only while something is mounted at this directory, as a share of another machine is; `none` to always be there
         #[arg(long)]
         mounted_at: Option<String>,
+        /// How ACLs are written down on its files: ntacl (security.NTACL) or nfs4 (security.nfs4acl_xdr)
+        #[arg(long, value_name = "DIALECT")]
+        acls: Option<AclDialect>,
+        /// The rights that must be granted on an entry for it to be there for somebody [at first: read-data,read-named-attributes,
+        /// read-attributes,read-acl]
+        #[arg(long, value_name = "RIGHTS")]
+        visible_by: Option<AccessMask>,
+        /// Whether every directory on the way to a file must grant traverse, as on UNIX, or a file is judged alone, as on Windows
+        #[arg(long, value_name = "YES|NO", value_parser = ["yes", "no"])]
+        check_traverse: Option<String>,
         /// Another property of `datastore.cfg`, such as gc-schedule=daily; an empty value takes it away
         #[arg(long = "property", value_name = "KEY=VALUE", value_parser = property)]
         properties: Vec<(String, String)>,

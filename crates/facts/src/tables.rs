@@ -21,7 +21,7 @@ mod trusts;
 pub use assignments::{Assignment, AssignmentKey, Who};
 pub use catalog::{Endpoint, Interface, Region, RegionId, Service};
 pub use credentials::{Credential, Previous, Verifier};
-pub use datastores::{Datastore, DatastoreProfile};
+pub use datastores::{AccessRules, Datastore, DatastoreProfile};
 pub use files::{FileFault, FileName, FileVersion, Kept, KeptFile};
 pub use grants::{Grant, GrantKey, GrantScope, Grantee, NamedRole};
 pub use identities::{Domain, Group, User};

@@ -1,5 +1,6 @@
 //! The words facts are made of. Each type is checked where it is made, so that whoever holds one need not check again.
 
+mod acl_dialect;
 mod acl_path;
 mod authid;
 mod datastore_name;
@@ -13,6 +14,7 @@ mod secret;
 mod sid;
 mod store_path;
 
+pub use acl_dialect::AclDialect;
 pub use acl_path::RolePath;
 pub use authid::{Authid, GroupName, Realm, TokenName, Ugid, Userid};
 pub use datastore_name::DatastoreName;
@@ -67,7 +69,7 @@ macro_rules! as_text {
     )*};
 }
 as_text!(DomainId, UserId, GroupId, CredentialId, ProjectId, RoleId, ServiceId, EndpointId, TrustId);
-as_text!(Realm, TokenName, Ugid, RolePath, Role, Sid, DatastoreName);
+as_text!(Realm, TokenName, Ugid, RolePath, Role, Sid, DatastoreName, AclDialect);
 
 /// Proxmox's `SAFE_ID`: a letter, digit or underscore, then also dots and dashes.
 fn is_safe_id(text: &str) -> bool {

@@ -71,7 +71,7 @@ impl House {
                 permit.root()
             )
         })?;
-        let root = Root::open(permit.root()).and_then(|root| root.find(path));
+        let root = Root::open(permit.root(), permit.access().acls).and_then(|root| root.find(path));
         let node = answer(doors, Door::Content, root.map_err(Refusal::from), |_| format!("{path} is there"))?;
         let subject = node.subject();
         let judged = self.parts.source.read(|view| {
@@ -79,7 +79,7 @@ impl House {
                 view,
                 self.now(),
                 &principal,
-                name,
+                (name, permit.access()),
                 path,
                 &subject,
                 &self.parts.access_memo,

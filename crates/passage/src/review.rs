@@ -4,7 +4,7 @@ use crate::house::House;
 use crate::refuse::Refusal;
 use enfilade_access::{NodeKind, Subject};
 use enfilade_content::{LookedAt, Root, list_as_operator};
-use enfilade_datastore::{Ask as DatastoreAsk, Standing};
+use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, Standing};
 use enfilade_facts::Read as _;
 use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, OperationKind, StorePath};
 use enfilade_identity::Principal;
@@ -41,14 +41,15 @@ impl House {
         let (now, mounts) = (self.now(), self.mounts());
         let ask = DatastoreAsk { name, kind: OperationKind::Read, standing: Standing::Entering };
         let record = self.parts.source.read(|view| self.stores.record(view, name))??;
-        let root = Root::open(enfilade_datastore::open(&record, now, &mounts, &ask)?.root())?;
+        let datastore = enfilade_datastore::open(&record, now, &mounts, &ask)?;
+        let root = Root::open(datastore.root(), datastore.access().acls)?;
         let who_would = |authid: &Authid| -> Result<Principal, Refusal> {
             let memo = &self.parts.identity_memo;
             Ok(self.parts.source.read(|view| enfilade_identity::who_would(view, now, authid, memo))??)
         };
         let people: Vec<Principal> = people.iter().map(who_would).collect::<Result<_, _>>()?;
         let top = root.find(path)?;
-        self.review_one(&people, name, path, &top.subject(), each)?;
+        self.review_one(&people, &datastore, path, &top.subject(), each)?;
         let mut levels = vec![(path.clone(), top.kind())];
         while let Some((directory, kind)) = levels.pop() {
             if kind == NodeKind::File {
@@ -74,7 +75,7 @@ impl House {
             for entry in names {
                 let Ok(path) = directory.join(&entry) else { continue };
                 let Some(entry) = listing.look(entry, at)? else { continue };
-                self.review_one(&people, name, &path, &entry.subject, each)?;
+                self.review_one(&people, &datastore, &path, &entry.subject, each)?;
                 if entry.subject.kind == NodeKind::Directory {
                     beneath.push((path, NodeKind::Directory));
                 }
@@ -87,21 +88,22 @@ impl House {
     fn review_one(
         &self,
         people: &[Principal],
-        name: &DatastoreName,
+        datastore: &DatastorePermit,
         path: &StorePath,
         subject: &Subject,
         each: &mut dyn FnMut(&Reviewed<'_>),
     ) -> Result<(), Refusal> {
         let (now, memo) = (self.now(), &self.parts.access_memo);
+        let store = (datastore.name(), datastore.access());
         let (mut rights, mut trouble) = (Vec::with_capacity(people.len()), None);
         self.parts.source.read(|view| {
             for principal in people {
-                let granted = enfilade_access::rights(view, now, principal, name, path, subject, memo);
+                let granted = enfilade_access::rights(view, now, principal, store, path, subject, memo);
                 let granted = granted.unwrap_or_else(|why| {
                     trouble = Some(why.to_string());
                     AccessMask::NONE
                 });
-                rights.push(if granted.covers(AccessMask::VISIBLE) { granted } else { AccessMask::NONE });
+                rights.push(granted);
             }
         })?;
         each(&Reviewed { path, kind: subject.kind, rights: &rights, trouble: trouble.as_deref() });

@@ -143,12 +143,14 @@ impl House {
     /// does not answer waits for this store alone.
     pub(crate) fn root(&self, handle: &Arc<Handle>, permit: &DatastorePermit) -> Result<Arc<Root>, Refusal> {
         let mut of_handle = handle.root();
-        if let Some(root) = &of_handle.kept {
+        let acls = permit.access().acls;
+        if let Some(root) = of_handle.kept.as_ref().filter(|root| root.acls() == acls) {
             return Ok(Arc::clone(root));
         }
         let root = match of_handle.held.upgrade() {
-            Some(root) => root,
-            None => Arc::new(Root::open(permit.root())?),
+            Some(root) if root.acls() == acls => root,
+            Some(root) => Arc::new(root.with_acls(acls)),
+            None => Arc::new(Root::open(permit.root(), acls)?),
         };
         of_handle.held = Arc::downgrade(&root);
         // Noted first and then compared: whoever lets go after a change either finds it noted, or it is not kept.

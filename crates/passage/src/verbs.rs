@@ -3,8 +3,8 @@
 
 use crate::refuse::Refusal;
 use crate::walk::Stay;
-use enfilade_access::{AccessPermit, Ask, NodeKind, Sight, Subject, Version, Wanted};
-use enfilade_content::{Entry as Looked, LookedAt, Meta, Node, Reader, Room, Upload};
+use enfilade_access::{AccessPermit, Ask, Inheritance, NodeKind, Sight, Subject, Version, Wanted};
+use enfilade_content::{Entry as Looked, LookedAt, Meta, Node, Reader, Refusal as Content, Room, Upload};
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 use std::sync::Arc;
 
@@ -22,10 +22,45 @@ impl Stay {
     /// # Errors
     /// The refusal of door 4 or 5.
     pub fn find(&mut self, path: &StorePath, wanted: AccessMask) -> Result<Found, Refusal> {
-        let node = self.root.find(path)?;
+        let node = self.reach(path)?;
         let subject = node.subject();
         let permit = self.may(&Ask { path, target: &subject, wanted: Wanted::On(wanted) })?;
         Ok(Found { node, subject, permit })
+    }
+
+    /// What is at a path, past every directory on the way where these have to let one pass.
+    fn reach(&mut self, path: &StorePath) -> Result<Node, Refusal> {
+        if !self.datastore.access().checks_traverse {
+            return Ok(self.root.find(path)?);
+        }
+        let mut at = StorePath::root();
+        let mut node = self.root.find(&at)?;
+        for name in path.names() {
+            let subject = node.subject();
+            self.may(&Ask { path: &at, target: &subject, wanted: Wanted::Passing })?;
+            node = node.child(name)?;
+            at = at.join(name).map_err(|_| Content::Absent(path.to_string()))?;
+        }
+        Ok(node)
+    }
+
+    /// The directory a path is or would be in, and the name there.
+    fn reach_parent<'p>(&mut self, path: &'p StorePath) -> Result<(Node, &'p str), Refusal> {
+        if !self.datastore.access().checks_traverse {
+            return Ok(self.root.find_parent(path)?);
+        }
+        let (parent, name) = path.split().ok_or(Content::IsRoot)?;
+        match self.reach(&parent) {
+            Ok(node) if node.kind() == NodeKind::Directory => {
+                let subject = node.subject();
+                self.may(&Ask { path: &parent, target: &subject, wanted: Wanted::Passing })?;
+                Ok((node, name))
+            }
+            Ok(_) | Err(Refusal::Content(Content::Absent(_) | Content::Special(_))) => {
+                Err(Content::ParentAbsent(path.to_string()).into())
+            }
+            Err(refusal) => Err(refusal),
+        }
     }
 
     /// A file's bytes.
@@ -48,12 +83,17 @@ impl Stay {
         self.list_found(path, found)
     }
 
-    /// The same of a directory that was found just now; whoever may see it may list it.
+    /// The same of a directory that was found just now.
     ///
     /// # Errors
-    /// The refusal of door 5.
-    pub fn list_found(self, path: StorePath, found: Found) -> Result<Listing, Refusal> {
-        let Found { node, permit, .. } = found;
+    /// The refusal of door 4 or 5.
+    pub fn list_found(mut self, path: StorePath, found: Found) -> Result<Listing, Refusal> {
+        let Found { node, subject, mut permit } = found;
+        if !permit.granted().covers(AccessMask::LIST) {
+            // Seen, where the datastore shows names and no content: door 4 says why.
+            permit =
+                self.may(&Ask { path: &path, target: &subject, wanted: Wanted::On(AccessMask::LIST) })?;
+        }
         let listing = enfilade_content::list(&permit, &node)?;
         Ok(Listing { stay: self, path, node, listing, is_known: true, sample: SAMPLE })
     }
@@ -63,7 +103,7 @@ impl Stay {
     /// # Errors
     /// The refusal of door 4 or 5.
     pub fn upload(mut self, path: StorePath, expected: Option<u64>) -> Result<Uploading, Refusal> {
-        let (directory, name) = self.root.find_parent(&path)?;
+        let (directory, name) = self.reach_parent(&path)?;
         let target = present(directory.child(name))?;
         let upload = match &target {
             Some(target) => {
@@ -71,8 +111,8 @@ impl Stay {
                 Upload::replace(&permit, &directory, name, target)?
             }
             None => {
-                let (permit, acl) = self.may_create(&path, &directory, NodeKind::File)?;
-                Upload::create(&permit, &directory, name, &acl)?
+                let (permit, from_start) = self.may_create(&path, &directory, NodeKind::File)?;
+                Upload::create(&permit, &directory, name, &from_start)?
             }
         };
         // After the doors: how full a store is, is nobody's business who may not write there.
@@ -86,17 +126,17 @@ impl Stay {
     /// # Errors
     /// The refusal of door 4 or 5.
     pub fn make_collection(&mut self, path: &StorePath) -> Result<(), Refusal> {
-        let (directory, name) = self.root.find_parent(path)?;
-        let (permit, acl) = self.may_create(path, &directory, NodeKind::Directory)?;
+        let (directory, name) = self.reach_parent(path)?;
+        let (permit, from_start) = self.may_create(path, &directory, NodeKind::Directory)?;
         if let Some(existing) = present(directory.child(name))? {
             let subject = existing.subject();
-            let seen = self.may(&Ask { path, target: &subject, wanted: Wanted::On(AccessMask::VISIBLE) });
+            let seen = self.may(&Ask { path, target: &subject, wanted: Wanted::On(AccessMask::NONE) });
             if seen.is_err() {
                 // Creating onto what may not be seen is refused like a create without the right.
                 self.may(&Ask { path, target: &subject, wanted: Wanted::Overwrite })?;
             }
         }
-        enfilade_content::make_collection(&permit, &directory, name, &acl)?;
+        enfilade_content::make_collection(&permit, &directory, name, &from_start)?;
         Ok(())
     }
 
@@ -105,7 +145,7 @@ impl Stay {
     /// # Errors
     /// The refusal of door 4 or 5.
     pub fn delete(&mut self, path: &StorePath) -> Result<(), Refusal> {
-        let (directory, name) = self.root.find_parent(path)?;
+        let (directory, name) = self.reach_parent(path)?;
         let target = directory.child(name)?;
         let (parent, subject) = (directory.subject(), target.subject());
         let permit = self.may(&Ask { path, target: &subject, wanted: Wanted::Delete { parent: &parent } })?;
@@ -120,26 +160,26 @@ impl Stay {
         self.may(&Ask { path, target: &subject, wanted: Wanted::Overwrite })
     }
 
-    /// The right to make something in `directory`, and the ACL it will have.
+    /// The right to make something in `directory`, and what it has from there.
     fn may_create(
         &mut self,
         path: &StorePath,
         directory: &Node,
         kind: NodeKind,
-    ) -> Result<(AccessPermit, Vec<u8>), Refusal> {
+    ) -> Result<(AccessPermit, Inheritance), Refusal> {
         let parent = path.split().map(|(parent, _)| parent).unwrap_or_default();
         let subject = directory.subject();
         let permit = self.may(&Ask { path: &parent, target: &subject, wanted: Wanted::Create(kind) })?;
-        let acl = enfilade_access::inherited_acl(&subject, permit.creator(), kind);
-        Ok((permit, acl))
+        let from_start = enfilade_access::inherited(&subject, directory.acls(), permit.creator(), kind)?;
+        Ok((permit, from_start))
     }
 }
 
 /// Absent is an answer here, not a refusal.
-fn present(node: Result<Node, enfilade_content::Refusal>) -> Result<Option<Node>, Refusal> {
+fn present(node: Result<Node, Content>) -> Result<Option<Node>, Refusal> {
     match node {
         Ok(node) => Ok(Some(node)),
-        Err(enfilade_content::Refusal::Absent { .. }) => Ok(None),
+        Err(Content::Absent { .. }) => Ok(None),
         Err(other) => Err(other.into()),
     }
 }

@@ -1,5 +1,6 @@
 //! A real Samba on a place of its own, with users and groups of its own: nothing of the machine's is touched.
 
+use enfilade_facts::vocabulary::AclDialect;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
@@ -42,11 +43,15 @@ impl Samba {
             .all(|program| Command::new(program).arg("--version").output().is_ok())
     }
 
-    /// With these shares, on which ACLs are in `security.NTACL` and nothing else counts, and what may not be read is hidden.
+    /// With these shares, on which ACLs in this dialect alone count, and what may not be read is hidden.
     ///
     /// # Errors
     /// What did not work, in words.
-    pub fn start(place: &Path, shares: &[(&str, &Path)], users: &[SambaUser]) -> Result<Self, String> {
+    pub fn start(
+        place: &Path,
+        shares: &[(&str, &Path, AclDialect)],
+        users: &[SambaUser],
+    ) -> Result<Self, String> {
         let said = |why: std::io::Error| why.to_string();
         std::fs::create_dir_all(place).map_err(said)?;
         let port = TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr()).map_err(said)?.port();
@@ -130,7 +135,7 @@ fn wrapped(program: &str, place: &Path) -> Command {
     command
 }
 
-fn config(place: &Path, port: u16, shares: &[(&str, &Path)]) -> String {
+fn config(place: &Path, port: u16, shares: &[(&str, &Path, AclDialect)]) -> String {
     let place = place.display();
     let mut config = format!(
         "[global]\n  server role = standalone server\n  security = user\n  map to guest = never\n  \
@@ -140,11 +145,16 @@ fn config(place: &Path, port: u16, shares: &[(&str, &Path)]) -> String {
          state directory = {place}\n  cache directory = {place}\n  pid directory = {place}\n  \
          ncalrpc dir = {place}/ncalrpc\n  usershare max shares = 0\n"
     );
-    for (name, share) in shares {
+    for (name, share, acls) in shares {
+        let module = match acls {
+            AclDialect::Ntacl => "acl_xattr\n  acl_xattr:ignore system acls = yes",
+            AclDialect::Nfs4 => {
+                "nfs4acl_xattr\n  nfs4acl_xattr:encoding = xdr\n  nfs4acl_xattr:validate_mode = no\n  nfs4acl_xattr:default acl style = everyone"
+            }
+        };
         let _ = write!(
             config,
-            "[{name}]\n  path = {}\n  read only = no\n  vfs objects = acl_xattr\n  \
-             acl_xattr:ignore system acls = yes\n  hide unreadable = yes\n",
+            "[{name}]\n  path = {}\n  read only = no\n  vfs objects = {module}\n  hide unreadable = yes\n",
             share.display()
         );
     }

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use enfilade_content::{Fill, Root, Usage};
 use enfilade_facts::tables::{Binding, Datastore, DatastoreProfile, Project};
-use enfilade_facts::vocabulary::{DatastoreName, MaintenanceMode};
+use enfilade_facts::vocabulary::{AclDialect, DatastoreName, MaintenanceMode};
 use enfilade_facts::{Mounts, Read, Source};
 use std::collections::HashMap;
 use std::fs::Metadata;
@@ -76,7 +76,7 @@ pub fn show_datastore(source: &dyn Source, name: &DatastoreName) -> Result<Datas
         Ok::<_, Error>((row, view.get::<DatastoreProfile>(name)?.unwrap_or_default(), project))
     })??;
     let root = row.root(name);
-    let usage = Root::open(&root).and_then(|root| {
+    let usage = Root::open(&root, profile.access.acls).and_then(|root| {
         let disk = root.usage()?;
         let Some(quota) = profile.quota else { return Ok(disk) };
         let used = Fill::default().used(&root)?;
@@ -186,7 +186,7 @@ fn state(root: &str, is_directory: std::io::Result<bool>) -> Option<String> {
         Ok(false) => return Some(format!("`{root}` is no directory")),
         Ok(true) => {}
     }
-    let usage = Root::open(root).and_then(|root| root.usage()).ok()?;
+    let usage = Root::open(root, AclDialect::default()).and_then(|root| root.usage()).ok()?;
     let is_full = usage.total > 0 && usage.available < usage.total / FULL_PART;
     is_full.then(|| format!("`{root}` is full: {} bytes are left; make room", usage.available))
 }

@@ -6,7 +6,7 @@ use crate::explain::judge;
 use crate::open::Case;
 use crate::refuse::Refusal;
 use crate::view::View;
-use enfilade_facts::tables::{Assignment, AssignmentKey, FileFault, FileName, KeptFile, Who};
+use enfilade_facts::tables::{AccessRules, Assignment, AssignmentKey, FileFault, FileName, KeptFile, Who};
 use enfilade_facts::vocabulary::{AccessMask, RolePath, StorePath};
 use enfilade_facts::{Now, Refuse, Table};
 use enfilade_identity::SetId;
@@ -292,8 +292,8 @@ fn the_walk_in_words() {
     let target = subject(NodeKind::File, acl(&lines));
     let facts = Facts::of(POWER);
     let view = enfilade_facts::View::new(&facts);
-    let tank = "tank".parse().unwrap();
-    let judged = judge(&view, NOW, &alice(), &tank, &path("a"), &target, &memo()).unwrap();
+    let (tank, rules) = ("tank".parse().unwrap(), AccessRules::default());
+    let judged = judge(&view, NOW, &alice(), (&tank, &rules), &path("a"), &target, &memo()).unwrap();
     let walk: Vec<String> = judged.walk.iter().map(ToString::to_string).collect();
     expect![[r#"
         role DatastorePowerUser assigned to group @staff@local on /datastore/tank: modify,delete-child
@@ -324,7 +324,14 @@ fn what_acl_cfg_says_and_is_not_known_might_be_no_access() {
     let ask = |facts: &Facts, now: Now, at: &str| {
         let view = enfilade_facts::View::new(facts);
         let (memo, principal, tank) = (memo(), alice(), "tank".parse().unwrap());
-        let case = Case { view: View(&view), now, principal: &principal, datastore: &tank, memo: &memo };
+        let case = Case {
+            view: View(&view),
+            now,
+            principal: &principal,
+            datastore: &tank,
+            visible: AccessMask::VISIBLE,
+            memo: &memo,
+        };
         code(case.decide(&Ask { path: &path(at), target: &file, wanted: read }))
     };
     let stale = Now { files_current: false, ..NOW };

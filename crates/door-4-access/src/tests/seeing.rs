@@ -10,7 +10,7 @@ use crate::enumerate::Sight;
 use crate::explain::judge;
 use crate::memo::AccessMemo;
 use crate::reference;
-use enfilade_facts::tables::Who;
+use enfilade_facts::tables::{AccessRules, Who};
 use enfilade_facts::vocabulary::{AccessMask, Role, Sid, StorePath, UserId};
 use enfilade_facts::{MemoSeed, Refuse, View};
 use enfilade_identity::{Principal, SetId, SidSet};
@@ -234,7 +234,8 @@ proptest! {
         let ask = Ask { path: &at, target: &target, wanted: Wanted::On(wanted) };
         let decided = case(&facts, &alice(), |case| case.decide(&ask));
         let view = View::new(&facts);
-        let judged = judge(&view, NOW, &alice(), &"tank".parse().unwrap(), &at, &target, &memo());
+        let tank = ("tank".parse().unwrap(), AccessRules::default());
+        let judged = judge(&view, NOW, &alice(), (&tank.0, &tank.1), &at, &target, &memo());
         // Making something in a directory that may not be seen is asked for in another way.
         let making = AccessMask::ADD_FILE | AccessMask::ADD_SUBDIRECTORY;
         prop_assume!(target.kind == NodeKind::File || !making.covers(wanted));

@@ -3,6 +3,7 @@
 use super::{Scratch, code, names_on_disk};
 use crate::acl::{AclPlace, acl_place, change, seed_acl, stored_up_to};
 use enfilade_access::StoredAcl;
+use enfilade_facts::vocabulary::AclDialect;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 
 #[test]
@@ -41,10 +42,12 @@ fn an_acl_over_the_bound_is_unreadable_and_not_absent() {
     for (bytes_max, readable) in
         [(1, false), (1023, false), (1024, false), (1999, false), (2000, true), (65_536, true)]
     {
-        let found = stored_up_to(node.fd(), bytes_max);
+        let found = stored_up_to(node.fd(), AclDialect::Ntacl, bytes_max);
         assert_eq!(matches!(found, StoredAcl::Ntacl(acl) if acl == [7; 2000]), readable, "{bytes_max}");
     }
-    let StoredAcl::Unreadable(why) = stored_up_to(node.fd(), 1999) else { panic!("readable") };
+    let StoredAcl::Unreadable(why) = stored_up_to(node.fd(), AclDialect::Ntacl, 1999) else {
+        panic!("readable")
+    };
     assert!(why.ends_with("NTACL is larger than 1999 bytes"), "{why}");
 }
 

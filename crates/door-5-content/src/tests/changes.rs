@@ -1,6 +1,6 @@
 //! Making directories and deleting.
 
-use super::{Scratch, code, names_on_disk};
+use super::{Scratch, code, given, names_on_disk};
 use crate::collection::{make, remove};
 use crate::{Upload, acl};
 use enfilade_access::{NodeKind, StoredAcl};
@@ -10,13 +10,13 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 fn a_directory_is_made_with_its_acl() {
     let scratch = Scratch::new();
     let root = scratch.node("");
-    let made = make(&root, "d", b"its acl").unwrap();
+    let made = make(&root, "d", &given(b"its acl")).unwrap();
     let found = scratch.node("d");
     assert_eq!((made.object(), made.kind()), (found.object(), NodeKind::Directory));
     assert_eq!(found.subject().acl, StoredAcl::Ntacl(b"its acl".to_vec()));
     assert_eq!(std::fs::metadata(scratch.at("d")).unwrap().permissions().mode() & 0o777, 0o700);
     // What was handed back can be worked in at once.
-    make(&made, "e", b"").unwrap();
+    make(&made, "e", &given(b"")).unwrap();
     assert_eq!(names_on_disk(&scratch.at("d")), ["e"]);
 }
 
@@ -27,10 +27,10 @@ fn a_name_that_is_taken_is_refused() {
     scratch.directory("d");
     symlink("gone", scratch.at("link")).unwrap();
     for name in ["f", "d", "link"] {
-        assert_eq!(code(make(&scratch.node(""), name, b"")), "CT03", "{name}");
+        assert_eq!(code(make(&scratch.node(""), name, &given(b""))), "CT03", "{name}");
     }
-    assert_eq!(code(make(&scratch.node("f"), "x", b"")), "CT04");
-    assert_eq!(code(make(&scratch.node(""), "a/b", b"")), "CT15");
+    assert_eq!(code(make(&scratch.node("f"), "x", &given(b""))), "CT04");
+    assert_eq!(code(make(&scratch.node(""), "a/b", &given(b""))), "CT15");
     assert_eq!(names_on_disk(&scratch.at("")), ["d", "f", "link"]);
 }
 
@@ -38,8 +38,8 @@ fn a_name_that_is_taken_is_refused() {
 fn an_acl_that_cannot_be_kept_leaves_no_directory() {
     let scratch = Scratch::new();
     let too_large = vec![0; enfilade_facts::limits::ACL_BYTES_MAX + 1];
-    assert_eq!(code(make(&scratch.node(""), "d", &too_large)), "CT12");
-    assert_eq!(code(Upload::begin_new(&scratch.node(""), "f", &too_large)), "CT12");
+    assert_eq!(code(make(&scratch.node(""), "d", &given(&too_large))), "CT12");
+    assert_eq!(code(Upload::begin_new(&scratch.node(""), "f", &given(&too_large))), "CT12");
     assert!(names_on_disk(&scratch.at("")).is_empty());
 }
 
@@ -79,7 +79,7 @@ fn a_link_that_took_the_place_is_not_deleted() {
 fn a_directory_with_an_upload_under_way_is_not_empty() {
     let scratch = Scratch::new();
     scratch.directory("d");
-    let upload = Upload::begin_new(&scratch.node("d"), "f", b"").unwrap();
+    let upload = Upload::begin_new(&scratch.node("d"), "f", &given(b"")).unwrap();
     assert_eq!(code(remove(&scratch.node(""), "d", &scratch.node("d"))), "CT05");
     drop(upload);
     remove(&scratch.node(""), "d", &scratch.node("d")).unwrap();

@@ -1,6 +1,6 @@
 //! Somebody changes the tree while we walk it.
 
-use super::{Scratch, code};
+use super::{Scratch, code, given};
 use crate::collection::remove;
 use crate::{Refusal, Upload, acl, read};
 use enfilade_access::StoredAcl;
@@ -54,7 +54,9 @@ fn of_many_uploads_of_one_name_exactly_one_wins() {
         let name = format!("new-{round}");
         let won = std::thread::scope(|scope| {
             let tries: Vec<_> = (0..8)
-                .map(|_| scope.spawn(|| Upload::begin_new(&root, &name, b"acl").and_then(Upload::finish)))
+                .map(|_| {
+                    scope.spawn(|| Upload::begin_new(&root, &name, &given(b"acl")).and_then(Upload::finish))
+                })
                 .collect();
             tries.into_iter().map(|one| code(one.join().unwrap())).filter(|code| *code == "granted").count()
         });

@@ -1,13 +1,14 @@
 //! Uploading.
 
-use super::{Scratch, bytes_of, code, names_on_disk};
+use super::{Scratch, bytes_of, code, given, names_on_disk};
 use crate::acl::{self, AclPlace};
 use crate::{Node, Upload, list};
+use enfilade_facts::vocabulary::AclDialect;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 fn upload(directory: &Node, name: &str, content: &str) -> Upload {
-    let mut upload = Upload::begin_new(directory, name, b"an acl").unwrap();
+    let mut upload = Upload::begin_new(directory, name, &given(b"an acl")).unwrap();
     upload.write(content.as_bytes()).unwrap();
     upload
 }
@@ -27,7 +28,7 @@ fn attribute(node: &Node, name: &str) -> Option<Vec<u8>> {
 #[test]
 fn what_is_served_is_counted_and_nothing_else() {
     let scratch = Scratch::new();
-    let root = crate::Root::open(scratch.at("").to_str().unwrap()).unwrap();
+    let root = crate::Root::open(scratch.at("").to_str().unwrap(), AclDialect::Ntacl).unwrap();
     std::fs::create_dir_all(scratch.at("a/b")).unwrap();
     std::fs::write(scratch.at("a/b/one"), "12345").unwrap();
     std::fs::write(scratch.at("two"), "123").unwrap();
@@ -54,7 +55,7 @@ fn a_new_file_is_seen_whole_or_not_at_all() {
     assert_eq!(node.object(), scratch.node("new").object());
     assert_eq!((bytes_of(&node), node.meta().bytes), (b"content".to_vec(), 7));
     assert_eq!(node.meta(), scratch.node("new").meta());
-    assert_eq!(acl::stored(scratch.node("new").fd()), enfilade_access::StoredAcl::Ntacl(b"an acl".to_vec()));
+    assert_eq!(acl::stored(&scratch.node("new")), enfilade_access::StoredAcl::Ntacl(b"an acl".to_vec()));
     assert_eq!(std::fs::metadata(scratch.at("new")).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(names_on_disk(&scratch.at("")), ["new"]);
 }
@@ -77,7 +78,7 @@ fn of_two_uploads_of_one_new_name_the_second_is_refused() {
     let (first, second) = (upload(&root, "new", "first"), upload(&root, "new", "second"));
     first.finish().unwrap();
     assert_eq!(code(second.finish()), "CT03");
-    assert_eq!(code(Upload::begin_new(&root, "new", b"")), "CT03");
+    assert_eq!(code(Upload::begin_new(&root, "new", &given(b""))), "CT03");
     assert_eq!(bytes_of(&scratch.node("new")), b"first");
     assert_eq!(names_on_disk(&scratch.at("")), ["new"]);
 }
@@ -87,7 +88,7 @@ fn a_name_that_nobody_is_shown_is_taken_all_the_same() {
     let scratch = Scratch::new();
     symlink("/etc/passwd", scratch.at("link")).unwrap();
     let root = scratch.node("");
-    assert_eq!(code(Upload::begin_new(&root, "link", b"")), "CT03");
+    assert_eq!(code(Upload::begin_new(&root, "link", &given(b""))), "CT03");
     let late = upload(&root, "late", "x");
     symlink("/etc/passwd", scratch.at("late")).unwrap();
     assert_eq!(code(late.finish()), "CT03");
@@ -119,7 +120,7 @@ fn a_replacement_keeps_what_is_not_content() {
     let place = acl::change(&old, b"the acl").unwrap();
     fsetxattr(old.fd(), "user.colour", b"blue", XattrFlags::empty()).unwrap();
     let new = replacement(&scratch.node(""), "f", "new").finish().unwrap();
-    assert_eq!(attribute(&new, place.name()), Some(b"the acl".to_vec()));
+    assert_eq!(attribute(&new, place.name(AclDialect::Ntacl)), Some(b"the acl".to_vec()));
     assert_eq!(attribute(&new, "user.colour"), Some(b"blue".to_vec()));
     assert_eq!(new.meta().mode, 0o641, "the mode, but no set-uid bit");
     assert_eq!((new.meta().uid, new.meta().gid), (old.meta().uid, old.meta().gid));
@@ -150,7 +151,7 @@ fn an_acl_that_changes_during_an_upload_is_obeyed_afterwards() {
     rustix::fs::fremovexattr(old.fd(), "user.colour").unwrap();
     std::fs::set_permissions(scratch.at("f"), std::fs::Permissions::from_mode(0o600)).unwrap();
     let new = upload.finish().unwrap();
-    assert_eq!(attribute(&new, place.name()), Some(b"closed".to_vec()));
+    assert_eq!(attribute(&new, place.name(AclDialect::Ntacl)), Some(b"closed".to_vec()));
     assert_eq!((attribute(&new, "user.colour"), new.meta().mode), (None, 0o600));
     assert_eq!(code(acl::change(&old, b"too late")), "CT09", "the old file has no name any more");
 }
@@ -231,16 +232,16 @@ fn kinds_and_names_are_checked_before_anything_is_made() {
     scratch.write("f", "");
     scratch.directory("d");
     let (root, file) = (scratch.node(""), scratch.node("f"));
-    assert_eq!(code(Upload::begin_new(&file, "x", b"")), "CT04");
+    assert_eq!(code(Upload::begin_new(&file, "x", &given(b""))), "CT04");
     assert_eq!(code(Upload::begin_replacement(&root, "d", &scratch.node("d"))), "CT04");
     for name in ["", ".", "..", "a/b", "../x", ".enfilade-x", "a\nb"] {
-        assert_eq!(code(Upload::begin_new(&root, name, b"")), "CT15", "{name}");
+        assert_eq!(code(Upload::begin_new(&root, name, &given(b""))), "CT15", "{name}");
         assert_eq!(code(Upload::begin_replacement(&root, name, &file)), "CT15", "{name}");
     }
-    assert_eq!(code(Upload::begin_new(&root, &"x".repeat(256), b"")), "CT13");
+    assert_eq!(code(Upload::begin_new(&root, &"x".repeat(256), &given(b""))), "CT13");
     let gone = scratch.node("d");
     std::fs::remove_dir(scratch.at("d")).unwrap();
-    assert_eq!(code(Upload::begin_new(&gone, "x", b"")), "CT02");
+    assert_eq!(code(Upload::begin_new(&gone, "x", &given(b""))), "CT02");
     assert_eq!(names_on_disk(&scratch.at("")), ["f"]);
 }
 
@@ -259,7 +260,9 @@ fn an_acl_in_security_stays_there() {
     let scratch = Scratch::new();
     scratch.write("f", "old");
     let old = scratch.node("f");
-    if let Err(errno) = fsetxattr(old.fd(), AclPlace::Security.name(), b"samba's", XattrFlags::empty()) {
+    if let Err(errno) =
+        fsetxattr(old.fd(), AclPlace::Security.name(AclDialect::Ntacl), b"samba's", XattrFlags::empty())
+    {
         println!("not asserted: this process may not write security.NTACL ({errno})");
         return;
     }

@@ -1,7 +1,8 @@
 //! The words of ACLs.
 
 use clap::Subcommand;
-use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName};
+use enfilade_admin::Target;
+use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, Sid};
 use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
@@ -70,6 +71,20 @@ pub(crate) enum Acl {
         #[arg(long)]
         csv: bool,
     },
+    /// Let entries for a SID from elsewhere, as of a domain the files came from, speak of a user or group here
+    Map {
+        /// What the entries name
+        sid: Sid,
+        /// USER@REALM or @GROUP@REALM
+        who: Target,
+    },
+    /// Let entries for such a SID speak of nobody again
+    Unmap {
+        /// What the entries name
+        sid: Sid,
+    },
+    /// Show the SIDs from elsewhere, and of whom their entries speak
+    Mapped,
     /// Compare two reviews that were kept with --json: what somebody gained, lost, or may do otherwise
     Changes {
         /// The earlier one

@@ -74,6 +74,28 @@ pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
                 if csv { Form::Csv } else { Form::of(json) },
             )?;
         }
+        Acl::Map { sid, who } => {
+            let at = enfilade_admin::map_sid(&home.desk(), sid, &who)?;
+            let value = json!({ "sid": sid.to_string(), "who": who.to_string(), "revision": at.revision.0 });
+            output::done(json, &value, &format!("entries for {sid} speak of {who}"));
+        }
+        Acl::Unmap { sid } => {
+            let at = enfilade_admin::unmap_sid(&home.desk(), sid)?;
+            let value = json!({ "sid": sid.to_string(), "revision": at.revision.0 });
+            output::done(json, &value, &format!("entries for {sid} speak of nobody"));
+        }
+        Acl::Mapped => {
+            let rows = enfilade_admin::mapped_sids(source)?;
+            if json {
+                rows.iter().for_each(|(sid, who)| {
+                    output::json_line(&json!({ "sid": sid.to_string(), "who": who }));
+                });
+                return Ok(());
+            }
+            let rows: Vec<Vec<String>> =
+                rows.into_iter().map(|(sid, who)| vec![sid.to_string(), who]).collect();
+            output::table(&["SID", "SPEAKS OF"], &rows);
+        }
         Acl::Changes { before, after } => review::changes(&before, &after, json)?,
     }
     Ok(())

@@ -7,7 +7,8 @@ use crate::{operations, output};
 use anyhow::{Context, bail};
 use enfilade_admin::{DatastoreDetails, DatastoreEdit, datastore_warnings, keystone, show_datastore};
 use enfilade_facts::Revision;
-use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode};
+use enfilade_facts::tables::DatastoreProfile;
+use enfilade_facts::vocabulary::{AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode};
 use enfilade_passage::Active;
 use enfilade_sources::mounts;
 use serde_json::json;
@@ -19,6 +20,27 @@ use std::time::Duration;
 struct Profile {
     quota: Option<Option<u64>>,
     mounted_at: Option<Option<String>>,
+    acls: Option<AclDialect>,
+    visible: Option<AccessMask>,
+    checks_traverse: Option<bool>,
+}
+
+impl Profile {
+    fn changes_anything(&self) -> bool {
+        let rules = self.acls.is_some() || self.visible.is_some() || self.checks_traverse.is_some();
+        self.quota.is_some() || self.mounted_at.is_some() || rules
+    }
+
+    fn change(&self, profile: &mut DatastoreProfile) {
+        profile.quota = self.quota.unwrap_or(profile.quota);
+        if let Some(point) = &self.mounted_at {
+            profile.mounted_at.clone_from(point);
+        }
+        let access = &mut profile.access;
+        access.acls = self.acls.unwrap_or(access.acls);
+        access.visible = self.visible.unwrap_or(access.visible);
+        access.checks_traverse = self.checks_traverse.unwrap_or(access.checks_traverse);
+    }
 }
 
 pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result<()> {
@@ -26,8 +48,8 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
     let (name, edit, text) = match command {
         Datastore::List => return list(home, json),
         Datastore::Show { name } => return show(home, &name, json),
-        Datastore::Create { name, path, comment, quota, mut properties } => {
-            profile.quota = quota.map(Some);
+        Datastore::Create { name, path, comment, quota, acls, mut properties } => {
+            profile = Profile { quota: quota.map(Some), acls, ..Profile::default() };
             let path = std::path::absolute(&path).with_context(|| format!("path `{}`", path.display()))?;
             let path = path.to_str().context("the path is not UTF-8")?.to_owned();
             // Where the path is on another machine's file system, an empty directory is left when that goes.
@@ -38,13 +60,30 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
             properties.extend(comment.map(|comment| ("comment".to_owned(), comment)));
             (name, DatastoreEdit::Create { path, properties }, text)
         }
-        Datastore::Set { name, comment, project, quota, mounted_at, properties } => {
-            let is_beside = project.is_some() || quota.is_some() || mounted_at.is_some();
+        Datastore::Set {
+            name,
+            comment,
+            project,
+            quota,
+            mounted_at,
+            acls,
+            visible_by,
+            check_traverse,
+            properties,
+        } => {
+            profile = Profile {
+                quota: quota.map(|Quantity(bytes)| bytes),
+                mounted_at: mounted_at.map(|point| Some(point).filter(|point| point != "none")),
+                acls,
+                visible: visible_by,
+                checks_traverse: check_traverse.map(|word| word == "yes"),
+            };
+            let is_beside = project.is_some() || profile.changes_anything();
             if !is_beside && comment.is_none() && properties.is_empty() {
-                bail!("nothing to set; give --comment, --project, --quota, --mounted-at or --property");
+                bail!(
+                    "nothing to set; give --comment, --project, --quota, --mounted-at, --acls, --visible-by, --check-traverse or --property"
+                );
             }
-            profile.quota = quota.map(|Quantity(bytes)| bytes);
-            profile.mounted_at = mounted_at.map(|point| Some(point).filter(|point| point != "none"));
             if let Some(project) = &project {
                 let id = match project.as_str() {
                     "" => None,
@@ -76,14 +115,8 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
     if is_of_file {
         enfilade_admin::edit_datastore(&home.desk(), &name, &edit)?;
     }
-    let Profile { quota, mounted_at } = profile;
-    if quota.is_some() || mounted_at.is_some() {
-        enfilade_admin::edit_profile(&home.desk(), &name, |profile| {
-            profile.quota = quota.unwrap_or(profile.quota);
-            if let Some(point) = &mounted_at {
-                profile.mounted_at.clone_from(point);
-            }
-        })?;
+    if profile.changes_anything() {
+        enfilade_admin::edit_profile(&home.desk(), &name, |after| profile.change(after))?;
     }
     let at = home.source().at();
     if let (true, DatastoreEdit::Maintenance(Some(maintenance))) = (waits, &edit) {

@@ -69,8 +69,9 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("user {user} has a new password"));
         }
-        User::Set { user, expires, comment, default_project } => {
-            let at = set(home, &user, expires, comment, default_project.as_deref())?;
+        User::Set { user, expires, comment, uid, gid, default_project } => {
+            let edit = UserEdit { enabled: None, expires, comment, uid, gid };
+            let at = set(home, &user, &edit, default_project.as_deref())?;
             let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("user {user} is changed"));
         }
@@ -99,13 +100,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
     Ok(())
 }
 
-fn set(
-    home: &Home,
-    user: &Userid,
-    expires: Option<i64>,
-    comment: Option<String>,
-    default_project: Option<&str>,
-) -> anyhow::Result<At> {
+fn set(home: &Home, user: &Userid, edit: &UserEdit, default_project: Option<&str>) -> anyhow::Result<At> {
     let mut at = home.source().at();
     if let Some(project) = default_project {
         let id = match project {
@@ -114,9 +109,8 @@ fn set(
         };
         at = keystone::set_default_project(&home.desk(), user, id)?;
     }
-    if expires.is_some() || comment.is_some() {
-        let edit = UserEdit { enabled: None, expires, comment };
-        at = enfilade_admin::set_user(&home.desk(), user, &edit)?;
+    if *edit != UserEdit::default() {
+        at = enfilade_admin::set_user(&home.desk(), user, edit)?;
     }
     Ok(at)
 }

@@ -79,6 +79,7 @@ pub(super) fn one(call: &mut Call, user: &Userid) -> Outcome {
                 enabled: call.params.flag("enable")?,
                 expires: call.params.parsed("expire", "seconds since the epoch")?,
                 comment: call.params.get("comment")?.map(str::to_owned),
+                ..UserEdit::default()
             };
             for gone in call.params.all("delete") {
                 match gone.as_str() {

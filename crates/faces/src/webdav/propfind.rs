@@ -93,7 +93,7 @@ fn look(
     depth: Depth,
 ) -> Result<Looked, enfilade_passage::Refusal> {
     let mut xml = String::from(multistatus::BEGIN);
-    let found = stay.find(&place.path, AccessMask::VISIBLE)?;
+    let found = stay.find(&place.path, AccessMask::NONE)?;
     push_itself(&mut xml, &place, found.kind(), found.node.meta(), &asked);
     if depth == Depth::Zero || found.kind() == NodeKind::File {
         xml.push_str(multistatus::END);

@@ -2,7 +2,7 @@
 
 use super::{FileFault, Key, Row, Table};
 use crate::codec::{Reader, Writer};
-use crate::vocabulary::{DatastoreName, Maintenance, MaintenanceMode};
+use crate::vocabulary::{AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode};
 use serde::{Deserialize, Serialize};
 
 impl Key for DatastoreName {
@@ -94,6 +94,41 @@ pub struct DatastoreProfile {
     /// What has to be mounted for it to be there, where that is no removable device: a share of another machine, which leaves an
     /// empty directory behind when it goes.
     pub mounted_at: Option<String>,
+    /// How access to its files is judged.
+    #[serde(default)]
+    pub access: AccessRules,
+}
+
+/// How access to the files of a datastore is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccessRules {
+    /// How their ACLs are written down.
+    pub acls: AclDialect,
+    /// The rights somebody must be granted on an entry for it to be there for them.
+    #[serde(with = "mask")]
+    pub visible: AccessMask,
+    /// Whether each directory on the way to a file must be passable, as on UNIX; else a file is judged alone, as on Windows.
+    pub checks_traverse: bool,
+}
+
+impl Default for AccessRules {
+    fn default() -> Self {
+        AccessRules { acls: AclDialect::Ntacl, visible: AccessMask::VISIBLE, checks_traverse: false }
+    }
+}
+
+/// A mask in a dump is the number people know it by.
+mod mask {
+    use crate::vocabulary::AccessMask;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(mask: &AccessMask, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(mask)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<AccessMask, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
 }
 
 impl Row for DatastoreProfile {
@@ -107,9 +142,19 @@ impl Row for DatastoreProfile {
         to.option(self.mounted_at.as_deref(), |to, path| {
             to.text(path);
         });
+        let AccessRules { acls, visible, checks_traverse } = self.access;
+        to.text(acls.name()).u32(visible.0).flag(checks_traverse);
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
-        Some(DatastoreProfile { quota: from.option(Reader::u64)?, mounted_at: from.option(Reader::text)? })
+        Some(DatastoreProfile {
+            quota: from.option(Reader::u64)?,
+            mounted_at: from.option(Reader::text)?,
+            access: AccessRules {
+                acls: from.text()?.parse().ok()?,
+                visible: AccessMask(from.u32()?),
+                checks_traverse: from.flag()?,
+            },
+        })
     }
 }

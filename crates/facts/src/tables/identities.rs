@@ -37,6 +37,9 @@ pub struct User {
     pub name: String,
     /// What ACLs call this user.
     pub sid: Sid,
+    /// What else ACLs call this user that were written elsewhere.
+    #[serde(default)]
+    pub also: Vec<Sid>,
     /// The owner number of this user's files where they have no ACL.
     pub uid: Option<u32>,
     /// The primary group number for the same.
@@ -83,6 +86,9 @@ impl Row for User {
             to.u32(n);
         };
         to.fixed(self.domain.bytes()).text(&self.name).bytes(&self.sid.to_bytes());
+        to.list(&self.also, |to, sid| {
+            to.bytes(&sid.to_bytes());
+        });
         to.option(self.uid, number).option(self.gid, number);
         to.flag(self.enabled).i64(self.expires);
         to.option(self.password.as_deref(), text).option(self.comment.as_deref(), text);
@@ -94,6 +100,7 @@ impl Row for User {
             domain: DomainId::from_bytes(from.fixed()?),
             name: from.text()?,
             sid: sid(from)?,
+            also: from.list(sid)?,
             uid: from.option(Reader::u32)?,
             gid: from.option(Reader::u32)?,
             enabled: from.flag()?,
@@ -114,6 +121,9 @@ pub struct Group {
     pub name: String,
     /// What ACLs call this group.
     pub sid: Sid,
+    /// What else ACLs call this group that were written elsewhere.
+    #[serde(default)]
+    pub also: Vec<Sid>,
     /// Its number where files have no ACL.
     pub gid: Option<u32>,
     /// What it is for.
@@ -126,6 +136,9 @@ impl Row for Group {
 
     fn encode(&self, to: &mut Writer) {
         to.fixed(self.domain.bytes()).text(&self.name).bytes(&self.sid.to_bytes());
+        to.list(&self.also, |to, sid| {
+            to.bytes(&sid.to_bytes());
+        });
         to.option(self.gid, |to, gid| {
             to.u32(gid);
         });
@@ -139,6 +152,7 @@ impl Row for Group {
             domain: DomainId::from_bytes(from.fixed()?),
             name: from.text()?,
             sid: sid(from)?,
+            also: from.list(sid)?,
             gid: from.option(Reader::u32)?,
             comment: from.option(Reader::text)?,
         })

@@ -43,6 +43,11 @@ impl Sid {
         Sid::well_known(5, &[21, a, b, c, rid])
     }
 
+    /// `S-1-5-rid`: everybody who came in in some way.
+    pub const fn of_logon(rid: u32) -> Sid {
+        Sid::well_known(5, &[rid])
+    }
+
     /// `S-1-22-1-uid`: what Samba calls a user of the machine in ACLs.
     pub const fn of_unix_user(uid: u32) -> Sid {
         Sid::well_known(22, &[1, uid])

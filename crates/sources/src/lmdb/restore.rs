@@ -244,6 +244,7 @@ mod tests {
             domain: enfilade_facts::vocabulary::DomainId::from_bytes([1; 16]),
             name: "alice".into(),
             sid: enfilade_facts::vocabulary::Sid::of_store([1, 2, 3], 1000),
+            also: Vec::new(),
             uid: Some(7),
             gid: None,
             enabled: true,

@@ -202,6 +202,7 @@ impl Comparison<'_, '_, '_, '_> {
             domain,
             name: userid.name().to_owned(),
             sid,
+            also: Vec::new(),
             uid: None,
             gid: None,
             enabled,

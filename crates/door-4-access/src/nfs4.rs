@@ -1,0 +1,320 @@
+//! The `security.nfs4acl_xdr` attribute, as Samba's `vfs_nfs4acl_xattr` lays it out (source3/modules/nfs41acl.x): XDR, words of 32 bits,
+//! big-endian; the list's flags, how many entries, and for each its type, flags, whether it names somebody special, rights, and who (RFC 8881
+//! §6.2.1). People are uids and gids, and the owner and group of the file are its own: so the list is read and written with those.
+//!
+//! An entry for OWNER@ speaks of the owner by number. What children inherit of it is for whoever owns them: that is CREATOR OWNER.
+
+use crate::acl::{Ace, AceFlags, AceType, SecurityDescriptor, map_generic};
+use crate::ntacl::BadAcl;
+use enfilade_facts::limits::ACE_COUNT_MAX;
+use enfilade_facts::vocabulary::{AccessMask, Sid};
+
+/// Whose file it is: its uid and gid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The owner.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+}
+
+const PROTECTED: u32 = 0x2;
+/// AUTO_INHERIT, PROTECTED and DEFAULTED.
+const LIST_FLAGS: u32 = 0x7;
+const INHERITING: u8 = AceFlags::FILES | AceFlags::DIRECTORIES;
+/// Those that are numbered alike here and there.
+const HANDING_ON: u8 = INHERITING | AceFlags::ONCE | AceFlags::INHERIT_ONLY;
+/// Flags Windows numbers otherwise, here and there.
+const FLAGS: [(u32, u8); 3] = [(0x10, 0x40), (0x20, 0x80), (0x80, AceFlags::INHERITED)];
+const IS_GROUP: u32 = 0x40;
+
+/// Special people, as NFSv4 and Windows call them.
+const OWNER: u32 = 1;
+const GROUP: u32 = 2;
+const EVERYONE: u32 = 3;
+const OTHERS: [(u32, u32); 7] = [(4, 4), (5, 2), (6, 1), (7, 3), (8, 7), (9, 11), (10, 6)];
+
+impl SecurityDescriptor {
+    /// Reads a list that stands on a file of this owner and group.
+    ///
+    /// # Errors
+    /// When it is not wholly understood.
+    pub fn from_nfs4(blob: &[u8], of: Owner) -> Result<Self, BadAcl> {
+        let bad = |why: &str| Err(BadAcl::new(why));
+        let Some((header, entries)) = blob.split_first_chunk::<8>() else {
+            return bad("it is shorter than its header");
+        };
+        let [flags, count] = words(header);
+        if count as usize > ACE_COUNT_MAX {
+            return bad("it has more than 1,024 entries");
+        }
+        let (entries, rest) = entries.as_chunks::<20>();
+        if !rest.is_empty() || entries.len() != count as usize {
+            return bad("its length is not that of its entries");
+        }
+        if flags & !LIST_FLAGS != 0 {
+            return bad("its list has flags that are not known");
+        }
+        let mut dacl = Vec::with_capacity(entries.len());
+        entries.iter().try_for_each(|entry| read_entry(words(entry), of, &mut dacl))?;
+        Ok(SecurityDescriptor {
+            owner: Some(Sid::of_unix_user(of.uid)),
+            group: Some(Sid::of_unix_group(of.gid)),
+            dacl: Some(dacl),
+            is_protected: flags & PROTECTED != 0,
+        })
+    }
+
+    /// Writes a list for a file of this owner and group.
+    ///
+    /// # Errors
+    /// When it says what such a list has no words for.
+    pub fn to_nfs4(&self, of: Owner) -> Result<Vec<u8>, BadAcl> {
+        let (owner, group) = (Sid::of_unix_user(of.uid), Sid::of_unix_group(of.gid));
+        if self.owner.is_some_and(|sid| sid != owner) || self.group.is_some_and(|sid| sid != group) {
+            return Err(BadAcl::new(
+                "an nfs4 ACL has no owner or group of its own: they are the file's, which `chown` changes",
+            ));
+        }
+        let Some(entries) = &self.dacl else {
+            return Err(BadAcl::new("an nfs4 ACL always has a list: name everyone to grant everything"));
+        };
+        let entries = entries.iter().map(|ace| written(ace, of)).collect::<Result<Vec<_>, _>>()?;
+        if entries.len() > ACE_COUNT_MAX {
+            return Err(BadAcl::new("the ACL would have more than 1,024 entries"));
+        }
+        let flags = if self.is_protected { PROTECTED } else { 0 };
+        let words = [flags, entries.len() as u32].into_iter().chain(entries.into_iter().flatten());
+        Ok(words.flat_map(u32::to_be_bytes).collect())
+    }
+}
+
+fn words<const BYTES: usize, const WORDS: usize>(bytes: &[u8; BYTES]) -> [u32; WORDS] {
+    const { assert!(BYTES == WORDS * 4) };
+    let mut each = bytes.as_chunks::<4>().0.iter();
+    [(); WORDS].map(|()| each.next().map_or(0, |word| u32::from_be_bytes(*word)))
+}
+
+fn read_entry(
+    [kind, flags, special, mask, who]: [u32; 5],
+    of: Owner,
+    into: &mut Vec<Ace>,
+) -> Result<(), BadAcl> {
+    let kind = match kind {
+        0 => AceType::Allow,
+        1 => AceType::Deny,
+        2 | 3 => AceType::Audit,
+        _ => return Err(BadAcl::new("it has an entry of a type that is not known")),
+    };
+    if flags & !0xff != 0 || special > 1 {
+        return Err(BadAcl::new("it has an entry with flags that are not known"));
+    }
+    let others = FLAGS.iter().filter(|(here, _)| flags & here != 0).fold(0, |all, (_, there)| all | there);
+    let flags_there = flags as u8 & HANDING_ON | others;
+    let ace = |sid| Ace { kind, flags: AceFlags(flags_there), mask: AccessMask(mask), sid };
+    let named = match (special == 1, who) {
+        (false, id) if flags & IS_GROUP != 0 => Sid::of_unix_group(id),
+        (false, id) => Sid::of_unix_user(id),
+        (true, EVERYONE) => Sid::EVERYONE,
+        (true, OWNER) => {
+            read_own(ace(Sid::of_unix_user(of.uid)), Sid::CREATOR_OWNER, into);
+            return Ok(());
+        }
+        (true, GROUP) => {
+            read_own(ace(Sid::of_unix_group(of.gid)), Sid::CREATOR_GROUP, into);
+            return Ok(());
+        }
+        (true, who) => match OTHERS.iter().find(|(id, _)| *id == who) {
+            Some((_, rid)) => Sid::of_logon(*rid),
+            None => return Err(BadAcl::new("it has an entry for somebody special who is not known")),
+        },
+    };
+    into.push(ace(named));
+    Ok(())
+}
+
+/// An entry for the file's owner or group: in force it speaks of them, and to what is made below of whoever that is there.
+fn read_own(ace: Ace, of_child: Sid, into: &mut Vec<Ace>) {
+    if !ace.flags.has(AceFlags::INHERIT_ONLY) {
+        into.push(Ace { flags: AceFlags(ace.flags.0 & !HANDING_ON), ..ace });
+    }
+    if ace.flags.0 & INHERITING != 0 {
+        into.push(Ace { flags: AceFlags(ace.flags.0 | AceFlags::INHERIT_ONLY), sid: of_child, ..ace });
+    }
+}
+
+fn written(ace: &Ace, of: Owner) -> Result<[u32; 5], BadAcl> {
+    let kind = match ace.kind {
+        AceType::Allow => 0,
+        AceType::Deny => 1,
+        AceType::Audit => 2,
+    };
+    let hands_on = ace.flags.0 & HANDING_ON != 0;
+    let (special, who, is_group) = match (ace.sid, ace.sid.unix_number()) {
+        (Sid::EVERYONE, _) => (1, EVERYONE, false),
+        (Sid::CREATOR_OWNER, _) => (1, OWNER, false),
+        (Sid::CREATOR_GROUP, _) => (1, GROUP, true),
+        // What is handed on speaks of this very person, not of whoever owns the child.
+        (_, Some((false, uid))) if uid == of.uid && !hands_on => (1, OWNER, false),
+        (_, Some((true, gid))) if gid == of.gid && !hands_on => (1, GROUP, true),
+        (_, Some((is_group, id))) => (0, id, is_group),
+        (sid, None) => match OTHERS.iter().find(|(_, rid)| Sid::of_logon(*rid) == sid) {
+            Some((id, _)) => (1, *id, false),
+            None => {
+                let why = format!(
+                    "an nfs4 ACL cannot name {sid}: give whoever it is a --uid or --gid, or name everyone"
+                );
+                return Err(BadAcl::new(&why));
+            }
+        },
+    };
+    let stands_for_others = ace.sid == Sid::CREATOR_OWNER || ace.sid == Sid::CREATOR_GROUP;
+    let inherit_only = if stands_for_others { u32::from(AceFlags::INHERIT_ONLY) } else { 0 };
+    let same = ace.flags.0 & HANDING_ON;
+    let others = FLAGS.iter().filter(|(_, there)| ace.flags.has(*there)).fold(0, |all, (here, _)| all | here);
+    let flags = u32::from(same) | others | inherit_only | if is_group { IS_GROUP } else { 0 };
+    Ok([kind, flags, special, map_generic(ace.mask).0, who])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const OF: Owner = Owner { uid: 1000, gid: 100 };
+    const FI: u8 = AceFlags::FILES;
+    const DI: u8 = AceFlags::DIRECTORIES;
+    const IO: u8 = AceFlags::INHERIT_ONLY;
+
+    fn blob(flags: u32, entries: &[[u32; 5]]) -> Vec<u8> {
+        let words = [flags, entries.len() as u32].into_iter().chain(entries.iter().flatten().copied());
+        words.flat_map(u32::to_be_bytes).collect()
+    }
+
+    fn read(entries: &[[u32; 5]]) -> Vec<Ace> {
+        SecurityDescriptor::from_nfs4(&blob(0, entries), OF).unwrap().dacl.unwrap()
+    }
+
+    fn ace(flags: u8, sid: Sid, mask: u32) -> Ace {
+        Ace { kind: AceType::Allow, flags: AceFlags(flags), mask: AccessMask(mask), sid }
+    }
+
+    #[test]
+    fn people_are_numbers_and_a_few_are_special() {
+        let (user, group) = (Sid::of_unix_user, Sid::of_unix_group);
+        for (special, who, flags, sid) in [
+            (0, 7, 0, user(7)),
+            (0, 7, IS_GROUP, group(7)),
+            (1, 1, 0, user(1000)),
+            (1, 2, IS_GROUP, group(100)),
+            (1, 2, 0, group(100)),
+            (1, 3, 0, Sid::EVERYONE),
+            (1, 5, 0, Sid::NETWORK),
+            (1, 9, 0, Sid::AUTHENTICATED),
+        ] {
+            assert_eq!(read(&[[0, flags, special, 1, who]]), [ace(0, sid, 1)], "{special} {who} {flags:x}");
+        }
+        let whole = SecurityDescriptor::from_nfs4(&blob(2, &[]), OF).unwrap();
+        assert_eq!(
+            (whole.owner, whole.group, whole.is_protected),
+            (Some(user(1000)), Some(group(100)), true)
+        );
+        assert_eq!(whole.dacl, Some(Vec::new()), "an empty list grants nothing");
+    }
+
+    #[test]
+    fn what_the_owner_hands_on_is_for_whoever_owns_the_child() {
+        let (owner, group) = (Sid::of_unix_user(1000), Sid::of_unix_group(100));
+        let (fd, of_owner) = (u32::from(FI | DI), Sid::CREATOR_OWNER);
+        assert_eq!(read(&[[0, fd, 1, 7, 1]]), [ace(0, owner, 7), ace(FI | DI | IO, of_owner, 7)]);
+        assert_eq!(read(&[[0, fd | 8, 1, 7, 1]]), [ace(FI | DI | IO, of_owner, 7)]);
+        assert_eq!(
+            read(&[[0, fd | 0x80, 1, 7, 2]]),
+            [
+                ace(AceFlags::INHERITED, group, 7),
+                ace(FI | DI | IO | AceFlags::INHERITED, Sid::CREATOR_GROUP, 7)
+            ]
+        );
+        // Somebody who is named stays who they are, be they the owner or not.
+        assert_eq!(read(&[[0, fd, 0, 7, 1000]]), [ace(FI | DI, owner, 7)]);
+    }
+
+    #[test]
+    fn what_is_not_wholly_understood_is_refused() {
+        let one = blob(0, &[[0, 0, 1, 1, 3]]);
+        let short = one.get(..one.len() - 1).unwrap().to_vec();
+        let many = blob(0, &vec![[0, 0, 1, 1, 3]; 1025]);
+        let long = [one.clone(), vec![0; 20]].concat();
+        let cases = [
+            (vec![0; 7], "header"),
+            (short, "length"),
+            (long, "length"),
+            (many, "1,024"),
+            (blob(8, &[]), "flags"),
+            (blob(0, &[[4, 0, 1, 1, 3]]), "type"),
+            (blob(0, &[[0, 0x100, 1, 1, 3]]), "flags"),
+            (blob(0, &[[0, 0, 2, 1, 3]]), "flags"),
+            (blob(0, &[[0, 0, 1, 1, 11]]), "special"),
+        ];
+        for (blob, why) in cases {
+            let refused = SecurityDescriptor::from_nfs4(&blob, OF).unwrap_err().to_string();
+            assert!(refused.contains(why), "{refused}");
+        }
+    }
+
+    #[test]
+    fn what_it_has_no_words_for_is_said() {
+        let with = |ace| SecurityDescriptor { dacl: Some(vec![ace]), ..SecurityDescriptor::default() };
+        let named = with(ace(0, Sid::of_store([1, 2, 3], 1000), 1)).to_nfs4(OF).unwrap_err().to_string();
+        assert!(named.contains("S-1-5-21-1-2-3-1000") && named.contains("--uid"), "{named}");
+        let owned = SecurityDescriptor { owner: Some(Sid::ADMINISTRATORS), ..with(ace(0, Sid::EVERYONE, 1)) };
+        assert!(owned.to_nfs4(OF).unwrap_err().to_string().contains("chown"));
+        assert!(SecurityDescriptor::default().to_nfs4(OF).unwrap_err().to_string().contains("everyone"));
+    }
+
+    fn any_entry() -> impl Strategy<Value = [u32; 5]> {
+        let who = prop_oneof![Just(1000_u32), Just(100), 1_u32..11, any::<u32>()];
+        (0_u32..4, 0_u32..0x100, 0_u32..2, any::<u32>(), who)
+            .prop_map(|(kind, flags, special, mask, who)| [kind, flags, special, mask, who])
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_read_is_written_and_reads_the_same(
+            flags in 0_u32..8,
+            entries in proptest::collection::vec(any_entry(), 0..20),
+        ) {
+            if let Ok(descriptor) = SecurityDescriptor::from_nfs4(&blob(flags, &entries), OF) {
+                let again = SecurityDescriptor::from_nfs4(&descriptor.to_nfs4(OF).unwrap(), OF).unwrap();
+                let mapped = |descriptor: &SecurityDescriptor| -> Vec<Ace> {
+                    let entries = descriptor.dacl.clone().unwrap_or_default().into_iter();
+                    entries.map(|ace| Ace { mask: map_generic(ace.mask), ..ace }).collect()
+                };
+                prop_assert_eq!(mapped(&again), mapped(&descriptor));
+                prop_assert_eq!(again.is_protected, descriptor.is_protected);
+            }
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = SecurityDescriptor::from_nfs4(&bytes, OF);
+        }
+
+        #[test]
+        fn no_altered_list_panics(
+            entries in proptest::collection::vec(any_entry(), 0..20),
+            changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+            cut in proptest::option::of(any::<prop::sample::Index>()),
+        ) {
+            let mut blob = blob(0, &entries);
+            for (at, to) in changes {
+                let at = at.index(blob.len());
+                blob[at] = to;
+            }
+            if let Some(cut) = cut {
+                blob.truncate(cut.index(blob.len()));
+            }
+            let _ = SecurityDescriptor::from_nfs4(&blob, OF);
+        }
+    }
+}
