@@ -290,6 +290,7 @@ pub(crate) fn house(source: Arc<Lmdb>, ledger: Ledger) -> Arc<House> {
         access_memo: AccessMemo::new(MemoSeed([1; 16]), 1 << 16),
         gate: HashGate::new(1),
         penalties: Penalties::none(MemoSeed([1; 16])),
+        locks: Arc::new(enfilade_sources::locks::MemoryLocks::default()),
         ledger,
         upgrades: std::sync::mpsc::sync_channel(1).0,
         audit: Arc::new(NoLog),

@@ -131,6 +131,7 @@ fn house(source: Arc<dyn Source>) -> Arc<House> {
         access_memo: AccessMemo::new(MemoSeed([1; 16]), 1 << 16),
         gate: HashGate::new(1),
         penalties: Penalties::none(MemoSeed([1; 16])),
+        locks: Arc::new(enfilade_sources::locks::MemoryLocks::default()),
         ledger: enfilade_passage::Ledger::private(1_024, NOW),
         upgrades: std::sync::mpsc::sync_channel(1).0,
         audit: Arc::new(NoLog),

@@ -152,6 +152,7 @@ fn house_of(
         access_memo: AccessMemo::new(MemoSeed([2; 16]), 32 << 20),
         gate: HashGate::new(1),
         penalties: Penalties::none(MemoSeed([3; 16])),
+        locks: Arc::new(enfilade_sources::locks::MemoryLocks::default()),
         ledger,
         upgrades: sync_channel(1).0,
         audit: Arc::new(Nowhere),

@@ -146,6 +146,7 @@ impl Cloud {
             access_memo: AccessMemo::new(MemoSeed([2; 16]), 1 << 20),
             gate: HashGate::new(1),
             penalties: Penalties::none(MemoSeed([3; 16])),
+            locks: Arc::new(enfilade_sources::locks::MemoryLocks::default()),
             ledger: enfilade_passage::Ledger::private(1_024, clock::now()),
             upgrades: sync_channel(1).0,
             audit: Arc::new(stores::Nowhere),

@@ -3,11 +3,14 @@
 use crate::acl;
 use crate::node::{Node, entry_name};
 use crate::refuse::Refusal;
+use crate::root::{NODE_FLAGS, open_beneath};
 use crate::temporary::{Temporary, removal};
 use enfilade_access::{AccessPermit, Inheritance, NodeKind};
 use enfilade_facts::vocabulary::AccessMask;
-use rustix::fs::unlinkat;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, unlinkat};
 use rustix::io::{self, Errno};
+use std::ffi::CString;
 
 /// Makes a directory of that name, with that ACL and owner; it is never seen without.
 ///
@@ -65,4 +68,63 @@ pub(crate) fn remove(directory: &Node, name: &str, target: &Node) -> Result<(), 
         })?;
     }
     directory.sync()
+}
+
+/// Removes what has a reserved name already, with everything in it: nobody can ask for it any more.
+pub(crate) fn removal_of_tree(temporary: Temporary, node: &Node) -> Result<(), Refusal> {
+    if node.kind() == NodeKind::Directory {
+        empty(node).map_err(|errno| Refusal::io(errno, "removing what is in", &node.label()))?;
+    }
+    drop(temporary);
+    Ok(())
+}
+
+/// A directory on the way down, what is still in it, and its name in the one above.
+struct Level {
+    directory: OwnedFd,
+    entries: Vec<(CString, FileType)>,
+    name: CString,
+}
+
+fn empty(top: &Node) -> io::Result<()> {
+    let mut levels = vec![level(top.fd(), c".".to_owned())?];
+    while let Some(Level { directory, entries, .. }) = levels.last_mut() {
+        match entries.pop() {
+            Some((name, FileType::Directory)) => {
+                let below = level(directory.as_fd(), name)?;
+                levels.push(below);
+            }
+            Some((name, kind)) => match unlinkat(&*directory, &name, AtFlags::empty()) {
+                // Not every file system says the kind.
+                Err(Errno::ISDIR) if kind == FileType::Unknown => entries.push((name, FileType::Directory)),
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno),
+            },
+            None => {
+                let name = levels.pop().map(|level| level.name);
+                if let (Some(above), Some(name)) = (levels.last(), name) {
+                    unlinkat(&above.directory, &name, AtFlags::REMOVEDIR)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn level(above: BorrowedFd<'_>, name: CString) -> io::Result<Level> {
+    let directory = open_beneath(above, name.as_c_str(), NODE_FLAGS | OFlags::DIRECTORY, Mode::empty())?;
+    let mut buffer: Vec<u8> = Vec::with_capacity(32 * 1024);
+    let mut entries = Vec::new();
+    let mut listed = RawDir::new(&directory, buffer.spare_capacity_mut());
+    while let Some(entry) = listed.next() {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(Errno::INTR) => continue,
+            Err(errno) => return Err(errno),
+        };
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            entries.push((entry.file_name().to_owned(), entry.file_type()));
+        }
+    }
+    Ok(Level { directory, entries, name })
 }

@@ -21,6 +21,9 @@ mod temporary;
 mod kept;
 mod upload;
 mod collection;
+mod relocate;
+mod properties;
+mod locks;
 mod quota;
 mod refuse;
 
@@ -29,11 +32,14 @@ mod tests;
 
 pub use acl::{AclPlace, acl_place, seed_acl, set_acl, set_acl_as_operator};
 pub use collection::{delete, make_collection};
-pub use list::{Entry, Listing, LookedAt, OpenEntry, list, list_as_operator};
+pub use list::{Entry, Listing, LookedAt, OpenEntry, holds_others, list, list_as_operator};
+pub use locks::{Lock, LockAsk, LockToken, Locks, Touches};
 pub use node::{Meta, Node};
+pub use properties::{Property, PropertyChange, change_properties, properties};
 pub use quota::{Fill, Room};
 pub use read::{Reader, read};
 pub use refuse::{CODES, Refusal};
+pub use relocate::{At, Draft, copy_properties, rename};
 pub use root::{Root, Usage};
 pub use upload::Upload;
 pub use watch::Watch;

@@ -323,6 +323,14 @@ fn servable(name: &[u8], kind: FileType) -> Option<String> {
     Some(name.to_owned())
 }
 
+/// Whether a directory holds anything that is never listed: a link, a socket, a name nobody can ask for.
+///
+/// # Refuses
+/// [`Refusal::Io`] when it cannot be read.
+pub fn holds_others(node: &Node) -> Result<bool, Refusal> {
+    any_entry(node, |name, kind| servable(name, kind).is_none())
+}
+
 /// How many names are held at the moment.
 #[cfg(test)]
 pub(crate) fn names_held(listing: &Listing) -> usize {
@@ -331,6 +339,10 @@ pub(crate) fn names_held(listing: &Listing) -> usize {
 
 /// Whether a directory holds anything at all, be it something that is never served.
 pub(crate) fn anything_in(node: &Node) -> Result<bool, Refusal> {
+    any_entry(node, |name, _| name != b"lost+found")
+}
+
+fn any_entry(node: &Node, is_one: impl Fn(&[u8], FileType) -> bool) -> Result<bool, Refusal> {
     let cursor = reopened(node)?;
     let mut buffer: Vec<u8> = Vec::with_capacity(BUFFER_BYTES);
     let mut entries = RawDir::new(&cursor, buffer.spare_capacity_mut());
@@ -339,8 +351,9 @@ pub(crate) fn anything_in(node: &Node) -> Result<bool, Refusal> {
             None => return Ok(false),
             Some(Err(Errno::INTR)) => {}
             Some(Err(errno)) => return Err(Refusal::io(errno, "listing", &node.label())),
-            Some(Ok(entry)) if matches!(entry.file_name().to_bytes(), b"." | b".." | b"lost+found") => {}
-            Some(Ok(_)) => return Ok(true),
+            Some(Ok(entry)) if matches!(entry.file_name().to_bytes(), b"." | b"..") => {}
+            Some(Ok(entry)) if is_one(entry.file_name().to_bytes(), entry.file_type()) => return Ok(true),
+            Some(Ok(_)) => {}
         }
     }
 }

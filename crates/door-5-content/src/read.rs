@@ -36,6 +36,10 @@ impl Reader {
         self.node.meta().bytes
     }
 
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
     /// What the kernel said about the file when it was opened.
     pub fn meta(&self) -> &Meta {
         self.node.meta()

@@ -2,7 +2,7 @@
 
 use enfilade_access::ObjectId;
 use enfilade_facts::vocabulary::{AccessMask, PathRefused};
-use enfilade_facts::{Door, Fault, Refuse};
+use enfilade_facts::{Door, Fault, Refuse, SourceError};
 use rustix::io::Errno;
 
 /// A refusal of door 5.
@@ -85,6 +85,24 @@ pub enum Refusal {
     /// Longer than the file system allows.
     #[error("the name `{0}` is too long for the file system")]
     TooLong(String),
+    /// A tree is larger than one request may work through, or nobody waits for it any more.
+    #[error("the tree was not worked through to its end: {0}")]
+    TooMuch(&'static str),
+    /// Somebody has a lock on it.
+    #[error("`{0}` is locked")]
+    Locked(String),
+    /// No such lock is there, or it is somebody else's or on something else.
+    #[error("there is no such lock of this user there")]
+    NoSuchLock,
+    /// There are as many locks as there may be.
+    #[error("there are as many locks as there may be")]
+    TooManyLocks,
+    /// The locks cannot be had.
+    #[error(transparent)]
+    Locks(#[from] SourceError),
+    /// Something was to be put within itself, or in the place of what it is in.
+    #[error("nothing can be put within itself, or in the place of what it is in")]
+    WithinItself,
     /// The root itself, which is neither made, replaced nor deleted through itself.
     #[error("the root of a datastore has no directory it is in")]
     IsRoot,
@@ -99,7 +117,7 @@ pub enum Refusal {
 }
 
 /// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 16] = [
+pub const CODES: [(&str, Fault, &str); 22] = [
     ("CT01", Fault::Client, "nothing is there that can be served"),
     ("CT02", Fault::Client, "the directory it should be in is not there"),
     ("CT03", Fault::Client, "something of that name is there already"),
@@ -116,6 +134,12 @@ pub const CODES: [(&str, Fault, &str); 16] = [
     ("CT14", Fault::Client, "the root of a datastore is neither made, replaced nor deleted"),
     ("CT15", Fault::Client, "no name an entry may have"),
     ("CT16", Fault::Client, "the datastore's quota is used up"),
+    ("CT17", Fault::Client, "a tree is larger than one request may work through, or its client went away"),
+    ("CT18", Fault::Client, "it is locked, and no token of the lock came with the request"),
+    ("CT19", Fault::Client, "there is no such lock of this user there"),
+    ("CT20", Fault::Client, "this user, or everybody, has as many locks as there may be"),
+    ("CT21", Fault::Source, "the locks could not be read or written"),
+    ("CT22", Fault::Client, "nothing can be put within itself, or in the place of what it is in"),
 ];
 
 impl Refusal {
@@ -172,6 +196,12 @@ impl Refuse for Refusal {
             Refusal::IsRoot => "CT14",
             Refusal::BadName { .. } => "CT15",
             Refusal::OverQuota { .. } => "CT16",
+            Refusal::TooMuch(_) => "CT17",
+            Refusal::Locked(_) => "CT18",
+            Refusal::NoSuchLock => "CT19",
+            Refusal::TooManyLocks => "CT20",
+            Refusal::Locks(_) => "CT21",
+            Refusal::WithinItself => "CT22",
         }
     }
 
@@ -204,6 +234,12 @@ mod tests {
             Refusal::IsRoot,
             Refusal::BadName { name: text(), why: PathRefused::Dots },
             Refusal::OverQuota { quota: 0, used: 0 },
+            Refusal::TooMuch(""),
+            Refusal::Locked(text()),
+            Refusal::NoSuchLock,
+            Refusal::TooManyLocks,
+            Refusal::Locks(SourceError::Unavailable(text())),
+            Refusal::WithinItself,
         ];
         let codes: Vec<_> = every.iter().map(Refuse::code).collect();
         assert_eq!(codes, CODES.map(|(code, ..)| code));

@@ -7,6 +7,7 @@ use enfilade_facts::vocabulary::{AclDialect, StorePath};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatvfs, openat, openat2};
 use rustix::io::{self, Errno};
+use rustix::path::Arg;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How often an open the kernel could not settle is tried again, each time after giving way to other threads.
@@ -131,7 +132,7 @@ impl Root {
 /// Opens `path` beneath `directory`, through no link and no mount.
 pub(crate) fn open_beneath(
     directory: impl AsFd,
-    path: &str,
+    path: impl Arg + Copy,
     flags: OFlags,
     mode: Mode,
 ) -> io::Result<OwnedFd> {

@@ -72,6 +72,20 @@ impl Temporary {
         }
     }
 
+    /// What has this name is to be there no more: it gets a reserved one.
+    pub(crate) fn take_over(directory: &Node, name: &str, node: &Node) -> Result<Temporary, Refusal> {
+        let fd = directory.fd();
+        let (temporary, ()) = Self::make(directory, node.kind(), |reserved| {
+            io::retry_on_intr(|| renameat_with(fd, name, fd, reserved, RenameFlags::NOREPLACE))
+        })?;
+        Ok(temporary)
+    }
+
+    /// Its reserved name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The directory it stands in.
     pub(crate) fn place(&self) -> &Node {
         &self.directory

@@ -3,12 +3,16 @@
 use crate::acl;
 use crate::kept::Kept;
 use crate::node::{Node, entry_name};
+use crate::read::Reader;
 use crate::refuse::Refusal;
 use crate::temporary::Temporary;
 use enfilade_access::{AccessPermit, Inheritance, NodeKind};
 use enfilade_facts::vocabulary::AccessMask;
-use rustix::fs::{FlockOperation, flock};
-use rustix::io;
+use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_OMIT, copy_file_range, flock, futimens};
+use rustix::io::{self, Errno};
+
+/// How much is copied through memory at once, where the kernel does not copy.
+const COPY_BYTES: usize = 1 << 20;
 
 /// A file being uploaded. Dropped before [`Upload::finish`], it leaves nothing behind.
 #[derive(Debug)]
@@ -42,6 +46,21 @@ impl Upload {
         Self::begin_new(directory, name, from_start)
     }
 
+    /// The same where something has that name: [`Upload::finish_instead`] takes its place.
+    ///
+    /// # Refuses
+    /// [`Refusal::AclNotWritable`] when the ACL cannot be kept.
+    pub fn create_instead(
+        permit: &AccessPermit,
+        directory: &Node,
+        name: &str,
+        from_start: &Inheritance,
+    ) -> Result<Upload, Refusal> {
+        directory.covered(permit, AccessMask::ADD_FILE)?;
+        directory.needs(NodeKind::Directory, "making a file")?;
+        Self::begin_hidden(directory, name, from_start)
+    }
+
     /// Begins new content for `target`, which has that name. The new file keeps the old one's ACL, mode, owner and
     /// `user.` attributes; where `target` has other names besides, they keep the old content.
     ///
@@ -68,6 +87,10 @@ impl Upload {
         if directory.entry(entry_name(name)?)?.is_some() {
             return Err(Refusal::Exists(name.to_owned()));
         }
+        Self::begin_hidden(directory, name, from_start)
+    }
+
+    fn begin_hidden(directory: &Node, name: &str, from_start: &Inheritance) -> Result<Upload, Refusal> {
         let (temporary, file) = Temporary::file(directory)?;
         acl::bestow(&file, from_start)?;
         Ok(Upload { temporary, file, name: name.to_owned(), bytes: 0, fate: Fate::New })
@@ -98,6 +121,58 @@ impl Upload {
             self.bytes += written as u64;
         }
         Ok(())
+    }
+
+    /// Appends at most so many bytes of a file, from an offset on; says how many there were. The kernel does it alone where it can, and
+    /// without a copy where the file system can share them.
+    ///
+    /// # Refuses
+    /// [`Refusal::NoSpace`] when the disk is full, [`Refusal::Io`] when the file cannot be read.
+    pub fn copy_from(&mut self, reader: &Reader, offset: u64, at_most: u64) -> Result<u64, Refusal> {
+        let (mut from, count) = (offset, usize::try_from(at_most).unwrap_or(usize::MAX));
+        let copied = io::retry_on_intr(|| {
+            copy_file_range(reader.node().fd(), Some(&mut from), self.file.fd(), None, count)
+        });
+        match copied {
+            Ok(copied) => {
+                self.bytes += copied as u64;
+                Ok(copied as u64)
+            }
+            // Between two file systems, or on one that knows nothing of it.
+            Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                let mut buffer = vec![0; count.min(COPY_BYTES)];
+                let read = reader.read_at(offset, &mut buffer)?;
+                self.write(buffer.get(..read).unwrap_or_default())?;
+                Ok(read as u64)
+            }
+            Err(errno) => Err(Refusal::io(errno, "copying to", &self.name)),
+        }
+    }
+
+    /// When its content was made, in seconds since the epoch.
+    ///
+    /// # Refuses
+    /// [`Refusal::Io`] when the file system does not take it.
+    pub fn set_modified(&self, unix_seconds: i64) -> Result<(), Refusal> {
+        let omitted = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+        let times = Timestamps {
+            last_access: omitted,
+            last_modification: Timespec { tv_sec: unix_seconds, tv_nsec: 0 },
+        };
+        io::retry_on_intr(|| futimens(self.file.fd(), &times))
+            .map_err(|errno| Refusal::io(errno, "setting the time of", &self.name))
+    }
+
+    pub(crate) fn file(&self) -> &Node {
+        &self.file
+    }
+
+    pub(crate) fn temporary(&self) -> &Temporary {
+        &self.temporary
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// How many bytes were written.
@@ -145,7 +220,7 @@ fn replace(
             kept = now;
             renewed = true;
         }
-        Ok(())
+        Ok::<(), Refusal>(())
     };
     {
         let _turn = directory.turn().take();

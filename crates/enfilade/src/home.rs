@@ -6,7 +6,7 @@ use crate::{clock, files};
 use anyhow::Context;
 use enfilade_access::AccessMemo;
 use enfilade_admin::{CertificatePlace, Desk, KeyTerms};
-use enfilade_facts::{MemoSeed, Source};
+use enfilade_facts::{LockStore, MemoSeed, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{Audit, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade, Watch};
 use enfilade_sources::files::fernet_keys::FernetKeys;
@@ -16,6 +16,7 @@ use enfilade_sources::files::key;
 use enfilade_sources::files::last_used::LastUsed;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
+use enfilade_sources::locks::{LmdbLocks, MemoryLocks};
 use enfilade_sources::mounts::MountWatch;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -139,6 +140,13 @@ impl Home {
         IssuedSessions::open(&path).with_context(|| format!("`{}` cannot be opened", path.display()))
     }
 
+    /// The locks of files, for a server: of them all servers here know.
+    pub(crate) fn locks(&self) -> anyhow::Result<Arc<dyn LockStore>> {
+        let directory = self.data.join("locks");
+        make_directory(&directory, self.config.facts.group)?;
+        Ok(Arc::new(LmdbLocks::open(&directory)?))
+    }
+
     /// Where the keys of tokens are.
     pub(crate) fn fernet_keys(&self) -> FernetKeys {
         let said = self.config.identity.fernet_keys.clone();
@@ -169,7 +177,13 @@ impl Home {
 
     /// A house for whoever only asks what would be: nobody comes in, and nothing is written down.
     pub(crate) fn house_to_ask(&self) -> anyhow::Result<Arc<House>> {
-        self.house(Arc::new(NoLog), sync_channel(1).0, Ledger::private(1, clock::now()), None)
+        self.house(
+            Arc::new(NoLog),
+            sync_channel(1).0,
+            Ledger::private(1, clock::now()),
+            Arc::new(MemoryLocks::default()),
+            None,
+        )
     }
 
     /// A house on these facts.
@@ -178,6 +192,7 @@ impl Home {
         audit: Arc<dyn Audit>,
         upgrades: SyncSender<Upgrade>,
         ledger: Ledger,
+        locks: Arc<dyn LockStore>,
         watch: Option<Watch>,
     ) -> anyhow::Result<Arc<House>> {
         let house = House::new(Parts {
@@ -196,6 +211,7 @@ impl Home {
                 _ => Penalties::new(seed()?),
             },
             ledger,
+            locks,
             upgrades,
             audit,
         });

@@ -73,6 +73,9 @@ pub(crate) enum Wire {
     /// The connection was made for a name with other terms.
     #[error("this connection was made for another host: open one for this host")]
     Misdirected,
+    /// The destination is on another server, or in another datastore.
+    #[error("the destination is on another server or in another datastore: copy it with the client")]
+    Elsewhere,
     /// The house is broken.
     #[error("a worker of the house died")]
     Worker,
@@ -111,6 +114,7 @@ impl Wire {
             Wire::Call => "HT15",
             Wire::CrossSite => "HT16",
             Wire::Misdirected => "HT17",
+            Wire::Elsewhere => "HT18",
         }
     }
 
@@ -128,6 +132,7 @@ impl Wire {
             Wire::Condition => StatusCode::PRECONDITION_FAILED,
             Wire::Range(_) => StatusCode::RANGE_NOT_SATISFIABLE,
             Wire::Misdirected => StatusCode::MISDIRECTED_REQUEST,
+            Wire::Elsewhere => StatusCode::BAD_GATEWAY,
             Wire::Worker => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -140,6 +145,8 @@ pub(crate) enum Aim {
     Target,
     /// Making a file: RFC 4918 §9.7.1 wants 409 where the collection is not there.
     File,
+    /// Putting something at a destination: §9.8.5 and §9.9.4 want 409 likewise.
+    Destination,
     /// Making a collection: §9.3.1 wants 409 likewise, and 405 where something is there.
     Collection,
 }
@@ -154,6 +161,9 @@ pub(crate) fn failed(failure: &Failure, aim: Aim) -> Answer {
     let text = hint.unwrap_or_else(|| status.canonical_reason().unwrap_or("refused").to_ascii_lowercase());
     let (body, kind) = match failure {
         Failure::Wire(Wire::Depth) => (FINITE_DEPTH.to_owned(), "application/xml; charset=utf-8"),
+        Failure::Refused(Refusal::Content(Content::Locked(_))) => {
+            (LOCKED.to_owned(), "application/xml; charset=utf-8")
+        }
         _ => (format!("{text}\n"), "text/plain; charset=utf-8"),
     };
     let mut answer = Response::new(Body::from(body));
@@ -183,6 +193,9 @@ pub(crate) fn failed(failure: &Failure, aim: Aim) -> Answer {
 
 /// RFC 4918 §9.1: how a server says that it does not list a whole tree at once.
 const FINITE_DEPTH: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:propfind-finite-depth/></D:error>\n";
+
+/// RFC 4918 §16: a token of the lock in the way did not come with the request.
+const LOCKED: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:lock-token-submitted/></D:error>\n";
 
 /// The few refusals whose reason helps an honest client and tells a dishonest one nothing new.
 fn hint(refusal: &Refusal) -> Option<String> {
@@ -264,7 +277,7 @@ fn access_status(refusal: &Access, aim: Aim) -> StatusCode {
 fn absent(aim: Aim) -> StatusCode {
     match aim {
         Aim::Target => StatusCode::NOT_FOUND,
-        Aim::File | Aim::Collection => StatusCode::CONFLICT,
+        Aim::File | Aim::Collection | Aim::Destination => StatusCode::CONFLICT,
     }
 }
 
@@ -274,11 +287,18 @@ fn content_status(refusal: &Content, aim: Aim) -> StatusCode {
         // A DELETE below a directory that is not there finds nothing.
         Content::ParentAbsent { .. } => absent(aim),
         Content::Exists { .. } if aim == Aim::Collection => StatusCode::METHOD_NOT_ALLOWED,
+        // RFC 4918 §10.6: the header said not to overwrite.
+        Content::Exists { .. } if aim == Aim::Destination => StatusCode::PRECONDITION_FAILED,
         Content::Exists { .. } | Content::NotEmpty { .. } | Content::ChangedMeanwhile { .. } => {
             StatusCode::CONFLICT
         }
         Content::WrongKind { .. } | Content::IsRoot => StatusCode::METHOD_NOT_ALLOWED,
         Content::NoSpace { .. } | Content::OverQuota { .. } => StatusCode::INSUFFICIENT_STORAGE,
+        Content::TooMuch(_) | Content::TooManyLocks => StatusCode::INSUFFICIENT_STORAGE,
+        Content::Locked(_) => StatusCode::LOCKED,
+        Content::NoSuchLock => StatusCode::PRECONDITION_FAILED,
+        Content::Locks(_) => StatusCode::SERVICE_UNAVAILABLE,
+        Content::WithinItself => StatusCode::FORBIDDEN,
         Content::TooLong(_) => StatusCode::URI_TOO_LONG,
         Content::BadName { .. } => StatusCode::BAD_REQUEST,
         Content::RootUnavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,

@@ -1,24 +1,33 @@
-//! WebDAV (RFC 4918): `/dav/<datastore>/…`. OPTIONS, PROPFIND, GET, HEAD, PUT, MKCOL, DELETE.
+//! WebDAV (RFC 4918), class 1, 2 and 3: `/dav/<datastore>/…`.
 
+mod conditions;
 mod get;
 mod href;
+mod lock;
 mod multistatus;
 mod propfind;
 mod propfind_request;
+mod proppatch;
 mod put;
 mod range;
+mod transfer;
+mod xml;
 
 use crate::body::Body;
 use crate::respond::{Aim, Answer, Failure, Wire, failed};
 use crate::serve::{Connection, Incoming};
 use crate::trace::Trace;
+use conditions::Bearing;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath};
 use enfilade_passage::{Refusal, Visit};
 use hyper::header::{ALLOW, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const PREFIX: &str = "/dav/";
-const METHODS: &str = "OPTIONS, PROPFIND, GET, HEAD, PUT, MKCOL, DELETE";
+const METHODS: &str = "OPTIONS, PROPFIND, PROPPATCH, GET, HEAD, PUT, MKCOL, DELETE, COPY, MOVE, LOCK, UNLOCK";
+const CLASSES: &str = "1, 2, 3";
 
 /// A place in a datastore, as the URL says it.
 #[derive(Clone, Debug)]
@@ -68,6 +77,11 @@ pub(crate) async fn answer<B: Incoming>(
         "PUT" => put::put(call).await,
         "MKCOL" => make_collection(call).await,
         "DELETE" => delete(call).await,
+        "COPY" => transfer::transfer(call, transfer::Transfer::Copy).await,
+        "MOVE" => transfer::transfer(call, transfer::Transfer::Move).await,
+        "PROPPATCH" => proppatch::proppatch(call).await,
+        "LOCK" => lock::lock(call).await,
+        "UNLOCK" => lock::unlock(call).await,
         _ => call.fail(Wire::Method, Aim::Target),
     }
 }
@@ -96,9 +110,39 @@ fn end(mut trace: Trace, outcome: Result<Answer, Failure>, aim: Aim) -> Answer {
 async fn blocking<R: Send + 'static>(
     work: impl FnOnce() -> Result<R, Refusal> + Send + 'static,
 ) -> Result<R, Failure> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result.map_err(Failure::from),
-        Err(_) => Err(Wire::Worker.into()),
+    blocking_failure(move || Ok(work()?)).await
+}
+
+/// The same for what may also fail for what the request says.
+async fn blocking_failure<R: Send + 'static>(
+    work: impl FnOnce() -> Result<R, Failure> + Send + 'static,
+) -> Result<R, Failure> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(Wire::Worker.into()))
+}
+
+/// Whether whoever asked still waits: whatever works for them stops when this is dropped.
+#[derive(Default)]
+pub(crate) struct StillThere(Arc<AtomicBool>);
+
+/// The other end.
+#[derive(Clone)]
+pub(crate) struct Watcher(Arc<AtomicBool>);
+
+impl StillThere {
+    pub(crate) fn watcher(&self) -> Watcher {
+        Watcher(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for StillThere {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Watcher {
+    pub(crate) fn is_there(&self) -> bool {
+        !self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -116,7 +160,7 @@ async fn options<B: Incoming>(call: Call<B>) -> Answer {
         let mut answer = empty(StatusCode::OK);
         let headers = answer.headers_mut();
         headers.insert(ALLOW, HeaderValue::from_static(METHODS));
-        headers.insert(HeaderName::from_static("dav"), HeaderValue::from_static("1"));
+        headers.insert(HeaderName::from_static("dav"), HeaderValue::from_static(CLASSES));
         headers.insert(HeaderName::from_static("ms-author-via"), HeaderValue::from_static("DAV"));
         answer
     });
@@ -128,14 +172,44 @@ async fn make_collection<B: Incoming>(call: Call<B>) -> Answer {
     if !call.request.body().is_end_stream() {
         return call.fail(Wire::UnexpectedBody, Aim::Collection);
     }
-    let (visit, place) = (call.visit, call.place);
-    let made =
-        blocking(move || visit.enter(&place.datastore, OperationKind::Write)?.make_collection(&place.path));
-    end(call.trace, made.await.map(|()| empty(StatusCode::CREATED)), Aim::Collection)
+    let Call { visit, place, request, trace, .. } = call;
+    let bearing = match Bearing::of(&request.into_parts().0) {
+        Ok(bearing) => bearing,
+        Err(wire) => return end(trace, Err(wire.into()), Aim::Collection),
+    };
+    let made = blocking_failure(move || {
+        let mut stay = visit.enter(&place.datastore, OperationKind::Write)?;
+        let tokens = bearing.check(&mut stay, &place)?;
+        Ok(stay.make_collection(&place.path, &tokens)?)
+    });
+    end(trace, made.await.map(|()| empty(StatusCode::CREATED)), Aim::Collection)
 }
 
 async fn delete<B: Incoming>(call: Call<B>) -> Answer {
-    let (visit, place) = (call.visit, call.place);
-    let deleted = blocking(move || visit.enter(&place.datastore, OperationKind::Write)?.delete(&place.path));
-    end(call.trace, deleted.await.map(|()| empty(StatusCode::NO_CONTENT)), Aim::Target)
+    let Call { visit, place, request, trace, .. } = call;
+    let (head, _) = request.into_parts();
+    let outcome = async {
+        // §9.6.1: a collection goes with everything in it, or not.
+        if head.headers.get("depth").is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"infinity"))
+        {
+            return Err(Wire::Header("Depth").into());
+        }
+        let bearing = Bearing::of(&head)?;
+        // Dropped with this request, also where its client goes away in the middle.
+        let still_there = StillThere::default();
+        let watcher = still_there.watcher();
+        let goal = place.clone();
+        let left = blocking_failure(move || {
+            let mut stay = visit.enter(&goal.datastore, OperationKind::Write)?;
+            let tokens = bearing.check(&mut stay, &goal)?;
+            Ok(stay.delete(&goal.path, &tokens, &|| watcher.is_there())?)
+        })
+        .await?;
+        Ok(match left.is_empty() {
+            true => empty(StatusCode::NO_CONTENT),
+            false => multistatus::left_over(&place, left),
+        })
+    };
+    let outcome: Result<Answer, Failure> = outcome.await;
+    end(trace, outcome, Aim::Target)
 }

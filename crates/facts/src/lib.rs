@@ -8,6 +8,7 @@ pub mod codec;
 pub mod index;
 pub mod journal;
 pub mod limits;
+pub mod locks;
 pub mod memo;
 pub mod mounts;
 pub mod now;
@@ -19,6 +20,7 @@ pub mod vocabulary;
 
 pub use change::{AuditRecord, Change, Expect, Expected};
 pub use index::{Index, IndexError, Indexed};
+pub use locks::LockStore;
 pub use memo::{Held, Memo, MemoKey, MemoSeed, Weigh, Word, WordMemo};
 pub use mounts::Mounts;
 pub use now::Now;

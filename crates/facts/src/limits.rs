@@ -90,6 +90,20 @@ pub const XML_ATTRIBUTES_MAX: usize = 64;
 pub const XML_PROPERTIES_MAX: usize = 256;
 /// Entries one PROPFIND may list.
 pub const LISTING_ENTRIES_MAX: usize = 50_000;
+/// Dead properties of one object together, in bytes.
+pub const PROPERTIES_BYTES_MAX: usize = 64 * 1024;
+/// Entries one COPY, MOVE or DELETE of a tree may touch.
+pub const TREE_ENTRIES_MAX: u64 = 100_000;
+/// How long one of these may take, in milliseconds.
+pub const TREE_MILLIS_MAX: u64 = 60_000;
+/// Locks on the files of one datastore.
+pub const LOCKS_PER_STORE_MAX: usize = 10_000;
+/// Locks one user may have in one datastore.
+pub const LOCKS_PER_USER_MAX: usize = 32;
+/// Longest time a lock lasts, in seconds.
+pub const LOCK_SECONDS_MAX: i64 = 3600;
+/// What somebody may say of themselves in a lock, in bytes.
+pub const LOCK_OWNER_BYTES_MAX: usize = 4096;
 /// Streams at once on an HTTP/2 connection.
 pub const H2_STREAMS_MAX: u32 = 100;
 /// Connections at once, in all.

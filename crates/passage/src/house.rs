@@ -8,7 +8,7 @@ use crate::stores::HouseStores;
 use enfilade_access::AccessMemo;
 use enfilade_content::Watch;
 use enfilade_datastore::Ledger;
-use enfilade_facts::{Mounts, Now, Source};
+use enfilade_facts::{LockStore, Mounts, Now, Source};
 use enfilade_identity::{HashKey, IdentityMemo, Upgrade};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -45,6 +45,8 @@ pub struct Parts {
     pub penalties: Penalties,
     /// Who is inside which store.
     pub ledger: Ledger,
+    /// Who has locked what.
+    pub locks: Arc<dyn LockStore>,
     /// Takes tokens whose slow hash is to give way to a fast one; what does not fit comes with their next request.
     pub upgrades: SyncSender<Upgrade>,
     /// Where the event of every request goes.

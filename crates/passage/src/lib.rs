@@ -1,11 +1,13 @@
 //! The walk through doors two to five, the hash gate, and asking again.
 //!
 //! Start with [`House::admit`] in `walk.rs`: it is the way every request takes.
-//! `verbs.rs` says for each verb which right it needs on which descriptor; `gate.rs` is where slow hashes are computed;
+//! `verbs.rs` says for each verb which right it needs on which descriptor, `trees.rs` for whole trees, `holding.rs` for locks and properties; `gate.rs` is where slow hashes are computed;
 //! `explain.rs` walks the same doors without acting, `review.rs` door 4 for a whole tree; `audit.rs` is the one event every request leaves.
 
 mod walk;
 mod verbs;
+mod trees;
+mod holding;
 mod house;
 mod stores;
 mod sessions;
@@ -19,7 +21,9 @@ mod refuse;
 
 // The doors' own words that a face has to know, so that it needs no door of its own.
 pub use enfilade_access::{AdminAsk, AdminPermit, ApiAsk, ApiPermit, NodeKind, Refusal as AccessRefusal};
-pub use enfilade_content::{Meta, Refusal as ContentRefusal, Usage, Watch};
+pub use enfilade_content::{
+    Lock, LockToken, Meta, Property, PropertyChange, Refusal as ContentRefusal, Touches, Usage, Watch,
+};
 pub use enfilade_datastore::Refusal as DatastoreRefusal;
 pub use enfilade_datastore::{Active, Entered, Ledger, LedgerWords, Process, ledger_words};
 pub use enfilade_identity::fernet::KeyRing;
@@ -32,11 +36,13 @@ pub use enfilade_identity::{
 pub use audit::{Audit, Event};
 pub use explain::{DoorAnswer, Explanation};
 pub use gate::{Asker, GateCounts, HashGate};
+pub use holding::{LockTerms, PathState};
 pub use house::{Clock, ClockSets, House, Parts};
 pub use penalties::{Penalties, PenaltyCounts};
 pub use refuse::Refusal;
 pub use review::Reviewed;
 pub use sessions::{Made, Random, SessionTerms, Ticket, TicketAsk};
 pub use stores::DatastoreState;
+pub use trees::{Left, Placed, Placing};
 pub use verbs::{Entry, Found, Listing, Reading, Uploading};
 pub use walk::{LastVisitor, Stay, Visit};

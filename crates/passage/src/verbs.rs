@@ -4,7 +4,10 @@
 use crate::refuse::Refusal;
 use crate::walk::Stay;
 use enfilade_access::{AccessPermit, Ask, Inheritance, NodeKind, Sight, Subject, Version, Wanted};
-use enfilade_content::{Entry as Looked, LookedAt, Meta, Node, Reader, Refusal as Content, Room, Upload};
+use enfilade_content::{
+    Entry as Looked, Lock, LockToken, LookedAt, Meta, Node, Property, Reader, Refusal as Content, Room,
+    Touches, Upload,
+};
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 use std::sync::Arc;
 
@@ -45,7 +48,7 @@ impl Stay {
     }
 
     /// The directory a path is or would be in, and the name there.
-    fn reach_parent<'p>(&mut self, path: &'p StorePath) -> Result<(Node, &'p str), Refusal> {
+    pub(crate) fn reach_parent<'p>(&mut self, path: &'p StorePath) -> Result<(Node, &'p str), Refusal> {
         if !self.datastore.access().checks_traverse {
             return Ok(self.root.find_parent(path)?);
         }
@@ -125,32 +128,14 @@ impl Stay {
     ///
     /// # Errors
     /// The refusal of door 4 or 5.
-    pub fn make_collection(&mut self, path: &StorePath) -> Result<(), Refusal> {
+    pub fn make_collection(&mut self, path: &StorePath, tokens: &[LockToken]) -> Result<(), Refusal> {
         let (directory, name) = self.reach_parent(path)?;
         let (permit, from_start) = self.may_create(path, &directory, NodeKind::Directory)?;
         if let Some(existing) = present(directory.child(name))? {
-            let subject = existing.subject();
-            let seen = self.may(&Ask { path, target: &subject, wanted: Wanted::On(AccessMask::NONE) });
-            if seen.is_err() {
-                // Creating onto what may not be seen is refused like a create without the right.
-                self.may(&Ask { path, target: &subject, wanted: Wanted::Overwrite })?;
-            }
+            self.refuse_hidden(path, &existing)?;
         }
+        self.unless_locked(path, Touches::Entry, tokens)?;
         enfilade_content::make_collection(&permit, &directory, name, &from_start)?;
-        Ok(())
-    }
-
-    /// Deletes a file or an empty directory.
-    ///
-    /// # Errors
-    /// The refusal of door 4 or 5.
-    pub fn delete(&mut self, path: &StorePath) -> Result<(), Refusal> {
-        let (directory, name) = self.reach_parent(path)?;
-        let target = directory.child(name)?;
-        let (parent, subject) = (directory.subject(), target.subject());
-        let permit = self.may(&Ask { path, target: &subject, wanted: Wanted::Delete { parent: &parent } })?;
-        enfilade_content::delete(&permit, &directory, name, &target)?;
-        self.fill.freed(target.content_bytes());
         Ok(())
     }
 
@@ -160,8 +145,17 @@ impl Stay {
         self.may(&Ask { path, target: &subject, wanted: Wanted::Overwrite })
     }
 
+    /// Creating onto what may not be seen is refused like a create without the right.
+    pub(crate) fn refuse_hidden(&mut self, path: &StorePath, existing: &Node) -> Result<(), Refusal> {
+        let subject = existing.subject();
+        if self.may(&Ask { path, target: &subject, wanted: Wanted::On(AccessMask::NONE) }).is_err() {
+            self.may(&Ask { path, target: &subject, wanted: Wanted::Overwrite })?;
+        }
+        Ok(())
+    }
+
     /// The right to make something in `directory`, and what it has from there.
-    fn may_create(
+    pub(crate) fn may_create(
         &mut self,
         path: &StorePath,
         directory: &Node,
@@ -176,7 +170,7 @@ impl Stay {
 }
 
 /// Absent is an answer here, not a refusal.
-fn present(node: Result<Node, Content>) -> Result<Option<Node>, Refusal> {
+pub(crate) fn present(node: Result<Node, Content>) -> Result<Option<Node>, Refusal> {
     match node {
         Ok(node) => Ok(Some(node)),
         Err(Content::Absent { .. }) => Ok(None),
@@ -188,6 +182,10 @@ impl Found {
     /// What it is.
     pub fn kind(&self) -> NodeKind {
         self.subject.kind
+    }
+
+    pub(crate) fn permit(&self) -> &AccessPermit {
+        &self.permit
     }
 
     /// What the visitor may do with it.
@@ -279,6 +277,36 @@ impl Listing {
     /// The directory itself.
     pub fn meta(&self) -> &Meta {
         self.node.meta()
+    }
+
+    /// The dead properties of an entry; none where it is gone, or is another than was shown.
+    ///
+    /// # Errors
+    /// When an earlier door says no by now.
+    pub fn properties(&mut self, entry: &Entry) -> Result<Vec<Property>, Refusal> {
+        let Ok(path) = self.path.join(&entry.name) else { return Ok(Vec::new()) };
+        match self.stay.find(&path, AccessMask::READ_NAMED_ATTRIBUTES) {
+            Ok(found) if found.node.object() == entry.meta.object => self.stay.properties(&found),
+            Ok(_) | Err(Refusal::Content(_) | Refusal::Access(_)) => Ok(Vec::new()),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// The locks that cover an entry.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn locks_on(&self, entry: &Entry) -> Result<Vec<Lock>, Refusal> {
+        let Ok(path) = self.path.join(&entry.name) else { return Ok(Vec::new()) };
+        self.stay.locks_on(&path)
+    }
+
+    /// Whether any lock may cover an entry.
+    ///
+    /// # Errors
+    /// When locks cannot be read.
+    pub fn is_locked_anywhere(&self) -> Result<bool, Refusal> {
+        self.stay.is_locked_anywhere(&self.path)
     }
 
     /// Whether everything there is was asked for.
@@ -395,6 +423,23 @@ impl Uploading {
     /// What it will replace.
     pub fn existing(&self) -> Option<&Meta> {
         self.target.as_ref().map(Node::meta)
+    }
+
+    /// Whether locks let it be written, with the tokens that came.
+    ///
+    /// # Errors
+    /// [`Content::Locked`], or when the locks cannot be read.
+    pub fn unless_locked(&self, tokens: &[LockToken]) -> Result<(), Refusal> {
+        let touches = if self.target.is_some() { Touches::Content } else { Touches::Entry };
+        self.stay.unless_locked(&self.path, touches, tokens)
+    }
+
+    /// When its content was made, as whoever sends it says, in seconds since the epoch.
+    ///
+    /// # Errors
+    /// When the file system does not take it.
+    pub fn set_modified(&self, unix_seconds: i64) -> Result<(), Refusal> {
+        Ok(self.upload.set_modified(unix_seconds)?)
     }
 
     /// More bytes.

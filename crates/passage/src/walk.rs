@@ -11,7 +11,7 @@ use enfilade_access::{AccessPermit, Ask as AccessAsk};
 use enfilade_content::{Fill, Root};
 use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, OperationGuard, Standing};
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
-use enfilade_facts::{MemoKey, Read, Revision, View};
+use enfilade_facts::{MemoKey, Now, Read, Revision, View};
 use enfilade_identity::{CertificateAsk, IdentityPermit, Outcome, Principal, Verdict};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -275,5 +275,30 @@ impl Stay {
     /// The revision the doors last judged on.
     pub fn revision(&self) -> Revision {
         self.datastore.at().revision
+    }
+
+    /// Who it is.
+    pub fn principal(&self) -> &Principal {
+        self.visit.principal()
+    }
+
+    /// The time.
+    pub fn now(&self) -> Now {
+        self.visit.house.now()
+    }
+
+    /// How much may still come, and how much is there, in bytes.
+    ///
+    /// # Errors
+    /// When the file system does not say.
+    pub fn quota(&self) -> Result<(u64, u64), Refusal> {
+        let disk = self.root.usage()?;
+        Ok(match self.datastore.quota() {
+            None => (disk.available, disk.used),
+            Some(quota) => {
+                let used = self.fill.used(&self.root)?;
+                (disk.available.min(quota.saturating_sub(used)), used)
+            }
+        })
     }
 }

@@ -105,6 +105,7 @@ impl TestHouse {
             access_memo: AccessMemo::new(MemoSeed([2; 16]), bytes),
             gate: HashGate::new(1),
             penalties: Penalties::none(MemoSeed([3; 16])),
+            locks: Arc::new(enfilade_sources::locks::MemoryLocks::default()),
             ledger: enfilade_passage::Ledger::private(1_024, clock.now()),
             upgrades,
             audit: Arc::clone(&events) as Arc<dyn Audit>,

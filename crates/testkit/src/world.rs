@@ -161,8 +161,10 @@ impl World {
                 upload.write(b"new content")?;
                 upload.finish().map(|_| "permit".to_owned())
             }
-            "mkdir" => stay.make_collection(&path).map(|()| "permit".to_owned()),
-            "delete" => stay.delete(&path).map(|()| "permit".to_owned()),
+            "mkdir" => stay.make_collection(&path, &[]).map(|()| "permit".to_owned()),
+            "delete" => stay.delete(&path, &[], &|| true).map(|left| {
+                left.first().map_or_else(|| "permit".to_owned(), |left| left.why.code().to_owned())
+            }),
             other => panic!("no verb `{other}`"),
         });
         Ok(done.unwrap_or_else(|refusal: Refusal| refusal.code().to_owned()))

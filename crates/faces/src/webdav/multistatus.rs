@@ -1,7 +1,14 @@
 //! Writing a multi-status answer (RFC 4918 §13).
 
-use super::propfind_request::{Asked, Name};
-use enfilade_passage::{Meta, NodeKind};
+use super::propfind_request::Asked;
+use super::xml::{Name, push_text};
+use super::{Place, href};
+use crate::body::Body;
+use crate::respond::{Answer, status_of};
+use enfilade_facts::vocabulary::AccessMask;
+use enfilade_passage::{Left, Lock, Meta, NodeKind, Property};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{Response, StatusCode};
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
@@ -19,10 +26,19 @@ pub(crate) enum Live {
     LastModified,
     CreationDate,
     Etag,
+    SupportedLock,
+    LockDiscovery,
+    /// RFC 4331: how much may still come, and how much is there.
+    QuotaAvailable,
+    QuotaUsed,
+    /// RFC 3744 §5.4: what the visitor may do.
+    Privileges,
+    /// RFC 5397: who the visitor is.
+    Principal,
 }
 
 impl Live {
-    const ALL: [Live; 7] = [
+    const ALL: [Live; 13] = [
         Live::ResourceType,
         Live::DisplayName,
         Live::ContentLength,
@@ -30,7 +46,18 @@ impl Live {
         Live::LastModified,
         Live::CreationDate,
         Live::Etag,
+        Live::SupportedLock,
+        Live::LockDiscovery,
+        Live::QuotaAvailable,
+        Live::QuotaUsed,
+        Live::Privileges,
+        Live::Principal,
     ];
+
+    /// Whether it is told where everything is asked for; the others only where they are named (RFC 4331 §3, RFC 3744 §5).
+    fn is_told_unasked(self) -> bool {
+        !matches!(self, Live::QuotaAvailable | Live::QuotaUsed | Live::Privileges | Live::Principal)
+    }
 
     fn name(self) -> &'static str {
         match self {
@@ -41,6 +68,12 @@ impl Live {
             Live::LastModified => "getlastmodified",
             Live::CreationDate => "creationdate",
             Live::Etag => "getetag",
+            Live::SupportedLock => "supportedlock",
+            Live::LockDiscovery => "lockdiscovery",
+            Live::QuotaAvailable => "quota-available-bytes",
+            Live::QuotaUsed => "quota-used-bytes",
+            Live::Privileges => "current-user-privilege-set",
+            Live::Principal => "current-user-principal",
         }
     }
 
@@ -58,6 +91,20 @@ pub(crate) struct Resource<'a> {
     pub(crate) name: &'a str,
     pub(crate) kind: NodeKind,
     pub(crate) meta: &'a Meta,
+    pub(crate) more: &'a More,
+}
+
+/// What is asked for beyond the state of a file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct More {
+    pub(crate) properties: Vec<Property>,
+    pub(crate) locks: Vec<Lock>,
+    /// The time locks are told by.
+    pub(crate) now: i64,
+    /// What may still come, and what is there, in bytes.
+    pub(crate) quota: Option<(u64, u64)>,
+    pub(crate) granted: Option<AccessMask>,
+    pub(crate) principal: Option<String>,
 }
 
 /// Writes one `response` element.
@@ -65,21 +112,40 @@ pub(crate) fn push_response(xml: &mut String, resource: &Resource<'_>, asked: &A
     let _ = write!(xml, "<D:response><D:href>{}</D:href>", resource.href);
     match asked {
         Asked::All => propstat_ok(xml, |xml| {
-            Live::ALL.iter().for_each(|live| {
+            Live::ALL.iter().filter(|live| live.is_told_unasked()).for_each(|live| {
                 push_value(xml, resource, *live);
             });
+            resource.more.properties.iter().for_each(|property| push_property(xml, property));
         }),
         Asked::Names => propstat_ok(xml, |xml| {
             for live in Live::ALL.into_iter().filter(|live| has(resource, *live)) {
                 let _ = write!(xml, "<D:{}/>", live.name());
             }
+            for Property { namespace, name, .. } in &resource.more.properties {
+                let namespace = Some(namespace.clone()).filter(|namespace| !namespace.is_empty());
+                push_name(xml, &Name { namespace, local: name.clone() });
+            }
         }),
         Asked::Some(names) => {
-            let known = |name: &&Name| Live::of(name).filter(|live| has(resource, *live)).is_some();
+            let dead = |name: &Name| {
+                let is_it = |property: &&Property| {
+                    property.name == name.local
+                        && property.namespace == name.namespace.as_deref().unwrap_or_default()
+                };
+                resource.more.properties.iter().find(is_it)
+            };
+            let known = |name: &&Name| match Live::of(name) {
+                Some(live) => has(resource, live),
+                None => dead(name).is_some(),
+            };
             if names.iter().any(|name| known(&name)) {
                 propstat_ok(xml, |xml| {
-                    for live in names.iter().filter_map(Live::of) {
-                        push_value(xml, resource, live);
+                    for name in names {
+                        match (Live::of(name), dead(name)) {
+                            (Some(live), _) => push_value(xml, resource, live),
+                            (None, Some(property)) => push_property(xml, property),
+                            (None, None) => {}
+                        }
                     }
                 });
             }
@@ -113,6 +179,9 @@ fn has(resource: &Resource<'_>, live: Live) -> bool {
     match live {
         Live::ContentLength | Live::ContentType => resource.kind == NodeKind::File,
         Live::CreationDate => resource.meta.born.is_some(),
+        Live::QuotaAvailable | Live::QuotaUsed => resource.more.quota.is_some(),
+        Live::Privileges => resource.more.granted.is_some(),
+        Live::Principal => resource.more.principal.is_some(),
         _ => true,
     }
 }
@@ -140,11 +209,116 @@ fn push_value(xml: &mut String, resource: &Resource<'_>, live: Live) {
             write!(xml, "<D:{name}>{}</D:{name}>", iso_date(born))
         }
         Live::Etag => write!(xml, "<D:{name}>&quot;{}&quot;</D:{name}>", resource.meta.validator()),
+        Live::SupportedLock => write!(xml, "<D:{name}>{SUPPORTED_LOCKS}</D:{name}>"),
+        Live::LockDiscovery => {
+            let _ = write!(xml, "<D:{name}>");
+            resource.more.locks.iter().for_each(|lock| push_lock(xml, lock, resource.more.now));
+            write!(xml, "</D:{name}>")
+        }
+        Live::QuotaAvailable => {
+            write!(xml, "<D:{name}>{}</D:{name}>", resource.more.quota.map_or(0, |quota| quota.0))
+        }
+        Live::QuotaUsed => {
+            write!(xml, "<D:{name}>{}</D:{name}>", resource.more.quota.map_or(0, |quota| quota.1))
+        }
+        Live::Privileges => {
+            let _ = write!(xml, "<D:{name}>");
+            let granted = resource.more.granted.unwrap_or_default();
+            for (privilege, _) in PRIVILEGES.iter().filter(|(_, mask)| granted.covers(*mask)) {
+                let _ = write!(xml, "<D:privilege><D:{privilege}/></D:privilege>");
+            }
+            write!(xml, "</D:{name}>")
+        }
+        Live::Principal => {
+            let _ = write!(xml, "<D:{name}><D:href>");
+            push_text(xml, resource.more.principal.as_deref().unwrap_or_default());
+            write!(xml, "</D:href></D:{name}>")
+        }
     };
 }
 
+const SUPPORTED_LOCKS: &str = "<D:lockentry><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>\
+<D:lockentry><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>";
+
+/// RFC 3744 §3, and what has to be granted for each.
+const PRIVILEGES: [(&str, AccessMask); 9] = [
+    ("read", AccessMask::READ_DATA),
+    ("write-content", AccessMask::WRITE_DATA),
+    ("write-properties", AccessMask::WRITE_NAMED_ATTRIBUTES),
+    ("bind", AccessMask::ADD_FILE.and(AccessMask::ADD_SUBDIRECTORY)),
+    ("unbind", AccessMask::DELETE_CHILD),
+    ("unlock", AccessMask::WRITE_DATA),
+    ("read-acl", AccessMask::READ_ACL),
+    ("write-acl", AccessMask::WRITE_ACL),
+    ("read-current-user-privilege-set", AccessMask::READ_ATTRIBUTES),
+];
+
+fn push_property(xml: &mut String, property: &Property) {
+    let Property { namespace, name, language, value } = property;
+    // A name in no namespace cannot have a prefix.
+    let prefix = if namespace.is_empty() { "" } else { "P:" };
+    let _ = write!(xml, "<{prefix}{name}");
+    if !namespace.is_empty() {
+        xml.push_str(" xmlns:P=\"");
+        push_text(xml, namespace);
+        xml.push('"');
+    }
+    if let Some(language) = language {
+        xml.push_str(" xml:lang=\"");
+        push_text(xml, language);
+        xml.push('"');
+    }
+    let _ = write!(xml, ">{value}</{prefix}{name}>");
+}
+
+/// One `activelock` (§14.1), as it is at a time.
+pub(crate) fn push_lock(xml: &mut String, lock: &Lock, now: i64) {
+    let scope = if lock.is_exclusive { "exclusive" } else { "shared" };
+    let depth = if lock.is_deep { "infinity" } else { "0" };
+    let _ = write!(
+        xml,
+        "<D:activelock><D:locktype><D:write/></D:locktype><D:lockscope><D:{scope}/></D:lockscope><D:depth>{depth}</D:depth>"
+    );
+    if !lock.said.is_empty() {
+        let _ = write!(xml, "<D:owner>{}</D:owner>", lock.said);
+    }
+    let place = Place { datastore: lock.datastore.clone(), path: lock.path.clone() };
+    let _ = write!(
+        xml,
+        "<D:timeout>Second-{}</D:timeout><D:locktoken><D:href>{}</D:href></D:locktoken><D:lockroot><D:href>{}</D:href></D:lockroot></D:activelock>",
+        lock.until.saturating_sub(now).max(0),
+        lock.token,
+        href::of(&place, false)
+    );
+}
+
+/// Says which members of a tree it was not done with (§9.6.1, §9.8.5).
+pub(crate) fn left_over(place: &Place, left: Vec<Left>) -> Answer {
+    let mut xml = String::from(BEGIN);
+    for Left { path, why } in left {
+        let href = href::of(&Place { datastore: place.datastore.clone(), path }, false);
+        let _ = write!(xml, "<D:response><D:href>{href}</D:href>");
+        push_status(&mut xml, status_of(&why.into()));
+        xml.push_str("</D:response>\n");
+    }
+    xml.push_str(END);
+    multi_status(Body::from(xml))
+}
+
+pub(crate) fn push_status(xml: &mut String, status: StatusCode) {
+    let reason = status.canonical_reason().unwrap_or_default();
+    let _ = write!(xml, "<D:status>HTTP/1.1 {} {reason}</D:status>", status.as_u16());
+}
+
+pub(crate) fn multi_status(body: Body) -> Answer {
+    let mut answer = Response::new(body);
+    *answer.status_mut() = StatusCode::MULTI_STATUS;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml; charset=utf-8"));
+    answer
+}
+
 /// A property we do not have, by the name it was asked for.
-fn push_name(xml: &mut String, name: &Name) {
+pub(crate) fn push_name(xml: &mut String, name: &Name) {
     match name.namespace.as_deref() {
         Some("DAV:") => {
             let _ = write!(xml, "<D:{}/>", name.local);
@@ -156,23 +330,6 @@ fn push_name(xml: &mut String, name: &Name) {
         }
         None => {
             let _ = write!(xml, "<{}/>", name.local);
-        }
-    }
-}
-
-/// Text with what XML would misunderstand escaped.
-fn push_text(xml: &mut String, text: &str) {
-    for c in text.chars() {
-        match c {
-            '<' => xml.push_str("&lt;"),
-            '>' => xml.push_str("&gt;"),
-            '&' => xml.push_str("&amp;"),
-            '"' => xml.push_str("&quot;"),
-            // XML 1.0 has no way to write these (§2.2).
-            '\u{0}'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => {
-                xml.push('\u{fffd}')
-            }
-            other => xml.push(other),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! PROPFIND, Depth 0 and 1, streamed: memory does not grow with the directory.
 
-use super::multistatus::{self, Resource, push_response, push_truncated};
+use super::multistatus::{self, Live, More, Resource, multi_status, push_response, push_truncated};
 use super::propfind_request::{self, Asked};
 use super::{Call, Place, blocking, end, href};
 use crate::body::{Body, Cut, collect};
@@ -10,10 +10,9 @@ use crate::trace::Trace;
 use bytes::Bytes;
 use enfilade_facts::limits::LISTING_ENTRIES_MAX;
 use enfilade_facts::vocabulary::{AccessMask, OperationKind};
-use enfilade_passage::{Listing, Stay};
-use enfilade_passage::{Meta, NodeKind};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::{HeaderMap, Response, StatusCode};
+use enfilade_passage::{Entry, Found, Listing, NodeKind, Refusal, Stay};
+use hyper::HeaderMap;
+use hyper::header::HeaderValue;
 use tokio::sync::mpsc;
 
 /// How many entries are looked at before door 4 is asked about all of them.
@@ -82,26 +81,32 @@ struct UnderWay {
     /// What the hrefs of its entries begin with.
     base: String,
     asked: Asked,
+    wants: Wants,
+    /// Some entry may be locked.
+    has_locks: bool,
+    /// What is the same of each entry, to begin with.
+    more: More,
     xml: String,
     entries_left: usize,
 }
 
-fn look(
-    mut stay: Stay,
-    place: Place,
-    asked: Asked,
-    depth: Depth,
-) -> Result<Looked, enfilade_passage::Refusal> {
+fn look(mut stay: Stay, place: Place, asked: Asked, depth: Depth) -> Result<Looked, Refusal> {
     let mut xml = String::from(multistatus::BEGIN);
     let found = stay.find(&place.path, AccessMask::NONE)?;
-    push_itself(&mut xml, &place, found.kind(), found.node.meta(), &asked);
+    push_itself(&mut xml, &place, &found, &mut stay, &asked)?;
     if depth == Depth::Zero || found.kind() == NodeKind::File {
         xml.push_str(multistatus::END);
         return Ok(Looked::Whole(xml, stay.revision().0));
     }
     let base = href::of(&place, true);
+    let now = stay.now().unix_seconds;
+    let principal = principal(&stay);
     let listing = stay.list_found(place.path, found)?;
-    let mut under_way = UnderWay { listing, base, asked, xml, entries_left: LISTING_ENTRIES_MAX };
+    let wants = Wants::of(&asked);
+    let has_locks = wants.locks && listing.is_locked_anywhere()?;
+    let more = More { now, principal: Some(principal), ..More::default() };
+    let mut under_way =
+        UnderWay { listing, base, asked, wants, has_locks, more, xml, entries_left: LISTING_ENTRIES_MAX };
     Ok(match under_way.go_on()? {
         true => Looked::Whole(under_way.xml, under_way.listing.revision()),
         false => Looked::Begun(Box::new(under_way)),
@@ -109,10 +114,33 @@ fn look(
 }
 
 impl UnderWay {
+    fn render(&mut self, entries: &[Entry]) -> Result<(), Refusal> {
+        self.xml.reserve(entries.len() * 512);
+        let mut path = String::new();
+        for entry in entries {
+            path.clear();
+            path.push_str(&self.base);
+            href::push_name(&mut path, &entry.name);
+            if entry.meta.kind == NodeKind::Directory {
+                path.push('/');
+            }
+            if self.wants.properties {
+                self.more.properties = self.listing.properties(entry)?;
+            }
+            if self.has_locks {
+                self.more.locks = self.listing.locks_on(entry)?;
+            }
+            let Entry { name, meta, .. } = entry;
+            let resource = Resource { href: &path, name, kind: meta.kind, meta, more: &self.more };
+            push_response(&mut self.xml, &resource, &self.asked);
+        }
+        Ok(())
+    }
+
     /// Renders the next entries; whether that was all.
-    fn go_on(&mut self) -> Result<bool, enfilade_passage::Refusal> {
+    fn go_on(&mut self) -> Result<bool, Refusal> {
         if let Some(entries) = self.listing.next_batch(BATCH_ENTRIES)? {
-            render(&entries, &self.base, &self.asked, &mut self.xml);
+            self.render(&entries)?;
             self.entries_left = self.entries_left.saturating_sub(entries.len());
         }
         if self.entries_left == 0 {
@@ -125,17 +153,66 @@ impl UnderWay {
     }
 }
 
-fn multi_status(body: Body) -> Answer {
-    let mut answer = Response::new(body);
-    *answer.status_mut() = StatusCode::MULTI_STATUS;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml; charset=utf-8"));
-    answer
+/// What has to be looked up for what is asked, beyond the state of a file.
+#[derive(Clone, Copy)]
+struct Wants {
+    properties: bool,
+    locks: bool,
+    quota: bool,
 }
 
-fn push_itself(xml: &mut String, place: &Place, kind: NodeKind, meta: &Meta, asked: &Asked) {
+impl Wants {
+    fn of(asked: &Asked) -> Self {
+        match asked {
+            Asked::All => Wants { properties: true, locks: true, quota: false },
+            Asked::Names => Wants { properties: true, locks: false, quota: false },
+            Asked::Some(names) => {
+                let lives: Vec<Option<Live>> = names.iter().map(Live::of).collect();
+                let quota = [Some(Live::QuotaAvailable), Some(Live::QuotaUsed)];
+                Wants {
+                    properties: lives.contains(&None),
+                    locks: lives.contains(&Some(Live::LockDiscovery)),
+                    quota: lives.iter().any(|live| quota.contains(live)),
+                }
+            }
+        }
+    }
+}
+
+/// A URL that stands for the visitor.
+fn principal(stay: &Stay) -> String {
+    let mut url = String::from("/principals/");
+    href::push_name(&mut url, &stay.principal().authid.user.to_string());
+    url
+}
+
+fn push_itself(
+    xml: &mut String,
+    place: &Place,
+    found: &Found,
+    stay: &mut Stay,
+    asked: &Asked,
+) -> Result<(), Refusal> {
+    let (kind, meta, wants) = (found.kind(), found.node.meta(), Wants::of(asked));
+    let mut more = More {
+        now: stay.now().unix_seconds,
+        granted: Some(found.granted()),
+        principal: Some(principal(stay)),
+        ..More::default()
+    };
+    if wants.properties {
+        more.properties = stay.properties(found)?;
+    }
+    if wants.locks {
+        more.locks = stay.locks_on(&place.path)?;
+    }
+    if wants.quota && kind == NodeKind::Directory {
+        more.quota = stay.quota().ok();
+    }
     let name = place.path.split().map_or_else(|| place.datastore.to_string(), |(_, name)| name.to_owned());
     let href = href::of(place, kind == NodeKind::Directory);
-    push_response(xml, &Resource { href: &href, name: &name, kind, meta }, asked);
+    push_response(xml, &Resource { href: &href, name: &name, kind, meta, more: &more }, asked);
+    Ok(())
 }
 
 /// Renders batch after batch. The status went out with the first byte; whatever goes wrong now can only cut the answer.
@@ -167,20 +244,5 @@ async fn stream(mut under_way: Box<UnderWay>, sender: mpsc::Sender<Result<Bytes,
                 return;
             }
         }
-    }
-}
-
-fn render(entries: &[enfilade_passage::Entry], base: &str, asked: &Asked, xml: &mut String) {
-    xml.reserve(entries.len() * 512);
-    let mut path = String::new();
-    for entry in entries {
-        path.clear();
-        path.push_str(base);
-        href::push_name(&mut path, &entry.name);
-        if entry.meta.kind == NodeKind::Directory {
-            path.push('/');
-        }
-        let resource = Resource { href: &path, name: &entry.name, kind: entry.meta.kind, meta: &entry.meta };
-        push_response(xml, &resource, asked);
     }
 }

@@ -1,6 +1,7 @@
 //! PUT: to a hidden file, then in one step into place.
 
-use super::{Call, blocking, empty, end};
+use super::conditions::Bearing;
+use super::{Call, blocking, blocking_failure, empty, end};
 use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::Incoming;
 use crate::trace::Trace;
@@ -24,18 +25,31 @@ pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
     let (head, body) = request.into_parts();
     let expected = body.size_hint().exact();
     let outcome = async {
-        let begun = blocking(move || {
-            visit.enter(&place.datastore, OperationKind::Write)?.upload(place.path, expected)
+        let bearing = Bearing::of(&head)?;
+        let begun = blocking_failure(move || {
+            let mut stay = visit.enter(&place.datastore, OperationKind::Write)?;
+            let tokens = bearing.check(&mut stay, &place)?;
+            let begun = stay.upload(place.path, expected)?;
+            begun.unless_locked(&tokens)?;
+            Ok(begun)
         })
         .await?;
         trace.event.revision = begun.revision();
         check_conditions(&begun, &head.headers)?;
         let replaces = begun.existing().is_some();
         let uploading = receive(begun, body, &mut trace).await?;
-        let meta = blocking(move || uploading.finish()).await?;
+        let made = made(&head.headers)?;
+        let meta = blocking(move || {
+            made.map(|seconds| uploading.set_modified(seconds)).transpose()?;
+            uploading.finish()
+        })
+        .await?;
         let mut answer = empty(if replaces { StatusCode::NO_CONTENT } else { StatusCode::CREATED });
         if let Ok(etag) = HeaderValue::from_str(&format!("\"{}\"", meta.validator())) {
             answer.headers_mut().insert(ETAG, etag);
+        }
+        if made.is_some() {
+            answer.headers_mut().insert("x-oc-mtime", HeaderValue::from_static("accepted"));
         }
         Ok(answer)
     };
@@ -55,6 +69,15 @@ fn check_conditions(uploading: &Uploading, headers: &HeaderMap) -> Result<(), Fa
     let wanted = headers.get(IF_MATCH).is_none_or(matches);
     let unwanted = headers.get(IF_NONE_MATCH).is_some_and(matches);
     if wanted && !unwanted { Ok(()) } else { Err(Wire::Condition.into()) }
+}
+
+/// When the content was made, as ownCloud's clients say it.
+fn made(headers: &HeaderMap) -> Result<Option<i64>, Wire> {
+    let Some(value) = headers.get("x-oc-mtime") else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default();
+    let seconds = text.split('.').next().unwrap_or_default().parse().ok();
+    let is_possible = |seconds: &i64| (0..=253_402_300_799).contains(seconds);
+    seconds.filter(is_possible).map(Some).ok_or(Wire::Header("X-OC-Mtime"))
 }
 
 async fn receive<B: Incoming>(

@@ -1,0 +1,460 @@
+//! Locks on paths (RFC 4918 §6 and §7): who has one, what it covers, and whether it stands in somebody's way.
+//!
+//! A lock is found by its token, at its path, and from every directory above its path: each look costs as much as the path is deep, however
+//! many locks there are. Paths stand in keys by a digest; whose digest it is, the record says.
+
+use crate::refuse::Refusal;
+use enfilade_facts::codec::{Reader, Writer};
+use enfilade_facts::limits::{LOCK_SECONDS_MAX, LOCKS_PER_STORE_MAX, LOCKS_PER_USER_MAX};
+use enfilade_facts::locks::{LockRows, LockRowsMut, LockStore};
+use enfilade_facts::memo::KeyMaker;
+use enfilade_facts::vocabulary::{DatastoreName, StorePath, UserId};
+use enfilade_facts::{MemoSeed, SourceError};
+use std::fmt;
+use std::ops::ControlFlow;
+use std::str::FromStr;
+
+/// Names one lock, unguessably: shown as `urn:uuid:…`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LockToken([u8; 16]);
+
+impl LockToken {
+    fn new() -> Result<Self, Refusal> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).map_err(|error| Refusal::Io {
+            what: "asking for random bytes".to_owned(),
+            errno: error.to_string(),
+        })?;
+        // Version 4, variant 1 (RFC 9562 §5.4).
+        let random = u128::from_be_bytes(bytes) & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+        Ok(LockToken(random.to_be_bytes()))
+    }
+}
+
+impl fmt::Display for LockToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let id = u128::from_be_bytes(self.0);
+        let (a, b, c) = (id >> 96, (id >> 80) & 0xffff, (id >> 64) & 0xffff);
+        let (d, e) = ((id >> 48) & 0xffff, id & 0xffff_ffff_ffff);
+        write!(f, "urn:uuid:{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}")
+    }
+}
+
+impl FromStr for LockToken {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let hex: String = text.strip_prefix("urn:uuid:").ok_or(())?.chars().filter(|c| *c != '-').collect();
+        let id = u128::from_str_radix(&hex, 16).map_err(drop)?;
+        let token = LockToken(id.to_be_bytes());
+        // One token has one spelling.
+        if token.to_string() == text { Ok(token) } else { Err(()) }
+    }
+}
+
+/// A lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lock {
+    /// What it is called by.
+    pub token: LockToken,
+    /// In which datastore.
+    pub datastore: DatastoreName,
+    /// On what.
+    pub path: StorePath,
+    /// Whether everything beneath is locked, too.
+    pub is_deep: bool,
+    /// Whether nobody else may have one.
+    pub is_exclusive: bool,
+    /// Who took it: nobody else may use its token.
+    pub user: UserId,
+    /// What they said of themselves, as XML.
+    pub said: String,
+    /// Until when, in seconds since the epoch.
+    pub until: i64,
+}
+
+impl Lock {
+    fn encode(&self) -> Vec<u8> {
+        let mut to = Writer::default();
+        to.fixed(&self.token.0).text(self.datastore.as_str()).text(self.path.as_str());
+        to.flag(self.is_deep).flag(self.is_exclusive).fixed(self.user.bytes());
+        to.text(&self.said).i64(self.until);
+        to.into_bytes()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut from = Reader::new(bytes);
+        Some(Lock {
+            token: LockToken(from.fixed()?),
+            datastore: from.text()?.parse().ok()?,
+            path: StorePath::from_plain(&from.text()?).ok()?,
+            is_deep: from.flag()?,
+            is_exclusive: from.flag()?,
+            user: UserId::from_bytes(from.fixed()?),
+            said: from.text()?,
+            until: from.i64()?,
+        })
+    }
+
+    /// Whether it covers what is at a path.
+    pub fn covers(&self, path: &StorePath) -> bool {
+        self.path == *path || self.is_deep && is_beneath(path, &self.path)
+    }
+}
+
+fn is_beneath(path: &StorePath, above: &StorePath) -> bool {
+    let rest = path.as_str().strip_prefix(above.as_str());
+    path != above && rest.is_some_and(|rest| above.is_root() || rest.starts_with('/'))
+}
+
+/// A lock somebody wants.
+#[derive(Clone, Debug)]
+pub struct LockAsk {
+    /// In which datastore.
+    pub datastore: DatastoreName,
+    /// On what.
+    pub path: StorePath,
+    /// Whether on everything beneath, too.
+    pub is_deep: bool,
+    /// Whether nobody else is to have one.
+    pub is_exclusive: bool,
+    /// Who wants it.
+    pub user: UserId,
+    /// What they say of themselves, as XML.
+    pub said: String,
+    /// For how long, in seconds; at most an hour.
+    pub seconds: i64,
+}
+
+/// What is to be done with a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touches {
+    /// What is there changes, and stays.
+    Content,
+    /// An entry of its directory comes, goes, or becomes another.
+    Entry,
+    /// The same, with everything beneath it.
+    Tree,
+}
+
+const BY_TOKEN: u8 = b't';
+const AT: u8 = b'a';
+const BENEATH: u8 = b'b';
+
+/// The locks of a house.
+#[derive(Clone, Copy)]
+pub struct Locks<'s> {
+    store: &'s dyn LockStore,
+    /// The wall clock, in seconds: what is over by then is not there.
+    now: i64,
+}
+
+impl<'s> Locks<'s> {
+    /// As they are now.
+    pub fn new(store: &'s dyn LockStore, unix_seconds: i64) -> Self {
+        Locks { store, now: unix_seconds }
+    }
+
+    /// Whether locks let somebody do it, with the tokens they bring.
+    ///
+    /// # Refuses
+    /// [`Refusal::Locked`] where a lock stands in the way of which they bring no token of their own.
+    pub fn let_pass(
+        &self,
+        datastore: &DatastoreName,
+        path: &StorePath,
+        touches: Touches,
+        user: UserId,
+        tokens: &[LockToken],
+    ) -> Result<(), Refusal> {
+        let (now, mut outcome) = (self.now, Ok(Ok(())));
+        self.store.read(&mut |rows| outcome = let_pass(rows, now, datastore, path, touches, user, tokens))?;
+        outcome?
+    }
+
+    /// The locks that cover what is at a path.
+    ///
+    /// # Refuses
+    /// [`Refusal::Locks`] when they cannot be read.
+    pub fn covering(&self, datastore: &DatastoreName, path: &StorePath) -> Result<Vec<Lock>, Refusal> {
+        let (now, mut found) = (self.now, Ok(Vec::new()));
+        self.store.read(&mut |rows| found = covering(rows, now, datastore, path))?;
+        Ok(found?)
+    }
+
+    /// Whether there is any lock on or beneath a path: then each entry has to be looked up.
+    ///
+    /// # Refuses
+    /// [`Refusal::Locks`] when they cannot be read.
+    pub fn any_beneath(&self, datastore: &DatastoreName, path: &StorePath) -> Result<bool, Refusal> {
+        let mut found = Ok(Vec::new());
+        self.store.read(&mut |rows| found = tokens(rows, BENEATH, datastore, path, 1))?;
+        Ok(!found?.is_empty())
+    }
+
+    /// Takes a lock.
+    ///
+    /// # Refuses
+    /// [`Refusal::Locked`] where another stands in the way, [`Refusal::TooManyLocks`] where somebody has too many.
+    pub fn take(&self, ask: &LockAsk) -> Result<Lock, Refusal> {
+        let lock = Lock {
+            token: LockToken::new()?,
+            datastore: ask.datastore.clone(),
+            path: ask.path.clone(),
+            is_deep: ask.is_deep,
+            is_exclusive: ask.is_exclusive,
+            user: ask.user,
+            said: ask.said.clone(),
+            until: self.until(ask.seconds),
+        };
+        self.change(|rows, now| {
+            forget_old(rows, now, &lock.datastore)?;
+            let mut others = covering(rows, now, &lock.datastore, &lock.path)?;
+            if lock.is_deep {
+                others.extend(beneath(rows, now, &lock.datastore, &lock.path)?);
+            }
+            if let Some(other) = others.into_iter().find(|other| other.is_exclusive || lock.is_exclusive) {
+                return Ok(Err(Refusal::Locked(other.path.to_string())));
+            }
+            let all = all(rows, &lock.datastore)?;
+            let own = all.iter().filter(|other| other.user == lock.user).count();
+            if all.len() >= LOCKS_PER_STORE_MAX || own >= LOCKS_PER_USER_MAX {
+                return Ok(Err(Refusal::TooManyLocks));
+            }
+            write(rows, &lock)?;
+            Ok(Ok(()))
+        })?;
+        Ok(lock)
+    }
+
+    /// Gives a lock another end.
+    ///
+    /// # Refuses
+    /// [`Refusal::NoSuchLock`] where it is over, somebody else's, or does not cover the path.
+    pub fn refresh(
+        &self,
+        (datastore, path): (&DatastoreName, &StorePath),
+        token: LockToken,
+        user: UserId,
+        seconds: i64,
+    ) -> Result<Lock, Refusal> {
+        let (until, mut refreshed) = (self.until(seconds), None);
+        self.change(|rows, now| {
+            let Some(mut lock) =
+                of_token(rows, now, token)?.filter(|lock| lock.is_for(datastore, path, user))
+            else {
+                return Ok(Err(Refusal::NoSuchLock));
+            };
+            lock.until = until;
+            write(rows, &lock)?;
+            refreshed = Some(lock);
+            Ok(Ok(()))
+        })?;
+        refreshed.ok_or(Refusal::NoSuchLock)
+    }
+
+    /// Gives a lock up.
+    ///
+    /// # Refuses
+    /// As [`Locks::refresh`].
+    pub fn release(
+        &self,
+        (datastore, path): (&DatastoreName, &StorePath),
+        token: LockToken,
+        user: UserId,
+    ) -> Result<(), Refusal> {
+        self.change(|rows, now| {
+            let lock = of_token(rows, now, token)?.filter(|lock| lock.is_for(datastore, path, user));
+            let Some(lock) = lock else { return Ok(Err(Refusal::NoSuchLock)) };
+            remove(rows, &lock)?;
+            Ok(Ok(()))
+        })
+    }
+
+    /// What is at a path, or beneath it, is there no more, and so are its locks.
+    ///
+    /// # Refuses
+    /// [`Refusal::Locks`] when they cannot be written.
+    pub fn forget(&self, datastore: &DatastoreName, path: &StorePath) -> Result<(), Refusal> {
+        // Mostly there are none, and looking costs no turn.
+        let (now, mut found) = (self.now, Ok(false));
+        self.store.read(&mut |rows| {
+            found = at_or_beneath(rows, now, datastore, path).map(|locks| !locks.is_empty());
+        })?;
+        if !found? {
+            return Ok(());
+        }
+        self.change(|rows, now| {
+            for lock in at_or_beneath(rows, now, datastore, path)? {
+                remove(rows, &lock)?;
+            }
+            Ok(Ok(()))
+        })
+    }
+
+    fn until(&self, seconds: i64) -> i64 {
+        self.now.saturating_add(seconds.clamp(1, LOCK_SECONDS_MAX))
+    }
+
+    fn change(
+        &self,
+        mut work: impl FnMut(&mut dyn LockRowsMut, i64) -> Result<Result<(), Refusal>, SourceError>,
+    ) -> Result<(), Refusal> {
+        let (now, mut outcome) = (self.now, Ok(Ok(())));
+        self.store.write(&mut |rows| {
+            outcome = work(rows, now);
+            if matches!(outcome, Ok(Ok(()))) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        outcome?
+    }
+}
+
+impl Lock {
+    fn is_for(&self, datastore: &DatastoreName, path: &StorePath, user: UserId) -> bool {
+        self.user == user && self.datastore == *datastore && self.covers(path)
+    }
+}
+
+fn let_pass(
+    rows: &dyn LockRows,
+    now: i64,
+    datastore: &DatastoreName,
+    path: &StorePath,
+    touches: Touches,
+    user: UserId,
+    tokens: &[LockToken],
+) -> Result<Result<(), Refusal>, SourceError> {
+    let holds = |lock: &Lock| lock.user == user && tokens.contains(&lock.token);
+    // Of shared locks one is enough.
+    let passes = |locks: Vec<Lock>| match locks.iter().any(holds) {
+        true => None,
+        false => locks.into_iter().next(),
+    };
+    let mut in_the_way = passes(covering(rows, now, datastore, path)?);
+    if in_the_way.is_none()
+        && touches != Touches::Content
+        && let Some((directory, _)) = path.split()
+    {
+        in_the_way = passes(covering(rows, now, datastore, &directory)?);
+    }
+    if in_the_way.is_none() && touches == Touches::Tree {
+        in_the_way = beneath(rows, now, datastore, path)?.into_iter().find(|lock| !holds(lock));
+    }
+    Ok(in_the_way.map_or(Ok(()), |lock| Err(Refusal::Locked(lock.path.to_string()))))
+}
+
+fn covering(
+    rows: &dyn LockRows,
+    now: i64,
+    datastore: &DatastoreName,
+    path: &StorePath,
+) -> Result<Vec<Lock>, SourceError> {
+    let mut found = Vec::new();
+    for at in self_and_above(path) {
+        let locks = locks(rows, now, AT, datastore, &at)?;
+        found.extend(locks.into_iter().filter(|lock| lock.path == at && lock.covers(path)));
+    }
+    Ok(found)
+}
+
+fn beneath(
+    rows: &dyn LockRows,
+    now: i64,
+    datastore: &DatastoreName,
+    path: &StorePath,
+) -> Result<Vec<Lock>, SourceError> {
+    let locks = locks(rows, now, BENEATH, datastore, path)?;
+    Ok(locks.into_iter().filter(|lock| is_beneath(&lock.path, path)).collect())
+}
+
+fn at_or_beneath(
+    rows: &dyn LockRows,
+    now: i64,
+    datastore: &DatastoreName,
+    path: &StorePath,
+) -> Result<Vec<Lock>, SourceError> {
+    let at = locks(rows, now, AT, datastore, path)?.into_iter().filter(|lock| lock.path == *path);
+    Ok(at.chain(beneath(rows, now, datastore, path)?).collect())
+}
+
+/// Every lock of a store, also those that are over.
+fn all(rows: &dyn LockRows, datastore: &DatastoreName) -> Result<Vec<Lock>, SourceError> {
+    at_or_beneath(rows, i64::MIN, datastore, &StorePath::root())
+}
+
+fn forget_old(rows: &mut dyn LockRowsMut, now: i64, datastore: &DatastoreName) -> Result<(), SourceError> {
+    let old = all(rows, datastore)?.into_iter().filter(|lock| lock.until <= now);
+    old.collect::<Vec<_>>().iter().try_for_each(|lock| remove(rows, lock))
+}
+
+fn self_and_above(path: &StorePath) -> Vec<StorePath> {
+    let mut all = vec![path.clone()];
+    while let Some((above, _)) = all.last().and_then(StorePath::split) {
+        all.push(above);
+    }
+    all
+}
+
+/// The locks a kind of row leads to from a path, that are not over; some may be of another path.
+fn locks(
+    rows: &dyn LockRows,
+    now: i64,
+    kind: u8,
+    datastore: &DatastoreName,
+    path: &StorePath,
+) -> Result<Vec<Lock>, SourceError> {
+    let mut found = Vec::new();
+    for token in tokens(rows, kind, datastore, path, usize::MAX)? {
+        found.extend(of_token(rows, now, token)?.filter(|lock| lock.datastore == *datastore));
+    }
+    Ok(found)
+}
+
+fn tokens(
+    rows: &dyn LockRows,
+    kind: u8,
+    datastore: &DatastoreName,
+    path: &StorePath,
+    at_most: usize,
+) -> Result<Vec<LockToken>, SourceError> {
+    let mut found = Vec::new();
+    rows.scan(&prefix(kind, datastore, path), &mut |key, _| {
+        found.extend(key.last_chunk().map(|token| LockToken(*token)));
+        if found.len() < at_most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(found)
+}
+
+fn of_token(rows: &dyn LockRows, now: i64, token: LockToken) -> Result<Option<Lock>, SourceError> {
+    let Some(bytes) = rows.get(&by_token(token))? else { return Ok(None) };
+    let damaged = || SourceError::Unavailable(format!("the record of the lock {token} cannot be read"));
+    let lock = Lock::decode(&bytes).ok_or_else(damaged)?;
+    Ok(Some(lock).filter(|lock| now < lock.until))
+}
+
+fn write(rows: &mut dyn LockRowsMut, lock: &Lock) -> Result<(), SourceError> {
+    rows.put(&by_token(lock.token), &lock.encode())?;
+    places(lock).into_iter().try_for_each(|key| rows.put(&key, b""))
+}
+
+fn remove(rows: &mut dyn LockRowsMut, lock: &Lock) -> Result<(), SourceError> {
+    rows.delete(&by_token(lock.token))?;
+    places(lock).into_iter().try_for_each(|key| rows.delete(&key))
+}
+
+/// Where a lock is found: at its path, and from everything above.
+fn places(lock: &Lock) -> Vec<Vec<u8>> {
+    let key = |kind, path: &StorePath| [prefix(kind, &lock.datastore, path), lock.token.0.to_vec()].concat();
+    let above = self_and_above(&lock.path);
+    let from_above = above.iter().skip(1).map(|path| key(BENEATH, path));
+    from_above.chain([key(AT, &lock.path)]).collect()
+}
+
+fn by_token(token: LockToken) -> Vec<u8> {
+    [&[BY_TOKEN], token.0.as_slice()].concat()
+}
+
+fn prefix(kind: u8, datastore: &DatastoreName, path: &StorePath) -> Vec<u8> {
+    // The same in every process. Two paths with one digest would only be looked at twice.
+    let digest = KeyMaker::new(&MemoSeed([0; 16]), "lock").bytes(datastore.as_str().as_bytes());
+    [&[kind], digest.bytes(path.as_str().as_bytes()).key().as_choice().as_slice()].concat()
+}

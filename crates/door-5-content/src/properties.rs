@@ -1,0 +1,143 @@
+//! Dead properties (RFC 4918 §4.1): what clients put on a file or directory and want back as it was. All of an object's are in one
+//! extended attribute, so that they change together or not at all, and go where the object goes.
+
+use crate::acl::{attribute, set_attribute};
+use crate::node::Node;
+use crate::refuse::Refusal;
+use enfilade_access::AccessPermit;
+use enfilade_facts::codec::{Reader, Writer};
+use enfilade_facts::limits::PROPERTIES_BYTES_MAX;
+use enfilade_facts::vocabulary::AccessMask;
+use rustix::fs::fremovexattr;
+use rustix::io::{self, Errno};
+
+/// Where they are.
+pub(crate) const ATTRIBUTE: &str = "user.enfilade.properties";
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Property {
+    /// The namespace of its name; empty where it has none.
+    pub namespace: String,
+    /// Its name there.
+    pub name: String,
+    /// The language of its value, where that was said.
+    pub language: Option<String>,
+    /// Its value, as XML that stands for itself.
+    pub value: String,
+}
+
+/// What is to be done with one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PropertyChange {
+    /// It is to have this value.
+    Set(Property),
+    /// It is to be there no more.
+    Remove {
+        /// The namespace of its name.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+}
+
+/// An object's dead properties.
+///
+/// # Refuses
+/// [`Refusal::Io`] when they cannot be read, or are not what was written.
+pub fn properties(permit: &AccessPermit, node: &Node) -> Result<Vec<Property>, Refusal> {
+    node.covered(permit, AccessMask::READ_NAMED_ATTRIBUTES)?;
+    read(node)
+}
+
+/// Changes an object's dead properties, all of it or nothing.
+///
+/// # Refuses
+/// [`Refusal::NoSpace`] when there are too many, [`Refusal::Io`] when they cannot be read or written.
+pub fn change_properties(
+    permit: &AccessPermit,
+    node: &Node,
+    changes: &[PropertyChange],
+) -> Result<(), Refusal> {
+    node.covered(permit, AccessMask::WRITE_NAMED_ATTRIBUTES)?;
+    change(node, changes)
+}
+
+/// The work of [`properties`].
+pub(crate) fn read(node: &Node) -> Result<Vec<Property>, Refusal> {
+    let refuse = |errno| Refusal::io(errno, "reading the properties of", &node.label());
+    let Some(bytes) = attribute(node.fd(), ATTRIBUTE, PROPERTIES_BYTES_MAX).map_err(refuse)? else {
+        return Ok(Vec::new());
+    };
+    decode(&bytes).ok_or_else(|| Refusal::Io {
+        what: format!("reading the properties of `{}`", node.label()),
+        errno: format!("{ATTRIBUTE} is not what was written; remove it with `setfattr -x`"),
+    })
+}
+
+/// The work of [`change_properties`].
+pub(crate) fn change(node: &Node, changes: &[PropertyChange]) -> Result<(), Refusal> {
+    let refuse = |errno| match errno {
+        // The kernel says so when one file's attributes do not fit any more.
+        Errno::RANGE | Errno::TOOBIG => Refusal::io(Errno::NOSPC, "keeping properties on", &node.label()),
+        errno => Refusal::io(errno, "keeping properties on", &node.label()),
+    };
+    let _turn = node.turn().take();
+    let mut all = read(node)?;
+    for change in changes {
+        let (namespace, name) = match change {
+            PropertyChange::Set(property) => (&property.namespace, &property.name),
+            PropertyChange::Remove { namespace, name } => (namespace, name),
+        };
+        all.retain(|other| (&other.namespace, &other.name) != (namespace, name));
+        if let PropertyChange::Set(property) = change {
+            all.push(property.clone());
+        }
+    }
+    if all.is_empty() {
+        match io::retry_on_intr(|| fremovexattr(node.fd(), ATTRIBUTE)) {
+            Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
+            Err(errno) => return Err(refuse(errno)),
+        }
+    } else {
+        let bytes = encode(&all);
+        if bytes.len() > PROPERTIES_BYTES_MAX {
+            return Err(refuse(Errno::NOSPC));
+        }
+        set_attribute(node.fd(), ATTRIBUTE, &bytes).map_err(refuse)?;
+    }
+    node.sync()
+}
+
+/// Gives a copy what the original has.
+pub(crate) fn copy(from: &Node, to: &Node) -> Result<(), Refusal> {
+    let refuse = |errno| Refusal::io(errno, "copying the properties of", &from.label());
+    match attribute(from.fd(), ATTRIBUTE, PROPERTIES_BYTES_MAX).map_err(refuse)? {
+        Some(bytes) => set_attribute(to.fd(), ATTRIBUTE, &bytes).map_err(refuse),
+        None => Ok(()),
+    }
+}
+
+fn encode(all: &[Property]) -> Vec<u8> {
+    let mut to = Writer::default();
+    to.list(all, |to, Property { namespace, name, language, value }| {
+        to.text(namespace).text(name).option(language.as_deref(), |to, language| {
+            to.text(language);
+        });
+        to.text(value);
+    });
+    to.into_bytes()
+}
+
+fn decode(bytes: &[u8]) -> Option<Vec<Property>> {
+    let mut from = Reader::new(bytes);
+    let all = from.list(|from| {
+        Some(Property {
+            namespace: from.text()?,
+            name: from.text()?,
+            language: from.option(Reader::text)?,
+            value: from.text()?,
+        })
+    })?;
+    from.is_empty().then_some(all)
+}

@@ -1,0 +1,57 @@
+//! Where locks of files are kept, seen from inside. They change all the time and every commit of facts empties memos, so they are no facts:
+//! they are rows of a store of their own, which every server of the machine shares and a restart does not lose.
+
+use crate::source::SourceError;
+use std::ops::ControlFlow;
+
+/// Looks at a row, key and value.
+pub type EachRow<'e> = &'e mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
+
+/// Rows in the order of their keys, as they are at one moment.
+pub trait LockRows {
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, SourceError>;
+
+    /// Shows every row whose key begins so, until it was enough.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn scan(&self, prefix: &[u8], each: EachRow<'_>) -> Result<(), SourceError>;
+}
+
+/// The same, to be changed.
+pub trait LockRowsMut: LockRows {
+    /// Sets the value of a key.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), SourceError>;
+
+    /// Takes a row away, if it is there.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    fn delete(&mut self, key: &[u8]) -> Result<(), SourceError>;
+}
+
+/// A place locks live in.
+pub trait LockStore: Send + Sync {
+    /// Lends the rows of one moment to `look`, once.
+    ///
+    /// # Errors
+    /// When the store cannot be read; then `look` was not called.
+    fn read(&self, look: &mut dyn FnMut(&dyn LockRows)) -> Result<(), SourceError>;
+
+    /// Lends the rows to whoever alone may change them now. What was changed is durable when this returns, or none of it where `change` says
+    /// so.
+    ///
+    /// # Errors
+    /// When the store cannot be written; nothing is changed then.
+    fn write(
+        &self,
+        change: &mut dyn FnMut(&mut dyn LockRowsMut) -> ControlFlow<()>,
+    ) -> Result<(), SourceError>;
+}

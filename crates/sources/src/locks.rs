@@ -1,0 +1,238 @@
+//! The locks of files: an LMDB environment of their own beside the facts, and one in memory for whoever only asks and for tests.
+
+use enfilade_facts::locks::{EachRow, LockRows, LockRowsMut, LockStore};
+use enfilade_facts::source::SourceError;
+use heed::types::Bytes;
+use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, RoTxn, RwTxn, WithTls};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// Address space: room for a hundred thousand locks and more.
+const MAP_BYTES: usize = 1 << 30;
+const READERS_MAX: u32 = 4096;
+
+type Rows = Database<'static, Bytes, Bytes>;
+
+/// Locks in a directory, shared by every server of the machine.
+pub struct LmdbLocks {
+    env: Env<WithTls>,
+    rows: Rows,
+}
+
+impl LmdbLocks {
+    /// Opens the locks in this directory, which is there; only once in a process.
+    ///
+    /// # Errors
+    /// When they cannot be opened.
+    pub fn open(directory: &Path) -> Result<Self, SourceError> {
+        let mut options = EnvOpenOptions::new().read_txn_with_tls();
+        options.map_size(MAP_BYTES).max_readers(READERS_MAX);
+        let env = open(&options, directory).map_err(unavailable)?;
+        // Whoever died while reading must not keep old pages.
+        env.clear_stale_readers().map_err(unavailable)?;
+        let txn = env.write_txn().map_err(unavailable)?;
+        let made = env.create_databases_and_commit(txn, |opener, txn| {
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(opener.create_database(txn, None)?))
+        });
+        match made.map_err(unavailable)? {
+            CommitOrAbort::Commit(rows) => Ok(LmdbLocks { env, rows }),
+            CommitOrAbort::Abort(()) => {
+                Err(SourceError::Unavailable("the locks of files cannot be made".to_owned()))
+            }
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "heed marks opening a memory map as unsafe")]
+fn open(options: &EnvOpenOptions<WithTls>, directory: &Path) -> heed::Result<Env<WithTls>> {
+    // SAFETY: as for the facts: LMDB alone changes the file, in a directory of ours, with all of its locking.
+    unsafe { options.open(directory) }
+}
+
+fn unavailable(why: heed::Error) -> SourceError {
+    SourceError::Unavailable(format!("the locks of files: {why}"))
+}
+
+struct Reading<'t> {
+    rows: Rows,
+    txn: &'t RoTxn<'t>,
+}
+
+impl LockRows for Reading<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, SourceError> {
+        Ok(self.rows.get(self.txn, key).map_err(unavailable)?.map(<[u8]>::to_vec))
+    }
+
+    fn scan(&self, prefix: &[u8], each: EachRow<'_>) -> Result<(), SourceError> {
+        for row in self.rows.prefix_iter(self.txn, prefix).map_err(unavailable)? {
+            let (key, value) = row.map_err(unavailable)?;
+            if each(key, value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Writing<'t> {
+    rows: Rows,
+    txn: RwTxn<'t>,
+}
+
+impl LockRows for Writing<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, SourceError> {
+        Reading { rows: self.rows, txn: &self.txn }.get(key)
+    }
+
+    fn scan(&self, prefix: &[u8], each: EachRow<'_>) -> Result<(), SourceError> {
+        Reading { rows: self.rows, txn: &self.txn }.scan(prefix, each)
+    }
+}
+
+impl LockRowsMut for Writing<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), SourceError> {
+        self.rows.put(&mut self.txn, key, value).map_err(unavailable)
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<(), SourceError> {
+        self.rows.delete(&mut self.txn, key).map(drop).map_err(unavailable)
+    }
+}
+
+impl LockStore for LmdbLocks {
+    fn read(&self, look: &mut dyn FnMut(&dyn LockRows)) -> Result<(), SourceError> {
+        let txn = self.env.read_txn().map_err(unavailable)?;
+        look(&Reading { rows: self.rows, txn: &txn });
+        Ok(())
+    }
+
+    fn write(
+        &self,
+        change: &mut dyn FnMut(&mut dyn LockRowsMut) -> ControlFlow<()>,
+    ) -> Result<(), SourceError> {
+        let mut writing = Writing { rows: self.rows, txn: self.env.write_txn().map_err(unavailable)? };
+        match change(&mut writing) {
+            ControlFlow::Continue(()) => writing.txn.commit().map_err(unavailable),
+            ControlFlow::Break(()) => Ok(()),
+        }
+    }
+}
+
+/// Locks nobody else sees and that end with the process.
+#[derive(Debug, Default)]
+pub struct MemoryLocks(Mutex<Map>);
+
+#[derive(Clone, Debug, Default)]
+struct Map(BTreeMap<Vec<u8>, Vec<u8>>);
+
+impl LockRows for Map {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, SourceError> {
+        Ok(self.0.get(key).cloned())
+    }
+
+    fn scan(&self, prefix: &[u8], each: EachRow<'_>) -> Result<(), SourceError> {
+        for (key, value) in self.0.range(prefix.to_vec()..).take_while(|(key, _)| key.starts_with(prefix)) {
+            if each(key, value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl LockRowsMut for Map {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), SourceError> {
+        self.0.insert(key.to_vec(), value.to_vec());
+        Ok(())
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<(), SourceError> {
+        self.0.remove(key);
+        Ok(())
+    }
+}
+
+impl LockStore for MemoryLocks {
+    fn read(&self, look: &mut dyn FnMut(&dyn LockRows)) -> Result<(), SourceError> {
+        look(&*self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(())
+    }
+
+    fn write(
+        &self,
+        change: &mut dyn FnMut(&mut dyn LockRowsMut) -> ControlFlow<()>,
+    ) -> Result<(), SourceError> {
+        let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut after = rows.clone();
+        if change(&mut after).is_continue() {
+            *rows = after;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    fn keeps_what_was_changed_whole_or_not_at_all(store: &dyn LockStore) {
+        let rows = || {
+            let mut rows = Vec::new();
+            let look = &mut |shown: &dyn LockRows| {
+                let each = &mut |key: &[u8], value: &[u8]| {
+                    rows.push((key.to_vec(), value.to_vec()));
+                    ControlFlow::Continue(())
+                };
+                shown.scan(b"a", each).unwrap();
+            };
+            store.read(look).unwrap();
+            rows
+        };
+        let write = |and: ControlFlow<()>| {
+            let change = &mut |rows: &mut dyn LockRowsMut| {
+                for key in [b"a2", b"a1", b"b1"] {
+                    rows.put(key, b"x").unwrap();
+                }
+                assert_eq!(rows.get(b"a1").unwrap(), Some(b"x".to_vec()));
+                and
+            };
+            store.write(change).unwrap();
+        };
+        write(ControlFlow::Break(()));
+        assert_eq!(rows(), []);
+        write(ControlFlow::Continue(()));
+        let row = |key: &[u8]| (key.to_vec(), b"x".to_vec());
+        assert_eq!(rows(), [row(b"a1"), row(b"a2")]);
+        let delete = &mut |rows: &mut dyn LockRowsMut| {
+            rows.delete(b"a1").unwrap();
+            rows.delete(b"gone").unwrap();
+            ControlFlow::Continue(())
+        };
+        store.write(delete).unwrap();
+        assert_eq!(rows(), [row(b"a2")]);
+    }
+
+    #[test]
+    fn either_store_keeps_what_was_changed_whole_or_not_at_all() {
+        let scratch = Scratch::new();
+        keeps_what_was_changed_whole_or_not_at_all(&LmdbLocks::open(scratch.path()).unwrap());
+        keeps_what_was_changed_whole_or_not_at_all(&MemoryLocks::default());
+    }
+
+    #[test]
+    fn locks_are_there_after_a_restart() {
+        let scratch = Scratch::new();
+        let put = &mut |rows: &mut dyn LockRowsMut| {
+            rows.put(b"a", b"x").unwrap();
+            ControlFlow::Continue(())
+        };
+        LmdbLocks::open(scratch.path()).unwrap().write(put).unwrap();
+        let mut found = None;
+        let again = LmdbLocks::open(scratch.path()).unwrap();
+        again.read(&mut |rows| found = rows.get(b"a").unwrap()).unwrap();
+        assert_eq!(found, Some(b"x".to_vec()));
+    }
+}
