@@ -30,6 +30,7 @@ pub fn rename(
     (making, to): (&AccessPermit, At<'_>),
     replaced: Option<(&AccessPermit, &Node)>,
 ) -> Result<(), Refusal> {
+    entry_name(from.name)?;
     target.covered(permit, AccessMask::DELETE)?;
     to.directory.covered(making, right_to_make(target.kind()))?;
     if let Some((permit, replaced)) = replaced {
@@ -52,7 +53,6 @@ pub(crate) fn relocate(
     to: At<'_>,
     replaced: Option<&Node>,
 ) -> Result<(), Refusal> {
-    entry_name(from.name)?;
     entry_name(to.name)?;
     let rename = |flags| {
         let (here, there) = (from.directory.fd(), to.directory.fd());
