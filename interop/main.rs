@@ -32,3 +32,4 @@ mod start;
 mod terms;
 mod timing;
 mod trees;
+mod webdav;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// rclone with the server as the remote `e:`.
-fn rclone(server: &Server, login: &str, arguments: &[&str]) -> String {
+pub(crate) fn rclone(server: &Server, login: &str, arguments: &[&str]) -> String {
     let (user, secret) = login.split_once(':').unwrap();
     let obscured = Command::new("rclone").args(["obscure", secret]).output().expect("rclone is needed");
     let output = Command::new("rclone")

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::process::Command;
 
 /// A package, and the program of it that the tests run; none where it is a library of another's.
-const PACKAGES: [(&str, &str); 13] = [
+const PACKAGES: [(&str, &str); 16] = [
     ("rclone", "rclone"),
     ("curl", "curl"),
     ("openssl", "openssl"),
@@ -18,6 +18,9 @@ const PACKAGES: [(&str, &str); 13] = [
     ("samba-vfs-modules", ""),
     ("smbclient", "smbclient"),
     ("libnss-wrapper", ""),
+    ("litmus", "litmus"),
+    ("cadaver", "cadaver"),
+    ("davfs2", "mount.davfs"),
 ];
 
 /// Installs what is missing, or says how to.

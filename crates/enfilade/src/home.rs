@@ -177,13 +177,9 @@ impl Home {
 
     /// A house for whoever only asks what would be: nobody comes in, and nothing is written down.
     pub(crate) fn house_to_ask(&self) -> anyhow::Result<Arc<House>> {
-        self.house(
-            Arc::new(NoLog),
-            sync_channel(1).0,
-            Ledger::private(1, clock::now()),
-            Arc::new(MemoryLocks::default()),
-            None,
-        )
+        let alone =
+            (Ledger::private(1, clock::now()), Arc::new(MemoryLocks::default()) as Arc<dyn LockStore>);
+        self.house(Arc::new(NoLog), sync_channel(1).0, alone, None)
     }
 
     /// A house on these facts.
@@ -191,8 +187,7 @@ impl Home {
         &self,
         audit: Arc<dyn Audit>,
         upgrades: SyncSender<Upgrade>,
-        ledger: Ledger,
-        locks: Arc<dyn LockStore>,
+        (ledger, locks): (Ledger, Arc<dyn LockStore>),
         watch: Option<Watch>,
     ) -> anyhow::Result<Arc<House>> {
         let house = House::new(Parts {

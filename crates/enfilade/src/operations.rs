@@ -5,6 +5,7 @@ use crate::{clock, output};
 use anyhow::Context;
 use enfilade_admin::DatastoreWarning;
 use enfilade_faces::Faces;
+use enfilade_facts::LockStore;
 use enfilade_passage::{House, Ledger, LedgerWords, Process, ledger_words};
 use enfilade_sources::mounts;
 use enfilade_sources::processes::{self, OwnWords};
@@ -34,8 +35,13 @@ impl LedgerWords for Own {
     }
 }
 
+/// What all servers here have in common beside the facts: who is inside, and what is locked.
+pub(crate) fn shared(home: &Home) -> anyhow::Result<(Ledger, Arc<dyn LockStore>)> {
+    Ok((own(home)?, home.locks()?))
+}
+
 /// The ledger of a server, which others read.
-pub(crate) fn own(home: &Home) -> anyhow::Result<Ledger> {
+fn own(home: &Home) -> anyhow::Result<Ledger> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let directory = place(&home.data);
     let words = OwnWords::take(&directory, ledger_words(STORES_MAX, threads))

@@ -83,13 +83,8 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     let Loaded { tls: tls_now, bad, tickets, watched } = load(home)?;
     let (exchange, current) = watch::channel(tls_now);
     let log = AccessLog::start(home.last_used()?, home.sessions()?)?;
-    let house = home.house(
-        log.clone(),
-        follow_upgrades(home)?,
-        operations::own(home)?,
-        home.locks()?,
-        hears_changes(home),
-    )?;
+    let shared = operations::shared(home)?;
+    let house = home.house(log.clone(), follow_upgrades(home)?, shared, hears_changes(home))?;
     let faces = Faces::new(Arc::clone(&house), home.files.clone());
     let served = Served::new(exchange, bad, faces.clone(), tickets);
     tell_bad_hashes(home)?;

@@ -259,8 +259,8 @@ mod tests {
     #[test]
     fn places_of_other_hosts_are_none_of_ours() {
         let path = |url| place_of(url, Some("h:1")).map(|place| place.path.to_string());
-        assert_eq!(path("/dav/tank/a%20b"), Some("a b".into()));
-        assert_eq!(path("https://H:1/dav/tank/a"), Some("a".into()));
+        assert_eq!(path("/dav/tank/a%20b"), Some("/a b".into()));
+        assert_eq!(path("https://H:1/dav/tank/a"), Some("/a".into()));
         for url in ["https://h/dav/tank/a", "ftp://h:1/dav/tank/a", "https://h:1", "/other", "/dav/tank/../x"]
         {
             assert_eq!(path(url), None, "{url}");

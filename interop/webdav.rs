@@ -1,0 +1,324 @@
+//! WebDAV as clients use it: litmus, cadaver, davfs2, rclone and curl against the real binary.
+
+use crate::curl::{PROPFIND_0, PROPFIND_1, curl};
+use crate::rclone::rclone;
+use crate::server::{Scratch, Server};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+fn method(server: &Server, login: &str, method: &str, path: &str, headers: &[&str]) -> (u16, String) {
+    let mut arguments = vec!["--request", method];
+    headers.iter().for_each(|header| arguments.extend(["--header", header]));
+    let answer = curl(server, login, path, &arguments);
+    (answer.status, answer.text())
+}
+
+/// What litmus says of each of its parts: the parts by name, tests run and passed.
+fn litmus(url: &str, user: &str, password: &str) -> Vec<(String, u32, u32)> {
+    let scratch = Scratch::new();
+    let mut command = Command::new("litmus");
+    let output = command.args(["-k", url, user, password]).current_dir(scratch.path()).output();
+    let said = String::from_utf8_lossy(&output.expect("litmus is needed").stdout).replace('\r', "\n");
+    let number = |word: &str| word.trim_end_matches(',').parse().unwrap();
+    let parts = said.lines().filter_map(|line| line.strip_prefix("<- summary for `"));
+    let parts: Vec<_> = parts
+        .map(|part| {
+            let words: Vec<&str> = part.split_whitespace().collect();
+            (words[0].trim_end_matches("':").to_owned(), number(words[2]), number(words[5]))
+        })
+        .collect();
+    let failed: Vec<&str> = said.lines().filter(|line| line.contains("FAIL")).collect();
+    assert_eq!(failed, Vec::<&str>::new(), "{said}");
+    parts
+}
+
+#[test]
+fn litmus_passes_every_test() {
+    let server = Server::start();
+    // `expect100` is run without TLS alone.
+    for (url, http) in [(format!("http://{}/dav/main/", server.plain), 4), (server.url("/dav/main/"), 3)] {
+        let parts = litmus(&url, "admin@local", &server.password);
+        let expected = [("basic", 16), ("copymove", 13), ("props", 30), ("locks", 41), ("http", http)];
+        let expected: Vec<_> = expected.iter().map(|(name, n)| ((*name).to_owned(), *n, *n)).collect();
+        assert_eq!(parts, expected);
+    }
+}
+
+#[test]
+fn trees_are_copied_moved_and_deleted_as_far_as_may_be() {
+    let server = Server::start();
+    let (alice, bob) =
+        (server.add_user("alice", "DatastorePowerUser"), server.add_user("bob", "DatastorePowerUser"));
+    let main = server.data().join("datastores/main");
+    for path in ["from/a/b", "from/c"] {
+        std::fs::create_dir_all(main.join(path)).unwrap();
+    }
+    for path in ["from/1", "from/a/2", "from/a/b/3", "from/c/4"] {
+        std::fs::write(main.join(path), path).unwrap();
+    }
+    let all = "allow authenticated full inherit=files,dirs";
+    server.cli(&["acl", "set", "main", "/", all, "--recursive"]);
+    let destination = |path: &str| format!("Destination: {}", server.url(path));
+    let to = destination("/dav/main/to");
+    let copy = |headers: &[&str]| method(&server, &alice, "COPY", "/dav/main/from", headers).0;
+    assert_eq!(copy(&[&to]), 201);
+    let listed = |login: &str| rclone(&server, login, &["lsf", "-R", "e:to"]);
+    assert_eq!(listed(&alice).lines().count(), 7);
+    assert_eq!((copy(&[&to]), copy(&[&to, "Overwrite: F"]), copy(&[&to, "Depth: 0"])), (204, 412, 204));
+    assert_eq!(listed(&alice), "", "the directory alone");
+    assert_eq!(copy(&[&destination("/dav/main/from/a/x")]), 403, "within itself");
+    assert_eq!(copy(&[&destination("/dav/main/gone/x")]), 409);
+    assert_eq!(copy(&[&destination("/dav/other/x")]), 502);
+    assert_eq!(copy(&["Destination: https://elsewhere.example/dav/main/x"]), 502);
+    assert_eq!((copy(&[]), copy(&["Destination: /dav/main/../x"])), (400, 400));
+    assert_eq!(copy(&[&to, "Overwrite: maybe"]), 400);
+    // What bob may not see is not in his copy, and he may not move or delete what it is in.
+    server.cli(&["acl", "set", "main", "/from/a/b/3", "allow alice@local full"]);
+    server.cli(&[
+        "acl",
+        "set",
+        "main",
+        "/from/c/4",
+        "allow authenticated read-data,read-named-attributes,read-attributes,read-acl",
+    ]);
+    assert_eq!(method(&server, &bob, "COPY", "/dav/main/from", &[&to]).0, 204);
+    assert!(!main.join("to/a/b/3").exists() && main.join("to/a/b").is_dir());
+    assert_eq!(std::fs::read_to_string(main.join("to/c/4")).unwrap(), "from/c/4");
+    let moved = method(&server, &bob, "MOVE", "/dav/main/from", &[&destination("/dav/main/moved")]);
+    assert_eq!(moved.0, 409, "something in it is not his to move, and he is not told what");
+    assert!(main.join("from/a/b/3").exists());
+    let (status, left) = method(&server, &bob, "DELETE", "/dav/main/from", &[]);
+    assert_eq!(status, 207);
+    assert!(left.contains("/dav/main/from/a/b<") && left.contains("409 Conflict"), "{left}");
+    assert!(left.contains("/dav/main/from/c/4") || !main.join("from/c").exists(), "{left}");
+    assert!(!left.contains("b/3"), "{left}");
+    assert!(main.join("from/a/b/3").exists() && !main.join("from/1").exists());
+    assert_eq!(method(&server, &alice, "DELETE", "/dav/main/from", &["Depth: 0"]).0, 400);
+    // A name that is taken by something hidden is refused like a name one may not make.
+    std::fs::write(main.join("hidden"), "x").unwrap();
+    server.cli(&["acl", "set", "main", "/hidden", "allow alice@local full"]);
+    let onto = destination("/dav/main/hidden");
+    for name in ["MOVE", "COPY"] {
+        for overwrite in ["Overwrite: T", "Overwrite: F"] {
+            assert_eq!(method(&server, &bob, name, "/dav/main/to/1", &[&onto, overwrite]).0, 403, "{name}");
+        }
+    }
+    let lock = ["--request", "LOCK", "--data", LOCK];
+    assert_eq!(curl(&server, &bob, "/dav/main/hidden", &lock).status, 403);
+    assert_eq!(std::fs::read_to_string(main.join("hidden")).unwrap(), "x");
+    // Everything is there with its ACL, and nothing else.
+    assert_eq!(method(&server, &alice, "MOVE", "/dav/main/from/a", &[&to]).0, 204);
+    assert_eq!(std::fs::read_to_string(main.join("to/b/3")).unwrap(), "from/a/b/3");
+    let names: Vec<String> = std::fs::read_dir(&main)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert!(names.iter().all(|name| !name.starts_with(".enfilade-")), "{names:?}");
+    assert_eq!(curl(&server, &bob, "/dav/main/to/b/3", &[]).status, 404, "it keeps the ACL it had");
+}
+
+const LOCK: &str = "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype><D:owner>me &amp; mine</D:owner></D:lockinfo>";
+
+#[test]
+fn locks_are_their_owners_and_outlive_a_crash() {
+    let mut server = Server::start();
+    let (alice, bob) =
+        (server.add_user("alice", "DatastorePowerUser"), server.add_user("bob", "DatastorePowerUser"));
+    let put = |server: &Server, login: &str, path: &str, more: &[&str]| {
+        curl(server, login, path, &[&["--request", "PUT", "--data", "x"], more].concat()).status
+    };
+    assert_eq!(put(&server, &alice, "/dav/main/file", &[]), 201);
+    server.cli(&["acl", "set", "main", "/file", "allow authenticated full"]);
+    let locked = curl(
+        &server,
+        &alice,
+        "/dav/main/file",
+        &["--request", "LOCK", "--data", LOCK, "--header", "Timeout: Second-600"],
+    );
+    assert_eq!(locked.status, 200, "{}", locked.text());
+    let header = locked.head.iter().find_map(|line| line.strip_prefix("lock-token: ")).unwrap();
+    let token = header.to_owned();
+    let with = format!("If: ({token})");
+    let both = |server: &Server| {
+        [
+            put(server, &alice, "/dav/main/file", &[]),
+            put(server, &bob, "/dav/main/file", &["--header", &with]),
+            method(server, &bob, "DELETE", "/dav/main/file", &[&with]).0,
+            method(server, &alice, "MOVE", "/dav/main/file", &["Destination: /dav/main/other"]).0,
+            method(server, &bob, "UNLOCK", "/dav/main/file", &[&format!("Lock-Token: {token}")]).0,
+            method(server, &alice, "UNLOCK", "/dav/main/", &[&format!("Lock-Token: {token}")]).0,
+        ]
+    };
+    let refused = [423, 423, 423, 423, 409, 409];
+    assert_eq!(both(&server), refused, "the token is alice's");
+    server.kill_and_restart();
+    assert_eq!(both(&server), refused, "and it is after a crash");
+    let found = curl(&server, &bob, "/dav/main/", &PROPFIND_1).text();
+    assert!(found.contains("me &amp; mine") && found.contains(token.trim_matches(['<', '>'])), "{found}");
+    assert_eq!(put(&server, &alice, "/dav/main/file", &["--header", &with]), 204);
+    let refreshed = method(&server, &alice, "LOCK", "/dav/main/file", &[&with, "Timeout: Second-1"]);
+    assert_eq!(refreshed.0, 200);
+    std::thread::sleep(std::time::Duration::from_millis(2100));
+    assert_eq!(put(&server, &bob, "/dav/main/file", &[]), 204, "it is over");
+    // A condition on a state that is not so.
+    assert_eq!(put(&server, &bob, "/dav/main/file", &["--header", &with]), 412);
+    // Somebody who takes all there are.
+    let lock = |path: &str| curl(&server, &bob, path, &["--request", "LOCK", "--data", LOCK]).status;
+    let locks: Vec<u16> = (0..33).map(|n| lock(&format!("/dav/main/l{n}"))).collect();
+    assert_eq!((&locks[..32], locks[32]), (&[201; 32][..], 507));
+    assert!(!server.data().join("datastores/main/l32").exists());
+}
+
+#[test]
+fn properties_come_back_as_they_were() {
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastorePowerUser");
+    let patch = |body: &str| {
+        curl(&server, &alice, "/dav/main/file", &["--request", "PROPPATCH", "--data-binary", body])
+    };
+    curl(&server, &alice, "/dav/main/file", &["--request", "PUT", "--data", "x"]);
+    let set = "<propertyupdate xmlns='DAV:' xmlns:x='urn:x'><set><prop xml:lang='de'><x:a>1 &lt; &#x1F600; <x:b c='\"'/></x:a></prop></set></propertyupdate>";
+    assert_eq!(patch(set).status, 207);
+    let asked = "<propfind xmlns='DAV:'><prop><a xmlns='urn:x'/><n xmlns='urn:x'/></prop></propfind>";
+    let found = |path: &str| {
+        let arguments = [PROPFIND_0.as_slice(), &["--data", asked]].concat();
+        curl(&server, &alice, path, &arguments).text()
+    };
+    let value =
+        "<P:a xmlns:P=\"urn:x\" xml:lang=\"de\">1 &lt; \u{1f600} <b xmlns=\"urn:x\" c=\"&quot;\"></b></P:a>";
+    assert!(found("/dav/main/file").contains(value), "{}", found("/dav/main/file"));
+    // They stay when the content changes, and go along with it.
+    curl(&server, &alice, "/dav/main/file", &["--request", "PUT", "--data", "other"]);
+    for (name, to) in [("COPY", "/dav/main/copy"), ("MOVE", "/dav/main/moved")] {
+        let destination = format!("Destination: {to}");
+        assert_eq!(method(&server, &alice, name, "/dav/main/file", &[&destination]).0, 201);
+        assert!(found(to).contains(value), "{name}");
+    }
+    // What the server says itself is not changed, and then nothing is.
+    let both = "<propertyupdate xmlns='DAV:'><set><prop><y xmlns='urn:x'>1</y><getetag>x</getetag></prop></set></propertyupdate>";
+    let refused = curl(&server, &alice, "/dav/main/copy", &["--request", "PROPPATCH", "--data", both]).text();
+    assert!(refused.contains("403 Forbidden") && refused.contains("424 Failed Dependency"), "{refused}");
+    let all = curl(&server, &alice, "/dav/main/copy", &PROPFIND_0).text();
+    assert!(all.contains(value) && !all.contains("P:y"), "{all}");
+    // More than the file system keeps.
+    let large = format!(
+        "<propertyupdate xmlns='DAV:'><set><prop><z xmlns='urn:x'>{}</z></prop></set></propertyupdate>",
+        "z".repeat(60_000)
+    );
+    let full = curl(&server, &alice, "/dav/main/copy", &["--request", "PROPPATCH", "--data", &large]);
+    assert!([207, 507].contains(&full.status), "{}", full.text());
+    assert!(curl(&server, &alice, "/dav/main/copy", &PROPFIND_0).text().contains(value));
+}
+
+#[test]
+fn cadaver_makes_a_round_trip() {
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastorePowerUser");
+    let (user, secret) = alice.split_once(':').unwrap();
+    let scratch = Scratch::new();
+    let home = scratch.path();
+    std::fs::write(home.join("up"), "what went up").unwrap();
+    let netrc = format!("machine 127.0.0.1 login {user} password {secret}\n");
+    std::fs::write(home.join(".netrc"), netrc).unwrap();
+    let commands = "mkcol d\ncd d\nput up f\nlock f\nput up f\nunlock f\npropset f color red\npropget f color\ncopy f g\nmove g h\nget h down\n\
+        delete f\nls\ncd ..\nrmcol d\nls\nquit\n";
+    let mut cadaver = Command::new("cadaver")
+        .arg(format!("http://{}/dav/main/", server.plain))
+        .env("HOME", home)
+        .current_dir(home)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("cadaver is needed");
+    std::io::Write::write_all(&mut cadaver.stdin.take().unwrap(), commands.as_bytes()).unwrap();
+    let said = String::from_utf8_lossy(&cadaver.wait_with_output().unwrap().stdout).into_owned();
+    assert!(!said.contains("failed") && said.contains("red"), "{said}");
+    assert_eq!(std::fs::read_to_string(home.join("down")).unwrap(), "what went up", "{said}");
+    assert!(
+        said.contains("h ") && std::fs::read_dir(server.data().join("datastores/main")).unwrap().count() == 0
+    );
+}
+
+#[test]
+fn davfs2_mounts_a_datastore() {
+    if !Path::new("/dev/fuse").exists() || !rustix::process::geteuid().is_root() {
+        println!("not asserted: mounting takes root and /dev/fuse");
+        return;
+    }
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastorePowerUser");
+    let (user, secret) = alice.split_once(':').unwrap();
+    let scratch = Scratch::new();
+    let mount = scratch.path().join("mount");
+    std::fs::create_dir(&mount).unwrap();
+    let url = format!("http://{}/dav/main/", server.plain);
+    let write = |name: &str, text: String| {
+        let path = scratch.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        path
+    };
+    let secrets = write("secrets", format!("{url} {user} {secret}\n"));
+    let settings = format!("delay_upload 0\nuse_locks 1\nsecrets {}\n", secrets.display());
+    let config = write("davfs2.conf", settings);
+    let option = format!("conf={},uid=0,gid=0", config.display());
+    let mounted =
+        Command::new("mount.davfs").args([&url, mount.to_str().unwrap(), "-o", &option]).output().unwrap();
+    let said = String::from_utf8_lossy(&mounted.stderr).into_owned();
+    if !mounted.status.success() {
+        assert!(said.contains("fuse") || said.contains("permitted"), "{said}");
+        println!("not asserted: nothing can be mounted here: {said}");
+        return;
+    }
+    let _unmount = Unmount(&mount);
+    std::fs::create_dir(mount.join("d")).unwrap();
+    std::fs::write(mount.join("d/file"), "through the kernel").unwrap();
+    std::fs::rename(mount.join("d/file"), mount.join("d/other")).unwrap();
+    let there = server.data().join("datastores/main/d/other");
+    for _ in 0..100 {
+        if std::fs::read_to_string(&there).is_ok_and(|text| text == "through the kernel") {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert_eq!(std::fs::read_to_string(&there).unwrap(), "through the kernel");
+    assert_eq!(std::fs::read_to_string(mount.join("d/other")).unwrap(), "through the kernel");
+    std::fs::remove_file(mount.join("d/other")).unwrap();
+    std::fs::remove_dir(mount.join("d")).unwrap();
+    assert!(!there.exists());
+}
+
+struct Unmount<'m>(&'m Path);
+
+impl Drop for Unmount<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0).output();
+    }
+}
+
+#[test]
+fn rclone_syncs_and_checks() {
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastorePowerUser");
+    let scratch = Scratch::new();
+    let local = scratch.path().join("local");
+    for n in 0..20 {
+        let directory = local.join(format!("d{}", n % 4));
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join(format!("f{n}")), vec![n as u8; n * 1000]).unwrap();
+    }
+    let from = local.to_str().unwrap();
+    rclone(&server, &alice, &["sync", from, "e:synced"]);
+    rclone(&server, &alice, &["check", from, "e:synced"]);
+    std::fs::remove_dir_all(local.join("d1")).unwrap();
+    std::fs::write(local.join("d2/f2"), "changed").unwrap();
+    rclone(&server, &alice, &["sync", from, "e:synced"]);
+    rclone(&server, &alice, &["check", from, "e:synced"]);
+    rclone(&server, &alice, &["moveto", "e:synced/d2", "e:synced/d5"]);
+    rclone(&server, &alice, &["copyto", "e:synced/d3", "e:synced/d6"]);
+    let listed = rclone(&server, &alice, &["lsf", "-R", "--files-only", "e:synced"]);
+    assert_eq!(listed.lines().count(), 20);
+    rclone(&server, &alice, &["purge", "e:synced"]);
+    assert_eq!(rclone(&server, &alice, &["lsf", "e:"]), "");
+}
