@@ -322,3 +322,45 @@ fn rclone_syncs_and_checks() {
     rclone(&server, &alice, &["purge", "e:synced"]);
     assert_eq!(rclone(&server, &alice, &["lsf", "e:"]), "");
 }
+
+#[test]
+fn every_collection_on_the_way_to_a_datastore_answers() {
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastorePowerUser");
+    let other = server.scratch.path().join("other");
+    server.cli(&["datastore", "create", "other", "--path", other.to_str().unwrap()]);
+    let listed = |login: &str, path: &str| {
+        let answer = curl(&server, login, path, &PROPFIND_1);
+        let text = answer.text();
+        let hrefs = text.split("<D:href>").skip(1).filter_map(|part| part.split('<').next());
+        (answer.status, hrefs.map(str::to_owned).collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(listed(&alice, "/"), (207, "/ /dav/".into()));
+    assert_eq!(listed(&alice, "/dav"), (207, "/dav/ /dav/main/".into()), "she has no role on the other");
+    let admin = format!("admin@local:{}", server.password);
+    assert_eq!(listed(&admin, "/dav/"), (207, "/dav/ /dav/main/ /dav/other/".into()));
+    assert_eq!(listed("", "/").0, 401);
+    for path in ["/", "/dav/", "/dav/main/"] {
+        let answer = curl(&server, &alice, path, &["--request", "OPTIONS"]);
+        assert_eq!(answer.status, 200);
+        assert!(answer.head.iter().any(|line| line == "dav: 1, 2, 3"), "{:?}", answer.head);
+        assert!(answer.head.iter().any(|line| line == "ms-author-via: DAV"), "{:?}", answer.head);
+    }
+    // The Identity API still says at `/` where it is.
+    assert_eq!(curl(&server, "", "/", &[]).status, 300);
+}
+
+#[test]
+fn content_that_is_not_what_its_digest_says_is_not_kept() {
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastorePowerUser");
+    let put = |digest: &str| {
+        let header = format!("Repr-Digest: sha-256=:{digest}:");
+        curl(&server, &alice, "/dav/main/file", &["--request", "PUT", "--data", "hello", "--header", &header])
+            .status
+    };
+    assert_eq!(put("LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCR="), 400);
+    assert_eq!(put("LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmAA="), 400);
+    assert!(!server.data().join("datastores/main/file").exists());
+    assert_eq!(put("LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ="), 201);
+}

@@ -8,6 +8,7 @@ mod clock;
 mod access;
 mod article;
 mod certs;
+mod content;
 mod datastores;
 mod facts;
 mod fernet;
@@ -61,7 +62,7 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
         return passage::pure::part(part, tokens.parse()?, times.parse()?).map(|()| true);
     }
     let (name, options) = words.split_first().ok_or(
-        "expected a name; known are access, certs, datastores, facts, fernet, flood, keystone, keystone-article, passage and tokens",
+        "expected a name; known are access, certs, content, datastores, facts, fernet, flood, keystone, keystone-article, passage and tokens",
     )?;
     let (mut json, mut plot, mut small, mut install) = (false, None, false, false);
     let mut count = 25_000;
@@ -82,6 +83,7 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     match *name {
         "access" => access::run(&mut report, small)?,
         "certs" => certs::run(&mut report, if small { 500 } else { count })?,
+        "content" => content::run(&mut report, small)?,
         "datastores" => datastores::run(&mut report, small)?,
         "facts" => facts::run(&mut report, small)?,
         "fernet" => fernet::run(&mut report, small)?,
@@ -92,7 +94,7 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
         "tokens" => tokens::run(&mut report, small)?,
         other => {
             return Err(format!(
-                "no benchmark `{other}`; known are access, certs, datastores, facts, fernet, flood, keystone, keystone-article, passage and tokens"
+                "no benchmark `{other}`; known are access, certs, content, datastores, facts, fernet, flood, keystone, keystone-article, passage and tokens"
             )
             .into());
         }

@@ -10,11 +10,12 @@ struct Campaign {
     n: u64,
 }
 
-const CAMPAIGNS: [Campaign; 12] = [
+const CAMPAIGNS: [Campaign; 14] = [
     Campaign { name: "acls", test: &["-p", "enfilade-access", "--lib", "random_lists"], n: 10_000_000 },
     Campaign { name: "bitflip", test: &["-p", "enfilade-testkit", "--test", "bitflip"], n: 10_000 },
     Campaign { name: "browser", test: &["-p", "enfilade", "--test", "interop", "names::a_browser"], n: 20 },
     Campaign { name: "canary", test: &["-p", "enfilade", "--test", "interop", "canary"], n: 10_000 },
+    Campaign { name: "crash", test: &["-p", "enfilade-testkit", "--test", "crash"], n: 1 },
     Campaign { name: "freshness", test: &["-p", "enfilade-testkit", "--test", "freshness"], n: 1 },
     Campaign {
         name: "fuzz",
@@ -30,6 +31,7 @@ const CAMPAIGNS: [Campaign; 12] = [
         n: 1_000,
     },
     Campaign { name: "sessions", test: &["-p", "enfilade-testkit", "--test", "sessions"], n: 1_000_000 },
+    Campaign { name: "swaps", test: &["-p", "enfilade-content", "--lib", "racing"], n: 1_000_000 },
     Campaign { name: "timing", test: &["-p", "enfilade", "--test", "interop", "timing"], n: 135_000 },
 ];
 

@@ -23,6 +23,7 @@ cargo xtask COMMAND
   bitflip [--n N]       flip bits of a store: the same answer, a refusal, or the end of the process
   browser [--n N]       Chromium takes the certificate of each of N names out of a thousand; needs chromium and certutil
   canary [--n N]        secrets that were used are nowhere in memory, core, log and data
+  crash                 every verb that changes files, each system call the last or failing: nothing is there by half
   freshness             every order of every step of the freshness protocol
   fuzz [--n N]          nearly right tokens, payloads and bodies of logins: none is taken for what it is not
   kill-loop [--n N]     kill -9 at random and at every write of a commit: nothing acknowledged is lost
@@ -30,6 +31,7 @@ cargo xtask COMMAND
   race [--n N]          servers and the command line on one directory: no grant after a revocation
   reloads [--n N]       certificates come, change and go under handshakes: those that stay are always served
   sessions [--n N]      random sessions, revocations and turns of keys, against a model that scans everything
+  swaps [--n N]         a link takes a directory's place during every verb: none leaves the root
   timing [--n N]        refusals are alike in bytes and in time, and 5 µs more would be found
   refusals              write docs/refusals.md anew from the doors' tables
 ";

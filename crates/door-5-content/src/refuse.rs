@@ -1,7 +1,7 @@
 //! Why there are no bytes.
 
 use enfilade_access::ObjectId;
-use enfilade_facts::vocabulary::{AccessMask, PathRefused};
+use enfilade_facts::vocabulary::{AccessMask, PathRefused, StorePath};
 use enfilade_facts::{Door, Fault, Refuse, SourceError};
 use rustix::io::Errno;
 
@@ -151,6 +151,12 @@ impl Refusal {
             Errno::NAMETOOLONG => Refusal::TooLong(name.to_owned()),
             _ => Refusal::Io { what: said, errno: errno.to_string() },
         }
+    }
+
+    /// For a directory of which so many entries could not be looked at.
+    pub fn unlisted(path: &StorePath, entries: u64) -> Self {
+        let errno = format!("{entries} entries could not be looked at; see the kernel's log");
+        Refusal::Io { what: format!("listing `{path}`"), errno }
     }
 
     /// For a lookup of `name` that failed: whatever cannot be served looks absent.

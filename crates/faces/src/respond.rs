@@ -76,6 +76,9 @@ pub(crate) enum Wire {
     /// The destination is on another server, or in another datastore.
     #[error("the destination is on another server or in another datastore: copy it with the client")]
     Elsewhere,
+    /// The content is not what its digest says.
+    #[error("the content is not what its digest says: send it again")]
+    Digest,
     /// The house is broken.
     #[error("a worker of the house died")]
     Worker,
@@ -115,13 +118,16 @@ impl Wire {
             Wire::CrossSite => "HT16",
             Wire::Misdirected => "HT17",
             Wire::Elsewhere => "HT18",
+            Wire::Digest => "HT19",
         }
     }
 
     fn status(self) -> StatusCode {
         match self {
             Wire::NoRoute => StatusCode::NOT_FOUND,
-            Wire::Path(_) | Wire::Xml(_) | Wire::Header(_) | Wire::Call => StatusCode::BAD_REQUEST,
+            Wire::Path(_) | Wire::Xml(_) | Wire::Header(_) | Wire::Call | Wire::Digest => {
+                StatusCode::BAD_REQUEST
+            }
             Wire::Method => StatusCode::METHOD_NOT_ALLOWED,
             Wire::TargetTooLong => StatusCode::URI_TOO_LONG,
             Wire::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,

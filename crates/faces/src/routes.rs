@@ -74,9 +74,10 @@ impl Route {
 }
 
 /// The routes of the main listener.
-pub const MAIN: [Route; 9] = [
+pub const MAIN: [Route; 10] = [
     Route::public("/.well-known/enfilade", Public::WellKnown),
     Route::guarded("/whoami", Guarded::Whoami),
+    Route::guarded("/dav", Guarded::WebDav),
     Route::guarded("/dav/", Guarded::WebDav),
     Route::public("/api2/json/ping", Public::Ping),
     Route::login("/api2/json/access/ticket"),

@@ -206,6 +206,8 @@ impl Faces {
                 .ok_or(Wire::NoRoute)
         });
         let guarded = match route.map(|route: Route| route.need) {
+            // The Identity API says at `/` where it is; what asks for collections is no client of it.
+            Ok(Need::V3) if is_of_webdav(&request) => Guarded::WebDav,
             Ok(Need::Login) => return proxmox::login(self, &connection, request, trace).await,
             Ok(Need::V3) => return keystone::answer(self, &connection, request, trace).await,
             Ok(Need::Public(face)) => {
@@ -253,6 +255,10 @@ impl Faces {
             }
         }
     }
+}
+
+fn is_of_webdav<B>(request: &Request<B>) -> bool {
+    request.uri().path() == "/" && matches!(request.method().as_str(), "OPTIONS" | "PROPFIND")
 }
 
 /// Which credentials a face takes.

@@ -1,6 +1,8 @@
 //! WebDAV (RFC 4918), class 1, 2 and 3: `/dav/<datastore>/…`.
 
+mod above;
 mod conditions;
+mod digest;
 mod get;
 mod href;
 mod lock;
@@ -55,12 +57,22 @@ pub(crate) struct Call<B> {
     trace: Trace,
 }
 
+/// The same above the datastores.
+pub(crate) struct Bare<B> {
+    visit: Visit,
+    request: Request<B>,
+    trace: Trace,
+}
+
 pub(crate) async fn answer<B: Incoming>(
     visit: Visit,
     connection: Connection,
     request: Request<B>,
     mut trace: Trace,
 ) -> Answer {
+    if let Some(above) = above::Above::of(request.uri().path()) {
+        return above::answer(Bare { visit, request, trace }, above).await;
+    }
     let place = match Place::from_url(request.uri().path()) {
         Ok(place) => place,
         Err(wire) => return crate::serve::fail(wire.into(), trace),
@@ -156,15 +168,16 @@ fn empty(status: StatusCode) -> Answer {
 async fn options<B: Incoming>(call: Call<B>) -> Answer {
     let (visit, place) = (call.visit, call.place);
     let entered = blocking(move || visit.enter(&place.datastore, OperationKind::Lookup)).await;
-    let outcome = entered.map(|_| {
-        let mut answer = empty(StatusCode::OK);
-        let headers = answer.headers_mut();
-        headers.insert(ALLOW, HeaderValue::from_static(METHODS));
-        headers.insert(HeaderName::from_static("dav"), HeaderValue::from_static(CLASSES));
-        headers.insert(HeaderName::from_static("ms-author-via"), HeaderValue::from_static("DAV"));
-        answer
-    });
-    end(call.trace, outcome, Aim::Target)
+    end(call.trace, entered.map(|_| options_answer()), Aim::Target)
+}
+
+fn options_answer() -> Answer {
+    let mut answer = empty(StatusCode::OK);
+    let headers = answer.headers_mut();
+    headers.insert(ALLOW, HeaderValue::from_static(METHODS));
+    headers.insert(HeaderName::from_static("dav"), HeaderValue::from_static(CLASSES));
+    headers.insert(HeaderName::from_static("ms-author-via"), HeaderValue::from_static("DAV"));
+    answer
 }
 
 async fn make_collection<B: Incoming>(call: Call<B>) -> Answer {

@@ -20,7 +20,9 @@ mod audit;
 mod refuse;
 
 // The doors' own words that a face has to know, so that it needs no door of its own.
-pub use enfilade_access::{AdminAsk, AdminPermit, ApiAsk, ApiPermit, NodeKind, Refusal as AccessRefusal};
+pub use enfilade_access::{
+    AdminAsk, AdminPermit, ApiAsk, ApiPermit, NodeKind, ObjectId, Refusal as AccessRefusal,
+};
 pub use enfilade_content::{
     Lock, LockToken, Meta, Property, PropertyChange, Refusal as ContentRefusal, Touches, Usage, Watch,
 };

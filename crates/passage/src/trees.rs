@@ -119,7 +119,11 @@ impl<C> Level<C> {
                 let at = LookedAt { clock: 0, unix_seconds: 0, watch: None };
                 let batch = self.listing.next_batch(BATCH, at)?;
                 if batch.is_empty() {
-                    return Ok(Met::End);
+                    // What could not be looked at must not be missing from a copy without a word.
+                    return match self.listing.unreadable() {
+                        0 => Ok(Met::End),
+                        count => Err(Content::unlisted(&self.path, count).into()),
+                    };
                 }
                 self.names.extend(batch.into_iter().map(|entry| entry.name));
                 continue;

@@ -209,6 +209,22 @@ impl Visit {
         Err(enfilade_datastore::Refusal::Unknown(name.clone()).into())
     }
 
+    /// The datastores that are not absent for the visitor, by name.
+    ///
+    /// # Errors
+    /// When the facts cannot be read, or door 2 says no by now.
+    pub fn stores(mut self) -> Result<Vec<DatastoreName>, Refusal> {
+        let house = Arc::clone(&self.house);
+        let names = house.datastores().into_iter().map(|state| state.name);
+        house.parts.source.read(|view| {
+            self.ask_again(view)?;
+            let (now, memo) = (house.now(), &house.parts.access_memo);
+            let is_there =
+                |name: &DatastoreName| enfilade_access::admits(view, now, &self.identity, name, memo).is_ok();
+            Ok(names.filter(is_there).collect())
+        })?
+    }
+
     /// Door 2 again, if the facts changed since it was passed.
     pub(crate) fn ask_again(&mut self, view: &View<'_>) -> Result<(), Refusal> {
         let house = &self.house;

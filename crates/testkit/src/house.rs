@@ -5,12 +5,13 @@ use crate::world::Remembering;
 use enfilade_access::AccessMemo;
 use enfilade_admin::{DatastoreEdit, Desk, NewUser, TokenTerms};
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, Userid};
-use enfilade_facts::{MemoSeed, Source, StoreId};
+use enfilade_facts::{LockStore, MemoSeed, Source, StoreId};
 use enfilade_identity::{Ask, HashKey, IdentityMemo};
 use enfilade_passage::{
     Audit, Event, HashGate, House, Parts, Penalties, Random, Refusal, SessionTerms, Upgrade, Visit,
 };
 use enfilade_sources::files::file_set::FileSet;
+use enfilade_sources::locks::MemoryLocks;
 use enfilade_sources::memory::Memory;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -81,6 +82,11 @@ fn hash_key() -> HashKey {
 impl TestHouse {
     /// An empty one.
     pub fn new(remembering: Remembering) -> Self {
+        Self::with_locks(remembering, Arc::new(MemoryLocks::default()))
+    }
+
+    /// An empty one, whose locks are there.
+    pub fn with_locks(remembering: Remembering, locks: Arc<dyn LockStore>) -> Self {
         let source = Arc::new(Memory::new(StoreId(7)));
         let clock = FixedClock::default();
         let scratch = Scratch::new();
@@ -105,7 +111,7 @@ impl TestHouse {
             access_memo: AccessMemo::new(MemoSeed([2; 16]), bytes),
             gate: HashGate::new(1),
             penalties: Penalties::none(MemoSeed([3; 16])),
-            locks: Arc::new(enfilade_sources::locks::MemoryLocks::default()),
+            locks,
             ledger: enfilade_passage::Ledger::private(1_024, clock.now()),
             upgrades,
             audit: Arc::clone(&events) as Arc<dyn Audit>,
@@ -147,6 +153,13 @@ impl TestHouse {
         let path = self.content(name).to_str().unwrap().to_owned();
         let edit = DatastoreEdit::Create { path, properties: Vec::new() };
         enfilade_admin::edit_datastore(&self.desk(), name, &edit).unwrap();
+    }
+
+    /// Gives a role.
+    pub fn assign(&self, path: &str, who: &Authid, role: &str) {
+        let (path, role) = (path.parse().unwrap(), role.parse().unwrap());
+        let who = who.to_string().parse().unwrap();
+        enfilade_admin::assign_role(&self.desk(), &path, &who, role, true).unwrap();
     }
 
     /// Makes a user with a token `test`, which [`TestHouse::admit`] comes in with.

@@ -42,7 +42,11 @@ const LIBRARIES: [(&str, &[&str], &str); 41] = [
     ("anyhow", &["enfilade"], "errors of commands, which nobody matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
-    ("aws-lc-rs", &["enfilade-identity", "enfilade-tls"], "HMAC of generated secrets; TLS tickets"),
+    (
+        "aws-lc-rs",
+        &["enfilade-faces", "enfilade-identity", "enfilade-tls"],
+        "HMAC of generated secrets; TLS tickets; digests of uploads",
+    ),
     (
         "base64",
         &["enfilade-faces", "enfilade-identity", "enfilade-sources"],

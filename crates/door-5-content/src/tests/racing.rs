@@ -1,8 +1,10 @@
 //! Somebody changes the tree while we walk it.
 
-use super::{Scratch, code, given};
-use crate::collection::remove;
-use crate::{Refusal, Upload, acl, read};
+use super::{Scratch, code, given, names_on_disk};
+use crate::collection::{make, remove};
+use crate::properties::{self, Property, PropertyChange};
+use crate::relocate::{At, relocate};
+use crate::{Refusal, Root, Upload, acl, read};
 use enfilade_access::StoredAcl;
 use enfilade_facts::vocabulary::StorePath;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -44,6 +46,84 @@ fn a_link_that_takes_a_directorys_place_never_leads_out() {
     });
     println!("read {read_inside} times, absent {absent} times in {SWAPS} swaps");
     assert!(read_inside + absent > 0);
+}
+
+/// `ENFILADE_CAMPAIGN_N` swaps in the campaign.
+fn swaps() -> usize {
+    std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(SWAPS)
+}
+
+/// What every verb does beneath a directory, on what it finds there.
+fn every_verb(root: &Root, turn: usize) -> Result<(), Refusal> {
+    let path = |text: &str| StorePath::from_plain(text).unwrap();
+    let (directory, name) = match root.find(&path("place")) {
+        Ok(directory) => (directory, format!("n{}", turn % 7)),
+        Err(refusal) => return Err(refusal),
+    };
+    let file = path("place/f");
+    match turn % 8 {
+        0 => Upload::begin_new(&directory, &name, &given(b"acl"))?.finish().map(drop),
+        1 => {
+            let (directory, name) = root.find_parent(&file)?;
+            let mut upload = Upload::begin_replacement(&directory, name, &directory.child(name)?)?;
+            upload.write(b"inside")?;
+            upload.finish().map(drop)
+        }
+        2 => make(&root.find_parent(&path("place/d"))?.0, &name, &given(b"acl")).map(drop),
+        3 => remove(&directory, &name, &root.find(&path("place").join(&name).unwrap())?),
+        4 => {
+            let (from, to) =
+                (At { directory: &directory, name: &name }, At { directory: &directory, name: "moved" });
+            relocate(&root.find(&path("place").join(&name).unwrap())?, from, to, None)
+        }
+        5 => {
+            let moved = root.find(&path("place/moved"))?;
+            remove(&root.find(&path("place"))?, "moved", &moved)
+        }
+        6 => acl::change(&root.find(&file)?, b"inside").map(drop),
+        _ => {
+            let (namespace, name) = (String::new(), "p".to_owned());
+            let property = Property { namespace, name, language: None, value: "inside".to_owned() };
+            properties::change(&root.find(&file)?, &[PropertyChange::Set(property)])
+        }
+    }
+}
+
+#[test]
+fn no_verb_leaves_the_root_through_a_link_that_takes_a_directorys_place() {
+    let scratch = Scratch::new();
+    scratch.write("place/f", "inside");
+    std::fs::create_dir(scratch.outside("out")).unwrap();
+    std::fs::write(scratch.outside("out/f"), "outside").unwrap();
+    symlink("../out", scratch.at("link")).unwrap();
+    let (root, done, all) = (scratch.root(), AtomicBool::new(false), swaps());
+    let mut outcomes = std::collections::BTreeMap::<&str, usize>::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..all {
+                renameat_with(CWD, scratch.at("place"), CWD, scratch.at("link"), RenameFlags::EXCHANGE)
+                    .unwrap();
+            }
+            done.store(true, Ordering::Release);
+        });
+        for turn in 0.. {
+            if done.load(Ordering::Acquire) {
+                break;
+            }
+            *outcomes.entry(code(every_verb(&root, turn))).or_default() += 1;
+        }
+    });
+    println!("{all} swaps, 0 escapes: {outcomes:?}");
+    let outside = scratch.outside("out");
+    assert_eq!(names_on_disk(&outside), ["f"]);
+    assert_eq!(std::fs::read_to_string(outside.join("f")).unwrap(), "outside");
+    let mut list = [0; 256];
+    let attributes = rustix::fs::listxattr(outside.join("f"), &mut list).unwrap();
+    assert!(
+        !String::from_utf8_lossy(&list[..attributes]).contains("enfilade"),
+        "no attribute was left there"
+    );
+    assert!(outcomes.contains_key("granted") && outcomes.contains_key("CT01"), "{outcomes:?}");
 }
 
 #[test]

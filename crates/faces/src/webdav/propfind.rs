@@ -23,7 +23,7 @@ const BATCHES_MAX: usize = 16;
 const CHUNK_BYTES: usize = 64 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Depth {
+pub(super) enum Depth {
     Zero,
     One,
 }
@@ -57,7 +57,7 @@ pub(crate) async fn propfind<B: Incoming>(call: Call<B>) -> Answer {
     }
 }
 
-fn depth(headers: &HeaderMap) -> Result<Depth, Wire> {
+pub(super) fn depth(headers: &HeaderMap) -> Result<Depth, Wire> {
     match headers.get("depth").map(HeaderValue::as_bytes) {
         Some(b"0") => Ok(Depth::Zero),
         Some(b"1") => Ok(Depth::One),

@@ -1,6 +1,7 @@
 //! PUT: to a hidden file, then in one step into place.
 
 use super::conditions::Bearing;
+use super::digest::{self, Running};
 use super::{Call, blocking, blocking_failure, empty, end};
 use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::Incoming;
@@ -23,7 +24,10 @@ pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
         return end(trace, Err(Wire::Header("Content-Range").into()), Aim::File);
     }
     let (head, body) = request.into_parts();
-    let expected = body.size_hint().exact();
+    // Whoever does not know yet in which pieces it comes may still know how much it is (Finder).
+    let said =
+        head.headers.get("x-expected-entity-length").and_then(|value| value.to_str().ok()?.parse().ok());
+    let expected = body.size_hint().exact().or(said);
     let outcome = async {
         let bearing = Bearing::of(&head)?;
         let begun = blocking_failure(move || {
@@ -37,8 +41,8 @@ pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
         trace.event.revision = begun.revision();
         check_conditions(&begun, &head.headers)?;
         let replaces = begun.existing().is_some();
-        let uploading = receive(begun, body, &mut trace).await?;
-        let made = made(&head.headers)?;
+        let (made, digests) = (made(&head.headers)?, digest::asked(&head.headers)?);
+        let uploading = receive(begun, body, digests, &mut trace).await?;
         let meta = blocking(move || {
             made.map(|seconds| uploading.set_modified(seconds)).transpose()?;
             uploading.finish()
@@ -83,6 +87,7 @@ fn made(headers: &HeaderMap) -> Result<Option<i64>, Wire> {
 async fn receive<B: Incoming>(
     mut uploading: Uploading,
     mut body: B,
+    mut digests: Vec<Running>,
     trace: &mut Trace,
 ) -> Result<Uploading, Failure> {
     let mut gathered = Vec::new();
@@ -101,14 +106,18 @@ async fn receive<B: Incoming>(
         }
         if gathered.len() >= PIECE_BYTES || is_last && !gathered.is_empty() {
             let piece = std::mem::take(&mut gathered);
-            uploading = blocking(move || {
+            (uploading, digests) = blocking(move || {
+                digests.iter_mut().for_each(|digest| digest.add(&piece));
                 uploading.write(&piece)?;
-                Ok::<_, Refusal>(uploading)
+                Ok::<_, Refusal>((uploading, digests))
             })
             .await?;
         }
         if is_last {
-            return Ok(uploading);
+            return match digests.into_iter().all(Running::holds) {
+                true => Ok(uploading),
+                false => Err(Wire::Digest.into()),
+            };
         }
     }
 }

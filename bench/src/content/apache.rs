@@ -1,0 +1,124 @@
+//! Apache with mod_dav, event workers, on a place of its own.
+
+use crate::Failure;
+use crate::stopwatch::{self, Child, pause};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const PROGRAM: &str = "/usr/sbin/apache2";
+const MODULES: &str = "/usr/lib/apache2/modules";
+const TURNS: u32 = 100;
+
+/// A running one, ended when dropped.
+pub(super) struct Apache {
+    child: Child,
+    pub(super) address: SocketAddr,
+    pub(super) tls: SocketAddr,
+}
+
+impl Apache {
+    /// That serves these files below `/files`; `None` where it is not installed.
+    pub(super) fn start(scratch: &Path, files: &Path) -> Result<Option<Self>, Failure> {
+        if !Path::new(PROGRAM).exists() {
+            return Ok(None);
+        }
+        let place = scratch.join("apache");
+        std::fs::create_dir(&place)?;
+        // It works as another user, who has to get there.
+        for directory in [scratch, &place] {
+            std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755))?;
+        }
+        let locks = place.join("locks");
+        std::fs::create_dir(&locks)?;
+        std::fs::set_permissions(&locks, std::fs::Permissions::from_mode(0o777))?;
+        let free = || TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr());
+        let (address, tls) = (free()?, free()?);
+        let key = place.join("key.pem");
+        let made = Command::new("openssl")
+            .args([
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:P-256",
+                "-nodes",
+                "-days",
+                "7",
+            ])
+            .args(["-subj", "/CN=localhost", "-keyout"])
+            .arg(&key)
+            .arg("-out")
+            .arg(place.join("cert.pem"))
+            .stderr(Stdio::null())
+            .status()?;
+        if !made.success() {
+            return Err("openssl makes no certificate".into());
+        }
+        let config = config(&place, files, address, tls);
+        std::fs::write(place.join("httpd.conf"), config)?;
+        let mut command = Command::new(PROGRAM);
+        command.args(["-D", "FOREGROUND", "-f"]).arg(place.join("httpd.conf"));
+        let apache = Apache { child: Child::start(command.stderr(Stdio::null()))?, address, tls };
+        for _ in 0..TURNS {
+            if TcpStream::connect(address).is_ok() {
+                return Ok(Some(apache));
+            }
+            pause(Duration::from_millis(100));
+        }
+        let said = std::fs::read_to_string(place.join("error.log")).unwrap_or_default();
+        Err(format!("Apache does not listen: {said}").into())
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.0.id()
+    }
+}
+
+impl Drop for Apache {
+    fn drop(&mut self) {
+        // Asked to end it takes its workers along.
+        let _ = Command::new("kill").arg(self.pid().to_string()).status();
+        for _ in 0..TURNS {
+            if !matches!(self.child.0.try_wait(), Ok(None)) {
+                return;
+            }
+            pause(Duration::from_millis(50));
+        }
+    }
+}
+
+fn config(place: &Path, files: &Path, address: SocketAddr, tls: SocketAddr) -> String {
+    let modules = ["mpm_event", "authz_core", "dav", "dav_fs", "alias", "ssl", "socache_shmcb"];
+    let load: String =
+        modules.iter().map(|name| format!("LoadModule {name}_module {MODULES}/mod_{name}.so\n")).collect();
+    let (place, files) = (place.display(), files.display());
+    format!(
+        "ServerRoot {place}\nServerName localhost\nPidFile {place}/pid\nListen {address}\nListen {tls}\nUser www-data\nGroup www-data\n{load}\
+         ErrorLog {place}/error.log\nLogLevel error\nDavLockDB {place}/locks/db\nKeepAlive On\nMaxKeepAliveRequests 0\nEnableSendfile On\n\
+         DocumentRoot {place}\nAlias /files {files}\n<Directory {files}>\nRequire all granted\nDav On\n</Directory>\n\
+         <VirtualHost {tls}>\nSSLEngine on\nSSLCertificateFile {place}/cert.pem\nSSLCertificateKeyFile {place}/key.pem\n\
+         Alias /files {files}\n</VirtualHost>\n"
+    )
+}
+
+/// It and its workers.
+pub(super) fn processes(pid: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let children = children.split_whitespace().filter_map(|child| child.parse().ok());
+    children.chain([pid]).collect()
+}
+
+/// CPU they have used so far; workers that ended are in what the first one waited for.
+pub(super) fn cpu_seconds_of_all(pid: u32) -> f64 {
+    let of = |pid: u32| stopwatch::cpu_seconds(&pid.to_string()).unwrap_or(0.0);
+    let ended = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|stat| {
+        let (_, fields) = stat.rsplit_once(')')?;
+        let ticks = fields.split_whitespace().skip(13).take(2).map(|field| field.parse::<f64>().ok());
+        Some(ticks.sum::<Option<f64>>()? / 100.0)
+    });
+    processes(pid).into_iter().map(of).sum::<f64>() + ended.unwrap_or(0.0)
+}

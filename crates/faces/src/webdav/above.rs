@@ -1,0 +1,90 @@
+//! The collections above the datastores: `/` holds `/dav/`, and that holds the datastores that are there for the visitor. Explorer and others
+//! ask about every collection on the way to the one they mount.
+
+use super::multistatus::{self, More, Resource, multi_status, push_response};
+use super::propfind::{Depth, depth};
+use super::{Bare, PREFIX, blocking, end, options_answer, propfind_request};
+use crate::body::{Body, collect};
+use crate::respond::{Aim, Answer, Failure, Wire};
+use crate::serve::Incoming;
+use enfilade_passage::{Meta, NodeKind, ObjectId};
+use hyper::header::{ALLOW, HeaderValue};
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Above {
+    /// `/`
+    Root,
+    /// `/dav/`
+    Stores,
+}
+
+impl Above {
+    pub(crate) fn of(path: &str) -> Option<Self> {
+        match path {
+            "/" => Some(Above::Root),
+            "/dav" | "/dav/" => Some(Above::Stores),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) async fn answer<B: Incoming>(call: Bare<B>, above: Above) -> Answer {
+    let Bare { visit, request, mut trace } = call;
+    trace.event.path = request.uri().path().to_owned();
+    match request.method().as_str() {
+        "OPTIONS" => end(trace, Ok(options_answer()), Aim::Target),
+        "PROPFIND" => {
+            let (head, body) = request.into_parts();
+            let outcome = async {
+                let depth = depth(&head.headers)?;
+                let asked = propfind_request::read(&collect(body).await?)?;
+                let members = match (depth, above) {
+                    (Depth::Zero, _) => Vec::new(),
+                    (Depth::One, Above::Root) => vec!["dav".to_owned()],
+                    (Depth::One, Above::Stores) => {
+                        let names = blocking(move || visit.stores()).await?;
+                        names.iter().map(ToString::to_string).collect()
+                    }
+                };
+                let own = match above {
+                    Above::Root => "/",
+                    Above::Stores => PREFIX,
+                };
+                let mut xml = String::from(multistatus::BEGIN);
+                let (meta, more) = (collection(), More::default());
+                let mut push = |href: &str, name: &str| {
+                    let kind = NodeKind::Directory;
+                    push_response(&mut xml, &Resource { href, name, kind, meta: &meta, more: &more }, &asked);
+                };
+                push(own, own.trim_matches('/'));
+                members.iter().for_each(|name| push(&format!("{own}{name}/"), name));
+                xml.push_str(multistatus::END);
+                Ok(multi_status(Body::from(xml)))
+            };
+            let outcome: Result<Answer, Failure> = outcome.await;
+            end(trace, outcome, Aim::Target)
+        }
+        _ => {
+            let mut answer = end(trace, Err(Wire::Method.into()), Aim::Target);
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("OPTIONS, PROPFIND"));
+            answer
+        }
+    }
+}
+
+/// What is said of a collection that is no directory.
+fn collection() -> Meta {
+    Meta {
+        bytes: 0,
+        modified: (0, 0),
+        changed: (0, 0),
+        born: None,
+        object: ObjectId { device: 0, inode: 0 },
+        kind: NodeKind::Directory,
+        uid: 0,
+        gid: 0,
+        mode: 0,
+        links: 1,
+    }
+}

@@ -1,0 +1,338 @@
+//! Every verb that changes files, killed at its first, second, third … system call, or with that call failing: what was acknowledged is there
+//! afterwards, and nothing is there by half.
+//!
+//! A worker, this program again, prepares a house and stops itself; `strace` is attached and lets it go on, until the fault it was told of. In CI every
+//! call is the last once; the campaign also lets every call that reaches files fail with EIO and with ENOSPC.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
+#![allow(clippy::disallowed_methods, reason = "tests that wait for another process read the clock and sleep")]
+
+use enfilade_admin::DatastoreEdit;
+use enfilade_facts::Refuse as _;
+use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, StorePath};
+use enfilade_passage::{LockTerms, Placing, Refusal, Stay};
+use enfilade_sources::locks::LmdbLocks;
+use enfilade_testkit::{Remembering, TestHouse};
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+const VERB: &str = "ENFILADE_CRASH_VERB";
+const PLACE: &str = "ENFILADE_CRASH_PLACE";
+const VERBS: [&str; 9] = [
+    "put-new",
+    "put-over",
+    "move-file-over-file",
+    "move-tree",
+    "move-tree-over-tree",
+    "copy-file-over-file",
+    "copy-tree-over-tree",
+    "delete-tree",
+    "lock-new",
+];
+/// Calls that reach the files; any other cannot fail because of them.
+const OF_FILES: [&str; 24] = [
+    "openat2",
+    "openat",
+    "mkdirat",
+    "unlinkat",
+    "renameat",
+    "renameat2",
+    "linkat",
+    "write",
+    "pwrite64",
+    "pread64",
+    "fsync",
+    "fdatasync",
+    "fsetxattr",
+    "fgetxattr",
+    "fremovexattr",
+    "flistxattr",
+    "fchmod",
+    "fchown",
+    "copy_file_range",
+    "flock",
+    "statx",
+    "getdents64",
+    "fadvise64",
+    "fstatfs",
+];
+
+/// Names below a directory with their content; `/` for a directory. Names nobody can ask for are left out.
+type Tree = BTreeMap<String, String>;
+
+fn tree(directory: &Path) -> Tree {
+    let (mut tree, mut paths) = (Tree::new(), vec![PathBuf::new()]);
+    while let Some(path) = paths.pop() {
+        for entry in std::fs::read_dir(directory.join(&path)).unwrap() {
+            let path = path.join(entry.unwrap().file_name());
+            let name = path.to_str().unwrap().to_owned();
+            if path.file_name().unwrap().to_str().unwrap().starts_with(".enfilade-") {
+                continue;
+            }
+            let whole = directory.join(&path);
+            let content =
+                if whole.is_dir() { "/".to_owned() } else { std::fs::read_to_string(&whole).unwrap() };
+            if whole.is_dir() {
+                paths.push(path);
+            }
+            tree.insert(name, content);
+        }
+    }
+    tree
+}
+
+fn plant(directory: &Path) {
+    let _ = std::fs::remove_dir_all(directory);
+    for path in ["from/deep", "to/old"] {
+        std::fs::create_dir_all(directory.join(path)).unwrap();
+    }
+    let files = [
+        ("from/a", "new a"),
+        ("from/deep/b", "new b"),
+        ("to/a", "old a"),
+        ("to/old/c", "old c"),
+        ("file", "old"),
+        ("other", "other"),
+    ];
+    for (path, content) in files {
+        std::fs::write(directory.join(path), content).unwrap();
+    }
+}
+
+/// What the worker does, once it was let go on.
+fn act(verb: &str, mut stay: Stay) -> Result<(), Refusal> {
+    let path = |text: &str| StorePath::from_plain(text).unwrap();
+    let placing = Placing { overwrite: true, is_deep: true, tokens: &[], is_wanted: &|| true };
+    let put = |stay: Stay, at: &str| {
+        let mut upload = stay.upload(path(at), Some(3))?;
+        upload.write(b"new")?;
+        upload.finish().map(drop)
+    };
+    match verb {
+        "put-new" => put(stay, "fresh"),
+        "put-over" => put(stay, "file"),
+        "move-file-over-file" => stay.relocate(&path("other"), &path("file"), placing).map(drop),
+        "move-tree" => stay.relocate(&path("from"), &path("fresh"), placing).map(drop),
+        "move-tree-over-tree" => stay.relocate(&path("from"), &path("to"), placing).map(drop),
+        "copy-file-over-file" => stay.copy(&path("other"), &path("file"), placing).map(drop),
+        "copy-tree-over-tree" => match stay.copy(&path("from"), &path("to"), placing)?.left.pop() {
+            // Said to whoever asked, member by member.
+            Some(left) => Err(left.why),
+            None => Ok(()),
+        },
+        "delete-tree" => match stay.delete(&path("to"), &[], &|| true)?.pop() {
+            Some(left) => Err(left.why),
+            None => Ok(()),
+        },
+        "lock-new" => {
+            let terms = LockTerms { is_deep: false, is_exclusive: true, said: String::new(), seconds: 600 };
+            stay.lock(&path("fresh"), terms, &[]).map(drop)
+        }
+        other => panic!("no verb `{other}`"),
+    }
+}
+
+/// Not a test but the worker, where it was told what to do.
+#[test]
+fn worker() {
+    let (Ok(verb), Some(place)) = (std::env::var(VERB), std::env::var_os(PLACE)) else { return };
+    let place = PathBuf::from(place);
+    let locks = Arc::new(LmdbLocks::open(&place.join("locks")).unwrap());
+    let mut house = TestHouse::with_locks(Remembering::AsServed, locks);
+    let name: DatastoreName = "main".parse().unwrap();
+    let edit = DatastoreEdit::Create {
+        path: place.join("main").to_str().unwrap().to_owned(),
+        properties: Vec::new(),
+    };
+    enfilade_admin::edit_datastore(&house.desk(), &name, &edit).unwrap();
+    let root: Authid = "root@local".parse().unwrap();
+    house.add_user(&root.user, None);
+    house.assign("/datastore/main", &root, "DatastoreAdmin");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let visit = runtime.block_on(house.admit(&root)).unwrap();
+    let stay = visit.enter(&name, OperationKind::Write).unwrap();
+    let own = std::process::id().to_string();
+    Command::new("kill").args(["-STOP", &own]).status().unwrap();
+    let done = act(&verb, stay);
+    let said = done.map_or_else(|refusal| refusal.code().to_owned(), |()| "done".to_owned());
+    // In one step, so that what is there was said whole.
+    std::fs::write(place.join("said-now"), said).unwrap();
+    std::fs::rename(place.join("said-now"), place.join("said")).unwrap();
+    // The house removes what it made elsewhere.
+    drop(house);
+}
+
+/// Waits for something about another process.
+fn until(what: impl Fn() -> bool) {
+    for _ in 0..6000 {
+        if what() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    panic!("it does not come");
+}
+
+fn status(pid: u32, field: &str) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
+    line.unwrap_or_default().trim().to_owned()
+}
+
+fn start(verb: &str, place: &Path) -> Child {
+    let _ = std::fs::remove_dir_all(place.join("locks"));
+    let _ = std::fs::remove_file(place.join("said"));
+    for name in ["locks", "tmp"] {
+        std::fs::create_dir_all(place.join(name)).unwrap();
+    }
+    plant(&place.join("main"));
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "worker", "--nocapture", "--test-threads", "1"])
+        .env(VERB, verb)
+        .env(PLACE, place);
+    command.env("TMPDIR", place.join("tmp"));
+    let worker = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until(|| status(worker.id(), "State:").starts_with('T'));
+    worker
+}
+
+/// One run; what was said, where that happened, and whether the fault did.
+fn run(verb: &str, place: &Path, fault: &str) -> (Option<String>, bool) {
+    let mut worker = start(verb, place);
+    let pid = worker.id();
+    let trace = place.join("trace");
+    let mut strace = Command::new("strace")
+        .args(["-f", "-qq", "-e", "signal=none", "-e", fault, "-o"])
+        .arg(&trace)
+        .args(["-p", &pid.to_string()])
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("strace is needed");
+    until(|| status(pid, "TracerPid:") != "0");
+    Command::new("kill").args(["-CONT", &pid.to_string()]).status().unwrap();
+    let ended = worker.wait().unwrap();
+    strace.wait().unwrap();
+    let is_injected = std::fs::read_to_string(&trace).is_ok_and(|trace| trace.contains("(INJECTED)"));
+    let happened = ended.signal().is_some() || is_injected;
+    (std::fs::read_to_string(place.join("said")).ok(), happened)
+}
+
+/// The calls of the thread that did it, in their order: which, and for which time; also after it said that it is done.
+fn calls(trace: &str) -> Vec<(String, u32)> {
+    let line = |line: &str| {
+        let (thread, rest) = line.trim_start().split_once(char::is_whitespace)?;
+        let (name, _) = rest.trim_start().split_once('(')?;
+        let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        is_name.then(|| (thread.to_owned(), name.to_owned(), rest.contains("said-now")))
+    };
+    let lines: Vec<(String, String, bool)> = trace.lines().filter_map(line).collect();
+    let who = lines.iter().find(|(.., says)| *says).map(|(thread, ..)| thread.clone()).unwrap();
+    let mut counts = BTreeMap::<String, u32>::new();
+    let own = lines.into_iter().filter(|(thread, ..)| *thread == who);
+    own.map(|(_, name, _)| {
+        let count = counts.entry(name.clone()).or_default();
+        *count += 1;
+        (name, *count)
+    })
+    .collect()
+}
+
+fn scratch() -> PathBuf {
+    let place = std::env::temp_dir().join(format!("enfilade-crash-{}", std::process::id()));
+    std::fs::create_dir_all(&place).unwrap();
+    place
+}
+
+fn is_locked(place: &Path) -> bool {
+    let locks = LmdbLocks::open(&place.join("locks")).unwrap();
+    let now = enfilade_testkit::FixedClock::default().now().unix_seconds;
+    let found = enfilade_content::Locks::new(&locks, now)
+        .covering(&"main".parse().unwrap(), &StorePath::from_plain("fresh").unwrap());
+    !found.unwrap().is_empty()
+}
+
+/// Whether what is there is what was there, or what was to be.
+fn check(verb: &str, place: &Path, before: &Tree, after: &Tree, said: Option<&str>, fault: &str) {
+    let now = tree(&place.join("main"));
+    let told = format!("{verb}, {fault}, said {said:?}: {now:#?}");
+    match (verb, said) {
+        (_, Some("done")) => assert_eq!(&now, after, "{told}"),
+        ("delete-tree", _) => {
+            let rest: Tree = before
+                .iter()
+                .filter(|(name, _)| now.contains_key(*name))
+                .map(|(n, c)| (n.clone(), c.clone()))
+                .collect();
+            assert!(now == rest && now.len() >= after.len(), "{told}");
+        }
+        // The two have changed places; the old one is about to go.
+        ("move-tree-over-tree", _) if now.contains_key("to/deep/b") => {
+            assert!(now["to/a"] == "new a" && now["to/deep/b"] == "new b", "{told}");
+            assert!(!now.contains_key("from") || now["from/old/c"] == "old c", "{told}");
+        }
+        // A copy that lacks a member is said to lack it.
+        ("copy-tree-over-tree", Some(code)) if code != "done" && now != *before && now != *after => {
+            let has_sources = before
+                .iter()
+                .filter(|(name, _)| name.starts_with("from"))
+                .all(|(name, content)| now.get(name) == Some(content));
+            assert!(
+                has_sources && now.iter().all(|(name, content)| after.get(name) == Some(content)),
+                "{told}"
+            );
+        }
+        _ => assert!(now == *before || now == *after, "{told}"),
+    }
+    if verb == "lock-new" && said == Some("done") {
+        assert!(is_locked(place), "{told}");
+    }
+}
+
+#[test]
+fn whatever_call_is_the_last_or_fails_nothing_is_there_by_half() {
+    let is_campaign = std::env::var_os("ENFILADE_CAMPAIGN_N").is_some();
+    let place = scratch();
+    let faults: &[&str] = match is_campaign {
+        true => &["signal=KILL", "error=EIO", "error=ENOSPC"],
+        false => &["signal=KILL"],
+    };
+    let (mut runs, mut done) = (0, 0);
+    for verb in VERBS {
+        let before = {
+            plant(&place.join("main"));
+            tree(&place.join("main"))
+        };
+        let (said, _) = run(verb, &place, "trace=all");
+        assert_eq!(said.as_deref(), Some("done"), "{verb}");
+        let after = tree(&place.join("main"));
+        assert_ne!(before, after, "{verb}");
+        let calls = calls(&std::fs::read_to_string(place.join("trace")).unwrap());
+        assert!(calls.len() > 10, "{verb}: {calls:?}");
+        for (name, nth) in &calls {
+            for fault in faults {
+                if *fault != "signal=KILL" && !OF_FILES.contains(&name.as_str()) {
+                    continue;
+                }
+                let fault = format!("inject={name}:{fault}:when={nth}");
+                let (said, happened) = run(verb, &place, &fault);
+                // What waits for another thread may be called once more or less.
+                if !happened {
+                    assert_eq!(said.as_deref(), Some("done"), "{verb} {fault}");
+                    continue;
+                }
+                check(verb, &place, &before, &after, said.as_deref(), &fault);
+                runs += 1;
+                done += u32::from(said.as_deref() == Some("done"));
+            }
+        }
+    }
+    println!("{runs} runs, {done} of them acknowledged: what was acknowledged is there, and nothing by half");
+    assert!(runs > 100);
+    std::fs::remove_dir_all(place).unwrap();
+}
