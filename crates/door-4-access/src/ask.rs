@@ -3,6 +3,8 @@
 use crate::acl::SecurityDescriptor;
 use crate::nfs4::Owner;
 use crate::ntacl::BadAcl;
+use enfilade_facts::MemoKey;
+use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, StorePath};
 
 /// One object of one file system.
@@ -92,6 +94,21 @@ impl Subject {
     /// Its uid and gid.
     pub fn owner(&self) -> Owner {
         Owner { uid: self.uid, gid: self.gid }
+    }
+
+    /// Its state, for a memo of what is read from it: whatever changes that makes another. `None` where nothing says so.
+    pub fn state(&self, key: KeyMaker) -> Option<MemoKey> {
+        let ObjectId { device, inode } = self.object;
+        Some(match self.version? {
+            Version::Stamped { file_system, clock, changed: (seconds, nanos) } => {
+                let all = [file_system, clock, device, inode, seconds as u64, u64::from(nanos)];
+                key.bytes(all.map(u64::to_ne_bytes).as_flattened()).key()
+            }
+            Version::Watched { file_system, changes } => {
+                let all = [file_system, device, inode, changes];
+                key.bytes(all.map(u64::to_ne_bytes).as_flattened()).key()
+            }
+        })
     }
 
     /// Its ACL; `None` where it has none and the mode bits rule.

@@ -10,7 +10,7 @@
 //!   principal of an older one; with the number in the key, nobody else pays when somebody does.
 
 use crate::acl::{Ace, SecurityDescriptor};
-use crate::ask::{ObjectId, StoredAcl, Subject, Version};
+use crate::ask::{StoredAcl, Subject, Version};
 use crate::roles::Resolved;
 use enfilade_facts::vocabulary::{AccessMask, RolePath};
 use enfilade_facts::{At, Held, Memo, MemoKey, MemoSeed, Now, Weigh, Word, WordMemo};
@@ -90,7 +90,7 @@ impl AccessMemo {
     pub(crate) fn acls_of<'s>(&self, subjects: impl Iterator<Item = &'s Subject>) -> Vec<Option<AclId>> {
         // Nothing is remembered under the key of what has no state.
         let keys: Vec<MemoKey> =
-            subjects.map(|subject| self.state_key(subject).unwrap_or_default()).collect();
+            subjects.map(|subject| subject.state(self.states.key("acl of")).unwrap_or_default()).collect();
         self.states.get_all(&keys)
     }
 
@@ -107,24 +107,9 @@ impl AccessMemo {
                 None => return,
             },
         };
-        if let Some(key) = self.state_key(subject) {
+        if let Some(key) = subject.state(self.states.key("acl of")) {
             self.states.put(key, id);
         }
-    }
-
-    fn state_key(&self, subject: &Subject) -> Option<MemoKey> {
-        let ObjectId { device, inode } = subject.object;
-        let key = self.states.key("acl of");
-        Some(match subject.version? {
-            Version::Stamped { file_system, clock, changed: (seconds, nanos) } => {
-                let all = [file_system, clock, device, inode, seconds as u64, u64::from(nanos)];
-                key.bytes(all.map(u64::to_ne_bytes).as_flattened()).key()
-            }
-            Version::Watched { file_system, changes } => {
-                let all = [file_system, device, inode, changes];
-                key.bytes(all.map(u64::to_ne_bytes).as_flattened()).key()
-            }
-        })
     }
 
     /// The number of an object's ACL: of its bytes, and of whose file it is where these have a meaning in them.

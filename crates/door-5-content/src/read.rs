@@ -4,6 +4,7 @@ use crate::node::{Meta, Node};
 use crate::refuse::Refusal;
 use enfilade_access::{AccessPermit, NodeKind};
 use enfilade_facts::vocabulary::AccessMask;
+use rustix::buffer::spare_capacity;
 use rustix::fs::{Advice, fadvise};
 use rustix::io;
 
@@ -43,6 +44,22 @@ impl Reader {
     /// What the kernel said about the file when it was opened.
     pub fn meta(&self) -> &Meta {
         self.node.meta()
+    }
+
+    /// Appends bytes from `offset` on, as many as `buffer` has room for; fewer at the end of the file.
+    ///
+    /// # Refuses
+    /// [`Refusal::Io`] when the file system does not answer.
+    pub fn fill_from(&self, offset: u64, buffer: &mut Vec<u8>) -> Result<(), Refusal> {
+        let from = buffer.len();
+        while buffer.len() < buffer.capacity() {
+            let at = offset + (buffer.len() - from) as u64;
+            let read = io::retry_on_intr(|| io::pread(self.node.fd(), spare_capacity(buffer), at));
+            if read.map_err(|errno| Refusal::io(errno, "reading", &self.node.label()))? == 0 {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Reads into `buffer` from `offset` on; says how many bytes came, 0 at the end of the file.

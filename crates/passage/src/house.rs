@@ -8,7 +8,7 @@ use crate::stores::HouseStores;
 use enfilade_access::AccessMemo;
 use enfilade_content::Watch;
 use enfilade_datastore::Ledger;
-use enfilade_facts::{LockStore, Mounts, Now, Source};
+use enfilade_facts::{LockStore, MemoSeed, Mounts, Now, Source, WordMemo};
 use enfilade_identity::{HashKey, IdentityMemo, Upgrade};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -58,14 +58,23 @@ pub struct House {
     pub(crate) parts: Parts,
     pub(crate) stores: HouseStores,
     pub(crate) sessions: Sessions,
+    /// Which files have no properties, by the state they are in.
+    pub(crate) bare: WordMemo<bool>,
     mounts: RwLock<Arc<Mounts>>,
 }
+
+/// Room for the states of some 300,000 files, in bytes.
+const BARE_BYTES: usize = 8 << 20;
 
 impl House {
     /// From its parts; nothing is mounted until [`House::set_mounts`] says so, and no token is read before [`House::set_keys`].
     pub fn new(parts: Parts) -> Arc<Self> {
         let (stores, sessions) = (HouseStores::default(), Sessions::new());
-        Arc::new(House { parts, stores, sessions, mounts: RwLock::default() })
+        let mut seed = MemoSeed([0; 16]);
+        // Without random numbers nothing is remembered.
+        let bytes = if (parts.random)(&mut seed.0) { BARE_BYTES } else { 0 };
+        let bare = WordMemo::new(seed, bytes);
+        Arc::new(House { parts, stores, sessions, bare, mounts: RwLock::default() })
     }
 
     /// The key of the fast hash of generated secrets.

@@ -212,13 +212,13 @@ impl Reading {
         self.node.meta()
     }
 
-    /// The next bytes from `offset`; 0 at the end.
+    /// Appends bytes from `offset` on, as many as there is room for: fewer at the end of the file.
     ///
     /// # Errors
     /// When the file cannot be read, or the visitor may no longer read it.
-    pub fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize, Refusal> {
+    pub fn read_at(&mut self, offset: u64, buffer: &mut Vec<u8>) -> Result<(), Refusal> {
         self.check()?;
-        Ok(self.reader.read_at(offset, buffer)?)
+        Ok(self.reader.fill_from(offset, buffer)?)
     }
 
     /// May the visitor still? Looks at the facts, and once a second at the file's ACL.
@@ -271,6 +271,7 @@ pub struct Entry {
     pub name: String,
     /// What it is, its size, times and validator.
     pub meta: Meta,
+    subject: Subject,
 }
 
 impl Listing {
@@ -284,9 +285,21 @@ impl Listing {
     /// # Errors
     /// When an earlier door says no by now.
     pub fn properties(&mut self, entry: &Entry) -> Result<Vec<Property>, Refusal> {
+        let house = Arc::clone(&self.stay.visit.house);
+        let state = entry.subject.state(house.bare.key("properties of"));
+        if state.and_then(|state| house.bare.get(state)) == Some(true) {
+            return Ok(Vec::new());
+        }
         let Ok(path) = self.path.join(&entry.name) else { return Ok(Vec::new()) };
         match self.stay.find(&path, AccessMask::READ_NAMED_ATTRIBUTES) {
-            Ok(found) if found.node.object() == entry.meta.object => self.stay.properties(&found),
+            Ok(found) if found.node.object() == entry.meta.object => {
+                // The state was read before: of what is changed in between, it is another afterwards.
+                let properties = self.stay.properties(&found)?;
+                if let (true, Some(state)) = (properties.is_empty(), state) {
+                    house.bare.put(state, true);
+                }
+                Ok(properties)
+            }
             Ok(_) | Err(Refusal::Content(_) | Refusal::Access(_)) => Ok(Vec::new()),
             Err(why) => Err(why),
         }
@@ -359,8 +372,9 @@ impl Listing {
         if sights.contains(&Sight::Unread) {
             self.read(&mut entries, &mut sights, at)?;
         }
-        let shown =
-            entries.into_iter().filter_map(|Looked { name, meta, .. }| Some(Entry { name, meta: meta? }));
+        let shown = entries
+            .into_iter()
+            .filter_map(|Looked { name, meta, subject }| Some(Entry { name, meta: meta?, subject }));
         Ok(Some(shown.collect()))
     }
 

@@ -1,7 +1,7 @@
 //! GET and HEAD.
 
 use super::range::{Asked, asked};
-use super::{Call, blocking, end};
+use super::{Call, blocking, blocking_failure, end};
 use crate::body::{Body, Cut};
 use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::{Connection, Incoming};
@@ -32,36 +32,36 @@ pub(crate) enum Content {
 
 pub(crate) async fn get<B: Incoming>(call: Call<B>, content: Content) -> Answer {
     let Call { visit, connection, place, request, mut trace } = call;
-    let opened = blocking(move || visit.enter(&place.datastore, OperationKind::Read)?.read(place.path)).await;
-    let reading = match opened {
-        Ok(reading) => reading,
+    let (parts, _) = request.into_parts();
+    // One hop for all of it: a file that fits into one piece needs no other.
+    let begun = blocking_failure(move || {
+        let mut reading = visit.enter(&place.datastore, OperationKind::Read)?.read(place.path)?;
+        let (answer, range) = head(&reading, &parts.headers)?;
+        let range = range.filter(|range| content == Content::Sent && !range.is_empty());
+        let Some(range) = range else { return Ok((reading, answer, None)) };
+        let most = range.end.min(range.start + PIECE_BYTES);
+        let mut piece = Vec::with_capacity(usize::try_from(most - range.start).unwrap_or(0));
+        reading.read_at(range.start, &mut piece)?;
+        // Where the file got shorter meanwhile, what is missing is looked for, and cuts the answer.
+        let rest = range.start + piece.len() as u64..range.end;
+        Ok((reading, answer, Some((piece, rest))))
+    });
+    let (reading, mut answer, first) = match begun.await {
+        Ok(begun) => begun,
         Err(failure) => return end(trace, Err(failure), Aim::Target),
     };
     trace.event.revision = reading.revision();
-    let (mut answer, range) = match head(&reading, request.headers()) {
-        Ok(head) => head,
-        Err(failure) => return end(trace, Err(failure), Aim::Target),
-    };
     trace.answered(&answer);
-    let Some(range) = range.filter(|range| content == Content::Sent && !range.is_empty()) else {
+    let Some((piece, rest)) = first else { return answer };
+    trace.event.bytes = piece.len() as u64;
+    if rest.is_empty() {
+        *answer.body_mut() = Body::from(piece);
         return answer;
-    };
-    // A file that fits into one piece needs no task.
-    let end_of_first = range.end.min(range.start + PIECE_BYTES);
-    match read_piece(reading, range.start..end_of_first).await {
-        Ok((reading, piece)) => {
-            trace.event.bytes = piece.len() as u64;
-            if end_of_first == range.end {
-                *answer.body_mut() = Body::from(piece);
-                return answer;
-            }
-            let (sender, pieces) = mpsc::channel(1);
-            *answer.body_mut() = Body::Stream(pieces);
-            tokio::spawn(send(reading, piece, end_of_first..range.end, sender, connection, trace));
-            answer
-        }
-        Err(failure) => end(trace, Err(failure), Aim::Target),
     }
+    let (sender, pieces) = mpsc::channel(1);
+    *answer.body_mut() = Body::Stream(pieces);
+    tokio::spawn(send(reading, Bytes::from(piece), rest, sender, connection, trace));
+    answer
 }
 
 /// Status and headers, and which bytes are to follow.
@@ -106,18 +106,56 @@ fn weak(tag: &str) -> &str {
     tag.trim().trim_start_matches("W/")
 }
 
-async fn read_piece(mut reading: Reading, range: Range<u64>) -> Result<(Reading, Bytes), Failure> {
+/// Buffers that are used again once their bytes are sent: a large file would make and wipe one for every piece of it.
+struct Buffers {
+    home: std::sync::mpsc::Sender<Vec<u8>>,
+    free: std::sync::mpsc::Receiver<Vec<u8>>,
+}
+
+/// One of them, while it is on its way.
+struct Lent {
+    bytes: Vec<u8>,
+    home: std::sync::mpsc::Sender<Vec<u8>>,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let _ = self.home.send(std::mem::take(&mut self.bytes));
+    }
+}
+
+impl Buffers {
+    fn new() -> Self {
+        let (home, free) = std::sync::mpsc::channel();
+        Buffers { home, free }
+    }
+
+    fn take(&self) -> Vec<u8> {
+        let mut buffer = self.free.try_recv().unwrap_or_default();
+        buffer.clear();
+        buffer.reserve_exact(PIECE_BYTES as usize);
+        buffer
+    }
+
+    fn lend(&self, bytes: Vec<u8>) -> Bytes {
+        Bytes::from_owner(Lent { bytes, home: self.home.clone() })
+    }
+}
+
+async fn read_piece(
+    mut reading: Reading,
+    at: u64,
+    mut buffer: Vec<u8>,
+) -> Result<(Reading, Vec<u8>), Failure> {
     blocking(move || {
-        let mut buffer = vec![0; usize::try_from(range.end - range.start).unwrap_or(0)];
-        let mut filled = 0;
-        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            match reading.read_at(range.start + filled as u64, rest)? {
-                0 => break,
-                read => filled += read,
-            }
-        }
-        buffer.truncate(filled);
-        Ok((reading, Bytes::from(buffer)))
+        reading.read_at(at, &mut buffer)?;
+        Ok((reading, buffer))
     })
     .await
 }
@@ -132,6 +170,7 @@ async fn send(
     connection: Connection,
     mut trace: Trace,
 ) {
+    let buffers = Buffers::new();
     loop {
         reading = match hand_over(reading, piece, &sender, &mut trace).await {
             Ok(reading) => reading,
@@ -145,12 +184,12 @@ async fn send(
         if range.is_empty() {
             return;
         }
-        let end = range.end.min(range.start + PIECE_BYTES);
-        match read_piece(reading, range.start..end).await {
-            Ok((back, bytes)) if !bytes.is_empty() => {
+        match read_piece(reading, range.start, buffers.take()).await {
+            Ok((back, mut bytes)) if !bytes.is_empty() => {
+                bytes.truncate(usize::try_from(range.end - range.start).unwrap_or(usize::MAX));
                 range.start += bytes.len() as u64;
                 trace.event.bytes += bytes.len() as u64;
-                (reading, piece) = (back, bytes);
+                (reading, piece) = (back, buffers.lend(bytes));
             }
             Ok(_) => {
                 // The file got shorter than the length that was promised.
