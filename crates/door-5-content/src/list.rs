@@ -6,7 +6,7 @@ use crate::root::{NODE_FLAGS, Root, open_beneath};
 use crate::watch::Watch;
 use enfilade_access::{AccessPermit, NodeKind, ObjectId, StoredAcl, Subject, Version};
 use enfilade_facts::vocabulary::AccessMask;
-use rustix::fd::OwnedFd;
+use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RawDir, Statx, StatxAttributes, fstatfs, fstatvfs, statat,
 };
@@ -102,7 +102,7 @@ pub(crate) fn listing(node: &Node) -> Result<Listing, Refusal> {
     node.needs(NodeKind::Directory, "listing")?;
     Ok(Listing {
         directory: node.clone(),
-        stamping: stamping_file_system(node),
+        stamping: stamping_file_system(node.fd()),
         watched: None,
         cursor: reopened(node)?,
         buffer: Vec::with_capacity(BUFFER_BYTES),
@@ -303,10 +303,10 @@ impl Listing {
     }
 }
 
-/// Which file system a node is on, where its times can be relied on.
-fn stamping_file_system(node: &Node) -> Option<u64> {
-    let kind = fstatfs(node.fd()).ok()?.f_type as u32;
-    STAMPING.contains(&kind).then(|| fstatvfs(node.fd()).ok().map(|found| found.f_fsid))?
+/// Which file system a directory is on, where its times can be relied on.
+pub(crate) fn stamping_file_system(directory: BorrowedFd<'_>) -> Option<u64> {
+    let kind = fstatfs(directory).ok()?.f_type as u32;
+    STAMPING.contains(&kind).then(|| fstatvfs(directory).ok().map(|found| found.f_fsid))?
 }
 
 /// What is said of an entry, if it is one that is served: nothing that is mounted there.

@@ -48,9 +48,26 @@ impl Meta {
     /// the time of the last change too, because the time of the last write can be set back. It is as fine as the
     /// kernel's clock for files: a nanosecond from Linux 6.13 on, about 4 ms before.
     pub fn validator(&self) -> String {
+        let mut text = String::with_capacity(64);
+        self.push_validator(&mut text);
+        text
+    }
+
+    /// The same, written to the end of a text.
+    pub fn push_validator(&self, to: &mut String) {
         let ((written, written_ns), (changed, changed_ns)) = (self.modified, self.changed);
-        let which = mixed(self.object.inode);
-        format!("{:x}-{written:x}.{written_ns:x}-{changed:x}.{changed_ns:x}-{which:016x}", self.bytes)
+        let parts = [
+            ("", self.bytes),
+            ("-", written as u64),
+            (".", written_ns.into()),
+            ("-", changed as u64),
+            (".", changed_ns.into()),
+            ("-", mixed(self.object.inode)),
+        ];
+        for (before, number) in parts {
+            to.push_str(before);
+            push_hex(to, number);
+        }
     }
 
     /// What door 4 judges.
@@ -83,6 +100,14 @@ impl Meta {
             mode: u32::from(found.stx_mode) & 0o7777,
             links: found.stx_nlink,
         }
+    }
+}
+
+fn push_hex(to: &mut String, number: u64) {
+    let digits = (64 - number.leading_zeros()).div_ceil(4).max(1);
+    for place in (0..digits).rev() {
+        let digit = (number >> (4 * place)) as u8 & 0xf;
+        to.push(char::from(if digit < 10 { b'0' + digit } else { b'a' - 10 + digit }));
     }
 }
 

@@ -6,7 +6,7 @@ use enfilade_access::{AccessPermit, NodeKind};
 use enfilade_facts::vocabulary::AccessMask;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{Advice, fadvise};
-use rustix::io;
+use rustix::io::{self, IoSliceMut, ReadWriteFlags, preadv2};
 
 /// A file that may be read.
 #[derive(Clone, Debug)]
@@ -60,6 +60,26 @@ impl Reader {
             }
         }
         Ok(())
+    }
+
+    /// The same, only as far as the bytes are in memory; whether all of that came.
+    pub fn fill_at_hand(&self, offset: u64, buffer: &mut Vec<u8>) -> bool {
+        let from = buffer.len();
+        while buffer.len() < buffer.capacity() {
+            let at = offset + (buffer.len() - from) as u64;
+            if at >= self.bytes() {
+                return true;
+            }
+            let filled = buffer.len();
+            buffer.resize(buffer.capacity(), 0);
+            let spare = buffer.get_mut(filled..).unwrap_or_default();
+            let read = preadv2(self.node.fd(), &mut [IoSliceMut::new(spare)], at, ReadWriteFlags::NOWAIT);
+            buffer.truncate(filled + *read.as_ref().unwrap_or(&0));
+            if !matches!(read, Ok(1..)) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Reads into `buffer` from `offset` on; says how many bytes came, 0 at the end of the file.

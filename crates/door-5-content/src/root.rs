@@ -1,5 +1,6 @@
 //! A datastore's root directory: the one descriptor everything else is opened beneath.
 
+use crate::list::stamping_file_system;
 use crate::node::Node;
 use crate::refuse::Refusal;
 use enfilade_access::NodeKind;
@@ -36,6 +37,8 @@ pub(crate) struct Tree {
     pub(crate) turn: Turn,
     /// How ACLs are written down.
     pub(crate) acls: AclDialect,
+    /// Whether what is in memory of it is answered from there: not by another machine, nor by somebody's program.
+    pub(crate) is_local: bool,
 }
 
 /// How full a file system is, in bytes.
@@ -71,7 +74,8 @@ impl Root {
         let opened = io::retry_on_intr(|| openat(CWD, path, flags, Mode::empty()));
         let directory = opened
             .map_err(|errno| Refusal::RootUnavailable { path: path.to_owned(), errno: errno.to_string() })?;
-        Ok(Root { directory: Arc::new(directory), tree: Tree { turn: Turn::default(), acls } })
+        let is_local = stamping_file_system(directory.as_fd()).is_some();
+        Ok(Root { directory: Arc::new(directory), tree: Tree { turn: Turn::default(), acls, is_local } })
     }
 
     /// How its ACLs are written down.
@@ -112,6 +116,23 @@ impl Root {
         let file = open_beneath(&*self.directory, relative, NODE_FLAGS, Mode::empty())
             .map_err(|errno| Refusal::lookup(errno, &said()))?;
         Node::describe(Arc::new(file), self.tree.clone(), &said)
+    }
+
+    /// The same, only where the kernel need not wait for a disk: `None` says that [`Root::find`] has to be asked.
+    ///
+    /// # Refuses
+    /// As [`Root::find`].
+    pub fn find_at_hand(&self, path: &StorePath) -> Result<Option<Node>, Refusal> {
+        if !self.tree.is_local || path.is_root() {
+            return Ok(None);
+        }
+        let how = BENEATH.union(ResolveFlags::CACHED);
+        match openat2(self.directory.as_fd(), path.as_str(), NODE_FLAGS, Mode::empty(), how) {
+            // Not all of it is at hand, or the kernel knows nothing of that (before 5.12).
+            Err(Errno::AGAIN | Errno::INVAL | Errno::INTR) => Ok(None),
+            Err(errno) => Err(Refusal::lookup(errno, &path.to_string())),
+            Ok(file) => Node::describe(Arc::new(file), self.tree.clone(), &|| path.to_string()).map(Some),
+        }
     }
 
     /// Opens the directory `path` is or would be in; also says the name there.

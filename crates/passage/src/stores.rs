@@ -160,6 +160,12 @@ impl House {
         Ok(root)
     }
 
+    /// The same where it is open already: whoever may not wait is told nothing else.
+    pub(crate) fn root_at_hand(&self, handle: &Arc<Handle>, permit: &DatastorePermit) -> Option<Arc<Root>> {
+        let of_handle = handle.root.try_lock().ok()?;
+        of_handle.kept.as_ref().filter(|root| root.acls() == permit.access().acls).cloned()
+    }
+
     fn note_open(&self, name: &DatastoreName, handle: &Arc<Handle>) -> bool {
         let mut open = self.open();
         let has_room = open.len() < ROOTS_MAX || open.contains_key(name);

@@ -8,6 +8,7 @@ use enfilade_content::{
     Entry as Looked, Lock, LockToken, LookedAt, Meta, Node, Property, Reader, Refusal as Content, Room,
     Touches, Upload,
 };
+use enfilade_facts::MemoKey;
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 use std::sync::Arc;
 
@@ -26,6 +27,10 @@ impl Stay {
     /// The refusal of door 4 or 5.
     pub fn find(&mut self, path: &StorePath, wanted: AccessMask) -> Result<Found, Refusal> {
         let node = self.reach(path)?;
+        self.judge(path, node, wanted)
+    }
+
+    fn judge(&mut self, path: &StorePath, node: Node, wanted: AccessMask) -> Result<Found, Refusal> {
         let subject = node.subject();
         let permit = self.may(&Ask { path, target: &subject, wanted: Wanted::On(wanted) })?;
         Ok(Found { node, subject, permit })
@@ -75,6 +80,21 @@ impl Stay {
         let reader = enfilade_content::read(&permit, &node)?;
         let checked = self.visit.house.now().tick_millis;
         Ok(Reading { stay: self, path, node, reader, checked })
+    }
+
+    /// The same where nothing has to be waited for: `None` says that [`Stay::read`] has to be asked.
+    ///
+    /// # Errors
+    /// As [`Stay::read`].
+    pub fn read_at_hand(mut self, path: &StorePath) -> Result<Option<Reading>, Refusal> {
+        if self.datastore.access().checks_traverse {
+            return Ok(None);
+        }
+        let Some(node) = self.root.find_at_hand(path)? else { return Ok(None) };
+        let Found { node, permit, .. } = self.judge(path, node, AccessMask::READ_DATA)?;
+        let reader = enfilade_content::read(&permit, &node)?;
+        let checked = self.visit.house.now().tick_millis;
+        Ok(Some(Reading { stay: self, path: path.clone(), node, reader, checked }))
     }
 
     /// What is in a directory, as far as the visitor may see it.
@@ -221,6 +241,15 @@ impl Reading {
         Ok(self.reader.fill_from(offset, buffer)?)
     }
 
+    /// The same, only as far as the bytes are in memory; whether all of that came.
+    ///
+    /// # Errors
+    /// When the visitor may no longer read it.
+    pub fn read_at_hand(&mut self, offset: u64, buffer: &mut Vec<u8>) -> Result<bool, Refusal> {
+        self.check()?;
+        Ok(self.reader.fill_at_hand(offset, buffer))
+    }
+
     /// May the visitor still? Looks at the facts, and once a second at the file's ACL.
     ///
     /// # Errors
@@ -280,6 +309,15 @@ impl Listing {
         self.node.meta()
     }
 
+    /// Of which entries it is known by the state they are in that they have no dead properties.
+    pub fn are_bare(&self, entries: &[Entry]) -> Vec<bool> {
+        let bare = &self.stay.visit.house.bare;
+        // Nothing is remembered under the key of what has no state.
+        let key = |entry: &Entry| entry.subject.state(bare.key("properties of")).unwrap_or_default();
+        let keys: Vec<MemoKey> = entries.iter().map(key).collect();
+        bare.get_all(&keys).into_iter().map(|known| known == Some(true)).collect()
+    }
+
     /// The dead properties of an entry; none where it is gone, or is another than was shown.
     ///
     /// # Errors
@@ -287,9 +325,6 @@ impl Listing {
     pub fn properties(&mut self, entry: &Entry) -> Result<Vec<Property>, Refusal> {
         let house = Arc::clone(&self.stay.visit.house);
         let state = entry.subject.state(house.bare.key("properties of"));
-        if state.and_then(|state| house.bare.get(state)) == Some(true) {
-            return Ok(Vec::new());
-        }
         let Ok(path) = self.path.join(&entry.name) else { return Ok(Vec::new()) };
         match self.stay.find(&path, AccessMask::READ_NAMED_ATTRIBUTES) {
             Ok(found) if found.node.object() == entry.meta.object => {

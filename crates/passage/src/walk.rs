@@ -7,6 +7,7 @@
 use crate::gate::Asker;
 use crate::house::House;
 use crate::refuse::Refusal;
+use crate::stores::Handle;
 use enfilade_access::{AccessPermit, Ask as AccessAsk};
 use enfilade_content::{Fill, Root};
 use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, OperationGuard, Standing};
@@ -185,7 +186,25 @@ impl Visit {
     /// # Errors
     /// The refusal of door 3; of door 4 when no role makes the store visible; of door 2 when the credential was
     /// withdrawn meanwhile; of door 5 when the store's directory cannot be opened.
-    pub fn enter(mut self, name: &DatastoreName, kind: OperationKind) -> Result<Stay, Refusal> {
+    pub fn enter(self, name: &DatastoreName, kind: OperationKind) -> Result<Stay, Refusal> {
+        let stay = self.enter_by(name, kind, |house, handle, permit| house.root(handle, permit).map(Some))?;
+        stay.ok_or_else(|| enfilade_datastore::Refusal::Unknown(name.clone()).into())
+    }
+
+    /// The same where nothing has to be waited for: `None` says that [`Visit::enter`] has to be asked.
+    ///
+    /// # Errors
+    /// As [`Visit::enter`].
+    pub fn enter_at_hand(self, name: &DatastoreName, kind: OperationKind) -> Result<Option<Stay>, Refusal> {
+        self.enter_by(name, kind, |house, handle, permit| Ok(house.root_at_hand(handle, permit)))
+    }
+
+    fn enter_by(
+        mut self,
+        name: &DatastoreName,
+        kind: OperationKind,
+        root: impl Fn(&House, &Arc<Handle>, &DatastorePermit) -> Result<Option<Arc<Root>>, Refusal>,
+    ) -> Result<Option<Stay>, Refusal> {
         let house = Arc::clone(&self.house);
         let now = house.now();
         let mounts = house.mounts();
@@ -202,8 +221,8 @@ impl Visit {
                 Ok::<_, Refusal>(permit?)
             })??;
             if let Some((guard, handle)) = counted {
-                let root = house.root(&handle, &datastore)?;
-                return Ok(Stay { visit: self, datastore, root, fill: handle.fill.clone(), guard });
+                let Some(root) = root(&house, &handle, &datastore)? else { return Ok(None) };
+                return Ok(Some(Stay { visit: self, datastore, root, fill: handle.fill.clone(), guard }));
             }
         }
         Err(enfilade_datastore::Refusal::Unknown(name.clone()).into())

@@ -1,14 +1,14 @@
 //! GET and HEAD.
 
 use super::range::{Asked, asked};
-use super::{Call, blocking, blocking_failure, end};
+use super::{Call, Place, blocking, blocking_failure, end};
 use crate::body::{Body, Cut};
 use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::{Connection, Incoming};
 use crate::trace::Trace;
 use bytes::Bytes;
 use enfilade_facts::vocabulary::OperationKind;
-use enfilade_passage::{Reading, Refusal};
+use enfilade_passage::{Reading, Refusal, Visit};
 use hyper::header::{
     ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, IF_RANGE,
     LAST_MODIFIED, RANGE,
@@ -33,20 +33,24 @@ pub(crate) enum Content {
 pub(crate) async fn get<B: Incoming>(call: Call<B>, content: Content) -> Answer {
     let Call { visit, connection, place, request, mut trace } = call;
     let (parts, _) = request.into_parts();
-    // One hop for all of it: a file that fits into one piece needs no other.
-    let begun = blocking_failure(move || {
-        let mut reading = visit.enter(&place.datastore, OperationKind::Read)?.read(place.path)?;
-        let (answer, range) = head(&reading, &parts.headers)?;
-        let range = range.filter(|range| content == Content::Sent && !range.is_empty());
-        let Some(range) = range else { return Ok((reading, answer, None)) };
-        let most = range.end.min(range.start + PIECE_BYTES);
-        let mut piece = Vec::with_capacity(usize::try_from(most - range.start).unwrap_or(0));
-        reading.read_at(range.start, &mut piece)?;
-        // Where the file got shorter meanwhile, what is missing is looked for, and cuts the answer.
-        let rest = range.start + piece.len() as u64..range.end;
-        Ok((reading, answer, Some((piece, rest))))
-    });
-    let (reading, mut answer, first) = match begun.await {
+    // What is in memory is there sooner than another thread would be woken.
+    let begun = match at_hand(&visit, &place, &parts.headers, content) {
+        Ok(Some(begun)) => Ok(begun),
+        // Else one hop for all of it: a file that fits into one piece needs no other.
+        Ok(None) => {
+            blocking_failure(move || {
+                let reading = visit.enter(&place.datastore, OperationKind::Read)?.read(place.path)?;
+                begin(reading, &parts.headers, content, |reading, offset, piece| {
+                    reading.read_at(offset, piece)?;
+                    Ok(true)
+                })
+                .and_then(|begun| begun.ok_or(Wire::Worker.into()))
+            })
+            .await
+        }
+        Err(failure) => Err(failure),
+    };
+    let (reading, mut answer, first) = match begun {
         Ok(begun) => begun,
         Err(failure) => return end(trace, Err(failure), Aim::Target),
     };
@@ -62,6 +66,45 @@ pub(crate) async fn get<B: Incoming>(call: Call<B>, content: Content) -> Answer 
     *answer.body_mut() = Body::Stream(pieces);
     tokio::spawn(send(reading, Bytes::from(piece), rest, sender, connection, trace));
     answer
+}
+
+/// A file that is being sent: how it is read on, the answer's head, and its first bytes with what is to follow.
+type Begun = (Reading, Answer, Option<(Vec<u8>, Range<u64>)>);
+
+/// The same without waiting for anything; nothing where that cannot be.
+fn at_hand(
+    visit: &Visit,
+    place: &Place,
+    headers: &HeaderMap,
+    content: Content,
+) -> Result<Option<Begun>, Failure> {
+    let Some(stay) = visit.clone().enter_at_hand(&place.datastore, OperationKind::Read)? else {
+        return Ok(None);
+    };
+    let Some(reading) = stay.read_at_hand(&place.path)? else { return Ok(None) };
+    begin(reading, headers, content, |reading, offset, piece| Ok(reading.read_at_hand(offset, piece)?))
+}
+
+/// The head of an answer, and the first piece as `read` reads it; nothing where that says that it cannot.
+fn begin(
+    mut reading: Reading,
+    headers: &HeaderMap,
+    content: Content,
+    read: impl FnOnce(&mut Reading, u64, &mut Vec<u8>) -> Result<bool, Failure>,
+) -> Result<Option<Begun>, Failure> {
+    let (answer, range) = head(&reading, headers)?;
+    let range = range.filter(|range| content == Content::Sent && !range.is_empty());
+    let Some(range) = range else { return Ok(Some((reading, answer, None))) };
+    let most = range.end.min(range.start + PIECE_BYTES);
+    let wanted = usize::try_from(most - range.start).unwrap_or(0);
+    let mut piece = Vec::with_capacity(wanted);
+    if !read(&mut reading, range.start, &mut piece)? {
+        return Ok(None);
+    }
+    piece.truncate(wanted);
+    // Where the file got shorter meanwhile, what is missing is looked for, and cuts the answer.
+    let rest = range.start + piece.len() as u64..range.end;
+    Ok(Some((reading, answer, Some((piece, rest)))))
 }
 
 /// Status and headers, and which bytes are to follow.

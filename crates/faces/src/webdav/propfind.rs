@@ -87,6 +87,8 @@ struct UnderWay {
     /// What is the same of each entry, to begin with.
     more: More,
     xml: String,
+    /// What an entry takes of it, about.
+    entry_bytes: usize,
     entries_left: usize,
 }
 
@@ -105,8 +107,9 @@ fn look(mut stay: Stay, place: Place, asked: Asked, depth: Depth) -> Result<Look
     let wants = Wants::of(&asked);
     let has_locks = wants.locks && listing.is_locked_anywhere()?;
     let more = More { now, principal: Some(principal), ..More::default() };
+    let (entry_bytes, entries_left) = (512, LISTING_ENTRIES_MAX);
     let mut under_way =
-        UnderWay { listing, base, asked, wants, has_locks, more, xml, entries_left: LISTING_ENTRIES_MAX };
+        UnderWay { listing, base, asked, wants, has_locks, more, xml, entry_bytes, entries_left };
     Ok(match under_way.go_on()? {
         true => Looked::Whole(under_way.xml, under_way.listing.revision()),
         false => Looked::Begun(Box::new(under_way)),
@@ -115,7 +118,11 @@ fn look(mut stay: Stay, place: Place, asked: Asked, depth: Depth) -> Result<Look
 
 impl UnderWay {
     fn render(&mut self, entries: &[Entry]) -> Result<(), Refusal> {
-        self.xml.reserve(entries.len() * 512);
+        // As much as the last batch took, and room to spare: growing in the middle would copy all of it.
+        self.xml.reserve(entries.len() * self.entry_bytes);
+        let before = self.xml.len();
+        let are_bare = if self.wants.properties { self.listing.are_bare(entries) } else { Vec::new() };
+        let mut are_bare = are_bare.into_iter();
         let mut path = String::new();
         for entry in entries {
             path.clear();
@@ -124,7 +131,7 @@ impl UnderWay {
             if entry.meta.kind == NodeKind::Directory {
                 path.push('/');
             }
-            if self.wants.properties {
+            if are_bare.next() == Some(false) {
                 self.more.properties = self.listing.properties(entry)?;
             }
             if self.has_locks {
@@ -133,7 +140,9 @@ impl UnderWay {
             let Entry { name, meta, .. } = entry;
             let resource = Resource { href: &path, name, kind: meta.kind, meta, more: &self.more };
             push_response(&mut self.xml, &resource, &self.asked);
+            self.more.properties.clear();
         }
+        self.entry_bytes = (self.xml.len() - before) / entries.len().max(1) * 17 / 16 + 64;
         Ok(())
     }
 

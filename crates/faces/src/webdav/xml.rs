@@ -217,6 +217,10 @@ fn push_attribute(xml: &mut String, name: &str, value: &str) {
 
 /// Text with what XML would misunderstand escaped.
 pub(crate) fn push_text(xml: &mut String, text: &str) {
+    // Most of it needs no look at each letter.
+    if text.bytes().all(|byte| byte >= b' ' && !matches!(byte, b'<' | b'>' | b'&' | b'"' | 0xef)) {
+        return xml.push_str(text);
+    }
     for c in text.chars() {
         match c {
             '<' => xml.push_str("&lt;"),
