@@ -20,6 +20,7 @@ mod keystone;
 mod kill_loop;
 mod names;
 mod operations;
+mod page;
 mod penalties;
 mod proxmox;
 mod race;

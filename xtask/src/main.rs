@@ -30,6 +30,7 @@ cargo xtask COMMAND
   operations [--n N]    servers that are killed while they count: who lives is counted, who is shut out does not begin
   race [--n N]          servers and the command line on one directory: no grant after a revocation
   reloads [--n N]       certificates come, change and go under handshakes: those that stay are always served
+  page                  the page for people, driven in a real Chromium
   sessions [--n N]      random sessions, revocations and turns of keys, against a model that scans everything
   swaps [--n N]         a link takes a directory's place during every verb: none leaves the root
   timing [--n N]        refusals are alike in bytes and in time, and 5 µs more would be found

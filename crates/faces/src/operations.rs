@@ -5,6 +5,7 @@ use crate::proxmox;
 use crate::respond::Answer;
 use crate::routes::Public;
 use crate::serve::Faces;
+use crate::webdav::page;
 use crate::whoami::padded;
 use enfilade_facts::Read;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
@@ -22,6 +23,8 @@ pub(crate) fn answer(faces: &Faces, route: Public) -> Answer {
             answer
         }
         Public::Ping => proxmox::pong(),
+        Public::Style => page::asset(page::STYLE, "text/css; charset=utf-8"),
+        Public::Script => page::asset(page::SCRIPT, "text/javascript; charset=utf-8"),
         Public::Live => plain(StatusCode::OK, "alive"),
         Public::Ready => ready(faces),
     }

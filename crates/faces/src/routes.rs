@@ -10,6 +10,10 @@ pub enum Public {
     Metrics,
     /// Proxmox clients ask whether anybody is there.
     Ping,
+    /// How the page for people looks.
+    Style,
+    /// What it does beyond showing.
+    Script,
     /// The process runs.
     Live,
     /// The house takes requests.
@@ -74,8 +78,10 @@ impl Route {
 }
 
 /// The routes of the main listener.
-pub const MAIN: [Route; 10] = [
+pub const MAIN: [Route; 12] = [
     Route::public("/.well-known/enfilade", Public::WellKnown),
+    Route::public("/page.css", Public::Style),
+    Route::public("/page.js", Public::Script),
     Route::guarded("/whoami", Guarded::Whoami),
     Route::guarded("/dav", Guarded::WebDav),
     Route::guarded("/dav/", Guarded::WebDav),

@@ -7,6 +7,7 @@ mod get;
 mod href;
 mod lock;
 mod multistatus;
+pub(crate) mod page;
 mod propfind;
 mod propfind_request;
 mod proppatch;
@@ -23,7 +24,7 @@ use conditions::Bearing;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath};
 use enfilade_passage::{Refusal, Visit};
 use hyper::header::{ALLOW, HeaderName, HeaderValue};
-use hyper::{Request, Response, StatusCode};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -80,11 +81,14 @@ pub(crate) async fn answer<B: Incoming>(
     trace.event.datastore = place.datastore.to_string();
     trace.event.path = place.path.to_string();
     let method = request.method().clone();
+    if changes_something(&method) && is_of_another_site(request.headers()) {
+        return end(trace, Err(Wire::CrossSite.into()), Aim::Target);
+    }
     let call = Call { visit, connection, place, request, trace };
     match method.as_str() {
         "OPTIONS" => options(call).await,
         "PROPFIND" => propfind::propfind(call).await,
-        "GET" => get::get(call, get::Content::Sent).await,
+        "GET" => get_for(call).await,
         "HEAD" => get::get(call, get::Content::Left).await,
         "PUT" => put::put(call).await,
         "MKCOL" => make_collection(call).await,
@@ -96,6 +100,34 @@ pub(crate) async fn answer<B: Incoming>(
         "UNLOCK" => lock::unlock(call).await,
         _ => call.fail(Wire::Method, Aim::Target),
     }
+}
+
+fn changes_something(method: &Method) -> bool {
+    !matches!(method.as_str(), "OPTIONS" | "PROPFIND" | "GET" | "HEAD")
+}
+
+/// A browser says so (Fetch Metadata), and brings along what it knows of whoever sits before it.
+fn is_of_another_site(headers: &HeaderMap) -> bool {
+    headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none")
+}
+
+/// GET by a program gives a file, and by a browser also a page of a directory.
+async fn get_for<B: Incoming>(call: Call<B>) -> Answer {
+    if let Some(right) = call.request.uri().query().and_then(|query| query.strip_prefix("why=")) {
+        return match right.parse() {
+            Ok(right) => page::why(call, right).await,
+            Err(_) => call.fail(Wire::Call, Aim::Target),
+        };
+    }
+    if !page::is_wanted(call.request.headers()) {
+        return get::get(call, get::Content::Sent).await;
+    }
+    if call.request.uri().path().ends_with('/') {
+        return page::page(call).await;
+    }
+    let place = call.place.clone();
+    let answer = get::get(call, get::Content::Sent).await;
+    if answer.status() == StatusCode::METHOD_NOT_ALLOWED { page::moved(&place) } else { answer }
 }
 
 impl<B> Call<B> {

@@ -2,6 +2,7 @@
 
 use crate::house::House;
 use crate::refuse::Refusal;
+use crate::walk::Stay;
 use enfilade_access::Judgement;
 use enfilade_content::Root;
 use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, Standing};
@@ -137,5 +138,40 @@ fn access_answer(judgement: &Judgement, right: AccessMask) -> DoorAnswer {
         code: refusal.as_ref().map(Refuse::code),
         says: refusal.map_or_else(|| format!("{right} is granted"), |refusal| refusal.to_string()),
         walk,
+    }
+}
+
+/// What somebody may do with something, as they may know it themselves.
+#[derive(Clone, Debug)]
+pub struct OwnRights {
+    /// All of it.
+    pub rights: AccessMask,
+    /// Why not what was asked for, where that is so.
+    pub refused: Option<String>,
+    /// Roles and entries in the order they were looked at, for whoever may read the ACL.
+    pub walk: Vec<String>,
+}
+
+impl Stay {
+    /// Why the visitor may do something with what they see. What they do not see is not there.
+    ///
+    /// # Errors
+    /// The refusal of door 4 or 5.
+    pub fn why(mut self, path: &StorePath, right: AccessMask) -> Result<OwnRights, Refusal> {
+        let found = self.find(path, AccessMask::NONE)?;
+        let subject = found.node.subject();
+        let judgement = self.on_view(|stay, view| {
+            let house = &stay.visit.house;
+            let (memo, store) = (&house.parts.access_memo, (stay.datastore.name(), stay.datastore.access()));
+            let principal = stay.visit.principal();
+            Ok(enfilade_access::judge(view, house.now(), principal, store, path, &subject, memo)?)
+        })?;
+        let knows = found.granted().covers(AccessMask::READ_ACL);
+        let refused = judgement.refusal(right).map(|refusal| match knows {
+            true => refusal.to_string(),
+            false => "no role or entry of the ACL grants it".to_owned(),
+        });
+        let walk = if knows { judgement.walk.iter().map(ToString::to_string).collect() } else { Vec::new() };
+        Ok(OwnRights { rights: found.granted(), refused, walk })
     }
 }

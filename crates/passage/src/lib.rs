@@ -36,7 +36,7 @@ pub use enfilade_identity::{
 };
 
 pub use audit::{Audit, Event};
-pub use explain::{DoorAnswer, Explanation};
+pub use explain::{DoorAnswer, Explanation, OwnRights};
 pub use gate::{Asker, GateCounts, HashGate};
 pub use holding::{LockTerms, PathState};
 pub use house::{Clock, ClockSets, House, Parts};

@@ -7,7 +7,7 @@ const TABLE: &str = "crates/faces/src/routes.rs";
 
 /// Reviewed: what anybody may ask, by the listener's table. The operations listener is not for the world.
 const PUBLIC: [(&str, &[&str]); 2] = [
-    ("MAIN", &["/.well-known/enfilade", "/api2/json/ping"]),
+    ("MAIN", &["/.well-known/enfilade", "/page.css", "/page.js", "/api2/json/ping"]),
     ("OPERATIONS", &["/metrics", "/livez", "/healthz", "/readyz"]),
 ];
 

@@ -3,7 +3,7 @@
 
 use super::multistatus::{self, More, Resource, multi_status, push_response};
 use super::propfind::{Depth, depth};
-use super::{Bare, PREFIX, blocking, end, options_answer, propfind_request};
+use super::{Bare, PREFIX, blocking, end, options_answer, page, propfind_request};
 use crate::body::{Body, collect};
 use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::Incoming;
@@ -33,6 +33,9 @@ pub(crate) async fn answer<B: Incoming>(call: Bare<B>, above: Above) -> Answer {
     let Bare { visit, request, mut trace } = call;
     trace.event.path = request.uri().path().to_owned();
     match request.method().as_str() {
+        "GET" if above == Above::Stores && page::is_wanted(request.headers()) => {
+            page::stores(visit, trace).await
+        }
         "OPTIONS" => end(trace, Ok(options_answer()), Aim::Target),
         "PROPFIND" => {
             let (head, body) = request.into_parts();

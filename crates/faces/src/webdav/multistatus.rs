@@ -414,7 +414,7 @@ fn push_http_date(text: &mut String, seconds: i64) {
 }
 
 /// `1994-11-06T08:49:37Z` (RFC 3339).
-fn push_iso_date(text: &mut String, seconds: i64) {
+pub(crate) fn push_iso_date(text: &mut String, seconds: i64) {
     let Moment { year, month, day, time: [hour, minute, second], .. } = Moment::of(seconds);
     push_year(text, year);
     push_two(text, "-", month as i64);

@@ -1,0 +1,265 @@
+//! A directory as a page for people, in any browser: shown and downloaded without a script, and with one also changed. The browser signs in
+//! as every client does; the page is of one origin, loads nothing from elsewhere and lets nobody frame it.
+
+use super::multistatus::{http_date, push_iso_date};
+use super::xml::push_text;
+use super::{Call, PREFIX, Place, blocking, blocking_failure, end, href};
+use crate::body::Body;
+use crate::respond::{Aim, Answer, Failure};
+use crate::serve::Incoming;
+use crate::trace::Trace;
+use enfilade_facts::limits::LISTING_ENTRIES_MAX;
+use enfilade_facts::vocabulary::{AccessMask, OperationKind};
+use enfilade_passage::{Entry, NodeKind, Visit};
+use hyper::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
+    REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{HeaderMap, Response, StatusCode};
+use std::fmt::Write as _;
+
+const BATCH_ENTRIES: usize = 1024;
+/// Rows the browser lays out together.
+const PART_ROWS: usize = 200;
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'none'; \
+    base-uri 'none'; frame-ancestors 'none'";
+pub(crate) const STYLE: &str = include_str!("page/page.css");
+pub(crate) const SCRIPT: &str = include_str!("page/page.js");
+
+/// Whether somebody looks with a browser.
+pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
+    headers.get_all(ACCEPT).iter().any(|value| value.to_str().is_ok_and(|text| text.contains("text/html")))
+}
+
+/// Sends a browser to where the page's own links lead on from.
+pub(crate) fn moved(place: &Place) -> Answer {
+    let mut answer = Response::new(Body::empty());
+    *answer.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    if let Ok(to) = HeaderValue::from_str(&href::of(place, true)) {
+        answer.headers_mut().insert(LOCATION, to);
+    }
+    answer
+}
+
+/// A directory.
+pub(crate) async fn page<B: Incoming>(call: Call<B>) -> Answer {
+    let Call { visit, place, mut trace, .. } = call;
+    let listed = blocking_failure(move || {
+        let mut listing = visit.enter(&place.datastore, OperationKind::Read)?.list(place.path.clone())?;
+        let mut entries: Vec<Entry> = Vec::new();
+        while let Some(batch) = listing.next_batch(BATCH_ENTRIES)? {
+            entries.extend(batch);
+            if entries.len() > LISTING_ENTRIES_MAX {
+                break;
+            }
+        }
+        let is_cut = entries.len() > LISTING_ENTRIES_MAX;
+        entries.truncate(LISTING_ENTRIES_MAX);
+        entries.sort_by_cached_key(|entry| (entry.meta.kind == NodeKind::File, entry.name.to_lowercase()));
+        Ok((html(&place, &entries, is_cut), listing.revision()))
+    });
+    let outcome: Result<(String, u64), Failure> = listed.await;
+    let outcome = outcome.map(|(html, revision)| {
+        trace.event.revision = revision;
+        trace.event.bytes = html.len() as u64;
+        answer(html, "text/html; charset=utf-8")
+    });
+    end(trace, outcome, Aim::Target)
+}
+
+/// The datastores that are there for somebody.
+pub(crate) async fn stores(visit: Visit, trace: Trace) -> Answer {
+    let outcome = blocking(move || visit.stores()).await.map(|names| {
+        let mut html = begin("datastores", "<h1>datastores</h1>", false);
+        html.push_str("<div id=\"list\" role=\"list\"><div class=\"part\">");
+        for name in &names {
+            let _ = write!(html, "<div class=\"row entry dir\" role=\"listitem\" data-name=\"{name}\" data-time=\"0\"><a href=\"{PREFIX}{name}/\">{name}</a></div>");
+        }
+        html.push_str("</div></div>");
+        if names.is_empty() {
+            html.push_str("<p class=\"empty\">You have no role in any datastore: ask whoever runs this server.</p>");
+        }
+        html.push_str(END);
+        answer(html, "text/html; charset=utf-8")
+    });
+    end(trace, outcome, Aim::Target)
+}
+
+/// Why the visitor may do something with what they see, or may not.
+pub(crate) async fn why<B: Incoming>(call: Call<B>, right: AccessMask) -> Answer {
+    let Call { visit, place, trace, .. } = call;
+    let told =
+        blocking(move || visit.enter(&place.datastore, OperationKind::Lookup)?.why(&place.path, right));
+    let outcome = told.await.map(|why| {
+        let value = serde_json::json!({
+            "granted": why.refused.is_none(), "rights": why.rights.to_string(), "says": why.refused, "walk": why.walk,
+        });
+        answer(value.to_string(), "application/json")
+    });
+    end(trace, outcome, Aim::Target)
+}
+
+/// A file the page needs.
+pub(crate) fn asset(text: &'static str, kind: &'static str) -> Answer {
+    let mut answer = answer(text.to_owned(), kind);
+    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    answer
+}
+
+fn answer(text: String, kind: &'static str) -> Answer {
+    let mut answer = Response::new(Body::from(text));
+    let set = [
+        (CONTENT_TYPE, kind),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "same-origin"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (CACHE_CONTROL, "no-store"),
+        (VARY, "accept, authorization"),
+    ];
+    for (name, value) in set {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+const END: &str =
+    "<div id=\"log\" aria-live=\"polite\"></div><dialog id=\"dialog\"></dialog></main></body></html>\n";
+
+fn begin(title: &str, heading: &str, is_store: bool) -> String {
+    let mut html = String::from("<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>");
+    push_text(&mut html, title);
+    let store = if is_store { "yes" } else { "no" };
+    let _ = write!(
+        html,
+        "</title><meta name=\"viewport\" content=\"width=device-width\"><link rel=\"stylesheet\" href=\"/page.css\">\
+         <script src=\"/page.js\" defer></script></head><body data-store=\"{store}\"><main><header>{heading}</header>\
+         <div id=\"tools\" hidden><input type=\"search\" id=\"filter\" placeholder=\"Filter by name\" aria-label=\"Filter by name\">"
+    );
+    if is_store {
+        html.push_str(
+            "<button id=\"upload\">Upload</button><input type=\"file\" id=\"files\" multiple hidden><button id=\"folder\">New folder</button>\
+             <button id=\"why\">What may I do here?</button>",
+        );
+    }
+    html.push_str("</div>");
+    html
+}
+
+fn html(place: &Place, entries: &[Entry], is_cut: bool) -> String {
+    // The way down, each part a link.
+    let mut heading = format!(
+        "<h1><a href=\"{PREFIX}\">datastores</a> / <a href=\"{PREFIX}{0}/\">{0}</a>",
+        place.datastore
+    );
+    let mut url = format!("{PREFIX}{}/", place.datastore);
+    for name in place.path.names() {
+        href::push_name(&mut url, name);
+        url.push('/');
+        let _ = write!(heading, " / <a href=\"{url}\">");
+        push_text(&mut heading, name);
+        heading.push_str("</a>");
+    }
+    let _ = write!(heading, "</h1><span>{} entries</span>", entries.len());
+    let title = format!("{}{}", place.datastore, place.path);
+    let mut html = begin(&title, &heading, true);
+    html.reserve(entries.len() * 400);
+    html.push_str(
+        "<div class=\"row head\"><button name=\"name\" aria-sort=\"ascending\">Name</button><button name=\"size\">Size</button>\
+         <button name=\"time\">Changed</button></div><div id=\"list\" role=\"list\">",
+    );
+    if !place.path.is_root() {
+        html.push_str("<p class=\"row\"><a href=\"../\">..</a></p>");
+    }
+    for part in entries.chunks(PART_ROWS) {
+        html.push_str("<div class=\"part\">");
+        part.iter().for_each(|entry| row(&mut html, &url, entry));
+        html.push_str("</div>");
+    }
+    html.push_str("</div>");
+    if entries.is_empty() {
+        html.push_str("<p class=\"empty\">Nothing is here, or nothing that is there for you.</p>");
+    }
+    if is_cut {
+        html.push_str(
+            "<p class=\"empty\">There is more than one page shows: mount the datastore to see all of it.</p>",
+        );
+    }
+    html.push_str(
+        "<details><summary>Mount it</summary><p>Something that is missing here is not there, or you may not see it: whoever runs this server \
+         finds out with <code>enfilade explain</code>.</p><pre>rclone lsf --webdav-url https://HOST",
+    );
+    html.push_str(&url);
+    html.push_str(" --webdav-user NAME --webdav-pass \"$(rclone obscure SECRET)\" :webdav:\nmount -t davfs https://HOST");
+    html.push_str(&url);
+    html.push_str(" /mnt</pre></details>");
+    html.push_str(END);
+    html
+}
+
+fn row(html: &mut String, base: &str, entry: &Entry) {
+    let Entry { name, meta, .. } = entry;
+    let is_directory = meta.kind == NodeKind::Directory;
+    html.push_str(if is_directory {
+        "<div class=\"row entry dir\" role=\"listitem\" data-name=\""
+    } else {
+        "<div class=\"row entry file\" role=\"listitem\" data-name=\""
+    });
+    push_text(html, name);
+    let _ = write!(html, "\" data-time=\"{}\"", meta.modified.0);
+    if !is_directory {
+        let _ = write!(html, " data-size=\"{}\"", meta.bytes);
+    }
+    // The whole path: a name of its own could be taken for a scheme.
+    html.push_str("><a href=\"");
+    html.push_str(base);
+    href::push_name(html, name);
+    html.push_str(if is_directory { "/\">" } else { "\" download>" });
+    push_text(html, name);
+    html.push_str("</a><span>");
+    if !is_directory {
+        push_size(html, meta.bytes);
+    }
+    html.push_str("</span><time datetime=\"");
+    push_iso_date(html, meta.modified.0);
+    html.push_str("\">");
+    html.push_str(http_date(meta.modified.0).get(5..22).unwrap_or_default());
+    html.push_str(
+        "</time><span class=\"acts\"><button name=\"rename\">Rename</button><button name=\"delete\">Delete</button>\
+         <button name=\"why\" aria-label=\"What may I do with it?\">?</button></span></div>",
+    );
+}
+
+/// As people read it: three digits at most, in thousands of 1,024.
+fn push_size(html: &mut String, bytes: u64) {
+    let mut size = bytes as f64;
+    for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {
+        if size < 999.5 || unit == "TiB" {
+            let digits = usize::from(unit != "B" && size < 9.95);
+            let _ = write!(html, "{size:.digits$} {unit}");
+            return;
+        }
+        size /= 1024.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_as_people_read_them() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1.0 KiB"),
+            (25_000, "24 KiB"),
+            (1 << 30, "1.0 GiB"),
+            (u64::MAX, "16777216 TiB"),
+        ] {
+            let mut said = String::new();
+            push_size(&mut said, bytes);
+            assert_eq!(said, text);
+        }
+    }
+}
