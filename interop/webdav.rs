@@ -364,3 +364,87 @@ fn content_that_is_not_what_its_digest_says_is_not_kept() {
     assert!(!server.data().join("datastores/main/file").exists());
     assert_eq!(put("LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ="), 201);
 }
+
+#[test]
+fn large_files_without_tls_arrive_as_they_are() {
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastorePowerUser");
+    let mut state = 1_u64;
+    let content: Vec<u8> = (0..9_000_001)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as u8
+        })
+        .collect();
+    let file = server.data().join("datastores/main/large");
+    std::fs::write(&file, &content).unwrap();
+    server.cli(&["acl", "set", "main", "/large", "allow authenticated full"]);
+    let url = format!("http://{}/dav/main/large", server.plain);
+    let curl = |arguments: &[&str]| {
+        let mut command = Command::new("curl");
+        command
+            .args(["--silent", "--show-error", "--max-time", "60", "--user", &alice])
+            .args(arguments)
+            .arg(&url);
+        command.output().unwrap()
+    };
+    assert!(curl(&[]).stdout == content);
+    for (range, expected) in [
+        ("0-8999999", &content[..9_000_000]),
+        ("4095-8000000", &content[4095..8_000_001]),
+        ("1-", &content[1..]),
+        ("-5000000", &content[4_000_001..]),
+    ] {
+        assert!(curl(&["--range", range]).stdout == expected, "{range}");
+    }
+    // Slowly, two at once, and one after the other on one connection.
+    assert!(curl(&["--limit-rate", "8M"]).stdout == content);
+    let twice = curl(&[&url]).stdout;
+    assert!(
+        twice.len() == 2 * content.len()
+            && twice[..content.len()] == content
+            && twice[content.len()..] == content
+    );
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| assert!(curl(&[]).stdout == content));
+        }
+    });
+    // A file that gets shorter meanwhile cuts the answer, and the server goes on. More of it than fits into any socket's buffers.
+    const HUGE: u64 = 300_000_000;
+    let huge = std::fs::File::create(server.data().join("datastores/main/huge")).unwrap();
+    huge.set_len(HUGE).unwrap();
+    server.cli(&["acl", "set", "main", "/huge", "allow authenticated full"]);
+    let slowly = || {
+        let mut command = Command::new("curl");
+        command.args([
+            "--silent",
+            "--show-error",
+            "--max-time",
+            "60",
+            "--user",
+            &alice,
+            "--limit-rate",
+            "20M",
+        ]);
+        command.args(["--output", "/dev/null", "--write-out", "%{size_download}"]);
+        let output = command.arg(format!("http://{}/dav/main/huge", server.plain)).output().unwrap();
+        let bytes: u64 = String::from_utf8(output.stdout).unwrap().parse().unwrap();
+        (output.status.success(), bytes)
+    };
+    let meanwhile = |change: &dyn Fn()| {
+        std::thread::scope(|scope| {
+            let slow = scope.spawn(slowly);
+            std::thread::sleep(std::time::Duration::from_millis(700));
+            change();
+            slow.join().unwrap()
+        })
+    };
+    let (whole, bytes) = meanwhile(&|| huge.set_len(HUGE / 2).unwrap());
+    assert!(!whole && bytes < HUGE, "{bytes}");
+    assert!(curl(&[]).stdout == content);
+    huge.set_len(HUGE).unwrap();
+    // A right that is withdrawn cuts it, too.
+    let (whole, bytes) = meanwhile(&|| drop(server.cli(&["user", "disable", "alice@local"])));
+    assert!(!whole && bytes < HUGE / 2, "{bytes}");
+}

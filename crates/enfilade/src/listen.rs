@@ -4,6 +4,7 @@ mod admission;
 mod connection;
 mod lingering;
 mod proxied;
+mod splicing;
 
 pub(crate) use admission::Admission;
 pub(crate) use connection::{Door, Tls, http, operations, plain, tls};

@@ -5,6 +5,7 @@ use crate::keystone::Rendered;
 use crate::metrics::Metrics;
 use crate::respond::{Aim, Answer, Failure, Wire, failed};
 use crate::routes::{Guarded, MAIN, Need, OPERATIONS, Route};
+use crate::splices::Splices;
 use crate::trace::Trace;
 use crate::{keystone, operations, proxmox, webdav, whoami};
 use bytes::Bytes;
@@ -35,6 +36,8 @@ pub struct Connection {
     pub certificate: Option<CertificateAsk>,
     /// Which hosts may not be asked for on it.
     pub terms: Option<Terms>,
+    /// Where it takes bytes from pipes.
+    pub splices: Option<Arc<Splices>>,
 }
 
 /// What a connection was agreed on by TLS: says whether a host has other terms, such as a certificate the client did not have to show

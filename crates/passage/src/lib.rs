@@ -24,7 +24,7 @@ pub use enfilade_access::{
     AdminAsk, AdminPermit, ApiAsk, ApiPermit, NodeKind, ObjectId, Refusal as AccessRefusal,
 };
 pub use enfilade_content::{
-    Lock, LockToken, Meta, Property, PropertyChange, Refusal as ContentRefusal, Touches, Usage, Watch,
+    Lock, LockToken, Meta, Pipe, Property, PropertyChange, Refusal as ContentRefusal, Touches, Usage, Watch,
 };
 pub use enfilade_datastore::Refusal as DatastoreRefusal;
 pub use enfilade_datastore::{Active, Entered, Ledger, LedgerWords, Process, ledger_words};

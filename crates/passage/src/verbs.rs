@@ -5,7 +5,7 @@ use crate::refuse::Refusal;
 use crate::walk::Stay;
 use enfilade_access::{AccessPermit, Ask, Inheritance, NodeKind, Sight, Subject, Version, Wanted};
 use enfilade_content::{
-    Entry as Looked, Lock, LockToken, LookedAt, Meta, Node, Property, Reader, Refusal as Content, Room,
+    Entry as Looked, Lock, LockToken, LookedAt, Meta, Node, Pipe, Property, Reader, Refusal as Content, Room,
     Touches, Upload,
 };
 use enfilade_facts::MemoKey;
@@ -239,6 +239,15 @@ impl Reading {
     pub fn read_at(&mut self, offset: u64, buffer: &mut Vec<u8>) -> Result<(), Refusal> {
         self.check()?;
         Ok(self.reader.fill_from(offset, buffer)?)
+    }
+
+    /// Puts the next bytes from `offset` into an empty pipe, at most so many; says how many, 0 at the end.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or the visitor may no longer read it.
+    pub fn fill_pipe(&mut self, offset: u64, at_most: u64, pipe: &Pipe) -> Result<u64, Refusal> {
+        self.check()?;
+        Ok(self.reader.fill_pipe(offset, at_most, pipe)?)
     }
 
     /// The same, only as far as the bytes are in memory; whether all of that came.

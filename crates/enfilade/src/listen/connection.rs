@@ -2,9 +2,10 @@
 
 use super::Admission;
 use super::lingering::Lingering;
+use super::splicing::Splicing;
 use super::{Networks, proxied};
 use crate::certificates::Keeper;
-use enfilade_faces::{Body, Connection, Faces, Redirect, Terms};
+use enfilade_faces::{Body, Connection, Faces, Redirect, Splices, Terms};
 use enfilade_facts::limits;
 use enfilade_passage::CertificateAsk;
 use enfilade_tls::{Ask, Certificates, Refusal, TlsPermit, UNRECOGNIZED_NAME};
@@ -110,6 +111,7 @@ pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, fa
                 last: Arc::default(),
                 certificate,
                 terms: Some(terms),
+                splices: None,
             };
             speak(stream, is_h2, connection, faces, drain).await;
         }
@@ -148,6 +150,7 @@ async fn handshake(
 /// Serves HTTP without TLS, for a proxy in front.
 pub(crate) async fn plain(listener: TcpListener, faces: Faces, door: Door) {
     accept(listener, door, move |stream, peer, drain| {
+        let splices = Arc::<Splices>::default();
         let connection = Connection {
             peer,
             cut: Arc::new(Notify::new()),
@@ -155,8 +158,9 @@ pub(crate) async fn plain(listener: TcpListener, faces: Faces, door: Door) {
             last: Arc::default(),
             certificate: None,
             terms: None,
+            splices: Some(Arc::clone(&splices)),
         };
-        speak(stream, false, connection, faces.clone(), drain)
+        speak(Splicing::new(stream, splices), false, connection, faces.clone(), drain)
     })
     .await;
 }

@@ -5,6 +5,7 @@ use super::{Call, Place, blocking, blocking_failure, end};
 use crate::body::{Body, Cut};
 use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::{Connection, Incoming};
+use crate::splices::{Piped, Splices};
 use crate::trace::Trace;
 use bytes::Bytes;
 use enfilade_facts::vocabulary::OperationKind;
@@ -15,11 +16,15 @@ use hyper::header::{
 };
 use hyper::{HeaderMap, Response, StatusCode};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// How much is read at once, in bytes.
 const PIECE_BYTES: u64 = 256 * 1024;
+
+/// From so many bytes on a pipe is worth its descriptors.
+const PIPED_BYTES_MIN: u64 = 4 * PIECE_BYTES;
 
 /// Whether the bytes go out, too.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -214,6 +219,9 @@ async fn send(
     mut trace: Trace,
 ) {
     let buffers = Buffers::new();
+    // On a connection that takes them, of files that are more than a few pieces.
+    let is_large = range.end - range.start > PIPED_BYTES_MIN && connection.splices.is_some();
+    let piped = is_large.then(Piped::new).flatten();
     loop {
         reading = match hand_over(reading, piece, &sender, &mut trace).await {
             Ok(reading) => reading,
@@ -227,12 +235,25 @@ async fn send(
         if range.is_empty() {
             return;
         }
-        match read_piece(reading, range.start, buffers.take()).await {
-            Ok((back, mut bytes)) if !bytes.is_empty() => {
+        let next = match (&piped, &connection.splices) {
+            (Some(piped), Some(splices)) => {
+                reading = match emptied(reading, piped, &sender, &mut trace).await {
+                    Ok(reading) => reading,
+                    Err(NotTaken::Gone) => return,
+                    Err(NotTaken::Refused) => return connection.cut.notify_one(),
+                };
+                pipe_piece(reading, &range, Arc::clone(piped), splices).await
+            }
+            _ => read_piece(reading, range.start, buffers.take()).await.map(|(reading, mut bytes)| {
                 bytes.truncate(usize::try_from(range.end - range.start).unwrap_or(usize::MAX));
+                (reading, buffers.lend(bytes))
+            }),
+        };
+        match next {
+            Ok((back, bytes)) if !bytes.is_empty() => {
                 range.start += bytes.len() as u64;
                 trace.event.bytes += bytes.len() as u64;
-                (reading, piece) = (back, buffers.lend(bytes));
+                (reading, piece) = (back, bytes);
             }
             Ok(_) => {
                 // The file got shorter than the length that was promised.
@@ -244,6 +265,59 @@ async fn send(
                 let _ = sender.send(Err(Cut)).await;
                 return;
             }
+        }
+    }
+}
+
+/// Puts the next bytes into an empty pipe; what stands in for them.
+async fn pipe_piece(
+    mut reading: Reading,
+    range: &Range<u64>,
+    piped: Arc<Piped>,
+    splices: &Splices,
+) -> Result<(Reading, Bytes), Failure> {
+    let (start, most, pipe) = (range.start, range.end - range.start, Arc::clone(&piped));
+    let (reading, count) = blocking(move || {
+        let count = reading.fill_pipe(start, most, &pipe.pipe)?;
+        Ok((reading, count))
+    })
+    .await?;
+    let count = usize::try_from(count).unwrap_or(0);
+    Ok((reading, if count == 0 { Bytes::new() } else { splices.stand_in(&piped, count) }))
+}
+
+/// Waits until a pipe is empty, asking the doors again every second.
+async fn emptied(
+    mut reading: Reading,
+    piped: &Piped,
+    sender: &mpsc::Sender<Result<Bytes, Cut>>,
+    trace: &mut Trace,
+) -> Result<Reading, NotTaken> {
+    loop {
+        tokio::select! {
+            () = piped.emptied() => return Ok(reading),
+            () = sender.closed() => return Err(NotTaken::Gone),
+            () = tokio::time::sleep(Duration::from_secs(1)) => {}
+        }
+        reading = check(reading, trace).await?;
+    }
+}
+
+/// Whether the visitor still may.
+async fn check(mut reading: Reading, trace: &mut Trace) -> Result<Reading, NotTaken> {
+    let checked = blocking(move || {
+        let still = reading.check();
+        Ok::<_, Refusal>((reading, still))
+    });
+    match checked.await {
+        Ok((reading, Ok(()))) => Ok(reading),
+        Ok((_, Err(refusal))) => {
+            trace.refused(&refusal);
+            Err(NotTaken::Refused)
+        }
+        Err(failure) => {
+            trace.failed(&failure);
+            Err(NotTaken::Refused)
         }
     }
 }
@@ -269,23 +343,7 @@ async fn hand_over(
                 return Ok(reading);
             }
             Ok(Err(_)) => return Err(NotTaken::Gone),
-            Err(_) => {
-                let checked = blocking(move || {
-                    let still = reading.check();
-                    Ok::<_, Refusal>((reading, still))
-                });
-                match checked.await {
-                    Ok((back, Ok(()))) => reading = back,
-                    Ok((_, Err(refusal))) => {
-                        trace.refused(&refusal);
-                        return Err(NotTaken::Refused);
-                    }
-                    Err(failure) => {
-                        trace.failed(&failure);
-                        return Err(NotTaken::Refused);
-                    }
-                }
-            }
+            Err(_) => reading = check(reading, trace).await?,
         }
     }
 }
