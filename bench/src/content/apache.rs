@@ -1,4 +1,4 @@
-//! Apache with mod_dav, event workers, on a place of its own.
+//! Apache with mod_dav, event workers, on a place of its own. It writes a line for each request, as Enfilade does.
 
 use crate::Failure;
 use crate::stopwatch::{self, Child, pause};
@@ -98,7 +98,7 @@ fn config(place: &Path, files: &Path, address: SocketAddr, tls: SocketAddr) -> S
     let (place, files) = (place.display(), files.display());
     format!(
         "ServerRoot {place}\nServerName localhost\nPidFile {place}/pid\nListen {address}\nListen {tls}\nUser www-data\nGroup www-data\n{load}\
-         ErrorLog {place}/error.log\nLogLevel error\nDavLockDB {place}/locks/db\nKeepAlive On\nMaxKeepAliveRequests 0\nEnableSendfile On\n\
+         ErrorLog {place}/error.log\nLogLevel error\nLogFormat \"%h %u %t \\\"%r\\\" %>s %b\" common\nCustomLog {place}/access.log common\nDavLockDB {place}/locks/db\nKeepAlive On\nMaxKeepAliveRequests 0\nEnableSendfile On\n\
          DocumentRoot {place}\nAlias /files {files}\n<Directory {files}>\nRequire all granted\nDav On\n</Directory>\n\
          <VirtualHost {tls}>\nSSLEngine on\nSSLCertificateFile {place}/cert.pem\nSSLCertificateKeyFile {place}/key.pem\n\
          Alias /files {files}\n</VirtualHost>\n"
