@@ -236,3 +236,61 @@ fn sids_from_elsewhere_speak_of_whom_the_table_says() {
     server.cli(&["acl", "unmap", of_user]);
     assert_eq!(names(), ["groups"]);
 }
+
+#[test]
+fn each_datastore_says_what_becomes_of_acls_that_are_moved_and_copied() {
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastorePowerUser");
+    let root = server.data().join("datastores/main");
+    let all = "allow authenticated full inherit=files,dirs";
+    server.cli(&["acl", "set", "main", "/", all]);
+    let acl = |path: &str| server.cli(&["acl", "get", "main", path])[0]["acl"].to_string();
+    let place = |method: &str, from: &str, to: &str| {
+        let destination = format!("Destination: /dav/main/{to}");
+        let asked = ["--request", method, "--header", &destination];
+        assert_eq!(
+            curl(&server, &alice, &format!("/dav/main/{from}"), &asked).status,
+            201,
+            "{method} {from} {to}"
+        );
+    };
+    let plant = |name: &str| {
+        std::fs::create_dir_all(root.join(name).join("below")).unwrap();
+        std::fs::write(root.join(name).join("below/file"), "x").unwrap();
+        server.cli(&[
+            "acl",
+            "set",
+            "main",
+            &format!("/{name}"),
+            "allow authenticated full inherit=files,dirs",
+            "--recursive",
+        ]);
+        let own = ["deny everyone write-owner", "allow authenticated full inherit=files,dirs"];
+        server.cli(&["acl", "set", "main", &format!("/{name}/below"), own[0], own[1]]);
+    };
+    std::fs::create_dir(root.join("goal")).unwrap();
+    server.cli(&[
+        "acl",
+        "set",
+        "main",
+        "/goal",
+        "allow authenticated full inherit=files,dirs",
+        "allow everyone read inherit=files",
+    ]);
+    plant("a");
+    place("MOVE", "a", "goal/a");
+    assert!(!acl("/goal/a/below/file").contains("everyone") && acl("/goal/a/below").contains("write-owner"));
+    place("COPY", "goal/a", "goal/b");
+    assert!(acl("/goal/b/below/file").contains("everyone") && !acl("/goal/b/below").contains("write-owner"));
+    server.cli(&["datastore", "set", "main", "--moves", "inherit", "--copies", "keep"]);
+    plant("c");
+    place("MOVE", "c", "goal/c");
+    assert!(
+        acl("/goal/c/below/file").contains("everyone")
+            && acl("/goal/c/below").contains("deny everyone write-owner")
+    );
+    plant("d");
+    place("COPY", "d", "goal/d");
+    assert!(!acl("/goal/d/below/file").contains("everyone") && acl("/goal/d/below").contains("write-owner"));
+    assert_eq!(acl("/goal/d/below"), acl("/d/below"));
+}

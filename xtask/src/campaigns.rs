@@ -19,7 +19,20 @@ const CAMPAIGNS: [Campaign; 15] = [
     Campaign { name: "freshness", test: &["-p", "enfilade-testkit", "--test", "freshness"], n: 1 },
     Campaign {
         name: "fuzz",
-        test: &["-p", "enfilade-testkit", "-p", "enfilade-faces", "--lib", "--test", "fuzzed", "fuzzed"],
+        test: &[
+            "-p",
+            "enfilade-testkit",
+            "-p",
+            "enfilade-faces",
+            "-p",
+            "enfilade-access",
+            "-p",
+            "enfilade-sources",
+            "--lib",
+            "--test",
+            "fuzzed",
+            "fuzzed",
+        ],
         n: 1_000_000,
     },
     Campaign { name: "kill-loop", test: &["-p", "enfilade", "--test", "interop", "kill_loop"], n: 2_000 },
@@ -60,6 +73,8 @@ pub(crate) fn run(name: &str, options: &[&str]) -> Result<(), String> {
     let mut command = Command::new(cargo);
     command.arg("test").args(campaign.test).args(["--", "--nocapture", "--test-threads", "1"]);
     command.env("ENFILADE_CAMPAIGN_N", n.to_string()).current_dir(xtask::root());
+    // Of what is made up by the library that makes up values; each is dearer.
+    command.env("PROPTEST_CASES", (n / 10).max(256).to_string());
     if let Some(seed) = seed {
         command.env("ENFILADE_CAMPAIGN_SEED", seed.to_string());
     }

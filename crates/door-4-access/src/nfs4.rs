@@ -296,12 +296,12 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn fuzzed_no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = SecurityDescriptor::from_nfs4(&bytes, OF);
         }
 
         #[test]
-        fn no_altered_list_panics(
+        fn fuzzed_no_altered_list_panics(
             entries in proptest::collection::vec(any_entry(), 0..20),
             changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
             cut in proptest::option::of(any::<prop::sample::Index>()),

@@ -403,12 +403,12 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn fuzzed_no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = SecurityDescriptor::from_ntacl(&bytes);
         }
 
         #[test]
-        fn no_altered_blob_panics_and_what_is_read_can_be_written(
+        fn fuzzed_no_altered_blob_panics_and_what_is_read_can_be_written(
             version in 0usize..4,
             changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
             cut in proptest::option::of(any::<prop::sample::Index>()),

@@ -314,7 +314,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_panics(text in "[OGDSAPI:();0-9xWDFCUL\u{e9} -]{0,60}") {
+        fn fuzzed_no_text_panics(text in "[OGDSAPI:();0-9xWDFCUL\u{e9} -]{0,60}") {
             let _ = from_sddl(&text);
         }
     }

@@ -73,7 +73,7 @@ pub(crate) fn remove(directory: &Node, name: &str, target: &Node) -> Result<(), 
 /// Removes what has a reserved name already, with everything in it: nobody can ask for it any more.
 pub(crate) fn removal_of_tree(temporary: Temporary, node: &Node) -> Result<(), Refusal> {
     if node.kind() == NodeKind::Directory {
-        empty(node).map_err(|errno| Refusal::io(errno, "removing what is in", &node.label()))?;
+        empty(node.fd()).map_err(|errno| Refusal::io(errno, "removing what is in", &node.label()))?;
     }
     drop(temporary);
     Ok(())
@@ -86,8 +86,9 @@ struct Level {
     name: CString,
 }
 
-fn empty(top: &Node) -> io::Result<()> {
-    let mut levels = vec![level(top.fd(), c".".to_owned())?];
+/// Removes everything that is in a directory.
+pub(crate) fn empty(top: BorrowedFd<'_>) -> io::Result<()> {
+    let mut levels = vec![level(top, c".".to_owned())?];
     while let Some(Level { directory, entries, .. }) = levels.last_mut() {
         match entries.pop() {
             Some((name, FileType::Directory)) => {

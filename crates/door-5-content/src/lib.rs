@@ -22,6 +22,7 @@ mod temporary;
 mod kept;
 mod upload;
 mod collection;
+mod abandoned;
 mod relocate;
 mod properties;
 mod locks;

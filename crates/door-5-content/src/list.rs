@@ -3,6 +3,7 @@
 use crate::node::{Meta, Node, entry_name, stat_entry};
 use crate::refuse::{Refusal, is_absent, is_special};
 use crate::root::{NODE_FLAGS, Root, open_beneath};
+use crate::temporary::RESERVED;
 use crate::watch::Watch;
 use enfilade_access::{AccessPermit, NodeKind, ObjectId, StoredAcl, Subject, Version};
 use enfilade_facts::vocabulary::AccessMask;
@@ -329,6 +330,12 @@ fn servable(name: &[u8], kind: FileType) -> Option<String> {
 /// [`Refusal::Io`] when it cannot be read.
 pub fn holds_others(node: &Node) -> Result<bool, Refusal> {
     any_entry(node, |name, kind| servable(name, kind).is_none())
+}
+
+/// Whether a name is one of those that only stand for what is not done yet.
+pub(crate) fn reserved(name: &str) -> bool {
+    name.strip_prefix(RESERVED)
+        .is_some_and(|rest| rest.len() == 16 && rest.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
 /// How many names are held at the moment.

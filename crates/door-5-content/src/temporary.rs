@@ -11,6 +11,9 @@ use rustix::fs::{
 };
 use rustix::io::{self, Errno};
 
+/// What every reserved name begins with.
+pub(crate) const RESERVED: &str = ".enfilade-";
+
 /// How many random names are tried. One in 2^64 is taken, so a second try is already a wonder.
 const TRIES_MAX: usize = 4;
 
@@ -46,6 +49,8 @@ impl Temporary {
         let opened =
             open_beneath(directory.fd(), &temporary.name, NODE_FLAGS | OFlags::DIRECTORY, Mode::empty());
         let opened = opened.map_err(|errno| Refusal::io(errno, "opening", &temporary.name))?;
+        // As with a file.
+        let _ = flock(&opened, FlockOperation::NonBlockingLockExclusive);
         let node = directory.describe_beneath(opened, &temporary.name)?;
         Ok((temporary, node))
     }
@@ -171,7 +176,7 @@ fn reserved_name() -> Result<String, Refusal> {
         what: "asking for random bytes".to_owned(),
         errno: error.to_string(),
     })?;
-    Ok(format!(".enfilade-{random:016x}"))
+    Ok(format!("{RESERVED}{random:016x}"))
 }
 
 #[cfg(test)]

@@ -474,6 +474,12 @@ pub(crate) enum Datastore {
         /// Whether every directory on the way to a file must grant traverse, as on UNIX, or a file is judged alone, as on Windows
         #[arg(long, value_name = "YES|NO", value_parser = ["yes", "no"])]
         check_traverse: Option<String>,
+        /// Whether what is moved keeps its ACLs, as on Windows, or inherits those of its new directory
+        #[arg(long, value_name = "KEEP|INHERIT", value_parser = ["keep", "inherit"])]
+        moves: Option<String>,
+        /// Whether a copy inherits the ACLs of its directory, as on Windows, or keeps those of what it is a copy of
+        #[arg(long, value_name = "KEEP|INHERIT", value_parser = ["keep", "inherit"])]
+        copies: Option<String>,
         /// Another property of `datastore.cfg`, such as gc-schedule=daily; an empty value takes it away
         #[arg(long = "property", value_name = "KEY=VALUE", value_parser = property)]
         properties: Vec<(String, String)>,

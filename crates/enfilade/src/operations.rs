@@ -107,5 +107,22 @@ pub(crate) fn look_after(faces: &Faces) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Removes what was left behind by a crash, at the start and every day.
+pub(crate) fn remove_abandoned(faces: &Faces) -> anyhow::Result<()> {
+    let faces = faces.clone();
+    std::thread::Builder::new().name("abandoned".into()).spawn(move || {
+        loop {
+            let removed = faces.house().remove_abandoned(&|| !faces.metrics().is_draining());
+            if removed > 0 {
+                output::note(&format!("{removed} uploads and copies that were never finished are removed"));
+            }
+            std::thread::park_timeout(ABANDONED_EVERY);
+        }
+    })?;
+    Ok(())
+}
+
+const ABANDONED_EVERY: Duration = Duration::from_secs(24 * 3600);
+
 /// More than so many are for the doctor to tell.
 const WARNINGS_TOLD_MAX: usize = 100;

@@ -92,6 +92,7 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     follow_mounts(&house)?;
     operations::follow(&house)?;
     operations::look_after(&faces)?;
+    operations::remove_abandoned(&faces)?;
     keys::follow(home, &house)?;
 
     let tls = listen::bind("HTTPS", home.config.tls.listen).await?;

@@ -64,7 +64,8 @@ impl Metrics {
         self.draining.store(true, Ordering::SeqCst);
     }
 
-    pub(crate) fn is_draining(&self) -> bool {
+    /// Whether no more requests are taken.
+    pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
     }
 

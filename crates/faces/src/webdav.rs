@@ -3,6 +3,8 @@
 mod above;
 mod conditions;
 mod digest;
+#[cfg(test)]
+mod fuzzed;
 mod get;
 mod href;
 mod lock;

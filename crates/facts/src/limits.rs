@@ -80,6 +80,10 @@ pub const HEAD_SECONDS_MAX: u64 = 10;
 pub const HANDSHAKE_SECONDS_MAX: u64 = 10;
 /// Longest wait for the next piece of a request body, in seconds.
 pub const BODY_IDLE_SECONDS_MAX: u64 = 60;
+/// How often it is looked whether an upload still comes, in seconds.
+pub const BODY_WINDOW_SECONDS: u64 = 30;
+/// And how much of it has to come meanwhile, in bytes: 1 KiB a second.
+pub const BODY_WINDOW_BYTES_MIN: u64 = 30 * 1024;
 /// XML body, in bytes.
 pub const XML_BYTES_MAX: usize = 64 * 1024;
 /// Nesting of an XML body.

@@ -28,6 +28,8 @@ pub struct LockTerms {
 pub struct PathState {
     /// What is there, for entity tags: nothing where it is not there for the visitor.
     pub validator: Option<String>,
+    /// When its content was written, in seconds since the epoch.
+    pub modified: Option<i64>,
     /// The locks that cover it.
     pub tokens: Vec<LockToken>,
 }
@@ -74,14 +76,15 @@ impl Stay {
     /// # Errors
     /// When the locks cannot be read, or an earlier door says no by now.
     pub fn state_of(&mut self, path: &StorePath) -> Result<PathState, Refusal> {
-        let validator = match self.find(path, AccessMask::NONE) {
-            Ok(found) => Some(found.node.meta().validator()),
+        let found = match self.find(path, AccessMask::NONE) {
+            Ok(found) => Some((found.node.meta().validator(), found.node.meta().modified.0)),
             // Hidden is absent: of neither anything is known.
             Err(Refusal::Content(_) | Refusal::Access(_)) => None,
             Err(why) => return Err(why),
         };
         let tokens = self.locks_on(path)?.into_iter().map(|lock| lock.token).collect();
-        Ok(PathState { validator, tokens })
+        let (validator, modified) = found.unzip();
+        Ok(PathState { validator, modified, tokens })
     }
 
     /// Takes a lock, which makes an empty file where nothing is (RFC 4918 §7.3). Says whether it did.

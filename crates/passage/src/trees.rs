@@ -4,7 +4,7 @@
 use crate::refuse::Refusal;
 use crate::verbs::present;
 use crate::walk::Stay;
-use enfilade_access::{AccessPermit, Ask, Inheritance, NodeKind, Wanted};
+use enfilade_access::{AccessPermit, Ask, Inheritance, NodeKind, StoredAcl, Subject, Wanted, propagated};
 use enfilade_content::{
     At, Draft, Listing, LockToken, LookedAt, Node, Reader, Refusal as Content, Touches, Upload,
     copy_properties,
@@ -151,6 +151,7 @@ struct Going {
 
 /// Where something is to be put.
 struct Room<'p> {
+    path: &'p StorePath,
     directory: Node,
     name: &'p str,
     permit: AccessPermit,
@@ -283,10 +284,14 @@ impl Stay {
             (At { directory: &directory, name }, At { directory: &room.directory, name: room.name });
         let replaced = room.replaced.as_ref().map(|(permit, node, _)| (permit, node));
         enfilade_content::rename((&permit, &target, at), (&room.permit, goal), replaced)?;
+        let left = match self.datastore.access().moved_inherits {
+            true => hand_on(&room.directory, room.path, &target),
+            false => Vec::new(),
+        };
         self.forget_locks(from)?;
         let freed = room.replaced.as_ref().map(|(.., bytes)| *bytes);
         freed.into_iter().for_each(|bytes| self.fill.freed(bytes));
-        Ok(Placed { replaced: freed.is_some(), left: Vec::new() })
+        Ok(Placed { replaced: freed.is_some(), left })
     }
 
     /// Makes a copy, which has what its new directory gives it and its maker for an owner. Nothing of it is seen before it is whole.
@@ -308,7 +313,8 @@ impl Stay {
             return Err(Content::WithinItself.into());
         }
         let mut work = Work::begin(self, placing.is_wanted);
-        let room = self.make_room(to, kind, placing, &mut work)?;
+        let mut room = self.make_room(to, kind, placing, &mut work)?;
+        room.from_start = self.of_copy(room.from_start, &found.node.subject());
         let replaced = room.replaced.is_some();
         let left = match kind {
             NodeKind::File => {
@@ -321,6 +327,18 @@ impl Stay {
         Ok(Placed { replaced, left })
     }
 
+    /// What a copy has from the start, where something is copied that has an ACL of its own.
+    fn of_copy(&self, from_start: Inheritance, source: &Subject) -> Inheritance {
+        match &source.acl {
+            StoredAcl::Ntacl(acl) | StoredAcl::Nfs4(acl) if self.datastore.access().copy_keeps => {
+                // Whose file it is belongs to such an ACL.
+                let owner = from_start.owner.map(|_| source.owner());
+                Inheritance { acl: acl.clone(), owner }
+            }
+            _ => from_start,
+        }
+    }
+
     fn copy_file(
         &mut self,
         from: &StorePath,
@@ -328,7 +346,7 @@ impl Stay {
         room: Room<'_>,
         work: &Work<'_>,
     ) -> Result<(), Refusal> {
-        let Room { directory, name, permit, from_start, replaced } = room;
+        let Room { directory, name, permit, from_start, replaced, .. } = room;
         let mut upload = match &replaced {
             Some(_) => Upload::create_instead(&permit, &directory, name, &from_start)?,
             None => Upload::create(&permit, &directory, name, &from_start)?,
@@ -419,11 +437,12 @@ impl Stay {
         let reading = self.may(&Ask { path, target: &subject, wanted })?;
         let goal = goal.join(name).map_err(|_| Content::TooLong(name.to_owned()))?;
         let (permit, from_start) = self.may_create(&goal, directory, node.kind())?;
+        let from_start = self.of_copy(from_start, &subject);
         match node.kind() {
             NodeKind::File => {
                 let reader = enfilade_content::read(&reading, node)?;
                 let directory = directory.clone();
-                let room = Room { directory, name, permit, from_start, replaced: None };
+                let room = Room { path: &goal, directory, name, permit, from_start, replaced: None };
                 self.copy_file(path, &reader, room, work)?;
                 Ok(None)
             }
@@ -460,7 +479,7 @@ impl Stay {
         }
         let touches = if replaced.is_some() { Touches::Tree } else { Touches::Entry };
         self.unless_locked(path, touches, placing.tokens)?;
-        Ok(Room { directory, name, permit, from_start, replaced })
+        Ok(Room { path, directory, name, permit, from_start, replaced })
     }
 
     /// Whether everything in a directory may be deleted; says how much content that is.
@@ -506,6 +525,53 @@ impl Stay {
         let (parent, subject) = (directory.subject(), target.subject());
         self.may(&Ask { path, target: &subject, wanted: Wanted::Delete { parent: &parent } })
     }
+}
+
+/// Gives what was moved, and everything in it, the entries its directory hands on; its own it keeps. Says where that could not be done.
+fn hand_on(directory: &Node, path: &StorePath, target: &Node) -> Vec<Left> {
+    let mut left = Vec::new();
+    let mut levels = vec![(directory.subject().descriptor().ok().flatten(), path.clone(), target.clone())];
+    while let Some((above, path, node)) = levels.pop() {
+        let subject = node.subject();
+        let done = (|| -> Result<_, Refusal> {
+            let bad = |why| Refusal::from(enfilade_access::Refusal::AclDamaged { path: path.clone(), why });
+            let before = subject.descriptor().map_err(|why| bad(why.to_string()))?;
+            let Some(above) = above else { return Ok(before) };
+            let Some(after) = propagated(&above, before.as_ref(), subject.kind) else { return Ok(None) };
+            if before.as_ref() != Some(&after) {
+                let blob = after.written(node.acls(), subject.owner()).map_err(|why| bad(why.to_string()))?;
+                enfilade_content::set_acl_as_operator(&node, &blob)?;
+            }
+            Ok(Some(after))
+        })();
+        match done {
+            // Protected, with everything beneath it.
+            Ok(None) => {}
+            Ok(own) if node.kind() == NodeKind::Directory => {
+                let members = enfilade_content::list_as_operator(&node).and_then(|mut listing| {
+                    let mut members = Vec::new();
+                    loop {
+                        let batch = listing.next_open(BATCH)?;
+                        if batch.is_empty() {
+                            return Ok(members);
+                        }
+                        members.extend(batch.into_iter().map(|entry| (entry.name, entry.node)));
+                    }
+                });
+                match members {
+                    Ok(members) => levels.extend(
+                        members
+                            .into_iter()
+                            .filter_map(|(name, node)| Some((own.clone(), path.join(&name).ok()?, node))),
+                    ),
+                    Err(why) => left.push(Left { path, why: why.into() }),
+                }
+            }
+            Ok(_) => {}
+            Err(why) => left.push(Left { path, why }),
+        }
+    }
+    left
 }
 
 fn is_listing_refused(refusal: &Refusal) -> bool {

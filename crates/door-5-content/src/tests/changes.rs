@@ -93,3 +93,18 @@ fn a_deleted_file_takes_no_acl() {
     remove(&scratch.node(""), "f", &node).unwrap();
     assert_eq!(code(acl::change(&node, b"acl")), "CT09");
 }
+
+#[test]
+fn what_was_abandoned_is_removed_and_what_is_under_way_is_not() {
+    let scratch = Scratch::new();
+    scratch.write("d/.enfilade-00000000000000aa", "left");
+    scratch.write("d/.enfilade-00000000000000bb/x/y", "left");
+    scratch.write("d/.enfilade-not-ours", "kept");
+    scratch.write("d/f", "kept");
+    let upload = Upload::begin_new(&scratch.node("d"), "g", &given(b"")).unwrap();
+    let remove = |before| scratch.root().remove_abandoned(before, &|| true).unwrap();
+    assert_eq!(remove(1), 0, "all of it is young");
+    assert_eq!(remove(i64::MAX), 2);
+    upload.finish().unwrap();
+    assert_eq!(names_on_disk(&scratch.at("d")), [".enfilade-not-ours", "f", "g"]);
+}

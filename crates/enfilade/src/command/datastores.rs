@@ -23,11 +23,14 @@ struct Profile {
     acls: Option<AclDialect>,
     visible: Option<AccessMask>,
     checks_traverse: Option<bool>,
+    moved_inherits: Option<bool>,
+    copy_keeps: Option<bool>,
 }
 
 impl Profile {
     fn changes_anything(&self) -> bool {
         let rules = self.acls.is_some() || self.visible.is_some() || self.checks_traverse.is_some();
+        let rules = rules || self.moved_inherits.is_some() || self.copy_keeps.is_some();
         self.quota.is_some() || self.mounted_at.is_some() || rules
     }
 
@@ -40,6 +43,8 @@ impl Profile {
         access.acls = self.acls.unwrap_or(access.acls);
         access.visible = self.visible.unwrap_or(access.visible);
         access.checks_traverse = self.checks_traverse.unwrap_or(access.checks_traverse);
+        access.moved_inherits = self.moved_inherits.unwrap_or(access.moved_inherits);
+        access.copy_keeps = self.copy_keeps.unwrap_or(access.copy_keeps);
     }
 }
 
@@ -69,6 +74,8 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
             acls,
             visible_by,
             check_traverse,
+            moves,
+            copies,
             properties,
         } => {
             profile = Profile {
@@ -77,11 +84,13 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
                 acls,
                 visible: visible_by,
                 checks_traverse: check_traverse.map(|word| word == "yes"),
+                moved_inherits: moves.map(|word| word == "inherit"),
+                copy_keeps: copies.map(|word| word == "keep"),
             };
             let is_beside = project.is_some() || profile.changes_anything();
             if !is_beside && comment.is_none() && properties.is_empty() {
                 bail!(
-                    "nothing to set; give --comment, --project, --quota, --mounted-at, --acls, --visible-by, --check-traverse or --property"
+                    "nothing to set; give --comment, --project, --quota, --mounted-at, --acls, --visible-by, --check-traverse, --moves, --copies or --property"
                 );
             }
             if let Some(project) = &project {

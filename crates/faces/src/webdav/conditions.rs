@@ -4,7 +4,9 @@ use super::Place;
 use crate::respond::{Failure, Wire};
 use enfilade_passage::{LockToken, PathState, Stay};
 use hyper::HeaderMap;
-use hyper::header::{HOST, HeaderValue};
+use hyper::header::{
+    HOST, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE,
+};
 
 /// Conditions one header may have.
 const CONDITIONS_MAX: usize = 256;
@@ -173,20 +175,79 @@ pub(crate) fn host(head: &hyper::http::request::Parts) -> Option<String> {
     head.uri.authority().map(|authority| authority.as_str()).or(said).map(str::to_owned)
 }
 
+/// What the conditions of RFC 9110 §13 come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Preconditions {
+    /// The request is to be done.
+    Hold,
+    /// Whoever asks has what is there (of GET and HEAD alone).
+    NotModified,
+    /// It is not as whoever asks thinks.
+    Fail,
+}
+
+/// In the order of §13.2.2. What is there is told by its validator and when it was modified, in seconds since the epoch.
+pub(crate) fn preconditions(headers: &HeaderMap, state: Option<(&str, i64)>, is_read: bool) -> Preconditions {
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let seconds = |name| {
+        let moment = httpdate::parse_http_date(text(name)?).ok()?;
+        let since = moment.duration_since(std::time::SystemTime::UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_secs()).ok()
+    };
+    let names = |tags: &str, is_weak: bool| {
+        let own = state.map(|(validator, _)| format!("\"{validator}\""));
+        let of = |tag: &str| match is_weak {
+            true => tag.trim().trim_start_matches("W/").to_owned(),
+            false => tag.trim().to_owned(),
+        };
+        own.is_some_and(|own| tags.trim() == "*" || tags.split(',').any(|tag| of(tag) == own))
+    };
+    let matches = match (headers.contains_key(IF_MATCH), seconds(IF_UNMODIFIED_SINCE)) {
+        (true, _) => text(IF_MATCH).is_some_and(|tags| names(tags, false)),
+        (false, Some(since)) => state.is_some_and(|(_, modified)| modified <= since),
+        (false, None) => true,
+    };
+    if !matches {
+        return Preconditions::Fail;
+    }
+    let is_had = match (headers.contains_key(IF_NONE_MATCH), seconds(IF_MODIFIED_SINCE)) {
+        (true, _) => text(IF_NONE_MATCH).is_none_or(|tags| names(tags, true)),
+        (false, Some(since)) if is_read => state.is_some_and(|(_, modified)| modified <= since),
+        _ => false,
+    };
+    match (is_had, is_read) {
+        (false, _) => Preconditions::Hold,
+        (true, true) => Preconditions::NotModified,
+        (true, false) => Preconditions::Fail,
+    }
+}
+
+const CONDITIONAL: [HeaderName; 3] = [IF_MATCH, IF_UNMODIFIED_SINCE, IF_NONE_MATCH];
+
 /// What a method that changes something needs to know of its request.
 pub(crate) struct Bearing {
     pub(crate) conditions: Conditions,
     pub(crate) host: Option<String>,
+    /// The headers with conditions, where there are any.
+    others: Option<HeaderMap>,
 }
 
 impl Bearing {
     pub(crate) fn of(head: &hyper::http::request::Parts) -> Result<Self, Wire> {
         let conditions = Conditions::read(&head.headers)?;
-        Ok(Bearing { conditions, host: host(head) })
+        let has_others = CONDITIONAL.iter().any(|name| head.headers.contains_key(name));
+        Ok(Bearing { conditions, host: host(head), others: has_others.then(|| head.headers.clone()) })
     }
 
     /// Whether the request still makes sense; the tokens that came with it.
     pub(crate) fn check(&self, stay: &mut Stay, place: &Place) -> Result<Vec<LockToken>, Failure> {
+        if let Some(headers) = &self.others {
+            let state = stay.state_of(&place.path)?;
+            let state = state.validator.as_deref().zip(state.modified);
+            if preconditions(headers, state, false) != Preconditions::Hold {
+                return Err(Wire::Condition.into());
+            }
+        }
         self.conditions.check(stay, place, self.host.as_deref())?;
         Ok(self.conditions.tokens())
     }
@@ -200,6 +261,37 @@ mod tests {
 
     fn token() -> State {
         State::Token(Some(TOKEN.parse().unwrap()))
+    }
+
+    #[test]
+    fn conditions_count_in_their_order() {
+        use Preconditions::{Fail, Hold, NotModified};
+        let there = Some(("v", 784_111_777));
+        let (at, before) = ("Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:36 GMT");
+        for (headers, state, read, write) in [
+            (vec![], there, Hold, Hold),
+            (vec![("if-match", "\"v\"")], there, Hold, Hold),
+            (vec![("if-match", "\"x\", \"v\"")], there, Hold, Hold),
+            (vec![("if-match", "W/\"v\"")], there, Fail, Fail),
+            (vec![("if-match", "*")], None, Fail, Fail),
+            (vec![("if-match", "\"v\""), ("if-unmodified-since", before)], there, Hold, Hold),
+            (vec![("if-unmodified-since", before)], there, Fail, Fail),
+            (vec![("if-unmodified-since", at)], there, Hold, Hold),
+            (vec![("if-unmodified-since", "nonsense")], there, Hold, Hold),
+            (vec![("if-none-match", "*")], there, NotModified, Fail),
+            (vec![("if-none-match", "*")], None, Hold, Hold),
+            (vec![("if-none-match", "W/\"v\"")], there, NotModified, Fail),
+            (vec![("if-none-match", "\"x\""), ("if-modified-since", at)], there, Hold, Hold),
+            (vec![("if-modified-since", at)], there, NotModified, Hold),
+            (vec![("if-modified-since", before)], there, Hold, Hold),
+        ] {
+            let fields = headers
+                .iter()
+                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+            let map: HeaderMap = fields.collect();
+            let said = (preconditions(&map, state, true), preconditions(&map, state, false));
+            assert_eq!(said, (read, write), "{headers:?} {state:?}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! GET and HEAD.
 
+use super::conditions::{Preconditions, preconditions};
 use super::range::{Asked, asked};
 use super::{Call, Place, blocking, blocking_failure, end};
 use crate::body::{Body, Cut};
@@ -11,8 +12,8 @@ use bytes::Bytes;
 use enfilade_facts::vocabulary::OperationKind;
 use enfilade_passage::{Reading, Refusal, Visit};
 use hyper::header::{
-    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, IF_RANGE,
-    LAST_MODIFIED, RANGE,
+    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue, IF_RANGE, LAST_MODIFIED,
+    RANGE,
 };
 use hyper::{HeaderMap, Response, StatusCode};
 use std::ops::Range;
@@ -126,11 +127,13 @@ fn head(reading: &Reading, headers: &HeaderMap) -> Result<(Answer, Option<Range<
     put(&mut answer, ETAG, etag.clone());
     put(&mut answer, LAST_MODIFIED, super::multistatus::http_date(meta.modified.0));
     answer.headers_mut().insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    if text(IF_NONE_MATCH)
-        .is_some_and(|tags| tags.trim() == "*" || tags.split(',').any(|tag| weak(tag) == etag))
-    {
-        *answer.status_mut() = StatusCode::NOT_MODIFIED;
-        return Ok((answer, None));
+    match preconditions(headers, Some((&meta.validator(), meta.modified.0)), true) {
+        Preconditions::Hold => {}
+        Preconditions::NotModified => {
+            *answer.status_mut() = StatusCode::NOT_MODIFIED;
+            return Ok((answer, None));
+        }
+        Preconditions::Fail => return Err(Wire::Condition.into()),
     }
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     // A range of another version of the file would be glued to the wrong bytes.
@@ -147,11 +150,6 @@ fn head(reading: &Reading, headers: &HeaderMap) -> Result<(Answer, Option<Range<
     };
     put(&mut answer, CONTENT_LENGTH, (range.end - range.start).to_string());
     Ok((answer, Some(range)))
-}
-
-/// Weak comparison (RFC 9110 §8.8.3.2) ignores the mark.
-fn weak(tag: &str) -> &str {
-    tag.trim().trim_start_matches("W/")
 }
 
 /// Buffers that are used again once their bytes are sent: a large file would make and wipe one for every piece of it.

@@ -95,7 +95,7 @@ fn is_deep(headers: &HeaderMap) -> Result<bool, Wire> {
 }
 
 /// The first of what a client would like that can be had; what cannot be read is as if it was not said (§10.7).
-fn seconds(headers: &HeaderMap) -> i64 {
+pub(super) fn seconds(headers: &HeaderMap) -> i64 {
     let said = headers.get("timeout").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut each = said.split(',').map(str::trim);
     each.find_map(|one| one.strip_prefix("Second-")?.parse::<u32>().ok())
@@ -103,7 +103,7 @@ fn seconds(headers: &HeaderMap) -> i64 {
 }
 
 /// Whether an exclusive lock is asked for, and what its owner says of themselves; nothing where there is no body.
-fn read(body: &[u8]) -> Result<Option<(bool, String)>, Wire> {
+pub(super) fn read(body: &[u8]) -> Result<Option<(bool, String)>, Wire> {
     if body.is_empty() {
         return Ok(None);
     }

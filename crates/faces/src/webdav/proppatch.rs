@@ -62,7 +62,7 @@ pub(crate) async fn proppatch<B: Incoming>(call: Call<B>) -> Answer {
 }
 
 /// The changes a body asks for, in its order.
-fn read(body: &[u8]) -> Result<Vec<(Name, PropertyChange)>, Wire> {
+pub(super) fn read(body: &[u8]) -> Result<Vec<(Name, PropertyChange)>, Wire> {
     let mut pieces = Pieces::new(body);
     let (mut changes, mut is_set, mut language) = (Vec::new(), None, [None, None]);
     while let Some(piece) = pieces.next()? {

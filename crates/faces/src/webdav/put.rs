@@ -6,11 +6,11 @@ use super::{Call, blocking, blocking_failure, empty, end};
 use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::Incoming;
 use crate::trace::Trace;
-use enfilade_facts::limits::BODY_IDLE_SECONDS_MAX;
+use enfilade_facts::limits::{BODY_WINDOW_BYTES_MIN, BODY_WINDOW_SECONDS};
 use enfilade_facts::vocabulary::OperationKind;
 use enfilade_passage::{Refusal, Uploading};
 use http_body_util::BodyExt;
-use hyper::header::{CONTENT_RANGE, ETAG, HeaderValue, IF_MATCH, IF_NONE_MATCH};
+use hyper::header::{CONTENT_RANGE, ETAG, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
 use std::time::Duration;
 
@@ -39,7 +39,6 @@ pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
         })
         .await?;
         trace.event.revision = begun.revision();
-        check_conditions(&begun, &head.headers)?;
         let replaces = begun.existing().is_some();
         let (made, digests) = (made(&head.headers)?, digest::asked(&head.headers)?);
         let uploading = receive(begun, body, digests, &mut trace).await?;
@@ -61,20 +60,6 @@ pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
     end(trace, outcome, Aim::File)
 }
 
-/// `If-Match` and `If-None-Match` (RFC 9110 §13.1), against what would be replaced.
-fn check_conditions(uploading: &Uploading, headers: &HeaderMap) -> Result<(), Failure> {
-    let existing = uploading.existing().map(|meta| format!("\"{}\"", meta.validator()));
-    let matches = |value: &HeaderValue| {
-        let text = value.to_str().unwrap_or_default();
-        existing
-            .as_ref()
-            .is_some_and(|etag| text.trim() == "*" || text.split(',').any(|tag| tag.trim() == etag))
-    };
-    let wanted = headers.get(IF_MATCH).is_none_or(matches);
-    let unwanted = headers.get(IF_NONE_MATCH).is_some_and(matches);
-    if wanted && !unwanted { Ok(()) } else { Err(Wire::Condition.into()) }
-}
-
 /// When the content was made, as ownCloud's clients say it.
 fn made(headers: &HeaderMap) -> Result<Option<i64>, Wire> {
     let Some(value) = headers.get("x-oc-mtime") else { return Ok(None) };
@@ -90,18 +75,32 @@ async fn receive<B: Incoming>(
     mut digests: Vec<Running>,
     trace: &mut Trace,
 ) -> Result<Uploading, Failure> {
-    let mut gathered = Vec::new();
+    let (mut gathered, mut lately) = (Vec::new(), 0);
+    let window = || tokio::time::sleep(Duration::from_secs(BODY_WINDOW_SECONDS));
+    let slow = window();
+    tokio::pin!(slow);
     loop {
-        let frame = tokio::time::timeout(Duration::from_secs(BODY_IDLE_SECONDS_MAX), body.frame()).await;
+        let frame = tokio::select! {
+            frame = body.frame() => frame,
+            () = &mut slow => {
+                if lately < BODY_WINDOW_BYTES_MIN {
+                    return Err(Wire::BodyBroken.into());
+                }
+                lately = 0;
+                slow.set(window());
+                continue;
+            }
+        };
         let frame = match frame {
-            Ok(Some(Ok(frame))) => Some(frame),
-            Ok(None) => None,
+            Some(Ok(frame)) => Some(frame),
+            None => None,
             // What came is thrown away with the upload.
-            Ok(Some(Err(_))) | Err(_) => return Err(Wire::BodyBroken.into()),
+            Some(Err(_)) => return Err(Wire::BodyBroken.into()),
         };
         let is_last = frame.is_none();
         if let Some(data) = frame.and_then(|frame| frame.into_data().ok()) {
             trace.event.bytes += data.len() as u64;
+            lately += data.len() as u64;
             gathered.extend_from_slice(&data);
         }
         if gathered.len() >= PIECE_BYTES || is_last && !gathered.is_empty() {

@@ -109,11 +109,23 @@ pub struct AccessRules {
     pub visible: AccessMask,
     /// Whether each directory on the way to a file must be passable, as on UNIX; else a file is judged alone, as on Windows.
     pub checks_traverse: bool,
+    /// Whether what is moved gets the entries its new directory hands on; else its ACLs go along, as on Windows.
+    #[serde(default)]
+    pub moved_inherits: bool,
+    /// Whether a copy has the ACLs of what it is a copy of; else those its directory hands on, as on Windows.
+    #[serde(default)]
+    pub copy_keeps: bool,
 }
 
 impl Default for AccessRules {
     fn default() -> Self {
-        AccessRules { acls: AclDialect::Ntacl, visible: AccessMask::VISIBLE, checks_traverse: false }
+        AccessRules {
+            acls: AclDialect::Ntacl,
+            visible: AccessMask::VISIBLE,
+            checks_traverse: false,
+            moved_inherits: false,
+            copy_keeps: false,
+        }
     }
 }
 
@@ -142,8 +154,8 @@ impl Row for DatastoreProfile {
         to.option(self.mounted_at.as_deref(), |to, path| {
             to.text(path);
         });
-        let AccessRules { acls, visible, checks_traverse } = self.access;
-        to.text(acls.name()).u32(visible.0).flag(checks_traverse);
+        let AccessRules { acls, visible, checks_traverse, moved_inherits, copy_keeps } = self.access;
+        to.text(acls.name()).u32(visible.0).flag(checks_traverse).flag(moved_inherits).flag(copy_keeps);
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -154,6 +166,8 @@ impl Row for DatastoreProfile {
                 acls: from.text()?.parse().ok()?,
                 visible: AccessMask(from.u32()?),
                 checks_traverse: from.flag()?,
+                moved_inherits: from.flag()?,
+                copy_keeps: from.flag()?,
             },
         })
     }

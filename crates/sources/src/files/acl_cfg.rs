@@ -210,7 +210,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_printed_is_read_as_before(bytes in prop_oneof![
+        fn fuzzed_what_was_printed_is_read_as_before(bytes in prop_oneof![
             proptest::collection::vec(any::<u8>(), 0..200),
             proptest::collection::vec(proptest::sample::select(vec![
                 "acl:", "1:", "0:", "/", "/datastore/tank", ":", "a@pbs", "b@pbs!t", "@g", ",", "Admin", "NoAccess",
