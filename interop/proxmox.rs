@@ -7,6 +7,9 @@ use std::process::Command;
 
 /// Where the Python clients are, with what they need; fetched once.
 pub(crate) fn python_path() -> std::path::PathBuf {
+    // One installs, the others wait.
+    static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _turn = TURN.lock();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let wanted = root.join("interop/requirements.txt");
     let place = root.join("target/interop-python");

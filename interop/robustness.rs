@@ -213,3 +213,140 @@ fn base64(bytes: &[u8]) -> String {
         .unwrap();
     String::from_utf8(output.stdout).unwrap()
 }
+
+/// The server's resident memory, in bytes.
+fn resident(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn bodies_that_are_no_plain_xml_by_every_method() {
+    let mut setup = setup();
+    let bomb: String =
+        (1..10).map(|n| format!("<!ENTITY e{n} \"{}\">", format!("&e{};", n - 1).repeat(10))).collect();
+    let attributes: String = (0..70).map(|n| format!(" a{n}='1'")).collect();
+    let bodies = [
+        format!("<!DOCTYPE x [<!ENTITY e0 'lol'>{bomb}]><propfind xmlns='DAV:'><prop>&e9;</prop></propfind>"),
+        "<!DOCTYPE x [<!ENTITY f SYSTEM 'file:///etc/passwd'>]><propfind xmlns='DAV:'>&f;</propfind>".into(),
+        "<?xml version='1.0'?><?xml-stylesheet href='x'?><propfind xmlns='DAV:'><allprop/></propfind>".into(),
+        format!("<propfind xmlns='DAV:'><prop{attributes}/></propfind>"),
+        format!("<propertyupdate xmlns='DAV:'><set><prop>{}</prop></set></propertyupdate>", "<p>".repeat(40)),
+        "<lockinfo xmlns='DAV:'><lockscope><exclusive/></lockscope>".into(),
+        "<a:b/>".into(),
+        "\u{0}".into(),
+        "<x xmlns='DAV:'>&#0;</x>".into(),
+    ];
+    let before = resident(&setup.server);
+    for method in ["PROPFIND", "PROPPATCH", "LOCK"] {
+        for body in &bodies {
+            let file = setup.file(body);
+            let asked = ["--request", method, "--header", "Depth: 0", "--data-binary", &file];
+            let answer = curl(&setup.server, &setup.token, "/dav/main/", &asked);
+            assert_eq!(answer.status, 400, "{method} {body:.60}: {}", answer.text());
+        }
+    }
+    assert!(resident(&setup.server) < before + (32 << 20));
+    setup.goes_on();
+}
+
+#[test]
+fn headers_that_make_no_sense_in_every_combination() {
+    let mut setup = setup();
+    curl(&setup.server, &setup.token, "/dav/main/file", &["--request", "PUT", "--data", "x"]);
+    let ifs =
+        ["If: ", "If: (", "If: (<a>", "If: (Not)", "If: ([x])", "If: <x>", "If: (<urn:x>)", "If: <//>(<a>)"];
+    let destinations = [
+        "Destination: ",
+        "Destination: \\\\x",
+        "Destination: /dav/main/%2e%2e/x",
+        "Destination: http://",
+        "Destination: /dav/main/a%00b",
+        "Destination: /dav/main/ok",
+    ];
+    let others = [
+        "Depth: 2",
+        "Depth: infinity,0",
+        "Overwrite: X",
+        "Range: bytes=9-1,,-",
+        "Lock-Token: <",
+        "Timeout: Second--1",
+        "Content-Range: bytes 0-1/2",
+    ];
+    for method in ["COPY", "MOVE", "PUT", "PROPFIND", "GET", "DELETE", "LOCK", "UNLOCK", "MKCOL", "PROPPATCH"]
+    {
+        for (place, condition) in ifs.iter().enumerate() {
+            let (destination, other) =
+                (destinations[place % destinations.len()], others[place % others.len()]);
+            let asked =
+                ["--request", method, "--header", condition, "--header", destination, "--header", other];
+            let status = curl(&setup.server, &setup.token, "/dav/main/other", &asked).status;
+            assert!(
+                (200..500).contains(&status) || [502, 507].contains(&status),
+                "{method} {condition} {destination} {other}: {status}"
+            );
+        }
+    }
+    setup.goes_on();
+}
+
+#[test]
+fn ten_thousand_connections_that_say_nothing() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    const IDLE: usize = 9_500;
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    if raised.is_err() || maximum.is_some_and(|most| most < 2 * IDLE as u64) {
+        println!("not asserted: a process here may have {maximum:?} files open");
+        return;
+    }
+    let mut setup = setup();
+    let before = resident(&setup.server);
+    let to: std::net::SocketAddr = setup.server.plain.parse().unwrap();
+    // From many addresses: of each only so many are taken.
+    let connect = |n: usize| {
+        use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+        let from = std::net::Ipv4Addr::new(127, 0, 1 + (n / 250) as u8, 1);
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&socket, &std::net::SocketAddr::from((from, 0))).unwrap();
+        connect(&socket, &to).unwrap();
+        socket
+    };
+    let idle: Vec<_> = (0..IDLE).map(connect).collect();
+    let began = std::time::Instant::now();
+    setup.goes_on();
+    assert!(began.elapsed() < std::time::Duration::from_secs(10));
+    let grown = resident(&setup.server).saturating_sub(before);
+    assert!(grown < 300 << 20, "{grown} bytes for {IDLE} connections");
+    drop(idle);
+    setup.goes_on();
+}
+
+#[test]
+fn an_upload_that_trickles_is_ended() {
+    let mut setup = setup();
+    let mut stream = std::net::TcpStream::connect(&setup.server.plain).unwrap();
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    let (user, secret) = setup.token.split_once(':').unwrap();
+    let head = format!(
+        "PUT /dav/main/slow HTTP/1.1\r\nHost: x\r\nAuthorization: PBSAPIToken={user}:{secret}\r\nContent-Length: 100000\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut trickle = stream.try_clone().unwrap();
+    let sender = std::thread::spawn(move || {
+        while trickle.write_all(b"x").is_ok() {
+            std::thread::sleep(std::time::Duration::from_millis(500));
+        }
+    });
+    let began = std::time::Instant::now();
+    let mut answer = [0; 64];
+    let count = stream.read(&mut answer).unwrap();
+    let said = String::from_utf8_lossy(&answer[..count]).into_owned();
+    assert!(said.starts_with("HTTP/1.1 408"), "{said}");
+    assert!((25..50).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    drop(stream);
+    sender.join().unwrap();
+    assert!(!setup.server.data().join("datastores/main/slow").exists());
+    setup.goes_on();
+}

@@ -1,6 +1,7 @@
 //! WebDAV as clients use it: litmus, cadaver, davfs2, rclone and curl against the real binary.
 
 use crate::curl::{PROPFIND_0, PROPFIND_1, curl};
+use crate::proxmox::python_path;
 use crate::rclone::rclone;
 use crate::server::{Scratch, Server};
 use std::path::Path;
@@ -447,4 +448,24 @@ fn large_files_without_tls_arrive_as_they_are() {
     // A right that is withdrawn cuts it, too.
     let (whole, bytes) = meanwhile(&|| drop(server.cli(&["user", "disable", "alice@local"])));
     assert!(!whole && bytes < HUGE / 2, "{bytes}");
+}
+
+#[test]
+fn webdavclient3_makes_a_round_trip() {
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastorePowerUser");
+    let (user, secret) = alice.split_once(':').unwrap();
+    let scratch = Scratch::new();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/webdav_client.py");
+    let output = Command::new("python3")
+        .arg(script)
+        .args([&server.url("/dav/main/"), user, secret])
+        // Its clients for locked files take no option for this.
+        .env("REQUESTS_CA_BUNDLE", server.certificate())
+        .arg(scratch.path())
+        .env("PYTHONPATH", python_path())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}\n{}", server.log());
 }

@@ -2,7 +2,7 @@
 
 use super::conditions::{Preconditions, preconditions};
 use super::range::{Asked, asked};
-use super::{Call, Place, blocking, blocking_failure, end};
+use super::{Call, Place, blocking, blocking_failure, empty, end};
 use crate::body::{Body, Cut};
 use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::{Connection, Incoming};
@@ -10,7 +10,7 @@ use crate::splices::{Piped, Splices};
 use crate::trace::Trace;
 use bytes::Bytes;
 use enfilade_facts::vocabulary::OperationKind;
-use enfilade_passage::{Reading, Refusal, Visit};
+use enfilade_passage::{ContentRefusal, Reading, Refusal, Visit};
 use hyper::header::{
     ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue, IF_RANGE, LAST_MODIFIED,
     RANGE,
@@ -58,6 +58,12 @@ pub(crate) async fn get<B: Incoming>(call: Call<B>, content: Content) -> Answer 
     };
     let (reading, mut answer, first) = match begun {
         Ok(begun) => begun,
+        // A directory has no content; that it is there, clients ask in this way.
+        Err(Failure::Refused(Refusal::Content(ContentRefusal::WrongKind { .. })))
+            if content == Content::Left =>
+        {
+            return end(trace, Ok(empty(StatusCode::OK)), Aim::Target);
+        }
         Err(failure) => return end(trace, Err(failure), Aim::Target),
     };
     trace.event.revision = reading.revision();
