@@ -292,14 +292,14 @@ fn headers_that_make_no_sense_in_every_combination() {
 }
 
 #[test]
-fn ten_thousand_connections_that_say_nothing() {
+fn thousands_of_connections_that_say_nothing() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    const IDLE: usize = 9_500;
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-    if raised.is_err() || maximum.is_some_and(|most| most < 2 * IDLE as u64) {
-        println!("not asserted: a process here may have {maximum:?} files open");
-        return;
+    // In CI other tests want descriptors and time, too.
+    let is_campaign = std::env::var_os("ENFILADE_CAMPAIGN_N").is_some();
+    let idle: usize = if is_campaign { 9_500 } else { 500 };
+    if is_campaign {
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
     }
     let mut setup = setup();
     let before = resident(&setup.server);
@@ -313,13 +313,13 @@ fn ten_thousand_connections_that_say_nothing() {
         connect(&socket, &to).unwrap();
         socket
     };
-    let idle: Vec<_> = (0..IDLE).map(connect).collect();
+    let silent: Vec<_> = (0..idle).map(connect).collect();
     let began = std::time::Instant::now();
     setup.goes_on();
     assert!(began.elapsed() < std::time::Duration::from_secs(10));
     let grown = resident(&setup.server).saturating_sub(before);
-    assert!(grown < 300 << 20, "{grown} bytes for {IDLE} connections");
-    drop(idle);
+    assert!(grown < 300 << 20, "{grown} bytes for {idle} connections");
+    drop(silent);
     setup.goes_on();
 }
 

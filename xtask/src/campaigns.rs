@@ -10,7 +10,7 @@ struct Campaign {
     n: u64,
 }
 
-const CAMPAIGNS: [Campaign; 15] = [
+const CAMPAIGNS: [Campaign; 16] = [
     Campaign { name: "acls", test: &["-p", "enfilade-access", "--lib", "random_lists"], n: 10_000_000 },
     Campaign { name: "bitflip", test: &["-p", "enfilade-testkit", "--test", "bitflip"], n: 10_000 },
     Campaign { name: "browser", test: &["-p", "enfilade", "--test", "interop", "names::a_browser"], n: 20 },
@@ -35,6 +35,7 @@ const CAMPAIGNS: [Campaign; 15] = [
         ],
         n: 1_000_000,
     },
+    Campaign { name: "idle", test: &["-p", "enfilade", "--test", "interop", "say_nothing"], n: 9_500 },
     Campaign { name: "kill-loop", test: &["-p", "enfilade", "--test", "interop", "kill_loop"], n: 2_000 },
     Campaign { name: "operations", test: &["-p", "enfilade", "--test", "interop", "operations"], n: 10_000 },
     Campaign { name: "page", test: &["-p", "enfilade", "--test", "interop", "page::"], n: 1 },

@@ -26,6 +26,7 @@ cargo xtask COMMAND
   crash                 every verb that changes files, each system call the last or failing: nothing is there by half
   freshness             every order of every step of the freshness protocol
   fuzz [--n N]          nearly right tokens, payloads and bodies of logins: none is taken for what it is not
+  idle                  thousands of connections that say nothing: the others are served
   kill-loop [--n N]     kill -9 at random and at every write of a commit: nothing acknowledged is lost
   operations [--n N]    servers that are killed while they count: who lives is counted, who is shut out does not begin
   race [--n N]          servers and the command line on one directory: no grant after a revocation
