@@ -18,6 +18,7 @@ mod import;
 mod keys;
 mod keystone;
 mod kill_loop;
+mod limits;
 mod names;
 mod operations;
 mod page;

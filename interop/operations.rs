@@ -285,6 +285,7 @@ pub(crate) fn house(source: Arc<Lmdb>, ledger: Ledger) -> Arc<House> {
         watch: None,
         hash_key: HashKey::new(&[42; 32]),
         identity_memo: IdentityMemo::new(MemoSeed([1; 16]), 1 << 16),
+        limits: enfilade_facts::limits::Limits::default(),
         session_terms: enfilade_passage::SessionTerms::default(),
         random: Arc::new(|_: &mut [u8]| false),
         access_memo: AccessMemo::new(MemoSeed([1; 16]), 1 << 16),

@@ -178,11 +178,22 @@ fn ranges_and_conditions() {
         ("-3", 206, "789"),
         ("7-", 206, "789"),
         ("5-2", 200, "0123456789"),
-        ("0-1,4-5", 200, "0123456789"),
+        ("0-1,1-5", 200, "0123456789"),
     ] {
         let answer = get(&["--header", &format!("Range: bytes={range}")]);
         assert_eq!((answer.status, answer.text().as_str()), (status, body), "{range}");
     }
+    let parts = get(&["--header", "Range: bytes=0-1, 4-5"]);
+    let said = |name: &str| parts.head.iter().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
+    let boundary = said("content-type: multipart/byteranges; boundary=");
+    let part = |range: &str, bytes: &str| {
+        format!(
+            "\r\n--{boundary}\r\nContent-Type: text/plain\r\nContent-Range: bytes {range}/10\r\n\r\n{bytes}"
+        )
+    };
+    let expected = format!("{}{}\r\n--{boundary}--\r\n", part("0-1", "01"), part("4-5", "45"));
+    assert_eq!((parts.status, parts.text()), (206, expected.clone()));
+    assert_eq!(said("content-length: "), expected.len().to_string());
     assert_eq!(get(&["--header", "Range: bytes=10-"]).status, 416);
     let etag = whole.head.iter().find_map(|line| line.strip_prefix("etag: ")).unwrap().to_owned();
     assert_eq!(get(&["--header", &format!("If-None-Match: {etag}")]).status, 304);
@@ -326,9 +337,35 @@ fn thousands_of_connections_that_say_nothing() {
 #[test]
 fn an_upload_that_trickles_is_ended() {
     let mut setup = setup();
-    let mut stream = std::net::TcpStream::connect(&setup.server.plain).unwrap();
+    // The same where so little is enough.
+    let patient = Server::start_with(&[TRICKLE]);
+    let token = patient.add_token("admin@local!test");
+    let (mut stream, sender) = trickle(&setup.server, &setup.token);
+    let (allowed, other_sender) = trickle(&patient, &token);
+    let began = std::time::Instant::now();
+    let mut answer = [0; 64];
+    let count = stream.read(&mut answer).unwrap();
+    let said = String::from_utf8_lossy(&answer[..count]).into_owned();
+    assert!(said.starts_with("HTTP/1.1 408"), "{said}");
+    assert!((25..50).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    allowed.set_nonblocking(true).unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert_eq!((&allowed).read(&mut answer).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    allowed.shutdown(std::net::Shutdown::Both).unwrap();
+    drop(stream);
+    sender.join().unwrap();
+    other_sender.join().unwrap();
+    assert!(!setup.server.data().join("datastores/main/slow").exists());
+    setup.goes_on();
+}
+
+/// A limit of a byte a second (`("upload_bytes_per_second", "1")`).
+const TRICKLE: (&str, &str) = ("ENFILADE_LIMITS__UPLOAD_BYTES_PER_SECOND", "1");
+
+fn trickle(server: &Server, token: &str) -> (std::net::TcpStream, std::thread::JoinHandle<()>) {
+    let mut stream = std::net::TcpStream::connect(&server.plain).unwrap();
     stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
-    let (user, secret) = setup.token.split_once(':').unwrap();
+    let (user, secret) = token.split_once(':').unwrap();
     let head = format!(
         "PUT /dav/main/slow HTTP/1.1\r\nHost: x\r\nAuthorization: PBSAPIToken={user}:{secret}\r\nContent-Length: 100000\r\n\r\n"
     );
@@ -339,14 +376,5 @@ fn an_upload_that_trickles_is_ended() {
             std::thread::sleep(std::time::Duration::from_millis(500));
         }
     });
-    let began = std::time::Instant::now();
-    let mut answer = [0; 64];
-    let count = stream.read(&mut answer).unwrap();
-    let said = String::from_utf8_lossy(&answer[..count]).into_owned();
-    assert!(said.starts_with("HTTP/1.1 408"), "{said}");
-    assert!((25..50).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
-    drop(stream);
-    sender.join().unwrap();
-    assert!(!setup.server.data().join("datastores/main/slow").exists());
-    setup.goes_on();
+    (stream, sender)
 }

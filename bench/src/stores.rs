@@ -147,6 +147,7 @@ fn house_of(
         watch: None,
         hash_key: hash_key(),
         identity_memo: IdentityMemo::new(MemoSeed([1; 16]), memo_bytes),
+        limits: enfilade_facts::limits::Limits::default(),
         session_terms: enfilade_passage::SessionTerms::default(),
         random: counting(),
         access_memo: AccessMemo::new(MemoSeed([2; 16]), 32 << 20),

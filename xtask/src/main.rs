@@ -5,7 +5,7 @@
 mod bench;
 mod campaigns;
 mod packages;
-mod refusals;
+mod pages;
 mod test;
 
 use std::process::ExitCode;
@@ -35,7 +35,7 @@ cargo xtask COMMAND
   sessions [--n N]      random sessions, revocations and turns of keys, against a model that scans everything
   swaps [--n N]         a link takes a directory's place during every verb: none leaves the root
   timing [--n N]        refusals are alike in bytes and in time, and 5 µs more would be found
-  refusals              write docs/refusals.md anew from the doors' tables
+  pages                 write docs/refusals.md and docs/limits.md anew from the tables in the code
 ";
 
 fn main() -> ExitCode {
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         ["certs", place] => bench::run(&["make-certs", place, "25000"]),
         ["certs", place, "--n", count] => bench::run(&["make-certs", place, count]),
         [name, options @ ..] if campaigns::knows(name) => campaigns::run(name, options),
-        ["refusals"] => refusals::write(&xtask::root()),
+        ["pages"] => pages::write(&xtask::root()),
         ["help"] | [.., "--help" | "-h"] | [] => {
             print!("{HELP}");
             Ok(())

@@ -12,7 +12,7 @@ mod doors;
 mod routes;
 mod pages;
 
-pub use pages::{REFUSALS_PAGE, refusals_page};
+pub use pages::WRITTEN;
 
 use source::Source;
 use std::fmt;

@@ -141,6 +141,7 @@ impl Cloud {
             watch: None,
             hash_key: hash_key(),
             identity_memo: IdentityMemo::new(MemoSeed([1; 16]), memo_bytes),
+            limits: enfilade_facts::limits::Limits::default(),
             session_terms: SessionTerms::default(),
             random: counting(),
             access_memo: AccessMemo::new(MemoSeed([2; 16]), 1 << 20),

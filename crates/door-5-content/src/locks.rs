@@ -5,7 +5,7 @@
 
 use crate::refuse::Refusal;
 use enfilade_facts::codec::{Reader, Writer};
-use enfilade_facts::limits::{LOCK_SECONDS_MAX, LOCKS_PER_STORE_MAX, LOCKS_PER_USER_MAX};
+use enfilade_facts::limits::Limits;
 use enfilade_facts::locks::{LockRows, LockRowsMut, LockStore};
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::{DatastoreName, StorePath, UserId};
@@ -121,7 +121,7 @@ pub struct LockAsk {
     pub user: UserId,
     /// What they say of themselves, as XML.
     pub said: String,
-    /// For how long, in seconds; at most an hour.
+    /// For how long, in seconds.
     pub seconds: i64,
 }
 
@@ -146,12 +146,13 @@ pub struct Locks<'s> {
     store: &'s dyn LockStore,
     /// The wall clock, in seconds: what is over by then is not there.
     now: i64,
+    limits: Limits,
 }
 
 impl<'s> Locks<'s> {
     /// As they are now.
-    pub fn new(store: &'s dyn LockStore, unix_seconds: i64) -> Self {
-        Locks { store, now: unix_seconds }
+    pub fn new(store: &'s dyn LockStore, unix_seconds: i64, limits: Limits) -> Self {
+        Locks { store, now: unix_seconds, limits }
     }
 
     /// Whether locks let somebody do it, with the tokens they bring.
@@ -217,7 +218,8 @@ impl<'s> Locks<'s> {
             }
             let all = all(rows, &lock.datastore)?;
             let own = all.iter().filter(|other| other.user == lock.user).count();
-            if all.len() >= LOCKS_PER_STORE_MAX || own >= LOCKS_PER_USER_MAX {
+            let is_full = |count: usize, most: u64| count as u64 >= most;
+            if is_full(all.len(), self.limits.locks_per_store) || is_full(own, self.limits.locks_per_user) {
                 return Ok(Err(Refusal::TooManyLocks));
             }
             write(rows, &lock)?;
@@ -292,7 +294,7 @@ impl<'s> Locks<'s> {
     }
 
     fn until(&self, seconds: i64) -> i64 {
-        self.now.saturating_add(seconds.clamp(1, LOCK_SECONDS_MAX))
+        self.now.saturating_add(seconds.clamp(1, self.limits.lock_seconds.cast_signed()))
     }
 
     fn change(

@@ -8,11 +8,17 @@ use crate::refuse::Refusal;
 use crate::temporary::Temporary;
 use enfilade_access::{AccessPermit, Inheritance, NodeKind};
 use enfilade_facts::vocabulary::AccessMask;
-use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_OMIT, copy_file_range, flock, futimens};
+use rustix::fs::{
+    FallocateFlags, FlockOperation, Timespec, Timestamps, UTIME_OMIT, copy_file_range, fallocate, flock,
+    futimens,
+};
 use rustix::io::{self, Errno};
 
 /// How much is copied through memory at once, where the kernel does not copy.
 const COPY_BYTES: usize = 1 << 20;
+
+/// From so many bytes on it is worth asking for room beforehand.
+const ROOM_BYTES_MIN: u64 = 1 << 20;
 
 /// A file being uploaded. Dropped before [`Upload::finish`], it leaves nothing behind.
 #[derive(Debug)]
@@ -106,6 +112,23 @@ impl Upload {
         kept.give(&file)?;
         let fate = Fate::Replaces { target: target.clone(), kept };
         Ok(Upload { temporary, file, name: name.to_owned(), bytes: 0, fate })
+    }
+
+    /// Has the file system keep room for so many bytes, where it can: whoever sends a lot is told at once that it does not fit.
+    ///
+    /// # Refuses
+    /// [`Refusal::NoSpace`] when there is not that much.
+    pub fn make_room(&self, bytes: u64) -> Result<(), Refusal> {
+        if bytes < ROOM_BYTES_MIN {
+            return Ok(());
+        }
+        match io::retry_on_intr(|| fallocate(self.file.fd(), FallocateFlags::KEEP_SIZE, 0, bytes)) {
+            Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => {
+                Err(Refusal::io(errno, "making room for", &self.name))
+            }
+            // It is an offer: what else goes wrong shows when bytes are written.
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     /// Appends bytes.

@@ -3,8 +3,10 @@
 use crate::listen::Networks;
 use anyhow::{Context, bail};
 use enfilade_admin::{CertificatePlace, IndexUse};
+use enfilade_facts::limits::{LIMITS, LimitError, Limits};
 use enfilade_tls::{Match, Rules};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +19,7 @@ pub(crate) struct Config {
     pub(crate) access: Access,
     pub(crate) operations: Operations,
     pub(crate) facts: Facts,
+    pub(crate) limits: Bounds,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -210,6 +213,26 @@ pub(crate) struct Facts {
     pub(crate) stale_limit: Option<i64>,
 }
 
+/// What is too much, as `[limits]` has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "BTreeMap<String, u64>", into = "BTreeMap<String, u64>")]
+pub(crate) struct Bounds(pub(crate) Limits);
+
+impl TryFrom<BTreeMap<String, u64>> for Bounds {
+    type Error = LimitError;
+    fn try_from(set: BTreeMap<String, u64>) -> Result<Self, LimitError> {
+        let mut limits = Limits::default();
+        set.iter().try_for_each(|(key, value)| limits.set(key, *value))?;
+        Ok(Bounds(limits))
+    }
+}
+
+impl From<Bounds> for BTreeMap<String, u64> {
+    fn from(Bounds(limits): Bounds) -> Self {
+        LIMITS.iter().map(|row| (row.key.to_owned(), limits.of(row))).collect()
+    }
+}
+
 /// When a key that was changed is obeyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Obeyed {
@@ -220,6 +243,12 @@ enum Obeyed {
 }
 
 /// Every key there is.
+fn keys() -> impl Iterator<Item = (String, Obeyed)> {
+    let limits = LIMITS.iter().map(|row| (format!("limits.{}", row.key), Obeyed::AtRestart));
+    KEYS.iter().map(|(key, obeyed)| ((*key).to_owned(), *obeyed)).chain(limits)
+}
+
+/// The same but for the limits, which have a table of their own.
 const KEYS: [(&str, Obeyed); 24] = [
     ("tls.listen", Obeyed::AtRestart),
     ("tls.plain_listen", Obeyed::AtRestart),
@@ -249,14 +278,14 @@ const KEYS: [(&str, Obeyed); 24] = [
 
 impl Config {
     /// The keys that differ from this configuration and are obeyed after a restart only.
-    pub(crate) fn waits_for_restart(&self, changed: &Config) -> anyhow::Result<Vec<&'static str>> {
+    pub(crate) fn waits_for_restart(&self, changed: &Config) -> anyhow::Result<Vec<String>> {
         let (old, new) = (toml::Table::try_from(self)?, toml::Table::try_from(changed)?);
         let value = |table: &toml::Table, key: &str| {
             let (section, key) = key.split_once('.')?;
             table.get(section)?.get(key).cloned()
         };
-        let waits = KEYS.iter().filter(|(_, obeyed)| *obeyed == Obeyed::AtRestart);
-        Ok(waits.map(|(key, _)| *key).filter(|key| value(&old, key) != value(&new, key)).collect())
+        let waits = keys().filter(|(_, obeyed)| *obeyed == Obeyed::AtRestart);
+        Ok(waits.map(|(key, _)| key).filter(|key| value(&old, key) != value(&new, key)).collect())
     }
 }
 
@@ -335,11 +364,11 @@ fn with_environment(
 }
 
 fn known(key: &str) -> anyhow::Result<()> {
-    if KEYS.iter().any(|(known, _)| *known == key) { Ok(()) } else { Err(unknown(key)) }
+    if keys().any(|(known, _)| known == key) { Ok(()) } else { Err(unknown(key)) }
 }
 
 fn unknown(key: &str) -> anyhow::Error {
-    let nearest = KEYS.iter().map(|(known, _)| *known).min_by_key(|known| distance(key, known));
+    let nearest = keys().map(|(known, _)| known).min_by_key(|known| distance(key, known));
     let nearest = nearest.unwrap_or_default();
     anyhow::anyhow!("unknown key `{key}`; the nearest known one is `{nearest}`")
 }
@@ -405,6 +434,12 @@ mod tests {
                 "line 3: invalid type: string \"many\", expected usize",
             ),
             ("[tls", None, "line 1: unclosed table, expected `]`"),
+            ("[limits]\nxml_bytes = 0", None, "line 1: limit `xml_bytes` is 0; expected 1024 to 67108864"),
+            (
+                "[limits]\nxml_byte = 9",
+                None,
+                "line 2: unknown key `limits.xml_byte`; the nearest known one is `limits.xml_bytes`",
+            ),
             (
                 "",
                 Some(("ENFILADE_TLS__LISTEN", "nowhere")),
@@ -467,7 +502,7 @@ mod tests {
             value.as_table().unwrap().keys().map(move |key| format!("{section}.{key}"))
         });
         let mut keys: Vec<String> = keys.collect();
-        let mut known: Vec<&str> = KEYS.iter().map(|(key, _)| *key).collect();
+        let mut known: Vec<String> = super::keys().map(|(key, _)| key).collect();
         keys.sort_unstable();
         known.sort_unstable();
         assert_eq!(keys, known);

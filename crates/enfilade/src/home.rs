@@ -205,6 +205,7 @@ impl Home {
                 Some(false) => Penalties::none(seed()?),
                 _ => Penalties::new(seed()?),
             },
+            limits: self.config.limits.0,
             ledger,
             locks,
             upgrades,

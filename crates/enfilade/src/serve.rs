@@ -11,7 +11,6 @@ use crate::{clock, files, keys, notify, operations, output, reload};
 use anyhow::Context;
 use enfilade_admin::{BadCertificate, Desk};
 use enfilade_faces::{Faces, Redirect};
-use enfilade_facts::limits::DRAIN_SECONDS_MAX;
 use enfilade_passage::{House, Upgrade, Watch};
 use enfilade_sources::files::challenges;
 use enfilade_sources::mounts::MountWatch;
@@ -116,12 +115,13 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     tell(home, settled, json, &addresses);
 
     let (drain, draining) = watch::channel(false);
-    let admission = Arc::new(Admission::default());
+    let limits = faces.limits();
+    let admission = Arc::new(Admission::new(limits));
     // Metrics and health answer until the end, so that a load balancer sees the draining.
     let (_to_the_end, never) = watch::channel(false);
     let watching = tokio::spawn(listen::operations(operations, faces.clone(), Arc::clone(&admission), never));
     let proxies = Arc::new(home.config.tls.proxy_from.clone());
-    let door = Door { admission: Arc::clone(&admission), proxies, drain: draining };
+    let door = Door { admission: Arc::clone(&admission), proxies, drain: draining, limits };
     if let Some(plain) = plain {
         tokio::spawn(listen::plain(plain, faces.clone(), door.clone()));
     }
@@ -150,7 +150,8 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     }
     notify::stopping();
     served.write_down();
-    output::note("stopping: no new connections; running requests have 30 seconds");
+    let drain_seconds = limits.drain_seconds;
+    output::note(&format!("stopping: no new connections; running requests have {drain_seconds} seconds"));
     faces.metrics().drain();
     let _ = drain.send(true);
     let emptied = async {
@@ -158,7 +159,7 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    if tokio::time::timeout(Duration::from_secs(DRAIN_SECONDS_MAX), emptied).await.is_err() {
+    if tokio::time::timeout(Duration::from_secs(drain_seconds), emptied).await.is_err() {
         output::note(&format!("{} connections were cut", admission.count()));
     }
     watching.abort();

@@ -3,7 +3,7 @@
 use crate::respond::Wire;
 use crate::serve::Incoming;
 use bytes::Bytes;
-use enfilade_facts::limits::{BODY_IDLE_SECONDS_MAX, XML_BYTES_MAX};
+use enfilade_facts::limits::Limits;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Frame, SizeHint};
 use std::pin::Pin;
@@ -16,10 +16,19 @@ use tokio::sync::mpsc;
 #[error("the answer was cut short")]
 pub struct Cut;
 
-/// The whole body of a request, which has to be small and to come in time.
-pub(crate) async fn collect<B: Incoming>(body: B) -> Result<Bytes, Wire> {
-    let whole = Limited::new(body, XML_BYTES_MAX).collect();
-    match tokio::time::timeout(Duration::from_secs(BODY_IDLE_SECONDS_MAX), whole).await {
+/// A whole XML body, which has to be small and to come in time.
+pub(crate) async fn collect_xml<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, Wire> {
+    collect(body, limits.xml_bytes, limits.body_seconds).await
+}
+
+/// A whole JSON or form body.
+pub(crate) async fn collect_json<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, Wire> {
+    collect(body, limits.json_bytes, limits.body_seconds).await
+}
+
+async fn collect<B: Incoming>(body: B, most: u64, seconds: u64) -> Result<Bytes, Wire> {
+    let whole = Limited::new(body, usize::try_from(most).unwrap_or(usize::MAX)).collect();
+    match tokio::time::timeout(Duration::from_secs(seconds), whole).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(why)) if why.is::<http_body_util::LengthLimitError>() => Err(Wire::BodyTooLarge),
         Ok(Err(_)) | Err(_) => Err(Wire::BodyBroken),

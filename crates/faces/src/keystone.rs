@@ -15,7 +15,7 @@ mod trusts;
 pub(crate) use render::Rendered;
 pub use routes::{V3, V3Call, V3Need, V3Route};
 
-use crate::body::{Body, collect};
+use crate::body::{Body, collect_json};
 use crate::credential;
 use crate::respond::{Answer, Failure, Wire, status_of};
 use crate::serve::{Connection, Faces, Incoming, Takes};
@@ -175,14 +175,16 @@ pub(crate) async fn answer<B: Incoming>(
             "This part of the Identity API is not served here.".to_owned(),
         )),
         Match::Route(route, _) if route.call == CallKind::Version => Ok(discovery::version(&head, &base)),
-        Match::Route(route, _) if route.call == CallKind::Login => match collect(body).await {
-            Ok(body) => auth::login(faces, connection, &head, &body, &mut trace).await,
-            Err(wire) => Err(wire.into()),
-        },
+        Match::Route(route, _) if route.call == CallKind::Login => {
+            match collect_json(body, &faces.limits()).await {
+                Ok(body) => auth::login(faces, connection, &head, &body, &mut trace).await,
+                Err(wire) => Err(wire.into()),
+            }
+        }
         Match::Route(route, parameters) => {
             let parameters = parameters.into_iter().map(str::to_owned).collect();
             match admit(faces, connection, &head, &mut trace).await {
-                Ok(visit) => match collect(body).await {
+                Ok(visit) => match collect_json(body, &faces.limits()).await {
                     Ok(body) => {
                         let call =
                             Call { faces: faces.clone(), visit, head, parameters, body, base: base.clone() };

@@ -11,8 +11,9 @@ use crate::{keystone, operations, proxmox, webdav, whoami};
 use bytes::Bytes;
 use enfilade_admin::FileSet;
 use enfilade_admin::keystone::Catalog;
+use enfilade_facts::limits::Limits;
 use enfilade_facts::memo::KeyMaker;
-use enfilade_facts::{Index, Memo, MemoSeed, limits};
+use enfilade_facts::{Index, Memo, MemoSeed};
 use enfilade_passage::{CertificateAsk, House, IdentityRefusal, LastVisitor, Refusal, Visit};
 use hyper::header::HOST;
 use hyper::{Method, Request};
@@ -116,6 +117,11 @@ impl Faces {
         Faces { house, files, metrics, v3: Arc::new(v3), reloads }
     }
 
+    /// What is too much.
+    pub fn limits(&self) -> Limits {
+        self.house.limits()
+    }
+
     /// Whoever reads everything again is asked there.
     pub fn set_reloads(&self, to: mpsc::Sender<Reload>) {
         let _ = self.reloads.set(to);
@@ -202,7 +208,7 @@ impl Faces {
             true => Err(Wire::Misdirected),
             false => Ok(()),
         };
-        let route = check_head(&request).and_then(is_here).and_then(|()| {
+        let route = check_head(&request, &self.limits()).and_then(is_here).and_then(|()| {
             MAIN.iter()
                 .find(|route| route.matches(request.uri().path()).is_some())
                 .copied()
@@ -346,9 +352,9 @@ pub(crate) fn fail(failure: Failure, mut trace: Trace) -> Answer {
 }
 
 /// The limits of a request's head that the HTTP library does not know.
-fn check_head<B>(request: &Request<B>) -> Result<(), Wire> {
+fn check_head<B>(request: &Request<B>, limits: &Limits) -> Result<(), Wire> {
     let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
-    if target > limits::URI_BYTES_MAX {
+    if target as u64 > limits.uri_bytes {
         return Err(Wire::TargetTooLong);
     }
     let size = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| {
@@ -356,13 +362,10 @@ fn check_head<B>(request: &Request<B>) -> Result<(), Wire> {
     };
     let (mut total, mut count) = (0, 0);
     for field in request.headers() {
-        let bytes = size(field);
+        let bytes = size(field) as u64;
         total += bytes;
         count += 1;
-        if bytes > limits::HEADER_BYTES_MAX
-            || total > limits::HEAD_BYTES_MAX
-            || count > limits::HEADER_COUNT_MAX
-        {
+        if bytes > limits.header_bytes || total > limits.head_bytes || count > limits.headers {
             return Err(Wire::HeadersTooLarge);
         }
     }

@@ -1,7 +1,9 @@
 //! WebDAV (RFC 4918), class 1, 2 and 3: `/dav/<datastore>/…`.
 
 mod above;
+mod access_control;
 mod conditions;
+mod content_type;
 mod digest;
 #[cfg(test)]
 mod fuzzed;
@@ -10,6 +12,7 @@ mod href;
 mod lock;
 mod multistatus;
 pub(crate) mod page;
+mod parts;
 mod propfind;
 mod propfind_request;
 mod proppatch;

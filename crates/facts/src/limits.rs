@@ -1,4 +1,8 @@
-//! Every bound in one place, units last. Passing one is a refusal or a clear error, never a panic.
+//! Every bound in one place, units last. Passing one is a refusal or a clear error, never a panic. What an operator may set is in [`Limits`].
+
+mod settable;
+
+pub use settable::{LIMITS, LimitError, LimitRow, Limits};
 
 /// Longest secret or password accepted, in bytes. libxcrypt cuts at 512 without a word; we refuse instead.
 pub const SECRET_BYTES_MAX: usize = 511;
@@ -66,56 +70,12 @@ pub const HASH_MEMORY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Most passes an argon2 hash may ask for.
 pub const ARGON2_PASSES_MAX: u32 = 10;
 
-/// Request line and headers together, in bytes.
-pub const HEAD_BYTES_MAX: usize = 32 * 1024;
-/// One header field, in bytes.
-pub const HEADER_BYTES_MAX: usize = 8 * 1024;
-/// Most header fields.
-pub const HEADER_COUNT_MAX: usize = 100;
-/// Longest request target, in bytes.
-pub const URI_BYTES_MAX: usize = 8 * 1024;
-/// Time to send a whole request head, in seconds.
-pub const HEAD_SECONDS_MAX: u64 = 10;
-/// Time for a TLS handshake, in seconds.
-pub const HANDSHAKE_SECONDS_MAX: u64 = 10;
-/// Longest wait for the next piece of a request body, in seconds.
-pub const BODY_IDLE_SECONDS_MAX: u64 = 60;
 /// How often it is looked whether an upload still comes, in seconds.
 pub const BODY_WINDOW_SECONDS: u64 = 30;
-/// And how much of it has to come meanwhile, in bytes: 1 KiB a second.
-pub const BODY_WINDOW_BYTES_MIN: u64 = 30 * 1024;
-/// XML body, in bytes.
-pub const XML_BYTES_MAX: usize = 64 * 1024;
-/// Nesting of an XML body.
-pub const XML_DEPTH_MAX: usize = 32;
-/// Attributes of one XML element, namespace declarations included.
-pub const XML_ATTRIBUTES_MAX: usize = 64;
-/// Properties one PROPFIND may name.
-pub const XML_PROPERTIES_MAX: usize = 256;
-/// Entries one PROPFIND may list.
-pub const LISTING_ENTRIES_MAX: usize = 50_000;
-/// Dead properties of one object together, in bytes.
+/// Dead properties of one object together, in bytes: the kernel keeps no larger attribute.
 pub const PROPERTIES_BYTES_MAX: usize = 64 * 1024;
-/// Entries one COPY, MOVE or DELETE of a tree may touch.
-pub const TREE_ENTRIES_MAX: u64 = 100_000;
-/// How long one of these may take, in milliseconds.
-pub const TREE_MILLIS_MAX: u64 = 60_000;
-/// Locks on the files of one datastore.
-pub const LOCKS_PER_STORE_MAX: usize = 10_000;
-/// Locks one user may have in one datastore.
-pub const LOCKS_PER_USER_MAX: usize = 32;
-/// Longest time a lock lasts, in seconds.
-pub const LOCK_SECONDS_MAX: i64 = 3600;
 /// What somebody may say of themselves in a lock, in bytes.
 pub const LOCK_OWNER_BYTES_MAX: usize = 4096;
-/// Streams at once on an HTTP/2 connection.
-pub const H2_STREAMS_MAX: u32 = 100;
-/// Connections at once, in all.
-pub const CONNECTIONS_MAX: usize = 10_000;
-/// Connections at once from one address (a /64 for IPv6).
-pub const CONNECTIONS_PER_ADDRESS_MAX: usize = 256;
-/// How long running requests may go on after SIGTERM, in seconds.
-pub const DRAIN_SECONDS_MAX: u64 = 30;
 /// How long a request may wait for a hashing slot, in milliseconds.
 pub const HASH_WAIT_MILLIS_MAX: u64 = 250;
 /// Requests that may wait for each hashing slot.

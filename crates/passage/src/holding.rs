@@ -1,5 +1,6 @@
 //! Locks and dead properties: who may take and leave them, and that the visitor's own locks are all that stand in nobody's way.
 
+use crate::house::House;
 use crate::refuse::Refusal;
 use crate::walk::Stay;
 use enfilade_access::{Ask, NodeKind, Wanted};
@@ -19,7 +20,7 @@ pub struct LockTerms {
     pub is_exclusive: bool,
     /// What they say of themselves, as XML.
     pub said: String,
-    /// For how long, in seconds; at most an hour.
+    /// For how long, in seconds.
     pub seconds: i64,
 }
 
@@ -34,10 +35,15 @@ pub struct PathState {
     pub tokens: Vec<LockToken>,
 }
 
+impl House {
+    fn locks(&self) -> Locks<'_> {
+        Locks::new(&*self.parts.locks, self.now().unix_seconds, self.limits())
+    }
+}
+
 impl Stay {
     fn locks(&self) -> Locks<'_> {
-        let house = &self.visit.house;
-        Locks::new(&*house.parts.locks, house.now().unix_seconds)
+        self.visit.house.locks()
     }
 
     /// Whether the locks on a path let the visitor do this, with the tokens that came.
@@ -125,11 +131,9 @@ impl Stay {
         let lock = self.locks().take(&ask)?;
         if is_new {
             let house = std::sync::Arc::clone(&self.visit.house);
-            let now = house.now().unix_seconds;
             let made = self.upload(path.clone(), Some(0)).and_then(crate::verbs::Uploading::finish);
             if let Err(why) = made {
-                let locks = Locks::new(&*house.parts.locks, now);
-                let _ = locks.release((&ask.datastore, path), lock.token, ask.user);
+                let _ = house.locks().release((&ask.datastore, path), lock.token, ask.user);
                 return Err(why);
             }
         }

@@ -8,6 +8,7 @@ use crate::stores::HouseStores;
 use enfilade_access::AccessMemo;
 use enfilade_content::Watch;
 use enfilade_datastore::Ledger;
+use enfilade_facts::limits::Limits;
 use enfilade_facts::{LockStore, MemoSeed, Mounts, Now, Source, WordMemo};
 use enfilade_identity::{HashKey, IdentityMemo, Upgrade};
 use std::sync::mpsc::SyncSender;
@@ -35,6 +36,8 @@ pub struct Parts {
     pub identity_memo: IdentityMemo,
     /// How long sessions last.
     pub session_terms: SessionTerms,
+    /// What is too much.
+    pub limits: Limits,
     /// Where audit ids and the like come from.
     pub random: Random,
     /// What door 4 remembers.
@@ -103,6 +106,11 @@ impl House {
 
     pub(crate) fn clock_sets(&self) -> u64 {
         (self.parts.clock_sets)()
+    }
+
+    /// What is too much.
+    pub fn limits(&self) -> Limits {
+        self.parts.limits
     }
 
     /// The facts.

@@ -9,7 +9,6 @@ use enfilade_content::{
     At, Draft, Listing, LockToken, LookedAt, Node, Reader, Refusal as Content, Touches, Upload,
     copy_properties,
 };
-use enfilade_facts::limits::{TREE_ENTRIES_MAX, TREE_MILLIS_MAX};
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 use std::collections::VecDeque;
 
@@ -52,21 +51,20 @@ pub struct Placing<'p> {
 /// How much of a tree one request may work through.
 struct Work<'w> {
     is_wanted: &'w dyn Fn() -> bool,
-    entries: u64,
+    entries_left: u64,
     until: u64,
 }
 
 impl<'w> Work<'w> {
     fn begin(stay: &Stay, is_wanted: &'w dyn Fn() -> bool) -> Self {
-        let until = stay.visit.house.now().tick_millis.saturating_add(TREE_MILLIS_MAX);
-        Work { is_wanted, entries: 0, until }
+        let limits = stay.visit.limits();
+        let until = stay.visit.house.now().tick_millis.saturating_add(limits.tree_seconds * 1000);
+        Work { is_wanted, entries_left: limits.tree_entries, until }
     }
 
     fn step(&mut self, stay: &Stay) -> Result<(), Refusal> {
-        self.entries += 1;
-        if self.entries > TREE_ENTRIES_MAX {
-            return Err(Content::TooMuch("it has more entries than one request may touch").into());
-        }
+        let too_many = Content::TooMuch("it has more entries than one request may touch");
+        self.entries_left = self.entries_left.checked_sub(1).ok_or(too_many)?;
         self.go_on(stay)
     }
 

@@ -3,12 +3,15 @@
 
 use crate::refuse::Refusal;
 use crate::walk::Stay;
-use enfilade_access::{AccessPermit, Ask, Inheritance, NodeKind, Sight, Subject, Version, Wanted};
+use enfilade_access::{
+    AccessPermit, Ask, Inheritance, NodeKind, SecurityDescriptor, Sight, Subject, Version, Wanted,
+};
 use enfilade_content::{
     Entry as Looked, Lock, LockToken, LookedAt, Meta, Node, Pipe, Property, Reader, Refusal as Content, Room,
     Touches, Upload,
 };
 use enfilade_facts::MemoKey;
+use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 use std::sync::Arc;
 
@@ -138,6 +141,9 @@ impl Stay {
                 Upload::create(&permit, &directory, name, &from_start)?
             }
         };
+        if let Some(bytes) = expected {
+            upload.make_room(bytes)?;
+        }
         // After the doors: how full a store is, is nobody's business who may not write there.
         let take = |quota| self.fill.take(&self.root, quota, expected.unwrap_or(0));
         let room = self.datastore.quota().map(take).transpose()?;
@@ -212,6 +218,12 @@ impl Found {
     pub fn granted(&self) -> AccessMask {
         self.permit.granted()
     }
+
+    /// Its owner and ACL; nothing for whoever may not read them, where mode bits rule, or where they cannot be believed.
+    pub fn descriptor(&self) -> Option<SecurityDescriptor> {
+        let may = self.granted().covers(AccessMask::READ_ACL);
+        may.then(|| self.subject.descriptor().ok().flatten()).flatten()
+    }
 }
 
 /// A file being read. The doors are asked again whenever the facts changed, and at least once a second,
@@ -227,6 +239,22 @@ pub struct Reading {
 const CHECK_EVERY_MILLIS: u64 = 1000;
 
 impl Reading {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.path.name()
+    }
+
+    /// A word nobody can guess.
+    pub fn random(&self) -> Option<String> {
+        let bytes: [u8; 16] = self.stay.visit.house.random()?;
+        Some(format!("{:032x}", u128::from_ne_bytes(bytes)))
+    }
+
+    /// What is too much here.
+    pub fn limits(&self) -> Limits {
+        self.stay.visit.limits()
+    }
+
     /// Size, times and validator.
     pub fn meta(&self) -> &Meta {
         self.node.meta()
@@ -334,17 +362,24 @@ impl Listing {
     pub fn properties(&mut self, entry: &Entry) -> Result<Vec<Property>, Refusal> {
         let house = Arc::clone(&self.stay.visit.house);
         let state = entry.subject.state(house.bare.key("properties of"));
-        let Ok(path) = self.path.join(&entry.name) else { return Ok(Vec::new()) };
-        match self.stay.find(&path, AccessMask::READ_NAMED_ATTRIBUTES) {
-            Ok(found) if found.node.object() == entry.meta.object => {
-                // The state was read before: of what is changed in between, it is another afterwards.
-                let properties = self.stay.properties(&found)?;
-                if let (true, Some(state)) = (properties.is_empty(), state) {
-                    house.bare.put(state, true);
-                }
-                Ok(properties)
-            }
-            Ok(_) | Err(Refusal::Content(_) | Refusal::Access(_)) => Ok(Vec::new()),
+        let Some(found) = self.find(entry, AccessMask::READ_NAMED_ATTRIBUTES)? else { return Ok(Vec::new()) };
+        // The state was read before: of what is changed in between, it is another afterwards.
+        let properties = self.stay.properties(&found)?;
+        if let (true, Some(state)) = (properties.is_empty(), state) {
+            house.bare.put(state, true);
+        }
+        Ok(properties)
+    }
+
+    /// An entry itself, when the visitor may have `wanted` on it; nothing where it is gone, or is another than was shown.
+    ///
+    /// # Errors
+    /// When an earlier door says no by now.
+    pub fn find(&mut self, entry: &Entry, wanted: AccessMask) -> Result<Option<Found>, Refusal> {
+        let Ok(path) = self.path.join(&entry.name) else { return Ok(None) };
+        match self.stay.find(&path, wanted) {
+            Ok(found) => Ok(Some(found).filter(|found| found.node.object() == entry.meta.object)),
+            Err(Refusal::Content(_) | Refusal::Access(_)) => Ok(None),
             Err(why) => Err(why),
         }
     }

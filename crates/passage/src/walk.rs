@@ -11,6 +11,7 @@ use crate::stores::Handle;
 use enfilade_access::{AccessPermit, Ask as AccessAsk};
 use enfilade_content::{Fill, Root};
 use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, OperationGuard, Standing};
+use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 use enfilade_facts::{MemoKey, Now, Read, Revision, View};
 use enfilade_identity::{CertificateAsk, IdentityPermit, Outcome, Principal, Verdict};
@@ -174,6 +175,11 @@ impl Visit {
     /// Who.
     pub fn principal(&self) -> &Principal {
         self.identity.principal()
+    }
+
+    /// What is too much here.
+    pub fn limits(&self) -> Limits {
+        self.house.limits()
     }
 
     /// The permit.

@@ -111,6 +111,7 @@ impl TestHouse {
             access_memo: AccessMemo::new(MemoSeed([2; 16]), bytes),
             gate: HashGate::new(1),
             penalties: Penalties::none(MemoSeed([3; 16])),
+            limits: enfilade_facts::limits::Limits::default(),
             locks,
             ledger: enfilade_passage::Ledger::private(1_024, clock.now()),
             upgrades,

@@ -205,6 +205,7 @@ async fn answers(logins: &[(String, String)], source: Arc<dyn Source>) -> Vec<St
         watch: None,
         hash_key: key(),
         identity_memo: IdentityMemo::new(MemoSeed([1; 16]), 1 << 16),
+        limits: enfilade_facts::limits::Limits::default(),
         session_terms: enfilade_passage::SessionTerms::default(),
         random: Arc::new(|_: &mut [u8]| false),
         access_memo: AccessMemo::new(MemoSeed([1; 16]), 1 << 16),

@@ -252,7 +252,7 @@ fn scratch() -> PathBuf {
 fn is_locked(place: &Path) -> bool {
     let locks = LmdbLocks::open(&place.join("locks")).unwrap();
     let now = enfilade_testkit::FixedClock::default().now().unix_seconds;
-    let found = enfilade_content::Locks::new(&locks, now)
+    let found = enfilade_content::Locks::new(&locks, now, enfilade_facts::limits::Limits::default())
         .covering(&"main".parse().unwrap(), &StorePath::from_plain("fresh").unwrap());
     !found.unwrap().is_empty()
 }

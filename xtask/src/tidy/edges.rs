@@ -38,7 +38,7 @@ const ALL: [&str; 11] = [
 ];
 
 /// A library, the crates that may know it, and why it is there.
-const LIBRARIES: [(&str, &[&str], &str); 41] = [
+const LIBRARIES: [(&str, &[&str], &str); 42] = [
     ("anyhow", &["enfilade"], "errors of commands, which nobody matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -77,6 +77,7 @@ const LIBRARIES: [(&str, &[&str], &str); 41] = [
     ("nix", &["enfilade-content"], "hearing of changes of files"),
     ("papaya", &["enfilade-bench"], "what the memo is measured beside"),
     ("parking_lot", &["enfilade-bench"], "the lock of a server that is measured beside ours"),
+    ("mime_guess", &["enfilade-faces"], "what a file is, by its name"),
     ("quick-xml", &["enfilade-faces"], "WebDAV bodies"),
     ("quick_cache", &["enfilade-bench"], "what the memo is measured beside"),
     ("rcgen", &["enfilade", "enfilade-bench"], "the first certificate; certificates to measure with"),

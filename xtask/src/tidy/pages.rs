@@ -4,8 +4,9 @@ use super::{Finding, Source};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The page of refusal codes.
-pub const REFUSALS_PAGE: &str = "docs/refusals.md";
+/// The pages that are written from what the code says, and by what.
+pub const WRITTEN: [(&str, fn(&Path) -> Result<String, String>); 2] =
+    [("docs/refusals.md", refusals_page), ("docs/limits.md", limits_page)];
 
 const PAGES: [&str; 8] = [
     "README.md",
@@ -41,14 +42,14 @@ pub(super) fn check(root: &Path, sources: &[Source], findings: &mut Vec<Finding>
         let crates = std::fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
         findings.extend(check_map(map, crates.map(|entry| entry.file_name().to_string_lossy().into_owned())));
     }
-    let page = std::fs::read_to_string(root.join(REFUSALS_PAGE)).unwrap_or_default();
-    match refusals_page(root) {
-        Ok(expected) if expected == page => {}
-        Ok(_) => {
-            let what = "the doors' refusals changed; run `cargo xtask refusals`".into();
-            findings.push(Finding { path: REFUSALS_PAGE.into(), line: 0, what });
-        }
-        Err(what) => findings.push(Finding { path: REFUSALS_PAGE.into(), line: 0, what }),
+    for (path, written) in WRITTEN {
+        let page = std::fs::read_to_string(root.join(path)).unwrap_or_default();
+        let what = match written(root) {
+            Ok(expected) if expected == page => continue,
+            Ok(_) => "what it is written from changed; run `cargo xtask pages`".into(),
+            Err(what) => what,
+        };
+        findings.push(Finding { path: path.into(), line: 0, what });
     }
 }
 
@@ -70,10 +71,10 @@ fn check_map(map: &Source, crates: impl Iterator<Item = String>) -> Vec<Finding>
 ///
 /// # Errors
 /// When a door's table cannot be found.
-pub fn refusals_page(root: &Path) -> Result<String, String> {
+fn refusals_page(root: &Path) -> Result<String, String> {
     let mut page = String::from(
         "# Refusals\n\nEvery refusal has a stable code: two letters of the door and two digits. The log and `enfilade explain` say \
-         more; the client learns the status only.\n\nWritten by `cargo xtask refusals` from the doors' own tables.\n",
+         more; the client learns the status only.\n\nWritten by `cargo xtask pages` from the doors' own tables.\n",
     );
     for (door, path) in TABLES {
         let text = std::fs::read_to_string(root.join(path)).map_err(|why| format!("`{path}`: {why}"))?;
@@ -87,6 +88,56 @@ pub fn refusals_page(root: &Path) -> Result<String, String> {
         }
     }
     Ok(page)
+}
+
+/// What the page has to be.
+///
+/// # Errors
+/// When the table of limits cannot be found.
+fn limits_page(root: &Path) -> Result<String, String> {
+    let path = "crates/facts/src/limits/settable.rs";
+    let text = std::fs::read_to_string(root.join(path)).map_err(|why| format!("`{path}`: {why}"))?;
+    let mut page = String::from(
+        "# Limits\n\nAll of these hold unless `[limits]` of `enfilade.toml` (or `ENFILADE_LIMITS__<KEY>` in the environment) says otherwise; \
+         a change is obeyed after a restart. A number that is of no use is an error that says what is expected.\n\n\
+         ```toml\n[limits]\nlisting_entries = 200000\nlocks_per_user = 100\n```\n\n\
+         Written by `cargo xtask pages` from the table in the code.\n\n| key | usually | least to most | bounds |\n|---|---|---|---|\n",
+    );
+    let table = text.split("\nlimits! {").nth(1).and_then(|rest| rest.split("\n}").next());
+    let table = table.ok_or_else(|| format!("`{path}` has no table `limits!`"))?;
+    let mut what = "";
+    for line in table.lines().map(str::trim) {
+        if let Some(said) = line.strip_prefix("/// ") {
+            what = said;
+        } else if let Some((key, numbers)) = line.split_once(" = ") {
+            let numbers: Vec<String> = numbers.trim_end_matches(';').split(", ").map(plain_number).collect();
+            let [usual, least, most] = numbers.as_slice() else {
+                return Err(format!("`{path}`: expected three numbers for `{key}`"));
+            };
+            let _ = writeln!(page, "| `{key}` | {usual} | {least} to {most} | {what} |");
+        }
+    }
+    Ok(page)
+}
+
+/// `32 * 1024` and the names beside the table as a number with its thousands apart.
+fn plain_number(text: &str) -> String {
+    let factor = |factor: &str| match factor {
+        "HOUR" => Some(3600),
+        "MIB" => Some(1 << 20),
+        "MANY" => Some(1_000_000_000),
+        digits => digits.replace('_', "").parse::<u64>().ok(),
+    };
+    let Some(number) = text.split(" * ").map(factor).product::<Option<u64>>() else { return text.to_owned() };
+    let digits = number.to_string();
+    let mut apart = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            apart.push(',');
+        }
+        apart.push(digit);
+    }
+    apart
 }
 
 /// The rows `("ID01", Fault::Client, "meaning")` of a table, however they are broken into lines.
@@ -133,7 +184,7 @@ mod tests {
     fn pages_that_are_not_there() {
         let mut findings = Vec::new();
         check(Path::new("no/such/folder"), &[], &mut findings);
-        for page in PAGES.iter().chain(&[REFUSALS_PAGE]) {
+        for page in PAGES.iter().chain(WRITTEN.iter().map(|(page, _)| page)) {
             assert_eq!(findings.iter().filter(|finding| finding.path == *page).count(), 1, "{page}");
         }
     }

@@ -1,6 +1,6 @@
 //! How many connections there may be, in all and from one address.
 
-use enfilade_facts::limits::{CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX};
+use enfilade_facts::limits::Limits;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
     open: Mutex<HashMap<IpAddr, usize>>,
+    limits: Limits,
 }
 
 /// One counted connection; dropping it makes room.
@@ -19,13 +20,20 @@ pub(crate) struct Admitted {
 }
 
 impl Admission {
+    /// With as many as these say.
+    pub(crate) fn new(limits: Limits) -> Self {
+        Admission { open: Mutex::default(), limits }
+    }
+
     /// Counts a connection in, unless there are too many.
     pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Admitted> {
         let address = network(address);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let total: usize = open.values().sum();
         let from_here = open.entry(address).or_default();
-        if total >= CONNECTIONS_MAX || *from_here >= CONNECTIONS_PER_ADDRESS_MAX {
+        let is_full = |count: usize, most: u64| count as u64 >= most;
+        if is_full(total, self.limits.connections) || is_full(*from_here, self.limits.connections_per_address)
+        {
             return None;
         }
         *from_here += 1;
@@ -67,7 +75,8 @@ mod tests {
         let admission = Arc::new(Admission::default());
         let here: IpAddr = "2001:db8::1".parse().unwrap();
         let same_network: IpAddr = "2001:db8::2".parse().unwrap();
-        let held: Vec<_> = (0..CONNECTIONS_PER_ADDRESS_MAX).map(|_| admission.admit(here).unwrap()).collect();
+        let held: Vec<_> =
+            (0..Limits::default().connections_per_address).map(|_| admission.admit(here).unwrap()).collect();
         assert!(admission.admit(same_network).is_none());
         assert!(admission.admit("127.0.0.1".parse().unwrap()).is_some());
         drop(held);

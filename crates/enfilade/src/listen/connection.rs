@@ -6,7 +6,7 @@ use super::splicing::Splicing;
 use super::{Networks, proxied};
 use crate::certificates::Keeper;
 use enfilade_faces::{Body, Connection, Faces, Redirect, Splices, Terms};
-use enfilade_facts::limits;
+use enfilade_facts::limits::Limits;
 use enfilade_passage::CertificateAsk;
 use enfilade_tls::{Ask, Certificates, Refusal, TlsPermit, UNRECOGNIZED_NAME};
 use hyper::Request;
@@ -34,6 +34,7 @@ pub(crate) struct Door {
     /// Who hands connections of others on.
     pub(crate) proxies: Arc<Networks>,
     pub(crate) drain: Drain,
+    pub(crate) limits: Limits,
 }
 
 /// Accepts until draining and gives every connection a task of its own.
@@ -44,7 +45,7 @@ async fn accept<F>(
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    let Door { admission, proxies, mut drain } = door;
+    let Door { admission, proxies, mut drain, limits } = door;
     let serve = Arc::new(serve);
     loop {
         let accepted = tokio::select! {
@@ -56,7 +57,7 @@ async fn accept<F>(
                 let _ = stream.set_nodelay(true);
                 let (admission, serve, drain) = (Arc::clone(&admission), Arc::clone(&serve), drain.clone());
                 tokio::spawn(async move {
-                    let limit = Duration::from_secs(limits::HANDSHAKE_SECONDS_MAX);
+                    let limit = Duration::from_secs(limits.handshake_seconds);
                     let header = tokio::time::timeout(limit, proxied::read(&mut stream, peer));
                     let Ok(Ok(peer)) = header.await else { return };
                     let Some(_admitted) = admission.admit(peer.ip()) else { return };
@@ -89,13 +90,14 @@ pub(crate) struct Tls {
 
 /// Serves HTTPS.
 pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, faces: Faces, door: Door) {
+    let limits = door.limits;
     accept(listener, door, move |stream, peer, drain| {
         // Whatever is exchanged later is for connections that come later.
         let (Tls { certificates, keeper }, faces) = (current.borrow().clone(), faces.clone());
         let now = current.clone();
         async move {
             let handshake = handshake(stream, &certificates, &keeper, &faces);
-            let limit = Duration::from_secs(limits::HANDSHAKE_SECONDS_MAX);
+            let limit = Duration::from_secs(limits.handshake_seconds);
             // A handshake that fails or takes too long is the client's affair; there is no channel to answer on.
             let Ok(Some((stream, permit))) = tokio::time::timeout(limit, handshake).await else { return };
             let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
@@ -167,6 +169,7 @@ pub(crate) async fn plain(listener: TcpListener, faces: Faces, door: Door) {
 
 /// Sends whoever speaks plain HTTP to HTTPS.
 pub(crate) async fn http(listener: TcpListener, redirect: Redirect, door: Door) {
+    let limits = door.limits;
     let redirect = Arc::new(redirect);
     accept(listener, door, move |stream, _, drain| {
         let redirect = Arc::clone(&redirect);
@@ -175,7 +178,7 @@ pub(crate) async fn http(listener: TcpListener, redirect: Redirect, door: Door) 
             async move { Ok::<_, Infallible>(answer) }
         });
         async move {
-            let served = http1_builder().serve_connection(TokioIo::new(stream), service);
+            let served = http1_builder(&limits).serve_connection(TokioIo::new(stream), service);
             finish(served, drain, Arc::new(Notify::new())).await;
         }
     })
@@ -184,8 +187,9 @@ pub(crate) async fn http(listener: TcpListener, redirect: Redirect, door: Door) 
 
 /// Serves metrics and health.
 pub(crate) async fn operations(listener: TcpListener, faces: Faces, admission: Arc<Admission>, drain: Drain) {
+    let limits = faces.limits();
     let faces_there = faces.clone();
-    let door = Door { admission: Arc::default(), proxies: Arc::default(), drain };
+    let door = Door { admission: Arc::default(), proxies: Arc::default(), drain, limits };
     accept(listener, door, move |stream, _, drain| {
         let faces = faces_there.clone();
         let admission = Arc::clone(&admission);
@@ -195,7 +199,7 @@ pub(crate) async fn operations(listener: TcpListener, faces: Faces, admission: A
             async move { Ok::<_, Infallible>(answer) }
         });
         async move {
-            let served = http1_builder().serve_connection(TokioIo::new(stream), service);
+            let served = http1_builder(&limits).serve_connection(TokioIo::new(stream), service);
             finish(served, drain, Arc::new(Notify::new())).await;
         }
     })
@@ -206,7 +210,7 @@ async fn speak<S>(stream: S, is_h2: bool, connection: Connection, faces: Faces, 
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let cut = Arc::clone(&connection.cut);
+    let (cut, limits) = (Arc::clone(&connection.cut), faces.limits());
     // Counted by this connection alone: what all count together costs each of them.
     let here = Arc::new((faces, connection));
     let service = service_fn(move |request: Request<Incoming>| {
@@ -218,9 +222,9 @@ where
     });
     let stream = TokioIo::new(Lingering::new(stream));
     if is_h2 {
-        finish(http2_builder().serve_connection(stream, service), drain, cut).await;
+        finish(http2_builder(&limits).serve_connection(stream, service), drain, cut).await;
     } else {
-        finish(http1_builder().serve_connection(stream, service), drain, cut).await;
+        finish(http1_builder(&limits).serve_connection(stream, service), drain, cut).await;
     }
 }
 
@@ -264,23 +268,23 @@ async fn finish(served: impl Drainable, mut drain: Drain, cut: Arc<Notify>) {
     }
 }
 
-fn http1_builder() -> http1::Builder {
+fn http1_builder(limits: &Limits) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(Duration::from_secs(limits::HEAD_SECONDS_MAX))
-        .max_headers(limits::HEADER_COUNT_MAX)
+        .header_read_timeout(Duration::from_secs(limits.head_seconds))
+        .max_headers(limits.headers as usize)
         // The head has to fit; what is larger is 431. Bodies are read in pieces of this size.
-        .max_buf_size(limits::HEAD_BYTES_MAX);
+        .max_buf_size(limits.head_bytes as usize);
     builder
 }
 
-fn http2_builder() -> http2::Builder<TokioExecutor> {
+fn http2_builder(limits: &Limits) -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
-        .max_concurrent_streams(limits::H2_STREAMS_MAX)
-        .max_header_list_size(limits::HEAD_BYTES_MAX as u32)
+        .max_concurrent_streams(limits.streams as u32)
+        .max_header_list_size(limits.head_bytes as u32)
         .initial_stream_window_size(256 * 1024)
         .initial_connection_window_size(1024 * 1024)
         .max_pending_accept_reset_streams(20)

@@ -2,7 +2,7 @@
 
 use super::params::Params;
 use super::plain;
-use crate::body::collect;
+use crate::body::collect_json;
 use crate::credential::{ticket_of, ticket_text};
 use crate::respond::{Answer, Failure, Wire, status_of};
 use crate::serve::{Connection, Faces, Incoming};
@@ -44,7 +44,7 @@ async fn tried<B: Incoming>(
     }
     let kind = request.headers().get(CONTENT_TYPE);
     let is_json = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-    let body = collect(request.into_body()).await?;
+    let body = collect_json(request.into_body(), &faces.limits()).await?;
     let params = Params::read("", &body, is_json).map_err(|_| Wire::Call)?;
     let given = |name: &str| params.get(name).ok().flatten().ok_or(Wire::Call);
     let (username, password) = (given("username")?, given("password")?);

@@ -4,7 +4,7 @@
 use super::multistatus::{self, More, Resource, multi_status, push_response};
 use super::propfind::{Depth, depth};
 use super::{Bare, PREFIX, blocking, end, options_answer, page, propfind_request};
-use crate::body::{Body, collect};
+use crate::body::{Body, collect_xml};
 use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::Incoming;
 use enfilade_passage::{Meta, NodeKind, ObjectId};
@@ -40,8 +40,8 @@ pub(crate) async fn answer<B: Incoming>(call: Bare<B>, above: Above) -> Answer {
         "PROPFIND" => {
             let (head, body) = request.into_parts();
             let outcome = async {
-                let depth = depth(&head.headers)?;
-                let asked = propfind_request::read(&collect(body).await?)?;
+                let (depth, limits) = (depth(&head.headers)?, visit.limits());
+                let asked = propfind_request::read(&collect_xml(body, &limits).await?, &limits)?;
                 let members = match (depth, above) {
                     (Depth::Zero, _) => Vec::new(),
                     (Depth::One, Above::Root) => vec!["dav".to_owned()],

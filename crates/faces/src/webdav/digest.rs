@@ -5,6 +5,7 @@ use aws_lc_rs::digest::{Context, SHA256, SHA512};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::HeaderMap;
+use hyper::header::HeaderValue;
 
 /// A digest that is worked out while bytes come, and what it is to be.
 pub(crate) struct Running(Context, Vec<u8>);
@@ -45,10 +46,26 @@ impl Running {
     }
 }
 
+/// What is at hand, digested, where the client would like that (`Want-Repr-Digest`, §4): by the algorithm it likes best of ours.
+pub(crate) fn wanted(headers: &HeaderMap, whole: &[u8]) -> Option<HeaderValue> {
+    let said = headers.get("want-repr-digest")?.to_str().ok()?;
+    let liking = |name: &str| {
+        let of = |member: &str| member.trim().strip_prefix(name)?.strip_prefix('=')?.parse::<u8>().ok();
+        said.split(',').find_map(of).unwrap_or(0)
+    };
+    let (name, algorithm) = match (liking("sha-256"), liking("sha-512")) {
+        (0, 0) => return None,
+        (shorter, longer) if longer > shorter => ("sha-512", &SHA512),
+        _ => ("sha-256", &SHA256),
+    };
+    let digest = STANDARD.encode(aws_lc_rs::digest::digest(algorithm, whole));
+    HeaderValue::from_str(&format!("{name}=:{digest}:")).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyper::header::{HeaderName, HeaderValue};
+    use hyper::header::HeaderName;
 
     fn holds(value: &str) -> Result<Vec<bool>, Wire> {
         let header = (HeaderName::from_static("repr-digest"), HeaderValue::from_str(value).unwrap());
@@ -59,6 +76,22 @@ mod tests {
             one.holds()
         };
         Ok(all.into_iter().map(add).collect())
+    }
+
+    #[test]
+    fn what_is_wanted_is_said() {
+        for (value, expected) in [
+            ("sha-256=3", Some("sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:")),
+            ("sha-512=1, sha-256=10", Some("sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:")),
+            ("sha-256=0", None),
+            ("md5=10", None),
+            ("sha-256", None),
+        ] {
+            let header = (HeaderName::from_static("want-repr-digest"), HeaderValue::from_str(value).unwrap());
+            let said = wanted(&HeaderMap::from_iter([header]), b"hello");
+            assert_eq!(said.as_ref().and_then(|said| said.to_str().ok()), expected, "{value}");
+        }
+        assert_eq!(wanted(&HeaderMap::new(), b"hello"), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::conditions::{Conditions, place_of};
 use super::{digest, lock, propfind_request, proppatch, range};
+use enfilade_facts::limits::Limits;
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
 
@@ -68,9 +69,9 @@ fn fuzzed_bodies_are_read_or_refused() {
     for _ in 0..cases() {
         let body = dice.near(&BODIES);
         let outcomes = [
-            propfind_request::read(&body).is_ok(),
-            proppatch::read(&body).is_ok(),
-            lock::read(&body).is_ok_and(|asked| asked.is_some()),
+            propfind_request::read(&body, &Limits::default()).is_ok(),
+            proppatch::read(&body, &Limits::default()).is_ok(),
+            lock::read(&body, &Limits::default()).is_ok_and(|asked| asked.is_some()),
         ];
         outcomes.into_iter().zip(&mut read).for_each(|(is_read, count)| *count += usize::from(is_read));
     }

@@ -1,8 +1,9 @@
 //! GET and HEAD.
 
 use super::conditions::{Preconditions, preconditions};
+use super::parts::{self, Parts};
 use super::range::{Asked, asked};
-use super::{Call, Place, blocking, blocking_failure, empty, end};
+use super::{Call, Place, blocking, blocking_failure, content_type, digest, empty, end};
 use crate::body::{Body, Cut};
 use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::{Connection, Incoming};
@@ -12,8 +13,8 @@ use bytes::Bytes;
 use enfilade_facts::vocabulary::OperationKind;
 use enfilade_passage::{ContentRefusal, Reading, Refusal, Visit};
 use hyper::header::{
-    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue, IF_RANGE, LAST_MODIFIED,
-    RANGE,
+    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderValue,
+    IF_RANGE, LAST_MODIFIED, RANGE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{HeaderMap, Response, StatusCode};
 use std::ops::Range;
@@ -22,7 +23,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// How much is read at once, in bytes.
-const PIECE_BYTES: u64 = 256 * 1024;
+pub(super) const PIECE_BYTES: u64 = 256 * 1024;
 
 /// From so many bytes on a pipe is worth its descriptors.
 const PIPED_BYTES_MIN: u64 = 4 * PIECE_BYTES;
@@ -68,20 +69,39 @@ pub(crate) async fn get<B: Incoming>(call: Call<B>, content: Content) -> Answer 
     };
     trace.event.revision = reading.revision();
     trace.answered(&answer);
-    let Some((piece, rest)) = first else { return answer };
-    trace.event.bytes = piece.len() as u64;
-    if rest.is_empty() {
-        *answer.body_mut() = Body::from(piece);
-        return answer;
-    }
     let (sender, pieces) = mpsc::channel(1);
-    *answer.body_mut() = Body::Stream(pieces);
-    tokio::spawn(send(reading, Bytes::from(piece), rest, sender, connection, trace));
+    match first {
+        Sent::Nothing => {}
+        Sent::Whole(piece) => {
+            trace.event.bytes = piece.len() as u64;
+            *answer.body_mut() = Body::from(piece);
+        }
+        Sent::Begun(piece, rest) => {
+            trace.event.bytes = piece.len() as u64;
+            *answer.body_mut() = Body::Stream(pieces);
+            tokio::spawn(send(reading, Bytes::from(piece), rest, sender, connection, trace));
+        }
+        Sent::Parts(parts) => {
+            *answer.body_mut() = Body::Stream(pieces);
+            tokio::spawn(parts::send(reading, parts, sender, connection, trace));
+        }
+    }
     answer
 }
 
-/// A file that is being sent: how it is read on, the answer's head, and its first bytes with what is to follow.
-type Begun = (Reading, Answer, Option<(Vec<u8>, Range<u64>)>);
+/// A file that is being sent: how it is read on, the answer's head, and what goes out.
+type Begun = (Reading, Answer, Sent);
+
+/// What goes out after the head.
+enum Sent {
+    Nothing,
+    /// All of it.
+    Whole(Vec<u8>),
+    /// The first bytes, and which are to follow.
+    Begun(Vec<u8>, Range<u64>),
+    /// Several ranges.
+    Parts(Parts),
+}
 
 /// The same without waiting for anything; nothing where that cannot be.
 fn at_hand(
@@ -104,9 +124,13 @@ fn begin(
     content: Content,
     read: impl FnOnce(&mut Reading, u64, &mut Vec<u8>) -> Result<bool, Failure>,
 ) -> Result<Option<Begun>, Failure> {
-    let (answer, range) = head(&reading, headers)?;
-    let range = range.filter(|range| content == Content::Sent && !range.is_empty());
-    let Some(range) = range else { return Ok(Some((reading, answer, None))) };
+    let (mut answer, wanted) = head(&reading, headers)?;
+    let range = match wanted {
+        _ if content == Content::Left => return Ok(Some((reading, answer, Sent::Nothing))),
+        Wanted::Part(range) if !range.is_empty() => range,
+        Wanted::Part(_) | Wanted::Nothing => return Ok(Some((reading, answer, Sent::Nothing))),
+        Wanted::Parts(parts) => return Ok(Some((reading, answer, Sent::Parts(parts)))),
+    };
     let most = range.end.min(range.start + PIECE_BYTES);
     let wanted = usize::try_from(most - range.start).unwrap_or(0);
     let mut piece = Vec::with_capacity(wanted);
@@ -116,11 +140,27 @@ fn begin(
     piece.truncate(wanted);
     // Where the file got shorter meanwhile, what is missing is looked for, and cuts the answer.
     let rest = range.start + piece.len() as u64..range.end;
-    Ok(Some((reading, answer, Some((piece, rest)))))
+    if !rest.is_empty() {
+        return Ok(Some((reading, answer, Sent::Begun(piece, rest))));
+    }
+    // Where all of it is at hand a digest costs little.
+    if piece.len() as u64 == reading.meta().bytes
+        && let Some(digest) = digest::wanted(headers, &piece)
+    {
+        answer.headers_mut().insert("repr-digest", digest);
+    }
+    Ok(Some((reading, answer, Sent::Whole(piece))))
+}
+
+/// Which bytes are to follow a head.
+enum Wanted {
+    Nothing,
+    Part(Range<u64>),
+    Parts(Parts),
 }
 
 /// Status and headers, and which bytes are to follow.
-fn head(reading: &Reading, headers: &HeaderMap) -> Result<(Answer, Option<Range<u64>>), Failure> {
+fn head(reading: &Reading, headers: &HeaderMap) -> Result<(Answer, Wanted), Failure> {
     let meta = reading.meta();
     let etag = format!("\"{}\"", meta.validator());
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
@@ -137,14 +177,18 @@ fn head(reading: &Reading, headers: &HeaderMap) -> Result<(Answer, Option<Range<
         Preconditions::Hold => {}
         Preconditions::NotModified => {
             *answer.status_mut() = StatusCode::NOT_MODIFIED;
-            return Ok((answer, None));
+            return Ok((answer, Wanted::Nothing));
         }
         Preconditions::Fail => return Err(Wire::Condition.into()),
     }
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    let kind = content_type::of(reading.name());
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    // Whoever may write a file must not get a page of this house by it: no script of it runs, and nothing is taken for more than it says.
+    answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
+    answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // A range of another version of the file would be glued to the wrong bytes.
     let range = text(RANGE).filter(|_| text(IF_RANGE).is_none_or(|tag| tag.trim() == etag));
-    let range = match asked(range, meta.bytes) {
+    let range = match asked(range, meta.bytes, reading.limits().ranges) {
         Asked::Whole => 0..meta.bytes,
         Asked::Outside => return Err(Wire::Range(meta.bytes).into()),
         Asked::Part(range) => {
@@ -153,9 +197,16 @@ fn head(reading: &Reading, headers: &HeaderMap) -> Result<(Answer, Option<Range<
             put(&mut answer, CONTENT_RANGE, value);
             range
         }
+        Asked::Parts(ranges) => {
+            *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
+            let parts = Parts::of(ranges, meta.bytes, kind, reading.random().ok_or(Wire::Worker)?);
+            put(&mut answer, CONTENT_TYPE, parts.content_type());
+            put(&mut answer, CONTENT_LENGTH, parts.bytes().to_string());
+            return Ok((answer, Wanted::Parts(parts)));
+        }
     };
     put(&mut answer, CONTENT_LENGTH, (range.end - range.start).to_string());
-    Ok((answer, Some(range)))
+    Ok((answer, Wanted::Part(range)))
 }
 
 /// Buffers that are used again once their bytes are sent: a large file would make and wipe one for every piece of it.
@@ -200,7 +251,7 @@ impl Buffers {
     }
 }
 
-async fn read_piece(
+pub(super) async fn read_piece(
     mut reading: Reading,
     at: u64,
     mut buffer: Vec<u8>,
@@ -327,14 +378,14 @@ async fn check(mut reading: Reading, trace: &mut Trace) -> Result<Reading, NotTa
 }
 
 /// Why a piece was not taken.
-enum NotTaken {
+pub(super) enum NotTaken {
     /// The client went away.
     Gone,
     /// The visitor may no longer read.
     Refused,
 }
 
-async fn hand_over(
+pub(super) async fn hand_over(
     mut reading: Reading,
     piece: Bytes,
     sender: &mpsc::Sender<Result<Bytes, Cut>>,

@@ -4,10 +4,10 @@ use super::conditions::Bearing;
 use super::multistatus::push_lock;
 use super::xml::{Piece, Pieces};
 use super::{Call, blocking_failure, empty, end};
-use crate::body::{Body, collect};
+use crate::body::{Body, collect_xml};
 use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::Incoming;
-use enfilade_facts::limits::{LOCK_OWNER_BYTES_MAX, LOCK_SECONDS_MAX};
+use enfilade_facts::limits::{LOCK_OWNER_BYTES_MAX, Limits};
 use enfilade_facts::vocabulary::OperationKind;
 use enfilade_passage::{ContentRefusal, LockTerms, LockToken, Refusal};
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
@@ -18,9 +18,9 @@ pub(crate) async fn lock<B: Incoming>(call: Call<B>) -> Answer {
     let (head, body) = request.into_parts();
     let outcome = async {
         let bearing = Bearing::of(&head)?;
-        let seconds = seconds(&head.headers);
+        let (limits, seconds) = (visit.limits(), seconds(&head.headers, &visit.limits()));
         let is_deep = is_deep(&head.headers)?;
-        let asked = read(&collect(body).await?)?;
+        let asked = read(&collect_xml(body, &limits).await?, &limits)?;
         let goal = place.clone();
         let (lock, is_new, is_refreshed, now) = blocking_failure(move || {
             let mut stay = visit.enter(&goal.datastore, OperationKind::Write)?;
@@ -95,19 +95,20 @@ fn is_deep(headers: &HeaderMap) -> Result<bool, Wire> {
 }
 
 /// The first of what a client would like that can be had; what cannot be read is as if it was not said (§10.7).
-pub(super) fn seconds(headers: &HeaderMap) -> i64 {
+pub(super) fn seconds(headers: &HeaderMap, limits: &Limits) -> i64 {
     let said = headers.get("timeout").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let most = limits.lock_seconds.cast_signed();
     let mut each = said.split(',').map(str::trim);
     each.find_map(|one| one.strip_prefix("Second-")?.parse::<u32>().ok())
-        .map_or(LOCK_SECONDS_MAX, |seconds| i64::from(seconds).clamp(1, LOCK_SECONDS_MAX))
+        .map_or(most, |seconds| i64::from(seconds).clamp(1, most))
 }
 
 /// Whether an exclusive lock is asked for, and what its owner says of themselves; nothing where there is no body.
-pub(super) fn read(body: &[u8]) -> Result<Option<(bool, String)>, Wire> {
+pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Option<(bool, String)>, Wire> {
     if body.is_empty() {
         return Ok(None);
     }
-    let mut pieces = Pieces::new(body);
+    let mut pieces = Pieces::new(body, limits);
     let (mut scope, mut is_write, mut owner, mut inside) = (None, false, String::new(), String::new());
     while let Some(piece) = pieces.next()? {
         let Piece::Begin(element) = piece else { continue };
@@ -155,7 +156,7 @@ mod tests {
                 Some((false, "<href xmlns=\"DAV:\">urn:me</href>".to_owned())),
             ),
         ] {
-            assert_eq!(read(body.as_bytes()), Ok(asked), "{body}");
+            assert_eq!(read(body.as_bytes(), &Limits::default()), Ok(asked), "{body}");
         }
         for body in [
             body("", ""),
@@ -163,7 +164,7 @@ mod tests {
             "<a/>".into(),
             body("<shared/>", &format!("<owner>{}</owner>", "x".repeat(5000))),
         ] {
-            assert!(matches!(read(body.as_bytes()), Err(Wire::Xml(_))), "{body}");
+            assert!(matches!(read(body.as_bytes(), &Limits::default()), Err(Wire::Xml(_))), "{body}");
         }
     }
 
@@ -171,14 +172,14 @@ mod tests {
     fn how_long_a_lock_lasts() {
         for (said, expected) in [
             ("Second-60", 60),
-            ("Infinite, Second-4100000000", LOCK_SECONDS_MAX),
-            ("Infinite", LOCK_SECONDS_MAX),
+            ("Infinite, Second-4100000000", 3600),
+            ("Infinite", 3600),
             ("Second-0", 1),
-            ("nonsense", LOCK_SECONDS_MAX),
+            ("nonsense", 3600),
         ] {
             let headers =
                 HeaderMap::from_iter([(HeaderName::from_static("timeout"), HeaderValue::from_static(said))]);
-            assert_eq!(seconds(&headers), expected, "{said}");
+            assert_eq!(seconds(&headers, &Limits::default()), expected, "{said}");
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Writing a multi-status answer (RFC 4918 §13).
 
+use super::access_control::{Control, push_privileges};
 use super::propfind_request::Asked;
 use super::xml::{Name, push_text};
-use super::{Place, href};
+use super::{Place, content_type, href};
 use crate::body::Body;
 use crate::respond::{Answer, status_of};
 use enfilade_facts::vocabulary::AccessMask;
@@ -30,6 +31,9 @@ pub(crate) enum Live {
     /// RFC 4331: how much may still come, and how much is there.
     QuotaAvailable,
     QuotaUsed,
+    /// RFC 3744 §5.1 and §5.5: whose it is, and who may do what with it.
+    Owner,
+    Acl,
     /// RFC 3744 §5.4: what the visitor may do.
     Privileges,
     /// RFC 5397: who the visitor is.
@@ -37,7 +41,7 @@ pub(crate) enum Live {
 }
 
 impl Live {
-    const ALL: [Live; 13] = [
+    const ALL: [Live; 15] = [
         Live::ResourceType,
         Live::DisplayName,
         Live::ContentLength,
@@ -49,13 +53,23 @@ impl Live {
         Live::LockDiscovery,
         Live::QuotaAvailable,
         Live::QuotaUsed,
+        Live::Owner,
+        Live::Acl,
         Live::Privileges,
         Live::Principal,
     ];
 
     /// Whether it is told where everything is asked for; the others only where they are named (RFC 4331 §3, RFC 3744 §5).
     fn is_told_unasked(self) -> bool {
-        !matches!(self, Live::QuotaAvailable | Live::QuotaUsed | Live::Privileges | Live::Principal)
+        let named_only = [
+            Live::QuotaAvailable,
+            Live::QuotaUsed,
+            Live::Owner,
+            Live::Acl,
+            Live::Privileges,
+            Live::Principal,
+        ];
+        !named_only.contains(&self)
     }
 
     fn name(self) -> &'static str {
@@ -71,6 +85,8 @@ impl Live {
             Live::LockDiscovery => "lockdiscovery",
             Live::QuotaAvailable => "quota-available-bytes",
             Live::QuotaUsed => "quota-used-bytes",
+            Live::Owner => "owner",
+            Live::Acl => "acl",
             Live::Privileges => "current-user-privilege-set",
             Live::Principal => "current-user-principal",
         }
@@ -104,6 +120,8 @@ pub(crate) struct More {
     pub(crate) quota: Option<(u64, u64)>,
     pub(crate) granted: Option<AccessMask>,
     pub(crate) principal: Option<String>,
+    /// Whose it is, and who may do what with it, as far as the visitor may know.
+    pub(crate) control: Option<Control>,
 }
 
 /// Writes one `response` element.
@@ -181,6 +199,8 @@ fn has(resource: &Resource<'_>, live: Live) -> bool {
         Live::ContentLength | Live::ContentType => resource.kind == NodeKind::File,
         Live::CreationDate => resource.meta.born.is_some(),
         Live::QuotaAvailable | Live::QuotaUsed => resource.more.quota.is_some(),
+        Live::Owner => resource.more.control.as_ref().is_some_and(Control::has_owner),
+        Live::Acl => resource.more.control.is_some(),
         Live::Privileges => resource.more.granted.is_some(),
         Live::Principal => resource.more.principal.is_some(),
         _ => true,
@@ -202,7 +222,7 @@ fn push_value(xml: &mut String, resource: &Resource<'_>, live: Live) {
         Live::ResourceType => xml.push_str("<D:collection/>"),
         Live::DisplayName => push_text(xml, resource.name),
         Live::ContentLength => push_number(xml, meta.bytes),
-        Live::ContentType => xml.push_str("application/octet-stream"),
+        Live::ContentType => xml.push_str(content_type::of(resource.name)),
         Live::LastModified => push_http_date(xml, meta.modified.0),
         Live::CreationDate => push_iso_date(xml, meta.born.map_or(0, |(seconds, _)| seconds)),
         Live::Etag => {
@@ -216,10 +236,10 @@ fn push_value(xml: &mut String, resource: &Resource<'_>, live: Live) {
         Live::QuotaUsed => push_number(xml, more.quota.map_or(0, |quota| quota.1)),
         Live::Privileges => {
             let granted = more.granted.unwrap_or_default();
-            for (privilege, _) in PRIVILEGES.iter().filter(|(_, mask)| granted.covers(*mask)) {
-                let _ = write!(xml, "<D:privilege><D:{privilege}/></D:privilege>");
-            }
+            push_privileges(xml, |mask| granted.covers(mask));
         }
+        Live::Owner => more.control.iter().for_each(|control| control.push_owner(xml)),
+        Live::Acl => more.control.iter().for_each(|control| control.push_acl(xml)),
         Live::Principal => {
             xml.push_str("<D:href>");
             push_text(xml, more.principal.as_deref().unwrap_or_default());
@@ -233,19 +253,6 @@ fn push_value(xml: &mut String, resource: &Resource<'_>, live: Live) {
 
 const SUPPORTED_LOCKS: &str = "<D:lockentry><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>\
 <D:lockentry><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>";
-
-/// RFC 3744 §3, and what has to be granted for each.
-const PRIVILEGES: [(&str, AccessMask); 9] = [
-    ("read", AccessMask::READ_DATA),
-    ("write-content", AccessMask::WRITE_DATA),
-    ("write-properties", AccessMask::WRITE_NAMED_ATTRIBUTES),
-    ("bind", AccessMask::ADD_FILE.and(AccessMask::ADD_SUBDIRECTORY)),
-    ("unbind", AccessMask::DELETE_CHILD),
-    ("unlock", AccessMask::WRITE_DATA),
-    ("read-acl", AccessMask::READ_ACL),
-    ("write-acl", AccessMask::WRITE_ACL),
-    ("read-current-user-privilege-set", AccessMask::READ_ATTRIBUTES),
-];
 
 fn push_property(xml: &mut String, property: &Property) {
     let Property { namespace, name, language, value } = property;

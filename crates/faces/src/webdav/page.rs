@@ -8,7 +8,6 @@ use crate::body::Body;
 use crate::respond::{Aim, Answer, Failure};
 use crate::serve::Incoming;
 use crate::trace::Trace;
-use enfilade_facts::limits::LISTING_ENTRIES_MAX;
 use enfilade_facts::vocabulary::{AccessMask, OperationKind};
 use enfilade_passage::{Entry, NodeKind, Visit};
 use hyper::header::{
@@ -44,17 +43,18 @@ pub(crate) fn moved(place: &Place) -> Answer {
 /// A directory.
 pub(crate) async fn page<B: Incoming>(call: Call<B>) -> Answer {
     let Call { visit, place, mut trace, .. } = call;
+    let most = usize::try_from(visit.limits().listing_entries).unwrap_or(usize::MAX);
     let listed = blocking_failure(move || {
         let mut listing = visit.enter(&place.datastore, OperationKind::Read)?.list(place.path.clone())?;
         let mut entries: Vec<Entry> = Vec::new();
         while let Some(batch) = listing.next_batch(BATCH_ENTRIES)? {
             entries.extend(batch);
-            if entries.len() > LISTING_ENTRIES_MAX {
+            if entries.len() > most {
                 break;
             }
         }
-        let is_cut = entries.len() > LISTING_ENTRIES_MAX;
-        entries.truncate(LISTING_ENTRIES_MAX);
+        let is_cut = entries.len() > most;
+        entries.truncate(most);
         entries.sort_by_cached_key(|entry| (entry.meta.kind == NodeKind::File, entry.name.to_lowercase()));
         Ok((html(&place, &entries, is_cut), listing.revision()))
     });

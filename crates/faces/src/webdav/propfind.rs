@@ -1,15 +1,16 @@
 //! PROPFIND, Depth 0 and 1, streamed: memory does not grow with the directory.
 
+use super::access_control::Control;
 use super::multistatus::{self, Live, More, Resource, multi_status, push_response, push_truncated};
 use super::propfind_request::{self, Asked};
 use super::{Call, Place, blocking, end, href};
-use crate::body::{Body, Cut, collect};
+use crate::body::{Body, Cut, collect_xml};
 use crate::respond::{Aim, Answer, Wire};
 use crate::serve::Incoming;
 use crate::trace::Trace;
 use bytes::Bytes;
-use enfilade_facts::limits::LISTING_ENTRIES_MAX;
-use enfilade_facts::vocabulary::{AccessMask, OperationKind};
+use enfilade_facts::limits::Limits;
+use enfilade_facts::vocabulary::{AccessMask, OperationKind, Sid, StorePath};
 use enfilade_passage::{Entry, Found, Listing, NodeKind, Refusal, Stay};
 use hyper::HeaderMap;
 use hyper::header::HeaderValue;
@@ -32,11 +33,11 @@ pub(crate) async fn propfind<B: Incoming>(call: Call<B>) -> Answer {
     let Call { visit, place, request, mut trace, .. } = call;
     let (head, body) = request.into_parts();
     let outcome = async {
-        let depth = depth(&head.headers)?;
-        let asked = propfind_request::read(&collect(body).await?)?;
+        let (depth, limits) = (depth(&head.headers)?, visit.limits());
+        let asked = propfind_request::read(&collect_xml(body, &limits).await?, &limits)?;
         blocking(move || {
             let stay = visit.enter(&place.datastore, OperationKind::Read)?;
-            look(stay, place, asked, depth)
+            look(stay, place, asked, depth, &limits)
         })
         .await
     };
@@ -80,6 +81,8 @@ struct UnderWay {
     listing: Listing,
     /// What the hrefs of its entries begin with.
     base: String,
+    /// The visitor.
+    own: Sid,
     asked: Asked,
     wants: Wants,
     /// Some entry may be locked.
@@ -89,10 +92,16 @@ struct UnderWay {
     xml: String,
     /// What an entry takes of it, about.
     entry_bytes: usize,
-    entries_left: usize,
+    entries_left: u64,
 }
 
-fn look(mut stay: Stay, place: Place, asked: Asked, depth: Depth) -> Result<Looked, Refusal> {
+fn look(
+    mut stay: Stay,
+    place: Place,
+    asked: Asked,
+    depth: Depth,
+    limits: &Limits,
+) -> Result<Looked, Refusal> {
     let mut xml = String::from(multistatus::BEGIN);
     let found = stay.find(&place.path, AccessMask::NONE)?;
     push_itself(&mut xml, &place, &found, &mut stay, &asked)?;
@@ -102,14 +111,14 @@ fn look(mut stay: Stay, place: Place, asked: Asked, depth: Depth) -> Result<Look
     }
     let base = href::of(&place, true);
     let now = stay.now().unix_seconds;
-    let principal = principal(&stay);
+    let (principal, own) = (principal(&stay), stay.principal().sid);
     let listing = stay.list_found(place.path, found)?;
     let wants = Wants::of(&asked);
     let has_locks = wants.locks && listing.is_locked_anywhere()?;
     let more = More { now, principal: Some(principal), ..More::default() };
-    let (entry_bytes, entries_left) = (512, LISTING_ENTRIES_MAX);
+    let (entry_bytes, entries_left) = (512, limits.listing_entries);
     let mut under_way =
-        UnderWay { listing, base, asked, wants, has_locks, more, xml, entry_bytes, entries_left };
+        UnderWay { listing, base, own, asked, wants, has_locks, more, xml, entry_bytes, entries_left };
     Ok(match under_way.go_on()? {
         true => Looked::Whole(under_way.xml, under_way.listing.revision()),
         false => Looked::Begun(Box::new(under_way)),
@@ -134,6 +143,13 @@ impl UnderWay {
             if are_bare.next() == Some(false) {
                 self.more.properties = self.listing.properties(entry)?;
             }
+            if self.wants.control
+                && let Some(found) = self.listing.find(entry, AccessMask::NONE)?
+            {
+                let own = (self.own, self.more.principal.clone().unwrap_or_default());
+                let control = Control::of(&found, own, self.base.clone());
+                (self.more.granted, self.more.control) = (Some(found.granted()), control);
+            }
             if self.has_locks {
                 self.more.locks = self.listing.locks_on(entry)?;
             }
@@ -141,6 +157,7 @@ impl UnderWay {
             let resource = Resource { href: &path, name, kind: meta.kind, meta, more: &self.more };
             push_response(&mut self.xml, &resource, &self.asked);
             self.more.properties.clear();
+            (self.more.granted, self.more.control) = (None, None);
         }
         self.entry_bytes = (self.xml.len() - before) / entries.len().max(1) * 17 / 16 + 64;
         Ok(())
@@ -148,11 +165,14 @@ impl UnderWay {
 
     /// Renders the next entries; whether that was all.
     fn go_on(&mut self) -> Result<bool, Refusal> {
-        if let Some(entries) = self.listing.next_batch(BATCH_ENTRIES)? {
+        let mut is_cut = false;
+        if let Some(mut entries) = self.listing.next_batch(BATCH_ENTRIES)? {
+            is_cut = entries.len() as u64 > self.entries_left;
+            entries.truncate(usize::try_from(self.entries_left).unwrap_or(usize::MAX));
             self.render(&entries)?;
-            self.entries_left = self.entries_left.saturating_sub(entries.len());
+            self.entries_left -= entries.len() as u64;
         }
-        if self.entries_left == 0 {
+        if is_cut {
             push_truncated(&mut self.xml, &self.base);
         } else if !self.listing.is_over()? {
             return Ok(false);
@@ -168,20 +188,24 @@ struct Wants {
     properties: bool,
     locks: bool,
     quota: bool,
+    /// Owner, ACL and privileges.
+    control: bool,
 }
 
 impl Wants {
     fn of(asked: &Asked) -> Self {
         match asked {
-            Asked::All => Wants { properties: true, locks: true, quota: false },
-            Asked::Names => Wants { properties: true, locks: false, quota: false },
+            Asked::All => Wants { properties: true, locks: true, quota: false, control: false },
+            Asked::Names => Wants { properties: true, locks: false, quota: false, control: false },
             Asked::Some(names) => {
                 let lives: Vec<Option<Live>> = names.iter().map(Live::of).collect();
                 let quota = [Some(Live::QuotaAvailable), Some(Live::QuotaUsed)];
+                let control = [Some(Live::Owner), Some(Live::Acl), Some(Live::Privileges)];
                 Wants {
                     properties: lives.contains(&None),
                     locks: lives.contains(&Some(Live::LockDiscovery)),
                     quota: lives.iter().any(|live| quota.contains(live)),
+                    control: lives.iter().any(|live| control.contains(live)),
                 }
             }
         }
@@ -214,6 +238,11 @@ fn push_itself(
     }
     if wants.locks {
         more.locks = stay.locks_on(&place.path)?;
+    }
+    if wants.control {
+        let parent = place.path.split().map_or_else(StorePath::root, |(parent, _)| parent);
+        let parent = href::of(&Place { datastore: place.datastore.clone(), path: parent }, true);
+        more.control = Control::of(found, (stay.principal().sid, principal(stay)), parent);
     }
     if wants.quota && kind == NodeKind::Directory {
         more.quota = stay.quota().ok();

@@ -2,7 +2,7 @@
 
 use super::xml::{Name, Piece, Pieces};
 use crate::respond::Wire;
-use enfilade_facts::limits::XML_PROPERTIES_MAX;
+use enfilade_facts::limits::Limits;
 
 /// Which properties are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,11 +16,11 @@ pub(crate) enum Asked {
 }
 
 /// Reads the body; an empty one asks for everything (§9.1).
-pub(crate) fn read(body: &[u8]) -> Result<Asked, Wire> {
+pub(crate) fn read(body: &[u8], limits: &Limits) -> Result<Asked, Wire> {
     if body.is_empty() {
         return Ok(Asked::All);
     }
-    let mut pieces = Pieces::new(body);
+    let mut pieces = Pieces::new(body, limits);
     let (mut asked, mut in_prop) = (None, false);
     while let Some(piece) = pieces.next()? {
         let Piece::Begin(element) = piece else { continue };
@@ -45,8 +45,8 @@ pub(crate) fn read(body: &[u8]) -> Result<Asked, Wire> {
             }
             3 if in_prop => {
                 if let Some(Asked::Some(names)) = &mut asked {
-                    if names.len() >= XML_PROPERTIES_MAX {
-                        return Err(Wire::Xml("more than 256 properties are named"));
+                    if names.len() as u64 >= limits.xml_properties {
+                        return Err(Wire::Xml("too many properties are named"));
                     }
                     if !names.contains(&name) {
                         names.push(name);
@@ -84,7 +84,7 @@ mod tests {
             ),
             ("<propfind xmlns='DAV:'><allprop/><include><x/></include></propfind>", Asked::All),
         ] {
-            assert_eq!(read(body.as_bytes()), Ok(asked), "{body}");
+            assert_eq!(read(body.as_bytes(), &Limits::default()), Ok(asked), "{body}");
         }
     }
 
@@ -111,7 +111,7 @@ mod tests {
             "plain text".into(),
             "<propfind xmlns='DAV:'><allprop/></propfind><propfind xmlns='DAV:'><allprop/></propfind>".into(),
         ] {
-            assert!(matches!(read(body.as_bytes()), Err(Wire::Xml(_))), "{:.60}", body);
+            assert!(matches!(read(body.as_bytes(), &Limits::default()), Err(Wire::Xml(_))), "{:.60}", body);
         }
     }
 }

@@ -4,10 +4,10 @@ use super::conditions::Bearing;
 use super::multistatus::{self, Live, multi_status, push_name, push_status};
 use super::xml::{Element, Name, Piece, Pieces};
 use super::{Call, blocking_failure, end, href};
-use crate::body::{Body, collect};
+use crate::body::{Body, collect_xml};
 use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::Incoming;
-use enfilade_facts::limits::XML_PROPERTIES_MAX;
+use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, OperationKind};
 use enfilade_passage::{NodeKind, Property, PropertyChange};
 use hyper::StatusCode;
@@ -17,7 +17,8 @@ pub(crate) async fn proppatch<B: Incoming>(call: Call<B>) -> Answer {
     let (head, body) = request.into_parts();
     let outcome = async {
         let bearing = Bearing::of(&head)?;
-        let changes = read(&collect(body).await?)?;
+        let limits = visit.limits();
+        let changes = read(&collect_xml(body, &limits).await?, &limits)?;
         // What the server itself says cannot be set; then nothing is.
         let is_protected = |name: &Name| Live::of(name).is_some();
         let refused = changes.iter().any(|(name, _)| is_protected(name));
@@ -62,8 +63,8 @@ pub(crate) async fn proppatch<B: Incoming>(call: Call<B>) -> Answer {
 }
 
 /// The changes a body asks for, in its order.
-pub(super) fn read(body: &[u8]) -> Result<Vec<(Name, PropertyChange)>, Wire> {
-    let mut pieces = Pieces::new(body);
+pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Vec<(Name, PropertyChange)>, Wire> {
+    let mut pieces = Pieces::new(body, limits);
     let (mut changes, mut is_set, mut language) = (Vec::new(), None, [None, None]);
     while let Some(piece) = pieces.next()? {
         let Piece::Begin(element) = piece else { continue };
@@ -86,8 +87,8 @@ pub(super) fn read(body: &[u8]) -> Result<Vec<(Name, PropertyChange)>, Wire> {
                 }
             }
             _ => {
-                if changes.len() >= XML_PROPERTIES_MAX {
-                    return Err(Wire::Xml("more than 256 properties are named"));
+                if changes.len() as u64 >= limits.xml_properties {
+                    return Err(Wire::Xml("too many properties are named"));
                 }
                 let own = language_of(&element);
                 let Name { namespace, local } = element.name.clone();
@@ -129,8 +130,11 @@ mod tests {
         let body = "<D:propertyupdate xmlns:D='DAV:' xmlns:x='urn:x'><D:set><D:prop xml:lang='de'><x:a>1 &amp; 2</x:a>\
             <none xml:lang='fr'><x:y/></none></D:prop></D:set><D:remove><D:prop><x:b>ignored</x:b></D:prop></D:remove>\
             <D:other><D:prop><x:c/></D:prop></D:other></D:propertyupdate>";
-        let changes: Vec<PropertyChange> =
-            read(body.as_bytes()).unwrap().into_iter().map(|(_, change)| change).collect();
+        let changes: Vec<PropertyChange> = read(body.as_bytes(), &Limits::default())
+            .unwrap()
+            .into_iter()
+            .map(|(_, change)| change)
+            .collect();
         let set = |namespace: &str, name: &str, language: &str, value: &str| {
             PropertyChange::Set(Property {
                 namespace: namespace.into(),
@@ -157,7 +161,7 @@ mod tests {
             "<propertyupdate xmlns='DAV:'/>",
             "<propertyupdate xmlns='DAV:'><set><prop/></set></propertyupdate>",
         ] {
-            assert!(matches!(read(body.as_bytes()), Err(Wire::Xml(_))), "{body}");
+            assert!(matches!(read(body.as_bytes(), &Limits::default()), Err(Wire::Xml(_))), "{body}");
         }
     }
 }

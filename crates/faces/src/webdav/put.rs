@@ -6,7 +6,7 @@ use super::{Call, blocking, blocking_failure, empty, end};
 use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::Incoming;
 use crate::trace::Trace;
-use enfilade_facts::limits::{BODY_WINDOW_BYTES_MIN, BODY_WINDOW_SECONDS};
+use enfilade_facts::limits::BODY_WINDOW_SECONDS;
 use enfilade_facts::vocabulary::OperationKind;
 use enfilade_passage::{Refusal, Uploading};
 use http_body_util::BodyExt;
@@ -19,6 +19,7 @@ const PIECE_BYTES: usize = 256 * 1024;
 
 pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
     let Call { visit, place, request, mut trace, .. } = call;
+    let least = visit.limits().upload_bytes_per_second * BODY_WINDOW_SECONDS;
     // RFC 9110 §14.4: a PUT of a part would be taken for the whole.
     if request.headers().contains_key(CONTENT_RANGE) {
         return end(trace, Err(Wire::Header("Content-Range").into()), Aim::File);
@@ -41,7 +42,7 @@ pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
         trace.event.revision = begun.revision();
         let replaces = begun.existing().is_some();
         let (made, digests) = (made(&head.headers)?, digest::asked(&head.headers)?);
-        let uploading = receive(begun, body, digests, &mut trace).await?;
+        let uploading = receive(begun, body, digests, least, &mut trace).await?;
         let meta = blocking(move || {
             made.map(|seconds| uploading.set_modified(seconds)).transpose()?;
             uploading.finish()
@@ -73,6 +74,7 @@ async fn receive<B: Incoming>(
     mut uploading: Uploading,
     mut body: B,
     mut digests: Vec<Running>,
+    least: u64,
     trace: &mut Trace,
 ) -> Result<Uploading, Failure> {
     let (mut gathered, mut lately) = (Vec::new(), 0);
@@ -83,7 +85,7 @@ async fn receive<B: Incoming>(
         let frame = tokio::select! {
             frame = body.frame() => frame,
             () = &mut slow => {
-                if lately < BODY_WINDOW_BYTES_MIN {
+                if lately < least {
                     return Err(Wire::BodyBroken.into());
                 }
                 lately = 0;

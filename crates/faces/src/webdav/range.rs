@@ -1,34 +1,60 @@
-//! Byte ranges (RFC 9110 §14). One range is served; several in one request get the whole file, as the RFC allows.
+//! Byte ranges (RFC 9110 §14): one, or a few that do not overlap.
 
 use std::ops::Range;
 
 /// What a `Range` header asks for of a file of `bytes` bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// All of it: no header, one we need not understand, or several ranges.
+    /// All of it: no header, one we need not understand, or ranges that are too many or say something twice (§14.2).
     Whole,
     /// These bytes.
     Part(Range<u64>),
+    /// These, each as a part of its own.
+    Parts(Vec<Range<u64>>),
     /// Nothing that is in the file.
     Outside,
 }
 
-pub(crate) fn asked(header: Option<&str>, bytes: u64) -> Asked {
-    let Some(spec) = header.and_then(|text| text.strip_prefix("bytes=")) else { return Asked::Whole };
-    let Some((first, last)) = spec.split_once('-').filter(|_| !spec.contains(',')) else {
-        return Asked::Whole;
-    };
+pub(crate) fn asked(header: Option<&str>, bytes: u64, ranges_max: u64) -> Asked {
+    let Some(specs) = header.and_then(|text| text.strip_prefix("bytes=")) else { return Asked::Whole };
+    let mut ranges = Vec::new();
+    for spec in specs.split(',') {
+        if ranges.len() as u64 >= ranges_max {
+            return Asked::Whole;
+        }
+        match one(spec.trim(), bytes) {
+            Some(range) => ranges.push(range),
+            None => return Asked::Whole,
+        }
+    }
+    ranges.retain(|range| !range.is_empty());
+    match ranges.as_slice() {
+        [] => Asked::Outside,
+        [range] => Asked::Part(range.clone()),
+        several if overlap(several) => Asked::Whole,
+        _ => Asked::Parts(ranges),
+    }
+}
+
+fn overlap(ranges: &[Range<u64>]) -> bool {
+    let mut sorted: Vec<&Range<u64>> = ranges.iter().collect();
+    sorted.sort_unstable_by_key(|range| range.start);
+    sorted.iter().zip(sorted.iter().skip(1)).any(|(range, next)| next.start < range.end)
+}
+
+/// One of them, as far as it is in the file; nothing where it is none.
+fn one(spec: &str, bytes: u64) -> Option<Range<u64>> {
+    let (first, last) = spec.split_once('-')?;
     let number = |text: &str| {
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         digits.then(|| text.parse::<u64>().unwrap_or(u64::MAX))
     };
-    let range = match (number(first), number(last)) {
-        (Some(first), Some(last)) if first <= last => first..last.saturating_add(1).min(bytes),
-        (Some(first), None) if last.is_empty() => first..bytes,
-        (None, Some(count)) if first.is_empty() => bytes.saturating_sub(count)..bytes,
-        _ => return Asked::Whole,
-    };
-    if range.is_empty() { Asked::Outside } else { Asked::Part(range) }
+    match (number(first), number(last)) {
+        (Some(first), Some(last)) if first <= last => Some(first..last.saturating_add(1).min(bytes)),
+        (Some(first), None) if last.is_empty() => Some(first..bytes),
+        (None, Some(count)) if first.is_empty() => Some(bytes.saturating_sub(count)..bytes),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -47,15 +73,21 @@ mod tests {
             ("bytes=10-", Asked::Outside),
             ("bytes=-0", Asked::Outside),
             ("bytes=5-2", Asked::Whole),
-            ("bytes=0-1,3-4", Asked::Whole),
+            ("bytes=0-1,3-4", Asked::Parts(vec![0..2, 3..5])),
+            ("bytes=3-4, 0-1", Asked::Parts(vec![3..5, 0..2])),
+            ("bytes=0-1,10-", Asked::Part(0..2)),
+            ("bytes=10-,11-", Asked::Outside),
+            ("bytes=0-1,1-2", Asked::Whole),
+            ("bytes=0-0,2-2,4-4,6-6", Asked::Whole),
+            ("bytes=0-1,,3-4", Asked::Whole),
             ("bytes=", Asked::Whole),
             ("bytes=-", Asked::Whole),
             ("bytes=+1-2", Asked::Whole),
             ("lines=1-2", Asked::Whole),
         ] {
-            assert_eq!(asked(Some(header), 10), expected, "{header}");
+            assert_eq!(asked(Some(header), 10, 3), expected, "{header}");
         }
-        assert_eq!(asked(None, 10), Asked::Whole);
-        assert_eq!(asked(Some("bytes=0-"), 0), Asked::Outside);
+        assert_eq!(asked(None, 10, 3), Asked::Whole);
+        assert_eq!(asked(Some("bytes=0-"), 0, 3), Asked::Outside);
     }
 }

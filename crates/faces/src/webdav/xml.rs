@@ -1,7 +1,7 @@
 //! Reading XML bodies with a pull parser, in bounded space and depth: no document types, no entities but the five of XML itself.
 
 use crate::respond::Wire;
-use enfilade_facts::limits::{XML_ATTRIBUTES_MAX, XML_DEPTH_MAX};
+use enfilade_facts::limits::Limits;
 use quick_xml::XmlVersion;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use quick_xml::name::ResolveResult;
@@ -42,15 +42,18 @@ pub(crate) struct Pieces<'b> {
     reader: NsReader<&'b [u8]>,
     depth: usize,
     begun: bool,
+    depth_max: u64,
+    attributes_max: u64,
 }
 
 impl<'b> Pieces<'b> {
-    pub(crate) fn new(body: &'b [u8]) -> Self {
+    pub(crate) fn new(body: &'b [u8], limits: &Limits) -> Self {
         let mut reader = NsReader::from_reader(body);
         let config = reader.config_mut();
         config.expand_empty_elements = true;
         config.check_end_names = true;
-        Pieces { reader, depth: 0, begun: false }
+        let (depth_max, attributes_max) = (limits.xml_depth, limits.xml_attributes);
+        Pieces { reader, depth: 0, begun: false, depth_max, attributes_max }
     }
 
     /// How many elements are open.
@@ -65,8 +68,8 @@ impl<'b> Pieces<'b> {
             match event.map_err(|_| Wire::Xml("the body is not well-formed XML"))? {
                 Event::Start(element) => {
                     self.depth += 1;
-                    if self.depth > XML_DEPTH_MAX {
-                        return Err(Wire::Xml("the XML is nested deeper than 32 elements"));
+                    if self.depth as u64 > self.depth_max {
+                        return Err(Wire::Xml("the XML is nested too deep"));
                     }
                     if std::mem::replace(&mut self.begun, true) && self.depth == 1 {
                         return Err(Wire::Xml("the body has more than one element"));
@@ -139,8 +142,8 @@ impl<'b> Pieces<'b> {
         // The library's own check for doubled attributes compares each with each; with a bound it may stay on.
         for (count, attribute) in element.attributes().enumerate() {
             let attribute = attribute.map_err(|_| Wire::Xml("an attribute cannot be read"))?;
-            if count >= XML_ATTRIBUTES_MAX {
-                return Err(Wire::Xml("an element has more than 64 attributes"));
+            if count as u64 >= self.attributes_max {
+                return Err(Wire::Xml("an element has too many attributes"));
             }
             if attribute.key.as_namespace_binding().is_some() {
                 continue;
@@ -253,7 +256,7 @@ mod tests {
             ("<a><b xml:lang='de'>ü</b></a>", "<b xmlns=\"\" xml:lang=\"de\">ü</b>"),
             ("<a/>", ""),
         ] {
-            let mut pieces = Pieces::new(body.as_bytes());
+            let mut pieces = Pieces::new(body.as_bytes(), &Limits::default());
             assert!(matches!(pieces.next(), Ok(Some(Piece::Begin(_)))));
             assert_eq!(pieces.inner_xml().unwrap(), inner);
             assert_eq!(pieces.next(), Ok(None));
@@ -273,7 +276,7 @@ mod tests {
             "<b:a/>",
             "<a>&#x110000;</a>",
         ] {
-            let mut pieces = Pieces::new(body.as_bytes());
+            let mut pieces = Pieces::new(body.as_bytes(), &Limits::default());
             let outcome = loop {
                 match pieces.next() {
                     Ok(Some(_)) => {}

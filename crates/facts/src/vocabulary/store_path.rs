@@ -110,6 +110,11 @@ impl StorePath {
         self.0.split('/').filter(|name| !name.is_empty())
     }
 
+    /// The last of its names; none for the root.
+    pub fn name(&self) -> &str {
+        self.0.rsplit_once('/').map_or(&self.0, |(_, name)| name)
+    }
+
     /// The directory it is in and its name there; `None` for the root.
     pub fn split(&self) -> Option<(StorePath, &str)> {
         match self.0.rsplit_once('/') {

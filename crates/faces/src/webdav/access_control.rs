@@ -1,0 +1,147 @@
+//! Whose something is and who may do what with it, for whoever may read that (RFC 3744 §5.1 and §5.5).
+
+use super::xml::push_text;
+use enfilade_facts::vocabulary::{AccessMask, Sid};
+use enfilade_passage::{Ace, AceFlags, AceType, Found, SecurityDescriptor};
+use std::fmt::Write as _;
+
+/// Owner and ACL, and what its parts are called.
+#[derive(Clone, Debug)]
+pub(crate) struct Control {
+    descriptor: SecurityDescriptor,
+    /// Who asks, and the URL they are known by.
+    own: (Sid, String),
+    /// From where entries are inherited: the directory it is in.
+    parent: String,
+}
+
+/// RFC 3744 §3, and what has to be granted for each.
+const PRIVILEGES: [(&str, AccessMask); 9] = [
+    ("read", AccessMask::READ_DATA),
+    ("write-content", AccessMask::WRITE_DATA),
+    ("write-properties", AccessMask::WRITE_NAMED_ATTRIBUTES),
+    ("bind", AccessMask::ADD_FILE.and(AccessMask::ADD_SUBDIRECTORY)),
+    ("unbind", AccessMask::DELETE_CHILD),
+    ("unlock", AccessMask::WRITE_DATA),
+    ("read-acl", AccessMask::READ_ACL),
+    ("write-acl", AccessMask::WRITE_ACL),
+    ("read-current-user-privilege-set", AccessMask::READ_ATTRIBUTES),
+];
+
+/// Those for which `is_there` is true of what they need.
+pub(crate) fn push_privileges(xml: &mut String, is_there: impl Fn(AccessMask) -> bool) {
+    for (privilege, _) in PRIVILEGES.iter().filter(|(_, mask)| is_there(*mask)) {
+        let _ = write!(xml, "<D:privilege><D:{privilege}/></D:privilege>");
+    }
+}
+
+impl Control {
+    /// As far as the visitor may read it.
+    pub(crate) fn of(found: &Found, own: (Sid, String), parent: String) -> Option<Self> {
+        found.descriptor().map(|descriptor| Control { descriptor, own, parent })
+    }
+
+    pub(crate) fn has_owner(&self) -> bool {
+        self.descriptor.owner.is_some()
+    }
+
+    pub(crate) fn push_owner(&self, xml: &mut String) {
+        self.descriptor.owner.iter().for_each(|owner| self.push_href(xml, owner));
+    }
+
+    /// The entries in the order they count. Those that are only for what is made below say nothing about this, and audit entries nothing at all.
+    pub(crate) fn push_acl(&self, xml: &mut String) {
+        // No list at all grants everything.
+        let everything =
+            [Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask::ALL, sid: Sid::EVERYONE }];
+        for ace in self.descriptor.dacl.as_deref().unwrap_or(&everything) {
+            if ace.kind != AceType::Audit && !ace.flags.has(AceFlags::INHERIT_ONLY) {
+                self.push_ace(xml, ace);
+            }
+        }
+    }
+
+    fn push_ace(&self, xml: &mut String, ace: &Ace) {
+        let mut privileges = String::new();
+        // Half of what a privilege needs does not grant it, and withholding half of it withholds it.
+        push_privileges(&mut privileges, |mask| match ace.kind {
+            AceType::Allow => ace.mask.covers(mask),
+            _ => !(ace.mask & mask).is_empty(),
+        });
+        if privileges.is_empty() {
+            return;
+        }
+        xml.push_str("<D:ace><D:principal>");
+        match ace.sid {
+            Sid::EVERYONE => xml.push_str("<D:all/>"),
+            Sid::AUTHENTICATED | Sid::NETWORK => xml.push_str("<D:authenticated/>"),
+            Sid::OWNER_RIGHTS => xml.push_str("<D:property><D:owner/></D:property>"),
+            sid => self.push_href(xml, &sid),
+        }
+        let verdict = if ace.kind == AceType::Allow { "grant" } else { "deny" };
+        let _ = write!(xml, "</D:principal><D:{verdict}>{privileges}</D:{verdict}>");
+        if ace.flags.has(AceFlags::INHERITED) {
+            let _ = write!(xml, "<D:inherited><D:href>{}</D:href></D:inherited>", self.parent);
+        }
+        xml.push_str("</D:ace>");
+    }
+
+    /// Others are called by their SID: finding a name would cost more the more there are.
+    fn push_href(&self, xml: &mut String, sid: &Sid) {
+        let (own, url) = &self.own;
+        xml.push_str("<D:href>");
+        match own == sid {
+            true => push_text(xml, url),
+            false => {
+                let _ = write!(xml, "/principals/{sid}");
+            }
+        }
+        xml.push_str("</D:href>");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(entries: &[Ace]) -> String {
+        let sid: Sid = "S-1-5-21-1-2-3-1000".parse().unwrap();
+        let descriptor = SecurityDescriptor {
+            owner: Some(sid),
+            dacl: Some(entries.to_vec()),
+            ..SecurityDescriptor::default()
+        };
+        let control =
+            Control { descriptor, own: (sid, "/principals/a@b".to_owned()), parent: "/dav/x/".to_owned() };
+        let mut xml = String::new();
+        control.push_owner(&mut xml);
+        control.push_acl(&mut xml);
+        xml
+    }
+
+    #[test]
+    fn entries_that_count() {
+        let ace = |kind, flags, mask, sid| Ace { kind, flags: AceFlags(flags), mask, sid };
+        let other = "S-1-5-21-1-2-3-1001".parse().unwrap();
+        let owner = "<D:href>/principals/a@b</D:href>";
+        assert_eq!(written(&[]), owner);
+        let read = AccessMask::READ_DATA;
+        for (entry, expected) in [
+            (
+                ace(AceType::Allow, 0, read, other),
+                "<D:ace><D:principal><D:href>/principals/S-1-5-21-1-2-3-1001</D:href></D:principal>\
+                 <D:grant><D:privilege><D:read/></D:privilege></D:grant></D:ace>",
+            ),
+            (
+                ace(AceType::Deny, AceFlags::INHERITED, AccessMask::ADD_SUBDIRECTORY, Sid::EVERYONE),
+                "<D:ace><D:principal><D:all/></D:principal><D:deny><D:privilege><D:bind/></D:privilege></D:deny>\
+                 <D:inherited><D:href>/dav/x/</D:href></D:inherited></D:ace>",
+            ),
+            (ace(AceType::Allow, 0, AccessMask::ADD_SUBDIRECTORY, Sid::EVERYONE), ""),
+            (ace(AceType::Audit, 0, read, other), ""),
+            (ace(AceType::Allow, AceFlags::INHERIT_ONLY, read, other), ""),
+        ] {
+            assert_eq!(written(&[entry]), format!("{owner}{expected}"));
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What a file is said to be, by the end of its name.
+
+use mime_guess::MimeGuess;
+
+/// What cannot be told.
+const UNKNOWN: &str = "application/octet-stream";
+
+/// The media type of a file with this name.
+pub(crate) fn of(name: &str) -> &'static str {
+    let extension = name.rsplit_once('.').map(|(stem, extension)| (stem.is_empty(), extension));
+    match extension {
+        // `.profile` has a dot and no ending.
+        Some((false, extension)) => MimeGuess::from_ext(extension).first_raw().unwrap_or(UNKNOWN),
+        _ => UNKNOWN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_the_end_of_the_name() {
+        for (name, expected) in [
+            ("a.txt", "text/plain"),
+            ("A.JPG", "image/jpeg"),
+            ("a.tar.gz", "application/gzip"),
+            ("a.html", "text/html"),
+            ("a.pdf", "application/pdf"),
+            ("a", UNKNOWN),
+            (".txt", UNKNOWN),
+            ("a.", UNKNOWN),
+            ("a.unheard-of", UNKNOWN),
+            ("", UNKNOWN),
+        ] {
+            assert_eq!(of(name), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The bounds an operator may set, as `[limits]` of the configuration has them.
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub struct LimitRow {
+    /// Its key under `[limits]`.
+    pub key: &'static str,
+    /// What holds unless it is set.
+    pub usual: u64,
+    /// The least and the most it may be set to.
+    pub range: (u64, u64),
+    /// What it bounds.
+    pub what: &'static str,
+    of: fn(&mut Limits) -> &mut u64,
+}
+
+/// Why a bound was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LimitError {
+    /// There is none of that name.
+    #[error("there is no limit `{0}`")]
+    Unknown(String),
+    /// The number is of no use.
+    #[error("limit `{key}` is {value}; expected {least} to {most}")]
+    OutOfRange {
+        /// Which one.
+        key: &'static str,
+        /// What it was to be.
+        value: u64,
+        /// The least it may be.
+        least: u64,
+        /// The most it may be.
+        most: u64,
+    },
+}
+
+macro_rules! limits {
+    ($($(#[doc = $what:literal])+ $key:ident = $usual:expr, $least:expr, $most:expr;)+) => {
+        /// The bounds of a house.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct Limits {
+            $($(#[doc = $what])+ pub $key: u64,)+
+        }
+
+        impl Default for Limits {
+            fn default() -> Self {
+                Limits { $($key: $usual,)+ }
+            }
+        }
+
+        /// All of them.
+        pub const LIMITS: &[LimitRow] = &[$(LimitRow {
+            key: stringify!($key),
+            usual: $usual,
+            range: ($least, $most),
+            what: concat!($($what),+),
+            of: |limits| &mut limits.$key,
+        },)+];
+    };
+}
+
+const HOUR: u64 = 3600;
+const MIB: u64 = 1 << 20;
+const MANY: u64 = 1_000_000_000;
+
+limits! {
+    /// Connections at once, in all.
+    connections = 10_000, 1, MANY;
+    /// Connections at once from one address (a /64 for IPv6).
+    connections_per_address = 256, 1, MANY;
+    /// Time for a TLS handshake, in seconds.
+    handshake_seconds = 10, 1, HOUR;
+    /// Time to send a whole request head, in seconds.
+    head_seconds = 10, 1, HOUR;
+    /// Request line and headers together, in bytes.
+    head_bytes = 32 * 1024, 8192, MIB;
+    /// One header field, in bytes.
+    header_bytes = 8 * 1024, 256, MIB;
+    /// Header fields of one request.
+    headers = 100, 10, 10_000;
+    /// Longest request target, in bytes.
+    uri_bytes = 8 * 1024, 256, 65_000;
+    /// Streams at once on an HTTP/2 connection.
+    streams = 100, 1, 10_000;
+    /// Longest wait for the body of a small request (XML, JSON), in seconds.
+    body_seconds = 60, 1, HOUR;
+    /// Least speed of an upload over half a minute, in bytes a second.
+    upload_bytes_per_second = 1024, 0, MANY;
+    /// JSON or form body, in bytes.
+    json_bytes = 112 * 1024, 1024, 64 * MIB;
+    /// XML body, in bytes.
+    xml_bytes = 64 * 1024, 1024, 64 * MIB;
+    /// Nesting of an XML body, in elements.
+    xml_depth = 32, 4, 1000;
+    /// Attributes of one XML element, namespace declarations included.
+    xml_attributes = 64, 4, 1000;
+    /// Properties one PROPFIND or PROPPATCH may name.
+    xml_properties = 256, 1, 100_000;
+    /// Ranges one GET may ask for; beyond that the whole file is sent.
+    ranges = 16, 1, 1000;
+    /// Entries of one listing; a 507 element says that there are more.
+    listing_entries = 50_000, 1, MANY;
+    /// Entries one COPY, MOVE or DELETE of a tree may touch.
+    tree_entries = 100_000, 1, MANY;
+    /// How long one of these may take, in seconds.
+    tree_seconds = 60, 1, 24 * HOUR;
+    /// Locks on the files of one datastore.
+    locks_per_store = 10_000, 1, MANY;
+    /// Locks one user may have in one datastore.
+    locks_per_user = 32, 1, MANY;
+    /// Longest time a lock lasts without being refreshed, in seconds.
+    lock_seconds = HOUR, 1, 31 * 24 * HOUR;
+    /// How long running requests may go on after SIGTERM, in seconds.
+    drain_seconds = 30, 0, HOUR;
+}
+
+impl Limits {
+    /// What one of them is.
+    pub fn of(mut self, row: &LimitRow) -> u64 {
+        *(row.of)(&mut self)
+    }
+
+    /// Sets one.
+    ///
+    /// # Errors
+    /// When there is none of that name, or the number is of no use.
+    pub fn set(&mut self, key: &str, value: u64) -> Result<(), LimitError> {
+        let row = LIMITS.iter().find(|row| row.key == key);
+        let &LimitRow { key, range: (least, most), of, .. } =
+            row.ok_or_else(|| LimitError::Unknown(key.to_owned()))?;
+        if value < least || value > most {
+            return Err(LimitError::OutOfRange { key, value, least, most });
+        }
+        *of(self) = value;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_can_be_set_within_its_range() {
+        for row in LIMITS {
+            let (least, most) = row.range;
+            assert!((least..=most).contains(&row.usual), "{}", row.key);
+            let mut limits = Limits::default();
+            limits.set(row.key, most).unwrap();
+            assert_eq!(*(row.of)(&mut limits), most, "{}", row.key);
+            limits.set(row.key, row.usual).unwrap();
+            assert_eq!(limits, Limits::default(), "{}", row.key);
+            assert!(limits.set(row.key, most + 1).is_err(), "{}", row.key);
+        }
+        let said = Limits::default().set("streams", 0).unwrap_err().to_string();
+        assert_eq!(said, "limit `streams` is 0; expected 1 to 10000");
+        assert_eq!(Limits::default().set("x", 1), Err(LimitError::Unknown("x".to_owned())));
+    }
+}

@@ -1,0 +1,221 @@
+//! Every key of `[limits]`: one step within it is served, and one step beyond it is refused as the page of the door says.
+
+use crate::curl::{PROPFIND_0, PROPFIND_1, command, curl};
+use crate::server::Server;
+use crate::signals::signal;
+use enfilade_facts::limits::LIMITS;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+fn start(limits: &[(&str, &str)]) -> (Server, String) {
+    let names: Vec<(String, &str)> = limits
+        .iter()
+        .map(|(key, value)| (format!("ENFILADE_LIMITS__{}", key.to_uppercase()), *value))
+        .collect();
+    let environment: Vec<(&str, &str)> = names.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+    let server = Server::start_with(&environment);
+    let token = server.add_token("admin@local!test");
+    (server, token)
+}
+
+#[test]
+fn each_has_its_test_here() {
+    let here = [
+        include_str!("limits.rs"),
+        include_str!("robustness.rs"),
+        include_str!("../crates/testkit/tests/trees.rs"),
+    ]
+    .concat();
+    let missing: Vec<&str> =
+        LIMITS.iter().map(|row| row.key).filter(|key| !here.contains(&format!("(\"{key}\", \""))).collect();
+    assert_eq!(missing, Vec::<&str>::new());
+}
+
+#[test]
+fn of_one_request() {
+    let (server, token) = start(&[
+        ("header_bytes", "512"),
+        ("headers", "12"),
+        ("uri_bytes", "256"),
+        ("json_bytes", "1024"),
+        ("xml_bytes", "1024"),
+        ("xml_depth", "4"),
+        ("xml_attributes", "4"),
+        ("xml_properties", "3"),
+        ("ranges", "2"),
+        ("listing_entries", "3"),
+    ]);
+    let root = server.data().join("datastores/main");
+    for name in ["a", "b", "c"] {
+        std::fs::write(root.join(name), "0123456789").unwrap();
+    }
+    let header = |bytes: usize| format!("X-Large: {}", "x".repeat(bytes - "X-Large".len()));
+    let fields = |count: usize| -> Vec<String> {
+        (0..count).flat_map(|n| ["--header".to_owned(), format!("X-{n}: 1")]).collect()
+    };
+    let propfind = |inner: &str| format!("<propfind xmlns='DAV:'>{inner}</propfind>");
+    let of_bytes =
+        |bytes: usize| propfind(&format!("<allprop/>{}", " ".repeat(bytes - propfind("<allprop/>").len())));
+    let deep = |depth: usize| {
+        propfind(&format!("<prop>{}{}</prop>", "<a>".repeat(depth - 2), "</a>".repeat(depth - 2)))
+    };
+    let attributes = |count: usize| -> String {
+        propfind(&format!(
+            "<prop><a {}/></prop>",
+            (0..count).map(|n| format!("a{n}='' ")).collect::<String>()
+        ))
+    };
+    let properties = |count: usize| {
+        propfind(&format!("<prop>{}</prop>", (0..count).map(|n| format!("<p{n}/>")).collect::<String>()))
+    };
+    let status = |path: &str, arguments: &[&str]| curl(&server, &token, path, arguments).status;
+    let asked = |body: &str| status("/dav/main/", &[&PROPFIND_0[..], &["--data-binary", body]].concat());
+    let with = |arguments: &[String]| {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        status("/dav/main/a", &arguments)
+    };
+
+    assert_eq!(status("/dav/main/a", &["--header", &header(512)]), 200);
+    assert_eq!(status("/dav/main/a", &["--header", &header(513)]), 431);
+    // Host, Authorization, User-Agent and Accept are there already.
+    assert_eq!((with(&fields(8)), with(&fields(9))), (200, 431));
+    let long = |bytes: usize| format!("/dav/main/{}", "x".repeat(bytes - "/dav/main/".len()));
+    assert_eq!((status(&long(256), &[]), status(&long(257), &[])), (404, 414));
+    assert_eq!((asked(&of_bytes(1024)), asked(&of_bytes(1025))), (207, 413));
+    assert_eq!((asked(&deep(4)), asked(&deep(5))), (207, 400));
+    assert_eq!((asked(&attributes(4)), asked(&attributes(5))), (207, 400));
+    assert_eq!((asked(&properties(3)), asked(&properties(4))), (207, 400));
+    let ranges = |ranges: &str| status("/dav/main/a", &["--header", &format!("Range: bytes={ranges}")]);
+    assert_eq!((ranges("0-1,4-5"), ranges("0-1,4-5,8-9")), (206, 200));
+    let login = |bytes: usize| {
+        let body = format!("{{\"auth\":\"{}\"}}", "x".repeat(bytes - 11));
+        let json = ["--header", "Content-Type: application/json", "--data-binary", &body];
+        curl(&server, "", "/v3/auth/tokens", &json).status
+    };
+    assert_eq!((login(1024), login(1025)), (400, 413));
+    let is_cut = || curl(&server, &token, "/dav/main/", &PROPFIND_1).text().contains("HTTP/1.1 507");
+    assert!(!is_cut());
+    std::fs::write(root.join("d"), "").unwrap();
+    assert!(is_cut());
+}
+
+#[test]
+fn of_trees_and_locks() {
+    let (server, token) = start(&[
+        ("tree_entries", "4"),
+        ("locks_per_user", "2"),
+        ("locks_per_store", "3"),
+        ("lock_seconds", "100"),
+        ("head_bytes", "8192"),
+        ("streams", "7"),
+    ]);
+    let status = |path: &str, arguments: &[&str]| curl(&server, &token, path, arguments).status;
+    let root = server.data().join("datastores/main");
+    for (name, count) in [("small", 3), ("large", 5)] {
+        std::fs::create_dir(root.join(name)).unwrap();
+        (0..count).for_each(|n| std::fs::write(root.join(name).join(n.to_string()), "").unwrap());
+    }
+    let copy = |from: &str| {
+        let to = format!("Destination: {}", server.url(&format!("/dav/main/{from}-copy")));
+        status(&format!("/dav/main/{from}"), &["--request", "COPY", "--header", &to])
+    };
+    assert_eq!((copy("small"), copy("large")), (201, 507));
+
+    let body =
+        "<lockinfo xmlns='DAV:'><lockscope><exclusive/></lockscope><locktype><write/></locktype></lockinfo>";
+    let lock = |login: &str, name: &str| {
+        let asked =
+            ["--request", "LOCK", "--header", "Depth: 0", "--header", "Timeout: Second-5000", "--data", body];
+        curl(&server, login, &format!("/dav/main/{name}"), &asked)
+    };
+    let first = lock(&token, "small/0");
+    assert!(first.status == 200 && first.text().contains("Second-100<"), "{first:?}");
+    assert_eq!((lock(&token, "small/1").status, lock(&token, "small/2").status), (200, 507));
+    let other = server.add_user("other", "DatastoreAdmin");
+    assert_eq!((lock(&other, "large/0").status, lock(&other, "large/1").status), (200, 507));
+
+    let fields = |count: usize| -> Vec<String> {
+        (0..count).flat_map(|n| ["--header".to_owned(), format!("X-{n}: {}", "x".repeat(900))]).collect()
+    };
+    let with = |count: usize| {
+        let fields = fields(count);
+        status("/dav/main/small/0", &fields.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    assert_eq!((with(8), with(9)), (200, 431));
+
+    let output =
+        command(&server, &token).args(["--http2", "--verbose"]).arg(server.url("/whoami")).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("MAX_CONCURRENT_STREAMS == 7"), "{said}");
+}
+
+/// Until the other side ends it; what came.
+fn until_the_end(stream: &mut TcpStream) -> (String, Duration) {
+    let began = Instant::now();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    (String::from_utf8_lossy(&answer).into_owned(), began.elapsed())
+}
+
+#[test]
+fn of_time_and_connections() {
+    let (mut server, token) = start(&[
+        ("head_seconds", "1"),
+        ("handshake_seconds", "1"),
+        ("body_seconds", "1"),
+        ("connections_per_address", "3"),
+        ("connections", "5"),
+        ("drain_seconds", "1"),
+    ]);
+    let begin = |to: &str, said: &str| {
+        let mut stream = TcpStream::connect(to).unwrap();
+        stream.write_all(said.as_bytes()).unwrap();
+        stream
+    };
+    let soon = Duration::from_secs(9);
+    let (_, took) = until_the_end(&mut begin(&server.plain, "GET / HTTP/1.1\r\nHost:"));
+    assert!(took < soon, "{took:?}");
+    let (_, took) = until_the_end(&mut begin(&server.address, "\u{16}"));
+    assert!(took < soon, "{took:?}");
+    let (user, secret) = token.split_once(':').unwrap();
+    let head = format!(
+        "HTTP/1.1\r\nHost: x\r\nAuthorization: PBSAPIToken={user}:{secret}\r\nContent-Length: 100000\r\n\r\n"
+    );
+    let (said, took) = until_the_end(&mut begin(
+        &server.plain,
+        &format!("PROPFIND /dav/main/ {}", head.replacen("Host: x", "Host: x\r\nDepth: 0", 1)),
+    ));
+    assert!(said.starts_with("HTTP/1.1 408") && took < soon, "{said} {took:?}");
+
+    let upload = format!("PUT /dav/main/slow {head}");
+    let held: Vec<TcpStream> = (0..3).map(|_| begin(&server.plain, &upload)).collect();
+    std::thread::sleep(Duration::from_millis(300));
+    let is_heard = |from: &str| {
+        let mut asked = command(&server, &token);
+        asked.args(["--interface", from]).arg(server.url("/whoami"));
+        asked.output().unwrap().status.success()
+    };
+    assert!(!is_heard("127.0.0.1") && is_heard("127.0.0.2"));
+    let more: Vec<TcpStream> = (2..4)
+        .map(|n| {
+            use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+            let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+            bind(&socket, &std::net::SocketAddr::from(([127, 0, 0, n], 0))).unwrap();
+            connect(&socket, &server.plain.parse::<std::net::SocketAddr>().unwrap()).unwrap();
+            let mut stream = TcpStream::from(socket);
+            stream.write_all(upload.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!is_heard("127.0.0.9"), "five of all are there");
+
+    let began = Instant::now();
+    signal("TERM", server.pid());
+    server.wait();
+    assert!(began.elapsed() < soon, "{:?}", began.elapsed());
+    assert!(server.log().contains("running requests have 1 seconds"), "{}", server.log());
+    drop((held, more));
+}
