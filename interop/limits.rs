@@ -6,6 +6,7 @@ use crate::signals::signal;
 use enfilade_facts::limits::LIMITS;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 fn start(limits: &[(&str, &str)]) -> (Server, String) {
@@ -144,10 +145,23 @@ fn of_trees_and_locks() {
     };
     assert_eq!((with(8), with(9)), (200, 431));
 
-    let output =
-        command(&server, &token).args(["--http2", "--verbose"]).arg(server.url("/whoami")).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("MAX_CONCURRENT_STREAMS == 7"), "{said}");
+    // The server's settings come as soon as the client's preface is there.
+    let mut asked = Command::new("openssl")
+        .args(["s_client", "-quiet", "-alpn", "h2", "-connect", &server.address])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    asked.stdin.as_mut().unwrap().write_all(preface).unwrap();
+    let mut settings = [0; 64];
+    let count = asked.stdout.as_mut().unwrap().read(&mut settings).unwrap();
+    asked.kill().unwrap();
+    asked.wait().unwrap();
+    // SETTINGS_MAX_CONCURRENT_STREAMS (RFC 9113 §6.5.2).
+    let is_said = settings[..count].windows(6).any(|setting| setting == [0, 3, 0, 0, 0, 7]);
+    assert!(is_said, "{:?}", &settings[..count]);
 }
 
 /// Until the other side ends it; what came.

@@ -12,7 +12,11 @@ struct Setup {
 }
 
 fn setup() -> Setup {
-    let server = Server::start();
+    setup_with(&[])
+}
+
+fn setup_with(environment: &[(&str, &str)]) -> Setup {
+    let server = Server::start_with(environment);
     let token = server.add_token("admin@local!test");
     Setup { server, scratch: Scratch::new(), token }
 }
@@ -307,12 +311,12 @@ fn thousands_of_connections_that_say_nothing() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     // In CI other tests want descriptors and time, too.
     let is_campaign = std::env::var_os("ENFILADE_CAMPAIGN_N").is_some();
-    let idle: usize = if is_campaign { 9_500 } else { 500 };
+    let idle: usize = if is_campaign { 10_000 } else { 500 };
     if is_campaign {
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
     }
-    let mut setup = setup();
+    let mut setup = setup_with(&[("ENFILADE_LIMITS__CONNECTIONS", "11000")]);
     let before = resident(&setup.server);
     let to: std::net::SocketAddr = setup.server.plain.parse().unwrap();
     // From many addresses: of each only so many are taken.

@@ -48,6 +48,13 @@ struct Peer {
     syncs: bool,
 }
 
+impl Peer {
+    /// What the directory is called that is put into.
+    fn place(&self) -> &str {
+        self.up.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    }
+}
+
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let size = match small {
         true => Size { many: 2_000, tree: (20, 20), large: 64 << 20, gets: 4_000, rounds: 2 },
@@ -102,6 +109,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     compare.small_gets(&peers)?;
     compare.large(&peers)?;
     compare.small_puts(&peers)?;
+    compare.by_tls(&peers)?;
     Ok(())
 }
 
@@ -272,31 +280,36 @@ impl Compare<'_> {
             return Ok(());
         }
         let size = self.size.tree;
-        self.both(peers, "rclone lsf -R of a tree, CPU", "s", None, |peer| {
-            let before = (peer.cpu)();
-            let url = format!("http://{}{}/tree", peer.address, peer.base);
-            let header = peer.header.replacen(": ", ",", 1);
-            let output = Command::new("rclone")
-                .args([
-                    "--config",
-                    "",
-                    "--webdav-url",
-                    &url,
-                    "--webdav-headers",
-                    &header,
-                    "lsf",
-                    "-R",
-                    ":webdav:",
-                ])
-                .output()?;
-            let lines = output.stdout.iter().filter(|byte| **byte == b'\n').count();
-            if lines != size.0 * (size.1 + 1) {
-                return Err(
-                    format!("rclone lists {lines}: {}", String::from_utf8_lossy(&output.stderr)).into()
-                );
-            }
-            Ok((peer.cpu)() - before)
-        })
+        for scheme in ["http", "https"] {
+            self.both(peers, &format!("rclone lsf -R of a tree by {scheme}, CPU"), "s", None, |peer| {
+                let before = (peer.cpu)();
+                let address = if scheme == "https" { peer.tls } else { peer.address };
+                let url = format!("{scheme}://{address}{}/tree", peer.base);
+                let header = peer.header.replacen(": ", ",", 1);
+                let output = Command::new("rclone")
+                    .args([
+                        "--config",
+                        "",
+                        "--no-check-certificate",
+                        "--webdav-url",
+                        &url,
+                        "--webdav-headers",
+                        &header,
+                        "lsf",
+                        "-R",
+                        ":webdav:",
+                    ])
+                    .output()?;
+                let lines = output.stdout.iter().filter(|byte| **byte == b'\n').count();
+                if lines != size.0 * (size.1 + 1) {
+                    return Err(
+                        format!("rclone lists {lines}: {}", String::from_utf8_lossy(&output.stderr)).into()
+                    );
+                }
+                Ok((peer.cpu)() - before)
+            })?;
+        }
+        Ok(())
     }
 
     fn small_gets(&mut self, peers: &[Peer]) -> Result<(), Failure> {
@@ -329,30 +342,6 @@ impl Compare<'_> {
 
     fn large(&mut self, peers: &[Peer]) -> Result<(), Failure> {
         let bytes = self.size.large;
-        let curl = |peer: &Peer, arguments: &[&str], path: &str, scheme: &str| -> Result<(), Failure> {
-            let address = if scheme == "https" { peer.tls } else { peer.address };
-            let url = format!("{scheme}://{address}{}{path}", peer.base);
-            let output = Command::new("curl")
-                .args([
-                    "--silent",
-                    "--show-error",
-                    "--fail",
-                    "--insecure",
-                    "--http1.1",
-                    "--header",
-                    &peer.header,
-                ])
-                .args(["--output", "/dev/null"])
-                .args(arguments)
-                .arg(url)
-                .output()?;
-            match output.status.success() {
-                true => Ok(()),
-                false => {
-                    Err(format!("{}: curl: {}", peer.name, String::from_utf8_lossy(&output.stderr)).into())
-                }
-            }
-        };
         for (scheme, goal) in [("http", Some(("get-large", 1.1))), ("https", None)] {
             self.both(peers, &format!("GET of a large file by {scheme}, CPU"), "s", goal, |peer| {
                 let before = (peer.cpu)();
@@ -366,13 +355,8 @@ impl Compare<'_> {
         self.both(peers, "PUT of a large file, on the disk, time", "s", Some(("put-large", 1.0)), |peer| {
             rustix::fs::sync();
             let began = now();
-            let place = peer.up.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            curl(
-                peer,
-                &["--upload-file", &source, "--header", "Expect:"],
-                &format!("/{place}/large"),
-                "http",
-            )?;
+            let goal = format!("/{}/large", peer.place());
+            curl(peer, &["--upload-file", &source, "--header", "Expect:"], &goal, "http")?;
             if !peer.syncs {
                 rustix::fs::syncfs(std::fs::File::open(&peer.up)?)?;
             }
@@ -382,6 +366,49 @@ impl Compare<'_> {
             }
             std::fs::remove_file(peer.up.join("large"))?;
             Ok(took)
+        })?;
+        self.both(peers, "PUT of a large file by https, CPU", "s", None, |peer| {
+            let before = (peer.cpu)();
+            let goal = format!("/{}/large", peer.place());
+            curl(peer, &["--upload-file", &source, "--header", "Expect:"], &goal, "https")?;
+            let spent = (peer.cpu)() - before;
+            std::fs::remove_file(peer.up.join("large"))?;
+            Ok(spent)
+        })
+    }
+
+    /// The rest by TLS, as curl asks.
+    fn by_tls(&mut self, peers: &[Peer]) -> Result<(), Failure> {
+        let depth = ["--request", "PROPFIND", "--header", "Depth: 1"];
+        self.both(peers, "PROPFIND of a directory, everything, by https, CPU", "ms", None, |peer| {
+            let before = (peer.cpu)();
+            curl(peer, &depth, "/many/?[1-5]", "https")?;
+            Ok(((peer.cpu)() - before) / 5.0 * 1e3)
+        })?;
+        let gets = self.size.gets / CONNECTIONS;
+        self.both(peers, "GET of 25 kB by 8 at once by https, CPU of each", "µs", None, |peer| {
+            let before = (peer.cpu)();
+            std::thread::scope(|scope| -> Result<(), Failure> {
+                let get = |n| curl(peer, &[], &format!("/small/{n}?[1-{gets}]"), "https");
+                let get = move |n: usize| get(n).map_err(|why| why.to_string());
+                let running: Vec<_> = (0..CONNECTIONS).map(|n| scope.spawn(move || get(n))).collect();
+                for one in running {
+                    one.join().map_err(|_| "a client ended")??;
+                }
+                Ok(())
+            })?;
+            Ok(((peer.cpu)() - before) / (gets * CONNECTIONS) as f64 * 1e6)
+        })?;
+        let source = peers.first().and_then(|peer| peer.up.parent()).ok_or("no files")?.join("small/0");
+        let source = source.to_str().ok_or("the scratch directory has no UTF-8 path")?.to_owned();
+        self.both(peers, "PUT of 500 files of 25 kB by https, CPU", "s", None, |peer| {
+            let before = (peer.cpu)();
+            curl(peer, &["--upload-file", &source], &format!("/{}/f[1-{PUTS}]", peer.place()), "https")?;
+            let spent = (peer.cpu)() - before;
+            for n in 1..=PUTS {
+                std::fs::remove_file(peer.up.join(format!("f{n}")))?;
+            }
+            Ok(spent)
         })
     }
 
@@ -389,7 +416,7 @@ impl Compare<'_> {
         let content = vec![b'x'; FILE_BYTES];
         self.both(peers, "PUT of 500 files of 25 kB, CPU", "s", None, |peer| {
             let before = (peer.cpu)();
-            let place = peer.up.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let place = peer.place();
             let mut stream = connect(peer.address)?;
             let mut buffer = vec![0; 64 * 1024];
             for n in 0..PUTS {
@@ -411,6 +438,22 @@ impl Compare<'_> {
 
 const FOUR: &str = "<?xml version=\"1.0\"?><D:propfind xmlns:D=\"DAV:\"><D:prop><D:displayname/><D:getlastmodified/>\
                     <D:getcontentlength/><D:resourcetype/></D:prop></D:propfind>";
+
+/// Asks by a client that speaks either scheme; the answers have to be good, and are forgotten.
+fn curl(peer: &Peer, arguments: &[&str], path: &str, scheme: &str) -> Result<(), Failure> {
+    let address = if scheme == "https" { peer.tls } else { peer.address };
+    let url = format!("{scheme}://{address}{}{path}", peer.base);
+    let output = Command::new("curl")
+        .args(["--silent", "--show-error", "--fail", "--insecure", "--http1.1", "--header", &peer.header])
+        .stdout(std::process::Stdio::null())
+        .args(arguments)
+        .arg(url)
+        .output()?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("{}: curl: {}", peer.name, String::from_utf8_lossy(&output.stderr)).into()),
+    }
+}
 
 fn request(peer: &Peer, method: &str, path: &str, headers: &str, bytes: usize) -> Vec<u8> {
     format!(

@@ -58,7 +58,11 @@ pub(crate) async fn answer<B: Incoming>(call: Bare<B>, above: Above) -> Answer {
                 let (meta, more) = (collection(), More::default());
                 let mut push = |href: &str, name: &str| {
                     let kind = NodeKind::Directory;
-                    push_response(&mut xml, &Resource { href, name, kind, meta: &meta, more: &more }, &asked);
+                    push_response(
+                        &mut xml,
+                        &Resource { href, name, kind, content_type: "", meta: &meta, more: &more },
+                        &asked,
+                    );
                 };
                 push(own, own.trim_matches('/'));
                 members.iter().for_each(|name| push(&format!("{own}{name}/"), name));

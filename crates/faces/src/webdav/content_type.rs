@@ -15,6 +15,26 @@ pub(crate) fn of(name: &str) -> &'static str {
     }
 }
 
+/// The same for names that come one after the other: most of a directory ends alike.
+#[derive(Default)]
+pub(crate) struct InTurn {
+    ending: String,
+    said: Option<&'static str>,
+}
+
+impl InTurn {
+    pub(crate) fn of(&mut self, name: &str) -> &'static str {
+        let ending = name.rfind('.').and_then(|dot| name.get(dot..)).unwrap_or_default();
+        match self.said {
+            Some(said) if ending == self.ending && ending.len() < name.len() => said,
+            _ => {
+                ending.clone_into(&mut self.ending);
+                self.said.insert(of(name))
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,6 +54,11 @@ mod tests {
             ("", UNKNOWN),
         ] {
             assert_eq!(of(name), expected, "{name}");
+            let mut in_turn = InTurn::default();
+            for before in ["b.txt", ".txt", "", "x"] {
+                in_turn.of(before);
+                assert_eq!(in_turn.of(name), expected, "{name} after {before}");
+            }
         }
     }
 }

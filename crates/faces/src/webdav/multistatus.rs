@@ -3,7 +3,7 @@
 use super::access_control::{Control, push_privileges};
 use super::propfind_request::Asked;
 use super::xml::{Name, push_text};
-use super::{Place, content_type, href};
+use super::{Place, href};
 use crate::body::Body;
 use crate::respond::{Answer, status_of};
 use enfilade_facts::vocabulary::AccessMask;
@@ -105,6 +105,8 @@ pub(crate) struct Resource<'a> {
     /// Its name.
     pub(crate) name: &'a str,
     pub(crate) kind: NodeKind,
+    /// What GET says it is.
+    pub(crate) content_type: &'static str,
     pub(crate) meta: &'a Meta,
     pub(crate) more: &'a More,
 }
@@ -222,7 +224,7 @@ fn push_value(xml: &mut String, resource: &Resource<'_>, live: Live) {
         Live::ResourceType => xml.push_str("<D:collection/>"),
         Live::DisplayName => push_text(xml, resource.name),
         Live::ContentLength => push_number(xml, meta.bytes),
-        Live::ContentType => xml.push_str(content_type::of(resource.name)),
+        Live::ContentType => xml.push_str(resource.content_type),
         Live::LastModified => push_http_date(xml, meta.modified.0),
         Live::CreationDate => push_iso_date(xml, meta.born.map_or(0, |(seconds, _)| seconds)),
         Live::Etag => {

@@ -1,6 +1,7 @@
 //! PROPFIND, Depth 0 and 1, streamed: memory does not grow with the directory.
 
 use super::access_control::Control;
+use super::content_type::{self, InTurn};
 use super::multistatus::{self, Live, More, Resource, multi_status, push_response, push_truncated};
 use super::propfind_request::{self, Asked};
 use super::{Call, Place, blocking, end, href};
@@ -89,6 +90,7 @@ struct UnderWay {
     has_locks: bool,
     /// What is the same of each entry, to begin with.
     more: More,
+    types: InTurn,
     xml: String,
     /// What an entry takes of it, about.
     entry_bytes: usize,
@@ -117,8 +119,19 @@ fn look(
     let has_locks = wants.locks && listing.is_locked_anywhere()?;
     let more = More { now, principal: Some(principal), ..More::default() };
     let (entry_bytes, entries_left) = (512, limits.listing_entries);
-    let mut under_way =
-        UnderWay { listing, base, own, asked, wants, has_locks, more, xml, entry_bytes, entries_left };
+    let mut under_way = UnderWay {
+        listing,
+        base,
+        own,
+        asked,
+        wants,
+        has_locks,
+        more,
+        types: InTurn::default(),
+        xml,
+        entry_bytes,
+        entries_left,
+    };
     Ok(match under_way.go_on()? {
         true => Looked::Whole(under_way.xml, under_way.listing.revision()),
         false => Looked::Begun(Box::new(under_way)),
@@ -154,7 +167,14 @@ impl UnderWay {
                 self.more.locks = self.listing.locks_on(entry)?;
             }
             let Entry { name, meta, .. } = entry;
-            let resource = Resource { href: &path, name, kind: meta.kind, meta, more: &self.more };
+            let resource = Resource {
+                href: &path,
+                name,
+                kind: meta.kind,
+                content_type: self.types.of(name),
+                meta,
+                more: &self.more,
+            };
             push_response(&mut self.xml, &resource, &self.asked);
             self.more.properties.clear();
             (self.more.granted, self.more.control) = (None, None);
@@ -249,7 +269,8 @@ fn push_itself(
     }
     let name = place.path.split().map_or_else(|| place.datastore.to_string(), |(_, name)| name.to_owned());
     let href = href::of(place, kind == NodeKind::Directory);
-    push_response(xml, &Resource { href: &href, name: &name, kind, meta, more: &more }, asked);
+    let content_type = content_type::of(&name);
+    push_response(xml, &Resource { href: &href, name: &name, kind, content_type, meta, more: &more }, asked);
     Ok(())
 }
 
