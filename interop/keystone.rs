@@ -103,6 +103,14 @@ fn subject_of(answer: &Answer) -> Option<String> {
 const PROJECT: &str = r#","scope":{"project":{"name":"admin","domain":{"id":"default"}}}"#;
 
 #[test]
+fn everything_is_managed_with_openstacks_client() {
+    let cloud = Cloud::start();
+    let certificate = cloud.server.certificate();
+    let told = cloud.python("keystone_manage.py", &[&cloud.url(""), certificate.to_str().unwrap(), PASSWORD]);
+    assert_eq!(told[0]["held"], true);
+}
+
+#[test]
 fn clients_and_services_of_openstack_work() {
     let cloud = Cloud::start();
     cloud.cli_with(&["user", "add", "service@Default", "--password-stdin"], "the service's");

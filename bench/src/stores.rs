@@ -183,7 +183,7 @@ pub(crate) fn fill(
     let mut change = Change::new(audit("begin"));
     let words = [1, 2, 3];
     change.put(&SidSpaceKey, &SidSpace { words, next_rid: u32::MAX / 2 });
-    change.put(&LOCAL, &Domain { name: "local".parse()?, enabled: true });
+    change.put(&LOCAL, &Domain::new("local".parse()?));
     change.put(&NameKey::domain(&"local".parse()?), &Name(*LOCAL.bytes()));
     let mut shown = now();
     for n in 0..tokens {

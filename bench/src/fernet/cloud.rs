@@ -52,14 +52,21 @@ impl Cloud {
         let mut change = Change::new(audit("a cloud"));
         let words = [1, 2, 3];
         change.put(&SidSpaceKey, &SidSpace { words, next_rid: u32::MAX / 2 });
-        change.put(&DomainId::DEFAULT, &Domain { name: "Default".parse()?, enabled: true });
+        change.put(&DomainId::DEFAULT, &Domain::new("Default".parse()?));
         change.put(&NameKey::domain(&"Default".parse()?), &Name(*DomainId::DEFAULT.bytes()));
-        let project =
-            Project { domain: DomainId::DEFAULT, name: "p".into(), enabled: true, description: None };
+        let project = Project {
+            domain: DomainId::DEFAULT,
+            parent: None,
+            name: "p".into(),
+            enabled: true,
+            description: None,
+            tags: Vec::new(),
+        };
         change.put(&PROJECT, &project);
         for (n, name) in ROLES.iter().enumerate() {
             let implies = if n < 3 { vec![role(n + 1)] } else { Vec::new() };
-            change.put(&role(n), &NamedRole { name: (*name).into(), description: None, implies });
+            change
+                .put(&role(n), &NamedRole { name: (*name).into(), domain: None, description: None, implies });
         }
         for n in 0..SERVICES {
             let service = ServiceId::from_bytes(id(13, n));

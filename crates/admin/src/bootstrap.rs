@@ -21,7 +21,7 @@ pub fn ensure_local_realm(desk: &Desk<'_>) -> Result<At, Error> {
         if view.get::<Name>(&name)?.is_none() {
             let id = random()?;
             change.expect_absent::<Name>(&name).put(&name, &Name(id));
-            change.put(&DomainId::from_bytes(id), &Domain { name: Realm::local(), enabled: true });
+            change.put(&DomainId::from_bytes(id), &Domain::new(Realm::local()));
         }
         Ok(())
     })?;

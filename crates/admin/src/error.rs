@@ -29,6 +29,9 @@ pub enum Error {
     /// What was asked for makes no sense.
     #[error("{0}")]
     Invalid(String),
+    /// It may not be done with this thing as it is.
+    #[error("{0}")]
+    Refused(String),
     /// A text has not the form it has to have.
     #[error(transparent)]
     Malformed(#[from] Malformed),

@@ -2,11 +2,9 @@
 
 use crate::desk::{Desk, random};
 use crate::error::Error;
-use crate::look::{Names, Target, dangling, domain_id, group_id, user_id};
+use crate::look::{Names, Target, domain_id, group_id, user_id};
 use crate::users::{check_comment, choose_sid};
-use enfilade_facts::tables::{
-    Assignment, Grant, GrantKey, Grantee, Group, Member, Membership, MembershipKey, Name, NameKey, Who,
-};
+use enfilade_facts::tables::{Group, Member, Membership, MembershipKey, Name, NameKey};
 use enfilade_facts::vocabulary::{GroupId, GroupName, Sid};
 use enfilade_facts::{At, Read, Source, View};
 use std::collections::BTreeSet;
@@ -66,27 +64,10 @@ pub fn add_group(
 /// # Errors
 /// When there is no such group, or the facts cannot be changed.
 pub fn remove_group(desk: &Desk<'_>, name: &GroupName) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("group remove {name}"), |view, change| {
-        let id = group_id(view, name)?;
-        let group = view.get::<Group>(&id)?.ok_or_else(|| dangling("group", id))?;
-        change.expect_same(&id, &group).delete::<Group>(&id);
-        change.delete::<Name>(&NameKey::group(&group.domain, &group.name));
-        for (key, _) in view.list::<Membership>(&[])? {
-            if key.group == id || key.member == Member::Group(id) {
-                change.delete::<Membership>(&key);
-            }
-        }
-        for (key, _) in view.list::<Assignment>(&[])? {
-            if key.who == Who::Group(id) {
-                change.delete::<Assignment>(&key);
-            }
-        }
-        for (key, _) in view.list::<Grant>(&GrantKey::of(&Grantee::Group(id)))? {
-            change.delete::<Grant>(&key);
-        }
-        Ok(())
-    })?;
-    Ok(at)
+    let id = desk.facts.read(|view| group_id(view, name))??;
+    crate::keystone::delete_group(desk, &id)?;
+    crate::keystone::sweep_all(desk)?;
+    Ok(desk.facts.at())
 }
 
 /// Puts a user or another group into a group.

@@ -257,7 +257,7 @@ impl Import<'_, '_, '_> {
             None => {
                 let id = DomainId::from_bytes(random()?);
                 self.change.expect_absent::<Name>(&name).put(&name, &Name(*id.bytes()));
-                self.change.put(&id, &Domain { name: realm.clone(), enabled: true });
+                self.change.put(&id, &Domain::new(realm.clone()));
                 id
             }
         };

@@ -1,20 +1,25 @@
 //! What Keystone's clients know of: domains, projects, roles on them, the catalog, sessions and what was revoked.
 
 mod application_credentials;
+mod blobs;
 mod bootstrap;
 mod catalog;
 mod describe;
 mod domains;
 mod grants;
+mod leaving;
 mod projects;
 mod resolve;
 mod revocations;
+mod things;
 mod trusts;
 
+pub(crate) use application_credentials::forget_delegation;
 pub use application_credentials::{
     ApplicationCredential, NewApplicationCredential, application_credentials_of,
     create_application_credential, delete_application_credential,
 };
+pub use blobs::{create_blob, delete_blob, random_id, update_blob};
 pub use bootstrap::{Bootstrap, bootstrap};
 pub use catalog::{
     CatalogEntry, CatalogSummary, add_endpoint, add_region, add_service, list_catalog, remove_endpoint,
@@ -22,13 +27,14 @@ pub use catalog::{
 };
 pub use describe::{
     Catalog, CatalogEndpoint, CatalogService, Described, DescribedScope, Named, Scopes, Subject, catalog,
-    describe, filled, scopes_of,
+    describe, filled, grantees_of, scopes_of,
 };
 pub use domains::{DomainSummary, add_domain, list_domains, remove_domain, set_domain};
 pub use grants::{
     GrantSummary, On, add_implication, add_role, grant_role, list_grants, list_named_roles,
-    remove_named_role, roles_on_project, take_role,
+    remove_named_role, roles_on_project, set_grant, take_role,
 };
+pub use leaving::{sweep, sweep_all};
 pub use projects::{
     ProjectEdit, ProjectSummary, add_project, bind_datastore, find_project, list_projects, remove_project,
     set_default_project, set_project,
@@ -37,5 +43,11 @@ pub use resolve::{
     CredentialRef, DomainRef, ThingRef, authid_of_credential, authid_of_user, domain_of, project_of,
 };
 pub use revocations::{RevocationSummary, list_revocations, purge_revocations, revoke, user_mark};
+pub use things::{
+    Build, Saved, children_of, delete_domain, delete_group, delete_region, delete_role, extra_of, groups_of,
+    parents_of, save_domain, save_endpoint, save_group, save_project, save_region, save_role, save_service,
+    set_implied, set_member, subtree_of,
+};
+pub(crate) use things::{missing, put_extra};
 pub(crate) use trusts::forget_trusts;
 pub use trusts::{NewTrust, create_trust, delete_trust, find_trust, list_trusts};

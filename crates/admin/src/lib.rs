@@ -50,4 +50,7 @@ pub use tokens::{
     Marked, NewToken, TokenEdit, TokenSummary, TokenTerms, create_certificate_token, create_token,
     delete_token, list_bad_hashes, list_tokens, mark_for_upgrade, regenerate_token, set_token, upgrade_token,
 };
-pub use users::{NewUser, UserEdit, UserSummary, add_user, list_users, remove_user, set_password, set_user};
+pub use users::{
+    Beside, NewUser, UserEdit, UserSave, UserSummary, add_user, beside, create_user, delete_user, list_users,
+    remove_user, save_user, set_password, set_user,
+};

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::look::{Names, dangling, token_id, user_id};
 use crate::users::check_comment;
 use enfilade_facts::tables::{
-    Assignment, Credential, Delegation, FileName, Name, NameKey, Previous, User, Verifier, Who,
+    Assignment, Credential, FileName, Name, NameKey, Previous, User, Verifier, Who,
 };
 use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, Ugid, UserId, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
@@ -437,7 +437,7 @@ pub fn delete_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result
         let id = token_id(view, owner, name)?;
         let row = Name(*id.bytes());
         change.expect_same(&by_name, &row).delete::<Name>(&by_name).delete::<Credential>(&id);
-        change.delete::<Delegation>(&id);
+        crate::keystone::forget_delegation(view, change, &id)?;
         if let Some(Verifier::Certificate(print)) = view.get::<Credential>(&id)?.map(|token| token.verifier) {
             change.delete::<Name>(&NameKey::certificate(&print));
         }

@@ -5,8 +5,8 @@ use crate::error::Error;
 use crate::look::{Names, dangling, domain_id, user_id};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
 use enfilade_facts::tables::{
-    Assignment, Credential, Delegation, FileName, Grant, GrantKey, Grantee, Member, Membership, Name,
-    NameKey, Profile, SidSpace, SidSpaceKey, User, Who,
+    Assignment, Blob, Credential, Domain, Extra, ExtraKey, FileName, Grant, GrantKey, Grantee, Member,
+    Membership, Name, NameKey, Profile, Reverse, ReverseKey, SidSpace, SidSpaceKey, ThingKind, User, Who,
 };
 use enfilade_facts::vocabulary::{Authid, Secret, Sid, Ugid, UserId, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
@@ -29,6 +29,150 @@ pub struct NewUser {
     pub expires: i64,
     /// Who it is.
     pub comment: Option<String>,
+}
+
+impl NewUser {
+    /// One that has a name and nothing else.
+    pub fn named(userid: Userid) -> Self {
+        NewUser { userid, password: None, sid: None, uid: None, gid: None, expires: 0, comment: None }
+    }
+}
+
+/// What Identity v3 knows of a user beside that.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// The project a login is for when it names none, and the address.
+    pub profile: Profile,
+    /// A JSON object clients keep, empty for none.
+    pub extra: String,
+}
+
+/// A user as it is to be.
+#[derive(Clone, Debug)]
+pub struct UserSave {
+    /// The name in its domain.
+    pub name: String,
+    /// May the user, and every token of the user, come in?
+    pub enabled: bool,
+    /// Who it is.
+    pub comment: Option<String>,
+    /// A new password.
+    pub password: Option<Secret>,
+    /// The rest.
+    pub beside: Beside,
+}
+
+/// Changes a user by id; the next request obeys. A new password, and being disabled, end the user's sessions.
+///
+/// # Errors
+/// When there is none, the name is taken or kept in `user.cfg`, or the facts cannot be changed.
+pub fn save_user(
+    desk: &Desk<'_>,
+    id: &UserId,
+    build: &dyn Fn(&User, &Beside) -> Result<UserSave, Error>,
+) -> Result<(User, Beside), Error> {
+    let (user, _) = find_by_id(desk, id)?;
+    if user.kept.is_some() {
+        let (before, domain) = find_by_id(desk, id)?;
+        let save = build(&before, &desk.facts.read(|view| beside(view, id))??)?;
+        if save.name != before.name {
+            return Err(Error::Refused("the user's name is kept in user.cfg".to_owned()));
+        }
+        let userid: Userid = format!("{}@{}", before.name, domain.name).parse()?;
+        let comment = Some(save.comment.clone().unwrap_or_default());
+        let edit = UserEdit { enabled: Some(save.enabled), comment, ..UserEdit::default() };
+        set_user(desk, &userid, &edit)?;
+    }
+    let (saved, _) = desk.commit(&format!("user {id} update"), |view, change| {
+        let user = view.get::<User>(id)?.ok_or_else(|| crate::keystone::missing("user", id))?;
+        let save = build(&user, &beside(view, id)?)?;
+        check_comment(save.comment.as_deref())?;
+        let mut edited = user.clone();
+        if user.name != save.name {
+            let domain = view.get::<Domain>(&user.domain)?.ok_or_else(|| dangling("domain", user.domain))?;
+            let _: Userid = format!("{}@{}", save.name, domain.name).parse()?;
+            let (old, new) =
+                (NameKey::user(&user.domain, &user.name), NameKey::user(&user.domain, &save.name));
+            if view.get::<Name>(&new)?.is_some() {
+                return Err(Error::Exists { what: "user", name: save.name, hint: "choose another name" });
+            }
+            change.delete::<Name>(&old).expect_absent::<Name>(&new).put(&new, &Name(*id.bytes()));
+            edited.name.clone_from(&save.name);
+        }
+        if user.kept.is_none() {
+            (edited.enabled, edited.comment) = (save.enabled, save.comment.clone());
+        }
+        if let Some(password) = &save.password {
+            edited.password = Some(hash(password)?);
+        }
+        if user.enabled && !save.enabled || save.password.is_some() {
+            crate::keystone::user_mark(change, *id, desk.now.unix_seconds);
+        }
+        change.expect_same(id, &user).put(id, &edited);
+        put_beside(change, id, &save.beside)?;
+        Ok((edited, save.beside))
+    })?;
+    Ok(saved)
+}
+
+/// What Identity v3 knows of a user beside the record.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn beside(view: &View<'_>, id: &UserId) -> Result<Beside, Error> {
+    let profile = view.get::<Profile>(id)?.unwrap_or_default();
+    Ok(Beside { profile, extra: crate::keystone::extra_of(view, ThingKind::User, id)? })
+}
+
+/// Keeps that.
+///
+/// # Errors
+/// When there is too much of it.
+fn put_beside(change: &mut Change, id: &UserId, beside: &Beside) -> Result<(), Error> {
+    match beside.profile == Profile::default() {
+        true => change.delete::<Profile>(id),
+        false => change.put(id, &beside.profile),
+    };
+    crate::keystone::put_extra(change, ThingKind::User, id, &beside.extra)
+}
+
+/// Makes a user as Identity v3 does.
+///
+/// # Errors
+/// As [`add_user`].
+pub fn create_user(desk: &Desk<'_>, new: &NewUser, enabled: bool, beside: &Beside) -> Result<UserId, Error> {
+    let (id, _) = add_user(desk, new)?;
+    if !enabled || beside.profile != Profile::default() || !beside.extra.is_empty() {
+        save_user(desk, &id, &|user, _| {
+            Ok(UserSave {
+                name: user.name.clone(),
+                enabled,
+                comment: user.comment.clone(),
+                password: None,
+                beside: beside.clone(),
+            })
+        })?;
+    }
+    Ok(id)
+}
+
+/// Removes a user by id.
+///
+/// # Errors
+/// As [`remove_user`].
+pub fn delete_user(desk: &Desk<'_>, id: &UserId) -> Result<(), Error> {
+    let (user, domain) = find_by_id(desk, id)?;
+    remove_user(desk, &format!("{}@{}", user.name, domain.name).parse()?)?;
+    Ok(())
+}
+
+fn find_by_id(desk: &Desk<'_>, id: &UserId) -> Result<(User, Domain), Error> {
+    desk.facts.read(|view| {
+        let missing = || crate::keystone::missing("user", id);
+        let user = view.get::<User>(id)?.ok_or_else(missing)?;
+        let domain = view.get::<Domain>(&user.domain)?.ok_or_else(missing)?;
+        Ok((user, domain))
+    })?
 }
 
 /// A user, for listing.
@@ -248,28 +392,38 @@ pub fn remove_user(desk: &Desk<'_>, userid: &Userid) -> Result<At, Error> {
     let ((), at) = desk.commit(&what, |view, change| {
         let id = user_id(view, userid)?;
         let user = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
-        change.expect_same(&id, &user).delete::<User>(&id);
-        change.delete::<Name>(&NameKey::user(&user.domain, &user.name));
-        let mut whose = vec![Who::User(id)];
-        change.delete::<Profile>(&id);
-        for (key, _) in view.list::<Grant>(&GrantKey::of(&Grantee::User(id)))? {
-            change.delete::<Grant>(&key);
-        }
-        for (key, name) in view.list::<Name>(&NameKey::tokens_of(&id))? {
-            change.delete::<Name>(&key).delete::<Credential>(&name.credential());
-            change.delete::<Delegation>(&name.credential());
-            whose.push(Who::Token(name.credential()));
-        }
-        crate::keystone::forget_trusts(view, change, |trust| trust.trustor == id || trust.trustee == id)?;
-        for (key, _) in view.list::<Membership>(&Member::User(id).prefix())? {
-            change.delete::<Membership>(&key);
-        }
-        for (key, _) in view.list::<Assignment>(&[])?.iter().filter(|(key, _)| whose.contains(&key.who)) {
-            change.delete::<Assignment>(key);
-        }
-        Ok(())
+        change.expect_same(&id, &user).delete::<Name>(&NameKey::user(&user.domain, &user.name));
+        forget_user(view, change, &id)
     })?;
     Ok(at)
+}
+
+/// Takes a user away in a change, with everything that is the user's.
+pub(crate) fn forget_user(view: &View<'_>, change: &mut Change, id: &UserId) -> Result<(), Error> {
+    let mut whose = vec![Who::User(*id)];
+    change.delete::<User>(id).delete::<Profile>(id).delete::<Extra>(&ExtraKey::of(ThingKind::User, id));
+    for (key, _) in view.list::<Grant>(&GrantKey::of(&Grantee::User(*id)))? {
+        change.delete::<Grant>(&key);
+    }
+    for (key, name) in view.list::<Name>(&NameKey::tokens_of(id))? {
+        change.delete::<Name>(&key).delete::<Credential>(&name.credential());
+        crate::keystone::forget_delegation(view, change, &name.credential())?;
+        whose.push(Who::Token(name.credential()));
+    }
+    for (key, _) in view.list::<Reverse>(&ReverseKey::blobs_of(id))? {
+        change.delete::<Reverse>(&key);
+        if let ReverseKey::Blob(_, blob) = key {
+            change.delete::<Blob>(&blob);
+        }
+    }
+    crate::keystone::forget_trusts(view, change, |trust| trust.trustor == *id || trust.trustee == *id)?;
+    for (key, _) in view.list::<Membership>(&Member::User(*id).prefix())? {
+        change.delete::<Membership>(&key);
+    }
+    for (key, _) in view.list::<Assignment>(&[])?.iter().filter(|(key, _)| whose.contains(&key.who)) {
+        change.delete::<Assignment>(key);
+    }
+    Ok(())
 }
 
 /// Every user, by name.

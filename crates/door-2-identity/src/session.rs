@@ -173,6 +173,11 @@ impl Session {
         self.roles.iter().any(|held| held.name == role)
     }
 
+    /// The domain of the project it is for.
+    pub fn project_domain(&self) -> Option<DomainId> {
+        self.scope_domain.filter(|_| self.claim.scope.project().is_some())
+    }
+
     /// Whether it is for certain requests alone.
     pub fn has_rules(&self) -> bool {
         self.delegation.as_ref().is_some_and(|delegation| !delegation.rules.is_empty())

@@ -2,7 +2,7 @@
 
 use crate::refuse::Refusal;
 use crate::session::HeldRole;
-use enfilade_facts::limits::{GROUP_DEPTH_MAX, GROUPS_PER_USER_MAX};
+use enfilade_facts::limits::{GROUP_DEPTH_MAX, GROUPS_PER_USER_MAX, PROJECT_DEPTH_MAX};
 use enfilade_facts::tables::{
     Credential, Delegation, Domain, FileFault, FileName, Grant, GrantKey, GrantScope, Grantee, Group,
     KeptFile, Member, Membership, Name, NameKey, NamedRole, Profile, Project, Trust, User,
@@ -73,28 +73,49 @@ impl View<'_> {
         Ok(self.0.get::<Profile>(id)?.and_then(|profile| profile.default_project))
     }
 
-    /// The roles a user was given on a scope, directly or by a group.
+    /// The roles a user was given on a scope, directly or by a group, there or from above.
     pub(crate) fn granted(&self, user: &UserId, scope: &GrantScope) -> Result<BTreeSet<RoleId>, Refusal> {
+        let scopes = self.scopes_for(scope)?;
         let groups = self.groups_of(user)?;
         let grantees = groups.iter().map(|(id, _)| Grantee::Group(*id)).chain([Grantee::User(*user)]);
         let mut found = BTreeSet::new();
         for grantee in grantees {
-            self.0.scan::<Grant>(&GrantKey::of_on(&grantee, scope), |key, _| {
-                found.insert(key.role);
-                ControlFlow::Continue(())
-            })?;
+            for scope in &scopes {
+                self.0.scan::<Grant>(&GrantKey::of_on(&grantee, scope), |key, _| {
+                    found.insert(key.role);
+                    ControlFlow::Continue(())
+                })?;
+            }
         }
         Ok(found)
     }
 
-    /// These roles, and those they imply, which may imply others. A role that is gone is no role.
+    /// Where roles count that are given on a scope: there, and for a project beneath its domain and the projects it is in.
+    fn scopes_for(&self, scope: &GrantScope) -> Result<Vec<GrantScope>, SourceError> {
+        let mut scopes = vec![*scope];
+        let GrantScope::Project(id) = scope else { return Ok(scopes) };
+        let Some(project) = self.project(id)? else { return Ok(scopes) };
+        scopes.push(GrantScope::BelowDomain(project.domain));
+        let mut above = project.parent;
+        for _ in 0..PROJECT_DEPTH_MAX {
+            let Some(id) = above else { break };
+            scopes.push(GrantScope::BelowProject(id));
+            above = self.project(&id)?.and_then(|project| project.parent);
+        }
+        Ok(scopes)
+    }
+
+    /// These roles, and those they imply, which may imply others. A role that is gone is no role, and one of a domain's own is only what it
+    /// implies.
     pub(crate) fn with_implied(&self, roles: BTreeSet<RoleId>) -> Result<BTreeSet<HeldRole>, SourceError> {
         let (mut seen, mut held) = (roles.clone(), BTreeSet::new());
         let mut edge: Vec<RoleId> = roles.into_iter().collect();
         while let Some(id) = edge.pop() {
-            let Some(NamedRole { name, implies, .. }) = self.0.get(&id)? else { continue };
+            let Some(NamedRole { name, domain, implies, .. }) = self.0.get(&id)? else { continue };
             edge.extend(implies.into_iter().filter(|implied| seen.insert(*implied)));
-            held.insert(HeldRole { name, id });
+            if domain.is_none() {
+                held.insert(HeldRole { name, id });
+            }
         }
         Ok(held)
     }

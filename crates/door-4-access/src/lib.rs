@@ -22,6 +22,7 @@ mod text;
 mod sddl;
 mod explain;
 mod administer;
+mod policy;
 mod use_api;
 
 #[cfg(test)]
@@ -40,6 +41,7 @@ pub use nfs4::Owner;
 pub use ntacl::BadAcl;
 pub use open::{admits, open};
 pub use permit::{AccessPermit, AdminPermit, ApiPermit};
+pub use policy::{About, Lending, POLICY, Rule, Who, rule_named};
 pub use refuse::{CODES, Refusal};
 pub use roles::GivenRoles;
 pub use sddl::{from_sddl, to_sddl};

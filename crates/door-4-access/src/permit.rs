@@ -3,7 +3,7 @@
 use crate::ask::ObjectId;
 use crate::inherit::Creator;
 use enfilade_facts::At;
-use enfilade_facts::vocabulary::{AccessMask, Authid};
+use enfilade_facts::vocabulary::{AccessMask, Authid, DomainId};
 
 /// These rights on this object, as of a revision.
 /// Made in one place, [`crate::open`] (invariant D2).
@@ -33,9 +33,15 @@ impl AdminPermit {
 #[derive(Clone, Debug)]
 pub struct ApiPermit {
     pub(crate) who: Authid,
+    pub(crate) only_domain: Option<DomainId>,
 }
 
 impl ApiPermit {
+    /// The only domain it is for, where a list is asked for by whoever sees one domain.
+    pub fn only_domain(&self) -> Option<DomainId> {
+        self.only_domain
+    }
+
     /// Who has it.
     pub fn who(&self) -> &Authid {
         &self.who

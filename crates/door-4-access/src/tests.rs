@@ -80,7 +80,7 @@ impl Facts {
         let at = At { store: StoreId(1), revision: Revision(1) };
         let mut facts = Facts { at, records: BTreeMap::new() };
         facts.write(Write::put(&HeadKey, &Head { change: LogKey(0) }, at));
-        facts.put(&LOCAL, &Domain { name: "local".parse().unwrap(), enabled: true });
+        facts.put(&LOCAL, &Domain::new("local".parse().unwrap()));
         let sid = group_sid();
         facts.put(
             &STAFF,

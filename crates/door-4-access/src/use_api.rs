@@ -1,10 +1,12 @@
 //! Keystone's API: may they do this? The roles of the session decide, by Keystone's default rules (oslo.policy of release 30).
 
 use crate::permit::ApiPermit;
+use crate::policy::{About, Rule};
 use crate::refuse::Refusal;
 use enfilade_facts::tables::Trust;
 use enfilade_facts::vocabulary::UserId;
 use enfilade_identity::{IdentityPermit, Scope, Session};
+use std::borrow::Cow;
 
 /// What is asked for; each is one of Keystone's rules.
 #[derive(Clone, Copy, Debug)]
@@ -36,12 +38,15 @@ pub enum ApiAsk<'a> {
     CreateTrust(&'a UserId),
     /// To end that.
     DeleteTrust(&'a Trust),
+    /// What a rule of the table is for.
+    Rule(&'static Rule, About<'a>),
 }
 
 impl ApiAsk<'_> {
     /// What Keystone calls it.
-    pub fn name(&self) -> &'static str {
-        match self {
+    pub fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            ApiAsk::Rule(rule, _) => return Cow::Owned(format!("identity:{}", rule.name)),
             ApiAsk::ValidateToken(_) => "identity:validate_token",
             ApiAsk::CheckToken(_) => "identity:check_token",
             ApiAsk::RevokeToken(_) => "identity:revoke_token",
@@ -53,7 +58,7 @@ impl ApiAsk<'_> {
             ApiAsk::SeeTrust(_) => "identity:get_trust",
             ApiAsk::CreateTrust(_) => "identity:create_trust",
             ApiAsk::DeleteTrust(_) => "identity:delete_trust",
-        }
+        })
     }
 }
 
@@ -97,11 +102,18 @@ pub fn use_api(identity: &IdentityPermit, ask: &ApiAsk<'_>) -> Result<ApiPermit,
         // Not even an administrator lends what is another's.
         ApiAsk::CreateTrust(trustor) => is_free && is_owner(trustor),
         ApiAsk::DeleteTrust(trust) => is_free && (is_owner(&trust.trustor) || is_admin),
+        ApiAsk::Rule(rule, about) => rule.lets(principal, session, about),
     };
     match may {
-        true => Ok(ApiPermit { who: principal.authid.clone() }),
+        true => {
+            let only_domain = match (ask, session) {
+                (ApiAsk::Rule(rule, _), Some(session)) => rule.only_domain(session),
+                _ => None,
+            };
+            Ok(ApiPermit { who: principal.authid.clone(), only_domain })
+        }
         false => {
-            Err(Refusal::NoPrivilege { path: ask.name().to_owned(), missing: "a role that may".to_owned() })
+            Err(Refusal::NoPrivilege { path: ask.name().into_owned(), missing: "a role that may".to_owned() })
         }
     }
 }

@@ -7,7 +7,7 @@ use rustix::io;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
 /// How much one holds, in bytes, where the kernel lets it; the pages are the file's own.
-const ROOM_BYTES: usize = 1 << 20;
+const ROOM_BYTES: [usize; 2] = [8 << 20, 1 << 20];
 
 /// A pipe.
 #[derive(Debug)]
@@ -22,7 +22,8 @@ impl Pipe {
     pub fn new() -> Option<Pipe> {
         let (out, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
         // Where many have large ones already it stays as it is.
-        let room = fcntl_setpipe_size(&into, ROOM_BYTES).unwrap_or(64 * 1024);
+        let room = ROOM_BYTES.iter().find_map(|room| fcntl_setpipe_size(&into, *room).ok());
+        let room = room.unwrap_or(64 * 1024);
         Some(Pipe { out, into, room })
     }
 

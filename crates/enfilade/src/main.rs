@@ -19,6 +19,7 @@ mod output;
 mod progress;
 mod reload;
 mod serve;
+mod sweeping;
 
 use clap::Parser;
 use std::alloc::System;

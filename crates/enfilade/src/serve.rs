@@ -7,7 +7,7 @@ use crate::config::Check;
 use crate::first_start::{self, Settled};
 use crate::home::Home;
 use crate::listen::{self, Admission, Door, Tls};
-use crate::{clock, files, keys, notify, operations, output, reload};
+use crate::{clock, files, keys, notify, operations, output, reload, sweeping};
 use anyhow::Context;
 use enfilade_admin::{BadCertificate, Desk};
 use enfilade_faces::{Faces, Redirect};
@@ -87,12 +87,7 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     let faces = Faces::new(Arc::clone(&house), home.files.clone());
     let served = Served::new(exchange, bad, faces.clone(), tickets);
     tell_bad_hashes(home)?;
-    files::follow(home, faces.clone())?;
-    follow_mounts(&house)?;
-    operations::follow(&house)?;
-    operations::look_after(&faces)?;
-    operations::remove_abandoned(&faces)?;
-    keys::follow(home, &house)?;
+    follow_everything(home, &house, &faces)?;
 
     let tls = listen::bind("HTTPS", home.config.tls.listen).await?;
     let operations = listen::bind("metrics and health", home.config.operations.listen).await?;
@@ -167,6 +162,17 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     let _ =
         tokio::time::timeout(Duration::from_secs(1), tokio::task::spawn_blocking(move || log.write())).await;
     Ok(())
+}
+
+/// Threads that keep the house told of what changes outside of it, and in order.
+fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces) -> anyhow::Result<()> {
+    files::follow(home, faces.clone())?;
+    follow_mounts(house)?;
+    operations::follow(house)?;
+    operations::look_after(faces)?;
+    operations::remove_abandoned(faces)?;
+    keys::follow(home, house)?;
+    sweeping::follow(home, house)
 }
 
 /// Gives tokens that are to be upgraded their fast hash, off the way of the request that brought the secret.

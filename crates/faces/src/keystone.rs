@@ -4,16 +4,26 @@
 //! 404, and what either was is for the log alone.
 
 mod application_credentials;
+mod assignments;
 mod auth;
+mod blobs;
 mod discovery;
+mod domains;
+mod given;
+mod groups;
+mod listing;
+mod projects;
 mod render;
+mod roles;
 mod routes;
 mod scopes;
+mod services;
 mod tokens;
 mod trusts;
+mod users;
 
 pub(crate) use render::Rendered;
-pub use routes::{V3, V3Call, V3Need, V3Route};
+pub use routes::{V3, V3Need, V3Route};
 
 use crate::body::{Body, collect_json};
 use crate::credential;
@@ -22,12 +32,15 @@ use crate::serve::{Connection, Faces, Incoming, Takes};
 use crate::trace::Trace;
 use bytes::Bytes;
 use enfilade_admin::Desk;
-use enfilade_facts::SourceError;
-use enfilade_passage::{AccessRefusal, ApiAsk, ApiPermit, IdentityRefusal, Refusal, Visit};
+use enfilade_facts::vocabulary::DomainId;
+use enfilade_facts::{Read, SourceError, View};
+use enfilade_passage::{
+    About, AccessRefusal, ApiAsk, ApiPermit, IdentityRefusal, Refusal, Rule, Scope, Visit, rule_named,
+};
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, VARY, WWW_AUTHENTICATE};
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
-use routes::{Match, V3Call as CallKind};
+use routes::{Match, V3Call};
 use serde_json::{Value, json};
 
 const SUBJECT: HeaderName = HeaderName::from_static("x-subject-token");
@@ -89,7 +102,8 @@ impl From<enfilade_admin::Error> for Trouble {
         match why {
             Error::Source(why) => Refusal::from(why).into(),
             Error::Exists { .. } => Trouble::Said(StatusCode::CONFLICT, why.to_string()),
-            Error::Missing { .. } => Trouble::Said(StatusCode::NOT_FOUND, why.to_string()),
+            Error::Missing { what, name, .. } => Trouble::missing(what, &name),
+            Error::Refused(why) => Trouble::Said(StatusCode::FORBIDDEN, why),
             Error::Commit(_) => Trouble::Said(StatusCode::SERVICE_UNAVAILABLE, why.to_string()),
             other => Trouble::invalid(other.to_string()),
         }
@@ -109,6 +123,7 @@ pub(crate) struct Call {
     faces: Faces,
     visit: Visit,
     head: Parts,
+    route: &'static V3Route,
     /// What stood where the path has braces.
     parameters: Vec<String>,
     body: Bytes,
@@ -117,6 +132,52 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// The rule of this call.
+    fn rule(&self) -> Result<&'static Rule, Trouble> {
+        rule_named(self.route.rule).ok_or_else(|| Wire::NoRoute.into())
+    }
+
+    /// Leave for what this call is, about something.
+    fn allow(&mut self, about: &About<'_>) -> Result<ApiPermit, Trouble> {
+        let rule = self.rule()?;
+        Ok(self.visit.use_api(&ApiAsk::Rule(rule, *about))?)
+    }
+
+    /// The same by another rule, where the parameters make it another call.
+    fn allow_by(&mut self, rule: &str, about: &About<'_>) -> Result<ApiPermit, Trouble> {
+        let rule = rule_named(rule).ok_or(Wire::NoRoute)?;
+        Ok(self.visit.use_api(&ApiAsk::Rule(rule, *about))?)
+    }
+
+    /// Looks at the facts of one revision.
+    fn look<R>(&self, look: impl FnOnce(&View<'_>) -> Result<R, Trouble>) -> Result<R, Trouble> {
+        self.faces.house().source().read(look)?
+    }
+
+    /// Changes something, with leave to.
+    fn save<R>(
+        &self,
+        permit: &ApiPermit,
+        change: impl FnOnce(&Desk<'_>) -> Result<R, enfilade_admin::Error>,
+    ) -> Result<R, Trouble> {
+        Ok(self.at_desk(permit, change)?)
+    }
+
+    /// Where a page goes on, as `marker` says it.
+    fn marker(&self, place: impl FnOnce(&str) -> Option<Vec<u8>>) -> Result<Option<Vec<u8>>, Trouble> {
+        let Some(text) = self.query("marker").map(listing::plain) else { return Ok(None) };
+        place(&text).map(Some).ok_or_else(|| Trouble::missing("marker", &text))
+    }
+
+    /// The domain the session is of: the one it is for, or that of its project, or of its user.
+    fn own_domain(&self) -> Option<DomainId> {
+        let session = self.visit.identity().session()?;
+        Some(match session.claim.scope {
+            Scope::Domain(domain) => domain,
+            _ => session.project_domain().unwrap_or(session.user_domain),
+        })
+    }
+
     /// Leave for what Keystone's rule of that name allows.
     fn permit(&mut self, ask: &ApiAsk<'_>) -> Result<ApiPermit, Trouble> {
         Ok(self.visit.use_api(ask)?)
@@ -174,26 +235,10 @@ pub(crate) async fn answer<B: Incoming>(
             StatusCode::NOT_IMPLEMENTED,
             "This part of the Identity API is not served here.".to_owned(),
         )),
-        Match::Route(route, _) if route.call == CallKind::Version => Ok(discovery::version(&head, &base)),
-        Match::Route(route, _) if route.call == CallKind::Login => {
-            match collect_json(body, &faces.limits()).await {
-                Ok(body) => auth::login(faces, connection, &head, &body, &mut trace).await,
-                Err(wire) => Err(wire.into()),
-            }
-        }
         Match::Route(route, parameters) => {
             let parameters = parameters.into_iter().map(str::to_owned).collect();
-            match admit(faces, connection, &head, &mut trace).await {
-                Ok(visit) => match collect_json(body, &faces.limits()).await {
-                    Ok(body) => {
-                        let call =
-                            Call { faces: faces.clone(), visit, head, parameters, body, base: base.clone() };
-                        dispatch(route.call, call).await
-                    }
-                    Err(wire) => Err(wire.into()),
-                },
-                Err(trouble) => Err(trouble),
-            }
+            let request = Asked { faces, connection, head, parameters, base: &base };
+            request.answer(route, body, &mut trace).await
         }
     };
     finish(faces, &base, outcome, trace)
@@ -210,35 +255,55 @@ async fn admit(
     Ok(faces.admit(connection, carried, Takes::Sessions, trace).await?)
 }
 
-async fn dispatch(kind: CallKind, mut call: Call) -> Outcome {
-    match kind {
-        // Nothing of these waits for anything.
-        CallKind::Validate => tokens::validate(&mut call),
-        CallKind::Check => tokens::check(&mut call),
-        kind => {
-            // Commits wait for a disk.
-            let done = tokio::task::spawn_blocking(move || match kind {
-                CallKind::Revoke => tokens::revoke(&mut call),
-                CallKind::Events => tokens::events(&mut call),
-                CallKind::Catalog => scopes::catalog(&call),
-                CallKind::Projects => scopes::projects(&call),
-                CallKind::Domains => scopes::domains(&call),
-                CallKind::System => scopes::system(&call),
-                CallKind::ListCredentials => application_credentials::list(&mut call),
-                CallKind::CreateCredential => application_credentials::create(&mut call),
-                CallKind::ShowCredential => application_credentials::show(&mut call),
-                CallKind::DeleteCredential => application_credentials::delete(&mut call),
-                CallKind::ListTrusts => trusts::list(&mut call),
-                CallKind::CreateTrust => trusts::create(&mut call),
-                CallKind::ShowTrust => trusts::show(&mut call),
-                CallKind::DeleteTrust => trusts::delete(&mut call),
-                CallKind::Version | CallKind::Login | CallKind::Validate | CallKind::Check => {
-                    Err(Wire::NoRoute.into())
-                }
-            });
-            done.await.unwrap_or_else(|_| Err(Wire::Worker.into()))
+/// A request whose call is known.
+struct Asked<'a> {
+    faces: &'a Faces,
+    connection: &'a Connection,
+    head: Parts,
+    parameters: Vec<String>,
+    base: &'a str,
+}
+
+impl Asked<'_> {
+    async fn answer<B: Incoming>(self, route: &'static V3Route, body: B, trace: &mut Trace) -> Outcome {
+        let Asked { faces, connection, head, parameters, base } = self;
+        let limits = faces.limits();
+        match route.call {
+            V3Call::Version => return Ok(discovery::version(&head, base)),
+            V3Call::Login => {
+                let body = collect_json(body, &limits).await?;
+                return auth::login(faces, connection, &head, &body, trace).await;
+            }
+            V3Call::ChangePassword => {
+                let body = collect_json(body, &limits).await?;
+                let user = parameters.into_iter().next().unwrap_or_default();
+                return auth::change_password(faces, connection, &user, &body, trace).await;
+            }
+            V3Call::Validate | V3Call::Check | V3Call::Do(_) => {}
+        }
+        let visit = admit(faces, connection, &head, trace).await?;
+        let body = collect_json(body, &limits).await?;
+        let (faces, base) = (faces.clone(), base.to_owned());
+        let mut call = Call { faces, visit, head, route, parameters, body, base };
+        match route.call {
+            // Nothing of these waits for anything.
+            V3Call::Validate => tokens::validate(&mut call),
+            V3Call::Check => tokens::check(&mut call),
+            V3Call::Do(answer) => {
+                // Commits wait for a disk.
+                let done = tokio::task::spawn_blocking(move || answer(&mut call));
+                done.await.unwrap_or_else(|_| Err(Wire::Worker.into()))
+            }
+            V3Call::Version | V3Call::Login | V3Call::ChangePassword => Err(Wire::NoRoute.into()),
         }
     }
+}
+
+/// A whole list that is at hand.
+fn listed(call: &Call, many: &str, rows: Vec<Value>) -> Said {
+    let url = format!("{}{}", call.base, call.head.uri.path());
+    let links = json!({ "self": url, "next": null, "previous": null });
+    Said::json(StatusCode::OK, &json!({ many: rows, "links": links }))
 }
 
 /// The answer, with what is on every one of Keystone's.

@@ -20,10 +20,10 @@ mod redirect;
 mod keystone;
 
 pub use body::{Body, Cut};
-pub use keystone::{V3, V3Call, V3Need, V3Route};
+pub use keystone::{V3, V3Need, V3Route};
 pub use metrics::{FileLook, Metrics};
 pub use redirect::{Challenge, Redirect};
 pub use respond::Answer;
 pub use routes::{MAIN, Need, OPERATIONS, Route};
 pub use serve::{BoxError, Connection, Faces, Incoming, Reload, Terms};
-pub use splices::Splices;
+pub use splices::{Sent, Splices};

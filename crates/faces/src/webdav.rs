@@ -13,6 +13,7 @@ mod lock;
 mod multistatus;
 pub(crate) mod page;
 mod parts;
+mod piped;
 mod propfind;
 mod propfind_request;
 mod proppatch;

@@ -2,7 +2,7 @@
 
 use crate::codec::Writer;
 use crate::source::Revision;
-use crate::tables::{Key, Row, Table};
+use crate::tables::{Key, Reverse, Row, Table};
 use std::collections::BTreeMap;
 
 /// What a record has to be for the change to be made.
@@ -96,12 +96,18 @@ impl Change {
     /// Makes or replaces a record.
     pub fn put<R: Row>(&mut self, key: &R::Key, row: &R) -> &mut Self {
         self.writes.insert((R::TABLE, key.bytes()), Some(value_of(row)));
+        if let Some(reverse) = R::reverse(key) {
+            self.writes.insert((Table::Reverse, reverse.bytes()), Some(value_of(&Reverse)));
+        }
         self
     }
 
     /// Removes a record; nothing happens where there is none.
     pub fn delete<R: Row>(&mut self, key: &R::Key) -> &mut Self {
         self.writes.insert((R::TABLE, key.bytes()), None);
+        if let Some(reverse) = R::reverse(key) {
+            self.writes.insert((Table::Reverse, reverse.bytes()), None);
+        }
         self
     }
 

@@ -4,31 +4,39 @@
 //! so a name that is deleted and made again is another thing and inherits nothing.
 
 mod assignments;
+mod blobs;
 mod catalog;
 mod credentials;
 mod datastores;
+mod extras;
 mod files;
 mod grants;
 mod identities;
+mod leaving;
 mod log;
 mod memberships;
 mod names;
 mod projects;
+mod reverse;
 mod revocations;
 mod sids;
 mod trusts;
 
 pub use assignments::{Assignment, AssignmentKey, Who};
+pub use blobs::{Blob, BlobId};
 pub use catalog::{Endpoint, Interface, Region, RegionId, Service};
 pub use credentials::{Credential, Previous, Verifier};
 pub use datastores::{AccessRules, Datastore, DatastoreProfile};
+pub use extras::{Extra, ExtraKey, ThingKind};
 pub use files::{FileFault, FileName, FileVersion, Kept, KeptFile};
 pub use grants::{Grant, GrantKey, GrantScope, Grantee, NamedRole};
 pub use identities::{Domain, Group, User};
+pub use leaving::{Leaving, LeavingKey};
 pub use log::{LogEntry, LogKey};
 pub use memberships::{Member, Membership, MembershipKey};
 pub use names::{Name, NameKey, NameKind};
 pub use projects::{AccessRule, Binding, Delegation, Profile, Project};
+pub use reverse::{Reverse, ReverseKey};
 pub use revocations::{Revocation, Revoked};
 pub use sids::{SidSpace, SidSpaceKey};
 pub use trusts::Trust;
@@ -91,11 +99,19 @@ pub enum Table {
     Trusts = 23,
     /// What is known of datastores and `datastore.cfg` does not say.
     DatastoreProfiles = 24,
+    /// What is found by the one end, found by the other.
+    Reverse = 25,
+    /// What clients keep beside a thing.
+    Extras = 26,
+    /// What was removed and is not wholly gone yet.
+    Leaving = 27,
+    /// What services keep for users.
+    Blobs = 28,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 25] = [
+    pub const ALL: [Table; 29] = [
         Table::Meta,
         Table::Names,
         Table::Domains,
@@ -121,6 +137,10 @@ impl Table {
         Table::Regions,
         Table::Trusts,
         Table::DatastoreProfiles,
+        Table::Reverse,
+        Table::Extras,
+        Table::Leaving,
+        Table::Blobs,
     ];
 
     /// The tables that hold facts; the others are kept by every commit beside them.
@@ -161,6 +181,10 @@ impl Table {
             Table::Regions => "regions",
             Table::Trusts => "trusts",
             Table::DatastoreProfiles => "datastore-profiles",
+            Table::Reverse => "reverse",
+            Table::Extras => "extras",
+            Table::Leaving => "leaving",
+            Table::Blobs => "blobs",
         }
     }
 
@@ -176,6 +200,7 @@ impl Table {
             Table::Memberships => MembershipKey::GROUP_BYTES,
             Table::Assignments => AssignmentKey::group_bytes(key),
             Table::Grants => GrantKey::GROUP_BYTES,
+            Table::Reverse => ReverseKey::group_bytes(key),
             _ => key.len(),
         };
         key.get(..end).unwrap_or(key)
@@ -195,6 +220,11 @@ pub trait Row: Sized {
     /// Puts a word that no secret matches in the place of every hash of a secret; says whether there was one.
     fn redact(&mut self) -> bool {
         false
+    }
+
+    /// What finds it by its other end, where its key holds both.
+    fn reverse(_: &Self::Key) -> Option<ReverseKey> {
+        None
     }
 
     /// It comes from a dump, and whether it goes together with anything outside of the facts nobody knows.
@@ -254,7 +284,11 @@ facts!(
     Endpoint,
     Region,
     Trust,
-    DatastoreProfile
+    DatastoreProfile,
+    Reverse,
+    Extra,
+    Leaving,
+    Blob
 );
 
 /// What a record is found by.

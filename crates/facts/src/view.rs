@@ -189,6 +189,55 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Groups of records from a place on, in key order, until `each` breaks: what a page of a long list costs does not grow with the
+    /// list. A group is what [`Table::group`] says, mostly one record; `after` is such a group, and nothing of it comes again.
+    ///
+    /// # Errors
+    /// As [`View::scan`].
+    pub fn page<R: Row>(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        mut each: impl FnMut(R::Key, R) -> ControlFlow<()>,
+    ) -> Result<(), SourceError> {
+        self.head()?;
+        let table = R::TABLE;
+        let mut from = after.map_or_else(|| prefix.to_vec(), |after| successor(table, after));
+        loop {
+            let found = self.snapshot.at_or_after(table, &from)?.filter(|(key, _)| key.starts_with(prefix));
+            // The tally of the whole table stands before those of its groups.
+            let tally_from = if from.is_empty() { tally_key(table, &[0]) } else { tally_key(table, &from) };
+            let tally = self.snapshot.at_or_after(Table::Tallies, &tally_from)?;
+            let tally = tally.filter(|(key, _)| key.starts_with(&tally_key(table, prefix)));
+            let (key, stored) = match (found, tally) {
+                (None, None) => return Ok(()),
+                (Some(found), Some((key, _))) if key == tally_key(table, table.group(found.0)) => found,
+                (_, lost) => {
+                    let why = "a record of it, or what counts it, is missing";
+                    return Err(codec::damaged(table, lost.map_or(prefix, |(key, _)| key), why));
+                }
+            };
+            let group = table.group(key);
+            let end = if group.len() == key.len() {
+                agree(table, group, Tally::of(stored), self.tally(table, group)?)?;
+                let form = "the key has not the form of this table's keys";
+                let row_key = R::Key::from_bytes(key).ok_or_else(|| codec::damaged(table, key, form))?;
+                each(row_key, decode_value::<R>(key, codec::open(table, key, stored)?.1)?)
+            } else {
+                let mut end = ControlFlow::Continue(());
+                self.scan::<R>(group, |key, row| {
+                    end = each(key, row);
+                    end
+                })?;
+                end
+            };
+            if end.is_break() {
+                return Ok(());
+            }
+            from = successor(table, group);
+        }
+    }
+
     /// Whether any key of the table starts with `prefix`, which is as for [`View::scan`].
     ///
     /// # Errors
@@ -221,6 +270,23 @@ fn decode_value<R: Row>(key: &[u8], value: &[u8]) -> Result<R, SourceError> {
     R::decode(&mut reader)
         .filter(|_| reader.is_empty())
         .ok_or_else(|| codec::damaged(R::TABLE, key, "the value has not the form of this table's records"))
+}
+
+/// The first key that can follow a group.
+fn successor(table: Table, group: &[u8]) -> Vec<u8> {
+    let mut next = group.to_vec();
+    if table.group(&[group, &[0]].concat()).len() > group.len() {
+        // The group is the whole key.
+        next.push(0);
+        return next;
+    }
+    while let Some(last) = next.pop() {
+        if let Some(more) = last.checked_add(1) {
+            next.push(more);
+            break;
+        }
+    }
+    next
 }
 
 /// What a scan calls for every key and value.

@@ -235,7 +235,7 @@ mod tests {
         let memory = Memory::new(StoreId(1));
         put_something(&memory);
         let name = NameKey::domain(&Realm::local());
-        let domain = Domain { name: Realm::local(), enabled: true };
+        let domain = Domain::new(Realm::local());
         memory.commit(change().put(&name, &Name([1; 16])).put(&ID, &domain)).unwrap();
         memory
     }

@@ -34,7 +34,7 @@ pub fn change() -> Change {
 }
 
 fn domain(name: &str) -> Domain {
-    Domain { name: name.parse().unwrap(), enabled: true }
+    Domain::new(name.parse().unwrap())
 }
 
 fn id(n: u8) -> DomainId {

@@ -442,7 +442,7 @@ mod tests {
         newest[0] ^= 1;
         lock.write_all_at(&newest, 8).unwrap();
         let mut change = crate::conformance::change();
-        change.put(&DomainId::from_bytes([1; 16]), &Domain { name: "x1".parse().unwrap(), enabled: true });
+        change.put(&DomainId::from_bytes([1; 16]), &Domain::new("x1".parse().unwrap()));
         let why = lmdb.commit(&change).unwrap_err().to_string();
         assert!(why.contains(&format!("{} was acknowledged", at.revision)), "{why}");
         assert!(lmdb.read(|_| ()).is_err());
@@ -463,7 +463,7 @@ mod tests {
         let scratch = Scratch::new();
         let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
         let id = DomainId::from_bytes([1; 16]);
-        let domain = Domain { name: "x1".parse().unwrap(), enabled: true };
+        let domain = Domain::new("x1".parse().unwrap());
         let mut first = crate::conformance::change();
         first.expect_absent::<Domain>(&id).put(&id, &domain);
         let nothing = crate::conformance::change();
@@ -484,7 +484,7 @@ mod tests {
         let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
         let put = |unix_seconds| {
             let audit = AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds };
-            let domain = Domain { name: "x1".parse().unwrap(), enabled: true };
+            let domain = Domain::new("x1".parse().unwrap());
             lmdb.commit(Change::new(audit).put(&DomainId::from_bytes([1; 16]), &domain)).unwrap();
         };
         let first = || lmdb.read(|view| view.list::<LogEntry>(&[]).unwrap()[0].0).unwrap();

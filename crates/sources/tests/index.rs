@@ -51,7 +51,7 @@ fn id(n: u8) -> DomainId {
 }
 
 fn domain(enabled: bool) -> Domain {
-    Domain { name: "x1".parse().unwrap(), enabled }
+    Domain { enabled, ..Domain::new("x1".parse().unwrap()) }
 }
 
 fn change(unix_seconds: i64) -> Change {

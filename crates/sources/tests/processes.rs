@@ -21,7 +21,7 @@ fn one_of_several_processes() {
     for round in 0..COMMITS {
         let mut id = [round; 16];
         id[..4].copy_from_slice(&process);
-        let domain = Domain { name: "x1".parse().unwrap(), enabled: true };
+        let domain = Domain::new("x1".parse().unwrap());
         let at = lmdb.commit(empty().put(&DomainId::from_bytes(id), &domain)).unwrap();
         assert!(at.revision <= lmdb.read(|view| view.at()).unwrap().revision);
     }

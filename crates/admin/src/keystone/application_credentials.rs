@@ -4,7 +4,9 @@ use super::grants::role_id;
 use crate::desk::{Desk, random};
 use crate::error::Error;
 use crate::users::check_comment;
-use enfilade_facts::tables::{AccessRule, Credential, Delegation, Name, NameKey, User, Verifier};
+use enfilade_facts::tables::{
+    AccessRule, Credential, Delegation, Name, NameKey, Reverse, ReverseKey, User, Verifier,
+};
 use enfilade_facts::vocabulary::{CredentialId, ProjectId, RoleId, Secret, TokenName, UserId};
 use enfilade_facts::{At, Change, Read, Source, View};
 use enfilade_identity::HashKey;
@@ -101,6 +103,7 @@ pub fn create_application_credential(
                 Delegation { project: new.project, roles, unrestricted: new.unrestricted, rules };
             change.expect_present::<User>(&new.owner).expect_absent::<Name>(&by_name);
             change.put(&by_name, &Name(*id.bytes())).put(&id, &credential).put(&id, &delegation);
+            change.put(&ReverseKey::For(new.project, id), &Reverse);
             Ok(ApplicationCredential { id, credential, delegation })
         })?;
     Ok((made, generated, at))
@@ -154,6 +157,17 @@ pub(crate) fn forget(view: &View<'_>, change: &mut Change, id: &CredentialId) ->
         change.expect_same(id, &row).delete::<Credential>(id);
         change.delete::<Name>(&NameKey::token(&row.owner, &row.name));
     }
-    change.delete::<Delegation>(id);
+    forget_delegation(view, change, id)
+}
+
+/// The same of what makes it one.
+pub(crate) fn forget_delegation(
+    view: &View<'_>,
+    change: &mut Change,
+    id: &CredentialId,
+) -> Result<(), Error> {
+    if let Some(delegation) = view.get::<Delegation>(id)? {
+        change.delete::<Delegation>(id).delete::<Reverse>(&ReverseKey::For(delegation.project, *id));
+    }
     Ok(())
 }

@@ -62,6 +62,14 @@ pub fn add_region(desk: &Desk<'_>, id: &str) -> Result<At, Error> {
     Ok(at)
 }
 
+/// Where a service may be.
+pub(super) fn check_url(url: &str) -> Result<(), Error> {
+    if !(url.starts_with("http://") || url.starts_with("https://")) || url.len() > 1024 {
+        return Err(Error::Invalid(format!("`{url}` is no address; expected http:// or https://")));
+    }
+    Ok(())
+}
+
 /// Says where a service is; where there is an endpoint of this service, interface and region already, it moves.
 ///
 /// # Errors
@@ -73,9 +81,7 @@ pub fn add_endpoint(
     region: Option<&str>,
     url: &str,
 ) -> Result<(EndpointId, At), Error> {
-    if !(url.starts_with("http://") || url.starts_with("https://")) || url.len() > 1024 {
-        return Err(Error::Invalid(format!("`{url}` is no address; expected http:// or https://")));
-    }
+    check_url(url)?;
     let region = region.map(str::to_owned);
     if let Some(region) = &region {
         add_region(desk, region)?;

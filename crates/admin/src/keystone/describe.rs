@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::look::dangling;
 use enfilade_facts::tables::{
     Credential, Delegation, Domain, Endpoint, Grant, GrantKey, GrantScope, Grantee, Interface, Member,
-    Membership, Project, Service, User,
+    Membership, Name, NameKey, NameKind, Project, Service, User,
 };
 use enfilade_facts::vocabulary::{DomainId, ProjectId, Realm, UserId};
 use enfilade_facts::{At, Index, IndexError, Indexed, Read, Source, SourceError, Table, View};
@@ -237,6 +237,7 @@ pub fn scopes_of(source: &dyn Source, user: &UserId) -> Result<Scopes, Error> {
             scopes.extend(view.list::<Grant>(&GrantKey::of(&grantee))?.into_iter().map(|(key, _)| key.scope));
         }
         let mut found = Scopes::default();
+        let mut projects = std::collections::BTreeMap::new();
         for scope in scopes {
             match scope {
                 GrantScope::System => found.system = true,
@@ -245,12 +246,19 @@ pub fn scopes_of(source: &dyn Source, user: &UserId) -> Result<Scopes, Error> {
                         .domains
                         .extend(view.get::<Domain>(&id)?.filter(|row| row.enabled).map(|row| (id, row)));
                 }
-                GrantScope::Project(id) => {
-                    let Some(row) = view.get::<Project>(&id)?.filter(|row| row.enabled) else { continue };
-                    if view.get::<Domain>(&row.domain)?.is_some_and(|domain| domain.enabled) {
-                        found.projects.push((id, row));
+                GrantScope::Project(id) => projects.extend(view.get::<Project>(&id)?.map(|row| (id, row))),
+                GrantScope::BelowProject(id) => projects.extend(super::things::subtree_of(view, &id)?),
+                GrantScope::BelowDomain(id) => {
+                    for (_, name) in view.list::<Name>(&NameKey::all_of(NameKind::Project, &id))? {
+                        let id = name.project();
+                        projects.extend(view.get::<Project>(&id)?.map(|row| (id, row)));
                     }
                 }
+            }
+        }
+        for (id, row) in projects.into_iter().filter(|(_, row)| row.enabled) {
+            if view.get::<Domain>(&row.domain)?.is_some_and(|domain| domain.enabled) {
+                found.projects.push((id, row));
             }
         }
         found.projects.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
@@ -259,7 +267,10 @@ pub fn scopes_of(source: &dyn Source, user: &UserId) -> Result<Scopes, Error> {
 }
 
 /// The user, and every group the user is in, directly or not.
-pub(super) fn grantees_of(view: &View<'_>, user: &UserId) -> Result<Vec<Grantee>, Error> {
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn grantees_of(view: &View<'_>, user: &UserId) -> Result<Vec<Grantee>, Error> {
     let mut grantees = vec![Grantee::User(*user)];
     let (mut seen, mut edge) = (BTreeSet::new(), vec![Member::User(*user)]);
     while let Some(member) = edge.pop() {

@@ -3,7 +3,7 @@
 use crate::desk::{Desk, random};
 use crate::error::Error;
 use crate::look::{dangling, domain_id};
-use enfilade_facts::tables::{Domain, Group, Name, NameKey, Project, Revocation, Revoked, User};
+use enfilade_facts::tables::{Domain, Name, NameKey, NameKind, Revocation, Revoked};
 use enfilade_facts::vocabulary::{DomainId, Realm};
 use enfilade_facts::{At, Read, Source};
 
@@ -31,7 +31,7 @@ pub fn add_domain(desk: &Desk<'_>, name: &Realm, id: Option<DomainId>) -> Result
             return Err(Error::Exists { what: "domain", name: name.to_string(), hint });
         }
         change.expect_absent::<Name>(&by_name).put(&by_name, &Name(*id.bytes()));
-        change.put(&id, &Domain { name: name.clone(), enabled: true });
+        change.put(&id, &Domain::new(name.clone()));
         Ok(id)
     })
 }
@@ -64,9 +64,8 @@ pub fn remove_domain(desk: &Desk<'_>, name: &Realm) -> Result<At, Error> {
     }
     let ((), at) = desk.commit(&format!("domain remove {name}"), |view, change| {
         let id = domain_id(view, name)?;
-        let users = view.list::<User>(&[])?.iter().filter(|(_, user)| user.domain == id).count();
-        let groups = view.list::<Group>(&[])?.iter().filter(|(_, group)| group.domain == id).count();
-        let projects = view.list::<Project>(&[])?.iter().filter(|(_, project)| project.domain == id).count();
+        let count = |kind| view.list::<Name>(&NameKey::all_of(kind, &id)).map(|names| names.len());
+        let (users, groups, projects) = (count(NameKind::User)?, count(NameKind::Group)?, count(NameKind::Project)?);
         if users + groups + projects > 0 {
             return Err(Error::Invalid(format!(
                 "domain `{name}` is not empty: {users} users, {groups} groups, {projects} projects; remove them first"

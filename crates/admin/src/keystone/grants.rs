@@ -5,7 +5,7 @@ use crate::desk::{Desk, random};
 use crate::error::Error;
 use crate::look::{Names, Target, dangling, domain_id, group_id, user_id};
 use enfilade_facts::tables::{
-    Domain, Grant, GrantKey, GrantScope, Grantee, Name, NameKey, NamedRole, Project,
+    Domain, Grant, GrantKey, GrantScope, Grantee, Group, Name, NameKey, NamedRole, Project, User,
 };
 use enfilade_facts::vocabulary::{ProjectId, Realm, RoleId, UserId};
 use enfilade_facts::{At, Read, Source, View};
@@ -95,6 +95,30 @@ pub fn take_role(desk: &Desk<'_>, who: &Target, on: &On, role: &str) -> Result<A
     Ok(at)
 }
 
+/// Gives a role, or takes it away; whether that is new.
+///
+/// # Errors
+/// When the facts cannot be changed.
+pub fn set_grant(desk: &Desk<'_>, key: &GrantKey, is_so: bool) -> Result<bool, Error> {
+    let verb = if is_so { "given" } else { "taken" };
+    let (changed, _) = desk.commit(&format!("role {} {verb}", key.role), |view, change| {
+        let was = view.get::<Grant>(key)?.is_some();
+        match is_so {
+            true => {
+                change.expect_present::<NamedRole>(&key.role);
+                match &key.who {
+                    Grantee::User(id) => change.expect_present::<User>(id),
+                    Grantee::Group(id) => change.expect_present::<Group>(id),
+                };
+                change.put(key, &Grant)
+            }
+            false => change.delete::<Grant>(key),
+        };
+        Ok(was != is_so)
+    })?;
+    Ok(changed)
+}
+
 /// Makes a role.
 ///
 /// # Errors
@@ -109,7 +133,7 @@ pub fn add_role(desk: &Desk<'_>, name: &str, description: Option<&str>) -> Resul
         }
         let id = RoleId::from_bytes(random()?);
         let description = description.map(str::to_owned);
-        let row = NamedRole { name: name.to_owned(), description, implies: Vec::new() };
+        let row = NamedRole { name: name.to_owned(), domain: None, description, implies: Vec::new() };
         change.expect_absent::<Name>(&by_name).put(&by_name, &Name(*id.bytes())).put(&id, &row);
         Ok(id)
     })
@@ -138,25 +162,10 @@ pub fn add_implication(desk: &Desk<'_>, role: &str, implied: &str) -> Result<At,
 /// # Errors
 /// When it is not there, or the facts cannot be changed.
 pub fn remove_named_role(desk: &Desk<'_>, name: &str) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("role undefine {name}"), |view, change| {
-        let id = role_id(view, name)?;
-        let row = view.get::<NamedRole>(&id)?.ok_or_else(|| dangling("role", id))?;
-        change.expect_same(&id, &row).delete::<NamedRole>(&id).delete::<Name>(&NameKey::role(&row.name));
-        for (key, _) in view.list::<Grant>(&[])? {
-            if key.role == id {
-                change.delete::<Grant>(&key);
-            }
-        }
-        for (other, row) in view.list::<NamedRole>(&[])? {
-            if other != id && row.implies.contains(&id) {
-                let mut edited = row.clone();
-                edited.implies.retain(|implied| *implied != id);
-                change.expect_same(&other, &row).put(&other, &edited);
-            }
-        }
-        Ok(())
-    })?;
-    Ok(at)
+    let id = desk.facts.read(|view| role_id(view, name))??;
+    super::delete_role(desk, &id)?;
+    super::sweep_all(desk)?;
+    Ok(desk.facts.at())
 }
 
 /// Every role, by name.
@@ -185,6 +194,8 @@ pub fn list_grants(source: &dyn Source) -> Result<Vec<GrantSummary>, Error> {
             let domain_name = |id| view.get::<Domain>(id).map(|row| row.map(|row| row.name));
             let on = match &key.scope {
                 GrantScope::System => "system".to_owned(),
+                GrantScope::BelowProject(id) => format!("below project {id}"),
+                GrantScope::BelowDomain(id) => format!("below domain {id}"),
                 GrantScope::Domain(id) => {
                     domain_name(id)?.map_or_else(|| format!("domain {id}"), |name| format!("domain {name}"))
                 }

@@ -5,11 +5,11 @@ use crate::error::Error;
 use crate::look::{dangling, domain_id, user_id};
 use crate::users::check_comment;
 use enfilade_facts::tables::{
-    Binding, Datastore, Delegation, Domain, Grant, GrantScope, Name, NameKey, Profile, Project, Revocation,
-    Revoked,
+    Binding, Datastore, Domain, Extra, ExtraKey, Leaving, LeavingKey, Name, NameKey, Profile, Project,
+    Reverse, ReverseKey, Revocation, Revoked, ThingKind,
 };
 use enfilade_facts::vocabulary::{DatastoreName, ProjectId, Realm, Userid};
-use enfilade_facts::{At, Read, Source, View};
+use enfilade_facts::{At, Change, Read, Source, View};
 
 /// A project, for listing.
 #[derive(Clone, Debug)]
@@ -58,7 +58,9 @@ pub fn add_project(
         }
         let id = ProjectId::from_bytes(random()?);
         let description = description.map(str::to_owned);
-        let row = Project { domain: domain_id, name: name.to_owned(), enabled: true, description };
+        let (parent, tags) = (None, Vec::new());
+        let row =
+            Project { domain: domain_id, parent, name: name.to_owned(), enabled: true, description, tags };
         change.expect_absent::<Name>(&by_name).put(&by_name, &Name(*id.bytes())).put(&id, &row);
         Ok(id)
     })
@@ -129,36 +131,33 @@ pub fn set_project(desk: &Desk<'_>, id: &ProjectId, edit: &ProjectEdit) -> Resul
     Ok(at)
 }
 
-/// Removes a project with the roles on it, what is bound to it and the application credentials for it; its sessions end.
+/// Removes a project nothing is in. Its sessions end at once; the roles on it and what is for it are taken away by and by.
 ///
 /// # Errors
-/// When it is gone, or the facts cannot be changed.
+/// When it is gone, others are in it, or the facts cannot be changed.
 pub fn remove_project(desk: &Desk<'_>, id: &ProjectId) -> Result<At, Error> {
     let now = desk.now.unix_seconds;
     let ((), at) = desk.commit(&format!("project remove {id}"), |view, change| {
-        let row = view.get::<Project>(id)?.ok_or_else(|| dangling("project", id))?;
-        change.expect_same(id, &row).delete::<Project>(id);
-        change.delete::<Name>(&NameKey::project(&row.domain, &row.name));
-        for (key, _) in view.list::<Grant>(&[])? {
-            if key.scope == GrantScope::Project(*id) {
-                change.delete::<Grant>(&key);
-            }
+        let row = view.get::<Project>(id)?.ok_or_else(|| super::things::missing("project", id))?;
+        if !super::things::children_of(view, id)?.is_empty() {
+            let why = format!("Cannot delete the project {id} since it is not a leaf in the hierarchy.");
+            return Err(Error::Refused(why));
         }
-        for (name, binding) in view.list::<Binding>(&[])? {
-            if binding.project == *id {
-                change.delete::<Binding>(&name);
-            }
-        }
-        for (credential, delegation) in view.list::<Delegation>(&[])? {
-            if delegation.project == *id {
-                super::application_credentials::forget(view, change, &credential)?;
-            }
-        }
-        super::forget_trusts(view, change, |trust| trust.project == *id)?;
+        change.expect_same(id, &row).delete::<Name>(&NameKey::project(&row.domain, &row.name));
+        forget_project(change, id, &row);
         change.put(&Revoked::Project(*id), &Revocation { issued_before: now, revoked_at: now });
         Ok(())
     })?;
     Ok(at)
+}
+
+/// Takes one away in a change; what hangs on it goes later.
+pub(super) fn forget_project(change: &mut Change, id: &ProjectId, row: &Project) {
+    change.delete::<Project>(id).delete::<Extra>(&ExtraKey::of(ThingKind::Project, id));
+    if let Some(parent) = row.parent {
+        change.delete::<Reverse>(&ReverseKey::Child(parent, *id));
+    }
+    change.put(&LeavingKey::Project(*id), &Leaving);
 }
 
 /// Every project, by name and domain.

@@ -117,6 +117,7 @@ pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Resu
         Project::Remove { project } => {
             let id = find(&project)?;
             let at = admin::remove_project(&home.desk(), &id)?;
+            admin::sweep_all(&home.desk())?;
             let value = json!({ "project": id.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("project {project} is gone, and its sessions are over"));
         }

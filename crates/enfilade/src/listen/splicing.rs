@@ -1,36 +1,110 @@
 //! A connection without TLS, on which large files go from the disk's pages to the network without a copy.
 
-use enfilade_faces::Splices;
+use enfilade_faces::{Sent, Splices};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{self, IoSlice};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::Instant;
+
+/// Whoever takes a pipe's bytes faster than this is sent them by a thread that waits for the socket itself: waking the runtime for every
+/// megabyte costs more than sending it.
+const FAST: Duration = Duration::from_millis(200);
 
 /// Writes what it is given, and in the place of what only stands in for other bytes those.
 pub(super) struct Splicing {
     stream: TcpStream,
     splices: Arc<Splices>,
+    pace: Pace,
+    sending: Option<JoinHandle<io::Result<(usize, bool)>>>,
+}
+
+/// How a client takes what is in pipes.
+enum Pace {
+    /// There was nothing yet.
+    Unknown,
+    /// Fast, so far; the socket once more, for the thread.
+    Fast(Arc<OwnedFd>),
+    /// Slowly, or there is no descriptor for it.
+    Slow,
 }
 
 impl Splicing {
     pub(super) fn new(stream: TcpStream, splices: Arc<Splices>) -> Self {
-        Splicing { stream, splices }
+        Splicing { stream, splices, pace: Pace::Unknown, sending: None }
     }
 
-    fn poll_splice(&self, cx: &mut Context<'_>, at_most: usize) -> Poll<io::Result<usize>> {
+    fn poll_splice(&mut self, cx: &mut Context<'_>, at_most: usize) -> Poll<io::Result<usize>> {
         loop {
+            if let Some(sending) = &mut self.sending {
+                let sent = ready!(Pin::new(sending).poll(cx));
+                self.sending = None;
+                let (sent, is_fast) = sent.unwrap_or_else(|_| Err(io::Error::other("a thread ended")))?;
+                if !is_fast {
+                    self.pace = Pace::Slow;
+                }
+                if sent > 0 {
+                    return Poll::Ready(Ok(sent));
+                }
+            }
+            if matches!(self.pace, Pace::Unknown) {
+                let socket = self.stream.as_fd().try_clone_to_owned();
+                self.pace = socket.map_or(Pace::Slow, |socket| Pace::Fast(Arc::new(socket)));
+            }
+            let splices = Arc::clone(&self.splices);
+            if let Pace::Fast(socket) = &self.pace {
+                let socket = Arc::clone(socket);
+                self.sending = Some(spawn_blocking(move || send(&splices, &socket, at_most)));
+                continue;
+            }
             ready!(self.stream.poll_write_ready(cx))?;
             let sent =
                 self.stream.try_io(Interest::WRITABLE, || self.splices.send(self.stream.as_fd(), at_most));
             match sent {
+                Ok(Sent::Bytes(sent)) => return Poll::Ready(Ok(sent)),
+                Ok(Sent::Empty) => {
+                    self.sending = Some(spawn_blocking(move || splices.fill().map(|()| (0, true))))
+                }
                 Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
-                done => return Poll::Ready(done),
+                Err(why) => return Poll::Ready(Err(why)),
             }
         }
     }
+}
+
+/// Sends at most so many bytes; says how many, and whether that was fast. Waits for disk and socket, but never for long.
+fn send(splices: &Splices, socket: &OwnedFd, at_most: usize) -> io::Result<(usize, bool)> {
+    let (mut sent, mut left) = (0, FAST);
+    while sent < at_most {
+        match splices.send(socket.as_fd(), at_most - sent) {
+            Ok(Sent::Bytes(count)) => sent += count,
+            // What goes wrong after some were sent is told with the next.
+            Ok(Sent::Empty) => match splices.fill() {
+                Err(why) if sent == 0 => return Err(why),
+                Err(_) => break,
+                Ok(()) => {}
+            },
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock => {
+                let began = Instant::now();
+                let mut wanted = [PollFd::new(socket, PollFlags::OUT)];
+                let time = Timespec { tv_sec: 0, tv_nsec: left.subsec_nanos().into() };
+                let ready = rustix::event::poll(&mut wanted, Some(&time));
+                left = left.saturating_sub(began.elapsed());
+                if ready.is_ok_and(|count| count == 0) || left.is_zero() {
+                    return Ok((sent, false));
+                }
+            }
+            Err(why) if sent == 0 => return Err(why),
+            Err(_) => break,
+        }
+    }
+    Ok((sent, true))
 }
 
 impl AsyncRead for Splicing {

@@ -8,7 +8,7 @@ use enfilade_admin::keystone::{
 };
 use enfilade_facts::tables::AccessRule;
 use enfilade_facts::vocabulary::{CredentialId, Secret, UserId, from_rfc3339};
-use enfilade_passage::{ApiAsk, HeldRole};
+use enfilade_passage::{About, ApiAsk, HeldRole};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
@@ -181,4 +181,53 @@ fn body(call: &Call, one: &ApplicationCredential, secret: Option<&str>) -> Resul
         }
     }
     Ok(value)
+}
+
+/// The rules of the user's credentials, each once, with leave for what is asked.
+fn rules_of_user(call: &mut Call) -> Result<Vec<AccessRule>, Trouble> {
+    let (user, domain) = super::users::of_path(call, 0)?;
+    call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;
+    super::users::still_there(call, &user)?;
+    Ok(of_user(call, &user)?.into_iter().flat_map(|one| one.delegation.rules).collect())
+}
+
+fn rule_body(call: &Call, rule: &AccessRule) -> Value {
+    let mut body = access_rule(rule);
+    let id = body.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let url = format!("{}/v3/users/{}/access_rules/{id}", call.base, call.parameter(0));
+    if let Some(map) = body.as_object_mut() {
+        map.insert("links".to_owned(), json!({ "self": url }));
+    }
+    body
+}
+
+fn rule_of_path(call: &mut Call) -> Result<Value, Trouble> {
+    let rules = rules_of_user(call)?;
+    let said = call.parameter(1);
+    let found = rules
+        .iter()
+        .map(|rule| rule_body(call, rule))
+        .find(|body| body.get("id").and_then(Value::as_str) == Some(said));
+    found.ok_or_else(|| Trouble::missing("access rule", said))
+}
+
+pub(super) fn list_rules(call: &mut Call) -> Outcome {
+    let rules = rules_of_user(call)?;
+    let filters = super::listing::Filters::of(&call.head, &[]);
+    let rows = rules.iter().map(|rule| rule_body(call, rule)).filter(|row| filters.hold(row)).collect();
+    Ok(super::listed(call, "access_rules", rows))
+}
+
+pub(super) fn show_rule(call: &mut Call) -> Outcome {
+    let body = rule_of_path(call)?;
+    Ok(Said::json(StatusCode::OK, &json!({ "access_rule": body })))
+}
+
+/// A rule is there as long as its credential, and goes with it.
+pub(super) fn delete_rule(call: &mut Call) -> Outcome {
+    rule_of_path(call)?;
+    Err(Trouble::Said(
+        StatusCode::FORBIDDEN,
+        "an application credential has this rule; delete that".to_owned(),
+    ))
 }

@@ -2,8 +2,10 @@
 
 use super::render::{Form, token_body};
 use super::{Outcome, Said, Trouble, query};
+use crate::respond::Wire;
 use crate::serve::{Connection, Faces};
 use crate::trace::Trace;
+use enfilade_admin::Desk;
 use enfilade_admin::keystone::{
     CredentialRef, DomainRef, ThingRef, authid_of_credential, authid_of_user, domain_of, project_of,
 };
@@ -80,6 +82,35 @@ pub(super) async fn login(
         value
     });
     Ok(Said { status: StatusCode::CREATED, body: body.into(), subject: subject.ok() })
+}
+
+/// `POST /v3/users/{id}/password`: whoever knows the old one needs no session. It is judged as a login is, with its delays.
+pub(super) async fn change_password(
+    faces: &Faces,
+    connection: &Connection,
+    user: &str,
+    body: &[u8],
+    trace: &mut Trace,
+) -> Outcome {
+    let value: Value = serde_json::from_slice(body).map_err(|_| Trouble::invalid("the body is not JSON"))?;
+    let given = value.get("user").ok_or_else(|| missing("user"))?;
+    let old = secret(given, "original_password")?;
+    let new = Zeroizing::new(text(given, "password").ok_or_else(|| missing("user.password"))?);
+    if old.reveal() == new.as_bytes() {
+        return Err(Trouble::invalid("the new password is the old one"));
+    }
+    let (house, from) = (faces.arc_house(), connection.peer.ip());
+    let authid = authid_of_user(house.source(), &ThingRef::Id(user.to_owned()))?;
+    trace.event.authid = authid.to_word();
+    let visit = house.admit(Credential { authid, secret: old }, from).await?;
+    let (faces, id, who) = (faces.clone(), visit.principal().user, visit.principal().authid.to_string());
+    let done = tokio::task::spawn_blocking(move || {
+        let house = faces.house();
+        let desk = Desk { facts: house.source(), files: faces.files(), who: &who, now: house.now() };
+        super::users::set_own_password(&desk, &id, &new)
+    });
+    done.await.unwrap_or_else(|_| Err(Wire::Worker.into()))?;
+    Ok(Said::nothing())
 }
 
 /// Takes a body apart. What is missing or of another type is said with its place.

@@ -45,7 +45,11 @@ fn home() -> Value {
     const DOCS: &str = "https://docs.openstack.org/api/openstack-identity/3";
     let mut resources = Map::new();
     for route in V3.iter().filter(|route| !route.path.is_empty()) {
-        let group = if route.relation == "events" { "/ext/OS-REVOKE/1.0" } else { "" };
+        let relation = route.relation();
+        let (group, relation) = match relation.strip_prefix("OS-REVOKE_") {
+            Some(events) => ("/ext/OS-REVOKE/1.0", events.to_owned()),
+            None => ("", relation.clone()),
+        };
         let names = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
         let variables: Map<_, _> =
             names.map(|name| (name.to_owned(), json!(format!("{DOCS}/param/{name}")))).collect();
@@ -53,7 +57,7 @@ fn home() -> Value {
             true => json!({ "href": route.path }),
             false => json!({ "href-template": route.path, "href-vars": variables }),
         };
-        resources.insert(format!("{DOCS}{group}/rel/{}", route.relation), entry);
+        resources.insert(format!("{DOCS}{group}/rel/{}", relation), entry);
     }
     json!({ "resources": resources })
 }

@@ -110,17 +110,35 @@ fn body(call: &Call, id: &TrustId, trust: &Trust) -> Result<Value, Trouble> {
 }
 
 fn described(call: &Call, id: &TrustId, trust: &Trust, named: &[(RoleId, NamedRole)]) -> Value {
-    let role = |id: &_| {
-        let name = named.iter().find(|(known, _)| known == id).map(|(_, row)| row.name.as_str());
-        json!({ "id": id.to_string(), "name": name, "links": { "self": format!("{}/v3/roles/{id}", call.base) } })
-    };
     let url = format!("{}/v3/OS-TRUST/trusts/{id}", call.base);
     let links = json!({ "self": format!("{url}/roles"), "next": null, "previous": null });
     json!({
         "id": id.to_string(), "trustor_user_id": trust.trustor.to_string(),
         "trustee_user_id": trust.trustee.to_string(), "project_id": trust.project.to_string(),
-        "impersonation": trust.impersonation, "roles": trust.roles.iter().map(role).collect::<Vec<_>>(),
+        "impersonation": trust.impersonation, "roles": trust.roles.iter().map(|id| role(call, id, named)).collect::<Vec<_>>(),
         "roles_links": links, "expires_at": (trust.expires != 0).then(|| time(trust.expires)),
         "deleted_at": null, "remaining_uses": null, "redelegation_count": 0, "links": { "self": url },
     })
+}
+
+pub(super) fn list_roles(call: &mut Call) -> Outcome {
+    let (_, trust) = found(call)?;
+    call.permit(&ApiAsk::SeeTrust(&trust))?;
+    let named = list_named_roles(call.faces.house().source())?;
+    let rows = trust.roles.iter().map(|id| role(call, id, &named)).collect();
+    Ok(super::listed(call, "roles", rows))
+}
+
+pub(super) fn show_role(call: &mut Call) -> Outcome {
+    let (_, trust) = found(call)?;
+    call.permit(&ApiAsk::SeeTrust(&trust))?;
+    let named = list_named_roles(call.faces.house().source())?;
+    let id = trust.roles.iter().find(|id| id.to_string() == call.parameter(1));
+    let id = id.ok_or_else(|| Trouble::missing("role", call.parameter(1)))?;
+    Ok(Said::json(StatusCode::OK, &json!({ "role": role(call, id, &named) })))
+}
+
+fn role(call: &Call, id: &RoleId, named: &[(RoleId, NamedRole)]) -> Value {
+    let name = named.iter().find(|(known, _)| known == id).map(|(_, row)| row.name.as_str());
+    json!({ "id": id.to_string(), "name": name, "links": { "self": format!("{}/v3/roles/{id}", call.base) } })
 }

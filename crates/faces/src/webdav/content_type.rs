@@ -25,8 +25,12 @@ pub(crate) struct InTurn {
 impl InTurn {
     pub(crate) fn of(&mut self, name: &str) -> &'static str {
         let ending = name.rfind('.').and_then(|dot| name.get(dot..)).unwrap_or_default();
+        // A name that is nothing but an ending has none.
+        if ending.len() == name.len() {
+            return of(name);
+        }
         match self.said {
-            Some(said) if ending == self.ending && ending.len() < name.len() => said,
+            Some(said) if ending == self.ending => said,
             _ => {
                 ending.clone_into(&mut self.ending);
                 self.said.insert(of(name))

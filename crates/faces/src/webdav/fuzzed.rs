@@ -90,12 +90,17 @@ fn fuzzed_headers_are_read_or_refused() {
             |name: &'static str| HeaderMap::from_iter([(HeaderName::from_static(name), header.clone())]);
         read += usize::from(Conditions::read(&with("if")).is_ok());
         read += usize::from(digest::asked(&with("repr-digest")).is_ok());
-        let _ = lock::seconds(&with("timeout"));
+        let _ = lock::seconds(&with("timeout"), &Limits::default());
         if let Ok(text) = std::str::from_utf8(&value) {
             let place = place_of(text, Some("h:8443"));
             // A place has one spelling, and leads nowhere up.
             assert!(place.is_none_or(|place| place.path.names().all(|name| name != ".." && name != ".")));
-            if let range::Asked::Part(part) = range::asked(Some(text), 1000) {
+            let parts = match range::asked(Some(text), 1000, 16) {
+                range::Asked::Part(part) => vec![part],
+                range::Asked::Parts(parts) => parts,
+                _ => Vec::new(),
+            };
+            for part in parts {
                 assert!(part.start < part.end && part.end <= 1000);
             }
         }

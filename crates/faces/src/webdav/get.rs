@@ -2,12 +2,12 @@
 
 use super::conditions::{Preconditions, preconditions};
 use super::parts::{self, Parts};
+use super::piped;
 use super::range::{Asked, asked};
 use super::{Call, Place, blocking, blocking_failure, content_type, digest, empty, end};
 use crate::body::{Body, Cut};
 use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::{Connection, Incoming};
-use crate::splices::{Piped, Splices};
 use crate::trace::Trace;
 use bytes::Bytes;
 use enfilade_facts::vocabulary::OperationKind;
@@ -18,7 +18,6 @@ use hyper::header::{
 };
 use hyper::{HeaderMap, Response, StatusCode};
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -266,95 +265,49 @@ pub(super) async fn read_piece(
 /// Sends the first piece and reads on, asking the doors again before every piece, and every second while the client is
 /// slow to take one.
 async fn send(
-    mut reading: Reading,
-    mut piece: Bytes,
+    reading: Reading,
+    piece: Bytes,
     mut range: Range<u64>,
     sender: mpsc::Sender<Result<Bytes, Cut>>,
     connection: Connection,
     mut trace: Trace,
 ) {
-    let buffers = Buffers::new();
+    let mut reading = match hand_over(reading, piece, &sender, &mut trace).await {
+        Ok(reading) => reading,
+        Err(NotTaken::Gone) => return,
+        // The client does not read, so an error in the body would never reach it.
+        Err(NotTaken::Refused) => return connection.cut.notify_one(),
+    };
     // On a connection that takes them, of files that are more than a few pieces.
-    let is_large = range.end - range.start > PIPED_BYTES_MIN && connection.splices.is_some();
-    let piped = is_large.then(Piped::new).flatten();
-    loop {
-        reading = match hand_over(reading, piece, &sender, &mut trace).await {
-            Ok(reading) => reading,
-            Err(NotTaken::Gone) => return,
-            Err(NotTaken::Refused) => {
-                // The client does not read, so an error in the body would never reach it.
-                connection.cut.notify_one();
-                return;
-            }
-        };
-        if range.is_empty() {
-            return;
-        }
-        let next = match (&piped, &connection.splices) {
-            (Some(piped), Some(splices)) => {
-                reading = match emptied(reading, piped, &sender, &mut trace).await {
-                    Ok(reading) => reading,
-                    Err(NotTaken::Gone) => return,
-                    Err(NotTaken::Refused) => return connection.cut.notify_one(),
-                };
-                pipe_piece(reading, &range, Arc::clone(piped), splices).await
-            }
-            _ => read_piece(reading, range.start, buffers.take()).await.map(|(reading, mut bytes)| {
+    if let Some(splices) = connection.splices.clone().filter(|_| range.end - range.start > PIPED_BYTES_MIN) {
+        return piped::send(reading, range, sender, (&connection, &splices), trace).await;
+    }
+    let buffers = Buffers::new();
+    while !range.is_empty() {
+        let piece = match read_piece(reading, range.start, buffers.take()).await {
+            Ok((back, mut bytes)) => {
+                reading = back;
                 bytes.truncate(usize::try_from(range.end - range.start).unwrap_or(usize::MAX));
-                (reading, buffers.lend(bytes))
-            }),
-        };
-        match next {
-            Ok((back, bytes)) if !bytes.is_empty() => {
-                range.start += bytes.len() as u64;
-                trace.event.bytes += bytes.len() as u64;
-                (reading, piece) = (back, bytes);
-            }
-            Ok(_) => {
-                // The file got shorter than the length that was promised.
-                let _ = sender.send(Err(Cut)).await;
-                return;
+                buffers.lend(bytes)
             }
             Err(failure) => {
                 trace.failed(&failure);
                 let _ = sender.send(Err(Cut)).await;
                 return;
             }
+        };
+        if piece.is_empty() {
+            // The file got shorter than the length that was promised.
+            let _ = sender.send(Err(Cut)).await;
+            return;
         }
-    }
-}
-
-/// Puts the next bytes into an empty pipe; what stands in for them.
-async fn pipe_piece(
-    mut reading: Reading,
-    range: &Range<u64>,
-    piped: Arc<Piped>,
-    splices: &Splices,
-) -> Result<(Reading, Bytes), Failure> {
-    let (start, most, pipe) = (range.start, range.end - range.start, Arc::clone(&piped));
-    let (reading, count) = blocking(move || {
-        let count = reading.fill_pipe(start, most, &pipe.pipe)?;
-        Ok((reading, count))
-    })
-    .await?;
-    let count = usize::try_from(count).unwrap_or(0);
-    Ok((reading, if count == 0 { Bytes::new() } else { splices.stand_in(&piped, count) }))
-}
-
-/// Waits until a pipe is empty, asking the doors again every second.
-async fn emptied(
-    mut reading: Reading,
-    piped: &Piped,
-    sender: &mpsc::Sender<Result<Bytes, Cut>>,
-    trace: &mut Trace,
-) -> Result<Reading, NotTaken> {
-    loop {
-        tokio::select! {
-            () = piped.emptied() => return Ok(reading),
-            () = sender.closed() => return Err(NotTaken::Gone),
-            () = tokio::time::sleep(Duration::from_secs(1)) => {}
-        }
-        reading = check(reading, trace).await?;
+        range.start += piece.len() as u64;
+        trace.event.bytes += piece.len() as u64;
+        reading = match hand_over(reading, piece, &sender, &mut trace).await {
+            Ok(reading) => reading,
+            Err(NotTaken::Gone) => return,
+            Err(NotTaken::Refused) => return connection.cut.notify_one(),
+        };
     }
 }
 

@@ -6,31 +6,23 @@ use std::fmt::Write as _;
 /// Writes one name, percent-encoded (RFC 3986 §3.3: what a path segment may hold unencoded, without `'`, `&` and the
 /// like, which would have to be escaped again in XML).
 pub(crate) fn push_name(url: &mut String, name: &str) {
+    // Mostly all of it is.
+    if name.bytes().all(stays) {
+        return url.push_str(name);
+    }
     for byte in name.bytes() {
         match byte {
-            b'A'..=b'Z'
-            | b'a'..=b'z'
-            | b'0'..=b'9'
-            | b'-'
-            | b'.'
-            | b'_'
-            | b'~'
-            | b'!'
-            | b'$'
-            | b'('
-            | b')'
-            | b'*'
-            | b'+'
-            | b','
-            | b';'
-            | b'='
-            | b':'
-            | b'@' => url.push(char::from(byte)),
+            plain if stays(plain) => url.push(char::from(plain)),
             other => {
                 let _ = write!(url, "%{other:02X}");
             }
         }
     }
+}
+
+/// What needs no escape in a path (RFC 3986 §3.3).
+fn stays(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$()*+,;=:@".contains(&byte)
 }
 
 /// The URL path of a place; collections end with a slash.

@@ -73,22 +73,32 @@ impl Live {
     }
 
     fn name(self) -> &'static str {
+        self.written()[0]
+    }
+
+    /// Its name, what stands before its value and what behind: many of them are written for every entry, so they are whole.
+    fn written(self) -> [&'static str; 3] {
+        macro_rules! written {
+            ($name:literal) => {
+                [$name, concat!("<D:", $name, ">"), concat!("</D:", $name, ">")]
+            };
+        }
         match self {
-            Live::ResourceType => "resourcetype",
-            Live::DisplayName => "displayname",
-            Live::ContentLength => "getcontentlength",
-            Live::ContentType => "getcontenttype",
-            Live::LastModified => "getlastmodified",
-            Live::CreationDate => "creationdate",
-            Live::Etag => "getetag",
-            Live::SupportedLock => "supportedlock",
-            Live::LockDiscovery => "lockdiscovery",
-            Live::QuotaAvailable => "quota-available-bytes",
-            Live::QuotaUsed => "quota-used-bytes",
-            Live::Owner => "owner",
-            Live::Acl => "acl",
-            Live::Privileges => "current-user-privilege-set",
-            Live::Principal => "current-user-principal",
+            Live::ResourceType => written!("resourcetype"),
+            Live::DisplayName => written!("displayname"),
+            Live::ContentLength => written!("getcontentlength"),
+            Live::ContentType => written!("getcontenttype"),
+            Live::LastModified => written!("getlastmodified"),
+            Live::CreationDate => written!("creationdate"),
+            Live::Etag => written!("getetag"),
+            Live::SupportedLock => written!("supportedlock"),
+            Live::LockDiscovery => written!("lockdiscovery"),
+            Live::QuotaAvailable => written!("quota-available-bytes"),
+            Live::QuotaUsed => written!("quota-used-bytes"),
+            Live::Owner => written!("owner"),
+            Live::Acl => written!("acl"),
+            Live::Privileges => written!("current-user-privilege-set"),
+            Live::Principal => written!("current-user-principal"),
         }
     }
 
@@ -213,13 +223,13 @@ fn push_value(xml: &mut String, resource: &Resource<'_>, live: Live) {
     if !has(resource, live) {
         return;
     }
-    let (name, meta, more) = (live.name(), resource.meta, resource.more);
-    xml.push_str("<D:");
-    xml.push_str(name);
-    if live == Live::ResourceType && resource.kind == NodeKind::File {
-        return xml.push_str("/>");
+    let ([_, begin, end], meta, more) = (live.written(), resource.meta, resource.more);
+    match live {
+        Live::ResourceType if resource.kind == NodeKind::File => return xml.push_str("<D:resourcetype/>"),
+        Live::LockDiscovery if more.locks.is_empty() => return xml.push_str("<D:lockdiscovery/>"),
+        Live::SupportedLock => return xml.push_str(SUPPORTED_LOCKS),
+        _ => xml.push_str(begin),
     }
-    xml.push('>');
     match live {
         Live::ResourceType => xml.push_str("<D:collection/>"),
         Live::DisplayName => push_text(xml, resource.name),
@@ -232,7 +242,8 @@ fn push_value(xml: &mut String, resource: &Resource<'_>, live: Live) {
             meta.push_validator(xml);
             xml.push_str("&quot;");
         }
-        Live::SupportedLock => xml.push_str(SUPPORTED_LOCKS),
+        // Written above.
+        Live::SupportedLock => {}
         Live::LockDiscovery => more.locks.iter().for_each(|lock| push_lock(xml, lock, more.now)),
         Live::QuotaAvailable => push_number(xml, more.quota.map_or(0, |quota| quota.0)),
         Live::QuotaUsed => push_number(xml, more.quota.map_or(0, |quota| quota.1)),
@@ -248,13 +259,11 @@ fn push_value(xml: &mut String, resource: &Resource<'_>, live: Live) {
             xml.push_str("</D:href>");
         }
     }
-    xml.push_str("</D:");
-    xml.push_str(name);
-    xml.push('>');
+    xml.push_str(end);
 }
 
-const SUPPORTED_LOCKS: &str = "<D:lockentry><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>\
-<D:lockentry><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>";
+const SUPPORTED_LOCKS: &str = "<D:supportedlock><D:lockentry><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>\
+<D:lockentry><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry></D:supportedlock>";
 
 fn push_property(xml: &mut String, property: &Property) {
     let Property { namespace, name, language, value } = property;
@@ -385,21 +394,28 @@ impl Moment {
     }
 }
 
-/// Two digits, after something.
-fn push_two(text: &mut String, after: &str, number: i64) {
-    text.push_str(after);
-    text.push(char::from(b'0' + (number / 10 % 10) as u8));
-    text.push(char::from(b'0' + (number % 10) as u8));
+/// Two digits from a place on.
+fn put_two(text: &mut [u8], at: usize, number: i64) {
+    if let Some([tens, ones]) = text.get_mut(at..at + 2) {
+        (*tens, *ones) = (b'0' + (number / 10 % 10) as u8, b'0' + (number % 10) as u8);
+    }
 }
 
-fn push_year(text: &mut String, year: i64) {
-    push_two(text, "", year / 100);
-    push_two(text, "", year % 100);
+/// Three letters from a place on.
+fn put_word(text: &mut [u8], at: usize, word: Option<&[u8; 3]>) {
+    if let (Some(to), Some(word)) = (text.get_mut(at..at + 3), word) {
+        to.copy_from_slice(word);
+    }
 }
 
-const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+/// What was put together is ASCII.
+fn push_ascii(text: &mut String, bytes: &[u8]) {
+    text.push_str(std::str::from_utf8(bytes).unwrap_or_default());
+}
+
+const WEEKDAYS: [&[u8; 3]; 7] = [b"Thu", b"Fri", b"Sat", b"Sun", b"Mon", b"Tue", b"Wed"];
+const MONTHS: [&[u8; 3]; 12] =
+    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7).
 pub(crate) fn http_date(seconds: i64) -> String {
@@ -410,28 +426,22 @@ pub(crate) fn http_date(seconds: i64) -> String {
 
 fn push_http_date(text: &mut String, seconds: i64) {
     let Moment { year, month, day, weekday, time: [hour, minute, second] } = Moment::of(seconds);
-    text.push_str(WEEKDAYS.get(weekday).unwrap_or(&""));
-    push_two(text, ", ", day);
-    text.push(' ');
-    text.push_str(MONTHS.get(month.wrapping_sub(1)).unwrap_or(&""));
-    text.push(' ');
-    push_year(text, year);
-    push_two(text, " ", hour);
-    push_two(text, ":", minute);
-    push_two(text, ":", second);
-    text.push_str(" GMT");
+    let mut date = *b"xxx, 00 xxx 0000 00:00:00 GMT";
+    put_word(&mut date, 0, WEEKDAYS.get(weekday).copied());
+    put_word(&mut date, 8, MONTHS.get(month.wrapping_sub(1)).copied());
+    let numbers = [(5, day), (12, year / 100), (14, year), (17, hour), (20, minute), (23, second)];
+    numbers.into_iter().for_each(|(at, number)| put_two(&mut date, at, number));
+    push_ascii(text, &date);
 }
 
 /// `1994-11-06T08:49:37Z` (RFC 3339).
 pub(crate) fn push_iso_date(text: &mut String, seconds: i64) {
     let Moment { year, month, day, time: [hour, minute, second], .. } = Moment::of(seconds);
-    push_year(text, year);
-    push_two(text, "-", month as i64);
-    push_two(text, "-", day);
-    push_two(text, "T", hour);
-    push_two(text, ":", minute);
-    push_two(text, ":", second);
-    text.push('Z');
+    let mut date = *b"0000-00-00T00:00:00Z";
+    let numbers =
+        [(0, year / 100), (2, year), (5, month as i64), (8, day), (11, hour), (14, minute), (17, second)];
+    numbers.into_iter().for_each(|(at, number)| put_two(&mut date, at, number));
+    push_ascii(text, &date);
 }
 
 #[cfg(test)]

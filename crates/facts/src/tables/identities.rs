@@ -13,6 +13,16 @@ pub struct Domain {
     pub name: Realm,
     /// Whether its users may come in.
     pub enabled: bool,
+    /// What it is for.
+    #[serde(default)]
+    pub description: Option<String>,
+}
+
+impl Domain {
+    /// A new one.
+    pub fn new(name: Realm) -> Self {
+        Domain { name, enabled: true, description: None }
+    }
 }
 
 impl Row for Domain {
@@ -21,10 +31,14 @@ impl Row for Domain {
 
     fn encode(&self, to: &mut Writer) {
         to.text(self.name.as_str()).flag(self.enabled);
+        to.option(self.description.as_deref(), |to, text| {
+            to.text(text);
+        });
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
-        Some(Domain { name: from.text()?.parse().ok()?, enabled: from.flag()? })
+        let (name, enabled) = (from.text()?.parse().ok()?, from.flag()?);
+        Some(Domain { name, enabled, description: from.option(Reader::text)? })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Who is in which group. Groups may be in groups.
 
-use super::{Key, Row, Table};
+use super::{Key, ReverseKey, Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{GroupId, UserId};
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,14 @@ impl Member {
         let mut bytes = vec![kind];
         bytes.extend_from_slice(id);
         bytes
+    }
+
+    pub(super) fn read(from: &mut Reader<'_>) -> Option<Self> {
+        match (from.u8()?, from.fixed()?) {
+            (1, id) => Some(Member::User(UserId::from_bytes(id))),
+            (2, id) => Some(Member::Group(GroupId::from_bytes(id))),
+            _ => None,
+        }
     }
 }
 
@@ -49,14 +57,10 @@ impl Key for MembershipKey {
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (&[kind], ids) = bytes.split_first_chunk::<1>()?;
-        let (id, group) = ids.split_first_chunk::<16>()?;
-        let member = match kind {
-            1 => Member::User(UserId::from_bytes(*id)),
-            2 => Member::Group(GroupId::from_bytes(*id)),
-            _ => return None,
-        };
-        Some(MembershipKey { member, group: GroupId::from_bytes(group.try_into().ok()?) })
+        let mut from = Reader::new(bytes);
+        let key =
+            MembershipKey { member: Member::read(&mut from)?, group: GroupId::from_bytes(from.fixed()?) };
+        from.is_empty().then_some(key)
     }
 }
 
@@ -72,5 +76,9 @@ impl Row for Membership {
 
     fn decode(_: &mut Reader<'_>) -> Option<Self> {
         Some(Membership)
+    }
+
+    fn reverse(key: &MembershipKey) -> Option<ReverseKey> {
+        Some(ReverseKey::Member(key.group, key.member))
     }
 }

@@ -59,6 +59,23 @@ impl NameKey {
     pub fn role(name: &str) -> Self {
         NameKey { kind: NameKind::Role, within: [0; 16], name: name.to_owned() }
     }
+    /// The same of a domain's own.
+    pub fn role_of(domain: Option<&DomainId>, name: &str) -> Self {
+        let within = domain.map_or([0; 16], |domain| *domain.bytes());
+        NameKey { kind: NameKind::Role, within, name: name.to_owned() }
+    }
+    /// A name of a kind in a domain.
+    pub fn of(kind: NameKind, domain: &DomainId, name: &str) -> Self {
+        NameKey { kind, within: *domain.bytes(), name: name.to_owned() }
+    }
+    /// The prefix of the keys of everything of a kind in a domain.
+    pub fn all_of(kind: NameKind, domain: &DomainId) -> Vec<u8> {
+        NameKey { kind, within: *domain.bytes(), name: String::new() }.bytes()
+    }
+    /// The kind of thing it names.
+    pub fn kind(&self) -> NameKind {
+        self.kind
+    }
     /// A token that is a certificate, by its SHA-256 fingerprint.
     pub fn certificate(fingerprint: &[u8; 32]) -> Self {
         let name = fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();

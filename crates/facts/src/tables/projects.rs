@@ -10,12 +10,18 @@ use serde::{Deserialize, Serialize};
 pub struct Project {
     /// Its domain.
     pub domain: DomainId,
+    /// The project it is in; directly in its domain where there is none.
+    #[serde(default)]
+    pub parent: Option<ProjectId>,
     /// Its name, unique in the domain.
     pub name: String,
     /// Whether anybody may work in it.
     pub enabled: bool,
     /// What it is for.
     pub description: Option<String>,
+    /// Words it is found by.
+    #[serde(default)]
+    pub tags: Vec<String>,
 }
 
 impl Row for Project {
@@ -23,18 +29,26 @@ impl Row for Project {
     type Key = ProjectId;
 
     fn encode(&self, to: &mut Writer) {
-        to.fixed(self.domain.bytes()).text(&self.name).flag(self.enabled);
+        to.fixed(self.domain.bytes()).option(self.parent.as_ref(), |to, parent| {
+            to.fixed(parent.bytes());
+        });
+        to.text(&self.name).flag(self.enabled);
         to.option(self.description.as_deref(), |to, text| {
             to.text(text);
+        });
+        to.list(&self.tags, |to, tag| {
+            to.text(tag);
         });
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
         Some(Project {
             domain: DomainId::from_bytes(from.fixed()?),
+            parent: from.option(|from| from.fixed().map(ProjectId::from_bytes))?,
             name: from.text()?,
             enabled: from.flag()?,
             description: from.option(Reader::text)?,
+            tags: from.list(Reader::text)?,
         })
     }
 }

@@ -2,6 +2,7 @@
 //! anew.
 
 use super::{V3, V3Need, V3Route};
+use enfilade_passage::rule_named;
 use expect_test::expect_file;
 use serde_json::{Map, Value, json};
 
@@ -22,7 +23,7 @@ fn parameters(route: &V3Route) -> Vec<Value> {
         ("POST", "/auth/tokens", &["nocatalog"]),
         ("DELETE", "/auth/tokens", &["cascade"]),
         ("GET", "/OS-REVOKE/events", &["since"]),
-        ("GET", super::CREDENTIALS, &["name"]),
+        ("GET", "/users/{user_id}/application_credentials", &["name"]),
     ] {
         if (route.method, route.path) == (method, path) {
             all.extend(
@@ -63,9 +64,9 @@ fn answers(route: &V3Route) -> Value {
 
 fn openapi() -> Value {
     let mut paths = Map::new();
-    for route in &V3 {
+    for route in V3 {
         let mut call = json!({
-            "summary": route.says, "operationId": format!("{}_{}", route.method.to_ascii_lowercase(), route.relation),
+            "summary": route.says, "operationId": format!("{}_{}", route.method.to_ascii_lowercase(), route.relation()),
             "parameters": parameters(route), "responses": answers(route),
         });
         if let (V3Need::Session, Some(map)) = (route.need, call.as_object_mut()) {
@@ -92,12 +93,15 @@ fn openapi() -> Value {
 
 fn page() -> String {
     let mut text = "# The calls of Identity v3\n\nWritten from `crates/faces/src/keystone/routes.rs`, as [identity-v3.openapi.json](identity-v3.openapi.json) is; who may is \
-                    in [keystone.md](keystone.md).\n\n| call | needs | for |\n|---|---|---|\n"
+                    in [keystone.md](keystone.md).\n\n| call | any of | for |\n|---|---|---|\n"
         .to_owned();
-    for route in &V3 {
+    for route in V3 {
         let needs = match route.need {
-            V3Need::Nobody => "nothing",
-            V3Need::Session => "a session",
+            V3Need::Nobody => "nothing".to_owned(),
+            V3Need::Session => match rule_named(route.rule) {
+                Some(rule) => rule.who.iter().map(|who| who.says()).collect::<Vec<_>>().join(", "),
+                None => "a session".to_owned(),
+            },
         };
         text.push_str(&format!("| `{} /v3{}` | {needs} | {} |\n", route.method, route.path, route.says));
     }

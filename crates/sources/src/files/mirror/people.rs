@@ -74,7 +74,7 @@ impl<'v, 's> People<'v, 's> {
         let id = DomainId::from_bytes(Ids::default().next()?);
         let name = NameKey::domain(realm);
         draft.change.expect_absent::<Name>(&name).put(&name, &Name(*id.bytes()));
-        draft.change.put(&id, &Domain { name: realm.clone(), enabled: true });
+        draft.change.put(&id, &Domain::new(realm.clone()));
         self.domains.insert(realm.clone(), id);
         Ok(id)
     }

@@ -1,0 +1,74 @@
+//! What services keep for users, such as EC2 keys.
+
+use super::things::missing;
+use crate::desk::{Desk, random};
+use crate::error::Error;
+use enfilade_facts::tables::{Blob, BlobId, Project, Reverse, ReverseKey, User};
+
+/// Longest blob, in bytes.
+const BLOB_BYTES_MAX: usize = 64 * 1024;
+
+/// An id for any other kind.
+///
+/// # Errors
+/// When the kernel gives no random bytes.
+pub fn random_id() -> Result<BlobId, Error> {
+    random().map(BlobId)
+}
+
+fn check(row: &Blob) -> Result<(), Error> {
+    match row.blob.len() <= BLOB_BYTES_MAX && row.kind.len() <= 255 {
+        true => Ok(()),
+        false => Err(Error::Invalid(format!("a blob has at most {BLOB_BYTES_MAX} bytes, and its type 255"))),
+    }
+}
+
+/// Keeps one.
+///
+/// # Errors
+/// When there is one with the same access key, its user or project is not there, or the facts cannot be changed.
+pub fn create_blob(desk: &Desk<'_>, id: &BlobId, row: &Blob) -> Result<(), Error> {
+    check(row)?;
+    desk.commit(&format!("credential create for {}", row.user), |view, change| {
+        view.get::<User>(&row.user)?.ok_or_else(|| missing("user", row.user))?;
+        if view.get::<Blob>(id)?.is_some() {
+            return Err(Error::Exists {
+                what: "credential",
+                name: id.to_string(),
+                hint: "use another access key",
+            });
+        }
+        if let Some(project) = &row.project {
+            change.expect_present::<Project>(project);
+        }
+        change.expect_present::<User>(&row.user).expect_absent::<Blob>(id);
+        change.put(id, row).put(&ReverseKey::Blob(row.user, *id), &Reverse);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Keeps another in its place.
+///
+/// # Errors
+/// When it is not the one that was read any more, or the facts cannot be changed.
+pub fn update_blob(desk: &Desk<'_>, id: &BlobId, before: &Blob, row: &Blob) -> Result<(), Error> {
+    check(row)?;
+    desk.commit(&format!("credential {id} update"), |_, change| {
+        change.expect_same(id, before).put(id, row);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Keeps it no longer.
+///
+/// # Errors
+/// When it is not the one that was read any more, or the facts cannot be changed.
+pub fn delete_blob(desk: &Desk<'_>, id: &BlobId, row: &Blob) -> Result<(), Error> {
+    desk.commit(&format!("credential {id} delete"), |_, change| {
+        change.expect_same(id, row).delete::<Blob>(id).delete::<Reverse>(&ReverseKey::Blob(row.user, *id));
+        Ok(())
+    })?;
+    Ok(())
+}

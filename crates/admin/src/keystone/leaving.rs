@@ -1,0 +1,212 @@
+//! What was removed is unreachable at once; what hung on it is taken away here, in small commits, by whoever has time.
+
+use crate::desk::Desk;
+use crate::error::Error;
+use crate::users::forget_user;
+use enfilade_facts::tables::{
+    Assignment, Binding, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group, Leaving, LeavingKey,
+    Membership, MembershipKey, Name, NameKey, NameKind, NamedRole, Project, Reverse, ReverseKey, Trust, Who,
+};
+use enfilade_facts::vocabulary::{DomainId, GroupId, ProjectId, RoleId};
+use enfilade_facts::{Change, Read, View};
+use std::ops::ControlFlow;
+
+/// How much goes in one commit: a writer that comes meanwhile waits for no more than this.
+const AT_ONCE: usize = 256;
+
+/// How many records are looked through for one commit, where nothing leads to those that are meant.
+const LOOKED_THROUGH: usize = 20_000;
+
+/// Takes away one piece of what was removed; whether there is more to do.
+///
+/// # Errors
+/// When the facts cannot be changed.
+pub fn sweep(desk: &Desk<'_>) -> Result<bool, Error> {
+    let mut next = None;
+    desk.facts.read(|view| {
+        view.page::<Leaving>(&[], None, |key, _| {
+            next = Some(key);
+            ControlFlow::Break(())
+        })
+    })??;
+    let Some(key) = next else { return Ok(false) };
+    match key {
+        LeavingKey::Role(role) => sweep_role(desk, &role)?,
+        key => {
+            desk.commit("take away what was removed", |view, change| {
+                let is_done = match key {
+                    LeavingKey::Domain(id) => of_domain(view, change, &id)?,
+                    LeavingKey::Project(id) => of_project(view, change, &id)?,
+                    LeavingKey::Group(id) => of_group(view, change, &id)?,
+                    LeavingKey::Role(_) => true,
+                };
+                if is_done {
+                    change.delete::<Leaving>(&key);
+                }
+                Ok(())
+            })?;
+        }
+    }
+    Ok(true)
+}
+
+/// Everything that is left of what was removed; for commands, which wait for it.
+///
+/// # Errors
+/// When the facts cannot be changed.
+pub fn sweep_all(desk: &Desk<'_>) -> Result<(), Error> {
+    while sweep(desk)? {}
+    Ok(())
+}
+
+fn names(view: &View<'_>, kind: NameKind, domain: &DomainId) -> Result<Vec<(NameKey, Name)>, Error> {
+    let mut found = Vec::new();
+    view.page::<Name>(&NameKey::all_of(kind, domain), None, |key, name| {
+        found.push((key, name));
+        if found.len() < AT_ONCE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(found)
+}
+
+/// Users first, then groups, projects and roles; whether nothing was left.
+fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool, Error> {
+    let users = names(view, NameKind::User, id)?;
+    for (key, name) in users.iter().take(AT_ONCE / 4) {
+        change.delete::<Name>(key);
+        forget_user(view, change, &name.user())?;
+    }
+    if !users.is_empty() {
+        return Ok(false);
+    }
+    let groups = names(view, NameKind::Group, id)?;
+    for (key, name) in &groups {
+        change.delete::<Name>(key).delete::<Group>(&name.group());
+        change.delete::<Extra>(&ExtraKey::of(enfilade_facts::tables::ThingKind::Group, &name.group()));
+        change.put(&LeavingKey::Group(name.group()), &Leaving);
+    }
+    let projects = names(view, NameKind::Project, id)?;
+    for (key, name) in &projects {
+        change.delete::<Name>(key);
+        let id = name.project();
+        if let Some(row) = view.get::<Project>(&id)? {
+            super::projects::forget_project(change, &id, &row);
+        }
+    }
+    let roles = names(view, NameKind::Role, id)?;
+    for (key, name) in &roles {
+        change
+            .delete::<Name>(key)
+            .delete::<NamedRole>(&name.role())
+            .put(&LeavingKey::Role(name.role()), &Leaving);
+    }
+    let is_empty = groups.is_empty() && projects.is_empty() && roles.is_empty();
+    Ok(is_empty && take_grants_on(view, change, &[GrantScope::Domain(*id), GrantScope::BelowDomain(*id)])?)
+}
+
+fn of_project(view: &View<'_>, change: &mut Change, id: &ProjectId) -> Result<bool, Error> {
+    if !take_grants_on(view, change, &[GrantScope::Project(*id), GrantScope::BelowProject(*id)])? {
+        return Ok(false);
+    }
+    for (name, binding) in view.list::<Binding>(&[])? {
+        if binding.project == *id {
+            change.delete::<Binding>(&name);
+        }
+    }
+    let mut credentials = Vec::new();
+    view.page::<Reverse>(&ReverseKey::credentials_for(id), None, |key, _| {
+        credentials.push(key);
+        if credentials.len() < AT_ONCE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    for key in &credentials {
+        change.delete::<Reverse>(key);
+        if let ReverseKey::For(_, credential) = key {
+            super::application_credentials::forget(view, change, credential)?;
+        }
+    }
+    super::forget_trusts(view, change, |trust: &Trust| trust.project == *id)?;
+    Ok(credentials.is_empty())
+}
+
+fn of_group(view: &View<'_>, change: &mut Change, id: &GroupId) -> Result<bool, Error> {
+    let mut left = AT_ONCE;
+    let mut members = Vec::new();
+    view.page::<Reverse>(&ReverseKey::members_of(id), None, |key, _| {
+        members.push(key);
+        left -= 1;
+        if left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    for key in &members {
+        if let ReverseKey::Member(group, member) = key {
+            change.delete::<Membership>(&MembershipKey { member: *member, group: *group });
+        }
+    }
+    if !members.is_empty() {
+        return Ok(false);
+    }
+    let member = enfilade_facts::tables::Member::Group(*id);
+    for (key, _) in view.list::<Membership>(&member.prefix())? {
+        change.delete::<Membership>(&key);
+    }
+    for (key, _) in view.list::<Grant>(&GrantKey::of(&Grantee::Group(*id)))?.into_iter().take(AT_ONCE) {
+        change.delete::<Grant>(&key);
+    }
+    for (key, _) in view.list::<Assignment>(&[])? {
+        if key.who == Who::Group(*id) {
+            change.delete::<Assignment>(&key);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether no grant is left on these.
+fn take_grants_on(view: &View<'_>, change: &mut Change, scopes: &[GrantScope]) -> Result<bool, Error> {
+    let mut count = 0;
+    for scope in scopes {
+        view.page::<Reverse>(&ReverseKey::granted_on(scope), None, |key, _| {
+            if let ReverseKey::Granted(scope, who, role) = key {
+                change.delete::<Grant>(&GrantKey { who, scope, role });
+                count += 1;
+            }
+            if count < AT_ONCE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+    }
+    Ok(count == 0)
+}
+
+/// Nothing leads from a role to those who have it, so all grants are looked through, a part at a time.
+fn sweep_role(desk: &Desk<'_>, role: &RoleId) -> Result<(), Error> {
+    let mut after: Option<Vec<u8>> = None;
+    loop {
+        let (mut of_role, mut looked, mut last, mut is_over) = (Vec::new(), 0, None, true);
+        desk.facts.read(|view| {
+            view.page::<Grant>(&[], after.as_deref(), |key, _| {
+                // It goes on after whole groups, so it breaks off between two.
+                let group = GrantKey::of_on(&key.who, &key.scope);
+                if looked >= LOOKED_THROUGH && last.as_ref() != Some(&group) {
+                    is_over = false;
+                    return ControlFlow::Break(());
+                }
+                looked += 1;
+                of_role.extend(Some(key).filter(|key| key.role == *role));
+                last = Some(group);
+                ControlFlow::Continue(())
+            })
+        })??;
+        for some in of_role.chunks(AT_ONCE) {
+            desk.commit("take away a role that was removed", |_, change| {
+                some.iter().for_each(|key| {
+                    change.delete::<Grant>(key);
+                });
+                Ok(())
+            })?;
+        }
+        if is_over {
+            desk.commit("a role that was removed is gone", |_, change| {
+                change.delete::<Leaving>(&LeavingKey::Role(*role));
+                Ok(())
+            })?;
+            return Ok(());
+        }
+        after = last;
+    }
+}

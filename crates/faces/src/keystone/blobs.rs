@@ -1,0 +1,242 @@
+//! What services keep here for users: `/credentials`, and EC2 keys, which are of one kind of them.
+
+use super::given::{Given, invalid};
+use super::listing::{self, Filters, plain};
+use super::{Call, Outcome, Said, Trouble, projects, query, users};
+use aws_lc_rs::digest::{SHA256, digest};
+use enfilade_admin::Error;
+use enfilade_admin::keystone::{create_blob, delete_blob, random_id, update_blob};
+use enfilade_facts::View;
+use enfilade_facts::tables::{Blob, BlobId, Key as _, Reverse, ReverseKey};
+use enfilade_facts::vocabulary::{ProjectId, UserId};
+use enfilade_passage::{About, ApiPermit};
+use hyper::StatusCode;
+use serde_json::{Value, json};
+use std::ops::ControlFlow;
+
+/// The id of an EC2 credential: what finds it by its access key (as in the original).
+fn ec2_id(access: &str) -> BlobId {
+    let mut id = BlobId([0; 32]);
+    id.0.iter_mut().zip(digest(&SHA256, access.as_bytes()).as_ref()).for_each(|(to, byte)| *to = *byte);
+    id
+}
+
+fn body(base: &str, id: &BlobId, row: &Blob) -> Value {
+    json!({
+        "id": id.to_string(), "user_id": row.user.to_string(), "type": row.kind, "blob": row.blob,
+        "project_id": row.project.map(|id| id.to_string()),
+        "links": { "self": format!("{base}/v3/credentials/{id}") },
+    })
+}
+
+fn found(call: &mut Call, at: usize) -> Result<(BlobId, Blob, ApiPermit), Trouble> {
+    let said = call.parameter(at).to_owned();
+    let id = if at == 0 { said.parse::<BlobId>().ok() } else { Some(ec2_id(&said)) };
+    let found = call.look(|view| match id {
+        Some(id) => Ok(view.get::<Blob>(&id)?.map(|row| (id, row))),
+        None => Ok(None),
+    })?;
+    let owner: Option<UserId> = found.as_ref().map(|(_, row)| row.user);
+    let permit = call.allow(&About { user: owner.as_ref(), ..About::default() })?;
+    let (id, row) = found.ok_or_else(|| Trouble::missing("credential", &said))?;
+    Ok((id, row, permit))
+}
+
+/// Everybody's, for whoever may see them; one's own, for everybody else.
+pub(super) fn list(call: &mut Call) -> Outcome {
+    let own = call.visit.principal().user;
+    let asked: Option<UserId> = match query(&call.head, "user_id").map(plain) {
+        None => None,
+        Some(text) => Some(
+            text.parse()
+                .map_err(|_| invalid("Invalid input for field/attribute user_id: expected an id."))?,
+        ),
+    };
+    let user = match call.allow(&About { user: asked.as_ref(), ..About::default() }) {
+        Ok(_) => asked,
+        Err(why) if asked.is_some() => return Err(why),
+        Err(_) => {
+            call.allow(&About { user: Some(&own), ..About::default() })?;
+            Some(own)
+        }
+    };
+    let base = call.base.clone();
+    let after = call.marker(|text| {
+        let id: BlobId = text.parse().ok()?;
+        Some(user.map_or_else(|| id.bytes(), |user| ReverseKey::Blob(user, id).bytes()))
+    })?;
+    let source = move |view: &View<'_>, after: Option<&[u8]>, each: listing::Each<'_>| match user {
+        None => {
+            listing::records::<Blob>(view, &[], after, |id, row| Ok(each(id.bytes(), body(&base, &id, &row))))
+        }
+        Some(user) => listing::records::<Reverse>(view, &ReverseKey::blobs_of(&user), after, |key, _| {
+            let ReverseKey::Blob(_, id) = key else { return Ok(ControlFlow::Continue(())) };
+            match view.get::<Blob>(&id)? {
+                Some(row) => Ok(each(key.bytes(), body(&base, &id, &row))),
+                None => Ok(ControlFlow::Continue(())),
+            }
+        }),
+    };
+    listing::answer(call, "credentials", call.rule()?, Filters::of(&call.head, &[]), after, Box::new(source))
+}
+
+pub(super) fn show(call: &mut Call) -> Outcome {
+    let (id, row, _) = found(call, 0)?;
+    Ok(Said::json(StatusCode::OK, &json!({ "credential": body(&call.base, &id, &row) })))
+}
+
+/// The access key of an EC2 credential's blob, by which it is found.
+fn access_of(blob: &str) -> Result<String, Error> {
+    let value: Value =
+        serde_json::from_str(blob).map_err(|_| invalid("the blob of an EC2 credential is a JSON object"))?;
+    let text = |name: &str| {
+        value.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+    };
+    match (text("access"), text("secret")) {
+        (Some(access), Some(_)) => Ok(access),
+        _ => Err(invalid("the blob of an EC2 credential has `access` and `secret`")),
+    }
+}
+
+pub(super) fn create(call: &mut Call) -> Outcome {
+    let given = Given::of(call, "credential")?;
+    let own = call.visit.principal().user;
+    let user = given.id::<UserId>("user_id")?.flatten().unwrap_or(own);
+    let permit = call.allow(&About { user: Some(&user), ..About::default() })?;
+    let (kind, blob) = (given.needed("type")?, given.needed("blob")?);
+    let project = given.id::<ProjectId>("project_id")?.flatten();
+    let id = match kind.as_str() {
+        "ec2" if project.is_none() => return Err(invalid("an EC2 credential is for a project").into()),
+        "ec2" => ec2_id(&access_of(&blob)?),
+        _ => random_id()?,
+    };
+    check_project(call, &user, project.as_ref())?;
+    let row = Blob { user, project, kind, blob };
+    call.save(&permit, |desk| create_blob(desk, &id, &row))?;
+    Ok(Said::json(StatusCode::CREATED, &json!({ "credential": body(&call.base, &id, &row) })))
+}
+
+/// A key for a project stands for what its user is there: nobody makes one for where that is nothing.
+fn check_project(call: &Call, user: &UserId, project: Option<&ProjectId>) -> Result<(), Trouble> {
+    let Some(project) = project else { return Ok(()) };
+    call.look(|view| {
+        projects::find(view, &project.to_string())?
+            .ok_or_else(|| Trouble::missing("project", &project.to_string()))?;
+        users::find(view, &user.to_string())?.ok_or_else(|| Trouble::missing("user", &user.to_string()))?;
+        Ok(())
+    })
+}
+
+pub(super) fn update(call: &mut Call) -> Outcome {
+    let (id, row, permit) = found(call, 0)?;
+    let given = Given::of(call, "credential")?;
+    // Whose it is and where it counts are what it was made for.
+    for (name, is) in
+        [("user_id", Some(row.user.to_string())), ("project_id", row.project.map(|id| id.to_string()))]
+    {
+        if given.text(name)?.is_some_and(|said| said != is) {
+            return Err(Error::Refused(format!("the {name} of a credential cannot be changed")).into());
+        }
+    }
+    let mut edited = row.clone();
+    if given.has("blob") {
+        edited.blob = given.needed("blob")?;
+    }
+    if given.has("type") {
+        edited.kind = given.needed("type")?;
+    }
+    let is_ec2 = |row: &Blob| row.kind == "ec2";
+    if is_ec2(&row) != is_ec2(&edited) || is_ec2(&edited) && ec2_id(&access_of(&edited.blob)?) != id {
+        return Err(invalid("an EC2 credential keeps its kind and its access key").into());
+    }
+    call.save(&permit, |desk| update_blob(desk, &id, &row, &edited))?;
+    Ok(Said::json(StatusCode::OK, &json!({ "credential": body(&call.base, &id, &edited) })))
+}
+
+pub(super) fn delete(call: &mut Call) -> Outcome {
+    let (id, row, permit) = found(call, 0)?;
+    call.save(&permit, |desk| delete_blob(desk, &id, &row))?;
+    Ok(Said::nothing())
+}
+
+fn ec2_body(base: &str, row: &Blob) -> Value {
+    let blob: Value = serde_json::from_str(&row.blob).unwrap_or_default();
+    let text = |name: &str| blob.get(name).cloned().unwrap_or_default();
+    let access = text("access");
+    let link =
+        format!("{base}/v3/users/{}/credentials/OS-EC2/{}", row.user, access.as_str().unwrap_or_default());
+    json!({
+        "access": access, "secret": text("secret"), "user_id": row.user.to_string(),
+        "tenant_id": row.project.map(|id| id.to_string()), "trust_id": null, "links": { "self": link },
+    })
+}
+
+/// The user of the path, with leave for what is asked of theirs.
+fn owner(call: &mut Call) -> Result<(UserId, ApiPermit), Trouble> {
+    let (user, domain) = users::of_path(call, 0)?;
+    let permit = call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;
+    users::still_there(call, &user)?;
+    Ok((user, permit))
+}
+
+pub(super) fn list_ec2(call: &mut Call) -> Outcome {
+    let (user, _) = owner(call)?;
+    let rows = call.look(|view| {
+        let mut rows = Vec::new();
+        for (key, _) in view.list::<Reverse>(&ReverseKey::blobs_of(&user))? {
+            if let ReverseKey::Blob(_, id) = key {
+                rows.extend(
+                    view.get::<Blob>(&id)?
+                        .filter(|row| row.kind == "ec2")
+                        .map(|row| ec2_body(&call.base, &row)),
+                );
+            }
+        }
+        Ok(rows)
+    })?;
+    Ok(super::listed(call, "credentials", rows))
+}
+
+/// The EC2 key of the path, if it is the user's.
+fn found_ec2(call: &mut Call) -> Result<(BlobId, Blob, ApiPermit), Trouble> {
+    let (user, permit) = owner(call)?;
+    let access = plain(call.parameter(1));
+    let id = ec2_id(&access);
+    let row =
+        call.look(|view| Ok(view.get::<Blob>(&id)?.filter(|row| row.user == user && row.kind == "ec2")))?;
+    let row = row.ok_or_else(|| Trouble::missing("EC2 credential", &access))?;
+    Ok((id, row, permit))
+}
+
+pub(super) fn show_ec2(call: &mut Call) -> Outcome {
+    let (_, row, _) = found_ec2(call)?;
+    Ok(Said::json(StatusCode::OK, &json!({ "credential": ec2_body(&call.base, &row) })))
+}
+
+pub(super) fn create_ec2(call: &mut Call) -> Outcome {
+    let (user, permit) = owner(call)?;
+    let given: Value =
+        serde_json::from_slice(&call.body).map_err(|_| Trouble::invalid("the body is not JSON"))?;
+    let said = given.get("tenant_id").and_then(Value::as_str);
+    let own = call.visit.identity().session().and_then(|session| session.claim.scope.project());
+    let project = match said {
+        Some(text) => text.parse().map_err(|_| Trouble::missing("project", text))?,
+        None => own.ok_or_else(|| Trouble::invalid("Expecting to find tenant_id in the body."))?,
+    };
+    check_project(call, &user, Some(&project))?;
+    let word = || {
+        let bytes = call.faces.house().random().ok_or(crate::respond::Wire::Worker)?;
+        Ok::<_, Trouble>(format!("{:032x}", u128::from_ne_bytes(bytes)))
+    };
+    let (access, secret) = (word()?, word()?);
+    let blob = json!({ "access": access, "secret": secret, "trust_id": null, "app_cred_id": null, "access_token_id": null });
+    let row = Blob { user, project: Some(project), kind: "ec2".to_owned(), blob: blob.to_string() };
+    call.save(&permit, |desk| create_blob(desk, &ec2_id(&access), &row))?;
+    Ok(Said::json(StatusCode::CREATED, &json!({ "credential": ec2_body(&call.base, &row) })))
+}
+
+pub(super) fn delete_ec2(call: &mut Call) -> Outcome {
+    let (id, row, permit) = found_ec2(call)?;
+    call.save(&permit, |desk| delete_blob(desk, &id, &row))?;
+    Ok(Said::nothing())
+}

@@ -1,0 +1,167 @@
+//! What a client put into a body: one object under one name, each attribute of its kind, and whatever else it keeps there.
+
+use super::Call;
+use enfilade_admin::Error;
+use serde_json::{Map, Value};
+use std::str::FromStr;
+
+/// The object, and what it is called.
+pub(super) struct Given {
+    what: &'static str,
+    object: Map<String, Value>,
+}
+
+pub(super) fn invalid(why: impl Into<String>) -> Error {
+    Error::Invalid(why.into())
+}
+
+/// Whether a value is of the kind an option has.
+type IsIt = fn(&Value) -> bool;
+
+/// Options Keystone knows, and what each is.
+const OPTIONS: [(&str, IsIt); 9] = [
+    ("immutable", Value::is_boolean),
+    ("ignore_change_password_upon_first_use", Value::is_boolean),
+    ("ignore_password_expiry", Value::is_boolean),
+    ("ignore_lockout_failure_attempts", Value::is_boolean),
+    ("lock_password", Value::is_boolean),
+    ("ignore_user_inactivity", Value::is_boolean),
+    ("multi_factor_auth_enabled", Value::is_boolean),
+    ("multi_factor_auth_rules", Value::is_array),
+    ("tags", Value::is_array),
+];
+
+impl Given {
+    /// The body's object of that name.
+    pub(super) fn of(call: &Call, what: &'static str) -> Result<Self, Error> {
+        let body: Value = serde_json::from_slice(&call.body).map_err(|_| invalid("the body is not JSON"))?;
+        match body {
+            Value::Object(mut body) => match body.remove(what) {
+                Some(Value::Object(object)) => Ok(Given { what, object }),
+                _ => Err(invalid(format!("Expecting to find {what} in the body."))),
+            },
+            _ => Err(invalid("the body is not a JSON object")),
+        }
+    }
+
+    fn wrong(&self, name: &str, expected: &str) -> Error {
+        let what = self.what;
+        invalid(format!("Invalid input for field/attribute {name} of {what}: expected {expected}."))
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.object.contains_key(name)
+    }
+
+    /// A text: nothing where it is not said, and nothing in it where it is said to be none.
+    pub(super) fn text(&self, name: &str) -> Result<Option<Option<String>>, Error> {
+        match self.object.get(name) {
+            None => Ok(None),
+            Some(Value::Null) => Ok(Some(None)),
+            Some(Value::String(text)) => Ok(Some(Some(text.clone()))),
+            Some(_) => Err(self.wrong(name, "a text")),
+        }
+    }
+
+    /// A text that has to be there.
+    pub(super) fn needed(&self, name: &str) -> Result<String, Error> {
+        let found = self.text(name)?.flatten().filter(|text| !text.is_empty());
+        found.ok_or_else(|| self.wrong(name, "a text that is not empty"))
+    }
+
+    /// A name: where it is said, it is one.
+    pub(super) fn name(&self) -> Result<Option<String>, Error> {
+        if self.has("name") { self.needed("name").map(Some) } else { Ok(None) }
+    }
+
+    pub(super) fn flag(&self, name: &str) -> Result<Option<bool>, Error> {
+        match self.object.get(name) {
+            None => Ok(None),
+            Some(Value::Bool(yes)) => Ok(Some(*yes)),
+            Some(_) => Err(self.wrong(name, "true or false")),
+        }
+    }
+
+    /// An id: as with a text.
+    pub(super) fn id<I: FromStr>(&self, name: &str) -> Result<Option<Option<I>>, Error> {
+        match self.text(name)? {
+            None => Ok(None),
+            Some(None) => Ok(Some(None)),
+            Some(Some(text)) => text
+                .parse()
+                .map(|id| Some(Some(id)))
+                .map_err(|_| self.wrong(name, "32 lower-case hexadecimal digits")),
+        }
+    }
+
+    /// Texts.
+    pub(super) fn texts(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
+        let Some(value) = self.object.get(name) else { return Ok(None) };
+        let all = value.as_array().and_then(|all| {
+            all.iter().map(|one| one.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+        });
+        all.map(Some).ok_or_else(|| self.wrong(name, "a list of texts"))
+    }
+
+    /// What is kept beside the record: what was there, with what is new over it. An attribute or option that is null goes.
+    pub(super) fn extra(&self, known: &[&str], before: &str) -> Result<String, Error> {
+        let mut kept: Map<String, Value> = serde_json::from_str(before).unwrap_or_default();
+        let new = self.object.iter().filter(|(name, _)| !known.contains(&name.as_str()));
+        for (name, value) in new.filter(|(name, _)| !["id", "links", "options"].contains(&name.as_str())) {
+            match value {
+                Value::Null => kept.remove(name),
+                value => kept.insert(name.clone(), value.clone()),
+            };
+        }
+        if let Some(given) = self.object.get("options") {
+            let given = given.as_object().ok_or_else(|| self.wrong("options", "an object"))?;
+            let mut options = match kept.remove("options") {
+                Some(Value::Object(options)) => options,
+                _ => Map::new(),
+            };
+            for (name, value) in given {
+                let known = OPTIONS.iter().find(|(known, _)| known == name);
+                match (known, value) {
+                    (Some(_), Value::Null) => drop(options.remove(name)),
+                    (Some((_, is_it)), value) if is_it(value) => {
+                        options.insert(name.clone(), value.clone());
+                    }
+                    _ => return Err(self.wrong(&format!("options.{name}"), "an option of Keystone's")),
+                }
+            }
+            if !options.is_empty() {
+                kept.insert("options".to_owned(), Value::Object(options));
+            }
+        }
+        Ok(if kept.is_empty() { String::new() } else { Value::Object(kept).to_string() })
+    }
+}
+
+/// Whether an option is set among what is kept beside a record.
+pub(super) fn has_option(extra: &str, name: &str) -> bool {
+    let kept: Map<String, Value> = serde_json::from_str(extra).unwrap_or_default();
+    kept.get("options").and_then(|options| options.get(name)) == Some(&Value::Bool(true))
+}
+
+/// A record's attributes with what is kept beside it, options always, and its own link.
+pub(super) fn with_extra(mut body: Map<String, Value>, extra: &str, link: String) -> Value {
+    let kept: Map<String, Value> = serde_json::from_str(extra).unwrap_or_default();
+    for (name, value) in kept {
+        body.entry(name).or_insert(value);
+    }
+    body.entry("options").or_insert_with(|| Value::Object(Map::new()));
+    body.insert("links".to_owned(), serde_json::json!({ "self": link }));
+    Value::Object(body)
+}
+
+/// What may not be done with a record that says so itself.
+pub(super) fn unless_immutable(extra: &str, given: Option<&Given>) -> Result<(), Error> {
+    let unlocks = given.is_some_and(|given| {
+        let option = given.object.get("options").and_then(|options| options.get("immutable"));
+        option.is_some_and(|value| *value == Value::Bool(false) || value.is_null())
+    });
+    match has_option(extra, "immutable") && !unlocks {
+        true => Err(Error::Refused("it is immutable; take its option `immutable` away first".to_owned())),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,405 @@
+//! Lists of Identity v3: filters, pages, and answers that are written while the facts are read, so that a list of a million takes the memory of a few.
+
+use super::{Call, Outcome, Said, Trouble, query};
+use crate::body::{Body, Cut};
+use bytes::Bytes;
+use enfilade_facts::tables::{Domain, Key as _, Name, NameKey, NameKind, Row};
+use enfilade_facts::vocabulary::DomainId;
+use enfilade_facts::{Read, View};
+use enfilade_passage::{About, ApiAsk, Rule};
+use hyper::StatusCode;
+use hyper::http::request::Parts;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use tokio::sync::mpsc;
+
+/// So many records are looked at on one view.
+const PAGE: usize = 500;
+
+/// So much of an answer is put together before any of it is sent, in bytes.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// Takes a place to go on after, and a record that stands before it.
+pub(super) type Each<'e> = &'e mut dyn FnMut(Vec<u8>, Value) -> ControlFlow<()>;
+
+/// Reads the records that come after one, and gives each with the place to go on after it, until it is told to stop.
+pub(super) type Source = dyn FnMut(&View<'_>, Option<&[u8]>, Each<'_>) -> Result<(), Trouble> + Send;
+
+/// The records of a table from a place on, where each of them may be trouble.
+pub(super) fn records<R: Row>(
+    view: &View<'_>,
+    prefix: &[u8],
+    after: Option<&[u8]>,
+    mut each: impl FnMut(R::Key, R) -> Result<ControlFlow<()>, Trouble>,
+) -> Result<(), Trouble> {
+    let mut trouble = None;
+    view.page::<R>(prefix, after, |key, row| {
+        each(key, row).unwrap_or_else(|why| {
+            trouble = Some(why);
+            ControlFlow::Break(())
+        })
+    })?;
+    trouble.map_or(Ok(()), Err)
+}
+
+/// What a list has to have.
+pub(super) struct Filters(Vec<(String, Compare, String)>);
+
+#[derive(Clone, Copy)]
+enum Compare {
+    Equal,
+    Contains,
+    Starts,
+    Ends,
+    Differs,
+    Less,
+    LessOrEqual,
+    More,
+    MoreOrEqual,
+}
+
+const COMPARES: [(&str, Compare); 8] = [
+    ("contains", Compare::Contains),
+    ("startswith", Compare::Starts),
+    ("endswith", Compare::Ends),
+    ("neq", Compare::Differs),
+    ("lt", Compare::Less),
+    ("lte", Compare::LessOrEqual),
+    ("gt", Compare::More),
+    ("gte", Compare::MoreOrEqual),
+];
+
+impl Filters {
+    /// Nothing.
+    pub(super) fn none() -> Self {
+        Filters(Vec::new())
+    }
+
+    /// All parameters that are attributes; those named are the caller's own affair.
+    pub(super) fn of(head: &Parts, except: &[&str]) -> Self {
+        let pairs = form(head.uri.query().unwrap_or_default());
+        let own = ["limit", "marker", "sort_key", "sort_dir", "nocatalog"];
+        let filters = pairs
+            .into_iter()
+            .filter(|(name, _)| !own.contains(&name.as_str()) && !except.contains(&name.as_str()));
+        Filters(
+            filters
+                .map(|(name, value)| match name.split_once("__") {
+                    None => (name, Compare::Equal, value),
+                    Some((attribute, how)) => {
+                        // `icontains` and the like do not look at the case, as all of them do here not.
+                        let how = how.strip_prefix('i').unwrap_or(how);
+                        let compare = COMPARES.iter().find(|(known, _)| *known == how);
+                        (attribute.to_owned(), compare.map_or(Compare::Equal, |(_, compare)| *compare), value)
+                    }
+                })
+                .collect(),
+        )
+    }
+
+    /// Whether a record has all of it. Attributes it has not are nobody's business.
+    pub(super) fn hold(&self, body: &Value) -> bool {
+        self.0.iter().all(|(name, compare, wanted)| match body.get(name) {
+            None => true,
+            Some(Value::Bool(is)) => {
+                // Everything but these is yes: `?enabled` alone, too.
+                let wanted = !["0", "false", "no", "off"].contains(&wanted.to_ascii_lowercase().as_str());
+                *is == wanted
+            }
+            Some(Value::Null) => wanted.is_empty() || wanted == "null" || wanted == "None",
+            Some(value) => {
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                let (text, lower) = (text.as_str(), text.to_lowercase());
+                let other = wanted.to_lowercase();
+                match compare {
+                    Compare::Equal => text == wanted,
+                    Compare::Differs => text != wanted,
+                    Compare::Contains => lower.contains(&other),
+                    Compare::Starts => lower.starts_with(&other),
+                    Compare::Ends => lower.ends_with(&other),
+                    Compare::Less => text < wanted.as_str(),
+                    Compare::LessOrEqual => text <= wanted.as_str(),
+                    Compare::More => text > wanted.as_str(),
+                    Compare::MoreOrEqual => text >= wanted.as_str(),
+                }
+            }
+        })
+    }
+}
+
+/// Names and values as forms have them.
+pub(super) fn form(query: &str) -> Vec<(String, String)> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        .map(|(name, value)| (plain(name), plain(value)))
+        .collect()
+}
+
+/// One part of a query as it was before it was escaped; what is no escape stays.
+pub(super) fn plain(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, more)) = rest.split_first() {
+        let digits = more.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        match (byte, digits.and_then(|digits| u8::from_str_radix(digits, 16).ok())) {
+            (b'%', Some(escaped)) => {
+                bytes.push(escaped);
+                rest = more.get(2..).unwrap_or_default();
+            }
+            (b'+', _) => {
+                bytes.push(b' ');
+                rest = more;
+            }
+            _ => {
+                bytes.push(byte);
+                rest = more;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A list under way.
+struct Listing {
+    source: Box<Source>,
+    filters: Filters,
+    after: Option<Vec<u8>>,
+    left: u64,
+    rows: u64,
+    last_id: Option<String>,
+    is_over: bool,
+    json: String,
+}
+
+impl Listing {
+    fn go_on(&mut self, view: &View<'_>) -> Result<(), Trouble> {
+        let (mut looked, mut broke) = (0, false);
+        let Listing { source, filters, after, left, rows, last_id, json, .. } = self;
+        let from = after.clone();
+        source(view, from.as_deref(), &mut |place, body| {
+            looked += 1;
+            *after = Some(place);
+            if filters.hold(&body) {
+                if *left == 0 {
+                    broke = true;
+                    return ControlFlow::Break(());
+                }
+                *left -= 1;
+                if *rows > 0 {
+                    json.push(',');
+                }
+                *rows += 1;
+                *last_id = body.get("id").and_then(Value::as_str).map(str::to_owned);
+                json.push_str(&body.to_string());
+            }
+            if looked >= PAGE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        // One that did not fit any more says that there is a next page.
+        self.is_over = broke || looked < PAGE;
+        if !broke && self.is_over {
+            self.last_id = None;
+        }
+        Ok(())
+    }
+}
+
+/// Answers with a list.
+pub(super) fn answer(
+    call: &Call,
+    many: &'static str,
+    rule: &'static Rule,
+    filters: Filters,
+    after: Option<Vec<u8>>,
+    source: Box<Source>,
+) -> Outcome {
+    let limit = match query(&call.head, "limit") {
+        None => u64::MAX,
+        Some(text) => text.parse().ok().filter(|limit| *limit > 0).ok_or_else(|| {
+            Trouble::invalid("Invalid input for field/attribute limit: expected a number from 1 on.")
+        })?,
+    };
+    let json = format!("{{\"{many}\":[");
+    let (rows, last_id, is_over) = (0, None, false);
+    let mut listing = Listing { source, filters, after, left: limit, rows, last_id, is_over, json };
+    let house = std::sync::Arc::clone(call.faces.arc_house());
+    while !listing.is_over && listing.json.len() < CHUNK_BYTES {
+        house.source().read(|view| listing.go_on(view))??;
+    }
+    let url = format!("{}{}", call.base, call.head.uri.path());
+    let asked = call.head.uri.query().unwrap_or_default().to_owned();
+    if listing.is_over {
+        listing.json.push_str(&end(&listing, &url, &asked));
+        return Ok(Said { status: StatusCode::OK, body: Body::from(listing.json), subject: None });
+    }
+    let (sender, pieces) = mpsc::channel(1);
+    let mut visit = call.visit.clone();
+    tokio::runtime::Handle::current().spawn_blocking(move || {
+        loop {
+            let piece = Bytes::from(std::mem::take(&mut listing.json));
+            if sender.blocking_send(Ok(piece)).is_err() || listing.is_over && listing.json.is_empty() {
+                return;
+            }
+            while !listing.is_over && listing.json.len() < CHUNK_BYTES {
+                let may = visit.use_api(&ApiAsk::Rule(rule, About::default())).is_ok();
+                let went = may && matches!(house.source().read(|view| listing.go_on(view)), Ok(Ok(())));
+                if !went {
+                    let _ = sender.blocking_send(Err(Cut));
+                    return;
+                }
+            }
+            if listing.is_over {
+                let end = end(&listing, &url, &asked);
+                listing.json.push_str(&end);
+                let _ = sender.blocking_send(Ok(Bytes::from(std::mem::take(&mut listing.json))));
+                return;
+            }
+        }
+    });
+    Ok(Said { status: StatusCode::OK, body: Body::Stream(pieces), subject: None })
+}
+
+/// An empty list.
+pub(super) fn none(call: &Call, many: &'static str) -> Said {
+    let links = serde_json::json!({ "self": format!("{}{}", call.base, call.head.uri.path()), "next": null, "previous": null });
+    Said::json(StatusCode::OK, &serde_json::json!({ many: [], "links": links }))
+}
+
+/// A kind of thing that is in domains, under a name.
+pub(super) struct Kind<R: Row> {
+    pub(super) many: &'static str,
+    pub(super) names: NameKind,
+    pub(super) id: fn(Name) -> R::Key,
+    pub(super) parse: fn(&str) -> Option<R::Key>,
+    pub(super) place: fn(&R) -> (DomainId, &str),
+}
+
+/// Answers with the things of one domain or of all: those a visitor may see, with all the filters. A name leads to its thing at once.
+pub(super) fn things<R: Row + 'static>(
+    call: &mut Call,
+    kind: Kind<R>,
+    except: &[&str],
+    render: impl Fn(&View<'_>, &R::Key, &R) -> Result<Option<Value>, Trouble> + Send + 'static,
+) -> Outcome
+where
+    R::Key: 'static,
+{
+    let permit = call.allow(&About::default())?;
+    let said = query(&call.head, "domain_id").map(|text| DomainId::from_keystone(&plain(text)));
+    let domain = match (permit.only_domain(), said) {
+        (_, Some(Err(_))) => return Ok(none(call, kind.many)),
+        (Some(only), Some(Ok(domain))) if domain != only => return Ok(none(call, kind.many)),
+        (only, said) => said.and_then(Result::ok).or(only),
+    };
+    let Kind { many, names, id, parse, place } = kind;
+    let name = query(&call.head, "name").map(plain);
+    let key_of = move |row: &R| {
+        let (domain, name) = place(row);
+        NameKey::of(names, &domain, name)
+    };
+    let after = match call.query("marker").map(plain) {
+        None => None,
+        Some(text) => {
+            let found = call.look(|view| {
+                let Some(key) = parse(&text) else { return Ok(None) };
+                let row = view.get::<R>(&key)?;
+                Ok(row.map(|row| if domain.is_some() { key_of(&row).bytes() } else { key.bytes() }))
+            })?;
+            Some(found.ok_or_else(|| Trouble::missing("marker", &text))?)
+        }
+    };
+    let mut domains: HashMap<DomainId, bool> = HashMap::new();
+    let source = move |view: &View<'_>, after: Option<&[u8]>, each: Each<'_>| {
+        let mut show = |key: &R::Key, row: &R, place: Vec<u8>| match render(view, key, row)? {
+            Some(body) => Ok(each(place, body)),
+            None => Ok(ControlFlow::Continue(())),
+        };
+        // What has an id by a name.
+        let named = |key: &NameKey| match view.get::<Name>(key)?.map(id) {
+            Some(key) => Ok::<_, Trouble>(view.get::<R>(&key)?.map(|row| (key, row))),
+            None => Ok(None),
+        };
+        match (&name, domain) {
+            (Some(_), _) if after.is_some() => Ok(()),
+            (Some(name), Some(domain)) => {
+                if let Some((key, row)) = named(&NameKey::of(names, &domain, name))? {
+                    let _ = show(&key, &row, key.bytes())?;
+                }
+                Ok(())
+            }
+            (Some(name), None) => {
+                for (domain, _) in view.list::<Domain>(&[])? {
+                    if let Some((key, row)) = named(&NameKey::of(names, &domain, name))? {
+                        let _ = show(&key, &row, key.bytes())?;
+                    }
+                }
+                Ok(())
+            }
+            (None, Some(domain)) => {
+                records::<Name>(view, &NameKey::all_of(names, &domain), after, |name, key| {
+                    let key = id(key);
+                    match view.get::<R>(&key)? {
+                        Some(row) => show(&key, &row, name.bytes()),
+                        None => Ok(ControlFlow::Continue(())),
+                    }
+                })
+            }
+            (None, None) => records::<R>(view, &[], after, |key, row| {
+                // What is in a domain that was removed is there no more.
+                let domain = place(&row).0;
+                let is_there = match domains.get(&domain) {
+                    Some(known) => *known,
+                    None => *domains.entry(domain).or_insert(view.get::<Domain>(&domain)?.is_some()),
+                };
+                if is_there { show(&key, &row, key.bytes()) } else { Ok(ControlFlow::Continue(())) }
+            }),
+        }
+    };
+    let except = [&["domain_id"], except].concat();
+    answer(call, many, call.rule()?, Filters::of(&call.head, &except), after, Box::new(source))
+}
+
+/// What stands behind the rows: links to this page, and to the next where there is one.
+fn end(listing: &Listing, url: &str, asked: &str) -> String {
+    let own = if asked.is_empty() { url.to_owned() } else { format!("{url}?{asked}") };
+    let next = listing.last_id.as_ref().filter(|_| listing.left == 0).map(|last| {
+        let others = asked.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("marker="));
+        let mut query: Vec<String> = others.map(str::to_owned).collect();
+        query.push(format!("marker={last}"));
+        format!("{url}?{}", query.join("&"))
+    });
+    let links = serde_json::json!({ "self": own, "next": next, "previous": null });
+    format!("],\"links\":{links}}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn filters() {
+        let body = json!({ "name": "Alice B", "enabled": true, "parent_id": null, "n": 3 });
+        for (query, expected) in [
+            ("", true),
+            ("name=Alice%20B", true),
+            ("name=Alice+B", true),
+            ("name=alice+b", false),
+            ("name__icontains=ICE", true),
+            ("name__startswith=bob", false),
+            ("name__iendswith=b", true),
+            ("enabled", true),
+            ("enabled=True", true),
+            ("enabled=0", false),
+            ("parent_id=", true),
+            ("parent_id=x", false),
+            ("n=3&unknown=7&limit=1", true),
+            ("mine=7", true),
+        ] {
+            let head = hyper::Request::get(format!("/v3/users?{query}")).body(()).unwrap().into_parts().0;
+            assert_eq!(Filters::of(&head, &["mine"]).hold(&body), expected, "{query}");
+        }
+        assert_eq!(plain("a%2Fb%zz%"), "a/b%zz%");
+    }
+}

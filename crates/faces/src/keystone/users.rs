@@ -1,0 +1,207 @@
+//! Users, their groups and their passwords.
+
+use super::domains;
+use super::given::{Given, has_option, invalid, unless_immutable, with_extra};
+use super::listing::{self, Filters};
+use super::{Call, Outcome, Said, Trouble, groups};
+use enfilade_admin::keystone::groups_of;
+use enfilade_admin::{Beside, Desk, Error, NewUser, UserSave, beside, create_user, delete_user, save_user};
+use enfilade_facts::tables::{Domain, Name, NameKind, User};
+use enfilade_facts::vocabulary::{DomainId, ProjectId, Secret, UserId};
+use enfilade_facts::{Read as _, View};
+use enfilade_passage::{About, ApiPermit};
+use hyper::StatusCode;
+use serde_json::{Map, Value, json};
+
+const KNOWN: [&str; 8] = [
+    "name",
+    "description",
+    "enabled",
+    "domain_id",
+    "default_project_id",
+    "email",
+    "password",
+    "original_password",
+];
+
+pub(super) fn body(base: &str, id: &UserId, row: &User, beside: &Beside) -> Value {
+    let mut body = Map::new();
+    body.insert("id".to_owned(), json!(id.to_string()));
+    body.insert("name".to_owned(), json!(row.name));
+    body.insert("domain_id".to_owned(), json!(row.domain.to_keystone()));
+    body.insert("enabled".to_owned(), json!(row.enabled));
+    body.insert("password_expires_at".to_owned(), Value::Null);
+    if let Some(project) = &beside.profile.default_project {
+        body.insert("default_project_id".to_owned(), json!(project.to_string()));
+    }
+    for (name, value) in [("email", &beside.profile.email), ("description", &row.comment)] {
+        if let Some(value) = value {
+            body.insert(name.to_owned(), json!(value));
+        }
+    }
+    with_extra(body, &beside.extra, format!("{base}/v3/users/{id}"))
+}
+
+/// The user a text names, if the user and the domain are there.
+pub(super) fn find(view: &View<'_>, id: &str) -> Result<Option<(UserId, User)>, Trouble> {
+    let Ok(id) = id.parse::<UserId>() else { return Ok(None) };
+    let Some(row) = view.get::<User>(&id)? else { return Ok(None) };
+    Ok(view.get::<Domain>(&row.domain)?.is_some().then_some((id, row)))
+}
+
+/// The user a path names, there or not, and the domain of one that is.
+pub(super) fn of_path(call: &Call, at: usize) -> Result<(UserId, Option<DomainId>), Trouble> {
+    let said = call.parameter(at);
+    let found = call.look(|view| find(view, said))?;
+    match found {
+        Some((id, row)) => Ok((id, Some(row.domain))),
+        // Whoever may not know gets to hear that before it is said that nobody is there.
+        None => Ok((said.parse().unwrap_or(UserId::from_bytes([0; 16])), None)),
+    }
+}
+
+/// For those of whom [`of_path`] said nothing more.
+pub(super) fn still_there(call: &Call, id: &UserId) -> Result<User, Trouble> {
+    let found = call.look(|view| find(view, &id.to_string()))?;
+    found.map(|(_, row)| row).ok_or_else(|| Trouble::missing("user", call.parameter(0)))
+}
+
+fn found(call: &mut Call) -> Result<(UserId, User, Beside, ApiPermit), Trouble> {
+    let said = call.parameter(0).to_owned();
+    let found = call.look(|view| {
+        let Some((id, row)) = find(view, &said)? else { return Ok(None) };
+        let beside = beside(view, &id)?;
+        Ok(Some((id, row, beside)))
+    })?;
+    let about = match &found {
+        Some((id, row, _)) => About { domain: Some(&row.domain), user: Some(id), ..About::default() },
+        None => About::default(),
+    };
+    let permit = call.allow(&about)?;
+    let (id, row, beside) = found.ok_or_else(|| Trouble::missing("user", &said))?;
+    Ok((id, row, beside, permit))
+}
+
+pub(super) fn list(call: &mut Call) -> Outcome {
+    let base = call.base.clone();
+    let kind = listing::Kind::<User> {
+        many: "users",
+        names: NameKind::User,
+        id: Name::user,
+        parse: |text| text.parse().ok(),
+        place: |row| (row.domain, row.name.as_str()),
+    };
+    listing::things(call, kind, &[], move |view, id, row| Ok(Some(body(&base, id, row, &beside(view, id)?))))
+}
+
+pub(super) fn show(call: &mut Call) -> Outcome {
+    let (id, row, beside, _) = found(call)?;
+    Ok(Said::json(StatusCode::OK, &json!({ "user": body(&call.base, &id, &row, &beside) })))
+}
+
+fn secret(text: &str) -> Result<Secret, Error> {
+    Secret::new(text.as_bytes())
+        .ok_or_else(|| invalid("Invalid input for field/attribute password: expected 1 to 511 bytes."))
+}
+
+/// A user as the body says; what it does not say stays.
+fn changed(given: &Given, user: &User, before: &Beside) -> Result<UserSave, Error> {
+    let mut beside = before.clone();
+    if let Some(project) = given.id::<ProjectId>("default_project_id")? {
+        beside.profile.default_project = project;
+    }
+    if let Some(email) = given.text("email")? {
+        beside.profile.email = email.filter(|text| !text.is_empty());
+    }
+    beside.extra = given.extra(&KNOWN, &before.extra)?;
+    let comment = match given.text("description")? {
+        Some(text) => text.filter(|text| !text.is_empty()),
+        None => user.comment.clone(),
+    };
+    let password = given.text("password")?.flatten().map(|text| secret(&text)).transpose()?;
+    let name = given.name()?.unwrap_or_else(|| user.name.clone());
+    let enabled = given.flag("enabled")?.unwrap_or(user.enabled);
+    Ok(UserSave { name, enabled, comment, password, beside })
+}
+
+pub(super) fn create(call: &mut Call) -> Outcome {
+    let given = Given::of(call, "user")?;
+    let said = given.text("domain_id")?.flatten();
+    let own = call.own_domain();
+    let domain = call.look(|view| {
+        let Some(said) = said.or(own.map(|own| own.to_keystone())) else { return Ok(None) };
+        domains::find(view, &said)?.map(Some).ok_or_else(|| Trouble::missing("domain", &said))
+    })?;
+    let (domain, row) =
+        domain.ok_or_else(|| invalid("Invalid input for field/attribute domain_id: expected one."))?;
+    let permit = call.allow(&About { domain: Some(&domain), ..About::default() })?;
+    let userid = format!("{}@{}", given.needed("name")?, row.name).parse();
+    let userid = userid.map_err(|why| invalid(format!("Invalid input for field/attribute name: {why}")))?;
+    let mut new = NewUser::named(userid);
+    new.password = given.text("password")?.flatten().map(|text| secret(&text)).transpose()?;
+    new.comment = given.text("description")?.flatten().filter(|text| !text.is_empty());
+    let profile = enfilade_facts::tables::Profile {
+        default_project: given.id("default_project_id")?.flatten(),
+        email: given.text("email")?.flatten().filter(|text| !text.is_empty()),
+    };
+    let beside = Beside { profile, extra: given.extra(&KNOWN, "")? };
+    let enabled = given.flag("enabled")?.unwrap_or(true);
+    let id = call.save(&permit, |desk| create_user(desk, &new, enabled, &beside))?;
+    let row = still_there(call, &id)?;
+    Ok(Said::json(StatusCode::CREATED, &json!({ "user": body(&call.base, &id, &row, &beside) })))
+}
+
+pub(super) fn update(call: &mut Call) -> Outcome {
+    let (id, row, beside, permit) = found(call)?;
+    let given = Given::of(call, "user")?;
+    unless_immutable(&beside.extra, Some(&given))?;
+    if given.text("domain_id")?.is_some_and(|said| said != Some(row.domain.to_keystone())) {
+        return Err(Error::Refused("a user stays in its domain".to_owned()).into());
+    }
+    let (row, beside) =
+        call.save(&permit, |desk| save_user(desk, &id, &|user, before| changed(&given, user, before)))?;
+    Ok(Said::json(StatusCode::OK, &json!({ "user": body(&call.base, &id, &row, &beside) })))
+}
+
+pub(super) fn delete(call: &mut Call) -> Outcome {
+    let (id, _, beside, permit) = found(call)?;
+    unless_immutable(&beside.extra, None)?;
+    call.save(&permit, |desk| delete_user(desk, &id))?;
+    Ok(Said::nothing())
+}
+
+/// The groups a user is in directly.
+pub(super) fn list_groups(call: &mut Call) -> Outcome {
+    let (user, domain) = of_path(call, 0)?;
+    call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;
+    still_there(call, &user)?;
+    let filters = Filters::of(&call.head, &[]);
+    let rows = call.look(|view| {
+        let mut rows = Vec::new();
+        for (id, row) in groups_of(view, &user)? {
+            rows.push(groups::described(view, &call.base, &id, &row)?);
+        }
+        Ok(rows)
+    })?;
+    Ok(super::listed(call, "groups", rows.into_iter().filter(|row| filters.hold(row)).collect()))
+}
+
+/// A user's own change of password, once the old one was proved.
+pub(super) fn set_own_password(desk: &Desk<'_>, id: &UserId, new: &str) -> Result<(), Trouble> {
+    let before = desk.facts.read(|view| beside(view, id))??;
+    if has_option(&before.extra, "lock_password") {
+        let why = "the password of this user is changed by an administrator only";
+        return Err(Error::Refused(why.to_owned()).into());
+    }
+    let password = secret(new)?;
+    save_user(desk, id, &|user, before| {
+        Ok(UserSave {
+            name: user.name.clone(),
+            enabled: user.enabled,
+            comment: user.comment.clone(),
+            password: Some(password.clone()),
+            beside: before.clone(),
+        })
+    })?;
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! What services keep here for a user: EC2 keys and the like. The blob is handed out as it came to whoever may see it, so it is kept as
+//! it came.
+
+use super::{REDACTED, Row, Table};
+use crate::codec::{Reader, Writer};
+use crate::vocabulary::{Malformed, ProjectId, UserId};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// The SHA-256 digest of an EC2 access key, or 16 random bytes twice over for any other kind.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct BlobId(pub [u8; 32]);
+
+impl fmt::Display for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for BlobId {
+    type Err = Malformed;
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        let malformed = || Malformed::new("credential id", text, "expected 64 lower-case hexadecimal digits");
+        let is_hex = text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        let (high, low) =
+            Some(text).filter(|_| is_hex).and_then(|text| text.split_at_checked(32)).ok_or_else(malformed)?;
+        let half = |digits| u128::from_str_radix(digits, 16).map(u128::to_be_bytes).map_err(|_| malformed());
+        let mut bytes = [0; 32];
+        bytes.iter_mut().zip(half(high)?.into_iter().chain(half(low)?)).for_each(|(to, byte)| *to = byte);
+        Ok(BlobId(bytes))
+    }
+}
+
+impl From<BlobId> for String {
+    fn from(id: BlobId) -> Self {
+        id.to_string()
+    }
+}
+
+impl TryFrom<String> for BlobId {
+    type Error = Malformed;
+    fn try_from(text: String) -> Result<Self, Malformed> {
+        text.parse()
+    }
+}
+
+impl super::Key for BlobId {
+    fn bytes(&self) -> Vec<u8> {
+        self.0.to_vec()
+    }
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(BlobId)
+    }
+}
+
+/// A credential of Identity v3's `/credentials`.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blob {
+    /// Whose it is.
+    pub user: UserId,
+    /// The project it is for.
+    pub project: Option<ProjectId>,
+    /// What kind: `ec2`, `totp`, `cert`.
+    pub kind: String,
+    /// What was put.
+    pub blob: String,
+}
+
+impl fmt::Debug for Blob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Blob").field("user", &self.user).field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+impl Row for Blob {
+    const TABLE: Table = Table::Blobs;
+    type Key = BlobId;
+
+    fn redact(&mut self) -> bool {
+        REDACTED.clone_into(&mut self.blob);
+        true
+    }
+
+    fn encode(&self, to: &mut Writer) {
+        to.fixed(self.user.bytes()).option(self.project.as_ref(), |to, project| {
+            to.fixed(project.bytes());
+        });
+        to.text(&self.kind).text(&self.blob);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Blob {
+            user: UserId::from_bytes(from.fixed()?),
+            project: from.option(|from| from.fixed().map(ProjectId::from_bytes))?,
+            kind: from.text()?,
+            blob: from.text()?,
+        })
+    }
+}

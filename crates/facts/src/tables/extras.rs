@@ -1,0 +1,85 @@
+//! What clients of Identity v3 keep beside a thing, which nothing here goes by: options and attributes of their own.
+
+use super::{Key, Row, Table};
+use crate::codec::{Reader, Writer};
+use serde::{Deserialize, Serialize};
+
+/// Of which kind of thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum ThingKind {
+    /// A domain.
+    Domain = 1,
+    /// A project.
+    Project = 2,
+    /// A user.
+    User = 3,
+    /// A group.
+    Group = 4,
+    /// A role.
+    Role = 5,
+    /// A service.
+    Service = 6,
+    /// An endpoint.
+    Endpoint = 7,
+    /// A region.
+    Region = 8,
+}
+
+impl ThingKind {
+    const ALL: [ThingKind; 8] = [
+        ThingKind::Domain,
+        ThingKind::Project,
+        ThingKind::User,
+        ThingKind::Group,
+        ThingKind::Role,
+        ThingKind::Service,
+        ThingKind::Endpoint,
+        ThingKind::Region,
+    ];
+}
+
+/// A thing: its kind, and its id as its own table has it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ExtraKey {
+    /// The kind.
+    pub kind: ThingKind,
+    /// The id.
+    pub id: Vec<u8>,
+}
+
+impl ExtraKey {
+    /// Of a thing whose key is this.
+    pub fn of(kind: ThingKind, key: &impl Key) -> Self {
+        ExtraKey { kind, id: key.bytes() }
+    }
+}
+
+impl Key for ExtraKey {
+    fn bytes(&self) -> Vec<u8> {
+        [&[self.kind as u8], self.id.as_slice()].concat()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (&kind, id) = bytes.split_first()?;
+        let kind = ThingKind::ALL.into_iter().find(|one| *one as u8 == kind)?;
+        Some(ExtraKey { kind, id: id.to_vec() })
+    }
+}
+
+/// A JSON object, as text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extra(pub String);
+
+impl Row for Extra {
+    const TABLE: Table = Table::Extras;
+    type Key = ExtraKey;
+
+    fn encode(&self, to: &mut Writer) {
+        to.text(&self.0);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Extra(from.text()?))
+    }
+}

@@ -1,0 +1,59 @@
+//! What was removed, and left behind what nobody can reach any more: it is taken away piece by piece, by whoever has time.
+
+use super::{Key, Row, Table};
+use crate::codec::{Reader, Writer};
+use crate::vocabulary::{DomainId, GroupId, ProjectId, RoleId};
+use serde::{Deserialize, Serialize};
+
+/// What was removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum LeavingKey {
+    /// A domain, with its users, groups and projects.
+    Domain(DomainId),
+    /// A project, with the roles on it and what is for it.
+    Project(ProjectId),
+    /// A group, with its members and roles.
+    Group(GroupId),
+    /// A role, wherever it was given.
+    Role(RoleId),
+}
+
+impl Key for LeavingKey {
+    fn bytes(&self) -> Vec<u8> {
+        let (kind, id) = match self {
+            LeavingKey::Domain(id) => (1, id.bytes()),
+            LeavingKey::Project(id) => (2, id.bytes()),
+            LeavingKey::Group(id) => (3, id.bytes()),
+            LeavingKey::Role(id) => (4, id.bytes()),
+        };
+        [&[kind], id.as_slice()].concat()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut from = Reader::new(bytes);
+        let (kind, id) = (from.u8()?, from.fixed()?);
+        let key = match kind {
+            1 => LeavingKey::Domain(DomainId::from_bytes(id)),
+            2 => LeavingKey::Project(ProjectId::from_bytes(id)),
+            3 => LeavingKey::Group(GroupId::from_bytes(id)),
+            4 => LeavingKey::Role(RoleId::from_bytes(id)),
+            _ => return None,
+        };
+        from.is_empty().then_some(key)
+    }
+}
+
+/// That something of it may be left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leaving;
+
+impl Row for Leaving {
+    const TABLE: Table = Table::Leaving;
+    type Key = LeavingKey;
+
+    fn encode(&self, _: &mut Writer) {}
+
+    fn decode(_: &mut Reader<'_>) -> Option<Self> {
+        Some(Leaving)
+    }
+}
