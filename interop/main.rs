@@ -20,6 +20,7 @@ mod keystone;
 mod kill_loop;
 mod limits;
 mod names;
+mod one_identity;
 mod operations;
 mod page;
 mod penalties;

@@ -12,7 +12,7 @@ mod doors;
 mod routes;
 mod pages;
 
-pub use pages::WRITTEN;
+pub use pages::{Page, WRITTEN};
 
 use source::Source;
 use std::fmt;

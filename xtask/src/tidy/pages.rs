@@ -4,9 +4,11 @@ use super::{Finding, Source};
 use std::fmt::Write as _;
 use std::path::Path;
 
+/// What a page has to be, of the repository.
+pub type Page = fn(&Path) -> Result<String, String>;
+
 /// The pages that are written from what the code says, and by what.
-pub const WRITTEN: [(&str, fn(&Path) -> Result<String, String>); 2] =
-    [("docs/refusals.md", refusals_page), ("docs/limits.md", limits_page)];
+pub const WRITTEN: [(&str, Page); 2] = [("docs/refusals.md", refusals_page), ("docs/limits.md", limits_page)];
 
 const PAGES: [&str; 8] = [
     "README.md",

@@ -114,3 +114,83 @@ fn what_is_written_down_is_the_table() {
     expect_file!["../../../../../docs/identity-v3.openapi.json"].assert_eq(&format!("{document}\n"));
     expect_file!["../../../../../docs/identity-v3.md"].assert_eq(&page());
 }
+
+/// Every rule Keystone 30 routes by, as it prints them.
+const KEYSTONE: &str = include_str!("keystone-30.txt");
+
+/// What is not here of it, by how its paths begin, and why.
+const ELSEWHERE: [(&str, &str); 18] = [
+    ("/static/", "not applicable: pages of its own"),
+    ("/v3/OS-EP-FILTER", "planned: every project sees the whole catalog"),
+    ("/v3/OS-FEDERATION", "planned: nobody comes in by another identity provider yet"),
+    ("/v3/auth/OS-FEDERATION", "planned: nobody comes in by another identity provider yet"),
+    ("/v3/OS-OAUTH1", "not applicable: OAuth 1.0a; application credentials and trusts lend what it lent"),
+    (
+        "/v3/users/{}/OS-OAUTH1",
+        "not applicable: OAuth 1.0a; application credentials and trusts lend what it lent",
+    ),
+    ("/v3/OS-OAUTH2", "planned: client credentials; an application credential is taken as it is"),
+    ("/v3/OS-SIMPLE-CERT", "not applicable: there are no PKI tokens"),
+    ("/v3/auth/tokens/OS-PKI", "not applicable: there are no PKI tokens"),
+    ("/v3/domains/config", "not applicable: a domain has no driver of its own to configure"),
+    ("/v3/domains/{}/config", "not applicable: a domain has no driver of its own to configure"),
+    ("/v3/ec2tokens", "planned: EC2 keys are kept, signatures by them are not checked yet"),
+    ("/v3/s3tokens", "planned: EC2 keys are kept, signatures by them are not checked yet"),
+    ("/v3/endpoints/{}/OS-ENDPOINT-POLICY", "not applicable: policies of other services are not kept here"),
+    ("/v3/policies", "not applicable: policies of other services are not kept here"),
+    ("/v3/limits", "planned: limits of other services"),
+    ("/v3/registered_limits", "planned: limits of other services"),
+    (
+        "/v3/users/{}/tokens",
+        "not applicable: never documented; `openstack token revoke`, or disable the user",
+    ),
+];
+
+fn plain(path: &str) -> String {
+    let parts = path.split('/').map(|part| if part.starts_with(['<', '{']) { "{}" } else { part });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+fn rules() -> String {
+    let ours: Vec<(String, &str)> =
+        V3.iter().map(|route| (plain(&format!("/v3{}", route.path)), route.method)).collect();
+    let mut text = "| rule | here |\n|---|---|\n".to_owned();
+    for line in KEYSTONE.lines() {
+        let (methods, path) = line.split_once(' ').unwrap();
+        let plain_path = plain(path);
+        let has = |method: &str| {
+            let is = |one: &str| ours.iter().any(|(path, method)| *path == plain_path && *method == one);
+            path == "/" || is(method) || method == "HEAD" && is("GET")
+        };
+        let missing: Vec<&str> = methods.split(',').filter(|method| !has(method)).collect();
+        let reason =
+            ELSEWHERE.iter().find(|(begin, _)| plain_path.starts_with(begin)).map(|(_, reason)| *reason);
+        let here = match (missing.as_slice(), reason) {
+            ([], _) => "implemented".to_owned(),
+            // Its framework answers these on every path of a kind, with 405.
+            (some, _) if some.len() < methods.split(',').count() => {
+                format!("implemented but for {}", some.join(", "))
+            }
+            (_, Some(reason)) => reason.to_owned(),
+            (_, None) => panic!("`{line}` has no row: implement it, or say in ELSEWHERE why it is not here"),
+        };
+        let path = path.replace('<', "{").replace('>', "}").replace("string:", "").replace("path:", "");
+        text.push_str(&format!("| `{methods} {path}` | {here} |\n"));
+    }
+    text
+}
+
+const RULES_BEGIN: &str = "<!-- the rules, written by the test `every_rule_has_its_row` -->\n";
+
+#[test]
+fn every_rule_has_its_row() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/keystone.md");
+    let text = std::fs::read_to_string(&page).unwrap();
+    let (before, written) = text.split_once(RULES_BEGIN).expect("docs/keystone.md has its mark");
+    let expected = rules();
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(&page, format!("{before}{RULES_BEGIN}{expected}")).unwrap();
+    } else {
+        assert_eq!(written, expected, "run with UPDATE_EXPECT=1");
+    }
+}
