@@ -19,6 +19,7 @@ mod keys;
 mod keystone;
 mod kill_loop;
 mod limits;
+mod matrix;
 mod names;
 mod one_identity;
 mod operations;

@@ -21,8 +21,8 @@ mod refuse;
 
 // The doors' own words that a face has to know, so that it needs no door of its own.
 pub use enfilade_access::{
-    About, Ace, AceFlags, AceType, AdminAsk, AdminPermit, ApiAsk, ApiPermit, NodeKind, ObjectId, POLICY,
-    Refusal as AccessRefusal, Rule, SecurityDescriptor, rule_named,
+    About, Ace, AceFlags, AceType, AdminAsk, AdminPermit, ApiAsk, ApiPermit, Lending, NodeKind, ObjectId,
+    POLICY, Refusal as AccessRefusal, Rule, SecurityDescriptor, Who, rule_named,
 };
 pub use enfilade_content::{
     Lock, LockToken, Meta, Pipe, Property, PropertyChange, Refusal as ContentRefusal, Touches, Usage, Watch,

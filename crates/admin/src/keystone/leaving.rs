@@ -103,7 +103,8 @@ fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool
     Ok(is_empty && take_grants_on(view, change, &[GrantScope::Domain(*id), GrantScope::BelowDomain(*id)])?)
 }
 
-fn of_project(view: &View<'_>, change: &mut Change, id: &ProjectId) -> Result<bool, Error> {
+/// Whether everything of it went.
+pub(super) fn of_project(view: &View<'_>, change: &mut Change, id: &ProjectId) -> Result<bool, Error> {
     if !take_grants_on(view, change, &[GrantScope::Project(*id), GrantScope::BelowProject(*id)])? {
         return Ok(false);
     }
@@ -124,10 +125,11 @@ fn of_project(view: &View<'_>, change: &mut Change, id: &ProjectId) -> Result<bo
         }
     }
     super::forget_trusts(view, change, |trust: &Trust| trust.project == *id)?;
-    Ok(credentials.is_empty())
+    Ok(credentials.len() < AT_ONCE)
 }
 
-fn of_group(view: &View<'_>, change: &mut Change, id: &GroupId) -> Result<bool, Error> {
+/// Whether everything of it went.
+pub(super) fn of_group(view: &View<'_>, change: &mut Change, id: &GroupId) -> Result<bool, Error> {
     let mut left = AT_ONCE;
     let mut members = Vec::new();
     view.page::<Reverse>(&ReverseKey::members_of(id), None, |key, _| {
@@ -140,7 +142,7 @@ fn of_group(view: &View<'_>, change: &mut Change, id: &GroupId) -> Result<bool, 
             change.delete::<Membership>(&MembershipKey { member: *member, group: *group });
         }
     }
-    if !members.is_empty() {
+    if left == 0 {
         return Ok(false);
     }
     let member = enfilade_facts::tables::Member::Group(*id);
@@ -170,7 +172,7 @@ fn take_grants_on(view: &View<'_>, change: &mut Change, scopes: &[GrantScope]) -
             if count < AT_ONCE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
     }
-    Ok(count == 0)
+    Ok(count < AT_ONCE)
 }
 
 /// Nothing leads from a role to those who have it, so all grants are looked through, a part at a time.

@@ -145,6 +145,10 @@ pub fn remove_project(desk: &Desk<'_>, id: &ProjectId) -> Result<At, Error> {
         }
         change.expect_same(id, &row).delete::<Name>(&NameKey::project(&row.domain, &row.name));
         forget_project(change, id, &row);
+        // A small one goes wholly.
+        if super::leaving::of_project(view, change, id)? {
+            change.delete::<Leaving>(&LeavingKey::Project(*id));
+        }
         change.put(&Revoked::Project(*id), &Revocation { issued_before: now, revoked_at: now });
         Ok(())
     })?;

@@ -333,7 +333,11 @@ pub fn delete_group(desk: &Desk<'_>, id: &GroupId) -> Result<(), Error> {
         let row = view.get::<Group>(id)?.ok_or_else(|| missing("group", id))?;
         change.expect_same(id, &row).delete::<Group>(id);
         change.delete::<Name>(&NameKey::group(&row.domain, &row.name));
-        change.delete::<Extra>(&ExtraKey::of(ThingKind::Group, id)).put(&LeavingKey::Group(*id), &Leaving);
+        change.delete::<Extra>(&ExtraKey::of(ThingKind::Group, id));
+        // A small one goes wholly.
+        if !super::leaving::of_group(view, change, id)? {
+            change.put(&LeavingKey::Group(*id), &Leaving);
+        }
         Ok(())
     })?;
     Ok(())

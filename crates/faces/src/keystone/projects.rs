@@ -277,14 +277,15 @@ fn set_tags(call: &mut Call, edit: impl Fn(&mut Vec<String>) -> bool) -> Result<
 }
 
 pub(super) fn put_tags(call: &mut Call) -> Outcome {
+    // Whoever may not is told so whatever the body is.
+    found(call)?;
     let body: Value =
         serde_json::from_slice(&call.body).map_err(|_| Trouble::invalid("the body is not JSON"))?;
+    let text = |tag: &Value| tag.as_str().map(str::to_owned);
     let tags = body.get("tags").and_then(Value::as_array);
-    let tags = tags
-        .and_then(|tags| tags.iter().map(|tag| tag.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>());
-    let tags = unique(
-        tags.ok_or_else(|| Trouble::invalid("Expecting to find tags, a list of texts, in the body."))?,
-    );
+    let tags = tags.and_then(|tags| tags.iter().map(text).collect::<Option<Vec<_>>>());
+    let expected = || Trouble::invalid("Expecting to find tags, a list of texts, in the body.");
+    let tags = unique(tags.ok_or_else(expected)?);
     let tags = set_tags(call, |own| {
         own.clone_from(&tags);
         true

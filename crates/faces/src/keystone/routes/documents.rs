@@ -31,26 +31,347 @@ fn parameters(route: &V3Route) -> Vec<Value> {
             );
         }
     }
+    if route.method == "GET" && thing(route.path).is_some() && !route.path.ends_with('}') {
+        let number = json!({ "type": "integer", "minimum": 1 });
+        all.push(json!({ "name": "limit", "in": "query", "schema": number }));
+        all.push(json!({ "name": "marker", "in": "query", "schema": text.clone() }));
+    }
     all
 }
 
-fn answers(route: &V3Route) -> Value {
-    let status = match (route.method, route.path) {
-        ("POST", _) => "201",
-        ("DELETE", _) => "204",
-        _ => "200",
+/// A kind of thing: its collection, what one and many are called in bodies, what it has for certain, and what may be said of it.
+type Thing = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [(&'static str, &'static str)],
+    &'static [(&'static str, &'static str)],
+);
+
+/// Attributes and their types; `text?` may be null.
+const THINGS: [Thing; 14] = [
+    (
+        "domains",
+        "domain",
+        "domains",
+        &[
+            ("id", "text"),
+            ("name", "text"),
+            ("description", "text"),
+            ("enabled", "flag"),
+            ("tags", "texts"),
+            ("options", "object"),
+            ("links", "object"),
+        ],
+        &[("name", "text"), ("description", "text?"), ("enabled", "flag"), ("options", "object")],
+    ),
+    (
+        "projects",
+        "project",
+        "projects",
+        &[
+            ("id", "text"),
+            ("name", "text"),
+            ("domain_id", "text"),
+            ("parent_id", "text"),
+            ("description", "text"),
+            ("enabled", "flag"),
+            ("is_domain", "flag"),
+            ("tags", "texts"),
+            ("options", "object"),
+            ("links", "object"),
+        ],
+        &[
+            ("name", "text"),
+            ("domain_id", "text?"),
+            ("parent_id", "text?"),
+            ("description", "text?"),
+            ("enabled", "flag"),
+            ("tags", "texts"),
+            ("options", "object"),
+        ],
+    ),
+    (
+        "users",
+        "user",
+        "users",
+        &[
+            ("id", "text"),
+            ("name", "text"),
+            ("domain_id", "text"),
+            ("enabled", "flag"),
+            ("password_expires_at", "null"),
+            ("options", "object"),
+            ("links", "object"),
+        ],
+        &[
+            ("name", "text"),
+            ("domain_id", "text?"),
+            ("description", "text?"),
+            ("enabled", "flag"),
+            ("email", "text?"),
+            ("password", "text?"),
+            ("default_project_id", "text?"),
+            ("options", "object"),
+        ],
+    ),
+    (
+        "groups",
+        "group",
+        "groups",
+        &[
+            ("id", "text"),
+            ("name", "text"),
+            ("domain_id", "text"),
+            ("description", "text"),
+            ("links", "object"),
+        ],
+        &[("name", "text"), ("domain_id", "text?"), ("description", "text?")],
+    ),
+    (
+        "roles",
+        "role",
+        "roles",
+        &[("id", "text"), ("name", "text"), ("links", "object")],
+        &[("name", "text"), ("domain_id", "text?"), ("description", "text?"), ("options", "object")],
+    ),
+    (
+        "services",
+        "service",
+        "services",
+        &[("id", "text"), ("name", "text"), ("type", "text"), ("enabled", "flag"), ("links", "object")],
+        &[("name", "text"), ("type", "text"), ("enabled", "flag"), ("description", "text?")],
+    ),
+    (
+        "endpoints",
+        "endpoint",
+        "endpoints",
+        &[
+            ("id", "text"),
+            ("service_id", "text"),
+            ("interface", "text"),
+            ("region", "text?"),
+            ("region_id", "text?"),
+            ("url", "text"),
+            ("enabled", "flag"),
+            ("links", "object"),
+        ],
+        &[
+            ("service_id", "text"),
+            ("interface", "text"),
+            ("region_id", "text?"),
+            ("url", "text"),
+            ("enabled", "flag"),
+        ],
+    ),
+    (
+        "regions",
+        "region",
+        "regions",
+        &[("id", "text"), ("description", "text"), ("parent_region_id", "text?"), ("links", "object")],
+        &[("id", "text?"), ("description", "text?"), ("parent_region_id", "text?")],
+    ),
+    (
+        "credentials",
+        "credential",
+        "credentials",
+        &[
+            ("id", "text"),
+            ("user_id", "text"),
+            ("type", "text"),
+            ("blob", "text"),
+            ("project_id", "text?"),
+            ("links", "object"),
+        ],
+        &[("user_id", "text?"), ("type", "text"), ("blob", "text"), ("project_id", "text?")],
+    ),
+    (
+        "application_credentials",
+        "application_credential",
+        "application_credentials",
+        &[
+            ("id", "text"),
+            ("name", "text"),
+            ("project_id", "text"),
+            ("roles", "list"),
+            ("unrestricted", "flag"),
+            ("expires_at", "text?"),
+            ("links", "object"),
+        ],
+        &[("name", "text"), ("description", "text?"), ("unrestricted", "flag"), ("expires_at", "text?")],
+    ),
+    (
+        "access_rules",
+        "access_rule",
+        "access_rules",
+        &[("id", "text"), ("service", "text"), ("method", "text"), ("path", "text"), ("links", "object")],
+        &[],
+    ),
+    (
+        "trusts",
+        "trust",
+        "trusts",
+        &[
+            ("id", "text"),
+            ("trustor_user_id", "text"),
+            ("trustee_user_id", "text"),
+            ("project_id", "text"),
+            ("impersonation", "flag"),
+            ("roles", "list"),
+            ("expires_at", "text?"),
+            ("links", "object"),
+        ],
+        &[
+            ("trustor_user_id", "text"),
+            ("trustee_user_id", "text"),
+            ("project_id", "text?"),
+            ("impersonation", "flag"),
+            ("roles", "list"),
+            ("expires_at", "text?"),
+        ],
+    ),
+    (
+        "OS-EC2",
+        "credential",
+        "credentials",
+        &[
+            ("access", "text"),
+            ("secret", "text"),
+            ("user_id", "text"),
+            ("tenant_id", "text?"),
+            ("trust_id", "text?"),
+            ("links", "object"),
+        ],
+        &[],
+    ),
+    (
+        "role_assignments",
+        "role_assignment",
+        "role_assignments",
+        &[("role", "object"), ("scope", "object"), ("links", "object")],
+        &[],
+    ),
+];
+
+fn object(attributes: &[(&str, &str)], needed: bool) -> Value {
+    let kind = |kind: &str| match kind {
+        "text" => json!({ "type": "string" }),
+        "text?" => json!({ "type": ["string", "null"] }),
+        "flag" => json!({ "type": "boolean" }),
+        "texts" => json!({ "type": "array", "items": { "type": "string" } }),
+        "list" => json!({ "type": "array", "items": { "type": "object" } }),
+        "null" => json!({ "type": "null" }),
+        _ => json!({ "type": "object" }),
     };
+    let properties: Map<String, Value> =
+        attributes.iter().map(|(name, its)| ((*name).to_owned(), kind(its))).collect();
+    let names: Vec<&str> = attributes.iter().map(|(name, _)| *name).collect();
+    match needed {
+        true => json!({ "type": "object", "properties": properties, "required": names }),
+        false => json!({ "type": "object", "properties": properties }),
+    }
+}
+
+/// The kind of thing a path is about: the last word of it that names a collection.
+fn thing(path: &str) -> Option<&'static Thing> {
+    let words: Vec<&str> =
+        path.split('/').filter(|part| !part.is_empty() && !part.starts_with('{')).collect();
+    let last = words.last()?;
+    THINGS.iter().find(|(collection, ..)| collection == last)
+}
+
+/// What a good answer is: its status, and what is in it.
+fn good(route: &V3Route) -> (u16, Option<Value>) {
+    let ends_with_one = route.path.ends_with('}');
+    let many = |name: &str, items: Value| {
+        let properties = json!({ name: { "type": "array", "items": items }, "links": { "type": "object" } });
+        json!({ "type": "object", "properties": properties, "required": [name, "links"] })
+    };
+    let one = |name: &str, schema: Value| json!({ "type": "object", "properties": { name: schema }, "required": [name] });
+    let is_membership = route.path.starts_with("/groups/{group_id}/users/");
+    let is_grant = route.path.contains("roles/{role_id}") && !route.path.starts_with("/OS-TRUST");
+    let is_tag = route.path.contains("/tags");
+    match (route.method, route.path) {
+        ("GET", "") => (200, None),
+        ("HEAD", _) => (200, None),
+        ("DELETE", _) | ("POST", "/users/{user_id}/password") => (204, None),
+        ("PUT" | "GET", _) if is_membership || is_grant => (204, None),
+        ("GET" | "PUT", path) if is_tag && !path.ends_with('}') => {
+            (200, Some(object(&[("tags", "texts")], true)))
+        }
+        ("GET", _) if is_tag => (204, None),
+        ("PUT", _) if is_tag => (201, None),
+        ("GET", "/role_inferences") => (
+            200,
+            Some(many("role_inferences", object(&[("prior_role", "object"), ("implies", "list")], true))),
+        ),
+        ("GET" | "PUT", path) if path.contains("/implies") => (
+            if route.method == "PUT" { 201 } else { 200 },
+            Some(object(&[("role_inference", "object"), ("links", "object")], true)),
+        ),
+        ("GET", path) if path.starts_with("/auth/") || path.starts_with("/OS-REVOKE") => {
+            (200, Some(json!({ "type": "object" })))
+        }
+        ("POST", "/auth/tokens") => (201, Some(object(&[("token", "object")], true))),
+        (method, path) => {
+            let status = if matches!(method, "POST" | "PUT") { 201 } else { 200 };
+            let lists_roles = path.ends_with("/roles") || path.ends_with("inherited_to_projects");
+            let schema = match thing(path) {
+                _ if method == "GET" && lists_roles && path != "/roles" => {
+                    many("roles", object(&[("id", "text"), ("name", "text?"), ("links", "object")], true))
+                }
+                Some((_, _, name, has, _)) if method == "GET" && !ends_with_one => {
+                    many(name, object(has, true))
+                }
+                Some((_, name, _, has, _)) => one(name, object(has, true)),
+                None => json!({ "type": "object" }),
+            };
+            (status, Some(schema))
+        }
+    }
+}
+
+fn asked_for(route: &V3Route) -> Option<Value> {
+    let schema = match (route.method, route.path) {
+        ("POST", "/auth/tokens") => object(&[("auth", "object")], true),
+        ("POST", "/users/{user_id}/password") => {
+            let user = object(&[("original_password", "text"), ("password", "text")], true);
+            json!({ "type": "object", "properties": { "user": user }, "required": ["user"] })
+        }
+        ("POST", path) if path.ends_with("OS-EC2") => object(&[("tenant_id", "text?")], false),
+        ("PUT", path) if path.ends_with("/tags") => object(&[("tags", "texts")], true),
+        ("POST" | "PATCH", path) | ("PUT", path @ "/regions/{region_id}") => {
+            let (_, name, _, _, may) = thing(path)?;
+            json!({ "type": "object", "properties": { *name: object(may, false) }, "required": [name] })
+        }
+        _ => return None,
+    };
+    Some(json!({ "required": true, "content": { "application/json": { "schema": schema } } }))
+}
+
+fn answers(route: &V3Route) -> Value {
     let mut answers = Map::new();
-    answers.insert(status.to_owned(), json!({ "description": route.says }));
+    let (status, schema) = good(route);
+    let mut told = json!({ "description": route.says });
+    if let Some(schema) = schema {
+        told["content"] = json!({ "application/json": { "schema": schema } });
+    }
+    answers.insert(status.to_string(), told);
+    let is_public = route.need == V3Need::Nobody;
     for (status, says, counts) in [
-        ("400", "the body or a parameter cannot be read", route.method == "POST"),
+        ("400", "the body or a parameter cannot be read, or says what cannot be", true),
         ("401", "no credential, or one that is good no longer", !route.path.is_empty()),
-        ("403", "the session's roles do not allow it", route.need == V3Need::Session),
-        ("404", "what is asked about is not there, or is good no longer", route.need == V3Need::Session),
+        ("403", "the session's roles do not allow it, or the thing does not", !route.path.is_empty()),
+        ("404", "what it is about is not there, or is good no longer", !route.path.is_empty()),
+        ("409", "the name or id is taken", matches!(route.method, "POST" | "PUT" | "PATCH")),
+        ("413", "the body is larger than 112 KiB", matches!(route.method, "POST" | "PUT" | "PATCH")),
+        ("414", "the address is longer than 8 KiB", true),
+        ("429", "too many attempts from this address failed", is_public && !route.path.is_empty()),
+        ("431", "the headers are longer than 32 KiB", true),
         (
-            "429",
-            "too many attempts from this address failed",
-            route.need == V3Need::Nobody && !route.path.is_empty(),
+            "501",
+            "a part of it that is not served",
+            route.path.starts_with("/OS-TRUST") && route.method == "POST",
         ),
         ("503", "too busy, or the facts cannot be read", true),
     ] {
@@ -66,9 +387,12 @@ fn openapi() -> Value {
     let mut paths = Map::new();
     for route in V3 {
         let mut call = json!({
-            "summary": route.says, "operationId": format!("{}_{}", route.method.to_ascii_lowercase(), route.relation()),
+            "summary": route.says, "operationId": format!("{}_{}", route.method.to_ascii_lowercase(), route.path.trim_matches('/').replace(['/', '{', '}'], "_")),
             "parameters": parameters(route), "responses": answers(route),
         });
+        if let Some(body) = asked_for(route) {
+            call["requestBody"] = body;
+        }
         if let (V3Need::Session, Some(map)) = (route.need, call.as_object_mut()) {
             map.insert("security".to_owned(), json!([{ "token": [] }]));
         }
@@ -82,8 +406,8 @@ fn openapi() -> Value {
         "components": {
             "securitySchemes": { "token": { "type": "apiKey", "in": "header", "name": "X-Auth-Token" } },
             "schemas": { "Error": {
-                "type": "object",
-                "properties": { "error": { "type": "object", "properties": {
+                "type": "object", "required": ["error"],
+                "properties": { "error": { "type": "object", "required": ["code", "message", "title"], "properties": {
                     "code": { "type": "integer" }, "message": { "type": "string" }, "title": { "type": "string" },
                 } } },
             } },

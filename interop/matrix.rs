@@ -1,0 +1,433 @@
+//! Who may what by Identity v3: every call of the table, by everybody there is, against a reading of the rules that is written here a second time.
+
+use crate::server::{Server, WITHOUT_PENALTIES};
+use enfilade_faces::{V3, V3Need, V3Route};
+use enfilade_passage::{Lending, Who, rule_named};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+
+/// A connection that is kept.
+struct Client {
+    stream: BufReader<TcpStream>,
+}
+
+impl Client {
+    fn new(server: &Server) -> Self {
+        Client { stream: BufReader::new(TcpStream::connect(&server.plain).unwrap()) }
+    }
+
+    /// Status, the token that was given, and the body.
+    fn call(&mut self, token: &str, method: &str, path: &str, body: &Value) -> (u16, Option<String>, Value) {
+        let content = if body.is_null() { String::new() } else { body.to_string() };
+        let auth = if token.is_empty() { String::new() } else { format!("X-Auth-Token: {token}\r\n") };
+        let length = content.len();
+        let request =
+            format!("{method} {path} HTTP/1.1\r\nHost: x\r\n{auth}Content-Length: {length}\r\n\r\n{content}");
+        self.stream.get_mut().write_all(request.as_bytes()).unwrap();
+        let (mut status, mut length, mut subject, mut line) = (0, 0, None, String::new());
+        loop {
+            line.clear();
+            self.stream.read_line(&mut line).unwrap();
+            let text = line.trim_end();
+            if text.is_empty() {
+                break;
+            }
+            if let Some(rest) = text.strip_prefix("HTTP/1.1 ") {
+                status = rest[..3].parse().unwrap();
+            } else if let Some(bytes) = text.strip_prefix("content-length: ") {
+                length = bytes.parse().unwrap();
+            } else if let Some(token) = text.strip_prefix("x-subject-token: ") {
+                subject = Some(token.to_owned());
+            }
+        }
+        let mut content = vec![0; if method == "HEAD" { 0 } else { length }];
+        self.stream.read_exact(&mut content).unwrap();
+        (status, subject, serde_json::from_slice(&content).unwrap_or_default())
+    }
+
+    fn made(&mut self, token: &str, path: &str, what: &str, body: Value) -> String {
+        let (status, _, answer) = self.call(token, "POST", path, &json!({ what: body }));
+        assert_eq!(status, 201, "{path}: {answer}");
+        answer[what]["id"].as_str().unwrap().to_owned()
+    }
+
+    fn login(&mut self, identity: &Value, scope: Value) -> Option<String> {
+        let body = json!({ "auth": { "identity": identity, "scope": scope } });
+        self.call("", "POST", "/v3/auth/tokens", &body).1
+    }
+}
+
+fn password(user: &str, password: &str) -> Value {
+    json!({ "methods": ["password"], "password": { "user": { "id": user, "password": password } } })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum On {
+    Nothing,
+    Project,
+    /// The domain everything is in, or another.
+    Domain,
+    OtherDomain,
+    System,
+}
+
+/// Somebody, and what the rules ask of them.
+struct Actor {
+    name: String,
+    token: String,
+    role: usize,
+    on: On,
+    is_owner: bool,
+    is_lent: bool,
+    has_rules: bool,
+}
+
+/// Each implies those before it.
+const ROLES: [&str; 4] = ["reader", "member", "manager", "admin"];
+
+impl Actor {
+    fn has(&self, role: &str) -> bool {
+        self.role > ROLES.iter().position(|one| *one == role).unwrap()
+    }
+}
+
+/// The things calls are about.
+struct Cloud {
+    server: Server,
+    client: Client,
+    admin: String,
+    domain: String,
+    project: String,
+    user: String,
+    group: String,
+    role: String,
+    blob: String,
+    actors: Vec<Actor>,
+}
+
+fn cloud() -> Cloud {
+    let server = Server::start_with(&[WITHOUT_PENALTIES]);
+    let output = server.cli_output(&["bootstrap", "--password-stdin", "--public-url", &server.url("")], "pw");
+    assert!(output.status.success());
+    let mut client = Client::new(&server);
+    let identity = json!({ "methods": ["password"], "password": { "user": { "name": "admin", "domain": { "id": "default" }, "password": "pw" } } });
+    let admin = client
+        .login(&identity, json!({ "project": { "name": "admin", "domain": { "id": "default" } } }))
+        .unwrap();
+    let kept = json!({ "immutable": true });
+    let domain = client.made(&admin, "/v3/domains", "domain", json!({ "name": "tenant", "options": kept }));
+    let other = client.made(&admin, "/v3/domains", "domain", json!({ "name": "elsewhere" }));
+    let project = client.made(
+        &admin,
+        "/v3/projects",
+        "project",
+        json!({ "name": "p", "domain_id": domain, "options": kept }),
+    );
+    let user = client.made(
+        &admin,
+        "/v3/users",
+        "user",
+        json!({ "name": "ann", "domain_id": domain, "password": "pw", "options": kept }),
+    );
+    let group = client.made(
+        &admin,
+        "/v3/groups",
+        "group",
+        json!({ "name": "g", "domain_id": domain, "options": kept }),
+    );
+    let role_id = |client: &mut Client, name: &str| {
+        let found = client.call(&admin, "GET", &format!("/v3/roles?name={name}"), &Value::Null).2;
+        found["roles"][0]["id"].as_str().unwrap().to_owned()
+    };
+    let role = role_id(&mut client, "reader");
+    let blob = client.made(
+        &admin,
+        "/v3/credentials",
+        "credential",
+        json!({ "type": "cert", "blob": "x", "user_id": user }),
+    );
+    let mut actors = Vec::new();
+    let scopes = [
+        (On::Project, format!("/v3/projects/{project}"), json!({ "project": { "id": project } })),
+        (On::Domain, format!("/v3/domains/{domain}"), json!({ "domain": { "id": domain } })),
+        (On::OtherDomain, format!("/v3/domains/{other}"), json!({ "domain": { "id": other } })),
+        (On::System, "/v3/system".to_owned(), json!({ "system": { "all": true } })),
+    ];
+    let somebody = |name: String, token: Option<String>, role: usize, on: On| Actor {
+        token: token.unwrap_or_else(|| panic!("{name} gets no token")),
+        name,
+        role,
+        on,
+        is_owner: false,
+        is_lent: false,
+        has_rules: false,
+    };
+    for (rank, name) in ROLES.iter().enumerate() {
+        let id = role_id(&mut client, name);
+        for (on, path, scope) in &scopes {
+            let who = format!("{name} on {on:?}");
+            let body = json!({ "name": format!("{name}-{on:?}"), "domain_id": other, "password": "pw" });
+            let maker = client.made(&admin, "/v3/users", "user", body);
+            let (status, ..) =
+                client.call(&admin, "PUT", &format!("{path}/users/{maker}/roles/{id}"), &Value::Null);
+            assert_eq!(status, 204, "{who}");
+            let token = client.login(&password(&maker, "pw"), scope.clone());
+            actors.push(somebody(who.clone(), token.clone(), rank + 1, *on));
+            if *on != On::Project {
+                continue;
+            }
+            // What was lent: an application credential that makes no others, one that does, one for certain requests, and a trust.
+            let rules = json!([{ "service": "identity", "method": "GET", "path": "/v3/users" }]);
+            for (kind, unrestricted, rules) in [
+                ("restricted", false, Value::Null),
+                ("unrestricted", true, Value::Null),
+                ("for requests", false, rules),
+            ] {
+                let mut given = json!({ "name": kind.replace(' ', "-"), "unrestricted": unrestricted, "secret": "a long secret" });
+                if !rules.is_null() {
+                    given["access_rules"] = rules.clone();
+                }
+                let path = format!("/v3/users/{maker}/application_credentials");
+                let credential =
+                    client.made(token.as_deref().unwrap(), &path, "application_credential", given);
+                let identity = json!({ "methods": ["application_credential"], "application_credential": { "id": credential, "secret": "a long secret" } });
+                let lent = client.login(&identity, Value::Null);
+                let mut actor = somebody(format!("{who}, {kind}"), lent, rank + 1, *on);
+                (actor.is_lent, actor.has_rules) = (!unrestricted, !rules.is_null());
+                actors.push(actor);
+            }
+            let trust = json!({ "trustor_user_id": maker, "trustee_user_id": user, "project_id": project, "impersonation": false, "roles": [{ "name": name }] });
+            let trust = client.made(token.as_deref().unwrap(), "/v3/OS-TRUST/trusts", "trust", trust);
+            let lent = client.login(&password(&user, "pw"), json!({ "OS-TRUST:trust": { "id": trust } }));
+            let mut actor = somebody(format!("{who}, by a trust"), lent, rank + 1, *on);
+            (actor.is_lent, actor.is_owner) = (true, true);
+            actors.push(actor);
+        }
+    }
+    let own = client.login(&password(&user, "pw"), json!({ "unscoped": {} }));
+    let mut own = somebody("the user".to_owned(), own, 0, On::Nothing);
+    own.is_owner = true;
+    actors.push(own);
+    Cloud { server, client, admin, domain, project, user, group, role, blob, actors }
+}
+
+/// What a call is about, by its path alone.
+struct About {
+    domain: bool,
+    project: bool,
+    user: bool,
+}
+
+fn about(route: &V3Route) -> About {
+    let has = |word: &str| route.path.contains(word);
+    let is_about_domain = |path: &str| ["/users", "/groups", "/projects"].contains(&path);
+    let is_role_path = has("{role_id}") || has("/roles");
+    About {
+        domain: has("{domain_id}")
+            || has("{project_id}")
+            || has("{group_id}")
+            || has("{user_id}") && !is_role_path
+            || route.method == "POST" && is_about_domain(route.path),
+        project: has("{project_id}"),
+        user: has("{user_id}") && !is_role_path && !has("{group_id}")
+            || has("{credential_id}") && !has("OS-EC2")
+            || route.path == "/credentials",
+    }
+}
+
+/// Whether the rule lets them, read anew from what each of its words says.
+fn may(actor: &Actor, route: &V3Route) -> bool {
+    let rule = rule_named(route.rule).unwrap();
+    if actor.has_rules || actor.is_lent && rule.lending == Lending::Never {
+        return false;
+    }
+    let about = about(route);
+    let in_domain = actor.on == On::Domain && about.domain;
+    // Whoever asks for a list of credentials and names nobody is shown their own.
+    let lists_own = route.path == "/credentials" && route.method == "GET";
+    rule.who.iter().any(|who| match who {
+        // A session for nothing is told of no services.
+        Who::Anybody => route.path != "/auth/catalog" || actor.on != On::Nothing,
+        Who::Admin => actor.has("admin"),
+        Who::SystemReader => actor.has("reader") && actor.on == On::System,
+        Who::DomainManager => actor.has("manager") && in_domain,
+        Who::DomainReader => actor.has("reader") && in_domain,
+        Who::AnyDomainManager => actor.has("manager") && matches!(actor.on, On::Domain | On::OtherDomain),
+        Who::AnyDomainReader => actor.has("reader") && matches!(actor.on, On::Domain | On::OtherDomain),
+        Who::ProjectMember => actor.on == On::Project && about.project,
+        Who::InDomain => actor.on == On::Project && about.domain,
+        Who::Service => false,
+        Who::Owner => actor.is_owner && about.user || lists_own,
+    })
+}
+
+impl Cloud {
+    fn path(&self, route: &V3Route) -> String {
+        let nobody = "00000000000000000000000000000001";
+        let mut path = format!("/v3{}", route.path);
+        for (name, value) in [
+            ("domain_id", self.domain.as_str()),
+            ("project_id", &self.project),
+            ("user_id", &self.user),
+            ("group_id", &self.group),
+            ("role_id", &self.role),
+            ("prior_role_id", &self.role),
+            ("implied_role_id", nobody),
+            ("credential_id", &self.blob),
+            ("value", "tag"),
+        ] {
+            path = path.replace(&format!("{{{name}}}"), value);
+        }
+        // Of the rest nothing needs to be there to be judged.
+        let parts = path.split('/').map(|part| if part.starts_with('{') { nobody } else { part });
+        let path = parts.collect::<Vec<_>>().join("/");
+        // Roles are nobody's fixture: what is done to one is done to none.
+        if route.path.starts_with("/roles/") && route.method != "GET" {
+            path.replace(&self.role, nobody)
+        } else {
+            path
+        }
+    }
+
+    /// A body that says what the call is about, and lacks what would make it succeed.
+    fn body(&self, route: &V3Route) -> Value {
+        let what =
+            route.path.trim_start_matches('/').split('/').next().unwrap_or_default().trim_end_matches('s');
+        match (route.method, route.path) {
+            ("POST", "/users" | "/groups" | "/projects") => json!({ what: { "domain_id": self.domain } }),
+            ("POST", "/credentials") => json!({ "credential": { "user_id": self.user } }),
+            ("POST" | "PATCH", _) => json!({}),
+            ("PUT", path) if path.ends_with("/tags") => json!({}),
+            _ => Value::Null,
+        }
+    }
+}
+
+/// Whether an answer says that whoever asked may not, as against that it cannot be done.
+fn is_refused((status, _, body): &(u16, Option<String>, Value)) -> bool {
+    let message = body["error"]["message"].as_str().unwrap_or_default();
+    *status == 401 || *status == 403 && message.starts_with("You are not authorized")
+}
+
+#[test]
+fn everybody_may_what_the_rules_say() {
+    let mut cloud = cloud();
+    let (mut asked, mut wrong) = (0, Vec::new());
+    for route in V3.iter().filter(|route| route.need == V3Need::Session) {
+        let (path, body) = (cloud.path(route), cloud.body(route));
+        let nobody = cloud.client.call("", route.method, &path, &body);
+        assert_eq!(nobody.0, 401, "{} {path}: {}", route.method, nobody.2);
+        if route.rule.is_empty() {
+            continue;
+        }
+        for at in 0..cloud.actors.len() {
+            let actor = &cloud.actors[at];
+            let answer = cloud.client.call(&actor.token, route.method, &path, &body);
+            asked += 1;
+            if is_refused(&answer) == may(actor, route) || answer.0 >= 500 {
+                wrong.push(format!("{} {path} by {}: {} {}", route.method, actor.name, answer.0, answer.2));
+            }
+            // What somebody really took away is put back for the next.
+            if route.rule == "delete_credential" && answer.0 == 204 {
+                let body = json!({ "type": "cert", "blob": "x", "user_id": cloud.user });
+                cloud.blob = cloud.client.made(&cloud.admin, "/v3/credentials", "credential", body);
+                return_to(&mut cloud, route, at, &mut wrong);
+                break;
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {asked} differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(asked > 2_500, "{asked}");
+    println!("{asked} calls were judged as the rules say");
+}
+
+/// The rest of those who have not asked yet, each about a credential of their own.
+fn return_to(cloud: &mut Cloud, route: &V3Route, after: usize, wrong: &mut Vec<String>) {
+    for at in after + 1..cloud.actors.len() {
+        let path = cloud.path(route);
+        let actor = &cloud.actors[at];
+        let answer = cloud.client.call(&actor.token, route.method, &path, &Value::Null);
+        if is_refused(&answer) == may(actor, route) {
+            wrong.push(format!("{} {path} by {}: {} {}", route.method, actor.name, answer.0, answer.2));
+        }
+        if answer.0 == 204 {
+            let body = json!({ "type": "cert", "blob": "x", "user_id": cloud.user });
+            cloud.blob = cloud.client.made(&cloud.admin, "/v3/credentials", "credential", body);
+        }
+    }
+}
+
+/// Everything that lets somebody in or gives them anything.
+fn powers(server: &Server) -> Vec<String> {
+    let output = server.cli_output(&["facts", "dump"], "");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let powers = [
+        "users",
+        "credentials",
+        "delegations",
+        "grants",
+        "memberships",
+        "trusts",
+        "blobs",
+        "assignments",
+        "roles",
+    ];
+    let is_power = |line: &&str| {
+        let row: Value = serde_json::from_str(line).unwrap_or_default();
+        powers.iter().any(|table| row["table"] == *table)
+    };
+    text.lines().filter(is_power).map(str::to_owned).collect()
+}
+
+#[test]
+fn no_call_makes_more_of_a_narrow_credential() {
+    let mut cloud = cloud();
+    let before = powers(&cloud.server);
+    assert!(before.len() > 40, "{}", before.len());
+    let narrow: Vec<usize> = (0..cloud.actors.len())
+        .filter(|at| cloud.actors[*at].is_lent && cloud.actors[*at].role < 4)
+        .collect();
+    assert!(narrow.len() >= 9);
+    for at in narrow {
+        let token = cloud.actors[at].token.clone();
+        for route in V3.iter().filter(|route| route.need == V3Need::Session && route.path != "/auth/tokens") {
+            let path = cloud.path(route);
+            let (id, project) = (cloud.user.clone(), cloud.project.clone());
+            // This time with everything that would make it succeed.
+            let body = match route.method {
+                "POST" | "PATCH" | "PUT" => json!({
+                    "user": { "name": "more", "password": "pw", "domain_id": cloud.domain, "enabled": true },
+                    "group": { "name": "more", "domain_id": cloud.domain }, "project": { "name": "more", "domain_id": cloud.domain },
+                    "credential": { "type": "ec2", "blob": "{\"access\":\"a\",\"secret\":\"s\"}", "user_id": id, "project_id": project },
+                    "tenant_id": project, "role": { "name": "more" }, "domain": { "name": "more" },
+                    "application_credential": { "name": "more", "unrestricted": true, "roles": [] },
+                    "trust": { "trustor_user_id": id, "trustee_user_id": id, "project_id": project, "impersonation": true, "roles": [{ "name": "reader" }] },
+                }),
+                _ => Value::Null,
+            };
+            let (status, _, answer) = cloud.client.call(&token, route.method, &path, &body);
+            assert!(status < 500, "{} {path}: {status} {answer}", route.method);
+        }
+        for scope in [
+            json!({ "project": { "id": cloud.project } }),
+            json!({ "domain": { "id": cloud.domain } }),
+            json!({ "system": { "all": true } }),
+            json!({ "unscoped": {} }),
+            Value::Null,
+        ] {
+            let identity = json!({ "methods": ["token"], "token": { "id": token } });
+            assert_eq!(
+                cloud.client.login(&identity, scope.clone()),
+                None,
+                "{} {scope}",
+                cloud.actors[at].name
+            );
+        }
+    }
+    let after = powers(&cloud.server);
+    let new: Vec<&String> = after.iter().filter(|line| !before.contains(line)).collect();
+    assert!(new.is_empty(), "{new:#?}");
+    assert_eq!(before.len(), after.len());
+}
