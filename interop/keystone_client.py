@@ -98,6 +98,27 @@ admin.delete(URL + "/OS-TRUST/trusts/" + trust["id"])
 assert validate(admin, by_trust.get_token())[0] == 404
 refused(exceptions.Unauthorized, session_of(v3.Password(**service_user, trust_id=trust["id"])).get_token)
 
+# Counted uses, and lending on: never more than was lent, and gone with it.
+TRUSTS = URL + "/OS-TRUST/trusts"
+counted = {**asked, "impersonation": False, "roles": roles, "remaining_uses": 1}
+counted = admin.post(TRUSTS, json={"trust": counted}).json()["trust"]
+assert counted["remaining_uses"] == 1, counted
+session_of(v3.Password(**service_user, trust_id=counted["id"])).get_token()
+refused(exceptions.Forbidden, session_of(v3.Password(**service_user, trust_id=counted["id"])).get_token)
+lent = {**asked, "impersonation": False, "roles": roles, "allow_redelegation": True, "redelegation_count": 1}
+lent = admin.post(TRUSTS, json={"trust": lent}).json()["trust"]
+by_lent = session_of(v3.Password(**service_user, trust_id=lent["id"]))
+on = {**asked, "trustee_user_id": admin.get_user_id(), "impersonation": False, "roles": roles}
+for more in ({"roles": [{"name": "admin"}]}, {"impersonation": True}, {"allow_redelegation": True, "redelegation_count": 1}):
+    refused(exceptions.Forbidden, by_lent.post, TRUSTS, json={"trust": {**on, **more}})
+child = by_lent.post(TRUSTS, json={"trust": on}).json()["trust"]
+assert child["redelegated_trust_id"] == lent["id"] and child["redelegation_count"] == 0, child
+by_child = session_of(v3.Password(**ADMIN, trust_id=child["id"]))
+assert validate(admin, by_child.get_token())[0] == 200
+refused(exceptions.Forbidden, by_child.post, TRUSTS, json={"trust": on})
+admin.delete(TRUSTS + "/" + lent["id"])
+assert validate(admin, by_child.get_token())[0] == 404
+
 # Scopes.
 unscoped = password(unscoped=True)
 assert len(unscoped.get_token()) == 162

@@ -50,4 +50,4 @@ pub use things::{
 };
 pub(crate) use things::{missing, put_extra};
 pub(crate) use trusts::forget_trusts;
-pub use trusts::{NewTrust, create_trust, delete_trust, find_trust, list_trusts};
+pub use trusts::{NewTrust, create_trust, delete_trust, find_trust, list_trusts, use_trust};

@@ -8,6 +8,7 @@ use crate::refuse::Refusal;
 use crate::revocations::{self, Revocations};
 use crate::standing::Standing;
 use crate::view::View;
+use enfilade_facts::limits::REDELEGATIONS_MAX;
 use enfilade_facts::tables::{Delegation, GrantScope, Revoked, Trust};
 use enfilade_facts::vocabulary::{
     Authid, CredentialId, DomainId, ProjectId, Realm, RoleId, Secret, TrustId, UserId, Userid,
@@ -207,6 +208,14 @@ impl Claim {
         }
     }
 
+    /// The trust it is by.
+    pub fn trust(&self) -> Option<TrustId> {
+        match self.lent {
+            Some(Lent::Trust(id)) => Some(id),
+            _ => None,
+        }
+    }
+
     /// The root of its chain.
     pub fn chain(&self) -> AuditId {
         self.audit.chain.unwrap_or(self.audit.own)
@@ -350,6 +359,13 @@ fn trusted(view: &View<'_>, now: Now, claim: &Claim, id: &TrustId) -> Result<Tru
     let is_in_time = |trust: &Trust| trust.expires == 0 || now.unix_seconds < trust.expires;
     let trust = view.trust(id)?.filter(|trust| is_meant(trust) && is_in_time(trust));
     let trust = trust.ok_or(Refusal::NoScope("the trust is gone, over, or another's"))?;
+    // What was lent on rests on each trust it came by.
+    let (mut above, mut depth) = (trust.parent, 0);
+    while let Some(id) = above {
+        let parent = view.trust(&id)?.filter(|parent| is_in_time(parent) && depth < REDELEGATIONS_MAX);
+        above = parent.ok_or(Refusal::NoScope("a trust it was lent on from is gone"))?.parent;
+        depth += 1;
+    }
     let gone = || Refusal::NoScope("whoever trusts is gone");
     let trustor = view.user(&trust.trustor)?.ok_or_else(gone)?;
     let realm: Realm = view.domain(&trustor.domain)?.ok_or_else(gone)?.name;

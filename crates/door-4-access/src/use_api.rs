@@ -36,6 +36,8 @@ pub enum ApiAsk<'a> {
     SeeTrust(&'a Trust),
     /// To let somebody do something on somebody's behalf.
     CreateTrust(&'a UserId),
+    /// To lend on what the session's own trust lends.
+    RedelegateTrust,
     /// To end that.
     DeleteTrust(&'a Trust),
     /// What a rule of the table is for.
@@ -56,7 +58,7 @@ impl ApiAsk<'_> {
             ApiAsk::DeleteApplicationCredential(_) => "identity:delete_application_credential",
             ApiAsk::ListTrusts { .. } => "identity:list_trusts",
             ApiAsk::SeeTrust(_) => "identity:get_trust",
-            ApiAsk::CreateTrust(_) => "identity:create_trust",
+            ApiAsk::CreateTrust(_) | ApiAsk::RedelegateTrust => "identity:create_trust",
             ApiAsk::DeleteTrust(_) => "identity:delete_trust",
         })
     }
@@ -101,6 +103,9 @@ pub fn use_api(identity: &IdentityPermit, ask: &ApiAsk<'_>) -> Result<ApiPermit,
         }
         // Not even an administrator lends what is another's.
         ApiAsk::CreateTrust(trustor) => is_free && is_owner(trustor),
+        ApiAsk::RedelegateTrust => session
+            .and_then(|session| session.trusted.as_ref())
+            .is_some_and(|trusted| trusted.trust.redelegations > 0),
         ApiAsk::DeleteTrust(trust) => is_free && (is_owner(&trust.trustor) || is_admin),
         ApiAsk::Rule(rule, about) => rule.lets(principal, session, about),
     };

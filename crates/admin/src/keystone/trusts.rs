@@ -3,6 +3,7 @@
 use super::grants::role_id;
 use crate::desk::{Desk, random};
 use crate::error::Error;
+use enfilade_facts::limits::REDELEGATIONS_MAX;
 use enfilade_facts::tables::{Project, Revocation, Revoked, Trust, User};
 use enfilade_facts::vocabulary::{ProjectId, TrustId, UserId};
 use enfilade_facts::{At, Change, Read, Source, View};
@@ -22,6 +23,12 @@ pub struct NewTrust {
     pub impersonation: bool,
     /// Until when, seconds since the epoch; 0 is for ever.
     pub expires: i64,
+    /// How often a session may be had by it.
+    pub uses: Option<u32>,
+    /// How often it may be lent on.
+    pub redelegations: u8,
+    /// The trust it is lent on from, by whose session it is asked for.
+    pub parent: Option<TrustId>,
 }
 
 /// Makes one.
@@ -41,8 +48,30 @@ pub fn create_trust(desk: &Desk<'_>, new: &NewTrust) -> Result<(TrustId, Trust, 
             return Err(Error::Invalid(why));
         }
         let id = TrustId::from_bytes(random()?);
-        let NewTrust { trustor, trustee, project, impersonation, expires, .. } = *new;
-        let trust = Trust { trustor, trustee, project, roles, impersonation, expires };
+        let NewTrust { trustor, trustee, project, impersonation, uses, redelegations, parent, .. } = *new;
+        let mut expires = new.expires;
+        if redelegations > REDELEGATIONS_MAX || uses.is_some() && (redelegations > 0 || parent.is_some()) {
+            let why = format!(
+                "a trust is lent on at most {REDELEGATIONS_MAX} times, and not where its uses are counted"
+            );
+            return Err(Error::Refused(why));
+        }
+        if let Some(parent) = &parent {
+            let from = view.get::<Trust>(parent)?.ok_or_else(|| super::things::missing("trust", parent))?;
+            // Nothing that is lent on is more than what it came from.
+            let is_less = from.redelegations > redelegations
+                && (from.trustor, from.project) == (trustor, project)
+                && (from.impersonation || !impersonation)
+                && roles.iter().all(|role| from.roles.contains(role));
+            if !is_less {
+                return Err(Error::Refused("what is lent on cannot be more than what was lent".to_owned()));
+            }
+            let ends = [from.expires, expires].into_iter().filter(|end| *end != 0);
+            expires = ends.min().unwrap_or(0);
+            change.expect_same(parent, &from);
+        }
+        let trust =
+            Trust { trustor, trustee, project, roles, impersonation, expires, uses, redelegations, parent };
         change.expect_present::<User>(&trustor).expect_present::<User>(&trustee);
         change.expect_present::<Project>(&project).put(&id, &trust);
         Ok((id, trust))
@@ -66,6 +95,23 @@ pub fn list_trusts(source: &dyn Source) -> Result<Vec<(TrustId, Trust)>, Error> 
     source.read(|view| Ok(view.list::<Trust>(&[])?))?
 }
 
+/// Counts a use of one whose uses are counted.
+///
+/// # Errors
+/// When there is none left, or the facts cannot be changed.
+pub fn use_trust(desk: &Desk<'_>, id: &TrustId) -> Result<(), Error> {
+    desk.commit(&format!("trust {id} use"), |view, change| {
+        let row = view.get::<Trust>(id)?.ok_or_else(|| super::things::missing("trust", id))?;
+        let Some(uses) = row.uses else { return Ok(()) };
+        let left = uses
+            .checked_sub(1)
+            .ok_or_else(|| Error::Refused("there are no remaining uses of it".to_owned()))?;
+        change.expect_same(id, &row).put(id, &Trust { uses: Some(left), ..row.clone() });
+        Ok(())
+    })?;
+    Ok(())
+}
+
 /// Deletes one; its sessions are refused from now on, and services that follow revocations hear of it.
 ///
 /// # Errors
@@ -79,6 +125,16 @@ pub fn delete_trust(desk: &Desk<'_>, id: &TrustId) -> Result<At, Error> {
         })?;
         change.expect_same(id, &row).delete::<Trust>(id);
         change.put(&Revoked::Trust(*id), &Revocation { issued_before: now, revoked_at: now });
+        // And what was lent on from it.
+        let mut gone = vec![*id];
+        let all = view.list::<Trust>(&[])?;
+        while let Some(parent) = gone.pop() {
+            for (child, _) in all.iter().filter(|(_, trust)| trust.parent == Some(parent)) {
+                change.delete::<Trust>(child);
+                change.put(&Revoked::Trust(*child), &Revocation { issued_before: now, revoked_at: now });
+                gone.push(*child);
+            }
+        }
         Ok(())
     })?;
     Ok(at)

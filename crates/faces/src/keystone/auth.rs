@@ -7,9 +7,10 @@ use crate::serve::{Connection, Faces};
 use crate::trace::Trace;
 use enfilade_admin::Desk;
 use enfilade_admin::keystone::{
-    CredentialRef, DomainRef, ThingRef, authid_of_credential, authid_of_user, domain_of, project_of,
+    CredentialRef, DomainRef, ThingRef, authid_of_credential, authid_of_user, domain_of, find_trust,
+    project_of, use_trust,
 };
-use enfilade_facts::vocabulary::Secret;
+use enfilade_facts::vocabulary::{Secret, TrustId};
 use enfilade_passage::{Credential, IdentityRefusal, Refusal, Scope, SessionAsk, Wanted};
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
@@ -74,6 +75,15 @@ pub(super) async fn login(
             Wanted::Scope(Scope::Domain(domain_of(house.source(), &domain)?.ok_or_else(nowhere)?))
         }
     };
+    let trust = match &wanted {
+        Wanted::Trust(id) => {
+            find_trust(house.source(), id)?.filter(|trust| trust.uses.is_some()).map(|_| *id)
+        }
+        _ => None,
+    };
+    if let Some(id) = trust {
+        count_use(faces, visit.principal().authid.to_string(), id).await?;
+    }
     let made = visit.issue(wanted).await?;
     let form = Form { with_catalog: query(head, "nocatalog").is_none() };
     let (body, _) = token_body(house.source(), &made.session, faces.catalog(), form)?;
@@ -82,6 +92,17 @@ pub(super) async fn login(
         value
     });
     Ok(Said { status: StatusCode::CREATED, body: body.into(), subject: subject.ok() })
+}
+
+/// A trust whose uses are counted is used before its session is made: two at once never share the last.
+async fn count_use(faces: &Faces, who: String, id: TrustId) -> Result<(), Trouble> {
+    let faces = faces.clone();
+    let done = tokio::task::spawn_blocking(move || {
+        let house = faces.house();
+        let desk = Desk { facts: house.source(), files: faces.files(), who: &who, now: house.now() };
+        Ok(use_trust(&desk, &id)?)
+    });
+    done.await.unwrap_or_else(|_| Err(Wire::Worker.into()))
 }
 
 /// `POST /v3/users/{id}/password`: whoever knows the old one needs no session. It is judged as a login is, with its delays.

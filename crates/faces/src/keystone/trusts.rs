@@ -5,6 +5,7 @@ use super::{Call, Outcome, Said, Trouble};
 use enfilade_admin::keystone::{
     NewTrust, create_trust, delete_trust, find_trust, list_named_roles, list_trusts,
 };
+use enfilade_facts::limits::REDELEGATIONS_MAX;
 use enfilade_facts::tables::{NamedRole, Trust};
 use enfilade_facts::vocabulary::{ProjectId, RoleId, TrustId, UserId, from_rfc3339};
 use enfilade_passage::ApiAsk;
@@ -54,8 +55,14 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     let value: Value =
         serde_json::from_slice(&call.body).map_err(|_| Trouble::invalid("the body is not JSON"))?;
     let given = value.get("trust").ok_or_else(|| Trouble::invalid("Expecting to find trust in the body."))?;
-    let new = read(given, call.faces.house().now().unix_seconds)?;
-    let permit = call.permit(&ApiAsk::CreateTrust(&new.trustor))?;
+    let mut new = read(given, call.faces.house().now().unix_seconds)?;
+    // A session by a trust makes others of that trust, and no others.
+    let session = call.visit.identity().session();
+    new.parent = session.and_then(|session| session.claim.trust());
+    let permit = match new.parent {
+        Some(_) => call.permit(&ApiAsk::RedelegateTrust)?,
+        None => call.permit(&ApiAsk::CreateTrust(&new.trustor))?,
+    };
     let (id, trust, _) = call.at_desk(&permit, |desk| create_trust(desk, &new))?;
     Ok(Said::json(StatusCode::CREATED, &json!({ "trust": body(call, &id, &trust)? })))
 }
@@ -64,17 +71,25 @@ fn read(given: &Value, now: i64) -> Result<NewTrust, Trouble> {
     let text = |name: &str| given.get(name).and_then(Value::as_str);
     let wrong = |name: &str| Trouble::invalid(format!("trust.{name}: expected an id"));
     let user = |name: &str| text(name).and_then(|id| id.parse::<UserId>().ok()).ok_or_else(|| wrong(name));
-    let given_is = |name: &str| {
-        let none = [&Value::Null, &Value::Bool(false), &json!(0)];
-        given.get(name).is_some_and(|value| !none.contains(&value))
-    };
-    // What is not kept here is not taken as if it were.
-    for name in ["remaining_uses", "allow_redelegation", "redelegation_count"] {
-        if given_is(name) {
-            let why = format!("trust.{name}: not served here yet");
-            return Err(Trouble::Said(StatusCode::NOT_IMPLEMENTED, why));
+    let number = |name: &str| match given.get(name).filter(|value| !value.is_null()) {
+        None => Ok(None),
+        Some(value) => {
+            let number =
+                value.as_u64().and_then(|number| u32::try_from(number).ok()).filter(|number| *number > 0);
+            let wrong = || Trouble::invalid(format!("trust.{name}: expected a number from 1 on"));
+            number.map(Some).ok_or_else(wrong)
         }
-    }
+    };
+    let redelegates = given.get("allow_redelegation").and_then(Value::as_bool).unwrap_or(false);
+    let redelegations = match (redelegates, given.get("redelegation_count").filter(|value| !value.is_null()))
+    {
+        (false, _) => 0,
+        (true, None) => REDELEGATIONS_MAX,
+        (true, Some(value)) => value
+            .as_u64()
+            .and_then(|count| u8::try_from(count).ok())
+            .ok_or_else(|| Trouble::invalid("trust.redelegation_count: expected a number"))?,
+    };
     let impersonation = given.get("impersonation").and_then(Value::as_bool);
     let impersonation =
         impersonation.ok_or_else(|| Trouble::invalid("trust.impersonation: expected true or false"))?;
@@ -102,6 +117,9 @@ fn read(given: &Value, now: i64) -> Result<NewTrust, Trouble> {
         roles: roles.iter().map(role).collect::<Result<_, _>>()?,
         impersonation,
         expires,
+        uses: number("remaining_uses")?,
+        redelegations,
+        parent: None,
     })
 }
 
@@ -117,7 +135,8 @@ fn described(call: &Call, id: &TrustId, trust: &Trust, named: &[(RoleId, NamedRo
         "trustee_user_id": trust.trustee.to_string(), "project_id": trust.project.to_string(),
         "impersonation": trust.impersonation, "roles": trust.roles.iter().map(|id| role(call, id, named)).collect::<Vec<_>>(),
         "roles_links": links, "expires_at": (trust.expires != 0).then(|| time(trust.expires)),
-        "deleted_at": null, "remaining_uses": null, "redelegation_count": 0, "links": { "self": url },
+        "deleted_at": null, "remaining_uses": trust.uses, "redelegation_count": trust.redelegations,
+        "redelegated_trust_id": trust.parent.map(|id| id.to_string()), "links": { "self": url },
     })
 }
 

@@ -20,6 +20,15 @@ pub struct Trust {
     pub impersonation: bool,
     /// Until when, seconds since the epoch; 0 is for ever.
     pub expires: i64,
+    /// How often a session may still be had by it, where that is bounded.
+    #[serde(default)]
+    pub uses: Option<u32>,
+    /// How often what it lends may be lent on, one after the other.
+    #[serde(default)]
+    pub redelegations: u8,
+    /// The trust it was lent on from: without that one it is worth nothing.
+    #[serde(default)]
+    pub parent: Option<TrustId>,
 }
 
 impl Row for Trust {
@@ -31,7 +40,12 @@ impl Row for Trust {
         to.list(&self.roles, |to, role| {
             to.fixed(role.bytes());
         });
-        to.flag(self.impersonation).i64(self.expires);
+        to.flag(self.impersonation).i64(self.expires).option(self.uses, |to, uses| {
+            to.u32(uses);
+        });
+        to.u8(self.redelegations).option(self.parent.as_ref(), |to, parent| {
+            to.fixed(parent.bytes());
+        });
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -42,6 +56,9 @@ impl Row for Trust {
             roles: from.list(|from| from.fixed().map(RoleId::from_bytes))?,
             impersonation: from.flag()?,
             expires: from.i64()?,
+            uses: from.option(Reader::u32)?,
+            redelegations: from.u8()?,
+            parent: from.option(|from| from.fixed().map(TrustId::from_bytes))?,
         })
     }
 }

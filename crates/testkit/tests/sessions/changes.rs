@@ -142,6 +142,9 @@ impl World {
             roles: roles.iter().map(|role| ROLES[*role].to_owned()).collect(),
             impersonation: dice.roll(2) == 0,
             expires,
+            uses: None,
+            redelegations: 0,
+            parent: None,
         };
         let made = admin::create_trust(&desk, &new);
         // Nobody lends what they have not.

@@ -68,6 +68,9 @@ impl World {
             roles: vec!["reader".into()],
             impersonation: true,
             expires,
+            uses: None,
+            redelegations: 0,
+            parent: None,
         };
         let trust = (admin::create_trust(&desk, &new).unwrap().0, expires);
         let new = NewApplicationCredential {

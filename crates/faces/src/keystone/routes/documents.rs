@@ -289,7 +289,7 @@ fn good(route: &V3Route) -> (u16, Option<Value>) {
     };
     let one = |name: &str, schema: Value| json!({ "type": "object", "properties": { name: schema }, "required": [name] });
     let is_membership = route.path.starts_with("/groups/{group_id}/users/");
-    let is_grant = route.path.contains("roles/{role_id}") && !route.path.starts_with("/OS-TRUST");
+    let is_grant = route.path.contains("}/roles/{role_id}") && !route.path.starts_with("/OS-TRUST");
     let is_tag = route.path.contains("/tags");
     match (route.method, route.path) {
         ("GET", "") => (200, None),
@@ -349,12 +349,50 @@ fn asked_for(route: &V3Route) -> Option<Value> {
     Some(json!({ "required": true, "content": { "application/json": { "schema": schema } } }))
 }
 
+fn operation(route: &V3Route) -> String {
+    let path = route.path.trim_matches('/').replace(['/', '{', '}'], "_");
+    format!("{}_{path}", route.method.to_ascii_lowercase())
+}
+
+/// Where what was made leads: to the calls whose path names such a thing, and nothing else that is not known.
+fn links(route: &V3Route) -> Map<String, Value> {
+    let made = if route.method == "POST" { thing(route.path) } else { None };
+    let Some((collection, name, ..)) = made.filter(|_| route.need == V3Need::Session) else {
+        return Map::new();
+    };
+    let own = format!("{}/{{", route.path);
+    let of_it = V3.iter().filter(|other| other.path.starts_with(&own));
+    let mut links = Map::new();
+    for other in of_it {
+        let names: Vec<&str> =
+            other.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect();
+        let given = route.path.split('/').filter(|part| part.starts_with('{')).count();
+        let [.., last] = names.as_slice() else { continue };
+        if names.len() != given + 1 {
+            continue;
+        }
+        let id = if *collection == "OS-EC2" { "access" } else { "id" };
+        let mut parameters = Map::new();
+        for before in names.iter().take(given) {
+            parameters.insert((*before).to_owned(), json!(format!("$request.path.{before}")));
+        }
+        parameters.insert((*last).to_owned(), json!(format!("$response.body#/{name}/{id}")));
+        let operation = operation(other);
+        links.insert(operation.clone(), json!({ "operationId": operation, "parameters": parameters }));
+    }
+    links
+}
+
 fn answers(route: &V3Route) -> Value {
     let mut answers = Map::new();
     let (status, schema) = good(route);
     let mut told = json!({ "description": route.says });
     if let Some(schema) = schema {
         told["content"] = json!({ "application/json": { "schema": schema } });
+    }
+    let links = links(route);
+    if !links.is_empty() {
+        told["links"] = Value::Object(links);
     }
     answers.insert(status.to_string(), told);
     let is_public = route.need == V3Need::Nobody;
@@ -387,7 +425,7 @@ fn openapi() -> Value {
     let mut paths = Map::new();
     for route in V3 {
         let mut call = json!({
-            "summary": route.says, "operationId": format!("{}_{}", route.method.to_ascii_lowercase(), route.path.trim_matches('/').replace(['/', '{', '}'], "_")),
+            "summary": route.says, "operationId": operation(route),
             "parameters": parameters(route), "responses": answers(route),
         });
         if let Some(body) = asked_for(route) {
