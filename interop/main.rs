@@ -15,6 +15,7 @@ mod facts;
 mod files;
 mod freshness;
 mod import;
+mod import_cloud;
 mod keys;
 mod keystone;
 mod kill_loop;

@@ -2,7 +2,10 @@
 
 pub(crate) mod acl;
 pub(crate) mod certs;
+mod import;
 pub(crate) mod keystone;
+
+pub(crate) use import::Import;
 
 use clap::{Args, Parser, Subcommand};
 use enfilade_facts::vocabulary::{
@@ -312,19 +315,6 @@ pub(crate) enum RoleCommand {
     Undefine {
         /// Its name
         name: String,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Import {
-    /// Users, tokens with their secrets, roles and datastores from user.cfg, token.shadow, acl.cfg and datastore.cfg; what is here
-    /// already stays as it is. To keep working on such files, put them into the data directory instead
-    Proxmox {
-        /// Where the files are, for instance a copy of /etc/proxmox-backup
-        directory: PathBuf,
-        /// Only say what would be done
-        #[arg(long)]
-        pretend: bool,
     },
 }
 

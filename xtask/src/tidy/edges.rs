@@ -38,7 +38,7 @@ const ALL: [&str; 11] = [
 ];
 
 /// A library, the crates that may know it, and why it is there.
-const LIBRARIES: [(&str, &[&str], &str); 42] = [
+const LIBRARIES: [(&str, &[&str], &str); 43] = [
     ("anyhow", &["enfilade"], "errors of commands, which nobody matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -64,7 +64,7 @@ const LIBRARIES: [(&str, &[&str], &str); 42] = [
         "random ids, secrets, names",
     ),
     ("heed", &["enfilade-sources"], "LMDB"),
-    ("http-body-util", &["enfilade-faces"], "bodies"),
+    ("http-body-util", &["enfilade", "enfilade-faces"], "bodies"),
     ("httpdate", &["enfilade-faces"], "dates in headers"),
     ("hyper", &["enfilade-faces", "enfilade"], "HTTP"),
     ("hyper-util", &["enfilade"], "HTTP on tokio"),
@@ -88,6 +88,7 @@ const LIBRARIES: [(&str, &[&str], &str); 42] = [
     ),
     ("rustls", &["enfilade-tls", "enfilade-bench"], "TLS; a client to measure with"),
     ("serde", &["enfilade", "enfilade-facts", "enfilade-sources"], "the configuration; dumps"),
+    ("serde_yaml_ng", &["enfilade"], "clouds.yaml"),
     (
         "serde_json",
         &["enfilade-faces", "enfilade", "enfilade-sources", "enfilade-bench"],

@@ -1,5 +1,8 @@
 //! `enfilade import`.
 
+mod cloud;
+mod keystone;
+
 use crate::cli::Import;
 use crate::home::Home;
 use crate::output;
@@ -7,8 +10,17 @@ use enfilade_sources::files::file_set::FileSet;
 use serde_json::json;
 
 pub(super) fn run(home: &Home, command: Import, json: bool) -> anyhow::Result<()> {
-    let Import::Proxmox { directory, pretend } = command;
-    let (report, at) = enfilade_admin::import_proxmox(&home.desk(), &FileSet::new(&directory), pretend)?;
+    let (report, at, pretend) = match command {
+        Import::Proxmox { directory, pretend } => {
+            let (report, at) =
+                enfilade_admin::import_proxmox(&home.desk(), &FileSet::new(&directory), pretend)?;
+            (report, at, pretend)
+        }
+        Import::Keystone { os_cloud, pretend } => {
+            let report = keystone::run(home, &os_cloud, pretend)?;
+            (report, home.desk().facts.at(), pretend)
+        }
+    };
     let taken = report.iter().filter(|item| item.left_out.is_none()).count();
     if json {
         for item in &report {

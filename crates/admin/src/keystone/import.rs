@@ -1,0 +1,356 @@
+//! Taking over what a Keystone holds, once, under the ids it has there. What is here already stays as it is.
+
+use super::projects::check_name;
+use super::things::missing;
+use crate::desk::Desk;
+use crate::error::Error;
+use crate::import::Imported;
+use crate::look::dangling;
+use enfilade_facts::tables::{
+    Credential, Delegation, Domain, Endpoint, Grant, GrantKey, GrantScope, Grantee, Group, Member,
+    Membership, MembershipKey, Name, NameKey, NamedRole, Profile, Project, Region, RegionId, Reverse,
+    ReverseKey, Row, Service, SidSpace, SidSpaceKey, User, Verifier,
+};
+use enfilade_facts::vocabulary::{
+    CredentialId, DomainId, EndpointId, GroupId, GroupName, ProjectId, RoleId, ServiceId, TokenName, UserId,
+    Userid,
+};
+use enfilade_facts::{Change, Read, View};
+
+/// One of the things it holds. SIDs are made here.
+#[derive(Clone, Debug)]
+pub enum CloudThing {
+    /// A domain.
+    Domain(DomainId, Domain),
+    /// A role; those it implies may come later.
+    Role(RoleId, NamedRole),
+    /// A project; those it is in come before it.
+    Project(ProjectId, Project),
+    /// A user: domain, name, whether enabled, description, and what Identity v3 knows beside that; a password's hash where one is known.
+    User(UserId, Box<CloudUser>),
+    /// A group: domain, name and description.
+    Group(GroupId, DomainId, String, Option<String>),
+    /// Who is in a group.
+    Member(MembershipKey),
+    /// A role somebody has.
+    Grant(GrantKey),
+    /// A region; those it is in come before it.
+    Region(RegionId, Region),
+    /// A service.
+    Service(ServiceId, Service),
+    /// Where one is.
+    Endpoint(EndpointId, Endpoint),
+    /// An application credential: whose, its name, until when, what for. Nobody knows its secret, so none matches.
+    Credential(CredentialId, Box<CloudCredential>),
+}
+
+/// A user of a cloud.
+#[derive(Clone, Debug)]
+pub struct CloudUser {
+    /// The domain.
+    pub domain: DomainId,
+    /// The name in it.
+    pub name: String,
+    /// Whether the user may come in.
+    pub enabled: bool,
+    /// Who it is.
+    pub comment: Option<String>,
+    /// The default project and the address.
+    pub profile: Profile,
+}
+
+/// An application credential of a cloud.
+#[derive(Clone, Debug)]
+pub struct CloudCredential {
+    /// Whose it is.
+    pub owner: UserId,
+    /// Its name.
+    pub name: String,
+    /// Until when, seconds since the epoch; 0 is for ever.
+    pub expires: i64,
+    /// What it is for.
+    pub comment: Option<String>,
+    /// The project and the roles there.
+    pub delegation: Delegation,
+}
+
+/// How many go in one commit.
+const AT_ONCE: usize = 200;
+
+/// Takes them, in their order; says what became of each. With `pretend` nothing is changed.
+///
+/// # Errors
+/// When the facts cannot be read or changed.
+pub fn import_cloud(
+    desk: &Desk<'_>,
+    things: &[CloudThing],
+    pretend: bool,
+    mut progress: impl FnMut(usize),
+) -> Result<Vec<Imported>, Error> {
+    let mut report = Vec::with_capacity(things.len());
+    // What only would be taken has to be there for what comes after it: so all of it is one change, which is thrown away.
+    let size = if pretend { things.len().max(1) } else { AT_ONCE };
+    for some in things.chunks(size) {
+        let build = |view: &View<'_>, change: &mut Change| {
+            let mut taking = Taking { view, change, space: None, taken: Vec::new() };
+            let report = some.iter().map(|thing| taking.one(thing)).collect::<Result<Vec<_>, _>>()?;
+            taking.keep_space()?;
+            Ok(report)
+        };
+        report.extend(match pretend {
+            false => desk.commit("import keystone", build)?.0,
+            true => {
+                let mut change = Change::new(desk.audit("import keystone"));
+                desk.facts.read(|view| build(view, &mut change))??
+            }
+        });
+        progress(report.len());
+    }
+    Ok(report)
+}
+
+/// One commit under way.
+struct Taking<'a, 'v> {
+    view: &'a View<'v>,
+    change: &'a mut Change,
+    space: Option<(SidSpace, SidSpace)>,
+    /// Names and ids this change makes already.
+    taken: Vec<Vec<u8>>,
+}
+
+type Left = Result<(), String>;
+
+impl Taking<'_, '_> {
+    fn one(&mut self, thing: &CloudThing) -> Result<Imported, Error> {
+        let (what, left) = match thing {
+            CloudThing::Domain(id, row) => {
+                let what = format!("domain {}", row.name);
+                (what, self.named(id, row, NameKey::domain(&row.name), *id.bytes())?)
+            }
+            CloudThing::Role(id, row) => {
+                let fits = check_name("role", &row.name).map_err(|why| why.to_string());
+                let name = NameKey::role_of(row.domain.as_ref(), &row.name);
+                let left = match fits {
+                    Ok(()) => self.named(id, row, name, *id.bytes())?,
+                    left => left,
+                };
+                (format!("role {}", row.name), left)
+            }
+            CloudThing::Project(id, row) => (format!("project {}", row.name), self.project(id, row)?),
+            CloudThing::User(id, user) => (format!("user {}", user.name), self.user(id, user)?),
+            CloudThing::Group(id, domain, name, comment) => {
+                (format!("group {name}"), self.group(id, domain, name, comment.as_deref())?)
+            }
+            CloudThing::Member(key) => (format!("member of group {}", key.group), self.member(key)?),
+            CloudThing::Grant(key) => (format!("role {} on {:?}", key.role, key.scope), self.grant(key)?),
+            CloudThing::Region(id, row) => (format!("region {}", id.0), self.add(id, row)?),
+            CloudThing::Service(id, row) => {
+                (format!("service {} {}", row.kind, row.name), self.add(id, row)?)
+            }
+            CloudThing::Endpoint(id, row) => {
+                let left = match self.has::<Service>(&row.service)? {
+                    true => self.add(id, row)?,
+                    false => Err(format!("service {} is not here", row.service)),
+                };
+                (format!("endpoint {}", row.url), left)
+            }
+            CloudThing::Credential(id, row) => {
+                (format!("application credential {}", row.name), self.credential(id, row)?)
+            }
+        };
+        Ok(Imported { what, left_out: left.err() })
+    }
+
+    /// Whether it is there, or comes with this change.
+    fn has<R: Row>(&self, key: &R::Key) -> Result<bool, Error> {
+        Ok(self.taken.contains(&mark::<R>(key)) || self.view.get::<R>(key)?.is_some())
+    }
+
+    fn add<R: Row>(&mut self, key: &R::Key, row: &R) -> Result<Left, Error> {
+        if self.has::<R>(key)? {
+            return Ok(Err("it is here already".to_owned()));
+        }
+        self.taken.push(mark::<R>(key));
+        self.change.expect_absent::<R>(key).put(key, row);
+        Ok(Ok(()))
+    }
+
+    fn named<R: Row>(&mut self, key: &R::Key, row: &R, name: NameKey, id: [u8; 16]) -> Result<Left, Error> {
+        if self.has::<R>(key)? {
+            return Ok(Err("it is here already".to_owned()));
+        }
+        if self.has::<Name>(&name)? {
+            return Ok(Err("something else here has this name".to_owned()));
+        }
+        match self.add(&name, &Name(id))? {
+            Ok(()) => self.add(key, row),
+            left => Ok(left),
+        }
+    }
+
+    fn project(&mut self, id: &ProjectId, row: &Project) -> Result<Left, Error> {
+        if let Err(why) = check_name("project", &row.name) {
+            return Ok(Err(why.to_string()));
+        }
+        if !self.has::<Domain>(&row.domain)? {
+            return Ok(Err(format!("domain {} is not here", row.domain.to_keystone())));
+        }
+        if let Some(parent) = &row.parent
+            && !self.has::<Project>(parent)?
+        {
+            return Ok(Err(format!("project {parent} it is in is not here")));
+        }
+        let left = self.named(id, row, NameKey::project(&row.domain, &row.name), *id.bytes())?;
+        if let (Ok(()), Some(parent)) = (&left, row.parent) {
+            self.change.put(&ReverseKey::Child(parent, *id), &Reverse);
+        }
+        Ok(left)
+    }
+
+    /// The realm of a domain, where it is here.
+    fn realm(&self, domain: &DomainId) -> Result<Option<Domain>, Error> {
+        Ok(self.view.get::<Domain>(domain)?)
+    }
+
+    fn user(&mut self, id: &UserId, user: &CloudUser) -> Result<Left, Error> {
+        match self.realm(&user.domain)? {
+            Some(domain) => {
+                if let Err(why) = format!("{}@{}", user.name, domain.name).parse::<Userid>() {
+                    return Ok(Err(why.to_string()));
+                }
+            }
+            None if self.has::<Domain>(&user.domain)? => {}
+            None => return Ok(Err(format!("domain {} is not here", user.domain.to_keystone()))),
+        }
+        let name = NameKey::user(&user.domain, &user.name);
+        if self.has::<User>(id)? || self.has::<Name>(&name)? {
+            return Ok(Err("it is here already, or somebody else here has this name".to_owned()));
+        }
+        let row = User {
+            domain: user.domain,
+            name: user.name.clone(),
+            sid: self.sid()?,
+            also: Vec::new(),
+            uid: None,
+            gid: None,
+            enabled: user.enabled,
+            expires: 0,
+            password: None,
+            comment: user.comment.clone(),
+            kept: None,
+        };
+        if user.profile != Profile::default() {
+            self.change.put(id, &user.profile);
+        }
+        self.named(id, &row, name, *id.bytes())
+    }
+
+    fn group(
+        &mut self,
+        id: &GroupId,
+        domain: &DomainId,
+        name: &str,
+        comment: Option<&str>,
+    ) -> Result<Left, Error> {
+        match self.realm(domain)? {
+            Some(realm) => {
+                if let Err(why) = format!("{name}@{}", realm.name).parse::<GroupName>() {
+                    return Ok(Err(why.to_string()));
+                }
+            }
+            None if self.has::<Domain>(domain)? => {}
+            None => return Ok(Err(format!("domain {} is not here", domain.to_keystone()))),
+        }
+        let key = NameKey::group(domain, name);
+        if self.has::<Group>(id)? || self.has::<Name>(&key)? {
+            return Ok(Err("it is here already, or another here has this name".to_owned()));
+        }
+        let (sid, comment) = (self.sid()?, comment.map(str::to_owned));
+        let row = Group { domain: *domain, name: name.to_owned(), sid, also: Vec::new(), gid: None, comment };
+        self.named(id, &row, key, *id.bytes())
+    }
+
+    fn member(&mut self, key: &MembershipKey) -> Result<Left, Error> {
+        let is_there = match &key.member {
+            Member::User(id) => self.has::<User>(id)?,
+            Member::Group(id) => self.has::<Group>(id)?,
+        };
+        if !is_there || !self.has::<Group>(&key.group)? {
+            return Ok(Err("one of them is not here".to_owned()));
+        }
+        self.add(key, &Membership)
+    }
+
+    fn grant(&mut self, key: &GrantKey) -> Result<Left, Error> {
+        let who = match &key.who {
+            Grantee::User(id) => self.has::<User>(id)?,
+            Grantee::Group(id) => self.has::<Group>(id)?,
+        };
+        let scope = match &key.scope {
+            GrantScope::System => true,
+            GrantScope::Project(id) | GrantScope::BelowProject(id) => self.has::<Project>(id)?,
+            GrantScope::Domain(id) | GrantScope::BelowDomain(id) => self.has::<Domain>(id)?,
+        };
+        if !who || !scope || !self.has::<NamedRole>(&key.role)? {
+            return Ok(Err("whoever has it, the role, or what it is on is not here".to_owned()));
+        }
+        self.add(key, &Grant)
+    }
+
+    fn credential(&mut self, id: &CredentialId, row: &CloudCredential) -> Result<Left, Error> {
+        let name: TokenName = match row.name.parse() {
+            Ok(name) => name,
+            Err(why) => return Ok(Err(format!("{why}"))),
+        };
+        if !self.has::<User>(&row.owner)? || !self.has::<Project>(&row.delegation.project)? {
+            return Ok(Err("its user or project is not here".to_owned()));
+        }
+        let key = NameKey::token(&row.owner, &name);
+        let credential = Credential {
+            owner: row.owner,
+            name,
+            verifier: Verifier::Missing,
+            previous: None,
+            enabled: true,
+            expires: row.expires,
+            created: 0,
+            comment: row.comment.clone(),
+            own_roles: false,
+            kept: None,
+        };
+        let left = self.named(id, &credential, key, *id.bytes())?;
+        if left.is_ok() {
+            self.change.put(id, &row.delegation);
+            self.change.put(&ReverseKey::For(row.delegation.project, *id), &Reverse);
+        }
+        Ok(left)
+    }
+
+    fn sid(&mut self) -> Result<enfilade_facts::vocabulary::Sid, Error> {
+        let (before, now) = match self.space {
+            Some(spaces) => spaces,
+            None => {
+                let space = self.view.get::<SidSpace>(&SidSpaceKey)?;
+                let space = space.ok_or_else(|| dangling("the space of SIDs", "sid-space"))?;
+                (space, space)
+            }
+        };
+        let (sid, rest) = now.take().ok_or_else(|| missing("SID", "free"))?;
+        self.space = Some((before, rest));
+        Ok(sid)
+    }
+
+    fn keep_space(&mut self) -> Result<(), Error> {
+        if let Some((before, now)) = self.space {
+            self.change.expect_same(&SidSpaceKey, &before).put(&SidSpaceKey, &now);
+        }
+        Ok(())
+    }
+}
+
+/// A record of a table, among what a change makes.
+fn mark<R: Row>(key: &R::Key) -> Vec<u8> {
+    let mut mark = vec![R::TABLE as u8];
+    mark.extend(enfilade_facts::tables::Key::bytes(key));
+    mark
+}

@@ -1,0 +1,252 @@
+//! A cloud's Keystone, asked over its API: how to reach it stands in `clouds.yaml`, as for the OpenStack client.
+
+use anyhow::{Context, anyhow, bail};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::SendRequest;
+use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::{Method, Request, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+/// Largest answer that is read, in bytes.
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+
+/// Where the authorities are that are believed unless `cacert` says others.
+const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
+
+/// What `clouds.yaml` says of one cloud.
+pub(super) struct Cloud {
+    auth_url: String,
+    auth: Value,
+    authorities: PathBuf,
+}
+
+impl Cloud {
+    /// The one of that name, in the file the environment names, or else in the first of the usual places.
+    pub(super) fn named(name: &str) -> anyhow::Result<Self> {
+        let mut places: Vec<PathBuf> =
+            std::env::var_os("OS_CLIENT_CONFIG_FILE").map(PathBuf::from).into_iter().collect();
+        places.push("clouds.yaml".into());
+        places.extend(
+            std::env::var_os("HOME").map(|home| Path::new(&home).join(".config/openstack/clouds.yaml")),
+        );
+        places.push("/etc/openstack/clouds.yaml".into());
+        let found = places.iter().find(|place| place.is_file());
+        let place = found.ok_or_else(|| {
+            let looked: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+            anyhow!("there is no clouds.yaml; looked for {}", looked.join(", "))
+        })?;
+        let text = std::fs::read_to_string(place)
+            .with_context(|| format!("`{}` cannot be read", place.display()))?;
+        Self::of(&text, name).with_context(|| format!("`{}`", place.display()))
+    }
+
+    fn of(text: &str, name: &str) -> anyhow::Result<Self> {
+        let file: Value = serde_yaml_ng::from_str(text)?;
+        let cloud = file.get("clouds").and_then(|clouds| clouds.get(name));
+        let cloud = cloud.ok_or_else(|| anyhow!("there is no cloud `{name}` under `clouds:`"))?;
+        let auth = cloud.get("auth").cloned().ok_or_else(|| anyhow!("cloud `{name}` has no `auth:`"))?;
+        let auth_url = auth.get("auth_url").and_then(Value::as_str);
+        let auth_url = auth_url.ok_or_else(|| anyhow!("cloud `{name}` has no `auth_url:` under `auth:`"))?;
+        let auth_url = auth_url.trim_end_matches('/').trim_end_matches("/v3").to_owned();
+        if cloud.get("verify") == Some(&Value::Bool(false)) {
+            bail!("cloud `{name}` says `verify: false`; name its authority with `cacert:` instead");
+        }
+        let authorities = cloud.get("cacert").and_then(Value::as_str).unwrap_or(AUTHORITIES).into();
+        Ok(Cloud { auth_url, auth, authorities })
+    }
+
+    /// What is sent to get a token.
+    fn login(&self) -> anyhow::Result<Value> {
+        let text = |name: &str| self.auth.get(name).and_then(Value::as_str);
+        if let (Some(id), Some(secret)) =
+            (text("application_credential_id"), text("application_credential_secret"))
+        {
+            let credential = json!({ "id": id, "secret": secret });
+            let identity =
+                json!({ "methods": ["application_credential"], "application_credential": credential });
+            return Ok(json!({ "auth": { "identity": identity } }));
+        }
+        let domain =
+            |who: &str| match (text(&format!("{who}_domain_id")), text(&format!("{who}_domain_name"))) {
+                (Some(id), _) => json!({ "id": id }),
+                (None, name) => json!({ "name": name.unwrap_or("Default") }),
+            };
+        let password = text("password").ok_or_else(|| {
+            anyhow!("expected `username` and `password`, or `application_credential_id` and `application_credential_secret`, under `auth:`")
+        })?;
+        let user = match (text("user_id"), text("username")) {
+            (Some(id), _) => json!({ "id": id, "password": password }),
+            (None, name) => {
+                json!({ "name": name.unwrap_or_default(), "domain": domain("user"), "password": password })
+            }
+        };
+        let identity = json!({ "methods": ["password"], "password": { "user": user } });
+        let scope = match (
+            text("system_scope"),
+            text("project_id"),
+            text("project_name"),
+            text("domain_id"),
+            text("domain_name"),
+        ) {
+            (Some(_), ..) => json!({ "system": { "all": true } }),
+            (_, Some(id), ..) => json!({ "project": { "id": id } }),
+            (_, _, Some(name), ..) => json!({ "project": { "name": name, "domain": domain("project") } }),
+            (.., Some(id), _) => json!({ "domain": { "id": id } }),
+            (.., Some(name)) => json!({ "domain": { "name": name } }),
+            _ => json!({ "system": { "all": true } }),
+        };
+        Ok(json!({ "auth": { "identity": identity, "scope": scope } }))
+    }
+}
+
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+/// Somebody logged in.
+pub(super) struct Api {
+    cloud: Cloud,
+    uri: Uri,
+    connection: Option<SendRequest<Full<Bytes>>>,
+    token: String,
+}
+
+impl Api {
+    pub(super) async fn login(cloud: Cloud) -> anyhow::Result<Self> {
+        let uri: Uri =
+            cloud.auth_url.parse().with_context(|| format!("`{}` is no address", cloud.auth_url))?;
+        let login = cloud.login()?;
+        let mut api = Api { cloud, uri, connection: None, token: String::new() };
+        let (status, token, body) = api.ask(Method::POST, "/v3/auth/tokens", &login.to_string()).await?;
+        if status != StatusCode::CREATED {
+            bail!("logging in was answered with {status}: {}", message(&body));
+        }
+        api.token = token.ok_or_else(|| anyhow!("the answer to the login has no token"))?;
+        Ok(api)
+    }
+
+    /// Everything of a list, page after page.
+    pub(super) async fn list(&mut self, path: &str, many: &str) -> anyhow::Result<Vec<Value>> {
+        let (mut rows, mut next) = (Vec::new(), format!("/v3/{path}"));
+        loop {
+            let (status, _, body) = self.ask(Method::GET, &next, "").await?;
+            if status != StatusCode::OK {
+                bail!("`GET {next}` was answered with {status}: {}", message(&body));
+            }
+            rows.extend(body.get(many).and_then(Value::as_array).cloned().unwrap_or_default());
+            let link = body.get("links").and_then(|links| links.get("next")).and_then(Value::as_str);
+            let link =
+                link.and_then(|link| link.parse::<Uri>().ok()?.path_and_query().map(ToString::to_string));
+            match link {
+                Some(link) if link != next => next = link,
+                _ => return Ok(rows),
+            }
+        }
+    }
+
+    async fn ask(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: &str,
+    ) -> anyhow::Result<(StatusCode, Option<String>, Value)> {
+        let host = self.uri.authority().ok_or_else(|| anyhow!("`{}` names no host", self.uri))?.to_string();
+        let prefix = self.uri.path().trim_end_matches('/');
+        let path = if path.starts_with(prefix) { path.to_owned() } else { format!("{prefix}{path}") };
+        // A connection the other side has closed meanwhile is made anew, once.
+        for _ in 0..2 {
+            let mut connection = match self.connection.take().filter(|connection| !connection.is_closed()) {
+                Some(connection) => connection,
+                None => self.connect().await?,
+            };
+            let request = Request::builder().method(method.clone()).uri(&path).header(HOST, &host);
+            let request =
+                request.header("X-Auth-Token", &self.token).header(CONTENT_TYPE, "application/json");
+            let request = request.body(Full::from(Bytes::from(body.to_owned())))?;
+            let Ok(answer) = connection.send_request(request).await else { continue };
+            let status = answer.status();
+            let subject = answer
+                .headers()
+                .get("x-subject-token")
+                .and_then(|token| token.to_str().ok())
+                .map(str::to_owned);
+            let whole = http_body_util::Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+            let whole = whole.map_err(|why| anyhow!("the answer to `{path}` broke off: {why}"))?.to_bytes();
+            self.connection = Some(connection);
+            return Ok((status, subject, serde_json::from_slice(&whole).unwrap_or_default()));
+        }
+        bail!("`{host}` closes every connection");
+    }
+
+    async fn connect(&self) -> anyhow::Result<SendRequest<Full<Bytes>>> {
+        let is_tls = self.uri.scheme_str() != Some("http");
+        let host = self.uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let port = self.uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        let stream =
+            TcpStream::connect((host.as_str(), port)).await.with_context(|| format!("{host}:{port}"))?;
+        let stream: Box<dyn Stream> = match is_tls {
+            false => Box::new(stream),
+            true => {
+                let mut roots = RootCertStore::empty();
+                let file = &self.cloud.authorities;
+                let certificates = CertificateDer::pem_file_iter(file).with_context(|| {
+                    format!("`{}` cannot be read; name another with `cacert:`", file.display())
+                })?;
+                for certificate in certificates {
+                    // One that cannot be read lets nobody in.
+                    let _ = certificate.map(|certificate| roots.add(certificate));
+                }
+                let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+                let name = ServerName::try_from(host.clone())?;
+                let connector = TlsConnector::from(Arc::new(config));
+                Box::new(
+                    connector
+                        .connect(name, stream)
+                        .await
+                        .with_context(|| format!("TLS with {host}:{port}"))?,
+                )
+            }
+        };
+        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        Ok(sender)
+    }
+}
+
+fn message(body: &Value) -> &str {
+    body.get("error")
+        .and_then(|error| error.get("message"))
+        .and_then(Value::as_str)
+        .unwrap_or("without a word")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "clouds:\n  one:\n    auth:\n      auth_url: https://k:5000/v3/\n      username: admin\n      password: pw\n      project_name: p\n      project_domain_name: d\n    cacert: /c\n  two:\n    verify: false\n    auth: {auth_url: http://k}\n  three:\n    auth: {auth_url: http://k, application_credential_id: i, application_credential_secret: s}\n";
+
+    #[test]
+    fn clouds_as_clients_have_them() {
+        let one = Cloud::of(FILE, "one").unwrap();
+        assert_eq!((one.auth_url.as_str(), one.authorities.to_str()), ("https://k:5000", Some("/c")));
+        let login = one.login().unwrap();
+        assert_eq!(login["auth"]["scope"]["project"], json!({ "name": "p", "domain": { "name": "d" } }));
+        assert_eq!(login["auth"]["identity"]["password"]["user"]["domain"], json!({ "name": "Default" }));
+        let three = Cloud::of(FILE, "three").unwrap().login().unwrap();
+        assert_eq!(three["auth"]["identity"]["methods"], json!(["application_credential"]));
+        for (name, expected) in [("two", "cacert"), ("four", "no cloud `four`")] {
+            let why = format!("{:#}", Cloud::of(FILE, name).err().unwrap());
+            assert!(why.contains(expected), "{why}");
+        }
+    }
+}

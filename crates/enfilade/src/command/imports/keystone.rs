@@ -1,0 +1,272 @@
+//! `enfilade import keystone`: what a Keystone holds, asked over its API, under the ids it has there.
+
+use super::cloud::{Api, Cloud};
+use crate::home::Home;
+use crate::progress::Progress;
+use enfilade_admin::Imported;
+use enfilade_admin::keystone::{CloudCredential, CloudThing, CloudUser, import_cloud};
+use enfilade_facts::tables::{
+    AccessRule, Delegation, Domain, Endpoint, GrantKey, GrantScope, Grantee, Member, MembershipKey,
+    NamedRole, Profile, Project, Region, RegionId, Service,
+};
+use enfilade_facts::vocabulary::{DomainId, RoleId, UserId, from_rfc3339};
+use serde_json::Value;
+use std::str::FromStr;
+
+pub(super) fn run(home: &Home, name: &str, pretend: bool) -> anyhow::Result<Vec<Imported>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (things, mut report) = runtime.block_on(ask(name))?;
+    let mut progress = Progress::start("taking");
+    let all = things.len() as u64;
+    report.extend(import_cloud(&home.desk(), &things, pretend, |done| progress.at(done as u64, all))?);
+    Ok(report)
+}
+
+/// What was asked for so far, and what could not be taken down.
+#[derive(Default)]
+struct Asked {
+    things: Vec<CloudThing>,
+    left: Vec<Imported>,
+}
+
+impl Asked {
+    /// Takes down each row, or why that is not possible.
+    fn each(&mut self, what: &str, rows: &[Value], thing: impl Fn(&Value) -> Option<CloudThing>) {
+        for row in rows {
+            match thing(row) {
+                Some(thing) => self.things.push(thing),
+                None => {
+                    let called =
+                        text(row, "name").or_else(|| text(row, "id")).unwrap_or_else(|| row.to_string());
+                    let left_out =
+                        Some("an id of it has not 32 hexadecimal digits, or a name does not fit".to_owned());
+                    self.left.push(Imported { what: format!("{what} {called}"), left_out });
+                }
+            }
+        }
+    }
+}
+
+fn text(row: &Value, name: &str) -> Option<String> {
+    row.get(name)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+fn id<I: FromStr>(row: &Value, name: &str) -> Option<I> {
+    row.get(name)?.as_str()?.parse().ok()
+}
+
+fn domain(row: &Value, name: &str) -> Option<DomainId> {
+    DomainId::from_keystone(row.get(name)?.as_str()?).ok()
+}
+
+fn is_enabled(row: &Value) -> bool {
+    row.get("enabled").and_then(Value::as_bool).unwrap_or(true)
+}
+
+/// How many lists are asked for, but for those of each domain, group and user.
+const LISTS: u64 = 9;
+
+async fn ask(name: &str) -> anyhow::Result<(Vec<CloudThing>, Vec<Imported>)> {
+    let mut api = Api::login(Cloud::named(name)?).await?;
+    let (mut asked, mut progress) = (Asked::default(), Progress::start("asking"));
+    let domains = api.list("domains", "domains").await?;
+    asked.each("domain", &domains, |row| {
+        let (name, enabled) = (text(row, "name")?.parse().ok()?, is_enabled(row));
+        let description = text(row, "description");
+        Some(CloudThing::Domain(domain(row, "id")?, Domain { name, enabled, description }))
+    });
+    progress.at(1, LISTS);
+    roles(&mut api, &mut asked, &domains).await?;
+    progress.at(2, LISTS);
+    let projects = api.list("projects", "projects").await?;
+    asked.each("project", &outer_first(projects, "parent_id"), project);
+    progress.at(3, LISTS);
+    let users = api.list("users", "users").await?;
+    asked.each("user", &users, user);
+    progress.at(4, LISTS);
+    let groups = api.list("groups", "groups").await?;
+    asked.each("group", &groups, |row| {
+        Some(CloudThing::Group(
+            id(row, "id")?,
+            domain(row, "domain_id")?,
+            text(row, "name")?,
+            text(row, "description"),
+        ))
+    });
+    progress.at(5, LISTS);
+    members(&mut api, &mut asked, &groups).await?;
+    let rows = api.list("role_assignments", "role_assignments").await?;
+    asked.each("role assignment", &rows, grant);
+    progress.at(6, LISTS);
+    catalog(&mut api, &mut asked).await?;
+    progress.at(7, LISTS);
+    credentials(&mut api, &mut asked, &users).await?;
+    Ok((asked.things, asked.left))
+}
+
+/// Those that others are in come before these.
+fn outer_first(mut rows: Vec<Value>, parent: &str) -> Vec<Value> {
+    let mut sorted: Vec<Value> = Vec::with_capacity(rows.len());
+    while !rows.is_empty() {
+        let waits = |row: &Value, rows: &[Value]| {
+            let above = text(row, parent);
+            above.is_some() && rows.iter().any(|other| text(other, "id") == above)
+        };
+        let (later, now): (Vec<Value>, Vec<Value>) = rows.iter().cloned().partition(|row| waits(row, &rows));
+        if now.is_empty() {
+            // They are in each other; whoever takes them says so.
+            sorted.extend(later);
+            break;
+        }
+        sorted.extend(now);
+        rows = later;
+    }
+    sorted
+}
+
+async fn roles(api: &mut Api, asked: &mut Asked, domains: &[Value]) -> anyhow::Result<()> {
+    let mut rows = api.list("roles", "roles").await?;
+    for id in domains.iter().filter_map(|row| text(row, "id")) {
+        rows.extend(api.list(&format!("roles?domain_id={id}"), "roles").await?);
+    }
+    let inferences = api.list("role_inferences", "role_inferences").await?;
+    asked.each("role", &rows, |row| {
+        let domain = match text(row, "domain_id") {
+            Some(id) => Some(DomainId::from_keystone(&id).ok()?),
+            None => None,
+        };
+        let (name, description, role) = (text(row, "name")?, text(row, "description"), id(row, "id")?);
+        let is_prior =
+            |inference: &&Value| inference.get("prior_role").and_then(|prior| id(prior, "id")) == Some(role);
+        let implies =
+            inferences.iter().filter(is_prior).filter_map(|inference| inference.get("implies")?.as_array());
+        let implies = implies.flatten().filter_map(|implied| id(implied, "id")).collect();
+        Some(CloudThing::Role(role, NamedRole { name, domain, description, implies }))
+    });
+    Ok(())
+}
+
+fn project(row: &Value) -> Option<CloudThing> {
+    let tags = row.get("tags").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    // Of a project directly in its domain that is the parent.
+    let parent = match text(row, "parent_id").filter(|parent| Some(parent) != text(row, "domain_id").as_ref())
+    {
+        Some(parent) => Some(parent.parse().ok()?),
+        None => None,
+    };
+    let project = Project {
+        domain: domain(row, "domain_id")?,
+        parent,
+        name: text(row, "name")?,
+        enabled: is_enabled(row),
+        description: text(row, "description"),
+        tags: tags.iter().filter_map(|tag| tag.as_str().map(str::to_owned)).collect(),
+    };
+    Some(CloudThing::Project(id(row, "id")?, project))
+}
+
+fn user(row: &Value) -> Option<CloudThing> {
+    let user = CloudUser {
+        domain: domain(row, "domain_id")?,
+        name: text(row, "name")?,
+        enabled: is_enabled(row),
+        comment: text(row, "description"),
+        profile: Profile { default_project: id(row, "default_project_id"), email: text(row, "email") },
+    };
+    Some(CloudThing::User(id(row, "id")?, Box::new(user)))
+}
+
+async fn members(api: &mut Api, asked: &mut Asked, groups: &[Value]) -> anyhow::Result<()> {
+    for group in groups {
+        let Some(said) = text(group, "id") else { continue };
+        let rows = api.list(&format!("groups/{said}/users"), "users").await?;
+        let group = id(group, "id");
+        asked.each("member of a group", &rows, |row| {
+            Some(CloudThing::Member(MembershipKey { member: Member::User(id(row, "id")?), group: group? }))
+        });
+    }
+    Ok(())
+}
+
+fn grant(row: &Value) -> Option<CloudThing> {
+    let scope = row.get("scope")?;
+    let is_below = scope.get("OS-INHERIT:inherited_to").is_some();
+    let scope = match (scope.get("project"), scope.get("domain"), is_below) {
+        (Some(project), _, false) => GrantScope::Project(id(project, "id")?),
+        (Some(project), _, true) => GrantScope::BelowProject(id(project, "id")?),
+        (_, Some(of), false) => GrantScope::Domain(domain(of, "id")?),
+        (_, Some(of), true) => GrantScope::BelowDomain(domain(of, "id")?),
+        _ => scope.get("system").map(|_| GrantScope::System)?,
+    };
+    let who = match (row.get("user"), row.get("group")) {
+        (Some(user), _) => Grantee::User(id(user, "id")?),
+        (_, group) => Grantee::Group(id(group?, "id")?),
+    };
+    Some(CloudThing::Grant(GrantKey { who, scope, role: id(row.get("role")?, "id")? }))
+}
+
+async fn catalog(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
+    let regions = api.list("regions", "regions").await?;
+    asked.each("region", &outer_first(regions, "parent_region_id"), |row| {
+        let parent = text(row, "parent_region_id").map(RegionId);
+        Some(CloudThing::Region(
+            RegionId(text(row, "id")?),
+            Region { description: text(row, "description"), parent },
+        ))
+    });
+    let services = api.list("services", "services").await?;
+    asked.each("service", &services, |row| {
+        let (kind, name) = (text(row, "type")?, text(row, "name").unwrap_or_default());
+        let service = Service { kind, name, enabled: is_enabled(row), description: text(row, "description") };
+        Some(CloudThing::Service(id(row, "id")?, service))
+    });
+    let endpoints = api.list("endpoints", "endpoints").await?;
+    asked.each("endpoint", &endpoints, |row| {
+        let endpoint = Endpoint {
+            service: id(row, "service_id")?,
+            interface: text(row, "interface")?.parse().ok()?,
+            region: text(row, "region_id"),
+            url: text(row, "url")?,
+            enabled: is_enabled(row),
+        };
+        Some(CloudThing::Endpoint(id(row, "id")?, endpoint))
+    });
+    Ok(())
+}
+
+/// Their secrets nobody tells: they are here, with what they may, and let nobody in until they are made anew.
+async fn credentials(api: &mut Api, asked: &mut Asked, users: &[Value]) -> anyhow::Result<()> {
+    for user in users {
+        let Some(said) = text(user, "id") else { continue };
+        let rows =
+            api.list(&format!("users/{said}/application_credentials"), "application_credentials").await?;
+        let owner: Option<UserId> = id(user, "id");
+        asked.each("application credential", &rows, |row| {
+            let roles = row.get("roles").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+            let rules = row.get("access_rules").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+            let rule = |rule: &Value| {
+                let (service, method, path) =
+                    (text(rule, "service")?, text(rule, "method")?, text(rule, "path")?);
+                Some(AccessRule { id: *id::<RoleId>(rule, "id")?.bytes(), service, method, path })
+            };
+            let delegation = Delegation {
+                project: id(row, "project_id")?,
+                roles: roles.iter().filter_map(|role| id(role, "id")).collect(),
+                unrestricted: row.get("unrestricted").and_then(Value::as_bool).unwrap_or(false),
+                // Without all of its rules it would be more than it was.
+                rules: rules.iter().map(rule).collect::<Option<_>>()?,
+            };
+            let expires = text(row, "expires_at")
+                .map_or(Some(0), |text| from_rfc3339(&format!("{}Z", text.trim_end_matches('Z'))));
+            let credential = CloudCredential {
+                owner: owner?,
+                name: text(row, "name")?,
+                expires: expires?,
+                comment: text(row, "description"),
+                delegation,
+            };
+            Some(CloudThing::Credential(id(row, "id")?, Box::new(credential)))
+        });
+    }
+    Ok(())
+}

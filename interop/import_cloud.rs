@@ -1,0 +1,133 @@
+//! `enfilade import keystone`: everything an Identity API holds, taken over under the same ids.
+
+use crate::curl::curl;
+use crate::server::{BINARY, Server, WITHOUT_PENALTIES};
+use serde_json::{Value, json};
+use std::process::Command;
+
+/// The administrator's token.
+fn login(server: &Server) -> String {
+    let user = json!({ "name": "admin", "domain": { "id": "default" }, "password": "pw" });
+    let scope = json!({ "project": { "name": "admin", "domain": { "id": "default" } } });
+    let body = json!({ "auth": { "identity": { "methods": ["password"], "password": { "user": user } }, "scope": scope } });
+    let answer = curl(server, "", "/v3/auth/tokens", &["-d", &body.to_string()]);
+    let token = answer.head.iter().find_map(|line| line.strip_prefix("x-subject-token: "));
+    token.unwrap().trim().to_owned()
+}
+
+fn call(server: &Server, token: &str, method: &str, path: &str, body: &Value) -> Value {
+    let header = format!("X-Auth-Token: {token}");
+    let text = body.to_string();
+    let mut arguments = vec!["--request", method, "--header", &header];
+    if !body.is_null() {
+        arguments.extend(["--data", &text]);
+    }
+    let answer = curl(server, "", path, &arguments);
+    assert!(answer.status < 300, "{method} {path}: {} {}", answer.status, answer.text());
+    serde_json::from_str(&answer.text()).unwrap_or_default()
+}
+
+/// What a list holds, without what says where it is.
+fn held(server: &Server, token: &str, path: &str, many: &str) -> Vec<Value> {
+    let mut rows = call(server, token, "GET", path, &Value::Null)[many].as_array().unwrap().clone();
+    rows.iter_mut().for_each(|row| drop(row.as_object_mut().unwrap().remove("links")));
+    rows.sort_by_key(ToString::to_string);
+    rows
+}
+
+const LISTS: [(&str, &str); 9] = [
+    ("/v3/domains", "domains"),
+    ("/v3/projects", "projects"),
+    ("/v3/users", "users"),
+    ("/v3/groups", "groups"),
+    ("/v3/roles", "roles"),
+    ("/v3/regions", "regions"),
+    ("/v3/services", "services"),
+    ("/v3/endpoints", "endpoints"),
+    ("/v3/role_assignments", "role_assignments"),
+];
+
+#[test]
+fn a_cloud_is_taken_over_under_the_same_ids() {
+    let cloud = Server::start_with(&[WITHOUT_PENALTIES]);
+    let output = cloud.cli_output(&["bootstrap", "--password-stdin", "--public-url", &cloud.url("")], "pw");
+    assert!(output.status.success());
+    let token = login(&cloud);
+    let made = |path: &str, what: &str, body: Value| {
+        let answer = call(&cloud, &token, "POST", path, &json!({ what: body }));
+        answer[what]["id"].as_str().unwrap().to_owned()
+    };
+    let domain = made("/v3/domains", "domain", json!({ "name": "d1", "description": "one" }));
+    let outer =
+        made("/v3/projects", "project", json!({ "name": "outer", "domain_id": domain, "tags": ["red"] }));
+    let inner =
+        made("/v3/projects", "project", json!({ "name": "inner", "domain_id": domain, "parent_id": outer }));
+    let user = made(
+        "/v3/users",
+        "user",
+        json!({ "name": "ann", "domain_id": domain, "email": "a@b", "default_project_id": inner }),
+    );
+    let group = made("/v3/groups", "group", json!({ "name": "crew", "domain_id": domain }));
+    let role = made("/v3/roles", "role", json!({ "name": "cook" }));
+    for path in [
+        format!("/v3/groups/{group}/users/{user}"),
+        format!("/v3/projects/{outer}/groups/{group}/roles/{role}"),
+        format!("/v3/OS-INHERIT/domains/{domain}/users/{user}/roles/{role}/inherited_to_projects"),
+        format!("/v3/system/users/{user}/roles/{role}"),
+    ] {
+        call(&cloud, &token, "PUT", &path, &Value::Null);
+    }
+    let me = call(&cloud, &token, "GET", "/v3/users?name=admin&domain_id=default", &Value::Null);
+    let me = me["users"][0]["id"].as_str().unwrap();
+    let path = format!("/v3/users/{me}/application_credentials");
+    made(&path, "application_credential", json!({ "name": "ci", "roles": [{ "name": "reader" }] }));
+
+    let here = Server::start();
+    let clouds = here.scratch.path().join("clouds.yaml");
+    let auth = "username: admin\n      password: pw\n      project_name: admin";
+    let text = format!(
+        "clouds:\n  old:\n    auth:\n      auth_url: {}\n      {auth}\n    cacert: {}\n",
+        cloud.url("/v3"),
+        cloud.certificate().display()
+    );
+    std::fs::write(&clouds, text).unwrap();
+    let import = |more: &[&str]| {
+        let mut command = Command::new(BINARY);
+        command.args(["--json", "--data"]).arg(here.data()).args(["import", "keystone", "--os-cloud", "old"]);
+        let output = command.args(more).env("OS_CLIENT_CONFIG_FILE", &clouds).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        lines
+    };
+    let before = here.cli(&["facts", "status"]);
+    let would = import(&["--pretend"]);
+    assert_eq!(here.cli(&["facts", "status"])[0]["revision"], before[0]["revision"]);
+    let report = import(&[]);
+    let (would, did) = (would.last().unwrap(), report.last().unwrap());
+    assert!(did["taken"].as_u64() > Some(25) && did["taken"] == would["taken"], "{would} {did} {report:#?}");
+
+    // The same as there: its administrator comes in here with a password of this place.
+    let output = here.cli_output(&["user", "passwd", "admin@Default", "--password-stdin"], "pw");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let own = here.cli_output(&["keys", "init"], "");
+    assert!(own.status.success());
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let token_here = login(&here);
+    let is_of_the_place = |row: &Value| {
+        row["name"] == "local" || row["domain_id"].as_str().is_some_and(|id| id != "default" && id != domain)
+    };
+    for (path, many) in LISTS {
+        let strip =
+            |rows: Vec<Value>| rows.into_iter().filter(|row| !is_of_the_place(row)).collect::<Vec<_>>();
+        let (there, here) =
+            (strip(held(&cloud, &token, path, many)), strip(held(&here, &token_here, path, many)));
+        assert_eq!(there, here, "{path}");
+        assert!(!there.is_empty(), "{path}");
+    }
+    let credentials = held(&here, &token_here, &path, "application_credentials");
+    assert_eq!(credentials[0]["name"], "ci");
+    // Again there is nothing more to take.
+    let again = import(&[]);
+    assert_eq!(again.last().unwrap()["taken"], 0, "{again:#?}");
+}
