@@ -100,10 +100,18 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
         let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         lines
     };
+    // Of `correct horse`, by Keystone 30.
+    let hash = "$pbkdf2-sha512$25000$lXbTmu90b9GbGUBqFUSxYQ$rVNfJTGshSWsinPyNh8fq9Dtp7InA1BGbdBpPaf6AhzSLJ+aDvaKUWFnSyJKScEVnRzeHmPYcJkGyZqlODYq1g";
+    let dump = here.scratch.path().join("keystone.sql");
+    let text = format!(
+        "CREATE TABLE `local_user` (\n  `id` int,\n  `user_id` varchar(64)\n);\nINSERT INTO `local_user` VALUES (1,'{user}');\n\
+         CREATE TABLE `password` (\n  `local_user_id` int,\n  `password_hash` text\n);\nINSERT INTO `password` VALUES (1,'{hash}');\n"
+    );
+    std::fs::write(&dump, text).unwrap();
     let before = here.cli(&["facts", "status"]);
     let would = import(&["--pretend"]);
     assert_eq!(here.cli(&["facts", "status"])[0]["revision"], before[0]["revision"]);
-    let report = import(&[]);
+    let report = import(&["--passwords", dump.to_str().unwrap()]);
     let (would, did) = (would.last().unwrap(), report.last().unwrap());
     assert!(did["taken"].as_u64() > Some(25) && did["taken"] == would["taken"], "{would} {did} {report:#?}");
 
@@ -114,6 +122,11 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     assert!(own.status.success());
     std::thread::sleep(std::time::Duration::from_secs(2));
     let token_here = login(&here);
+    let user = json!({ "name": "ann", "domain": { "name": "d1" }, "password": "correct horse" });
+    let scope = json!({ "project": { "id": outer } });
+    let body = json!({ "auth": { "identity": { "methods": ["password"], "password": { "user": user } }, "scope": scope } });
+    let answer = curl(&here, "", "/v3/auth/tokens", &["-d", &body.to_string()]);
+    assert_eq!(answer.status, 201, "{}", answer.text());
     let is_of_the_place = |row: &Value| {
         row["name"] == "local" || row["domain_id"].as_str().is_some_and(|id| id != "default" && id != domain)
     };

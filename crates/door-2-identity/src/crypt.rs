@@ -3,6 +3,8 @@
 //! A stored hash is input like any other: its form is checked whole and its cost is bounded before any work is done,
 //! because a planted hash is a denial of service, and a hash cut short would match everything.
 
+mod keystone;
+
 use argon2::Argon2;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use enfilade_facts::limits;
@@ -14,7 +16,9 @@ use yescrypt::Yescrypt;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HashRefused {
     /// Not one of the schemes below.
-    #[error("unknown scheme; known are $y$, $5$, $6$, $2a$, $2b$, $2y$ and $argon2id$")]
+    #[error(
+        "unknown scheme; known are $y$, $5$, $6$, $2a$, $2b$, $2y$, $argon2id$, $scrypt$ and $pbkdf2-sha512$"
+    )]
     Scheme,
     /// Not the form its scheme has.
     #[error("it has not the form of a {0} hash")]
@@ -30,6 +34,8 @@ enum Scheme {
     Yescrypt,
     Bcrypt,
     Argon2id,
+    /// scrypt and PBKDF2 as Keystone writes them.
+    Keystone,
 }
 
 /// Checks the form and the cost of a stored hash.
@@ -52,6 +58,7 @@ fn scheme(hash: &str) -> Result<Scheme, HashRefused> {
         ["", "y", params, salt, digest] => yescrypt(params, salt, digest),
         ["", "2a" | "2b" | "2y", cost, rest] => bcrypt(cost, rest),
         ["", "argon2id", "v=19", params, salt, digest] => argon2id(params, salt, digest),
+        ["", "scrypt" | "pbkdf2-sha512", ..] => keystone::read(&fields).map(|_| Scheme::Keystone),
         _ => Err(HashRefused::Scheme),
     }
 }
@@ -138,9 +145,10 @@ pub(crate) fn matching_nothing(hash: &str) -> Option<String> {
     let digest = match scheme(hash).ok()? {
         // The last 31 characters; the salt stands before them without a `$`.
         Scheme::Bcrypt => hash.len().checked_sub(31)?,
-        Scheme::Sha | Scheme::Yescrypt | Scheme::Argon2id => hash.rfind('$')? + 1,
+        Scheme::Sha | Scheme::Yescrypt | Scheme::Argon2id | Scheme::Keystone => hash.rfind('$')? + 1,
     };
-    let zero = if hash.starts_with("$argon2id$") { "A" } else { "." };
+    let is_base64 = ["$argon2id$", "$scrypt$", "$pbkdf2-sha512$"].iter().any(|name| hash.starts_with(name));
+    let zero = if is_base64 { "A" } else { "." };
     let (kept, replaced) = hash.split_at_checked(digest)?;
     Some(format!("{kept}{}", zero.repeat(replaced.len())))
 }
@@ -157,6 +165,10 @@ pub(crate) fn matches(secret: &Secret, hash: &str) -> bool {
             equal && bytes.len() <= limits::BCRYPT_SECRET_BYTES_MAX
         }
         Ok(Scheme::Argon2id) => Argon2::default().verify_password(bytes, hash).is_ok(),
+        Ok(Scheme::Keystone) => {
+            let fields: Vec<&str> = hash.split('$').collect();
+            keystone::read(&fields).is_ok_and(|kept| kept.matches(bytes))
+        }
         Err(_) => false,
     }
 }

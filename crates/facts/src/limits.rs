@@ -69,7 +69,9 @@ pub const PASSWORD_MEMO_MILLIS: u64 = 60_000;
 pub const BCRYPT_COST_MAX: u32 = 14;
 /// Most rounds of `$5$` and `$6$` accepted.
 pub const SHA_CRYPT_ROUNDS_MAX: u32 = 200_000;
-/// Most memory a yescrypt or argon2 hash may ask for, in bytes.
+/// Most rounds of `$pbkdf2-sha512$` accepted.
+pub const PBKDF2_ROUNDS_MAX: u32 = 1_000_000;
+/// Most memory a yescrypt, scrypt or argon2 hash may ask for, in bytes.
 pub const HASH_MEMORY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Most passes an argon2 hash may ask for.
 pub const ARGON2_PASSES_MAX: u32 = 10;

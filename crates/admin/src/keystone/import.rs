@@ -45,7 +45,7 @@ pub enum CloudThing {
 }
 
 /// A user of a cloud.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct CloudUser {
     /// The domain.
     pub domain: DomainId,
@@ -55,8 +55,19 @@ pub struct CloudUser {
     pub enabled: bool,
     /// Who it is.
     pub comment: Option<String>,
+    /// The hash of the password, where that is known.
+    pub password: Option<String>,
     /// The default project and the address.
     pub profile: Profile,
+}
+
+impl std::fmt::Debug for CloudUser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CloudUser")
+            .field("domain", &self.domain)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
 }
 
 /// An application credential of a cloud.
@@ -235,7 +246,7 @@ impl Taking<'_, '_> {
             gid: None,
             enabled: user.enabled,
             expires: 0,
-            password: None,
+            password: user.password.clone(),
             comment: user.comment.clone(),
             kept: None,
         };

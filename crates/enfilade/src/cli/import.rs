@@ -20,6 +20,9 @@ pub(crate) enum Import {
         /// Which cloud of clouds.yaml
         #[arg(long, value_name = "NAME")]
         os_cloud: String,
+        /// A dump of its database (mysqldump, or sqlite3 .dump), for the hashes of passwords
+        #[arg(long, value_name = "FILE")]
+        passwords: Option<PathBuf>,
         /// Only say what would be done
         #[arg(long)]
         pretend: bool,

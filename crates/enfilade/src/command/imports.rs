@@ -1,6 +1,7 @@
 //! `enfilade import`.
 
 mod cloud;
+mod dump;
 mod keystone;
 
 use crate::cli::Import;
@@ -16,8 +17,8 @@ pub(super) fn run(home: &Home, command: Import, json: bool) -> anyhow::Result<()
                 enfilade_admin::import_proxmox(&home.desk(), &FileSet::new(&directory), pretend)?;
             (report, at, pretend)
         }
-        Import::Keystone { os_cloud, pretend } => {
-            let report = keystone::run(home, &os_cloud, pretend)?;
+        Import::Keystone { os_cloud, passwords, pretend } => {
+            let report = keystone::run(home, &os_cloud, passwords.as_deref(), pretend)?;
             (report, home.desk().facts.at(), pretend)
         }
     };

@@ -1,8 +1,11 @@
 //! `enfilade import keystone`: what a Keystone holds, asked over its API, under the ids it has there.
 
 use super::cloud::{Api, Cloud};
+use super::dump;
+use crate::clock;
 use crate::home::Home;
 use crate::progress::Progress;
+use anyhow::Context as _;
 use enfilade_admin::Imported;
 use enfilade_admin::keystone::{CloudCredential, CloudThing, CloudUser, import_cloud};
 use enfilade_facts::tables::{
@@ -11,11 +14,27 @@ use enfilade_facts::tables::{
 };
 use enfilade_facts::vocabulary::{DomainId, RoleId, UserId, from_rfc3339};
 use serde_json::Value;
+use std::collections::HashMap;
+use std::path::Path;
 use std::str::FromStr;
 
-pub(super) fn run(home: &Home, name: &str, pretend: bool) -> anyhow::Result<Vec<Imported>> {
+pub(super) fn run(
+    home: &Home,
+    name: &str,
+    dump: Option<&Path>,
+    pretend: bool,
+) -> anyhow::Result<Vec<Imported>> {
+    let hashes = match dump {
+        None => HashMap::new(),
+        Some(file) => {
+            let text = std::fs::read_to_string(file)
+                .with_context(|| format!("`{}` cannot be read", file.display()))?;
+            dump::passwords(&text, clock::now().unix_seconds)
+                .with_context(|| format!("`{}`", file.display()))?
+        }
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (things, mut report) = runtime.block_on(ask(name))?;
+    let (things, mut report) = runtime.block_on(ask(name, &hashes))?;
     let mut progress = Progress::start("taking");
     let all = things.len() as u64;
     report.extend(import_cloud(&home.desk(), &things, pretend, |done| progress.at(done as u64, all))?);
@@ -66,7 +85,10 @@ fn is_enabled(row: &Value) -> bool {
 /// How many lists are asked for, but for those of each domain, group and user.
 const LISTS: u64 = 9;
 
-async fn ask(name: &str) -> anyhow::Result<(Vec<CloudThing>, Vec<Imported>)> {
+async fn ask(
+    name: &str,
+    hashes: &HashMap<String, String>,
+) -> anyhow::Result<(Vec<CloudThing>, Vec<Imported>)> {
     let mut api = Api::login(Cloud::named(name)?).await?;
     let (mut asked, mut progress) = (Asked::default(), Progress::start("asking"));
     let domains = api.list("domains", "domains").await?;
@@ -82,7 +104,17 @@ async fn ask(name: &str) -> anyhow::Result<(Vec<CloudThing>, Vec<Imported>)> {
     asked.each("project", &outer_first(projects, "parent_id"), project);
     progress.at(3, LISTS);
     let users = api.list("users", "users").await?;
-    asked.each("user", &users, user);
+    for row in &users {
+        let hash = text(row, "id").and_then(|id| hashes.get(&id));
+        let refused = hash.and_then(|hash| enfilade_identity::check_hash(hash).err());
+        if let (Some(why), Some(name)) = (&refused, text(row, "name")) {
+            asked
+                .left
+                .push(Imported { what: format!("password of {name}"), left_out: Some(why.to_string()) });
+        }
+        let password = hash.filter(|_| refused.is_none()).cloned();
+        asked.each("user", std::slice::from_ref(row), |row| user(row, password.clone()));
+    }
     progress.at(4, LISTS);
     let groups = api.list("groups", "groups").await?;
     asked.each("group", &groups, |row| {
@@ -165,12 +197,13 @@ fn project(row: &Value) -> Option<CloudThing> {
     Some(CloudThing::Project(id(row, "id")?, project))
 }
 
-fn user(row: &Value) -> Option<CloudThing> {
+fn user(row: &Value, password: Option<String>) -> Option<CloudThing> {
     let user = CloudUser {
         domain: domain(row, "domain_id")?,
         name: text(row, "name")?,
         enabled: is_enabled(row),
         comment: text(row, "description"),
+        password,
         profile: Profile { default_project: id(row, "default_project_id"), email: text(row, "email") },
     };
     Some(CloudThing::User(id(row, "id")?, Box::new(user)))

@@ -1,0 +1,152 @@
+//! Hashes of passwords as Keystone keeps them beside bcrypt: `$scrypt$ln=16,r=8,p=1$salt$digest` and `$pbkdf2-sha512$rounds$salt$digest`, salt and
+//! digest in base64 without padding; before Keystone 30 (passlib) with `.` for `+` in the second.
+
+use super::HashRefused;
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::pbkdf2;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use enfilade_facts::limits;
+use std::num::NonZeroU32;
+
+/// How a secret is worked into a digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Scrypt { log_n: u8, r: u32, p: u32 },
+    Pbkdf2 { rounds: NonZeroU32 },
+}
+
+/// A hash, read.
+pub(super) struct Kept {
+    work: Work,
+    salt: Vec<u8>,
+    digest: Vec<u8>,
+}
+
+const SCRYPT: &str = "$scrypt$";
+const PBKDF2: &str = "$pbkdf2-sha512$";
+
+fn base64(text: &str, name: &'static str) -> Result<Vec<u8>, HashRefused> {
+    STANDARD_NO_PAD.decode(text.replace('.', "+")).map_err(|_| HashRefused::Form(name))
+}
+
+/// A number as it is written, without zeros before it.
+fn number<N: std::str::FromStr + ToString>(text: &str) -> Option<N> {
+    text.parse::<N>().ok().filter(|number| number.to_string() == text)
+}
+
+/// Reads one, its form and cost checked.
+///
+/// # Errors
+/// When it cannot be used.
+pub(super) fn read(fields: &[&str]) -> Result<Kept, HashRefused> {
+    let (work, salt, digest, name, length) = match fields {
+        ["", "scrypt", params, salt, digest] => (scrypt(params)?, salt, digest, SCRYPT, 32),
+        ["", "pbkdf2-sha512", rounds, salt, digest] => (rounds_of(rounds)?, salt, digest, PBKDF2, 64),
+        _ => return Err(HashRefused::Scheme),
+    };
+    let (salt, digest) = (base64(salt, name)?, base64(digest, name)?);
+    // One that was cut short would match more.
+    match digest.len() == length && (8..=64).contains(&salt.len()) {
+        true => Ok(Kept { work, salt, digest }),
+        false => Err(HashRefused::Form(name)),
+    }
+}
+
+fn scrypt(params: &str) -> Result<Work, HashRefused> {
+    let form = || HashRefused::Form(SCRYPT);
+    let parts: Vec<&str> = params.split(',').collect();
+    let [ln, r, p] = parts.as_slice() else { return Err(form()) };
+    let log_n: u8 = ln.strip_prefix("ln=").and_then(number).ok_or_else(form)?;
+    let r: u32 = r.strip_prefix("r=").and_then(number).ok_or_else(form)?;
+    let p: u32 = p.strip_prefix("p=").and_then(number).ok_or_else(form)?;
+    let bytes = 1_u64.checked_shl(log_n.into()).and_then(|n| n.checked_mul(128 * u64::from(r)));
+    match bytes {
+        _ if log_n == 0 || r == 0 || p == 0 => Err(form()),
+        Some(bytes) if log_n < 32 && bytes <= limits::HASH_MEMORY_BYTES_MAX && p <= 4 => {
+            Ok(Work::Scrypt { log_n, r, p })
+        }
+        _ => Err(HashRefused::Cost(format!(
+            "{params}, at most {} bytes of memory",
+            limits::HASH_MEMORY_BYTES_MAX
+        ))),
+    }
+}
+
+fn rounds_of(text: &str) -> Result<Work, HashRefused> {
+    let rounds: NonZeroU32 = number(text).ok_or(HashRefused::Form(PBKDF2))?;
+    match rounds.get() <= limits::PBKDF2_ROUNDS_MAX {
+        true => Ok(Work::Pbkdf2 { rounds }),
+        false => Err(HashRefused::Cost(format!("{rounds} rounds, at most {}", limits::PBKDF2_ROUNDS_MAX))),
+    }
+}
+
+impl Kept {
+    /// Whether the secret is the one it was made of. Slow on purpose.
+    pub(super) fn matches(&self, secret: &[u8]) -> bool {
+        match self.work {
+            Work::Pbkdf2 { rounds } => {
+                pbkdf2::verify(pbkdf2::PBKDF2_HMAC_SHA512, rounds, &self.salt, secret, &self.digest).is_ok()
+            }
+            Work::Scrypt { log_n, r, p } => {
+                let mut digest = [0; 32];
+                // What yescrypt is a superset of.
+                let params = yescrypt::Params::new(yescrypt::Mode::Classic, 1 << log_n, r, p);
+                let done =
+                    params.and_then(|params| yescrypt::yescrypt(secret, &self.salt, &params, &mut digest));
+                done.is_ok() && verify_slices_are_equal(&digest, &self.digest).is_ok()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Made with Keystone 30.0.0 for `correct horse`; the last as passlib wrote it.
+    const FROM_KEYSTONE: [&str; 3] = [
+        "$scrypt$ln=16,r=8,p=1$w4vpDPVkylKe023bLvpVXQ$pPC5FEBx2byF7s5FJchKhHkoACeSVNiqMcZ58heUCgA",
+        "$pbkdf2-sha512$25000$lXbTmu90b9GbGUBqFUSxYQ$rVNfJTGshSWsinPyNh8fq9Dtp7InA1BGbdBpPaf6AhzSLJ+aDvaKUWFnSyJKScEVnRzeHmPYcJkGyZqlODYq1g",
+        "$pbkdf2-sha512$25000$lXbTmu90b9GbGUBqFUSxYQ$rVNfJTGshSWsinPyNh8fq9Dtp7InA1BGbdBpPaf6AhzSLJ.aDvaKUWFnSyJKScEVnRzeHmPYcJkGyZqlODYq1g",
+    ];
+
+    fn read_text(hash: &str) -> Result<Kept, HashRefused> {
+        read(&hash.split('$').collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn hashes_of_keystone_match() {
+        for hash in FROM_KEYSTONE {
+            let kept = read_text(hash).unwrap();
+            assert!(kept.matches(b"correct horse"), "{hash}");
+            assert!(!kept.matches(b"correct horsE"), "{hash}");
+            for length in 0..hash.len() {
+                assert!(read_text(&hash[..length]).is_err(), "cut to {length}: {hash}");
+            }
+        }
+    }
+
+    #[test]
+    fn dear_and_senseless_ones_are_refused() {
+        let digest = "A".repeat(43);
+        for (params, is_dear) in [
+            ("ln=17,r=8,p=1", true),
+            ("ln=16,r=8,p=9", true),
+            ("ln=63,r=8,p=1", true),
+            ("ln=255,r=8,p=1", true),
+            ("ln=0,r=8,p=1", false),
+            ("ln=016,r=8,p=1", false),
+            ("ln=16,r=8", false),
+            ("r=8,ln=16,p=1", false),
+        ] {
+            let refused =
+                read_text(&format!("$scrypt${params}$w4vpDPVkylKe023bLvpVXQ${digest}")).err().unwrap();
+            assert_eq!(matches!(refused, HashRefused::Cost(_)), is_dear, "{params}: {refused}");
+        }
+        for rounds in ["0", "1000001", "x", "+1"] {
+            let hash = format!("$pbkdf2-sha512${rounds}$w4vpDPVkylKe023bLvpVXQ${}", "A".repeat(86));
+            assert!(read_text(&hash).is_err(), "{rounds}");
+        }
+    }
+}

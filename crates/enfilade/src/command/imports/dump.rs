@@ -1,0 +1,211 @@
+//! Hashes of passwords, from a dump of Keystone's database as `mysqldump` or `sqlite3 .dump` writes it.
+
+use anyhow::{bail, ensure};
+use std::collections::HashMap;
+
+/// The values of one row; nothing for NULL.
+type Values = Vec<Option<String>>;
+
+/// A table: its columns in their order, and its rows.
+#[derive(Default)]
+struct Table {
+    columns: Vec<String>,
+    rows: Vec<Values>,
+}
+
+impl Table {
+    fn value<'r>(&self, row: &'r Values, column: &str) -> Option<&'r str> {
+        let at = self.columns.iter().position(|name| name == column)?;
+        row.get(at)?.as_deref()
+    }
+}
+
+/// The newest hash of each user that is good at this second, by the user's id.
+///
+/// # Errors
+/// When the text is no such dump.
+pub(super) fn passwords(text: &str, now: i64) -> anyhow::Result<HashMap<String, String>> {
+    let (mut users, mut passwords) = (Table::default(), Table::default());
+    let mut rest = text;
+    while let Some(at) = next_statement(rest) {
+        rest = rest.get(at..).unwrap_or_default();
+        let (is_create, after) = match rest.strip_prefix("CREATE TABLE ") {
+            Some(after) => (true, after),
+            None => (false, rest.strip_prefix("INSERT INTO ").unwrap_or_default()),
+        };
+        let (name, after) = identifier(after.trim_start_matches("IF NOT EXISTS "));
+        let table = match name {
+            "local_user" => &mut users,
+            "password" => &mut passwords,
+            _ => {
+                rest = after;
+                continue;
+            }
+        };
+        if is_create {
+            (table.columns, rest) = columns(after);
+        } else {
+            rest = table.read(after)?;
+        }
+    }
+    ensure!(
+        !users.columns.is_empty() && !passwords.columns.is_empty(),
+        "the tables `local_user` and `password` are not in it; expected what `mysqldump keystone` or `sqlite3 keystone.db .dump` writes"
+    );
+    let of_user: HashMap<&str, &str> = users
+        .rows
+        .iter()
+        .filter_map(|row| Some((users.value(row, "id")?, users.value(row, "user_id")?)))
+        .collect();
+    let mut newest: HashMap<String, (i64, String)> = HashMap::new();
+    for row in &passwords.rows {
+        let number = |column: &str| passwords.value(row, column).and_then(|text| text.parse::<i64>().ok());
+        let user = passwords.value(row, "local_user_id").and_then(|id| of_user.get(id));
+        let (Some(user), Some(hash)) = (user, passwords.value(row, "password_hash")) else { continue };
+        // Microseconds.
+        let is_over = number("expires_at_int").is_some_and(|until| until / 1_000_000 <= now);
+        let made = number("created_at_int").unwrap_or(0);
+        if !is_over && newest.get(*user).is_none_or(|(before, _)| *before <= made) {
+            newest.insert((*user).to_owned(), (made, hash.to_owned()));
+        }
+    }
+    Ok(newest.into_iter().map(|(user, (_, hash))| (user, hash)).collect())
+}
+
+/// Where the next statement begins that makes or fills a table. Statements stand at the begin of a line.
+fn next_statement(text: &str) -> Option<usize> {
+    let begins = ["CREATE TABLE ", "INSERT INTO "];
+    let is_one =
+        |at: usize| begins.iter().any(|begin| text.get(at..).is_some_and(|rest| rest.starts_with(begin)));
+    let lines = text.match_indices('\n').map(|(at, _)| at + 1);
+    [0].into_iter().chain(lines).find(|at| is_one(*at))
+}
+
+/// A name, quoted or not, and what stands after it.
+fn identifier(text: &str) -> (&str, &str) {
+    let text = text.trim_start();
+    for quote in ['`', '"'] {
+        if let Some((name, rest)) = text.strip_prefix(quote).and_then(|text| text.split_once(quote)) {
+            return (name, rest);
+        }
+    }
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    text.split_at(end)
+}
+
+/// The columns a table is made with, and what stands after them.
+fn columns(text: &str) -> (Vec<String>, &str) {
+    let body = text.trim_start().strip_prefix('(').unwrap_or(text);
+    let (mut depth, mut is_start, mut columns) = (0, true, Vec::new());
+    for (at, c) in body.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' if depth == 0 => return (columns, body.get(at..).unwrap_or_default()),
+            ')' => depth -= 1,
+            ',' if depth == 0 => is_start = true,
+            c if c.is_whitespace() => {}
+            _ if is_start => {
+                is_start = false;
+                let name = identifier(body.get(at..).unwrap_or_default()).0;
+                let is_rule =
+                    ["PRIMARY", "UNIQUE", "KEY", "CONSTRAINT", "FOREIGN", "CHECK", "INDEX"].contains(&name);
+                columns.extend((!is_rule).then(|| name.to_owned()));
+            }
+            _ => {}
+        }
+    }
+    (columns, "")
+}
+
+impl Table {
+    /// Reads `(…),(…);` after an optional list of columns; what stands after it.
+    fn read<'t>(&mut self, text: &'t str) -> anyhow::Result<&'t str> {
+        let Some((between, mut rest)) = text.split_once("VALUES") else { bail!("a statement has no VALUES") };
+        if let Some(listed) = between.trim().strip_prefix('(').and_then(|text| text.strip_suffix(')')) {
+            self.columns = listed.split(',').map(|name| identifier(name).0.to_owned()).collect();
+        }
+        loop {
+            rest = rest.trim_start();
+            let Some(row) = rest.strip_prefix('(') else { return Ok(rest) };
+            let (values, after) = values(row)?;
+            self.rows.push(values);
+            rest = after.trim_start();
+            rest = rest.strip_prefix(',').unwrap_or(rest);
+        }
+    }
+}
+
+/// The values up to the closing parenthesis, and what stands after it.
+fn values(text: &str) -> anyhow::Result<(Values, &str)> {
+    let (mut values, mut rest) = (Vec::new(), text);
+    loop {
+        rest = rest.trim_start();
+        if let Some(quoted) = rest.strip_prefix('\'') {
+            let (value, after) = quoted_text(quoted)?;
+            values.push(Some(value));
+            rest = after;
+        } else {
+            let Some(end) = rest.find([',', ')']) else { bail!("a row does not end") };
+            let (value, after) = rest.split_at(end);
+            values.push(Some(value.trim().to_owned()).filter(|value| value != "NULL"));
+            rest = after;
+        }
+        rest = rest.trim_start();
+        match (rest.strip_prefix(','), rest.strip_prefix(')')) {
+            (Some(more), _) => rest = more,
+            (_, Some(after)) => return Ok((values, after)),
+            _ => bail!("a row has something that is no value"),
+        }
+    }
+}
+
+/// A text up to its closing quote: doubled quotes and backslashes as databases write them.
+fn quoted_text(text: &str) -> anyhow::Result<(String, &str)> {
+    let mut value = String::new();
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\'' if chars.peek().is_some_and(|(_, next)| *next == '\'') => {
+                chars.next();
+                value.push('\'');
+            }
+            '\'' => return Ok((value, text.get(at + 1..).unwrap_or_default())),
+            '\\' => value.extend(chars.next().map(|(_, escaped)| match escaped {
+                'n' => '\n',
+                't' => '\t',
+                '0' => '\0',
+                other => other,
+            })),
+            other => value.push(other),
+        }
+    }
+    bail!("a text does not end")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MYSQL: &str = "-- MySQL dump\nCREATE TABLE `local_user` (\n  `id` int NOT NULL,\n  `user_id` varchar(64) NOT NULL,\n  `name` varchar(255),\n  PRIMARY KEY (`id`),\n  KEY `a` (`user_id`,`name`)\n);\n\
+        INSERT INTO `local_user` VALUES (1,'u1','o\\'brien'),(2,'u2','x''(),;y');\nCREATE TABLE `other` (\n  `id` int\n);\nINSERT INTO `other` VALUES (1);\n\
+        CREATE TABLE `password` (\n  `id` int,\n  `local_user_id` int,\n  `expires_at` datetime,\n  `password_hash` varchar(255),\n  `created_at_int` bigint,\n  `expires_at_int` bigint\n);\n\
+        INSERT INTO `password` VALUES (1,1,NULL,'$2b$old',1000,NULL),(2,1,NULL,'$2b$new',2000,NULL);\nINSERT INTO `password` VALUES (3,2,'2020','$2b$over',3000,5000000),(4,9,NULL,'$2b$nobody',1,NULL);\n";
+
+    #[test]
+    fn the_newest_that_is_good_of_each() {
+        let found = passwords(MYSQL, 10).unwrap();
+        assert_eq!(found, HashMap::from([("u1".to_owned(), "$2b$new".to_owned())]));
+        assert_eq!(passwords(MYSQL, 4).unwrap().len(), 2);
+        let sqlite = "CREATE TABLE local_user (id INTEGER, user_id VARCHAR(64), UNIQUE (user_id));\nINSERT INTO local_user VALUES(1,'u1');\nCREATE TABLE password (local_user_id INTEGER, password_hash VARCHAR(255));\nINSERT INTO \"password\" VALUES(1,'h');\n";
+        assert_eq!(passwords(sqlite, 4).unwrap(), HashMap::from([("u1".to_owned(), "h".to_owned())]));
+        for bad in [
+            "",
+            "x",
+            &MYSQL[..MYSQL.len() - 12],
+            "INSERT INTO `password` VALUES (1",
+            "CREATE TABLE `password` (",
+        ] {
+            assert!(passwords(bad, 1).is_err() || passwords(bad, 1).unwrap().len() < 2, "{bad}");
+        }
+    }
+}
