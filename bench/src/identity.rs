@@ -6,10 +6,10 @@ use crate::fernet::cloud::{self, Cloud};
 use crate::fernet::http::serve;
 use crate::report::Report;
 use crate::scratch::Scratch;
-use crate::served::{Client, Server};
+use crate::served::Server;
 use crate::stopwatch::Samples;
 use crate::stores;
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::Ipv4Addr;
 
 /// How much of it may grow from the one to the other: the tree of facts is two levels deeper.
 const GROWS: f64 = 1.5;
@@ -25,7 +25,6 @@ struct Size {
 struct Peer {
     users: u64,
     server: Server,
-    client: Client<TcpStream>,
     token: String,
     made: u64,
 }
@@ -40,10 +39,8 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     for users in size.users {
         eprintln!("making a cloud of {users} users");
         let served = serve(&scratch, users, 0, |_: &Cloud| Ok(()))?;
-        let client = served.server.connect(Ipv4Addr::LOCALHOST)?;
         peers.push(Peer {
             users,
-            client,
             token: cloud::token(0, stores::id(17, 0))?,
             made: 0,
             server: served.server,
@@ -105,10 +102,12 @@ impl Peer {
 
     /// Microseconds of the server's CPU for each.
     fn cpu_of(&mut self, times: u64, ask: Ask) -> Result<f64, Failure> {
+        // One that waited for the other server would be closed.
+        let mut client = self.server.connect(Ipv4Addr::LOCALHOST)?;
         let before = self.server.cpu_nanos();
         for n in 0..times {
             let request = ask(self, n)?;
-            match self.client.get(&request)? {
+            match client.get(&request)? {
                 200 | 201 => {}
                 status => {
                     return Err(
