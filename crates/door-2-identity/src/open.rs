@@ -191,7 +191,7 @@ fn known_session(
     if known.at() == view.at() {
         return Ok(Some(known));
     }
-    if !session::still_stands(&View(view), session, tokens.revocations)? {
+    if !session::still_stands(&View(view), session, known.at().revision, tokens.revocations)? {
         return Ok(None);
     }
     let granted = Granted { at: view.at(), ..Granted::clone(&known.granted) };

@@ -11,11 +11,18 @@ use std::sync::Arc;
 /// A tree of two levels, so that a change copies a few kilobytes: with a million marks there are 15 in a part.
 const FAN: usize = 256;
 
+/// So many of the newest marks are known one by one: a session that was judged before them need not be looked for among all.
+const NEWEST: usize = 8;
+
 /// Since when everything that is revoked is.
 #[derive(Clone)]
 pub struct Revocations {
     top: Vec<Arc<Shelf>>,
     count: u64,
+    /// The newest marks, the last one last, each with the revision it was taken in at, which is not before the one it is of.
+    newest: Vec<(Revision, Revoked)>,
+    /// Every mark of a later revision than this is among the newest.
+    forgotten: Revision,
     /// The revision at which anything but revocations was changed last, as far as that was followed.
     others: Revision,
 }
@@ -99,16 +106,21 @@ fn marks(session: &Session) -> impl Iterator<Item = Revoked> {
 }
 
 /// Looks for the first of the marks that was set when the token had been issued, or in that very second. Where the index has
-/// gone on to a later revision than the view's, the view itself is asked: slower, and right.
+/// gone on to a later revision than the view's, the view itself is asked: slower, and right. `judged` is the revision at which
+/// none of them was set, if there is one.
 pub(crate) fn look(
     view: &view::View<'_>,
     index: &Index<Revocations>,
     session: &Session,
+    judged: Option<Revision>,
 ) -> Result<Look, SourceError> {
     let issued_at = session.claim.issued_at;
-    let found = index.read(view.0, |revoked| Look {
-        by: marks(session).find(|mark| revoked.since(mark).is_some_and(|before| issued_at <= before)),
-        others: Some(revoked.others),
+    let found = index.read(view.0, |revoked| {
+        let later = judged.and_then(|judged| revoked.after(judged));
+        let may_be = |mark: &Revoked| later.is_none_or(|later| later.iter().any(|(_, new)| new == mark));
+        let is_set = |mark: &Revoked| revoked.since(mark).is_some_and(|before| issued_at <= before);
+        let by = marks(session).find(|mark| may_be(mark) && is_set(mark));
+        Look { by, others: Some(revoked.others) }
     });
     match found {
         Ok(found) => Ok(found),
@@ -132,6 +144,19 @@ impl Revocations {
         self.top.get(place.top)?.get(mark, &place)
     }
 
+    /// The marks that were set after a revision; `None` where that is too long ago.
+    fn after(&self, judged: Revision) -> Option<&[(Revision, Revoked)]> {
+        let earlier = self.newest.partition_point(|(taken_in, _)| *taken_in <= judged);
+        self.newest.get(earlier..).filter(|_| self.forgotten <= judged)
+    }
+
+    fn remember(&mut self, taken_in: Revision, mark: Revoked) {
+        if self.newest.len() == NEWEST {
+            self.forgotten = self.newest.remove(0).0;
+        }
+        self.newest.push((taken_in, mark));
+    }
+
     /// How many there are.
     pub fn count(&self) -> u64 {
         self.count
@@ -150,7 +175,9 @@ impl Indexed for Revocations {
 
     fn build(view: &View<'_>) -> Result<Self, SourceError> {
         let empty = Arc::new(Shelf { filters: [0; FAN], parts: [const { None }; FAN] });
-        let mut built = Revocations { top: vec![empty; FAN], count: 0, others: view.at().revision };
+        let revision = view.at().revision;
+        let (top, newest) = (vec![empty; FAN], Vec::new());
+        let mut built = Revocations { top, count: 0, newest, forgotten: revision, others: revision };
         view.scan::<Revocation>(&[], |mark, row| {
             built.set(mark, Some(row.issued_before));
             ControlFlow::Continue(())
@@ -166,6 +193,7 @@ impl Indexed for Revocations {
         // A key nobody can read is nobody's mark; the scan that finds it says so.
         let Some(mark) = Revoked::from_bytes(key) else { return Ok(()) };
         self.set(mark, view.get::<Revocation>(&mark)?.map(|row| row.issued_before));
+        self.remember(view.at().revision, mark);
         Ok(())
     }
 }

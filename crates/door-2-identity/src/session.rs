@@ -289,15 +289,16 @@ impl Claim {
     }
 }
 
-/// Whether a session that stood at an earlier revision stands at this one without being judged anew: nothing but revocations
+/// Whether a session that stood at an earlier revision, `judged`, stands at this one without being judged anew: nothing but revocations
 /// was changed since, and none of them is about it.
 pub(crate) fn still_stands(
     view: &View<'_>,
     session: &Session,
+    judged: Revision,
     revocations: &Index<Revocations>,
 ) -> Result<bool, Refusal> {
     let Some(rests_on) = session.rests_on else { return Ok(false) };
-    let look = revocations::look(view, revocations, session)?;
+    let look = revocations::look(view, revocations, session, Some(judged))?;
     Ok(look.by.is_none() && look.others == Some(rests_on))
 }
 
@@ -344,7 +345,7 @@ pub(crate) fn stand(
     let delegation = credential.map(|credential| view.delegation(&credential)).transpose()?.flatten();
     let mut session =
         Session { claim: *claim, roles, user_domain, scope_domain, delegation, trusted, rests_on: None };
-    let look = revocations::look(view, revocations, &session)?;
+    let look = revocations::look(view, revocations, &session, None)?;
     if let Some(by) = look.by {
         return Err(Refusal::TokenRevoked { authid, by: what_by(&by) });
     }

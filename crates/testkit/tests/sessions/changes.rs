@@ -169,5 +169,14 @@ impl World {
         }
         admin::revoke(&self.house.desk(), &marks, "a test").unwrap();
         marks.into_iter().for_each(|mark| self.mark(mark));
+        // And some of nobody here: so many that what was newest before is not any more, or a few.
+        for _ in 0..dice.roll(20) {
+            let nobodys = std::array::from_fn(|_| dice.roll(256) as u8);
+            admin::revoke(&self.house.desk(), &[Revoked::Token(nobodys)], "a test").unwrap();
+            if dice.roll(8) == 0 && !self.tokens.is_empty() {
+                let token = self.tokens[dice.roll(self.tokens.len())].clone();
+                self.check(&token);
+            }
+        }
     }
 }
