@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-fn start(limits: &[(&str, &str)]) -> (Server, String) {
+pub(crate) fn start(limits: &[(&str, &str)]) -> (Server, String) {
     let names: Vec<(String, &str)> = limits
         .iter()
         .map(|(key, value)| (format!("ENFILADE_LIMITS__{}", key.to_uppercase()), *value))
@@ -24,6 +24,7 @@ fn start(limits: &[(&str, &str)]) -> (Server, String) {
 fn each_has_its_test_here() {
     let here = [
         include_str!("limits.rs"),
+        include_str!("connections.rs"),
         include_str!("robustness.rs"),
         include_str!("../crates/testkit/tests/trees.rs"),
     ]
@@ -40,6 +41,7 @@ fn of_one_request() {
         ("headers", "12"),
         ("uri_bytes", "256"),
         ("json_bytes", "1024"),
+        ("json_depth", "8"),
         ("xml_bytes", "1024"),
         ("xml_depth", "4"),
         ("xml_attributes", "4"),
@@ -95,6 +97,13 @@ fn of_one_request() {
         curl(&server, "", "/v3/auth/tokens", &json).status
     };
     assert_eq!((login(1024), login(1025)), (400, 413));
+    let nested = |depth: usize| {
+        let body = format!("{{\"auth\":{}{}}}", "[".repeat(depth - 1), "]".repeat(depth - 1));
+        let json = ["--header", "Content-Type: application/json", "--data-binary", &body];
+        let answer = curl(&server, "", "/v3/auth/tokens", &json);
+        (answer.status, answer.text().contains("the JSON is nested too deeply"))
+    };
+    assert_eq!((nested(8), nested(9)), ((400, false), (400, true)));
     let is_cut = || curl(&server, &token, "/dav/main/", &PROPFIND_1).text().contains("HTTP/1.1 507");
     assert!(!is_cut());
     std::fs::write(root.join("d"), "").unwrap();
@@ -164,8 +173,27 @@ fn of_trees_and_locks() {
     assert!(is_said, "{:?}", &settings[..count]);
 }
 
+#[test]
+fn of_shared_locks_on_trees() {
+    let (server, token) = start(&[("deep_locks_per_tree", "2")]);
+    std::fs::create_dir_all(server.data().join("datastores/main/a/b/c")).unwrap();
+    std::fs::create_dir(server.data().join("datastores/main/other")).unwrap();
+    std::fs::write(server.data().join("datastores/main/a/file"), "").unwrap();
+    let body =
+        "<lockinfo xmlns='DAV:'><lockscope><shared/></lockscope><locktype><write/></locktype></lockinfo>";
+    let lock = |path: &str, depth: &str| {
+        let asked = ["--request", "LOCK", "--header", depth, "--data", body];
+        curl(&server, &token, &format!("/dav/main/{path}"), &asked).status
+    };
+    // A file is no tree, and a directory alone is none either.
+    assert_eq!((lock("a/file", "Depth: infinity"), lock("a/b/", "Depth: 0")), (200, 200));
+    assert_eq!((lock("a/b/c/", "Depth: infinity"), lock("a/", "Depth: infinity")), (200, 200));
+    assert_eq!((lock("a/b/", "Depth: infinity"), lock("", "Depth: infinity")), (507, 507));
+    assert_eq!((lock("other/", "Depth: infinity"), lock("a/b/", "Depth: 0")), (200, 200));
+}
+
 /// Until the other side ends it; what came.
-fn until_the_end(stream: &mut TcpStream) -> (String, Duration) {
+pub(crate) fn until_the_end(stream: &mut TcpStream) -> (String, Duration) {
     let began = Instant::now();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut answer = Vec::new();

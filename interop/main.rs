@@ -19,6 +19,7 @@ mod import_cloud;
 mod keys;
 mod keystone;
 mod kill_loop;
+mod connections;
 mod limits;
 mod matrix;
 mod names;

@@ -316,13 +316,17 @@ fn thousands_of_connections_that_say_nothing() {
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
     }
-    let mut setup = setup_with(&[("ENFILADE_LIMITS__CONNECTIONS", "11000")]);
+    // For ten seconds each may begin to say what it wants, and not have said it.
+    let mut setup = setup_with(&[
+        ("ENFILADE_LIMITS__CONNECTIONS", "11000"),
+        ("ENFILADE_LIMITS__FIRST_BYTE_SECONDS", "60"),
+    ]);
     let before = resident(&setup.server);
     let to: std::net::SocketAddr = setup.server.plain.parse().unwrap();
     // From many addresses: of each only so many are taken.
     let connect = |n: usize| {
         use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
-        let from = std::net::Ipv4Addr::new(127, 0, 1 + (n / 250) as u8, 1);
+        let from = std::net::Ipv4Addr::new(127, 0, 1 + (n / 60) as u8, 1);
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         bind(&socket, &std::net::SocketAddr::from((from, 0))).unwrap();
         connect(&socket, &to).unwrap();

@@ -60,6 +60,8 @@ pub struct Lock {
     pub datastore: DatastoreName,
     /// On what.
     pub path: StorePath,
+    /// Whether it is a directory that is locked.
+    pub is_directory: bool,
     /// Whether everything beneath is locked, too.
     pub is_deep: bool,
     /// Whether nobody else may have one.
@@ -77,7 +79,7 @@ impl Lock {
         let mut to = Writer::default();
         to.fixed(&self.token.0).text(self.datastore.as_str()).text(self.path.as_str());
         to.flag(self.is_deep).flag(self.is_exclusive).fixed(self.user.bytes());
-        to.text(&self.said).i64(self.until);
+        to.text(&self.said).i64(self.until).flag(self.is_directory);
         to.into_bytes()
     }
 
@@ -92,7 +94,13 @@ impl Lock {
             user: UserId::from_bytes(from.fixed()?),
             said: from.text()?,
             until: from.i64()?,
+            // Locks of earlier versions do not say.
+            is_directory: from.flag().unwrap_or_default(),
         })
+    }
+
+    fn is_of_tree(&self) -> bool {
+        self.is_directory && self.is_deep
     }
 
     /// Whether it covers what is at a path.
@@ -113,6 +121,8 @@ pub struct LockAsk {
     pub datastore: DatastoreName,
     /// On what.
     pub path: StorePath,
+    /// Whether that is a directory.
+    pub is_directory: bool,
     /// Whether on everything beneath, too.
     pub is_deep: bool,
     /// Whether nobody else is to have one.
@@ -201,6 +211,7 @@ impl<'s> Locks<'s> {
             token: LockToken::new()?,
             datastore: ask.datastore.clone(),
             path: ask.path.clone(),
+            is_directory: ask.is_directory,
             is_deep: ask.is_deep,
             is_exclusive: ask.is_exclusive,
             user: ask.user,
@@ -213,8 +224,12 @@ impl<'s> Locks<'s> {
             if lock.is_deep {
                 others.extend(beneath(rows, now, &lock.datastore, &lock.path)?);
             }
-            if let Some(other) = others.into_iter().find(|other| other.is_exclusive || lock.is_exclusive) {
+            if let Some(other) = others.iter().find(|other| other.is_exclusive || lock.is_exclusive) {
                 return Ok(Err(Refusal::Locked(other.path.to_string())));
+            }
+            let on_trees = others.iter().filter(|other| other.is_of_tree()).count() as u64;
+            if lock.is_of_tree() && on_trees >= self.limits.deep_locks_per_tree {
+                return Ok(Err(Refusal::TooManyLocks));
             }
             let all = all(rows, &lock.datastore)?;
             let own = all.iter().filter(|other| other.user == lock.user).count();

@@ -2,6 +2,7 @@
 
 mod admission;
 mod connection;
+mod course;
 mod lingering;
 mod proxied;
 mod splicing;

@@ -11,6 +11,7 @@ use crate::{clock, files, keys, notify, operations, output, reload, sweeping};
 use anyhow::Context;
 use enfilade_admin::{BadCertificate, Desk};
 use enfilade_faces::{Faces, Redirect};
+use enfilade_facts::limits::Limits;
 use enfilade_passage::{House, Upgrade, Watch};
 use enfilade_sources::files::challenges;
 use enfilade_sources::mounts::MountWatch;
@@ -33,19 +34,38 @@ pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Resu
     if let Some(listen) = arguments.ops_listen {
         home.config.operations.listen = listen;
     }
-    raise_descriptor_limit();
+    let connections = within_descriptors(home.config.limits.0.connections, raise_descriptor_limit())?;
     let settled = first_start::settle(&home)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(&home, settled, json))?;
+    runtime.block_on(serve(&home, settled, connections, json))?;
     // What still blocks on a file system is not waited for.
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(ExitCode::SUCCESS)
 }
 
 /// A listing holds a descriptor for each entry of a batch; the usual soft limit of 1,024 is for programs with `select`.
-fn raise_descriptor_limit() {
+/// Says how many there may be; nothing where there is no limit.
+fn raise_descriptor_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    getrlimit(Resource::Nofile).current
+}
+
+/// Descriptors that are left to serve files with, beside a tenth of all.
+const DESCRIPTORS_LEFT: u64 = 256;
+
+/// No more connections than there are descriptors for.
+fn within_descriptors(connections: u64, descriptors: Option<u64>) -> anyhow::Result<u64> {
+    let Some(descriptors) = descriptors else { return Ok(connections) };
+    let most = (descriptors - descriptors / 10).saturating_sub(DESCRIPTORS_LEFT);
+    let advice = "raise `LimitNOFILE` of the service, or `ulimit -Hn`, to 65536 or more";
+    anyhow::ensure!(most > 0, "only {descriptors} files may be open, too few to serve with; {advice}");
+    if most < connections {
+        output::note(&format!(
+            "{most} connections at most, not {connections}: only {descriptors} files may be open; {advice}"
+        ));
+    }
+    Ok(most.min(connections))
 }
 
 /// What names are answered with from the start.
@@ -78,7 +98,7 @@ fn hears_changes(home: &Home) -> Option<Watch> {
     }
 }
 
-async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Result<()> {
+async fn serve(home: &Home, settled: Option<Settled>, connections: u64, json: bool) -> anyhow::Result<()> {
     let Loaded { tls: tls_now, bad, tickets, watched } = load(home)?;
     let (exchange, current) = watch::channel(tls_now);
     let log = AccessLog::start(home.last_used()?, home.sessions()?)?;
@@ -110,7 +130,7 @@ async fn serve(home: &Home, settled: Option<Settled>, json: bool) -> anyhow::Res
     tell(home, settled, json, &addresses);
 
     let (drain, draining) = watch::channel(false);
-    let limits = faces.limits();
+    let limits = Limits { connections, ..faces.limits() };
     let admission = Arc::new(Admission::new(limits));
     // Metrics and health answer until the end, so that a load balancer sees the draining.
     let (_to_the_end, never) = watch::channel(false);

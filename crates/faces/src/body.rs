@@ -21,9 +21,32 @@ pub(crate) async fn collect_xml<B: Incoming>(body: B, limits: &Limits) -> Result
     collect(body, limits.xml_bytes, limits.body_seconds).await
 }
 
-/// A whole JSON or form body.
-pub(crate) async fn collect_json<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, Wire> {
+/// A whole form body.
+pub(crate) async fn collect_form<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, Wire> {
     collect(body, limits.json_bytes, limits.body_seconds).await
+}
+
+/// A whole JSON body.
+pub(crate) async fn collect_json<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, Wire> {
+    let whole = collect(body, limits.json_bytes, limits.body_seconds).await?;
+    if nesting(&whole) > limits.json_depth { Err(Wire::JsonDepth) } else { Ok(whole) }
+}
+
+/// How deep objects and lists are in one another, at most; of what is no JSON, anything.
+fn nesting(json: &[u8]) -> u64 {
+    let (mut depth, mut most, mut in_text, mut is_escaped) = (0_u64, 0, false, false);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_text,
+            b'"' => in_text = !in_text,
+            b'{' | b'[' if !in_text => depth += 1,
+            b'}' | b']' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(depth);
+    }
+    most
 }
 
 async fn collect<B: Incoming>(body: B, most: u64, seconds: u64) -> Result<Bytes, Wire> {
@@ -78,6 +101,29 @@ impl hyper::body::Body for Body {
         match self {
             Body::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Body::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nesting_is_counted_outside_of_text() {
+        let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        for (json, depth) in [
+            ("", 0),
+            ("1", 0),
+            ("{}", 1),
+            (r#"[{"a":[]},[[]]]"#, 3),
+            (r#"{"[[[[":"{{{{"}"#, 1),
+            (r#"["\"[[",[]]"#, 2),
+            (r#"["\\",[[]]]"#, 3),
+            ("]]]][[", 2),
+            (&deep(500), 500),
+        ] {
+            assert_eq!(nesting(json.as_bytes()), depth, "{json}");
         }
     }
 }

@@ -25,5 +25,5 @@ pub use metrics::{FileLook, Metrics};
 pub use redirect::{Challenge, Redirect};
 pub use respond::Answer;
 pub use routes::{MAIN, Need, OPERATIONS, Route};
-pub use serve::{BoxError, Connection, Faces, Incoming, Reload, Terms};
+pub use serve::{BoxError, Connection, Faces, Incoming, Reload, Stranger, Terms};
 pub use splices::{Sent, Splices};

@@ -101,8 +101,8 @@ impl Metrics {
     }
 
     /// How many connections are open.
-    pub fn set_connections(&self, count: usize) {
-        self.connections.store(count as u64, Ordering::Relaxed);
+    pub fn set_connections(&self, count: u64) {
+        self.connections.store(count, Ordering::Relaxed);
     }
 
     pub(crate) fn render(&self, house: &House) -> String {

@@ -13,7 +13,7 @@ mod users;
 
 pub(crate) use ticket::login;
 
-use crate::body::{Body, collect_json};
+use crate::body::{Body, collect_form, collect_json};
 use crate::respond::{Aim, Answer, Failure, Wire, failed};
 use crate::serve::{Faces, Incoming};
 use crate::trace::Trace;
@@ -134,7 +134,8 @@ pub(crate) async fn answer<B: Incoming>(
         head.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
     let outcome = match check_site(&head).err() {
         Some(wire) => Err(wire),
-        None => collect_json(body, &faces.limits()).await,
+        None if is_json => collect_json(body, &faces.limits()).await,
+        None => collect_form(body, &faces.limits()).await,
     };
     let outcome = match outcome {
         Err(wire) => Err(wire.into()),

@@ -79,6 +79,9 @@ pub(crate) enum Wire {
     /// The content is not what its digest says.
     #[error("the content is not what its digest says: send it again")]
     Digest,
+    /// Objects and lists within one another.
+    #[error("the JSON is nested too deeply")]
+    JsonDepth,
     /// The house is broken.
     #[error("a worker of the house died")]
     Worker,
@@ -119,13 +122,14 @@ impl Wire {
             Wire::Misdirected => "HT17",
             Wire::Elsewhere => "HT18",
             Wire::Digest => "HT19",
+            Wire::JsonDepth => "HT20",
         }
     }
 
     fn status(self) -> StatusCode {
         match self {
             Wire::NoRoute => StatusCode::NOT_FOUND,
-            Wire::Path(_) | Wire::Xml(_) | Wire::Header(_) | Wire::Call | Wire::Digest => {
+            Wire::Path(_) | Wire::Xml(_) | Wire::Header(_) | Wire::Call | Wire::Digest | Wire::JsonDepth => {
                 StatusCode::BAD_REQUEST
             }
             Wire::Method => StatusCode::METHOD_NOT_ALLOWED,

@@ -18,9 +18,9 @@ use enfilade_passage::{CertificateAsk, House, IdentityRefusal, LastVisitor, Refu
 use hyper::header::HOST;
 use hyper::{Method, Request};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-use tokio::sync::{Notify, mpsc, oneshot};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
 
 /// The connection a request came on.
 #[derive(Clone, Debug)]
@@ -31,6 +31,8 @@ pub struct Connection {
     pub cut: Arc<Notify>,
     /// Whether it is by TLS.
     pub is_tls: bool,
+    /// Its place among those on which nobody was let in yet.
+    pub stranger: Arc<Stranger>,
     /// Who came on it last.
     pub last: Arc<LastVisitor>,
     /// The certificate the client showed in the TLS handshake.
@@ -49,6 +51,29 @@ pub struct Terms(pub Arc<dyn Fn(&str) -> bool + Send + Sync>);
 impl std::fmt::Debug for Terms {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Terms")
+    }
+}
+
+/// A connection's place among those on which nobody was let in yet: it is given up with the first who is.
+#[derive(Debug)]
+pub struct Stranger {
+    is_known: AtomicBool,
+    place: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+impl Stranger {
+    /// With this place.
+    pub fn new(place: OwnedSemaphorePermit) -> Self {
+        Stranger { is_known: AtomicBool::new(false), place: Mutex::new(Some(place)) }
+    }
+
+    /// Somebody was let in.
+    pub(crate) fn is_known(&self) {
+        // Asked with every request, and true from the first on.
+        if !self.is_known.load(Ordering::Relaxed) {
+            self.is_known.store(true, Ordering::Relaxed);
+            self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }
     }
 }
 
@@ -235,7 +260,8 @@ impl Faces {
             Ok(Some(ask)) => {
                 trace.event.authid = ask.userid.as_str().into();
                 let changes_something = !matches!(*request.method(), Method::GET | Method::HEAD);
-                self.house.admit_ticket(&ask, changes_something, connection.peer.ip())
+                let admitted = self.house.admit_ticket(&ask, changes_something, connection.peer.ip());
+                admitted.inspect(|_| connection.stranger.is_known())
             }
             Ok(None) => {
                 let carried = credential::carried(request.headers());
@@ -315,6 +341,7 @@ impl Faces {
                 visit
             }
         };
+        connection.stranger.is_known();
         trace.event.authid = visit.principal().authid.to_word();
         trace.event.revision = visit.identity().at().revision.0;
         Ok(visit)
@@ -337,6 +364,7 @@ impl Faces {
                 visit
             }
         };
+        connection.stranger.is_known();
         trace.event.authid = visit.principal().authid.to_word();
         trace.event.revision = visit.identity().at().revision.0;
         Ok(visit)

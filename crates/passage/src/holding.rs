@@ -111,6 +111,7 @@ impl Stay {
             }
         };
         let is_new = existing.is_none();
+        let is_directory = existing.as_ref().is_some_and(|node| node.kind() == NodeKind::Directory);
         match existing {
             Some(node) => self.may_lock(path, &node)?,
             None => {
@@ -122,6 +123,7 @@ impl Stay {
         let ask = LockAsk {
             datastore: self.datastore.name().clone(),
             path: path.clone(),
+            is_directory,
             is_deep: terms.is_deep,
             is_exclusive: terms.is_exclusive,
             user: self.visit.principal().user,

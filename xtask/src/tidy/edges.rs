@@ -38,7 +38,7 @@ const ALL: [&str; 11] = [
 ];
 
 /// A library, the crates that may know it, and why it is there.
-const LIBRARIES: [(&str, &[&str], &str); 43] = [
+const LIBRARIES: [(&str, &[&str], &str); 44] = [
     ("anyhow", &["enfilade"], "errors of commands, which nobody matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -105,6 +105,7 @@ const LIBRARIES: [(&str, &[&str], &str); 43] = [
         "async",
     ),
     ("tokio-rustls", &["enfilade"], "TLS on tokio"),
+    ("tokio-util", &["enfilade"], "looking at what a connection reads"),
     ("toml", &["enfilade", "xtask"], "the configuration; manifests"),
     ("x509-parser", &["enfilade-tls"], "names and dates of certificates"),
     ("yescrypt", &["enfilade-identity", "enfilade-bench"], "hashes of other systems"),

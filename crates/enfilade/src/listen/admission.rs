@@ -1,15 +1,34 @@
 //! How many connections there may be, in all and from one address.
 
+use super::connection::Drain;
+use enfilade_faces::Stranger;
 use enfilade_facts::limits::Limits;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 
 /// Counts connections.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
-    open: Mutex<HashMap<IpAddr, usize>>,
+    open: Mutex<Open>,
     limits: Limits,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    count: u64,
+    from: HashMap<IpAddr, Here>,
+}
+
+/// Those from one address.
+#[derive(Debug)]
+struct Here {
+    count: u64,
+    /// Places for those on which nobody was let in yet.
+    places: Arc<Semaphore>,
 }
 
 /// One counted connection; dropping it makes room.
@@ -17,6 +36,7 @@ pub(crate) struct Admission {
 pub(crate) struct Admitted {
     admission: Arc<Admission>,
     address: IpAddr,
+    places: Arc<Semaphore>,
 }
 
 impl Admission {
@@ -27,22 +47,49 @@ impl Admission {
 
     /// Counts a connection in, unless there are too many.
     pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Admitted> {
+        let Limits { connections, connections_per_address, unauthenticated_per_address, .. } = self.limits;
         let address = network(address);
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let total: usize = open.values().sum();
-        let from_here = open.entry(address).or_default();
-        let is_full = |count: usize, most: u64| count as u64 >= most;
-        if is_full(total, self.limits.connections) || is_full(*from_here, self.limits.connections_per_address)
-        {
+        let mut open = self.open();
+        if open.count >= connections {
             return None;
         }
-        *from_here += 1;
-        Some(Admitted { admission: Arc::clone(self), address })
+        let here = open.from.entry(address).or_insert_with(|| {
+            let places = usize::try_from(unauthenticated_per_address).unwrap_or(Semaphore::MAX_PERMITS);
+            Here { count: 0, places: Arc::new(Semaphore::new(places)) }
+        });
+        if here.count >= connections_per_address {
+            return None;
+        }
+        here.count += 1;
+        let places = Arc::clone(&here.places);
+        open.count += 1;
+        Some(Admitted { admission: Arc::clone(self), address, places })
     }
 
     /// How many are open.
-    pub(crate) fn count(&self) -> usize {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
+    pub(crate) fn count(&self) -> u64 {
+        self.open().count
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Admitted {
+    /// Waits until there is a place for it and the client has said something; not for long, and not while draining.
+    pub(crate) async fn turn(&self, stream: &TcpStream, drain: &mut Drain) -> Option<Stranger> {
+        let begins = async {
+            let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
+            // That it is readable is also said of one that is not.
+            let is_gone = stream.peek(&mut [0]).await.ok()? == 0;
+            (!is_gone).then(|| Stranger::new(place))
+        };
+        let limit = Duration::from_secs(self.admission.limits.first_byte_seconds);
+        tokio::select! {
+            begun = tokio::time::timeout(limit, begins) => begun.ok().flatten(),
+            _ = drain.wait_for(|drain| *drain) => None,
+        }
     }
 }
 
@@ -56,11 +103,12 @@ fn network(address: IpAddr) -> IpAddr {
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        let mut open = self.admission.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = open.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                open.remove(&self.address);
+        let mut open = self.admission.open();
+        open.count -= 1;
+        if let Some(here) = open.from.get_mut(&self.address) {
+            here.count -= 1;
+            if here.count == 0 {
+                open.from.remove(&self.address);
             }
         }
     }

@@ -1,19 +1,19 @@
 //! Accepting connections and speaking HTTP on them.
 
-use super::Admission;
+use super::admission::{Admission, Admitted};
+use super::course::{Course, finish, http1_builder, http2_builder};
 use super::lingering::Lingering;
 use super::splicing::Splicing;
 use super::{Networks, proxied};
 use crate::certificates::Keeper;
-use enfilade_faces::{Body, Connection, Faces, Redirect, Splices, Terms};
+use enfilade_faces::{Body, Connection, Faces, Redirect, Splices, Stranger, Terms};
 use enfilade_facts::limits::Limits;
 use enfilade_passage::CertificateAsk;
 use enfilade_tls::{Ask, Certificates, Refusal, TlsPermit, UNRECOGNIZED_NAME};
 use hyper::Request;
 use hyper::body::Incoming;
-use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(crate) struct Door {
 async fn accept<F>(
     listener: TcpListener,
     door: Door,
-    serve: impl Fn(TcpStream, SocketAddr, Drain) -> F + Send + Sync + 'static,
+    serve: impl Fn(TcpStream, SocketAddr, Stranger, Drain) -> F + Send + Sync + 'static,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -52,33 +52,41 @@ async fn accept<F>(
             accepted = listener.accept() => accepted,
             _ = drain.wait_for(|drain| *drain) => return,
         };
+        let (serve, drain) = (Arc::clone(&serve), drain.clone());
         match accepted {
             Ok((mut stream, peer)) if proxies.hold(peer.ip()) => {
-                let _ = stream.set_nodelay(true);
-                let (admission, serve, drain) = (Arc::clone(&admission), Arc::clone(&serve), drain.clone());
+                let admission = Arc::clone(&admission);
                 tokio::spawn(async move {
                     let limit = Duration::from_secs(limits.handshake_seconds);
                     let header = tokio::time::timeout(limit, proxied::read(&mut stream, peer));
                     let Ok(Ok(peer)) = header.await else { return };
-                    let Some(_admitted) = admission.admit(peer.ip()) else { return };
-                    serve(stream, peer, drain).await;
+                    let Some(admitted) = admission.admit(peer.ip()) else { return };
+                    begin(stream, peer, admitted, drain, &*serve).await;
                 });
             }
             Ok((stream, peer)) => {
                 // Over the limit the connection is closed at once: there is nobody to explain it to yet.
                 let Some(admitted) = admission.admit(peer.ip()) else { continue };
-                // Answers are written whole; waiting for more to send only adds delay.
-                let _ = stream.set_nodelay(true);
-                let serving = serve(stream, peer, drain.clone());
-                tokio::spawn(async move {
-                    let _admitted = admitted;
-                    serving.await;
-                });
+                tokio::spawn(async move { begin(stream, peer, admitted, drain, &*serve).await });
             }
             // Out of descriptors or memory, or the client went away: trying again at once would only spin.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
+}
+
+/// Serves a connection when its turn comes.
+async fn begin<F: Future<Output = ()>>(
+    stream: TcpStream,
+    peer: SocketAddr,
+    admitted: Admitted,
+    mut drain: Drain,
+    serve: &impl Fn(TcpStream, SocketAddr, Stranger, Drain) -> F,
+) {
+    let Some(stranger) = admitted.turn(&stream, &mut drain).await else { return };
+    // Answers are written whole; waiting for more to send only adds delay.
+    let _ = stream.set_nodelay(true);
+    serve(stream, peer, stranger, drain).await;
 }
 
 /// What TLS is served with; exchanged as a whole.
@@ -91,7 +99,7 @@ pub(crate) struct Tls {
 /// Serves HTTPS.
 pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, faces: Faces, door: Door) {
     let limits = door.limits;
-    accept(listener, door, move |stream, peer, drain| {
+    accept(listener, door, move |stream, peer, stranger, drain| {
         // Whatever is exchanged later is for connections that come later.
         let (Tls { certificates, keeper }, faces) = (current.borrow().clone(), faces.clone());
         let now = current.clone();
@@ -110,6 +118,7 @@ pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, fa
                 peer,
                 cut: Arc::new(Notify::new()),
                 is_tls: true,
+                stranger: Arc::new(stranger),
                 last: Arc::default(),
                 certificate,
                 terms: Some(terms),
@@ -151,12 +160,13 @@ async fn handshake(
 
 /// Serves HTTP without TLS, for a proxy in front.
 pub(crate) async fn plain(listener: TcpListener, faces: Faces, door: Door) {
-    accept(listener, door, move |stream, peer, drain| {
+    accept(listener, door, move |stream, peer, stranger, drain| {
         let splices = Arc::<Splices>::default();
         let connection = Connection {
             peer,
             cut: Arc::new(Notify::new()),
             is_tls: false,
+            stranger: Arc::new(stranger),
             last: Arc::default(),
             certificate: None,
             terms: None,
@@ -171,7 +181,7 @@ pub(crate) async fn plain(listener: TcpListener, faces: Faces, door: Door) {
 pub(crate) async fn http(listener: TcpListener, redirect: Redirect, door: Door) {
     let limits = door.limits;
     let redirect = Arc::new(redirect);
-    accept(listener, door, move |stream, _, drain| {
+    accept(listener, door, move |stream, _, _stranger, drain| {
         let redirect = Arc::clone(&redirect);
         let service = service_fn(move |request: Request<Incoming>| {
             let answer = redirect.answer(&request);
@@ -179,7 +189,7 @@ pub(crate) async fn http(listener: TcpListener, redirect: Redirect, door: Door) 
         });
         async move {
             let served = http1_builder(&limits).serve_connection(TokioIo::new(stream), service);
-            finish(served, drain, Arc::new(Notify::new())).await;
+            finish(served, drain, &Course::new(limits, Arc::default(), false)).await;
         }
     })
     .await;
@@ -190,7 +200,7 @@ pub(crate) async fn operations(listener: TcpListener, faces: Faces, admission: A
     let limits = faces.limits();
     let faces_there = faces.clone();
     let door = Door { admission: Arc::default(), proxies: Arc::default(), drain, limits };
-    accept(listener, door, move |stream, _, drain| {
+    accept(listener, door, move |stream, _, _stranger, drain| {
         let faces = faces_there.clone();
         let admission = Arc::clone(&admission);
         let service = service_fn(move |request: Request<Incoming>| {
@@ -200,7 +210,7 @@ pub(crate) async fn operations(listener: TcpListener, faces: Faces, admission: A
         });
         async move {
             let served = http1_builder(&limits).serve_connection(TokioIo::new(stream), service);
-            finish(served, drain, Arc::new(Notify::new())).await;
+            finish(served, drain, &Course::new(limits, Arc::default(), false)).await;
         }
     })
     .await;
@@ -210,85 +220,23 @@ async fn speak<S>(stream: S, is_h2: bool, connection: Connection, faces: Faces, 
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (cut, limits) = (Arc::clone(&connection.cut), faces.limits());
+    let limits = faces.limits();
+    let course = Course::new(limits, Arc::clone(&connection.cut), is_h2);
     // Counted by this connection alone: what all count together costs each of them.
-    let here = Arc::new((faces, connection));
+    let here = Arc::new((faces, connection, Arc::clone(&course)));
     let service = service_fn(move |request: Request<Incoming>| {
         let here = Arc::clone(&here);
         async move {
-            let (faces, connection) = &*here;
+            let (faces, connection, course) = &*here;
+            course.count();
             Ok::<hyper::Response<Body>, Infallible>(faces.answer(connection.clone(), request).await)
         }
     });
-    let stream = TokioIo::new(Lingering::new(stream));
+    let stream = Lingering::new(stream);
     if is_h2 {
-        finish(http2_builder(&limits).serve_connection(stream, service), drain, cut).await;
+        let stream = TokioIo::new(course.watch(stream));
+        finish(http2_builder(&limits).serve_connection(stream, service), drain, &course).await;
     } else {
-        finish(http1_builder(&limits).serve_connection(stream, service), drain, cut).await;
+        finish(http1_builder(&limits).serve_connection(TokioIo::new(stream), service), drain, &course).await;
     }
-}
-
-/// A connection that can be told to finish what runs and take no more.
-trait Drainable: Future {
-    fn drain(self: std::pin::Pin<&mut Self>);
-}
-
-macro_rules! drainable {
-    ($module:ident, $($executor:ident)?) => {
-        impl<I, S $(, $executor)?> Drainable for $module::Connection<I, S $(, $executor)?>
-        where
-            Self: Future,
-            S: hyper::service::HttpService<Incoming, ResBody = Body>,
-            S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-            I: hyper::rt::Read + hyper::rt::Write + Unpin,
-            $($executor: hyper::rt::bounds::Http2ServerConnExec<S::Future, Body>,)?
-        {
-            fn drain(self: std::pin::Pin<&mut Self>) {
-                self.graceful_shutdown();
-            }
-        }
-    };
-}
-drainable!(http1,);
-drainable!(http2, E);
-
-/// Runs a connection to its end, or to where it is cut.
-async fn finish(served: impl Drainable, mut drain: Drain, cut: Arc<Notify>) {
-    tokio::pin!(served);
-    let mut draining = false;
-    loop {
-        tokio::select! {
-            _ = &mut served => return,
-            () = cut.notified() => return,
-            _ = drain.wait_for(|drain| *drain), if !draining => {
-                draining = true;
-                served.as_mut().drain();
-            }
-        }
-    }
-}
-
-fn http1_builder(limits: &Limits) -> http1::Builder {
-    let mut builder = http1::Builder::new();
-    builder
-        .timer(TokioTimer::new())
-        .header_read_timeout(Duration::from_secs(limits.head_seconds))
-        .max_headers(limits.headers as usize)
-        // The head has to fit; what is larger is 431. Bodies are read in pieces of this size.
-        .max_buf_size(limits.head_bytes as usize);
-    builder
-}
-
-fn http2_builder(limits: &Limits) -> http2::Builder<TokioExecutor> {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
-    builder
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(limits.streams as u32)
-        .max_header_list_size(limits.head_bytes as u32)
-        .initial_stream_window_size(256 * 1024)
-        .initial_connection_window_size(1024 * 1024)
-        .max_pending_accept_reset_streams(20)
-        .keep_alive_interval(Duration::from_secs(30))
-        .keep_alive_timeout(Duration::from_secs(20));
-    builder
 }

@@ -59,6 +59,7 @@ pub(super) async fn login(
             house.admit(Credential { authid, secret }, from).await?
         }
     };
+    connection.stranger.is_known();
     trace.event.authid = visit.principal().authid.to_word();
     let nowhere = || {
         Trouble::from(Refusal::from(IdentityRefusal::NoScope("there is no such project, domain or trust")))
@@ -124,6 +125,7 @@ pub(super) async fn change_password(
     let authid = authid_of_user(house.source(), &ThingRef::Id(user.to_owned()))?;
     trace.event.authid = authid.to_word();
     let visit = house.admit(Credential { authid, secret: old }, from).await?;
+    connection.stranger.is_known();
     let (faces, id, who) = (faces.clone(), visit.principal().user, visit.principal().authid.to_string());
     let done = tokio::task::spawn_blocking(move || {
         let house = faces.house();

@@ -2,7 +2,7 @@
 
 use super::params::Params;
 use super::plain;
-use crate::body::collect_json;
+use crate::body::{collect_form, collect_json};
 use crate::credential::{ticket_of, ticket_text};
 use crate::respond::{Answer, Failure, Wire, status_of};
 use crate::serve::{Connection, Faces, Incoming};
@@ -44,7 +44,11 @@ async fn tried<B: Incoming>(
     }
     let kind = request.headers().get(CONTENT_TYPE);
     let is_json = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-    let body = collect_json(request.into_body(), &faces.limits()).await?;
+    let (body, limits) = (request.into_body(), faces.limits());
+    let body = match is_json {
+        true => collect_json(body, &limits).await?,
+        false => collect_form(body, &limits).await?,
+    };
     let params = Params::read("", &body, is_json).map_err(|_| Wire::Call)?;
     let given = |name: &str| params.get(name).ok().flatten().ok_or(Wire::Call);
     let (username, password) = (given("username")?, given("password")?);
@@ -63,6 +67,7 @@ async fn tried<B: Incoming>(
             house.admit(Credential { authid: Authid::from(userid.clone()), secret }, from).await?
         }
     };
+    connection.stranger.is_known();
     let made = visit.ticket(ticket.as_ref().map(|ticket| &ticket.session)).await?;
     Ok(json!({
         "username": userid.to_string(), "ticket": ticket_text(&userid.to_string(), &made.token),

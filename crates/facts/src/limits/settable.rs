@@ -68,6 +68,10 @@ limits! {
     connections = 10_000, 1, MANY;
     /// Connections at once from one address (a /64 for IPv6).
     connections_per_address = 256, 1, MANY;
+    /// Connections at once from one address on which nobody was let in yet; more wait for their turn.
+    unauthenticated_per_address = 64, 1, MANY;
+    /// Time until a new connection has its turn and says something, in seconds.
+    first_byte_seconds = 5, 1, HOUR;
     /// Time for a TLS handshake, in seconds.
     handshake_seconds = 10, 1, HOUR;
     /// Time to send a whole request head, in seconds.
@@ -82,12 +86,20 @@ limits! {
     uri_bytes = 8 * 1024, 256, 65_000;
     /// Streams at once on an HTTP/2 connection.
     streams = 100, 1, 10_000;
+    /// Requests of an HTTP/2 connection; then its client is told to open another.
+    requests_per_connection = 1000, 1, MANY;
+    /// Age of an HTTP/2 connection at which its client is told to open another, in seconds.
+    connection_seconds = HOUR, 1, 31 * 24 * HOUR;
+    /// Streams of an HTTP/2 connection that its client may take back in half a minute; then it is told to open another, and at twice as many cut off.
+    resets_per_connection = 200, 1, MANY;
     /// Longest wait for the body of a small request (XML, JSON), in seconds.
     body_seconds = 60, 1, HOUR;
     /// Least speed of an upload over half a minute, in bytes a second.
     upload_bytes_per_second = 1024, 0, MANY;
     /// JSON or form body, in bytes.
     json_bytes = 112 * 1024, 1024, 64 * MIB;
+    /// Nesting of a JSON body, in objects and lists.
+    json_depth = 32, 8, 100;
     /// XML body, in bytes.
     xml_bytes = 64 * 1024, 1024, 64 * MIB;
     /// Nesting of an XML body, in elements.
@@ -108,6 +120,8 @@ limits! {
     locks_per_store = 10_000, 1, MANY;
     /// Locks one user may have in one datastore.
     locks_per_user = 32, 1, MANY;
+    /// Locks of whole trees that one directory may be under.
+    deep_locks_per_tree = 1, 1, MANY;
     /// Longest time a lock lasts without being refreshed, in seconds.
     lock_seconds = HOUR, 1, 31 * 24 * HOUR;
     /// How long running requests may go on after SIGTERM, in seconds.

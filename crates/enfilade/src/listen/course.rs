@@ -1,0 +1,212 @@
+//! How a connection goes on, and how it ends: of itself, by being cut, by draining; one of HTTP/2 also after so many requests, so
+//! much time, or so many streams that its client took back.
+
+use super::connection::Drain;
+use enfilade_faces::Body;
+use enfilade_facts::limits::Limits;
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::io::InspectReader;
+
+/// Streams that are reset are counted over so long (CVE-2023-44487).
+const RESETS_OVER: Duration = Duration::from_secs(30);
+
+/// What a client says first, before any frame (RFC 9113 §3.4).
+const PREFACE: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
+
+/// `RST_STREAM` (RFC 9113 §6.4).
+const RESET: u8 = 3;
+
+/// What ends a connection.
+pub(crate) struct Course {
+    limits: Limits,
+    /// Told when it has to end at once.
+    cut: Arc<Notify>,
+    /// Told when it has had enough requests.
+    enough: Notify,
+    requests: AtomicU64,
+    is_h2: bool,
+}
+
+impl Course {
+    pub(crate) fn new(limits: Limits, cut: Arc<Notify>, is_h2: bool) -> Arc<Self> {
+        Arc::new(Course { limits, cut, enough: Notify::new(), requests: AtomicU64::new(0), is_h2 })
+    }
+
+    /// Another request came.
+    pub(crate) fn count(&self) {
+        if self.is_h2
+            && self.requests.fetch_add(1, Ordering::Relaxed) + 1 == self.limits.requests_per_connection
+        {
+            self.enough.notify_one();
+        }
+    }
+
+    /// Whoever takes back so many streams is told to go, and cut off if that does not help.
+    pub(crate) fn watch<S: AsyncRead + AsyncWrite>(
+        self: &Arc<Self>,
+        stream: S,
+    ) -> InspectReader<S, impl FnMut(&[u8]) + use<S>> {
+        let (course, mut frames) = (Arc::clone(self), Frames::new());
+        let (mut since, mut resets) = (Instant::now(), 0);
+        InspectReader::new(stream, move |bytes| {
+            let new = frames.count(RESET, bytes);
+            if new == 0 {
+                return;
+            }
+            if since.elapsed() > RESETS_OVER {
+                (since, resets) = (Instant::now(), 0);
+            }
+            resets += new;
+            if resets >= course.limits.resets_per_connection {
+                course.enough.notify_one();
+            }
+            if resets >= 2 * course.limits.resets_per_connection {
+                course.cut.notify_one();
+            }
+        })
+    }
+
+    async fn is_over(&self) {
+        if !self.is_h2 {
+            return std::future::pending().await;
+        }
+        // Enough is enough, or it has gone on for long.
+        let _ =
+            tokio::time::timeout(Duration::from_secs(self.limits.connection_seconds), self.enough.notified())
+                .await;
+    }
+}
+
+/// Where we are among the frames that come: a head of nine bytes, and as many more as it says (RFC 9113 §4.1).
+struct Frames {
+    /// How many bytes of the head are read.
+    head: u8,
+    /// How many bytes follow it.
+    length: u32,
+    /// Bytes until the next head.
+    left: usize,
+}
+
+impl Frames {
+    fn new() -> Self {
+        Frames { head: 0, length: 0, left: PREFACE }
+    }
+
+    /// How many frames of a kind begin in these bytes.
+    fn count(&mut self, kind: u8, mut bytes: &[u8]) -> u64 {
+        let mut found = 0;
+        loop {
+            let skipped = self.left.min(bytes.len());
+            self.left -= skipped;
+            let Some((byte, rest)) = bytes.split_at(skipped).1.split_first() else { return found };
+            bytes = rest;
+            match self.head {
+                0..=2 => self.length = self.length << 8 | u32::from(*byte),
+                3 => found += u64::from(*byte == kind),
+                _ => {}
+            }
+            self.head += 1;
+            if self.head == 9 {
+                *self = Frames { head: 0, length: 0, left: self.length as usize };
+            }
+        }
+    }
+}
+
+/// A connection that can be told to finish what runs and take no more.
+pub(crate) trait Drainable: Future {
+    fn drain(self: std::pin::Pin<&mut Self>);
+}
+
+macro_rules! drainable {
+    ($module:ident, $($executor:ident)?) => {
+        impl<I, S $(, $executor)?> Drainable for $module::Connection<I, S $(, $executor)?>
+        where
+            Self: Future,
+            S: hyper::service::HttpService<Incoming, ResBody = Body>,
+            S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+            I: hyper::rt::Read + hyper::rt::Write + Unpin,
+            $($executor: hyper::rt::bounds::Http2ServerConnExec<S::Future, Body>,)?
+        {
+            fn drain(self: std::pin::Pin<&mut Self>) {
+                self.graceful_shutdown();
+            }
+        }
+    };
+}
+drainable!(http1,);
+drainable!(http2, E);
+
+/// Runs a connection to its end, or to where it is cut.
+pub(crate) async fn finish(served: impl Drainable, mut drain: Drain, course: &Course) {
+    let is_over = course.is_over();
+    tokio::pin!(served, is_over);
+    let mut draining = false;
+    loop {
+        tokio::select! {
+            _ = &mut served => return,
+            () = course.cut.notified() => return,
+            () = &mut is_over, if !draining => {}
+            _ = drain.wait_for(|drain| *drain), if !draining => {}
+        }
+        draining = true;
+        served.as_mut().drain();
+    }
+}
+
+pub(crate) fn http1_builder(limits: &Limits) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(Duration::from_secs(limits.head_seconds))
+        .max_headers(limits.headers as usize)
+        // The head has to fit; what is larger is 431. Bodies are read in pieces of this size.
+        .max_buf_size(limits.head_bytes as usize);
+    builder
+}
+
+pub(crate) fn http2_builder(limits: &Limits) -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.streams as u32)
+        .max_header_list_size(limits.head_bytes as u32)
+        .initial_stream_window_size(256 * 1024)
+        .initial_connection_window_size(1024 * 1024)
+        .max_pending_accept_reset_streams(20)
+        .keep_alive_interval(Duration::from_secs(30))
+        .keep_alive_timeout(Duration::from_secs(20));
+    builder
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_found_however_they_come() {
+        let frame = |kind: u8, length: usize| {
+            let mut frame = vec![0, 0, length as u8, kind, 0, 0, 0, 0, 1];
+            // Content that looks like heads of resets.
+            frame.extend(std::iter::repeat_n(RESET, length));
+            frame
+        };
+        let kinds = [(4, 0), (1, 40), (RESET, 4), (0, 200), (RESET, 4), (RESET, 4), (0, 9), (6, 8)];
+        let all: Vec<u8> = std::iter::repeat_n(RESET, PREFACE)
+            .chain(kinds.iter().flat_map(|&(kind, length)| frame(kind, length)))
+            .collect();
+        for piece in 1..all.len() {
+            let mut frames = Frames::new();
+            let found: u64 = all.chunks(piece).map(|bytes| frames.count(RESET, bytes)).sum();
+            assert_eq!(found, 3, "in pieces of {piece}");
+        }
+    }
+}

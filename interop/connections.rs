@@ -1,0 +1,189 @@
+//! How connections are let in and how long they may go on: every key of `[limits]` that is about that.
+
+use crate::curl::command;
+use crate::limits::{start, until_the_end};
+use crate::server::{BINARY, Scratch, Server};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+fn begin(to: &str, said: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(to).unwrap();
+    stream.write_all(said.as_bytes()).unwrap();
+    stream
+}
+
+/// A request on a connection that goes on; its status line.
+fn ask(stream: &mut TcpStream, token: &str) -> String {
+    let (user, secret) = token.split_once(':').unwrap();
+    let request =
+        format!("GET /whoami HTTP/1.1\r\nHost: x\r\nAuthorization: PBSAPIToken={user}:{secret}\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = [0; 4096];
+    let count = stream.read(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer[..count]).lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn whoever_says_nothing_or_is_nobody_waits_for_a_turn() {
+    let (server, token) = start(&[
+        ("unauthenticated_per_address", "2"),
+        ("first_byte_seconds", "2"),
+        ("head_seconds", "60"),
+        ("handshake_seconds", "60"),
+    ]);
+    for to in [&server.plain, &server.address] {
+        let (said, took) = until_the_end(&mut TcpStream::connect(to).unwrap());
+        assert!(said.is_empty() && (1..10).contains(&took.as_secs()), "{said} {took:?}");
+    }
+    // Those on which somebody was let in take no places.
+    let mut known: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(&server.plain).unwrap()).collect();
+    for stream in &mut known {
+        assert_eq!(ask(stream, &token), "HTTP/1.1 200 OK");
+    }
+    let half = "GET /whoami HTTP/1.1\r\nHost:";
+    let strangers = [begin(&server.plain, half), begin(&server.plain, half)];
+    std::thread::sleep(Duration::from_millis(200));
+    let (said, took) = until_the_end(&mut begin(&server.plain, &format!("{half} x\r\n\r\n")));
+    assert!(said.is_empty() && (1..10).contains(&took.as_secs()), "{said} {took:?}");
+    assert_eq!(ask(&mut known[0], &token), "HTTP/1.1 200 OK");
+    // Who waits has the place that comes free.
+    let mut waits = begin(&server.plain, &format!("{half} x\r\nConnection: close\r\n\r\n"));
+    std::thread::sleep(Duration::from_millis(200));
+    drop(strangers);
+    let (said, _) = until_the_end(&mut waits);
+    assert!(said.starts_with("HTTP/1.1 401"), "{said}");
+}
+
+/// How many connections curl makes for so many requests, one after the other.
+fn connections(server: &Server, token: &str, requests: usize, pause: &[&str]) -> usize {
+    let mut asked = command(server, token);
+    asked.args(["--http2", "--write-out", "%{num_connects} %{http_code} %{http_version}\n"]).args(pause);
+    for _ in 0..requests {
+        asked.args(["--output", "/dev/null"]).arg(server.url("/whoami"));
+    }
+    let output = asked.output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let counts = said.lines().map(|line| {
+        let (count, rest) = line.split_once(' ').unwrap();
+        assert_eq!(rest, "200 2", "{said}");
+        count.parse::<usize>().unwrap()
+    });
+    assert_eq!(said.lines().count(), requests, "{said}");
+    counts.sum()
+}
+
+#[test]
+fn http2_goes_on_for_so_many_requests_and_so_long() {
+    let (server, token) = start(&[("requests_per_connection", "3")]);
+    assert_eq!((connections(&server, &token, 3, &[]), connections(&server, &token, 7, &[])), (1, 3));
+    let every_two_seconds = ["--rate", "30/m"];
+    assert_eq!(connections(&server, &token, 2, &every_two_seconds), 1);
+    let (server, token) = start(&[("connection_seconds", "1")]);
+    assert_eq!(connections(&server, &token, 2, &every_two_seconds), 2);
+}
+
+/// HTTP/2, said by hand.
+struct Http2 {
+    client: Child,
+    came: Arc<Mutex<Vec<u8>>>,
+    reader: std::thread::JoinHandle<()>,
+    streams: u32,
+}
+
+impl Http2 {
+    fn connect(address: &str) -> Self {
+        let mut client = Command::new("openssl")
+            .args(["s_client", "-quiet", "-alpn", "h2", "-connect", address])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let (mut output, came) = (client.stdout.take().unwrap(), Arc::<Mutex<Vec<u8>>>::default());
+        let to = Arc::clone(&came);
+        let reader = std::thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(count @ 1..) = output.read(&mut piece) {
+                to.lock().unwrap().extend_from_slice(&piece[..count]);
+            }
+        });
+        let mut http2 = Http2 { client, came, reader, streams: 0 };
+        http2.say(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+        http2
+    }
+
+    fn say(&mut self, bytes: &[u8]) {
+        let _ = self.client.stdin.as_mut().unwrap().write_all(bytes);
+        std::thread::sleep(Duration::from_millis(60));
+    }
+
+    /// Asks for something and takes it back.
+    fn take_back(&mut self) {
+        self.streams += 2;
+        let [a, b, c, d] = (self.streams - 1).to_be_bytes();
+        // GET https /, and CANCEL; in between it is given the time to be taken up.
+        self.say(&[0, 0, 3, 1, 5, a, b, c, d, 0x82, 0x87, 0x84]);
+        self.say(&[0, 0, 4, 3, 0, a, b, c, d, 0, 0, 0, 8]);
+    }
+
+    /// Whether the other side wants us to go (GOAWAY, RFC 9113 §6.8).
+    fn is_told_to_go(&self) -> bool {
+        let came = self.came.lock().unwrap();
+        let (mut rest, mut kinds) = (&came[..], Vec::new());
+        while let [a, b, c, kind, ..] = *rest {
+            kinds.push(kind);
+            rest = rest.get(9 + u32::from_be_bytes([0, a, b, c]) as usize..).unwrap_or_default();
+        }
+        kinds.contains(&7)
+    }
+}
+
+impl Drop for Http2 {
+    fn drop(&mut self) {
+        let _ = self.client.kill();
+        let _ = self.client.wait();
+    }
+}
+
+#[test]
+fn http2_streams_are_not_taken_back_for_ever() {
+    let (mut server, _) = start(&[("resets_per_connection", "5")]);
+    let mut http2 = Http2::connect(&server.address);
+    (0..4).for_each(|_| http2.take_back());
+    assert!(!http2.is_told_to_go());
+    http2.take_back();
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(http2.is_told_to_go());
+    assert!(http2.client.try_wait().unwrap().is_none());
+    // Whoever stays is cut off, and whatever else he says.
+    for _ in 0..50 {
+        if http2.reader.is_finished() {
+            break;
+        }
+        http2.take_back();
+    }
+    assert!(http2.reader.is_finished() && http2.streams <= 2 * 15, "{} streams", http2.streams);
+    assert!(server.is_running());
+}
+
+#[test]
+fn connections_leave_descriptors_for_files() {
+    let serve = |descriptors: u32| {
+        let scratch = Scratch::new();
+        let script = format!("ulimit -n {descriptors} && exec timeout 2 \"$0\" \"$@\"");
+        let output = Command::new("sh")
+            .args(["-c", &script, BINARY, "--data"])
+            .arg(scratch.path().join("data"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"])
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (status, said) = serve(284);
+    assert!(status == Some(1) && said.contains("only 284 files may be open, too few"), "{status:?} {said}");
+    let (_, said) = serve(1000);
+    assert!(said.contains("644 connections at most, not 10000: only 1000 files may be open"), "{said}");
+}
