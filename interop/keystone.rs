@@ -21,6 +21,21 @@ impl Cloud {
         cloud
     }
 
+    /// A user with the role of services.
+    fn add_service(&self) {
+        self.cli_with(&["user", "add", "service@Default", "--password-stdin"], "the service's");
+        self.server.cli(&["project", "add", "service"]);
+        self.server.cli(&[
+            "role",
+            "assign",
+            "--project",
+            "service",
+            "--auth-id",
+            "service@Default",
+            "service",
+        ]);
+    }
+
     fn url(&self, path: &str) -> String {
         self.server.url(&format!("/v3{path}"))
     }
@@ -160,11 +175,20 @@ fn everything_is_managed_with_openstacks_client() {
 }
 
 #[test]
+fn services_learn_who_signed_with_an_ec2_key() {
+    let cloud = Cloud::start();
+    cloud.add_service();
+    let certificate = cloud.server.certificate();
+    let arguments = [&cloud.url(""), certificate.to_str().unwrap(), PASSWORD, "the service's"];
+    let told = cloud.python("keystone_ec2.py", &arguments);
+    assert_eq!(told[0]["held"], true);
+    assert!(cloud.server.log().contains("ID24"), "{}", cloud.server.log());
+}
+
+#[test]
 fn clients_and_services_of_openstack_work() {
     let cloud = Cloud::start();
-    cloud.cli_with(&["user", "add", "service@Default", "--password-stdin"], "the service's");
-    cloud.server.cli(&["project", "add", "service"]);
-    cloud.server.cli(&["role", "assign", "--project", "service", "--auth-id", "service@Default", "service"]);
+    cloud.add_service();
     let service = cloud.server.cli(&["catalog", "service", "object-store", "swift"]);
     let service = service[0]["id"].as_str().unwrap();
     let url = "https://swift.example/v1/AUTH_$(project_id)s";

@@ -82,7 +82,8 @@ fn claims(
     match (parent.session(), parent.token()) {
         (Some(before), _) => {
             match before.claim.lent {
-                None => {}
+                None if before.claim.methods.are_in_person() => {}
+                None => return Err(Refusal::Delegated("a session of an EC2 key is for nothing else")),
                 Some(Lent::Credential(_)) => {
                     let why = "a session of an application credential is for nothing else";
                     return Err(Refusal::Delegated(why));

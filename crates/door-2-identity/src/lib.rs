@@ -19,6 +19,7 @@ mod upgrade;
 mod session;
 mod revocations;
 mod issue;
+mod signature;
 
 pub use ask::{Ask, CertificateAsk};
 pub use crypt::{HashRefused, check as check_hash, hash_generated, hash_password};
@@ -34,5 +35,6 @@ pub use principal::{Principal, Reach, SetId, Sets, SidSet};
 pub use refuse::{CODES, Refusal};
 pub use revocations::Revocations;
 pub use session::{Claim, HeldRole, Lent, Methods, Ring, Scope, Session, SessionAsk, Tokens, roles_of};
+pub use signature::{AWS4_HMAC_SHA256, SignatureAsk, Signing, chain_of, issue_signed};
 pub use upgrade::Upgrade;
 pub use work::{Outcome, Work};

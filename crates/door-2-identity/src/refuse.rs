@@ -89,6 +89,9 @@ pub enum Refusal {
     /// A session that would be more than what it comes of.
     #[error("{0}")]
     Delegated(&'static str),
+    /// A signature that is not by the key it is said to be by, or there is no such key.
+    #[error("the signature is not by the EC2 key that is named, or there is no such key")]
+    WrongSignature,
     /// A change that is asked for with a cookie, and without what only the page that was logged in at knows.
     #[error("the CSRF token is missing or is not the ticket's")]
     CrossSite,
@@ -116,7 +119,7 @@ pub enum Refusal {
 }
 
 /// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 23] = [
+pub const CODES: [(&str, Fault, &str); 24] = [
     ("ID01", Fault::Client, "no credential was given"),
     ("ID02", Fault::Client, "the credential cannot be read, or there is more than one"),
     ("ID03", Fault::Client, "the credential was revoked, or withdrawn while it was in use"),
@@ -140,6 +143,7 @@ pub const CODES: [(&str, Fault, &str); 23] = [
     ("ID21", Fault::Operator, "there is no key that signs tokens"),
     ("ID22", Fault::Client, "a change was asked for with a ticket and without its CSRF token"),
     ("ID23", Fault::Client, "the client's certificate is nobody's token"),
+    ("ID24", Fault::Client, "a signature that a service asks about is not by the EC2 key it names"),
 ];
 
 impl Refusal {
@@ -186,6 +190,7 @@ impl Refuse for Refusal {
             Refusal::NoKeys => "ID21",
             Refusal::CrossSite => "ID22",
             Refusal::UnknownCertificate => "ID23",
+            Refusal::WrongSignature => "ID24",
         }
     }
 

@@ -52,6 +52,11 @@ impl Methods {
     pub const TOKEN: Methods = Methods(1 << 2);
     /// With an application credential.
     pub const APPLICATION_CREDENTIAL: Methods = Methods(1 << 5);
+    /// With a request that was signed with an EC2 key.
+    pub const EC2_KEY: Methods = Methods(1 << 6);
+
+    /// `external`, `password`, `token` and `mapped`: the user came in person. Of no way at all nobody knows that.
+    const IN_PERSON: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 4;
 
     const NAMES: [&'static str; 7] =
         ["external", "password", "token", "oauth1", "mapped", "application_credential", "ec2credential"];
@@ -60,6 +65,11 @@ impl Methods {
     #[must_use]
     pub fn and(self, other: Methods) -> Self {
         Methods(self.0 | other.0)
+    }
+
+    /// Whether the user came in person, and not something that was lent to stand for them.
+    pub fn are_in_person(self) -> bool {
+        self.0 != 0 && self.0 & !Self::IN_PERSON == 0
     }
 
     /// Their names.
@@ -172,6 +182,17 @@ impl Session {
     /// Whether there is a role of this name.
     pub fn has(&self, role: &str) -> bool {
         self.roles.iter().any(|held| held.name == role)
+    }
+
+    /// Whether something stands for the user that was lent, and not to lend on: a trust, an EC2 key, or an application credential that is
+    /// restricted.
+    pub fn is_lent(&self) -> bool {
+        match &self.delegation {
+            Some(delegation) if self.claim.methods == Methods::APPLICATION_CREDENTIAL => {
+                !delegation.unrestricted
+            }
+            _ => self.trusted.is_some() || !self.claim.methods.are_in_person(),
+        }
     }
 
     /// The domain of the project it is for.

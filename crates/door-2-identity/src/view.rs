@@ -4,8 +4,8 @@ use crate::refuse::Refusal;
 use crate::session::HeldRole;
 use enfilade_facts::limits::{GROUP_DEPTH_MAX, GROUPS_PER_USER_MAX, PROJECT_DEPTH_MAX};
 use enfilade_facts::tables::{
-    Credential, Delegation, Domain, FileFault, FileName, Grant, GrantKey, GrantScope, Grantee, Group,
-    KeptFile, Member, Membership, Name, NameKey, NamedRole, Profile, Project, Trust, User,
+    Blob, BlobId, Credential, Delegation, Domain, FileFault, FileName, Grant, GrantKey, GrantScope, Grantee,
+    Group, KeptFile, Member, Membership, Name, NameKey, NamedRole, Profile, Project, Trust, User,
 };
 use enfilade_facts::vocabulary::{
     CredentialId, DomainId, GroupId, ProjectId, Realm, RoleId, TokenName, TrustId, UserId,
@@ -62,6 +62,10 @@ impl View<'_> {
     }
 
     pub(crate) fn delegation(&self, id: &CredentialId) -> Result<Option<Delegation>, SourceError> {
+        self.0.get(id)
+    }
+
+    pub(crate) fn blob(&self, id: &BlobId) -> Result<Option<Blob>, SourceError> {
         self.0.get(id)
     }
 

@@ -103,6 +103,7 @@ const SEES_PROJECT: &[Who] = &[Who::Admin, Who::SystemReader, Who::DomainReader,
 const SEES_DOMAIN: &[Who] = &[Who::Admin, Who::SystemReader, Who::DomainReader, Who::InDomain];
 const SEES_ROLES: &[Who] = &[Who::Admin, Who::SystemReader, Who::AnyDomainManager];
 const OWN: &[Who] = &[Who::Admin, Who::Owner];
+const SERVES: &[Who] = &[Who::Service, Who::Admin];
 const SEES_OWN: &[Who] = &[Who::Admin, Who::SystemReader, Who::Owner];
 
 /// The table.
@@ -191,6 +192,8 @@ pub static POLICY: &[Rule] = &[
     rule("get_access_rule", SEES_OWN),
     rule("list_access_rules", SEES_OWN),
     own("delete_access_rule", OWN),
+    rule("ec2tokens_validate", SERVES),
+    rule("s3tokens_validate", SERVES),
     rule("get_auth_catalog", &[Who::Anybody]),
     rule("get_auth_projects", &[Who::Anybody]),
     rule("get_auth_domains", &[Who::Anybody]),
@@ -207,9 +210,7 @@ impl Rule {
     pub(crate) fn lets(&self, principal: &Principal, session: Option<&Session>, about: &About<'_>) -> bool {
         let Some(session) = session else { return false };
         // One that is for certain requests of other services is for none of these.
-        let is_lent = session.trusted.is_some()
-            || session.delegation.as_ref().is_some_and(|delegation| !delegation.unrestricted);
-        if session.has_rules() || is_lent && self.lending == Lending::Never {
+        if session.has_rules() || session.is_lent() && self.lending == Lending::Never {
             return false;
         }
         self.who.iter().any(|who| is(*who, principal, session, about))

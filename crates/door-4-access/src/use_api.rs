@@ -78,10 +78,7 @@ pub fn use_api(identity: &IdentityPermit, ask: &ApiAsk<'_>) -> Result<ApiPermit,
     let is_owner = |user: &UserId| *user == principal.user;
     // An application credential makes and unmakes others only where it was made for that, and one that is for certain
     // requests is for none of these. What is done by a trust hands nothing on.
-    let is_free = session.is_some_and(|session| match &session.delegation {
-        None => session.trusted.is_none(),
-        Some(delegation) => delegation.unrestricted && delegation.rules.is_empty(),
-    });
+    let is_free = session.is_some_and(|session| !session.is_lent() && !session.has_rules());
     let is_bound = session.is_none_or(Session::has_rules);
     let may = match ask {
         ApiAsk::ValidateToken(subject) => {

@@ -18,6 +18,7 @@ mod roles;
 mod routes;
 mod scopes;
 mod services;
+mod signatures;
 mod tokens;
 mod trusts;
 mod users;
@@ -279,7 +280,7 @@ impl Asked<'_> {
                 let user = parameters.into_iter().next().unwrap_or_default();
                 return auth::change_password(faces, connection, &user, &body, trace).await;
             }
-            V3Call::Validate | V3Call::Check | V3Call::Do(_) => {}
+            V3Call::Validate | V3Call::Check | V3Call::Ec2 | V3Call::S3 | V3Call::Do(_) => {}
         }
         let visit = admit(faces, connection, &head, trace).await?;
         let body = collect_json(body, &limits).await?;
@@ -289,6 +290,8 @@ impl Asked<'_> {
             // Nothing of these waits for anything.
             V3Call::Validate => tokens::validate(&mut call),
             V3Call::Check => tokens::check(&mut call),
+            V3Call::Ec2 => signatures::ec2(&mut call).await,
+            V3Call::S3 => signatures::s3(&mut call).await,
             V3Call::Do(answer) => {
                 // Commits wait for a disk.
                 let done = tokio::task::spawn_blocking(move || answer(&mut call));

@@ -249,6 +249,7 @@ fn identity_status(refusal: &Identity) -> StatusCode {
         | Identity::TokenRevoked { .. }
         | Identity::NoSubject
         | Identity::UnknownCertificate
+        | Identity::WrongSignature
         | Identity::NoScope(_)
         | Identity::CrossSite
         | Identity::BadHash { .. } => StatusCode::UNAUTHORIZED,

@@ -23,7 +23,7 @@ mod sids;
 mod trusts;
 
 pub use assignments::{Assignment, AssignmentKey, Who};
-pub use blobs::{Blob, BlobId};
+pub use blobs::{Blob, BlobId, Ec2Key};
 pub use catalog::{Endpoint, Interface, Region, RegionId, Service};
 pub use credentials::{Credential, Previous, Verifier};
 pub use datastores::{AccessRules, Datastore, DatastoreProfile};

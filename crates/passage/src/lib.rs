@@ -32,8 +32,9 @@ pub use enfilade_datastore::{Active, Entered, Ledger, LedgerWords, Process, ledg
 pub use enfilade_identity::fernet::KeyRing;
 pub use enfilade_identity::fernet::payload::audit_id_to_text;
 pub use enfilade_identity::{
-    Ask as Credential, CertificateAsk, Claim, HashKey, HeldRole, Lent, Refusal as IdentityRefusal, Scope,
-    Session, SessionAsk, Upgrade, Validated, Wanted,
+    AWS4_HMAC_SHA256, Ask as Credential, CertificateAsk, Claim, HashKey, HeldRole, Lent,
+    Refusal as IdentityRefusal, Scope, Session, SessionAsk, SignatureAsk, Signing, Upgrade, Validated,
+    Wanted,
 };
 
 pub use audit::{Audit, Event};

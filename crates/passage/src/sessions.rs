@@ -3,13 +3,15 @@
 use crate::house::House;
 use crate::refuse::Refusal;
 use crate::walk::Visit;
-use enfilade_facts::Read;
+use enfilade_access::ApiPermit;
 use enfilade_facts::limits::{SESSION_WAIT_SECONDS_MAX, TICKET_SECONDS};
 use enfilade_facts::vocabulary::CredentialId;
+use enfilade_facts::{Now, Read, View};
+use enfilade_identity::fernet::payload::AuditId;
 use enfilade_identity::fernet::{KeyRing, frame};
 use enfilade_identity::{
     Claim, IdentityPermit, Issue, Refusal as IdentityRefusal, Revocations, Ring, Scope, Session, SessionAsk,
-    Tokens, Validated, Wanted,
+    SignatureAsk, Tokens, Validated, Wanted,
 };
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -210,6 +212,28 @@ impl Visit {
     }
 
     async fn issue_for(&mut self, wanted: Wanted, lifetime: i64) -> Result<Made, Refusal> {
+        self.make(|view, now, parent, own, tokens| {
+            enfilade_identity::issue(view, now, parent, wanted, lifetime, own, tokens)
+        })
+        .await
+    }
+
+    /// A session for whoever signed a request to another service, which asks for it here, with leave to.
+    ///
+    /// # Errors
+    /// The refusal of door 2, of whoever signed.
+    pub async fn issue_signed(&mut self, _: &ApiPermit, ask: &SignatureAsk) -> Result<Made, Refusal> {
+        let lifetime = self.house.parts.session_terms.token_seconds;
+        self.make(|view, now, _, own, tokens| {
+            enfilade_identity::issue_signed(view, now, ask, lifetime, own, tokens)
+        })
+        .await
+    }
+
+    async fn make(
+        &mut self,
+        judge: impl Fn(&View<'_>, Now, &IdentityPermit, AuditId, &Tokens<'_>) -> Issue,
+    ) -> Result<Made, Refusal> {
         let house = Arc::clone(&self.house);
         for _ in 0..=SESSION_WAIT_SECONDS_MAX {
             let mut random = [0; 32];
@@ -220,9 +244,7 @@ impl Visit {
             let now = house.now();
             let issued = house.parts.source.read(|view| {
                 self.ask_again(view)?;
-                Ok::<_, Refusal>(house.sessions.with(|tokens| {
-                    enfilade_identity::issue(view, now, &self.identity, wanted, lifetime, own, tokens)
-                }))
+                Ok::<_, Refusal>(house.sessions.with(|tokens| judge(view, now, &self.identity, own, tokens)))
             })??;
             match issued {
                 Issue::Session(session) => {

@@ -3,7 +3,8 @@
 use super::things::missing;
 use crate::desk::{Desk, random};
 use crate::error::Error;
-use enfilade_facts::tables::{Blob, BlobId, Project, Reverse, ReverseKey, User};
+use enfilade_facts::Change;
+use enfilade_facts::tables::{Blob, BlobId, Project, Reverse, ReverseKey, Revocation, Revoked, User};
 
 /// Longest blob, in bytes.
 const BLOB_BYTES_MAX: usize = 64 * 1024;
@@ -48,6 +49,12 @@ pub fn create_blob(desk: &Desk<'_>, id: &BlobId, row: &Blob) -> Result<(), Error
     Ok(())
 }
 
+/// In a change that takes an EC2 key from somebody: the sessions that were made with it end, too.
+fn end(change: &mut Change, id: &BlobId, now: i64) {
+    let mark = Revoked::Chain(enfilade_identity::chain_of(id));
+    change.put(&mark, &Revocation { issued_before: now, revoked_at: now });
+}
+
 /// Keeps another in its place.
 ///
 /// # Errors
@@ -56,6 +63,9 @@ pub fn update_blob(desk: &Desk<'_>, id: &BlobId, before: &Blob, row: &Blob) -> R
     check(row)?;
     desk.commit(&format!("credential {id} update"), |_, change| {
         change.expect_same(id, before).put(id, row);
+        if before.ec2 != row.ec2 {
+            end(change, id, desk.now.unix_seconds);
+        }
         Ok(())
     })?;
     Ok(())
@@ -68,6 +78,9 @@ pub fn update_blob(desk: &Desk<'_>, id: &BlobId, before: &Blob, row: &Blob) -> R
 pub fn delete_blob(desk: &Desk<'_>, id: &BlobId, row: &Blob) -> Result<(), Error> {
     desk.commit(&format!("credential {id} delete"), |_, change| {
         change.expect_same(id, row).delete::<Blob>(id).delete::<Reverse>(&ReverseKey::Blob(row.user, *id));
+        if row.ec2.is_some() {
+            end(change, id, desk.now.unix_seconds);
+        }
         Ok(())
     })?;
     Ok(())

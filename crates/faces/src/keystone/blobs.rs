@@ -7,15 +7,15 @@ use aws_lc_rs::digest::{SHA256, digest};
 use enfilade_admin::Error;
 use enfilade_admin::keystone::{create_blob, delete_blob, random_id, update_blob};
 use enfilade_facts::View;
-use enfilade_facts::tables::{Blob, BlobId, Key as _, Reverse, ReverseKey};
-use enfilade_facts::vocabulary::{ProjectId, UserId};
-use enfilade_passage::{About, ApiPermit};
+use enfilade_facts::tables::{Blob, BlobId, Ec2Key, Key as _, Reverse, ReverseKey};
+use enfilade_facts::vocabulary::{CredentialId, ProjectId, UserId};
+use enfilade_passage::{About, ApiPermit, Scope};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 
 /// The id of an EC2 credential: what finds it by its access key (as in the original).
-fn ec2_id(access: &str) -> BlobId {
+pub(super) fn ec2_id(access: &str) -> BlobId {
     let mut id = BlobId([0; 32]);
     id.0.iter_mut().zip(digest(&SHA256, access.as_bytes()).as_ref()).for_each(|(to, byte)| *to = *byte);
     id
@@ -85,15 +85,15 @@ pub(super) fn show(call: &mut Call) -> Outcome {
     Ok(Said::json(StatusCode::OK, &json!({ "credential": body(&call.base, &id, &row) })))
 }
 
-/// The access key of an EC2 credential's blob, by which it is found.
-fn access_of(blob: &str) -> Result<String, Error> {
+/// The access key of an EC2 credential's blob, by which it is found, and the secret key.
+fn keys_of(blob: &str) -> Result<(String, String), Error> {
     let value: Value =
         serde_json::from_str(blob).map_err(|_| invalid("the blob of an EC2 credential is a JSON object"))?;
     let text = |name: &str| {
         value.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
     };
     match (text("access"), text("secret")) {
-        (Some(access), Some(_)) => Ok(access),
+        (Some(access), Some(secret)) => Ok((access, secret)),
         _ => Err(invalid("the blob of an EC2 credential has `access` and `secret`")),
     }
 }
@@ -105,15 +105,34 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     let permit = call.allow(&About { user: Some(&user), ..About::default() })?;
     let (kind, blob) = (given.needed("type")?, given.needed("blob")?);
     let project = given.id::<ProjectId>("project_id")?.flatten();
-    let id = match kind.as_str() {
-        "ec2" if project.is_none() => return Err(invalid("an EC2 credential is for a project").into()),
-        "ec2" => ec2_id(&access_of(&blob)?),
-        _ => random_id()?,
+    let (id, ec2) = match (kind.as_str(), &project) {
+        ("ec2", None) => return Err(invalid("an EC2 credential is for a project").into()),
+        ("ec2", Some(project)) => {
+            let (access, secret) = keys_of(&blob)?;
+            (ec2_id(&access), Some(Ec2Key { secret, by: lender(call, &user, project)? }))
+        }
+        _ => (random_id()?, None),
     };
     check_project(call, &user, project.as_ref())?;
-    let row = Blob { user, project, kind, blob };
+    let row = Blob { user, project, kind, blob, ec2 };
     call.save(&permit, |desk| create_blob(desk, &id, &row))?;
     Ok(Said::json(StatusCode::CREATED, &json!({ "credential": body(&call.base, &id, &row) })))
+}
+
+/// The application credential of the session: a key that is made with it is no more than it is.
+fn lender(call: &Call, user: &UserId, project: &ProjectId) -> Result<Option<CredentialId>, Trouble> {
+    let session = call.visit.identity().session();
+    let lender = session.and_then(|session| session.claim.credential());
+    let is_its = session.is_some_and(|session| {
+        session.claim.user == *user && session.claim.scope == Scope::Project(*project)
+    });
+    match lender.is_some() && !is_its {
+        true => {
+            let why = "an application credential makes EC2 keys for its own user and project";
+            Err(Error::Refused(why.to_owned()).into())
+        }
+        false => Ok(lender),
+    }
 }
 
 /// A key for a project stands for what its user is there: nobody makes one for where that is nothing.
@@ -145,9 +164,17 @@ pub(super) fn update(call: &mut Call) -> Outcome {
     if given.has("type") {
         edited.kind = given.needed("type")?;
     }
-    let is_ec2 = |row: &Blob| row.kind == "ec2";
-    if is_ec2(&row) != is_ec2(&edited) || is_ec2(&edited) && ec2_id(&access_of(&edited.blob)?) != id {
-        return Err(invalid("an EC2 credential keeps its kind and its access key").into());
+    let keeps = || invalid("an EC2 credential keeps its kind and its access key");
+    match &mut edited.ec2 {
+        Some(key) if edited.kind == "ec2" => {
+            let (access, secret) = keys_of(&edited.blob)?;
+            if ec2_id(&access) != id {
+                return Err(keeps().into());
+            }
+            key.secret = secret;
+        }
+        None if edited.kind != "ec2" => {}
+        _ => return Err(keeps().into()),
     }
     call.save(&permit, |desk| update_blob(desk, &id, &row, &edited))?;
     Ok(Said::json(StatusCode::OK, &json!({ "credential": body(&call.base, &id, &edited) })))
@@ -229,8 +256,11 @@ pub(super) fn create_ec2(call: &mut Call) -> Outcome {
         Ok::<_, Trouble>(format!("{:032x}", u128::from_ne_bytes(bytes)))
     };
     let (access, secret) = (word()?, word()?);
-    let blob = json!({ "access": access, "secret": secret, "trust_id": null, "app_cred_id": null, "access_token_id": null });
-    let row = Blob { user, project: Some(project), kind: "ec2".to_owned(), blob: blob.to_string() };
+    let by = lender(call, &user, &project)?;
+    let lent = by.map(|id| id.to_string());
+    let blob = json!({ "access": access, "secret": secret, "trust_id": null, "app_cred_id": lent, "access_token_id": null });
+    let ec2 = Some(Ec2Key { secret, by });
+    let row = Blob { user, project: Some(project), kind: "ec2".to_owned(), blob: blob.to_string(), ec2 };
     call.save(&permit, |desk| create_blob(desk, &ec2_id(&access), &row))?;
     Ok(Said::json(StatusCode::CREATED, &json!({ "credential": ec2_body(&call.base, &row) })))
 }

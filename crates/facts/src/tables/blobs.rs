@@ -3,7 +3,7 @@
 
 use super::{REDACTED, Row, Table};
 use crate::codec::{Reader, Writer};
-use crate::vocabulary::{Malformed, ProjectId, UserId};
+use crate::vocabulary::{CredentialId, Malformed, ProjectId, UserId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -72,6 +72,23 @@ pub struct Blob {
     pub kind: String,
     /// What was put.
     pub blob: String,
+    /// What is read out of it where it is an EC2 key.
+    pub ec2: Option<Ec2Key>,
+}
+
+/// What signatures by an EC2 key are checked with.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ec2Key {
+    /// The secret key.
+    pub secret: String,
+    /// The application credential it was made with, and is no more than.
+    pub by: Option<CredentialId>,
+}
+
+impl fmt::Debug for Ec2Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ec2Key").field("by", &self.by).finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for Blob {
@@ -86,6 +103,9 @@ impl Row for Blob {
 
     fn redact(&mut self) -> bool {
         REDACTED.clone_into(&mut self.blob);
+        if let Some(key) = &mut self.ec2 {
+            REDACTED.clone_into(&mut key.secret);
+        }
         true
     }
 
@@ -93,7 +113,11 @@ impl Row for Blob {
         to.fixed(self.user.bytes()).option(self.project.as_ref(), |to, project| {
             to.fixed(project.bytes());
         });
-        to.text(&self.kind).text(&self.blob);
+        to.text(&self.kind).text(&self.blob).option(self.ec2.as_ref(), |to, key| {
+            to.text(&key.secret).option(key.by.as_ref(), |to, by| {
+                to.fixed(by.bytes());
+            });
+        });
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -102,6 +126,10 @@ impl Row for Blob {
             project: from.option(|from| from.fixed().map(ProjectId::from_bytes))?,
             kind: from.text()?,
             blob: from.text()?,
+            ec2: from.option(|from| {
+                let secret = from.text()?;
+                Some(Ec2Key { secret, by: from.option(|from| from.fixed().map(CredentialId::from_bytes))? })
+            })?,
         })
     }
 }

@@ -153,4 +153,6 @@ pub static V3: &[V3Route] = &[
     session("POST", "/users/{user_id}/credentials/OS-EC2", V3Call::Do(blobs::create_ec2), "ec2_create_credential", "one more"),
     session("GET", "/users/{user_id}/credentials/OS-EC2/{credential_id}", V3Call::Do(blobs::show_ec2), "ec2_get_credential", "one of them"),
     session("DELETE", "/users/{user_id}/credentials/OS-EC2/{credential_id}", V3Call::Do(blobs::delete_ec2), "ec2_delete_credential", "it is good no longer"),
+    session("POST", "/ec2tokens", V3Call::Ec2, "ec2tokens_validate", "a session for whoever signed a request with an EC2 key"),
+    session("POST", "/s3tokens", V3Call::S3, "s3tokens_validate", "whoever signed a request to S3"),
 ];

@@ -1,0 +1,166 @@
+//! Requests to other services that somebody signed with an EC2 key: the service asks whose key that is, and gets a session of its
+//! user for the key's project. Whoever comes with a key is never asked here; only who has leave to ask is.
+
+use crate::fernet::payload::{Audit, AuditId};
+use crate::issue::Issue;
+use crate::refuse::Refusal;
+use crate::session::{Claim, Lent, Methods, Scope, Session, Tokens, stand};
+use crate::view::View;
+use aws_lc_rs::{constant_time, hmac};
+use enfilade_facts::Now;
+use enfilade_facts::tables::BlobId;
+
+/// What was signed, how, and what came of it.
+#[derive(Debug)]
+pub struct SignatureAsk {
+    /// The key it is said to be signed with.
+    pub key: BlobId,
+    /// How.
+    pub signing: Signing,
+    /// What was, as whoever asks has put it together: any of these.
+    pub texts: Vec<Vec<u8>>,
+    /// The signature.
+    pub signature: Vec<u8>,
+}
+
+/// How a text is signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signing {
+    /// AWS Signature Version 4: HMAC-SHA-256 by a key of the day, region and service that the text names.
+    V4,
+    /// AWS Signature Version 2: HMAC-SHA-256.
+    V2,
+    /// S3 before that: HMAC-SHA-1.
+    S3,
+}
+
+/// The name of Version 4 in what is signed.
+pub const AWS4_HMAC_SHA256: &[u8] = b"AWS4-HMAC-SHA256";
+
+impl SignatureAsk {
+    fn is_by(&self, secret: &[u8]) -> bool {
+        self.texts.iter().any(|text| {
+            let made = match self.signing {
+                Signing::V4 => signed_v4(secret, text),
+                Signing::V2 => Some(mac(hmac::HMAC_SHA256, secret, text)),
+                Signing::S3 => Some(mac(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret, text)),
+            };
+            made.is_some_and(|made| {
+                constant_time::verify_slices_are_equal(made.as_ref(), &self.signature).is_ok()
+            })
+        })
+    }
+}
+
+fn mac(algorithm: hmac::Algorithm, key: &[u8], text: &[u8]) -> hmac::Tag {
+    hmac::sign(&hmac::Key::new(algorithm, key), text)
+}
+
+/// Nothing where the text is none of Version 4's: four lines, of which the third names day, region and service, and the second begins
+/// with that day.
+fn signed_v4(secret: &[u8], text: &[u8]) -> Option<hmac::Tag> {
+    let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
+    let [AWS4_HMAC_SHA256, date, scope, _] = *lines else { return None };
+    let parts: Vec<&[u8]> = scope.split(|byte| *byte == b'/').collect();
+    let [day, region, service, b"aws4_request"] = *parts else { return None };
+    let is_of_day = !day.is_empty() && date.starts_with(day);
+    let sign = |key: &[u8], text: &[u8]| mac(hmac::HMAC_SHA256, key, text);
+    let key = [day, region, service, b"aws4_request"]
+        .into_iter()
+        .fold([b"AWS4", secret].concat(), |key, part| sign(&key, part).as_ref().to_vec());
+    is_of_day.then(|| sign(&key, text))
+}
+
+/// The audit chain of whatever is made with a key: it ends with the key.
+pub fn chain_of(key: &BlobId) -> AuditId {
+    let mut chain = AuditId::default();
+    chain.iter_mut().zip(key.0).for_each(|(to, byte)| *to = byte);
+    chain
+}
+
+/// A session for whoever signed. The audit id is random.
+pub fn issue_signed(
+    view: &enfilade_facts::View<'_>,
+    now: Now,
+    ask: &SignatureAsk,
+    lifetime: i64,
+    own: AuditId,
+    tokens: &Tokens<'_>,
+) -> Issue {
+    match judge(&View(view), now, ask, lifetime, own, tokens) {
+        Ok(session) => Issue::Session(session),
+        // Its own audit id is new: the key, or what is its user's, was revoked in this second.
+        Err(Refusal::TokenRevoked { .. }) => Issue::NextSecond,
+        Err(refusal) => Issue::Refusal(refusal),
+    }
+}
+
+fn judge(
+    view: &View<'_>,
+    now: Now,
+    ask: &SignatureAsk,
+    lifetime: i64,
+    own: AuditId,
+    tokens: &Tokens<'_>,
+) -> Result<Session, Refusal> {
+    let found = view.blob(&ask.key)?.and_then(|row| Some((row.user, row.project?, row.ec2?)));
+    // Of a key that is not there the signature is computed all the same.
+    let is_right = ask.is_by(found.as_ref().map_or(b"", |(.., key)| key.secret.as_bytes()));
+    let (user, project, key) = found.filter(|_| is_right).ok_or(Refusal::WrongSignature)?;
+    let claim = Claim {
+        user,
+        methods: Methods::EC2_KEY,
+        scope: Scope::Project(project),
+        lent: key.by.map(Lent::Credential),
+        issued_at: now.unix_seconds,
+        expires_at: now.unix_seconds.saturating_add(lifetime),
+        audit: Audit { own, chain: Some(chain_of(&ask.key)) },
+    };
+    let (standing, mut session) = stand(view, now, &claim, tokens.revocations)?;
+    session.claim.expires_at = claim.expires_at.min(standing.good_until().saturating_add(1));
+    Ok(session)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex(text: &str) -> Vec<u8> {
+        let digits = text.as_bytes().as_chunks::<2>().0;
+        digits
+            .iter()
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+            .collect()
+    }
+
+    fn is_by(signing: Signing, text: &str, secret: &str, signature: Vec<u8>) -> bool {
+        let texts = vec![b"another".to_vec(), text.as_bytes().to_vec()];
+        SignatureAsk { key: BlobId([0; 32]), signing, texts, signature }.is_by(secret.as_bytes())
+    }
+
+    /// The example of AWS's page on Version 4, and the one of S3's on signing REST requests.
+    #[test]
+    fn published_examples_are_understood() {
+        let text = "AWS4-HMAC-SHA256\n20150830T123600Z\n20150830/us-east-1/iam/aws4_request\n\
+                    f536975d06c0309214f805bb90ccff089219ecd68b2577efef23edd43b7e1a59";
+        let secret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
+        let signature = "5d672d79c15b13162d9279b0855cfba6789a8edb4c82c400e06b5924a6f2b5d7";
+        assert!(is_by(Signing::V4, text, secret, hex(signature)));
+        for (text, secret) in [
+            (text.replace("20150830T", "20150831T"), secret),
+            (text.replace("us-east-1", "us-east-2"), secret),
+            (text.replace("aws4_request", "aws4_reques"), secret),
+            (format!("{text}\n"), secret),
+            (text.to_owned(), "another"),
+        ] {
+            assert!(!is_by(Signing::V4, &text, secret, hex(signature)), "{text}");
+        }
+        assert!(!is_by(Signing::V2, text, secret, hex(signature)));
+        assert!(!is_by(Signing::V4, text, secret, Vec::new()));
+        let text = "GET\n\n\nTue, 27 Mar 2007 19:36:42 +0000\n/awsexamplebucket1/photos/puppy.jpg";
+        let secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
+        // "qgk2+6Sv9/oM7G3qLEjTH1a1l1g=" there, which is Base64.
+        let signature = hex("aa0936fba4aff7fa0cec6dea2c48d31f56b59758");
+        assert!(is_by(Signing::S3, text, secret, signature));
+    }
+}

@@ -1,0 +1,277 @@
+//! `/ec2tokens` and `/s3tokens`: a service has a request that somebody signed with an EC2 key, and asks for a session of theirs. What
+//! was signed is put together here as the client did, from the parts of the request that the service hands on.
+
+use super::render::{Form, token_body};
+use super::{Call, Outcome, Said, Trouble, blobs};
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use enfilade_facts::vocabulary::from_rfc3339;
+use enfilade_passage::{AWS4_HMAC_SHA256, About, IdentityRefusal, Refusal, SignatureAsk, Signing};
+use hyper::StatusCode;
+use hyper::header::HeaderValue;
+use serde_json::{Map, Value};
+use std::fmt::Write as _;
+
+/// How far the time of a request may be from ours, in seconds (Keystone's `[credential] auth_ttl`; there only into the past).
+const REQUEST_SECONDS_MAX: i64 = 15 * 60;
+
+/// Reads what is asked about.
+type Read = fn(&Map<String, Value>, now: i64) -> Result<SignatureAsk, Trouble>;
+
+/// `POST /v3/ec2tokens`: the request itself.
+pub(super) async fn ec2(call: &mut Call) -> Outcome {
+    answer(call, read_ec2, true).await
+}
+
+/// `POST /v3/s3tokens`: what was signed. The service gets to know who it was, and no token (as in the original).
+pub(super) async fn s3(call: &mut Call) -> Outcome {
+    answer(call, read_s3, false).await
+}
+
+async fn answer(call: &mut Call, read: Read, with_token: bool) -> Outcome {
+    let permit = call.allow(&About::default())?;
+    let given: Value =
+        serde_json::from_slice(&call.body).map_err(|_| Trouble::invalid("the body is not JSON"))?;
+    let signed = ["credentials", "credential", "ec2Credentials"].iter().find_map(|name| given.get(name));
+    let signed = signed.and_then(Value::as_object).ok_or_else(|| missing("credentials"))?;
+    let ask = read(signed, call.faces.house().now().unix_seconds)?;
+    let made = call.visit.issue_signed(&permit, &ask).await?;
+    let form = Form { with_catalog: true };
+    let (body, _) = token_body(call.faces.house().source(), &made.session, call.faces.catalog(), form)?;
+    let subject = HeaderValue::from_str(&made.token).ok().filter(|_| with_token).map(|mut value| {
+        value.set_sensitive(true);
+        value
+    });
+    Ok(Said { status: StatusCode::OK, body: body.into(), subject })
+}
+
+fn missing(name: &str) -> Trouble {
+    Trouble::invalid(format!("Expecting to find {name} in the body."))
+}
+
+fn wrong() -> Trouble {
+    Refusal::from(IdentityRefusal::WrongSignature).into()
+}
+
+fn text<'a>(of: &'a Map<String, Value>, name: &str) -> Result<&'a str, Trouble> {
+    of.get(name).and_then(Value::as_str).ok_or_else(|| missing(name))
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
+}
+
+fn signature(signed: &Map<String, Value>, signing: Signing) -> Result<Vec<u8>, Trouble> {
+    let text = text(signed, "signature")?;
+    let read = match signing {
+        Signing::V4 => from_hex(text),
+        Signing::V2 | Signing::S3 => STANDARD.decode(text).ok(),
+    };
+    read.ok_or_else(wrong)
+}
+
+fn read_s3(signed: &Map<String, Value>, _: i64) -> Result<SignatureAsk, Trouble> {
+    let key = blobs::ec2_id(text(signed, "access")?);
+    let token = text(signed, "token")?;
+    let said = URL_SAFE.decode(token).or_else(|_| STANDARD.decode(token)).map_err(|_| wrong())?;
+    let signing = if said.starts_with(b"AWS4") { Signing::V4 } else { Signing::S3 };
+    let is_of_s3 = || {
+        let scope = said.split(|byte| *byte == b'\n').nth(2);
+        let service = scope.and_then(|scope| scope.split(|byte| *byte == b'/').nth(2));
+        matches!(service, Some(b"s3" | b"iam" | b"sts"))
+    };
+    if signing == Signing::V4 && !is_of_s3() {
+        return Err(wrong());
+    }
+    Ok(SignatureAsk { key, signing, signature: signature(signed, signing)?, texts: vec![said] })
+}
+
+/// A request, as a service hands it on.
+struct Request<'a> {
+    verb: &'a str,
+    host: &'a str,
+    path: &'a str,
+    parameters: Map<String, Value>,
+    headers: Map<String, Value>,
+}
+
+fn read_ec2(signed: &Map<String, Value>, now: i64) -> Result<SignatureAsk, Trouble> {
+    let object = |name: &str| signed.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
+    let request = Request {
+        verb: text(signed, "verb")?,
+        host: text(signed, "host")?,
+        path: text(signed, "path")?,
+        parameters: object("params"),
+        headers: object("headers"),
+    };
+    let key = blobs::ec2_id(text(signed, "access")?);
+    let version = request.parameters.get("SignatureVersion").map(plain);
+    let (signing, date, texts) = match version.as_deref() {
+        Some("2") => request.v2(),
+        None => request.v4(text(signed, "body_hash").unwrap_or_default()),
+        // 0 and 1 sign so little of a request that anything can be made of it.
+        Some(_) => None,
+    }
+    .ok_or_else(wrong)?;
+    // Who has seen a request may not say it again later.
+    if now.abs_diff(date) > REQUEST_SECONDS_MAX.unsigned_abs() {
+        return Err(wrong());
+    }
+    Ok(SignatureAsk { key, signing, signature: signature(signed, signing)?, texts })
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// `2015-08-30T12:36:00Z`, or without dashes and colons.
+fn seconds(date: &str) -> Option<i64> {
+    if date.len() != 16 {
+        return from_rfc3339(date);
+    }
+    let part = |from: usize, to: usize| date.get(from..to);
+    let (day, time) = ((part(0, 4)?, part(4, 6)?, part(6, 8)?), (part(9, 11)?, part(11, 13)?, part(13, 15)?));
+    let long = format!("{}-{}-{}T{}:{}:{}Z", day.0, day.1, day.2, time.0, time.1, time.2);
+    from_rfc3339(&long).filter(|_| part(8, 9) == Some("T") && part(15, 16) == Some("Z"))
+}
+
+impl Request<'_> {
+    /// Version 2 signs verb, host, path and parameters.
+    fn v2(&self) -> Option<(Signing, i64, Vec<Vec<u8>>)> {
+        let date = seconds(self.parameters.get("Timestamp")?.as_str()?)?;
+        let mut parameters = self.parameters.clone();
+        parameters.insert("SignatureMethod".into(), "HmacSHA256".into());
+        let query = query(&parameters);
+        let text = |host: &str| format!("{}\n{host}\n{}\n{query}", self.verb, self.path).into_bytes();
+        // Some clients leave the port out of what they sign.
+        let without_port = self.host.rsplit_once(':').map(|(host, _)| host);
+        Some((Signing::V2, date, [Some(self.host), without_port].into_iter().flatten().map(text).collect()))
+    }
+
+    /// Version 4 signs a digest of all that, of the headers it names, and of the body.
+    fn v4(&self, body_hash: &str) -> Option<(Signing, i64, Vec<Vec<u8>>)> {
+        let headers: Vec<(String, &str)> = self
+            .headers
+            .iter()
+            .filter_map(|(name, value)| Some((name.trim().to_ascii_lowercase(), value.as_str()?.trim())))
+            .collect();
+        let header = |wanted: &str| headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| *value);
+        let parameter = |name: &str| self.parameters.get(name).and_then(Value::as_str);
+        let in_header = header("authorization").filter(|said| said.as_bytes().starts_with(AWS4_HMAC_SHA256));
+        let is_in_query = parameter("X-Amz-Algorithm").map(str::as_bytes) == Some(AWS4_HMAC_SHA256);
+        let said = |name: &str| match in_header {
+            Some(said) => {
+                let (_, after) = said.split_once(&format!("{name}="))?;
+                after.split(',').next().map(str::trim)
+            }
+            None => parameter(&format!("X-Amz-{name}")).filter(|_| is_in_query),
+        };
+        let names = said("SignedHeaders")?;
+        let (_, scope) = said("Credential")?.split_once('/')?;
+        let date = header("x-amz-date").or_else(|| parameter("X-Amz-Date"))?;
+        let query =
+            if self.verb.eq_ignore_ascii_case("POST") { String::new() } else { query(&self.parameters) };
+        let mut request = format!("{}\n{}\n{query}\n", self.verb.to_ascii_uppercase(), self.path);
+        for name in names.split(';') {
+            if let Some(value) = header(name) {
+                let _ = writeln!(request, "{name}:{value}");
+            }
+        }
+        let _ = write!(request, "\n{names}\n{body_hash}");
+        let mut text = [AWS4_HMAC_SHA256, b"\n", date.as_bytes(), b"\n", scope.as_bytes(), b"\n"].concat();
+        for byte in digest(&SHA256, request.as_bytes()).as_ref() {
+            text.extend(format!("{byte:02x}").into_bytes());
+        }
+        Some((Signing::V4, seconds(date)?, vec![text]))
+    }
+}
+
+/// Sorted, and spelled in the one way that is agreed on.
+fn query(parameters: &Map<String, Value>) -> String {
+    let mut names: Vec<&String> = parameters.keys().collect();
+    names.sort();
+    let pair = |name: &String| {
+        let value = parameters.get(name).map(plain).unwrap_or_default();
+        format!("{}={}", encoded(name), encoded(&value))
+    };
+    names.into_iter().map(pair).collect::<Vec<_>>().join("&")
+}
+
+fn encoded(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut to, byte| {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => to.push(byte.into()),
+            _ => {
+                let _ = write!(to, "%{byte:02X}");
+            }
+        }
+        to
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(signed: &Value, now: &str) -> Option<(Signing, Vec<String>)> {
+        let ask = read_ec2(signed.as_object().unwrap(), seconds(now).unwrap()).ok()?;
+        Some((ask.signing, ask.texts.into_iter().map(|text| String::from_utf8(text).unwrap()).collect()))
+    }
+
+    /// The example of AWS's page on Version 4.
+    #[test]
+    fn version_4_is_put_together_as_published() {
+        let mut signed = json!({
+            "access": "AKIDEXAMPLE", "signature": "5d67", "verb": "GET", "host": "iam.amazonaws.com", "path": "/",
+            "params": { "Action": "ListUsers", "Version": "2010-05-08" },
+            "headers": {
+                "Host": "iam.amazonaws.com", "X-Amz-Date": "20150830T123600Z",
+                "Content-Type": "application/x-www-form-urlencoded; charset=utf-8",
+                "Authorization": "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/iam/aws4_request, \
+                                  SignedHeaders=content-type;host;x-amz-date, Signature=5d67",
+            },
+            "body_hash": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        });
+        let text = "AWS4-HMAC-SHA256\n20150830T123600Z\n20150830/us-east-1/iam/aws4_request\n\
+                    f536975d06c0309214f805bb90ccff089219ecd68b2577efef23edd43b7e1a59";
+        let expected = Some((Signing::V4, vec![text.to_owned()]));
+        assert_eq!(read(&signed, "2015-08-30T12:36:00Z"), expected);
+        assert_eq!(read(&signed, "2015-08-30T12:51:00Z"), expected);
+        for late_or_early in ["2015-08-30T12:51:01Z", "2015-08-30T12:20:59Z"] {
+            assert_eq!(read(&signed, late_or_early), None);
+        }
+        // What is signed is the date in the header; whatever a parameter says of it is nobody's word.
+        signed["params"]["Timestamp"] = "2024-01-01T00:00:00Z".into();
+        assert_eq!(read(&signed, "2024-01-01T00:00:00Z"), None);
+    }
+
+    /// The example of AWS's page on Version 2.
+    #[test]
+    fn version_2_is_put_together_as_published() {
+        let mut signed = json!({
+            "access": "AKIDEXAMPLE", "signature": "AAAA", "verb": "GET", "host": "elasticmapreduce.amazonaws.com:443", "path": "/",
+            "params": {
+                "AWSAccessKeyId": "AKIAIOSFODNN7EXAMPLE", "Action": "DescribeJobFlows", "SignatureVersion": "2",
+                "Timestamp": "2011-10-03T15:19:30", "Version": "2009-03-31",
+            },
+        });
+        let text = |host: &str| {
+            format!(
+                "GET\n{host}\n/\nAWSAccessKeyId=AKIAIOSFODNN7EXAMPLE&Action=DescribeJobFlows&SignatureMethod=HmacSHA256&\
+                 SignatureVersion=2&Timestamp=2011-10-03T15%3A19%3A30&Version=2009-03-31"
+            )
+        };
+        let host = "elasticmapreduce.amazonaws.com";
+        let expected = vec![text(&format!("{host}:443")), text(host)];
+        assert_eq!(read(&signed, "2011-10-03T15:19:30Z"), Some((Signing::V2, expected)));
+        signed["params"]["SignatureVersion"] = "1".into();
+        assert_eq!(read(&signed, "2011-10-03T15:19:30Z"), None);
+        signed["params"]["SignatureVersion"] = "2".into();
+        signed["params"].as_object_mut().unwrap().remove("Timestamp");
+        assert_eq!(read(&signed, "2011-10-03T15:19:30Z"), None);
+    }
+}
