@@ -1,119 +1,159 @@
-//! The Identity API at a hundred users and at a million: what creating one, showing one, finding one by name and listing the effective roles of one take of the
-//! server's CPU.
+//! The Identity API in a small cloud and in one of the size of the largest: what creating a user, showing one, finding one by name and
+//! listing the effective roles of one take of the server's CPU, and how often the store is asked; beside Keystone, where it is there. And what
+//! listing everybody and removing a whole domain take.
+
+mod beside;
+mod counted;
+mod scale;
 
 use crate::Failure;
-use crate::fernet::cloud::{self, Cloud};
+use crate::fernet::cloud;
 use crate::fernet::http::serve;
+use crate::peers::keystone;
 use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::served::Server;
 use crate::stopwatch::Samples;
 use crate::stores;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
 /// How much of it may grow from the one to the other: the tree of facts is two levels deeper.
 const GROWS: f64 = 1.5;
 
-/// Both sizes, and what is asked of each.
+/// What is in a cloud: a project for each ten users, and ten assignments for each user.
+#[derive(Clone, Copy)]
 struct Size {
-    users: [u64; 2],
-    reads: u64,
-    writes: u64,
+    users: u64,
+    /// Users in a domain that is removed.
+    leaving: u64,
 }
 
 /// A server with so many users, and somebody who may everything.
 struct Peer {
-    users: u64,
+    size: Size,
     server: Server,
+    facts: PathBuf,
     token: String,
     made: u64,
 }
 
+/// A request, for the n-th time: method, target and body.
+type Ask = fn(&mut Peer, u64) -> (&'static str, String, String);
+
+/// What is measured, as often as it is asked for a sample.
+const ASKS: [(&str, &str, u64, Ask); 5] = [
+    ("create", "create a user", 400, |peer, _| {
+        peer.made += 1;
+        let body = format!(r#"{{"user":{{"name":"new{}","domain_id":"default"}}}}"#, peer.made);
+        ("POST", "/v3/users".to_owned(), body)
+    }),
+    ("show", "show a user", 4_000, |_, n| {
+        ("GET", format!("/v3/users/{}", cloud::user(n % 100)), String::new())
+    }),
+    ("by-name", "list users by name and domain", 4_000, |_, n| {
+        ("GET", format!("/v3/users?domain_id=default&name=user{}", n % 100), String::new())
+    }),
+    ("effective", "effective assignments of a user", 4_000, |_, n| {
+        let user = cloud::user(n % 100);
+        ("GET", format!("/v3/role_assignments?user.id={user}&effective"), String::new())
+    }),
+    ("page", "a page of 20 users", 400, |peer, n| {
+        let after = cloud::user(n % peer.size.users);
+        ("GET", format!("/v3/users?limit=20&marker={after}"), String::new())
+    }),
+];
+
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
-    let size = match small {
-        true => Size { users: [100, 10_000], reads: 500, writes: 50 },
-        false => Size { users: [100, 1_000_000], reads: 4_000, writes: 400 },
+    let (sizes, scale) = match small {
+        true => ([Size { users: 100, leaving: 100 }, Size { users: 10_000, leaving: 1_000 }], 8),
+        false => ([Size { users: 100, leaving: 100 }, Size { users: 1_000_000, leaving: 100_000 }], 1),
     };
     let scratch = Scratch::new("identity")?;
-    let mut peers = Vec::new();
-    for users in size.users {
-        eprintln!("making a cloud of {users} users");
-        let served = serve(&scratch, users, 0, |_: &Cloud| Ok(()))?;
-        peers.push(Peer {
-            users,
-            token: cloud::token(0, stores::id(17, 0))?,
-            made: 0,
-            server: served.server,
-        });
+    let (mut peers, mut probes) = (Vec::new(), Vec::new());
+    for size in sizes {
+        eprintln!("making a cloud of {} users", size.users);
+        let served = serve(&scratch, size.users, 0, |cloud| {
+            scale::furnish(cloud, size)?;
+            probes.push(counted::probes(cloud, scratch.path(), &requests(size))?);
+            Ok(())
+        })?;
+        let token = cloud::token(0, stores::id(17, 0))?;
+        peers.push(Peer { size, token, made: 0, server: served.server, facts: served.facts });
     }
-    let asks: [(&'static str, &str, u64, Ask); 5] = [
-        ("create", "create a user", size.writes, create),
-        ("show", "show a user", size.reads, |peer, n| {
-            Ok(peer.get(&format!("/v3/users/{}", cloud::user(n % 100))))
-        }),
-        ("by-name", "list users by name and domain", size.reads, |peer, n| {
-            Ok(peer.get(&format!("/v3/users?domain_id=default&name=user{}", n % 100)))
-        }),
-        ("effective", "effective assignments of a user", size.reads, |peer, n| {
-            Ok(peer.get(&format!("/v3/role_assignments?user.id={}&effective", cloud::user(n % 100))))
-        }),
-        ("page", "a page of 20 users", size.reads / 10, |peer, n| {
-            let after = cloud::user(n % peer.users);
-            Ok(peer.get(&format!("/v3/users?limit=20&marker={after}")))
-        }),
-    ];
-    for (id, what, times, ask) in asks {
+    if let [few, many] = probes.as_slice() {
+        for (((_, what, ..), few), many) in ASKS.iter().zip(few).zip(many) {
+            report.once(&format!("{what}, looks at the store"), sizes[0].users, *few as f64, "looks");
+            report.once(&format!("{what}, looks at the store"), sizes[1].users, *many as f64, "looks");
+        }
+        let grown = few.iter().zip(many).filter(|(few, many)| few != many).count();
+        let what = "requests that look at the store more often, or less, in the larger cloud";
+        report.goal("probes", what, grown as f64, 0.0, "requests");
+    }
+    for (id, what, times, ask) in ASKS {
         let mut samples = [Samples::default(), Samples::default()];
         // In turns, so that a noisy moment meets both.
         for _ in 0..7 {
             for (peer, samples) in peers.iter_mut().zip(&mut samples) {
-                samples.push(peer.cpu_of(times, ask)?);
+                samples.push(peer.cpu_of(times / scale, ask)?);
             }
         }
         let each: Vec<f64> = peers
             .iter()
             .zip(&samples)
-            .map(|(peer, samples)| report.middle(&format!("{what}, CPU"), peer.users, samples, "µs"))
+            .map(|(peer, samples)| report.middle(&format!("{what}, CPU"), peer.size.users, samples, "µs"))
             .collect();
         if let [few, many] = each.as_slice() {
             report.goal(id, &format!("{what}, many users to few"), many / few, GROWS, "times");
         }
     }
-    Ok(())
+    let missing = keystone::missing();
+    match (missing.as_slice(), peers.first_mut()) {
+        ([], Some(peer)) => beside::run(report, &scratch, peer, scale)?,
+        _ => eprintln!(
+            "not beside Keystone: {} is missing; `cargo xtask bench keystone --install` fetches it",
+            missing.join(", ")
+        ),
+    }
+    match peers.pop() {
+        Some(mut large) => scale::run(report, &mut large),
+        None => Ok(()),
+    }
 }
 
-/// A request, for the n-th time.
-type Ask = fn(&mut Peer, u64) -> Result<Vec<u8>, Failure>;
+/// One of each, for counting.
+fn requests(size: Size) -> Vec<(&'static str, String, String)> {
+    let after = cloud::user(50);
+    vec![
+        ("POST", "/v3/users".into(), r#"{"user":{"name":"counted","domain_id":"default"}}"#.into()),
+        ("GET", format!("/v3/users/{}", cloud::user(7)), String::new()),
+        ("GET", "/v3/users?domain_id=default&name=user7".into(), String::new()),
+        ("GET", format!("/v3/role_assignments?user.id={}&effective", cloud::user(7)), String::new()),
+        ("GET", format!("/v3/users?limit={}&marker={after}", 20.min(size.users)), String::new()),
+    ]
+}
 
-fn create(peer: &mut Peer, _: u64) -> Result<Vec<u8>, Failure> {
-    peer.made += 1;
-    let body = format!(r#"{{"user":{{"name":"new{}","domain_id":"default"}}}}"#, peer.made);
-    let (token, length) = (&peer.token, body.len());
+/// It, as it is said.
+fn spoken((method, target, body): &(&str, String, String), token: &str) -> Vec<u8> {
+    let length = body.len();
     let head = format!(
-        "POST /v3/users HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: {token}\r\nContent-Length: {length}\r\n\r\n"
+        "{method} {target} HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: {token}\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\n\r\n"
     );
-    Ok([head.into_bytes(), body.into_bytes()].concat())
+    [head.into_bytes(), body.clone().into_bytes()].concat()
 }
 
 impl Peer {
-    fn get(&self, path: &str) -> Vec<u8> {
-        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: {}\r\n\r\n", self.token).into_bytes()
-    }
-
     /// Microseconds of the server's CPU for each.
     fn cpu_of(&mut self, times: u64, ask: Ask) -> Result<f64, Failure> {
         // One that waited for the other server would be closed.
         let mut client = self.server.connect(Ipv4Addr::LOCALHOST)?;
         let before = self.server.cpu_nanos();
         for n in 0..times {
-            let request = ask(self, n)?;
-            match client.get(&request)? {
-                200 | 201 => {}
-                status => {
-                    return Err(
-                        format!("answered with {status}: {}", String::from_utf8_lossy(&request)).into()
-                    );
-                }
+            let asked = ask(self, n);
+            let status = client.get(&spoken(&asked, &self.token))?;
+            if !matches!(status, 200 | 201) {
+                return Err(format!("answered with {status}: {} {}", asked.0, asked.1).into());
             }
         }
         Ok((self.server.cpu_nanos() - before) / times as f64 / 1e3)

@@ -190,6 +190,11 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
+    /// The whole last answer.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.buffer).into_owned()
+    }
+
     /// Asks, and does not wait for the answer.
     pub(crate) fn send(&mut self, request: &[u8]) -> Result<(), Failure> {
         self.stream.write_all(request)?;

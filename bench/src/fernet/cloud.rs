@@ -32,7 +32,7 @@ pub(crate) struct Cloud {
     lmdb: Arc<Lmdb>,
 }
 
-fn role(n: usize) -> RoleId {
+pub(crate) fn role(n: usize) -> RoleId {
     RoleId::from_bytes(id(11, n as u64))
 }
 
@@ -137,12 +137,27 @@ impl Cloud {
         Scope::Project(PROJECT)
     }
 
+    /// Its store, as a house knows it.
+    pub(crate) fn source(&self) -> Arc<dyn Source> {
+        Arc::clone(&self.lmdb) as Arc<dyn Source>
+    }
+
     /// A server's house on it, with so many keys beside the staged one.
     pub(crate) fn house(&self, memo_bytes: usize, keys: u32) -> Result<Arc<House>, Failure> {
+        self.house_on(self.source(), memo_bytes, keys)
+    }
+
+    /// The same, with something before the store.
+    pub(crate) fn house_on(
+        &self,
+        source: Arc<dyn Source>,
+        memo_bytes: usize,
+        keys: u32,
+    ) -> Result<Arc<House>, Failure> {
         let tick = clock::now().tick_millis;
         self.lmdb.lookout().looked(tick, tick);
         let house = House::new(Parts {
-            source: Arc::clone(&self.lmdb) as Arc<dyn Source>,
+            source,
             clock: clock::of_server(Arc::clone(&self.lmdb), 86_400),
             clock_sets: clock::sets(),
             watch: None,
@@ -198,7 +213,7 @@ fn ring(keys: u32) -> Result<KeyRing, Failure> {
     Ok(KeyRing::new(&bytes.iter().map(|(n, bytes)| (*n, bytes)).collect::<Vec<_>>())?)
 }
 
-fn committed(lmdb: &Lmdb, change: Change, n: u64, of: u64, what: &str) -> Result<Change, Failure> {
+pub(crate) fn committed(lmdb: &Lmdb, change: Change, n: u64, of: u64, what: &str) -> Result<Change, Failure> {
     if n % 20_000 != 19_999 && n + 1 != of {
         return Ok(change);
     }

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::look::{Names, dangling, token_id, user_id};
 use crate::users::check_comment;
 use enfilade_facts::tables::{
-    Assignment, Credential, FileName, Name, NameKey, Previous, User, Verifier, Who,
+    Assignment, AssignmentKey, Credential, FileName, Name, NameKey, Previous, User, Verifier, Who,
 };
 use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, Ugid, UserId, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
@@ -441,10 +441,8 @@ pub fn delete_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result
         if let Some(Verifier::Certificate(print)) = view.get::<Credential>(&id)?.map(|token| token.verifier) {
             change.delete::<Name>(&NameKey::certificate(&print));
         }
-        for (key, _) in view.list::<Assignment>(&[])? {
-            if key.who == Who::Token(id) {
-                change.delete::<Assignment>(&key);
-            }
+        for key in AssignmentKey::all_of(view, &Who::Token(id))? {
+            change.delete::<Assignment>(&key);
         }
         Ok(())
     })?;

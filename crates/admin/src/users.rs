@@ -5,8 +5,9 @@ use crate::error::Error;
 use crate::look::{Names, dangling, domain_id, user_id};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
 use enfilade_facts::tables::{
-    Assignment, Blob, Credential, Domain, Extra, ExtraKey, FileName, Grant, GrantKey, Grantee, Member,
-    Membership, Name, NameKey, Profile, Reverse, ReverseKey, SidSpace, SidSpaceKey, ThingKind, User, Who,
+    Assignment, AssignmentKey, Blob, Credential, Domain, Extra, ExtraKey, FileName, Grant, GrantKey, Grantee,
+    Member, Membership, Name, NameKey, Profile, Reverse, ReverseKey, SidSpace, SidSpaceKey, ThingKind, User,
+    Who,
 };
 use enfilade_facts::vocabulary::{Authid, Secret, Sid, Ugid, UserId, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
@@ -416,12 +417,14 @@ pub(crate) fn forget_user(view: &View<'_>, change: &mut Change, id: &UserId) -> 
             change.delete::<Blob>(&blob);
         }
     }
-    crate::keystone::forget_trusts(view, change, |trust| trust.trustor == *id || trust.trustee == *id)?;
+    crate::keystone::forget_trusts(view, change, &ReverseKey::trusts_of(id))?;
     for (key, _) in view.list::<Membership>(&Member::User(*id).prefix())? {
         change.delete::<Membership>(&key);
     }
-    for (key, _) in view.list::<Assignment>(&[])?.iter().filter(|(key, _)| whose.contains(&key.who)) {
-        change.delete::<Assignment>(key);
+    for who in &whose {
+        for key in AssignmentKey::all_of(view, who)? {
+            change.delete::<Assignment>(&key);
+        }
     }
     Ok(())
 }

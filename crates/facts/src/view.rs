@@ -42,6 +42,25 @@ pub struct View<'a> {
     head: OnceCell<Head>,
 }
 
+/// Its records as the source holds them, for a source that stands before another.
+impl Snapshot for View<'_> {
+    fn at(&self) -> At {
+        self.snapshot.at()
+    }
+
+    fn get<'s>(&'s self, table: Table, key: &[u8]) -> Result<Option<&'s [u8]>, SourceError> {
+        self.snapshot.get(table, key)
+    }
+
+    fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError> {
+        self.snapshot.scan(table, prefix, each)
+    }
+
+    fn at_or_after(&self, table: Table, key: &[u8]) -> Result<Found<'_>, SourceError> {
+        self.snapshot.at_or_after(table, key)
+    }
+}
+
 impl<'a> View<'a> {
     /// Over a source's snapshot.
     pub fn new(snapshot: &'a dyn Snapshot) -> Self {

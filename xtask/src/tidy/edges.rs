@@ -64,9 +64,9 @@ const LIBRARIES: [(&str, &[&str], &str); 44] = [
         "random ids, secrets, names",
     ),
     ("heed", &["enfilade-sources"], "LMDB"),
-    ("http-body-util", &["enfilade", "enfilade-faces"], "bodies"),
+    ("http-body-util", &["enfilade", "enfilade-faces", "enfilade-bench"], "bodies"),
     ("httpdate", &["enfilade-faces"], "dates in headers"),
-    ("hyper", &["enfilade-faces", "enfilade"], "HTTP"),
+    ("hyper", &["enfilade-faces", "enfilade", "enfilade-bench"], "HTTP"),
     ("hyper-util", &["enfilade"], "HTTP on tokio"),
     (
         "io-uring",

@@ -4,8 +4,9 @@ use crate::desk::Desk;
 use crate::error::Error;
 use crate::users::forget_user;
 use enfilade_facts::tables::{
-    Assignment, Binding, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group, Leaving, LeavingKey,
-    Membership, MembershipKey, Name, NameKey, NameKind, NamedRole, Project, Reverse, ReverseKey, Trust, Who,
+    Assignment, AssignmentKey, Binding, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group,
+    Leaving, LeavingKey, Membership, MembershipKey, Name, NameKey, NameKind, NamedRole, Project, Reverse,
+    ReverseKey, Who,
 };
 use enfilade_facts::vocabulary::{DomainId, GroupId, ProjectId, RoleId};
 use enfilade_facts::{Change, Read, View};
@@ -124,7 +125,7 @@ pub(super) fn of_project(view: &View<'_>, change: &mut Change, id: &ProjectId) -
             super::application_credentials::forget(view, change, credential)?;
         }
     }
-    super::forget_trusts(view, change, |trust: &Trust| trust.project == *id)?;
+    super::forget_trusts(view, change, &ReverseKey::trusts_for(id))?;
     Ok(credentials.len() < AT_ONCE)
 }
 
@@ -152,10 +153,8 @@ pub(super) fn of_group(view: &View<'_>, change: &mut Change, id: &GroupId) -> Re
     for (key, _) in view.list::<Grant>(&GrantKey::of(&Grantee::Group(*id)))?.into_iter().take(AT_ONCE) {
         change.delete::<Grant>(&key);
     }
-    for (key, _) in view.list::<Assignment>(&[])? {
-        if key.who == Who::Group(*id) {
-            change.delete::<Assignment>(&key);
-        }
+    for key in AssignmentKey::all_of(view, &Who::Group(*id))? {
+        change.delete::<Assignment>(&key);
     }
     Ok(true)
 }

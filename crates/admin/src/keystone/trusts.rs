@@ -4,7 +4,7 @@ use super::grants::role_id;
 use crate::desk::{Desk, random};
 use crate::error::Error;
 use enfilade_facts::limits::REDELEGATIONS_MAX;
-use enfilade_facts::tables::{Project, Revocation, Revoked, Trust, User};
+use enfilade_facts::tables::{Project, Reverse, ReverseKey, Revocation, Revoked, Trust, User};
 use enfilade_facts::vocabulary::{ProjectId, TrustId, UserId};
 use enfilade_facts::{At, Change, Read, Source, View};
 
@@ -74,6 +74,9 @@ pub fn create_trust(desk: &Desk<'_>, new: &NewTrust) -> Result<(TrustId, Trust, 
             Trust { trustor, trustee, project, roles, impersonation, expires, uses, redelegations, parent };
         change.expect_present::<User>(&trustor).expect_present::<User>(&trustee);
         change.expect_present::<Project>(&project).put(&id, &trust);
+        for key in ways_to(&id, &trust) {
+            change.put(&key, &Reverse);
+        }
         Ok((id, trust))
     })?;
     Ok((id, trust, at))
@@ -123,16 +126,16 @@ pub fn delete_trust(desk: &Desk<'_>, id: &TrustId) -> Result<At, Error> {
             let hint = "see `openstack trust list`";
             Error::Missing { what: "trust", name: id.to_string(), hint }
         })?;
-        change.expect_same(id, &row).delete::<Trust>(id);
-        change.put(&Revoked::Trust(*id), &Revocation { issued_before: now, revoked_at: now });
-        // And what was lent on from it.
+        change.expect_same(id, &row);
+        // With it goes what was lent on from it.
         let mut gone = vec![*id];
-        let all = view.list::<Trust>(&[])?;
-        while let Some(parent) = gone.pop() {
-            for (child, _) in all.iter().filter(|(_, trust)| trust.parent == Some(parent)) {
-                change.delete::<Trust>(child);
-                change.put(&Revoked::Trust(*child), &Revocation { issued_before: now, revoked_at: now });
-                gone.push(*child);
+        while let Some(id) = gone.pop() {
+            forget_trust(view, change, &id)?;
+            change.put(&Revoked::Trust(id), &Revocation { issued_before: now, revoked_at: now });
+            for (key, _) in view.list::<Reverse>(&ReverseKey::lent_on_from(&id))? {
+                if let ReverseKey::LentOn(_, child) = key {
+                    gone.push(child);
+                }
             }
         }
         Ok(())
@@ -140,14 +143,29 @@ pub fn delete_trust(desk: &Desk<'_>, id: &TrustId) -> Result<At, Error> {
     Ok(at)
 }
 
-/// Takes those away that are about something which goes.
-pub(crate) fn forget_trusts(
-    view: &View<'_>,
-    change: &mut Change,
-    about: impl Fn(&Trust) -> bool,
-) -> Result<(), Error> {
-    for (id, _) in view.list::<Trust>(&[])?.iter().filter(|(_, trust)| about(trust)) {
+/// By what a trust is found.
+fn ways_to(id: &TrustId, trust: &Trust) -> impl Iterator<Item = ReverseKey> {
+    let of_users = [trust.trustor, trust.trustee].map(|user| ReverseKey::Trusts(user, *id));
+    let from = trust.parent.map(|parent| ReverseKey::LentOn(parent, *id));
+    of_users.into_iter().chain([ReverseKey::TrustFor(trust.project, *id)]).chain(from)
+}
+
+fn forget_trust(view: &View<'_>, change: &mut Change, id: &TrustId) -> Result<(), Error> {
+    if let Some(trust) = view.get::<Trust>(id)? {
         change.delete::<Trust>(id);
+        for key in ways_to(id, &trust) {
+            change.delete::<Reverse>(&key);
+        }
+    }
+    Ok(())
+}
+
+/// Takes those away that a user or a project leads to which goes.
+pub(crate) fn forget_trusts(view: &View<'_>, change: &mut Change, prefix: &[u8]) -> Result<(), Error> {
+    for (key, _) in view.list::<Reverse>(prefix)? {
+        if let ReverseKey::Trusts(_, id) | ReverseKey::TrustFor(_, id) = key {
+            forget_trust(view, change, &id)?;
+        }
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! Roles on paths, as `acl.cfg` has them.
 
-use super::{FileFault, Key, Row, Table};
+use super::{FileFault, Key, Reverse, ReverseKey, Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{CredentialId, GroupId, Role, RolePath, Ugid, UserId};
+use crate::{SourceError, View};
 use serde::{Deserialize, Serialize};
 
 /// Whom an assignment is for.
@@ -34,6 +35,19 @@ impl AssignmentKey {
         let mut bytes = node.as_bytes().to_vec();
         bytes.push(0);
         bytes
+    }
+
+    /// Those of somebody, whatever the path; none where it is a name in a file.
+    ///
+    /// # Errors
+    /// As [`View::get`].
+    pub fn all_of(view: &View<'_>, who: &Who) -> Result<Vec<AssignmentKey>, SourceError> {
+        let Some(prefix) = ReverseKey::assigned_to(who) else { return Ok(Vec::new()) };
+        let key = |(key, _)| match key {
+            ReverseKey::Assigned(who, path) => Some(AssignmentKey { path, who }),
+            _ => None,
+        };
+        Ok(view.list::<Reverse>(&prefix)?.into_iter().filter_map(key).collect())
     }
 
     /// Everybody on one node is asked for together. A path holds no NUL.
@@ -96,5 +110,9 @@ impl Row for Assignment {
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
         let roles = from.list(|from| Some((Role::from_number(from.u8()?)?, from.flag()?)))?;
         Some(Assignment { roles, fault: from.option(FileFault::decode)? })
+    }
+
+    fn reverse(key: &AssignmentKey) -> Option<ReverseKey> {
+        (!matches!(key.who, Who::Named(_))).then(|| ReverseKey::Assigned(key.who.clone(), key.path.clone()))
     }
 }

@@ -1,13 +1,13 @@
 //! The same the other way round: what is found by one end in its own table is found by the other here. Memberships and grants bring
 //! their rows along with each change; what stands in a value, whoever changes it keeps here.
 
-use super::{BlobId, GrantScope, Grantee, Key, Member, Row, Table};
+use super::{BlobId, GrantScope, Grantee, Key, Member, Row, Table, Who};
 use crate::codec::{Reader, Writer};
-use crate::vocabulary::{CredentialId, GroupId, ProjectId, RoleId, UserId};
+use crate::vocabulary::{CredentialId, GroupId, ProjectId, RoleId, RolePath, TrustId, UserId};
 use serde::{Deserialize, Serialize};
 
 /// One end, and then the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ReverseKey {
     /// On this, to these, this role.
     Granted(GrantScope, Grantee, RoleId),
@@ -19,6 +19,14 @@ pub enum ReverseKey {
     For(ProjectId, CredentialId),
     /// Of this user, what services keep.
     Blob(UserId, BlobId),
+    /// By or for this user, this trust.
+    Trusts(UserId, TrustId),
+    /// For this project, this trust.
+    TrustFor(ProjectId, TrustId),
+    /// Lent on from this trust, that one.
+    LentOn(TrustId, TrustId),
+    /// To this one, on this path.
+    Assigned(Who, RolePath),
 }
 
 const GRANTED: u8 = 1;
@@ -26,6 +34,10 @@ const MEMBER: u8 = 2;
 const CHILD: u8 = 3;
 const FOR: u8 = 4;
 const BLOB: u8 = 5;
+const TRUSTS: u8 = 6;
+const TRUST_FOR: u8 = 7;
+const LENT_ON: u8 = 8;
+const ASSIGNED: u8 = 9;
 
 impl ReverseKey {
     /// The prefix of what was granted on something.
@@ -53,6 +65,32 @@ impl ReverseKey {
         [&[BLOB], user.bytes().as_slice()].concat()
     }
 
+    /// The prefix of the trusts by or for a user.
+    pub fn trusts_of(user: &UserId) -> Vec<u8> {
+        [&[TRUSTS], user.bytes().as_slice()].concat()
+    }
+
+    /// The prefix of the trusts for a project.
+    pub fn trusts_for(project: &ProjectId) -> Vec<u8> {
+        [&[TRUST_FOR], project.bytes().as_slice()].concat()
+    }
+
+    /// The prefix of the trusts that were lent on from one.
+    pub fn lent_on_from(trust: &TrustId) -> Vec<u8> {
+        [&[LENT_ON], trust.bytes().as_slice()].concat()
+    }
+
+    /// The prefix of the paths somebody has roles on; nothing leads from a name in a file.
+    pub fn assigned_to(who: &Who) -> Option<Vec<u8>> {
+        let (kind, id) = match who {
+            Who::User(id) => (1, id.bytes()),
+            Who::Group(id) => (2, id.bytes()),
+            Who::Token(id) => (3, id.bytes()),
+            Who::Named(_) => return None,
+        };
+        Some([&[ASSIGNED, kind], id.as_slice()].concat())
+    }
+
     /// What hangs together is asked for together.
     pub(super) fn group_bytes(key: &[u8]) -> usize {
         // Who has roles on a scope is many; which roles one of them has there is few.
@@ -72,6 +110,12 @@ impl Key for ReverseKey {
             }
             ReverseKey::For(project, id) => [Self::credentials_for(project).as_slice(), id.bytes()].concat(),
             ReverseKey::Blob(user, id) => [Self::blobs_of(user), id.bytes()].concat(),
+            ReverseKey::Trusts(user, id) => [Self::trusts_of(user).as_slice(), id.bytes()].concat(),
+            ReverseKey::TrustFor(project, id) => [Self::trusts_for(project).as_slice(), id.bytes()].concat(),
+            ReverseKey::LentOn(from, id) => [Self::lent_on_from(from).as_slice(), id.bytes()].concat(),
+            ReverseKey::Assigned(who, path) => {
+                [Self::assigned_to(who).unwrap_or_default().as_slice(), path.as_str().as_bytes()].concat()
+            }
         }
     }
 
@@ -90,6 +134,26 @@ impl Key for ReverseKey {
                 ReverseKey::For(ProjectId::from_bytes(from.fixed()?), CredentialId::from_bytes(from.fixed()?))
             }
             BLOB => ReverseKey::Blob(UserId::from_bytes(from.fixed()?), BlobId(from.fixed()?)),
+            TRUSTS => {
+                ReverseKey::Trusts(UserId::from_bytes(from.fixed()?), TrustId::from_bytes(from.fixed()?))
+            }
+            TRUST_FOR => {
+                ReverseKey::TrustFor(ProjectId::from_bytes(from.fixed()?), TrustId::from_bytes(from.fixed()?))
+            }
+            LENT_ON => {
+                ReverseKey::LentOn(TrustId::from_bytes(from.fixed()?), TrustId::from_bytes(from.fixed()?))
+            }
+            ASSIGNED => {
+                let who = match (from.u8()?, from.fixed()?) {
+                    (1, id) => Who::User(UserId::from_bytes(id)),
+                    (2, id) => Who::Group(GroupId::from_bytes(id)),
+                    (3, id) => Who::Token(CredentialId::from_bytes(id)),
+                    _ => return None,
+                };
+                // What is left is the path.
+                let path = std::str::from_utf8(bytes.get(18..)?).ok()?;
+                return Some(ReverseKey::Assigned(who, path.parse().ok()?));
+            }
             _ => return None,
         };
         from.is_empty().then_some(key)

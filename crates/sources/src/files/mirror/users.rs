@@ -57,7 +57,7 @@ pub(super) fn compare(said: &Said<'_>, draft: &mut Draft<'_, '_>) -> Result<(), 
             other => other?,
         },
     };
-    Comparison { said, people, draft, space: None, assigned: None, ids: Ids::default() }.run()
+    Comparison { said, people, draft, space: None, ids: Ids::default() }.run()
 }
 
 struct Comparison<'a, 'd, 'v, 's> {
@@ -66,8 +66,6 @@ struct Comparison<'a, 'd, 'v, 's> {
     draft: &'d mut Draft<'v, 's>,
     /// As it was, and as it is when those who are new have got theirs.
     space: Option<(SidSpace, SidSpace)>,
-    /// Every assignment that is not a file's, once somebody is removed.
-    assigned: Option<Vec<AssignmentKey>>,
     ids: Ids,
 }
 
@@ -238,13 +236,8 @@ impl Comparison<'_, '_, '_, '_> {
 
     /// Roles in `acl.cfg` are that file's; those beside it are of this user or token and of no later one.
     fn unassign(&mut self, who: &Who) -> Result<(), SourceError> {
-        if self.assigned.is_none() {
-            let rows = self.draft.view.list::<Assignment>(&[])?;
-            let keys = rows.into_iter().map(|(key, _)| key).filter(|key| !matches!(key.who, Who::Named(_)));
-            self.assigned = Some(keys.collect());
-        }
-        for key in self.assigned.iter().flatten().filter(|key| key.who == *who) {
-            self.draft.change.delete::<Assignment>(key);
+        for key in AssignmentKey::all_of(self.draft.view, who)? {
+            self.draft.change.delete::<Assignment>(&key);
         }
         Ok(())
     }

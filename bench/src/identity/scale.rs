@@ -1,0 +1,196 @@
+//! A cloud of the size of the largest, and what concerns all of it: listing everybody, and removing a domain with a tenth of them.
+
+use super::{Peer, Size, spoken};
+use crate::Failure;
+use crate::fernet::cloud::{self, Cloud, committed};
+use crate::machine::anonymous_bytes;
+use crate::report::Report;
+use crate::stopwatch::{Samples, now};
+use crate::stores::{audit, id};
+use enfilade_facts::tables::{
+    Domain, Grant, GrantKey, GrantScope, Grantee, Leaving, Name, NameKey, Project, User,
+};
+use enfilade_facts::vocabulary::{DomainId, ProjectId, Sid, UserId};
+use enfilade_facts::{Change, Read};
+use enfilade_sources::lmdb::Lmdb;
+use std::net::Ipv4Addr;
+use std::process::Command;
+use std::time::Duration;
+
+/// A project for so many users, and so many assignments for each user.
+const USERS_A_PROJECT: u64 = 10;
+const ASSIGNMENTS_EACH: u64 = 10;
+
+fn leaving_domain() -> DomainId {
+    DomainId::from_bytes(id(20, 0))
+}
+
+fn project(n: u64) -> ProjectId {
+    ProjectId::from_bytes(id(18, n))
+}
+
+/// Projects, assignments, and the domain that is removed.
+pub(super) fn furnish(cloud: &Cloud, size: Size) -> Result<(), Failure> {
+    let lmdb = cloud.lmdb();
+    let projects = size.users / USERS_A_PROJECT;
+    let mut change = Change::new(audit("projects"));
+    for n in 0..projects {
+        let row = Project {
+            domain: DomainId::DEFAULT,
+            parent: None,
+            name: format!("project{n}"),
+            enabled: true,
+            description: None,
+            tags: Vec::new(),
+        };
+        change.put(&NameKey::project(&DomainId::DEFAULT, &row.name), &Name(*project(n).bytes()));
+        change.put(&project(n), &row);
+        change = committed(lmdb, change, n, projects, "projects")?;
+    }
+    let assignments = size.users * ASSIGNMENTS_EACH;
+    for n in 0..assignments {
+        let who = Grantee::User(cloud::user(n / ASSIGNMENTS_EACH));
+        // Of one user on as many projects, of one project by as many users.
+        let on = (n / ASSIGNMENTS_EACH + n % ASSIGNMENTS_EACH * 7_919) % projects;
+        let key = GrantKey { who, scope: GrantScope::Project(project(on)), role: cloud::role(3) };
+        change.put(&key, &Grant);
+        change = committed(lmdb, change, n, assignments, "assignments")?;
+    }
+    change
+        .put(&leaving_domain(), &Domain::new("leaving".parse()?))
+        .put(&NameKey::domain(&"leaving".parse()?), &Name(*leaving_domain().bytes()));
+    for n in 0..size.leaving {
+        let user = UserId::from_bytes(id(21, n));
+        let row = User {
+            domain: leaving_domain(),
+            name: format!("leaving{n}"),
+            sid: Sid::of_store([1, 2, 3], u32::MAX / 4 + u32::try_from(n)?),
+            also: Vec::new(),
+            uid: None,
+            gid: None,
+            enabled: true,
+            expires: 0,
+            password: None,
+            comment: None,
+            kept: None,
+        };
+        let key = GrantKey {
+            who: Grantee::User(user),
+            scope: GrantScope::Project(project(n % projects)),
+            role: cloud::role(3),
+        };
+        change.put(&NameKey::user(&leaving_domain(), &row.name), &Name(*user.bytes()));
+        change.put(&user, &row).put(&key, &Grant);
+        change = committed(lmdb, change, n, size.leaving, "users that leave")?;
+    }
+    Ok(())
+}
+
+pub(super) fn run(report: &mut Report, peer: &mut Peer) -> Result<(), Failure> {
+    list(report, peer)?;
+    remove(report, peer)
+}
+
+/// Everybody, and every assignment, in one answer each.
+fn list(report: &mut Report, peer: &Peer) -> Result<(), Failure> {
+    let process = peer.server.child.0.id().to_string();
+    let mut most = 0.0_f64;
+    for (what, target, count) in [
+        ("everybody in one answer", "/v3/users", peer.size.users),
+        ("every assignment in one answer", "/v3/role_assignments", peer.size.users * ASSIGNMENTS_EACH),
+    ] {
+        eprintln!("listing {what}");
+        let before = anonymous_bytes(&process).unwrap_or(0);
+        let (began, cpu) = (now(), peer.server.cpu_nanos());
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--fail", "--output", "/dev/null", "--write-out", "%{size_download}"]);
+        curl.args(["--header", &format!("X-Auth-Token: {}", peer.token)]);
+        let mut running = crate::stopwatch::Child::start(
+            curl.arg(format!("http://{}{target}", peer.server.plain)).stdout(std::process::Stdio::piped()),
+        )?;
+        let mut grown = 0;
+        while running.0.try_wait()?.is_none() {
+            grown = grown.max(anonymous_bytes(&process).unwrap_or(0).saturating_sub(before));
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+        let mut told = String::new();
+        if let Some(mut out) = running.0.stdout.take() {
+            std::io::Read::read_to_string(&mut out, &mut told)?;
+        }
+        let bytes: f64 = told.trim().parse().map_err(|_| format!("curl said `{told}`"))?;
+        if bytes < count as f64 * 50.0 {
+            return Err(format!("{what}: {bytes} bytes are too few for {count}").into());
+        }
+        let grown = grown as f64 / f64::from(1 << 20);
+        report.once(what, count, began.elapsed().as_secs_f64(), "s");
+        report.once(
+            "the same, server CPU for each",
+            count,
+            (peer.server.cpu_nanos() - cpu) / count as f64 / 1e3,
+            "µs",
+        );
+        report.once("the same, bytes", count, bytes / f64::from(1 << 20), "MiB");
+        report.once("the same, memory of its own", count, grown, "MiB");
+        most = most.max(grown);
+    }
+    report.goal("list-memory", "memory of its own that listing all of it takes", most, 16.0, "MiB");
+    Ok(())
+}
+
+/// A domain with a tenth of the users: gone with the answer, and taken away while others are answered.
+fn remove(report: &mut Report, peer: &mut Peer) -> Result<(), Failure> {
+    let Size { leaving, .. } = peer.size;
+    let path = format!("/v3/domains/{}", leaving_domain());
+    let one_of_them =
+        ("GET", format!("/v3/users/{}", UserId::from_bytes(id(21, leaving / 2))), String::new());
+    let other = ("GET", format!("/v3/users/{}", cloud::user(7)), String::new());
+    let token = peer.token.clone();
+    let mut client = peer.server.connect(Ipv4Addr::LOCALHOST)?;
+    let mut ask = |asked: &(&str, String, String)| client.get(&spoken(asked, &token));
+    let mut expect = |asked: &(&str, String, String), expected: u16| match ask(asked)? {
+        status if status == expected => Ok(()),
+        status => {
+            Err(Failure::from(format!("answered with {status}, not {expected}: {} {}", asked.0, asked.1)))
+        }
+    };
+    expect(&one_of_them, 200)?;
+    let disabled = r#"{"domain":{"enabled":false}}"#.to_owned();
+    expect(&("PATCH", path.clone(), disabled), 200)?;
+    let mut quiet = Samples::default();
+    for _ in 0..2_000 {
+        let began = now();
+        expect(&other, 200)?;
+        quiet.push(began.elapsed().as_secs_f64() * 1e3);
+    }
+    let began = now();
+    expect(&("DELETE", path, String::new()), 204)?;
+    let answered = began.elapsed();
+    // With the very next request.
+    expect(&one_of_them, 404)?;
+    let lmdb = Lmdb::open(&peer.facts)?;
+    let is_left = || Ok::<_, Failure>(!lmdb.read(|view| view.list::<Leaving>(&[]))??.is_empty());
+    let mut busy = Samples::default();
+    while is_left()? {
+        for _ in 0..20 {
+            let began = now();
+            expect(&other, 200)?;
+            busy.push(began.elapsed().as_secs_f64() * 1e3);
+        }
+        std::thread::park_timeout(Duration::from_millis(5));
+        if began.elapsed() > Duration::from_secs(600) {
+            return Err("what was removed is still there after ten minutes".into());
+        }
+    }
+    report.once("a domain is removed: until the answer", leaving, answered.as_secs_f64() * 1e3, "ms");
+    report.once("the same, until nothing of it is left", leaving, began.elapsed().as_secs_f64(), "s");
+    report.tail("an answer to somebody else before", leaving, &quiet, "ms");
+    report.tail("an answer to somebody else meanwhile", leaving, &busy, "ms");
+    report.goal(
+        "removed",
+        "a domain is removed: until the answer",
+        answered.as_secs_f64() * 1e3,
+        100.0,
+        "ms",
+    );
+    Ok(())
+}
