@@ -1,9 +1,12 @@
 //! `enfilade import keystone`: everything an Identity API holds, taken over under the same ids.
 
 use crate::curl::curl;
-use crate::server::{BINARY, Server, WITHOUT_PENALTIES};
+use crate::proxmox::python_path;
+use crate::server::{BINARY, Scratch, Server, WITHOUT_PENALTIES};
 use serde_json::{Value, json};
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// The administrator's token.
 fn login(server: &Server) -> String {
@@ -83,23 +86,8 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     made(&path, "application_credential", json!({ "name": "ci", "roles": [{ "name": "reader" }] }));
 
     let here = Server::start();
-    let clouds = here.scratch.path().join("clouds.yaml");
-    let auth = "username: admin\n      password: pw\n      project_name: admin";
-    let text = format!(
-        "clouds:\n  old:\n    auth:\n      auth_url: {}\n      {auth}\n    cacert: {}\n",
-        cloud.url("/v3"),
-        cloud.certificate().display()
-    );
-    std::fs::write(&clouds, text).unwrap();
-    let import = |more: &[&str]| {
-        let mut command = Command::new(BINARY);
-        command.args(["--json", "--data"]).arg(here.data()).args(["import", "keystone", "--os-cloud", "old"]);
-        let output = command.args(more).env("OS_CLIENT_CONFIG_FILE", &clouds).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let lines = String::from_utf8(output.stdout).unwrap();
-        let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        lines
-    };
+    let trust = format!("cacert: {}", cloud.certificate().display());
+    let import = |more: &[&str]| import(&here, &cloud.url("/v3"), &trust, more);
     // Of `correct horse`, by Keystone 30.
     let hash = "$pbkdf2-sha512$25000$lXbTmu90b9GbGUBqFUSxYQ$rVNfJTGshSWsinPyNh8fq9Dtp7InA1BGbdBpPaf6AhzSLJ+aDvaKUWFnSyJKScEVnRzeHmPYcJkGyZqlODYq1g";
     let dump = here.scratch.path().join("keystone.sql");
@@ -118,15 +106,9 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     // The same as there: its administrator comes in here with a password of this place.
     let output = here.cli_output(&["user", "passwd", "admin@Default", "--password-stdin"], "pw");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let own = here.cli_output(&["keys", "init"], "");
-    assert!(own.status.success());
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    make_keys(&here);
     let token_here = login(&here);
-    let user = json!({ "name": "ann", "domain": { "name": "d1" }, "password": "correct horse" });
-    let scope = json!({ "project": { "id": outer } });
-    let body = json!({ "auth": { "identity": { "methods": ["password"], "password": { "user": user } }, "scope": scope } });
-    let answer = curl(&here, "", "/v3/auth/tokens", &["-d", &body.to_string()]);
-    assert_eq!(answer.status, 201, "{}", answer.text());
+    comes_in(&here, "ann", &outer);
     let is_of_the_place = |row: &Value| {
         row["name"] == "local" || row["domain_id"].as_str().is_some_and(|id| id != "default" && id != domain)
     };
@@ -143,4 +125,101 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     // Again there is nothing more to take.
     let again = import(&[]);
     assert_eq!(again.last().unwrap()["taken"], 0, "{again:#?}");
+}
+
+/// What the command says, line by line.
+fn import(here: &Server, url: &str, trust: &str, more: &[&str]) -> Vec<Value> {
+    let clouds = here.scratch.path().join("clouds.yaml");
+    let auth = "username: admin\n      password: pw\n      project_name: admin";
+    let text = format!("clouds:\n  old:\n    auth:\n      auth_url: {url}\n      {auth}\n    {trust}\n");
+    std::fs::write(&clouds, text).unwrap();
+    let mut command = Command::new(BINARY);
+    command.args(["--json", "--data"]).arg(here.data()).args(["import", "keystone", "--os-cloud", "old"]);
+    let output = command.args(more).env("OS_CLIENT_CONFIG_FILE", &clouds).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A place that was no identity service has no keys yet.
+fn make_keys(here: &Server) {
+    assert!(here.cli_output(&["keys", "init"], "").status.success());
+    std::thread::sleep(std::time::Duration::from_secs(2));
+}
+
+/// With the password from before.
+fn comes_in(here: &Server, name: &str, project: &str) {
+    let user = json!({ "name": name, "domain": { "name": "d1" }, "password": "correct horse" });
+    let scope = json!({ "project": { "id": project } });
+    let body = json!({ "auth": { "identity": { "methods": ["password"], "password": { "user": user } }, "scope": scope } });
+    let answer = curl(here, "", "/v3/auth/tokens", &["-d", &body.to_string()]);
+    assert_eq!(answer.status, 201, "{}", answer.text());
+}
+
+/// From Keystone's own code and database, with its own passwords.
+#[test]
+fn keystone_itself_is_taken_over() {
+    let scratch = Scratch::new();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/keystone_server.py");
+    let mut keystone = Command::new("python3")
+        .arg(script)
+        .arg(scratch.path())
+        .env("PYTHONPATH", python_path())
+        .env("PYTHONWARNINGS", "ignore")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(std::fs::File::create(scratch.path().join("stderr")).unwrap())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(keystone.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let said = || std::fs::read_to_string(scratch.path().join("stderr")).unwrap();
+    let there: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{}", said()));
+    let here = Server::start_with(&[WITHOUT_PENALTIES]);
+    let import = |more: &[&str]| import(&here, there["url"].as_str().unwrap(), "verify: true", more);
+    let would = import(&["--pretend"]);
+    let did = import(&["--passwords", there["dump"].as_str().unwrap()]);
+    let taken = did.last().unwrap()["taken"].as_u64().unwrap();
+    assert!(taken > 25 && would.last().unwrap()["taken"] == taken, "{did:#?}");
+    let is_left = |line: &Value| line.to_string().contains("one of two factors");
+    assert_eq!(did.iter().filter(|line| is_left(line)).count(), 1, "{did:#?}");
+    // Its administrator comes in with the password from there, too.
+    make_keys(&here);
+    let token = login(&here);
+    let lists = there["lists"].as_object().unwrap();
+    let outer = lists["projects"].as_array().unwrap().iter().find(|row| row["name"] == "outer").unwrap();
+    comes_in(&here, "ann", outer["id"].as_str().unwrap());
+    let body = r#"{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":"eve","domain":{"name":"d1"},"password":"correct horse"}}}}}"#;
+    assert_eq!(curl(&here, "", "/v3/auth/tokens", &["-d", body]).status, 401);
+    for (many, rows) in lists {
+        let (path, many) = match many.as_str() {
+            "credentials" => {
+                let user = there["me"].as_str().unwrap();
+                (format!("/v3/users/{user}/application_credentials"), "application_credentials")
+            }
+            many => (format!("/v3/{many}"), many),
+        };
+        let ours = held(&here, &token, &path, many);
+        for row in rows.as_array().unwrap() {
+            assert!(ours.iter().any(|own| is_same(row, own)), "{path}: {row}\n{ours:#?}");
+        }
+    }
+    assert_eq!(import(&[]).last().unwrap()["taken"], 0);
+    drop(keystone.stdin.take());
+    keystone.wait().unwrap();
+}
+
+/// Whether everything a record there says is said here, but for where it is and what only Keystone has.
+fn is_same(there: &Value, here: &Value) -> bool {
+    const ITS_OWN: [&str; 5] = ["links", "is_domain", "options", "password_expires_at", "unrestricted"];
+    match (there, here) {
+        (Value::Object(there), Value::Object(_)) => {
+            let mut fields = there.iter().filter(|(name, _)| !ITS_OWN.contains(&name.as_str()));
+            fields.all(|(name, value)| is_same(value, &here[name]))
+        }
+        (Value::Array(there), Value::Array(here)) => {
+            there.iter().all(|one| here.iter().any(|own| is_same(one, own)))
+        }
+        (there, here) => there == here,
+    }
 }

@@ -206,6 +206,9 @@ impl<S: Read + Write> Client<S> {
 fn length(answer: &[u8]) -> Option<usize> {
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
     let head = std::str::from_utf8(answer.get(..end)?).ok()?.to_ascii_lowercase();
+    if head.contains("transfer-encoding: chunked") {
+        return answer.ends_with(b"\r\n0\r\n\r\n").then_some(answer.len());
+    }
     let body =
         head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
     Some(end + body.unwrap_or(0))

@@ -2,7 +2,7 @@
 
 use super::Call;
 use enfilade_admin::Error;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::str::FromStr;
 
 /// The object, and what it is called.
@@ -129,12 +129,23 @@ impl Given {
                     _ => return Err(self.wrong(&format!("options.{name}"), "an option of Keystone's")),
                 }
             }
+            if wants_more_than_a_password(&options) {
+                let why = "no second factor is checked here: multi_factor_auth_rules need one that is [\"password\"] alone";
+                return Err(Error::Refused(why.to_owned()));
+            }
             if !options.is_empty() {
                 kept.insert("options".to_owned(), Value::Object(options));
             }
         }
         Ok(if kept.is_empty() { String::new() } else { Value::Object(kept).to_string() })
     }
+}
+
+/// Whether a user's options ask for what nobody can show here: it is refused, because to let somebody in with less would be worse.
+fn wants_more_than_a_password(options: &Map<String, Value>) -> bool {
+    let is_on = options.get("multi_factor_auth_enabled") == Some(&Value::Bool(true));
+    let rules = options.get("multi_factor_auth_rules").and_then(Value::as_array);
+    is_on && rules.is_some_and(|rules| !rules.is_empty() && !rules.contains(&json!(["password"])))
 }
 
 /// Whether an option is set among what is kept beside a record.

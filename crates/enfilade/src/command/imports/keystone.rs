@@ -105,7 +105,12 @@ async fn ask(
     progress.at(3, LISTS);
     let users = api.list("users", "users").await?;
     for row in &users {
-        let hash = text(row, "id").and_then(|id| hashes.get(&id));
+        let mut hash = text(row, "id").and_then(|id| hashes.get(&id));
+        if let Some(name) = text(row, "name").filter(|_| hash.is_some() && wants_second_factor(row)) {
+            let why = "it is one of two factors, and here no second one is checked".to_owned();
+            asked.left.push(Imported { what: format!("password of {name}"), left_out: Some(why) });
+            hash = None;
+        }
         let refused = hash.and_then(|hash| enfilade_identity::check_hash(hash).err());
         if let (Some(why), Some(name)) = (&refused, text(row, "name")) {
             asked
@@ -207,6 +212,13 @@ fn user(row: &Value, password: Option<String>) -> Option<CloudThing> {
         profile: Profile { default_project: id(row, "default_project_id"), email: text(row, "email") },
     };
     Some(CloudThing::User(id(row, "id")?, Box::new(user)))
+}
+
+fn wants_second_factor(user: &Value) -> bool {
+    let option = |name: &str| user.get("options").and_then(|options| options.get(name));
+    let rules = option("multi_factor_auth_rules").and_then(Value::as_array);
+    option("multi_factor_auth_enabled") == Some(&Value::Bool(true))
+        && rules.is_some_and(|rules| !rules.is_empty() && !rules.contains(&serde_json::json!(["password"])))
 }
 
 async fn members(api: &mut Api, asked: &mut Asked, groups: &[Value]) -> anyhow::Result<()> {

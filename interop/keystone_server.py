@@ -1,0 +1,101 @@
+"""Keystone itself, on SQLite, with something in it. Argument: a directory of its own. Says in a line of JSON where it listens, what its lists hold and
+where a dump of its database is, and serves until its input ends."""
+
+import json
+import os
+import sqlite3
+import sys
+import threading
+import warnings
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+warnings.simplefilter("ignore")
+import requests
+
+PLACE = sys.argv[1]
+DATABASE = os.path.join(PLACE, "keystone.db")
+CONFIG = os.path.join(PLACE, "keystone.conf")
+os.environ["OS_KEYSTONE_CONFIG_FILES"] = CONFIG
+
+
+class Quiet(WSGIRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+def manage(*words):
+    import subprocess
+
+    program = "from keystone.cmd.manage import main; main()"
+    subprocess.run([sys.executable, "-c", program, "--config-file", CONFIG, *words], check=True, stdout=sys.stderr)
+
+
+with open(CONFIG, "w") as config:
+    config.write(f"[DEFAULT]\nlog_file = {PLACE}/keystone.log\n[database]\nconnection = sqlite:///{DATABASE}\n"
+                 f"[fernet_tokens]\nkey_repository = {PLACE}/fernet\n[credential]\nkey_repository = {PLACE}/credentials\n"
+                 "[identity]\npassword_hash_rounds = 4\n")
+for directory in ["fernet", "credentials"]:
+    os.mkdir(os.path.join(PLACE, directory), 0o700)
+manage("db_sync")
+for keys in ["fernet_setup", "credential_setup"]:
+    manage(keys, "--keystone-user", "root", "--keystone-group", "root")
+placeholder = make_server("127.0.0.1", 0, None, handler_class=Quiet)
+url = f"http://127.0.0.1:{placeholder.server_port}/v3"
+manage("bootstrap", "--bootstrap-password", "pw", "--bootstrap-public-url", url, "--bootstrap-region-id", "RegionOne")
+sys.argv = sys.argv[:1]
+from keystone.server.wsgi import initialize_public_application
+
+placeholder.set_app(initialize_public_application())
+threading.Thread(target=placeholder.serve_forever, daemon=True).start()
+
+http = requests.Session()
+http.trust_env = False
+
+
+def call(method, path, body=None):
+    answer = http.request(method, url + path, json=body)
+    assert answer.status_code < 300, (method, path, answer.status_code, answer.text)
+    return answer
+
+
+login = {"auth": {"identity": {"methods": ["password"], "password": {"user": {
+    "name": "admin", "domain": {"id": "default"}, "password": "pw"}}},
+    "scope": {"project": {"name": "admin", "domain": {"id": "default"}}}}}
+answer = call("POST", "/auth/tokens", login)
+http.headers["X-Auth-Token"] = answer.headers["X-Subject-Token"]
+me = answer.json()["token"]["user"]["id"]
+
+
+def made(path, what, **body):
+    return call("POST", path, {what: body}).json()[what]["id"]
+
+
+domain = made("/domains", "domain", name="d1", description="one")
+outer = made("/projects", "project", name="outer", domain_id=domain, tags=["red"])
+inner = made("/projects", "project", name="inner", domain_id=domain, parent_id=outer, enabled=False)
+ann = made("/users", "user", name="ann", domain_id=domain, email="a@b", default_project_id=outer, password="correct horse")
+bob = made("/users", "user", name="bob", domain_id=domain, enabled=False, options={"lock_password": True})
+made("/users", "user", name="eve", domain_id=domain, password="correct horse", options={
+    "multi_factor_auth_enabled": True, "multi_factor_auth_rules": [["password", "totp"]]})
+crew = made("/groups", "group", name="crew", domain_id=domain, description="who cooks")
+cook, knife = made("/roles", "role", name="cook"), made("/roles", "role", name="knife")
+own = made("/roles", "role", name="own", domain_id=domain)
+call("PUT", f"/roles/{cook}/implies/{knife}")
+call("PUT", f"/roles/{own}/implies/{cook}")
+for path in [f"/groups/{crew}/users/{ann}", f"/projects/{outer}/groups/{crew}/roles/{cook}", f"/projects/{outer}/users/{bob}/roles/{own}",
+             f"/OS-INHERIT/domains/{domain}/users/{ann}/roles/{cook}/inherited_to_projects", f"/system/users/{ann}/roles/{knife}"]:
+    call("PUT", path)
+region = made("/regions", "region", id="RegionTwo", parent_region_id="RegionOne")
+service = made("/services", "service", name="swift", type="object-store", description="objects")
+made("/endpoints", "endpoint", service_id=service, interface="public", region_id=region, url="https://swift/v1/AUTH_%(project_id)s")
+made(f"/users/{me}/application_credentials", "application_credential", name="ci", roles=[{"name": "reader"}])
+
+lists = {}
+for path in ["domains", "projects", "users", "groups", "roles", "regions", "services", "endpoints", "role_assignments", "role_inferences"]:
+    lists[path] = call("GET", "/" + path).json()[path]
+lists["credentials"] = call("GET", f"/users/{me}/application_credentials").json()["application_credentials"]
+dump = os.path.join(PLACE, "keystone.sql")
+with open(dump, "w") as to:
+    to.write("\n".join(sqlite3.connect(DATABASE).iterdump()))
+print(json.dumps({"url": url, "lists": lists, "dump": dump, "me": me}), flush=True)
+sys.stdin.read()
