@@ -19,8 +19,24 @@ impl Client {
 
     /// Status, the token that was given, and the body.
     fn call(&mut self, token: &str, method: &str, path: &str, body: &Value) -> (u16, Option<String>, Value) {
+        self.call_about(token, "", method, path, body)
+    }
+
+    /// The same, about a token.
+    fn call_about(
+        &mut self,
+        token: &str,
+        about: &str,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> (u16, Option<String>, Value) {
         let content = if body.is_null() { String::new() } else { body.to_string() };
-        let auth = if token.is_empty() { String::new() } else { format!("X-Auth-Token: {token}\r\n") };
+        let header = |name: &str, token: &str| match token {
+            "" => String::new(),
+            token => format!("{name}: {token}\r\n"),
+        };
+        let auth = header("X-Auth-Token", token) + &header("X-Subject-Token", about);
         let length = content.len();
         let request =
             format!("{method} {path} HTTP/1.1\r\nHost: x\r\n{auth}Content-Length: {length}\r\n\r\n{content}");
@@ -75,6 +91,8 @@ enum On {
 /// Somebody, and what the rules ask of them.
 struct Actor {
     name: String,
+    /// Whose session it is.
+    user: String,
     token: String,
     role: usize,
     on: On,
@@ -154,9 +172,10 @@ fn cloud() -> Cloud {
         (On::OtherDomain, format!("/v3/domains/{other}"), json!({ "domain": { "id": other } })),
         (On::System, "/v3/system".to_owned(), json!({ "system": { "all": true } })),
     ];
-    let somebody = |name: String, token: Option<String>, role: usize, on: On| Actor {
+    let somebody = |user: &str, name: String, token: Option<String>, role: usize, on: On| Actor {
         token: token.unwrap_or_else(|| panic!("{name} gets no token")),
         name,
+        user: user.to_owned(),
         role,
         on,
         is_owner: false,
@@ -173,7 +192,7 @@ fn cloud() -> Cloud {
                 client.call(&admin, "PUT", &format!("{path}/users/{maker}/roles/{id}"), &Value::Null);
             assert_eq!(status, 204, "{who}");
             let token = client.login(&password(&maker, "pw"), scope.clone());
-            actors.push(somebody(who.clone(), token.clone(), rank + 1, *on));
+            actors.push(somebody(&maker, who.clone(), token.clone(), rank + 1, *on));
             if *on != On::Project {
                 continue;
             }
@@ -193,20 +212,20 @@ fn cloud() -> Cloud {
                     client.made(token.as_deref().unwrap(), &path, "application_credential", given);
                 let identity = json!({ "methods": ["application_credential"], "application_credential": { "id": credential, "secret": "a long secret" } });
                 let lent = client.login(&identity, Value::Null);
-                let mut actor = somebody(format!("{who}, {kind}"), lent, rank + 1, *on);
+                let mut actor = somebody(&maker, format!("{who}, {kind}"), lent, rank + 1, *on);
                 (actor.is_lent, actor.has_rules) = (!unrestricted, !rules.is_null());
                 actors.push(actor);
             }
             let trust = json!({ "trustor_user_id": maker, "trustee_user_id": user, "project_id": project, "impersonation": false, "roles": [{ "name": name }] });
             let trust = client.made(token.as_deref().unwrap(), "/v3/OS-TRUST/trusts", "trust", trust);
             let lent = client.login(&password(&user, "pw"), json!({ "OS-TRUST:trust": { "id": trust } }));
-            let mut actor = somebody(format!("{who}, by a trust"), lent, rank + 1, *on);
+            let mut actor = somebody(&user, format!("{who}, by a trust"), lent, rank + 1, *on);
             (actor.is_lent, actor.is_owner) = (true, true);
             actors.push(actor);
         }
     }
     let own = client.login(&password(&user, "pw"), json!({ "unscoped": {} }));
-    let mut own = somebody("the user".to_owned(), own, 0, On::Nothing);
+    let mut own = somebody(&user, "the user".to_owned(), own, 0, On::Nothing);
     own.is_owner = true;
     actors.push(own);
     Cloud { server, client, admin, domain, project, user, group, role, blob, actors }
@@ -340,6 +359,98 @@ fn everybody_may_what_the_rules_say() {
     assert!(wrong.is_empty(), "{} of {asked} differ:\n{}", wrong.len(), wrong.join("\n"));
     assert!(asked > 2_500, "{asked}");
     println!("{asked} calls were judged as the rules say");
+}
+
+/// What a call with a rule of its own is about, made anew for each who asks: it may be gone then.
+struct Fixture {
+    /// A token of the user's.
+    subject: String,
+    /// An application credential of the user's.
+    credential: String,
+    /// By which the first actor trusts the user.
+    trust: String,
+}
+
+impl Cloud {
+    fn fixture(&mut self) -> Fixture {
+        let subject = self.client.login(&password(&self.user, "pw"), json!({ "unscoped": {} })).unwrap();
+        let (trustor, token) = (&self.actors[0].user, &self.actors[0].token);
+        let trust = json!({
+            "trustor_user_id": trustor, "trustee_user_id": self.user, "project_id": self.project,
+            "impersonation": false, "roles": [{ "name": "reader" }],
+        });
+        let trust = self.client.made(token, "/v3/OS-TRUST/trusts", "trust", trust);
+        let scope = json!({ "project": { "id": self.project } });
+        let own = self.client.login(&password(&self.user, "pw"), scope).unwrap();
+        let name = format!("c{}", &subject[subject.len() - 20..]).replace(['=', '-', '_'], "x");
+        let path = format!("/v3/users/{}/application_credentials", self.user);
+        let credential = self.client.made(&own, &path, "application_credential", json!({ "name": name }));
+        Fixture { subject, credential, trust }
+    }
+}
+
+/// Whether somebody may make a call that has no row in the table, by what `docs/keystone.md` and Keystone's policies say of it.
+fn may_by_its_own(actor: &Actor, route: &V3Route, trustor: &str) -> bool {
+    let (is_bound, is_free) = (actor.has_rules, !actor.has_rules && !actor.is_lent);
+    let sees_all = !is_bound && (actor.has("admin") || actor.has("reader") && actor.on == On::System);
+    let is_trustor = actor.user == trustor;
+    match (route.method, route.path) {
+        ("GET" | "HEAD", "/auth/tokens") => actor.is_owner || sees_all,
+        ("DELETE", "/auth/tokens") => actor.is_owner || !is_bound && actor.has("admin"),
+        ("GET", "/OS-REVOKE/events") => !is_bound && actor.has("admin"),
+        ("POST", path) if path.ends_with("application_credentials") => is_free && actor.is_owner,
+        ("DELETE", path) if path.contains("application_credentials") => {
+            is_free && (actor.is_owner || actor.has("admin"))
+        }
+        ("GET", path) if path.contains("application_credentials") => sees_all || !is_bound && actor.is_owner,
+        ("GET", "/OS-TRUST/trusts") => sees_all,
+        ("GET", _) => sees_all || !is_bound && (actor.is_owner || is_trustor),
+        // Nobody trusts in another's name.
+        ("POST", _) => is_free && actor.is_owner,
+        ("DELETE", _) => is_free && (is_trustor || actor.has("admin")),
+        other => panic!("{other:?} is judged by no reading of the rules"),
+    }
+}
+
+#[test]
+fn everybody_may_what_calls_say_that_have_rules_of_their_own() {
+    let mut cloud = cloud();
+    let path = format!("/v3/projects/{}/users/{}/roles/{}", cloud.project, cloud.user, cloud.role);
+    assert_eq!(cloud.client.call(&cloud.admin, "PUT", &path, &Value::Null).0, 204);
+    let trustor = cloud.actors[0].user.clone();
+    let (mut asked, mut wrong) = (0, Vec::new());
+    for route in V3.iter().filter(|route| route.need == V3Need::Session && route.rule.is_empty()) {
+        for at in 0..cloud.actors.len() {
+            let Fixture { subject, credential, trust } = cloud.fixture();
+            let path = format!("/v3{}", route.path)
+                .replace("{user_id}", &cloud.user)
+                .replace("{application_credential_id}", &credential)
+                .replace("{trust_id}", &trust)
+                .replace("{role_id}", &cloud.role);
+            let user = &cloud.user;
+            let body = match (route.method, route.path) {
+                ("POST", "/OS-TRUST/trusts") => json!({ "trust": {
+                    "trustor_user_id": user, "trustee_user_id": trustor, "project_id": cloud.project,
+                    "impersonation": false, "roles": [{ "name": "reader" }],
+                } }),
+                ("POST", _) => json!({ "application_credential": { "name": format!("new{asked}") } }),
+                _ => Value::Null,
+            };
+            let actor = &cloud.actors[at];
+            let may = may_by_its_own(actor, route, &trustor);
+            let token = actor.token.clone();
+            let answer = cloud.client.call_about(&token, &subject, route.method, &path, &body);
+            asked += 1;
+            // HEAD says nothing but its status.
+            let is_refused = is_refused(&answer) || route.method == "HEAD" && answer.0 == 403;
+            if is_refused == may || answer.0 >= 500 {
+                let actor = &cloud.actors[at];
+                wrong.push(format!("{} {path} by {}: {} {}", route.method, actor.name, answer.0, answer.2));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {asked} differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(asked > 400, "{asked}");
 }
 
 /// The rest of those who have not asked yet, each about a credential of their own.
