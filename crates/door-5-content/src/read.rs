@@ -8,6 +8,9 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{self, IoSliceMut, ReadWriteFlags, preadv2};
 
+/// What the kernel reads ahead unasked (`read_ahead_kb`), in bytes.
+const USUAL_READAHEAD_BYTES: u64 = 128 * 1024;
+
 /// A file that may be read.
 #[derive(Clone, Debug)]
 pub struct Reader {
@@ -26,8 +29,10 @@ pub fn read(permit: &AccessPermit, node: &Node) -> Result<Reader, Refusal> {
 /// The work of [`read`].
 pub(crate) fn reader(node: &Node) -> Result<Reader, Refusal> {
     node.needs(NodeKind::File, "reading")?;
-    // Advice only: a file system that takes none reads as well without it.
-    let _ = fadvise(node.fd(), 0, None, Advice::Sequential);
+    // Advice only: a file system that takes none reads as well without it, and of a small file all is read ahead anyway.
+    if node.meta().bytes > USUAL_READAHEAD_BYTES {
+        let _ = fadvise(node.fd(), 0, None, Advice::Sequential);
+    }
     Ok(Reader { node: node.clone() })
 }
 
@@ -62,24 +67,20 @@ impl Reader {
         Ok(())
     }
 
-    /// The same, only as far as the bytes are in memory; whether all of that came.
-    pub fn fill_at_hand(&self, offset: u64, buffer: &mut Vec<u8>) -> bool {
-        let from = buffer.len();
-        while buffer.len() < buffer.capacity() {
-            let at = offset + (buffer.len() - from) as u64;
+    /// Reads as much from `offset` on as there is room for, or to the end, where all of that is in memory: how much that is.
+    pub fn fill_at_hand(&self, offset: u64, room: &mut [u8]) -> Option<usize> {
+        let mut filled = 0;
+        while let Some(spare) = room.get_mut(filled..).filter(|spare| !spare.is_empty()) {
+            let at = offset + filled as u64;
             if at >= self.bytes() {
-                return true;
+                break;
             }
-            let filled = buffer.len();
-            buffer.resize(buffer.capacity(), 0);
-            let spare = buffer.get_mut(filled..).unwrap_or_default();
-            let read = preadv2(self.node.fd(), &mut [IoSliceMut::new(spare)], at, ReadWriteFlags::NOWAIT);
-            buffer.truncate(filled + *read.as_ref().unwrap_or(&0));
-            if !matches!(read, Ok(1..)) {
-                return false;
+            match preadv2(self.node.fd(), &mut [IoSliceMut::new(spare)], at, ReadWriteFlags::NOWAIT) {
+                Ok(count @ 1..) => filled += count,
+                _ => return None,
             }
         }
-        true
+        Some(filled)
     }
 
     /// Reads into `buffer` from `offset` on; says how many bytes came, 0 at the end of the file.

@@ -19,6 +19,7 @@ mod propfind_request;
 mod proppatch;
 mod put;
 mod range;
+mod room;
 mod transfer;
 mod xml;
 

@@ -278,13 +278,13 @@ impl Reading {
         Ok(self.reader.fill_pipe(offset, at_most, pipe)?)
     }
 
-    /// The same, only as far as the bytes are in memory; whether all of that came.
+    /// Reads as much from `offset` on as there is room for, or to the end, where all of that is in memory: how much that is.
     ///
     /// # Errors
     /// When the visitor may no longer read it.
-    pub fn read_at_hand(&mut self, offset: u64, buffer: &mut Vec<u8>) -> Result<bool, Refusal> {
+    pub fn read_at_hand(&mut self, offset: u64, room: &mut [u8]) -> Result<Option<usize>, Refusal> {
         self.check()?;
-        Ok(self.reader.fill_at_hand(offset, buffer))
+        Ok(self.reader.fill_at_hand(offset, room))
     }
 
     /// May the visitor still? Looks at the facts, and once a second at the file's ACL.

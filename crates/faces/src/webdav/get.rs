@@ -4,6 +4,7 @@ use super::conditions::{Preconditions, preconditions};
 use super::parts::{self, Parts};
 use super::piped;
 use super::range::{Asked, asked};
+use super::room::Room;
 use super::{Call, Place, blocking, blocking_failure, content_type, digest, empty, end};
 use crate::body::{Body, Cut};
 use crate::respond::{Aim, Answer, Failure, Wire};
@@ -46,9 +47,11 @@ pub(crate) async fn get<B: Incoming>(call: Call<B>, content: Content) -> Answer 
         Ok(None) => {
             blocking_failure(move || {
                 let reading = visit.enter(&place.datastore, OperationKind::Read)?.read(place.path)?;
-                begin(reading, &parts.headers, content, |reading, offset, piece| {
-                    reading.read_at(offset, piece)?;
-                    Ok(true)
+                begin(reading, &parts.headers, content, |reading, offset, bytes| {
+                    let mut piece = Vec::with_capacity(bytes);
+                    reading.read_at(offset, &mut piece)?;
+                    piece.truncate(bytes);
+                    Ok(Some(piece.into()))
                 })
                 .and_then(|begun| begun.ok_or(Wire::Worker.into()))
             })
@@ -78,7 +81,7 @@ pub(crate) async fn get<B: Incoming>(call: Call<B>, content: Content) -> Answer 
         Sent::Begun(piece, rest) => {
             trace.event.bytes = piece.len() as u64;
             *answer.body_mut() = Body::Stream(pieces);
-            tokio::spawn(send(reading, Bytes::from(piece), rest, sender, connection, trace));
+            tokio::spawn(send(reading, piece, rest, sender, connection, trace));
         }
         Sent::Parts(parts) => {
             *answer.body_mut() = Body::Stream(pieces);
@@ -95,9 +98,9 @@ type Begun = (Reading, Answer, Sent);
 enum Sent {
     Nothing,
     /// All of it.
-    Whole(Vec<u8>),
+    Whole(Bytes),
     /// The first bytes, and which are to follow.
-    Begun(Vec<u8>, Range<u64>),
+    Begun(Bytes, Range<u64>),
     /// Several ranges.
     Parts(Parts),
 }
@@ -113,7 +116,11 @@ fn at_hand(
         return Ok(None);
     };
     let Some(reading) = stay.read_at_hand(&place.path)? else { return Ok(None) };
-    begin(reading, headers, content, |reading, offset, piece| Ok(reading.read_at_hand(offset, piece)?))
+    begin(reading, headers, content, |reading, offset, bytes| {
+        let mut room = Room::of(bytes);
+        let filled = reading.read_at_hand(offset, room.get(bytes))?;
+        Ok(filled.map(|filled| room.filled(filled)))
+    })
 }
 
 /// The head of an answer, and the first piece as `read` reads it; nothing where that says that it cannot.
@@ -121,7 +128,7 @@ fn begin(
     mut reading: Reading,
     headers: &HeaderMap,
     content: Content,
-    read: impl FnOnce(&mut Reading, u64, &mut Vec<u8>) -> Result<bool, Failure>,
+    read: impl FnOnce(&mut Reading, u64, usize) -> Result<Option<Bytes>, Failure>,
 ) -> Result<Option<Begun>, Failure> {
     let (mut answer, wanted) = head(&reading, headers)?;
     let range = match wanted {
@@ -132,11 +139,7 @@ fn begin(
     };
     let most = range.end.min(range.start + PIECE_BYTES);
     let wanted = usize::try_from(most - range.start).unwrap_or(0);
-    let mut piece = Vec::with_capacity(wanted);
-    if !read(&mut reading, range.start, &mut piece)? {
-        return Ok(None);
-    }
-    piece.truncate(wanted);
+    let Some(piece) = read(&mut reading, range.start, wanted)? else { return Ok(None) };
     // Where the file got shorter meanwhile, what is missing is looked for, and cuts the answer.
     let rest = range.start + piece.len() as u64..range.end;
     if !rest.is_empty() {
