@@ -354,12 +354,13 @@ fn race(checks: u64, without: &str) -> Outcome {
     let count = (checks / CHECKS_PER_REVOCATION) as usize;
     let data = prepare(place, count);
     let board = Board::open(place);
-    let start = || {
+    let said = |n: usize| place.join(format!("said-{n}"));
+    let start = |n: usize| {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "race::a_process_that_checks"]).env(PLACE, place).env(RULE, without);
-        command.stdout(Stdio::null()).spawn().unwrap()
+        command.stdout(std::fs::File::create(said(n)).unwrap()).spawn().unwrap()
     };
-    let children: Vec<Child> = (0..PROCESSES).map(|_| start()).collect();
+    let children: Vec<Child> = (0..PROCESSES).map(start).collect();
     let lmdb = Lmdb::open(&data.join("facts")).unwrap();
     let files = FileSet::new(&data);
     let desk = Desk { facts: &lmdb, files: &files, who: "a test", now: NOW };
@@ -392,8 +393,9 @@ fn race(checks: u64, without: &str) -> Outcome {
     std::thread::sleep(std::time::Duration::from_millis(200));
     board.set(0);
     let mut outcome = Outcome { checks: 0, granted: 0, stale: 0 };
-    for mut child in children {
-        assert!(child.wait().unwrap().success());
+    for (n, mut child) in children.into_iter().enumerate() {
+        let status = child.wait().unwrap();
+        assert!(status.success(), "{status}: {}", std::fs::read_to_string(said(n)).unwrap());
         let result = std::fs::read_to_string(place.join(format!("result-{}", child.id()))).unwrap();
         let numbers: Vec<u64> = result.split(' ').map(|number| number.parse().unwrap()).collect();
         outcome.checks += numbers[0];

@@ -162,9 +162,7 @@ impl Lmdb {
     /// # Errors
     /// When the store cannot be read.
     pub fn snapshot<R>(&self, look: impl FnOnce(&dyn Snapshot) -> R) -> Result<R, SourceError> {
-        let environment = &*self.environment;
-        let txn = environment.env.read_txn().map_err(unavailable)?;
-        Ok(look(&Reading { environment, txn: &txn, at: environment.at(txn.id()) }))
+        self.environment.reading(|reading, _| look(reading)).map_err(unavailable)
     }
 
     /// What there is to know about the store itself.
@@ -198,7 +196,7 @@ impl Lmdb {
         let environment = &*self.environment;
         let mut txn = environment.env.write_txn().map_err(unavailable)?;
         // A commit on top of an older state would give an acknowledged revision's number to other facts.
-        not_gone_back(txn.id().saturating_sub(1), environment.high_water.revision())?;
+        not_gone_back(txn.id().saturating_sub(1) as u64, environment.high_water.revision())?;
         let is_full = environment.is_full(&txn).map_err(unavailable)?;
         let next = environment.at(txn.id());
         // LMDB would not count a commit that writes nothing, and its number would be given out again for another one.
@@ -238,8 +236,8 @@ impl Lmdb {
 }
 
 /// Whether this revision is no older than the one that was acknowledged.
-fn not_gone_back(revision: usize, acknowledged: u64) -> Result<(), SourceError> {
-    if acknowledged <= revision as u64 {
+fn not_gone_back(revision: u64, acknowledged: u64) -> Result<(), SourceError> {
+    if acknowledged <= revision {
         return Ok(());
     }
     Err(SourceError::Unavailable(format!(
@@ -286,14 +284,13 @@ impl Source for Lmdb {
     }
 
     fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError> {
-        let environment = &*self.environment;
-        let floor = environment.high_water.revision();
-        let txn = environment.env.read_txn().map_err(unavailable)?;
-        // The transaction's own id: the meta page can show a later one while this view still reads the older facts.
-        let revision = txn.id();
-        not_gone_back(revision, floor)?;
-        look(&View::new(&Reading { environment, txn: &txn, at: environment.at(revision) }));
-        Ok(())
+        let floor = self.environment.high_water.revision();
+        let looked = self.environment.reading(|_, view| {
+            not_gone_back(view.at().revision.0, floor)?;
+            look(view);
+            Ok(())
+        });
+        looked.map_err(unavailable)?
     }
 
     fn commit(&self, change: &Change) -> Result<At, CommitError> {
@@ -446,6 +443,30 @@ mod tests {
         let why = lmdb.commit(&change).unwrap_err().to_string();
         assert!(why.contains(&format!("{} was acknowledged", at.revision)), "{why}");
         assert!(lmdb.read(|_| ()).is_err());
+    }
+
+    /// As when a reader is held up between LMDB's number and its roots, while others commit twice.
+    #[test]
+    fn a_number_that_is_not_that_of_the_roots_is_taken_anew() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("facts");
+        let lmdb = Lmdb::open(&path).unwrap();
+        let newest = (0..3).map(|_| crate::conformance::put_something(&lmdb)).last().unwrap().revision.0;
+        let lock = std::fs::File::options().read(true).write(true).open(path.join("lock.mdb")).unwrap();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    lock.write_all_at(&(newest - 2).to_ne_bytes(), 8).unwrap();
+                    lock.write_all_at(&newest.to_ne_bytes(), 8).unwrap();
+                    std::thread::sleep(std::time::Duration::from_micros(20));
+                }
+            });
+            let wrong = (0..50_000).map(|_| lmdb.read(|view| view.head().map(|_| view.at().revision.0)));
+            let wrong: Vec<_> = wrong.filter(|read| !matches!(read, Ok(Ok(at)) if *at == newest)).collect();
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(wrong.is_empty(), "{} of 50,000: {:?}", wrong.len(), wrong[0]);
+        });
     }
 
     #[test]

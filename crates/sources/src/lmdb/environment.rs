@@ -24,6 +24,9 @@ const READERS_MAX: u32 = 4096;
 /// The layout of the whole store; a store of a newer one is not opened.
 pub(super) const FORMAT: u32 = 1;
 
+/// How often a transaction is begun that has not the facts of its own number.
+const BEGUN_MAX: u32 = 8;
+
 pub(super) type Records = Database<'static, Bytes, Bytes>;
 /// In the order of `Table::ALL`.
 type Tables<'e> = [Database<'e, Bytes, Bytes>; Table::ALL.len()];
@@ -62,6 +65,26 @@ impl Environment {
         At { store, revision: Revision(revision as u64) }
     }
 
+    /// Lends what is read by a transaction, raw and as a view, once.
+    ///
+    /// LMDB takes a transaction's number first, and then its roots from where every second commit puts them: a reader that is held up in
+    /// between has the number of one revision and the facts of a later one. Facts under the number of an earlier revision are never lent;
+    /// a transaction begun anew has both alike.
+    pub(super) fn reading<R>(&self, look: impl FnOnce(&Reading<'_>, &View<'_>) -> R) -> heed::Result<R> {
+        let mut begun = 0;
+        loop {
+            let txn = self.env.read_txn()?;
+            // The transaction's own id: the meta page can show a later one while this view still reads the older facts.
+            let reading = Reading { environment: self, txn: &txn, at: self.at(txn.id()) };
+            let view = View::new(&reading);
+            begun += 1;
+            // What is wrong each time is damaged, and says so to whoever looks.
+            if view.head().is_ok() || begun == BEGUN_MAX {
+                return Ok(look(&reading, &view));
+            }
+        }
+    }
+
     /// Writes into a transaction.
     pub(super) fn write(&self, txn: &mut RwTxn<'_>, writes: &[Write]) -> heed::Result<()> {
         for Write { table, key, stored } in writes {
@@ -97,13 +120,13 @@ impl Environment {
 
     /// Who the store says it is, and which change is its newest.
     fn introduce(&self, path: &Path) -> Result<(Identity, LogKey, At), OpenError> {
-        let txn = self.env.read_txn().map_err(|why| OpenError::heed(path, &why))?;
-        let reading = Reading { environment: self, txn: &txn, at: self.at(txn.id()) };
-        let view = View::new(&reading);
         let failed = |why| OpenError::io(path, &why);
-        let identity = view.get::<Identity>(&IdentityKey).map_err(failed)?;
-        let identity = identity.ok_or_else(|| OpenError::Foreign(path.to_owned()))?;
-        Ok((identity, view.head().map_err(failed)?.change, view.at()))
+        let introduced = self.reading(|_, view| {
+            let identity = view.get::<Identity>(&IdentityKey).map_err(failed)?;
+            let identity = identity.ok_or_else(|| OpenError::Foreign(path.to_owned()))?;
+            Ok((identity, view.head().map_err(failed)?.change, view.at()))
+        });
+        introduced.map_err(|why| OpenError::heed(path, &why))?
     }
 
     /// The store is of a layout we know, is the one the high-water mark is of, and has not gone back.
