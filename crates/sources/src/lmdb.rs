@@ -459,7 +459,7 @@ mod tests {
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
                     lock.write_all_at(&(newest - 2).to_ne_bytes(), 8).unwrap();
                     lock.write_all_at(&newest.to_ne_bytes(), 8).unwrap();
-                    std::thread::sleep(std::time::Duration::from_micros(20));
+                    std::thread::park_timeout(std::time::Duration::from_micros(20));
                 }
             });
             let wrong = (0..50_000).map(|_| lmdb.read(|view| view.head().map(|_| view.at().revision.0)));
