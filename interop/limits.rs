@@ -111,8 +111,80 @@ fn of_one_request() {
 }
 
 #[test]
+fn a_whole_tree_is_listed_where_that_is_allowed() {
+    const DEEP: [&str; 4] = ["--request", "PROPFIND", "--header", "Depth: infinity"];
+    let hrefs = |text: &str| {
+        let mut hrefs: Vec<String> = text
+            .split("<D:href>")
+            .skip(1)
+            .filter_map(|rest| rest.split_once("</D:href>"))
+            .map(|(href, _)| href.to_owned())
+            .filter(|href| href.starts_with("/dav/"))
+            .collect();
+        hrefs.sort();
+        hrefs
+    };
+    let (server, token) = start(&[]);
+    let answer = curl(&server, &token, "/dav/main/", &DEEP);
+    assert_eq!((answer.status, answer.text().contains("propfind-finite-depth")), (403, true));
+
+    let (server, token) = start(&[("deep_listing_entries", "7")]);
+    let root = server.data().join("datastores/main");
+    std::fs::create_dir_all(root.join("a/b/c")).unwrap();
+    std::fs::create_dir(root.join("d")).unwrap();
+    ["a/1", "a/b/2", "d/3"].iter().for_each(|file| std::fs::write(root.join(file), "").unwrap());
+    let all = ["", "a/", "a/1", "a/b/", "a/b/2", "a/b/c/", "d/", "d/3"];
+    let all: Vec<String> = all.iter().map(|path| format!("/dav/main/{path}")).collect();
+    let listed = |depth: &[&str]| curl(&server, &token, "/dav/main/", depth).text();
+    assert_eq!(hrefs(&listed(&DEEP)), all);
+    // So it is without the header (RFC 4918 §9.1).
+    assert_eq!(hrefs(&listed(&["--request", "PROPFIND"])), all);
+    assert!(!listed(&DEEP).contains("HTTP/1.1 507"));
+    std::fs::write(root.join("a/b/c/4"), "").unwrap();
+    let cut = listed(&DEEP);
+    assert!(cut.contains("<D:href>/dav/main/</D:href><D:status>HTTP/1.1 507"), "{cut}");
+    assert!(cut.ends_with("</D:multistatus>\n"), "{cut}");
+    // There is always an end to it above the datastores.
+    assert_eq!(curl(&server, &token, "/dav/", &DEEP).status, 403);
+
+    // What may not be seen is not in it, nor what is below that.
+    let (server, _) = start(&[("deep_listing_entries", "100")]);
+    let alice = server.add_user("alice", "DatastoreReader");
+    server.cli(&["group", "add", "staff"]);
+    let root = server.data().join("datastores/main");
+    for name in ["closed", "open"] {
+        std::fs::create_dir(root.join(name)).unwrap();
+        std::fs::write(root.join(name).join("inside"), "").unwrap();
+        server.cli(&["acl", "set", "main", &format!("/{name}/inside"), "allow everyone full"]);
+    }
+    server.cli(&["acl", "set", "main", "/closed", "allow @staff full"]);
+    let seen = hrefs(&curl(&server, &alice, "/dav/main/", &DEEP).text());
+    assert_eq!(seen, ["/dav/main/", "/dav/main/open/", "/dav/main/open/inside"]);
+}
+
+#[test]
+fn a_whole_tree_that_takes_too_long_is_cut() {
+    let (server, token) = start(&[("deep_listing_entries", "100"), ("deep_listing_seconds", "0")]);
+    let root = server.data().join("datastores/main");
+    std::fs::create_dir_all(root.join("a/b")).unwrap();
+    let listed = |path: &str| {
+        let text =
+            curl(&server, &token, path, &["--request", "PROPFIND", "--header", "Depth: infinity"]).text();
+        assert!(text.ends_with("</D:multistatus>\n"), "{text}");
+        (text.contains("/dav/main/a/b/"), text.contains("HTTP/1.1 507"))
+    };
+    // After each directory it is looked at the time.
+    assert_eq!(listed("/dav/main/"), (false, true));
+    assert_eq!(listed("/dav/main/a/"), (true, true));
+    assert_eq!(listed("/dav/main/a/b/"), (true, false));
+}
+
+#[test]
 fn of_trees_and_locks() {
     let (server, token) = start(&[
+        ("path_bytes", "250"),
+        ("path_parts", "3"),
+        ("name_bytes", "249"),
         ("tree_entries", "4"),
         ("locks_per_user", "2"),
         ("locks_per_store", "3"),
@@ -131,6 +203,17 @@ fn of_trees_and_locks() {
         status(&format!("/dav/main/{from}"), &["--request", "COPY", "--header", &to])
     };
     assert_eq!((copy("small"), copy("large")), (201, 507));
+
+    let path = |path: &str| status(&format!("/dav/main/{path}"), &[]);
+    assert_eq!((path(&"x".repeat(249)), path(&"x".repeat(250))), (404, 400));
+    assert_eq!((path("x/y/z"), path("w/x/y/z")), (404, 400));
+    let wide = |bytes: usize| format!("{}/y", "x".repeat(bytes - 2));
+    assert_eq!((path(&wide(250)), path(&wide(251))), (404, 400));
+    let copied_to = |path: &str| {
+        let to = format!("Destination: {}", server.url(&format!("/dav/main/{path}")));
+        status("/dav/main/small/1", &["--request", "COPY", "--header", &to])
+    };
+    assert_eq!((copied_to("x/y/z"), copied_to("w/x/y/z")), (409, 400));
 
     let body =
         "<lockinfo xmlns='DAV:'><lockscope><exclusive/></lockscope><locktype><write/></locktype></lockinfo>";

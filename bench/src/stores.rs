@@ -5,7 +5,9 @@ use crate::clock;
 use crate::peers::token_cache::Tokenid;
 use crate::stopwatch::now;
 use enfilade_access::AccessMemo;
-use enfilade_facts::tables::{Credential, Domain, Name, NameKey, SidSpace, SidSpaceKey, User, Verifier};
+use enfilade_facts::tables::{
+    Credential, Domain, Name, NameKey, Project, SidSpace, SidSpaceKey, User, Verifier,
+};
 use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, Secret, Sid, UserId};
 use enfilade_facts::{AuditRecord, Change, MemoSeed, Now, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
@@ -241,10 +243,16 @@ pub(crate) fn token(n: u64, verifier: Verifier) -> (CredentialId, Credential) {
 }
 
 fn user(number: u64, words: [u32; 3]) -> Result<(UserId, User), Failure> {
-    let row = User {
-        domain: LOCAL,
-        name: format!("user{number}"),
-        sid: Sid::of_store(words, 1000 + u32::try_from(number)?),
+    let sid = Sid::of_store(words, 1000 + u32::try_from(number)?);
+    Ok((UserId::from_bytes(id(1, number)), plain_user(LOCAL, format!("user{number}"), sid)))
+}
+
+/// Somebody without anything beyond that.
+pub(crate) fn plain_user(domain: DomainId, name: String, sid: Sid) -> User {
+    User {
+        domain,
+        name,
+        sid,
         also: Vec::new(),
         uid: None,
         gid: None,
@@ -253,8 +261,19 @@ fn user(number: u64, words: [u32; 3]) -> Result<(UserId, User), Failure> {
         password: None,
         comment: None,
         kept: None,
-    };
-    Ok((UserId::from_bytes(id(1, number)), row))
+    }
+}
+
+/// A project of the default domain.
+pub(crate) fn plain_project(name: String) -> Project {
+    Project {
+        domain: DomainId::DEFAULT,
+        parent: None,
+        name,
+        enabled: true,
+        description: None,
+        tags: Vec::new(),
+    }
 }
 
 /// Takes no notice.

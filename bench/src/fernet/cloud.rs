@@ -2,11 +2,11 @@
 
 use crate::Failure;
 use crate::clock;
-use crate::stores::{self, audit, counting, hash_key, id};
+use crate::stores::{self, audit, counting, hash_key, id, plain_project, plain_user};
 use enfilade_access::AccessMemo;
 use enfilade_facts::tables::{
-    Domain, Endpoint, Grant, GrantKey, GrantScope, Grantee, Interface, Name, NameKey, NamedRole, Project,
-    Revocation, Revoked, Service, SidSpace, SidSpaceKey, User,
+    Domain, Endpoint, Grant, GrantKey, GrantScope, Grantee, Interface, Name, NameKey, NamedRole, Revocation,
+    Revoked, Service, SidSpace, SidSpaceKey,
 };
 use enfilade_facts::vocabulary::{DomainId, EndpointId, ProjectId, RoleId, Secret, ServiceId, Sid, UserId};
 use enfilade_facts::{Change, MemoSeed, Source};
@@ -54,15 +54,7 @@ impl Cloud {
         change.put(&SidSpaceKey, &SidSpace { words, next_rid: u32::MAX / 2 });
         change.put(&DomainId::DEFAULT, &Domain::new("Default".parse()?));
         change.put(&NameKey::domain(&"Default".parse()?), &Name(*DomainId::DEFAULT.bytes()));
-        let project = Project {
-            domain: DomainId::DEFAULT,
-            parent: None,
-            name: "p".into(),
-            enabled: true,
-            description: None,
-            tags: Vec::new(),
-        };
-        change.put(&PROJECT, &project);
+        change.put(&PROJECT, &plain_project("p".into()));
         for (n, name) in ROLES.iter().enumerate() {
             let implies = if n < 3 { vec![role(n + 1)] } else { Vec::new() };
             change
@@ -87,19 +79,8 @@ impl Cloud {
         lmdb.commit(&change)?;
         let mut change = Change::new(audit("users"));
         for n in 0..users {
-            let row = User {
-                domain: DomainId::DEFAULT,
-                name: format!("user{n}"),
-                sid: Sid::of_store(words, 1000 + u32::try_from(n)?),
-                also: Vec::new(),
-                uid: None,
-                gid: None,
-                enabled: true,
-                expires: 0,
-                password: None,
-                comment: None,
-                kept: None,
-            };
+            let sid = Sid::of_store(words, 1000 + u32::try_from(n)?);
+            let row = plain_user(DomainId::DEFAULT, format!("user{n}"), sid);
             change
                 .put(&user(n), &row)
                 .put(&NameKey::user(&DomainId::DEFAULT, &row.name), &Name(*user(n).bytes()));

@@ -6,10 +6,8 @@ use crate::fernet::cloud::{self, Cloud, committed};
 use crate::machine::anonymous_bytes;
 use crate::report::Report;
 use crate::stopwatch::{Samples, now};
-use crate::stores::{audit, id};
-use enfilade_facts::tables::{
-    Domain, Grant, GrantKey, GrantScope, Grantee, Leaving, Name, NameKey, Project, User,
-};
+use crate::stores::{audit, id, plain_project, plain_user};
+use enfilade_facts::tables::{Domain, Grant, GrantKey, GrantScope, Grantee, Leaving, Name, NameKey};
 use enfilade_facts::vocabulary::{DomainId, ProjectId, Sid, UserId};
 use enfilade_facts::{Change, Read};
 use enfilade_sources::lmdb::Lmdb;
@@ -35,14 +33,7 @@ pub(super) fn furnish(cloud: &Cloud, size: Size) -> Result<(), Failure> {
     let projects = size.users / USERS_A_PROJECT;
     let mut change = Change::new(audit("projects"));
     for n in 0..projects {
-        let row = Project {
-            domain: DomainId::DEFAULT,
-            parent: None,
-            name: format!("project{n}"),
-            enabled: true,
-            description: None,
-            tags: Vec::new(),
-        };
+        let row = plain_project(format!("project{n}"));
         change.put(&NameKey::project(&DomainId::DEFAULT, &row.name), &Name(*project(n).bytes()));
         change.put(&project(n), &row);
         change = committed(lmdb, change, n, projects, "projects")?;
@@ -61,19 +52,8 @@ pub(super) fn furnish(cloud: &Cloud, size: Size) -> Result<(), Failure> {
         .put(&NameKey::domain(&"leaving".parse()?), &Name(*leaving_domain().bytes()));
     for n in 0..size.leaving {
         let user = UserId::from_bytes(id(21, n));
-        let row = User {
-            domain: leaving_domain(),
-            name: format!("leaving{n}"),
-            sid: Sid::of_store([1, 2, 3], u32::MAX / 4 + u32::try_from(n)?),
-            also: Vec::new(),
-            uid: None,
-            gid: None,
-            enabled: true,
-            expires: 0,
-            password: None,
-            comment: None,
-            kept: None,
-        };
+        let sid = Sid::of_store([1, 2, 3], u32::MAX / 4 + u32::try_from(n)?);
+        let row = plain_user(leaving_domain(), format!("leaving{n}"), sid);
         let key = GrantKey {
             who: Grantee::User(user),
             scope: GrantScope::Project(project(n % projects)),

@@ -35,6 +35,6 @@ pub use principal::{Principal, Reach, SetId, Sets, SidSet};
 pub use refuse::{CODES, Refusal};
 pub use revocations::Revocations;
 pub use session::{Claim, HeldRole, Lent, Methods, Ring, Scope, Session, SessionAsk, Tokens, roles_of};
-pub use signature::{AWS4_HMAC_SHA256, SignatureAsk, Signing, chain_of, issue_signed};
+pub use signature::{AWS4_HMAC_SHA256, SignatureAsk, Signed, Signing, chain_of, issue_signed};
 pub use upgrade::Upgrade;
 pub use work::{Outcome, Work};

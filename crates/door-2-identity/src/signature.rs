@@ -17,10 +17,21 @@ pub struct SignatureAsk {
     pub key: BlobId,
     /// How.
     pub signing: Signing,
-    /// What was, as whoever asks has put it together: any of these.
+    /// What it was a signature of.
+    pub signed: Signed,
+    /// The text of that, as whoever asks has put it together: any of these.
     pub texts: Vec<Vec<u8>>,
     /// The signature.
     pub signature: Vec<u8>,
+}
+
+/// What is signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signed {
+    /// A request that says when it was made, in seconds since the epoch.
+    Request(i64),
+    /// What a store of objects was sent; it looks at the time itself.
+    Storage,
 }
 
 /// How a text is signed.
@@ -37,7 +48,21 @@ pub enum Signing {
 /// The name of Version 4 in what is signed.
 pub const AWS4_HMAC_SHA256: &[u8] = b"AWS4-HMAC-SHA256";
 
+/// How far the time of a request may be from ours, in seconds (Keystone's `[credential] auth_ttl`; there only into the past).
+const REQUEST_SECONDS_MAX: u64 = 15 * 60;
+
 impl SignatureAsk {
+    /// Whether what is signed is good for a session at this time: who has seen a request may not say it again later, nor take what was
+    /// signed for another service to a store of objects.
+    fn is_for_now(&self, now: Now) -> bool {
+        match self.signed {
+            Signed::Request(at) => now.unix_seconds.abs_diff(at) <= REQUEST_SECONDS_MAX,
+            Signed::Storage => {
+                self.signing != Signing::V4 || self.texts.iter().all(|text| is_of_storage(text))
+            }
+        }
+    }
+
     fn is_by(&self, secret: &[u8]) -> bool {
         self.texts.iter().any(|text| {
             let made = match self.signing {
@@ -54,6 +79,13 @@ impl SignatureAsk {
 
 fn mac(algorithm: hmac::Algorithm, key: &[u8], text: &[u8]) -> hmac::Tag {
     hmac::sign(&hmac::Key::new(algorithm, key), text)
+}
+
+/// Whether the scope of a text of Version 4 names a service that Keystone takes at `/v3/s3tokens`.
+fn is_of_storage(text: &[u8]) -> bool {
+    let scope = text.split(|byte| *byte == b'\n').nth(2);
+    let service = scope.and_then(|scope| scope.split(|byte| *byte == b'/').nth(2));
+    matches!(service, Some(b"s3" | b"iam" | b"sts"))
 }
 
 /// Nothing where the text is none of Version 4's: four lines, of which the third names day, region and service, and the second begins
@@ -106,7 +138,8 @@ fn judge(
     let found = view.blob(&ask.key)?.and_then(|row| Some((row.user, row.project?, row.ec2?)));
     // Of a key that is not there the signature is computed all the same.
     let is_right = ask.is_by(found.as_ref().map_or(b"", |(.., key)| key.secret.as_bytes()));
-    let (user, project, key) = found.filter(|_| is_right).ok_or(Refusal::WrongSignature)?;
+    let is_good = is_right && ask.is_for_now(now);
+    let (user, project, key) = found.filter(|_| is_good).ok_or(Refusal::WrongSignature)?;
     let claim = Claim {
         user,
         methods: Methods::EC2_KEY,
@@ -135,7 +168,30 @@ mod tests {
 
     fn is_by(signing: Signing, text: &str, secret: &str, signature: Vec<u8>) -> bool {
         let texts = vec![b"another".to_vec(), text.as_bytes().to_vec()];
-        SignatureAsk { key: BlobId([0; 32]), signing, texts, signature }.is_by(secret.as_bytes())
+        let signed = Signed::Storage;
+        SignatureAsk { key: BlobId([0; 32]), signing, signed, texts, signature }.is_by(secret.as_bytes())
+    }
+
+    #[test]
+    fn a_request_is_good_for_a_quarter_of_an_hour_and_storage_for_its_own_service() {
+        let is_good = |signing, signed, text: &str, unix_seconds| {
+            let texts = vec![text.as_bytes().to_vec()];
+            let ask = SignatureAsk { key: BlobId([0; 32]), signing, signed, texts, signature: Vec::new() };
+            ask.is_for_now(Now { unix_seconds, tick_millis: 0, files_current: true })
+        };
+        for (seconds, expected) in [(99, false), (100, true), (1000, true), (1900, true), (1901, false)] {
+            let of_request = is_good(Signing::V4, Signed::Request(1000), "", seconds);
+            assert_eq!(of_request, expected, "{seconds}");
+        }
+        assert!(!is_good(Signing::V2, Signed::Request(i64::MIN), "", i64::MAX));
+        let scope = |service: &str| {
+            format!("AWS4-HMAC-SHA256\n20150830T123600Z\n20150830/r/{service}/aws4_request\nx")
+        };
+        for (service, expected) in [("s3", true), ("iam", true), ("sts", true), ("ec2", false), ("", false)] {
+            assert_eq!(is_good(Signing::V4, Signed::Storage, &scope(service), 0), expected, "{service}");
+        }
+        assert!(!is_good(Signing::V4, Signed::Storage, "AWS4-HMAC-SHA256", 0));
+        assert!(is_good(Signing::S3, Signed::Storage, "GET\n\n\n", 0));
     }
 
     /// The example of AWS's page on Version 4, and the one of S3's on signing REST requests.

@@ -79,6 +79,8 @@ pub struct About<'a> {
     pub project: Option<&'a ProjectId>,
     /// The user.
     pub user: Option<&'a UserId>,
+    /// The project an EC2 key is to be for: an application credential makes none but for its own, and for its own user.
+    pub key_for: Option<&'a ProjectId>,
     /// A second user or group in another domain than the first: a domain's manager manages neither then.
     pub other_domain: Option<&'a DomainId>,
     /// A role beyond those a domain's manager may give: `manager`, `member` and `reader`.
@@ -211,6 +213,11 @@ impl Rule {
         let Some(session) = session else { return false };
         // One that is for certain requests of other services is for none of these.
         if session.has_rules() || session.is_lent() && self.lending == Lending::Never {
+            return false;
+        }
+        let is_its_own =
+            || about.user == Some(&principal.user) && session.claim.scope.project().as_ref() == about.key_for;
+        if about.key_for.is_some() && session.claim.credential().is_some() && !is_its_own() {
             return false;
         }
         self.who.iter().any(|who| is(*who, principal, session, about))

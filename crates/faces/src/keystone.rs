@@ -23,6 +23,7 @@ mod tokens;
 mod trusts;
 mod users;
 
+pub use given::wants_more_than_a_password;
 pub(crate) use render::Rendered;
 pub use routes::{V3, V3Need, V3Route};
 

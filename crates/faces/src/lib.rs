@@ -20,7 +20,7 @@ mod redirect;
 mod keystone;
 
 pub use body::{Body, Cut};
-pub use keystone::{V3, V3Need, V3Route};
+pub use keystone::{V3, V3Need, V3Route, wants_more_than_a_password};
 pub use metrics::{FileLook, Metrics};
 pub use redirect::{Challenge, Redirect};
 pub use respond::Answer;

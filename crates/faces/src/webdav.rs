@@ -28,6 +28,7 @@ use crate::respond::{Aim, Answer, Failure, Wire, failed};
 use crate::serve::{Connection, Incoming};
 use crate::trace::Trace;
 use conditions::Bearing;
+use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath};
 use enfilade_passage::{Refusal, Visit};
 use hyper::header::{ALLOW, HeaderName, HeaderValue};
@@ -53,6 +54,11 @@ impl Place {
         // A text that is no datastore's name is nowhere, just as a name no datastore has.
         let datastore = name.parse().map_err(|_| Wire::NoRoute)?;
         Ok(Place { datastore, path: StorePath::from_url(path).map_err(Wire::Path)? })
+    }
+
+    fn keeping_to(self, limits: &Limits) -> Result<Self, Wire> {
+        self.path.keeps_to(limits).map_err(Wire::Path)?;
+        Ok(self)
     }
 }
 
@@ -81,10 +87,11 @@ pub(crate) async fn answer<B: Incoming>(
     if let Some(above) = above::Above::of(request.uri().path()) {
         return above::answer(Bare { visit, request, trace }, above).await;
     }
-    let place = match Place::from_url(request.uri().path()) {
-        Ok(place) => place,
-        Err(wire) => return crate::serve::fail(wire.into(), trace),
-    };
+    let place =
+        match Place::from_url(request.uri().path()).and_then(|place| place.keeping_to(&visit.limits())) {
+            Ok(place) => place,
+            Err(wire) => return crate::serve::fail(wire.into(), trace),
+        };
     trace.event.datastore = place.datastore.to_string();
     trace.event.path = place.path.to_string();
     let method = request.method().clone();

@@ -1,11 +1,12 @@
 //! The walk through doors two to five, the hash gate, and asking again.
 //!
 //! Start with [`House::admit`] in `walk.rs`: it is the way every request takes.
-//! `verbs.rs` says for each verb which right it needs on which descriptor, `trees.rs` for whole trees, `holding.rs` for locks and properties; `gate.rs` is where slow hashes are computed;
+//! `verbs.rs` says for each verb which right it needs on which descriptor, `listing.rs` shows directories, `trees.rs` for whole trees, `holding.rs` for locks and properties; `gate.rs` is where slow hashes are computed;
 //! `explain.rs` walks the same doors without acting, `review.rs` door 4 for a whole tree; `audit.rs` is the one event every request leaves.
 
 mod walk;
 mod verbs;
+mod listing;
 mod trees;
 mod holding;
 mod house;
@@ -33,8 +34,8 @@ pub use enfilade_identity::fernet::KeyRing;
 pub use enfilade_identity::fernet::payload::audit_id_to_text;
 pub use enfilade_identity::{
     AWS4_HMAC_SHA256, Ask as Credential, CertificateAsk, Claim, HashKey, HeldRole, Lent,
-    Refusal as IdentityRefusal, Scope, Session, SessionAsk, SignatureAsk, Signing, Upgrade, Validated,
-    Wanted,
+    Refusal as IdentityRefusal, Scope, Session, SessionAsk, SignatureAsk, Signed, Signing, Upgrade,
+    Validated, Wanted,
 };
 
 pub use audit::{Audit, Event};
@@ -42,11 +43,12 @@ pub use explain::{DoorAnswer, Explanation, OwnRights};
 pub use gate::{Asker, GateCounts, HashGate};
 pub use holding::{LockTerms, PathState};
 pub use house::{Clock, ClockSets, House, Parts};
+pub use listing::{Entry, Listing};
 pub use penalties::{Penalties, PenaltyCounts};
 pub use refuse::Refusal;
 pub use review::Reviewed;
 pub use sessions::{Made, Random, SessionTerms, Ticket, TicketAsk};
 pub use stores::DatastoreState;
 pub use trees::{Left, Placed, Placing};
-pub use verbs::{Entry, Found, Listing, Reading, Uploading};
+pub use verbs::{Found, Reading, Uploading};
 pub use walk::{LastVisitor, Stay, Visit};

@@ -3,24 +3,17 @@
 
 use crate::refuse::Refusal;
 use crate::walk::Stay;
-use enfilade_access::{
-    AccessPermit, Ask, Inheritance, NodeKind, SecurityDescriptor, Sight, Subject, Version, Wanted,
-};
-use enfilade_content::{
-    Entry as Looked, Lock, LockToken, LookedAt, Meta, Node, Pipe, Property, Reader, Refusal as Content, Room,
-    Touches, Upload,
-};
-use enfilade_facts::MemoKey;
+use enfilade_access::{AccessPermit, Ask, Inheritance, NodeKind, SecurityDescriptor, Subject, Wanted};
+use enfilade_content::{LockToken, Meta, Node, Pipe, Reader, Refusal as Content, Room, Touches, Upload};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
-use std::sync::Arc;
 
 /// A file or directory the visitor may see.
 pub struct Found {
     /// The open descriptor.
     pub node: Node,
-    subject: Subject,
-    permit: AccessPermit,
+    pub(crate) subject: Subject,
+    pub(crate) permit: AccessPermit,
 }
 
 impl Stay {
@@ -98,30 +91,6 @@ impl Stay {
         let reader = enfilade_content::read(&permit, &node)?;
         let checked = self.visit.house.now().tick_millis;
         Ok(Some(Reading { stay: self, path: path.clone(), node, reader, checked }))
-    }
-
-    /// What is in a directory, as far as the visitor may see it.
-    ///
-    /// # Errors
-    /// The refusal of door 4 or 5.
-    pub fn list(mut self, path: StorePath) -> Result<Listing, Refusal> {
-        let found = self.find(&path, AccessMask::LIST)?;
-        self.list_found(path, found)
-    }
-
-    /// The same of a directory that was found just now.
-    ///
-    /// # Errors
-    /// The refusal of door 4 or 5.
-    pub fn list_found(mut self, path: StorePath, found: Found) -> Result<Listing, Refusal> {
-        let Found { node, subject, mut permit } = found;
-        if !permit.granted().covers(AccessMask::LIST) {
-            // Seen, where the datastore shows names and no content: door 4 says why.
-            permit =
-                self.may(&Ask { path: &path, target: &subject, wanted: Wanted::On(AccessMask::LIST) })?;
-        }
-        let listing = enfilade_content::list(&permit, &node)?;
-        Ok(Listing { stay: self, path, node, listing, is_known: true, sample: SAMPLE })
     }
 
     /// Begins to write a file, new or over an old one, of so many bytes where that is known.
@@ -301,198 +270,6 @@ impl Reading {
         self.stay.may(&Ask { path: &self.path, target: &subject, wanted })?;
         self.checked = tick;
         Ok(())
-    }
-
-    /// The revision the doors last judged on.
-    pub fn revision(&self) -> u64 {
-        self.stay.revision().0
-    }
-}
-
-/// A directory being listed.
-pub struct Listing {
-    stay: Stay,
-    path: StorePath,
-    node: Node,
-    listing: enfilade_content::Listing,
-    /// Whether most entries' states lately told which ACL they have.
-    is_known: bool,
-    /// So many are asked at most before that is looked at again.
-    sample: usize,
-}
-
-/// So many entries tell whether it is worth asking the others by name.
-const SAMPLE: usize = 64;
-
-/// Leaves those whose sight is wanted.
-fn keep(entries: &mut Vec<Looked>, sights: &mut Vec<Sight>, is_wanted: impl Fn(Sight) -> bool) {
-    let mut each = sights.iter();
-    entries.retain(|_| each.next().is_some_and(|sight| is_wanted(*sight)));
-    sights.retain(|sight| is_wanted(*sight));
-}
-
-/// One visible entry.
-pub struct Entry {
-    /// Its name.
-    pub name: String,
-    /// What it is, its size, times and validator.
-    pub meta: Meta,
-    subject: Subject,
-}
-
-impl Listing {
-    /// The directory itself.
-    pub fn meta(&self) -> &Meta {
-        self.node.meta()
-    }
-
-    /// Of which entries it is known by the state they are in that they have no dead properties.
-    pub fn are_bare(&self, entries: &[Entry]) -> Vec<bool> {
-        let bare = &self.stay.visit.house.bare;
-        // Nothing is remembered under the key of what has no state.
-        let key = |entry: &Entry| entry.subject.state(bare.key("properties of")).unwrap_or_default();
-        let keys: Vec<MemoKey> = entries.iter().map(key).collect();
-        bare.get_all(&keys).into_iter().map(|known| known == Some(true)).collect()
-    }
-
-    /// The dead properties of an entry; none where it is gone, or is another than was shown.
-    ///
-    /// # Errors
-    /// When an earlier door says no by now.
-    pub fn properties(&mut self, entry: &Entry) -> Result<Vec<Property>, Refusal> {
-        let house = Arc::clone(&self.stay.visit.house);
-        let state = entry.subject.state(house.bare.key("properties of"));
-        let Some(found) = self.find(entry, AccessMask::READ_NAMED_ATTRIBUTES)? else { return Ok(Vec::new()) };
-        // The state was read before: of what is changed in between, it is another afterwards.
-        let properties = self.stay.properties(&found)?;
-        if let (true, Some(state)) = (properties.is_empty(), state) {
-            house.bare.put(state, true);
-        }
-        Ok(properties)
-    }
-
-    /// An entry itself, when the visitor may have `wanted` on it; nothing where it is gone, or is another than was shown.
-    ///
-    /// # Errors
-    /// When an earlier door says no by now.
-    pub fn find(&mut self, entry: &Entry, wanted: AccessMask) -> Result<Option<Found>, Refusal> {
-        let Ok(path) = self.path.join(&entry.name) else { return Ok(None) };
-        match self.stay.find(&path, wanted) {
-            Ok(found) => Ok(Some(found).filter(|found| found.node.object() == entry.meta.object)),
-            Err(Refusal::Content(_) | Refusal::Access(_)) => Ok(None),
-            Err(why) => Err(why),
-        }
-    }
-
-    /// The locks that cover an entry.
-    ///
-    /// # Errors
-    /// When they cannot be read.
-    pub fn locks_on(&self, entry: &Entry) -> Result<Vec<Lock>, Refusal> {
-        let Ok(path) = self.path.join(&entry.name) else { return Ok(Vec::new()) };
-        self.stay.locks_on(&path)
-    }
-
-    /// Whether any lock may cover an entry.
-    ///
-    /// # Errors
-    /// When locks cannot be read.
-    pub fn is_locked_anywhere(&self) -> Result<bool, Refusal> {
-        self.stay.is_locked_anywhere(&self.path)
-    }
-
-    /// Whether everything there is was asked for.
-    ///
-    /// # Errors
-    /// When the directory cannot be read.
-    pub fn is_over(&mut self) -> Result<bool, Refusal> {
-        Ok(self.listing.is_over()?)
-    }
-
-    /// The next visible entries of the next `at_most` there are: `None` at the end, and an empty list where none of
-    /// them may be seen. Door 4 is asked about a whole batch on one view.
-    ///
-    /// # Errors
-    /// When the directory cannot be read, or the visitor may no longer list it.
-    pub fn next_batch(&mut self, at_most: usize) -> Result<Option<Vec<Entry>>, Refusal> {
-        let house = Arc::clone(&self.stay.visit.house);
-        // The time first: what is changed after this looks changed.
-        let (unix_seconds, clock) = (house.now().unix_seconds, house.clock_sets());
-        let at = LookedAt { unix_seconds, clock, watch: house.parts.watch.as_ref() };
-        let (mut entries, is_sample) = match self.is_known {
-            true => (self.listing.next_batch(at_most.min(self.sample), at)?, self.sample < at_most),
-            // Not asked by name first where most have to be opened anyhow.
-            false => (self.listing.next_looked(at_most, at)?, false),
-        };
-        if entries.is_empty() {
-            return Ok(None);
-        }
-        if house.clock_sets() != at.clock {
-            // What is stamped with the time may be stamped with one that was before.
-            let is_stamped =
-                |entry: &&mut Looked| matches!(entry.subject.version, Some(Version::Stamped { .. }));
-            entries.iter_mut().filter(is_stamped).for_each(|entry| entry.subject.version = None);
-        }
-        let mut sights = self.see(&entries)?;
-        let unread = sights.iter().filter(|sight| **sight == Sight::Unread).count();
-        (self.is_known, self.sample) = match (self.is_known, unread * 2 > entries.len()) {
-            // After each batch that was opened some are asked by name: the rest may be known.
-            (false, _) => (true, SAMPLE),
-            (true, true) => (false, SAMPLE),
-            (true, false) => (true, if is_sample { at_most } else { self.sample }),
-        };
-        keep(&mut entries, &mut sights, |sight| sight != Sight::Hidden);
-        for (entry, sight) in entries.iter_mut().zip(&mut sights) {
-            // Of what is shown everything is said, unless it is another object than the one that was judged.
-            if *sight == Sight::Seen && !self.listing.describe(entry) {
-                *sight = Sight::Unread;
-            }
-        }
-        if sights.contains(&Sight::Unread) {
-            self.read(&mut entries, &mut sights, at)?;
-        }
-        let shown = entries
-            .into_iter()
-            .filter_map(|Looked { name, meta, subject }| Some(Entry { name, meta: meta?, subject }));
-        Ok(Some(shown.collect()))
-    }
-
-    /// Opens what has to be read, and leaves what may be seen, in its order.
-    fn read(
-        &mut self,
-        entries: &mut Vec<Looked>,
-        sights: &mut Vec<Sight>,
-        at: LookedAt<'_>,
-    ) -> Result<(), Refusal> {
-        let mut opened = Vec::with_capacity(entries.len());
-        for (entry, sight) in entries.iter_mut().zip(sights.iter_mut()) {
-            if *sight != Sight::Unread {
-                continue;
-            }
-            match self.listing.look(std::mem::take(&mut entry.name), at)? {
-                Some(looked) => opened.push(looked),
-                // It is gone.
-                None => *sight = Sight::Hidden,
-            }
-        }
-        keep(entries, sights, |sight| sight != Sight::Hidden);
-        let judged = self.see(&opened)?;
-        let places = entries.iter_mut().zip(sights.iter_mut()).filter(|(_, sight)| **sight == Sight::Unread);
-        for ((entry, sight), (looked, judged)) in places.zip(opened.into_iter().zip(judged)) {
-            (*entry, *sight) = (looked, judged);
-        }
-        keep(entries, sights, |sight| sight == Sight::Seen);
-        Ok(())
-    }
-
-    fn see(&mut self, entries: &[Looked]) -> Result<Vec<Sight>, Refusal> {
-        let children: Vec<_> = entries.iter().map(|entry| (entry.name.as_str(), &entry.subject)).collect();
-        let path = &self.path;
-        self.stay.on_view(|stay, view| {
-            let memo = &stay.visit.house.parts.access_memo;
-            let (now, identity) = (stay.visit.house.now(), &stay.visit.identity);
-            Ok(enfilade_access::see(view, now, identity, &stay.datastore, path, &children, memo)?)
-        })
     }
 
     /// The revision the doors last judged on.

@@ -9,7 +9,7 @@ use enfilade_admin::keystone::{create_blob, delete_blob, random_id, update_blob}
 use enfilade_facts::View;
 use enfilade_facts::tables::{Blob, BlobId, Ec2Key, Key as _, Reverse, ReverseKey};
 use enfilade_facts::vocabulary::{CredentialId, ProjectId, UserId};
-use enfilade_passage::{About, ApiPermit, Scope};
+use enfilade_passage::{About, ApiPermit};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
@@ -102,14 +102,15 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     let given = Given::of(call, "credential")?;
     let own = call.visit.principal().user;
     let user = given.id::<UserId>("user_id")?.flatten().unwrap_or(own);
-    let permit = call.allow(&About { user: Some(&user), ..About::default() })?;
     let (kind, blob) = (given.needed("type")?, given.needed("blob")?);
     let project = given.id::<ProjectId>("project_id")?.flatten();
+    let key_for = project.as_ref().filter(|_| kind == "ec2");
+    let permit = call.allow(&About { user: Some(&user), key_for, ..About::default() })?;
     let (id, ec2) = match (kind.as_str(), &project) {
         ("ec2", None) => return Err(invalid("an EC2 credential is for a project").into()),
-        ("ec2", Some(project)) => {
+        ("ec2", Some(_)) => {
             let (access, secret) = keys_of(&blob)?;
-            (ec2_id(&access), Some(Ec2Key { secret, by: lender(call, &user, project)? }))
+            (ec2_id(&access), Some(Ec2Key { secret, by: lender(call) }))
         }
         _ => (random_id()?, None),
     };
@@ -120,19 +121,8 @@ pub(super) fn create(call: &mut Call) -> Outcome {
 }
 
 /// The application credential of the session: a key that is made with it is no more than it is.
-fn lender(call: &Call, user: &UserId, project: &ProjectId) -> Result<Option<CredentialId>, Trouble> {
-    let session = call.visit.identity().session();
-    let lender = session.and_then(|session| session.claim.credential());
-    let is_its = session.is_some_and(|session| {
-        session.claim.user == *user && session.claim.scope == Scope::Project(*project)
-    });
-    match lender.is_some() && !is_its {
-        true => {
-            let why = "an application credential makes EC2 keys for its own user and project";
-            Err(Error::Refused(why.to_owned()).into())
-        }
-        false => Ok(lender),
-    }
+fn lender(call: &Call) -> Option<CredentialId> {
+    call.visit.identity().session().and_then(|session| session.claim.credential())
 }
 
 /// A key for a project stands for what its user is there: nobody makes one for where that is nothing.
@@ -241,7 +231,7 @@ pub(super) fn show_ec2(call: &mut Call) -> Outcome {
 }
 
 pub(super) fn create_ec2(call: &mut Call) -> Outcome {
-    let (user, permit) = owner(call)?;
+    let (user, _) = owner(call)?;
     let given: Value =
         serde_json::from_slice(&call.body).map_err(|_| Trouble::invalid("the body is not JSON"))?;
     let said = given.get("tenant_id").and_then(Value::as_str);
@@ -250,13 +240,14 @@ pub(super) fn create_ec2(call: &mut Call) -> Outcome {
         Some(text) => text.parse().map_err(|_| Trouble::missing("project", text))?,
         None => own.ok_or_else(|| Trouble::invalid("Expecting to find tenant_id in the body."))?,
     };
+    let permit = call.allow(&About { user: Some(&user), key_for: Some(&project), ..About::default() })?;
     check_project(call, &user, Some(&project))?;
     let word = || {
         let bytes = call.faces.house().random().ok_or(crate::respond::Wire::Worker)?;
         Ok::<_, Trouble>(format!("{:032x}", u128::from_ne_bytes(bytes)))
     };
     let (access, secret) = (word()?, word()?);
-    let by = lender(call, &user, &project)?;
+    let by = lender(call);
     let lent = by.map(|id| id.to_string());
     let blob = json!({ "access": access, "secret": secret, "trust_id": null, "app_cred_id": lent, "access_token_id": null });
     let ec2 = Some(Ec2Key { secret, by });

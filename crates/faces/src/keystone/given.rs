@@ -142,7 +142,7 @@ impl Given {
 }
 
 /// Whether a user's options ask for what nobody can show here: it is refused, because to let somebody in with less would be worse.
-fn wants_more_than_a_password(options: &Map<String, Value>) -> bool {
+pub fn wants_more_than_a_password(options: &Map<String, Value>) -> bool {
     let is_on = options.get("multi_factor_auth_enabled") == Some(&Value::Bool(true));
     let rules = options.get("multi_factor_auth_rules").and_then(Value::as_array);
     is_on && rules.is_some_and(|rules| !rules.is_empty() && !rules.contains(&json!(["password"])))

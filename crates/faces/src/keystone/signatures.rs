@@ -7,17 +7,14 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use enfilade_facts::vocabulary::from_rfc3339;
-use enfilade_passage::{AWS4_HMAC_SHA256, About, IdentityRefusal, Refusal, SignatureAsk, Signing};
+use enfilade_passage::{AWS4_HMAC_SHA256, About, IdentityRefusal, Refusal, SignatureAsk, Signed, Signing};
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
-/// How far the time of a request may be from ours, in seconds (Keystone's `[credential] auth_ttl`; there only into the past).
-const REQUEST_SECONDS_MAX: i64 = 15 * 60;
-
 /// Reads what is asked about.
-type Read = fn(&Map<String, Value>, now: i64) -> Result<SignatureAsk, Trouble>;
+type Read = fn(&Map<String, Value>) -> Result<SignatureAsk, Trouble>;
 
 /// `POST /v3/ec2tokens`: the request itself.
 pub(super) async fn ec2(call: &mut Call) -> Outcome {
@@ -35,7 +32,7 @@ async fn answer(call: &mut Call, read: Read, with_token: bool) -> Outcome {
         serde_json::from_slice(&call.body).map_err(|_| Trouble::invalid("the body is not JSON"))?;
     let signed = ["credentials", "credential", "ec2Credentials"].iter().find_map(|name| given.get(name));
     let signed = signed.and_then(Value::as_object).ok_or_else(|| missing("credentials"))?;
-    let ask = read(signed, call.faces.house().now().unix_seconds)?;
+    let ask = read(signed)?;
     let made = call.visit.issue_signed(&permit, &ask).await?;
     let form = Form { with_catalog: true };
     let (body, _) = token_body(call.faces.house().source(), &made.session, call.faces.catalog(), form)?;
@@ -73,20 +70,13 @@ fn signature(signed: &Map<String, Value>, signing: Signing) -> Result<Vec<u8>, T
     read.ok_or_else(wrong)
 }
 
-fn read_s3(signed: &Map<String, Value>, _: i64) -> Result<SignatureAsk, Trouble> {
+fn read_s3(signed: &Map<String, Value>) -> Result<SignatureAsk, Trouble> {
     let key = blobs::ec2_id(text(signed, "access")?);
     let token = text(signed, "token")?;
     let said = URL_SAFE.decode(token).or_else(|_| STANDARD.decode(token)).map_err(|_| wrong())?;
     let signing = if said.starts_with(b"AWS4") { Signing::V4 } else { Signing::S3 };
-    let is_of_s3 = || {
-        let scope = said.split(|byte| *byte == b'\n').nth(2);
-        let service = scope.and_then(|scope| scope.split(|byte| *byte == b'/').nth(2));
-        matches!(service, Some(b"s3" | b"iam" | b"sts"))
-    };
-    if signing == Signing::V4 && !is_of_s3() {
-        return Err(wrong());
-    }
-    Ok(SignatureAsk { key, signing, signature: signature(signed, signing)?, texts: vec![said] })
+    let signature = signature(signed, signing)?;
+    Ok(SignatureAsk { key, signing, signed: Signed::Storage, texts: vec![said], signature })
 }
 
 /// A request, as a service hands it on.
@@ -98,7 +88,7 @@ struct Request<'a> {
     headers: Map<String, Value>,
 }
 
-fn read_ec2(signed: &Map<String, Value>, now: i64) -> Result<SignatureAsk, Trouble> {
+fn read_ec2(signed: &Map<String, Value>) -> Result<SignatureAsk, Trouble> {
     let object = |name: &str| signed.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
     let request = Request {
         verb: text(signed, "verb")?,
@@ -116,11 +106,8 @@ fn read_ec2(signed: &Map<String, Value>, now: i64) -> Result<SignatureAsk, Troub
         Some(_) => None,
     }
     .ok_or_else(wrong)?;
-    // Who has seen a request may not say it again later.
-    if now.abs_diff(date) > REQUEST_SECONDS_MAX.unsigned_abs() {
-        return Err(wrong());
-    }
-    Ok(SignatureAsk { key, signing, signature: signature(signed, signing)?, texts })
+    let signature = signature(signed, signing)?;
+    Ok(SignatureAsk { key, signing, signed: Signed::Request(date), texts, signature })
 }
 
 fn plain(value: &Value) -> String {
@@ -217,9 +204,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn read(signed: &Value, now: &str) -> Option<(Signing, Vec<String>)> {
-        let ask = read_ec2(signed.as_object().unwrap(), seconds(now).unwrap()).ok()?;
-        Some((ask.signing, ask.texts.into_iter().map(|text| String::from_utf8(text).unwrap()).collect()))
+    fn read(signed: &Value) -> Option<(Signing, Signed, Vec<String>)> {
+        let SignatureAsk { signing, signed, texts, .. } = read_ec2(signed.as_object().unwrap()).ok()?;
+        Some((signing, signed, texts.into_iter().map(|text| String::from_utf8(text).unwrap()).collect()))
     }
 
     /// The example of AWS's page on Version 4.
@@ -238,15 +225,12 @@ mod tests {
         });
         let text = "AWS4-HMAC-SHA256\n20150830T123600Z\n20150830/us-east-1/iam/aws4_request\n\
                     f536975d06c0309214f805bb90ccff089219ecd68b2577efef23edd43b7e1a59";
-        let expected = Some((Signing::V4, vec![text.to_owned()]));
-        assert_eq!(read(&signed, "2015-08-30T12:36:00Z"), expected);
-        assert_eq!(read(&signed, "2015-08-30T12:51:00Z"), expected);
-        for late_or_early in ["2015-08-30T12:51:01Z", "2015-08-30T12:20:59Z"] {
-            assert_eq!(read(&signed, late_or_early), None);
-        }
+        let at = Signed::Request(seconds("2015-08-30T12:36:00Z").unwrap());
+        let expected = Some((Signing::V4, at, vec![text.to_owned()]));
+        assert_eq!(read(&signed), expected);
         // What is signed is the date in the header; whatever a parameter says of it is nobody's word.
         signed["params"]["Timestamp"] = "2024-01-01T00:00:00Z".into();
-        assert_eq!(read(&signed, "2024-01-01T00:00:00Z"), None);
+        assert_eq!(read(&signed).map(|(_, signed, _)| signed), Some(at));
     }
 
     /// The example of AWS's page on Version 2.
@@ -267,11 +251,12 @@ mod tests {
         };
         let host = "elasticmapreduce.amazonaws.com";
         let expected = vec![text(&format!("{host}:443")), text(host)];
-        assert_eq!(read(&signed, "2011-10-03T15:19:30Z"), Some((Signing::V2, expected)));
+        let at = Signed::Request(seconds("2011-10-03T15:19:30Z").unwrap());
+        assert_eq!(read(&signed), Some((Signing::V2, at, expected)));
         signed["params"]["SignatureVersion"] = "1".into();
-        assert_eq!(read(&signed, "2011-10-03T15:19:30Z"), None);
+        assert_eq!(read(&signed), None);
         signed["params"]["SignatureVersion"] = "2".into();
         signed["params"].as_object_mut().unwrap().remove("Timestamp");
-        assert_eq!(read(&signed, "2011-10-03T15:19:30Z"), None);
+        assert_eq!(read(&signed), None);
     }
 }

@@ -43,6 +43,7 @@ pub(crate) async fn answer<B: Incoming>(call: Bare<B>, above: Above) -> Answer {
                 let (depth, limits) = (depth(&head.headers)?, visit.limits());
                 let asked = propfind_request::read(&collect_xml(body, &limits).await?, &limits)?;
                 let members = match (depth, above) {
+                    (Depth::Infinity, _) => return Err(Wire::Depth.into()),
                     (Depth::Zero, _) => Vec::new(),
                     (Depth::One, Above::Root) => vec!["dav".to_owned()],
                     (Depth::One, Above::Stores) => {

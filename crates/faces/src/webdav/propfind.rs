@@ -1,4 +1,4 @@
-//! PROPFIND, Depth 0 and 1, streamed: memory does not grow with the directory.
+//! PROPFIND, streamed: memory does not grow with the directory.
 
 use super::access_control::Control;
 use super::content_type::{self, InTurn};
@@ -10,8 +10,9 @@ use crate::respond::{Aim, Answer, Wire};
 use crate::serve::Incoming;
 use crate::trace::Trace;
 use bytes::Bytes;
+use enfilade_facts::Now;
 use enfilade_facts::limits::Limits;
-use enfilade_facts::vocabulary::{AccessMask, OperationKind, Sid, StorePath};
+use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, Sid, StorePath};
 use enfilade_passage::{Entry, Found, Listing, NodeKind, Refusal, Stay};
 use hyper::HeaderMap;
 use hyper::header::HeaderValue;
@@ -28,6 +29,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 pub(super) enum Depth {
     Zero,
     One,
+    Infinity,
 }
 
 pub(crate) async fn propfind<B: Incoming>(call: Call<B>) -> Answer {
@@ -35,6 +37,9 @@ pub(crate) async fn propfind<B: Incoming>(call: Call<B>) -> Answer {
     let (head, body) = request.into_parts();
     let outcome = async {
         let (depth, limits) = (depth(&head.headers)?, visit.limits());
+        if depth == Depth::Infinity && limits.deep_listing_entries == 0 {
+            return Err(Wire::Depth.into());
+        }
         let asked = propfind_request::read(&collect_xml(body, &limits).await?, &limits)?;
         blocking(move || {
             let stay = visit.enter(&place.datastore, OperationKind::Read)?;
@@ -64,8 +69,8 @@ pub(super) fn depth(headers: &HeaderMap) -> Result<Depth, Wire> {
         Some(b"0") => Ok(Depth::Zero),
         Some(b"1") => Ok(Depth::One),
         // No header means infinity (RFC 4918 §9.1).
-        None => Err(Wire::Depth),
-        Some(value) if value.eq_ignore_ascii_case(b"infinity") => Err(Wire::Depth),
+        None => Ok(Depth::Infinity),
+        Some(value) if value.eq_ignore_ascii_case(b"infinity") => Ok(Depth::Infinity),
         Some(_) => Err(Wire::Header("Depth")),
     }
 }
@@ -77,6 +82,17 @@ enum Looked {
     Begun(Box<UnderWay>),
 }
 
+/// A whole tree, one directory after the other.
+struct Deep {
+    datastore: DatastoreName,
+    /// What the request is about.
+    top: String,
+    /// The directories still to come.
+    left: Vec<StorePath>,
+    /// How long may still be worked on it, in milliseconds. Waiting for the client does not count.
+    millis_left: u64,
+}
+
 /// A directory, and the answer so far.
 struct UnderWay {
     listing: Listing,
@@ -86,6 +102,8 @@ struct UnderWay {
     own: Sid,
     asked: Asked,
     wants: Wants,
+    /// With `Depth: infinity`.
+    deep: Option<Deep>,
     /// Some entry may be locked.
     has_locks: bool,
     /// What is the same of each entry, to begin with.
@@ -118,19 +136,26 @@ fn look(
     let wants = Wants::of(&asked);
     let has_locks = wants.locks && listing.is_locked_anywhere()?;
     let more = More { now, principal: Some(principal), ..More::default() };
-    let (entry_bytes, entries_left) = (512, limits.listing_entries);
+    let deep = (depth == Depth::Infinity).then(|| Deep {
+        datastore: place.datastore,
+        top: base.clone(),
+        left: Vec::new(),
+        millis_left: limits.deep_listing_seconds * 1000,
+    });
+    let most = if deep.is_some() { limits.deep_listing_entries } else { limits.listing_entries };
     let mut under_way = UnderWay {
         listing,
         base,
         own,
         asked,
         wants,
+        deep,
         has_locks,
         more,
         types: InTurn::default(),
         xml,
-        entry_bytes,
-        entries_left,
+        entry_bytes: 512,
+        entries_left: most,
     };
     Ok(match under_way.go_on()? {
         true => Looked::Whole(under_way.xml, under_way.listing.revision()),
@@ -152,6 +177,9 @@ impl UnderWay {
             href::push_name(&mut path, &entry.name);
             if entry.meta.kind == NodeKind::Directory {
                 path.push('/');
+                if let Some(deep) = &mut self.deep {
+                    deep.left.extend(self.listing.path_of(entry));
+                }
             }
             if are_bare.next() == Some(false) {
                 self.more.properties = self.listing.properties(entry)?;
@@ -185,6 +213,7 @@ impl UnderWay {
 
     /// Renders the next entries; whether that was all.
     fn go_on(&mut self) -> Result<bool, Refusal> {
+        let began = self.listing.now();
         let mut is_cut = false;
         if let Some(mut entries) = self.listing.next_batch(BATCH_ENTRIES)? {
             is_cut = entries.len() as u64 > self.entries_left;
@@ -192,13 +221,37 @@ impl UnderWay {
             self.render(&entries)?;
             self.entries_left -= entries.len() as u64;
         }
+        let is_over = is_cut || (self.listing.is_over()? && !self.descend()?);
+        is_cut |= !is_over && self.is_late(began);
         if is_cut {
-            push_truncated(&mut self.xml, &self.base);
-        } else if !self.listing.is_over()? {
-            return Ok(false);
+            push_truncated(&mut self.xml, self.deep.as_ref().map_or(&self.base, |deep| &deep.top));
         }
-        self.xml.push_str(multistatus::END);
-        Ok(true)
+        if is_over || is_cut {
+            self.xml.push_str(multistatus::END);
+        }
+        Ok(is_over || is_cut)
+    }
+
+    /// Goes on with the next directory that is below; whether there is one.
+    fn descend(&mut self) -> Result<bool, Refusal> {
+        let Some(deep) = &mut self.deep else { return Ok(false) };
+        while let Some(path) = deep.left.pop() {
+            let place = Place { datastore: deep.datastore.clone(), path: path.clone() };
+            if self.listing.go_on_in(path)? {
+                self.base = href::of(&place, true);
+                self.has_locks = self.wants.locks && self.listing.is_locked_anywhere()?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a whole tree took longer than it may.
+    fn is_late(&mut self, began: Now) -> bool {
+        let Some(deep) = &mut self.deep else { return false };
+        let took = self.listing.now().tick_millis.saturating_sub(began.tick_millis);
+        deep.millis_left = deep.millis_left.saturating_sub(took);
+        deep.millis_left == 0
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) async fn transfer<B: Incoming>(call: Call<B>, transfer: Transfer) -> 
     }
     let outcome = async {
         let bearing = Bearing::of(&head)?;
-        let goal = destination(&head, bearing.host.as_deref())?;
+        let goal = destination(&head, bearing.host.as_deref())?.keeping_to(&visit.limits())?;
         if goal.datastore != place.datastore {
             return Err(Wire::Elsewhere.into());
         }

@@ -1,5 +1,7 @@
 //! The bounds an operator may set, as `[limits]` of the configuration has them.
 
+use super::{NAME_BYTES_MAX, PATH_BYTES_MAX, PATH_DEPTH_MAX};
+
 /// One of them.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitRow {
@@ -84,6 +86,12 @@ limits! {
     headers = 100, 10, 10_000;
     /// Longest request target, in bytes.
     uri_bytes = 8 * 1024, 256, 65_000;
+    /// Longest path inside a datastore, in bytes.
+    path_bytes = PATH_BYTES_MAX as u64, 1, PATH_BYTES_MAX as u64;
+    /// Names in such a path.
+    path_parts = PATH_DEPTH_MAX as u64, 1, PATH_DEPTH_MAX as u64;
+    /// One of these names, in bytes.
+    name_bytes = NAME_BYTES_MAX as u64, 1, NAME_BYTES_MAX as u64;
     /// Streams at once on an HTTP/2 connection.
     streams = 100, 1, 10_000;
     /// Requests of an HTTP/2 connection; then its client is told to open another.
@@ -112,6 +120,10 @@ limits! {
     ranges = 16, 1, 1000;
     /// Entries of one listing; a 507 element says that there are more.
     listing_entries = 50_000, 1, MANY;
+    /// Entries of one listing with `Depth: infinity`; 0 refuses these with `propfind-finite-depth`.
+    deep_listing_entries = 0, 0, MANY;
+    /// How long may be worked on one of these before a 507 element ends it, in seconds.
+    deep_listing_seconds = 2, 0, HOUR;
     /// Entries one COPY, MOVE or DELETE of a tree may touch.
     tree_entries = 100_000, 1, MANY;
     /// How long one of these may take, in seconds.

@@ -1,7 +1,7 @@
 //! A path inside a datastore. The one place where paths are normalised: whoever holds a [`StorePath`] holds a safe one.
 //! What would have to be repaired is refused instead, because two programs that repair differently are a hole.
 
-use crate::limits;
+use crate::limits::{self, Limits};
 use std::fmt;
 
 /// Names with this prefix are ours (uploads under way); nobody outside can name them.
@@ -27,7 +27,7 @@ pub enum PathRefused {
     #[error("the path holds `.`, `..` or an empty name")]
     Dots,
     /// Too long or too deep.
-    #[error("the path is longer than 4096 bytes, deeper than 64 names, or a name is longer than 255 bytes")]
+    #[error("the path is too long, too deep, or a name in it is too long")]
     Length,
     /// A name the house keeps for itself.
     #[error("names that start with `.enfilade-` are reserved")]
@@ -85,6 +85,18 @@ impl StorePath {
             return Err(PathRefused::Length);
         }
         Ok(StorePath(path))
+    }
+
+    /// Whether it keeps to what an operator allows.
+    ///
+    /// # Errors
+    /// [`PathRefused::Length`].
+    pub fn keeps_to(&self, limits: &Limits) -> Result<(), PathRefused> {
+        let fits = |length: usize, most: u64| length as u64 <= most;
+        let all_fit = fits(self.0.len(), limits.path_bytes)
+            && fits(self.names().count(), limits.path_parts)
+            && self.names().all(|name| fits(name.len(), limits.name_bytes));
+        if all_fit { Ok(()) } else { Err(PathRefused::Length) }
     }
 
     /// How long the name of an entry of this directory may be for [`StorePath::join`] to take it, in bytes.

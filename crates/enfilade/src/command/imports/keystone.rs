@@ -215,10 +215,7 @@ fn user(row: &Value, password: Option<String>) -> Option<CloudThing> {
 }
 
 fn wants_second_factor(user: &Value) -> bool {
-    let option = |name: &str| user.get("options").and_then(|options| options.get(name));
-    let rules = option("multi_factor_auth_rules").and_then(Value::as_array);
-    option("multi_factor_auth_enabled") == Some(&Value::Bool(true))
-        && rules.is_some_and(|rules| !rules.is_empty() && !rules.contains(&serde_json::json!(["password"])))
+    user.get("options").and_then(Value::as_object).is_some_and(enfilade_faces::wants_more_than_a_password)
 }
 
 async fn members(api: &mut Api, asked: &mut Asked, groups: &[Value]) -> anyhow::Result<()> {
