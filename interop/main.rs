@@ -26,6 +26,7 @@ mod names;
 mod one_identity;
 mod operations;
 mod page;
+mod passwords;
 mod penalties;
 mod proxmox;
 mod race;

@@ -8,7 +8,7 @@ use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::stopwatch::{Samples, now};
 use crate::stores::{self, audit};
-use enfilade_facts::tables::{Revocation, User};
+use enfilade_facts::tables::{Password, Revocation, User};
 use enfilade_facts::vocabulary::Secret;
 use enfilade_facts::{Change, Read, Source};
 use enfilade_sources::lmdb::Lmdb;
@@ -117,7 +117,8 @@ fn give_password(cloud: &Cloud) -> Result<(), Failure> {
     let row = lmdb.read(|view| view.get::<User>(&id))??.ok_or("no user")?;
     let secret = Secret::new(PASSWORD.as_bytes()).ok_or("no password")?;
     let mut change = Change::new(audit("a password"));
-    change.put(&id, &User { password: Some(enfilade_identity::hash_password(&secret)?), ..row });
+    change
+        .put(&id, &User { password: Some(Password::of(enfilade_identity::hash_password(&secret)?)), ..row });
     lmdb.commit(&change)?;
     Ok(())
 }

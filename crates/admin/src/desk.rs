@@ -2,6 +2,7 @@
 //! was faster.
 
 use crate::error::Error;
+use crate::passwords::PasswordRules;
 use enfilade_facts::{At, AuditRecord, Change, CommitError, Now, Read, Source, View};
 use enfilade_sources::files::file_set::FileSet;
 
@@ -12,6 +13,8 @@ pub struct Desk<'a> {
     pub facts: &'a dyn Source,
     /// The files people edit: where one is in use, what it is the truth for is changed there.
     pub files: &'a FileSet,
+    /// What passwords have to be.
+    pub passwords: &'a PasswordRules,
     /// Who makes the changes, for the audit log: an authid, or a person at the command line.
     pub who: &'a str,
     /// The present time.

@@ -18,6 +18,7 @@ mod import;
 mod keys;
 pub mod keystone;
 mod look;
+mod passwords;
 mod roles;
 mod tokens;
 mod users;
@@ -45,6 +46,7 @@ pub use keys::{
     KeySummary, KeyTerms, KeyUse, check_keys, init_keys, list_keys, prune_keys, rotate_due_keys, rotate_keys,
 };
 pub use look::{Names, Target, list_realms};
+pub use passwords::{ChosenBy, PASSWORDS_KEPT_MAX, PasswordRules};
 pub use roles::{AssignmentSummary, assign_role, list_roles, remove_role};
 pub use tokens::{
     Marked, NewToken, TokenEdit, TokenSummary, TokenTerms, create_certificate_token, create_token,

@@ -3,11 +3,12 @@
 use crate::desk::{Desk, random};
 use crate::error::Error;
 use crate::look::{Names, dangling, domain_id, user_id};
+use crate::passwords::{Choice, ChosenBy};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Blob, Credential, Domain, Extra, ExtraKey, FileName, Grant, GrantKey, Grantee,
-    Member, Membership, Name, NameKey, Profile, Reverse, ReverseKey, SidSpace, SidSpaceKey, ThingKind, User,
-    Who,
+    Member, Membership, Name, NameKey, Password, Profile, Reverse, ReverseKey, SidSpace, SidSpaceKey,
+    ThingKind, User, Who,
 };
 use enfilade_facts::vocabulary::{Authid, Secret, Sid, Ugid, UserId, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
@@ -57,8 +58,8 @@ pub struct UserSave {
     pub enabled: bool,
     /// Who it is.
     pub comment: Option<String>,
-    /// A new password.
-    pub password: Option<Secret>,
+    /// A new password, and who has chosen it.
+    pub password: Option<(Secret, ChosenBy)>,
     /// The rest.
     pub beside: Beside,
 }
@@ -86,7 +87,8 @@ pub fn save_user(
     }
     let (saved, _) = desk.commit(&format!("user {id} update"), |view, change| {
         let user = view.get::<User>(id)?.ok_or_else(|| crate::keystone::missing("user", id))?;
-        let save = build(&user, &beside(view, id)?)?;
+        let before = beside(view, id)?;
+        let save = build(&user, &before)?;
         check_comment(save.comment.as_deref())?;
         let mut edited = user.clone();
         if user.name != save.name {
@@ -103,8 +105,17 @@ pub fn save_user(
         if user.kept.is_none() {
             (edited.enabled, edited.comment) = (save.enabled, save.comment.clone());
         }
-        if let Some(password) = &save.password {
-            edited.password = Some(hash(password)?);
+        let profile = &save.beside.profile;
+        match (&save.password, &mut edited.password) {
+            (Some((password, by)), kept) => {
+                let choice =
+                    Choice { password, by: *by, before: kept.as_ref(), profile, now: desk.now.unix_seconds };
+                *kept = Some(desk.passwords.choose(&choice)?);
+            }
+            (None, Some(kept)) if !profile.has_rules_of(&before.profile) => {
+                kept.until = desk.passwords.until(kept, profile);
+            }
+            (None, _) => {}
         }
         if user.enabled && !save.enabled || save.password.is_some() {
             crate::keystone::user_mark(change, *id, desk.now.unix_seconds);
@@ -189,6 +200,8 @@ pub struct UserSummary {
     pub enabled: bool,
     /// Until when; 0 is for ever.
     pub expires: i64,
+    /// Until when the password is good; 0 is for ever.
+    pub password_until: i64,
     /// Has it a password?
     pub has_password: bool,
     /// User number.
@@ -209,7 +222,13 @@ pub struct UserSummary {
 /// When there is one of that name, or the facts cannot be changed.
 pub fn add_user(desk: &Desk<'_>, new: &NewUser) -> Result<(UserId, At), Error> {
     check_comment(new.comment.as_deref())?;
-    let password = new.password.as_ref().map(hash).transpose()?;
+    let choose = |password: &Secret| {
+        let profile = &Profile::default();
+        let choice =
+            Choice { password, by: ChosenBy::Another, before: None, profile, now: desk.now.unix_seconds };
+        desk.passwords.choose(&choice)
+    };
+    let password = new.password.as_ref().map(choose).transpose()?;
     if desk.uses(FileName::Users)? {
         return add_kept_user(desk, new, password);
     }
@@ -240,7 +259,7 @@ pub fn add_user(desk: &Desk<'_>, new: &NewUser) -> Result<(UserId, At), Error> {
 }
 
 /// The user's section in `user.cfg`, and beside it in the facts what that cannot hold.
-fn add_kept_user(desk: &Desk<'_>, new: &NewUser, password: Option<String>) -> Result<(UserId, At), Error> {
+fn add_kept_user(desk: &Desk<'_>, new: &NewUser, password: Option<Password>) -> Result<(UserId, At), Error> {
     let (what, authid) = (format!("user add {}", new.userid), Authid::from(new.userid.clone()));
     let find = |view: &View<'_>| user_id(view, &new.userid);
     if desk.facts.read(find)?.is_ok() {
@@ -279,8 +298,14 @@ fn exists(user: &Userid) -> Error {
 /// # Errors
 /// When there is no such user, or the facts cannot be changed.
 pub fn set_password(desk: &Desk<'_>, userid: &Userid, password: &Secret) -> Result<At, Error> {
-    let hash = hash(password)?;
-    edit(desk, "passwd", userid, Sessions::End, |user| user.password = Some(hash.clone()))
+    let (id, _) = find(desk, userid)?;
+    let profile = desk.facts.read(|view| view.get::<Profile>(&id))??.unwrap_or_default();
+    edit(desk, "passwd", userid, Sessions::End, |user| {
+        let (by, now) = (ChosenBy::Another, desk.now.unix_seconds);
+        let choice = Choice { password, by, before: user.password.as_ref(), profile: &profile, now };
+        user.password = Some(desk.passwords.choose(&choice)?);
+        Ok(())
+    })
 }
 
 /// What is to be changed of a user.
@@ -312,6 +337,7 @@ pub fn set_user(desk: &Desk<'_>, userid: &Userid, edit: &UserEdit) -> Result<At,
     let numbers = |user: &mut User| {
         user.uid = edit.uid.or(user.uid);
         user.gid = edit.gid.or(user.gid);
+        Ok(())
     };
     if find(desk, userid)?.1.kept.is_some() {
         // What the file has no word for is a fact beside it.
@@ -334,7 +360,7 @@ pub fn set_user(desk: &Desk<'_>, userid: &Userid, edit: &UserEdit) -> Result<At,
         user.enabled = edit.enabled.unwrap_or(user.enabled);
         user.expires = edit.expires.unwrap_or(user.expires);
         comment(&mut user.comment);
-        numbers(user);
+        numbers(user)
     })
 }
 
@@ -442,6 +468,7 @@ pub fn list_users(source: &dyn Source) -> Result<Vec<UserSummary>, Error> {
             sid: user.sid,
             enabled: user.enabled,
             expires: user.expires,
+            password_until: user.password.as_ref().map_or(0, |password| password.until),
             has_password: user.password.is_some(),
             uid: user.uid,
             gid: user.gid,
@@ -467,13 +494,13 @@ fn edit(
     verb: &str,
     userid: &Userid,
     sessions: Sessions,
-    edit: impl Fn(&mut User),
+    edit: impl Fn(&mut User) -> Result<(), Error>,
 ) -> Result<At, Error> {
     let ((), at) = desk.commit(&format!("user {verb} {userid}"), |view, change| {
         let id = user_id(view, userid)?;
         let user = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
         let mut edited = user.clone();
-        edit(&mut edited);
+        edit(&mut edited)?;
         change.expect_same(&id, &user).put(&id, &edited);
         if sessions == Sessions::End {
             crate::keystone::user_mark(change, id, desk.now.unix_seconds);
@@ -481,10 +508,6 @@ fn edit(
         Ok(())
     })?;
     Ok(at)
-}
-
-fn hash(password: &Secret) -> Result<String, Error> {
-    enfilade_identity::hash_password(password).map_err(Error::Invalid)
 }
 
 /// The SID that was given, if it is one a user or group may have, else the next of this store.

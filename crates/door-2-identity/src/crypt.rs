@@ -154,7 +154,7 @@ pub(crate) fn matching_nothing(hash: &str) -> Option<String> {
 }
 
 /// Whether the secret is the one the hash was made of. Slow on purpose; never call it on an async worker.
-pub(crate) fn matches(secret: &Secret, hash: &str) -> bool {
+pub fn matches(secret: &Secret, hash: &str) -> bool {
     let bytes = secret.reveal();
     match scheme(hash) {
         Ok(Scheme::Sha) => ShaCrypt::default().verify_password(bytes, hash).is_ok(),

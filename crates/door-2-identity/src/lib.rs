@@ -22,7 +22,7 @@ mod issue;
 mod signature;
 
 pub use ask::{Ask, CertificateAsk};
-pub use crypt::{HashRefused, check as check_hash, hash_generated, hash_password};
+pub use crypt::{HashRefused, check as check_hash, hash_generated, hash_password, matches as matches_hash};
 pub use generated::{HashKey, SECRET_RANDOM_BYTES, generate as generate_secret};
 pub use issue::{Issue, Wanted, issue};
 pub use memo::IdentityMemo;

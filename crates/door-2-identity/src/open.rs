@@ -264,6 +264,7 @@ pub fn reopen(
     let proofs = [Some(proof.clone()), proof.upgraded(memo)];
     let proof = proofs.into_iter().flatten().find(matches).ok_or_else(revoked)?;
     standing.check(&view, now)?;
+    standing.check_password(now)?;
     let granted = grant(&view, now, &standing, proof, permit.granted.proven_until, memo)?;
     Ok(self::permit(Held::new(granted)))
 }
@@ -335,6 +336,7 @@ fn decide(
         (Some(_), Err(refusal @ (Refusal::Disabled { .. } | Refusal::Expired { .. }))) => Err(refusal),
         (Some(_), Err(refusal)) => return Err(refusal.into()),
         (Some((standing, Ok((verifier, proven_until)))), Ok(())) => {
+            standing.check_password(now)?;
             let token = standing.credential.as_ref().map(|(id, credential)| (id, credential));
             let upgrade = token.and_then(|token| Upgrade::of(token, &verifier, ask, key)).map(Arc::new);
             let proof =

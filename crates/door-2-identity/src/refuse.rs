@@ -2,7 +2,7 @@
 
 use crate::fernet::payload::Unread;
 use enfilade_facts::tables::FileName;
-use enfilade_facts::vocabulary::Authid;
+use enfilade_facts::vocabulary::{Authid, UserId};
 use enfilade_facts::{Door, Fault, Refuse, SourceError};
 
 /// A refusal of door 2.
@@ -95,6 +95,14 @@ pub enum Refusal {
     /// A change that is asked for with a cookie, and without what only the page that was logged in at knows.
     #[error("the CSRF token is missing or is not the ticket's")]
     CrossSite,
+    /// The password is right, and is good for nothing any more but choosing another.
+    #[error("the password of `{authid}` has to be changed")]
+    PasswordOver {
+        /// Who.
+        authid: Authid,
+        /// Who, whatever the name is by now.
+        user: UserId,
+    },
     /// No token can be made.
     #[error("there is no key that signs tokens; run `enfilade keys init`")]
     NoKeys,
@@ -119,7 +127,7 @@ pub enum Refusal {
 }
 
 /// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 24] = [
+pub const CODES: [(&str, Fault, &str); 25] = [
     ("ID01", Fault::Client, "no credential was given"),
     ("ID02", Fault::Client, "the credential cannot be read, or there is more than one"),
     ("ID03", Fault::Client, "the credential was revoked, or withdrawn while it was in use"),
@@ -144,6 +152,7 @@ pub const CODES: [(&str, Fault, &str); 24] = [
     ("ID22", Fault::Client, "a change was asked for with a ticket and without its CSRF token"),
     ("ID23", Fault::Client, "the client's certificate is nobody's token"),
     ("ID24", Fault::Client, "a signature that a service asks about is not by the EC2 key it names"),
+    ("ID25", Fault::Client, "the password is right and too old, or was to be changed first"),
 ];
 
 impl Refusal {
@@ -191,6 +200,7 @@ impl Refuse for Refusal {
             Refusal::CrossSite => "ID22",
             Refusal::UnknownCertificate => "ID23",
             Refusal::WrongSignature => "ID24",
+            Refusal::PasswordOver { .. } => "ID25",
         }
     }
 

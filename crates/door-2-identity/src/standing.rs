@@ -7,7 +7,7 @@ use crate::ask::Ask;
 use crate::memo::IdentityMemo;
 use crate::refuse::Refusal;
 use crate::view::View;
-use enfilade_facts::tables::{Credential, FileName, Kept, User, Verifier};
+use enfilade_facts::tables::{Credential, FileName, Kept, Password, User, Verifier};
 use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, UserId};
 use enfilade_facts::{Now, SourceError};
 
@@ -67,11 +67,10 @@ impl Standing {
     /// What a secret may match now, each with the last second it may.
     pub(crate) fn verifiers(&self, now: Now) -> Vec<(Verifier, i64)> {
         let Some((_, credential)) = &self.credential else {
-            return self
-                .user
-                .password
-                .clone()
-                .map(|hash| (Verifier::Crypt(hash), i64::MAX))
+            let until = |password: &Password| if password.until == 0 { i64::MAX } else { password.until - 1 };
+            let password = self.user.password.as_ref();
+            return password
+                .map(|password| (Verifier::Crypt(password.hash.clone()), until(password)))
                 .into_iter()
                 .collect();
         };
@@ -101,6 +100,15 @@ impl Standing {
             () => None,
         };
         expired.map_or(Ok(()), |what| Err(Refusal::Expired { authid: self.authid.clone(), what }))
+    }
+
+    /// A password that is too old, or was to be changed first: to be said to nobody who has not proven it.
+    pub(crate) fn check_password(&self, now: Now) -> Result<(), Refusal> {
+        let password = self.user.password.as_ref().filter(|_| self.credential.is_none());
+        match password.is_some_and(|password| password.until != 0 && password.until <= now.unix_seconds) {
+            true => Err(Refusal::PasswordOver { authid: self.authid.clone(), user: self.id }),
+            false => Ok(()),
+        }
     }
 
     /// What is kept in files people edit has to be known: last good facts serve until the stale limit, and no longer.

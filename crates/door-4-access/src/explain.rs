@@ -157,6 +157,9 @@ fn called(number: usize, ace: &Ace) -> String {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
+            Looked::Roles { given, .. } if given.roles.is_empty() && given.of_token.is_none() => {
+                f.write_str("no role is assigned here or above: `enfilade role assign` gives one")
+            }
             Looked::Roles { given, rights } => write!(f, "{given}: {rights}"),
             Looked::SkipsAcl => f.write_str("the ACL does not count for this role"),
             Looked::Mode { mode, uid, gid, granted } => {

@@ -2,7 +2,7 @@
 
 use crate::listen::Networks;
 use anyhow::{Context, bail};
-use enfilade_admin::{CertificatePlace, IndexUse};
+use enfilade_admin::{CertificatePlace, IndexUse, PASSWORDS_KEPT_MAX, PasswordRules};
 use enfilade_facts::limits::{LIMITS, LimitError, Limits};
 use enfilade_tls::{Match, Rules};
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Config {
     pub(crate) tls: Tls,
     pub(crate) identity: Identity,
+    pub(crate) passwords: Passwords,
     pub(crate) access: Access,
     pub(crate) operations: Operations,
     pub(crate) facts: Facts,
@@ -164,6 +165,63 @@ pub(crate) struct Identity {
     pub(crate) expired_seconds: Option<i64>,
 }
 
+/// What passwords have to be, and how long they last. None of it holds unless it is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub(crate) struct Passwords {
+    /// The fewest characters.
+    pub(crate) characters_min: Option<AtMost<511>>,
+    /// Of how many kinds they have to be: lower case, upper case, digits, others.
+    pub(crate) kinds_min: Option<AtMost<4>>,
+    /// How long one is good: a number and s, m, h or d.
+    pub(crate) expire_after: Option<Duration>,
+    /// How long a user keeps one at least, likewise.
+    pub(crate) keep_for: Option<Duration>,
+    /// As many, the present one among them, may not be chosen again by their user.
+    pub(crate) unlike_last: Option<AtMost<{ PASSWORDS_KEPT_MAX as u64 }>>,
+    /// Whether one that somebody else has chosen is good for choosing another alone.
+    pub(crate) change_given: Option<bool>,
+}
+
+impl Passwords {
+    /// As whoever sets one has them.
+    pub(crate) fn rules(&self) -> PasswordRules {
+        let seconds = |time: &Option<Duration>| time.as_ref().map_or(0, |time| time.seconds);
+        PasswordRules {
+            characters_min: self.characters_min.map_or(0, AtMost::get),
+            kinds_min: self.kinds_min.map_or(0, AtMost::get),
+            seconds_max: seconds(&self.expire_after),
+            seconds_min: seconds(&self.keep_for),
+            unlike_last: self.unlike_last.map_or(0, AtMost::get),
+            change_given: self.change_given.unwrap_or(false),
+        }
+    }
+}
+
+/// A number that is of no use beyond this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "u64", into = "u64")]
+pub(crate) struct AtMost<const MOST: u64>(u64);
+
+impl<const MOST: u64> AtMost<MOST> {
+    fn get(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
+impl<const MOST: u64> TryFrom<u64> for AtMost<MOST> {
+    type Error = String;
+    fn try_from(number: u64) -> Result<Self, String> {
+        if number <= MOST { Ok(AtMost(number)) } else { Err(format!("{number}: expected 0 to {MOST}")) }
+    }
+}
+
+impl<const MOST: u64> From<AtMost<MOST>> for u64 {
+    fn from(number: AtMost<MOST>) -> u64 {
+        number.0
+    }
+}
+
 /// A time as people write it: `90s`, `15m`, `24h`, `7d`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
@@ -249,7 +307,7 @@ fn keys() -> impl Iterator<Item = (String, Obeyed)> {
 }
 
 /// The same but for the limits, which have a table of their own.
-const KEYS: [(&str, Obeyed); 24] = [
+const KEYS: [(&str, Obeyed); 30] = [
     ("tls.listen", Obeyed::AtRestart),
     ("tls.plain_listen", Obeyed::AtRestart),
     ("tls.http_listen", Obeyed::AtRestart),
@@ -269,6 +327,12 @@ const KEYS: [(&str, Obeyed); 24] = [
     ("identity.rotate_every", Obeyed::AtRestart),
     ("identity.token_seconds", Obeyed::AtRestart),
     ("identity.expired_seconds", Obeyed::AtRestart),
+    ("passwords.characters_min", Obeyed::AtRestart),
+    ("passwords.kinds_min", Obeyed::AtRestart),
+    ("passwords.expire_after", Obeyed::AtRestart),
+    ("passwords.keep_for", Obeyed::AtRestart),
+    ("passwords.unlike_last", Obeyed::AtRestart),
+    ("passwords.change_given", Obeyed::AtRestart),
     ("access.watch", Obeyed::AtRestart),
     ("operations.listen", Obeyed::AtRestart),
     ("facts.files", Obeyed::AtRestart),
@@ -475,6 +539,27 @@ mod tests {
     }
 
     #[test]
+    fn rules_for_passwords_can_be_set() {
+        let text = "[passwords]\ncharacters_min = 12\nkinds_min = 3\nexpire_after = \"90d\"\nkeep_for = \"1d\"\nunlike_last = 24\nchange_given = true\n";
+        let expected = PasswordRules {
+            characters_min: 12,
+            kinds_min: 3,
+            seconds_max: 90 * 86_400,
+            seconds_min: 86_400,
+            unlike_last: 24,
+            change_given: true,
+        };
+        assert_eq!(of(text, &[]).unwrap().passwords.rules(), expected);
+        assert_eq!(of("", &[]).unwrap().passwords.rules(), *PasswordRules::NONE);
+        for (text, expected) in
+            [("unlike_last = 25", "25: expected 0 to 24"), ("kinds_min = 5", "5: expected 0 to 4")]
+        {
+            let why = format!("{:#}", of(&format!("[passwords]\n{text}"), &[]).unwrap_err());
+            assert!(why.contains("line 2") && why.contains(expected), "{why}");
+        }
+    }
+
+    #[test]
     fn what_waits_for_a_restart_is_named() {
         let before = of("", &[]).unwrap();
         for (text, expected) in [
@@ -496,7 +581,7 @@ mod tests {
     /// A key that is missing from the list could neither be set nor be waited for.
     #[test]
     fn every_key_that_can_be_set_is_in_the_list() {
-        let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\ncertificates='/x'\ncrt_list='/l'\nissuers='/i'\n[identity]\nhash_slots=1\npenalties=true\nfernet_keys='/k'\nmax_active_keys=3\nrotate_every='7d'\ntoken_seconds=1\nexpired_seconds=1\n[access]\nwatch=false\n[facts]\nfiles='/y'\ngroup=1\nstale_limit=9", &[]).unwrap();
+        let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\ncertificates='/x'\ncrt_list='/l'\nissuers='/i'\n[identity]\nhash_slots=1\npenalties=true\nfernet_keys='/k'\nmax_active_keys=3\nrotate_every='7d'\ntoken_seconds=1\nexpired_seconds=1\n[passwords]\ncharacters_min=1\nkinds_min=1\nexpire_after='1d'\nkeep_for='1d'\nunlike_last=1\nchange_given=true\n[access]\nwatch=false\n[facts]\nfiles='/y'\ngroup=1\nstale_limit=9", &[]).unwrap();
         let table = toml::Table::try_from(config).unwrap();
         let keys = table.iter().flat_map(|(section, value)| {
             value.as_table().unwrap().keys().map(move |key| format!("{section}.{key}"))

@@ -3,7 +3,7 @@
 use crate::home::{Home, make_directory};
 use crate::output;
 use anyhow::Context;
-use enfilade_admin::{CertificatePlace, DatastoreEdit, NewUser, Target};
+use enfilade_admin::{CertificatePlace, DatastoreEdit, Desk, NewUser, PasswordRules, Target};
 use enfilade_facts::vocabulary::{DatastoreName, Role, RolePath, Secret, Userid};
 use enfilade_sources::files::atomic;
 use serde_json::json;
@@ -41,8 +41,9 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         enfilade_admin::edit_datastore(&home.desk(), &name, &edit)?;
     }
     // The role first would have nobody to be given to; the user last makes a half-made house look empty still.
+    // It is made, not chosen.
     enfilade_admin::add_user(
-        &home.desk(),
+        &Desk { passwords: PasswordRules::NONE, ..home.desk() },
         &NewUser {
             userid: admin.clone(),
             password: Secret::new(password.as_bytes()),

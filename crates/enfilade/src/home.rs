@@ -5,7 +5,7 @@ use crate::config::{self, Config};
 use crate::{clock, files};
 use anyhow::Context;
 use enfilade_access::AccessMemo;
-use enfilade_admin::{CertificatePlace, Desk, KeyTerms};
+use enfilade_admin::{CertificatePlace, Desk, KeyTerms, PasswordRules};
 use enfilade_facts::{LockStore, MemoSeed, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{Audit, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade, Watch};
@@ -38,6 +38,8 @@ pub(crate) struct Home {
     pub(crate) source: Arc<Lmdb>,
     pub(crate) files: FileSet,
     pub(crate) hash_key: [u8; 32],
+    /// What passwords have to be.
+    pub(crate) passwords: PasswordRules,
     /// Who is at the command line, for the audit log.
     who: String,
 }
@@ -99,7 +101,7 @@ impl Home {
         let hash_key = key::load_or_make(&data.join("keys/token-hash.key"), config.facts.group)?;
         let who = caller();
         let written = config.clone();
-        let files = file_set(&data, &config);
+        let (files, passwords) = (file_set(&data, &config), config.passwords.rules());
         let home = Home {
             files,
             data,
@@ -108,6 +110,7 @@ impl Home {
             written,
             source: Arc::new(source),
             hash_key: *hash_key.bytes(),
+            passwords,
             who,
         };
         enfilade_admin::ensure_local_realm(&home.desk())?;
@@ -121,7 +124,8 @@ impl Home {
 
     /// Where facts are changed by whoever runs this command.
     pub(crate) fn desk(&self) -> Desk<'_> {
-        Desk { facts: self.source(), files: &self.files, who: &self.who, now: clock::now() }
+        let (files, passwords, who) = (&self.files, &self.passwords, self.who.as_str());
+        Desk { facts: self.source(), files, passwords, who, now: clock::now() }
     }
 
     pub(crate) fn hash_key(&self) -> HashKey {

@@ -9,7 +9,7 @@ use crate::home::Home;
 use crate::listen::{self, Admission, Door, Tls};
 use crate::{clock, files, keys, notify, operations, output, reload, sweeping};
 use anyhow::Context;
-use enfilade_admin::{BadCertificate, Desk};
+use enfilade_admin::{BadCertificate, Desk, PasswordRules};
 use enfilade_faces::{Faces, Redirect};
 use enfilade_facts::limits::Limits;
 use enfilade_passage::{House, Upgrade, Watch};
@@ -104,7 +104,7 @@ async fn serve(home: &Home, settled: Option<Settled>, connections: u64, json: bo
     let log = AccessLog::start(home.last_used()?, home.sessions()?)?;
     let shared = operations::shared(home)?;
     let house = home.house(log.clone(), follow_upgrades(home)?, shared, hears_changes(home))?;
-    let faces = Faces::new(Arc::clone(&house), home.files.clone());
+    let faces = Faces::new(Arc::clone(&house), home.files.clone(), home.passwords);
     let served = Served::new(exchange, bad, faces.clone(), tickets);
     tell_bad_hashes(home)?;
     follow_everything(home, &house, &faces)?;
@@ -201,7 +201,13 @@ fn follow_upgrades(home: &Home) -> anyhow::Result<SyncSender<Upgrade>> {
     let (upgrades, queue) = sync_channel(64);
     std::thread::Builder::new().name("upgrades".into()).spawn(move || {
         for upgrade in queue {
-            let desk = Desk { facts: &*source, files: &files, who: "enfilade serve", now: clock::now() };
+            let desk = Desk {
+                facts: &*source,
+                files: &files,
+                passwords: PasswordRules::NONE,
+                who: "enfilade serve",
+                now: clock::now(),
+            };
             if let Err(why) = enfilade_admin::upgrade_token(&desk, &upgrade) {
                 output::note(&format!("warning: token {} keeps its slow hash: {why}", upgrade.token));
             }

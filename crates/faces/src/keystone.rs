@@ -187,9 +187,7 @@ impl Call {
 
     /// Where changes are made, by whoever has leave to.
     fn at_desk<R>(&self, permit: &ApiPermit, change: impl FnOnce(&Desk<'_>) -> R) -> R {
-        let house = self.faces.house();
-        let who = permit.who().to_string();
-        change(&Desk { facts: house.source(), files: self.faces.files(), who: &who, now: house.now() })
+        change(&self.faces.desk(&permit.who().to_string()))
     }
 
     fn parameter(&self, at: usize) -> &str {
@@ -370,6 +368,10 @@ fn told(trouble: &Trouble, trace: &mut Trace) -> (StatusCode, String, Option<u64
                 _ => None,
             };
             let why = match (status, failure) {
+                // Clients know by these words that another has to be chosen; they are for whoever brought the right one.
+                (_, Failure::Refused(Refusal::Identity(IdentityRefusal::PasswordOver { user, .. }))) => {
+                    format!("The password is expired and needs to be changed for user: {user}.")
+                }
                 (StatusCode::UNAUTHORIZED, _) => {
                     "The request you have made requires authentication.".to_owned()
                 }

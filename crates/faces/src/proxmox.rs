@@ -105,9 +105,7 @@ impl Call {
 
     /// Where changes are made, by whoever has leave to.
     fn at_desk<R>(&self, permit: &AdminPermit, change: impl FnOnce(&Desk<'_>) -> R) -> R {
-        let house = self.faces.house();
-        let who = permit.who().to_string();
-        change(&Desk { facts: house.source(), files: self.faces.files(), who: &who, now: house.now() })
+        change(&self.faces.desk(&permit.who().to_string()))
     }
 
     /// The original's optimistic lock: a change for a state that is no more is refused.

@@ -250,6 +250,7 @@ fn identity_status(refusal: &Identity) -> StatusCode {
         | Identity::NoSubject
         | Identity::UnknownCertificate
         | Identity::WrongSignature
+        | Identity::PasswordOver { .. }
         | Identity::NoScope(_)
         | Identity::CrossSite
         | Identity::BadHash { .. } => StatusCode::UNAUTHORIZED,

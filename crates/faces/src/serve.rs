@@ -9,8 +9,8 @@ use crate::splices::Splices;
 use crate::trace::Trace;
 use crate::{keystone, operations, proxmox, webdav, whoami};
 use bytes::Bytes;
-use enfilade_admin::FileSet;
 use enfilade_admin::keystone::Catalog;
+use enfilade_admin::{Desk, FileSet, PasswordRules};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::{Index, Memo, MemoSeed};
@@ -100,6 +100,7 @@ fn without_port(host: &str) -> &str {
 pub struct Faces {
     house: Arc<House>,
     files: Arc<FileSet>,
+    passwords: PasswordRules,
     metrics: Arc<Metrics>,
     v3: Arc<V3Memo>,
     reloads: Arc<OnceLock<mpsc::Sender<Reload>>>,
@@ -128,8 +129,8 @@ impl<B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Faces {
-    /// Of this house, whose files people edit are these.
-    pub fn new(house: Arc<House>, files: FileSet) -> Self {
+    /// Of this house, whose files people edit are these, and whose passwords have to be so.
+    pub fn new(house: Arc<House>, files: FileSet, passwords: PasswordRules) -> Self {
         let seed = MemoSeed(house.random().unwrap_or_default());
         let v3 = V3Memo {
             catalog: Index::new(),
@@ -139,7 +140,7 @@ impl Faces {
             requests: AtomicU64::new(0),
         };
         let (files, metrics, reloads) = (Arc::new(files), Arc::default(), Arc::default());
-        Faces { house, files, metrics, v3: Arc::new(v3), reloads }
+        Faces { house, files, passwords, metrics, v3: Arc::new(v3), reloads }
     }
 
     /// What is too much.
@@ -192,9 +193,10 @@ impl Faces {
         &self.house
     }
 
-    /// The files people edit, for changes to what is kept in them.
-    pub(crate) fn files(&self) -> &FileSet {
-        &self.files
+    /// Where changes are made by whoever has leave to.
+    pub(crate) fn desk<'a>(&'a self, who: &'a str) -> Desk<'a> {
+        let house = &self.house;
+        Desk { facts: house.source(), files: &self.files, passwords: &self.passwords, who, now: house.now() }
     }
 
     /// The counters.

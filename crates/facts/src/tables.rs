@@ -30,7 +30,7 @@ pub use datastores::{AccessRules, Datastore, DatastoreProfile};
 pub use extras::{Extra, ExtraKey, ThingKind};
 pub use files::{FileFault, FileName, FileVersion, Kept, KeptFile};
 pub use grants::{Grant, GrantKey, GrantScope, Grantee, NamedRole};
-pub use identities::{Domain, Group, User};
+pub use identities::{Domain, Group, Password, User};
 pub use leaving::{Leaving, LeavingKey};
 pub use log::{LogEntry, LogKey};
 pub use memberships::{Member, Membership, MembershipKey};

@@ -3,7 +3,7 @@
 use crate::clock::FixedClock;
 use crate::world::Remembering;
 use enfilade_access::AccessMemo;
-use enfilade_admin::{DatastoreEdit, Desk, NewUser, TokenTerms};
+use enfilade_admin::{DatastoreEdit, Desk, NewUser, PasswordRules, TokenTerms};
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, Userid};
 use enfilade_facts::{LockStore, MemoSeed, Source, StoreId};
 use enfilade_identity::{Ask, HashKey, IdentityMemo};
@@ -91,7 +91,13 @@ impl TestHouse {
         let clock = FixedClock::default();
         let scratch = Scratch::new();
         let files = FileSet::new(scratch.path());
-        let desk = Desk { facts: &*source, files: &files, who: "a test", now: clock.now() };
+        let desk = Desk {
+            facts: &*source,
+            files: &files,
+            passwords: PasswordRules::NONE,
+            who: "a test",
+            now: clock.now(),
+        };
         enfilade_admin::ensure_local_realm(&desk).unwrap();
         let events = Arc::new(Kept::default());
         let bytes = match remembering {
@@ -136,7 +142,13 @@ impl TestHouse {
 
     /// Where its facts are changed.
     pub fn desk(&self) -> Desk<'_> {
-        Desk { facts: self.facts(), files: &self.files, who: "a test", now: self.clock.now() }
+        Desk {
+            facts: self.facts(),
+            files: &self.files,
+            passwords: PasswordRules::NONE,
+            who: "a test",
+            now: self.clock.now(),
+        }
     }
 
     /// The events so far.

@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use enfilade_admin::{TokenTerms, UserEdit};
+use enfilade_admin::{Desk, PasswordRules, TokenTerms, UserEdit};
 use enfilade_facts::tables::{Credential, Verifier};
-use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, Secret, Userid};
+use enfilade_facts::vocabulary::{
+    AccessMask, Authid, DatastoreName, OperationKind, Secret, StorePath, Userid,
+};
 use enfilade_facts::{AuditRecord, Change, Read, Refuse};
 use enfilade_identity::Ask;
 use enfilade_passage::LastVisitor;
@@ -83,6 +85,28 @@ async fn an_unknown_user_costs_a_hash_too() {
     assert_eq!(code(&house, ask("nobody@local", "x")).await, "ID04");
     assert_eq!(code(&house, ask("nobody@nowhere", "y")).await, "ID04");
     assert_eq!(house.house.gate().counts().computed, 2);
+}
+
+#[tokio::test]
+async fn a_password_ends_with_its_second_for_whoever_is_inside_too() {
+    let (house, main): (_, DatastoreName) = (house(), "main".parse().unwrap());
+    house.add_datastore(&main);
+    house.assign("/", &alice().into(), "Admin");
+    let rules = PasswordRules { seconds_max: 10, ..PasswordRules::default() };
+    let desk = Desk { passwords: &rules, ..house.desk() };
+    enfilade_admin::set_password(&desk, &alice(), &Secret::new(b"correct horse").unwrap()).unwrap();
+    let right = || ask("alice@local", "correct horse");
+    let visit = house.come_in(right()).await.unwrap();
+    let mut inside = visit.enter(&main, OperationKind::Read).unwrap();
+    house.clock.advance_seconds(9);
+    assert_eq!(code(&house, right()).await, "permit");
+    assert!(inside.find(&StorePath::root(), AccessMask::LIST).is_ok());
+    house.clock.advance_seconds(1);
+    assert_eq!(code(&house, right()).await, "ID25");
+    let cut = inside.find(&StorePath::root(), AccessMask::LIST).map(drop);
+    assert_eq!(cut.map_err(|why| why.code()), Err("ID25"));
+    // That it is over is for whoever knows it.
+    assert_eq!(code(&house, ask("alice@local", "wrong")).await, "ID05");
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use super::projects::{add_project, find_project};
 use crate::desk::Desk;
 use crate::error::Error;
 use crate::look::Target;
+use crate::passwords::PasswordRules;
 use crate::users::{NewUser, add_user, set_password};
 use enfilade_facts::tables::Interface;
 use enfilade_facts::vocabulary::{DomainId, ProjectId, Secret, Userid};
@@ -38,6 +39,9 @@ const ROLES: [&str; 3] = ["manager", "member", "reader"];
 /// # Errors
 /// When the facts cannot be changed.
 pub fn bootstrap(desk: &Desk<'_>, new: &Bootstrap) -> Result<ProjectId, Error> {
+    // Nobody else is there who could have chosen it.
+    let passwords = &PasswordRules { change_given: false, ..*desk.passwords };
+    let desk = &Desk { passwords, ..*desk };
     let fresh = |made: Result<(), Error>| match made {
         Err(Error::Exists { .. }) => Ok(()),
         other => other,

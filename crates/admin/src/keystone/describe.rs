@@ -29,6 +29,8 @@ pub struct Subject {
     pub user: Named<UserId>,
     /// The domain.
     pub domain: Named<DomainId>,
+    /// Until when the user's password is good; 0 is for ever.
+    pub password_until: i64,
 }
 
 /// What a session is for.
@@ -147,8 +149,11 @@ pub fn describe(
         let impersonated = session.trusted.as_ref().map(|trusted| &trusted.trust);
         let told = impersonated.filter(|trust| trust.impersonation).map_or(claim.user, |trust| trust.trustor);
         let user = view.get::<User>(&told)?.ok_or_else(|| dangling("user", told))?;
-        let subject =
-            Subject { user: Named { id: told, name: user.name }, domain: named_domain(view, &user.domain)? };
+        let subject = Subject {
+            domain: named_domain(view, &user.domain)?,
+            password_until: user.password.as_ref().map_or(0, |password| password.until),
+            user: Named { id: told, name: user.name },
+        };
         let scope = match claim.scope {
             Scope::Unscoped => DescribedScope::Unscoped,
             Scope::System => DescribedScope::System,

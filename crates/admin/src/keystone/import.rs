@@ -8,8 +8,8 @@ use crate::import::Imported;
 use crate::look::dangling;
 use enfilade_facts::tables::{
     Credential, Delegation, Domain, Endpoint, Grant, GrantKey, GrantScope, Grantee, Group, Member,
-    Membership, MembershipKey, Name, NameKey, NamedRole, Profile, Project, Region, RegionId, Reverse,
-    ReverseKey, Row, Service, SidSpace, SidSpaceKey, User, Verifier,
+    Membership, MembershipKey, Name, NameKey, NamedRole, Password, Profile, Project, Region, RegionId,
+    Reverse, ReverseKey, Row, Service, SidSpace, SidSpaceKey, User, Verifier,
 };
 use enfilade_facts::vocabulary::{
     CredentialId, DomainId, EndpointId, GroupId, GroupName, ProjectId, RoleId, ServiceId, TokenName, UserId,
@@ -246,7 +246,7 @@ impl Taking<'_, '_> {
             gid: None,
             enabled: user.enabled,
             expires: 0,
-            password: user.password.clone(),
+            password: user.password.clone().map(Password::of),
             comment: user.comment.clone(),
             kept: None,
         };

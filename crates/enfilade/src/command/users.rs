@@ -32,7 +32,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
                 users.iter().for_each(|user| {
                     output::json_line(&json!({
                         "user": user.userid, "id": user.id.to_string(), "sid": user.sid.to_string(),
-                        "enabled": user.enabled, "expires": user.expires, "password": user.has_password,
+                        "enabled": user.enabled, "expires": user.expires, "password": user.has_password, "password_until": user.password_until,
                         "uid": user.uid, "gid": user.gid, "comment": user.comment, "kept_in": user.is_kept.then_some("user.cfg"),
                         "fault": user.fault,
                     }));

@@ -5,7 +5,6 @@ use super::{Outcome, Said, Trouble, query};
 use crate::respond::Wire;
 use crate::serve::{Connection, Faces};
 use crate::trace::Trace;
-use enfilade_admin::Desk;
 use enfilade_admin::keystone::{
     CredentialRef, DomainRef, ThingRef, authid_of_credential, authid_of_user, domain_of, find_trust,
     project_of, use_trust,
@@ -98,11 +97,7 @@ pub(super) async fn login(
 /// A trust whose uses are counted is used before its session is made: two at once never share the last.
 async fn count_use(faces: &Faces, who: String, id: TrustId) -> Result<(), Trouble> {
     let faces = faces.clone();
-    let done = tokio::task::spawn_blocking(move || {
-        let house = faces.house();
-        let desk = Desk { facts: house.source(), files: faces.files(), who: &who, now: house.now() };
-        Ok(use_trust(&desk, &id)?)
-    });
+    let done = tokio::task::spawn_blocking(move || Ok(use_trust(&faces.desk(&who), &id)?));
     done.await.unwrap_or_else(|_| Err(Wire::Worker.into()))
 }
 
@@ -124,14 +119,17 @@ pub(super) async fn change_password(
     let (house, from) = (faces.arc_house(), connection.peer.ip());
     let authid = authid_of_user(house.source(), &ThingRef::Id(user.to_owned()))?;
     trace.event.authid = authid.to_word();
-    let visit = house.admit(Credential { authid, secret: old }, from).await?;
+    let who = authid.to_string();
+    let id = match house.admit(Credential { authid, secret: old }, from).await {
+        Ok(visit) => visit.principal().user,
+        // It was the right one, and for this it is good.
+        Err(Refusal::Identity(IdentityRefusal::PasswordOver { user, .. })) => user,
+        Err(refusal) => return Err(refusal.into()),
+    };
     connection.stranger.is_known();
-    let (faces, id, who) = (faces.clone(), visit.principal().user, visit.principal().authid.to_string());
-    let done = tokio::task::spawn_blocking(move || {
-        let house = faces.house();
-        let desk = Desk { facts: house.source(), files: faces.files(), who: &who, now: house.now() };
-        super::users::set_own_password(&desk, &id, &new)
-    });
+    let faces = faces.clone();
+    let done =
+        tokio::task::spawn_blocking(move || super::users::set_own_password(&faces.desk(&who), &id, &new));
     done.await.unwrap_or_else(|_| Err(Wire::Worker.into()))?;
     Ok(Said::nothing())
 }

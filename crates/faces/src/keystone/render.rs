@@ -42,7 +42,12 @@ pub(super) fn token_body(
     json.raw("{\"token\":{\"methods\":[").list(claim.methods.names(), |json, name| json.text(name));
     json.raw("],\"user\":{\"domain\":").named(&subject.domain.id.to_keystone(), &subject.domain.name);
     json.raw(",\"id\":").text(&subject.user.id.to_string()).raw(",\"name\":").text(&subject.user.name);
-    json.raw(",\"password_expires_at\":null},\"audit_ids\":[");
+    json.raw(",\"password_expires_at\":");
+    match subject.password_until {
+        0 => json.raw("null"),
+        until => json.text(&time(until)),
+    };
+    json.raw("},\"audit_ids\":[");
     let audit_ids = [Some(claim.audit.own), claim.audit.chain];
     json.list(audit_ids.into_iter().flatten(), |json, id| json.text(&audit_id_to_text(&id)));
     json.raw("],\"expires_at\":").text(&time(claim.expires_at));

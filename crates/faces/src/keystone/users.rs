@@ -2,12 +2,15 @@
 
 use super::domains;
 use super::given::{Given, has_option, invalid, unless_immutable, with_extra};
-use super::listing::{self, Filters};
-use super::{Call, Outcome, Said, Trouble, groups};
+use super::listing::{self, Filters, plain};
+use super::render::time;
+use super::{Call, Outcome, Said, Trouble, groups, query};
 use enfilade_admin::keystone::groups_of;
-use enfilade_admin::{Beside, Desk, Error, NewUser, UserSave, beside, create_user, delete_user, save_user};
+use enfilade_admin::{
+    Beside, ChosenBy, Desk, Error, NewUser, UserSave, beside, create_user, delete_user, save_user,
+};
 use enfilade_facts::tables::{Domain, Name, NameKind, User};
-use enfilade_facts::vocabulary::{DomainId, ProjectId, Secret, UserId};
+use enfilade_facts::vocabulary::{DomainId, ProjectId, Secret, UserId, from_rfc3339};
 use enfilade_facts::{Read as _, View};
 use enfilade_passage::{About, ApiPermit};
 use hyper::StatusCode;
@@ -30,7 +33,7 @@ pub(super) fn body(base: &str, id: &UserId, row: &User, beside: &Beside) -> Valu
     body.insert("name".to_owned(), json!(row.name));
     body.insert("domain_id".to_owned(), json!(row.domain.to_keystone()));
     body.insert("enabled".to_owned(), json!(row.enabled));
-    body.insert("password_expires_at".to_owned(), Value::Null);
+    body.insert("password_expires_at".to_owned(), password_end(row).map_or(Value::Null, Value::String));
     if let Some(project) = &beside.profile.default_project {
         body.insert("default_project_id".to_owned(), json!(project.to_string()));
     }
@@ -40,6 +43,11 @@ pub(super) fn body(base: &str, id: &UserId, row: &User, beside: &Beside) -> Valu
         }
     }
     with_extra(body, &beside.extra, format!("{base}/v3/users/{id}"))
+}
+
+/// When a user's password has to be changed, in the form that filters compare.
+pub(super) fn password_end(row: &User) -> Option<String> {
+    row.password.as_ref().map(|password| password.until).filter(|until| *until != 0).map(time)
 }
 
 /// The user a text names, if the user and the domain are there.
@@ -82,6 +90,43 @@ fn found(call: &mut Call) -> Result<(UserId, User, Beside, ApiPermit), Trouble> 
     Ok((id, row, beside, permit))
 }
 
+/// `?password_expires_at=lt:2026-01-01T00:00:00Z`. Whose password does not end is never found so.
+struct PasswordEnd {
+    holds: fn(&i64, &i64) -> bool,
+    seconds: i64,
+}
+
+const PASSWORD_END: &str = "password_expires_at";
+
+impl PasswordEnd {
+    fn read(text: &str) -> Result<Self, Error> {
+        let (how, date) = match text.split_once(':') {
+            Some((how, date)) if how.bytes().all(|byte| byte.is_ascii_lowercase()) => (how, date),
+            _ => ("eq", text),
+        };
+        let holds: Option<fn(&i64, &i64) -> bool> = match how {
+            "lt" => Some(i64::lt),
+            "lte" => Some(i64::le),
+            "gt" => Some(i64::gt),
+            "gte" => Some(i64::ge),
+            "eq" => Some(i64::eq),
+            "neq" => Some(i64::ne),
+            _ => None,
+        };
+        match holds.zip(from_rfc3339(date)) {
+            Some((holds, seconds)) => Ok(PasswordEnd { holds, seconds }),
+            None => Err(invalid(format!(
+                "{PASSWORD_END}: expected lt, lte, gt, gte, eq or neq, a colon, and a time as 2026-01-01T00:00:00Z"
+            ))),
+        }
+    }
+
+    fn is_of(&self, row: &User) -> bool {
+        let until = row.password.as_ref().map_or(0, |password| password.until);
+        until != 0 && (self.holds)(&until, &self.seconds)
+    }
+}
+
 pub(super) fn list(call: &mut Call) -> Outcome {
     let base = call.base.clone();
     let kind = listing::Kind::<User> {
@@ -91,7 +136,11 @@ pub(super) fn list(call: &mut Call) -> Outcome {
         parse: |text| text.parse().ok(),
         place: |row| (row.domain, row.name.as_str()),
     };
-    listing::things(call, kind, &[], move |view, id, row| Ok(Some(body(&base, id, row, &beside(view, id)?))))
+    let wanted = query(&call.head, PASSWORD_END).map(|text| PasswordEnd::read(&plain(text))).transpose()?;
+    listing::things(call, kind, &[PASSWORD_END], move |view, id, row| match &wanted {
+        Some(wanted) if !wanted.is_of(row) => Ok(None),
+        _ => Ok(Some(body(&base, id, row, &beside(view, id)?))),
+    })
 }
 
 pub(super) fn show(call: &mut Call) -> Outcome {
@@ -104,6 +153,12 @@ fn secret(text: &str) -> Result<Secret, Error> {
         .ok_or_else(|| invalid("Invalid input for field/attribute password: expected 1 to 511 bytes."))
 }
 
+/// What of the options passwords go by.
+fn heed_options(Beside { profile, extra }: &mut Beside) {
+    profile.keeps_password = has_option(extra, "ignore_password_expiry");
+    profile.takes_given_password = has_option(extra, "ignore_change_password_upon_first_use");
+}
+
 /// A user as the body says; what it does not say stays.
 fn changed(given: &Given, user: &User, before: &Beside) -> Result<UserSave, Error> {
     let mut beside = before.clone();
@@ -114,11 +169,13 @@ fn changed(given: &Given, user: &User, before: &Beside) -> Result<UserSave, Erro
         beside.profile.email = email.filter(|text| !text.is_empty());
     }
     beside.extra = given.extra(&KNOWN, &before.extra)?;
+    heed_options(&mut beside);
     let comment = match given.text("description")? {
         Some(text) => text.filter(|text| !text.is_empty()),
         None => user.comment.clone(),
     };
     let password = given.text("password")?.flatten().map(|text| secret(&text)).transpose()?;
+    let password = password.map(|password| (password, ChosenBy::Another));
     let name = given.name()?.unwrap_or_else(|| user.name.clone());
     let enabled = given.flag("enabled")?.unwrap_or(user.enabled);
     Ok(UserSave { name, enabled, comment, password, beside })
@@ -143,8 +200,10 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     let profile = enfilade_facts::tables::Profile {
         default_project: given.id("default_project_id")?.flatten(),
         email: given.text("email")?.flatten().filter(|text| !text.is_empty()),
+        ..Default::default()
     };
-    let beside = Beside { profile, extra: given.extra(&KNOWN, "")? };
+    let mut beside = Beside { profile, extra: given.extra(&KNOWN, "")? };
+    heed_options(&mut beside);
     let enabled = given.flag("enabled")?.unwrap_or(true);
     let id = call.save(&permit, |desk| create_user(desk, &new, enabled, &beside))?;
     let row = still_there(call, &id)?;
@@ -199,7 +258,7 @@ pub(super) fn set_own_password(desk: &Desk<'_>, id: &UserId, new: &str) -> Resul
             name: user.name.clone(),
             enabled: user.enabled,
             comment: user.comment.clone(),
-            password: Some(password.clone()),
+            password: Some((password.clone(), ChosenBy::User)),
             beside: before.clone(),
         })
     })?;

@@ -62,14 +62,48 @@ pub struct User {
     pub enabled: bool,
     /// Until when, seconds since the epoch; 0 is for ever.
     pub expires: i64,
-    /// The password's argon2 or crypt(3) string, if the user has one.
-    pub password: Option<String>,
+    /// The password, if the user has one.
+    pub password: Option<Password>,
     /// Who this is.
     pub comment: Option<String>,
     /// Set when its truth is `user.cfg`: whether it is there, enabled, until when, and the comment. The rest is a fact
     /// beside it.
     #[serde(default)]
     pub kept: Option<Kept>,
+}
+
+/// A password: what it is checked against, and how long it is good.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Password {
+    /// Its argon2 or crypt(3) string.
+    pub hash: String,
+    /// When it was set, seconds since the epoch; 0 where nobody knows.
+    pub set_at: i64,
+    /// Until when it lets its user in, seconds since the epoch; 0 is for ever. From then on it is good for choosing another alone.
+    pub until: i64,
+    /// Whether somebody else has chosen it.
+    pub is_given: bool,
+    /// The hashes of those before, newest first, as far as they must not come again.
+    pub before: Vec<String>,
+}
+
+impl Password {
+    /// One of which nothing is known but its hash.
+    pub fn of(hash: String) -> Self {
+        Password { hash, set_at: 0, until: 0, is_given: false, before: Vec::new() }
+    }
+
+    fn encode(to: &mut Writer, password: &Password) {
+        to.text(&password.hash).i64(password.set_at).i64(password.until).flag(password.is_given);
+        to.list(&password.before, |to, hash| {
+            to.text(hash);
+        });
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        let (hash, set_at, until, is_given) = (from.text()?, from.i64()?, from.i64()?, from.flag()?);
+        Some(Password { hash, set_at, until, is_given, before: from.list(Reader::text)? })
+    }
 }
 
 impl fmt::Debug for User {
@@ -89,7 +123,10 @@ impl Row for User {
     type Key = UserId;
 
     fn redact(&mut self) -> bool {
-        self.password.as_mut().map(|hash| REDACTED.clone_into(hash)).is_some()
+        let Some(password) = &mut self.password else { return false };
+        REDACTED.clone_into(&mut password.hash);
+        password.before.clear();
+        true
     }
 
     fn encode(&self, to: &mut Writer) {
@@ -105,7 +142,7 @@ impl Row for User {
         });
         to.option(self.uid, number).option(self.gid, number);
         to.flag(self.enabled).i64(self.expires);
-        to.option(self.password.as_deref(), text).option(self.comment.as_deref(), text);
+        to.option(self.password.as_ref(), Password::encode).option(self.comment.as_deref(), text);
         to.option(self.kept.as_ref(), Kept::encode);
     }
 
@@ -119,7 +156,7 @@ impl Row for User {
             gid: from.option(Reader::u32)?,
             enabled: from.flag()?,
             expires: from.i64()?,
-            password: from.option(Reader::text)?,
+            password: from.option(Password::decode)?,
             comment: from.option(Reader::text)?,
             kept: from.option(Kept::decode)?,
         })

@@ -137,6 +137,20 @@ pub struct Profile {
     pub default_project: Option<ProjectId>,
     /// The address.
     pub email: Option<String>,
+    /// Passwords of this user do not grow old.
+    #[serde(default)]
+    pub keeps_password: bool,
+    /// A password somebody else has chosen for this user need not be changed.
+    #[serde(default)]
+    pub takes_given_password: bool,
+}
+
+impl Profile {
+    /// Whether passwords are good as long for both.
+    pub fn has_rules_of(&self, other: &Profile) -> bool {
+        let rules = |of: &Profile| (of.keeps_password, of.takes_given_password);
+        rules(self) == rules(other)
+    }
 }
 
 impl Row for Profile {
@@ -150,12 +164,15 @@ impl Row for Profile {
         to.option(self.email.as_deref(), |to, text| {
             to.text(text);
         });
+        to.flag(self.keeps_password).flag(self.takes_given_password);
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
         Some(Profile {
             default_project: from.option(|from| from.fixed().map(ProjectId::from_bytes))?,
             email: from.option(Reader::text)?,
+            keeps_password: from.flag()?,
+            takes_given_password: from.flag()?,
         })
     }
 }

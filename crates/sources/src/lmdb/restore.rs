@@ -249,7 +249,7 @@ mod tests {
             gid: None,
             enabled: true,
             expires: 0,
-            password: Some("$y$hash".into()),
+            password: Some(enfilade_facts::tables::Password::of("$y$hash".into())),
             comment: None,
             kept: None,
         };

@@ -10,7 +10,7 @@ mod trees;
 
 use enfilade_admin::NewUser;
 use enfilade_admin::keystone as admin;
-use enfilade_facts::tables::{Revoked, User};
+use enfilade_facts::tables::{Password, Revoked, User};
 use enfilade_facts::vocabulary::{Authid, DomainId, ProjectId, Realm, RoleId, Secret, UserId, Userid};
 use enfilade_facts::{AuditRecord, Change, Read, Refuse};
 use enfilade_identity::{Ask, Scope, Session, SessionAsk, Wanted};
@@ -126,7 +126,7 @@ impl World {
         let id = self.users[user].1;
         let row = self.house.facts().read(|view| view.get::<User>(&id)).unwrap().unwrap().unwrap();
         let mut change = Change::new(audit());
-        change.put(&id, &User { password: Some(HASH.into()), ..row });
+        change.put(&id, &User { password: Some(Password::of(HASH.into())), ..row });
         self.house.facts().commit(&change).unwrap();
     }
 

@@ -203,13 +203,19 @@ fn project(row: &Value) -> Option<CloudThing> {
 }
 
 fn user(row: &Value, password: Option<String>) -> Option<CloudThing> {
+    let has = |option: &str| row.pointer(&format!("/options/{option}")) == Some(&Value::Bool(true));
     let user = CloudUser {
         domain: domain(row, "domain_id")?,
         name: text(row, "name")?,
         enabled: is_enabled(row),
         comment: text(row, "description"),
         password,
-        profile: Profile { default_project: id(row, "default_project_id"), email: text(row, "email") },
+        profile: Profile {
+            default_project: id(row, "default_project_id"),
+            email: text(row, "email"),
+            keeps_password: has("ignore_password_expiry"),
+            takes_given_password: has("ignore_change_password_upon_first_use"),
+        },
     };
     Some(CloudThing::User(id(row, "id")?, Box::new(user)))
 }

@@ -100,7 +100,7 @@ const THINGS: [Thing; 14] = [
             ("name", "text"),
             ("domain_id", "text"),
             ("enabled", "flag"),
-            ("password_expires_at", "null"),
+            ("password_expires_at", "text?"),
             ("options", "object"),
             ("links", "object"),
         ],

@@ -77,7 +77,14 @@ fn users_and_tokens_are_followed_from_both_files_together() {
     assert_eq!(bench.roles(), ["/ root@pam Admin1"]);
     assert_eq!(bench.look(), Outcome::default());
     // What the files do not say stays as it is.
-    bench.commit(&id, &User { uid: Some(7), password: Some("hash".into()), ..ann.clone() });
+    bench.commit(
+        &id,
+        &User {
+            uid: Some(7),
+            password: Some(enfilade_facts::tables::Password::of("hash".into())),
+            ..ann.clone()
+        },
+    );
     bench.write(USERS, &TWO.replace("Ann", "Anna"));
     bench.look();
     let (same, anna) = bench.user("a@pbs").unwrap();

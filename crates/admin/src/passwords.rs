@@ -1,0 +1,214 @@
+//! What passwords have to be, and how long they last. None of it holds unless the house says so.
+
+use crate::error::Error;
+use enfilade_facts::tables::{Password, Profile};
+use enfilade_facts::vocabulary::Secret;
+use std::sync::{Mutex, PoisonError};
+
+/// Most passwords that may be kept so that they do not come again: each is a slow hash to be computed when another is chosen.
+pub const PASSWORDS_KEPT_MAX: usize = 24;
+
+/// The rules of a house (Keystone's `[security_compliance]`, as far as they are here).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PasswordRules {
+    /// The fewest characters.
+    pub characters_min: usize,
+    /// Of how many kinds they have to be at least: lower case, upper case, digits, and everything else.
+    pub kinds_min: usize,
+    /// How long a password is good, in seconds; 0 is for ever.
+    pub seconds_max: i64,
+    /// How long a user keeps a password at least, in seconds.
+    pub seconds_min: i64,
+    /// As many passwords, the present one among them, may not be chosen again by their user.
+    pub unlike_last: usize,
+    /// A password that somebody else has chosen is good for choosing another alone.
+    pub change_given: bool,
+}
+
+/// Who chooses a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChosenBy {
+    /// Its user, who has proven the one before.
+    User,
+    /// Somebody who manages users. How old the one before is, and what it was, is not asked then.
+    Another,
+}
+
+/// What is known when a password is chosen.
+pub(crate) struct Choice<'a> {
+    pub(crate) password: &'a Secret,
+    pub(crate) by: ChosenBy,
+    pub(crate) before: Option<&'a Password>,
+    pub(crate) profile: &'a Profile,
+    pub(crate) now: i64,
+}
+
+/// Whoever chooses passwords, and however many do, has one core for it.
+static TURN: Mutex<()> = Mutex::new(());
+
+impl PasswordRules {
+    /// None.
+    pub const NONE: &'static PasswordRules = &PasswordRules {
+        characters_min: 0,
+        kinds_min: 0,
+        seconds_max: 0,
+        seconds_min: 0,
+        unlike_last: 0,
+        change_given: false,
+    };
+
+    /// The password as it is kept.
+    ///
+    /// # Errors
+    /// When the rules do not allow it.
+    pub(crate) fn choose(&self, choice: &Choice<'_>) -> Result<Password, Error> {
+        self.check_form(choice.password)?;
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (ChosenBy::User, Some(before)) = (choice.by, choice.before) {
+            self.check_age(before, choice.now)?;
+            self.check_unlike(choice.password, before)?;
+        }
+        let hash = enfilade_identity::hash_password(choice.password).map_err(Error::Invalid)?;
+        let is_given = choice.by == ChosenBy::Another;
+        let known = choice.before.map(|before| std::iter::once(&before.hash).chain(&before.before));
+        // The new one is one of those that must not come again.
+        let before = known.into_iter().flatten().take(self.unlike_last.saturating_sub(1)).cloned().collect();
+        let mut password = Password { hash, set_at: choice.now, until: 0, is_given, before };
+        password.until = self.until(&password, choice.profile);
+        Ok(password)
+    }
+
+    /// Until when a password is good for its user, 0 for ever.
+    pub(crate) fn until(&self, password: &Password, profile: &Profile) -> i64 {
+        if self.change_given && password.is_given && !profile.takes_given_password {
+            return password.set_at;
+        }
+        match self.seconds_max == 0 || profile.keeps_password {
+            true => 0,
+            false => password.set_at.saturating_add(self.seconds_max),
+        }
+    }
+
+    fn check_form(&self, password: &Secret) -> Result<(), Error> {
+        let text = String::from_utf8_lossy(password.reveal());
+        let kinds: [fn(char) -> bool; 4] = [char::is_lowercase, char::is_uppercase, char::is_numeric, |c| {
+            !c.is_lowercase() && !c.is_uppercase() && !c.is_numeric()
+        }];
+        let kinds = kinds.iter().filter(|is_of_it| text.chars().any(**is_of_it)).count();
+        if text.chars().count() < self.characters_min {
+            return Err(Error::Invalid(format!(
+                "the password is too short: expected at least {} characters",
+                self.characters_min
+            )));
+        }
+        if kinds < self.kinds_min {
+            return Err(Error::Invalid(format!(
+                "the password is too plain: expected {} of lower case letters, upper case letters, digits and others",
+                self.kinds_min
+            )));
+        }
+        Ok(())
+    }
+
+    fn check_age(&self, before: &Password, now: i64) -> Result<(), Error> {
+        // Whoever has to change it may.
+        let is_over = before.until != 0 && before.until <= now;
+        let left = before.set_at.saturating_add(self.seconds_min).saturating_sub(now);
+        match is_over || left <= 0 {
+            true => Ok(()),
+            false => Err(Error::Invalid(format!("the password is too young: it can be changed in {left} s"))),
+        }
+    }
+
+    fn check_unlike(&self, password: &Secret, before: &Password) -> Result<(), Error> {
+        let known = std::iter::once(&before.hash).chain(&before.before).take(self.unlike_last);
+        match known.into_iter().any(|hash| enfilade_identity::matches_hash(password, hash)) {
+            true => Err(Error::Invalid(format!(
+                "the password is one of the last {}: expected another",
+                self.unlike_last
+            ))),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: i64 = 86_400;
+
+    fn secret(text: &str) -> Secret {
+        Secret::new(text.as_bytes()).unwrap()
+    }
+
+    fn choose(
+        rules: &PasswordRules,
+        text: &str,
+        by: ChosenBy,
+        before: Option<&Password>,
+        now: i64,
+    ) -> Result<Password, String> {
+        let (password, profile) = (&secret(text), &Profile::default());
+        rules.choose(&Choice { password, by, before, profile, now }).map_err(|why| why.to_string())
+    }
+
+    #[test]
+    fn the_form_is_asked_of_everybody() {
+        let rules = PasswordRules { characters_min: 4, kinds_min: 3, ..PasswordRules::default() };
+        for (text, expected) in [
+            ("aB3", Err("short")),
+            ("ßÄ3", Err("short")),
+            ("ßÄ3d", Ok(())),
+            ("abcdefgh", Err("plain")),
+            ("abcdefG", Err("plain")),
+            ("abcdeF1", Ok(())),
+            ("abc 1", Ok(())),
+        ] {
+            for by in [ChosenBy::User, ChosenBy::Another] {
+                let chosen = choose(&rules, text, by, None, 0).map(drop);
+                match expected {
+                    Ok(()) => assert_eq!(chosen, Ok(()), "{text}"),
+                    Err(word) => assert!(chosen.unwrap_err().contains(word), "{text}"),
+                }
+            }
+        }
+        assert!(choose(PasswordRules::NONE, "x", ChosenBy::User, None, 0).is_ok());
+    }
+
+    #[test]
+    fn a_user_keeps_it_for_a_while_and_takes_none_of_the_last() {
+        let rules = PasswordRules { seconds_min: DAY, unlike_last: 2, ..PasswordRules::default() };
+        let first = choose(&rules, "one", ChosenBy::Another, None, 0).unwrap();
+        let early = choose(&rules, "two", ChosenBy::User, Some(&first), DAY - 1);
+        assert_eq!(early.map(drop).unwrap_err(), "the password is too young: it can be changed in 1 s");
+        assert!(choose(&rules, "one", ChosenBy::User, Some(&first), DAY).is_err());
+        let second = choose(&rules, "two", ChosenBy::User, Some(&first), DAY).unwrap();
+        assert_eq!(second.before, [first.hash]);
+        assert!(choose(&rules, "one", ChosenBy::User, Some(&second), 2 * DAY).is_err());
+        let third = choose(&rules, "three", ChosenBy::User, Some(&second), 2 * DAY).unwrap();
+        assert!(choose(&rules, "one", ChosenBy::User, Some(&third), 3 * DAY).is_ok());
+        // Who manages users is not asked.
+        assert!(choose(&rules, "three", ChosenBy::Another, Some(&third), 2 * DAY).is_ok());
+    }
+
+    #[test]
+    fn it_grows_old_unless_its_user_is_exempt() {
+        let rules = PasswordRules {
+            seconds_max: 90 * DAY,
+            seconds_min: DAY,
+            change_given: true,
+            ..PasswordRules::default()
+        };
+        let given = choose(&rules, "given", ChosenBy::Another, None, 100).unwrap();
+        assert_eq!((given.until, given.is_given), (100, true));
+        // Whoever has to change it may, at once.
+        let own = choose(&rules, "own", ChosenBy::User, Some(&given), 100).unwrap();
+        assert_eq!((own.until, own.is_given), (100 + 90 * DAY, false));
+        let takes = Profile { takes_given_password: true, ..Profile::default() };
+        assert_eq!(rules.until(&given, &takes), 100 + 90 * DAY);
+        let keeps = Profile { keeps_password: true, ..takes };
+        assert_eq!((rules.until(&given, &keeps), rules.until(&own, &keeps)), (0, 0));
+        assert_eq!(choose(PasswordRules::NONE, "x", ChosenBy::Another, None, 100).unwrap().until, 0);
+    }
+}
