@@ -99,6 +99,8 @@ struct Actor {
     is_owner: bool,
     is_lent: bool,
     has_rules: bool,
+    /// By an application credential.
+    by_credential: bool,
 }
 
 /// Each implies those before it.
@@ -181,6 +183,7 @@ fn cloud() -> Cloud {
         is_owner: false,
         is_lent: false,
         has_rules: false,
+        by_credential: false,
     };
     for (rank, name) in ROLES.iter().enumerate() {
         let id = role_id(&mut client, name);
@@ -214,6 +217,7 @@ fn cloud() -> Cloud {
                 let lent = client.login(&identity, Value::Null);
                 let mut actor = somebody(&maker, format!("{who}, {kind}"), lent, rank + 1, *on);
                 (actor.is_lent, actor.has_rules) = (!unrestricted, !rules.is_null());
+                actor.by_credential = true;
                 actors.push(actor);
             }
             let trust = json!({ "trustor_user_id": maker, "trustee_user_id": user, "project_id": project, "impersonation": false, "roles": [{ "name": name }] });
@@ -259,6 +263,10 @@ fn about(route: &V3Route) -> About {
 fn may(actor: &Actor, route: &V3Route) -> bool {
     let rule = rule_named(route.rule).unwrap();
     if actor.has_rules || actor.is_lent && rule.lending == Lending::Never {
+        return false;
+    }
+    // An EC2 key made with one is its user's own, whatever else the user may.
+    if route.rule == "ec2_create_credential" && actor.by_credential && !actor.is_owner {
         return false;
     }
     let about = about(route);

@@ -1,7 +1,8 @@
 //! What passwords have to be, and how long they last. None of it holds unless the house says so.
 
+use crate::desk::Desk;
 use crate::error::Error;
-use enfilade_facts::tables::{Password, Profile};
+use enfilade_facts::tables::{Password, Profile, User};
 use enfilade_facts::vocabulary::Secret;
 use std::sync::{Mutex, PoisonError};
 
@@ -26,21 +27,21 @@ pub struct PasswordRules {
 }
 
 /// Who chooses a password.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum ChosenBy {
-    /// Its user, who has proven the one before.
-    User,
+    /// Its user, by the one before.
+    User(Secret),
     /// Somebody who manages users. How old the one before is, and what it was, is not asked then.
     Another,
 }
 
 /// What is known when a password is chosen.
-pub(crate) struct Choice<'a> {
-    pub(crate) password: &'a Secret,
-    pub(crate) by: ChosenBy,
-    pub(crate) before: Option<&'a Password>,
-    pub(crate) profile: &'a Profile,
-    pub(crate) now: i64,
+struct Choice<'a> {
+    password: &'a Secret,
+    by: &'a ChosenBy,
+    before: Option<&'a Password>,
+    profile: &'a Profile,
+    now: i64,
 }
 
 /// Whoever chooses passwords, and however many do, has one core for it.
@@ -57,19 +58,31 @@ impl PasswordRules {
         change_given: false,
     };
 
+    /// The first password of a user who is to be made.
+    ///
+    /// # Errors
+    /// When the rules do not allow it.
+    pub(crate) fn first(&self, password: &Secret, now: i64) -> Result<Password, Error> {
+        let (by, before, profile) = (&ChosenBy::Another, None, &Profile::default());
+        self.choose(&Choice { password, by, before, profile, now })
+    }
+
     /// The password as it is kept.
     ///
     /// # Errors
     /// When the rules do not allow it.
-    pub(crate) fn choose(&self, choice: &Choice<'_>) -> Result<Password, Error> {
+    fn choose(&self, choice: &Choice<'_>) -> Result<Password, Error> {
         self.check_form(choice.password)?;
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let (ChosenBy::User, Some(before)) = (choice.by, choice.before) {
+        if let ChosenBy::User(old) = choice.by {
+            // Proven again: what a login was judged on may have been changed since.
+            let is_of = |before: &&Password| enfilade_identity::matches_hash(old, &before.hash);
+            let before = choice.before.filter(is_of).ok_or_else(Self::meanwhile)?;
             self.check_age(before, choice.now)?;
             self.check_unlike(choice.password, before)?;
         }
         let hash = enfilade_identity::hash_password(choice.password).map_err(Error::Invalid)?;
-        let is_given = choice.by == ChosenBy::Another;
+        let is_given = matches!(choice.by, ChosenBy::Another);
         let known = choice.before.map(|before| std::iter::once(&before.hash).chain(&before.before));
         // The new one is one of those that must not come again.
         let before = known.into_iter().flatten().take(self.unlike_last.saturating_sub(1)).cloned().collect();
@@ -87,6 +100,10 @@ impl PasswordRules {
             true => 0,
             false => password.set_at.saturating_add(self.seconds_max),
         }
+    }
+
+    fn meanwhile() -> Error {
+        Error::Refused("the password was changed by somebody else just now".to_owned())
     }
 
     fn check_form(&self, password: &Secret) -> Result<(), Error> {
@@ -132,6 +149,43 @@ impl PasswordRules {
     }
 }
 
+/// A password that was chosen for a user as the user was then: hashing takes longer than a view may be held.
+pub(crate) struct Chosen {
+    instead_of: Option<Password>,
+    password: Password,
+}
+
+impl Chosen {
+    /// Chooses it.
+    ///
+    /// # Errors
+    /// When the rules do not allow it.
+    pub(crate) fn of(
+        desk: &Desk<'_>,
+        user: &User,
+        profile: &Profile,
+        (password, by): (&Secret, &ChosenBy),
+    ) -> Result<Self, Error> {
+        let (before, now) = (user.password.as_ref(), desk.now.unix_seconds);
+        let password = desk.passwords.choose(&Choice { password, by, before, profile, now })?;
+        Ok(Chosen { instead_of: user.password.clone(), password })
+    }
+
+    /// Gives it to the user, in a change.
+    ///
+    /// # Errors
+    /// When the user has another password by now than the one it was to take the place of.
+    pub(crate) fn put(&self, desk: &Desk<'_>, user: &mut User, profile: &Profile) -> Result<(), Error> {
+        if user.password != self.instead_of {
+            return Err(PasswordRules::meanwhile());
+        }
+        let mut password = self.password.clone();
+        password.until = desk.passwords.until(&password, profile);
+        user.password = Some(password);
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,12 +199,16 @@ mod tests {
     fn choose(
         rules: &PasswordRules,
         text: &str,
-        by: ChosenBy,
+        by: &ChosenBy,
         before: Option<&Password>,
         now: i64,
     ) -> Result<Password, String> {
         let (password, profile) = (&secret(text), &Profile::default());
         rules.choose(&Choice { password, by, before, profile, now }).map_err(|why| why.to_string())
+    }
+
+    fn by(old: &str) -> ChosenBy {
+        ChosenBy::User(secret(old))
     }
 
     #[test]
@@ -165,31 +223,40 @@ mod tests {
             ("abcdeF1", Ok(())),
             ("abc 1", Ok(())),
         ] {
-            for by in [ChosenBy::User, ChosenBy::Another] {
-                let chosen = choose(&rules, text, by, None, 0).map(drop);
+            let before = choose(PasswordRules::NONE, "before", &ChosenBy::Another, None, 0).unwrap();
+            for by in [by("before"), ChosenBy::Another] {
+                let chosen = choose(&rules, text, &by, Some(&before), 0).map(drop);
                 match expected {
                     Ok(()) => assert_eq!(chosen, Ok(()), "{text}"),
                     Err(word) => assert!(chosen.unwrap_err().contains(word), "{text}"),
                 }
             }
         }
-        assert!(choose(PasswordRules::NONE, "x", ChosenBy::User, None, 0).is_ok());
+        assert!(choose(PasswordRules::NONE, "x", &ChosenBy::Another, None, 0).is_ok());
     }
 
     #[test]
     fn a_user_keeps_it_for_a_while_and_takes_none_of_the_last() {
         let rules = PasswordRules { seconds_min: DAY, unlike_last: 2, ..PasswordRules::default() };
-        let first = choose(&rules, "one", ChosenBy::Another, None, 0).unwrap();
-        let early = choose(&rules, "two", ChosenBy::User, Some(&first), DAY - 1);
+        let first = choose(&rules, "one", &ChosenBy::Another, None, 0).unwrap();
+        let early = choose(&rules, "two", &by("one"), Some(&first), DAY - 1);
         assert_eq!(early.map(drop).unwrap_err(), "the password is too young: it can be changed in 1 s");
-        assert!(choose(&rules, "one", ChosenBy::User, Some(&first), DAY).is_err());
-        let second = choose(&rules, "two", ChosenBy::User, Some(&first), DAY).unwrap();
+        assert!(choose(&rules, "one", &by("one"), Some(&first), DAY).is_err());
+        let second = choose(&rules, "two", &by("one"), Some(&first), DAY).unwrap();
         assert_eq!(second.before, [first.hash]);
-        assert!(choose(&rules, "one", ChosenBy::User, Some(&second), 2 * DAY).is_err());
-        let third = choose(&rules, "three", ChosenBy::User, Some(&second), 2 * DAY).unwrap();
-        assert!(choose(&rules, "one", ChosenBy::User, Some(&third), 3 * DAY).is_ok());
+        assert!(choose(&rules, "one", &by("two"), Some(&second), 2 * DAY).is_err());
+        let third = choose(&rules, "three", &by("two"), Some(&second), 2 * DAY).unwrap();
+        assert!(choose(&rules, "one", &by("three"), Some(&third), 3 * DAY).is_ok());
         // Who manages users is not asked.
-        assert!(choose(&rules, "three", ChosenBy::Another, Some(&third), 2 * DAY).is_ok());
+        assert!(choose(&rules, "three", &ChosenBy::Another, Some(&third), 2 * DAY).is_ok());
+    }
+
+    #[test]
+    fn whoever_has_the_one_before_the_last_has_nothing() {
+        let given = choose(PasswordRules::NONE, "given", &ChosenBy::Another, None, 0).unwrap();
+        let late = choose(PasswordRules::NONE, "own", &by("stolen"), Some(&given), 0);
+        assert_eq!(late.map(drop).unwrap_err(), "the password was changed by somebody else just now");
+        assert!(choose(PasswordRules::NONE, "own", &by("stolen"), None, 0).is_err());
     }
 
     #[test]
@@ -200,15 +267,15 @@ mod tests {
             change_given: true,
             ..PasswordRules::default()
         };
-        let given = choose(&rules, "given", ChosenBy::Another, None, 100).unwrap();
+        let given = choose(&rules, "given", &ChosenBy::Another, None, 100).unwrap();
         assert_eq!((given.until, given.is_given), (100, true));
         // Whoever has to change it may, at once.
-        let own = choose(&rules, "own", ChosenBy::User, Some(&given), 100).unwrap();
+        let own = choose(&rules, "own", &by("given"), Some(&given), 100).unwrap();
         assert_eq!((own.until, own.is_given), (100 + 90 * DAY, false));
         let takes = Profile { takes_given_password: true, ..Profile::default() };
         assert_eq!(rules.until(&given, &takes), 100 + 90 * DAY);
         let keeps = Profile { keeps_password: true, ..takes };
         assert_eq!((rules.until(&given, &keeps), rules.until(&own, &keeps)), (0, 0));
-        assert_eq!(choose(PasswordRules::NONE, "x", ChosenBy::Another, None, 100).unwrap().until, 0);
+        assert_eq!(choose(PasswordRules::NONE, "x", &ChosenBy::Another, None, 100).unwrap().until, 0);
     }
 }

@@ -3,7 +3,7 @@
 use crate::desk::{Desk, random};
 use crate::error::Error;
 use crate::look::{Names, dangling, domain_id, user_id};
-use crate::passwords::{Choice, ChosenBy};
+use crate::passwords::{Chosen, ChosenBy};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Blob, Credential, Domain, Extra, ExtraKey, FileName, Grant, GrantKey, Grantee,
@@ -73,14 +73,18 @@ pub fn save_user(
     id: &UserId,
     build: &dyn Fn(&User, &Beside) -> Result<UserSave, Error>,
 ) -> Result<(User, Beside), Error> {
-    let (user, _) = find_by_id(desk, id)?;
+    let (user, domain) = find_by_id(desk, id)?;
+    let save = build(&user, &desk.facts.read(|view| beside(view, id))??)?;
+    let chosen = save
+        .password
+        .as_ref()
+        .map(|(password, by)| Chosen::of(desk, &user, &save.beside.profile, (password, by)));
+    let chosen = chosen.transpose()?;
     if user.kept.is_some() {
-        let (before, domain) = find_by_id(desk, id)?;
-        let save = build(&before, &desk.facts.read(|view| beside(view, id))??)?;
-        if save.name != before.name {
+        if save.name != user.name {
             return Err(Error::Refused("the user's name is kept in user.cfg".to_owned()));
         }
-        let userid: Userid = format!("{}@{}", before.name, domain.name).parse()?;
+        let userid: Userid = format!("{}@{}", user.name, domain.name).parse()?;
         let comment = Some(save.comment.clone().unwrap_or_default());
         let edit = UserEdit { enabled: Some(save.enabled), comment, ..UserEdit::default() };
         set_user(desk, &userid, &edit)?;
@@ -106,18 +110,14 @@ pub fn save_user(
             (edited.enabled, edited.comment) = (save.enabled, save.comment.clone());
         }
         let profile = &save.beside.profile;
-        match (&save.password, &mut edited.password) {
-            (Some((password, by)), kept) => {
-                let choice =
-                    Choice { password, by: *by, before: kept.as_ref(), profile, now: desk.now.unix_seconds };
-                *kept = Some(desk.passwords.choose(&choice)?);
-            }
+        match (&chosen, &mut edited.password) {
+            (Some(chosen), _) => chosen.put(desk, &mut edited, profile)?,
             (None, Some(kept)) if !profile.has_rules_of(&before.profile) => {
                 kept.until = desk.passwords.until(kept, profile);
             }
             (None, _) => {}
         }
-        if user.enabled && !save.enabled || save.password.is_some() {
+        if user.enabled && !save.enabled || chosen.is_some() {
             crate::keystone::user_mark(change, *id, desk.now.unix_seconds);
         }
         change.expect_same(id, &user).put(id, &edited);
@@ -222,13 +222,8 @@ pub struct UserSummary {
 /// When there is one of that name, or the facts cannot be changed.
 pub fn add_user(desk: &Desk<'_>, new: &NewUser) -> Result<(UserId, At), Error> {
     check_comment(new.comment.as_deref())?;
-    let choose = |password: &Secret| {
-        let profile = &Profile::default();
-        let choice =
-            Choice { password, by: ChosenBy::Another, before: None, profile, now: desk.now.unix_seconds };
-        desk.passwords.choose(&choice)
-    };
-    let password = new.password.as_ref().map(choose).transpose()?;
+    let first = |password: &Secret| desk.passwords.first(password, desk.now.unix_seconds);
+    let password = new.password.as_ref().map(first).transpose()?;
     if desk.uses(FileName::Users)? {
         return add_kept_user(desk, new, password);
     }
@@ -298,14 +293,10 @@ fn exists(user: &Userid) -> Error {
 /// # Errors
 /// When there is no such user, or the facts cannot be changed.
 pub fn set_password(desk: &Desk<'_>, userid: &Userid, password: &Secret) -> Result<At, Error> {
-    let (id, _) = find(desk, userid)?;
+    let (id, user) = find(desk, userid)?;
     let profile = desk.facts.read(|view| view.get::<Profile>(&id))??.unwrap_or_default();
-    edit(desk, "passwd", userid, Sessions::End, |user| {
-        let (by, now) = (ChosenBy::Another, desk.now.unix_seconds);
-        let choice = Choice { password, by, before: user.password.as_ref(), profile: &profile, now };
-        user.password = Some(desk.passwords.choose(&choice)?);
-        Ok(())
-    })
+    let chosen = Chosen::of(desk, &user, &profile, (password, &ChosenBy::Another))?;
+    edit(desk, "passwd", userid, Sessions::End, |user| chosen.put(desk, user, &profile))
 }
 
 /// What is to be changed of a user.

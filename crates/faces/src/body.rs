@@ -2,12 +2,13 @@
 
 use crate::respond::Wire;
 use crate::serve::Incoming;
+use crate::trace::Trace;
 use bytes::Bytes;
 use enfilade_facts::limits::Limits;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Frame, SizeHint};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -64,13 +65,42 @@ pub enum Body {
     /// All of it.
     Whole(Option<Bytes>),
     /// Pieces, as they come.
-    Stream(mpsc::Receiver<Result<Bytes, Cut>>),
+    Stream(Pieces),
+}
+
+/// Pieces of an answer.
+#[derive(Debug)]
+pub struct Pieces {
+    coming: mpsc::Receiver<Result<Bytes, Cut>>,
+    /// Of the request that ends with the last of them, where whoever makes them does not keep it.
+    trace: Option<Box<Trace>>,
+}
+
+impl Pieces {
+    /// The request ends with the last of them.
+    pub(crate) fn end(&mut self, trace: Trace) {
+        self.trace = Some(Box::new(trace));
+    }
+
+    fn note(&mut self, piece: Option<&Result<Bytes, Cut>>) {
+        let Some(trace) = &mut self.trace else { return };
+        match piece {
+            Some(Ok(bytes)) => trace.event.bytes += bytes.len() as u64,
+            Some(Err(cut)) => trace.event.reason = cut.to_string(),
+            None => self.trace = None,
+        }
+    }
 }
 
 impl Body {
     /// No bytes.
     pub fn empty() -> Self {
         Body::Whole(None)
+    }
+
+    /// Pieces, as they come.
+    pub(crate) fn stream(coming: mpsc::Receiver<Result<Bytes, Cut>>) -> Self {
+        Body::Stream(Pieces { coming, trace: None })
     }
 }
 
@@ -88,7 +118,9 @@ impl hyper::body::Body for Body {
         match self.get_mut() {
             Body::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Body::Stream(pieces) => {
-                pieces.poll_recv(cx).map(|piece| piece.map(|piece| piece.map(Frame::data)))
+                let piece = ready!(pieces.coming.poll_recv(cx));
+                pieces.note(piece.as_ref());
+                Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
             }
         }
     }

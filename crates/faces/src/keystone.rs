@@ -344,6 +344,9 @@ fn finish(faces: &Faces, base: &str, outcome: Outcome, mut trace: Trace) -> Answ
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     trace.answered(&answer);
+    if let Body::Stream(pieces) = answer.body_mut() {
+        pieces.end(trace);
+    }
     answer
 }
 

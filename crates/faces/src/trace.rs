@@ -1,5 +1,6 @@
 //! The audit event of a request, from its first byte to its last: recorded when it is dropped, so exactly once.
 
+use crate::body::Body;
 use crate::metrics::Metrics;
 use crate::respond::{Answer, Failure};
 use enfilade_facts::Refuse;
@@ -44,6 +45,16 @@ impl Trace {
 
     pub(crate) fn answered(&mut self, answer: &Answer) {
         self.event.status = answer.status().as_u16();
+        // What is still to come is counted by whoever sends it.
+        if let Body::Whole(Some(bytes)) = answer.body() {
+            self.event.bytes = self.event.bytes.max(bytes.len() as u64);
+        }
+    }
+}
+
+impl std::fmt::Debug for Trace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Trace")
     }
 }
 

@@ -120,7 +120,7 @@ pub(super) async fn change_password(
     let authid = authid_of_user(house.source(), &ThingRef::Id(user.to_owned()))?;
     trace.event.authid = authid.to_word();
     let who = authid.to_string();
-    let id = match house.admit(Credential { authid, secret: old }, from).await {
+    let id = match house.admit(Credential { authid, secret: old.clone() }, from).await {
         Ok(visit) => visit.principal().user,
         // It was the right one, and for this it is good.
         Err(Refusal::Identity(IdentityRefusal::PasswordOver { user, .. })) => user,
@@ -128,8 +128,9 @@ pub(super) async fn change_password(
     };
     connection.stranger.is_known();
     let faces = faces.clone();
-    let done =
-        tokio::task::spawn_blocking(move || super::users::set_own_password(&faces.desk(&who), &id, &new));
+    let done = tokio::task::spawn_blocking(move || {
+        super::users::set_own_password(&faces.desk(&who), &id, &old, &new)
+    });
     done.await.unwrap_or_else(|_| Err(Wire::Worker.into()))?;
     Ok(Said::nothing())
 }

@@ -102,10 +102,12 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     let given = Given::of(call, "credential")?;
     let own = call.visit.principal().user;
     let user = given.id::<UserId>("user_id")?.flatten().unwrap_or(own);
+    let mut about = About { user: Some(&user), ..About::default() };
+    call.allow(&about)?;
     let (kind, blob) = (given.needed("type")?, given.needed("blob")?);
     let project = given.id::<ProjectId>("project_id")?.flatten();
-    let key_for = project.as_ref().filter(|_| kind == "ec2");
-    let permit = call.allow(&About { user: Some(&user), key_for, ..About::default() })?;
+    about.key_for = project.as_ref().filter(|_| kind == "ec2");
+    let permit = call.allow(&about)?;
     let (id, ec2) = match (kind.as_str(), &project) {
         ("ec2", None) => return Err(invalid("an EC2 credential is for a project").into()),
         ("ec2", Some(_)) => {
@@ -240,8 +242,8 @@ pub(super) fn create_ec2(call: &mut Call) -> Outcome {
         Some(text) => text.parse().map_err(|_| Trouble::missing("project", text))?,
         None => own.ok_or_else(|| Trouble::invalid("Expecting to find tenant_id in the body."))?,
     };
-    let permit = call.allow(&About { user: Some(&user), key_for: Some(&project), ..About::default() })?;
     check_project(call, &user, Some(&project))?;
+    let permit = call.allow(&About { user: Some(&user), key_for: Some(&project), ..About::default() })?;
     let word = || {
         let bytes = call.faces.house().random().ok_or(crate::respond::Wire::Worker)?;
         Ok::<_, Trouble>(format!("{:032x}", u128::from_ne_bytes(bytes)))

@@ -257,7 +257,7 @@ pub(super) fn answer(
             }
         }
     });
-    Ok(Said { status: StatusCode::OK, body: Body::Stream(pieces), subject: None })
+    Ok(Said { status: StatusCode::OK, body: Body::stream(pieces), subject: None })
 }
 
 /// An empty list.

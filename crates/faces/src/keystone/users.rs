@@ -246,7 +246,7 @@ pub(super) fn list_groups(call: &mut Call) -> Outcome {
 }
 
 /// A user's own change of password, once the old one was proved.
-pub(super) fn set_own_password(desk: &Desk<'_>, id: &UserId, new: &str) -> Result<(), Trouble> {
+pub(super) fn set_own_password(desk: &Desk<'_>, id: &UserId, old: &Secret, new: &str) -> Result<(), Trouble> {
     let before = desk.facts.read(|view| beside(view, id))??;
     if has_option(&before.extra, "lock_password") {
         let why = "the password of this user is changed by an administrator only";
@@ -258,7 +258,7 @@ pub(super) fn set_own_password(desk: &Desk<'_>, id: &UserId, new: &str) -> Resul
             name: user.name.clone(),
             enabled: user.enabled,
             comment: user.comment.clone(),
-            password: Some((password.clone(), ChosenBy::User)),
+            password: Some((password.clone(), ChosenBy::User(old.clone()))),
             beside: before.clone(),
         })
     })?;

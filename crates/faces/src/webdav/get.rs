@@ -80,11 +80,11 @@ pub(crate) async fn get<B: Incoming>(call: Call<B>, content: Content) -> Answer 
         }
         Sent::Begun(piece, rest) => {
             trace.event.bytes = piece.len() as u64;
-            *answer.body_mut() = Body::Stream(pieces);
+            *answer.body_mut() = Body::stream(pieces);
             tokio::spawn(send(reading, piece, rest, sender, connection, trace));
         }
         Sent::Parts(parts) => {
-            *answer.body_mut() = Body::Stream(pieces);
+            *answer.body_mut() = Body::stream(pieces);
             tokio::spawn(parts::send(reading, parts, sender, connection, trace));
         }
     }

@@ -56,7 +56,7 @@ pub(crate) async fn propfind<B: Incoming>(call: Call<B>) -> Answer {
         Ok(Looked::Begun(under_way)) => {
             trace.event.revision = under_way.listing.revision();
             let (sender, chunks) = mpsc::channel(2);
-            let answer = multi_status(Body::Stream(chunks));
+            let answer = multi_status(Body::stream(chunks));
             trace.answered(&answer);
             tokio::spawn(stream(under_way, sender, trace));
             answer
