@@ -46,7 +46,9 @@ pub struct FileLook {
 
 impl Metrics {
     pub(crate) fn count(&self, event: &Event, is_of_store: bool) {
-        self.bytes.fetch_add(event.bytes, Ordering::Relaxed);
+        if event.face == "webdav" {
+            self.bytes.fetch_add(event.bytes, Ordering::Relaxed);
+        }
         if event.code.is_empty() {
             self.permitted.fetch_add(1, Ordering::Relaxed);
             return;
