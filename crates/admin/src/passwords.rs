@@ -96,7 +96,8 @@ impl PasswordRules {
         if self.change_given && password.is_given && !profile.takes_given_password {
             return password.set_at;
         }
-        match self.seconds_max == 0 || profile.keeps_password {
+        // Of one that was brought along nobody knows how old it is.
+        match self.seconds_max == 0 || profile.keeps_password || password.set_at == 0 {
             true => 0,
             false => password.set_at.saturating_add(self.seconds_max),
         }
@@ -276,6 +277,7 @@ mod tests {
         assert_eq!(rules.until(&given, &takes), 100 + 90 * DAY);
         let keeps = Profile { keeps_password: true, ..takes };
         assert_eq!((rules.until(&given, &keeps), rules.until(&own, &keeps)), (0, 0));
+        assert_eq!(rules.until(&Password::of("brought along".to_owned()), &Profile::default()), 0);
         assert_eq!(choose(PasswordRules::NONE, "x", &ChosenBy::Another, None, 100).unwrap().until, 0);
     }
 }
