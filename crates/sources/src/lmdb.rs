@@ -87,6 +87,16 @@ pub enum OpenError {
         /// Its format.
         found: u32,
     },
+    /// Written by an earlier build, whose records have another form.
+    #[error(
+        "facts in `{path}` have format {found}, which only earlier builds of this development knew; begin in another directory (--data)"
+    )]
+    Older {
+        /// The directory.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
     /// Somebody else's environment, which we must not write into.
     #[error(
         "`{0}` holds an LMDB environment that is no store of facts; choose another directory with --data"
@@ -381,17 +391,19 @@ mod tests {
     }
 
     #[test]
-    fn a_store_of_a_later_format_and_a_foreign_one_are_refused() {
+    fn a_store_of_another_format_and_a_foreign_one_are_refused() {
         let scratch = Scratch::new();
-        let path = scratch.path().join("facts");
-        drop(Lmdb::open(&path).unwrap());
         let head = Head { change: LogKey(0) };
-        tamper(&path, |at| {
-            let identity = Identity { format: FORMAT + 1, store: at.store };
-            vec![Write::put(&IdentityKey, &identity, at), Write::put(&HeadKey, &head, at)]
-        });
-        let why = Lmdb::open(&path).err().unwrap().to_string();
-        assert!(why.contains(&format!("have format {}", FORMAT + 1)), "{why}");
+        for (format, expected) in [(FORMAT + 1, "run a newer enfilade"), (FORMAT - 1, "earlier builds")] {
+            let path = scratch.path().join(format.to_string());
+            drop(Lmdb::open(&path).unwrap());
+            tamper(&path, |at| {
+                let identity = Identity { format, store: at.store };
+                vec![Write::put(&IdentityKey, &identity, at), Write::put(&HeadKey, &head, at)]
+            });
+            let why = Lmdb::open(&path).err().unwrap().to_string();
+            assert!(why.contains(&format!("have format {format}")) && why.contains(expected), "{why}");
+        }
 
         let foreign = scratch.path().join("foreign");
         drop(Lmdb::open(&foreign).unwrap());

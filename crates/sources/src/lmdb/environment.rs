@@ -11,6 +11,7 @@ use enfilade_facts::tables::LogKey;
 use enfilade_facts::{At, Revision, StoreId, Table, View};
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, DatabaseOpener, Env, EnvOpenOptions, RoTxn, RwTxn, WithTls};
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -21,8 +22,8 @@ use std::time::Duration;
 /// Address space, not disk: the file grows as it is filled. Where address space is rationed a smaller map will do.
 const MAP_BYTES: [usize; 3] = [1 << 36, 1 << 32, 1 << 30];
 const READERS_MAX: u32 = 4096;
-/// The layout of the whole store; a store of a newer one is not opened.
-pub(super) const FORMAT: u32 = 1;
+/// The layout of the whole store and the form of its records; a store of another is not opened.
+pub(super) const FORMAT: u32 = 2;
 
 /// How often a transaction is begun that has not the facts of its own number.
 const BEGUN_MAX: u32 = 8;
@@ -78,8 +79,9 @@ impl Environment {
             let reading = Reading { environment: self, txn: &txn, at: self.at(txn.id()) };
             let view = View::new(&reading);
             begun += 1;
-            // While its own is the newest number, nobody has put other roots where it took them from.
-            let is_newest = self.env.info().last_txn_id == txn.id();
+            // While its own is the newest number, nobody has put other roots where it took them from; and nothing newer was acknowledged.
+            let newest = self.env.info().last_txn_id;
+            let is_newest = newest == txn.id() && self.high_water.revision() <= newest as u64;
             // What is wrong each time is damaged, and says so to whoever looks.
             if is_newest || view.head().is_ok() || begun == BEGUN_MAX {
                 return Ok(look(&reading, &view));
@@ -136,8 +138,11 @@ impl Environment {
         // The mark first: the store is never behind a mark that was read before it was looked at.
         let (mark, revision) = (self.high_water.change(), self.high_water.revision());
         let (identity, change, at) = self.introduce(path)?;
-        if identity.format > FORMAT {
-            return Err(OpenError::Newer { path: path.to_owned(), found: identity.format });
+        let found = identity.format;
+        match found.cmp(&FORMAT) {
+            Ordering::Less => return Err(OpenError::Older { path: path.to_owned(), found }),
+            Ordering::Greater => return Err(OpenError::Newer { path: path.to_owned(), found }),
+            Ordering::Equal => {}
         }
         match self.high_water.store() {
             Some(store) if store != identity.store && self.high_water.is_announced(identity.store) => {
