@@ -75,6 +75,14 @@ fn what_somebody_else_has_chosen_is_good_for_choosing_another() {
     assert!(house.set("add", "letters").unwrap_err().contains("too plain"));
     house.set("add", "given-1").unwrap();
     assert_eq!((house.whoami("given-1"), house.whoami("wrong-1")), (401, 401));
+    let shown = || {
+        let data = house.server.data();
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_enfilade"));
+        let output = command.arg("--data").arg(data).args(["user", "list"]).output().unwrap();
+        let table = String::from_utf8(output.stdout).unwrap();
+        table.lines().find(|line| line.starts_with("ann@local")).unwrap().to_owned()
+    };
+    assert!(shown().contains("to be changed"), "{}", shown());
     let (status, body, _) = house.login("ann", "given-1", Value::Null);
     let expected = format!("The password is expired and needs to be changed for user: {}.", house.ann());
     assert_eq!((status, message(&body)), (401, expected.as_str()));
@@ -89,6 +97,7 @@ fn what_somebody_else_has_chosen_is_good_for_choosing_another() {
         assert!(status == 400 && said.contains(why), "{bad}: {status} {said}");
     }
     assert_eq!(house.change("given-1", "own-pw-1"), (204, String::new()));
+    assert!(shown().contains("until 20"), "{}", shown());
     assert_eq!((house.whoami("given-1"), house.whoami("own-pw-1")), (401, 200));
     let (status, said) = house.change("own-pw-1", "given-1");
     assert!(status == 400 && said.contains("one of the last 2"), "{status} {said}");

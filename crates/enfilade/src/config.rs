@@ -212,7 +212,11 @@ impl<const MOST: u64> AtMost<MOST> {
 impl<const MOST: u64> TryFrom<u64> for AtMost<MOST> {
     type Error = String;
     fn try_from(number: u64) -> Result<Self, String> {
-        if number <= MOST { Ok(AtMost(number)) } else { Err(format!("{number}: expected 0 to {MOST}")) }
+        if number <= MOST {
+            Ok(AtMost(number))
+        } else {
+            Err(format!("{number} is too much; expected 0 to {MOST}"))
+        }
     }
 }
 
@@ -552,7 +556,7 @@ mod tests {
         assert_eq!(of(text, &[]).unwrap().passwords.rules(), expected);
         assert_eq!(of("", &[]).unwrap().passwords.rules(), *PasswordRules::NONE);
         for (text, expected) in
-            [("unlike_last = 25", "25: expected 0 to 24"), ("kinds_min = 5", "5: expected 0 to 4")]
+            [("unlike_last = 25", "25 is too much; expected 0 to 24"), ("kinds_min = 5", "expected 0 to 4")]
         {
             let why = format!("{:#}", of(&format!("[passwords]\n{text}"), &[]).unwrap_err());
             assert!(why.contains("line 2") && why.contains(expected), "{why}");

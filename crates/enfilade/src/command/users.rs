@@ -2,6 +2,7 @@
 
 use super::{enabled, kept, or_dash, password_from_stdin, until};
 use crate::cli::User;
+use crate::clock;
 use crate::home::Home;
 use crate::output;
 use anyhow::bail;
@@ -45,7 +46,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
                     vec![
                         user.userid,
                         enabled(user.enabled),
-                        enabled(user.has_password),
+                        password(user.has_password, user.password_until),
                         until(user.expires),
                         or_dash(user.uid),
                         user.sid.to_string(),
@@ -98,6 +99,14 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
         }
     }
     Ok(())
+}
+
+fn password(is_there: bool, until: i64) -> String {
+    match until {
+        0 => enabled(is_there),
+        until if until <= clock::now().unix_seconds => "to be changed".to_owned(),
+        until => format!("until {}", output::time(until)),
+    }
 }
 
 fn set(home: &Home, user: &Userid, edit: &UserEdit, default_project: Option<&str>) -> anyhow::Result<At> {
