@@ -6,7 +6,7 @@ use crate::{clock, files};
 use anyhow::Context;
 use enfilade_access::AccessMemo;
 use enfilade_admin::{CertificatePlace, Desk, KeyTerms, PasswordRules};
-use enfilade_facts::{LockStore, MemoSeed, Source};
+use enfilade_facts::{LockStore, MemoSeed, Now, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{Audit, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade, Watch};
 use enfilade_sources::files::fernet_keys::FernetKeys;
@@ -234,6 +234,11 @@ pub(crate) fn file_set(data: &Path, config: &Config) -> FileSet {
 pub(crate) fn hash_slots(config: &Config) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     config.identity.hash_slots.unwrap_or(cores / 2)
+}
+
+/// Where a server itself makes changes. It chooses no passwords.
+pub(crate) fn server_desk<'a>(facts: &'a dyn Source, files: &'a FileSet, now: Now) -> Desk<'a> {
+    Desk { facts, files, passwords: PasswordRules::NONE, who: "enfilade serve", now }
 }
 
 /// How long sessions last.

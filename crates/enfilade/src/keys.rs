@@ -1,9 +1,9 @@
 //! Keeping the house told of the keys that sign tokens.
 
-use crate::home::{Home, key_terms, seed};
+use crate::home::{Home, key_terms, seed, server_desk};
 use crate::output;
 use enfilade_admin::keystone::purge_revocations;
-use enfilade_admin::{Desk, Error, FernetKeys, PasswordRules, rotate_due_keys};
+use enfilade_admin::{Error, FernetKeys, rotate_due_keys};
 use enfilade_facts::MemoKey;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_identity::fernet::KeyRing;
@@ -90,13 +90,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
                 last = now;
             }
             if turn % PURGE_EVERY == 0 {
-                let desk = Desk {
-                    facts: &*source,
-                    files: &files,
-                    passwords: PasswordRules::NONE,
-                    who: "enfilade serve",
-                    now: house.now(),
-                };
+                let desk = server_desk(&*source, &files, house.now());
                 // Nobody waits for it, and the next time does as well.
                 let _ = purge_revocations(&desk, terms.longest() + 1_800);
             }

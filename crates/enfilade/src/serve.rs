@@ -5,11 +5,11 @@ use crate::certificates::{self, Keeper, Served, Watched};
 use crate::cli::Serve;
 use crate::config::Check;
 use crate::first_start::{self, Settled};
-use crate::home::Home;
+use crate::home::{Home, server_desk};
 use crate::listen::{self, Admission, Door, Tls};
 use crate::{clock, files, keys, notify, operations, output, reload, sweeping};
 use anyhow::Context;
-use enfilade_admin::{BadCertificate, Desk, PasswordRules};
+use enfilade_admin::BadCertificate;
 use enfilade_faces::{Faces, Redirect};
 use enfilade_facts::limits::Limits;
 use enfilade_passage::{House, Upgrade, Watch};
@@ -201,13 +201,7 @@ fn follow_upgrades(home: &Home) -> anyhow::Result<SyncSender<Upgrade>> {
     let (upgrades, queue) = sync_channel(64);
     std::thread::Builder::new().name("upgrades".into()).spawn(move || {
         for upgrade in queue {
-            let desk = Desk {
-                facts: &*source,
-                files: &files,
-                passwords: PasswordRules::NONE,
-                who: "enfilade serve",
-                now: clock::now(),
-            };
+            let desk = server_desk(&*source, &files, clock::now());
             if let Err(why) = enfilade_admin::upgrade_token(&desk, &upgrade) {
                 output::note(&format!("warning: token {} keeps its slow hash: {why}", upgrade.token));
             }

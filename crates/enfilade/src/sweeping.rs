@@ -1,8 +1,7 @@
 //! Taking away, piece by piece, what hung on something that was removed.
 
-use crate::home::Home;
+use crate::home::{Home, server_desk};
 use enfilade_admin::keystone::sweep;
-use enfilade_admin::{Desk, PasswordRules};
 use enfilade_passage::House;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +16,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     let (source, files, house) = (Arc::clone(&home.source), home.files.clone(), Arc::clone(house));
     std::thread::Builder::new().name("sweeping".into()).spawn(move || {
         loop {
-            let desk = Desk {
-                facts: &*source,
-                files: &files,
-                passwords: PasswordRules::NONE,
-                who: "enfilade serve",
-                now: house.now(),
-            };
+            let desk = server_desk(&*source, &files, house.now());
             // What could not be taken away now stays unreachable, and is taken away another time.
             let more = sweep(&desk).unwrap_or(false);
             std::thread::park_timeout(if more { PAUSE } else { EVERY });
