@@ -78,6 +78,9 @@ impl PasswordRules {
             // Proven again: what a login was judged on may have been changed since.
             let is_of = |before: &&Password| enfilade_identity::matches_hash(old, &before.hash);
             let before = choice.before.filter(is_of).ok_or_else(Self::meanwhile)?;
+            if old.reveal() == choice.password.reveal() {
+                return Err(Error::Invalid("the new password is the old one".to_owned()));
+            }
             self.check_age(before, choice.now)?;
             self.check_unlike(choice.password, before)?;
         }
@@ -243,6 +246,7 @@ mod tests {
         let early = choose(&rules, "two", &by("one"), Some(&first), DAY - 1);
         assert_eq!(early.map(drop).unwrap_err(), "the password is too young: it can be changed in 1 s");
         assert!(choose(&rules, "one", &by("one"), Some(&first), DAY).is_err());
+        assert!(choose(PasswordRules::NONE, "one", &by("one"), Some(&first), DAY).is_err());
         let second = choose(&rules, "two", &by("one"), Some(&first), DAY).unwrap();
         assert_eq!(second.before, [first.hash]);
         assert!(choose(&rules, "one", &by("two"), Some(&second), 2 * DAY).is_err());

@@ -1,4 +1,4 @@
-//! PROPFIND, streamed: memory does not grow with the directory.
+//! PROPFIND, streamed: memory does not grow with the directory; of a whole tree the paths that are still to come are kept.
 
 use super::access_control::Control;
 use super::content_type::{self, InTurn};

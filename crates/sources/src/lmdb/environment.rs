@@ -72,16 +72,24 @@ impl Environment {
     /// between has the number of one revision and the facts of a later one. Facts under the number of an earlier revision are never lent;
     /// a transaction begun anew has both alike.
     pub(super) fn reading<R>(&self, look: impl FnOnce(&Reading<'_>, &View<'_>) -> R) -> heed::Result<R> {
+        self.reading_by(|env| env.read_txn(), look)
+    }
+
+    /// The same by transactions that are begun so.
+    pub(super) fn reading_by<R>(
+        &self,
+        begin: impl for<'e> Fn(&'e Env<WithTls>) -> heed::Result<RoTxn<'e, WithTls>>,
+        look: impl FnOnce(&Reading<'_>, &View<'_>) -> R,
+    ) -> heed::Result<R> {
         let mut begun = 0;
         loop {
-            let txn = self.env.read_txn()?;
+            let txn = begin(&self.env)?;
             // The transaction's own id: the meta page can show a later one while this view still reads the older facts.
             let reading = Reading { environment: self, txn: &txn, at: self.at(txn.id()) };
             let view = View::new(&reading);
             begun += 1;
-            // While its own is the newest number, nobody has put other roots where it took them from; and nothing newer was acknowledged.
-            let newest = self.env.info().last_txn_id;
-            let is_newest = newest == txn.id() && self.high_water.revision() <= newest as u64;
+            // While its own is the newest number, nobody has put other roots where it took them from.
+            let is_newest = self.env.info().last_txn_id == txn.id();
             // What is wrong each time is damaged, and says so to whoever looks.
             if is_newest || view.head().is_ok() || begun == BEGUN_MAX {
                 return Ok(look(&reading, &view));
