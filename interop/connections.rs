@@ -30,24 +30,26 @@ fn ask(stream: &mut TcpStream, token: &str) -> String {
 fn whoever_says_nothing_or_is_nobody_waits_for_a_turn() {
     let (server, token) = start(&[
         ("unauthenticated_per_address", "2"),
-        ("first_byte_seconds", "2"),
+        ("first_byte_seconds", "4"),
         ("head_seconds", "60"),
         ("handshake_seconds", "60"),
     ]);
     for to in [&server.plain, &server.address] {
         let (said, took) = until_the_end(&mut TcpStream::connect(to).unwrap());
-        assert!(said.is_empty() && (1..10).contains(&took.as_secs()), "{said} {took:?}");
+        assert!(said.is_empty() && (3..20).contains(&took.as_secs()), "{said} {took:?}");
     }
     // Those on which somebody was let in take no places.
-    let mut known: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(&server.plain).unwrap()).collect();
-    for stream in &mut known {
-        assert_eq!(ask(stream, &token), "HTTP/1.1 200 OK");
-    }
+    let let_in = |_| {
+        let mut stream = TcpStream::connect(&server.plain).unwrap();
+        assert_eq!(ask(&mut stream, &token), "HTTP/1.1 200 OK");
+        stream
+    };
+    let mut known: Vec<TcpStream> = (0..4).map(let_in).collect();
     let half = "GET /whoami HTTP/1.1\r\nHost:";
     let strangers = [begin(&server.plain, half), begin(&server.plain, half)];
     std::thread::sleep(Duration::from_millis(200));
     let (said, took) = until_the_end(&mut begin(&server.plain, &format!("{half} x\r\n\r\n")));
-    assert!(said.is_empty() && (1..10).contains(&took.as_secs()), "{said} {took:?}");
+    assert!(said.is_empty() && (3..20).contains(&took.as_secs()), "{said} {took:?}");
     assert_eq!(ask(&mut known[0], &token), "HTTP/1.1 200 OK");
     // Who waits has the place that comes free.
     let mut waits = begin(&server.plain, &format!("{half} x\r\nConnection: close\r\n\r\n"));
