@@ -6,6 +6,7 @@ use crate::server::{Server, write_acl};
 use enfilade_access::{Ace, AceFlags, AceType, SecurityDescriptor};
 use enfilade_facts::vocabulary::{AccessMask, Sid};
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -101,6 +102,79 @@ fn changes_are_obeyed(watch: &str) {
     assert!(seen(&server, &alice).contains(&0));
     put(&link, nobody);
     assert!(!seen(&server, &alice).contains(&0));
+}
+
+/// Two files, one of which may be seen, change names all the time: whatever a listing says of either name, it never tells of the other.
+#[test]
+fn what_is_hidden_stays_so_under_whatever_name_it_is_listed() {
+    for watch in ["true", "false"] {
+        let server = Server::start_with(&[("ENFILADE_ACCESS__WATCH", watch)]);
+        let alice = server.add_user("alice", "DatastorePowerUser");
+        let many = server.data().join("datastores/main/many");
+        std::fs::create_dir(&many).unwrap();
+        put(&many, Sid::AUTHENTICATED);
+        let [shown, hidden] = [many.join("f0"), many.join("f1")];
+        for (file, bytes, sid) in
+            [(&shown, 222, Sid::AUTHENTICATED), (&hidden, 111, Sid::of_store([9, 9, 9], 9))]
+        {
+            std::fs::write(file, vec![b'x'; bytes]).unwrap();
+            put(file, sid);
+        }
+        let (told, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for _ in 0..READERS {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::SeqCst) {
+                        let answer = curl(&server, &alice, "/dav/main/many/", &PROPFIND_1);
+                        let text = answer.text();
+                        assert_eq!(answer.status, 207, "{text}");
+                        assert!(!text.contains(">111<"), "watch = {watch}: {text}");
+                        told.fetch_add(u64::from(text.contains(">222<")), Ordering::Relaxed);
+                    }
+                });
+            }
+            let began = std::time::Instant::now();
+            while began.elapsed() < Duration::from_secs(3) {
+                rustix::fs::renameat_with(
+                    rustix::fs::CWD,
+                    &shown,
+                    rustix::fs::CWD,
+                    &hidden,
+                    rustix::fs::RenameFlags::EXCHANGE,
+                )
+                .unwrap();
+                // So that some listings are over before the next.
+                std::thread::sleep(Duration::from_micros(told.load(Ordering::Relaxed) % 64 * 50));
+            }
+            is_over.store(true, Ordering::SeqCst);
+        });
+        assert!(told.into_inner() > 10);
+    }
+}
+
+#[test]
+fn what_kind_of_acl_counts_is_obeyed_by_the_next_listing() {
+    for watch in ["true", "false"] {
+        let server = Server::start_with(&[("ENFILADE_ACCESS__WATCH", watch)]);
+        let alice = server.add_user("alice", "DatastorePowerUser");
+        let many = server.data().join("datastores/main/many");
+        std::fs::create_dir(&many).unwrap();
+        put(&many, Sid::AUTHENTICATED);
+        for n in 0..10 {
+            let file = many.join(format!("f{n}"));
+            std::fs::write(&file, "x").unwrap();
+            // By its mode it may not be seen.
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+            put(&file, Sid::AUTHENTICATED);
+        }
+        std::thread::sleep(SETTLED);
+        for (kind, shown) in [("ntacl", 10), ("nfs4", 0), ("ntacl", 10), ("nfs4", 0)] {
+            server.cli(&["datastore", "set", "main", "--acls", kind]);
+            for _ in 0..3 {
+                assert_eq!(seen(&server, &alice).len(), shown, "{kind}, watch = {watch}");
+            }
+        }
+    }
 }
 
 #[test]

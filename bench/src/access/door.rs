@@ -10,7 +10,7 @@ use crate::stores::{self, TOKENS_EACH};
 use enfilade_access::{
     AccessMemo, AceFlags, AceType, NodeKind, ObjectId, SecurityDescriptor, Sight, StoredAcl, Subject, Version,
 };
-use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, Sid, StorePath};
+use enfilade_facts::vocabulary::{AccessMask, AclDialect, DatastoreName, OperationKind, Sid, StorePath};
 use enfilade_facts::{MemoSeed, Read as _, StoreId};
 use enfilade_passage::House;
 use enfilade_sources::memory::Memory;
@@ -155,7 +155,12 @@ fn subject(inode: u64, blob: Vec<u8>) -> Subject {
         uid: 0,
         gid: 0,
         mode: 0o700,
-        version: Some(Version::Stamped { file_system: 1, clock: 0, changed: (1, 0) }),
+        version: Some(Version::Stamped {
+            acls: AclDialect::Ntacl,
+            file_system: 1,
+            clock: 0,
+            changed: (1, 0),
+        }),
         acl: StoredAcl::Ntacl(blob),
     }
 }

@@ -45,6 +45,8 @@ pub enum StoredAcl {
 pub enum Version {
     /// As its file system tells, which stamps every change with the time.
     Stamped {
+        /// Which of the ACLs an object may have beside each other counts.
+        acls: AclDialect,
         /// Which file system.
         file_system: u64,
         /// How often somebody had set the wall clock, which file systems stamp changes with.
@@ -54,9 +56,11 @@ pub enum Version {
     },
     /// As nothing else was heard of it. Its owner, group and mode were not asked for.
     Watched {
+        /// Which of the ACLs an object may have beside each other counts.
+        acls: AclDialect,
         /// Which file system, as long as it is mounted.
         file_system: u64,
-        /// How many changes were heard of that may be the object's.
+        /// The last change that was heard of and may be the object's.
         changes: u64,
     },
 }
@@ -90,6 +94,53 @@ impl StoredAcl {
     }
 }
 
+/// The state of an object: what it mostly shares with those in the same directory, and the rest.
+struct State {
+    shared: [u64; 4],
+    own: [u64; 3],
+}
+
+/// No dialect of ACLs has this number.
+const WATCHED: u64 = 1 << 32;
+
+/// The states of objects side by side, for memos.
+pub(crate) struct States {
+    key: KeyMaker,
+    /// What the last ones shared, and the key with that.
+    shared: Option<([u64; 4], KeyMaker)>,
+}
+
+impl States {
+    pub(crate) fn new(key: KeyMaker) -> Self {
+        States { key, shared: None }
+    }
+
+    /// The state of one of them, just as [`Subject::state`].
+    pub(crate) fn each(&mut self, subject: &Subject) -> Option<MemoKey> {
+        let State { shared, own } = subject.state_words()?;
+        let begun = match self.shared {
+            Some((last, begun)) if last == shared => begun,
+            _ => self.key.numbers(&shared),
+        };
+        self.shared = Some((shared, begun));
+        Some(begun.numbers(&own).key())
+    }
+
+    /// The states of all of them in this order; `None` where one has none.
+    pub(crate) fn all<'s>(mut self, subjects: impl Iterator<Item = &'s Subject>) -> Option<MemoKey> {
+        let mut last = None;
+        for subject in subjects {
+            let State { shared, own } = subject.state_words()?;
+            if last != Some(shared) {
+                self.key = self.key.numbers(&shared);
+                last = Some(shared);
+            }
+            self.key = self.key.numbers(&own);
+        }
+        Some(self.key.key())
+    }
+}
+
 impl Subject {
     /// Its uid and gid.
     pub fn owner(&self) -> Owner {
@@ -98,15 +149,20 @@ impl Subject {
 
     /// Its state, for a memo of what is read from it: whatever changes that makes another. `None` where nothing says so.
     pub fn state(&self, key: KeyMaker) -> Option<MemoKey> {
+        let State { shared, own } = self.state_words()?;
+        Some(key.numbers(&shared).numbers(&own).key())
+    }
+
+    fn state_words(&self) -> Option<State> {
         let ObjectId { device, inode } = self.object;
+        let kind = u64::from(self.kind == NodeKind::Directory);
         Some(match self.version? {
-            Version::Stamped { file_system, clock, changed: (seconds, nanos) } => {
-                let all = [file_system, clock, device, inode, seconds as u64, u64::from(nanos)];
-                key.bytes(all.map(u64::to_ne_bytes).as_flattened()).key()
-            }
-            Version::Watched { file_system, changes } => {
-                let all = [file_system, device, inode, changes];
-                key.bytes(all.map(u64::to_ne_bytes).as_flattened()).key()
+            Version::Stamped { acls, file_system, clock, changed: (seconds, nanos) } => State {
+                shared: [acls as u64, device, file_system, clock],
+                own: [inode, seconds as u64, u64::from(nanos) << 1 | kind],
+            },
+            Version::Watched { acls, file_system, changes } => {
+                State { shared: [WATCHED | acls as u64, device, file_system, 0], own: [inode, changes, kind] }
             }
         })
     }

@@ -3,7 +3,7 @@
 //! Of most entries nothing but their state is known, and that says which ACL they have. What an ACL shows the visitor is worked out once,
 //! however many entries have it.
 
-use crate::ask::{NodeKind, StoredAcl, Subject};
+use crate::ask::{NodeKind, StoredAcl, Subject, Version};
 use crate::memo::{AccessMemo, AclId};
 use crate::mode;
 use crate::open::Case;
@@ -59,6 +59,12 @@ impl Shown {
         Shown { files, directories, skips_acl: roles.skips_acl() }
     }
 
+    /// All of it, for a memo.
+    fn number(&self) -> u64 {
+        let Shown { files, directories, skips_acl } = *self;
+        [files, directories, skips_acl].into_iter().fold(0, |number, is_so| number << 1 | u64::from(is_so))
+    }
+
     fn kind(&self, kind: NodeKind) -> bool {
         match kind {
             NodeKind::File => self.files,
@@ -96,21 +102,55 @@ impl Case<'_> {
         let here = RolePath::of(self.datastore, directory);
         // Children on whom nobody has a role of their own all have the same roles.
         let same = Shown::by(&*self.roles_below(&here)?, self.visible);
-        let some_differ = self.view.is_assigned_below(here.as_str())?;
-        let mut lately = Lately([(0, Sight::Hidden); LATELY]);
-        let mut seen = Vec::with_capacity(children.len());
+        let subjects = || children.iter().map(|(_, subject)| *subject);
+        let mut sights = if self.view.is_assigned_below(here.as_str())? {
+            self.see_each(directory, children, |name| self.shown_alone(directory, name), &same)?
+        } else if subjects().any(|subject| subject.acl != StoredAcl::Unread) {
+            self.see_each(directory, children, |_| Ok(None), &same)?
+        } else {
+            let shown = [same.number(), self.visible.0.into()];
+            self.memo.sights(self.principal, shown, subjects(), || {
+                self.see_each(directory, children, |_| Ok(None), &same)
+            })?
+        };
+        // What cannot be asked for is not there.
         let bytes_max = directory.entry_bytes_max();
+        let seen = sights.iter_mut().zip(children).filter(|(sight, _)| **sight == Sight::Seen);
+        let beyond = seen.filter(|(_, (name, _))| name.len() > bytes_max || check_entry_name(name).is_err());
+        beyond.for_each(|(sight, _)| *sight = Sight::Hidden);
+        Ok(sights)
+    }
+
+    fn see_each(
+        &self,
+        directory: &StorePath,
+        children: &[(&str, &Subject)],
+        shown_alone: impl Fn(&str) -> Result<Option<Shown>, Refusal>,
+        same: &Shown,
+    ) -> Result<Vec<Sight>, Refusal> {
+        let mut lately = Lately([(0, Sight::Hidden); LATELY]);
         let acls = self.memo.acls_of(children.iter().map(|(_, subject)| *subject));
-        for ((name, subject), acl) in children.iter().zip(acls) {
-            // What cannot be asked for is not there.
-            if name.len() > bytes_max || check_entry_name(name).is_err() {
-                seen.push(Sight::Hidden);
-                continue;
+        let mut read = Vec::new();
+        let each = children.iter().zip(acls).map(|((name, subject), known)| {
+            let own = shown_alone(name)?;
+            let shown = own.as_ref().unwrap_or(same);
+            // Without a role that shows it the ACL need not be looked at, and with some it does not count.
+            if !shown.kind(subject.kind) {
+                return Ok(Sight::Hidden);
             }
-            let own = if some_differ { self.shown_alone(directory, name)? } else { None };
-            seen.push(self.sight(own.as_ref().unwrap_or(&same), directory, subject, acl, &mut lately)?);
-        }
-        Ok(seen)
+            if shown.skips_acl {
+                return Ok(Sight::Seen);
+            }
+            if subject.acl == StoredAcl::Unread {
+                return Ok(self.sight_of_known(subject, known, &mut lately));
+            }
+            let id = self.memo.id_of(subject);
+            read.extend(number_in(subject, id).map(|id| (*subject, id)));
+            Ok(self.sight_of_read(directory, subject, id, &mut lately))
+        });
+        let sights = each.collect();
+        self.memo.remember_acls(&read);
+        sights
     }
 
     /// What roles say of one child, where somebody has one on it alone.
@@ -123,39 +163,44 @@ impl Case<'_> {
         }
     }
 
-    fn sight(
+    fn sight_of_known(&self, subject: &Subject, known: Option<AclId>, lately: &mut Lately) -> Sight {
+        match known {
+            None => Sight::Unread,
+            Some(AclId::NONE) => self.sight(mode::granted(subject, self.principal)),
+            Some(id) => lately.sight(id, subject.kind, || {
+                self.granted_by_acl(id).map_or(Sight::Unread, |granted| self.sight(granted))
+            }),
+        }
+    }
+
+    fn sight_of_read(
         &self,
-        shown: &Shown,
         directory: &StorePath,
         subject: &Subject,
-        known: Option<AclId>,
+        id: Option<AclId>,
         lately: &mut Lately,
-    ) -> Result<Sight, Refusal> {
-        // Without a role that shows it the ACL need not be looked at, and with some it does not count.
-        if !shown.kind(subject.kind) {
-            return Ok(Sight::Hidden);
+    ) -> Sight {
+        // What cannot be judged is not seen.
+        let judge =
+            || self.acl_of(directory, subject, id).map_or(Sight::Hidden, |granted| self.sight(granted));
+        match id {
+            Some(id) => lately.sight(id, subject.kind, judge),
+            None => judge(),
         }
-        if shown.skips_acl {
-            return Ok(Sight::Seen);
-        }
-        let of = |granted: AccessMask| match granted.covers(self.visible) {
-            true => Sight::Seen,
-            false => Sight::Hidden,
-        };
-        if subject.acl == StoredAcl::Unread {
-            return Ok(match known {
-                None => Sight::Unread,
-                Some(AclId::NONE) => of(mode::granted(subject, self.principal)),
-                Some(id) => {
-                    lately.sight(id, subject.kind, || self.granted_by_acl(id).map_or(Sight::Unread, of))
-                }
-            });
-        }
-        self.memo.remember_acl(subject);
-        match self.acl(directory, subject) {
-            Ok(granted) => Ok(of(granted)),
-            Err(Refusal::AclDamaged { .. }) => Ok(Sight::Hidden),
-            Err(other) => Err(other),
-        }
+    }
+
+    fn sight(&self, granted: AccessMask) -> Sight {
+        if granted.covers(self.visible) { Sight::Seen } else { Sight::Hidden }
+    }
+}
+
+/// The number that is remembered of what was read, where anything is.
+fn number_in(subject: &Subject, id: Option<AclId>) -> Option<AclId> {
+    match subject.acl {
+        // Its mode was not asked for.
+        StoredAcl::Absent if matches!(subject.version, Some(Version::Watched { .. })) => None,
+        StoredAcl::Absent => Some(AclId::NONE),
+        // What cannot be read now may be another time, in the same state.
+        _ => id,
     }
 }

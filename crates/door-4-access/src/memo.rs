@@ -5,12 +5,14 @@
 //!   changes has other bytes.
 //! - The bytes of an ACL → its number, and that → the ACL itself. Numbers are never used again; bytes that were forgotten get another.
 //! - The state an object is in → the number of its ACL. A change of the ACL is another state.
+//! - The states of many objects, what roles show and the principal → which of them are seen. One look for all of them.
 //! - Roles on a path, and whether there are any in a datastore, under the revision of the facts, whether files are looked
 //!   at, the user, the token where it has roles of its own, and the number that stands for the user's groups. The revision alone would say which groups they are, if nobody ever asked with a
 //!   principal of an older one; with the number in the key, nobody else pays when somebody does.
 
 use crate::acl::{Ace, SecurityDescriptor};
-use crate::ask::{StoredAcl, Subject, Version};
+use crate::ask::{States, StoredAcl, Subject};
+use crate::enumerate::Sight;
 use crate::roles::Resolved;
 use enfilade_facts::vocabulary::{AccessMask, RolePath};
 use enfilade_facts::{At, Held, Memo, MemoKey, MemoSeed, Now, Weigh, Word, WordMemo};
@@ -24,6 +26,7 @@ pub struct AccessMemo {
     next: AtomicU64,
     acls: Memo<SecurityDescriptor>,
     granted: WordMemo<AccessMask>,
+    sights: Memo<Sights>,
     pub(crate) roles: Memo<Resolved>,
     pub(crate) admitted: WordMemo<bool>,
 }
@@ -43,6 +46,15 @@ impl Word for AclId {
     }
     fn from_word(word: u64) -> Self {
         AclId(word)
+    }
+}
+
+/// Which of many objects are seen.
+struct Sights(Vec<Sight>);
+
+impl Weigh for Sights {
+    fn heap_bytes(&self) -> usize {
+        self.0.capacity()
     }
 }
 
@@ -80,36 +92,50 @@ impl AccessMemo {
             ids: WordMemo::new(seed, few),
             next: AtomicU64::new(1),
             acls: Memo::new(seed, most),
-            granted: WordMemo::new(seed, most),
+            granted: WordMemo::new(seed, some),
+            sights: Memo::new(seed, some),
             roles: Memo::new(seed, some),
             admitted: WordMemo::new(seed, few),
         }
     }
 
-    /// The ACL each object has in the state it is in, where that is known.
+    /// The ACL each object that was not read has in the state it is in, where that is known.
     pub(crate) fn acls_of<'s>(&self, subjects: impl Iterator<Item = &'s Subject>) -> Vec<Option<AclId>> {
+        let mut states = States::new(self.states.key("acl of"));
         // Nothing is remembered under the key of what has no state.
+        let unread = subjects.map(|subject| Some(subject).filter(|subject| subject.acl == StoredAcl::Unread));
         let keys: Vec<MemoKey> =
-            subjects.map(|subject| subject.state(self.states.key("acl of")).unwrap_or_default()).collect();
+            unread.map(|subject| states.each(subject?)).map(Option::unwrap_or_default).collect();
         self.states.get_all(&keys)
     }
 
-    /// From now on it is known which ACL an object has in this state.
-    pub(crate) fn remember_acl(&self, subject: &Subject) {
-        let id = match &subject.acl {
-            // Then the mode bits have to be asked for anyhow.
-            StoredAcl::Absent if matches!(subject.version, Some(Version::Watched { .. })) => return,
-            StoredAcl::Absent => AclId::NONE,
-            // It may be readable another time, in the same state.
-            StoredAcl::Unreadable(_) | StoredAcl::Unread => return,
-            StoredAcl::Ntacl(_) | StoredAcl::Nfs4(_) => match self.id_of(subject) {
-                Some(id) => id,
-                None => return,
-            },
-        };
-        if let Some(key) = subject.state(self.states.key("acl of")) {
-            self.states.put(key, id);
+    /// What is seen of objects of whom nothing but their states is known, by this principal, to whom roles show what `shown` says of
+    /// them; worked out where that is not known.
+    pub(crate) fn sights<'s, E>(
+        &self,
+        principal: &Principal,
+        shown: [u64; 2],
+        subjects: impl Iterator<Item = &'s Subject>,
+        judge: impl FnOnce() -> Result<Vec<Sight>, E>,
+    ) -> Result<Vec<Sight>, E> {
+        let key = self.sights.key("sights").number(principal.set.0).numbers(&shown);
+        let Some(key) = States::new(key).all(subjects) else { return judge() };
+        if let Some(known) = self.sights.get(key) {
+            return Ok(known.0.clone());
         }
+        let sights = judge()?;
+        // Of what has to be read nothing is known yet.
+        if !sights.contains(&Sight::Unread) {
+            self.sights.put(key, Sights(sights.clone()));
+        }
+        Ok(sights)
+    }
+
+    /// From now on it is known which ACLs objects have in the states they are in.
+    pub(crate) fn remember_acls(&self, read: &[(&Subject, AclId)]) {
+        let mut states = States::new(self.states.key("acl of"));
+        let each = read.iter().filter_map(|(subject, id)| Some((states.each(subject)?, *id)));
+        self.states.put_all(&each.collect::<Vec<_>>());
     }
 
     /// The number of an object's ACL: of its bytes, and of whose file it is where these have a meaning in them.

@@ -185,11 +185,20 @@ impl Case<'_> {
 
     /// Everything the target's own ACL grants, or its mode bits where it has none.
     pub(crate) fn acl(&self, path: &StorePath, target: &Subject) -> Result<AccessMask, Refusal> {
+        self.acl_of(path, target, self.memo.id_of(target))
+    }
+
+    /// The same of an ACL whose number is known.
+    pub(crate) fn acl_of(
+        &self,
+        path: &StorePath,
+        target: &Subject,
+        id: Option<AclId>,
+    ) -> Result<AccessMask, Refusal> {
         let damaged = |why: String| Refusal::AclDamaged { path: path.clone(), why };
         if target.acl == StoredAcl::Absent {
             return Ok(mode::granted(target, self.principal));
         }
-        let id = self.memo.id_of(target);
         if let Some(granted) = id.and_then(|id| self.granted_by_acl(id)) {
             return Ok(granted);
         }

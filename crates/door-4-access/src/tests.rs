@@ -75,6 +75,12 @@ impl Facts {
         self.put(&key, &Assignment { roles: roles.to_vec(), fault: None });
     }
 
+    /// The same records in another store, so that what is remembered of one says nothing of the other.
+    pub(crate) fn in_store(mut self, n: u128) -> Facts {
+        self.at.store = StoreId(n);
+        self
+    }
+
     /// Lines like `/datastore/tank staff DatastoreReader NoAccess-`; a dash: it does not propagate.
     pub(crate) fn of(lines: &str) -> Facts {
         let at = At { store: StoreId(1), revision: Revision(1) };

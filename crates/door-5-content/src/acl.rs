@@ -9,14 +9,16 @@ use crate::temporary::Temporary;
 use enfilade_access::{AccessPermit, Inheritance, Owner, StoredAcl};
 use enfilade_facts::limits;
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, StorePath};
+use enfilade_xattrat::getxattrat;
 use rustix::buffer::spare_capacity;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{Gid, Uid, XattrFlags, fchown, fgetxattr, fremovexattr, fsetxattr, fstatvfs};
 use rustix::io::{self, Errno};
+use rustix::path::Arg as _;
 use std::path::Path;
 
-/// Room for the usual ACL, so that one system call reads it.
-const USUAL_BYTES: usize = 1024;
+/// Room for the usual ACL, so that one system call reads it; the kernel clears as much of its own each time.
+pub(crate) const USUAL_BYTES: usize = 1024;
 
 /// The extended attribute an ACL was written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -186,6 +188,27 @@ pub(crate) fn stored_up_to(file: BorrowedFd<'_>, dialect: AclDialect, bytes_max:
         }
     }
     StoredAcl::Absent
+}
+
+/// An ACL Samba would read, of what is called `name` in a directory, which is not opened; `None` where there is none. At most as much as
+/// there is room.
+pub(crate) fn stored_by_name(
+    directory: BorrowedFd<'_>,
+    name: &str,
+    room: &mut [u8],
+) -> io::Result<Option<Vec<u8>>> {
+    name.into_with_c_str(|name| {
+        for attribute in [c"security.NTACL", c"user.NTACL"] {
+            match getxattrat(directory, name, attribute, room) {
+                Ok(bytes) => return Ok(room.get(..bytes).map(<[u8]>::to_vec)),
+                Err(why) => match Errno::from_io_error(&why) {
+                    Some(Errno::NODATA | Errno::OPNOTSUPP) => {}
+                    errno => return Err(errno.unwrap_or(Errno::IO)),
+                },
+            }
+        }
+        Ok(None)
+    })
 }
 
 /// An extended attribute, `None` where there is none or the file system keeps none; [`Errno::RANGE`] over the bound.

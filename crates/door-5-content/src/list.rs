@@ -1,12 +1,13 @@
 //! Listing a directory in batches, in memory that does not grow with the directory.
 
+use crate::acl;
 use crate::node::{Meta, Node, entry_name, stat_entry};
 use crate::refuse::{Refusal, is_absent, is_special};
 use crate::root::{NODE_FLAGS, Root, open_beneath};
 use crate::temporary::RESERVED;
 use crate::watch::Watch;
 use enfilade_access::{AccessPermit, NodeKind, ObjectId, StoredAcl, Subject, Version};
-use enfilade_facts::vocabulary::AccessMask;
+use enfilade_facts::vocabulary::{AccessMask, AclDialect};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RawDir, Statx, StatxAttributes, fstatfs, fstatvfs, statat,
@@ -67,6 +68,8 @@ struct Named {
     name: String,
     inode: u64,
     kind: FileType,
+    /// How much was heard of changes before the directory was asked.
+    heard: u64,
 }
 
 /// The same, opened.
@@ -147,18 +150,55 @@ impl Listing {
 
     /// An entry of which nothing has to be asked.
     fn watched(&self, named: &Named, at: LookedAt<'_>) -> Option<Entry> {
+        let watch = at.watch?;
+        if !watch.is_quiet(named.inode, named.heard) {
+            // The name may be another object's by now.
+            return None;
+        }
         let kind = match named.kind {
             FileType::RegularFile => NodeKind::File,
             FileType::Directory => NodeKind::Directory,
             _ => return None,
         };
-        let version = at.watch?.version(self.watched??, named.inode);
+        let version = watch.version(self.directory.acls(), self.watched??, named.inode);
         let object = ObjectId { inode: named.inode, ..self.directory.object() };
         // Whoever judges such a version leaves owner, group and mode alone.
         let (uid, gid, mode) = (u32::MAX, u32::MAX, 0);
         let subject =
             Subject { object, kind, uid, gid, mode, version: Some(version), acl: StoredAcl::Unread };
         Some(Entry { name: String::new(), meta: None, subject })
+    }
+
+    /// Reads the ACLs of entries of which nothing was asked by their names, which takes half the time it takes to open them: where each
+    /// still is what its directory said is known then, because nothing was heard of it. Others are left unread, and so are those without
+    /// an ACL, whose mode was not asked for.
+    pub fn read_by_name<'e>(&self, entries: impl Iterator<Item = &'e mut Entry>, at: LookedAt<'_>) {
+        let (Some(watch), Some(Some(file_system))) = (at.watch, self.watched) else { return };
+        let acls = self.directory.acls();
+        // In the other kind of ACL the file's owner has a meaning.
+        if acls != AclDialect::Ntacl || !watch.hears_of_mounts() {
+            return;
+        }
+        let mut read = Vec::new();
+        let mut room = [0; acl::USUAL_BYTES];
+        for entry in entries.filter(|entry| entry.meta.is_none() && entry.subject.acl == StoredAcl::Unread) {
+            match acl::stored_by_name(self.directory.fd(), &entry.name, &mut room) {
+                Ok(Some(blob)) => {
+                    entry.subject.acl = StoredAcl::Ntacl(blob);
+                    read.push(entry);
+                }
+                Ok(None) => {}
+                // Not before Linux 6.13.
+                Err(Errno::NOSYS) => return,
+                Err(_) => {}
+            }
+        }
+        watch.heed();
+        for entry in read {
+            if Some(watch.version(acls, file_system, entry.subject.object.inode)) != entry.subject.version {
+                entry.subject.acl = StoredAcl::Unread;
+            }
+        }
     }
 
     /// Asks the kernel about an entry of which only its directory was asked; whether it still is the object that was judged.
@@ -185,12 +225,15 @@ impl Listing {
         Ok(Some(Entry { name, meta: Some(meta), subject }))
     }
 
-    /// As [`Listing::next_batch`], each entry as [`Listing::look`] sees it.
+    /// As [`Listing::next_batch`], but each entry that has to be asked as [`Listing::look`] sees it.
     ///
     /// # Refuses
     /// As there.
     pub fn next_looked(&mut self, at_most: usize, at: LookedAt<'_>) -> Result<Vec<Entry>, Refusal> {
-        self.batch(at_most, at, |listing, named| listing.look(named.name, at))
+        self.batch(at_most, at, |listing, named| match listing.watched(&named, at) {
+            Some(entry) => Ok(Some(Entry { name: named.name, ..entry })),
+            None => listing.look(named.name, at),
+        })
     }
 
     /// The same, each entry left open.
@@ -216,9 +259,9 @@ impl Listing {
             self.watched = Some(watch.follow(self.directory.fd()));
         }
         let mut batch = Vec::new();
-        while batch.is_empty() && !self.is_over()? {
+        while batch.is_empty() && !self.is_over(at.watch)? {
             let mut names = Vec::with_capacity(at_most.max(1));
-            while names.len() < at_most.max(1) && !self.is_over()? {
+            while names.len() < at_most.max(1) && !self.is_over(at.watch)? {
                 names.extend(self.names.pop_front());
             }
             // After the names: a number that was used again meanwhile is another file's.
@@ -234,20 +277,21 @@ impl Listing {
     /// What says which ACL an entry has, where that can be relied on.
     fn version(&self, meta: &Meta, at: LookedAt<'_>) -> Option<Version> {
         if let (Some(watch), Some(Some(file_system))) = (at.watch, self.watched) {
-            return Some(watch.version(file_system, meta.object.inode));
+            return Some(watch.version(self.directory.acls(), file_system, meta.object.inode));
         }
         let file_system = self.stamping?;
         let is_settled = meta.changed.0.saturating_add(SETTLED_SECONDS) <= at.unix_seconds;
-        is_settled.then_some(Version::Stamped { file_system, clock: at.clock, changed: meta.changed })
+        let acls = self.directory.acls();
+        is_settled.then_some(Version::Stamped { acls, file_system, clock: at.clock, changed: meta.changed })
     }
 
     /// Whether there are no further entries.
     ///
     /// # Refuses
     /// As [`Listing::next_batch`].
-    pub fn is_over(&mut self) -> Result<bool, Refusal> {
+    pub fn is_over(&mut self, watch: Option<&Watch>) -> Result<bool, Refusal> {
         while self.names.is_empty() && !self.ended {
-            self.fill()?;
+            self.fill(watch)?;
         }
         Ok(self.names.is_empty())
     }
@@ -281,7 +325,9 @@ impl Listing {
     }
 
     /// Takes one buffer of names from the kernel.
-    fn fill(&mut self) -> Result<(), Refusal> {
+    fn fill(&mut self, watch: Option<&Watch>) -> Result<(), Refusal> {
+        watch.into_iter().for_each(Watch::heed);
+        let heard = watch.map_or(0, Watch::heard);
         let mut entries = RawDir::new(&self.cursor, self.buffer.spare_capacity_mut());
         loop {
             match entries.next() {
@@ -294,7 +340,7 @@ impl Listing {
                 Some(Ok(entry)) => {
                     let (kind, inode) = (entry.file_type(), entry.ino());
                     let name = servable(entry.file_name().to_bytes(), kind);
-                    self.names.extend(name.map(|name| Named { name, inode, kind }));
+                    self.names.extend(name.map(|name| Named { name, inode, kind, heard }));
                 }
             }
             if entries.is_buffer_empty() {

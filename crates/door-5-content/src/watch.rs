@@ -2,21 +2,25 @@
 //! entry of a directory that may not be seen need not even be asked for its state: nothing was heard of it, so it is as it was.
 //!
 //! The kernel tells of a change before whoever makes it goes on, so everything that was done before [`Watch::heed`] is heard of after it.
-//! What was heard is kept as counts, one for all inodes with the same low bits: an object's [`Version`] is its file system and that count,
-//! and a count that went on makes another version of it. A number of an inode that is used again was heard of in between.
+//! Whatever is heard has a number, and the last one is kept, one for all inodes with the same low bits: an object's [`Version`] is its
+//! file system and that number. A number of an inode that is used again was heard of in between. Mounts are heard of too, because what is
+//! mounted on a name hides what is called so: after each, nothing that was known is.
 
 use enfilade_access::Version;
+use enfilade_facts::vocabulary::AclDialect;
 use nix::sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, StatxFlags, fstatfs, statx};
 use rustix::io::{Errno, read};
 use std::collections::HashMap;
+use std::fs::File;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// So many counts: a power of two.
-const COUNTS: usize = 1 << 16;
+/// So many numbers are kept: a power of two.
+const KEPT: usize = 1 << 16;
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Events tell of an object by its handle (linux/fanotify.h).
 const REPORT_FID: u32 = 0x200;
@@ -30,11 +34,16 @@ const TELLING: [u32; 2] = [0xef53, 0x5846_5342];
 /// Hears of changes.
 pub struct Watch {
     group: Fanotify,
-    /// Held while what was heard is counted.
+    /// Tells when something is mounted or unmounted.
+    mounts: Option<File>,
+    /// Held while what was heard is written down.
     followed: Mutex<Followed>,
-    counts: Box<[AtomicU32]>,
-    /// How often something was heard that does not say which object it is about.
-    lost: AtomicU32,
+    /// How much was heard of so far.
+    heard: AtomicU64,
+    /// The last that may be about an inode with these low bits.
+    last: Box<[AtomicU64]>,
+    /// The last that does not say which object it is about, so it may be any.
+    last_of_all: AtomicU64,
 }
 
 struct Followed {
@@ -53,8 +62,14 @@ impl Watch {
         let group = Fanotify::init(flags | InitFlags::from_bits_retain(REPORT_FID), EventFFlags::empty())
             .map_err(|why| format!("changes of files are not to be heard of: {why}"))?;
         let followed = Followed { mounts: HashMap::new(), buffer: vec![0; BUFFER_BYTES] };
-        let counts = (0..COUNTS).map(|_| AtomicU32::new(0)).collect();
-        Ok(Watch { group, followed: Mutex::new(followed), counts, lost: AtomicU32::new(0) })
+        Ok(Watch {
+            group,
+            mounts: File::open("/proc/self/mountinfo").ok(),
+            followed: Mutex::new(followed),
+            heard: AtomicU64::new(0),
+            last: (0..KEPT).map(|_| AtomicU64::new(0)).collect(),
+            last_of_all: AtomicU64::new(0),
+        })
     }
 
     fn followed(&self) -> MutexGuard<'_, Followed> {
@@ -71,7 +86,8 @@ impl Watch {
         let mut followed = self.followed();
         let is_heard = *followed.mounts.entry(mount).or_insert_with(|| {
             let kind = fstatfs(directory).map(|found| found.f_type as u32);
-            let what = MaskFlags::FAN_ATTRIB | MaskFlags::FAN_DELETE_SELF | MaskFlags::FAN_ONDIR;
+            let what = MaskFlags::FAN_ATTRIB | MaskFlags::FAN_MOVE_SELF | MaskFlags::FAN_DELETE_SELF;
+            let what = what | MaskFlags::FAN_ONDIR;
             let flags = MarkFlags::FAN_MARK_ADD | MarkFlags::FAN_MARK_FILESYSTEM;
             kind.is_ok_and(|kind| TELLING.contains(&kind))
                 && self.group.mark(flags, what, directory, None::<&Path>).is_ok()
@@ -82,10 +98,13 @@ impl Watch {
     /// After this, everything that was changed before it is known of.
     pub fn heed(&self) {
         let mut followed = self.followed();
+        if self.mounts.as_ref().is_some_and(have_changed) {
+            self.lose();
+        }
         let buffer = &mut followed.buffer;
         loop {
             match read(self.group.as_fd(), buffer.as_mut_slice()) {
-                Ok(count) => buffer.get(..count).into_iter().for_each(|events| self.count(events)),
+                Ok(count) => buffer.get(..count).into_iter().for_each(|events| self.write_down(events)),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
                 Err(_) => return self.lose(),
@@ -94,33 +113,60 @@ impl Watch {
     }
 
     /// What state an object of a followed file system is in.
-    pub(crate) fn version(&self, file_system: u64, inode: u64) -> Version {
-        let count = self.counts.get(inode as usize % COUNTS).map_or(0, |count| count.load(Ordering::Acquire));
-        let lost = self.lost.load(Ordering::Acquire);
-        Version::Watched { file_system, changes: u64::from(lost) << 32 | u64::from(count) }
+    pub(crate) fn version(&self, acls: AclDialect, file_system: u64, inode: u64) -> Version {
+        Version::Watched { acls, file_system, changes: self.last_of(inode) }
+    }
+
+    /// How much was heard of so far.
+    pub(crate) fn heard(&self) -> u64 {
+        self.heard.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing was heard of an object since that much was.
+    pub(crate) fn is_quiet(&self, inode: u64, since: u64) -> bool {
+        self.last_of(inode) <= since
+    }
+
+    /// Whether what is mounted where is heard of.
+    pub(crate) fn hears_of_mounts(&self) -> bool {
+        self.mounts.is_some()
+    }
+
+    fn last_of(&self, inode: u64) -> u64 {
+        let last = self.last.get(inode as usize % KEPT).map_or(0, |last| last.load(Ordering::Acquire));
+        last.max(self.last_of_all.load(Ordering::Acquire))
     }
 
     /// From now on nothing that was known is.
     fn lose(&self) {
-        self.lost.fetch_add(1, Ordering::Release);
+        self.hear(Some(&self.last_of_all));
     }
 
-    fn count(&self, mut events: &[u8]) {
+    /// Only ever done by whoever follows.
+    fn hear(&self, of: Option<&AtomicU64>) {
+        let number = self.heard.load(Ordering::Relaxed) + 1;
+        // Whoever reads this number finds what it was about.
+        of.unwrap_or(&self.last_of_all).store(number, Ordering::Release);
+        self.heard.store(number, Ordering::Release);
+    }
+
+    fn write_down(&self, mut events: &[u8]) {
         while !events.is_empty() {
             let length = word(events, 0).map_or(0, |length| length as usize);
             let Some((event, rest)) = events.split_at_checked(length).filter(|(event, _)| !event.is_empty())
             else {
                 return self.lose();
             };
-            match inode_of(event).and_then(|inode| self.counts.get(inode as usize % COUNTS)) {
-                Some(count) => {
-                    count.fetch_add(1, Ordering::Release);
-                }
-                None => self.lose(),
-            }
+            self.hear(inode_of(event).and_then(|inode| self.last.get(inode as usize % KEPT)));
             events = rest;
         }
     }
+}
+
+/// Whether anything was mounted or unmounted since this was asked last (proc_pid_mountinfo(5)). Not knowing is as good as yes.
+fn have_changed(mounts: &File) -> bool {
+    let mut asked = [PollFd::new(mounts, PollFlags::PRI)];
+    poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0)
 }
 
 impl std::fmt::Debug for Watch {

@@ -96,6 +96,15 @@ impl KeyMaker {
         self
     }
 
+    /// Numbers, as many as there are.
+    #[must_use]
+    #[inline]
+    pub fn numbers(mut self, all: &[u64]) -> Self {
+        self.word((all.len() as u64) << 8 | 3);
+        all.iter().for_each(|n| self.word(*n));
+        self
+    }
+
     /// Something that may be missing.
     #[must_use]
     #[inline]

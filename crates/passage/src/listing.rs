@@ -3,7 +3,7 @@
 use crate::refuse::Refusal;
 use crate::verbs::Found;
 use crate::walk::Stay;
-use enfilade_access::{Ask, Sight, Subject, Version, Wanted};
+use enfilade_access::{Ask, Sight, StoredAcl, Subject, Version, Wanted};
 use enfilade_content::{Entry as Looked, Lock, LookedAt, Meta, Node, Property};
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 use enfilade_facts::{MemoKey, Now};
@@ -162,7 +162,7 @@ impl Listing {
     /// # Errors
     /// When the directory cannot be read.
     pub fn is_over(&mut self) -> Result<bool, Refusal> {
-        Ok(self.listing.is_over()?)
+        Ok(self.listing.is_over(self.stay.visit.house.parts.watch.as_ref())?)
     }
 
     /// The next visible entries of the next `at_most` there are: `None` at the end, and an empty list where none of
@@ -175,9 +175,10 @@ impl Listing {
         // The time first: what is changed after this looks changed.
         let (unix_seconds, clock) = (house.now().unix_seconds, house.clock_sets());
         let at = LookedAt { unix_seconds, clock, watch: house.parts.watch.as_ref() };
-        let (mut entries, is_sample) = match self.is_known {
+        let is_asked = self.is_known;
+        let (mut entries, is_sample) = match is_asked {
             true => (self.listing.next_batch(at_most.min(self.sample), at)?, self.sample < at_most),
-            // Not asked by name first where most have to be opened anyhow.
+            // Neither asked nor looked up first where most have to be read anyhow.
             false => (self.listing.next_looked(at_most, at)?, false),
         };
         if entries.is_empty() {
@@ -189,14 +190,20 @@ impl Listing {
                 |entry: &&mut Looked| matches!(entry.subject.version, Some(Version::Stamped { .. }));
             entries.iter_mut().filter(is_stamped).for_each(|entry| entry.subject.version = None);
         }
-        let mut sights = self.see(&entries)?;
+        if !is_asked {
+            self.listing.read_by_name(entries.iter_mut(), at);
+        }
+        let mut sights = self.see(entries.iter())?;
         let unread = sights.iter().filter(|sight| **sight == Sight::Unread).count();
-        (self.is_known, self.sample) = match (self.is_known, unread * 2 > entries.len()) {
-            // After each batch that was opened some are asked by name: the rest may be known.
+        (self.is_known, self.sample) = match (is_asked, unread * 2 > entries.len()) {
+            // After each batch that was read some are asked by name: the rest may be known.
             (false, _) => (true, SAMPLE),
             (true, true) => (false, SAMPLE),
             (true, false) => (true, if is_sample { at_most } else { self.sample }),
         };
+        if is_asked && unread > 0 {
+            self.read_by_name(&mut entries, &mut sights, at)?;
+        }
         keep(&mut entries, &mut sights, |sight| sight != Sight::Hidden);
         for (entry, sight) in entries.iter_mut().zip(&mut sights) {
             // Of what is shown everything is said, unless it is another object than the one that was judged.
@@ -211,6 +218,24 @@ impl Listing {
             .into_iter()
             .filter_map(|Looked { name, meta, subject }| Some(Entry { name, meta: meta?, subject }));
         Ok(Some(shown.collect()))
+    }
+
+    /// Reads what need not be opened for it.
+    fn read_by_name(
+        &mut self,
+        entries: &mut [Looked],
+        sights: &mut [Sight],
+        at: LookedAt<'_>,
+    ) -> Result<(), Refusal> {
+        let unread = entries.iter_mut().zip(sights.iter()).filter(|(_, sight)| **sight == Sight::Unread);
+        self.listing.read_by_name(unread.map(|(entry, _)| entry), at);
+        let is_read = |(entry, sight): &(&Looked, &mut Sight)| {
+            **sight == Sight::Unread && entry.subject.acl != StoredAcl::Unread
+        };
+        let read: Vec<_> = entries.iter().zip(sights).filter(is_read).collect();
+        let judged = self.see(read.iter().map(|(entry, _)| *entry))?;
+        read.into_iter().zip(judged).for_each(|((_, sight), judged)| *sight = judged);
+        Ok(())
     }
 
     /// Opens what has to be read, and leaves what may be seen, in its order.
@@ -232,7 +257,7 @@ impl Listing {
             }
         }
         keep(entries, sights, |sight| sight != Sight::Hidden);
-        let judged = self.see(&opened)?;
+        let judged = self.see(opened.iter())?;
         let places = entries.iter_mut().zip(sights.iter_mut()).filter(|(_, sight)| **sight == Sight::Unread);
         for ((entry, sight), (looked, judged)) in places.zip(opened.into_iter().zip(judged)) {
             (*entry, *sight) = (looked, judged);
@@ -241,8 +266,8 @@ impl Listing {
         Ok(())
     }
 
-    fn see(&mut self, entries: &[Looked]) -> Result<Vec<Sight>, Refusal> {
-        let children: Vec<_> = entries.iter().map(|entry| (entry.name.as_str(), &entry.subject)).collect();
+    fn see<'e>(&mut self, entries: impl Iterator<Item = &'e Looked>) -> Result<Vec<Sight>, Refusal> {
+        let children: Vec<_> = entries.map(|entry| (entry.name.as_str(), &entry.subject)).collect();
         let path = &self.path;
         self.stay.on_view(|stay, view| {
             let memo = &stay.visit.house.parts.access_memo;

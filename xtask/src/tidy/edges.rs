@@ -4,14 +4,15 @@ use super::{Finding, Source};
 use toml::{Table, Value};
 
 /// A crate of the house, and which others it may depend on.
-const EDGES: [(&str, &[&str]); 15] = [
+const EDGES: [(&str, &[&str]); 16] = [
     ("enfilade-facts", &[]),
     ("enfilade-sources", &["facts"]),
     ("enfilade-tls", &["facts"]),
     ("enfilade-identity", &["facts"]),
     ("enfilade-datastore", &["facts", "identity"]),
     ("enfilade-access", &["facts", "identity", "datastore"]),
-    ("enfilade-content", &["facts", "access"]),
+    ("enfilade-xattrat", &[]),
+    ("enfilade-content", &["facts", "access", "xattrat"]),
     ("enfilade-passage", &["facts", "identity", "datastore", "access", "content"]),
     ("enfilade-admin", &["facts", "sources", "tls", "identity", "datastore", "access", "content"]),
     ("enfilade-faces", &["facts", "passage", "admin"]),
@@ -73,7 +74,11 @@ const LIBRARIES: [(&str, &[&str], &str); 44] = [
         &["enfilade-sources", "enfilade-bench"],
         "reading many files at once; the reading it is measured beside",
     ),
-    ("libc", &["enfilade-preload"], "standing before the C library"),
+    (
+        "libc",
+        &["enfilade-preload", "enfilade-xattrat"],
+        "standing before the C library; a system call no library wraps",
+    ),
     ("nix", &["enfilade-content"], "hearing of changes of files"),
     ("papaya", &["enfilade-bench"], "what the memo is measured beside"),
     ("parking_lot", &["enfilade-bench"], "the lock of a server that is measured beside ours"),

@@ -1,17 +1,18 @@
 //! Listings, and everything that must agree with everything else, on random facts and ACLs.
 
 use super::{
-    Facts, NOW, OTHERS, STAFF, TEST, alice, case, case_with, group_sid, memo, own_sid, path, subject,
-    token_of_alice,
+    Facts, NOW, OTHERS, STAFF, TEST, acl, alice, case, case_with, everything, group_sid, memo, own_sid, path,
+    subject, token_of_alice,
 };
 use crate::acl::{Ace, AceFlags, AceType, SecurityDescriptor};
 use crate::ask::{Ask, NodeKind, ObjectId, StoredAcl, Subject, Version, Wanted};
 use crate::enumerate::Sight;
 use crate::explain::judge;
 use crate::memo::AccessMemo;
+use crate::open::Case;
 use crate::reference;
 use enfilade_facts::tables::{AccessRules, Who};
-use enfilade_facts::vocabulary::{AccessMask, Role, Sid, StorePath, UserId};
+use enfilade_facts::vocabulary::{AccessMask, AclDialect, Role, Sid, StorePath, UserId};
 use enfilade_facts::{MemoSeed, Refuse, View};
 use enfilade_identity::{Principal, SetId, SidSet};
 use proptest::prelude::*;
@@ -102,6 +103,65 @@ fn kept(rows: &[Row]) -> Vec<reference::Row<'static>> {
     kept.map(|index| (NODES[rows[index].0], rows[index].1.clone(), rows[index].2.clone())).collect()
 }
 
+/// One memo for all of them, and each sees what it would see with a memo of its own.
+#[test]
+fn what_is_known_of_somebody_serves_nobody_else() {
+    let nobody =
+        SecurityDescriptor { dacl: Some(vec![]), ..SecurityDescriptor::default() }.to_ntacl().unwrap();
+    let acls = [
+        everything(),
+        acl(&["allow staff read"]),
+        acl(&["allow alice read-attributes"]),
+        StoredAcl::Ntacl(nobody),
+        StoredAcl::Absent,
+    ];
+    let read: Vec<Subject> = (1..)
+        .zip(acls)
+        .map(|(inode, acl)| Subject {
+            object: ObjectId { device: 1, inode },
+            version: Some(Version::Stamped {
+                acls: AclDialect::Ntacl,
+                file_system: 1,
+                clock: 0,
+                changed: (7, 1),
+            }),
+            ..subject(NodeKind::File, acl)
+        })
+        .collect();
+    let unread: Vec<Subject> =
+        read.iter().map(|subject| Subject { acl: StoredAcl::Unread, ..subject.clone() }).collect();
+    let shared = AccessMemo::new(MemoSeed([7; 16]), 1 << 20);
+    let bob = Principal { set: SetId(2), sids: SidSet::new(vec![Sid::EVERYONE]), uid: Some(0), ..alice() };
+    let roles = ["DatastoreReader", "DatastoreAdmin", "DatastoreAudit", "NoAccess"];
+    let mut told = std::collections::BTreeSet::new();
+    for (n, role) in (1..).zip(roles) {
+        let facts = Facts::of(&format!("/datastore/tank alice {role}")).in_store(n);
+        for (who, visible) in [
+            (alice(), AccessMask::VISIBLE),
+            (alice(), AccessMask::READ_ATTRIBUTES),
+            (bob.clone(), AccessMask::VISIBLE),
+        ] {
+            let see = |subjects: &[Subject], memo: &AccessMemo| {
+                let children: Vec<(&str, &Subject)> =
+                    ["a", "b", "c", "d", "e"].into_iter().zip(subjects).collect();
+                case_with(&facts, &who, memo, |case| {
+                    Case { visible, view: crate::view::View(case.view.0), ..*case }
+                        .see(&path("dir"), &children)
+                })
+                .unwrap()
+            };
+            let expected = see(&read, &memo());
+            for round in 0..3 {
+                assert_eq!(see(&unread, &shared).contains(&Sight::Unread), told.is_empty(), "{role} {round}");
+                assert_eq!(see(&read, &shared), expected);
+                told.insert(format!("{expected:?}"));
+                assert_eq!(see(&unread, &shared), expected, "{role} {visible:?} {round}");
+            }
+        }
+    }
+    assert!(told.len() >= 5, "they see different things: {told:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
@@ -144,7 +204,7 @@ proptest! {
         let facts = facts(&rows);
         let who = if by_token { token_of_alice() } else { alice() };
         let shared = AccessMemo::new(MemoSeed([7; 16]), 1 << 20);
-        let version = Some(Version::Stamped { file_system: 1, clock: 0, changed: (7, 1) });
+        let version = Some(Version::Stamped { acls: AclDialect::Ntacl, file_system: 1, clock: 0, changed: (7, 1) });
         let read: Vec<Subject> = (0..).zip(subjects).map(|(inode, subject)| Subject {
             object: ObjectId { device: 1, inode },
             version,
@@ -153,7 +213,7 @@ proptest! {
         let unread: Vec<Subject> =
             read.iter().map(|subject| Subject { acl: StoredAcl::Unread, ..subject.clone() }).collect();
         let other = |subject: &Subject| Subject {
-            version: Some(Version::Stamped { file_system: 1, clock: 0, changed: (7, 2) }),
+            version: Some(Version::Stamped { acls: AclDialect::Ntacl, file_system: 1, clock: 0, changed: (7, 2) }),
             ..subject.clone()
         };
         let see = |subjects: &[Subject]| {

@@ -1,18 +1,24 @@
 //! Listing.
 
 use super::{Scratch, code};
-use crate::acl::set_acl_as_operator;
-use crate::list::{LookedAt, listing, names_held};
+use crate::acl::{set_acl_as_operator, set_attribute};
+use crate::list::{Entry, Listing, LookedAt, listing, names_held};
 use crate::watch::Watch;
-use enfilade_access::{SecurityDescriptor, StoredAcl, Version};
+use enfilade_access::{Ace, AceFlags, AceType, SecurityDescriptor, StoredAcl, Version};
+use enfilade_facts::vocabulary::{AccessMask, Sid};
 use rustix::fs::{CWD, Mode};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
+use std::process::Command;
+use std::sync::Mutex;
 
 /// Long after everything here was changed.
 const AT: LookedAt<'_> = LookedAt { clock: 0, unix_seconds: i64::MAX, watch: None };
+
+/// After something is mounted anywhere nothing is known any more, so whoever hears of changes here does so one at a time.
+static HEARING: Mutex<()> = Mutex::new(());
 
 fn names(scratch: &Scratch, path: &str, at_most: usize) -> Vec<String> {
     let mut listing = listing(&scratch.node(path)).unwrap();
@@ -98,7 +104,7 @@ fn the_state_of_an_entry_is_another_after_each_change_and_says_nothing_just_afte
 /// Every way an ACL, or the file a name means, can be another one is heard of before it is done.
 #[test]
 fn what_is_watched_is_another_version_after_each_change() {
-    let scratch = Scratch::new();
+    let (scratch, _alone) = (Scratch::new(), HEARING.lock());
     let watch = match Watch::new() {
         Ok(watch) => watch,
         Err(why) => return println!("not asserted: {why}"),
@@ -123,8 +129,12 @@ fn what_is_watched_is_another_version_after_each_change() {
     };
     let elsewhere = Scratch::new();
     let (file, link) = (scratch.at("file"), elsewhere.at("link"));
-    let changes: [&dyn Fn(); 6] = [
+    let changes: [&dyn Fn(); 7] = [
         &|| set(&acl),
+        &|| {
+            std::fs::rename(&file, &link).unwrap();
+            std::fs::rename(&link, &file).unwrap();
+        },
         &|| std::fs::hard_link(&file, &link).unwrap(),
         &|| set(&acl[..acl.len() - 1]),
         &|| std::fs::set_permissions(&link, std::fs::Permissions::from_mode(0o600)).unwrap(),
@@ -152,9 +162,127 @@ fn what_is_watched_is_another_version_after_each_change() {
     assert!(now[0].2 != last[0].2 && now[1].2 != last[1].2, "what was not told is as good as changed");
 }
 
+/// A listing of a directory in which entries are read by name, and everything in it; nothing where that cannot be.
+fn by_name<'w>(scratch: &Scratch, watch: &'w Watch) -> Option<(Listing, LookedAt<'w>, Vec<Entry>)> {
+    let at = LookedAt { watch: Some(watch), ..AT };
+    let mut listing = listing(&scratch.node("")).unwrap();
+    let mut entries = listing.next_batch(10, at).unwrap();
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut read = entries.clone();
+    listing.read_by_name(read.iter_mut(), at);
+    let is_read = read.iter().any(|entry| entry.subject.acl != StoredAcl::Unread);
+    if !is_read {
+        println!("not asserted: changes are not heard of here, or the kernel is older than 6.13");
+    }
+    is_read.then_some((listing, at, entries))
+}
+
+fn one_ace(rid: u32, entries: usize) -> Vec<u8> {
+    let ace = Ace {
+        kind: AceType::Allow,
+        flags: AceFlags(0),
+        mask: AccessMask::ALL,
+        sid: Sid::of_store([1, 2, 3], rid),
+    };
+    SecurityDescriptor { dacl: Some(vec![ace; entries]), ..SecurityDescriptor::default() }.to_ntacl().unwrap()
+}
+
+#[test]
+fn what_is_read_by_name_is_what_is_read_when_it_is_opened() {
+    let (scratch, _alone) = (Scratch::new(), HEARING.lock());
+    let Ok(watch) = Watch::new() else { return println!("not asserted: changes are not to be heard of") };
+    for (name, acl) in
+        [("a", Some(one_ace(1, 1))), ("b", Some(one_ace(2, 60))), ("c", None), ("d", Some(vec![7]))]
+    {
+        scratch.write(name, "x");
+        if let Some(acl) = acl {
+            set_acl_as_operator(&scratch.node(name), &acl).unwrap();
+        }
+    }
+    scratch.write("e", "x");
+    set_attribute(scratch.node("e").fd(), "user.NTACL", &one_ace(3, 1)).unwrap();
+    let Some((mut listing, at, mut entries)) = by_name(&scratch, &watch) else { return };
+    listing.read_by_name(entries.iter_mut(), at);
+    for entry in entries {
+        let opened = listing.look(entry.name.clone(), at).unwrap().unwrap();
+        // What is unusually large is read when it is opened, and so is what has none: its mode is needed then.
+        let expected = if matches!(&*entry.name, "b" | "c") { StoredAcl::Unread } else { opened.subject.acl };
+        assert_eq!(
+            (entry.subject.acl, entry.subject.version),
+            (expected, opened.subject.version),
+            "{}",
+            entry.name
+        );
+    }
+}
+
+#[test]
+fn a_name_that_may_mean_something_else_by_now_is_not_read_by() {
+    let (scratch, _alone) = (Scratch::new(), HEARING.lock());
+    let Ok(watch) = Watch::new() else { return println!("not asserted: changes are not to be heard of") };
+    for (name, rid) in [("a", 1), ("b", 2), ("c", 3)] {
+        scratch.write(name, "x");
+        set_acl_as_operator(&scratch.node(name), &one_ace(rid, 1)).unwrap();
+    }
+    let exchange = || {
+        let (a, b) = (scratch.at("a"), scratch.at("b"));
+        rustix::fs::renameat_with(CWD, &a, CWD, &b, rustix::fs::RenameFlags::EXCHANGE).unwrap();
+    };
+    let Some((listed, at, mut entries)) = by_name(&scratch, &watch) else { return };
+    let read = |entries: &[Entry]| -> Vec<bool> {
+        entries.iter().map(|entry| entry.subject.acl != StoredAcl::Unread).collect()
+    };
+    // Between its being looked at and its being read.
+    exchange();
+    listed.read_by_name(entries.iter_mut(), at);
+    assert_eq!(read(&entries), [false, false, true]);
+    // Between its directory's being asked and its being looked at.
+    let mut listing = listing(&scratch.node("")).unwrap();
+    assert!(!listing.is_over(at.watch).unwrap());
+    exchange();
+    let mut entries = listing.next_batch(10, at).unwrap();
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    assert_eq!(entries.iter().map(|entry| entry.meta.is_some()).collect::<Vec<_>>(), [true, true, false]);
+    listing.read_by_name(entries.iter_mut(), at);
+    assert_eq!(read(&entries), [false, false, true]);
+}
+
+#[test]
+fn what_is_mounted_on_a_name_says_nothing_of_what_is_beneath() {
+    let (scratch, _alone) = (Scratch::new(), HEARING.lock());
+    let Ok(watch) = Watch::new() else { return println!("not asserted: changes are not to be heard of") };
+    for (name, rid) in [("file", 1), ("other", 2)] {
+        scratch.write(name, "x");
+        set_acl_as_operator(&scratch.node(name), &one_ace(rid, 1)).unwrap();
+    }
+    let Some((listed, at, mut before)) = by_name(&scratch, &watch) else { return };
+    let run = |command: &mut Command| command.status().is_ok_and(|status| status.success());
+    if !run(Command::new("mount").arg("--bind").args([scratch.at("other"), scratch.at("file")])) {
+        return println!("not asserted: nothing can be mounted here");
+    }
+    // Before anything is asserted: the mount has to go again.
+    listed.read_by_name(before.iter_mut(), at);
+    let during = by_name(&scratch, &watch).map(|(listing, at, mut entries)| {
+        listing.read_by_name(entries.iter_mut(), at);
+        let are_there = entries.iter_mut().map(|entry| listing.describe(entry)).collect::<Vec<_>>();
+        (entries, are_there)
+    });
+    assert!(run(Command::new("umount").arg(scratch.at("file"))));
+    let after = by_name(&scratch, &watch).map(|(_, _, entries)| entries);
+    let (Some((during, are_there)), Some(after)) = (during, after) else { panic!("it could be read before") };
+    // What was mounted meanwhile leaves everything unread, and what is mounted is not shown.
+    assert_eq!(before.iter().map(|entry| &entry.subject.acl).collect::<Vec<_>>(), [&StoredAcl::Unread; 2]);
+    assert_eq!(are_there, [false, true]);
+    // What was read through the mount is remembered for a state that is never met again.
+    let versions = |entries: &[Entry]| entries.iter().map(|entry| entry.subject.version).collect::<Vec<_>>();
+    for (one, other) in [(&before, &during), (&during, &after), (&before, &after)] {
+        assert!(versions(one).iter().zip(versions(other)).all(|(one, other)| *one != other));
+    }
+}
+
 #[test]
 fn what_is_shown_is_asked_for_and_is_what_was_judged() {
-    let scratch = Scratch::new();
+    let (scratch, _alone) = (Scratch::new(), HEARING.lock());
     let Ok(watch) = Watch::new() else { return println!("not asserted: changes are not to be heard of") };
     let at = LookedAt { watch: Some(&watch), ..AT };
     ["stays", "changes", "goes"].iter().for_each(|name| scratch.write(name, "x"));

@@ -66,9 +66,18 @@ impl<V: Word> WordMemo<V> {
     /// The same of many. Their places are touched first and read afterwards: what is not in the caches then comes at once, and not one
     /// after the other.
     pub fn get_all(&self, keys: &[MemoKey]) -> Vec<Option<V>> {
-        let touched = keys.iter().fold(0, |touched, key| touched ^ self.table.touch(key.0));
-        std::hint::black_box(touched);
+        self.touch(keys.iter().copied());
         keys.iter().map(|key| self.get(*key)).collect()
+    }
+
+    /// Remembers many, in the same way.
+    pub fn put_all(&self, each: &[(MemoKey, V)]) {
+        self.touch(each.iter().map(|(key, _)| *key));
+        each.iter().for_each(|(key, value)| self.put(*key, *value));
+    }
+
+    fn touch(&self, keys: impl Iterator<Item = MemoKey>) {
+        std::hint::black_box(keys.fold(0, |touched, key| touched ^ self.table.touch(key.0)));
     }
 
     /// Remembers.
