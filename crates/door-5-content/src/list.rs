@@ -125,10 +125,11 @@ impl Listing {
     /// [`Refusal::Io`] when the directory cannot be read on, or the process has no descriptors left.
     pub fn next_batch(&mut self, at_most: usize, at: LookedAt<'_>) -> Result<Vec<Entry>, Refusal> {
         self.batch(at_most, at, |listing, named| {
-            if let Some(entry) = listing.watched(&named, at) {
-                return Ok(Some(Entry { name: named.name, ..entry }));
-            }
+            let watched = listing.watched(&named, at);
             let Named { name, .. } = named;
+            if let Some(subject) = watched {
+                return Ok(Some(Entry { name, meta: None, subject }));
+            }
             let found = match stat_entry(listing.directory.fd(), &name) {
                 Ok(found) => found,
                 Err(errno) => {
@@ -148,8 +149,8 @@ impl Listing {
         })
     }
 
-    /// An entry of which nothing has to be asked.
-    fn watched(&self, named: &Named, at: LookedAt<'_>) -> Option<Entry> {
+    /// What is judged of an entry of which nothing has to be asked.
+    fn watched(&self, named: &Named, at: LookedAt<'_>) -> Option<Subject> {
         let watch = at.watch?;
         if !watch.is_quiet(named.inode, named.heard) {
             // The name may be another object's by now.
@@ -164,9 +165,7 @@ impl Listing {
         let object = ObjectId { inode: named.inode, ..self.directory.object() };
         // Whoever judges such a version leaves owner, group and mode alone.
         let (uid, gid, mode) = (u32::MAX, u32::MAX, 0);
-        let subject =
-            Subject { object, kind, uid, gid, mode, version: Some(version), acl: StoredAcl::Unread };
-        Some(Entry { name: String::new(), meta: None, subject })
+        Some(Subject { object, kind, uid, gid, mode, version: Some(version), acl: StoredAcl::Unread })
     }
 
     /// Reads the ACLs of entries of which nothing was asked by their names, which takes half the time it takes to open them: where each
@@ -231,7 +230,7 @@ impl Listing {
     /// As there.
     pub fn next_looked(&mut self, at_most: usize, at: LookedAt<'_>) -> Result<Vec<Entry>, Refusal> {
         self.batch(at_most, at, |listing, named| match listing.watched(&named, at) {
-            Some(entry) => Ok(Some(Entry { name: named.name, ..entry })),
+            Some(subject) => Ok(Some(Entry { name: named.name, meta: None, subject })),
             None => listing.look(named.name, at),
         })
     }
@@ -260,14 +259,12 @@ impl Listing {
         }
         let mut batch = Vec::new();
         while batch.is_empty() && !self.is_over(at.watch)? {
-            let mut names = Vec::with_capacity(at_most.max(1));
-            while names.len() < at_most.max(1) && !self.is_over(at.watch)? {
-                names.extend(self.names.pop_front());
-            }
             // After the names: a number that was used again meanwhile is another file's.
             at.watch.into_iter().for_each(Watch::heed);
-            batch.reserve(names.len());
-            for named in names {
+            let count = self.names.len().min(at_most.max(1));
+            batch.reserve(count);
+            for _ in 0..count {
+                let Some(named) = self.names.pop_front() else { break };
                 batch.extend(entry(self, named)?);
             }
         }
