@@ -47,7 +47,7 @@ fn walk<C>(top: &Node, path: &str, carried: C, each: Each<'_, C>) -> Result<(), 
         }
         for entry in batch {
             let path = match level.path.as_str() {
-                "" => entry.name.clone(),
+                "" => entry.name.to_string(),
                 above => format!("{above}/{}", entry.name),
             };
             let carried = each(&path, &entry, &level.carried)?;

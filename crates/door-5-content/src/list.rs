@@ -7,7 +7,7 @@ use crate::root::{NODE_FLAGS, Root, open_beneath};
 use crate::temporary::RESERVED;
 use crate::watch::Watch;
 use enfilade_access::{AccessPermit, NodeKind, ObjectId, StoredAcl, Subject, Version};
-use enfilade_facts::vocabulary::{AccessMask, AclDialect};
+use enfilade_facts::vocabulary::{AccessMask, AclDialect, Word};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RawDir, Statx, StatxAttributes, fstatfs, fstatvfs, statat,
@@ -55,7 +55,7 @@ pub struct Listing {
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// Its name there.
-    pub name: String,
+    pub name: Word,
     /// What the kernel says of it; nothing while only its directory was asked.
     pub meta: Option<Meta>,
     /// What door 4 judges before anybody hears of it.
@@ -65,7 +65,7 @@ pub struct Entry {
 /// What a directory says of an entry.
 #[derive(Debug)]
 struct Named {
-    name: String,
+    name: Word,
     inode: u64,
     kind: FileType,
     /// How much was heard of changes before the directory was asked.
@@ -76,7 +76,7 @@ struct Named {
 #[derive(Clone, Debug)]
 pub struct OpenEntry {
     /// Its name there.
-    pub name: String,
+    pub name: Word,
     /// The open entry.
     pub node: Node,
     /// What door 4 judges.
@@ -124,28 +124,25 @@ impl Listing {
     /// # Refuses
     /// [`Refusal::Io`] when the directory cannot be read on, or the process has no descriptors left.
     pub fn next_batch(&mut self, at_most: usize, at: LookedAt<'_>) -> Result<Vec<Entry>, Refusal> {
-        self.batch(at_most, at, |listing, named| {
-            let watched = listing.watched(&named, at);
-            let Named { name, .. } = named;
-            if let Some(subject) = watched {
-                return Ok(Some(Entry { name, meta: None, subject }));
+        self.batch(at_most, at, |listing, named, batch| {
+            if let Some(subject) = listing.watched(&named, at) {
+                batch.push(Entry { name: named.name, meta: None, subject });
+                return Ok(());
             }
-            let found = match stat_entry(listing.directory.fd(), &name) {
-                Ok(found) => found,
-                Err(errno) => {
-                    listing.unreadable += u64::from(!is_absent(errno));
-                    return Ok(None);
-                }
-            };
-            if !found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) {
+            match stat_entry(listing.directory.fd(), &named.name) {
                 // A kernel that does not tell what is mounted there (before 5.8) tells by not opening it.
-                return listing.look(name, at);
+                Ok(found) if !found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) => {
+                    batch.extend(listing.look(named.name, at)?);
+                }
+                Ok(found) => {
+                    if let Some(meta) = served(&found) {
+                        let subject = meta.subject(listing.version(&meta, at), StoredAcl::Unread);
+                        batch.push(Entry { name: named.name, meta: Some(meta), subject });
+                    }
+                }
+                Err(errno) => listing.unreadable += u64::from(!is_absent(errno)),
             }
-            Ok(served(&found).map(|meta| Entry {
-                subject: meta.subject(listing.version(&meta, at), StoredAcl::Unread),
-                name,
-                meta: Some(meta),
-            }))
+            Ok(())
         })
     }
 
@@ -215,7 +212,7 @@ impl Listing {
     ///
     /// # Refuses
     /// [`Refusal::Io`] when the process has no descriptors left.
-    pub fn look(&mut self, name: String, at: LookedAt<'_>) -> Result<Option<Entry>, Refusal> {
+    pub fn look(&mut self, name: Word, at: LookedAt<'_>) -> Result<Option<Entry>, Refusal> {
         let Some(node) = self.open(&name)? else { return Ok(None) };
         let meta = node.meta().clone();
         // The state first, and then the ACL: of one that is changed in between, the state is another afterwards.
@@ -229,9 +226,12 @@ impl Listing {
     /// # Refuses
     /// As there.
     pub fn next_looked(&mut self, at_most: usize, at: LookedAt<'_>) -> Result<Vec<Entry>, Refusal> {
-        self.batch(at_most, at, |listing, named| match listing.watched(&named, at) {
-            Some(subject) => Ok(Some(Entry { name: named.name, meta: None, subject })),
-            None => listing.look(named.name, at),
+        self.batch(at_most, at, |listing, named, batch| {
+            match listing.watched(&named, at) {
+                Some(subject) => batch.push(Entry { name: named.name, meta: None, subject }),
+                None => batch.extend(listing.look(named.name, at)?),
+            }
+            Ok(())
         })
     }
 
@@ -241,9 +241,10 @@ impl Listing {
     /// As there.
     pub fn next_open(&mut self, at_most: usize) -> Result<Vec<OpenEntry>, Refusal> {
         let at = LookedAt { clock: 0, unix_seconds: 0, watch: None };
-        self.batch(at_most, at, |listing, Named { name, .. }| {
+        self.batch(at_most, at, |listing, Named { name, .. }, batch| {
             let node = listing.open(&name)?;
-            Ok(node.map(|node| OpenEntry { subject: node.subject(), name, node }))
+            batch.extend(node.map(|node| OpenEntry { subject: node.subject(), name, node }));
+            Ok(())
         })
     }
 
@@ -252,7 +253,7 @@ impl Listing {
         &mut self,
         at_most: usize,
         at: LookedAt<'_>,
-        mut entry: impl FnMut(&mut Self, Named) -> Result<Option<E>, Refusal>,
+        mut look: impl FnMut(&mut Self, Named, &mut Vec<E>) -> Result<(), Refusal>,
     ) -> Result<Vec<E>, Refusal> {
         if let (Some(watch), None) = (at.watch, self.watched) {
             self.watched = Some(watch.follow(self.directory.fd()));
@@ -265,7 +266,7 @@ impl Listing {
             batch.reserve(count);
             for _ in 0..count {
                 let Some(named) = self.names.pop_front() else { break };
-                batch.extend(entry(self, named)?);
+                look(self, named, &mut batch)?;
             }
         }
         Ok(batch)
@@ -360,11 +361,11 @@ fn served(found: &Statx) -> Option<Meta> {
 }
 
 /// The name, if it is one that can be asked for and may be a file or a directory.
-fn servable(name: &[u8], kind: FileType) -> Option<String> {
+fn servable(name: &[u8], kind: FileType) -> Option<Word> {
     // Not every file system says the kind here; then opening tells.
     let kind_fits = matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Unknown);
     let name = std::str::from_utf8(name).ok().filter(|name| kind_fits && entry_name(name).is_ok())?;
-    Some(name.to_owned())
+    Some(Word::new(name))
 }
 
 /// Whether a directory holds anything that is never listed: a link, a socket, a name nobody can ask for.
@@ -437,7 +438,7 @@ pub(crate) fn files_beneath(root: &Root) -> Result<u64, Refusal> {
                     bytes = bytes.saturating_add(u64::try_from(found.st_size).unwrap_or(0))
                 }
                 FileType::Directory => {
-                    paths.push(if path.is_empty() { name } else { format!("{path}/{name}") });
+                    paths.push(if path.is_empty() { name.to_string() } else { format!("{path}/{name}") });
                 }
                 _ => {}
             }

@@ -5,7 +5,7 @@ use crate::verbs::Found;
 use crate::walk::Stay;
 use enfilade_access::{Ask, Sight, StoredAcl, Subject, Version, Wanted};
 use enfilade_content::{Entry as Looked, Lock, LookedAt, Meta, Node, Property};
-use enfilade_facts::vocabulary::{AccessMask, StorePath};
+use enfilade_facts::vocabulary::{AccessMask, StorePath, Word};
 use enfilade_facts::{MemoKey, Now};
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ fn keep(entries: &mut Vec<Looked>, sights: &mut Vec<Sight>, is_wanted: impl Fn(S
 /// One visible entry.
 pub struct Entry {
     /// Its name.
-    pub name: String,
+    pub name: Word,
     /// What it is, its size, times and validator.
     pub meta: Meta,
     subject: Subject,

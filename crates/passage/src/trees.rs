@@ -9,7 +9,7 @@ use enfilade_content::{
     At, Draft, Listing, LockToken, LookedAt, Node, Reader, Refusal as Content, Touches, Upload,
     copy_properties,
 };
-use enfilade_facts::vocabulary::{AccessMask, StorePath};
+use enfilade_facts::vocabulary::{AccessMask, StorePath, Word};
 use std::collections::VecDeque;
 
 /// How many names are taken from a directory at once.
@@ -84,7 +84,7 @@ struct Level<C> {
     path: StorePath,
     node: Node,
     listing: Listing,
-    names: VecDeque<String>,
+    names: VecDeque<Word>,
     carried: C,
 }
 
@@ -128,7 +128,7 @@ impl<C> Level<C> {
             };
             let Ok(path) = self.path.join(&name) else { return Ok(Met::Other) };
             match self.node.child(&name) {
-                Ok(node) => return Ok(Met::Member { path, name, node }),
+                Ok(node) => return Ok(Met::Member { path, name: name.to_string(), node }),
                 // It went meanwhile.
                 Err(Content::Absent(_)) => {}
                 Err(Content::Special(_)) => return Ok(Met::Other),

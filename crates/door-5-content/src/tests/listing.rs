@@ -29,7 +29,7 @@ fn names(scratch: &Scratch, path: &str, at_most: usize) -> Vec<String> {
         if batch.is_empty() {
             break;
         }
-        names.extend(batch.into_iter().map(|entry| entry.name));
+        names.extend(batch.into_iter().map(|entry| entry.name.to_string()));
     }
     names.sort();
     names
@@ -330,7 +330,7 @@ fn ten_thousand_entries_come_in_batches_and_constant_memory() {
             break;
         }
         held_max = held_max.max(names_held(&listing));
-        seen.extend(batch.into_iter().map(|entry| entry.name));
+        seen.extend(batch.into_iter().map(|entry| entry.name.to_string()));
     }
     seen.sort();
     assert_eq!(seen, (0..10_000).map(|n| format!("entry-{n:05}")).collect::<Vec<_>>());
