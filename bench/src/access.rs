@@ -204,14 +204,40 @@ impl Bench<'_> {
         Ok([first, (spent() - before) / f64::from(AGAIN)])
     }
 
+    /// The same thrice, each time by a server that begins anew: the middle one.
+    fn listed_thrice(
+        &self,
+        acls: Acls,
+        tree: &str,
+        user: usize,
+        is_whole: bool,
+    ) -> Result<[f64; 2], Failure> {
+        let mut firsts = Vec::new();
+        let mut agains = Vec::new();
+        for _ in 0..3 {
+            let [first, again] = self.listed(acls, tree, user, is_whole)?;
+            firsts.push(first);
+            agains.push(again);
+        }
+        Ok([firsts, agains].map(|mut all| {
+            all.sort_by(f64::total_cmp);
+            all.get(1).copied().unwrap_or(f64::NAN)
+        }))
+    }
+
+    /// Fills the kernel's caches as use does, and not as the making of the trees left them: as somebody finds them who was not the first.
+    fn warm(&self, acls: Acls, tree: &str) -> Result<(), Failure> {
+        crate::certs::drop_caches();
+        self.listed(acls, tree, 0, true).map(drop)
+    }
+
     fn beside_samba(&self, report: &mut Report) -> Result<(), Failure> {
         let shares: Vec<(&str, &Path)> =
             self.places.iter().map(|(acls, path)| (acls.name(), path.as_path())).collect();
         let samba = samba::start(&self.scratch.path().join("samba"), &shares, self.users)?;
         for acls in Acls::BOTH {
             for tree in self.chosen {
-                // The caches of the kernel.
-                self.listed(acls, tree, 0, true)?;
+                self.warm(acls, tree)?;
                 self.tree_beside(report, samba.as_ref(), acls, tree, true)?;
                 if tree.starts_with("largedir") {
                     self.tree_beside(report, samba.as_ref(), acls, tree, false)?;
@@ -235,7 +261,10 @@ impl Bench<'_> {
         for (n, user) in self.users.iter().enumerate() {
             let groups = u64::from(user.groups);
             let of = |whose: &str| format!("listing {what} {tree}, {} ACLs, {whose}", acls.name());
-            let [first, again] = self.listed(acls, tree, n, is_whole)?;
+            let [first, again] = match is_whole {
+                true => self.listed(acls, tree, n, true)?,
+                false => self.listed_thrice(acls, tree, n, false)?,
+            };
             report.once(&of("ours, first, server CPU"), groups, first * 1e3, "ms");
             report.once(&of("ours, again, server CPU"), groups, again * 1e3, "ms");
             // In 4,000 groups the larger ones take Samba minutes, and clients give up before.
@@ -282,6 +311,7 @@ impl Bench<'_> {
         let tree = if self.chosen.contains(&LARGE) { LARGE } else { "largedir_1000" };
         let entries: f64 = tree.trim_start_matches("largedir_").parse()?;
         let name = if how == How::Heard { "changes heard of" } else { "each entry asked" };
+        self.warm(Acls::Few, tree)?;
         let server = self.server(how)?;
         let spent = || server.cpu_nanos() / 1e6;
         server.settle();

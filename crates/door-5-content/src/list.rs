@@ -185,7 +185,7 @@ impl Listing {
                 }
                 Ok(None) => {}
                 // Not before Linux 6.13.
-                Err(Errno::NOSYS) => return,
+                Err(Errno::NOSYS) => break,
                 Err(_) => {}
             }
         }
@@ -255,9 +255,6 @@ impl Listing {
         at: LookedAt<'_>,
         mut look: impl FnMut(&mut Self, Named, &mut Vec<E>) -> Result<(), Refusal>,
     ) -> Result<Vec<E>, Refusal> {
-        if let (Some(watch), None) = (at.watch, self.watched) {
-            self.watched = Some(watch.follow(self.directory.fd()));
-        }
         let mut batch = Vec::new();
         while batch.is_empty() && !self.is_over(at.watch)? {
             // After the names: a number that was used again meanwhile is another file's.
@@ -324,6 +321,9 @@ impl Listing {
 
     /// Takes one buffer of names from the kernel.
     fn fill(&mut self, watch: Option<&Watch>) -> Result<(), Refusal> {
+        if let (Some(watch), None) = (watch, self.watched) {
+            self.watched = Some(watch.follow(self.directory.fd()));
+        }
         watch.into_iter().for_each(Watch::heed);
         let heard = watch.map_or(0, Watch::heard);
         let mut entries = RawDir::new(&self.cursor, self.buffer.spare_capacity_mut());

@@ -186,6 +186,7 @@ mod tests {
             seed: [u8; 16],
             parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..6),
             n: u64,
+            all in proptest::collection::vec(any::<u64>(), 0..5),
         ) {
             let mut key = KeyMaker::new(&MemoSeed(seed), "step");
             let mut words = Vec::new();
@@ -201,8 +202,10 @@ mod tests {
             }
             words.extend(2_u64.to_le_bytes());
             words.extend(n.to_le_bytes());
+            words.extend((all.len() as u64 * 256 + 3).to_le_bytes());
+            words.extend(all.iter().flat_map(|n| n.to_le_bytes()));
             let expected = SipHasher13::new_with_key(&seed).hash(&words).as_u128();
-            prop_assert_eq!(key.number(n).key().0, expected);
+            prop_assert_eq!(key.number(n).numbers(&all).key().0, expected);
         }
     }
 }

@@ -233,6 +233,9 @@ impl Listing {
             **sight == Sight::Unread && entry.subject.acl != StoredAcl::Unread
         };
         let read: Vec<_> = entries.iter().zip(sights).filter(is_read).collect();
+        if read.is_empty() {
+            return Ok(());
+        }
         let judged = self.see(read.iter().map(|(entry, _)| *entry))?;
         read.into_iter().zip(judged).for_each(|((_, sight), judged)| *sight = judged);
         Ok(())
