@@ -83,20 +83,23 @@ fn facts(source: &dyn Source, users: &[User], stores: &[(Acls, &Path)]) -> Resul
 
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let chosen: &[&str] = if small { &["largedir_1000", "hierarchy_200"] } else { &TREES };
-    let places: Vec<(Acls, PathBuf)> = Acls::BOTH
-        .into_iter()
-        .map(|acls| Ok((acls, trees::directory(acls, chosen)?)))
-        .collect::<Result<_, Failure>>()?;
-    let scratch = Scratch::new("access")?;
-    let users = users();
-    let bench = Bench { chosen, places: &places, users: &users, scratch: &scratch };
-    let judging = door::run(report, &users)?;
-    bench.instructions(report)?;
-    bench.beside_samba(report)?;
-    for how in [How::Heard, How::Asked] {
-        bench.alone(report, how, judging)?;
-    }
-    bench.copies(report)
+    Bench::on(chosen, &Acls::BOTH, |bench| {
+        let judging = door::run(report, bench.users)?;
+        bench.instructions(report)?;
+        bench.beside_samba(report)?;
+        for how in [How::Heard, How::Asked] {
+            bench.alone(report, how, judging)?;
+        }
+        bench.copies(report)
+    })
+}
+
+/// Of all that what needs no other server and no other program: ours beside ours.
+pub(crate) fn alone(report: &mut Report, small: bool) -> Result<(), Failure> {
+    Bench::on(if small { &["largedir_1000"] } else { &[LARGE] }, &Acls::BOTH, |bench| {
+        let judging = door::run(report, bench.users)?;
+        [How::Heard, How::Asked].into_iter().try_for_each(|how| bench.alone(report, how, judging))
+    })
 }
 
 /// How the server knows what state an entry is in.
@@ -116,6 +119,18 @@ struct Bench<'b> {
 }
 
 impl Bench<'_> {
+    fn on(
+        chosen: &[&str],
+        acls: &[Acls],
+        measure: impl FnOnce(&Bench<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let place = |acls: &Acls| Ok((*acls, trees::directory(*acls, chosen)?));
+        let places: Vec<(Acls, PathBuf)> = acls.iter().map(place).collect::<Result<_, Failure>>()?;
+        let scratch = Scratch::new("access")?;
+        let users = users();
+        measure(&Bench { chosen, places: &places, users: &users, scratch: &scratch })
+    }
+
     fn instructions(&self, report: &mut Report) -> Result<(), Failure> {
         if Command::new("valgrind").arg("--version").output().is_err() {
             eprintln!("valgrind is not there, so no instructions are counted");

@@ -63,7 +63,7 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
         return passage::pure::part(part, tokens.parse()?, times.parse()?).map(|()| true);
     }
     let (name, options) = words.split_first().ok_or(
-        "expected a name; known are access, certs, content, datastores, facts, fernet, flood, identity, keystone, keystone-article, passage and tokens",
+        "expected a name; known are access, access-alone, certs, content, datastores, facts, fernet, flood, identity, keystone, keystone-article, passage and tokens",
     )?;
     let (mut json, mut plot, mut small, mut install) = (false, None, false, false);
     let mut count = 25_000;
@@ -83,6 +83,7 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     let mut report = Report::new(name);
     match *name {
         "access" => access::run(&mut report, small)?,
+        "access-alone" => access::alone(&mut report, small)?,
         "certs" => certs::run(&mut report, if small { 500 } else { count })?,
         "content" => content::run(&mut report, small)?,
         "datastores" => datastores::run(&mut report, small)?,
@@ -96,7 +97,7 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
         "tokens" => tokens::run(&mut report, small)?,
         other => {
             return Err(format!(
-                "no benchmark `{other}`; known are access, certs, content, datastores, facts, fernet, flood, identity, keystone, keystone-article, passage and tokens"
+                "no benchmark `{other}`; known are access, access-alone, certs, content, datastores, facts, fernet, flood, identity, keystone, keystone-article, passage and tokens"
             )
             .into());
         }
