@@ -86,16 +86,16 @@ impl AccessMemo {
     /// Of at most so many bytes.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
         // Every commit empties what carries a revision, so more room for that would seldom be used.
-        let (most, some, few) = (bytes / 4, bytes / 8, bytes / 16);
+        let (most, some, few, least) = (bytes / 4, bytes / 8, bytes / 16, bytes / 32);
         AccessMemo {
             states: WordMemo::new(seed, most),
             ids: WordMemo::new(seed, few),
             next: AtomicU64::new(1),
-            acls: Memo::new(seed, most),
-            granted: WordMemo::new(seed, some),
-            sights: Memo::new(seed, some),
+            acls: Memo::new(seed, most - least),
+            granted: WordMemo::new(seed, most),
+            sights: Memo::new(seed, few),
             roles: Memo::new(seed, some),
-            admitted: WordMemo::new(seed, few),
+            admitted: WordMemo::new(seed, least),
         }
     }
 
