@@ -7,7 +7,7 @@ use enfilade_access::{Ace, AceFlags, AceType, SecurityDescriptor};
 use enfilade_facts::vocabulary::{AccessMask, Sid};
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -20,6 +20,15 @@ fn put(path: &Path, sid: Sid) {
     let entry = Ace { kind: AceType::Allow, flags: AceFlags(0), mask: AccessMask::ALL, sid };
     let acl = SecurityDescriptor { dacl: Some(vec![entry]), ..SecurityDescriptor::default() };
     write_acl(path, &acl.to_ntacl().unwrap());
+}
+
+/// Somebody who may read, and a directory that everybody may list.
+fn alice_and_a_directory(server: &Server) -> (String, PathBuf) {
+    let alice = server.add_user("alice", "DatastorePowerUser");
+    let many = server.data().join("datastores/main/many");
+    std::fs::create_dir(&many).unwrap();
+    put(&many, Sid::AUTHENTICATED);
+    (alice, many)
 }
 
 /// The numbers of the files a user sees.
@@ -43,11 +52,8 @@ fn a_change_of_an_acl_that_shows_in_the_state_of_a_file_is_obeyed_by_the_next_li
 
 fn changes_are_obeyed(watch: &str) {
     let server = Server::start_with(&[("ENFILADE_ACCESS__WATCH", watch)]);
-    let alice = server.add_user("alice", "DatastorePowerUser");
-    let many = server.data().join("datastores/main/many");
-    std::fs::create_dir(&many).unwrap();
+    let (alice, many) = alice_and_a_directory(&server);
     let file = |n: usize| many.join(format!("f{n}"));
-    put(&many, Sid::AUTHENTICATED);
     let nobody = Sid::of_store([9, 9, 9], 9);
     for n in 0..FILES {
         std::fs::write(file(n), "x").unwrap();
@@ -109,10 +115,7 @@ fn changes_are_obeyed(watch: &str) {
 fn what_is_hidden_stays_so_under_whatever_name_it_is_listed() {
     for watch in ["true", "false"] {
         let server = Server::start_with(&[("ENFILADE_ACCESS__WATCH", watch)]);
-        let alice = server.add_user("alice", "DatastorePowerUser");
-        let many = server.data().join("datastores/main/many");
-        std::fs::create_dir(&many).unwrap();
-        put(&many, Sid::AUTHENTICATED);
+        let (alice, many) = alice_and_a_directory(&server);
         let [shown, hidden] = [many.join("f0"), many.join("f1")];
         for (file, bytes, sid) in
             [(&shown, 222, Sid::AUTHENTICATED), (&hidden, 111, Sid::of_store([9, 9, 9], 9))]
@@ -156,10 +159,7 @@ fn what_is_hidden_stays_so_under_whatever_name_it_is_listed() {
 fn what_kind_of_acl_counts_is_obeyed_by_the_next_listing() {
     for watch in ["true", "false"] {
         let server = Server::start_with(&[("ENFILADE_ACCESS__WATCH", watch)]);
-        let alice = server.add_user("alice", "DatastorePowerUser");
-        let many = server.data().join("datastores/main/many");
-        std::fs::create_dir(&many).unwrap();
-        put(&many, Sid::AUTHENTICATED);
+        let (alice, many) = alice_and_a_directory(&server);
         for n in 0..10 {
             let file = many.join(format!("f{n}"));
             std::fs::write(&file, "x").unwrap();

@@ -115,7 +115,7 @@ impl States {
         States { key, shared: None }
     }
 
-    /// The state of one of them, just as [`Subject::state`].
+    /// The state of one of them.
     pub(crate) fn each(&mut self, subject: &Subject) -> Option<MemoKey> {
         let State { shared, own } = subject.state_words()?;
         let begun = match self.shared {
@@ -149,8 +149,7 @@ impl Subject {
 
     /// Its state, for a memo of what is read from it: whatever changes that makes another. `None` where nothing says so.
     pub fn state(&self, key: KeyMaker) -> Option<MemoKey> {
-        let State { shared, own } = self.state_words()?;
-        Some(key.numbers(&shared).numbers(&own).key())
+        States::new(key).each(self)
     }
 
     fn state_words(&self) -> Option<State> {
