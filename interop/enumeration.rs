@@ -156,6 +156,71 @@ fn what_is_hidden_stays_so_under_whatever_name_it_is_listed() {
 }
 
 #[test]
+fn what_is_in_a_directory_that_is_heard_of_is_what_the_next_listing_tells() {
+    names_are_obeyed("true");
+}
+
+#[test]
+fn what_is_in_a_directory_that_is_asked_is_what_the_next_listing_tells() {
+    names_are_obeyed("false");
+}
+
+fn names_are_obeyed(watch: &str) {
+    let server = Server::start_with(&[("ENFILADE_ACCESS__WATCH", watch)]);
+    let (alice, many) = alice_and_a_directory(&server);
+    let file = |n: usize| many.join(format!("f{n}"));
+    let make = |path: &Path| {
+        std::fs::write(path, "x").unwrap();
+        put(path, Sid::AUTHENTICATED);
+    };
+    // More than the kernel tells at once.
+    const NAMES: usize = 3_000;
+    (0..NAMES).for_each(|n| make(&file(n)));
+    let aside = many.with_file_name("aside");
+    make(&aside);
+    let mut expected: BTreeSet<usize> = (0..NAMES).collect();
+    let dav = |method: &str, n: usize, headers: &[&str]| {
+        let mut arguments = vec!["-X", method];
+        headers.iter().for_each(|header| arguments.extend(["-H", header]));
+        let status = curl(&server, &alice, &format!("/dav/main/many/f{n}"), &arguments).status;
+        assert!((200..300).contains(&status), "{method}: {status}");
+    };
+    for turn in 0..5 {
+        // Known, and relied on.
+        std::thread::sleep(SETTLED);
+        for _ in 0..3 {
+            assert_eq!(seen(&server, &alice), expected, "watch = {watch}, turn {turn}");
+        }
+        let n = 100 + turn;
+        match turn {
+            0 => {
+                std::fs::remove_file(file(n)).unwrap();
+                expected.remove(&n);
+            }
+            1 => {
+                std::fs::rename(file(n), file(NAMES + n)).unwrap();
+                expected.remove(&n);
+                expected.insert(NAMES + n);
+            }
+            2 => {
+                std::fs::rename(&aside, file(NAMES + n)).unwrap();
+                expected.insert(NAMES + n);
+            }
+            3 => {
+                dav("DELETE", n, &[]);
+                expected.remove(&n);
+            }
+            _ => {
+                dav("MOVE", n, &[&format!("Destination: /dav/main/many/f{}", NAMES + n)]);
+                expected.remove(&n);
+                expected.insert(NAMES + n);
+            }
+        }
+        assert_eq!(seen(&server, &alice), expected, "watch = {watch}, right after turn {turn}");
+    }
+}
+
+#[test]
 fn what_kind_of_acl_counts_is_obeyed_by_the_next_listing() {
     for watch in ["true", "false"] {
         let server = Server::start_with(&[("ENFILADE_ACCESS__WATCH", watch)]);

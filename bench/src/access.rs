@@ -1,5 +1,6 @@
 //! Listing what one may see of large trees, in 4 groups, in 400 and in 4,000: ours and Samba's, the door alone and the whole server.
 
+mod alone;
 mod door;
 mod samba;
 mod trees;
@@ -18,7 +19,7 @@ use enfilade_facts::tables::{
 use enfilade_facts::vocabulary::{DatastoreName, GroupId, Role, Sid, UserId};
 use enfilade_facts::{Change, Source};
 use enfilade_sources::lmdb::Lmdb;
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -193,10 +194,11 @@ impl Bench<'_> {
     /// CPU seconds of the server for a tree, or for its first directory alone: the first time, and again.
     fn listed(&self, acls: Acls, tree: &str, user: usize, is_whole: bool) -> Result<[f64; 2], Failure> {
         let server = self.server(How::Heard)?;
+        // Longer, when everything has to come from the disk, than a connection may say nothing.
+        server.settle();
         let mut client = Client::new(server.plain, user)?;
         // Whoever comes first is looked up, which is not what is measured.
         client.list(acls, "")?;
-        server.settle();
         let spent = || server.cpu_nanos() / 1e9;
         let before = spent();
         let mut ask = || match is_whole {
@@ -321,83 +323,6 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Ours beside ours: what is hidden costs no more than what is shown, and many at once no more than one.
-    fn alone(&self, report: &mut Report, how: How, judging: f64) -> Result<(), Failure> {
-        let tree = if self.chosen.contains(&LARGE) { LARGE } else { "largedir_1000" };
-        let entries: f64 = tree.trim_start_matches("largedir_").parse()?;
-        let name = if how == How::Heard { "changes heard of" } else { "each entry asked" };
-        self.warm(Acls::Few, tree)?;
-        let server = self.server(how)?;
-        let spent = || server.cpu_nanos() / 1e6;
-        server.settle();
-        let mut listed = |user, body| -> Result<f64, Failure> {
-            let mut client = Client::new(server.plain, user)?;
-            client.body = body;
-            // Twice: the first reads what there is, the second knows it.
-            client.list(Acls::Few, tree)?;
-            client.list(Acls::Few, tree)?;
-            let before = spent();
-            let mut seen = 0;
-            for _ in 0..AGAIN {
-                seen = client.list(Acls::Few, tree)?.len();
-            }
-            let each = (spent() - before) / f64::from(AGAIN);
-            let asked = if body.is_empty() { "all properties" } else { "four properties" };
-            let what = format!("the directory {tree}, {name}, {asked}, {seen} shown, server CPU");
-            report.once(&what, seen as u64, each, "ms");
-            Ok(each)
-        };
-        let [some, all, some_whole, all_whole] = [
-            listed(1, BODY)?,
-            listed(self.users.len(), BODY)?,
-            listed(1, "")?,
-            listed(self.users.len(), "")?,
-        ];
-        let most = if how == How::Heard { 0.3 } else { 0.6 };
-        let ids =
-            if how == How::Heard { ["tax-heard", "tax-heard-all"] } else { ["tax-asked", "tax-asked-all"] };
-        let ratios = [("four properties", some / all), ("all properties", some_whole / all_whole)];
-        for (id, (asked, ratio)) in ids.into_iter().zip(ratios) {
-            let what = format!(
-                "the directory {tree}, {name}, {asked}: what may be seen of it to all of it, server CPU"
-            );
-            report.goal(id, &what, ratio, most, "times");
-        }
-        if how == How::Asked {
-            let bare = names_and_states(Acls::Few, tree)?;
-            let what = format!("the directory {tree}: its names and one statx each, and nothing else, CPU");
-            report.once(&what, entries as u64, bare, "ms");
-            let what = format!("the directory {tree}: that, to listing all of it with four properties");
-            report.once(&what, entries as u64, bare / all, "times");
-        }
-        // callgrind does not know the system call that opens files beneath a directory, so the whole is not counted in instructions.
-        let share = judging * entries / 1e6 / some;
-        let what = format!("the directory {tree}, {name}: judging entries whose state is known, of all CPU");
-        match how {
-            How::Heard => report.once(&what, entries as u64, share, "times"),
-            How::Asked => report.goal("share", &what, share, 0.03, "times"),
-        }
-        for clients in [1, CLIENTS] {
-            let (before, began) = (spent(), now());
-            std::thread::scope(|scope| {
-                let run = || -> Result<(), String> {
-                    let mut client = Client::new(server.plain, 1).map_err(|why| why.to_string())?;
-                    for _ in 0..AGAIN {
-                        client.list(Acls::Few, tree).map_err(|why| why.to_string())?;
-                    }
-                    Ok(())
-                };
-                let running: Vec<_> = (0..clients).map(|_| scope.spawn(run)).collect();
-                running.into_iter().try_for_each(|one| one.join().map_err(|_| "a client ended".to_owned())?)
-            })?;
-            let listings = clients as f64 * f64::from(AGAIN);
-            let of = |what: &str| format!("the directory {tree}, {name}, {clients} at once, {what} of each");
-            report.once(&of("server CPU"), clients as u64, (spent() - before) / listings, "ms");
-            report.once(&of("time"), clients as u64, began.elapsed().as_secs_f64() * 1e3 / listings, "ms");
-        }
-        Ok(())
-    }
-
     /// Copying what may be seen, as the report's table has it: finding it, copying it, both.
     fn copies(&self, report: &mut Report) -> Result<(), Failure> {
         if Command::new("rclone").arg("version").output().is_err() {
@@ -448,36 +373,13 @@ impl Bench<'_> {
     }
 }
 
-/// What the kernel alone takes for a directory's names and one look at each, in milliseconds of CPU.
-fn names_and_states(acls: Acls, tree: &str) -> Result<f64, Failure> {
-    use rustix::fs::{AtFlags, Mode, OFlags, RawDir, StatxFlags, openat, statx};
-    let place = trees::directory(acls, &[tree])?.join(tree);
-    let mut buffer = Vec::with_capacity(64 << 10);
-    let mut times = Vec::new();
-    for _ in 0..AGAIN {
-        let directory = openat(rustix::fs::CWD, &place, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
-        let before = own_nanos();
-        let mut entries = RawDir::new(&directory, buffer.spare_capacity_mut());
-        while let Some(entry) = entries.next() {
-            let what = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-            let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-            std::hint::black_box(statx(&directory, entry?.file_name(), flags, what)?);
-        }
-        times.push((own_nanos() - before) / 1e6);
-    }
-    times.sort_by(f64::total_cmp);
-    Ok(times.get(times.len() / 2).copied().unwrap_or(f64::NAN))
-}
-
-/// CPU this thread has used so far, in nanoseconds.
-fn own_nanos() -> f64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
-}
+/// With TLS or without.
+trait Stream: Read + Write + Send {}
+impl<S: Read + Write + Send> Stream for S {}
 
 /// A connection on which directories are asked for.
 struct Client {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     authorization: String,
     body: &'static str,
 }
@@ -489,8 +391,17 @@ impl Client {
     fn new(address: SocketAddr, user: usize) -> Result<Self, Failure> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
+        Ok(Self::on(Box::new(stream), user))
+    }
+
+    /// Over TLS, the only way into a server that nobody told otherwise.
+    fn over_tls(server: &Server, user: usize) -> Result<Self, Failure> {
+        Ok(Self::on(Box::new(server.https.stream()?), user))
+    }
+
+    fn on(stream: Box<dyn Stream>, user: usize) -> Self {
         let secret = stores::secret_of(user as u64 * TOKENS_EACH);
-        Ok(Client { stream, authorization: format!("PBSAPIToken=user{user}@local!t0:{secret}"), body: BODY })
+        Client { stream, authorization: format!("PBSAPIToken=user{user}@local!t0:{secret}"), body: BODY }
     }
 
     /// What is in a directory: paths below the store, directories with a slash at the end.

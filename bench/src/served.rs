@@ -156,8 +156,13 @@ impl Https {
     }
 
     pub(crate) fn connect(&self) -> Result<Client<StreamOwned<ClientConnection, TcpStream>>, Failure> {
+        Ok(Client::new(self.stream()?))
+    }
+
+    /// A connection for whoever speaks on it himself.
+    pub(crate) fn stream(&self) -> Result<StreamOwned<ClientConnection, TcpStream>, Failure> {
         let connection = ClientConnection::new(Arc::clone(&self.trust), ServerName::try_from("localhost")?)?;
-        Ok(Client::new(StreamOwned::new(connection, socket(self.address, Ipv4Addr::LOCALHOST)?)))
+        Ok(StreamOwned::new(connection, socket(self.address, Ipv4Addr::LOCALHOST)?))
     }
 }
 

@@ -97,7 +97,7 @@ impl StoredAcl {
 /// The state of an object: what it mostly shares with those in the same directory, and the rest.
 struct State {
     shared: [u64; 4],
-    own: [u64; 3],
+    own: [u64; 2],
 }
 
 /// No dialect of ACLs has this number.
@@ -128,16 +128,17 @@ impl States {
 
     /// The states of all of them in this order; `None` where one has none.
     pub(crate) fn all<'s>(mut self, subjects: impl Iterator<Item = &'s Subject>) -> Option<MemoKey> {
-        let mut last = None;
+        let (mut last, mut run) = (None, Vec::new());
         for subject in subjects {
             let State { shared, own } = subject.state_words()?;
             if last != Some(shared) {
-                self.key = self.key.numbers(&shared);
+                self.key = self.key.numbers(&run).numbers(&shared);
+                run.clear();
                 last = Some(shared);
             }
-            self.key = self.key.numbers(&own);
+            run.extend(own);
         }
-        Some(self.key.key())
+        Some(self.key.numbers(&run).key())
     }
 }
 
@@ -157,12 +158,14 @@ impl Subject {
         let kind = u64::from(self.kind == NodeKind::Directory);
         Some(match self.version? {
             Version::Stamped { acls, file_system, clock, changed: (seconds, nanos) } => State {
-                shared: [acls as u64, device, file_system, clock],
-                own: [inode, seconds as u64, u64::from(nanos) << 1 | kind],
+                // The high bits of the time are shared, too: the others take a word with the nanoseconds, which are less than 2^30.
+                shared: [acls as u64 | seconds.cast_unsigned() >> 33 << 33, device, file_system, clock],
+                own: [inode, seconds.cast_unsigned() << 31 | u64::from(nanos) << 1 | kind],
             },
-            Version::Watched { acls, file_system, changes } => {
-                State { shared: [WATCHED | acls as u64, device, file_system, 0], own: [inode, changes, kind] }
-            }
+            Version::Watched { acls, file_system, changes } => State {
+                shared: [WATCHED | acls as u64, device, file_system, 0],
+                own: [inode, changes << 1 | kind],
+            },
         })
     }
 

@@ -1,7 +1,7 @@
 //! What is left of uploads and copies whose process ended in the middle: it has a reserved name, and nobody holds its lock any more.
 
 use crate::collection::empty;
-use crate::list::reserved;
+use crate::names::reserved;
 use crate::refuse::{Refusal, is_absent};
 use crate::root::{NODE_FLAGS, Root, open_beneath};
 use rustix::fd::BorrowedFd;

@@ -1,31 +1,31 @@
 //! Listing a directory in batches, in memory that does not grow with the directory.
 
 use crate::acl;
-use crate::node::{Meta, Node, entry_name, stat_entry};
+use crate::names::{Named, Names, NamesMemo, Reading, reopened, servable};
+use crate::node::{Meta, Node, stat_entry};
 use crate::refuse::{Refusal, is_absent, is_special};
 use crate::root::{NODE_FLAGS, Root, open_beneath};
-use crate::temporary::RESERVED;
 use crate::watch::Watch;
 use enfilade_access::{AccessPermit, NodeKind, ObjectId, StoredAcl, Subject, Version};
+use enfilade_facts::Held;
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, Word};
-use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fd::BorrowedFd;
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RawDir, Statx, StatxAttributes, fstatfs, fstatvfs, statat,
 };
 use rustix::io::Errno;
-use std::collections::VecDeque;
 
-/// What one `getdents64` may bring: some 1,000 to 2,700 names.
+/// What one `getdents64` may bring, where the names are looked at and forgotten.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// File systems of this machine that stamp every change of a file, of its ACL too, with the machine's wall clock: ext2 to ext4, XFS,
 /// Btrfs, F2FS and ZFS. What a server far away or somebody's own program says of times is not relied on.
 const STAMPING: [u32; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1];
 /// What was changed as lately as that, in seconds, may be changed again and look the same: the clock of files goes in ticks.
-const SETTLED_SECONDS: i64 = 2;
+pub(crate) const SETTLED_SECONDS: i64 = 2;
 
-/// When entries are looked at, and what is known of changes until then.
-#[derive(Clone, Copy, Debug)]
+/// When entries are looked at, and what is known until then. By itself of nothing.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct LookedAt<'w> {
     /// How often somebody had set the wall clock.
     pub clock: u64,
@@ -33,6 +33,8 @@ pub struct LookedAt<'w> {
     pub unix_seconds: i64,
     /// Whoever hears of changes, where somebody does.
     pub watch: Option<&'w Watch>,
+    /// What directories said before.
+    pub names: Option<&'w NamesMemo>,
 }
 
 /// A directory being listed.
@@ -43,11 +45,12 @@ pub struct Listing {
     stamping: Option<u64>,
     /// The same, where changes on it are heard of; once that was asked.
     watched: Option<Option<u64>>,
-    /// A descriptor of our own, so that nobody shares our position in the directory.
-    cursor: OwnedFd,
-    buffer: Vec<u8>,
-    names: VecDeque<Named>,
-    ended: bool,
+    reading: Reading,
+    names: Held<Names>,
+    /// How many of these names were looked at.
+    given: usize,
+    /// How much was heard of changes before the directory was asked for them.
+    heard: u64,
     unreadable: u64,
 }
 
@@ -62,17 +65,7 @@ pub struct Entry {
     pub subject: Subject,
 }
 
-/// What a directory says of an entry.
-#[derive(Debug)]
-struct Named {
-    name: Word,
-    inode: u64,
-    kind: FileType,
-    /// How much was heard of changes before the directory was asked.
-    heard: u64,
-}
-
-/// The same, opened.
+/// An entry that was opened.
 #[derive(Clone, Debug)]
 pub struct OpenEntry {
     /// Its name there.
@@ -108,10 +101,10 @@ pub(crate) fn listing(node: &Node) -> Result<Listing, Refusal> {
         directory: node.clone(),
         stamping: stamping_file_system(node.fd()),
         watched: None,
-        cursor: reopened(node)?,
-        buffer: Vec::with_capacity(BUFFER_BYTES),
-        names: VecDeque::new(),
-        ended: false,
+        reading: Reading::begin(node)?,
+        names: Held::new(Names::default()),
+        given: 0,
+        heard: 0,
         unreadable: 0,
     })
 }
@@ -125,19 +118,19 @@ impl Listing {
     /// [`Refusal::Io`] when the directory cannot be read on, or the process has no descriptors left.
     pub fn next_batch(&mut self, at_most: usize, at: LookedAt<'_>) -> Result<Vec<Entry>, Refusal> {
         self.batch(at_most, at, |listing, named, batch| {
-            if let Some(subject) = listing.watched(&named, at) {
-                batch.push(Entry { name: named.name, meta: None, subject });
+            if let Some(subject) = listing.watched(named, at) {
+                batch.push(Entry { name: Word::new(named.name), meta: None, subject });
                 return Ok(());
             }
-            match stat_entry(listing.directory.fd(), &named.name) {
+            match stat_entry(listing.directory.fd(), named.name) {
                 // A kernel that does not tell what is mounted there (before 5.8) tells by not opening it.
                 Ok(found) if !found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) => {
-                    batch.extend(listing.look(named.name, at)?);
+                    batch.extend(listing.look(Word::new(named.name), at)?);
                 }
                 Ok(found) => {
                     if let Some(meta) = served(&found) {
                         let subject = meta.subject(listing.version(&meta, at), StoredAcl::Unread);
-                        batch.push(Entry { name: named.name, meta: Some(meta), subject });
+                        batch.push(Entry { name: Word::new(named.name), meta: Some(meta), subject });
                     }
                 }
                 Err(errno) => listing.unreadable += u64::from(!is_absent(errno)),
@@ -147,9 +140,9 @@ impl Listing {
     }
 
     /// What is judged of an entry of which nothing has to be asked.
-    fn watched(&self, named: &Named, at: LookedAt<'_>) -> Option<Subject> {
+    fn watched(&self, named: Named<'_>, at: LookedAt<'_>) -> Option<Subject> {
         let watch = at.watch?;
-        if !watch.is_quiet(named.inode, named.heard) {
+        if !watch.is_quiet(named.inode, self.heard) {
             // The name may be another object's by now.
             return None;
         }
@@ -227,9 +220,10 @@ impl Listing {
     /// As there.
     pub fn next_looked(&mut self, at_most: usize, at: LookedAt<'_>) -> Result<Vec<Entry>, Refusal> {
         self.batch(at_most, at, |listing, named, batch| {
-            match listing.watched(&named, at) {
-                Some(subject) => batch.push(Entry { name: named.name, meta: None, subject }),
-                None => batch.extend(listing.look(named.name, at)?),
+            let name = Word::new(named.name);
+            match listing.watched(named, at) {
+                Some(subject) => batch.push(Entry { name, meta: None, subject }),
+                None => batch.extend(listing.look(name, at)?),
             }
             Ok(())
         })
@@ -240,10 +234,10 @@ impl Listing {
     /// # Refuses
     /// As there.
     pub fn next_open(&mut self, at_most: usize) -> Result<Vec<OpenEntry>, Refusal> {
-        let at = LookedAt { clock: 0, unix_seconds: 0, watch: None };
-        self.batch(at_most, at, |listing, Named { name, .. }, batch| {
-            let node = listing.open(&name)?;
-            batch.extend(node.map(|node| OpenEntry { subject: node.subject(), name, node }));
+        self.batch(at_most, LookedAt::default(), |listing, Named { name, .. }, batch| {
+            let node = listing.open(name)?;
+            let opened = |node: Node| OpenEntry { subject: node.subject(), name: Word::new(name), node };
+            batch.extend(node.map(opened));
             Ok(())
         })
     }
@@ -253,18 +247,17 @@ impl Listing {
         &mut self,
         at_most: usize,
         at: LookedAt<'_>,
-        mut look: impl FnMut(&mut Self, Named, &mut Vec<E>) -> Result<(), Refusal>,
+        mut look: impl FnMut(&mut Self, Named<'_>, &mut Vec<E>) -> Result<(), Refusal>,
     ) -> Result<Vec<E>, Refusal> {
         let mut batch = Vec::new();
-        while batch.is_empty() && !self.is_over(at.watch)? {
+        while batch.is_empty() && !self.is_over(at)? {
             // After the names: a number that was used again meanwhile is another file's.
             at.watch.into_iter().for_each(Watch::heed);
-            let count = self.names.len().min(at_most.max(1));
-            batch.reserve(count);
-            for _ in 0..count {
-                let Some(named) = self.names.pop_front() else { break };
-                look(self, named, &mut batch)?;
-            }
+            let names = self.names.clone();
+            let places = self.given..names.len().min(self.given.saturating_add(at_most.max(1)));
+            self.given = places.end;
+            batch.reserve(places.len());
+            names.some(places).try_for_each(|named| look(self, named, &mut batch))?;
         }
         Ok(batch)
     }
@@ -284,11 +277,17 @@ impl Listing {
     ///
     /// # Refuses
     /// As [`Listing::next_batch`].
-    pub fn is_over(&mut self, watch: Option<&Watch>) -> Result<bool, Refusal> {
-        while self.names.is_empty() && !self.ended {
-            self.fill(watch)?;
+    pub fn is_over(&mut self, at: LookedAt<'_>) -> Result<bool, Refusal> {
+        while self.given == self.names.len() && !self.reading.is_over() {
+            if let (Some(watch), None) = (at.watch, self.watched) {
+                self.watched = Some(watch.follow(self.directory.fd()));
+            }
+            at.watch.into_iter().for_each(Watch::heed);
+            self.heard = at.watch.map_or(0, Watch::heard);
+            self.names = self.reading.go_on(&self.directory, self.stamping, at)?;
+            self.given = 0;
         }
-        Ok(self.names.is_empty())
+        Ok(self.given == self.names.len())
     }
 
     /// How many entries were left out because they could not be opened.
@@ -318,34 +317,6 @@ impl Listing {
             }
         }
     }
-
-    /// Takes one buffer of names from the kernel.
-    fn fill(&mut self, watch: Option<&Watch>) -> Result<(), Refusal> {
-        if let (Some(watch), None) = (watch, self.watched) {
-            self.watched = Some(watch.follow(self.directory.fd()));
-        }
-        watch.into_iter().for_each(Watch::heed);
-        let heard = watch.map_or(0, Watch::heard);
-        let mut entries = RawDir::new(&self.cursor, self.buffer.spare_capacity_mut());
-        loop {
-            match entries.next() {
-                None | Some(Err(Errno::NOENT)) => {
-                    self.ended = true;
-                    return Ok(());
-                }
-                Some(Err(Errno::INTR)) => continue,
-                Some(Err(errno)) => return Err(Refusal::io(errno, "listing", &self.directory.label())),
-                Some(Ok(entry)) => {
-                    let (kind, inode) = (entry.file_type(), entry.ino());
-                    let name = servable(entry.file_name().to_bytes(), kind);
-                    self.names.extend(name.map(|name| Named { name, inode, kind, heard }));
-                }
-            }
-            if entries.is_buffer_empty() {
-                return Ok(());
-            }
-        }
-    }
 }
 
 /// Which file system a directory is on, where its times can be relied on.
@@ -360,14 +331,6 @@ fn served(found: &Statx) -> Option<Meta> {
     Meta::of(found).filter(|_| !is_mount)
 }
 
-/// The name, if it is one that can be asked for and may be a file or a directory.
-fn servable(name: &[u8], kind: FileType) -> Option<Word> {
-    // Not every file system says the kind here; then opening tells.
-    let kind_fits = matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Unknown);
-    let name = std::str::from_utf8(name).ok().filter(|name| kind_fits && entry_name(name).is_ok())?;
-    Some(Word::new(name))
-}
-
 /// Whether a directory holds anything that is never listed: a link, a socket, a name nobody can ask for.
 ///
 /// # Refuses
@@ -376,10 +339,10 @@ pub fn holds_others(node: &Node) -> Result<bool, Refusal> {
     any_entry(node, |name, kind| servable(name, kind).is_none())
 }
 
-/// Whether a name is one of those that only stand for what is not done yet.
-pub(crate) fn reserved(name: &str) -> bool {
-    name.strip_prefix(RESERVED)
-        .is_some_and(|rest| rest.len() == 16 && rest.bytes().all(|b| b.is_ascii_hexdigit()))
+/// Whether the kernel was not asked for any name so far.
+#[cfg(test)]
+pub(crate) fn is_from_memory(listing: &Listing) -> bool {
+    listing.reading.is_at_its_beginning()
 }
 
 /// How many names are held at the moment.
@@ -432,7 +395,7 @@ pub(crate) fn files_beneath(root: &Root) -> Result<u64, Refusal> {
             };
             let Some(name) = servable(entry.file_name().to_bytes(), entry.file_type()) else { continue };
             // Not every file system says the kind.
-            let Ok(found) = statat(&directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let Ok(found) = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             match FileType::from_raw_mode(found.st_mode) {
                 FileType::RegularFile => {
                     bytes = bytes.saturating_add(u64::try_from(found.st_size).unwrap_or(0))
@@ -445,9 +408,4 @@ pub(crate) fn files_beneath(root: &Root) -> Result<u64, Refusal> {
         }
     }
     Ok(bytes)
-}
-
-fn reopened(node: &Node) -> Result<OwnedFd, Refusal> {
-    open_beneath(node.fd(), ".", NODE_FLAGS | OFlags::DIRECTORY, Mode::empty())
-        .map_err(|errno| Refusal::io(errno, "listing", &node.label()))
 }

@@ -5,6 +5,7 @@ mod acls;
 mod changes;
 mod finding;
 mod listing;
+mod names;
 mod racing;
 mod uploads;
 

@@ -6,7 +6,7 @@ use crate::penalties::Penalties;
 use crate::sessions::{Random, SessionTerms, Sessions};
 use crate::stores::HouseStores;
 use enfilade_access::AccessMemo;
-use enfilade_content::Watch;
+use enfilade_content::{NamesMemo, Watch};
 use enfilade_datastore::Ledger;
 use enfilade_facts::limits::Limits;
 use enfilade_facts::{LockStore, MemoSeed, Mounts, Now, Source, WordMemo};
@@ -63,11 +63,15 @@ pub struct House {
     pub(crate) sessions: Sessions,
     /// Which files have no properties, by the state they are in.
     pub(crate) bare: WordMemo<bool>,
+    /// What directories said is in them, by the state they were in.
+    pub(crate) names: NamesMemo,
     mounts: RwLock<Arc<Mounts>>,
 }
 
 /// Room for the states of some 300,000 files, in bytes.
 const BARE_BYTES: usize = 8 << 20;
+/// Room for some 350,000 names, in bytes.
+const NAMES_BYTES: usize = 16 << 20;
 
 impl House {
     /// From its parts; nothing is mounted until [`House::set_mounts`] says so, and no token is read before [`House::set_keys`].
@@ -75,9 +79,11 @@ impl House {
         let (stores, sessions) = (HouseStores::default(), Sessions::new());
         let mut seed = MemoSeed([0; 16]);
         // Without random numbers nothing is remembered.
-        let bytes = if (parts.random)(&mut seed.0) { BARE_BYTES } else { 0 };
-        let bare = WordMemo::new(seed, bytes);
-        Arc::new(House { parts, stores, sessions, bare, mounts: RwLock::default() })
+        let is_random = (parts.random)(&mut seed.0);
+        let room = |bytes| if is_random { bytes } else { 0 };
+        let bare = WordMemo::new(seed, room(BARE_BYTES));
+        let names = NamesMemo::new(seed, room(NAMES_BYTES));
+        Arc::new(House { parts, stores, sessions, bare, names, mounts: RwLock::default() })
     }
 
     /// The key of the fast hash of generated secrets.

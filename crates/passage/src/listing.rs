@@ -1,5 +1,6 @@
 //! Listing a directory as far as the visitor may see it.
 
+use crate::house::House;
 use crate::refuse::Refusal;
 use crate::verbs::Found;
 use crate::walk::Stay;
@@ -49,6 +50,11 @@ pub struct Listing {
 
 /// So many entries tell whether it is worth asking the others by name.
 const SAMPLE: usize = 64;
+
+fn looked_at(house: &House) -> LookedAt<'_> {
+    let (unix_seconds, clock) = (house.now().unix_seconds, house.clock_sets());
+    LookedAt { unix_seconds, clock, watch: house.parts.watch.as_ref(), names: Some(&house.names) }
+}
 
 /// Leaves those whose sight is wanted.
 fn keep(entries: &mut Vec<Looked>, sights: &mut Vec<Sight>, is_wanted: impl Fn(Sight) -> bool) {
@@ -162,7 +168,8 @@ impl Listing {
     /// # Errors
     /// When the directory cannot be read.
     pub fn is_over(&mut self) -> Result<bool, Refusal> {
-        Ok(self.listing.is_over(self.stay.visit.house.parts.watch.as_ref())?)
+        let house = Arc::clone(&self.stay.visit.house);
+        Ok(self.listing.is_over(looked_at(&house))?)
     }
 
     /// The next visible entries of the next `at_most` there are: `None` at the end, and an empty list where none of
@@ -173,8 +180,7 @@ impl Listing {
     pub fn next_batch(&mut self, at_most: usize) -> Result<Option<Vec<Entry>>, Refusal> {
         let house = Arc::clone(&self.stay.visit.house);
         // The time first: what is changed after this looks changed.
-        let (unix_seconds, clock) = (house.now().unix_seconds, house.clock_sets());
-        let at = LookedAt { unix_seconds, clock, watch: house.parts.watch.as_ref() };
+        let at = looked_at(&house);
         let is_asked = self.is_known;
         let (mut entries, is_sample) = match is_asked {
             true => (self.listing.next_batch(at_most.min(self.sample), at)?, self.sample < at_most),

@@ -61,7 +61,7 @@ impl House {
                 Err(enfilade_content::Refusal::Absent(_)) => continue,
                 Err(other) => return Err(other.into()),
             };
-            let at = LookedAt { clock: 0, unix_seconds: now.unix_seconds, watch: None };
+            let at = LookedAt { unix_seconds: now.unix_seconds, ..LookedAt::default() };
             let mut names = Vec::new();
             loop {
                 let entries = listing.next_batch(BATCH, at)?;

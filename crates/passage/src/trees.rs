@@ -114,7 +114,7 @@ impl<C> Level<C> {
         loop {
             let Some(name) = self.names.pop_front() else {
                 // Of no use to anybody here: nothing is known of a state.
-                let at = LookedAt { clock: 0, unix_seconds: 0, watch: None };
+                let at = LookedAt::default();
                 let batch = self.listing.next_batch(BATCH, at)?;
                 if batch.is_empty() {
                     // What could not be looked at must not be missing from a copy without a word.

@@ -5,17 +5,19 @@ use super::{
     subject, token_of_alice,
 };
 use crate::acl::{Ace, AceFlags, AceType, SecurityDescriptor};
-use crate::ask::{Ask, NodeKind, ObjectId, StoredAcl, Subject, Version, Wanted};
+use crate::ask::{Ask, NodeKind, ObjectId, States, StoredAcl, Subject, Version, Wanted};
 use crate::enumerate::Sight;
 use crate::explain::judge;
 use crate::memo::AccessMemo;
 use crate::open::Case;
 use crate::reference;
+use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::tables::{AccessRules, Who};
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, Role, Sid, StorePath, UserId};
 use enfilade_facts::{MemoSeed, Refuse, View};
 use enfilade_identity::{Principal, SetId, SidSet};
 use proptest::prelude::*;
+use std::collections::HashSet;
 
 const NAMES: [&str; 5] = ["a", "b", "c", ".enfilade-upload", "d"];
 const NODES: [&str; 8] = [
@@ -160,6 +162,48 @@ fn what_is_known_of_somebody_serves_nobody_else() {
         }
     }
     assert!(told.len() >= 5, "they see different things: {told:?}");
+}
+
+/// All that tells one state from another, each alone, and in any order beside another.
+#[test]
+fn no_two_states_are_remembered_as_one() {
+    let mut versions = Vec::new();
+    for acls in [AclDialect::Ntacl, AclDialect::Nfs4] {
+        for file_system in [0, 1] {
+            for (clock, nanos) in [(0, 0), (1, 0), (0, 1), (0, 999_999_999)] {
+                for seconds in [0, 1, -1, 1 << 32, 1 << 33, -1 << 33, 1 << 34, i64::MAX, i64::MIN] {
+                    versions.push(Version::Stamped { acls, file_system, clock, changed: (seconds, nanos) });
+                }
+            }
+            for changes in [0, 1, 2, 1 << 33, 1 << 62] {
+                versions.push(Version::Watched { acls, file_system, changes });
+            }
+        }
+    }
+    let mut subjects = Vec::new();
+    for version in versions {
+        for (kind, device, inode) in [
+            (NodeKind::File, 1, 7),
+            (NodeKind::Directory, 1, 7),
+            (NodeKind::File, 2, 7),
+            (NodeKind::File, 1, 8),
+        ] {
+            let object = ObjectId { device, inode };
+            subjects.push(Subject { object, version: Some(version), ..subject(kind, StoredAcl::Unread) });
+        }
+    }
+    let key = || KeyMaker::new(&MemoSeed([7; 16]), "step");
+    let each: HashSet<_> = subjects.iter().filter_map(|subject| subject.state(key())).collect();
+    assert_eq!(each.len(), subjects.len());
+    let pair = |one, other| States::new(key()).all([one, other].into_iter()).unwrap();
+    let mut of_some = subjects.iter().step_by(7).collect::<Vec<_>>();
+    of_some.truncate(60);
+    let pairs: HashSet<_> =
+        of_some.iter().flat_map(|one| of_some.iter().map(|other| pair(*one, *other))).collect();
+    assert_eq!(pairs.len(), of_some.len() * of_some.len());
+    let alone: HashSet<_> =
+        of_some.iter().map(|one| States::new(key()).all([*one].into_iter()).unwrap()).collect();
+    assert!(alone.is_disjoint(&pairs) && alone.len() == of_some.len());
 }
 
 proptest! {

@@ -15,7 +15,7 @@ use std::process::Command;
 use std::sync::Mutex;
 
 /// Long after everything here was changed.
-const AT: LookedAt<'_> = LookedAt { clock: 0, unix_seconds: i64::MAX, watch: None };
+const AT: LookedAt<'_> = LookedAt { clock: 0, unix_seconds: i64::MAX, watch: None, names: None };
 
 /// After something is mounted anywhere nothing is known any more, so whoever hears of changes here does so one at a time.
 static HEARING: Mutex<()> = Mutex::new(());
@@ -238,7 +238,7 @@ fn a_name_that_may_mean_something_else_by_now_is_not_read_by() {
     assert_eq!(read(&entries), [false, false, true]);
     // Between its directory's being asked and its being looked at.
     let mut listing = listing(&scratch.node("")).unwrap();
-    assert!(!listing.is_over(at.watch).unwrap());
+    assert!(!listing.is_over(at).unwrap());
     exchange();
     let mut entries = listing.next_batch(10, at).unwrap();
     entries.sort_by(|a, b| a.name.cmp(&b.name));

@@ -1,0 +1,211 @@
+//! What a directory says is in it: names, and the objects they mean.
+//!
+//! A file system that stamps every change of a file stamps those of a directory too, and to change a directory is to add, remove or rename
+//! what is in it. So what was read of one is remembered for the state it was in, piece by piece, as the kernel gave it; asking for that
+//! state is all that is left to do of reading 2,000 names.
+
+use crate::list::{LookedAt, SETTLED_SECONDS};
+use crate::node::{Node, entry_name};
+use crate::refuse::Refusal;
+use crate::root::{NODE_FLAGS, open_beneath};
+use crate::temporary::RESERVED;
+use enfilade_facts::{Held, Memo, MemoKey, MemoSeed, Weigh};
+use rustix::fd::OwnedFd;
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, StatxAttributes, StatxFlags, seek, statx,
+};
+use rustix::io::Errno;
+
+/// What one `getdents64` may bring: some 1,000 to 2,700 names.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// What one look at a directory told.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    /// All names, one after the other.
+    text: String,
+    each: Vec<Place>,
+    /// Where the directory goes on; nothing at its end.
+    next: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Place {
+    inode: u64,
+    /// Where its name ends.
+    end: u32,
+    kind: FileType,
+}
+
+/// One name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named<'n> {
+    pub(crate) name: &'n str,
+    pub(crate) inode: u64,
+    pub(crate) kind: FileType,
+}
+
+impl Names {
+    pub(crate) fn len(&self) -> usize {
+        self.each.len()
+    }
+
+    /// Those from one place to another.
+    pub(crate) fn some(&self, places: std::ops::Range<usize>) -> impl Iterator<Item = Named<'_>> {
+        let first = places.start.checked_sub(1).and_then(|before| self.each.get(before));
+        let mut begin = first.map_or(0, |place| place.end as usize);
+        let each = self.each.get(places).unwrap_or_default().iter();
+        each.filter_map(move |Place { inode, end, kind }| {
+            let name = self.text.get(std::mem::replace(&mut begin, *end as usize)..begin)?;
+            Some(Named { name, inode: *inode, kind: *kind })
+        })
+    }
+
+    fn push(&mut self, name: &str, inode: u64, kind: FileType) {
+        self.text.push_str(name);
+        // A buffer has no room for more than a number of 32 bits.
+        self.each.push(Place { inode, end: self.text.len() as u32, kind });
+    }
+}
+
+impl Weigh for Names {
+    fn heap_bytes(&self) -> usize {
+        self.text.capacity() + self.each.capacity() * size_of::<Place>()
+    }
+}
+
+/// What directories said.
+pub struct NamesMemo(Memo<Names>);
+
+impl NamesMemo {
+    /// Of at most so many bytes.
+    pub fn new(seed: MemoSeed, bytes: usize) -> Self {
+        NamesMemo(Memo::new(seed, bytes))
+    }
+}
+
+impl std::fmt::Debug for NamesMemo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("NamesMemo")
+    }
+}
+
+/// A directory being read.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    /// A descriptor of our own, so that nobody shares our position in the directory.
+    cursor: OwnedFd,
+    /// Where the descriptor is.
+    position: u64,
+    /// Where the next names are; nothing once there are no more.
+    next: Option<u64>,
+    buffer: Vec<u8>,
+}
+
+impl Reading {
+    /// From its beginning.
+    pub(crate) fn begin(node: &Node) -> Result<Self, Refusal> {
+        Ok(Reading { cursor: reopened(node)?, position: 0, next: Some(0), buffer: Vec::new() })
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.next.is_none()
+    }
+
+    /// Whether nothing was read.
+    #[cfg(test)]
+    pub(crate) fn is_at_its_beginning(&self) -> bool {
+        self.position == 0
+    }
+
+    /// The next names, which may be none that are served. `stamping` is the file system, where its times can be relied on.
+    pub(crate) fn go_on(
+        &mut self,
+        node: &Node,
+        stamping: Option<u64>,
+        at: LookedAt<'_>,
+    ) -> Result<Held<Names>, Refusal> {
+        let Some(next) = self.next else { return Ok(Held::new(Names::default())) };
+        let state = || -> Option<(&Memo<Names>, MemoKey)> {
+            let NamesMemo(memo) = at.names?;
+            let changed = self.settled(at.unix_seconds)?;
+            let object = node.object();
+            let key = memo.key("names in").numbers(&[stamping?, object.device, object.inode]);
+            let key = key.numbers(&[at.clock, changed.0.cast_unsigned(), changed.1.into(), next]);
+            Some((memo, key.key()))
+        };
+        let state = state();
+        if let Some(known) = state.and_then(|(memo, key)| memo.get(key)) {
+            self.next = known.next;
+            return Ok(known);
+        }
+        let mut names = self.read(node, next)?;
+        self.next = names.next;
+        // They may be younger than that state; then the directory is never in it again.
+        Ok(match state {
+            None => Held::new(names),
+            Some((memo, key)) => {
+                names.text.shrink_to_fit();
+                names.each.shrink_to_fit();
+                memo.put(key, names)
+            }
+        })
+    }
+
+    /// When anything in the directory was changed last, if that can be told from any later change.
+    fn settled(&self, unix_seconds: i64) -> Option<(i64, u32)> {
+        let found = statx(&self.cursor, "", AtFlags::EMPTY_PATH, StatxFlags::CTIME).ok()?;
+        let changed = (found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec);
+        let is_settled = changed.0.saturating_add(SETTLED_SECONDS) <= unix_seconds;
+        // Whether names are told as they are or encrypted changes when a key comes or goes.
+        let is_plain = !found.stx_attributes.contains(StatxAttributes::ENCRYPTED);
+        (is_settled && is_plain).then_some(changed)
+    }
+
+    /// Takes one buffer of names from the kernel.
+    fn read(&mut self, node: &Node, from: u64) -> Result<Names, Refusal> {
+        let failed = |errno| Refusal::io(errno, "listing", &node.label());
+        if self.position != from {
+            self.position = seek(&self.cursor, SeekFrom::Start(from)).map_err(failed)?;
+        }
+        self.buffer.reserve(BUFFER_BYTES);
+        let mut names = Names::default();
+        let mut entries = RawDir::new(&self.cursor, self.buffer.spare_capacity_mut());
+        loop {
+            match entries.next() {
+                None | Some(Err(Errno::NOENT)) => return Ok(names),
+                Some(Err(Errno::INTR)) => continue,
+                Some(Err(errno)) => return Err(failed(errno)),
+                Some(Ok(entry)) => {
+                    let (kind, inode) = (entry.file_type(), entry.ino());
+                    if let Some(name) = servable(entry.file_name().to_bytes(), kind) {
+                        names.push(name, inode, kind);
+                    }
+                    self.position = entry.next_entry_cookie();
+                }
+            }
+            if entries.is_buffer_empty() {
+                names.next = Some(self.position);
+                return Ok(names);
+            }
+        }
+    }
+}
+
+/// The name, if it is one that can be asked for and may be a file or a directory.
+pub(crate) fn servable(name: &[u8], kind: FileType) -> Option<&str> {
+    // Not every file system says the kind here; then opening tells.
+    let kind_fits = matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Unknown);
+    std::str::from_utf8(name).ok().filter(|name| kind_fits && entry_name(name).is_ok())
+}
+
+/// Whether a name is one of those that only stand for what is not done yet.
+pub(crate) fn reserved(name: &str) -> bool {
+    name.strip_prefix(RESERVED)
+        .is_some_and(|rest| rest.len() == 16 && rest.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+pub(crate) fn reopened(node: &Node) -> Result<OwnedFd, Refusal> {
+    open_beneath(node.fd(), ".", NODE_FLAGS | OFlags::DIRECTORY, Mode::empty())
+        .map_err(|errno| Refusal::io(errno, "listing", &node.label()))
+}

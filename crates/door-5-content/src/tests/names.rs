@@ -1,0 +1,227 @@
+//! What is remembered of directories.
+
+use super::Scratch;
+use crate::list::{Listing, LookedAt, is_from_memory, listing};
+use crate::names::NamesMemo;
+use enfilade_facts::MemoSeed;
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags, linkat, openat, renameat_with};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+fn memo() -> NamesMemo {
+    NamesMemo::new(MemoSeed([7; 16]), 4 << 20)
+}
+
+/// Long after everything here was changed.
+fn long_after(names: &NamesMemo) -> LookedAt<'_> {
+    LookedAt { unix_seconds: i64::MAX, names: Some(names), ..LookedAt::default() }
+}
+
+fn stamp(path: &Path) -> (i64, i64) {
+    let found = std::fs::metadata(path).unwrap();
+    (found.ctime(), found.ctime_nsec())
+}
+
+/// Names and numbers of what is in a directory, and whether the kernel was not asked for them.
+fn listed(mut listing: Listing, at_most: usize, at: LookedAt<'_>) -> (Vec<(String, u64)>, bool) {
+    let mut all = Vec::new();
+    loop {
+        let batch = listing.next_batch(at_most, at).unwrap();
+        if batch.is_empty() {
+            all.sort();
+            return (all, is_from_memory(&listing));
+        }
+        assert!(all.len() < 100_000, "a listing ends");
+        all.extend(batch.into_iter().map(|entry| (entry.name.to_string(), entry.subject.object.inode)));
+    }
+}
+
+/// The same without remembering anything.
+fn there(scratch: &Scratch) -> Vec<(String, u64)> {
+    listed(listing(&scratch.node("d")).unwrap(), 100, LookedAt::default()).0
+}
+
+/// Waits until another change of the directory is another stamp: what stamps files goes in ticks.
+fn tick(scratch: &Scratch) {
+    let (directory, clock) = (stamp(&scratch.at("d")), scratch.at("clock"));
+    while stamp(&clock) <= directory {
+        std::fs::set_permissions(&clock, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+}
+
+/// Whether there is anything to test.
+fn is_remembered(scratch: &Scratch, memo: &NamesMemo) -> bool {
+    let listed = || listed(listing(&scratch.node("d")).unwrap(), 100, long_after(memo)).1;
+    let is_remembered = [listed(), listed()] == [false, true];
+    if !is_remembered {
+        println!("not asserted: this file system's times are not relied on");
+    }
+    is_remembered
+}
+
+#[test]
+fn what_is_remembered_of_a_directory_is_what_is_in_it() {
+    let (scratch, memo) = (Scratch::new(), memo());
+    ["d/a", "d/b", "d/c", "outside", "clock"].iter().for_each(|name| scratch.write(name, "x"));
+    scratch.directory("d/e");
+    let of = |name: &str| scratch.at(&format!("d/{name}"));
+    let exchange = |a: &Path, b: &Path| renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE).unwrap();
+    let changes: [(&str, &dyn Fn()); 16] = [
+        ("made", &|| scratch.write("d/new", "x")),
+        ("removed", &|| std::fs::remove_file(of("new")).unwrap()),
+        ("made a directory", &|| std::fs::create_dir(of("f")).unwrap()),
+        ("removed a directory", &|| std::fs::remove_dir(of("f")).unwrap()),
+        ("renamed", &|| std::fs::rename(of("a"), of("g")).unwrap()),
+        ("renamed over another", &|| std::fs::rename(of("g"), of("b")).unwrap()),
+        ("exchanged", &|| exchange(&of("b"), &of("c"))),
+        ("exchanged with another directory's", &|| exchange(&of("b"), &scratch.at("outside"))),
+        ("moved in over another", &|| std::fs::rename(scratch.at("outside"), of("c")).unwrap()),
+        ("moved out", &|| std::fs::rename(of("c"), scratch.at("outside")).unwrap()),
+        ("linked", &|| std::fs::hard_link(scratch.at("outside"), of("link")).unwrap()),
+        ("linked what had no name", &|| {
+            let flags = OFlags::TMPFILE | OFlags::WRONLY;
+            let file = openat(CWD, scratch.at(""), flags, Mode::RUSR).unwrap();
+            linkat(&file, "", CWD, of("named"), rustix::fs::AtFlags::EMPTY_PATH).unwrap();
+        }),
+        ("symbolically linked", &|| symlink("b", of("symbolic")).unwrap()),
+        ("replaced by a file", &|| {
+            std::fs::remove_file(of("symbolic")).unwrap();
+            scratch.write("d/symbolic", "x");
+        }),
+        ("removed and made again", &|| {
+            std::fs::remove_file(of("b")).unwrap();
+            scratch.write("d/b", "x");
+        }),
+        ("emptied", &|| {
+            std::fs::remove_dir_all(of("e")).unwrap();
+            crate::tests::names_on_disk(&of(""))
+                .iter()
+                .for_each(|name| std::fs::remove_file(of(name)).unwrap());
+        }),
+    ];
+    let all = || listed(listing(&scratch.node("d")).unwrap(), 2, long_after(&memo));
+    if !is_remembered(&scratch, &memo) {
+        return;
+    }
+    for (what, change) in changes {
+        tick(&scratch);
+        change();
+        let expected = there(&scratch);
+        assert_eq!(all(), (expected.clone(), false), "{what}");
+        assert_eq!(all(), (expected, true), "{what}, and then nothing");
+    }
+}
+
+#[test]
+fn what_may_still_change_without_a_trace_is_not_remembered() {
+    let (scratch, memo) = (Scratch::new(), memo());
+    ["d/a", "d/b"].iter().for_each(|name| scratch.write(name, "x"));
+    if !is_remembered(&scratch, &memo) {
+        return;
+    }
+    let (memo, seconds) = (self::memo(), stamp(&scratch.at("d")).0);
+    let at = |unix_seconds, clock| LookedAt { unix_seconds, clock, ..long_after(&memo) };
+    let is_known = |at| listed(listing(&scratch.node("d")).unwrap(), 100, at).1;
+    for soon in [seconds - 1_000, seconds, seconds + 1] {
+        assert!(!is_known(at(soon, 0)) && !is_known(at(soon, 0)), "{soon}");
+    }
+    assert!(!is_known(at(seconds + 2, 0)) && is_known(at(seconds + 2, 0)));
+    assert!(!is_known(at(seconds + 1, 0)), "known, and no longer relied on");
+    // Somebody set the clock.
+    assert!(!is_known(at(seconds + 2, 1)) && is_known(at(seconds + 2, 1)));
+}
+
+#[test]
+fn a_large_directory_is_remembered_piece_by_piece_and_goes_on_from_any() {
+    let (scratch, memo) = (Scratch::new(), memo());
+    (0..5_000).for_each(|n| scratch.write(&format!("d/entry-{n:05}"), ""));
+    scratch.write("clock", "x");
+    if !is_remembered(&scratch, &memo) {
+        return;
+    }
+    let expected = there(&scratch);
+    assert_eq!(expected.len(), 5_000);
+    for at_most in [1, 7, 1_024, 10_000] {
+        let whole = listed(listing(&scratch.node("d")).unwrap(), at_most, long_after(&memo));
+        assert_eq!(whole, (expected.clone(), true), "{at_most}");
+    }
+    // Its first names come from memory, and then it changes.
+    let (mut under_way, at) = (listing(&scratch.node("d")).unwrap(), long_after(&memo));
+    let first = under_way.next_batch(10, at).unwrap();
+    assert!(is_from_memory(&under_way));
+    tick(&scratch);
+    scratch.write("d/new", "");
+    let (rest, is_from_memory) = listed(under_way, 1_024, at);
+    let first = first.into_iter().map(|entry| (entry.name.to_string(), entry.subject.object.inode));
+    let mut told: Vec<_> = first.chain(rest).filter(|(name, _)| name != "new").collect();
+    told.sort();
+    assert_eq!(
+        (told, is_from_memory),
+        (expected, false),
+        "each of the others once, and the end from the kernel"
+    );
+}
+
+#[test]
+fn directories_of_the_same_moment_are_told_apart() {
+    let (scratch, memo) = (Scratch::new(), memo());
+    for n in 0..1_000 {
+        let (one, other) = (format!("{n}/one"), format!("{n}/other"));
+        [&one, &other].iter().for_each(|path| scratch.directory(path));
+        ["one/a", "other/b"]
+            .iter()
+            .for_each(|name| std::fs::write(scratch.at(&format!("{n}/{name}")), "").unwrap());
+        if stamp(&scratch.at(&one)) != stamp(&scratch.at(&other)) {
+            continue;
+        }
+        for (path, name) in [(&one, "a"), (&other, "b"), (&one, "a"), (&other, "b")] {
+            let told = listed(listing(&scratch.node(path)).unwrap(), 100, long_after(&memo)).0;
+            assert_eq!(told.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), [name]);
+        }
+        return;
+    }
+    println!("not asserted: no two directories were changed at the same moment");
+}
+
+/// Somebody changes it all the time, and whatever is listed was there at some moment of the listing.
+#[test]
+fn a_directory_that_changes_while_it_is_read_is_never_remembered_wrongly() {
+    let (scratch, memo) = (Scratch::new(), memo());
+    ["d/a", "clock"].iter().for_each(|name| scratch.write(name, "x"));
+    let dir = scratch.at("d");
+    let stamps: Vec<_> = (0..3)
+        .map(|n| {
+            std::fs::write(dir.join(format!("{n}")), "").unwrap();
+            stamp(&dir)
+        })
+        .collect();
+    if !is_remembered(&scratch, &memo) || stamps.windows(2).any(|two| two[0] == two[1]) {
+        return println!("not asserted: stamps are coarse here (before Linux 6.13)");
+    }
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let changing = scope.spawn(|| {
+            for n in 0..20_000_u32 {
+                let [from, to] = if n % 2 == 0 { ["a", "b"] } else { ["b", "a"] };
+                std::fs::rename(dir.join(from), dir.join(to)).unwrap();
+                if n % 64 == 0 {
+                    // Nobody else changes it: what is told now is what is there.
+                    let told = listed(listing(&scratch.node("d")).unwrap(), 100, long_after(&memo)).0;
+                    assert_eq!(told.iter().filter(|(name, _)| name == to).count(), 1, "{told:?}");
+                    assert_eq!(told.iter().filter(|(name, _)| name == from).count(), 0, "{told:?}");
+                }
+            }
+        });
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::SeqCst) {
+                    listed(listing(&scratch.node("d")).unwrap(), 100, long_after(&memo));
+                }
+            });
+        }
+        let outcome = changing.join();
+        is_over.store(true, Ordering::SeqCst);
+        assert!(outcome.is_ok());
+    });
+}
