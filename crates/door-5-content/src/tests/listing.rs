@@ -18,7 +18,7 @@ use std::sync::Mutex;
 const AT: LookedAt<'_> = LookedAt { clock: 0, unix_seconds: i64::MAX, watch: None, names: None };
 
 /// After something is mounted anywhere nothing is known any more, so whoever hears of changes here does so one at a time.
-static HEARING: Mutex<()> = Mutex::new(());
+pub(super) static HEARING: Mutex<()> = Mutex::new(());
 
 fn names(scratch: &Scratch, path: &str, at_most: usize) -> Vec<String> {
     let mut listing = listing(&scratch.node(path)).unwrap();

@@ -1,12 +1,16 @@
 //! What is remembered of directories.
 
 use super::Scratch;
+use super::listing::HEARING;
 use crate::list::{Listing, LookedAt, is_from_memory, listing};
 use crate::names::NamesMemo;
+use crate::root::Root;
 use enfilade_facts::MemoSeed;
+use enfilade_facts::vocabulary::{AclDialect, StorePath};
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags, linkat, openat, renameat_with};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn memo() -> NamesMemo {
@@ -182,6 +186,37 @@ fn directories_of_the_same_moment_are_told_apart() {
         return;
     }
     println!("not asserted: no two directories were changed at the same moment");
+}
+
+/// Its names are others as soon as a key comes or goes, and nothing about the directory tells.
+#[test]
+fn an_encrypted_directory_is_not_remembered() {
+    let (scratch, memo, _alone) = (Scratch::new(), memo(), HEARING.lock());
+    scratch.write("d/a", "x");
+    if !is_remembered(&scratch, &memo) {
+        return;
+    }
+    let (image, mounted) = (scratch.at("image"), scratch.at("mounted"));
+    std::fs::create_dir(&mounted).unwrap();
+    std::fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
+    let run = |command: &mut Command| command.status().is_ok_and(|status| status.success());
+    let options = ["-o", "loop,test_dummy_encryption"];
+    if !run(Command::new("mkfs.ext4").args(["-q", "-O", "encrypt"]).arg(&image))
+        || !run(Command::new("mount").args(options).args([&image, &mounted]))
+    {
+        return println!("not asserted: nothing encrypted can be mounted here");
+    }
+    // Before anything is asserted: the mount has to go again.
+    let is_known = ["plain", "encrypted"].map(|name| {
+        // With this option everything new is encrypted, so what is plain was there before.
+        let path = if name == "plain" { "lost+found" } else { name };
+        let _ = std::fs::create_dir(mounted.join(path));
+        let root = Root::open(mounted.to_str().unwrap(), AclDialect::Ntacl).unwrap();
+        let node = || root.find(&StorePath::from_plain(path).unwrap()).unwrap();
+        [0, 1].map(|_| listed(listing(&node()).unwrap(), 100, long_after(&memo)).1)
+    });
+    assert!(run(Command::new("umount").arg(&mounted)));
+    assert_eq!(is_known, [[false, true], [false, false]]);
 }
 
 /// Somebody changes it all the time, and whatever is listed was there at some moment of the listing.
