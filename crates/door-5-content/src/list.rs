@@ -22,7 +22,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// Btrfs, F2FS and ZFS. What a server far away or somebody's own program says of times is not relied on.
 const STAMPING: [u32; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1];
 /// What was changed as lately as that, in seconds, may be changed again and look the same: the clock of files goes in ticks.
-pub(crate) const SETTLED_SECONDS: i64 = 2;
+const SETTLED_SECONDS: i64 = 2;
 
 /// When entries are looked at, and what is known until then. By itself of nothing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,6 +35,13 @@ pub struct LookedAt<'w> {
     pub watch: Option<&'w Watch>,
     /// What directories said before.
     pub names: Option<&'w NamesMemo>,
+}
+
+impl LookedAt<'_> {
+    /// Whether any later change has another stamp than one at this time, in seconds and nanoseconds.
+    pub(crate) fn can_tell_from_later(self, changed: (i64, u32)) -> bool {
+        changed.0.saturating_add(SETTLED_SECONDS) <= self.unix_seconds
+    }
 }
 
 /// A directory being listed.
@@ -268,9 +275,13 @@ impl Listing {
             return Some(watch.version(self.directory.acls(), file_system, meta.object.inode));
         }
         let file_system = self.stamping?;
-        let is_settled = meta.changed.0.saturating_add(SETTLED_SECONDS) <= at.unix_seconds;
         let acls = self.directory.acls();
-        is_settled.then_some(Version::Stamped { acls, file_system, clock: at.clock, changed: meta.changed })
+        at.can_tell_from_later(meta.changed).then_some(Version::Stamped {
+            acls,
+            file_system,
+            clock: at.clock,
+            changed: meta.changed,
+        })
     }
 
     /// Whether there are no further entries.

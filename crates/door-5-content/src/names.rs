@@ -4,7 +4,7 @@
 //! what is in it. So what was read of one is remembered for the state it was in, piece by piece, as the kernel gave it; asking for that
 //! state is all that is left to do of reading 2,000 names.
 
-use crate::list::{LookedAt, SETTLED_SECONDS};
+use crate::list::LookedAt;
 use crate::node::{Node, entry_name};
 use crate::refuse::Refusal;
 use crate::root::{NODE_FLAGS, open_beneath};
@@ -128,7 +128,7 @@ impl Reading {
         let Some(next) = self.next else { return Ok(Held::new(Names::default())) };
         let state = || -> Option<(&Memo<Names>, MemoKey)> {
             let NamesMemo(memo) = at.names?;
-            let changed = self.settled(at.unix_seconds)?;
+            let changed = self.changed().filter(|changed| at.can_tell_from_later(*changed))?;
             let object = node.object();
             let key = memo.key("names in").numbers(&[stamping?, object.device, object.inode]);
             let key = key.numbers(&[at.clock, changed.0.cast_unsigned(), changed.1.into(), next]);
@@ -152,14 +152,12 @@ impl Reading {
         })
     }
 
-    /// When anything in the directory was changed last, if that can be told from any later change.
-    fn settled(&self, unix_seconds: i64) -> Option<(i64, u32)> {
+    /// When anything about the directory was changed last, where that tells of its names.
+    fn changed(&self) -> Option<(i64, u32)> {
         let found = statx(&self.cursor, "", AtFlags::EMPTY_PATH, StatxFlags::CTIME).ok()?;
-        let changed = (found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec);
-        let is_settled = changed.0.saturating_add(SETTLED_SECONDS) <= unix_seconds;
         // Whether names are told as they are or encrypted changes when a key comes or goes.
         let is_plain = !found.stx_attributes.contains(StatxAttributes::ENCRYPTED);
-        (is_settled && is_plain).then_some(changed)
+        is_plain.then_some((found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec))
     }
 
     /// Takes one buffer of names from the kernel.
