@@ -53,6 +53,6 @@ pub fn privileges(
     path: &RolePath,
 ) -> Result<(Privileges, Privileges), Refusal> {
     let view = View(view);
-    let here = resolve(&view, now, principal, path)?.privileges();
-    Ok((here, resolve_below(&view, now, principal, path)?.privileges()))
+    let here = resolve(&view, now, principal, path.as_str())?.privileges();
+    Ok((here, resolve_below(&view, now, principal, path.as_str())?.privileges()))
 }

@@ -4,7 +4,7 @@
 //! however many entries have it.
 
 use crate::ask::{NodeKind, StoredAcl, Subject, Version};
-use crate::memo::{AccessMemo, AclId};
+use crate::memo::{AccessMemo, AclId, Question};
 use crate::mode;
 use crate::open::Case;
 use crate::refuse::Refusal;
@@ -101,9 +101,10 @@ impl Case<'_> {
     ) -> Result<Vec<Sight>, Refusal> {
         let here = RolePath::of(self.datastore, directory);
         // Children on whom nobody has a role of their own all have the same roles.
-        let same = Shown::by(&*self.roles_below(&here)?, self.visible);
+        let ruling = self.ruling(&here);
+        let same = Shown::by(&*self.remember(Question::Below, ruling.node)?, self.visible);
         let subjects = || children.iter().map(|(_, subject)| *subject);
-        let mut sights = if self.view.is_assigned_below(here.as_str())? {
+        let mut sights = if ruling.goes_on_below {
             self.see_each(directory, children, |name| self.shown_alone(directory, name), &same)?
         } else if subjects().any(|subject| subject.acl != StoredAcl::Unread) {
             self.see_each(directory, children, |_| Ok(None), &same)?

@@ -6,7 +6,8 @@
 //! - The bytes of an ACL → its number, and that → the ACL itself. Numbers are never used again; bytes that were forgotten get another.
 //! - The state an object is in → the number of its ACL. A change of the ACL is another state.
 //! - The states of many objects, what roles show and the principal → which of them are seen. One look for all of them.
-//! - Roles on a path, and whether there are any in a datastore, under the revision of the facts, whether files are looked
+//! - On which nodes of a path anybody has a role, under the revision of the facts.
+//! - Roles on such a node, or below it, and whether there are any in a datastore, under the revision of the facts, whether files are looked
 //!   at, the user, the token where it has roles of its own, and the number that stands for the user's groups. The revision alone would say which groups they are, if nobody ever asked with a
 //!   principal of an older one; with the number in the key, nobody else pays when somebody does.
 
@@ -14,7 +15,7 @@ use crate::acl::{Ace, SecurityDescriptor};
 use crate::ask::{States, StoredAcl, Subject};
 use crate::enumerate::Sight;
 use crate::roles::Resolved;
-use enfilade_facts::vocabulary::{AccessMask, RolePath};
+use enfilade_facts::vocabulary::AccessMask;
 use enfilade_facts::{At, Held, Memo, MemoKey, MemoSeed, Now, Weigh, Word, WordMemo};
 use enfilade_identity::{Principal, Reach};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +30,7 @@ pub struct AccessMemo {
     sights: Memo<Sights>,
     pub(crate) roles: Memo<Resolved>,
     pub(crate) admitted: WordMemo<bool>,
+    pub(crate) assigned: WordMemo<Assigned>,
 }
 
 /// Stands for the bytes of an ACL.
@@ -46,6 +48,24 @@ impl Word for AclId {
     }
     fn from_word(word: u64) -> Self {
         AclId(word)
+    }
+}
+
+/// Where anybody has roles.
+#[derive(Clone, Copy)]
+pub(crate) struct Assigned {
+    /// On a node.
+    pub(crate) on: bool,
+    /// Strictly below it.
+    pub(crate) below: bool,
+}
+
+impl Word for Assigned {
+    fn to_word(self) -> u64 {
+        u64::from(self.on) << 1 | u64::from(self.below)
+    }
+    fn from_word(word: u64) -> Self {
+        Assigned { on: word & 2 != 0, below: word & 1 != 0 }
     }
 }
 
@@ -72,11 +92,11 @@ impl Weigh for Resolved {
 }
 
 /// Which question about roles.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Question {
-    /// Which count on the path.
+    /// Which count on the node.
     On,
-    /// Which count on what is directly in it.
+    /// Which count on what is below it and has none of its own.
     Below,
     /// Whether there are any, on it or anywhere below.
     Any,
@@ -86,7 +106,7 @@ impl AccessMemo {
     /// Of at most so many bytes.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
         // Every commit empties what carries a revision, so more room for that would seldom be used.
-        let (most, some, few, least) = (bytes / 4, bytes / 8, bytes / 16, bytes / 32);
+        let (most, few, least) = (bytes / 4, bytes / 16, bytes / 32);
         AccessMemo {
             states: WordMemo::new(seed, most),
             ids: WordMemo::new(seed, few),
@@ -94,8 +114,9 @@ impl AccessMemo {
             acls: Memo::new(seed, most - least),
             granted: WordMemo::new(seed, most),
             sights: Memo::new(seed, few),
-            roles: Memo::new(seed, some),
+            roles: Memo::new(seed, few),
             admitted: WordMemo::new(seed, least),
+            assigned: WordMemo::new(seed, few),
         }
     }
 
@@ -187,7 +208,7 @@ impl AccessMemo {
         question: Question,
         (at, now): (At, Now),
         principal: &Principal,
-        path: &RolePath,
+        node: &str,
     ) -> MemoKey {
         let key = match question {
             Question::On => self.roles.key("roles on"),
@@ -205,6 +226,10 @@ impl AccessMemo {
                 roles.iter().fold(key, |key, role| key.bytes(role.as_bytes()))
             }
         };
-        key.bytes(path.as_str().as_bytes()).key()
+        key.bytes(node.as_bytes()).key()
+    }
+
+    pub(crate) fn assigned_key(&self, at: At, node: &str) -> MemoKey {
+        self.assigned.key("assigned").at(at).bytes(node.as_bytes()).key()
     }
 }

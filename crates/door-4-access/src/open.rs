@@ -5,16 +5,15 @@ use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
 use crate::evaluate;
 use crate::explain;
 use crate::inherit::Creator;
-use crate::memo::{AccessMemo, AclId, Question};
+use crate::memo::{AccessMemo, AclId, Assigned, Question};
 use crate::mode;
 use crate::permit::AccessPermit;
 use crate::refuse::Refusal;
 use crate::roles::{Resolved, is_admitted_below, resolve, resolve_below};
 use crate::view::View;
 use enfilade_datastore::DatastorePermit;
-use enfilade_facts::Held;
-use enfilade_facts::Now;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, RolePath, StorePath};
+use enfilade_facts::{Held, Now, SourceError};
 use enfilade_identity::{IdentityPermit, Principal};
 
 /// May the visitor, at this revision?
@@ -62,6 +61,15 @@ pub(crate) struct Case<'c> {
     /// What has to be granted on something for it to be there.
     pub(crate) visible: AccessMask,
     pub(crate) memo: &'c AccessMemo,
+}
+
+/// On which node of a path those roles stand that count. All that is beneath it and has none of its own has the same, so they are worked
+/// out and remembered once, however much that is.
+pub(crate) struct Ruling<'p> {
+    /// The last node on which anybody has a role, or that of the datastore.
+    pub(crate) node: &'p str,
+    /// Whether anybody has a role strictly below the path.
+    pub(crate) goes_on_below: bool,
 }
 
 impl Case<'_> {
@@ -146,33 +154,59 @@ impl Case<'_> {
 
     /// The roles that count on a path.
     pub(crate) fn roles(&self, path: &RolePath) -> Result<Held<Resolved>, Refusal> {
-        self.remember(Question::On, path, || resolve(&self.view, self.now, self.principal, path))
+        let node = self.ruling(path).node;
+        self.remember(if node == path.as_str() { Question::On } else { Question::Below }, node)
     }
 
     /// The roles that count on what is directly in a directory, where nobody has a role on that alone.
     pub(crate) fn roles_below(&self, directory: &RolePath) -> Result<Held<Resolved>, Refusal> {
-        self.remember(Question::Below, directory, || {
-            resolve_below(&self.view, self.now, self.principal, directory)
-        })
+        self.remember(Question::Below, self.ruling(directory).node)
     }
 
-    fn remember(
-        &self,
-        question: Question,
-        path: &RolePath,
-        resolve: impl FnOnce() -> Result<Resolved, enfilade_facts::SourceError>,
-    ) -> Result<Held<Resolved>, Refusal> {
-        let key = self.memo.roles_key(question, (self.view.at(), self.now), self.principal, path);
+    /// Which node decides on a path.
+    pub(crate) fn ruling<'p>(&self, path: &'p RolePath) -> Ruling<'p> {
+        let mut ruling = Ruling { node: path.as_str(), goes_on_below: false };
+        // The roles of a session for a project count in its datastore, so it is never a node further up.
+        for (depth, node) in path.nodes().skip(2).enumerate() {
+            // What cannot be read refuses those whose path leads there, and nobody else.
+            let assigned = self.assigned(node).unwrap_or(Assigned { on: true, below: true });
+            if assigned.on || depth == 0 {
+                ruling.node = node;
+            }
+            ruling.goes_on_below = assigned.below;
+            if !assigned.below {
+                break;
+            }
+        }
+        ruling
+    }
+
+    /// Where anybody has roles, from a node on.
+    fn assigned(&self, node: &str) -> Result<Assigned, SourceError> {
+        let key = self.memo.assigned_key(self.view.at(), node);
+        if let Some(assigned) = self.memo.assigned.get(key) {
+            return Ok(assigned);
+        }
+        let (on, below) = (self.view.is_assigned(node)?, self.view.is_assigned_below(node)?);
+        self.memo.assigned.put(key, Assigned { on, below });
+        Ok(Assigned { on, below })
+    }
+
+    /// The roles that count on a node, or on what is below it.
+    pub(crate) fn remember(&self, question: Question, node: &str) -> Result<Held<Resolved>, Refusal> {
+        let key = self.memo.roles_key(question, (self.view.at(), self.now), self.principal, node);
         if let Some(resolved) = self.memo.roles.get(key) {
             return Ok(resolved);
         }
-        Ok(self.memo.roles.put(key, resolve()?))
+        let resolve = if question == Question::On { resolve } else { resolve_below };
+        Ok(self.memo.roles.put(key, resolve(&self.view, self.now, self.principal, node)?))
     }
 
     /// Whether there is a role on the store or anywhere in it.
     pub(crate) fn is_admitted(&self) -> Result<bool, Refusal> {
         let root = RolePath::of(self.datastore, &StorePath::root());
-        let key = self.memo.roles_key(Question::Any, (self.view.at(), self.now), self.principal, &root);
+        let key =
+            self.memo.roles_key(Question::Any, (self.view.at(), self.now), self.principal, root.as_str());
         if let Some(admitted) = self.memo.admitted.get(key) {
             return Ok(admitted);
         }

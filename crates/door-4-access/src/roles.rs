@@ -145,22 +145,22 @@ fn rights_of(role: Role, kind: NodeKind) -> AccessMask {
     }
 }
 
-/// The roles that count for a principal on a path.
+/// The roles that count for a principal on a node of a path.
 pub(crate) fn resolve(
     view: &View<'_>,
     now: Now,
     principal: &Principal,
-    path: &RolePath,
+    path: &str,
 ) -> Result<Resolved, SourceError> {
-    walk(view, now, principal, path, |node| node == path.as_str())
+    walk(view, now, principal, path, |node| node == path)
 }
 
-/// The roles that count for a principal on what is directly in `directory` and has no assignment of its own.
+/// The roles that count for a principal on what is below `directory` and has no assignment of its own, nor anything between.
 pub(crate) fn resolve_below(
     view: &View<'_>,
     now: Now,
     principal: &Principal,
-    directory: &RolePath,
+    directory: &str,
 ) -> Result<Resolved, SourceError> {
     walk(view, now, principal, directory, |_| false)
 }
@@ -209,7 +209,7 @@ fn walk(
     view: &View<'_>,
     now: Now,
     principal: &Principal,
-    path: &RolePath,
+    path: &str,
     is_leaf: impl Fn(&str) -> bool,
 ) -> Result<Resolved, SourceError> {
     match &principal.reach {
@@ -219,7 +219,7 @@ fn walk(
     }
     let knows_acl_cfg = view.knows_acl_cfg(now)?;
     let (mut of_owner, mut of_token) = (Resolved::default(), Resolved::default());
-    for node in path.nodes() {
+    for node in RolePath::nodes_to(path) {
         let is_leaf = is_leaf(node);
         let mut rows = Vec::new();
         view.assignments(node, |key, assignment| rows.push((key, assignment)))?;
@@ -260,9 +260,9 @@ fn in_project(
     view: &View<'_>,
     project: &ProjectId,
     roles: &[String],
-    path: &RolePath,
+    path: &str,
 ) -> Result<Resolved, SourceError> {
-    let Some(node) = path.nodes().nth(2) else { return Ok(Resolved::default()) };
+    let Some(node) = RolePath::nodes_to(path).nth(2) else { return Ok(Resolved::default()) };
     let name = node.strip_prefix("/datastore/").and_then(|name| name.parse().ok());
     let bound = name.map(|name| view.project_of(&name)).transpose()?.flatten();
     if bound.as_ref() != Some(project) {
@@ -293,8 +293,9 @@ pub(crate) fn is_admitted_below(
             continue;
         }
         // On the node itself, or on what is in it, which a role that does not propagate leaves to those above.
-        let on = resolve(view, now, principal, &key.path)?;
-        if on.lets_in() || resolve_below(view, now, principal, &key.path)?.lets_in() {
+        let node = key.path.as_str();
+        let on = resolve(view, now, principal, node)?;
+        if on.lets_in() || resolve_below(view, now, principal, node)?.lets_in() {
             return Ok(true);
         }
     }

@@ -17,6 +17,7 @@ use enfilade_facts::{
     At, AuditRecord, Change, Each, Found, MemoSeed, Now, Revision, Row, Snapshot, SourceError, StoreId, Table,
 };
 use enfilade_identity::{Principal, SetId, SidSet};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 pub(crate) const STAFF: GroupId = GroupId::from_bytes([1; 16]);
@@ -31,6 +32,8 @@ const LOCAL: DomainId = DomainId::from_bytes([5; 16]);
 pub(crate) struct Facts {
     at: At,
     records: BTreeMap<(Table, Vec<u8>), Vec<u8>>,
+    /// How often they were searched.
+    searches: Cell<u64>,
 }
 
 impl Snapshot for Facts {
@@ -47,6 +50,7 @@ impl Snapshot for Facts {
     }
 
     fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError> {
+        self.searches.set(self.searches.get() + 1);
         let from = self.records.range((table, prefix.to_vec())..);
         for ((_, key), stored) in from.take_while(|((t, key), _)| *t == table && key.starts_with(prefix)) {
             if each(key, stored).is_break() {
@@ -84,7 +88,7 @@ impl Facts {
     /// Lines like `/datastore/tank staff DatastoreReader NoAccess-`; a dash: it does not propagate.
     pub(crate) fn of(lines: &str) -> Facts {
         let at = At { store: StoreId(1), revision: Revision(1) };
-        let mut facts = Facts { at, records: BTreeMap::new() };
+        let mut facts = Facts { at, records: BTreeMap::new(), searches: Cell::new(0) };
         facts.write(Write::put(&HeadKey, &Head { change: LogKey(0) }, at));
         facts.put(&LOCAL, &Domain::new("local".parse().unwrap()));
         let sid = group_sid();

@@ -242,6 +242,18 @@ fn facts_that_cannot_be_read_refuse() {
 }
 
 #[test]
+fn a_role_that_cannot_be_read_refuses_what_it_may_be_about_and_nothing_else() {
+    let mut facts = Facts::of(&format!("{POWER}\n/datastore/tank/dir others NoAccess"));
+    let (_, stored) = facts.records.iter_mut().rfind(|((table, _), _)| *table == Table::Assignments).unwrap();
+    *stored.last_mut().unwrap() ^= 1;
+    let target = subject(NodeKind::File, everything());
+    for (at, expected) in [("a", "permit"), ("dira/b", "permit"), ("dir", "AC05"), ("dir/a/b", "AC05")] {
+        let ask = Ask { path: &path(at), target: &target, wanted: Wanted::On(AccessMask::READ) };
+        assert_eq!(code(case(&facts, &alice(), |case| case.decide(&ask))), expected, "{at}");
+    }
+}
+
+#[test]
 fn a_principal_of_older_facts_spoils_nobodys_answer() {
     let (facts, memo) = (Facts::of(POWER), memo());
     let mut before = alice();

@@ -164,6 +164,37 @@ fn what_is_known_of_somebody_serves_nobody_else() {
     assert!(told.len() >= 5, "they see different things: {told:?}");
 }
 
+/// How often facts are searched for judging what is in a directory and in each directory of it, with a memo that has room for few.
+#[test]
+fn roles_are_worked_out_once_however_many_directories_have_them() {
+    let target = subject(NodeKind::File, everything());
+    let searches = |facts: &str, directories: u32| {
+        let (facts, memo) = (Facts::of(facts), memo());
+        case_with(&facts, &alice(), &memo, |case| {
+            let mut spent = [0; 2];
+            for round in [0, 1] {
+                let before = facts.searches.get();
+                for n in 0..directories {
+                    let directory = path(&format!("deep/down/d{n}"));
+                    assert_eq!(case.see(&directory, &[("a", &target)]).unwrap(), [Sight::Seen]);
+                    let file = directory.join("a").unwrap();
+                    let ask = Ask { path: &file, target: &target, wanted: Wanted::On(AccessMask::READ) };
+                    assert!(case.decide(&ask).is_ok());
+                }
+                spent[round] = facts.searches.get() - before;
+            }
+            spent
+        })
+    };
+    let few = searches("/datastore/tank alice DatastoreReader", 10);
+    assert_eq!(few, searches("/datastore/tank alice DatastoreReader", 10_000), "the first time, and again");
+    assert_eq!(few[1], 0);
+    // Where somebody has a role on one of them it is looked for on each, and what is above is not read again.
+    let beside = "/datastore/tank alice DatastoreReader\n/datastore/tank/deep/down/d7 bob NoAccess";
+    let [first, again] = searches(beside, 10_000);
+    assert!(first <= 10_000 * 5 && again <= 10_000 * 5, "{first} and {again} searches of 10,000 directories");
+}
+
 /// All that tells one state from another, each alone, and in any order beside another.
 #[test]
 fn no_two_states_are_remembered_as_one() {
@@ -304,8 +335,8 @@ proptest! {
     }
 
     #[test]
-    fn roles_are_those_of_the_plain_rules(rows in any_rows(), at in 0usize..5) {
-        let at = ["", "dir", "dir/a", "dir/b/deeper", "dira"][at];
+    fn roles_are_those_of_the_plain_rules(rows in any_rows(), at in 0usize..8) {
+        let at = ["", "dir", "dir/a", "dir/b/deeper", "dira", "dira/b/c", "dir/b/deeper/d", "e/dir/a"][at];
         let facts = facts(&rows);
         let fast = case(&facts, &alice(), |case| {
             let path = enfilade_facts::vocabulary::RolePath::of(case.datastore, &path(at));

@@ -32,9 +32,14 @@ impl RolePath {
 
     /// This path and all above it, outermost first: `/`, `/datastore`, `/datastore/NAME`, …
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
-        let slashes = self.0.match_indices('/').skip(1).map(|(at, _)| at);
-        let inner = slashes.chain((self.0.len() > 1).then_some(self.0.len()));
-        std::iter::once("/").chain(inner.filter_map(|end| self.0.get(..end)))
+        Self::nodes_to(&self.0)
+    }
+
+    /// One of the nodes of a path, and all above it.
+    pub fn nodes_to(node: &str) -> impl Iterator<Item = &str> {
+        let slashes = node.match_indices('/').skip(1).map(|(at, _)| at);
+        let inner = slashes.chain((node.len() > 1).then_some(node.len()));
+        std::iter::once("/").chain(inner.filter_map(|end| node.get(..end)))
     }
 }
 
