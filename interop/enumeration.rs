@@ -11,7 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-const FILES: usize = 120;
+const MANY: usize = 120;
+/// What is answered without another thread.
+const FEW: usize = 12;
+/// More than the kernel tells at once.
+const MORE_THAN_A_PIECE: usize = 3_000;
 const READERS: usize = 2;
 /// After so long an entry's state is relied on.
 const SETTLED: Duration = Duration::from_millis(2_300);
@@ -42,32 +46,37 @@ fn seen(server: &Server, login: &str) -> BTreeSet<usize> {
 
 #[test]
 fn a_change_of_an_acl_that_is_heard_of_is_obeyed_by_the_next_listing() {
-    changes_are_obeyed("true");
+    changes_are_obeyed("true", MANY);
 }
 
 #[test]
 fn a_change_of_an_acl_that_shows_in_the_state_of_a_file_is_obeyed_by_the_next_listing() {
-    changes_are_obeyed("false");
+    changes_are_obeyed("false", MANY);
 }
 
-fn changes_are_obeyed(watch: &str) {
+#[test]
+fn a_change_of_an_acl_is_obeyed_by_the_next_listing_of_a_directory_that_is_answered_from_memory() {
+    ["true", "false"].into_iter().for_each(|watch| changes_are_obeyed(watch, FEW));
+}
+
+fn changes_are_obeyed(watch: &str, files: usize) {
     let server = Server::start_with(&[("ENFILADE_ACCESS__WATCH", watch)]);
     let (alice, many) = alice_and_a_directory(&server);
     let file = |n: usize| many.join(format!("f{n}"));
     let nobody = Sid::of_store([9, 9, 9], 9);
-    for n in 0..FILES {
+    for n in 0..files {
         std::fs::write(file(n), "x").unwrap();
         put(&file(n), Sid::AUTHENTICATED);
     }
-    let all: BTreeSet<usize> = (0..FILES).collect();
+    let all: BTreeSet<usize> = (0..files).collect();
     let (hidden, listed, is_over): (Vec<AtomicBool>, _, _) =
-        ((0..FILES).map(|_| AtomicBool::new(false)).collect(), AtomicU64::new(0), AtomicBool::new(false));
+        ((0..files).map(|_| AtomicBool::new(false)).collect(), AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         for _ in 0..READERS {
             scope.spawn(|| {
                 while !is_over.load(Ordering::SeqCst) {
                     let before: Vec<usize> =
-                        (0..FILES).filter(|n| hidden[*n].load(Ordering::SeqCst)).collect();
+                        (0..files).filter(|n| hidden[*n].load(Ordering::SeqCst)).collect();
                     let seen = seen(&server, &alice);
                     let stale: Vec<_> = before.iter().filter(|n| seen.contains(n)).collect();
                     assert!(
@@ -84,7 +93,7 @@ fn changes_are_obeyed(watch: &str) {
         for (n, is_hidden) in hidden.iter().enumerate() {
             put(&file(n), nobody);
             is_hidden.store(true, Ordering::SeqCst);
-            assert_eq!(seen(&server, &alice).len(), FILES - n - 1, "after file {n} was hidden");
+            assert_eq!(seen(&server, &alice).len(), files - n - 1, "after file {n} was hidden");
         }
         is_over.store(true, Ordering::SeqCst);
     });
@@ -92,15 +101,15 @@ fn changes_are_obeyed(watch: &str) {
     std::thread::sleep(SETTLED);
     assert_eq!(seen(&server, &alice), BTreeSet::new());
     // The other way: what may be seen again is seen again, and so is what is somebody else's file by now.
-    for n in 0..FILES / 2 {
+    for n in 0..files / 2 {
         put(&file(n), Sid::AUTHENTICATED);
         assert!(seen(&server, &alice).contains(&n));
     }
     let other = many.with_file_name("other");
     std::fs::write(&other, "x").unwrap();
     put(&other, Sid::AUTHENTICATED);
-    std::fs::rename(&other, file(FILES - 1)).unwrap();
-    assert!(seen(&server, &alice).contains(&(FILES - 1)));
+    std::fs::rename(&other, file(files - 1)).unwrap();
+    assert!(seen(&server, &alice).contains(&(files - 1)));
     // By another name of the same file.
     let link = many.with_file_name("link");
     std::fs::hard_link(file(0), &link).unwrap();
@@ -157,15 +166,15 @@ fn what_is_hidden_stays_so_under_whatever_name_it_is_listed() {
 
 #[test]
 fn what_is_in_a_directory_that_is_heard_of_is_what_the_next_listing_tells() {
-    names_are_obeyed("true");
+    [FEW, MORE_THAN_A_PIECE].into_iter().for_each(|names| names_are_obeyed("true", names));
 }
 
 #[test]
 fn what_is_in_a_directory_that_is_asked_is_what_the_next_listing_tells() {
-    names_are_obeyed("false");
+    [FEW, MORE_THAN_A_PIECE].into_iter().for_each(|names| names_are_obeyed("false", names));
 }
 
-fn names_are_obeyed(watch: &str) {
+fn names_are_obeyed(watch: &str, names: usize) {
     let server = Server::start_with(&[("ENFILADE_ACCESS__WATCH", watch)]);
     let (alice, many) = alice_and_a_directory(&server);
     let file = |n: usize| many.join(format!("f{n}"));
@@ -173,12 +182,10 @@ fn names_are_obeyed(watch: &str) {
         std::fs::write(path, "x").unwrap();
         put(path, Sid::AUTHENTICATED);
     };
-    // More than the kernel tells at once.
-    const NAMES: usize = 3_000;
-    (0..NAMES).for_each(|n| make(&file(n)));
+    (0..names).for_each(|n| make(&file(n)));
     let aside = many.with_file_name("aside");
     make(&aside);
-    let mut expected: BTreeSet<usize> = (0..NAMES).collect();
+    let mut expected: BTreeSet<usize> = (0..names).collect();
     let dav = |method: &str, n: usize, headers: &[&str]| {
         let mut arguments = vec!["-X", method];
         headers.iter().for_each(|header| arguments.extend(["-H", header]));
@@ -191,29 +198,29 @@ fn names_are_obeyed(watch: &str) {
         for _ in 0..3 {
             assert_eq!(seen(&server, &alice), expected, "watch = {watch}, turn {turn}");
         }
-        let n = 100 + turn;
+        let n = turn;
         match turn {
             0 => {
                 std::fs::remove_file(file(n)).unwrap();
                 expected.remove(&n);
             }
             1 => {
-                std::fs::rename(file(n), file(NAMES + n)).unwrap();
+                std::fs::rename(file(n), file(names + n)).unwrap();
                 expected.remove(&n);
-                expected.insert(NAMES + n);
+                expected.insert(names + n);
             }
             2 => {
-                std::fs::rename(&aside, file(NAMES + n)).unwrap();
-                expected.insert(NAMES + n);
+                std::fs::rename(&aside, file(names + n)).unwrap();
+                expected.insert(names + n);
             }
             3 => {
                 dav("DELETE", n, &[]);
                 expected.remove(&n);
             }
             _ => {
-                dav("MOVE", n, &[&format!("Destination: /dav/main/many/f{}", NAMES + n)]);
+                dav("MOVE", n, &[&format!("Destination: /dav/main/many/f{}", names + n)]);
                 expected.remove(&n);
-                expected.insert(NAMES + n);
+                expected.insert(names + n);
             }
         }
         assert_eq!(seen(&server, &alice), expected, "watch = {watch}, right after turn {turn}");
@@ -264,4 +271,67 @@ fn a_change_of_a_membership_is_obeyed_by_the_next_listing() {
         server.cli(&["group", "member", "remove", "inner", "alice@local"]);
     }
     assert_eq!(seen(&server, &alice).len(), 0);
+}
+
+/// A directory of few entries is answered from memory once it is known: with everything that is told else, and with what changed.
+#[test]
+fn what_is_answered_from_memory_is_what_is_answered_else() {
+    let server = Server::start();
+    let (alice, many) = alice_and_a_directory(&server);
+    for (name, sid) in [
+        ("shown", Sid::AUTHENTICATED),
+        ("hidden", Sid::of_store([9, 9, 9], 9)),
+        ("with", Sid::AUTHENTICATED),
+        ("locked", Sid::AUTHENTICATED),
+    ] {
+        std::fs::write(many.join(name), "x").unwrap();
+        put(&many.join(name), sid);
+    }
+    let ask = |method: &str, path: &str, body: &str, depth: &str| {
+        let depth = format!("Depth: {depth}");
+        let arguments = ["-X", method, "-H", &depth, "-H", "Content-Type: application/xml", "-d", body];
+        let answer = curl(&server, &alice, &format!("/dav/main{path}"), &arguments);
+        assert!(matches!(answer.status, 200 | 207), "{method} {path}: {}", answer.text());
+        answer.text()
+    };
+    let set = |value: &str| {
+        let property = format!("<x:color xmlns:x='urn:x'>{value}</x:color>");
+        let body = format!(
+            "<D:propertyupdate xmlns:D='DAV:'><D:set><D:prop>{property}</D:prop></D:set></D:propertyupdate>"
+        );
+        ask("PROPPATCH", "/many/with", &body, "0");
+    };
+    set("red");
+    let scope = "<D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype>";
+    ask("LOCK", "/many/locked", &format!("<D:lockinfo xmlns:D='DAV:'>{scope}</D:lockinfo>"), "0");
+    let some = "<D:propfind xmlns:D='DAV:'><D:prop><D:getetag/><D:lockdiscovery/><x:color xmlns:x='urn:x'/></D:prop></D:propfind>";
+    let names = "<D:propfind xmlns:D='DAV:'><D:propname/></D:propfind>";
+    let all = || -> Vec<String> {
+        let bodies = ["", some, names].into_iter();
+        let each = bodies
+            .flat_map(|body| ["", "/many", "/many/", "/many/with", "/many/locked"].map(|path| (body, path)));
+        each.flat_map(|(body, path)| ["0", "1"].map(|depth| ask("PROPFIND", path, body, depth))).collect()
+    };
+    let first = all();
+    assert!(first.iter().all(|text| !text.contains("hidden")));
+    let listed = &first[3];
+    assert!(listed.contains("shown") && listed.contains("red") && listed.contains("urn:uuid:"), "{listed}");
+    std::thread::sleep(SETTLED);
+    // What is left of a lock's time is told, too.
+    let plain = |texts: Vec<String>| -> Vec<String> {
+        let without = |text: &String| {
+            let parts = text.split("<D:timeout>");
+            parts.map(|part| part.split_once("</D:timeout>").map_or(part, |(_, rest)| rest)).collect()
+        };
+        texts.iter().map(without).collect()
+    };
+    let first = plain(first);
+    for round in 0..3 {
+        for (n, (now, before)) in plain(all()).iter().zip(&first).enumerate() {
+            assert_eq!(now, before, "question {n}, round {round}");
+        }
+    }
+    set("blue");
+    assert!(ask("PROPFIND", "/many", "", "1").contains("blue"));
+    assert!(ask("PROPFIND", "/many", some, "1").contains("blue"));
 }

@@ -48,9 +48,7 @@ impl LookedAt<'_> {
 #[derive(Debug)]
 pub struct Listing {
     directory: Node,
-    /// The file system, where its times can be relied on.
-    stamping: Option<u64>,
-    /// The same, where changes on it are heard of; once that was asked.
+    /// The mount, where changes in it are heard of; once that was asked.
     watched: Option<Option<u64>>,
     reading: Reading,
     names: Held<Names>,
@@ -106,9 +104,8 @@ pub(crate) fn listing(node: &Node) -> Result<Listing, Refusal> {
     node.needs(NodeKind::Directory, "listing")?;
     Ok(Listing {
         directory: node.clone(),
-        stamping: stamping_file_system(node.fd()),
         watched: None,
-        reading: Reading::begin(node)?,
+        reading: Reading::begin(),
         names: Held::new(Names::default()),
         given: 0,
         heard: 0,
@@ -144,6 +141,36 @@ impl Listing {
             }
             Ok(())
         })
+    }
+
+    /// All there is, before anything was asked for, where that is as little as that and nothing has to be waited for; else nothing, and
+    /// [`Listing::next_batch`] has to be asked.
+    pub fn all_at_hand(&mut self, at_most: usize, at: LookedAt<'_>) -> Option<Vec<Entry>> {
+        self.note_what_was_heard(at);
+        let names = self.reading.all_known(&self.directory, at_most, at)?;
+        at.watch.into_iter().for_each(Watch::heed);
+        let each = names.some(0..names.len()).map(|named| match self.watched(named, at) {
+            Some(subject) => Some(Entry { name: Word::new(named.name), meta: None, subject }),
+            None => self.entry_at_hand(named.name, at),
+        });
+        each.collect()
+    }
+
+    /// An entry as the kernel has it in memory.
+    fn entry_at_hand(&self, name: &str, at: LookedAt<'_>) -> Option<Entry> {
+        let meta = self.directory.stat_at_hand(name)?;
+        let subject = meta.subject(self.version(&meta, at), StoredAcl::Unread);
+        Some(Entry { name: Word::new(name), meta: Some(meta), subject })
+    }
+
+    /// Asks the kernel about an entry of which only its directory was asked, where it has it in memory; whether that is so, and it still is
+    /// the object that was judged.
+    pub fn describe_at_hand(&self, entry: &mut Entry) -> bool {
+        if entry.meta.is_none() {
+            entry.meta =
+                self.directory.stat_at_hand(&entry.name).filter(|meta| is_the_same(meta, &entry.subject));
+        }
+        entry.meta.is_some()
     }
 
     /// What is judged of an entry of which nothing has to be asked.
@@ -201,9 +228,8 @@ impl Listing {
     pub fn describe(&self, entry: &mut Entry) -> bool {
         if entry.meta.is_none() {
             let found = stat_entry(self.directory.fd(), &entry.name).ok();
-            entry.meta = found
-                .and_then(|found| served(&found))
-                .filter(|meta| (meta.object, meta.kind) == (entry.subject.object, entry.subject.kind));
+            entry.meta =
+                found.and_then(|found| served(&found)).filter(|meta| is_the_same(meta, &entry.subject));
         }
         entry.meta.is_some()
     }
@@ -274,7 +300,7 @@ impl Listing {
         if let (Some(watch), Some(Some(file_system))) = (at.watch, self.watched) {
             return Some(watch.version(self.directory.acls(), file_system, meta.object.inode));
         }
-        let file_system = self.stamping?;
+        let file_system = self.directory.stamping()?;
         let acls = self.directory.acls();
         at.can_tell_from_later(meta.changed).then_some(Version::Stamped {
             acls,
@@ -290,15 +316,20 @@ impl Listing {
     /// As [`Listing::next_batch`].
     pub fn is_over(&mut self, at: LookedAt<'_>) -> Result<bool, Refusal> {
         while self.given == self.names.len() && !self.reading.is_over() {
-            if let (Some(watch), None) = (at.watch, self.watched) {
-                self.watched = Some(watch.follow(self.directory.fd()));
-            }
-            at.watch.into_iter().for_each(Watch::heed);
-            self.heard = at.watch.map_or(0, Watch::heard);
-            self.names = self.reading.go_on(&self.directory, self.stamping, at)?;
+            self.note_what_was_heard(at);
+            self.names = self.reading.go_on(&self.directory, at)?;
             self.given = 0;
         }
         Ok(self.given == self.names.len())
+    }
+
+    /// How much was heard of changes before the directory is asked for names.
+    fn note_what_was_heard(&mut self, at: LookedAt<'_>) {
+        let Some(watch) = at.watch else { return };
+        let follow = || self.directory.mount().filter(|mount| watch.follow(*mount, self.directory.fd()));
+        self.watched = Some(self.watched.unwrap_or_else(follow));
+        watch.heed();
+        self.heard = watch.heard();
     }
 
     /// How many entries were left out because they could not be opened.
@@ -334,6 +365,11 @@ impl Listing {
 pub(crate) fn stamping_file_system(directory: BorrowedFd<'_>) -> Option<u64> {
     let kind = fstatfs(directory).ok()?.f_type as u32;
     STAMPING.contains(&kind).then(|| fstatvfs(directory).ok().map(|found| found.f_fsid))?
+}
+
+/// Whether it is the object that was judged.
+fn is_the_same(meta: &Meta, judged: &Subject) -> bool {
+    (meta.object, meta.kind) == (judged.object, judged.kind)
 }
 
 /// What is said of an entry, if it is one that is served: nothing that is mounted there.

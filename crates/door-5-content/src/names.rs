@@ -19,6 +19,9 @@ use rustix::io::Errno;
 /// What one `getdents64` may bring: some 1,000 to 2,700 names.
 const BUFFER_BYTES: usize = 64 * 1024;
 
+/// What the kernel takes of that for a name of no letters (linux/dirent.h).
+const ENTRY_BYTES: usize = 20;
+
 /// What one look at a directory told.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
@@ -93,8 +96,8 @@ impl std::fmt::Debug for NamesMemo {
 /// A directory being read.
 #[derive(Debug)]
 pub(crate) struct Reading {
-    /// A descriptor of our own, so that nobody shares our position in the directory.
-    cursor: OwnedFd,
+    /// A descriptor of our own, so that nobody shares our position in the directory; once anything has to be read.
+    cursor: Option<OwnedFd>,
     /// Where the descriptor is.
     position: u64,
     /// Where the next names are; nothing once there are no more.
@@ -104,8 +107,8 @@ pub(crate) struct Reading {
 
 impl Reading {
     /// From its beginning.
-    pub(crate) fn begin(node: &Node) -> Result<Self, Refusal> {
-        Ok(Reading { cursor: reopened(node)?, position: 0, next: Some(0), buffer: Vec::new() })
+    pub(crate) fn begin() -> Self {
+        Reading { cursor: None, position: 0, next: Some(0), buffer: Vec::new() }
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -118,23 +121,16 @@ impl Reading {
         self.position == 0
     }
 
-    /// The next names, which may be none that are served. `stamping` is the file system, where its times can be relied on.
-    pub(crate) fn go_on(
-        &mut self,
-        node: &Node,
-        stamping: Option<u64>,
-        at: LookedAt<'_>,
-    ) -> Result<Held<Names>, Refusal> {
+    /// All names, where they are known and as few as that.
+    pub(crate) fn all_known(&self, node: &Node, at_most: usize, at: LookedAt<'_>) -> Option<Held<Names>> {
+        let (memo, key) = state(node, self.next.filter(|next| *next == 0)?, at)?;
+        memo.get(key).filter(|names| names.next.is_none() && names.len() <= at_most)
+    }
+
+    /// The next names, which may be none that are served.
+    pub(crate) fn go_on(&mut self, node: &Node, at: LookedAt<'_>) -> Result<Held<Names>, Refusal> {
         let Some(next) = self.next else { return Ok(Held::new(Names::default())) };
-        let state = || -> Option<(&Memo<Names>, MemoKey)> {
-            let NamesMemo(memo) = at.names?;
-            let changed = self.changed().filter(|changed| at.can_tell_from_later(*changed))?;
-            let object = node.object();
-            let key = memo.key("names in").numbers(&[stamping?, object.device, object.inode]);
-            let key = key.numbers(&[at.clock, changed.0.cast_unsigned(), changed.1.into(), next]);
-            Some((memo, key.key()))
-        };
-        let state = state();
+        let state = state(node, next, at);
         if let Some(known) = state.and_then(|(memo, key)| memo.get(key)) {
             self.next = known.next;
             return Ok(known);
@@ -152,23 +148,19 @@ impl Reading {
         })
     }
 
-    /// When anything about the directory was changed last, where that tells of its names.
-    fn changed(&self) -> Option<(i64, u32)> {
-        let found = statx(&self.cursor, "", AtFlags::EMPTY_PATH, StatxFlags::CTIME).ok()?;
-        // Whether names are told as they are or encrypted changes when a key comes or goes.
-        let is_plain = !found.stx_attributes.contains(StatxAttributes::ENCRYPTED);
-        is_plain.then_some((found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec))
-    }
-
     /// Takes one buffer of names from the kernel.
     fn read(&mut self, node: &Node, from: u64) -> Result<Names, Refusal> {
         let failed = |errno| Refusal::io(errno, "listing", &node.label());
+        let cursor = match &mut self.cursor {
+            Some(cursor) => cursor,
+            none => none.insert(reopened(node)?),
+        };
         if self.position != from {
-            self.position = seek(&self.cursor, SeekFrom::Start(from)).map_err(failed)?;
+            self.position = seek(&*cursor, SeekFrom::Start(from)).map_err(failed)?;
         }
         self.buffer.reserve(BUFFER_BYTES);
-        let mut names = Names::default();
-        let mut entries = RawDir::new(&self.cursor, self.buffer.spare_capacity_mut());
+        let (mut names, mut bytes) = (Names::default(), 0);
+        let mut entries = RawDir::new(cursor, self.buffer.spare_capacity_mut());
         loop {
             match entries.next() {
                 None | Some(Err(Errno::NOENT)) => return Ok(names),
@@ -180,14 +172,31 @@ impl Reading {
                         names.push(name, inode, kind);
                     }
                     self.position = entry.next_entry_cookie();
+                    bytes += ENTRY_BYTES + entry.file_name().to_bytes().len();
                 }
             }
-            if entries.is_buffer_empty() {
+            // Where much of the buffer is left there is nothing more, as the next look tells.
+            if entries.is_buffer_empty() && bytes > BUFFER_BYTES / 2 {
                 names.next = Some(self.position);
                 return Ok(names);
             }
         }
     }
+}
+
+/// Under what names of a directory are remembered, from a place in it on, as the directory is now; nothing where that cannot be told.
+fn state<'m>(node: &Node, from: u64, at: LookedAt<'m>) -> Option<(&'m Memo<Names>, MemoKey)> {
+    let (NamesMemo(memo), stamping) = (at.names?, node.stamping()?);
+    let found = statx(node.fd(), "", AtFlags::EMPTY_PATH, StatxFlags::CTIME).ok()?;
+    let changed = (found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec);
+    // Whether names are told as they are or encrypted changes when a key comes or goes.
+    if found.stx_attributes.contains(StatxAttributes::ENCRYPTED) || !at.can_tell_from_later(changed) {
+        return None;
+    }
+    let object = node.object();
+    let key = memo.key("names in").numbers(&[stamping, object.device, object.inode]);
+    let key = key.numbers(&[at.clock, changed.0.cast_unsigned(), changed.1.into(), from]);
+    Some((memo, key.key()))
 }
 
 /// The name, if it is one that can be asked for and may be a file or a directory.

@@ -2,11 +2,11 @@
 
 use crate::acl;
 use crate::refuse::Refusal;
-use crate::root::{NODE_FLAGS, Tree, Turn, open_beneath};
+use crate::root::{NODE_FLAGS, Tree, Turn, open_at_hand, open_beneath};
 use enfilade_access::{AccessPermit, NodeKind, ObjectId, StoredAcl, Subject, Version};
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, PathRefused, check_entry_name};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, Statx, StatxFlags, StatxTimestamp, makedev, statx};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, StatxTimestamp, makedev, statx};
 use rustix::io::{self, Errno};
 use std::sync::Arc;
 
@@ -191,9 +191,19 @@ impl Node {
         self.tree.acls
     }
 
+    /// The file system it is on, where its times can be relied on.
+    pub(crate) fn stamping(&self) -> Option<u64> {
+        self.tree.place.stamping
+    }
+
+    /// The mount it is in.
+    pub(crate) fn mount(&self) -> Option<u64> {
+        self.tree.place.mount
+    }
+
     /// Whose turn it is to change names.
     pub(crate) fn turn(&self) -> &Turn {
-        &self.tree.turn
+        &self.tree.place.turn
     }
 
     /// For the operator: `find -inum` finds it.
@@ -217,6 +227,12 @@ impl Node {
             NodeKind::Directory => "directory",
         };
         if self.kind() == kind { Ok(()) } else { Err(Refusal::WrongKind { what, needed }) }
+    }
+
+    /// What the kernel says of an entry of this directory that can be served, where it need not wait for a disk to say so.
+    pub(crate) fn stat_at_hand(&self, name: &str) -> Option<Meta> {
+        let file = open_at_hand(self.fd(), name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC).ok()?;
+        Meta::of(&stat(file.as_fd(), "", AtFlags::EMPTY_PATH).ok()?)
     }
 
     /// Which object an entry of this directory is, whatever its kind; `None` when there is no such entry.

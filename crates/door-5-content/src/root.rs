@@ -3,9 +3,10 @@
 use crate::list::stamping_file_system;
 use crate::node::Node;
 use crate::refuse::Refusal;
+use crate::watch::mount_of;
 use enfilade_access::NodeKind;
 use enfilade_facts::vocabulary::{AclDialect, StorePath};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatvfs, openat, openat2};
 use rustix::io::{self, Errno};
 use rustix::path::Arg;
@@ -34,11 +35,19 @@ pub struct Root {
 /// What everything beneath a root has in common.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
-    pub(crate) turn: Turn,
+    pub(crate) place: Arc<Place>,
     /// How ACLs are written down.
     pub(crate) acls: AclDialect,
-    /// Whether what is in memory of it is answered from there: not by another machine, nor by somebody's program.
-    pub(crate) is_local: bool,
+}
+
+/// Where a tree is.
+#[derive(Debug, Default)]
+pub(crate) struct Place {
+    pub(crate) turn: Turn,
+    /// The file system, where it is one of this machine whose times can be relied on, and no other machine's and no program's.
+    pub(crate) stamping: Option<u64>,
+    /// The mount, by a number no other mount ever has; nothing before Linux 6.8.
+    pub(crate) mount: Option<u64>,
 }
 
 /// How full a file system is, in bytes.
@@ -54,8 +63,8 @@ pub struct Usage {
 
 /// Whose turn it is to give a name to another object. Comparing what a name means and changing it are two system calls,
 /// so within one process they are done one at a time; between processes the comparison alone has to do.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Turn(Arc<Mutex<()>>);
+#[derive(Debug, Default)]
+pub(crate) struct Turn(Mutex<()>);
 
 impl Turn {
     /// Waits for the turn. It guards no data, so a holder that panicked has broken nothing.
@@ -74,8 +83,9 @@ impl Root {
         let opened = io::retry_on_intr(|| openat(CWD, path, flags, Mode::empty()));
         let directory = opened
             .map_err(|errno| Refusal::RootUnavailable { path: path.to_owned(), errno: errno.to_string() })?;
-        let is_local = stamping_file_system(directory.as_fd()).is_some();
-        Ok(Root { directory: Arc::new(directory), tree: Tree { turn: Turn::default(), acls, is_local } })
+        let (stamping, mount) = (stamping_file_system(directory.as_fd()), mount_of(directory.as_fd()));
+        let place = Arc::new(Place { turn: Turn::default(), stamping, mount });
+        Ok(Root { directory: Arc::new(directory), tree: Tree { place, acls } })
     }
 
     /// How its ACLs are written down.
@@ -123,11 +133,11 @@ impl Root {
     /// # Refuses
     /// As [`Root::find`].
     pub fn find_at_hand(&self, path: &StorePath) -> Result<Option<Node>, Refusal> {
-        if !self.tree.is_local || path.is_root() {
+        if self.tree.place.stamping.is_none() {
             return Ok(None);
         }
-        let how = BENEATH.union(ResolveFlags::CACHED);
-        match openat2(self.directory.as_fd(), path.as_str(), NODE_FLAGS, Mode::empty(), how) {
+        let relative = if path.is_root() { "." } else { path.as_str() };
+        match open_at_hand(self.directory.as_fd(), relative, NODE_FLAGS) {
             // Not all of it is at hand, or the kernel knows nothing of that (before 5.12).
             Err(Errno::AGAIN | Errno::INVAL | Errno::INTR) => Ok(None),
             Err(errno) => Err(Refusal::lookup(errno, &path.to_string())),
@@ -148,6 +158,11 @@ impl Root {
             Err(refusal) => Err(refusal),
         }
     }
+}
+
+/// As [`open_beneath`], only where the kernel has all of the path in memory.
+pub(crate) fn open_at_hand(directory: BorrowedFd<'_>, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
+    openat2(directory, path, flags, Mode::empty(), BENEATH.union(ResolveFlags::CACHED))
 }
 
 /// Opens `path` beneath `directory`, through no link and no mount.

@@ -76,23 +76,17 @@ impl Watch {
         self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of the file system a directory is on, from now on followed; `None` where changes there are not to be heard of.
-    pub(crate) fn follow(&self, directory: BorrowedFd<'_>) -> Option<u64> {
-        let found = statx(directory, "", AtFlags::EMPTY_PATH, MOUNT_ID_UNIQUE).ok()?;
-        if found.stx_mask & MOUNT_ID_UNIQUE.bits() == 0 {
-            return None;
-        }
-        let mount = found.stx_mnt_id;
+    /// Whether changes on the file system of a directory in this mount are heard of, from now on.
+    pub(crate) fn follow(&self, mount: u64, directory: BorrowedFd<'_>) -> bool {
         let mut followed = self.followed();
-        let is_heard = *followed.mounts.entry(mount).or_insert_with(|| {
+        *followed.mounts.entry(mount).or_insert_with(|| {
             let kind = fstatfs(directory).map(|found| found.f_type as u32);
             let what = MaskFlags::FAN_ATTRIB | MaskFlags::FAN_MOVE_SELF | MaskFlags::FAN_DELETE_SELF;
             let what = what | MaskFlags::FAN_ONDIR;
             let flags = MarkFlags::FAN_MARK_ADD | MarkFlags::FAN_MARK_FILESYSTEM;
             kind.is_ok_and(|kind| TELLING.contains(&kind))
                 && self.group.mark(flags, what, directory, None::<&Path>).is_ok()
-        });
-        is_heard.then_some(mount)
+        })
     }
 
     /// After this, everything that was changed before it is known of.
@@ -167,6 +161,12 @@ impl Watch {
 fn have_changed(mounts: &File) -> bool {
     let mut asked = [PollFd::new(mounts, PollFlags::PRI)];
     poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0)
+}
+
+/// The mount a directory is in, by a number no other mount ever has.
+pub(crate) fn mount_of(directory: BorrowedFd<'_>) -> Option<u64> {
+    let found = statx(directory, "", AtFlags::EMPTY_PATH, MOUNT_ID_UNIQUE).ok()?;
+    (found.stx_mask & MOUNT_ID_UNIQUE.bits() != 0).then_some(found.stx_mnt_id)
 }
 
 impl std::fmt::Debug for Watch {

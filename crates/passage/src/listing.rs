@@ -226,6 +226,31 @@ impl Listing {
         Ok(Some(shown.collect()))
     }
 
+    /// All visible entries, before anything was asked for, where there are at most so many in the directory and nothing has to be waited
+    /// for: `None` says that [`Listing::next_batch`] has to be asked.
+    ///
+    /// # Errors
+    /// As [`Listing::next_batch`].
+    pub fn all_at_hand(&mut self, at_most: usize) -> Result<Option<Vec<Entry>>, Refusal> {
+        let house = Arc::clone(&self.stay.visit.house);
+        let at = looked_at(&house);
+        let Some(entries) = self.listing.all_at_hand(at_most, at) else { return Ok(None) };
+        if house.clock_sets() != at.clock {
+            return Ok(None);
+        }
+        let sights = self.see(entries.iter())?;
+        if sights.contains(&Sight::Unread) {
+            return Ok(None);
+        }
+        let seen = entries.into_iter().zip(sights).filter(|(_, sight)| *sight == Sight::Seen);
+        let described = seen.map(|(mut entry, _)| {
+            let is_there = self.listing.describe_at_hand(&mut entry);
+            let Looked { name, meta, subject } = entry;
+            meta.filter(|_| is_there).map(|meta| Entry { name, meta, subject })
+        });
+        Ok(described.collect())
+    }
+
     /// Reads what need not be opened for it.
     fn read_by_name(
         &mut self,

@@ -26,6 +26,18 @@ impl Stay {
         self.judge(path, node, wanted)
     }
 
+    /// The same where nothing has to be waited for: `None` says that [`Stay::find`] has to be asked.
+    ///
+    /// # Errors
+    /// As [`Stay::find`].
+    pub fn find_at_hand(&mut self, path: &StorePath, wanted: AccessMask) -> Result<Option<Found>, Refusal> {
+        if self.datastore.access().checks_traverse {
+            return Ok(None);
+        }
+        let node = self.root.find_at_hand(path)?;
+        node.map(|node| self.judge(path, node, wanted)).transpose()
+    }
+
     fn judge(&mut self, path: &StorePath, node: Node, wanted: AccessMask) -> Result<Found, Refusal> {
         let subject = node.subject();
         let permit = self.may(&Ask { path, target: &subject, wanted: Wanted::On(wanted) })?;
@@ -83,11 +95,8 @@ impl Stay {
     /// # Errors
     /// As [`Stay::read`].
     pub fn read_at_hand(mut self, path: &StorePath) -> Result<Option<Reading>, Refusal> {
-        if self.datastore.access().checks_traverse {
-            return Ok(None);
-        }
-        let Some(node) = self.root.find_at_hand(path)? else { return Ok(None) };
-        let Found { node, permit, .. } = self.judge(path, node, AccessMask::READ_DATA)?;
+        let Some(found) = self.find_at_hand(path, AccessMask::READ_DATA)? else { return Ok(None) };
+        let Found { node, permit, .. } = found;
         let reader = enfilade_content::read(&permit, &node)?;
         let checked = self.visit.house.now().tick_millis;
         Ok(Some(Reading { stay: self, path: path.clone(), node, reader, checked }))

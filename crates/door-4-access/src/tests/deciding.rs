@@ -251,6 +251,10 @@ fn a_role_that_cannot_be_read_refuses_what_it_may_be_about_and_nothing_else() {
         let ask = Ask { path: &path(at), target: &target, wanted: Wanted::On(AccessMask::READ) };
         assert_eq!(code(case(&facts, &alice(), |case| case.decide(&ask))), expected, "{at}");
     }
+    for (at, name, expected) in [("", "a", "permit"), ("", "dir", "AC05"), ("dir", "a", "AC05")] {
+        let seen = case(&facts, &alice(), |case| case.see(&path(at), &[(name, &target)]));
+        assert_eq!(seen.map_or_else(|why| why.code(), |_| "permit"), expected, "{name} in `{at}`");
+    }
 }
 
 #[test]

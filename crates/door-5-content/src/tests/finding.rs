@@ -56,6 +56,30 @@ fn no_link_is_followed_wherever_it_stands_or_points() {
 }
 
 #[test]
+fn what_is_at_hand_is_what_is_found() {
+    let scratch = Scratch::new();
+    scratch.write("in/f", "inside");
+    symlink("in", scratch.at("link")).unwrap();
+    symlink("f", scratch.at("in/leaf")).unwrap();
+    let _listener = UnixListener::bind(scratch.at("in/socket")).unwrap();
+    let directory = scratch.node("in");
+    for path in ["", "in", "in/f", "absent", "in/absent", "link", "link/f", "in/leaf", "in/socket"] {
+        // From now on it is in memory, that it is absent too.
+        let found = scratch.find(path).map(|node| (node.object(), node.meta().clone()));
+        let path = StorePath::from_plain(path).unwrap();
+        let at_hand = match scratch.root().find_at_hand(&path).transpose() {
+            None => return println!("not asserted: {path} is not at hand here"),
+            Some(at_hand) => at_hand.map(|node| (node.object(), node.meta().clone())),
+        };
+        assert_eq!(code(at_hand.clone()), code(found.clone()), "{path}");
+        assert_eq!(at_hand.ok(), found.clone().ok(), "{path}");
+        if let Some(("in", name)) = path.as_str().rsplit_once('/') {
+            assert_eq!(directory.stat_at_hand(name), found.ok().map(|(_, meta)| meta), "{path}");
+        }
+    }
+}
+
+#[test]
 fn nothing_climbs_out() {
     let scratch = Scratch::new();
     scratch.write("in/f", "inside");

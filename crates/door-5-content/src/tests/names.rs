@@ -2,9 +2,10 @@
 
 use super::Scratch;
 use super::listing::HEARING;
-use crate::list::{Listing, LookedAt, is_from_memory, listing};
+use crate::list::{Entry, Listing, LookedAt, is_from_memory, listing};
 use crate::names::NamesMemo;
 use crate::root::Root;
+use crate::watch::Watch;
 use enfilade_facts::MemoSeed;
 use enfilade_facts::vocabulary::{AclDialect, StorePath};
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags, linkat, openat, renameat_with};
@@ -39,6 +40,15 @@ fn listed(mut listing: Listing, at_most: usize, at: LookedAt<'_>) -> (Vec<(Strin
         assert!(all.len() < 100_000, "a listing ends");
         all.extend(batch.into_iter().map(|entry| (entry.name.to_string(), entry.subject.object.inode)));
     }
+}
+
+/// The same where nothing has to be waited for, of a directory of few names.
+fn at_hand(scratch: &Scratch, at_most: usize, at: LookedAt<'_>) -> Option<Vec<(String, u64)>> {
+    let entries = listing(&scratch.node("d")).unwrap().all_at_hand(at_most, at)?;
+    let mut all: Vec<_> =
+        entries.into_iter().map(|entry| (entry.name.to_string(), entry.subject.object.inode)).collect();
+    all.sort();
+    Some(all)
 }
 
 /// The same without remembering anything.
@@ -111,9 +121,67 @@ fn what_is_remembered_of_a_directory_is_what_is_in_it() {
     for (what, change) in changes {
         tick(&scratch);
         change();
-        let expected = there(&scratch);
+        let (expected, at) = (there(&scratch), long_after(&memo));
+        assert_eq!(at_hand(&scratch, 16, at), None, "{what}");
         assert_eq!(all(), (expected.clone(), false), "{what}");
-        assert_eq!(all(), (expected, true), "{what}, and then nothing");
+        assert_eq!(all(), (expected.clone(), true), "{what}, and then nothing");
+        let at_most = expected.len();
+        assert_eq!(at_hand(&scratch, at_most, at), Some(expected), "{what}, and then nothing");
+        assert!(at_most == 0 || at_hand(&scratch, at_most - 1, at).is_none(), "{what}");
+        assert_eq!(at_hand(&scratch, 16, LookedAt { names: None, ..at }), None, "{what}");
+    }
+}
+
+/// Whether changes are heard of or each entry is asked.
+#[test]
+fn what_is_at_hand_is_what_is_told_else() {
+    let (scratch, _alone) = (Scratch::new(), HEARING.lock());
+    ["d/a", "d/b", "d/e/f", "clock"].iter().for_each(|name| scratch.write(name, "x"));
+    symlink("a", scratch.at("d/link")).unwrap();
+    if !is_remembered(&scratch, &memo()) {
+        return;
+    }
+    let heard = Watch::new().ok();
+    for watch in [None, heard.as_ref()] {
+        let memo = memo();
+        let at = LookedAt { watch, ..long_after(&memo) };
+        let sorted = |mut entries: Vec<Entry>| {
+            entries.sort_by(|a, b| a.name.cmp(&b.name));
+            entries
+        };
+        let state = |entry: &Entry| (entry.name.clone(), entry.meta.clone(), entry.subject.version);
+        let mut last = Vec::new();
+        for change in 0..4 {
+            match change {
+                1 => std::fs::set_permissions(scratch.at("d/a"), std::fs::Permissions::from_mode(0o640))
+                    .unwrap(),
+                2 => std::fs::write(scratch.at("d/b"), "longer").unwrap(),
+                _ => {}
+            }
+            let mut listing = listing(&scratch.node("d")).unwrap();
+            if change == 0 {
+                assert!(listing.all_at_hand(16, at).is_none(), "nothing is known");
+            }
+            let mut told = sorted(listing.next_batch(16, at).unwrap());
+            let mut begun = self::listing(&scratch.node("d")).unwrap();
+            let mut quick = sorted(begun.all_at_hand(16, at).unwrap());
+            assert_eq!(
+                quick.iter().map(state).collect::<Vec<_>>(),
+                told.iter().map(state).collect::<Vec<_>>()
+            );
+            assert!(watch.is_none() || quick.iter().all(|entry| entry.meta.is_none()));
+            for (quick, told) in quick.iter_mut().zip(&mut told) {
+                assert!(begun.describe_at_hand(quick) && listing.describe(told), "{}", quick.name);
+                assert_eq!(quick.meta, told.meta);
+            }
+            let now: Vec<_> = quick.iter().map(state).collect();
+            assert_eq!(now == last, change == 3, "change {change}");
+            last = now;
+            // Another object than the one that was judged.
+            let mut other = quick.remove(0);
+            (other.meta, other.subject.object.inode) = (None, other.subject.object.inode + 1);
+            assert!(!begun.describe_at_hand(&mut other));
+        }
     }
 }
 
@@ -165,6 +233,20 @@ fn a_large_directory_is_remembered_piece_by_piece_and_goes_on_from_any() {
         (expected, false),
         "each of the others once, and the end from the kernel"
     );
+}
+
+/// Of what cannot be served there may be much, and it takes its part of what the kernel tells at once.
+#[test]
+fn few_names_of_a_large_directory_are_not_all_of_them() {
+    let (scratch, memo) = (Scratch::new(), memo());
+    (0..5_000).for_each(|n| {
+        let name = format!("d/entry-{n:05}");
+        if n % 1_000 == 0 { scratch.write(&name, "") } else { symlink("x", scratch.at(&name)).unwrap() }
+    });
+    if is_remembered(&scratch, &memo) {
+        assert_eq!(at_hand(&scratch, 16, long_after(&memo)), None);
+        assert_eq!(there(&scratch).len(), 5);
+    }
 }
 
 #[test]

@@ -13,11 +13,13 @@ use bytes::Bytes;
 use enfilade_facts::Now;
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, Sid, StorePath};
-use enfilade_passage::{Entry, Found, Listing, NodeKind, Refusal, Stay};
+use enfilade_passage::{Entry, Found, Listing, NodeKind, Refusal, Stay, Visit};
 use hyper::HeaderMap;
 use hyper::header::HeaderValue;
 use tokio::sync::mpsc;
 
+/// What more entries than these take, another thread is worth.
+const AT_HAND_ENTRIES: usize = 16;
 /// How many entries are looked at before door 4 is asked about all of them.
 const BATCH_ENTRIES: usize = 1024;
 /// So many of them, and then it is looked whether anybody still waits.
@@ -41,9 +43,21 @@ pub(crate) async fn propfind<B: Incoming>(call: Call<B>) -> Answer {
             return Err(Wire::Depth.into());
         }
         let asked = propfind_request::read(&collect_xml(body, &limits).await?, &limits)?;
+        // What is in memory is there sooner than another thread would be woken.
+        let begun = match at_hand(&visit, &place, &asked, depth, &limits)? {
+            Some(Looked::Whole(xml, revision)) => return Ok(Looked::Whole(xml, revision)),
+            begun => begun,
+        };
         blocking(move || {
-            let stay = visit.enter(&place.datastore, OperationKind::Read)?;
-            look(stay, place, asked, depth, &limits)
+            let begun = match begun {
+                Some(begun) => begun,
+                None => {
+                    let mut stay = visit.enter(&place.datastore, OperationKind::Read)?;
+                    let found = stay.find(&place.path, AccessMask::NONE)?;
+                    begin(stay, found, place, asked, depth, &limits)?
+                }
+            };
+            begun.go_on()
         })
         .await
     };
@@ -78,8 +92,21 @@ pub(super) fn depth(headers: &HeaderMap) -> Result<Depth, Wire> {
 enum Looked {
     /// All of the answer, and the revision it was given at.
     Whole(String, u64),
-    /// A directory that is larger than one batch.
+    /// What was asked for, and what is in it is still to come, or most of it.
     Begun(Box<UnderWay>),
+}
+
+impl Looked {
+    /// With the next entries.
+    fn go_on(self) -> Result<Self, Refusal> {
+        match self {
+            Looked::Begun(mut under_way) => Ok(match under_way.go_on()? {
+                true => Looked::Whole(under_way.xml, under_way.listing.revision()),
+                false => Looked::Begun(under_way),
+            }),
+            whole => Ok(whole),
+        }
+    }
 }
 
 /// A whole tree, one directory after the other.
@@ -115,15 +142,41 @@ struct UnderWay {
     entries_left: u64,
 }
 
-fn look(
+/// As much of an answer as there is without waiting for anything; nothing where not even what is asked for is at hand.
+fn at_hand(
+    visit: &Visit,
+    place: &Place,
+    asked: &Asked,
+    depth: Depth,
+    limits: &Limits,
+) -> Result<Option<Looked>, Refusal> {
+    let wants = Wants::of(asked);
+    // For these everything in a store may have to be counted, or everything in a directory opened.
+    if wants.quota || wants.control || depth == Depth::Infinity {
+        return Ok(None);
+    }
+    let entered = visit.clone().enter_at_hand(&place.datastore, OperationKind::Read)?;
+    let Some(mut stay) = entered else { return Ok(None) };
+    let Some(found) = stay.find_at_hand(&place.path, AccessMask::NONE)? else { return Ok(None) };
+    Ok(Some(match begin(stay, found, place.clone(), asked.clone(), depth, limits)? {
+        Looked::Begun(mut under_way) => match under_way.end_at_hand()? {
+            true => Looked::Whole(under_way.xml, under_way.listing.revision()),
+            false => Looked::Begun(under_way),
+        },
+        whole => whole,
+    }))
+}
+
+/// Says what was asked for, and begins to list what is in it.
+fn begin(
     mut stay: Stay,
+    found: Found,
     place: Place,
     asked: Asked,
     depth: Depth,
     limits: &Limits,
 ) -> Result<Looked, Refusal> {
     let mut xml = String::from(multistatus::BEGIN);
-    let found = stay.find(&place.path, AccessMask::NONE)?;
     push_itself(&mut xml, &place, &found, &mut stay, &asked)?;
     if depth == Depth::Zero || found.kind() == NodeKind::File {
         xml.push_str(multistatus::END);
@@ -143,7 +196,7 @@ fn look(
         millis_left: limits.deep_listing_seconds * 1000,
     });
     let most = if deep.is_some() { limits.deep_listing_entries } else { limits.listing_entries };
-    let mut under_way = UnderWay {
+    Ok(Looked::Begun(Box::new(UnderWay {
         listing,
         base,
         own,
@@ -156,11 +209,7 @@ fn look(
         xml,
         entry_bytes: 512,
         entries_left: most,
-    };
-    Ok(match under_way.go_on()? {
-        true => Looked::Whole(under_way.xml, under_way.listing.revision()),
-        false => Looked::Begun(Box::new(under_way)),
-    })
+    })))
 }
 
 impl UnderWay {
@@ -209,6 +258,18 @@ impl UnderWay {
         }
         self.entry_bytes = (self.xml.len() - before) / entries.len().max(1) * 17 / 16 + 64;
         Ok(())
+    }
+
+    /// Renders all entries, where they are few and nothing has to be waited for; whether they are.
+    fn end_at_hand(&mut self) -> Result<bool, Refusal> {
+        let Some(entries) = self.listing.all_at_hand(AT_HAND_ENTRIES)? else { return Ok(false) };
+        let is_cut = entries.len() as u64 > self.entries_left;
+        if is_cut || self.wants.properties && self.listing.are_bare(&entries).contains(&false) {
+            return Ok(false);
+        }
+        self.render(&entries)?;
+        self.xml.push_str(multistatus::END);
+        Ok(true)
     }
 
     /// Renders the next entries; whether that was all.
