@@ -129,8 +129,10 @@ impl<V: Weigh> Memo<V> {
         // A few large results may not make many small ones: whatever comes next under the hand goes.
         while self.bytes_max < self.bytes.load(Ordering::Relaxed) {
             let hand = self.hand.fetch_add(1, Ordering::Relaxed) & (self.sets.len() - 1);
-            let set = self.sets.get(hand);
-            set.iter().flat_map(|set| &set.entries).for_each(|slot| self.forget(slot.swap(None)));
+            let slots = self.sets.get(hand).into_iter().flat_map(|set| &set.entries);
+            // Most are empty, and to swap is dear: whoever may be reading is asked first.
+            let full = slots.filter(|slot| slot.load().is_some());
+            full.for_each(|slot| self.forget(slot.swap(None)));
         }
         Held(entry)
     }
