@@ -15,6 +15,7 @@ use crate::acl::{Ace, SecurityDescriptor};
 use crate::ask::{States, StoredAcl, Subject};
 use crate::enumerate::Sight;
 use crate::roles::Resolved;
+use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::AccessMask;
 use enfilade_facts::{At, Held, Memo, MemoKey, MemoSeed, Now, Weigh, Word, WordMemo};
 use enfilade_identity::{Principal, Reach};
@@ -98,8 +99,6 @@ pub(crate) enum Question {
     On,
     /// Which count on what is below it and has none of its own.
     Below,
-    /// Whether there are any, on it or anywhere below.
-    Any,
 }
 
 impl AccessMemo {
@@ -206,15 +205,19 @@ impl AccessMemo {
     pub(crate) fn roles_key(
         &self,
         question: Question,
-        (at, now): (At, Now),
+        when: (At, Now),
         principal: &Principal,
         node: &str,
     ) -> MemoKey {
-        let key = match question {
-            Question::On => self.roles.key("roles on"),
-            Question::Below => self.roles.key("roles below"),
-            Question::Any => self.admitted.key("any role"),
-        };
+        let step = if question == Question::On { "roles on" } else { "roles below" };
+        Self::of(self.roles.key(step), when, principal, node)
+    }
+
+    pub(crate) fn admitted_key(&self, when: (At, Now), principal: &Principal, root: &str) -> MemoKey {
+        Self::of(self.admitted.key("any role"), when, principal, root)
+    }
+
+    fn of(key: KeyMaker, (at, now): (At, Now), principal: &Principal, node: &str) -> MemoKey {
         let token = principal.narrowed_to.as_ref().map_or([].as_slice(), |token| token.bytes());
         let key = key.at(at).number(u64::from(now.files_current)).bytes(principal.user.bytes()).bytes(token);
         let key = key.number(principal.set.0);

@@ -158,11 +158,6 @@ impl Case<'_> {
         self.remember(if node == path.as_str() { Question::On } else { Question::Below }, node)
     }
 
-    /// The roles that count on what is directly in a directory, where nobody has a role on that alone.
-    pub(crate) fn roles_below(&self, directory: &RolePath) -> Result<Held<Resolved>, Refusal> {
-        self.remember(Question::Below, self.ruling(directory).node)
-    }
-
     /// Which node decides on a path.
     pub(crate) fn ruling<'p>(&self, path: &'p RolePath) -> Ruling<'p> {
         let mut ruling = Ruling { node: path.as_str(), goes_on_below: false };
@@ -205,14 +200,14 @@ impl Case<'_> {
     /// Whether there is a role on the store or anywhere in it.
     pub(crate) fn is_admitted(&self) -> Result<bool, Refusal> {
         let root = RolePath::of(self.datastore, &StorePath::root());
-        let key =
-            self.memo.roles_key(Question::Any, (self.view.at(), self.now), self.principal, root.as_str());
+        let root = root.as_str();
+        let key = self.memo.admitted_key((self.view.at(), self.now), self.principal, root);
         if let Some(admitted) = self.memo.admitted.get(key) {
             return Ok(admitted);
         }
-        let admitted = self.roles(&root)?.lets_in()
-            || self.roles_below(&root)?.lets_in()
-            || is_admitted_below(&self.view, self.now, self.principal, &root)?;
+        let admitted = self.remember(Question::On, root)?.lets_in()
+            || self.remember(Question::Below, root)?.lets_in()
+            || is_admitted_below(&self.view, self.now, self.principal, root)?;
         self.memo.admitted.put(key, admitted);
         Ok(admitted)
     }

@@ -281,13 +281,13 @@ pub(crate) fn is_admitted_below(
     view: &View<'_>,
     now: Now,
     principal: &Principal,
-    path: &RolePath,
+    path: &str,
 ) -> Result<bool, SourceError> {
     if principal.reach != Reach::Everything {
         return Ok(false);
     }
     let mut nodes = Vec::new();
-    view.assignments_below(path.as_str(), |key, _| nodes.push(key))?;
+    view.assignments_below(path, |key, _| nodes.push(key))?;
     for key in nodes {
         if speaks(view, principal, &key.who)?.is_none() {
             continue;

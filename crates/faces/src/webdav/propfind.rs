@@ -100,10 +100,10 @@ impl Looked {
     /// With the next entries.
     fn go_on(self) -> Result<Self, Refusal> {
         match self {
-            Looked::Begun(mut under_way) => Ok(match under_way.go_on()? {
-                true => Looked::Whole(under_way.xml, under_way.listing.revision()),
-                false => Looked::Begun(under_way),
-            }),
+            Looked::Begun(mut under_way) => {
+                let is_over = under_way.go_on()?;
+                Ok(under_way.looked(is_over))
+            }
             whole => Ok(whole),
         }
     }
@@ -159,10 +159,10 @@ fn at_hand(
     let Some(mut stay) = entered else { return Ok(None) };
     let Some(found) = stay.find_at_hand(&place.path, AccessMask::NONE)? else { return Ok(None) };
     Ok(Some(match begin(stay, found, place.clone(), asked.clone(), depth, limits)? {
-        Looked::Begun(mut under_way) => match under_way.end_at_hand()? {
-            true => Looked::Whole(under_way.xml, under_way.listing.revision()),
-            false => Looked::Begun(under_way),
-        },
+        Looked::Begun(mut under_way) => {
+            let is_over = under_way.end_at_hand()?;
+            under_way.looked(is_over)
+        }
         whole => whole,
     }))
 }
@@ -213,11 +213,22 @@ fn begin(
 }
 
 impl UnderWay {
-    fn render(&mut self, entries: &[Entry]) -> Result<(), Refusal> {
+    fn looked(self: Box<Self>, is_over: bool) -> Looked {
+        match is_over {
+            true => Looked::Whole(self.xml, self.listing.revision()),
+            false => Looked::Begun(self),
+        }
+    }
+
+    /// Of which entries it is known that there are no properties to be read, where these are asked for.
+    fn are_bare(&self, entries: &[Entry]) -> Vec<bool> {
+        if self.wants.properties { self.listing.are_bare(entries) } else { Vec::new() }
+    }
+
+    fn render(&mut self, entries: &[Entry], are_bare: Vec<bool>) -> Result<(), Refusal> {
         // As much as the last batch took, and room to spare: growing in the middle would copy all of it.
         self.xml.reserve(entries.len() * self.entry_bytes);
         let before = self.xml.len();
-        let are_bare = if self.wants.properties { self.listing.are_bare(entries) } else { Vec::new() };
         let mut are_bare = are_bare.into_iter();
         let mut path = String::new();
         for entry in entries {
@@ -263,11 +274,11 @@ impl UnderWay {
     /// Renders all entries, where they are few and nothing has to be waited for; whether they are.
     fn end_at_hand(&mut self) -> Result<bool, Refusal> {
         let Some(entries) = self.listing.all_at_hand(AT_HAND_ENTRIES)? else { return Ok(false) };
-        let is_cut = entries.len() as u64 > self.entries_left;
-        if is_cut || self.wants.properties && self.listing.are_bare(&entries).contains(&false) {
+        let are_bare = self.are_bare(&entries);
+        if entries.len() as u64 > self.entries_left || are_bare.contains(&false) {
             return Ok(false);
         }
-        self.render(&entries)?;
+        self.render(&entries, are_bare)?;
         self.xml.push_str(multistatus::END);
         Ok(true)
     }
@@ -279,7 +290,8 @@ impl UnderWay {
         if let Some(mut entries) = self.listing.next_batch(BATCH_ENTRIES)? {
             is_cut = entries.len() as u64 > self.entries_left;
             entries.truncate(usize::try_from(self.entries_left).unwrap_or(usize::MAX));
-            self.render(&entries)?;
+            let are_bare = self.are_bare(&entries);
+            self.render(&entries, are_bare)?;
             self.entries_left -= entries.len() as u64;
         }
         let is_over = is_cut || (self.listing.is_over()? && !self.descend()?);
