@@ -281,13 +281,14 @@ fn a_process_that_checks() {
     let lmdb = Arc::new(Lmdb::open(&place.join("data/facts")).unwrap());
     let counts = Counts::default();
     std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| match rule.as_str() {
-                "" => check_rightly(&lmdb, Arc::clone(&lmdb) as Arc<dyn Source>, &place, &counts),
-                "1" => check_rightly(&lmdb, Arc::new(WithoutRule1(Arc::clone(&lmdb))), &place, &counts),
-                rule => check_with_what_was_kept(&lmdb, rule, &place, &counts),
-            });
-        }
+        let check = || match rule.as_str() {
+            "" => check_rightly(&lmdb, Arc::clone(&lmdb) as Arc<dyn Source>, &place, &counts),
+            "1" => check_rightly(&lmdb, Arc::new(WithoutRule1(Arc::clone(&lmdb))), &place, &counts),
+            rule => check_with_what_was_kept(&lmdb, rule, &place, &counts),
+        };
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(check)).collect();
+        // The end of a scope waits for what threads do, and not for their end, at which they give back their places as readers.
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     let [checks, granted, stale] =
         [&counts.checks, &counts.granted, &counts.stale].map(|count| count.load(Ordering::Relaxed));

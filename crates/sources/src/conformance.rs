@@ -209,18 +209,14 @@ fn what_is_too_large_is_refused(source: &dyn Source) {
 
 fn changes_from_many_threads_are_all_made(source: &dyn Source) {
     std::thread::scope(|scope| {
-        for n in 1..=4u8 {
-            scope.spawn(move || {
-                for round in 0..25u8 {
-                    source
-                        .commit(change().put(
-                            &DomainId::from_bytes([n, round, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
-                            &domain("x1"),
-                        ))
-                        .unwrap();
-                }
-            });
-        }
+        let commit = |n: u8| {
+            for round in 0..25u8 {
+                let id = DomainId::from_bytes([n, round, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+                source.commit(change().put(&id, &domain("x1"))).unwrap();
+            }
+        };
+        let threads: Vec<_> = (1..=4).map(|n| scope.spawn(move || commit(n))).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     assert_eq!(source.read(|view| view.list::<Domain>(&[])).unwrap().unwrap().len(), 100);
     let head = source.read(|view| view.head()).unwrap().unwrap();

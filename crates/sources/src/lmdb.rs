@@ -138,6 +138,9 @@ impl Lmdb {
     /// Opens the store in this directory, for its owner alone; makes it when it is not there. Opened twice, both see one
     /// store.
     ///
+    /// A thread that read gives back its place as a reader when it ends, in memory that is there until the last handle is dropped: join
+    /// such threads first.
+    ///
     /// # Errors
     /// [`OpenError`]; nothing is changed then, but for a directory or an empty store that may have been made.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
