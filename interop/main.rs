@@ -11,6 +11,7 @@ mod curl;
 mod datastores;
 mod enumeration;
 mod every_io;
+mod explain;
 mod facts;
 mod files;
 mod freshness;

@@ -10,12 +10,13 @@ struct Campaign {
     n: u64,
 }
 
-const CAMPAIGNS: [Campaign; 16] = [
+const CAMPAIGNS: [Campaign; 17] = [
     Campaign { name: "acls", test: &["-p", "enfilade-access", "--lib", "random_lists"], n: 10_000_000 },
     Campaign { name: "bitflip", test: &["-p", "enfilade-testkit", "--test", "bitflip"], n: 10_000 },
     Campaign { name: "browser", test: &["-p", "enfilade", "--test", "interop", "names::a_browser"], n: 20 },
     Campaign { name: "canary", test: &["-p", "enfilade", "--test", "interop", "canary"], n: 10_000 },
     Campaign { name: "crash", test: &["-p", "enfilade-testkit", "--test", "crash"], n: 1 },
+    Campaign { name: "explain", test: &["-p", "enfilade-testkit", "--test", "explaining"], n: 100_000 },
     Campaign { name: "freshness", test: &["-p", "enfilade-testkit", "--test", "freshness"], n: 1 },
     Campaign {
         name: "fuzz",

@@ -1,7 +1,7 @@
 //! The decision in words: for `explain`, for reviews, and for the line that says why somebody was refused.
 
 use crate::acl::{Ace, AceFlags, AceType};
-use crate::ask::{NodeKind, Subject};
+use crate::ask::{Ask, NodeKind, Subject, Wanted};
 use crate::evaluate::{implied, owns, settles, speaks_of};
 use crate::memo::AccessMemo;
 use crate::mode;
@@ -12,7 +12,7 @@ use crate::text::print_ace;
 use crate::view::View;
 use enfilade_facts::Now;
 use enfilade_facts::tables::AccessRules;
-use enfilade_facts::vocabulary::{AccessMask, DatastoreName, RolePath, StorePath};
+use enfilade_facts::vocabulary::{AccessMask, AclDialect, DatastoreName, RolePath, StorePath};
 use enfilade_identity::Principal;
 use std::fmt;
 
@@ -40,9 +40,6 @@ pub fn judge(
         false => case.acl(path, target)?,
     };
     Ok(Judgement {
-        path: path.clone(),
-        kind: target.kind,
-        visible,
         roles: roles.given(&case.view, principal),
         rights,
         skips_acl,
@@ -52,7 +49,9 @@ pub fn judge(
     })
 }
 
-/// Everything granted on a target, for reviews of many; nothing where it may not be seen. No permit comes of it.
+/// Every right a request would be granted on a target, for reviews of many: a right is in the mask if and only if [`would`](fn@crate::would)
+/// grants it, asked for alone. `parent` is the directory of the target; without it DELETE_CHILD there is not counted. Whether the directories
+/// above can be passed is not looked at. No permit comes of it.
 ///
 /// # Errors
 /// As for [`judge`].
@@ -61,22 +60,38 @@ pub fn rights(
     now: Now,
     principal: &Principal,
     (datastore, rules): (&DatastoreName, &AccessRules),
-    path: &StorePath,
-    target: &Subject,
+    (path, target, parent): (&StorePath, &Subject, Option<&Subject>),
     memo: &AccessMemo,
 ) -> Result<AccessMask, Refusal> {
     let visible = rules.visible;
-    let granted =
-        Case { view: View(view), now, principal, datastore, visible, memo }.granted(path, target)?;
-    Ok(if granted.covers(visible) { granted } else { AccessMask::NONE })
+    let case = Case { view: View(view), now, principal, datastore, visible, memo };
+    let mut granted = case.granted(path, target)?;
+    let making = AccessMask::ADD_FILE | AccessMask::ADD_SUBDIRECTORY;
+    let is_kept_out = rules.checks_traverse && !granted.covers(AccessMask::TRAVERSE);
+    let has_no_number = rules.acls == AclDialect::Nfs4 && principal.uid.is_none();
+    if target.kind == NodeKind::Directory && (is_kept_out || has_no_number) {
+        granted = granted & !making;
+    }
+    if !granted.covers(visible) {
+        // One may add to a directory, and pass through it, without seeing it.
+        return Ok(if target.kind == NodeKind::Directory {
+            granted & (making | AccessMask::TRAVERSE)
+        } else {
+            AccessMask::NONE
+        });
+    }
+    if let Some(parent) = parent.filter(|_| !granted.covers(AccessMask::DELETE)) {
+        let ask = Ask { path, target, wanted: Wanted::Delete { parent } };
+        if case.directory_lets_delete(&ask, parent)? {
+            return Ok(granted | AccessMask::DELETE);
+        }
+    }
+    Ok(granted)
 }
 
 /// What is granted on a target, and how it came to be.
 #[derive(Clone, Debug)]
 pub struct Judgement {
-    path: StorePath,
-    kind: NodeKind,
-    visible: AccessMask,
     /// The roles that decided, to whom they were given, and where.
     pub roles: GivenRoles,
     /// What the roles grant.
@@ -89,25 +104,6 @@ pub struct Judgement {
     pub granted: AccessMask,
     /// Roles and entries in the order they were looked at.
     pub walk: Vec<Step>,
-}
-
-impl Judgement {
-    /// What asking for these rights would be refused with, if it would be.
-    pub fn refusal(&self, wanted: AccessMask) -> Option<Refusal> {
-        let visible = self.granted.covers(self.visible);
-        let making = AccessMask::ADD_FILE | AccessMask::ADD_SUBDIRECTORY;
-        let is_making = self.kind == NodeKind::Directory && !wanted.is_empty() && making.covers(wanted);
-        if self.granted.covers(wanted) && (visible || is_making) {
-            return None;
-        }
-        let path = self.path.clone();
-        let missing = if visible { wanted } else { self.visible } & !self.granted;
-        let decided_by = decided_by(&self.walk, missing);
-        Some(match visible {
-            true => Refusal::NotGranted { path, missing, decided_by },
-            false => Refusal::Hidden { path, decided_by },
-        })
-    }
 }
 
 /// One thing that was looked at, printable: what it is, whether it speaks of the principal, and which rights it settled.

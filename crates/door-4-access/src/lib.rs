@@ -39,7 +39,7 @@ pub use inherit::{Creator, Inheritance, inherited, open_to_roles, propagated};
 pub use memo::AccessMemo;
 pub use nfs4::Owner;
 pub use ntacl::BadAcl;
-pub use open::{admits, open};
+pub use open::{admits, open, would, would_admit};
 pub use permit::{AccessPermit, AdminPermit, ApiPermit};
 pub use policy::{About, Lending, POLICY, Rule, Who, rule_named};
 pub use refuse::{CODES, Refusal};

@@ -1,6 +1,6 @@
 //! Mode bits, where there is no ACL: exactly one class counts, as in traditional UNIX.
 
-use crate::ask::{NodeKind, Subject};
+use crate::ask::{NodeKind, StoredAcl, Subject};
 use enfilade_facts::vocabulary::AccessMask;
 use enfilade_identity::Principal;
 
@@ -33,10 +33,18 @@ pub(crate) fn granted(subject: &Subject, principal: &Principal) -> AccessMask {
     granted
 }
 
+/// S_ISVTX on a directory: an entry is deleted or renamed by the owner of the entry or of the directory alone.
+const STICKY: u32 = 0o1000;
+
+/// Whether the sticky bit of a directory that the mode bits rule keeps this principal from deleting an entry of it.
+pub(crate) fn sticky_keeps(directory: &Subject, entry: &Subject, principal: &Principal) -> bool {
+    let is_sticky = directory.acl == StoredAcl::Absent && directory.mode & STICKY != 0;
+    is_sticky && principal.uid.is_none_or(|uid| uid != directory.uid && uid != entry.uid)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ask::StoredAcl;
     use crate::tests::{alice, subject};
 
     const ANYBODY: u32 = 0x12_0080;

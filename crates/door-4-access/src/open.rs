@@ -12,6 +12,7 @@ use crate::refuse::Refusal;
 use crate::roles::{Resolved, is_admitted_below, resolve, resolve_below};
 use crate::view::View;
 use enfilade_datastore::DatastorePermit;
+use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, RolePath, StorePath};
 use enfilade_facts::{Held, Now, SourceError};
 use enfilade_identity::{IdentityPermit, Principal};
@@ -28,12 +29,26 @@ pub fn open(
     ask: &Ask<'_>,
     memo: &AccessMemo,
 ) -> Result<AccessPermit, Refusal> {
-    let visible = datastore.access().visible;
-    let (principal, datastore) = (identity.principal(), datastore.name());
-    let case = Case { view: View(view), now, principal, datastore, visible, memo };
-    let granted = case.decide(ask)?;
+    let principal = identity.principal();
+    let granted = would(view, now, principal, (datastore.name(), datastore.access()), ask, memo)?;
     let creator = Creator { sid: principal.sid, uid: principal.uid };
     Ok(AccessPermit { object: ask.target.object, granted, creator, at: view.at() })
+}
+
+/// The decision of [`open`] for a principal that presented no credential: everything granted on the target. No permit comes of it.
+///
+/// # Errors
+/// As [`open`].
+pub fn would(
+    view: &enfilade_facts::View<'_>,
+    now: Now,
+    principal: &Principal,
+    (datastore, rules): (&DatastoreName, &AccessRules),
+    ask: &Ask<'_>,
+    memo: &AccessMemo,
+) -> Result<AccessMask, Refusal> {
+    let visible = rules.visible;
+    Case { view: View(view), now, principal, datastore, visible, memo }.decide(ask)
 }
 
 /// Has the visitor any role in the store? Else it looks absent, whatever is asked of it.
@@ -47,8 +62,22 @@ pub fn admits(
     datastore: &DatastoreName,
     memo: &AccessMemo,
 ) -> Result<(), Refusal> {
+    would_admit(view, now, identity.principal(), datastore, memo)
+}
+
+/// The decision of [`admits`] for a principal that presented no credential.
+///
+/// # Errors
+/// As [`admits`].
+pub fn would_admit(
+    view: &enfilade_facts::View<'_>,
+    now: Now,
+    principal: &Principal,
+    datastore: &DatastoreName,
+    memo: &AccessMemo,
+) -> Result<(), Refusal> {
     let visible = AccessMask::VISIBLE;
-    let case = Case { view: View(view), now, principal: identity.principal(), datastore, visible, memo };
+    let case = Case { view: View(view), now, principal, datastore, visible, memo };
     if case.is_admitted()? { Ok(()) } else { Err(Refusal::NoRole { datastore: datastore.to_string() }) }
 }
 
@@ -99,14 +128,19 @@ impl Case<'_> {
     }
 
     /// Whether the directory's ACL has DELETE_CHILD where the target's has no DELETE (RFC 8881 §6.2.1.3.2).
-    /// The roles on the target's own path still have to grant it.
-    fn directory_lets_delete(&self, ask: &Ask<'_>, parent: &Subject) -> Result<bool, Refusal> {
+    /// The roles on the target's own path still have to grant it. Where the directory has no ACL and its mode has the sticky bit, the
+    /// principal also has to own the target or the directory (POSIX.1-2024, `unlink` and `rename`).
+    pub(crate) fn directory_lets_delete(&self, ask: &Ask<'_>, parent: &Subject) -> Result<bool, Refusal> {
         let Some((directory, _)) = ask.path.split() else { return Ok(false) };
         let roles = self.roles(&RolePath::of(self.datastore, ask.path))?;
         if !roles.rights(ask.target.kind).covers(AccessMask::DELETE) {
             return Ok(false);
         }
-        match self.granted(&directory, parent) {
+        let of_directory = self.roles(&RolePath::of(self.datastore, &directory))?;
+        if !of_directory.skips_acl() && mode::sticky_keeps(parent, ask.target, self.principal) {
+            return Ok(false);
+        }
+        match self.granted_by(&of_directory, &directory, parent) {
             Ok(granted) => Ok(granted.covers(AccessMask::DELETE_CHILD)),
             Err(Refusal::AclDamaged { .. }) => Ok(false),
             Err(other) => Err(other),

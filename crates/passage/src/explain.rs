@@ -1,13 +1,16 @@
-//! Walking the doors without acting: what each would say, and which rule decides. No permit comes of it.
+//! Walking the doors without acting: what each would say, and which rule decides. The way is that of a request: the same doors in the same
+//! order, the same directories above the target (`reach.rs`), the same question to door 4. No permit comes of it.
 
 use crate::house::House;
+use crate::reach;
 use crate::refuse::Refusal;
 use crate::walk::Stay;
-use enfilade_access::Judgement;
-use enfilade_content::Root;
+use enfilade_access::{Ask, Creator, Judgement, NodeKind, Subject, Wanted};
+use enfilade_content::{Node, Root};
 use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, Standing};
+use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, OperationKind, StorePath};
-use enfilade_facts::{Door, Read, Refuse};
+use enfilade_facts::{Door, Read, Refuse, View};
 use enfilade_identity::Principal;
 
 /// What one door says.
@@ -39,6 +42,39 @@ impl Explanation {
     }
 }
 
+/// What a request for a right asks of door 4, one question after the other. `parent` is the directory of the target. To make something in a
+/// directory is to pass through it, where that is checked.
+fn questions<'p>(
+    right: AccessMask,
+    kind: NodeKind,
+    parent: Option<&'p Subject>,
+    rules: &AccessRules,
+) -> Vec<Wanted<'p>> {
+    const BOTH: AccessMask = AccessMask::ADD_FILE.and(AccessMask::ADD_SUBDIRECTORY);
+    let mut questions = Vec::new();
+    let mut rest = right;
+    if let (true, Some(parent)) = (right.covers(AccessMask::DELETE), parent) {
+        questions.push(Wanted::Delete { parent });
+        rest = rest & !AccessMask::DELETE;
+        if rest.is_empty() {
+            return questions;
+        }
+    }
+    match kind {
+        NodeKind::File if rest == AccessMask::WRITE_DATA => questions.push(Wanted::Overwrite),
+        NodeKind::Directory if rest == AccessMask::TRAVERSE => questions.push(Wanted::Passing),
+        NodeKind::Directory if !rest.is_empty() && BOTH.covers(rest) => {
+            let making =
+                [(AccessMask::ADD_FILE, NodeKind::File), (AccessMask::ADD_SUBDIRECTORY, NodeKind::Directory)];
+            let asked = making.into_iter().filter(|(bit, _)| rest.covers(*bit));
+            questions.extend(rules.checks_traverse.then_some(Wanted::Passing));
+            questions.extend(asked.map(|(_, kind)| Wanted::Create(kind)));
+        }
+        _ => questions.push(Wanted::On(rest)),
+    }
+    questions
+}
+
 impl House {
     /// What would happen if `authid`, with the right secret, asked for `right` on `path` of `datastore`.
     pub fn explain(
@@ -48,96 +84,162 @@ impl House {
         path: &StorePath,
         right: AccessMask,
     ) -> Explanation {
-        let mut doors = Vec::new();
+        let mut explaining = Explaining { house: self, doors: Vec::new() };
         // The first refusal ends the walk, and is its last answer.
-        let _ = self.explain_into(&mut doors, authid, datastore, path, right);
-        Explanation { doors }
+        let _ = explaining.walk(authid, datastore, path, right);
+        Explanation { doors: explaining.doors }
     }
 
-    fn explain_into(
-        &self,
-        doors: &mut Vec<DoorAnswer>,
-        authid: &Authid,
-        name: &DatastoreName,
-        path: &StorePath,
-        right: AccessMask,
-    ) -> Result<(), ()> {
-        let principal = answer(doors, Door::Identity, self.who_would(authid), |principal| {
-            format!("{} is user {}, groups: {}", principal.authid, principal.user, principal.groups.len())
-        })?;
-        let permit = answer(doors, Door::Datastore, self.would_enter(name, right), |permit| {
-            format!(
-                "datastore {name} is there and open for {}, its content is in {}",
-                permit.kind(),
-                permit.root()
-            )
-        })?;
-        let root = Root::open(permit.root(), permit.access().acls).and_then(|root| root.find(path));
-        let node = answer(doors, Door::Content, root.map_err(Refusal::from), |_| format!("{path} is there"))?;
-        let subject = node.subject();
-        let judged = self.parts.source.read(|view| {
-            enfilade_access::judge(
-                view,
-                self.now(),
-                &principal,
-                (name, permit.access()),
-                path,
-                &subject,
-                &self.parts.access_memo,
-            )
-            .map_err(Refusal::from)
-        });
-        let judged = judged.map_err(Refusal::from).and_then(|judged| judged);
-        let judgement = answer(doors, Door::Access, judged, |_| String::new())?;
-        // The walk asks door 4 before door 5 acts; opening the target is what door 4 needs to know the ACL.
-        if let Some(access) = doors.last_mut() {
-            *access = access_answer(&judgement, right);
-        }
-        if let [.., content, access] = doors.as_mut_slice() {
-            std::mem::swap(content, access);
-        }
-        Ok(())
-    }
-
-    fn who_would(&self, authid: &Authid) -> Result<Principal, Refusal> {
+    pub(crate) fn who_would(&self, authid: &Authid) -> Result<Principal, Refusal> {
         let memo = &self.parts.identity_memo;
         let now = self.now();
         Ok(self.parts.source.read(|view| enfilade_identity::who_would(view, now, authid, memo))??)
     }
 
-    fn would_enter(&self, name: &DatastoreName, right: AccessMask) -> Result<DatastorePermit, Refusal> {
-        let reads = AccessMask::READ.covers(right);
-        let kind = if reads { OperationKind::Read } else { OperationKind::Write };
+    /// Doors 3 and 4, as [`crate::Visit::enter`] asks them. A visitor without a role learns nothing else of the store.
+    fn would_enter(
+        &self,
+        principal: &Principal,
+        name: &DatastoreName,
+        kind: OperationKind,
+    ) -> Result<DatastorePermit, Refusal> {
         let ask = DatastoreAsk { name, kind, standing: Standing::Entering };
         let (now, mounts) = (self.now(), self.mounts());
-        let record = self.parts.source.read(|view| self.stores.record(view, name))??;
-        Ok(enfilade_datastore::open(&record, now, &mounts, &ask)?)
+        self.parts.source.read(|view| {
+            let record = self.stores.record(view, name)?;
+            let permit = enfilade_datastore::open(&record, now, &mounts, &ask);
+            enfilade_access::would_admit(view, now, principal, name, &self.parts.access_memo)?;
+            Ok(permit?)
+        })?
     }
 }
 
-fn answer<T>(
-    doors: &mut Vec<DoorAnswer>,
-    door: Door,
-    outcome: Result<T, Refusal>,
-    says: impl FnOnce(&T) -> String,
-) -> Result<T, ()> {
-    let (opens, code, says) = match &outcome {
-        Ok(found) => (true, None, says(found)),
-        Err(refusal) => (false, Some(refusal.code()), refusal.to_string()),
-    };
-    doors.push(DoorAnswer { door, opens, code, says, walk: Vec::new() });
-    outcome.map_err(drop)
+/// A walk, and what the doors said so far.
+struct Explaining<'h> {
+    house: &'h House,
+    doors: Vec<DoorAnswer>,
 }
 
-fn access_answer(judgement: &Judgement, right: AccessMask) -> DoorAnswer {
-    let refusal = judgement.refusal(right);
-    let walk = judgement.walk.iter().map(ToString::to_string).collect();
-    DoorAnswer {
-        door: Door::Access,
-        opens: refusal.is_none(),
-        code: refusal.as_ref().map(Refuse::code),
-        says: refusal.map_or_else(|| format!("{right} is granted"), |refusal| refusal.to_string()),
-        walk,
+impl Explaining<'_> {
+    fn walk(
+        &mut self,
+        authid: &Authid,
+        name: &DatastoreName,
+        path: &StorePath,
+        right: AccessMask,
+    ) -> Result<(), ()> {
+        let principal = self.answer(Door::Identity, self.house.who_would(authid), |principal| {
+            format!("{} is user {}, groups: {}", principal.authid, principal.user, principal.groups.len())
+        })?;
+        let reads = AccessMask::READ.covers(right);
+        let kind = if reads { OperationKind::Read } else { OperationKind::Write };
+        let permit =
+            self.answer(Door::Datastore, self.house.would_enter(&principal, name, kind), |permit| {
+                let (kind, root) = (permit.kind(), permit.root());
+                format!("datastore {name} is there and open for {kind}, its content is in {root}")
+            })?;
+        let root = Root::open(permit.root(), permit.access().acls).map_err(Refusal::from);
+        let root = root.or_else(|why| self.refused(why, Vec::new()))?;
+        // What door 4 refused, with what it looked at.
+        let mut refused = None;
+        let mut may = |ask: &Ask<'_>| {
+            let would = self.house.would(&principal, &permit, ask);
+            if would.is_err() {
+                refused = Some((ask.path.clone(), ask.target.clone()));
+            }
+            would
+        };
+        let outcome = reach_and_ask((&root, &permit), &principal, path, right, &mut may);
+        let (target, why) = match outcome {
+            Ok(node) => ((path.clone(), node.subject()), None),
+            Err(why) => match refused {
+                Some(refused) => (refused, Some(why)),
+                None => return self.refused(why, Vec::new()),
+            },
+        };
+        let judged = self.house.judged(&principal, &permit, &target);
+        let walk = judged.map(|judged| judged.walk.iter().map(ToString::to_string).collect());
+        let walk = walk.unwrap_or_default();
+        if let Some(why) = why {
+            return self.refused(why, walk);
+        }
+        let opens = |door, says, walk| DoorAnswer { door, opens: true, code: None, says, walk };
+        self.doors.push(opens(Door::Access, format!("{right} is granted"), walk));
+        self.doors.push(opens(Door::Content, format!("{path} is there"), Vec::new()));
+        Ok(())
+    }
+
+    fn answer<T>(
+        &mut self,
+        door: Door,
+        outcome: Result<T, Refusal>,
+        says: impl FnOnce(&T) -> String,
+    ) -> Result<T, ()> {
+        let found = outcome.or_else(|why| self.refused(why, Vec::new()))?;
+        self.doors.push(DoorAnswer { door, opens: true, code: None, says: says(&found), walk: Vec::new() });
+        Ok(found)
+    }
+
+    /// The last answer: of the door that refuses.
+    fn refused<T>(&mut self, why: Refusal, walk: Vec<String>) -> Result<T, ()> {
+        let (door, code, says) = (why.door(), Some(why.code()), why.to_string());
+        self.doors.push(DoorAnswer { door, opens: false, code, says, walk });
+        Err(())
+    }
+}
+
+/// The target, once door 4 granted everything a request for this right asks.
+fn reach_and_ask(
+    (root, permit): (&Root, &DatastorePermit),
+    principal: &Principal,
+    path: &StorePath,
+    right: AccessMask,
+    may: reach::May<'_>,
+) -> Result<Node, Refusal> {
+    let rules = permit.access();
+    // What is deleted is reached through its directory.
+    let (node, parent) = match right.covers(AccessMask::DELETE) {
+        true => {
+            let (directory, name) = reach::parent(root, rules, path, may)?;
+            (directory.child(name)?, Some(directory.subject()))
+        }
+        false => (reach::target(root, rules, path, may)?, None),
+    };
+    let subject = node.subject();
+    for wanted in questions(right, node.kind(), parent.as_ref(), rules) {
+        may(&Ask { path, target: &subject, wanted })?;
+        if let Wanted::Create(kind) = wanted {
+            // What would be made gets an ACL.
+            let creator = Creator { sid: principal.sid, uid: principal.uid };
+            enfilade_access::inherited(&subject, node.acls(), creator, kind)?;
+        }
+    }
+    Ok(node)
+}
+
+impl House {
+    /// What door 4 would say.
+    pub(crate) fn would(
+        &self,
+        principal: &Principal,
+        permit: &DatastorePermit,
+        ask: &Ask<'_>,
+    ) -> Result<(), Refusal> {
+        let (now, store, memo) = (self.now(), (permit.name(), permit.access()), &self.parts.access_memo);
+        let would = |view: &View<'_>| enfilade_access::would(view, now, principal, store, ask, memo);
+        Ok(self.parts.source.read(would)?.map(drop)?)
+    }
+
+    fn judged(
+        &self,
+        principal: &Principal,
+        permit: &DatastorePermit,
+        (path, subject): &(StorePath, Subject),
+    ) -> Result<Judgement, Refusal> {
+        let (now, store, memo) = (self.now(), (permit.name(), permit.access()), &self.parts.access_memo);
+        let judge =
+            |view: &View<'_>| enfilade_access::judge(view, now, principal, store, path, subject, memo);
+        Ok(self.parts.source.read(judge)??)
     }
 }
 
@@ -166,8 +268,16 @@ impl Stay {
             let principal = stay.visit.principal();
             Ok(enfilade_access::judge(view, house.now(), principal, store, path, &subject, memo)?)
         })?;
+        let parent = match path.is_root() {
+            true => None,
+            false => Some(self.reach_parent(path)?.0.subject()),
+        };
+        let rules = *self.datastore.access();
+        let asked = questions(right, found.kind(), parent.as_ref(), &rules);
+        let refusal =
+            asked.into_iter().find_map(|wanted| self.may(&Ask { path, target: &subject, wanted }).err());
         let knows = found.granted().covers(AccessMask::READ_ACL);
-        let refused = judgement.refusal(right).map(|refusal| match knows {
+        let refused = refusal.map(|refusal| match knows {
             true => refusal.to_string(),
             false => "no role or entry of the ACL grants it".to_owned(),
         });

@@ -2,9 +2,10 @@
 //!
 //! Start with [`House::admit`] in `walk.rs`: it is the way every request takes.
 //! `verbs.rs` says for each verb which right it needs on which descriptor, `listing.rs` shows directories, `trees.rs` for whole trees, `holding.rs` for locks and properties; `gate.rs` is where slow hashes are computed;
-//! `explain.rs` walks the same doors without acting, `review.rs` door 4 for a whole tree; `audit.rs` is the one event every request leaves.
+//! `reach.rs` is the way past the directories above a target; `explain.rs` walks the same doors without acting, `review.rs` door 4 for a whole tree; `audit.rs` is the one event every request leaves.
 
 mod walk;
+mod reach;
 mod verbs;
 mod listing;
 mod trees;

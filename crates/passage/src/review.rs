@@ -1,8 +1,9 @@
 //! Who may do what with everything in a tree, asked of door 4 object by object. No permit comes of it.
 
 use crate::house::House;
+use crate::reach;
 use crate::refuse::Refusal;
-use enfilade_access::{NodeKind, Subject};
+use enfilade_access::{Ask, NodeKind, Subject, Wanted};
 use enfilade_content::{LookedAt, Root, list_as_operator};
 use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, Standing};
 use enfilade_facts::Read as _;
@@ -16,7 +17,8 @@ pub struct Reviewed<'r> {
     pub path: &'r StorePath,
     /// What it is.
     pub kind: NodeKind,
-    /// What each person may do with it, in the order they were named; nothing for those for whom it is not there.
+    /// What a request of each person is granted on it, in the order they were named: each right as if it were asked for alone. Nothing where
+    /// a directory above may not be passed; for what may not be seen, at most to add to a directory and to pass through it.
     pub rights: &'r [AccessMask],
     /// Why nobody may do anything with it, where its ACL cannot be believed.
     pub trouble: Option<&'r str>,
@@ -43,24 +45,26 @@ impl House {
         let record = self.parts.source.read(|view| self.stores.record(view, name))??;
         let datastore = enfilade_datastore::open(&record, now, &mounts, &ask)?;
         let root = Root::open(datastore.root(), datastore.access().acls)?;
-        let who_would = |authid: &Authid| -> Result<Principal, Refusal> {
-            let memo = &self.parts.identity_memo;
-            Ok(self.parts.source.read(|view| enfilade_identity::who_would(view, now, authid, memo))??)
-        };
-        let people: Vec<Principal> = people.iter().map(who_would).collect::<Result<_, _>>()?;
+        let people = people.iter().map(|authid| self.who_would(authid)).collect::<Result<Vec<_>, _>>()?;
         let top = root.find(path)?;
-        self.review_one(&people, &datastore, path, &top.subject(), each)?;
-        let mut levels = vec![(path.clone(), top.kind())];
-        while let Some((directory, kind)) = levels.pop() {
+        let passes = self.who_passes(&people, &datastore, &root, path)?;
+        let parent = match path.is_root() {
+            true => None,
+            false => Some(root.find_parent(path)?.0.subject()),
+        };
+        self.review_one(&people, &datastore, (path, &top.subject(), parent.as_ref()), &passes, each)?;
+        let mut levels = vec![(path.clone(), top.kind(), passes)];
+        while let Some((directory, kind, passes)) = levels.pop() {
             if kind == NodeKind::File {
                 continue;
             }
-            let mut listing = match root.find(&directory) {
-                Ok(node) => list_as_operator(&node)?,
+            let (mut listing, subject) = match root.find(&directory) {
+                Ok(node) => (list_as_operator(&node)?, node.subject()),
                 // It went meanwhile.
                 Err(enfilade_content::Refusal::Absent(_)) => continue,
                 Err(other) => return Err(other.into()),
             };
+            let passes = self.who_passes_on(&people, &datastore, (&directory, &subject), &passes);
             let at = LookedAt { unix_seconds: now.unix_seconds, ..LookedAt::default() };
             let mut names = Vec::new();
             loop {
@@ -75,9 +79,10 @@ impl House {
             for entry in names {
                 let Ok(path) = directory.join(&entry) else { continue };
                 let Some(entry) = listing.look(entry, at)? else { continue };
-                self.review_one(&people, &datastore, &path, &entry.subject, each)?;
+                let met = (&path, &entry.subject, Some(&subject));
+                self.review_one(&people, &datastore, met, &passes, each)?;
                 if entry.subject.kind == NodeKind::Directory {
-                    beneath.push((path, NodeKind::Directory));
+                    beneath.push((path, NodeKind::Directory, passes.clone()));
                 }
             }
             levels.extend(beneath.into_iter().rev());
@@ -85,25 +90,66 @@ impl House {
         Ok(())
     }
 
+    /// Which of the people a request of theirs for this path lets past every directory above it.
+    fn who_passes(
+        &self,
+        people: &[Principal],
+        datastore: &DatastorePermit,
+        root: &Root,
+        path: &StorePath,
+    ) -> Result<Vec<bool>, Refusal> {
+        let passes = |principal| {
+            let reached = reach::target(root, datastore.access(), path, &mut |ask| {
+                self.would(principal, datastore, ask)
+            });
+            match reached {
+                Ok(_) => Ok(true),
+                Err(Refusal::Access(_)) => Ok(false),
+                Err(other) => Err(other),
+            }
+        };
+        people.iter().map(passes).collect()
+    }
+
+    /// Which of those who come as far as a directory also pass through it.
+    fn who_passes_on(
+        &self,
+        people: &[Principal],
+        datastore: &DatastorePermit,
+        (path, target): (&StorePath, &Subject),
+        passes: &[bool],
+    ) -> Vec<bool> {
+        if !datastore.access().checks_traverse {
+            return passes.to_vec();
+        }
+        let ask = Ask { path, target, wanted: Wanted::Passing };
+        let pass =
+            |(principal, passes): (_, &bool)| *passes && self.would(principal, datastore, &ask).is_ok();
+        people.iter().zip(passes).map(pass).collect()
+    }
+
     fn review_one(
         &self,
         people: &[Principal],
         datastore: &DatastorePermit,
-        path: &StorePath,
-        subject: &Subject,
+        (path, subject, parent): (&StorePath, &Subject, Option<&Subject>),
+        passes: &[bool],
         each: &mut dyn FnMut(&Reviewed<'_>),
     ) -> Result<(), Refusal> {
         let (now, memo) = (self.now(), &self.parts.access_memo);
         let store = (datastore.name(), datastore.access());
         let (mut rights, mut trouble) = (Vec::with_capacity(people.len()), None);
         self.parts.source.read(|view| {
-            for principal in people {
-                let granted = enfilade_access::rights(view, now, principal, store, path, subject, memo);
+            for (principal, passes) in people.iter().zip(passes) {
+                let met = (path, subject, parent);
+                let granted = enfilade_access::rights(view, now, principal, store, met, memo);
                 let granted = granted.unwrap_or_else(|why| {
                     trouble = Some(why.to_string());
                     AccessMask::NONE
                 });
-                rights.push(granted);
+                // The root of a datastore is not deleted through itself.
+                let granted = if path.is_root() { granted & !AccessMask::DELETE } else { granted };
+                rights.push(if *passes { granted } else { AccessMask::NONE });
             }
         })?;
         each(&Reviewed { path, kind: subject.kind, rights: &rights, trouble: trouble.as_deref() });

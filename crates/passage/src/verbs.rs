@@ -1,12 +1,14 @@
 //! The verbs: which right each needs, on which descriptor, and that the descriptor that was checked is the one acted on
 //! (invariant S5). Everything here blocks on the file system: call it off the async workers.
 
+use crate::reach;
 use crate::refuse::Refusal;
 use crate::walk::Stay;
 use enfilade_access::{AccessPermit, Ask, Inheritance, NodeKind, SecurityDescriptor, Subject, Wanted};
 use enfilade_content::{LockToken, Meta, Node, Pipe, Reader, Refusal as Content, Room, Touches, Upload};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
+use std::sync::Arc;
 
 /// A file or directory the visitor may see.
 pub struct Found {
@@ -46,37 +48,14 @@ impl Stay {
 
     /// What is at a path, past every directory on the way where these have to let one pass.
     fn reach(&mut self, path: &StorePath) -> Result<Node, Refusal> {
-        if !self.datastore.access().checks_traverse {
-            return Ok(self.root.find(path)?);
-        }
-        let mut at = StorePath::root();
-        let mut node = self.root.find(&at)?;
-        for name in path.names() {
-            let subject = node.subject();
-            self.may(&Ask { path: &at, target: &subject, wanted: Wanted::Passing })?;
-            node = node.child(name)?;
-            at = at.join(name).map_err(|_| Content::Absent(path.to_string()))?;
-        }
-        Ok(node)
+        let (root, rules) = (Arc::clone(&self.root), *self.datastore.access());
+        reach::target(&root, &rules, path, &mut |ask| self.may(ask).map(drop))
     }
 
     /// The directory a path is or would be in, and the name there.
     pub(crate) fn reach_parent<'p>(&mut self, path: &'p StorePath) -> Result<(Node, &'p str), Refusal> {
-        if !self.datastore.access().checks_traverse {
-            return Ok(self.root.find_parent(path)?);
-        }
-        let (parent, name) = path.split().ok_or(Content::IsRoot)?;
-        match self.reach(&parent) {
-            Ok(node) if node.kind() == NodeKind::Directory => {
-                let subject = node.subject();
-                self.may(&Ask { path: &parent, target: &subject, wanted: Wanted::Passing })?;
-                Ok((node, name))
-            }
-            Ok(_) | Err(Refusal::Content(Content::Absent(_) | Content::Special(_))) => {
-                Err(Content::ParentAbsent(path.to_string()).into())
-            }
-            Err(refusal) => Err(refusal),
-        }
+        let (root, rules) = (Arc::clone(&self.root), *self.datastore.access());
+        reach::parent(&root, &rules, path, &mut |ask| self.may(ask).map(drop))
     }
 
     /// A file's bytes.

@@ -3,13 +3,13 @@
 use super::{Facts, NOW, acl, alice, case, case_with, everything, memo, path, subject, token_of_alice};
 use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
 use crate::explain::judge;
-use crate::open::Case;
+use crate::open::{Case, would};
 use crate::refuse::Refusal;
 use crate::view::View;
 use enfilade_facts::tables::{AccessRules, Assignment, AssignmentKey, FileFault, FileName, KeptFile, Who};
 use enfilade_facts::vocabulary::{AccessMask, RolePath, StorePath};
 use enfilade_facts::{Now, Refuse, Table};
-use enfilade_identity::SetId;
+use enfilade_identity::{Principal, SetId};
 use expect_test::expect;
 
 const READER: &str = "/datastore/tank staff DatastoreReader";
@@ -300,6 +300,43 @@ fn a_refusal_names_what_decided() {
 }
 
 #[test]
+fn the_sticky_bit_keeps_others_from_deleting() {
+    // alice is 100, in group 50
+    let all = everything();
+    for (mode, directory_uid, entry_uid, acl, expected) in [
+        (0o777, 0, 0, None, "permit"),
+        (0o1777, 0, 0, None, "AC03"),
+        (0o1777, 0, 100, None, "permit"),
+        (0o1777, 100, 0, None, "permit"),
+        (0o1755, 0, 100, None, "AC03"),
+        // An ACL on the directory is the rule, and has no such bit.
+        (0o1777, 0, 0, Some(all.clone()), "permit"),
+    ] {
+        let parent = Subject {
+            mode,
+            uid: directory_uid,
+            ..subject(NodeKind::Directory, acl.unwrap_or(StoredAcl::Absent))
+        };
+        let target = Subject { mode: 0o666, uid: entry_uid, ..subject(NodeKind::File, StoredAcl::Absent) };
+        let wanted = Wanted::Delete { parent: &parent };
+        assert_eq!(
+            code(decide(POWER, "a/b", &target, wanted)),
+            expected,
+            "{mode:o} {directory_uid} {entry_uid}"
+        );
+        // Nothing but the operator's own role is above it.
+        let admin = "/datastore/tank staff DatastoreAdmin";
+        assert_eq!(code(decide(admin, "a/b", &target, wanted)), "permit");
+    }
+    let nobody = Principal { uid: None, ..alice() };
+    let parent = Subject { mode: 0o1777, uid: 0, ..subject(NodeKind::Directory, StoredAcl::Absent) };
+    let target = Subject { mode: 0o666, uid: 0, ..subject(NodeKind::File, StoredAcl::Absent) };
+    let (at, wanted) = (path("a/b"), Wanted::Delete { parent: &parent });
+    let ask = Ask { path: &at, target: &target, wanted };
+    assert_eq!(code(case(&Facts::of(POWER), &nobody, |case| case.decide(&ask))), "AC03");
+}
+
+#[test]
 fn the_walk_in_words() {
     let lines = [
         "deny staff write",
@@ -327,8 +364,13 @@ fn the_walk_in_words() {
     .assert_eq(&walk.join("\n"));
     assert_eq!((judged.granted, judged.skips_acl), (AccessMask::READ | AccessMask::DELETE, false));
     assert_eq!(judged.roles.node, "/datastore/tank");
-    assert!(judged.refusal(AccessMask::READ).is_none());
-    assert_eq!(judged.refusal(AccessMask::WRITE_DATA).unwrap().code(), "AC03");
+    let would = |wanted| {
+        let at = path("a");
+        let ask = Ask { path: &at, target: &target, wanted: Wanted::On(wanted) };
+        would(&view, NOW, &alice(), (&tank, &rules), &ask, &memo()).map_err(|why| why.code())
+    };
+    assert!(would(AccessMask::READ).is_ok());
+    assert_eq!(would(AccessMask::WRITE_DATA), Err("AC03"));
 }
 
 #[test]

@@ -1,0 +1,368 @@
+//! Explanations and reviews say what a request is then answered: random trees, ACLs, roles, people and settings of a datastore.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
+
+use enfilade_admin::{DatastoreEdit, NewAcl, UserEdit};
+use enfilade_content::Root;
+use enfilade_facts::Refuse as _;
+use enfilade_facts::tables::AccessRules;
+use enfilade_facts::vocabulary::{
+    AccessMask, AclDialect, Authid, DatastoreName, Maintenance, OperationKind, StorePath, Userid,
+};
+use enfilade_passage::{Refusal, Stay};
+use enfilade_testkit::{Remembering, TestHouse};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+const QUESTIONS_EACH: u64 = 50;
+
+const PEOPLE: [(&str, Option<u32>); 4] =
+    [("alice@local", Some(100)), ("bob@local", Some(101)), ("carol@local", None), ("dan@local", Some(103))];
+const NODES: [&str; 6] =
+    ["/", "/datastore", "/datastore/tank", "/datastore/tank/a", "/datastore/tank/a/b", "/datastore/tank/c"];
+const WHO: [&str; 6] =
+    ["alice@local", "bob@local", "carol@local", "@staff@local", "alice@local!test", "dan@local"];
+const ROLES: [&str; 8] = [
+    "DatastorePowerUser",
+    "DatastorePowerUser",
+    "DatastoreReader",
+    "DatastoreBackup",
+    "DatastoreAdmin",
+    "NoAccess",
+    "DatastoreAudit",
+    "Admin",
+];
+const SPOKEN_OF: [&str; 5] = ["everyone", "everyone", "alice@local", "bob@local", "@staff@local"];
+const GRANTED: [&str; 12] = [
+    "full",
+    "full",
+    "modify",
+    "read",
+    "read",
+    "write",
+    "read-attributes,read-acl",
+    "delete",
+    "delete-child",
+    "traverse",
+    "read-data,read-attributes,read-acl,read-named-attributes",
+    "add-file,add-subdirectory",
+];
+const INHERIT: [&str; 4] = ["", " inherit=files,dirs", " inherit=files,dirs,only", " inherit=dirs"];
+const MODES: [u32; 10] = [0o755, 0o777, 0o1777, 0o1777, 0o700, 0o750, 0o711, 0o733, 0o644, 0o000];
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+const VISIBLE: [AccessMask; 5] = [
+    AccessMask::VISIBLE,
+    AccessMask::VISIBLE,
+    AccessMask::READ_ATTRIBUTES,
+    AccessMask::READ_ATTRIBUTES.and(AccessMask::READ_ACL),
+    AccessMask::READ,
+];
+const RIGHTS: [AccessMask; 18] = [
+    AccessMask::READ_DATA,
+    AccessMask::READ_DATA,
+    AccessMask::WRITE_DATA,
+    AccessMask::WRITE_DATA,
+    AccessMask::APPEND,
+    AccessMask::DELETE,
+    AccessMask::DELETE,
+    AccessMask::TRAVERSE,
+    AccessMask::READ_NAMED_ATTRIBUTES,
+    AccessMask::WRITE_NAMED_ATTRIBUTES,
+    AccessMask::READ_ATTRIBUTES,
+    AccessMask::WRITE_ATTRIBUTES,
+    AccessMask::DELETE_CHILD,
+    AccessMask::READ_ACL,
+    AccessMask::WRITE_ACL,
+    AccessMask::NONE,
+    AccessMask::READ,
+    AccessMask::WRITE,
+];
+
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        // xorshift64*
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        ((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize) % sides
+    }
+
+    fn one_in(&mut self, sides: usize) -> bool {
+        self.roll(sides) == 0
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.roll(from.len())]
+    }
+}
+
+struct World {
+    house: TestHouse,
+    tank: DatastoreName,
+    root: PathBuf,
+    dice: Dice,
+    /// Every path there ever was.
+    paths: Vec<String>,
+    rules: AccessRules,
+    is_open: bool,
+    made: usize,
+}
+
+fn plain(path: &str) -> StorePath {
+    StorePath::from_plain(path).unwrap()
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut dice = Dice(seed | 1);
+        let mut house =
+            TestHouse::new(if dice.one_in(2) { Remembering::AsServed } else { Remembering::Hardly });
+        let tank: DatastoreName = "tank".parse().unwrap();
+        house.add_datastore(&tank);
+        for (user, uid) in PEOPLE {
+            house.add_user(&user.parse().unwrap(), uid);
+        }
+        let staff = "staff@local".parse().unwrap();
+        enfilade_admin::add_group(&house.desk(), &staff, None, Some(50), None).unwrap();
+        for member in ["alice@local", "bob@local"] {
+            enfilade_admin::add_member(&house.desk(), &staff, &member.parse().unwrap()).unwrap();
+        }
+        let root = house.content(&tank);
+        let rules = AccessRules::default();
+        let mut world =
+            World { house, tank, root, dice, paths: vec!["/".into()], rules, is_open: true, made: 0 };
+        world.set_rules();
+        if !world.dice.one_in(4) {
+            let (node, staff) = ("/datastore/tank".parse().unwrap(), "@staff@local".parse().unwrap());
+            let role = "DatastorePowerUser".parse().unwrap();
+            enfilade_admin::assign_role(&world.house.desk(), &node, &staff, role, true).unwrap();
+        }
+        for _ in 0..1 + world.dice.roll(4) {
+            world.assign();
+        }
+        for _ in 0..12 {
+            world.make();
+        }
+        world
+    }
+
+    fn set_rules(&mut self) {
+        let dice = &mut self.dice;
+        self.rules = AccessRules {
+            acls: if dice.one_in(3) { AclDialect::Nfs4 } else { AclDialect::Ntacl },
+            visible: dice.pick(&VISIBLE),
+            checks_traverse: dice.one_in(2),
+            moved_inherits: dice.one_in(2),
+            copy_keeps: dice.one_in(2),
+        };
+        let rules = self.rules;
+        enfilade_admin::edit_profile(&self.house.desk(), &self.tank, |profile| profile.access = rules)
+            .unwrap();
+    }
+
+    fn assign(&mut self) {
+        let (node, who, role) =
+            (self.dice.pick(&NODES), self.dice.pick(&WHO), self.dice.pick(&ROLES).parse().unwrap());
+        let below = !self.dice.one_in(5);
+        let (node, who) = (node.parse().unwrap(), who.parse().unwrap());
+        enfilade_admin::assign_role(&self.house.desk(), &node, &who, role, below).unwrap();
+    }
+
+    fn on_disk(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    /// One more in the tree.
+    fn make(&mut self) {
+        let parent = self.dice.roll(self.paths.len());
+        let parent = self.paths[parent].clone();
+        let path = format!("{}/{}", parent.trim_end_matches('/'), self.dice.pick(&NAMES));
+        let place = self.on_disk(&path);
+        if !self.on_disk(&parent).is_dir() || place.symlink_metadata().is_ok() {
+            return;
+        }
+        match self.dice.roll(40) {
+            0 => std::os::unix::fs::symlink("/etc", &place).unwrap(),
+            1 => assert!(std::process::Command::new("mkfifo").arg(&place).status().unwrap().success()),
+            roll if roll % 2 == 0 => std::fs::write(&place, "content").unwrap(),
+            _ => std::fs::create_dir(&place).unwrap(),
+        }
+        self.paths.push(path.clone());
+        self.protect(&path);
+    }
+
+    /// Another ACL, or none and other mode bits.
+    fn protect(&mut self, path: &str) {
+        let place = self.on_disk(path);
+        let Ok(meta) = place.symlink_metadata() else { return };
+        if !meta.is_file() && !meta.is_dir() {
+            return;
+        }
+        let (mode, uid, gid) =
+            (self.dice.pick(&MODES), self.dice.pick(&[0, 0, 100, 101]), self.dice.pick(&[0, 50]));
+        std::fs::set_permissions(&place, std::fs::Permissions::from_mode(mode)).unwrap();
+        std::os::unix::fs::chown(&place, Some(uid), Some(gid)).unwrap();
+        match self.dice.roll(20) {
+            0 => {
+                let root = Root::open(self.root.to_str().unwrap(), self.rules.acls).unwrap();
+                enfilade_content::set_acl_as_operator(&root.find(&plain(path)).unwrap(), b"damaged").unwrap();
+            }
+            roll if roll < 12 => {
+                let dice = &mut self.dice;
+                let lines = (0..1 + dice.roll(3)).map(|_| {
+                    let verb = if dice.one_in(4) { "deny" } else { "allow" };
+                    let (who, what) = (dice.pick(&SPOKEN_OF), dice.pick(&GRANTED));
+                    format!("{verb} {who} {what}{}", dice.pick(&INHERIT))
+                });
+                let acl = NewAcl::Lines(lines.collect());
+                // What cannot be said in this kind of ACL is not said.
+                let _ = enfilade_admin::set_acl(self.house.facts(), &self.tank, &plain(path), &acl);
+            }
+            _ => {}
+        }
+    }
+
+    /// Something else than files changes.
+    fn change(&mut self) {
+        match self.dice.roll(8) {
+            0 => self.set_rules(),
+            1 | 2 => self.assign(),
+            3 => {
+                let mode = self.dice.pick(&["none", "none", "none", "read-only", "offline"]);
+                let maintenance = (mode != "none").then(|| Maintenance::from_property(mode));
+                self.is_open = maintenance.is_none();
+                let edit = DatastoreEdit::Maintenance(maintenance);
+                enfilade_admin::edit_datastore(&self.house.desk(), &self.tank, &edit).unwrap();
+            }
+            4 => {
+                let dan: Userid = "dan@local".parse().unwrap();
+                let edit = UserEdit { enabled: Some(!self.dice.one_in(3)), ..UserEdit::default() };
+                enfilade_admin::set_user(&self.house.desk(), &dan, &edit).unwrap();
+            }
+            _ => {
+                let path = self.dice.roll(self.paths.len());
+                let path = self.paths[path].clone();
+                self.protect(&path);
+            }
+        }
+    }
+
+    /// What a request is answered with: `permit` or a code. `None` where no request asks for this alone.
+    async fn request(&mut self, who: &Authid, path: &str, right: AccessMask) -> Option<&'static str> {
+        let (at, meta) = (plain(path), self.on_disk(path).symlink_metadata());
+        let (is_file, is_directory) = meta.map_or((false, false), |meta| (meta.is_file(), meta.is_dir()));
+        if is_directory && right == AccessMask::TRAVERSE && !self.rules.checks_traverse {
+            return None;
+        }
+        let kind = if AccessMask::READ.covers(right) { OperationKind::Read } else { OperationKind::Write };
+        self.made += 1;
+        let below = plain(&format!("{}/new-{}", path.trim_end_matches('/'), self.made));
+        let visit = match self.house.admit(who).await {
+            Ok(visit) => visit,
+            Err(why) => return Some(why.code()),
+        };
+        let put = |stay: Stay, path: StorePath| stay.upload(path, None)?.finish().map(drop);
+        let done = visit.enter(&self.tank, kind).and_then(|mut stay| match right {
+            AccessMask::READ_DATA if is_file => stay.read(at).map(drop),
+            AccessMask::LIST if is_directory => stay.list(at).map(drop),
+            AccessMask::WRITE_DATA if is_file => put(stay, at),
+            AccessMask::ADD_FILE if is_directory => put(stay, below),
+            AccessMask::ADD_SUBDIRECTORY if is_directory => stay.make_collection(&below, &[]),
+            AccessMask::DELETE => stay.delete(&at, &[], &|| true).map(drop),
+            AccessMask::TRAVERSE if is_directory => stay.find(&below, AccessMask::NONE).map(drop),
+            AccessMask::WRITE_NAMED_ATTRIBUTES => stay.change_properties(&at, &[], &[]),
+            _ => stay.find(&at, right).map(drop),
+        });
+        let code = done.map_or_else(|why: Refusal| why.code(), |()| "permit");
+        Some(match (right, code) {
+            // It was let through, and found nothing.
+            (AccessMask::TRAVERSE, "CT01") if is_directory => "permit",
+            // It may be deleted, and holds what may not be listed.
+            (AccessMask::DELETE, "CT05") => "permit",
+            (_, code) => code,
+        })
+    }
+
+    /// Asks for an explanation and a review, then for the thing itself; in words, where they differ.
+    async fn ask(&mut self) -> Result<&'static str, String> {
+        let who: Authid = format!("{}!test", self.dice.pick(&PEOPLE).0).parse().unwrap();
+        let path = self.dice.roll(self.paths.len());
+        let mut path = self.paths[path].clone();
+        if self.dice.one_in(12) {
+            path = format!("{}/absent", path.trim_end_matches('/'));
+        }
+        let (at, right) = (plain(&path), self.dice.pick(&RIGHTS));
+        let explanation = self.house.house.explain(&who, &self.tank, &at, right);
+        let explained = explanation.doors.last().and_then(|door| door.code).unwrap_or("permit");
+        let mut reviewed = None;
+        let _ = self.house.house.review(std::slice::from_ref(&who), &self.tank, &at, &mut |met| {
+            reviewed.get_or_insert_with(|| met.rights[0]);
+        });
+        let Some(answered) = self.request(&who, &path, right).await else { return Ok("nothing") };
+        let rules = self.rules;
+        if explained != answered {
+            return Err(format!(
+                "{who}, {right} on {path}: explained as {explained}, answered with {answered}; {rules:?}; {:#?}",
+                explanation.doors.last()
+            ));
+        }
+        match reviewed {
+            Some(rights) if self.is_open && right.0.count_ones() == 1 => {
+                let is_granted = rights.covers(right);
+                if is_granted != (answered == "permit") {
+                    return Err(format!(
+                        "{who}, {right} on {path}: reviewed as {rights}, answered with {answered}; {rules:?}"
+                    ));
+                }
+            }
+            _ => {}
+        }
+        Ok(answered)
+    }
+}
+
+fn from_environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[tokio::test]
+async fn an_explanation_and_a_review_say_what_the_request_is_answered() {
+    let n = from_environment("ENFILADE_CAMPAIGN_N").unwrap_or(3_000);
+    let seed = from_environment("ENFILADE_CAMPAIGN_SEED").unwrap_or(28);
+    let mut counts = std::collections::BTreeMap::new();
+    let mut asked = 0;
+    let mut differences = Vec::new();
+    for number in 0.. {
+        if asked >= n {
+            break;
+        }
+        let seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number);
+        let mut world = World::new(seed);
+        for _ in 0..QUESTIONS_EACH.min(n - asked) {
+            asked += 1;
+            if world.dice.one_in(3) {
+                world.change();
+            }
+            if world.dice.one_in(3) {
+                world.make();
+            }
+            match world.ask().await {
+                Ok(answer) => *counts.entry(answer).or_insert(0) += 1,
+                Err(why) => differences.push(format!("seed {seed}: {why}")),
+            }
+        }
+        if number % 200 == 199 {
+            println!("{asked} questions, {} differences", differences.len());
+        }
+    }
+    println!("explain: {asked} questions, {} differences; answers: {counts:?}", differences.len());
+    differences.truncate(5);
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+    // Every kind of answer came up.
+    for code in ["permit", "AC01", "AC02", "AC03", "AC04", "AC06", "CT01", "DS02"] {
+        assert!(n < 3_000 || counts.contains_key(code), "{code} did not come up: {counts:?}");
+    }
+}

@@ -1,0 +1,79 @@
+//! `enfilade explain` and `acl review` say what a request is answered, and the sticky bit keeps files from being deleted by others.
+
+use crate::curl::curl;
+use crate::server::Server;
+use serde_json::Value;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+
+fn explain(server: &Server, arguments: &[&str]) -> Option<String> {
+    let output = server.cli_output(&[&["explain"], arguments].concat(), "");
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let refused = said["doors"].as_array().unwrap().iter().find(|door| door["verdict"] == "refuse");
+    assert_eq!(output.status.code(), Some(if refused.is_some() { 3 } else { 0 }), "{said}");
+    refused.map(|door| format!("{} {}", door["door"].as_str().unwrap(), door["code"].as_str().unwrap()))
+}
+
+#[test]
+fn explain_and_review_ask_for_every_directory_on_the_way() {
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastorePowerUser");
+    let root = server.data().join("datastores/main");
+    std::fs::create_dir_all(root.join("outer/inner")).unwrap();
+    std::fs::write(root.join("outer/inner/file"), "x").unwrap();
+    server.cli(&["acl", "set", "main", "/outer", "allow alice@local read-attributes,read-acl"]);
+    server.cli(&["acl", "set", "main", "/outer/inner", "allow alice@local full"]);
+    server.cli(&["acl", "set", "main", "/outer/inner/file", "allow alice@local full"]);
+    let file = "/outer/inner/file";
+    for (check, status, explained, rows) in [("no", 200, None, 2), ("yes", 404, Some("access AC02"), 0)] {
+        server.cli(&["datastore", "set", "main", "--check-traverse", check]);
+        assert_eq!(curl(&server, &alice, &format!("/dav/main{file}"), &[]).status, status);
+        assert_eq!(explain(&server, &["alice@local", "main", file, "read"]).as_deref(), explained);
+        let review = server.cli(&["acl", "review", "main", "/outer/inner", "--auth-id", "alice@local"]);
+        assert_eq!(review.len(), rows, "{review:?}");
+    }
+}
+
+#[test]
+fn explain_says_that_a_store_is_absent_for_somebody_without_a_role() {
+    let server = Server::start();
+    server.cli(&["user", "add", "bob@local"]);
+    assert_eq!(explain(&server, &["bob@local", "main", "/", "read"]).as_deref(), Some("access AC01"));
+    server.cli(&["datastore", "maintenance", "main", "offline"]);
+    // Nor do they learn that it is closed.
+    assert_eq!(explain(&server, &["bob@local", "main", "/", "read"]).as_deref(), Some("access AC01"));
+    assert_eq!(explain(&server, &["bob@local", "nowhere", "/", "read"]).as_deref(), Some("access AC01"));
+    assert_eq!(explain(&server, &["admin@local", "main", "/", "read"]).as_deref(), Some("datastore DS02"));
+}
+
+#[test]
+fn the_sticky_bit_keeps_a_file_from_being_deleted_or_moved_by_others() {
+    let server = Server::start();
+    let alice = server.add_user("alice", "DatastorePowerUser");
+    server.cli(&["user", "set", "alice@local", "--uid", "4100"]);
+    let root = server.data().join("datastores/main");
+    for (directory, mode) in [("sticky", 0o1777), ("plain", 0o777)] {
+        let place = root.join(directory);
+        std::fs::create_dir(&place).unwrap();
+        for (name, uid) in [("own", 4100), ("others", 4101), ("moved", 4101)] {
+            std::fs::write(place.join(name), "x").unwrap();
+            std::fs::set_permissions(place.join(name), std::fs::Permissions::from_mode(0o666)).unwrap();
+            chown(place.join(name), Some(uid), Some(4999)).unwrap();
+        }
+        std::fs::set_permissions(&place, std::fs::Permissions::from_mode(mode)).unwrap();
+        chown(&place, Some(0), Some(0)).unwrap();
+    }
+    let delete = |path: &str| curl(&server, &alice, path, &["-X", "DELETE"]).status;
+    let rename = |path: &str| {
+        let to = format!("Destination: {}", server.url(&format!("{path}-renamed")));
+        curl(&server, &alice, path, &["-X", "MOVE", "-H", &to]).status
+    };
+    assert_eq!(
+        explain(&server, &["alice@local", "main", "/sticky/others", "delete"]).as_deref(),
+        Some("access AC03")
+    );
+    assert_eq!(explain(&server, &["alice@local", "main", "/plain/others", "delete"]), None);
+    assert_eq!((delete("/dav/main/sticky/others"), delete("/dav/main/plain/others")), (403, 204));
+    assert_eq!((rename("/dav/main/sticky/moved"), rename("/dav/main/plain/moved")), (403, 201));
+    assert_eq!((delete("/dav/main/sticky/own"), delete("/dav/main/plain/own")), (204, 204));
+    assert!(root.join("sticky/others").exists() && root.join("sticky/moved").exists());
+}
