@@ -20,6 +20,7 @@ mod import_cloud;
 mod keys;
 mod keystone;
 mod kill_loop;
+mod lending;
 mod connections;
 mod limits;
 mod matrix;

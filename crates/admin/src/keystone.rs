@@ -18,7 +18,7 @@ mod trusts;
 pub(crate) use application_credentials::forget_delegation;
 pub use application_credentials::{
     ApplicationCredential, NewApplicationCredential, application_credentials_of,
-    create_application_credential, delete_application_credential,
+    create_application_credential, delete_application_credential, lineage_of,
 };
 pub use blobs::{create_blob, delete_blob, random_id, update_blob};
 pub use bootstrap::{Bootstrap, bootstrap};

@@ -92,10 +92,9 @@ fn claims(
                     return Err(Refusal::Delegated("a session by a trust is for nothing else"));
                 }
             }
-            let is_narrower = before.claim.scope != Scope::System
-                || !matches!(wanted, Wanted::Scope(Scope::Project(_) | Scope::Domain(_)) | Wanted::Trust(_));
-            if !is_narrower {
-                return Err(Refusal::Delegated("a session for the system is for no project and no domain"));
+            // Keystone lets one for the system become one for nothing, which may become one for any project.
+            if before.claim.scope == Scope::System && wanted != Wanted::Scope(Scope::System) {
+                return Err(Refusal::Delegated("a session for the system is for nothing else"));
             }
             claim.methods = before.claim.methods.and(Methods::TOKEN);
             claim.expires_at = before.claim.expires_at;

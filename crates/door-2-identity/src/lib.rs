@@ -34,7 +34,9 @@ pub use permit::{IdentityPermit, Validated};
 pub use principal::{Principal, Reach, SetId, Sets, SidSet};
 pub use refuse::{CODES, Refusal};
 pub use revocations::Revocations;
-pub use session::{Claim, HeldRole, Lent, Methods, Ring, Scope, Session, SessionAsk, Tokens, roles_of};
+pub use session::{
+    Claim, HeldRole, Lent, Methods, Ring, Scope, Session, SessionAsk, Tokens, roles_by, roles_of,
+};
 pub use signature::{AWS4_HMAC_SHA256, SignatureAsk, Signed, Signing, chain_of, issue_signed};
 pub use upgrade::Upgrade;
 pub use work::{Outcome, Work};

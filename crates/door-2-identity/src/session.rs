@@ -8,7 +8,7 @@ use crate::refuse::Refusal;
 use crate::revocations::{self, Revocations};
 use crate::standing::Standing;
 use crate::view::View;
-use enfilade_facts::limits::REDELEGATIONS_MAX;
+use enfilade_facts::limits::{CREDENTIAL_CHAIN_MAX, REDELEGATIONS_MAX};
 use enfilade_facts::tables::{Delegation, GrantScope, Revoked, Trust};
 use enfilade_facts::vocabulary::{
     Authid, CredentialId, DomainId, ProjectId, Realm, RoleId, Secret, TrustId, UserId, Userid,
@@ -182,17 +182,6 @@ impl Session {
     /// Whether there is a role of this name.
     pub fn has(&self, role: &str) -> bool {
         self.roles.iter().any(|held| held.name == role)
-    }
-
-    /// Whether something stands for the user that was lent, and not to lend on: a trust, an EC2 key, or an application credential that is
-    /// restricted.
-    pub fn is_lent(&self) -> bool {
-        match &self.delegation {
-            Some(delegation) if self.claim.methods == Methods::APPLICATION_CREDENTIAL => {
-                !delegation.unrestricted
-            }
-            _ => self.trusted.is_some() || !self.claim.methods.are_in_person(),
-        }
     }
 
     /// The domain of the project it is for.
@@ -392,7 +381,8 @@ fn trusted(view: &View<'_>, now: Now, claim: &Claim, id: &TrustId) -> Result<Tru
     let trustor = view.user(&trust.trustor)?.ok_or_else(gone)?;
     let realm: Realm = view.domain(&trustor.domain)?.ok_or_else(gone)?.name;
     let authid = Authid::from(userid(&trustor.name, &realm).ok_or_else(gone)?);
-    let standing = Standing::of(view, &authid, trust.trustor, None)?.ok_or_else(gone)?;
+    // One that an application credential made is good while that one is.
+    let standing = Standing::of(view, &authid, trust.trustor, trust.by)?.ok_or_else(gone)?;
     standing.check(view, now).map_err(|refusal| match refusal {
         Refusal::Disabled { .. } | Refusal::Expired { .. } => {
             Refusal::NoScope("whoever trusts is disabled or expired")
@@ -419,9 +409,25 @@ pub fn roles_of(
     }
 }
 
+/// The same within an application credential.
+///
+/// # Errors
+/// As for [`roles_of`].
+pub fn roles_by(
+    view: &enfilade_facts::View<'_>,
+    user: &UserId,
+    project: &ProjectId,
+    credential: &CredentialId,
+) -> Result<Vec<HeldRole>, Refusal> {
+    match roles_on(&View(view), user, Scope::Project(*project), Some(credential)) {
+        Err(Refusal::NoScope(_)) => Ok(Vec::new()),
+        judged => judged,
+    }
+}
+
 /// What a trust lends, implied roles included: all of it, while the trustor has all of it (Keystone's rule).
 fn lent_roles(view: &View<'_>, trust: &Trust) -> Result<Vec<HeldRole>, Refusal> {
-    let held = roles_on(view, &trust.trustor, Scope::Project(trust.project), None)?;
+    let held = roles_on(view, &trust.trustor, Scope::Project(trust.project), trust.by.as_ref())?;
     let lent = view.with_implied(trust.roles.iter().copied().collect())?;
     let is_whole = !lent.is_empty() && lent.iter().all(|role| held.contains(role));
     match is_whole {
@@ -485,14 +491,18 @@ fn roles_on(
         Scope::System => GrantScope::System,
     };
     let mut held = view.with_implied(view.granted(user, &on)?)?;
-    if let Some(credential) = credential {
-        let delegation = view.delegation(credential)?;
+    // A credential, and each that it was made by: [`Standing::of`] has found that they are there.
+    let mut next = credential.copied();
+    for _ in 0..=CREDENTIAL_CHAIN_MAX {
+        let Some(id) = next else { break };
+        let delegation = view.delegation(&id)?;
         let is_of = |project| scope == Scope::Project(project);
         let delegation = delegation
             .filter(|delegation| is_of(delegation.project))
             .ok_or(Refusal::NoScope("the credential is not for this project"))?;
         let given: BTreeSet<_> = view.with_implied(delegation.roles.into_iter().collect())?;
         held.retain(|role| given.contains(role));
+        next = delegation.by;
     }
     match held.is_empty() {
         true => Err(Refusal::NoScope("the user has no role there")),

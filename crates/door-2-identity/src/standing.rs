@@ -7,6 +7,7 @@ use crate::ask::Ask;
 use crate::memo::IdentityMemo;
 use crate::refuse::Refusal;
 use crate::view::View;
+use enfilade_facts::limits::CREDENTIAL_CHAIN_MAX;
 use enfilade_facts::tables::{Credential, FileName, Kept, Password, User, Verifier};
 use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, UserId};
 use enfilade_facts::{Now, SourceError};
@@ -35,6 +36,27 @@ pub(crate) fn stand_in(view: &View<'_>, ask: &Ask, memo: &IdentityMemo) -> Optio
     }
 }
 
+/// The application credentials an application credential was made by, the nearest first. Nothing where one of them is gone: then it is
+/// good for nothing either.
+fn makers(
+    view: &View<'_>,
+    owner: UserId,
+    credential: &CredentialId,
+) -> Result<Option<Vec<Credential>>, Refusal> {
+    let mut found = Vec::new();
+    let mut next = view.delegation(credential)?.and_then(|delegation| delegation.by);
+    while let Some(id) = next {
+        let row = view.credential(&id)?.filter(|row| row.owner == owner);
+        let (Some(row), Some(delegation)) = (row, view.delegation(&id)?) else { return Ok(None) };
+        found.push(row);
+        if found.len() >= CREDENTIAL_CHAIN_MAX {
+            return Ok(None);
+        }
+        next = delegation.by;
+    }
+    Ok(Some(found))
+}
+
 /// What the facts say of an authid, whatever its secret.
 pub(crate) struct Standing {
     pub(crate) authid: Authid,
@@ -42,6 +64,8 @@ pub(crate) struct Standing {
     pub(crate) user: User,
     realm_enabled: bool,
     pub(crate) credential: Option<(CredentialId, Credential)>,
+    /// The application credentials it was made by, the nearest first.
+    makers: Vec<Credential>,
 }
 
 impl Standing {
@@ -60,8 +84,13 @@ impl Standing {
                 None => return Ok(None),
             },
         };
+        let makers = match &credential {
+            Some((credential, _)) => makers(view, id, credential)?,
+            None => Some(Vec::new()),
+        };
+        let Some(makers) = makers else { return Ok(None) };
         let realm_enabled = view.domain(&user.domain)?.is_some_and(|domain| domain.enabled);
-        Ok(Some(Standing { authid: authid.clone(), id, user, realm_enabled, credential }))
+        Ok(Some(Standing { authid: authid.clone(), id, user, realm_enabled, credential, makers }))
     }
 
     /// What a secret may match now, each with the last second it may.
@@ -89,6 +118,7 @@ impl Standing {
             () if !self.realm_enabled => Some("its realm is"),
             () if !self.user.enabled => Some("the user is"),
             () if token.is_some_and(|token| !token.enabled) => Some("the token is"),
+            () if self.makers.iter().any(|maker| !maker.enabled) => Some("a credential it was made by is"),
             () => None,
         };
         if let Some(what) = disabled {
@@ -97,6 +127,7 @@ impl Standing {
         let expired = match () {
             () if over(self.user.expires) => Some("the user"),
             () if token.is_some_and(|token| over(token.expires)) => Some("the token"),
+            () if self.makers.iter().any(|maker| over(maker.expires)) => Some("a credential it was made by"),
             () => None,
         };
         expired.map_or(Ok(()), |what| Err(Refusal::Expired { authid: self.authid.clone(), what }))
@@ -135,9 +166,9 @@ impl Standing {
 
     /// The last second all of it is in time.
     pub(crate) fn good_until(&self) -> i64 {
-        let token = self.credential.as_ref().map_or(0, |(_, token)| token.expires);
-        [self.user.expires, token]
-            .into_iter()
+        let credentials = self.credential.iter().map(|(_, token)| token).chain(&self.makers);
+        std::iter::once(self.user.expires)
+            .chain(credentials.map(|token| token.expires))
             .filter(|expires| *expires != 0)
             .min()
             .map_or(i64::MAX, |end| end - 1)

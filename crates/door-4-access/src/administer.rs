@@ -1,6 +1,7 @@
 //! Administration: may they look at or change who may do what? Roles on the paths of Proxmox (`/access/users`, `/access/acl`)
 //! decide, by the privileges they hold.
 
+use crate::lending::{Lending, lends_administration};
 use crate::permit::AdminPermit;
 use crate::refuse::Refusal;
 use crate::roles::{resolve, resolve_below};
@@ -9,6 +10,9 @@ use enfilade_facts::Now;
 use enfilade_facts::vocabulary::{Privileges, RolePath, Userid};
 use enfilade_identity::{IdentityPermit, Principal, Reach};
 
+/// Where roles on datastores are.
+const DATASTORES: &str = "/datastore";
+
 /// What administration is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct AdminAsk<'a> {
@@ -16,6 +20,8 @@ pub struct AdminAsk<'a> {
     pub path: &'a RolePath,
     /// All of these have to be held there.
     pub needed: Privileges,
+    /// What it is to what was lent.
+    pub lending: Lending,
     /// Whose own it is: this user needs none of them, come with a password. A token does not administer its owner.
     pub own: Option<&'a Userid>,
 }
@@ -30,8 +36,14 @@ pub fn administer(
     identity: &IdentityPermit,
     ask: &AdminAsk<'_>,
 ) -> Result<AdminPermit, Refusal> {
+    lends(identity, ask.lending)?;
     let principal = identity.principal();
     let authid = &principal.authid;
+    // A session for a project is for the datastores that are bound to it.
+    if principal.reach != Reach::Everything && !ask.path.as_str().starts_with(DATASTORES) {
+        let missing = "a credential that is for more than a project".to_owned();
+        return Err(Refusal::NoPrivilege { path: ask.path.to_string(), missing });
+    }
     let is_own =
         principal.reach == Reach::Everything && authid.token.is_none() && ask.own == Some(&authid.user);
     let (here, _) = privileges(view, now, principal, ask.path)?;
@@ -40,6 +52,18 @@ pub fn administer(
     }
     let missing = ask.needed.names().collect::<Vec<_>>().join(", ");
     Err(Refusal::NoPrivilege { path: ask.path.to_string(), missing })
+}
+
+/// May the visitor make such a call at all, with what was lent, if anything was?
+///
+/// # Errors
+/// [`Refusal::NoPrivilege`].
+pub fn lends(identity: &IdentityPermit, lending: Lending) -> Result<(), Refusal> {
+    if lends_administration(identity, lending) {
+        return Ok(());
+    }
+    let missing = "the user in person, or an API token with the owner's roles".to_owned();
+    Err(Refusal::NoPrivilege { path: "the call".to_owned(), missing })
 }
 
 /// A principal's privileges on a path, and those that also hold below it.

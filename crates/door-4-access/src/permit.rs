@@ -3,7 +3,7 @@
 use crate::ask::ObjectId;
 use crate::inherit::Creator;
 use enfilade_facts::At;
-use enfilade_facts::vocabulary::{AccessMask, Authid, DomainId};
+use enfilade_facts::vocabulary::{AccessMask, Authid, CredentialId, DomainId};
 
 /// These rights on this object, as of a revision.
 /// Made in one place, [`crate::open`] (invariant D2).
@@ -34,12 +34,18 @@ impl AdminPermit {
 pub struct ApiPermit {
     pub(crate) who: Authid,
     pub(crate) only_domain: Option<DomainId>,
+    pub(crate) only_made_by: Option<CredentialId>,
 }
 
 impl ApiPermit {
     /// The only domain it is for, where a list is asked for by whoever sees one domain.
     pub fn only_domain(&self) -> Option<DomainId> {
         self.only_domain
+    }
+
+    /// The only application credential whose keys it is for, where a list of keys is asked for by a session of one.
+    pub fn only_made_by(&self) -> Option<CredentialId> {
+        self.only_made_by
     }
 
     /// Who has it.

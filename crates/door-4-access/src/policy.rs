@@ -1,7 +1,8 @@
 //! Who may do what by Identity v3: one table, as Keystone's default policies are (oslo.policy of release 30). The checks, the page in `docs/`
 //! and the tests all come from it.
 
-use enfilade_facts::vocabulary::{DomainId, ProjectId, UserId};
+use crate::lending::{Lending, Lends, lends};
+use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, UserId};
 use enfilade_identity::{Principal, Scope, Session};
 
 /// Whose a call may be, by the roles of the session and what it is for.
@@ -27,8 +28,10 @@ pub enum Who {
     InDomain,
     /// Role `service`.
     Service,
-    /// The user it is about.
+    /// The user it is about, or one of the two.
     Owner,
+    /// Whoever has a session by a trust that may be lent on.
+    Redelegator,
 }
 
 impl Who {
@@ -46,17 +49,9 @@ impl Who {
             Who::InDomain => "any role on a project of the domain",
             Who::Service => "service",
             Who::Owner => "the user",
+            Who::Redelegator => "a session by a trust that may be lent on",
         }
     }
-}
-
-/// How far a credential that was lent may go: an application credential that makes no others, or a trust.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lending {
-    /// As far as its roles.
-    AsRoles,
-    /// Not at all: it would make another credential of itself, or more of what it is.
-    Never,
 }
 
 /// A rule.
@@ -66,7 +61,7 @@ pub struct Rule {
     pub name: &'static str,
     /// Any of these.
     pub who: &'static [Who],
-    /// What of it may be done by something lent.
+    /// What it is to what was lent.
     pub lending: Lending,
 }
 
@@ -79,20 +74,45 @@ pub struct About<'a> {
     pub project: Option<&'a ProjectId>,
     /// The user.
     pub user: Option<&'a UserId>,
-    /// The project an EC2 key is to be for: an application credential makes none but for its own, and for its own user.
-    pub key_for: Option<&'a ProjectId>,
+    /// The other user, where there are two: a trust is of whoever trusts and whoever is trusted.
+    pub other_user: Option<&'a UserId>,
+    /// What would be lent on: by a trust that is to be made, or a key.
+    pub lends: Option<Lends<'a>>,
+    /// The application credentials it is, or was made by, where it is one thing that lets somebody in; none of them where no record says
+    /// which one makes it.
+    pub lineage: Option<&'a [CredentialId]>,
     /// A second user or group in another domain than the first: a domain's manager manages neither then.
     pub other_domain: Option<&'a DomainId>,
     /// A role beyond those a domain's manager may give: `manager`, `member` and `reader`.
     pub high_role: bool,
 }
 
-const fn rule(name: &'static str, who: &'static [Who]) -> Rule {
-    Rule { name, who, lending: Lending::AsRoles }
+const fn sessions(name: &'static str, who: &'static [Who]) -> Rule {
+    Rule { name, who, lending: Lending::Sessions }
 }
 
-const fn own(name: &'static str, who: &'static [Who]) -> Rule {
-    Rule { name, who, lending: Lending::Never }
+const fn reads(name: &'static str, who: &'static [Who]) -> Rule {
+    Rule { name, who, lending: Lending::Reads }
+}
+
+const fn manages(name: &'static str, who: &'static [Who]) -> Rule {
+    Rule { name, who, lending: Lending::Manages }
+}
+
+const fn people(name: &'static str, who: &'static [Who]) -> Rule {
+    Rule { name, who, lending: Lending::People }
+}
+
+const fn keys(name: &'static str, who: &'static [Who]) -> Rule {
+    Rule { name, who, lending: Lending::Keys }
+}
+
+const fn credentials(name: &'static str, who: &'static [Who]) -> Rule {
+    Rule { name, who, lending: Lending::Credentials }
+}
+
+const fn trusts(name: &'static str, who: &'static [Who]) -> Rule {
+    Rule { name, who, lending: Lending::Trusts }
 }
 
 const ADMIN: &[Who] = &[Who::Admin];
@@ -107,99 +127,115 @@ const SEES_ROLES: &[Who] = &[Who::Admin, Who::SystemReader, Who::AnyDomainManage
 const OWN: &[Who] = &[Who::Admin, Who::Owner];
 const SERVES: &[Who] = &[Who::Service, Who::Admin];
 const SEES_OWN: &[Who] = &[Who::Admin, Who::SystemReader, Who::Owner];
+const VALIDATES: &[Who] = &[Who::Admin, Who::SystemReader, Who::Service, Who::Owner];
 
 /// The table.
 pub static POLICY: &[Rule] = &[
-    rule("get_domain", SEES_DOMAIN),
-    rule("list_domains", LISTS),
-    rule("create_domain", ADMIN),
-    rule("update_domain", ADMIN),
-    rule("delete_domain", ADMIN),
-    rule("get_project", SEES_PROJECT),
-    rule("list_projects", LISTS),
-    rule("list_user_projects", READS_OWN),
-    rule("create_project", MANAGES),
-    rule("update_project", MANAGES),
-    rule("delete_project", MANAGES),
-    rule("list_project_tags", SEES_PROJECT),
-    rule("get_project_tag", SEES_PROJECT),
-    rule("update_project_tags", MANAGES),
-    rule("create_project_tag", MANAGES),
-    rule("delete_project_tags", MANAGES),
-    rule("delete_project_tag", MANAGES),
-    rule("get_user", READS_OWN),
-    rule("list_users", LISTS),
-    rule("create_user", MANAGES),
-    rule("update_user", MANAGES),
-    rule("delete_user", MANAGES),
-    rule("get_group", READS_IN_DOMAIN),
-    rule("list_groups", LISTS),
-    rule("list_groups_for_user", READS_OWN),
-    rule("create_group", MANAGES),
-    rule("update_group", MANAGES),
-    rule("delete_group", MANAGES),
-    rule("list_users_in_group", READS_IN_DOMAIN),
-    rule("check_user_in_group", READS_IN_DOMAIN),
-    rule("add_user_to_group", MANAGES),
-    rule("remove_user_from_group", MANAGES),
-    rule("get_role", SEES_ROLES),
-    rule("list_roles", SEES_ROLES),
-    rule("create_role", ADMIN),
-    rule("update_role", ADMIN),
-    rule("delete_role", ADMIN),
-    rule("get_implied_role", READS),
-    rule("list_implied_roles", READS),
-    rule("list_role_inference_rules", READS),
-    rule("check_implied_role", READS),
-    rule("create_implied_role", ADMIN),
-    rule("delete_implied_role", ADMIN),
-    rule("check_grant", READS_IN_DOMAIN),
-    rule("list_grants", READS_IN_DOMAIN),
-    rule("create_grant", MANAGES),
-    rule("revoke_grant", MANAGES),
-    rule("check_system_grant_for_user", READS),
-    rule("list_system_grants_for_user", READS),
-    rule("create_system_grant_for_user", ADMIN),
-    rule("revoke_system_grant_for_user", ADMIN),
-    rule("check_system_grant_for_group", READS),
-    rule("list_system_grants_for_group", READS),
-    rule("create_system_grant_for_group", ADMIN),
-    rule("revoke_system_grant_for_group", ADMIN),
-    rule("list_role_assignments", LISTS),
-    rule("list_role_assignments_for_tree", SEES_PROJECT),
-    rule("get_service", READS),
-    rule("list_services", READS),
-    rule("create_service", ADMIN),
-    rule("update_service", ADMIN),
-    rule("delete_service", ADMIN),
-    rule("get_endpoint", READS),
-    rule("list_endpoints", READS),
-    rule("create_endpoint", ADMIN),
-    rule("update_endpoint", ADMIN),
-    rule("delete_endpoint", ADMIN),
-    rule("get_region", &[Who::Anybody]),
-    rule("list_regions", &[Who::Anybody]),
-    rule("create_region", ADMIN),
-    rule("update_region", ADMIN),
-    rule("delete_region", ADMIN),
-    own("get_credential", SEES_OWN),
-    own("list_credentials", SEES_OWN),
-    own("create_credential", OWN),
-    own("update_credential", OWN),
-    own("delete_credential", OWN),
-    own("ec2_get_credential", SEES_OWN),
-    own("ec2_list_credentials", SEES_OWN),
-    own("ec2_create_credential", OWN),
-    own("ec2_delete_credential", OWN),
-    rule("get_access_rule", SEES_OWN),
-    rule("list_access_rules", SEES_OWN),
-    own("delete_access_rule", OWN),
-    rule("ec2tokens_validate", SERVES),
-    rule("s3tokens_validate", SERVES),
-    rule("get_auth_catalog", &[Who::Anybody]),
-    rule("get_auth_projects", &[Who::Anybody]),
-    rule("get_auth_domains", &[Who::Anybody]),
-    rule("get_auth_system", &[Who::Anybody]),
+    sessions("validate_token", VALIDATES),
+    sessions("check_token", SEES_OWN),
+    sessions("revoke_token", OWN),
+    reads("list_revoke_events", SERVES),
+    reads("list_application_credentials", SEES_OWN),
+    reads("get_application_credential", SEES_OWN),
+    credentials("create_application_credential", &[Who::Owner]),
+    credentials("delete_application_credential", OWN),
+    reads("list_trusts", SEES_OWN),
+    reads("get_trust", SEES_OWN),
+    // Not even an administrator lends what is another's.
+    trusts("create_trust", &[Who::Owner, Who::Redelegator]),
+    trusts("delete_trust", OWN),
+    reads("list_roles_for_trust", SEES_OWN),
+    reads("get_role_for_trust", SEES_OWN),
+    reads("get_domain", SEES_DOMAIN),
+    reads("list_domains", LISTS),
+    people("create_domain", ADMIN),
+    people("update_domain", ADMIN),
+    people("delete_domain", ADMIN),
+    reads("get_project", SEES_PROJECT),
+    reads("list_projects", LISTS),
+    reads("list_user_projects", READS_OWN),
+    manages("create_project", MANAGES),
+    manages("update_project", MANAGES),
+    manages("delete_project", MANAGES),
+    reads("list_project_tags", SEES_PROJECT),
+    reads("get_project_tag", SEES_PROJECT),
+    manages("update_project_tags", MANAGES),
+    manages("create_project_tag", MANAGES),
+    manages("delete_project_tags", MANAGES),
+    manages("delete_project_tag", MANAGES),
+    reads("get_user", READS_OWN),
+    reads("list_users", LISTS),
+    people("create_user", MANAGES),
+    people("update_user", MANAGES),
+    people("delete_user", MANAGES),
+    reads("get_group", READS_IN_DOMAIN),
+    reads("list_groups", LISTS),
+    reads("list_groups_for_user", READS_OWN),
+    people("create_group", MANAGES),
+    people("update_group", MANAGES),
+    people("delete_group", MANAGES),
+    reads("list_users_in_group", READS_IN_DOMAIN),
+    reads("check_user_in_group", READS_IN_DOMAIN),
+    people("add_user_to_group", MANAGES),
+    people("remove_user_from_group", MANAGES),
+    reads("get_role", SEES_ROLES),
+    reads("list_roles", SEES_ROLES),
+    people("create_role", ADMIN),
+    people("update_role", ADMIN),
+    people("delete_role", ADMIN),
+    reads("get_implied_role", READS),
+    reads("list_implied_roles", READS),
+    reads("list_role_inference_rules", READS),
+    reads("check_implied_role", READS),
+    people("create_implied_role", ADMIN),
+    people("delete_implied_role", ADMIN),
+    reads("check_grant", READS_IN_DOMAIN),
+    reads("list_grants", READS_IN_DOMAIN),
+    people("create_grant", MANAGES),
+    people("revoke_grant", MANAGES),
+    reads("check_system_grant_for_user", READS),
+    reads("list_system_grants_for_user", READS),
+    people("create_system_grant_for_user", ADMIN),
+    people("revoke_system_grant_for_user", ADMIN),
+    reads("check_system_grant_for_group", READS),
+    reads("list_system_grants_for_group", READS),
+    people("create_system_grant_for_group", ADMIN),
+    people("revoke_system_grant_for_group", ADMIN),
+    reads("list_role_assignments", LISTS),
+    reads("list_role_assignments_for_tree", READS_IN_DOMAIN),
+    reads("get_service", READS),
+    reads("list_services", READS),
+    manages("create_service", ADMIN),
+    manages("update_service", ADMIN),
+    manages("delete_service", ADMIN),
+    reads("get_endpoint", READS),
+    reads("list_endpoints", READS),
+    manages("create_endpoint", ADMIN),
+    manages("update_endpoint", ADMIN),
+    manages("delete_endpoint", ADMIN),
+    reads("get_region", &[Who::Anybody]),
+    reads("list_regions", &[Who::Anybody]),
+    manages("create_region", ADMIN),
+    manages("update_region", ADMIN),
+    manages("delete_region", ADMIN),
+    keys("get_credential", SEES_OWN),
+    keys("list_credentials", SEES_OWN),
+    keys("create_credential", OWN),
+    keys("update_credential", OWN),
+    keys("delete_credential", OWN),
+    keys("ec2_get_credential", SEES_OWN),
+    keys("ec2_list_credentials", SEES_OWN),
+    keys("ec2_create_credential", OWN),
+    keys("ec2_delete_credential", OWN),
+    reads("get_access_rule", SEES_OWN),
+    reads("list_access_rules", SEES_OWN),
+    credentials("delete_access_rule", OWN),
+    reads("ec2tokens_validate", SERVES),
+    reads("s3tokens_validate", SERVES),
+    reads("get_auth_catalog", &[Who::Anybody]),
+    reads("get_auth_projects", &[Who::Anybody]),
+    reads("get_auth_domains", &[Who::Anybody]),
+    reads("get_auth_system", &[Who::Anybody]),
 ];
 
 /// The rule of this name.
@@ -208,19 +244,10 @@ pub fn rule_named(name: &str) -> Option<&'static Rule> {
 }
 
 impl Rule {
-    /// Whether it lets a session, or whoever has none, do it.
-    pub(crate) fn lets(&self, principal: &Principal, session: Option<&Session>, about: &About<'_>) -> bool {
-        let Some(session) = session else { return false };
-        // One that is for certain requests of other services is for none of these.
-        if session.has_rules() || session.is_lent() && self.lending == Lending::Never {
-            return false;
-        }
-        let is_its_own =
-            || about.user == Some(&principal.user) && session.claim.scope.project().as_ref() == about.key_for;
-        if about.key_for.is_some() && session.claim.credential().is_some() && !is_its_own() {
-            return false;
-        }
-        self.who.iter().any(|who| is(*who, principal, session, about))
+    /// Whether it lets a session do it.
+    pub(crate) fn lets(&self, principal: &Principal, session: &Session, about: &About<'_>) -> bool {
+        lends(principal, session, self.lending, about)
+            && self.who.iter().any(|who| is(*who, principal, session, about))
     }
 }
 
@@ -257,6 +284,7 @@ fn is(who: Who, principal: &Principal, session: &Session, about: &About<'_>) -> 
         }
         Who::InDomain => about.domain.is_some() && session.project_domain().as_ref() == about.domain,
         Who::Service => session.has("service"),
-        Who::Owner => about.user == Some(&principal.user),
+        Who::Owner => about.user == Some(&principal.user) || about.other_user == Some(&principal.user),
+        Who::Redelegator => session.trusted.as_ref().is_some_and(|trusted| trusted.trust.redelegations > 0),
     }
 }

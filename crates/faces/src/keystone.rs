@@ -37,7 +37,7 @@ use enfilade_admin::Desk;
 use enfilade_facts::vocabulary::DomainId;
 use enfilade_facts::{Read, SourceError, View};
 use enfilade_passage::{
-    About, AccessRefusal, ApiAsk, ApiPermit, IdentityRefusal, Refusal, Rule, Scope, Visit, rule_named,
+    About, AccessRefusal, ApiPermit, IdentityRefusal, Refusal, Rule, Scope, Visit, rule_named,
 };
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, VARY, WWW_AUTHENTICATE};
 use hyper::http::request::Parts;
@@ -142,13 +142,13 @@ impl Call {
     /// Leave for what this call is, about something.
     fn allow(&mut self, about: &About<'_>) -> Result<ApiPermit, Trouble> {
         let rule = self.rule()?;
-        Ok(self.visit.use_api(&ApiAsk::Rule(rule, *about))?)
+        Ok(self.visit.use_api(rule, about)?)
     }
 
     /// The same by another rule, where the parameters make it another call.
     fn allow_by(&mut self, rule: &str, about: &About<'_>) -> Result<ApiPermit, Trouble> {
         let rule = rule_named(rule).ok_or(Wire::NoRoute)?;
-        Ok(self.visit.use_api(&ApiAsk::Rule(rule, *about))?)
+        Ok(self.visit.use_api(rule, about)?)
     }
 
     /// Looks at the facts of one revision.
@@ -178,11 +178,6 @@ impl Call {
             Scope::Domain(domain) => domain,
             _ => session.project_domain().unwrap_or(session.user_domain),
         })
-    }
-
-    /// Leave for what Keystone's rule of that name allows.
-    fn permit(&mut self, ask: &ApiAsk<'_>) -> Result<ApiPermit, Trouble> {
-        Ok(self.visit.use_api(ask)?)
     }
 
     /// Where changes are made, by whoever has leave to.

@@ -22,6 +22,7 @@ mod keystone;
 pub use body::{Body, Cut};
 pub use keystone::{V3, V3Need, V3Route, wants_more_than_a_password};
 pub use metrics::{FileLook, Metrics};
+pub use proxmox::{PROXMOX, ProxmoxRoute};
 pub use redirect::{Challenge, Redirect};
 pub use respond::Answer;
 pub use routes::{MAIN, Need, OPERATIONS, Route};

@@ -7,10 +7,12 @@
 mod acl;
 mod datastores;
 mod params;
+mod routes;
 mod ticket;
 mod tokens;
 mod users;
 
+pub use routes::{PROXMOX, ProxmoxRoute};
 pub(crate) use ticket::login;
 
 use crate::body::{Body, collect_form, collect_json};
@@ -87,7 +89,9 @@ type Outcome = Result<Data, Trouble>;
 struct Call {
     faces: Faces,
     visit: Visit,
-    method: Method,
+    route: &'static ProxmoxRoute,
+    /// What stood where the path has braces.
+    parameters: Vec<String>,
     params: Params,
 }
 
@@ -100,7 +104,13 @@ impl Call {
         own: Option<&Userid>,
     ) -> Result<AdminPermit, Trouble> {
         let path: RolePath = path.parse().map_err(|why| Trouble::Said(format!("{why}")))?;
-        Ok(self.visit.administer(&AdminAsk { path: &path, needed, own })?)
+        let lending = self.route.lending;
+        Ok(self.visit.administer(&AdminAsk { path: &path, needed, lending, own })?)
+    }
+
+    /// What stands where the path has its first, second, … braces.
+    fn parameter<T: std::str::FromStr<Err: std::fmt::Display>>(&self, at: usize) -> Result<T, Trouble> {
+        parsed(self.parameters.get(at).map_or("", String::as_str))
     }
 
     /// Where changes are made, by whoever has leave to.
@@ -145,7 +155,7 @@ pub(crate) async fn answer<B: Incoming>(
             // Commits wait for a disk, and files for locks.
             let called = tokio::task::spawn_blocking(move || {
                 let params = Params::read(&query, &body, is_json)?;
-                dispatch(Call { faces, visit, method: head.method, params }, &path)
+                dispatch(faces, visit, &head.method, params, &path)
             });
             called.await.unwrap_or_else(|_| Err(Wire::Worker.into()))
         }
@@ -192,55 +202,35 @@ fn datastore_of(path: &str) -> Option<&str> {
     of_one.iter().find_map(|above| path.strip_prefix(above))?.split('/').next()
 }
 
-/// Every path there is, and who answers.
-fn dispatch(mut call: Call, path: &str) -> Outcome {
+fn dispatch(faces: Faces, visit: Visit, method: &Method, params: Params, path: &str) -> Outcome {
     let segments: Vec<String> = path
         .split('/')
         .filter(|segment| !segment.is_empty())
         .map(|segment| crate::credential::percent_decoded(segment.as_bytes()))
         .map(|bytes| bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or(Wire::NoRoute))
         .collect::<Result<_, _>>()?;
-    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-    match segments.as_slice() {
-        ["version"] => get_only(&call).map(|()| {
-            json!({ "version": env!("CARGO_PKG_VERSION"), "release": "0", "repoid": "enfilade" }).into()
-        }),
-        ["config", "datastore"] => datastores::configs(&mut call),
-        ["config", "datastore", name] => datastores::config(&mut call, &parsed(name)?),
-        ["admin", "datastore"] => datastores::stores(&mut call),
-        ["admin", "datastore", name, "status"] => datastores::status(&mut call, &parsed(name)?),
-        ["admin", "datastore", name, "active-operations"] => datastores::active(&mut call, &parsed(name)?),
-        ["status", "datastore-usage"] => datastores::usage(&mut call),
-        // Whatever the service is called: there is one.
-        ["nodes", _, "services", service, "reload"] => reload(&mut call, service),
-        ["access", "users"] => users::all(&mut call),
-        ["access", "users", user] => users::one(&mut call, &parsed(user)?),
-        ["access", "users", user, "token"] => tokens::all(&mut call, &parsed(user)?),
-        ["access", "users", user, "token", token] => tokens::one(&mut call, &parsed(user)?, &parsed(token)?),
-        ["access", "acl"] => acl::acl(&mut call),
-        ["access", "permissions"] => acl::permissions(&mut call),
-        ["access", "roles"] => get_only(&call).map(|()| acl::roles()),
-        ["access", "domains"] => {
-            get_only(&call)?;
-            let realm = |realm: String| json!({ "realm": realm, "type": "pbs" });
-            let realms = enfilade_admin::list_realms(call.faces.house().source())?;
-            Ok(Value::Array(realms.into_iter().map(realm).collect()).into())
-        }
-        _ => Err(Wire::NoRoute.into()),
-    }
+    let (route, parameters) = routes::find(method, &segments)?;
+    visit.lends(route.lending)?;
+    (route.answer)(&mut Call { faces, visit, route, parameters, params })
+}
+
+fn version(_: &mut Call) -> Outcome {
+    Ok(json!({ "version": env!("CARGO_PKG_VERSION"), "release": "0", "repoid": "enfilade" }).into())
+}
+
+/// The realms there are, for whoever is known by more than a project.
+fn realms(call: &mut Call) -> Outcome {
+    call.permit("/access/domains", Privileges::NONE, None)?;
+    let realm = |realm: String| json!({ "realm": realm, "type": "pbs" });
+    let realms = enfilade_admin::list_realms(call.faces.house().source())?;
+    Ok(Value::Array(realms.into_iter().map(realm).collect()).into())
 }
 
 /// Configuration and certificates are read again, as by SIGHUP; unlike the original's, the answer is what came of it.
-fn reload(call: &mut Call, service: &str) -> Outcome {
-    if call.method != Method::POST {
-        return Err(Wire::Method.into());
-    }
+fn reload(call: &mut Call) -> Outcome {
+    let service = call.parameters.get(1).cloned().unwrap_or_default();
     call.permit(&format!("/system/services/{service}"), Privileges::SYS_MODIFY, None)?;
     call.faces.reload().map(|said| Value::String(said).into()).map_err(Trouble::Said)
-}
-
-fn get_only(call: &Call) -> Result<(), Trouble> {
-    if call.method == Method::GET { Ok(()) } else { Err(Wire::Method.into()) }
 }
 
 fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Trouble> {

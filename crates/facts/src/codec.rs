@@ -129,6 +129,13 @@ impl Writer {
         }
         self
     }
+    /// A last field that may be missing, and is in no record that is older than the field: where it is missing nothing is written.
+    pub fn tail<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) -> &mut Self {
+        if let Some(value) = value {
+            write(self, value);
+        }
+        self
+    }
     /// A list.
     pub fn list<T>(&mut self, items: &[T], mut write: impl FnMut(&mut Self, &T)) -> &mut Self {
         self.u32(u32::try_from(items.len()).unwrap_or(u32::MAX));
@@ -207,6 +214,13 @@ impl<'a> Reader<'a> {
         match self.flag()? {
             true => Some(Some(read(self)?)),
             false => Some(None),
+        }
+    }
+    /// A last field that may be missing, and is in no record that is older than the field.
+    pub fn tail<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
+        match self.is_empty() {
+            true => Some(None),
+            false => read(self).map(Some),
         }
     }
     /// A list.

@@ -38,6 +38,8 @@ pub const ROLE_PATH_BYTES_MAX: usize = 370;
 pub const GROUP_DEPTH_MAX: usize = 32;
 /// How often a trust may be lent on (Keystone's `max_redelegation_count`).
 pub const REDELEGATIONS_MAX: u8 = 3;
+/// How many application credentials may be made one by the other, the first among them.
+pub const CREDENTIAL_CHAIN_MAX: usize = 8;
 /// Deepest nesting of projects in projects (Keystone's `max_project_tree_depth`, without the domain).
 pub const PROJECT_DEPTH_MAX: usize = 4;
 /// Most groups one user may be in, nesting included.

@@ -2,7 +2,7 @@
 
 use crate::refuse::Refusal;
 use crate::walk::Visit;
-use enfilade_access::{AdminAsk, AdminPermit, ApiAsk, ApiPermit};
+use enfilade_access::{About, AdminAsk, AdminPermit, ApiPermit, Lending, Rule};
 use enfilade_facts::Read;
 use enfilade_facts::vocabulary::{Authid, Privileges, RolePath};
 
@@ -19,16 +19,24 @@ impl Visit {
         })?
     }
 
-    /// Leave to do what Keystone's API is asked for, at this moment.
+    /// Whether the visitor may make such a call at all, with what was lent, if anything was.
+    ///
+    /// # Errors
+    /// The refusal of door 4.
+    pub fn lends(&self, lending: Lending) -> Result<(), Refusal> {
+        Ok(enfilade_access::lends(&self.identity, lending)?)
+    }
+
+    /// Leave to do what a rule of Keystone's API is for, at this moment.
     ///
     /// # Errors
     /// The refusal of door 2 or 4.
-    pub fn use_api(&mut self, ask: &ApiAsk<'_>) -> Result<ApiPermit, Refusal> {
+    pub fn use_api(&mut self, rule: &'static Rule, about: &About<'_>) -> Result<ApiPermit, Refusal> {
         let house = std::sync::Arc::clone(&self.house);
         if !self.identity.holds(house.parts.source.at(), house.now()) {
             house.parts.source.read(|view| self.ask_again(view))??;
         }
-        Ok(enfilade_access::use_api(&self.identity, ask)?)
+        Ok(enfilade_access::use_api(&self.identity, rule, about)?)
     }
 
     /// The visitor's privileges on a path, and those that also hold below it.

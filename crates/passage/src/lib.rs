@@ -23,7 +23,7 @@ mod refuse;
 
 // The doors' own words that a face has to know, so that it needs no door of its own.
 pub use enfilade_access::{
-    About, Ace, AceFlags, AceType, AdminAsk, AdminPermit, ApiAsk, ApiPermit, Lending, NodeKind, ObjectId,
+    About, Ace, AceFlags, AceType, AdminAsk, AdminPermit, ApiPermit, Lending, Lends, NodeKind, ObjectId,
     POLICY, Refusal as AccessRefusal, Rule, SecurityDescriptor, Who, rule_named,
 };
 pub use enfilade_content::{

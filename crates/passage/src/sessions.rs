@@ -211,6 +211,26 @@ impl Visit {
         self.issue_for(wanted, self.house.parts.session_terms.token_seconds).await
     }
 
+    /// Whether a session would be made for the visitor; none is.
+    ///
+    /// # Errors
+    /// The refusal of door 2.
+    pub fn would_issue(&mut self, wanted: Wanted) -> Result<(), Refusal> {
+        let house = Arc::clone(&self.house);
+        let (now, lifetime) = (house.now(), house.parts.session_terms.token_seconds);
+        let judged = house.parts.source.read(|view| {
+            self.ask_again(view)?;
+            Ok::<_, Refusal>(house.sessions.with(|tokens| {
+                enfilade_identity::issue(view, now, &self.identity, wanted, lifetime, [0; 16], tokens)
+            }))
+        })??;
+        match judged {
+            Issue::Refusal(refusal) => Err(refusal.into()),
+            // The next second is waited for when it is made.
+            Issue::Session(_) | Issue::NextSecond => Ok(()),
+        }
+    }
+
     async fn issue_for(&mut self, wanted: Wanted, lifetime: i64) -> Result<Made, Refusal> {
         self.make(|view, now, parent, own, tokens| {
             enfilade_identity::issue(view, now, parent, wanted, lifetime, own, tokens)

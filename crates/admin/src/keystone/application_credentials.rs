@@ -1,9 +1,11 @@
 //! Application credentials: API tokens with a project.
 
 use super::grants::role_id;
+use super::things::missing;
 use crate::desk::{Desk, random};
 use crate::error::Error;
 use crate::users::check_comment;
+use enfilade_facts::limits::CREDENTIAL_CHAIN_MAX;
 use enfilade_facts::tables::{
     AccessRule, Credential, Delegation, Name, NameKey, Reverse, ReverseKey, User, Verifier,
 };
@@ -28,8 +30,8 @@ pub struct NewApplicationCredential {
     pub rules: Vec<AccessRule>,
     /// Until when, seconds since the epoch; 0 is for ever.
     pub expires: i64,
-    /// The credential whose session asks for it, which it does not outlive.
-    pub parent: Option<CredentialId>,
+    /// The credential whose session asks for it: it is good while that one is good, for no more than that one.
+    pub by: Option<CredentialId>,
     /// What it is for.
     pub comment: Option<String>,
     /// A secret its owner chose; it is hashed slowly, because it can be guessed.
@@ -82,16 +84,13 @@ pub fn create_application_credential(
                 (None, Some(hash)) => Verifier::Crypt(hash.clone()),
                 (None, None) => Verifier::Missing,
             };
-            let parent = new.parent.map(|parent| view.get::<Credential>(&parent)).transpose()?.flatten();
-            let ends = [new.expires, parent.map_or(0, |parent| parent.expires)];
             let credential = Credential {
                 owner: new.owner,
                 name: new.name.clone(),
                 verifier,
                 previous: None,
                 enabled: true,
-                // The sooner of the two; 0 is for ever.
-                expires: ends.into_iter().filter(|end| *end != 0).min().unwrap_or(0),
+                expires: end_within(view, change, new.by, (&new.project, &roles), new.expires)?,
                 created: desk.now.unix_seconds,
                 comment: new.comment.clone(),
                 own_roles: false,
@@ -100,13 +99,60 @@ pub fn create_application_credential(
             let with_id = |rule: &AccessRule| Ok(AccessRule { id: random()?, ..rule.clone() });
             let rules = new.rules.iter().map(with_id).collect::<Result<_, Error>>()?;
             let delegation =
-                Delegation { project: new.project, roles, unrestricted: new.unrestricted, rules };
+                Delegation { project: new.project, roles, unrestricted: new.unrestricted, rules, by: new.by };
             change.expect_present::<User>(&new.owner).expect_absent::<Name>(&by_name);
             change.put(&by_name, &Name(*id.bytes())).put(&id, &credential).put(&id, &delegation);
             change.put(&ReverseKey::For(new.project, id), &Reverse);
             Ok(ApplicationCredential { id, credential, delegation })
         })?;
     Ok((made, generated, at))
+}
+
+/// When what a credential's session makes is to end, in seconds since the epoch; 0 is for ever. It is within that credential, and the
+/// change is made only if that is still there.
+pub(crate) fn end_within(
+    view: &View<'_>,
+    change: &mut Change,
+    by: Option<CredentialId>,
+    (project, roles): (&ProjectId, &[RoleId]),
+    wanted: i64,
+) -> Result<i64, Error> {
+    let Some(by) = by else { return Ok(wanted) };
+    let gone = || missing("application credential", by);
+    let (maker, delegation) =
+        view.get::<Credential>(&by)?.zip(view.get::<Delegation>(&by)?).ok_or_else(gone)?;
+    let held = enfilade_identity::roles_by(view, &maker.owner, project, &by)?;
+    let is_less = delegation.unrestricted
+        && delegation.rules.is_empty()
+        && delegation.project == *project
+        && roles.iter().all(|role| held.iter().any(|held| held.id == *role));
+    if !is_less {
+        return Err(Error::Refused("what a credential makes cannot be more than that credential".to_owned()));
+    }
+    if lineage_of(view, &by)?.len() >= CREDENTIAL_CHAIN_MAX {
+        let why = format!("credentials make others one after the other at most {CREDENTIAL_CHAIN_MAX} deep");
+        return Err(Error::Refused(why));
+    }
+    change.expect_same(&by, &maker).expect_same(&by, &delegation);
+    // The sooner of the two.
+    Ok([wanted, maker.expires].into_iter().filter(|end| *end != 0).min().unwrap_or(0))
+}
+
+/// A credential, the one it was made by, and so on.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn lineage_of(view: &View<'_>, id: &CredentialId) -> Result<Vec<CredentialId>, Error> {
+    let mut lineage = vec![*id];
+    let mut last = *id;
+    while let Some(by) = view.get::<Delegation>(&last)?.and_then(|delegation| delegation.by) {
+        if lineage.len() > CREDENTIAL_CHAIN_MAX {
+            break;
+        }
+        lineage.push(by);
+        last = by;
+    }
+    Ok(lineage)
 }
 
 /// Those of a user, by name.

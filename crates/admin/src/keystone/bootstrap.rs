@@ -4,13 +4,14 @@ use super::catalog::{add_endpoint, add_service};
 use super::domains::add_domain;
 use super::grants::{On, add_implication, add_role, grant_role};
 use super::projects::{add_project, find_project};
+use super::put_extra;
 use crate::desk::Desk;
 use crate::error::Error;
 use crate::look::Target;
 use crate::passwords::PasswordRules;
 use crate::users::{NewUser, add_user, set_password};
-use enfilade_facts::tables::Interface;
-use enfilade_facts::vocabulary::{DomainId, ProjectId, Secret, Userid};
+use enfilade_facts::tables::{Interface, NamedRole, ThingKind};
+use enfilade_facts::vocabulary::{DomainId, ProjectId, RoleId, Secret, Userid};
 
 /// What is to be made.
 #[derive(Clone, Debug)]
@@ -67,7 +68,7 @@ pub fn bootstrap(desk: &Desk<'_>, new: &Bootstrap) -> Result<ProjectId, Error> {
     fresh(add_project(desk, realm, &new.project, Some("made by bootstrap")).map(drop))?;
     let project = find_project(desk.facts, &full)?;
     for role in [new.role.as_str(), "service"].iter().chain(&ROLES) {
-        fresh(add_role(desk, role, None).map(drop))?;
+        fresh(add_role(desk, role, None).and_then(|(id, _)| make_immutable(desk, &id)))?;
     }
     let mut above = new.role.as_str();
     for role in ROLES {
@@ -84,4 +85,14 @@ pub fn bootstrap(desk: &Desk<'_>, new: &Bootstrap) -> Result<ProjectId, Error> {
         add_endpoint(desk, &service, *interface, new.region.as_deref(), url)?;
     }
     Ok(project)
+}
+
+/// As the original does with the roles it makes (`keystone-manage bootstrap --immutable-roles`, its default): the API changes and removes
+/// none of them unless the option is taken away first.
+fn make_immutable(desk: &Desk<'_>, id: &RoleId) -> Result<(), Error> {
+    desk.commit(&format!("role {id} is immutable"), |_, change| {
+        change.expect_present::<NamedRole>(id);
+        put_extra(change, ThingKind::Role, id, r#"{"options":{"immutable":true}}"#)
+    })?;
+    Ok(())
 }

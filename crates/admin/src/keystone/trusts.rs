@@ -1,11 +1,12 @@
 //! Trusts: what users let others do on their behalf.
 
+use super::application_credentials::end_within;
 use super::grants::role_id;
 use crate::desk::{Desk, random};
 use crate::error::Error;
 use enfilade_facts::limits::REDELEGATIONS_MAX;
 use enfilade_facts::tables::{Project, Reverse, ReverseKey, Revocation, Revoked, Trust, User};
-use enfilade_facts::vocabulary::{ProjectId, TrustId, UserId};
+use enfilade_facts::vocabulary::{CredentialId, ProjectId, TrustId, UserId};
 use enfilade_facts::{At, Change, Read, Source, View};
 
 /// One to be made.
@@ -29,6 +30,8 @@ pub struct NewTrust {
     pub redelegations: u8,
     /// The trust it is lent on from, by whose session it is asked for.
     pub parent: Option<TrustId>,
+    /// The application credential whose session asks for it: it is good while that one is good, for no more than that one.
+    pub by: Option<CredentialId>,
 }
 
 /// Makes one.
@@ -48,8 +51,10 @@ pub fn create_trust(desk: &Desk<'_>, new: &NewTrust) -> Result<(TrustId, Trust, 
             return Err(Error::Invalid(why));
         }
         let id = TrustId::from_bytes(random()?);
-        let NewTrust { trustor, trustee, project, impersonation, uses, redelegations, parent, .. } = *new;
-        let mut expires = new.expires;
+        let NewTrust {
+            trustor, trustee, project, impersonation, uses, redelegations, parent, mut by, ..
+        } = *new;
+        let mut expires = end_within(view, change, by, (&project, &roles), new.expires)?;
         if redelegations > REDELEGATIONS_MAX || uses.is_some() && (redelegations > 0 || parent.is_some()) {
             let why = format!(
                 "a trust is lent on at most {REDELEGATIONS_MAX} times, and not where its uses are counted"
@@ -68,10 +73,21 @@ pub fn create_trust(desk: &Desk<'_>, new: &NewTrust) -> Result<(TrustId, Trust, 
             }
             let ends = [from.expires, expires].into_iter().filter(|end| *end != 0);
             expires = ends.min().unwrap_or(0);
+            by = from.by;
             change.expect_same(parent, &from);
         }
-        let trust =
-            Trust { trustor, trustee, project, roles, impersonation, expires, uses, redelegations, parent };
+        let trust = Trust {
+            trustor,
+            trustee,
+            project,
+            roles,
+            impersonation,
+            expires,
+            uses,
+            redelegations,
+            parent,
+            by,
+        };
         change.expect_present::<User>(&trustor).expect_present::<User>(&trustee);
         change.expect_present::<Project>(&project).put(&id, &trust);
         for key in ways_to(&id, &trust) {

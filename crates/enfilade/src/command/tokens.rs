@@ -167,7 +167,7 @@ fn create_for_project(
         roles,
         unrestricted: false,
         rules: Vec::new(),
-        parent: None,
+        by: None,
         expires,
         comment,
         secret: None,

@@ -4,16 +4,21 @@ use super::render::{access_rule, time};
 use super::{Call, Outcome, Said, Trouble};
 use enfilade_admin::keystone::{
     ApplicationCredential, NewApplicationCredential, application_credentials_of,
-    create_application_credential, delete_application_credential, list_named_roles,
+    create_application_credential, delete_application_credential, lineage_of, list_named_roles,
 };
 use enfilade_facts::tables::AccessRule;
 use enfilade_facts::vocabulary::{CredentialId, Secret, UserId, from_rfc3339};
-use enfilade_passage::{About, ApiAsk, HeldRole};
+use enfilade_passage::{About, ApiPermit, HeldRole, Lends};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
 fn user(call: &Call) -> Result<UserId, Trouble> {
     call.parameter(0).parse().map_err(|_| Trouble::missing("user", call.parameter(0)))
+}
+
+/// Leave for what is asked of the user's.
+fn allow(call: &mut Call, user: &UserId) -> Result<ApiPermit, Trouble> {
+    call.allow(&About { user: Some(user), ..About::default() })
 }
 
 fn of_user(call: &Call, user: &UserId) -> Result<Vec<ApplicationCredential>, Trouble> {
@@ -22,7 +27,7 @@ fn of_user(call: &Call, user: &UserId) -> Result<Vec<ApplicationCredential>, Tro
 
 pub(super) fn list(call: &mut Call) -> Outcome {
     let user = user(call)?;
-    call.permit(&ApiAsk::SeeApplicationCredentials(&user))?;
+    allow(call, &user)?;
     let wanted = call.query("name").map(str::to_owned);
     let mut rows = Vec::new();
     for one in of_user(call, &user)? {
@@ -37,7 +42,7 @@ pub(super) fn list(call: &mut Call) -> Outcome {
 
 pub(super) fn show(call: &mut Call) -> Outcome {
     let user = user(call)?;
-    call.permit(&ApiAsk::SeeApplicationCredentials(&user))?;
+    allow(call, &user)?;
     let id = call.parameter(1).to_owned();
     let found = of_user(call, &user)?.into_iter().find(|one| one.id.to_string() == id);
     let found = found.ok_or_else(|| Trouble::missing("application credential", &id))?;
@@ -46,27 +51,31 @@ pub(super) fn show(call: &mut Call) -> Outcome {
 
 pub(super) fn delete(call: &mut Call) -> Outcome {
     let user = user(call)?;
-    let permit = call.permit(&ApiAsk::DeleteApplicationCredential(&user))?;
-    let id: CredentialId = call
-        .parameter(1)
-        .parse()
-        .map_err(|_| Trouble::missing("application credential", call.parameter(1)))?;
+    let id = call.parameter(1).parse::<CredentialId>();
+    let lineage = match &id {
+        Ok(id) => call.look(|view| Ok(lineage_of(view, id)?))?,
+        Err(_) => Vec::new(),
+    };
+    let permit = call.allow(&About { user: Some(&user), lineage: Some(&lineage), ..About::default() })?;
+    let id = id.map_err(|_| Trouble::missing("application credential", call.parameter(1)))?;
     call.at_desk(&permit, |desk| delete_application_credential(desk, &user, &id))?;
     Ok(Said::nothing())
 }
 
 pub(super) fn create(call: &mut Call) -> Outcome {
     let user = user(call)?;
-    let permit = call.permit(&ApiAsk::CreateApplicationCredential(&user))?;
+    let own = call.visit.identity().session().and_then(|session| session.claim.scope.project());
+    // Its roles are chosen among those of the session, below.
+    let lends = own.as_ref().map(|project| Lends { project, roles: &[] });
+    let permit = call.allow(&About { user: Some(&user), lends, ..About::default() })?;
     let value: Value =
         serde_json::from_slice(&call.body).map_err(|_| Trouble::invalid("the body is not JSON"))?;
     let given = value.get("application_credential");
     let given =
         given.ok_or_else(|| Trouble::invalid("Expecting to find application_credential in the body."))?;
     let session = call.visit.identity().session();
-    let project = session.and_then(|session| session.claim.scope.project());
     let project =
-        project.ok_or_else(|| Trouble::invalid("the session is for no project; get one for a project"))?;
+        own.ok_or_else(|| Trouble::invalid("the session is for no project; get one for a project"))?;
     let held: &[HeldRole] = session.map_or(&[], |session| session.roles.as_slice());
     let new = NewApplicationCredential {
         owner: user,
@@ -75,7 +84,7 @@ pub(super) fn create(call: &mut Call) -> Outcome {
         roles: roles(given, held)?,
         unrestricted: flag(given, "unrestricted")?,
         rules: rules(given)?,
-        parent: session.and_then(|session| session.claim.credential()),
+        by: session.and_then(|session| session.claim.credential()),
         expires: expires(given, call.faces.house().now().unix_seconds)?,
         comment: text(given, "description").map(str::to_owned),
         secret: match text(given, "secret") {

@@ -82,6 +82,8 @@ pub(super) async fn login(
         _ => None,
     };
     if let Some(id) = trust {
+        // Nobody else uses it up.
+        visit.would_issue(wanted)?;
         count_use(faces, visit.principal().authid.to_string(), id).await?;
     }
     let made = visit.issue(wanted).await?;

@@ -9,7 +9,7 @@ use enfilade_admin::keystone::{create_blob, delete_blob, random_id, update_blob}
 use enfilade_facts::View;
 use enfilade_facts::tables::{Blob, BlobId, Ec2Key, Key as _, Reverse, ReverseKey};
 use enfilade_facts::vocabulary::{CredentialId, ProjectId, UserId};
-use enfilade_passage::{About, ApiPermit};
+use enfilade_passage::{About, ApiPermit, Lends};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
@@ -37,9 +37,21 @@ fn found(call: &mut Call, at: usize) -> Result<(BlobId, Blob, ApiPermit), Troubl
         None => Ok(None),
     })?;
     let owner: Option<UserId> = found.as_ref().map(|(_, row)| row.user);
-    let permit = call.allow(&About { user: owner.as_ref(), ..About::default() })?;
+    let lineage = lineage_of(found.as_ref().map(|(_, row)| row));
+    let about = About { user: owner.as_ref(), lineage: Some(&lineage), ..About::default() };
+    let permit = call.allow(&about)?;
     let (id, row) = found.ok_or_else(|| Trouble::missing("credential", &said))?;
     Ok((id, row, permit))
+}
+
+/// The application credential that made one; none made one that is not there.
+fn lineage_of(row: Option<&Blob>) -> Vec<CredentialId> {
+    row.and_then(|row| row.ec2.as_ref()?.by).into_iter().collect()
+}
+
+/// Whether a list that a permit is for holds this one.
+fn is_listed(permit: &ApiPermit, row: &Blob) -> bool {
+    permit.only_made_by().is_none_or(|by| lineage_of(Some(row)).contains(&by))
 }
 
 /// Everybody's, for whoever may see them; one's own, for everybody else.
@@ -52,13 +64,10 @@ pub(super) fn list(call: &mut Call) -> Outcome {
                 .map_err(|_| invalid("Invalid input for field/attribute user_id: expected an id."))?,
         ),
     };
-    let user = match call.allow(&About { user: asked.as_ref(), ..About::default() }) {
-        Ok(_) => asked,
+    let (permit, user) = match call.allow(&About { user: asked.as_ref(), ..About::default() }) {
+        Ok(permit) => (permit, asked),
         Err(why) if asked.is_some() => return Err(why),
-        Err(_) => {
-            call.allow(&About { user: Some(&own), ..About::default() })?;
-            Some(own)
-        }
+        Err(_) => (call.allow(&About { user: Some(&own), ..About::default() })?, Some(own)),
     };
     let base = call.base.clone();
     let after = call.marker(|text| {
@@ -66,12 +75,13 @@ pub(super) fn list(call: &mut Call) -> Outcome {
         Some(user.map_or_else(|| id.bytes(), |user| ReverseKey::Blob(user, id).bytes()))
     })?;
     let source = move |view: &View<'_>, after: Option<&[u8]>, each: listing::Each<'_>| match user {
-        None => {
-            listing::records::<Blob>(view, &[], after, |id, row| Ok(each(id.bytes(), body(&base, &id, &row))))
-        }
+        None => listing::records::<Blob>(view, &[], after, |id, row| match is_listed(&permit, &row) {
+            true => Ok(each(id.bytes(), body(&base, &id, &row))),
+            false => Ok(ControlFlow::Continue(())),
+        }),
         Some(user) => listing::records::<Reverse>(view, &ReverseKey::blobs_of(&user), after, |key, _| {
             let ReverseKey::Blob(_, id) = key else { return Ok(ControlFlow::Continue(())) };
-            match view.get::<Blob>(&id)? {
+            match view.get::<Blob>(&id)?.filter(|row| is_listed(&permit, row)) {
                 Some(row) => Ok(each(key.bytes(), body(&base, &id, &row))),
                 None => Ok(ControlFlow::Continue(())),
             }
@@ -106,7 +116,11 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     call.allow(&about)?;
     let (kind, blob) = (given.needed("type")?, given.needed("blob")?);
     let project = given.id::<ProjectId>("project_id")?.flatten();
-    about.key_for = project.as_ref().filter(|_| kind == "ec2");
+    match (kind.as_str(), &project) {
+        ("ec2", Some(project)) => about.lends = Some(Lends { project, roles: &[] }),
+        // No record says of any other kind which credential made it.
+        _ => about.lineage = Some(&[]),
+    }
     let permit = call.allow(&about)?;
     let (id, ec2) = match (kind.as_str(), &project) {
         ("ec2", None) => return Err(invalid("an EC2 credential is for a project").into()),
@@ -190,23 +204,24 @@ fn ec2_body(base: &str, row: &Blob) -> Value {
     })
 }
 
-/// The user of the path, with leave for what is asked of theirs.
-fn owner(call: &mut Call) -> Result<(UserId, ApiPermit), Trouble> {
+/// The user of the path, with leave for what is asked of theirs: of all their keys, or of one of this lineage.
+fn owner(call: &mut Call, lineage: Option<&[CredentialId]>) -> Result<(UserId, ApiPermit), Trouble> {
     let (user, domain) = users::of_path(call, 0)?;
-    let permit = call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;
+    let about = About { user: Some(&user), domain: domain.as_ref(), lineage, ..About::default() };
+    let permit = call.allow(&about)?;
     users::still_there(call, &user)?;
     Ok((user, permit))
 }
 
 pub(super) fn list_ec2(call: &mut Call) -> Outcome {
-    let (user, _) = owner(call)?;
+    let (user, permit) = owner(call, None)?;
     let rows = call.look(|view| {
         let mut rows = Vec::new();
         for (key, _) in view.list::<Reverse>(&ReverseKey::blobs_of(&user))? {
             if let ReverseKey::Blob(_, id) = key {
                 rows.extend(
                     view.get::<Blob>(&id)?
-                        .filter(|row| row.kind == "ec2")
+                        .filter(|row| row.kind == "ec2" && is_listed(&permit, row))
                         .map(|row| ec2_body(&call.base, &row)),
                 );
             }
@@ -218,11 +233,11 @@ pub(super) fn list_ec2(call: &mut Call) -> Outcome {
 
 /// The EC2 key of the path, if it is the user's.
 fn found_ec2(call: &mut Call) -> Result<(BlobId, Blob, ApiPermit), Trouble> {
-    let (user, permit) = owner(call)?;
     let access = plain(call.parameter(1));
     let id = ec2_id(&access);
-    let row =
-        call.look(|view| Ok(view.get::<Blob>(&id)?.filter(|row| row.user == user && row.kind == "ec2")))?;
+    let row = call.look(|view| Ok(view.get::<Blob>(&id)?.filter(|row| row.kind == "ec2")))?;
+    let (user, permit) = owner(call, Some(&lineage_of(row.as_ref())))?;
+    let row = row.filter(|row| row.user == user);
     let row = row.ok_or_else(|| Trouble::missing("EC2 credential", &access))?;
     Ok((id, row, permit))
 }
@@ -233,7 +248,7 @@ pub(super) fn show_ec2(call: &mut Call) -> Outcome {
 }
 
 pub(super) fn create_ec2(call: &mut Call) -> Outcome {
-    let (user, _) = owner(call)?;
+    let (user, _) = owner(call, None)?;
     let given: Value =
         serde_json::from_slice(&call.body).map_err(|_| Trouble::invalid("the body is not JSON"))?;
     let said = given.get("tenant_id").and_then(Value::as_str);
@@ -243,7 +258,8 @@ pub(super) fn create_ec2(call: &mut Call) -> Outcome {
         None => own.ok_or_else(|| Trouble::invalid("Expecting to find tenant_id in the body."))?,
     };
     check_project(call, &user, Some(&project))?;
-    let permit = call.allow(&About { user: Some(&user), key_for: Some(&project), ..About::default() })?;
+    let lends = Some(Lends { project: &project, roles: &[] });
+    let permit = call.allow(&About { user: Some(&user), lends, ..About::default() })?;
     let word = || {
         let bytes = call.faces.house().random().ok_or(crate::respond::Wire::Worker)?;
         Ok::<_, Trouble>(format!("{:032x}", u128::from_ne_bytes(bytes)))

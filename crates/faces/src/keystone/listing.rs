@@ -6,7 +6,7 @@ use bytes::Bytes;
 use enfilade_facts::tables::{Domain, Key as _, Name, NameKey, NameKind, Row};
 use enfilade_facts::vocabulary::DomainId;
 use enfilade_facts::{Read, View};
-use enfilade_passage::{About, ApiAsk, Rule};
+use enfilade_passage::{About, Rule};
 use hyper::StatusCode;
 use hyper::http::request::Parts;
 use serde_json::Value;
@@ -242,7 +242,7 @@ pub(super) fn answer(
                 return;
             }
             while !listing.is_over && listing.json.len() < CHUNK_BYTES {
-                let may = visit.use_api(&ApiAsk::Rule(rule, About::default())).is_ok();
+                let may = visit.use_api(rule, &About::default()).is_ok();
                 let went = may && matches!(house.source().read(|view| listing.go_on(view)), Ok(Ok(())));
                 if !went {
                     let _ = sender.blocking_send(Err(Cut));

@@ -125,19 +125,29 @@ fn is_asked(call: &Call, name: &str) -> bool {
 pub(super) fn show(call: &mut Call) -> Outcome {
     let (id, row, extra, _) = found(call)?;
     let mut shown = body(&call.base, &id, &row, &extra);
+    // Whoever is a member of the project alone is told of what they have a role on.
+    let about = About { project: Some(&id), domain: Some(&row.domain), ..About::default() };
+    let own = match call.allow_by("list_role_assignments_for_tree", &about) {
+        Ok(_) => None,
+        Err(_) => Some(scopes_of(call.faces.house().source(), &call.visit.principal().user)?.projects),
+    };
+    let is_told = |(id, _): &(ProjectId, Project)| {
+        own.as_ref().is_none_or(|own| own.iter().any(|(other, _)| other == id))
+    };
     let described = |(id, row): &(ProjectId, Project)| json!({ "project": body(&call.base, id, row, "") });
     let more = call.look(|view| {
         let mut more = Vec::new();
         for (name, projects) in [("parents", parents_of(view, &id)?), ("subtree", subtree_of(view, &id)?)] {
+            let told: Vec<_> = projects.iter().filter(|project| is_told(project)).cloned().collect();
             if is_asked(call, &format!("{name}_as_list")) {
-                more.push((name, projects.iter().map(described).collect()));
+                more.push((name, told.iter().map(described).collect()));
             } else if is_asked(call, &format!("{name}_as_ids")) {
                 let ids = match name {
                     "parents" => projects
                         .iter()
                         .rev()
                         .fold(Value::Null, |inner, (id, _)| json!({ id.to_string(): inner })),
-                    _ => tree_of_ids(&id, &projects),
+                    _ => tree_of_ids(&id, &told),
                 };
                 more.push((name, ids));
             }

@@ -51,7 +51,7 @@ pub struct V3Route {
     pub need: V3Need,
     /// Who answers.
     pub(super) call: V3Call,
-    /// The rule that says who may, without `identity:`; empty where the call has an affair of its own.
+    /// The rule that says who may, without `identity:`; empty where nobody has to be known.
     pub rule: &'static str,
     /// What it is for.
     pub says: &'static str,

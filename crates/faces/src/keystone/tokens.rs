@@ -6,7 +6,7 @@ use enfilade_admin::keystone::{RevocationSummary, list_revocations, revoke as re
 use enfilade_facts::Held;
 use enfilade_facts::tables::Revoked;
 use enfilade_facts::vocabulary::{Secret, from_rfc3339};
-use enfilade_passage::{ApiAsk, IdentityRefusal, Refusal, Session, SessionAsk, Validated, audit_id_to_text};
+use enfilade_passage::{About, IdentityRefusal, Refusal, Session, SessionAsk, Validated, audit_id_to_text};
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use serde_json::{Map, Value, json};
@@ -24,6 +24,10 @@ impl Subject {
     fn session(&self) -> Result<&Session, Trouble> {
         self.validated.session().ok_or_else(|| Trouble::Subject(IdentityRefusal::NoSubject.into()))
     }
+}
+
+fn of(session: &Session) -> About<'_> {
+    About { user: Some(&session.claim.user), ..About::default() }
 }
 
 /// The token that is asked about.
@@ -49,7 +53,7 @@ pub(super) fn validate(call: &mut Call) -> Outcome {
         call.query("allow_expired").is_some_and(|value| matches!(value, "1" | "true" | "True"));
     let found = subject(call, allow_expired)?;
     let session = found.session()?;
-    call.permit(&ApiAsk::ValidateToken(session))?;
+    call.allow(&of(session))?;
     let knows_rules = || {
         let version = call.head.headers.get(KNOWS_RULES)?.to_str().ok()?.parse::<f32>().ok()?;
         (version >= 1.0).then_some(())
@@ -80,7 +84,7 @@ pub(super) fn validate(call: &mut Call) -> Outcome {
 
 pub(super) fn check(call: &mut Call) -> Outcome {
     let found = subject(call, false)?;
-    call.permit(&ApiAsk::CheckToken(found.session()?))?;
+    call.allow(&of(found.session()?))?;
     Ok(Said { status: StatusCode::OK, body: super::Body::empty(), subject: Some(found.header) })
 }
 
@@ -88,7 +92,7 @@ pub(super) fn check(call: &mut Call) -> Outcome {
 pub(super) fn revoke(call: &mut Call) -> Outcome {
     let found = subject(call, false)?;
     let session = found.session()?;
-    let permit = call.permit(&ApiAsk::RevokeToken(session))?;
+    let permit = call.allow(&of(session))?;
     let own = session.claim.audit.own;
     let mut marks = vec![Revoked::Token(own)];
     if call.query("cascade").is_none_or(|value| !value.eq_ignore_ascii_case("false")) {
@@ -99,7 +103,7 @@ pub(super) fn revoke(call: &mut Call) -> Outcome {
 }
 
 pub(super) fn events(call: &mut Call) -> Outcome {
-    call.permit(&ApiAsk::ListRevocations)?;
+    call.allow(&About::default())?;
     let since = match call.query("since") {
         None => i64::MIN,
         Some(text) => from_rfc3339(&text.replace("%3A", ":"))

@@ -7,8 +7,8 @@ use enfilade_admin::keystone::{
 };
 use enfilade_facts::limits::REDELEGATIONS_MAX;
 use enfilade_facts::tables::{NamedRole, Trust};
-use enfilade_facts::vocabulary::{ProjectId, RoleId, TrustId, UserId, from_rfc3339};
-use enfilade_passage::ApiAsk;
+use enfilade_facts::vocabulary::{CredentialId, ProjectId, RoleId, TrustId, UserId, from_rfc3339};
+use enfilade_passage::{About, ApiPermit, Lends};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
@@ -20,12 +20,18 @@ fn found(call: &Call) -> Result<(TrustId, Trust), Trouble> {
     Ok((id, trust))
 }
 
+/// Leave to see one: for both of its users.
+fn see(call: &mut Call, trust: &Trust) -> Result<ApiPermit, Trouble> {
+    let (user, other_user) = (Some(&trust.trustor), Some(&trust.trustee));
+    call.allow(&About { user, other_user, ..About::default() })
+}
+
 pub(super) fn list(call: &mut Call) -> Outcome {
     let id_of = |name| call.query(name).map(|text| text.parse::<UserId>()).transpose();
     let no_id = |_| Trouble::invalid("expected the id of a user: 32 lower-case hexadecimal digits");
     let trustor = id_of("trustor_user_id").map_err(no_id)?;
     let trustee = id_of("trustee_user_id").map_err(no_id)?;
-    call.permit(&ApiAsk::ListTrusts { trustor: trustor.as_ref(), trustee: trustee.as_ref() })?;
+    call.allow(&About { user: trustor.as_ref(), other_user: trustee.as_ref(), ..About::default() })?;
     let is_wanted = |trust: &Trust| {
         trustor.is_none_or(|id| id == trust.trustor) && trustee.is_none_or(|id| id == trust.trustee)
     };
@@ -40,13 +46,15 @@ pub(super) fn list(call: &mut Call) -> Outcome {
 
 pub(super) fn show(call: &mut Call) -> Outcome {
     let (id, trust) = found(call)?;
-    call.permit(&ApiAsk::SeeTrust(&trust))?;
+    see(call, &trust)?;
     Ok(Said::json(StatusCode::OK, &json!({ "trust": body(call, &id, &trust)? })))
 }
 
 pub(super) fn delete(call: &mut Call) -> Outcome {
     let (id, trust) = found(call)?;
-    let permit = call.permit(&ApiAsk::DeleteTrust(&trust))?;
+    let lineage: Vec<CredentialId> = trust.by.into_iter().collect();
+    let about = About { user: Some(&trust.trustor), lineage: Some(&lineage), ..About::default() };
+    let permit = call.allow(&about)?;
     call.at_desk(&permit, |desk| delete_trust(desk, &id))?;
     Ok(Said::nothing())
 }
@@ -59,10 +67,9 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     // A session by a trust makes others of that trust, and no others.
     let session = call.visit.identity().session();
     new.parent = session.and_then(|session| session.claim.trust());
-    let permit = match new.parent {
-        Some(_) => call.permit(&ApiAsk::RedelegateTrust)?,
-        None => call.permit(&ApiAsk::CreateTrust(&new.trustor))?,
-    };
+    new.by = session.and_then(|session| session.claim.credential());
+    let lends = Some(Lends { project: &new.project, roles: &new.roles });
+    let permit = call.allow(&About { user: Some(&new.trustor), lends, ..About::default() })?;
     let (id, trust, _) = call.at_desk(&permit, |desk| create_trust(desk, &new))?;
     Ok(Said::json(StatusCode::CREATED, &json!({ "trust": body(call, &id, &trust)? })))
 }
@@ -120,6 +127,7 @@ fn read(given: &Value, now: i64) -> Result<NewTrust, Trouble> {
         uses: number("remaining_uses")?,
         redelegations,
         parent: None,
+        by: None,
     })
 }
 
@@ -142,7 +150,7 @@ fn described(call: &Call, id: &TrustId, trust: &Trust, named: &[(RoleId, NamedRo
 
 pub(super) fn list_roles(call: &mut Call) -> Outcome {
     let (_, trust) = found(call)?;
-    call.permit(&ApiAsk::SeeTrust(&trust))?;
+    see(call, &trust)?;
     let named = list_named_roles(call.faces.house().source())?;
     let rows = trust.roles.iter().map(|id| role(call, id, &named)).collect();
     Ok(super::listed(call, "roles", rows))
@@ -150,7 +158,7 @@ pub(super) fn list_roles(call: &mut Call) -> Outcome {
 
 pub(super) fn show_role(call: &mut Call) -> Outcome {
     let (_, trust) = found(call)?;
-    call.permit(&ApiAsk::SeeTrust(&trust))?;
+    see(call, &trust)?;
     let named = list_named_roles(call.faces.house().source())?;
     let id = trust.roles.iter().find(|id| id.to_string() == call.parameter(1));
     let id = id.ok_or_else(|| Trouble::missing("role", call.parameter(1)))?;

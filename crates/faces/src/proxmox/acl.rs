@@ -1,10 +1,8 @@
 //! `/access/acl`, `/access/roles`, `/access/permissions`.
 
 use super::{Call, Data, Outcome, Trouble, digest};
-use crate::respond::Wire;
 use enfilade_admin::{AssignmentSummary, Target};
 use enfilade_facts::vocabulary::{Authid, Privileges, Role, RolePath};
-use hyper::Method;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -21,25 +19,17 @@ fn shown(row: &AssignmentSummary) -> Value {
     })
 }
 
-fn list(call: &Call) -> Result<Vec<AssignmentSummary>, Trouble> {
+fn all(call: &Call) -> Result<Vec<AssignmentSummary>, Trouble> {
     Ok(enfilade_admin::list_roles(call.faces.house().source())?)
 }
 
-/// Roles on paths.
-pub(super) fn acl(call: &mut Call) -> Outcome {
-    match call.method {
-        Method::GET => get(call),
-        Method::PUT => put(call),
-        _ => Err(Wire::Method.into()),
-    }
-}
-
 /// All of them for whoever may see how things are, those of their own tokens for everybody else.
-fn get(call: &mut Call) -> Outcome {
+pub(super) fn list(call: &mut Call) -> Outcome {
     call.params.only(&["path", "exact"])?;
+    call.permit(PATH, Privileges::NONE, None)?;
     let sees_all = call.permit(PATH, Privileges::SYS_AUDIT, None).is_ok();
     let own_tokens = format!("{}!", call.visit.principal().authid.user);
-    let rows = list(call)?;
+    let rows = all(call)?;
     let all = Value::Array(rows.iter().map(shown).collect());
     let path = call.params.get("path")?.map(super::parsed::<RolePath>).transpose()?;
     let is_exact = call.params.flag("exact")?.unwrap_or(false);
@@ -59,7 +49,7 @@ fn get(call: &mut Call) -> Outcome {
 }
 
 /// Whoever may change who may do what; and users for their own tokens, come with a password.
-fn put(call: &mut Call) -> Outcome {
+pub(super) fn change(call: &mut Call) -> Outcome {
     call.params.only(&["path", "role", "propagate", "auth-id", "group", "delete", "digest"])?;
     let target: Target = match (call.params.get("auth-id")?, call.params.get("group")?) {
         (Some(authid), None) if !authid.starts_with('@') => super::parsed(authid)?,
@@ -71,7 +61,7 @@ fn put(call: &mut Call) -> Outcome {
         Target::User(_) | Target::Group(_) => None,
     };
     let permit = call.permit(PATH, Privileges::PERMISSIONS_MODIFY, own.as_ref())?;
-    call.check_digest(&digest(&Value::Array(list(call)?.iter().map(shown).collect())))?;
+    call.check_digest(&digest(&Value::Array(all(call)?.iter().map(shown).collect())))?;
     let path: RolePath = super::parsed(call.params.need("path")?)?;
     let role: Role = super::parsed(call.params.need("role")?)?;
     let propagate = call.params.flag("propagate")?.unwrap_or(true);
@@ -84,16 +74,15 @@ fn put(call: &mut Call) -> Outcome {
 }
 
 /// Every role and its privileges.
-pub(super) fn roles() -> Data {
+pub(super) fn roles(_: &mut Call) -> Outcome {
     let role =
         |role: Role| json!({ "roleid": role.name(), "privs": role.privileges().names().collect::<Vec<_>>() });
-    Value::Array(Role::ALL.into_iter().map(role).collect()).into()
+    Ok(Value::Array(Role::ALL.into_iter().map(role).collect()).into())
 }
 
 /// The privileges of the visitor, or of somebody else, on a path, or on every path there is a role on; each with whether it
 /// also holds below.
 pub(super) fn permissions(call: &mut Call) -> Outcome {
-    super::get_only(call)?;
     call.params.only(&["auth-id", "path"])?;
     let own = call.visit.principal().authid.clone();
     let other = call.params.get("auth-id")?.map(super::parsed::<Authid>).transpose()?;
@@ -110,7 +99,7 @@ pub(super) fn permissions(call: &mut Call) -> Outcome {
         Some(path) => BTreeSet::from([path.to_owned()]),
         None => {
             let trees = ["/", "/access", "/datastore", "/remote", "/system", "/tape"].map(str::to_owned);
-            trees.into_iter().chain(list(call)?.into_iter().map(|row| row.path.to_string())).collect()
+            trees.into_iter().chain(all(call)?.into_iter().map(|row| row.path.to_string())).collect()
         }
     };
     let mut found = Map::new();

@@ -1,13 +1,11 @@
 //! `/config/datastore`, `/admin/datastore` and `/status/datastore-usage`.
 
 use super::{Call, Data, Outcome, Trouble, digest};
-use crate::respond::Wire;
 use enfilade_admin::DatastoreEdit;
 use enfilade_facts::Read;
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::{DatastoreName, Privileges};
 use enfilade_passage::{Active, AdminPermit};
-use hyper::Method;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -61,69 +59,67 @@ fn may_know(call: &mut Call, name: &DatastoreName) -> Result<AdminPermit, Troubl
     may_see.or_else(|_| call.permit(&path(name), Privileges::DATASTORE_BACKUP, None))
 }
 
-/// `/config/datastore`.
+/// `GET /config/datastore`.
 pub(super) fn configs(call: &mut Call) -> Outcome {
-    match call.method {
-        Method::GET => {
-            call.params.only(&[])?;
-            let rows = rows(call)?;
-            let digest = Some(digest_of(&rows));
-            let seen = rows
-                .iter()
-                .filter(|(name, _)| call.permit(&path(name), Privileges::DATASTORE_AUDIT, None).is_ok());
-            Ok(Data { value: Value::Array(seen.map(shown).collect()), digest })
-        }
-        Method::POST => {
-            let permit = call.permit("/datastore", Privileges::DATASTORE_ALLOCATE, None)?;
-            let name: DatastoreName = super::parsed(call.params.need("name")?)?;
-            let path = call.params.need("path")?.to_owned();
-            let mut properties = Vec::new();
-            for key in call.params.keys().filter(|key| *key != "path" && !ABOUT_THE_CALL.contains(key)) {
-                properties.push((key.to_owned(), call.params.need(key)?.to_owned()));
-            }
-            let edit = DatastoreEdit::Create { path, properties };
-            call.at_desk(&permit, |desk| enfilade_admin::edit_datastore(desk, &name, &edit))?;
-            Ok(Value::Null.into())
-        }
-        _ => Err(Wire::Method.into()),
-    }
+    call.params.only(&[])?;
+    let rows = rows(call)?;
+    let digest = Some(digest_of(&rows));
+    let seen =
+        rows.iter().filter(|(name, _)| call.permit(&path(name), Privileges::DATASTORE_AUDIT, None).is_ok());
+    Ok(Data { value: Value::Array(seen.map(shown).collect()), digest })
 }
 
-/// `/config/datastore/{name}`.
-pub(super) fn config(call: &mut Call, name: &DatastoreName) -> Outcome {
-    match call.method {
-        Method::GET => {
-            call.permit(&path(name), Privileges::DATASTORE_AUDIT, None)?;
-            call.params.only(&[])?;
-            let digest = Some(digest_of(&rows(call)?));
-            Ok(Data { value: shown(&(name.clone(), row(call, name)?)), digest })
-        }
-        Method::PUT => {
-            let permit = call.permit(&path(name), Privileges::DATASTORE_MODIFY, None)?;
-            call.check_digest(&digest_of(&rows(call)?))?;
-            let mut changes = Vec::new();
-            for key in call.params.keys().filter(|key| !ABOUT_THE_CALL.contains(key)) {
-                changes.push((key.to_owned(), Some(call.params.need(key)?.to_owned())));
-            }
-            changes.extend(call.params.all("delete").iter().map(|key| (key.clone(), None)));
-            let edit = DatastoreEdit::Set(changes);
-            call.at_desk(&permit, |desk| enfilade_admin::edit_datastore(desk, name, &edit))?;
-            Ok(Value::Null.into())
-        }
-        Method::DELETE => {
-            let permit = call.permit(&path(name), Privileges::DATASTORE_ALLOCATE, None)?;
-            call.params.only(&["digest", "keep-job-configs", "destroy-data"])?;
-            call.check_digest(&digest_of(&rows(call)?))?;
-            if call.params.flag("destroy-data")? == Some(true) {
-                let why =
-                    "parameter 'destroy-data': content is not destroyed here; remove the directory yourself";
-                return Err(why.to_owned().into());
-            }
-            call.at_desk(&permit, |desk| enfilade_admin::edit_datastore(desk, name, &DatastoreEdit::Remove))?;
-            Ok(Value::Null.into())
-        }
-        _ => Err(Wire::Method.into()),
+/// `POST /config/datastore`.
+pub(super) fn create(call: &mut Call) -> Outcome {
+    let permit = call.permit("/datastore", Privileges::DATASTORE_ALLOCATE, None)?;
+    let name: DatastoreName = super::parsed(call.params.need("name")?)?;
+    let path = call.params.need("path")?.to_owned();
+    let mut properties = Vec::new();
+    for key in call.params.keys().filter(|key| *key != "path" && !ABOUT_THE_CALL.contains(key)) {
+        properties.push((key.to_owned(), call.params.need(key)?.to_owned()));
     }
+    let edit = DatastoreEdit::Create { path, properties };
+    call.at_desk(&permit, |desk| enfilade_admin::edit_datastore(desk, &name, &edit))?;
+    Ok(Value::Null.into())
+}
+
+/// `GET /config/datastore/{name}`.
+pub(super) fn config(call: &mut Call) -> Outcome {
+    let name: DatastoreName = call.parameter(0)?;
+    call.permit(&path(&name), Privileges::DATASTORE_AUDIT, None)?;
+    call.params.only(&[])?;
+    let digest = Some(digest_of(&rows(call)?));
+    let row = row(call, &name)?;
+    Ok(Data { value: shown(&(name, row)), digest })
+}
+
+/// `PUT /config/datastore/{name}`.
+pub(super) fn change(call: &mut Call) -> Outcome {
+    let name: DatastoreName = call.parameter(0)?;
+    let permit = call.permit(&path(&name), Privileges::DATASTORE_MODIFY, None)?;
+    call.check_digest(&digest_of(&rows(call)?))?;
+    let mut changes = Vec::new();
+    for key in call.params.keys().filter(|key| !ABOUT_THE_CALL.contains(key)) {
+        changes.push((key.to_owned(), Some(call.params.need(key)?.to_owned())));
+    }
+    changes.extend(call.params.all("delete").iter().map(|key| (key.clone(), None)));
+    let edit = DatastoreEdit::Set(changes);
+    call.at_desk(&permit, |desk| enfilade_admin::edit_datastore(desk, &name, &edit))?;
+    Ok(Value::Null.into())
+}
+
+/// `DELETE /config/datastore/{name}`.
+pub(super) fn remove(call: &mut Call) -> Outcome {
+    let name: DatastoreName = call.parameter(0)?;
+    let permit = call.permit(&path(&name), Privileges::DATASTORE_ALLOCATE, None)?;
+    call.params.only(&["digest", "keep-job-configs", "destroy-data"])?;
+    call.check_digest(&digest_of(&rows(call)?))?;
+    if call.params.flag("destroy-data")? == Some(true) {
+        let why = "parameter 'destroy-data': content is not destroyed here; remove the directory yourself";
+        return Err(why.to_owned().into());
+    }
+    call.at_desk(&permit, |desk| enfilade_admin::edit_datastore(desk, &name, &DatastoreEdit::Remove))?;
+    Ok(Value::Null.into())
 }
 
 fn mount_status(call: &Call, name: &DatastoreName) -> Result<&'static str, Trouble> {
@@ -136,7 +132,6 @@ fn mount_status(call: &Call, name: &DatastoreName) -> Result<&'static str, Troub
 
 /// `/admin/datastore`.
 pub(super) fn stores(call: &mut Call) -> Outcome {
-    super::get_only(call)?;
     let mut found = Vec::new();
     for row in rows(call)? {
         if may_know(call, &row.0).is_err() {
@@ -152,11 +147,11 @@ pub(super) fn stores(call: &mut Call) -> Outcome {
 }
 
 /// `/admin/datastore/{store}/status`. Whoever may not know learns not even whether there is such a store.
-pub(super) fn status(call: &mut Call, name: &DatastoreName) -> Outcome {
-    super::get_only(call)?;
+pub(super) fn status(call: &mut Call) -> Outcome {
+    let name: DatastoreName = call.parameter(0)?;
     call.params.only(&["verbose"])?;
-    let permit = may_know(call, name)?;
-    let usage = call.faces.house().usage(&permit, name)?;
+    let permit = may_know(call, &name)?;
+    let usage = call.faces.house().usage(&permit, &name)?;
     Ok(json!({
         "total": usage.total, "used": usage.used, "avail": usage.available, "backend-type": "filesystem",
     })
@@ -164,11 +159,11 @@ pub(super) fn status(call: &mut Call, name: &DatastoreName) -> Outcome {
 }
 
 /// `/admin/datastore/{store}/active-operations`.
-pub(super) fn active(call: &mut Call, name: &DatastoreName) -> Outcome {
-    super::get_only(call)?;
-    let permit = call.permit(&path(name), Privileges::DATASTORE_AUDIT, None)?;
+pub(super) fn active(call: &mut Call) -> Outcome {
+    let name: DatastoreName = call.parameter(0)?;
+    let permit = call.permit(&path(&name), Privileges::DATASTORE_AUDIT, None)?;
     call.params.only(&["verbose", "wait"])?;
-    row(call, name)?;
+    row(call, &name)?;
     let wait = match call.params.get("wait")? {
         None => 0,
         Some(text) => {
@@ -180,7 +175,7 @@ pub(super) fn active(call: &mut Call, name: &DatastoreName) -> Outcome {
     let house = call.faces.house();
     let end = house.now().tick_millis.saturating_add(wait * 1000);
     let inside = loop {
-        let inside = house.active(&permit, name);
+        let inside = house.active(&permit, &name);
         let is_empty = inside.iter().all(|(_, active)| active.readers + active.writers == 0);
         if is_empty || end <= house.now().tick_millis {
             break inside;
@@ -201,7 +196,6 @@ pub(super) fn active(call: &mut Call, name: &DatastoreName) -> Outcome {
 
 /// `/status/datastore-usage`: what is wrong with one store is said of that one.
 pub(super) fn usage(call: &mut Call) -> Outcome {
-    super::get_only(call)?;
     let mut found = Vec::new();
     for row in rows(call)? {
         let Ok(permit) = may_know(call, &row.0) else { continue };

@@ -1,10 +1,9 @@
 //! `/access/users/{userid}/token`.
 
 use super::{Call, Data, Outcome, Trouble, digest};
-use crate::respond::Wire;
 use enfilade_admin::{TokenEdit, TokenSummary, TokenTerms};
 use enfilade_facts::vocabulary::{Authid, Privileges, TokenName, Userid};
-use hyper::Method;
+use enfilade_passage::AdminPermit;
 use serde_json::{Value, json};
 
 const PATH: &str = "/access/users";
@@ -17,79 +16,98 @@ fn shown(token: &TokenSummary) -> Value {
     })
 }
 
-fn list(call: &Call, user: &Userid) -> Result<Vec<TokenSummary>, Trouble> {
+fn all(call: &Call, user: &Userid) -> Result<Vec<TokenSummary>, Trouble> {
     Ok(enfilade_admin::list_tokens(call.faces.house().source(), Some(user))?)
 }
 
 /// What stands for the present state of a user's tokens.
 fn digest_now(call: &Call, user: &Userid) -> Result<String, Trouble> {
-    Ok(digest(&Value::Array(list(call, user)?.iter().map(shown).collect())))
+    Ok(digest(&Value::Array(all(call, user)?.iter().map(shown).collect())))
 }
 
-pub(super) fn all(call: &mut Call, user: &Userid) -> Outcome {
-    super::get_only(call)?;
-    call.permit(PATH, Privileges::SYS_AUDIT, Some(user))?;
-    let value = Value::Array(list(call, user)?.iter().map(shown).collect());
+pub(super) fn list(call: &mut Call) -> Outcome {
+    let user: Userid = call.parameter(0)?;
+    call.permit(PATH, Privileges::SYS_AUDIT, Some(&user))?;
+    let value = Value::Array(all(call, &user)?.iter().map(shown).collect());
     Ok(Data { digest: Some(digest(&value)), value })
 }
 
-pub(super) fn one(call: &mut Call, user: &Userid, name: &TokenName) -> Outcome {
-    let tokenid = Authid { user: user.clone(), token: Some(name.clone()) }.to_string();
-    if call.method == Method::GET {
-        call.permit(PATH, Privileges::SYS_AUDIT, Some(user))?;
-        let tokens = list(call, user)?;
-        let found = tokens.iter().find(|found| found.tokenid == tokenid);
-        let value = shown(found.ok_or_else(|| format!("no such token '{tokenid}'"))?);
-        return Ok(Data { value, digest: Some(digest_now(call, user)?) });
-    }
-    if ![Method::POST, Method::PUT, Method::DELETE].contains(&call.method) {
-        return Err(Wire::Method.into());
-    }
+/// The user and the token of the path.
+fn named(call: &Call) -> Result<(Userid, TokenName), Trouble> {
+    Ok((call.parameter(0)?, call.parameter(1)?))
+}
+
+fn tokenid((user, name): &(Userid, TokenName)) -> String {
+    Authid { user: user.clone(), token: Some(name.clone()) }.to_string()
+}
+
+pub(super) fn show(call: &mut Call) -> Outcome {
+    let named = named(call)?;
+    call.permit(PATH, Privileges::SYS_AUDIT, Some(&named.0))?;
+    let (tokens, tokenid) = (all(call, &named.0)?, tokenid(&named));
+    let found = tokens.iter().find(|found| found.tokenid == tokenid);
+    let value = shown(found.ok_or_else(|| format!("no such token '{tokenid}'"))?);
+    Ok(Data { value, digest: Some(digest_now(call, &named.0)?) })
+}
+
+/// Leave to change a token of a user who may be the visitor, with these parameters and no others.
+fn allow(call: &mut Call, user: &Userid, known: &[&str]) -> Result<AdminPermit, Trouble> {
     let permit = call.permit(PATH, Privileges::PERMISSIONS_MODIFY, Some(user))?;
-    let known: &[&str] = match call.method {
-        Method::POST => &["comment", "enable", "expire", "digest"],
-        Method::PUT => &["comment", "enable", "expire", "regenerate", "delete", "digest"],
-        _ => &["digest"],
-    };
     call.params.only(known)?;
     call.check_digest(&digest_now(call, user)?)?;
+    Ok(permit)
+}
+
+/// As in the original a token has the roles that are assigned to itself.
+pub(super) fn create(call: &mut Call) -> Outcome {
+    let named = named(call)?;
+    let (user, name) = &named;
+    let permit = allow(call, user, &["comment", "enable", "expire", "digest"])?;
     let comment = call.params.get("comment")?.map(str::to_owned);
-    let expires: Option<i64> = call.params.parsed("expire", "seconds since the epoch")?;
+    let expires = call.params.parsed("expire", "seconds since the epoch")?.unwrap_or(0);
     let enabled = call.params.flag("enable")?;
-    let house = call.faces.house();
-    match call.method {
-        Method::POST => {
-            // As in the original a token has the roles that are assigned to itself.
-            let terms = TokenTerms { expires: expires.unwrap_or(0), comment, own_roles: true };
-            let made = call.at_desk(&permit, |desk| {
-                let made = enfilade_admin::create_token(desk, house.hash_key(), user, name, &terms)?;
-                if enabled == Some(false) {
-                    let edit = TokenEdit { enabled, ..TokenEdit::default() };
-                    enfilade_admin::set_token(desk, user, name, &edit)?;
-                }
-                Ok::<_, enfilade_admin::Error>(made)
-            })?;
-            Ok(json!({ "tokenid": tokenid, "value": made.value }).into())
+    let terms = TokenTerms { expires, comment, own_roles: true };
+    let key = call.faces.house().hash_key();
+    let made = call.at_desk(&permit, |desk| {
+        let made = enfilade_admin::create_token(desk, key, user, name, &terms)?;
+        if enabled == Some(false) {
+            let edit = TokenEdit { enabled, ..TokenEdit::default() };
+            enfilade_admin::set_token(desk, user, name, &edit)?;
         }
-        Method::PUT => {
-            let mut edit = TokenEdit { enabled, expires, comment, ..TokenEdit::default() };
-            for gone in call.params.all("delete") {
-                match gone.as_str() {
-                    "comment" => edit.comment = Some(String::new()),
-                    other => return Err(format!("parameter 'delete': '{other}' cannot be deleted").into()),
-                }
-            }
-            let regenerate = call.params.flag("regenerate")?.unwrap_or(false);
-            let renewed = call.at_desk(&permit, |desk| {
-                enfilade_admin::set_token(desk, user, name, &edit)?;
-                let renew = || enfilade_admin::regenerate_token(desk, house.hash_key(), user, name, 0);
-                regenerate.then(renew).transpose()
-            })?;
-            Ok(renewed.map_or(Value::Null, |renewed| json!({ "secret": renewed.value })).into())
-        }
-        _ => {
-            call.at_desk(&permit, |desk| enfilade_admin::delete_token(desk, user, name))?;
-            Ok(Value::Null.into())
+        Ok::<_, enfilade_admin::Error>(made)
+    })?;
+    Ok(json!({ "tokenid": tokenid(&named), "value": made.value }).into())
+}
+
+pub(super) fn change(call: &mut Call) -> Outcome {
+    let (user, name) = named(call)?;
+    let known = ["comment", "enable", "expire", "regenerate", "delete", "digest"];
+    let permit = allow(call, &user, &known)?;
+    let mut edit = TokenEdit {
+        enabled: call.params.flag("enable")?,
+        expires: call.params.parsed("expire", "seconds since the epoch")?,
+        comment: call.params.get("comment")?.map(str::to_owned),
+        ..TokenEdit::default()
+    };
+    for gone in call.params.all("delete") {
+        match gone.as_str() {
+            "comment" => edit.comment = Some(String::new()),
+            other => return Err(format!("parameter 'delete': '{other}' cannot be deleted").into()),
         }
     }
+    let regenerate = call.params.flag("regenerate")?.unwrap_or(false);
+    let key = call.faces.house().hash_key();
+    let renewed = call.at_desk(&permit, |desk| {
+        enfilade_admin::set_token(desk, &user, &name, &edit)?;
+        let renew = || enfilade_admin::regenerate_token(desk, key, &user, &name, 0);
+        regenerate.then(renew).transpose()
+    })?;
+    Ok(renewed.map_or(Value::Null, |renewed| json!({ "secret": renewed.value })).into())
+}
+
+pub(super) fn remove(call: &mut Call) -> Outcome {
+    let (user, name) = named(call)?;
+    let permit = allow(call, &user, &["digest"])?;
+    call.at_desk(&permit, |desk| enfilade_admin::delete_token(desk, &user, &name))?;
+    Ok(Value::Null.into())
 }

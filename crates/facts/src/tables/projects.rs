@@ -84,6 +84,9 @@ pub struct Delegation {
     pub unrestricted: bool,
     /// The only requests it is for, where there are any.
     pub rules: Vec<AccessRule>,
+    /// The application credential whose session made it: it is good while that one is good, for no more than that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<CredentialId>,
 }
 
 /// A kind of request an application credential is for.
@@ -111,6 +114,9 @@ impl Row for Delegation {
         to.flag(self.unrestricted).list(&self.rules, |to, rule| {
             to.fixed(&rule.id).text(&rule.service).text(&rule.method).text(&rule.path);
         });
+        to.tail(self.by.as_ref(), |to, by| {
+            to.fixed(by.bytes());
+        });
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -126,6 +132,7 @@ impl Row for Delegation {
                     path: from.text()?,
                 })
             })?,
+            by: from.tail(|from| from.fixed().map(CredentialId::from_bytes))?,
         })
     }
 }

@@ -93,7 +93,7 @@ impl World {
                     roles: roles.iter().map(|role| ROLES[*role].to_owned()).collect(),
                     unrestricted: false,
                     rules: Vec::new(),
-                    parent: None,
+                    by: None,
                     expires: 0,
                     comment: None,
                     secret: None,
@@ -145,6 +145,7 @@ impl World {
             uses: None,
             redelegations: 0,
             parent: None,
+            by: None,
         };
         let made = admin::create_trust(&desk, &new);
         // Nobody lends what they have not.

@@ -71,6 +71,7 @@ impl World {
             uses: None,
             redelegations: 0,
             parent: None,
+            by: None,
         };
         let trust = (admin::create_trust(&desk, &new).unwrap().0, expires);
         let new = NewApplicationCredential {
@@ -80,7 +81,7 @@ impl World {
             roles: vec!["member".into()],
             unrestricted: true,
             rules: Vec::new(),
-            parent: None,
+            by: None,
             expires: 0,
             comment: None,
             secret: None,

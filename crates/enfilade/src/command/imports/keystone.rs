@@ -303,6 +303,7 @@ async fn credentials(api: &mut Api, asked: &mut Asked, users: &[Value]) -> anyho
                 unrestricted: row.get("unrestricted").and_then(Value::as_bool).unwrap_or(false),
                 // Without all of its rules it would be more than it was.
                 rules: rules.iter().map(rule).collect::<Option<_>>()?,
+                by: None,
             };
             let expires = text(row, "expires_at")
                 .map_or(Some(0), |text| from_rfc3339(&format!("{}Z", text.trim_end_matches('Z'))));

@@ -457,19 +457,28 @@ fn openapi() -> Value {
 
 fn page() -> String {
     let mut text = "# The calls of Identity v3\n\nWritten from `crates/faces/src/keystone/routes.rs`, as [identity-v3.openapi.json](identity-v3.openapi.json) is; who may is \
-                    in [keystone.md](keystone.md).\n\n| call | any of | for |\n|---|---|---|\n"
+                    in [keystone.md](keystone.md).\n\n| call | any of | lent | for |\n|---|---|---|---|\n"
         .to_owned();
     for route in V3 {
-        let needs = match route.need {
-            V3Need::Nobody => "nothing".to_owned(),
-            V3Need::Session => match rule_named(route.rule) {
-                Some(rule) => rule.who.iter().map(|who| who.says()).collect::<Vec<_>>().join(", "),
-                None => "a session".to_owned(),
-            },
+        let (needs, lent) = match rule_named(route.rule) {
+            Some(rule) => {
+                let who: Vec<_> = rule.who.iter().map(|who| who.says()).collect();
+                (who.join(", "), rule.lending.says())
+            }
+            None => ("nothing".to_owned(), ""),
         };
-        text.push_str(&format!("| `{} /v3{}` | {needs} | {} |\n", route.method, route.path, route.says));
+        let (method, path, says) = (route.method, route.path, route.says);
+        text.push_str(&format!("| `{method} /v3{path}` | {needs} | {lent} | {says} |\n"));
     }
     text
+}
+
+#[test]
+fn every_call_for_a_session_has_a_rule() {
+    for route in V3 {
+        let has_rule = rule_named(route.rule).is_some();
+        assert_eq!(has_rule, route.need == V3Need::Session, "{} {}", route.method, route.path);
+    }
 }
 
 #[test]

@@ -1,0 +1,148 @@
+//! Lending: what may be done with what was lent to act for a user. It is decided here alone, for every call of Identity v3
+//! ([`crate::use_api`]) and of the Proxmox API ([`crate::administer`]). Each call names its [`Lending`]; none has one by default.
+//!
+//! What was lent does no more than it was lent. It changes nobody's account, groups and roles. What it makes that lets somebody in is
+//! within it, and ends with it.
+
+use crate::policy::About;
+use enfilade_facts::vocabulary::{CredentialId, ProjectId, RoleId};
+use enfilade_identity::{IdentityPermit, Methods, Principal, Reach, Session};
+
+/// What a call is, to what was lent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lending {
+    /// It tells of a user's sessions, or ends them.
+    Sessions,
+    /// It tells something, and no secret.
+    Reads,
+    /// It changes things that let nobody in and give nobody a role: projects, the catalog, datastores.
+    Manages,
+    /// It changes who somebody is or what somebody may do: domains, users, passwords, groups, roles and who has them.
+    People,
+    /// It makes, tells or ends keys with which services let somebody in.
+    Keys,
+    /// It makes or ends application credentials.
+    Credentials,
+    /// It makes or ends trusts.
+    Trusts,
+}
+
+impl Lending {
+    /// What may be done with what was lent, in words, for the page.
+    pub fn says(self) -> &'static str {
+        match self {
+            Lending::Sessions => "yes; with access rules its own user's",
+            Lending::Reads | Lending::Manages => "yes",
+            Lending::People => "no",
+            Lending::Keys | Lending::Credentials => "unrestricted: what it made",
+            Lending::Trusts => "unrestricted: what it made; by a trust: to lend it on",
+        }
+    }
+}
+
+/// What would be lent on.
+#[derive(Clone, Copy, Debug)]
+pub struct Lends<'a> {
+    /// The project.
+    pub project: &'a ProjectId,
+    /// The roles there, by id or name.
+    pub roles: &'a [String],
+}
+
+/// What a visitor was lent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loan {
+    /// Nothing: the user is there in person, or by an API token that has all of its owner's roles.
+    Nothing,
+    /// An application credential that may make others.
+    Unrestricted(CredentialId),
+    /// A trust that may be lent on.
+    Redelegable,
+    /// What makes nothing that lets somebody in: another application credential or trust, an EC2 key, an API token with roles of its own.
+    Plain,
+    /// An application credential for certain requests of other services.
+    ForRequests,
+}
+
+impl Loan {
+    fn of_session(session: &Session) -> Self {
+        match (&session.trusted, &session.delegation) {
+            (Some(trusted), _) if trusted.trust.redelegations > 0 => Loan::Redelegable,
+            (Some(_), _) => Loan::Plain,
+            (None, Some(delegation)) if !delegation.rules.is_empty() => Loan::ForRequests,
+            (None, Some(delegation)) => match session.claim.credential() {
+                // A key that it made makes no others.
+                Some(id)
+                    if delegation.unrestricted
+                        && session.claim.methods == Methods::APPLICATION_CREDENTIAL =>
+                {
+                    Loan::Unrestricted(id)
+                }
+                _ => Loan::Plain,
+            },
+            (None, None) if session.claim.methods.are_in_person() => Loan::Nothing,
+            (None, None) => Loan::Plain,
+        }
+    }
+
+    fn of(identity: &IdentityPermit) -> Self {
+        let principal = identity.principal();
+        match (identity.session(), identity.token(), &principal.reach) {
+            (Some(session), ..) => Self::of_session(session),
+            (None, None, _) => Loan::Nothing,
+            (None, Some(_), Reach::Everything) if principal.narrowed_to.is_none() => Loan::Nothing,
+            (None, Some(_), Reach::Nothing) => Loan::ForRequests,
+            (None, Some(_), _) => Loan::Plain,
+        }
+    }
+}
+
+/// May a session make such a call, whatever its roles?
+pub(crate) fn lends(principal: &Principal, session: &Session, lending: Lending, about: &About<'_>) -> bool {
+    let is_own = about.user == Some(&principal.user);
+    let is_within = |lends: &Lends<'_>| {
+        session.claim.scope.project().as_ref() == Some(lends.project)
+            && lends.roles.iter().all(|role| holds(session, role))
+    };
+    match (Loan::of_session(session), lending) {
+        (Loan::Nothing, _) => true,
+        (Loan::ForRequests, lending) => lending == Lending::Sessions && is_own,
+        (_, Lending::Sessions | Lending::Reads | Lending::Manages) => true,
+        (_, Lending::People) => false,
+        (Loan::Unrestricted(id), lending) => match (about.lineage, &about.lends) {
+            (Some(lineage), _) => lineage.contains(&id),
+            (None, Some(lends)) => is_own && is_within(lends),
+            // The permit says whose keys a list of them holds.
+            (None, None) => lending == Lending::Keys,
+        },
+        (Loan::Redelegable, Lending::Trusts) => about.lends.as_ref().is_some_and(is_within),
+        (Loan::Redelegable | Loan::Plain, Lending::Keys | Lending::Credentials | Lending::Trusts) => false,
+    }
+}
+
+/// Whether a session has the role a text names, as names are read: what is the form of an id is one.
+fn holds(session: &Session, said: &str) -> bool {
+    match said.parse::<RoleId>() {
+        Ok(id) => session.roles.iter().any(|held| held.id == id),
+        Err(_) => session.has(said),
+    }
+}
+
+/// The application credential whose keys alone a session is told of.
+pub(crate) fn only_made_by(session: &Session, lending: Lending) -> Option<CredentialId> {
+    match (Loan::of_session(session), lending) {
+        (Loan::Unrestricted(id), Lending::Keys) => Some(id),
+        _ => None,
+    }
+}
+
+/// May a visitor make such a call of the Proxmox API, whatever the privileges?
+pub(crate) fn lends_administration(identity: &IdentityPermit, lending: Lending) -> bool {
+    match Loan::of(identity) {
+        Loan::Nothing => true,
+        Loan::ForRequests => false,
+        Loan::Unrestricted(_) | Loan::Redelegable | Loan::Plain => {
+            matches!(lending, Lending::Reads | Lending::Manages)
+        }
+    }
+}
