@@ -405,8 +405,7 @@ impl World {
         let visit = self.come_in_by(&parent);
         assert_eq!(visit.is_ok(), self.expected(&parent).is_some(), "{parent:?}");
         let Ok(mut visit) = visit else { return };
-        let leaves_system = parent.scope == Some(Where::System)
-            && matches!(scope, Some(Where::Project(_) | Where::Domain(_)));
+        let leaves_system = parent.scope == Some(Where::System) && scope != Some(Where::System);
         if parent.credential.is_some() || parent.trust.is_some() || leaves_system {
             let refusal = visit.issue(wanted).await.unwrap_err();
             assert_eq!(refusal.code(), "ID20");
