@@ -34,6 +34,7 @@ mod proxmox;
 mod race;
 mod rclone;
 mod robustness;
+mod roots;
 mod samba;
 mod server;
 mod signals;

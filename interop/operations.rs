@@ -282,6 +282,7 @@ pub(crate) fn house(source: Arc<Lmdb>, ledger: Ledger) -> Arc<House> {
         source,
         clock: Arc::new(|| NOW),
         clock_sets: Arc::new(|| 0),
+        reserved: Arc::default(),
         watch: None,
         hash_key: HashKey::new(&[42; 32]),
         identity_memo: IdentityMemo::new(MemoSeed([1; 16]), 1 << 16),

@@ -35,7 +35,7 @@ fn proxmoxer_drives_datastores_their_status_and_maintenance() {
     let output = Command::new("python3")
         .arg(script)
         .args([port, server.certificate().to_str().unwrap(), token, secret])
-        .arg(server.data().join("made"))
+        .arg(server.data().join("datastores/made"))
         .env("PYTHONPATH", python_path())
         .output()
         .unwrap();

@@ -6,7 +6,7 @@
 
 use crate::server::{BINARY, Scratch};
 use enfilade_access::AccessMemo;
-use enfilade_admin::{Desk, NewUser, PasswordRules, TokenTerms};
+use enfilade_admin::{Desk, NewUser, PasswordRules, ReservedPaths, TokenTerms};
 use enfilade_facts::journal::{Head, HeadKey, Write};
 use enfilade_facts::tables::{Credential, Key as _};
 use enfilade_facts::vocabulary::{CredentialId, Secret, TokenName, Userid};
@@ -123,6 +123,7 @@ fn house(source: Arc<dyn Source>) -> Arc<House> {
         source,
         clock: Arc::new(|| NOW),
         clock_sets: Arc::new(|| 0),
+        reserved: Arc::default(),
         watch: None,
         hash_key: HashKey::new(&[42; 32]),
         identity_memo: IdentityMemo::new(MemoSeed([1; 16]), 4 << 20),
@@ -319,7 +320,15 @@ fn prepare(place: &Path, count: usize) -> PathBuf {
     );
     let lmdb = Lmdb::open(&data.join("facts")).unwrap();
     let files = FileSet::new(&data);
-    let desk = Desk { facts: &lmdb, files: &files, passwords: PasswordRules::NONE, who: "a test", now: NOW };
+    let desk = Desk {
+        facts: &lmdb,
+        files: &files,
+        passwords: PasswordRules::NONE,
+        reserved: &ReservedPaths::default(),
+        roots: None,
+        who: "a test",
+        now: NOW,
+    };
     let owner: Userid = "robot@local".parse().unwrap();
     let new = NewUser {
         userid: owner.clone(),
@@ -364,7 +373,15 @@ fn race(checks: u64, without: &str) -> Outcome {
     let children: Vec<Child> = (0..PROCESSES).map(start).collect();
     let lmdb = Lmdb::open(&data.join("facts")).unwrap();
     let files = FileSet::new(&data);
-    let desk = Desk { facts: &lmdb, files: &files, passwords: PasswordRules::NONE, who: "a test", now: NOW };
+    let desk = Desk {
+        facts: &lmdb,
+        files: &files,
+        passwords: PasswordRules::NONE,
+        reserved: &ReservedPaths::default(),
+        roots: None,
+        who: "a test",
+        now: NOW,
+    };
     let owner: Userid = "robot@local".parse().unwrap();
     for n in 0..count {
         let name: TokenName = format!("t{n}").parse().unwrap();

@@ -2,7 +2,8 @@
 
 use crate::curl::{PROPFIND_0, PROPFIND_1, curl};
 use crate::server::{Scratch, Server};
-use enfilade_admin::NewAcl;
+use enfilade_admin::{Desk, FileSet, NewAcl, PasswordRules, ReservedPaths};
+use enfilade_facts::Now;
 use enfilade_facts::vocabulary::StorePath;
 use enfilade_sources::lmdb::Lmdb;
 use std::collections::BTreeSet;
@@ -42,6 +43,15 @@ fn tree(server: &Server) {
     let facts = Lmdb::open(&server.data().join("facts")).unwrap();
     let root = server.data().join("datastores/main");
     let store = "main".parse().unwrap();
+    let desk = Desk {
+        facts: &facts,
+        files: &FileSet::new(server.data()),
+        passwords: PasswordRules::NONE,
+        reserved: &ReservedPaths::default(),
+        roots: None,
+        who: "a test",
+        now: Now { unix_seconds: 1, tick_millis: 1, files_current: true },
+    };
     for n in 0..1000 {
         let name = format!("d{n:04}");
         std::fs::create_dir(root.join(&name)).unwrap();
@@ -54,7 +64,7 @@ fn tree(server: &Server) {
         let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
         for path in [name.clone(), format!("{name}/file.txt")] {
             let path = StorePath::from_plain(&path).unwrap();
-            enfilade_admin::set_acl(&facts, &store, &path, &NewAcl::Lines(lines.clone())).unwrap();
+            enfilade_admin::set_acl(&desk, &store, &path, &NewAcl::Lines(lines.clone())).unwrap();
         }
     }
 }

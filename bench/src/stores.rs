@@ -146,6 +146,7 @@ fn house_of(
         source,
         clock,
         clock_sets: Arc::new(|| 0),
+        reserved: Arc::default(),
         watch: None,
         hash_key: hash_key(),
         identity_memo: IdentityMemo::new(MemoSeed([1; 16]), memo_bytes),

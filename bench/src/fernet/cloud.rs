@@ -141,6 +141,7 @@ impl Cloud {
             source,
             clock: clock::of_server(Arc::clone(&self.lmdb), 86_400),
             clock_sets: clock::sets(),
+            reserved: Arc::default(),
             watch: None,
             hash_key: hash_key(),
             identity_memo: IdentityMemo::new(MemoSeed([1; 16]), memo_bytes),

@@ -1,10 +1,10 @@
 //! ACLs of whole trees: handed on anew from above, saved, and put back.
 
 use crate::acls::{NewAcl, descriptor_of, find, read_acl};
+use crate::desk::Desk;
 use crate::error::Error;
 use enfilade_access::{NodeKind, Owner, SecurityDescriptor, Subject, from_sddl, propagated, to_sddl};
 use enfilade_content::{Listing, Node, OpenEntry, list_as_operator, set_acl_as_operator};
-use enfilade_facts::Source;
 use enfilade_facts::vocabulary::{AclDialect, DatastoreName, Sid, StorePath};
 
 /// So many entries are open at once.
@@ -72,9 +72,9 @@ struct Level<C> {
 ///
 /// # Errors
 /// When the path is not there, or a directory cannot be read.
-pub fn count_beneath(source: &dyn Source, datastore: &DatastoreName, path: &StorePath) -> Result<u64, Error> {
+pub fn count_beneath(desk: &Desk<'_>, datastore: &DatastoreName, path: &StorePath) -> Result<u64, Error> {
     let mut count = 0;
-    walk(&find(source, datastore, path)?, "", (), &mut |_, _, ()| {
+    walk(&find(desk, datastore, path)?, "", (), &mut |_, _, ()| {
         count += 1;
         Ok(Some(()))
     })?;
@@ -87,15 +87,15 @@ pub fn count_beneath(source: &dyn Source, datastore: &DatastoreName, path: &Stor
 /// # Errors
 /// As for one ACL, and when a directory cannot be read; what was changed before that stays changed.
 pub fn spread_acl(
-    source: &dyn Source,
+    desk: &Desk<'_>,
     datastore: &DatastoreName,
     path: &StorePath,
     acl: &NewAcl,
     is_tried: bool,
     seen: &mut dyn FnMut(),
 ) -> Result<Spread, Error> {
-    let top = find(source, datastore, path)?;
-    let descriptor = descriptor_of(source, acl, &top.subject(), top.acls())?;
+    let top = find(desk, datastore, path)?;
+    let descriptor = descriptor_of(desk.facts, acl, &top.subject(), top.acls())?;
     let mut spread = Spread::default();
     put(&top, &descriptor, is_tried, &mut spread)?;
     let base = if path.is_root() { String::new() } else { path.as_str().to_owned() };
@@ -150,12 +150,12 @@ fn put(node: &Node, after: &SecurityDescriptor, is_tried: bool, spread: &mut Spr
 /// # Errors
 /// When the path is not there, or a directory cannot be read.
 pub fn save_acls(
-    source: &dyn Source,
+    desk: &Desk<'_>,
     datastore: &DatastoreName,
     path: &StorePath,
     each: &mut dyn FnMut(&str, Result<String, String>),
 ) -> Result<(), Error> {
-    let top = find(source, datastore, path)?;
+    let top = find(desk, datastore, path)?;
     let mut tell = |path: &str, node: &Node| match read_acl(&node.subject()) {
         Ok(None) => {}
         Ok(Some(descriptor)) => each(path, Ok(to_sddl(&descriptor))),
@@ -174,12 +174,12 @@ pub fn save_acls(
 /// # Errors
 /// When there is nothing at the path any more, or the ACL cannot be read or written.
 pub fn restore_acl(
-    source: &dyn Source,
+    desk: &Desk<'_>,
     datastore: &DatastoreName,
     path: &StorePath,
     sddl: &str,
 ) -> Result<bool, Error> {
-    let node = find(source, datastore, path)?;
+    let node = find(desk, datastore, path)?;
     let after = from_sddl(sddl).map_err(|why| Error::Invalid(format!("`{sddl}`: {why}")))?;
     let mut spread = Spread::default();
     put(&node, &after, false, &mut spread)?;

@@ -1,5 +1,6 @@
 //! ACLs on files, as the operator of the machine reads and sets them.
 
+use crate::desk::Desk;
 use crate::error::Error;
 use crate::look::{Names, Target, group_id, user_id};
 use enfilade_access::{AclLine, SecurityDescriptor, Subject, from_sddl, parse_line, print_lines, to_sddl};
@@ -27,10 +28,10 @@ pub struct AclLines {
 ///
 /// # Errors
 /// When the target is not there, or its ACL is damaged.
-pub fn get_acl(source: &dyn Source, datastore: &DatastoreName, path: &StorePath) -> Result<AclLines, Error> {
-    let subject = find(source, datastore, path)?.subject();
+pub fn get_acl(desk: &Desk<'_>, datastore: &DatastoreName, path: &StorePath) -> Result<AclLines, Error> {
+    let subject = find(desk, datastore, path)?.subject();
     let descriptor = read_acl(&subject).map_err(|why| Error::Invalid(format!("the ACL of {path} {why}")))?;
-    let names = source.read(Names::read)??;
+    let names = desk.facts.read(Names::read)??;
     let lines = descriptor.as_ref().map(|descriptor| print_lines(descriptor, &|sid| names.sid(sid)));
     let sddl = descriptor.as_ref().map(to_sddl);
     Ok(AclLines { lines, sddl, mode: subject.mode, uid: subject.uid, gid: subject.gid })
@@ -55,14 +56,14 @@ pub enum NewAcl {
 /// # Errors
 /// When the target is not there, a line cannot be read, or the ACL cannot be written.
 pub fn set_acl(
-    source: &dyn Source,
+    desk: &Desk<'_>,
     datastore: &DatastoreName,
     path: &StorePath,
     acl: &NewAcl,
 ) -> Result<&'static str, Error> {
-    let node = find(source, datastore, path)?;
+    let node = find(desk, datastore, path)?;
     let subject = node.subject();
-    let descriptor = descriptor_of(source, acl, &subject, node.acls())?;
+    let descriptor = descriptor_of(desk.facts, acl, &subject, node.acls())?;
     let blob = descriptor.written(node.acls(), subject.owner());
     let blob = blob.map_err(|why| Error::Invalid(why.to_string()))?;
     Ok(enfilade_content::set_acl_as_operator(&node, &blob)?.name(node.acls()))
@@ -105,8 +106,8 @@ pub(crate) fn descriptor_of(
 ///
 /// # Errors
 /// When the ACL cannot be written.
-pub fn open_to_roles(path: &str, dialect: AclDialect) -> Result<(), Error> {
-    let root = Root::open(path, dialect)?;
+pub fn open_to_roles(desk: &Desk<'_>, path: &str, dialect: AclDialect) -> Result<(), Error> {
+    let root = Root::open(path, dialect, desk.reserved)?;
     let owner = root.find(&StorePath::root())?.subject().owner();
     let blob = enfilade_access::open_to_roles(dialect).written(dialect, owner);
     let blob = blob.map_err(|why| Error::Invalid(why.to_string()))?;
@@ -116,15 +117,15 @@ pub fn open_to_roles(path: &str, dialect: AclDialect) -> Result<(), Error> {
     }
 }
 
-pub(crate) fn find(source: &dyn Source, name: &DatastoreName, path: &StorePath) -> Result<Node, Error> {
-    let found = source.read(|view| (view.get::<Datastore>(name), view.get::<DatastoreProfile>(name)))?;
+pub(crate) fn find(desk: &Desk<'_>, name: &DatastoreName, path: &StorePath) -> Result<Node, Error> {
+    let found = desk.facts.read(|view| (view.get::<Datastore>(name), view.get::<DatastoreProfile>(name)))?;
     let (datastore, profile) = (found.0?, found.1?.unwrap_or_default());
     let datastore = datastore.ok_or_else(|| Error::Missing {
         what: "datastore",
         name: name.to_string(),
         hint: "see `enfilade datastore list`",
     })?;
-    Ok(Root::open(&datastore.root(name), profile.access.acls)?.find(path)?)
+    Ok(Root::open(&datastore.root(name), profile.access.acls, desk.reserved)?.find(path)?)
 }
 
 /// The SID of a user or group by its name here, or where people are numbers the one of its number.

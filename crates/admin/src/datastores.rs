@@ -11,14 +11,14 @@ use crate::acls::open_to_roles;
 use crate::desk::Desk;
 use crate::error::Error;
 use crate::users::check_comment;
+use enfilade_facts::At;
 use enfilade_facts::tables::{Datastore, DatastoreProfile, FileName};
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode};
-use enfilade_facts::{At, Source};
 use enfilade_sources::files::datastore_cfg;
 use enfilade_sources::files::section_config::{Section, set};
 use enfilade_sources::mounts::network_mount_over;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What can be done with a section.
 #[derive(Clone, Debug)]
@@ -46,8 +46,19 @@ pub fn edit_datastore(desk: &Desk<'_>, name: &DatastoreName, edit: &DatastoreEdi
     let verb = match edit {
         DatastoreEdit::Create { path, properties } => {
             check_comment(comment_of(properties.iter().map(|(key, value)| (key.as_str(), value.as_str()))))?;
-            check_path(desk.facts, name, path)?;
-            make_content_directory(path)?;
+            let row = Datastore {
+                path: path.clone(),
+                backing_device: properties
+                    .iter()
+                    .find(|(key, _)| key == "backing-device")
+                    .map(|(_, value)| value.clone()),
+                ..Datastore::default()
+            };
+            check_path(desk, name, path, &row.root(name))?;
+            // What is on a device of its own is made there, once that is mounted.
+            if row.backing_device.is_none() {
+                make_content_directory(desk, path)?;
+            }
             "create"
         }
         DatastoreEdit::Set(changes) => {
@@ -113,32 +124,57 @@ pub fn edit_profile(
         Ok(seeded)
     })?;
     if let Some((root, acls)) = seeded {
-        open_to_roles(&root, acls)?;
+        open_to_roles(desk, &root, acls)?;
     }
     Ok(at)
 }
 
-/// Two stores over the same files would each let in whom the other keeps out.
-fn check_path(source: &dyn Source, name: &DatastoreName, path: &str) -> Result<(), Error> {
-    let path = Path::new(path);
-    if !path.is_absolute() {
-        return Err(Error::Invalid(format!("the path `{}` is not absolute", path.display())));
+/// Two stores over the same files would each let in whom the other keeps out; and a store over the server's own files everybody.
+fn check_path(desk: &Desk<'_>, name: &DatastoreName, said: &str, root: &str) -> Result<(), Error> {
+    if !Path::new(said).is_absolute() || said.split('/').any(|part| part == "..") {
+        return Err(Error::Invalid(format!("the path `{said}` is not absolute, or holds `..`")));
     }
-    let others = roots(source)?.into_iter().filter(|(other, _)| other != name);
+    let path = Path::new(root);
+    let others = roots(desk.facts)?.into_iter().filter(|(other, _)| other != name);
     let others: Vec<_> = others.collect();
     // Also where a link leads, as far as it is there.
     let real = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
     let real = real.and_then(|(above, real)| Some(real.join(path.strip_prefix(above).ok()?)));
+    let real = real.unwrap_or_else(|| path.to_owned());
     let shared = overlap(path, others.iter().cloned());
-    let shared = shared.or_else(|| overlap(&real?, others));
-    shared.map_or(Ok(()), |why| Err(Error::Invalid(why)))
+    let shared = shared.or_else(|| overlap(&real, others));
+    let own = || desk.reserved.overlap_of_path(path).or_else(|| desk.reserved.overlap_of_path(&real));
+    let taken = || {
+        own().map(|own| {
+            let (path, own) = (path.display(), own.display());
+            format!("the path `{path}` overlaps with `{own}`, which the server itself uses; choose another directory")
+        })
+    };
+    shared.or_else(|| outside(desk, &real)).or_else(taken).map_or(Ok(()), |why| Err(Error::Invalid(why)))
+}
+
+/// Why a datastore may not be made there, where the desk is for directories beneath some alone.
+fn outside(desk: &Desk<'_>, real: &Path) -> Option<String> {
+    let roots = desk.roots?;
+    let is_beneath = |root: &PathBuf| {
+        let root = std::fs::canonicalize(root);
+        root.is_ok_and(|root| real.starts_with(&root) && real != root)
+    };
+    let named = || roots.iter().map(|root| format!("`{}`", root.display())).collect::<Vec<_>>().join(", ");
+    (!roots.iter().any(is_beneath)).then(|| {
+        format!(
+            "the path `{}` is not beneath {}; the operator may add to `[datastores] roots`",
+            real.display(),
+            named()
+        )
+    })
 }
 
 /// Makes the directory where it is not there; one we made is governed by roles until somebody sets an ACL.
-fn make_content_directory(path: &str) -> Result<(), Error> {
+fn make_content_directory(desk: &Desk<'_>, path: &str) -> Result<(), Error> {
     let failed = |why| Error::File(format!("directory `{path}` cannot be made: {why}"));
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
-    open_to_roles(path, AclDialect::default())
+    open_to_roles(desk, path, AclDialect::default())
 }
 
 fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit) -> Result<(), String> {

@@ -3,8 +3,10 @@
 
 use crate::error::Error;
 use crate::passwords::PasswordRules;
+use enfilade_content::ReservedPaths;
 use enfilade_facts::{At, AuditRecord, Change, CommitError, Now, Read, Source, View};
 use enfilade_sources::files::file_set::FileSet;
+use std::path::PathBuf;
 
 /// Where facts are changed, by whom, and when.
 #[derive(Clone, Copy)]
@@ -15,6 +17,10 @@ pub struct Desk<'a> {
     pub files: &'a FileSet,
     /// What passwords have to be.
     pub passwords: &'a PasswordRules,
+    /// What no datastore may reach.
+    pub reserved: &'a ReservedPaths,
+    /// The directories beneath which datastores may be made; `None` for an operator of the machine, who may make them anywhere.
+    pub roots: Option<&'a [PathBuf]>,
     /// Who makes the changes, for the audit log: an authid, or a person at the command line.
     pub who: &'a str,
     /// The present time.

@@ -86,7 +86,14 @@ pub fn import_proxmox(desk: &Desk<'_>, from: &FileSet, pretend: bool) -> Result<
             Ok((name, _)) if here.iter().any(|(store, _)| *store == name) => Some(HERE.to_owned()),
             Ok((name, row)) => {
                 let root = row.root(&name);
-                let overlap = overlap(Path::new(&root), here.clone());
+                let own = desk.reserved.overlap_of_path(Path::new(&root));
+                let own = own.map(|own| {
+                    format!(
+                        "the path `{root}` overlaps with `{}`, which the server itself uses",
+                        own.display()
+                    )
+                });
+                let overlap = own.or_else(|| overlap(Path::new(&root), here.clone()));
                 if overlap.is_none() {
                     here.push((name, root));
                     taken.push(section.clone());

@@ -35,6 +35,7 @@ pub use datastores::{
     edit_profile, list_datastores, show_datastore,
 };
 pub use desk::Desk;
+pub use enfilade_content::{Reserved, ReservedPaths};
 pub use enfilade_sources::files::fernet_keys::{FernetKeys, Rotation};
 pub use enfilade_sources::files::file_set::FileSet;
 pub use error::Error;

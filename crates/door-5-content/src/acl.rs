@@ -78,7 +78,8 @@ pub fn seed_acl(root: &Root, acl: &[u8]) -> Result<AclPlace, Refusal> {
 
 /// Where this process may write ACLs in a directory, tried out on a file that is removed again; `None` for nowhere.
 pub fn acl_place(directory: &Path) -> Option<AclPlace> {
-    let node = Root::open(directory.to_str()?, AclDialect::default()).ok()?.find(&StorePath::root()).ok()?;
+    let node =
+        Root::open_own(directory.to_str()?, AclDialect::default()).ok()?.find(&StorePath::root()).ok()?;
     let (_removed_when_dropped, file) = Temporary::file(&node).ok()?;
     store(&file, b"probe").ok()
 }

@@ -11,6 +11,7 @@
 //! [`Root::find`] → [`Node::subject`] → *door 4* → [`read`](fn@read), [`list`](fn@list), [`Upload`],
 //! [`make_collection`], [`delete`] or [`set_acl`].
 
+mod reserved;
 mod root;
 mod node;
 mod acl;
@@ -45,6 +46,7 @@ pub use quota::{Fill, Room};
 pub use read::{Reader, read};
 pub use refuse::{CODES, Refusal};
 pub use relocate::{At, Draft, copy_properties, rename};
+pub use reserved::{Reserved, ReservedPaths};
 pub use root::{Root, Usage};
 pub use upload::Upload;
 pub use watch::Watch;

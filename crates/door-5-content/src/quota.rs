@@ -120,7 +120,7 @@ mod tests {
     fn filled(bytes: u64) -> (Fill, Root) {
         let fill = Fill::default();
         *fill.0.done.lock().unwrap() = Some(bytes);
-        (fill, Root::open("/", enfilade_facts::vocabulary::AclDialect::Ntacl).unwrap())
+        (fill, Root::open_own("/", enfilade_facts::vocabulary::AclDialect::Ntacl).unwrap())
     }
 
     #[test]

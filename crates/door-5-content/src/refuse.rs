@@ -52,6 +52,16 @@ pub enum Refusal {
         /// What the kernel said.
         errno: String,
     },
+    /// The datastore's directory overlaps with something the server itself reads or writes.
+    #[error(
+        "the datastore's directory `{path}` overlaps with `{reserved}`, which the server itself uses: give the datastore a directory of its own"
+    )]
+    Reserved {
+        /// The directory.
+        path: String,
+        /// What it overlaps with.
+        reserved: String,
+    },
     /// The kernel could not do it.
     #[error("{what} failed: {errno}")]
     Io {
@@ -117,7 +127,7 @@ pub enum Refusal {
 }
 
 /// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 22] = [
+pub const CODES: [(&str, Fault, &str); 23] = [
     ("CT01", Fault::Client, "nothing is there that can be served"),
     ("CT02", Fault::Client, "the directory it should be in is not there"),
     ("CT03", Fault::Client, "something of that name is there already"),
@@ -140,6 +150,7 @@ pub const CODES: [(&str, Fault, &str); 22] = [
     ("CT20", Fault::Client, "this user, or everybody, has as many locks as there may be"),
     ("CT21", Fault::Source, "the locks could not be read or written"),
     ("CT22", Fault::Client, "nothing can be put within itself, or in the place of what it is in"),
+    ("CT23", Fault::Operator, "the datastore's directory overlaps with something the server itself uses"),
 ];
 
 impl Refusal {
@@ -208,6 +219,7 @@ impl Refuse for Refusal {
             Refusal::TooManyLocks => "CT20",
             Refusal::Locks(_) => "CT21",
             Refusal::WithinItself => "CT22",
+            Refusal::Reserved { .. } => "CT23",
         }
     }
 
@@ -246,6 +258,7 @@ mod tests {
             Refusal::TooManyLocks,
             Refusal::Locks(SourceError::Unavailable(text())),
             Refusal::WithinItself,
+            Refusal::Reserved { path: text(), reserved: text() },
         ];
         let codes: Vec<_> = every.iter().map(Refuse::code).collect();
         assert_eq!(codes, CODES.map(|(code, ..)| code));

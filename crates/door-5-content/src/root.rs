@@ -3,6 +3,7 @@
 use crate::list::stamping_file_system;
 use crate::node::Node;
 use crate::refuse::Refusal;
+use crate::reserved::ReservedPaths;
 use crate::watch::mount_of;
 use enfilade_access::NodeKind;
 use enfilade_facts::vocabulary::{AclDialect, StorePath};
@@ -74,11 +75,29 @@ impl Turn {
 }
 
 impl Root {
-    /// Opens a datastore's directory, whose ACLs are of this kind. Links in `path` itself are followed: it is the operator's word.
+    /// Opens a datastore's directory, whose ACLs are of this kind. Links in `path` itself are followed: it is the operator's word. What was
+    /// opened is judged, whatever the path says.
+    ///
+    /// # Refuses
+    /// [`Refusal::RootUnavailable`] when it is absent or no directory, [`Refusal::Reserved`] when it overlaps with something of the server's own.
+    // INVARIANT: S8, nothing the server itself reads or writes is reached through a datastore.
+    pub fn open(path: &str, acls: AclDialect, reserved: &ReservedPaths) -> Result<Root, Refusal> {
+        let root = Root::open_own(path, acls)?;
+        match reserved.overlap(root.directory.as_fd()) {
+            Ok(None) => Ok(root),
+            Ok(Some(own)) => {
+                let reserved = own.display().to_string();
+                Err(Refusal::Reserved { path: path.to_owned(), reserved })
+            }
+            Err(errno) => Err(Refusal::RootUnavailable { path: path.to_owned(), errno: errno.to_string() }),
+        }
+    }
+
+    /// The same of any directory, the server's own among them: nobody is served from it.
     ///
     /// # Refuses
     /// [`Refusal::RootUnavailable`] when it is absent or no directory.
-    pub fn open(path: &str, acls: AclDialect) -> Result<Root, Refusal> {
+    pub(crate) fn open_own(path: &str, acls: AclDialect) -> Result<Root, Refusal> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = io::retry_on_intr(|| openat(CWD, path, flags, Mode::empty()));
         let directory = opened

@@ -48,7 +48,7 @@ impl Scratch {
     }
 
     fn root(&self) -> Root {
-        Root::open(self.at("").to_str().unwrap(), AclDialect::Ntacl).unwrap()
+        Root::open_own(self.at("").to_str().unwrap(), AclDialect::Ntacl).unwrap()
     }
 
     fn find(&self, path: &str) -> Result<Node, Refusal> {

@@ -1,5 +1,9 @@
 //! `enfilade.toml`, and the environment over it. An unknown key is an error that names the nearest known one.
 
+mod values;
+
+pub(crate) use values::{AtMost, Duration, Roots};
+
 use crate::listen::Networks;
 use anyhow::{Context, bail};
 use enfilade_admin::{CertificatePlace, IndexUse, PASSWORDS_KEPT_MAX, PasswordRules};
@@ -18,6 +22,7 @@ pub(crate) struct Config {
     pub(crate) identity: Identity,
     pub(crate) passwords: Passwords,
     pub(crate) access: Access,
+    pub(crate) datastores: Datastores,
     pub(crate) operations: Operations,
     pub(crate) facts: Facts,
     pub(crate) limits: Bounds,
@@ -148,6 +153,13 @@ pub(crate) struct Access {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
+pub(crate) struct Datastores {
+    /// The directories beneath which datastores may be made over HTTP; `datastores` in the data directory unless set.
+    pub(crate) roots: Option<Roots>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
 pub(crate) struct Identity {
     /// How many slow hashes are computed at once; half the cores unless set.
     pub(crate) hash_slots: Option<usize>,
@@ -195,59 +207,6 @@ impl Passwords {
             unlike_last: self.unlike_last.map_or(0, AtMost::get),
             change_given: self.change_given.unwrap_or(false),
         }
-    }
-}
-
-/// A number that is of no use beyond this.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "u64", into = "u64")]
-pub(crate) struct AtMost<const MOST: u64>(u64);
-
-impl<const MOST: u64> AtMost<MOST> {
-    fn get(self) -> usize {
-        usize::try_from(self.0).unwrap_or(usize::MAX)
-    }
-}
-
-impl<const MOST: u64> TryFrom<u64> for AtMost<MOST> {
-    type Error = String;
-    fn try_from(number: u64) -> Result<Self, String> {
-        if number <= MOST {
-            Ok(AtMost(number))
-        } else {
-            Err(format!("{number} is too much; expected 0 to {MOST}"))
-        }
-    }
-}
-
-impl<const MOST: u64> From<AtMost<MOST>> for u64 {
-    fn from(number: AtMost<MOST>) -> u64 {
-        number.0
-    }
-}
-
-/// A time as people write it: `90s`, `15m`, `24h`, `7d`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "String", into = "String")]
-pub(crate) struct Duration {
-    text: String,
-    pub(crate) seconds: i64,
-}
-
-impl TryFrom<String> for Duration {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
-        let seconds = crate::cli::seconds(&text).map_err(|why| format!("`{text}`: {why}"))?;
-        match seconds {
-            0 => Err("a time of 0 is none; leave the key out".into()),
-            seconds => Ok(Duration { text, seconds }),
-        }
-    }
-}
-
-impl From<Duration> for String {
-    fn from(duration: Duration) -> Self {
-        duration.text
     }
 }
 
@@ -311,7 +270,7 @@ fn keys() -> impl Iterator<Item = (String, Obeyed)> {
 }
 
 /// The same but for the limits, which have a table of their own.
-const KEYS: [(&str, Obeyed); 30] = [
+const KEYS: [(&str, Obeyed); 31] = [
     ("tls.listen", Obeyed::AtRestart),
     ("tls.plain_listen", Obeyed::AtRestart),
     ("tls.http_listen", Obeyed::AtRestart),
@@ -338,6 +297,7 @@ const KEYS: [(&str, Obeyed); 30] = [
     ("passwords.unlike_last", Obeyed::AtRestart),
     ("passwords.change_given", Obeyed::AtRestart),
     ("access.watch", Obeyed::AtRestart),
+    ("datastores.roots", Obeyed::AtRestart),
     ("operations.listen", Obeyed::AtRestart),
     ("facts.files", Obeyed::AtRestart),
     ("facts.group", Obeyed::AtRestart),

@@ -2,10 +2,10 @@
 
 use crate::access_log::NoLog;
 use crate::config::{self, Config};
-use crate::{clock, files};
+use crate::{certificates, clock, files};
 use anyhow::Context;
 use enfilade_access::AccessMemo;
-use enfilade_admin::{CertificatePlace, Desk, KeyTerms, PasswordRules};
+use enfilade_admin::{CertificatePlace, Desk, KeyTerms, PasswordRules, Reserved, ReservedPaths};
 use enfilade_facts::{LockStore, MemoSeed, Now, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{Audit, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade, Watch};
@@ -37,6 +37,8 @@ pub(crate) struct Home {
     pub(crate) written: Config,
     pub(crate) source: Arc<Lmdb>,
     pub(crate) files: FileSet,
+    /// What no datastore may reach.
+    pub(crate) reserved: Arc<ReservedPaths>,
     pub(crate) hash_key: [u8; 32],
     /// What passwords have to be.
     pub(crate) passwords: PasswordRules,
@@ -81,6 +83,11 @@ impl Place {
         Ok(Place { data, config, config_file })
     }
 
+    /// Everything no datastore may reach.
+    pub(crate) fn reserved(&self) -> Reserved {
+        reserved(&self.data, &self.config, self.config_file.as_deref())
+    }
+
     /// Where the facts are.
     pub(crate) fn facts(&self) -> PathBuf {
         self.data.join("facts")
@@ -102,8 +109,10 @@ impl Home {
         let who = caller();
         let written = config.clone();
         let (files, passwords) = (file_set(&data, &config), config.passwords.rules());
+        let reserved = ReservedPaths::new(reserved(&data, &config, config_file.as_deref()));
         let home = Home {
             files,
+            reserved: Arc::new(reserved),
             data,
             config,
             config_file,
@@ -125,7 +134,8 @@ impl Home {
     /// Where facts are changed by whoever runs this command.
     pub(crate) fn desk(&self) -> Desk<'_> {
         let (files, passwords, who) = (&self.files, &self.passwords, self.who.as_str());
-        Desk { facts: self.source(), files, passwords, who, now: clock::now() }
+        let reserved = &self.reserved;
+        Desk { facts: self.source(), files, passwords, reserved, roots: None, who, now: clock::now() }
     }
 
     pub(crate) fn hash_key(&self) -> HashKey {
@@ -136,6 +146,17 @@ impl Home {
     pub(crate) fn last_used(&self) -> anyhow::Result<LastUsed> {
         let path = self.data.join("last-used");
         LastUsed::open(&path, seed()?).with_context(|| format!("`{}` cannot be opened", path.display()))
+    }
+
+    /// The directories beneath which datastores may be made over HTTP.
+    pub(crate) fn datastore_roots(&self) -> Vec<PathBuf> {
+        let said = self.config.datastores.roots.clone();
+        said.map_or_else(|| vec![self.data.join(DATASTORES)], |roots| roots.0)
+    }
+
+    /// Everything of this configuration that no datastore may reach.
+    pub(crate) fn reserved_by(&self, config: &Config) -> Reserved {
+        reserved(&self.data, config, self.config_file.as_deref())
     }
 
     /// Which sessions were given out.
@@ -198,6 +219,7 @@ impl Home {
             source: Arc::clone(&self.source) as Arc<dyn Source>,
             clock: clock::of_server(Arc::clone(&self.source), self.files.stale_limit()),
             clock_sets: clock::sets(),
+            reserved: Arc::clone(&self.reserved),
             watch,
             hash_key: self.hash_key(),
             identity_memo: IdentityMemo::new(seed()?, IDENTITY_MEMO_BYTES),
@@ -230,15 +252,38 @@ pub(crate) fn file_set(data: &Path, config: &Config) -> FileSet {
     }
 }
 
+/// The directory in the data directory that is for datastores.
+pub(crate) const DATASTORES: &str = "datastores";
+
+/// Every directory and file the server itself reads or writes (invariant S8).
+pub(crate) fn reserved(data: &Path, config: &Config, config_file: Option<&Path>) -> Reserved {
+    let Config { tls, identity, facts, .. } = config;
+    let own = [&facts.files, &identity.fernet_keys, &tls.issuers, &tls.acme_challenges];
+    // What is in the memory of processes is there, too.
+    let others = [data.to_owned(), PathBuf::from("/proc")];
+    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+    let directories = own.into_iter().flatten().cloned().chain(others).map(absolute).collect();
+    let certificates = certificates::directories(&tls.place(data)).into_iter().map(absolute).collect();
+    let files = [Some(config::path(data, config_file)), std::env::current_exe().ok(), tls.crt_list.clone()];
+    let files = files.into_iter().flatten().map(absolute).collect();
+    Reserved { directories, certificates, files, datastores: Some(data.join(DATASTORES)) }
+}
+
 /// How many slow hashes are computed at once.
 pub(crate) fn hash_slots(config: &Config) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     config.identity.hash_slots.unwrap_or(cores / 2)
 }
 
-/// Where a server itself makes changes. It chooses no passwords.
-pub(crate) fn server_desk<'a>(facts: &'a dyn Source, files: &'a FileSet, now: Now) -> Desk<'a> {
-    Desk { facts, files, passwords: PasswordRules::NONE, who: "enfilade serve", now }
+/// Where a server itself makes changes. It chooses no passwords and makes no datastores.
+pub(crate) fn server_desk<'a>(
+    facts: &'a dyn Source,
+    files: &'a FileSet,
+    reserved: &'a ReservedPaths,
+    now: Now,
+) -> Desk<'a> {
+    let passwords = PasswordRules::NONE;
+    Desk { facts, files, passwords, reserved, roots: Some(&[]), who: "enfilade serve", now }
 }
 
 /// How long sessions last.

@@ -90,7 +90,9 @@ pub(crate) fn look_after(faces: &Faces) -> anyhow::Result<()> {
         loop {
             let house = faces.house();
             let mounts = mounts::now().unwrap_or_default();
-            if let Ok(warnings) = enfilade_admin::datastore_warnings(house.source(), &mounts) {
+            if let Ok(warnings) =
+                enfilade_admin::datastore_warnings(house.source(), &mounts, house.reserved())
+            {
                 let mut amiss = BTreeMap::new();
                 warnings.iter().for_each(|found| *amiss.entry(found.name.clone()).or_default() += 1);
                 faces.metrics().set_amiss(amiss);

@@ -46,6 +46,12 @@ fn exchange_all(home: &Home, served: &Arc<Served>, faces: &Faces) -> anyhow::Res
         }
     };
     faces.house().gate().set_slots(hash_slots(&config));
+    let reserved = home.reserved_by(&config);
+    faces.house().reserved().change(|now| {
+        now.directories.extend(reserved.directories);
+        now.files.extend(reserved.files);
+    });
+    let _ = faces.house().let_go();
     if !waiting.is_empty() {
         let waiting: Vec<String> = waiting.iter().map(|key| format!("`{key}`")).collect();
         output::note(&format!("warning: changed, and obeyed after a restart only: {}", waiting.join(", ")));

@@ -104,7 +104,7 @@ async fn serve(home: &Home, settled: Option<Settled>, connections: u64, json: bo
     let log = AccessLog::start(home.last_used()?, home.sessions()?)?;
     let shared = operations::shared(home)?;
     let house = home.house(log.clone(), follow_upgrades(home)?, shared, hears_changes(home))?;
-    let faces = Faces::new(Arc::clone(&house), home.files.clone(), home.passwords);
+    let faces = Faces::new(Arc::clone(&house), home.files.clone(), home.passwords, home.datastore_roots());
     let served = Served::new(exchange, bad, faces.clone(), tickets);
     tell_bad_hashes(home)?;
     follow_everything(home, &house, &faces)?;
@@ -197,11 +197,12 @@ fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces) -> anyhow::
 
 /// Gives tokens that are to be upgraded their fast hash, off the way of the request that brought the secret.
 fn follow_upgrades(home: &Home) -> anyhow::Result<SyncSender<Upgrade>> {
-    let (source, files) = (Arc::clone(&home.source), home.files.clone());
+    let (source, files, reserved) =
+        (Arc::clone(&home.source), home.files.clone(), Arc::clone(&home.reserved));
     let (upgrades, queue) = sync_channel(64);
     std::thread::Builder::new().name("upgrades".into()).spawn(move || {
         for upgrade in queue {
-            let desk = server_desk(&*source, &files, clock::now());
+            let desk = server_desk(&*source, &files, &reserved, clock::now());
             if let Err(why) = enfilade_admin::upgrade_token(&desk, &upgrade) {
                 output::note(&format!("warning: token {} keeps its slow hash: {why}", upgrade.token));
             }

@@ -16,7 +16,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     let (source, files, house) = (Arc::clone(&home.source), home.files.clone(), Arc::clone(house));
     std::thread::Builder::new().name("sweeping".into()).spawn(move || {
         loop {
-            let desk = server_desk(&*source, &files, house.now());
+            let desk = server_desk(&*source, &files, house.reserved(), house.now());
             // What could not be taken away now stays unreachable, and is taken away another time.
             let more = sweep(&desk).unwrap_or(false);
             std::thread::park_timeout(if more { PAUSE } else { EVERY });

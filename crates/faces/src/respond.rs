@@ -313,7 +313,7 @@ fn content_status(refusal: &Content, aim: Aim) -> StatusCode {
         Content::WithinItself => StatusCode::FORBIDDEN,
         Content::TooLong(_) => StatusCode::URI_TOO_LONG,
         Content::BadName { .. } => StatusCode::BAD_REQUEST,
-        Content::RootUnavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        Content::RootUnavailable { .. } | Content::Reserved { .. } => StatusCode::SERVICE_UNAVAILABLE,
         Content::Io { .. } | Content::NotCovered { .. } | Content::AclNotWritable { .. } => {
             StatusCode::INTERNAL_SERVER_ERROR
         }

@@ -18,6 +18,7 @@ use enfilade_passage::{CertificateAsk, House, IdentityRefusal, LastVisitor, Refu
 use hyper::header::HOST;
 use hyper::{Method, Request};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
@@ -101,6 +102,7 @@ pub struct Faces {
     house: Arc<House>,
     files: Arc<FileSet>,
     passwords: PasswordRules,
+    roots: Arc<[PathBuf]>,
     metrics: Arc<Metrics>,
     v3: Arc<V3Memo>,
     reloads: Arc<OnceLock<mpsc::Sender<Reload>>>,
@@ -129,8 +131,9 @@ impl<B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl Faces {
-    /// Of this house, whose files people edit are these, and whose passwords have to be so.
-    pub fn new(house: Arc<House>, files: FileSet, passwords: PasswordRules) -> Self {
+    /// Of this house, whose files people edit are these, and whose passwords have to be so. Datastores are made beneath these directories
+    /// alone.
+    pub fn new(house: Arc<House>, files: FileSet, passwords: PasswordRules, roots: Vec<PathBuf>) -> Self {
         let seed = MemoSeed(house.random().unwrap_or_default());
         let v3 = V3Memo {
             catalog: Index::new(),
@@ -140,7 +143,8 @@ impl Faces {
             requests: AtomicU64::new(0),
         };
         let (files, metrics, reloads) = (Arc::new(files), Arc::default(), Arc::default());
-        Faces { house, files, passwords, metrics, v3: Arc::new(v3), reloads }
+        let roots = roots.into();
+        Faces { house, files, passwords, roots, metrics, v3: Arc::new(v3), reloads }
     }
 
     /// What is too much.
@@ -196,7 +200,15 @@ impl Faces {
     /// Where changes are made by whoever has leave to.
     pub(crate) fn desk<'a>(&'a self, who: &'a str) -> Desk<'a> {
         let house = &self.house;
-        Desk { facts: house.source(), files: &self.files, passwords: &self.passwords, who, now: house.now() }
+        Desk {
+            facts: house.source(),
+            files: &self.files,
+            passwords: &self.passwords,
+            reserved: house.reserved(),
+            roots: Some(&self.roots),
+            who,
+            now: house.now(),
+        }
     }
 
     /// The counters.

@@ -138,7 +138,8 @@ impl Explaining<'_> {
                 let (kind, root) = (permit.kind(), permit.root());
                 format!("datastore {name} is there and open for {kind}, its content is in {root}")
             })?;
-        let root = Root::open(permit.root(), permit.access().acls).map_err(Refusal::from);
+        let root =
+            Root::open(permit.root(), permit.access().acls, self.house.reserved()).map_err(Refusal::from);
         let root = root.or_else(|why| self.refused(why, Vec::new()))?;
         // What door 4 refused, with what it looked at.
         let mut refused = None;

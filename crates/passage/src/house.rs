@@ -6,7 +6,7 @@ use crate::penalties::Penalties;
 use crate::sessions::{Random, SessionTerms, Sessions};
 use crate::stores::HouseStores;
 use enfilade_access::AccessMemo;
-use enfilade_content::{NamesMemo, Watch};
+use enfilade_content::{NamesMemo, ReservedPaths, Watch};
 use enfilade_datastore::Ledger;
 use enfilade_facts::limits::Limits;
 use enfilade_facts::{LockStore, MemoSeed, Mounts, Now, Source, WordMemo};
@@ -28,6 +28,8 @@ pub struct Parts {
     pub clock: Clock,
     /// How often somebody had set the wall clock by now.
     pub clock_sets: ClockSets,
+    /// What no datastore may reach.
+    pub reserved: Arc<ReservedPaths>,
     /// Hears of changes of files, where the kernel tells of them.
     pub watch: Option<Watch>,
     /// The key of the fast hash of generated secrets.
@@ -117,6 +119,11 @@ impl House {
     /// What is too much.
     pub fn limits(&self) -> Limits {
         self.parts.limits
+    }
+
+    /// What no datastore may reach.
+    pub fn reserved(&self) -> &ReservedPaths {
+        &self.parts.reserved
     }
 
     /// The facts.

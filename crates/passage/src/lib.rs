@@ -27,7 +27,8 @@ pub use enfilade_access::{
     POLICY, Refusal as AccessRefusal, Rule, SecurityDescriptor, Who, rule_named,
 };
 pub use enfilade_content::{
-    Lock, LockToken, Meta, Pipe, Property, PropertyChange, Refusal as ContentRefusal, Touches, Usage, Watch,
+    Lock, LockToken, Meta, Pipe, Property, PropertyChange, Refusal as ContentRefusal, Reserved,
+    ReservedPaths, Touches, Usage, Watch,
 };
 pub use enfilade_datastore::Refusal as DatastoreRefusal;
 pub use enfilade_datastore::{Active, Entered, Ledger, LedgerWords, Process, ledger_words};

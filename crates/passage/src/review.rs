@@ -44,7 +44,7 @@ impl House {
         let ask = DatastoreAsk { name, kind: OperationKind::Read, standing: Standing::Entering };
         let record = self.parts.source.read(|view| self.stores.record(view, name))??;
         let datastore = enfilade_datastore::open(&record, now, &mounts, &ask)?;
-        let root = Root::open(datastore.root(), datastore.access().acls)?;
+        let root = Root::open(datastore.root(), datastore.access().acls, self.reserved())?;
         let people = people.iter().map(|authid| self.who_would(authid)).collect::<Result<Vec<_>, _>>()?;
         let top = root.find(path)?;
         let passes = self.who_passes(&people, &datastore, &root, path)?;

@@ -150,7 +150,7 @@ impl House {
         let root = match of_handle.held.upgrade() {
             Some(root) if root.acls() == acls => root,
             Some(root) => Arc::new(root.with_acls(acls)),
-            None => Arc::new(Root::open(permit.root(), acls)?),
+            None => Arc::new(Root::open(permit.root(), acls, self.reserved())?),
         };
         of_handle.held = Arc::downgrade(&root);
         // Noted first and then compared: whoever lets go after a change either finds it noted, or it is not kept.

@@ -8,7 +8,8 @@ use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, Useri
 use enfilade_facts::{LockStore, MemoSeed, Source, StoreId};
 use enfilade_identity::{Ask, HashKey, IdentityMemo};
 use enfilade_passage::{
-    Audit, Event, HashGate, House, Parts, Penalties, Random, Refusal, SessionTerms, Upgrade, Visit,
+    Audit, Event, HashGate, House, Parts, Penalties, Random, Refusal, ReservedPaths, SessionTerms, Upgrade,
+    Visit,
 };
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::locks::MemoryLocks;
@@ -95,6 +96,8 @@ impl TestHouse {
             facts: &*source,
             files: &files,
             passwords: PasswordRules::NONE,
+            reserved: &ReservedPaths::default(),
+            roots: None,
             who: "a test",
             now: clock.now(),
         };
@@ -109,6 +112,7 @@ impl TestHouse {
             source: Arc::clone(&source) as Arc<dyn Source>,
             clock: clock.as_clock(),
             clock_sets: Arc::new(|| 0),
+            reserved: Arc::default(),
             watch: None,
             hash_key: hash_key(),
             identity_memo: IdentityMemo::new(MemoSeed([1; 16]), bytes),
@@ -146,6 +150,8 @@ impl TestHouse {
             facts: self.facts(),
             files: &self.files,
             passwords: PasswordRules::NONE,
+            reserved: self.house.reserved(),
+            roots: None,
             who: "a test",
             now: self.clock.now(),
         }

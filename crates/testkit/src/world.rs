@@ -98,7 +98,7 @@ impl World {
                 let lines = line.split_once(path).map(|(_, rest)| rest).unwrap_or_default();
                 let lines: Vec<String> = lines.split(';').map(|ace| ace.trim().to_owned()).collect();
                 let path = StorePath::from_plain(path).map_err(said)?;
-                enfilade_admin::set_acl(self.house.facts(), self.here()?, &path, &NewAcl::Lines(lines))
+                enfilade_admin::set_acl(&self.house.desk(), self.here()?, &path, &NewAcl::Lines(lines))
                     .map_err(said)?;
             }
             ["ask", who, verb, path, "->", expected @ ..] => {

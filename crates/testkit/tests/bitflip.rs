@@ -10,7 +10,9 @@
 )]
 
 use enfilade_access::AccessMemo;
-use enfilade_admin::{DatastoreEdit, Desk, NewUser, PasswordRules, Target, TokenEdit, TokenTerms, UserEdit};
+use enfilade_admin::{
+    DatastoreEdit, Desk, NewUser, PasswordRules, ReservedPaths, Target, TokenEdit, TokenTerms, UserEdit,
+};
 use enfilade_facts::tables::FileName;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, Role, Secret, StorePath, Userid};
 use enfilade_facts::{MemoSeed, Now, Refuse, Source};
@@ -58,7 +60,15 @@ fn user(n: u32) -> Userid {
 fn build(place: &Path) -> Vec<(String, String)> {
     let lmdb = Lmdb::open(&place.join("facts")).unwrap();
     let files = FileSet::new(place);
-    let desk = Desk { facts: &lmdb, files: &files, passwords: PasswordRules::NONE, who: "a test", now: NOW };
+    let desk = Desk {
+        facts: &lmdb,
+        files: &files,
+        passwords: PasswordRules::NONE,
+        reserved: &ReservedPaths::default(),
+        roots: None,
+        who: "a test",
+        now: NOW,
+    };
     enfilade_admin::ensure_local_realm(&desk).unwrap();
     for name in ["alpha", "beta", "gamma"] {
         let path = place.join(name).to_str().unwrap().to_owned();
@@ -202,6 +212,7 @@ async fn answers(logins: &[(String, String)], source: Arc<dyn Source>) -> Vec<St
         source,
         clock: Arc::new(|| NOW),
         clock_sets: Arc::new(|| 0),
+        reserved: Arc::default(),
         watch: None,
         hash_key: key(),
         identity_memo: IdentityMemo::new(MemoSeed([1; 16]), 1 << 16),

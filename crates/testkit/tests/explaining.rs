@@ -207,7 +207,9 @@ impl World {
         std::os::unix::fs::chown(&place, Some(uid), Some(gid)).unwrap();
         match self.dice.roll(20) {
             0 => {
-                let root = Root::open(self.root.to_str().unwrap(), self.rules.acls).unwrap();
+                let root =
+                    Root::open(self.root.to_str().unwrap(), self.rules.acls, self.house.house.reserved())
+                        .unwrap();
                 enfilade_content::set_acl_as_operator(&root.find(&plain(path)).unwrap(), b"damaged").unwrap();
             }
             roll if roll < 12 => {
@@ -219,7 +221,7 @@ impl World {
                 });
                 let acl = NewAcl::Lines(lines.collect());
                 // What cannot be said in this kind of ACL is not said.
-                let _ = enfilade_admin::set_acl(self.house.facts(), &self.tank, &plain(path), &acl);
+                let _ = enfilade_admin::set_acl(&self.house.desk(), &self.tank, &plain(path), &acl);
             }
             _ => {}
         }

@@ -1,7 +1,8 @@
 //! What there is to know of datastores, and what is amiss with them.
 
+use crate::desk::Desk;
 use crate::error::Error;
-use enfilade_content::{Fill, Root, Usage};
+use enfilade_content::{Fill, Refusal, ReservedPaths, Root, Usage};
 use enfilade_facts::tables::{Binding, Datastore, DatastoreProfile, Project};
 use enfilade_facts::vocabulary::{AclDialect, DatastoreName, MaintenanceMode};
 use enfilade_facts::{Mounts, Read, Source};
@@ -62,8 +63,8 @@ pub fn list_datastores(source: &dyn Source) -> Result<Vec<DatastoreSummary>, Err
 ///
 /// # Errors
 /// When there is none of that name, or the facts cannot be read.
-pub fn show_datastore(source: &dyn Source, name: &DatastoreName) -> Result<DatastoreDetails, Error> {
-    let (row, profile, project) = source.read(|view| {
+pub fn show_datastore(desk: &Desk<'_>, name: &DatastoreName) -> Result<DatastoreDetails, Error> {
+    let (row, profile, project) = desk.facts.read(|view| {
         let row = view.get::<Datastore>(name)?.ok_or_else(|| Error::Missing {
             what: "datastore",
             name: name.to_string(),
@@ -76,7 +77,7 @@ pub fn show_datastore(source: &dyn Source, name: &DatastoreName) -> Result<Datas
         Ok::<_, Error>((row, view.get::<DatastoreProfile>(name)?.unwrap_or_default(), project))
     })??;
     let root = row.root(name);
-    let usage = Root::open(&root, profile.access.acls).and_then(|root| {
+    let usage = Root::open(&root, profile.access.acls, desk.reserved).and_then(|root| {
         let disk = root.usage()?;
         let Some(quota) = profile.quota else { return Ok(disk) };
         let used = Fill::default().used(&root)?;
@@ -125,7 +126,11 @@ pub struct DatastoreWarning {
 ///
 /// # Errors
 /// When the facts cannot be read.
-pub fn datastore_warnings(source: &dyn Source, mounts: &Mounts) -> Result<Vec<DatastoreWarning>, Error> {
+pub fn datastore_warnings(
+    source: &dyn Source,
+    mounts: &Mounts,
+    reserved: &ReservedPaths,
+) -> Result<Vec<DatastoreWarning>, Error> {
     let (rows, profiles) = source
         .read(|view| Ok::<_, Error>((view.list::<Datastore>(&[])?, view.list::<DatastoreProfile>(&[])?)))??;
     let mut points: HashMap<_, _> =
@@ -173,20 +178,25 @@ pub fn datastore_warnings(source: &dyn Source, mounts: &Mounts) -> Result<Vec<Da
             );
             warnings.push(warning(name, says, false));
         }
-        let says = state(&root, meta.map(|meta| meta.is_dir()));
+        let opened = Root::open(&root, AclDialect::default(), reserved);
+        if let Err(refused @ Refusal::Reserved { .. }) = &opened {
+            warnings.push(warning(name, refused.to_string(), true));
+            continue;
+        }
+        let says = state(&root, meta.map(|meta| meta.is_dir()), opened);
         warnings.extend(says.map(|says| warning(name, says, !is_there)));
     }
     Ok(warnings)
 }
 
 /// What is amiss with one directory.
-fn state(root: &str, is_directory: std::io::Result<bool>) -> Option<String> {
+fn state(root: &str, is_directory: std::io::Result<bool>, opened: Result<Root, Refusal>) -> Option<String> {
     match is_directory {
         Err(why) => return Some(format!("`{root}`: {why}; make it, or mount what it is on")),
         Ok(false) => return Some(format!("`{root}` is no directory")),
         Ok(true) => {}
     }
-    let usage = Root::open(root, AclDialect::default()).and_then(|root| root.usage()).ok()?;
+    let usage = opened.and_then(|root| root.usage()).ok()?;
     let is_full = usage.total > 0 && usage.available < usage.total / FULL_PART;
     is_full.then(|| format!("`{root}` is full: {} bytes are left; make room", usage.available))
 }
@@ -205,7 +215,7 @@ mod tests {
             change.put(&name.parse().unwrap(), &row);
         }
         source.commit(&change).unwrap();
-        let found = datastore_warnings(&source, &Mounts::default()).unwrap();
+        let found = datastore_warnings(&source, &Mounts::default(), &ReservedPaths::default()).unwrap();
         found.into_iter().map(|found| format!("{}: {}", found.name, found.says)).collect()
     }
 

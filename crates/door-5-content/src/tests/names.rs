@@ -293,7 +293,7 @@ fn an_encrypted_directory_is_not_remembered() {
         // With this option everything new is encrypted, so what is plain was there before.
         let path = if name == "plain" { "lost+found" } else { name };
         let _ = std::fs::create_dir(mounted.join(path));
-        let root = Root::open(mounted.to_str().unwrap(), AclDialect::Ntacl).unwrap();
+        let root = Root::open_own(mounted.to_str().unwrap(), AclDialect::Ntacl).unwrap();
         let node = || root.find(&StorePath::from_plain(path).unwrap()).unwrap();
         [0, 1].map(|_| listed(listing(&node()).unwrap(), 100, long_after(&memo)).1)
     });

@@ -46,7 +46,25 @@ impl Served {
         let bad = bad.into_iter().map(|bad| (bad.file, bad.why)).collect();
         let served = Served { exchange, bad: Mutex::new(bad), ends_told: Mutex::new(0), faces, tickets };
         served.measure(&served.bad());
+        let keeper = Arc::clone(&served.exchange.borrow().keeper);
+        served.reserve(&keeper);
         Arc::new(served)
+    }
+
+    /// No datastore may reach where the certificates are.
+    fn reserve(&self, keeper: &Keeper) {
+        let (house, directories) = (self.faces.house(), keeper.files.directories());
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let directories: BTreeSet<PathBuf> = directories.iter().map(absolute).collect();
+        let mut is_other = false;
+        house.reserved().change(|reserved| {
+            is_other = reserved.certificates != directories;
+            reserved.certificates = directories;
+        });
+        if is_other {
+            // Roots that are open are judged again when they are opened again.
+            let _ = house.let_go();
+        }
     }
 
     /// What all certificates' tickets are sealed with.
@@ -67,6 +85,7 @@ impl Served {
     }
 
     fn exchange(&self, certificates: Certificates, keeper: Arc<Keeper>) {
+        self.reserve(&keeper);
         self.exchange.send_replace(Tls { certificates: Arc::new(certificates), keeper });
     }
 

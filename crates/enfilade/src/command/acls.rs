@@ -21,7 +21,7 @@ pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
     match command {
         Acl::Get { datastore, path, sddl } => {
             let path = StorePath::from_plain(&path)?;
-            let acl = enfilade_admin::get_acl(source, &datastore, &path)?;
+            let acl = enfilade_admin::get_acl(&home.desk(), &datastore, &path)?;
             let value = json!({
                 "datastore": datastore.to_string(), "path": path.to_string(), "acl": acl.lines, "sddl": acl.sddl,
                 "mode": acl.mode,
@@ -44,8 +44,8 @@ pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
             if recursive {
                 return spread(home, &datastore, &path, &acl, dry_run, json);
             }
-            let place = enfilade_admin::set_acl(source, &datastore, &path, &acl)?;
-            let now = enfilade_admin::get_acl(source, &datastore, &path)?;
+            let place = enfilade_admin::set_acl(&home.desk(), &datastore, &path, &acl)?;
+            let now = enfilade_admin::get_acl(&home.desk(), &datastore, &path)?;
             let value = json!({
                 "datastore": datastore.to_string(), "path": path.to_string(), "acl": now.lines, "attribute": place,
             });
@@ -54,7 +54,7 @@ pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
         Acl::Save { datastore, path } => {
             let path = StorePath::from_plain(&path)?;
             let mut bad = 0;
-            enfilade_admin::save_acls(source, &datastore, &path, &mut |path, acl| match acl {
+            enfilade_admin::save_acls(&home.desk(), &datastore, &path, &mut |path, acl| match acl {
                 Ok(sddl) => output::json_line(&json!({ "path": path, "sddl": sddl })),
                 Err(why) => {
                     bad += 1;
@@ -119,10 +119,9 @@ fn spread(
     dry_run: bool,
     json: bool,
 ) -> anyhow::Result<()> {
-    let source = home.source();
-    let all = enfilade_admin::count_beneath(source, datastore, path)?;
+    let all = enfilade_admin::count_beneath(&home.desk(), datastore, path)?;
     let (mut progress, mut done) = (Progress::start("setting ACLs"), 0);
-    let spread = enfilade_admin::spread_acl(source, datastore, path, acl, dry_run, &mut || {
+    let spread = enfilade_admin::spread_acl(&home.desk(), datastore, path, acl, dry_run, &mut || {
         done += 1;
         progress.at(done, all);
     });
@@ -163,7 +162,7 @@ fn restore(home: &Home, datastore: &DatastoreName, json: bool) -> anyhow::Result
             anyhow::bail!("line {number} is none that `acl save` wrote: expected a path and its sddl");
         };
         let path = StorePath::from_plain(path)?;
-        match enfilade_admin::restore_acl(home.source(), datastore, &path, sddl) {
+        match enfilade_admin::restore_acl(&home.desk(), datastore, &path, sddl) {
             Ok(true) => changed += 1,
             Ok(false) => same += 1,
             Err(why) => {

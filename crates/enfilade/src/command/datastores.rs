@@ -232,10 +232,10 @@ fn list(home: &Home, json: bool) -> anyhow::Result<()> {
 
 fn show(home: &Home, name: &DatastoreName, json: bool) -> anyhow::Result<()> {
     let DatastoreDetails { row, root, project, profile, mount_point, usage } =
-        show_datastore(home.source(), name)?;
+        show_datastore(&home.desk(), name)?;
     let mounts = mounts::now().unwrap_or_default();
     let mounted = mount_point.as_ref().map(|point| mounts.is_mount_point(point));
-    let warnings: Vec<String> = datastore_warnings(home.source(), &mounts)?
+    let warnings: Vec<String> = datastore_warnings(home.source(), &mounts, &home.reserved)?
         .into_iter()
         .filter_map(|found| (found.name == *name).then_some(found.says))
         .collect();

@@ -2,7 +2,7 @@
 
 use crate::home::{Place, file_set};
 use crate::{clock, output};
-use enfilade_admin::{BadCertificate, CertificateFiles, CertificateTerms, DatastoreWarning};
+use enfilade_admin::{BadCertificate, CertificateFiles, CertificateTerms, DatastoreWarning, ReservedPaths};
 use enfilade_facts::Read;
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::DatastoreName;
@@ -57,7 +57,7 @@ pub(super) fn run(place: &Place, json: bool) -> anyhow::Result<ExitCode> {
             findings.extend(store(&lmdb));
             findings.extend(files(place, &lmdb));
             findings.extend(tokens(&lmdb));
-            findings.extend(datastores(&lmdb));
+            findings.extend(datastores(place, &lmdb));
             findings.push(attempts(&place.data));
         }
         Err(why) => findings.push(error("facts", why.to_string())),
@@ -264,14 +264,15 @@ fn tokens(lmdb: &Lmdb) -> Vec<Finding> {
     }
 }
 
-fn datastores(lmdb: &Lmdb) -> Vec<Finding> {
+fn datastores(place: &Place, lmdb: &Lmdb) -> Vec<Finding> {
+    let reserved = ReservedPaths::new(place.reserved());
     let rows = match lmdb.read(|view| view.list::<Datastore>(&[])) {
         Ok(Ok(rows)) => rows,
         Ok(Err(why)) | Err(why) => return vec![error("datastores", why.to_string())],
     };
     let mounts = enfilade_sources::mounts::now().unwrap_or_default();
     let mut amiss: BTreeMap<DatastoreName, Vec<DatastoreWarning>> = BTreeMap::new();
-    match enfilade_admin::datastore_warnings(lmdb, &mounts) {
+    match enfilade_admin::datastore_warnings(lmdb, &mounts, &reserved) {
         Ok(warnings) => {
             warnings.into_iter().for_each(|found| amiss.entry(found.name.clone()).or_default().push(found));
         }

@@ -1,0 +1,225 @@
+//! What the server itself reads and writes: keys, facts, certificates, configuration. No datastore reaches any of it (invariant S8).
+//!
+//! Judged when a root is opened, on the descriptor that was opened, whatever a configuration file or a link says. What is beneath an open
+//! root needs no further look: links and other mounts are not followed there (`root.rs`).
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, makedev, openat, readlinkat, statx};
+use rustix::io::{self, Errno};
+use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+/// What no datastore may reach.
+#[derive(Debug, Default)]
+pub struct ReservedPaths(RwLock<Reserved>);
+
+/// The same, in whole.
+#[derive(Clone, Debug, Default)]
+pub struct Reserved {
+    /// A datastore holds none of these directories, and lies in none of them.
+    pub directories: BTreeSet<PathBuf>,
+    /// The directories of certificates, which change while the server runs. As above.
+    pub certificates: BTreeSet<PathBuf>,
+    /// A datastore holds none of these files. It may lie in the same directory.
+    pub files: BTreeSet<PathBuf>,
+    /// The directory in the data directory that is for datastores.
+    pub datastores: Option<PathBuf>,
+}
+
+impl ReservedPaths {
+    /// These.
+    pub fn new(reserved: Reserved) -> Self {
+        ReservedPaths(RwLock::new(reserved))
+    }
+
+    /// Changes them. Roots that are open stay open: close them, so that they are judged again.
+    pub fn change(&self, change: impl FnOnce(&mut Reserved)) {
+        change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn now(&self) -> RwLockReadGuard<'_, Reserved> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first of them that a path overlaps with: it holds it, is it, or lies in it. For a directory that is not made yet; every link in
+    /// `path` has to be resolved. What is there is judged again by [`crate::Root::open`].
+    pub fn overlap_of_path(&self, path: &Path) -> Option<PathBuf> {
+        let reserved = self.now();
+        let is_free = |above: &Path| {
+            let datastores = reserved.datastores.as_deref().filter(|free| free.starts_with(above));
+            datastores.is_some_and(|free| path.starts_with(free) || path.starts_with(real(free)))
+        };
+        let overlaps = |(own, is_directory): &(&PathBuf, bool)| {
+            [own.as_path(), &real(own)].into_iter().any(|spelled| {
+                spelled.starts_with(path) || *is_directory && path.starts_with(spelled) && !is_free(spelled)
+            })
+        };
+        reserved.all().find(overlaps).map(|(own, _)| own.clone())
+    }
+
+    /// The same of an open directory, by device and inode of everything above it and above each of them, and by where each is on its file
+    /// system, which a bind mount does not change.
+    ///
+    /// # Errors
+    /// When the kernel does not say: then the directory must not be served.
+    pub(crate) fn overlap(&self, root: BorrowedFd<'_>) -> io::Result<Option<PathBuf>> {
+        let reserved = self.now();
+        if reserved.directories.is_empty() && reserved.certificates.is_empty() && reserved.files.is_empty() {
+            return Ok(None);
+        }
+        let above = ancestry(root)?;
+        let free = reserved.datastores.as_deref().map(identity).transpose()?.flatten();
+        // Above the directory for datastores nothing counts for what is in it.
+        let counted: Vec<Identity> = above.iter().copied().take_while(|id| Some(*id) != free).collect();
+        let mut asked = HashSet::new();
+        for (own, is_directory) in reserved.all() {
+            let real = real(own);
+            if is_directory && identity(own)?.is_some_and(|id| counted.contains(&id)) {
+                return Ok(Some(own.clone()));
+            }
+            for spelled in [own.as_path(), &real] {
+                for place in spelled.ancestors() {
+                    if !asked.insert(place.to_owned()) {
+                        break;
+                    }
+                    let id = identity(place)?;
+                    if id.is_some() && id == above.first().copied() {
+                        return Ok(Some(own.clone()));
+                    }
+                }
+            }
+        }
+        reserved.overlap_on_disk(root)
+    }
+}
+
+impl Reserved {
+    /// Each, and whether it is a directory nothing in which may be served.
+    fn all(&self) -> impl Iterator<Item = (&PathBuf, bool)> {
+        let directories = self.directories.iter().chain(&self.certificates).map(|path| (path, true));
+        directories.chain(self.files.iter().map(|path| (path, false)))
+    }
+
+    /// A directory may be mounted at more than one place: what counts is where it is on its file system.
+    fn overlap_on_disk(&self, root: BorrowedFd<'_>) -> io::Result<Option<PathBuf>> {
+        let mounts = std::fs::read("/proc/self/mountinfo")
+            .map_err(|why| Errno::from_io_error(&why).unwrap_or(Errno::IO))?;
+        let Some(root) = OnDisk::of(root, &mounts)? else { return Ok(None) };
+        let free = match &self.datastores {
+            Some(free) => OnDisk::at(free, &mounts)?,
+            None => None,
+        };
+        let is_free = free.is_some_and(|free| root.is_in(&free));
+        for (own, is_directory) in self.all() {
+            let Some(place) = OnDisk::at(own, &mounts)? else { continue };
+            if place.is_in(&root) || is_directory && root.is_in(&place) && !is_free {
+                return Ok(Some(own.clone()));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Which object it is: device and inode.
+type Identity = (u64, u64);
+
+fn identity_of(found: &Statx) -> Identity {
+    (makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino)
+}
+
+/// Of what is at a path, through links; `None` where nothing is.
+fn identity(path: &Path) -> io::Result<Option<Identity>> {
+    match io::retry_on_intr(|| statx(CWD, path, AtFlags::empty(), StatxFlags::INO)) {
+        Ok(found) => Ok(Some(identity_of(&found))),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// An open directory and every directory above it, as far as the root of everything.
+fn ancestry(directory: BorrowedFd<'_>) -> io::Result<Vec<Identity>> {
+    const FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+    let id = |fd: BorrowedFd<'_>| {
+        let found =
+            io::retry_on_intr(|| statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::INO | StatxFlags::MNT_ID));
+        found.map(|found| (identity_of(&found), found.stx_mnt_id))
+    };
+    let mut last = id(directory)?;
+    let mut above = vec![last.0];
+    let mut at: Option<OwnedFd> = None;
+    loop {
+        let from = at.as_ref().map_or(directory, AsFd::as_fd);
+        let next = io::retry_on_intr(|| openat(from, "..", FLAGS, Mode::empty()))?;
+        let found = id(next.as_fd())?;
+        // The root of everything is its own parent.
+        if found == last {
+            return Ok(above);
+        }
+        above.push(found.0);
+        (last, at) = (found, Some(next));
+    }
+}
+
+/// With every link resolved, as far as it is there.
+fn real(path: &Path) -> PathBuf {
+    let found = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
+    let joined = found.and_then(|(above, real)| Some(real.join(path.strip_prefix(above).ok()?)));
+    joined.unwrap_or_else(|| path.to_owned())
+}
+
+/// Where something is on its file system.
+struct OnDisk {
+    /// The file system, as the kernel lists it.
+    device: Vec<u8>,
+    path: PathBuf,
+}
+
+impl OnDisk {
+    fn is_in(&self, other: &OnDisk) -> bool {
+        self.device == other.device && self.path.starts_with(&other.path)
+    }
+
+    /// What is at a path; `None` where nothing is.
+    fn at(path: &Path, mounts: &[u8]) -> io::Result<Option<OnDisk>> {
+        match io::retry_on_intr(|| openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())) {
+            Ok(opened) => OnDisk::of(opened.as_fd(), mounts),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// An open file or directory; `None` where its mount is not listed.
+    fn of(opened: BorrowedFd<'_>, mounts: &[u8]) -> io::Result<Option<OnDisk>> {
+        use std::os::fd::AsRawFd as _;
+        let found = io::retry_on_intr(|| statx(opened, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID))?;
+        let link = format!("/proc/self/fd/{}", opened.as_raw_fd());
+        let path = readlinkat(CWD, link, Vec::new())?;
+        let path = PathBuf::from(OsString::from_vec(path.into_bytes()));
+        let number = found.stx_mnt_id.to_string();
+        let of_mount = |line: &&[u8]| line.split(|byte| *byte == b' ').next() == Some(number.as_bytes());
+        let Some(line) = mounts.split(|byte| *byte == b'\n').find(of_mount) else { return Ok(None) };
+        let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+        // proc_pid_mountinfo(5): number, parent, device, root within the file system, mount point.
+        let [_, _, device, root, point, ..] = fields.as_slice() else { return Ok(None) };
+        let Ok(rest) = path.strip_prefix(unescaped(point)) else { return Ok(None) };
+        Ok(Some(OnDisk { device: device.to_vec(), path: unescaped(root).join(rest) }))
+    }
+}
+
+/// A field of mountinfo: blanks, tabs, line ends and backslashes are three octal digits.
+fn unescaped(field: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&byte, tail)) = rest.split_first() {
+        let octal = tail.split_first_chunk::<3>().filter(|_| byte == b'\\').and_then(|(digits, tail)| {
+            Some((u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()?, tail))
+        });
+        let (value, after) = octal.unwrap_or((byte, tail));
+        bytes.push(value);
+        rest = after;
+    }
+    PathBuf::from(OsString::from_vec(bytes))
+}

@@ -1,0 +1,202 @@
+//! What a server may serve: nothing it reads or writes itself is reached through a datastore, however the datastore came to be; and over
+//! HTTP datastores are made only beneath the configured roots.
+
+use crate::curl::curl;
+use crate::server::Server;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The token of an administrator, as WebDAV takes it and as the API takes it.
+struct Admin {
+    token: String,
+    header: String,
+}
+
+fn admin(server: &Server) -> Admin {
+    let token = server.add_token("admin@local!roots");
+    let header = format!("Authorization: PBSAPIToken={token}");
+    Admin { token, header }
+}
+
+fn create(server: &Server, admin: &Admin, name: &str, path: &Path) -> (u16, String) {
+    let (name, path) = (format!("name={name}"), format!("path={}", path.display()));
+    let answer = curl(
+        server,
+        "",
+        "/api2/json/config/datastore",
+        &["-H", &admin.header, "-X", "POST", "--data-urlencode", &name, "--data-urlencode", &path],
+    );
+    (answer.status, answer.text())
+}
+
+/// Everything of the server's own, as a path of a datastore that would reach it.
+fn own_places(server: &Server) -> Vec<PathBuf> {
+    let data = server.data();
+    let mut places: Vec<PathBuf> = ["", "keys", "keys/fernet", "facts", "tls", "locks", "made"]
+        .iter()
+        .map(|name| data.join(name))
+        .collect();
+    places.push(server.scratch.path().to_owned());
+    places.push("/".into());
+    places.push("/proc".into());
+    places.push("/proc/self".into());
+    places
+}
+
+#[test]
+fn over_http_a_datastore_is_made_only_beneath_the_roots() {
+    let server = Server::start();
+    let admin = admin(&server);
+    let stores = server.data().join("datastores");
+    let outside = server.scratch.path().join("outside");
+    symlink(server.data().join("keys"), stores.join("link")).unwrap();
+    let mut refused = own_places(&server);
+    refused.extend([
+        "/etc".into(),
+        outside.clone(),
+        stores.join("link"),
+        stores.join("link/fernet"),
+        stores.join("../keys"),
+        stores.clone(),
+    ]);
+    for (n, path) in refused.iter().enumerate() {
+        let (status, text) = create(&server, &admin, &format!("bad{n}"), path);
+        assert_eq!(status, 400, "{}: {text}", path.display());
+    }
+    assert!(!outside.exists(), "nothing is made for what is refused");
+    let (_, text) = create(&server, &admin, "bad", &outside);
+    assert!(text.contains("[datastores] roots"), "{text}");
+    // A device of its own is mounted beneath `/mnt/datastore`, which is no root.
+    let answer = curl(
+        &server,
+        "",
+        "/api2/json/config/datastore",
+        &["-H", &admin.header, "-X", "POST", "-d", "name=usb&path=/x&backing-device=0a"],
+    );
+    assert_eq!((answer.status, Path::new("/x").exists()), (400, false), "{}", answer.text());
+    assert_eq!(create(&server, &admin, "good", &stores.join("good")).0, 200);
+    assert_eq!(curl(&server, &admin.token, "/dav/good/", &["-X", "PROPFIND", "-H", "Depth: 0"]).status, 207);
+}
+
+#[test]
+fn the_roots_can_be_set_and_hold_nothing_of_the_server() {
+    let scratch = crate::server::Scratch::new();
+    let (one, two) = (scratch.path().join("one"), scratch.path().join("two"));
+    std::fs::create_dir(&one).unwrap();
+    std::fs::create_dir(&two).unwrap();
+    let roots = format!("{}:{}:/", one.display(), two.display());
+    let server = Server::start_with(&[("ENFILADE_DATASTORES__ROOTS", &roots)]);
+    let admin = admin(&server);
+    for (n, path) in own_places(&server).iter().enumerate() {
+        let (status, text) = create(&server, &admin, &format!("bad{n}"), path);
+        assert_eq!(status, 400, "{}: {text}", path.display());
+    }
+    assert_eq!(create(&server, &admin, "first", &one.join("a")).0, 200);
+    assert_eq!(create(&server, &admin, "second", &two.join("b/c")).0, 200);
+}
+
+#[test]
+fn the_command_line_refuses_what_the_server_uses() {
+    let server = Server::start();
+    for (n, path) in own_places(&server).iter().enumerate() {
+        let name = format!("bad{n}");
+        let refused =
+            server.cli_output(&["datastore", "create", &name, "--path", path.to_str().unwrap()], "");
+        let errors = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(
+            !refused.status.success() && errors.contains("overlaps with"),
+            "{}: {errors}",
+            path.display()
+        );
+    }
+    let outside = server.scratch.path().join("outside");
+    server.cli(&["datastore", "create", "good", "--path", outside.to_str().unwrap()]);
+}
+
+fn bind(from: &Path, to: &Path) -> bool {
+    Command::new("mount").arg("--bind").args([from, to]).status().is_ok_and(|status| status.success())
+}
+
+#[test]
+fn a_root_is_judged_by_what_was_opened_whatever_files_and_links_say() {
+    let server = Server::start();
+    let admin = admin(&server);
+    let (data, scratch) = (server.data(), server.scratch.path().to_owned());
+    let status =
+        |name: &str, file: &str| curl(&server, &admin.token, &format!("/dav/{name}/{file}"), &[]).status;
+    // People edit the file.
+    let link = scratch.join("link");
+    symlink(&data, &link).unwrap();
+    let config = data.join("datastore.cfg");
+    let before = std::fs::read_to_string(&config).unwrap();
+    let places = [
+        ("keys", data.join("keys"), "fernet/1"),
+        ("facts", data.join("facts"), "data.mdb"),
+        ("above", scratch.clone(), "data/keys/fernet/1"),
+        ("linked", link.join("keys"), "fernet/1"),
+        ("everything", "/".into(), "etc/hostname"),
+    ];
+    let sections: String = places
+        .iter()
+        .map(|(name, path, _)| format!("datastore: {name}\n\tpath {}\n\n", path.display()))
+        .collect();
+    std::fs::write(&config, format!("{before}{sections}")).unwrap();
+    let doctor = || String::from_utf8(server.cli_output(&["doctor"], "").stdout).unwrap();
+    let says = doctor();
+    for (name, _, file) in &places {
+        assert_eq!(status(name, file), 503, "{name}");
+        let is_told = |line: &str| {
+            let words =
+                [format!("datastore {name}\""), "\"error\"".into(), "which the server itself uses".into()];
+            words.iter().all(|word| line.contains(word))
+        };
+        assert!(says.lines().any(is_told), "{name}: {says}");
+    }
+    assert!(server.log().contains("\"code\":\"CT23\""), "{}", server.log());
+    // By the command line, too.
+    let output = server.cli_output(&["acl", "get", "keys", "/"], "");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("overlaps with"), "{output:?}");
+    let review = server.cli_output(&["acl", "review", "keys"], "");
+    assert!(String::from_utf8_lossy(&review.stderr).contains("overlaps with"), "{review:?}");
+    std::fs::write(&config, before).unwrap();
+
+    // A directory that was good becomes a link, and then a mount; a name in another directory comes to be mounted over.
+    let place = scratch.join("tank");
+    server.cli(&["datastore", "create", "tank", "--path", place.to_str().unwrap()]);
+    std::fs::write(place.join("file"), "content").unwrap();
+    assert_eq!(status("tank", "file"), 200);
+    std::fs::rename(&place, scratch.join("aside")).unwrap();
+    symlink(data.join("keys"), &place).unwrap();
+    // What nobody is inside of is closed with the next change, and opened again.
+    server.cli(&["user", "add", "a@local"]);
+    let until = |expected: u16, file: &str| {
+        for _ in 0..250 {
+            if status("tank", file) == expected {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        panic!("{file} did not come to answer {expected}");
+    };
+    until(503, "file");
+    assert_eq!(status("tank", "fernet/1"), 503);
+    std::fs::remove_file(&place).unwrap();
+    std::fs::create_dir(&place).unwrap();
+    if !bind(&data.join("keys/fernet"), &place) {
+        return println!("not asserted: nothing can be mounted here");
+    }
+    let answer = {
+        until(503, "1");
+        status("tank", "1")
+    };
+    assert!(Command::new("umount").arg(&place).status().unwrap().success());
+    assert_eq!(answer, 503);
+    // What is mounted beneath a root is not there.
+    std::fs::write(place.join("over"), "").unwrap();
+    until(200, "over");
+    assert!(bind(&data.join("keys/token-hash.key"), &place.join("over")));
+    let answer = status("tank", "over");
+    assert!(Command::new("umount").arg(place.join("over")).status().unwrap().success());
+    assert_eq!(answer, 404);
+}
