@@ -46,17 +46,89 @@ fn whoever_says_nothing_or_is_nobody_waits_for_a_turn() {
     };
     let mut known: Vec<TcpStream> = (0..4).map(let_in).collect();
     let half = "GET /whoami HTTP/1.1\r\nHost:";
-    let strangers = [begin(&server.plain, half), begin(&server.plain, half)];
+    let mut strangers = [begin(&server.plain, half), begin(&server.plain, half)];
     std::thread::sleep(Duration::from_millis(200));
-    let (said, took) = until_the_end(&mut begin(&server.plain, &format!("{half} x\r\n\r\n")));
-    assert!(said.is_empty() && (3..20).contains(&took.as_secs()), "{said} {took:?}");
+    // One that waits has the place of the one that has made no progress for longest.
+    let whole = format!("{half} x\r\nConnection: close\r\n\r\n");
+    let (said, took) = until_the_end(&mut begin(&server.plain, &whole));
+    assert!(said.starts_with("HTTP/1.1 401") && took < Duration::from_secs(20), "{said} {took:?}");
+    let (said, _) = until_the_end(&mut strangers[0]);
+    assert!(said.is_empty(), "{said}");
+    strangers[1].set_nonblocking(true).unwrap();
+    let still_open = strangers[1].read(&mut [0]).unwrap_err();
+    assert_eq!(still_open.kind(), std::io::ErrorKind::WouldBlock);
     assert_eq!(ask(&mut known[0], &token), "HTTP/1.1 200 OK");
-    // Who waits has the place that comes free.
-    let mut waits = begin(&server.plain, &format!("{half} x\r\nConnection: close\r\n\r\n"));
+}
+
+#[test]
+fn slow_connections_of_an_address_keep_nobody_out() {
+    // As it is unless set: of an address 256 on which nobody was let in, and 64 of them served at once.
+    let (server, token) = start(&[("head_seconds", "60"), ("first_byte_seconds", "30")]);
+    let half = "GET /whoami HTTP/1.1\r\nHost:";
+    let slow: Vec<TcpStream> = (0..100).map(|_| begin(&server.plain, half)).collect();
+    std::thread::sleep(Duration::from_millis(500));
+    let mut stream = TcpStream::connect(&server.plain).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(25))).unwrap();
+    assert_eq!(ask(&mut stream, &token), "HTTP/1.1 200 OK");
+    drop(slow);
+}
+
+#[test]
+fn an_address_may_have_any_number_of_connections_that_signed_in() {
+    let (server, token) = start(&[("connections_per_address", "4"), ("unauthenticated_per_address", "4")]);
+    let let_in = |_| {
+        let mut stream = TcpStream::connect(&server.plain).unwrap();
+        assert_eq!(ask(&mut stream, &token), "HTTP/1.1 200 OK");
+        stream
+    };
+    let mut known: Vec<TcpStream> = (0..40).map(let_in).collect();
+    let silent: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(&server.plain).unwrap()).collect();
     std::thread::sleep(Duration::from_millis(200));
-    drop(strangers);
-    let (said, _) = until_the_end(&mut waits);
-    assert!(said.starts_with("HTTP/1.1 401"), "{said}");
+    // One more on which nobody was let in is closed at once.
+    let (said, took) = until_the_end(&mut TcpStream::connect(&server.plain).unwrap());
+    assert!(said.is_empty() && took < Duration::from_secs(3), "{said} {took:?}");
+    known.iter_mut().for_each(|stream| assert_eq!(ask(stream, &token), "HTTP/1.1 200 OK"));
+    drop(silent);
+}
+
+/// A PROXY header for a client with this address of IPv6.
+fn proxied(address: &str) -> Vec<u8> {
+    let source = address.parse::<std::net::Ipv6Addr>().unwrap().octets();
+    let head = b"\r\n\r\n\0\r\nQUIT\n\x21\x21\0\x24";
+    [&head[..], &source, &[0; 15], &[1, 0x12, 0x34, 0, 80]].concat()
+}
+
+#[test]
+fn a_site_of_ipv6_cannot_take_all_connections() {
+    let environment = [
+        ("ENFILADE_TLS__PROXY_FROM", "127.0.0.1"),
+        ("ENFILADE_LIMITS__CONNECTIONS_PER_ADDRESS", "2"),
+        ("ENFILADE_LIMITS__FIRST_BYTE_SECONDS", "60"),
+    ];
+    let server = Server::start_with(&environment);
+    let connect = |address: String| {
+        let mut stream = TcpStream::connect(&server.plain).unwrap();
+        stream.write_all(&proxied(&address)).unwrap();
+        stream
+    };
+    let is_open = |stream: &TcpStream| {
+        stream.set_nonblocking(true).unwrap();
+        (&*stream).read(&mut [0]).is_err_and(|why| why.kind() == std::io::ErrorKind::WouldBlock)
+    };
+    let open = |from: std::ops::Range<u16>, address: &dyn Fn(u16) -> String| {
+        let all: Vec<TcpStream> = from.map(|n| connect(address(n))).collect();
+        std::thread::sleep(Duration::from_millis(500));
+        let count = all.iter().filter(|stream| is_open(stream)).count();
+        (count, all)
+    };
+    // Each from a /64 of its own: four shares of two for their /56, and sixteen for their /48.
+    let (of_56, held) = open(0..20, &|n| format!("2001:db8:0:{n:x}::1"));
+    assert_eq!(of_56, 8);
+    let (of_48, more) = open(1..40, &|n| format!("2001:db8:0:{n:x}00::1"));
+    assert_eq!(of_48, 32 - 8);
+    let (others, rest) = open(1..5, &|n| format!("2001:db8:{n:x}::1"));
+    assert_eq!(others, 4);
+    drop((held, more, rest));
 }
 
 /// How many connections curl makes for so many requests, one after the other.

@@ -124,9 +124,14 @@ fn a_whole_tree_is_listed_where_that_is_allowed() {
         hrefs.sort();
         hrefs
     };
-    let (server, token) = start(&[]);
+    let (server, token) = start(&[("deep_listing_entries", "0")]);
     let answer = curl(&server, &token, "/dav/main/", &DEEP);
     assert_eq!((answer.status, answer.text().contains("propfind-finite-depth")), (403, true));
+    // That is about collections: of a file it is said what it is, and of nothing that it is not there (RFC 4918 §9.1).
+    std::fs::write(server.data().join("datastores/main/file"), "").unwrap();
+    let file = curl(&server, &token, "/dav/main/file", &DEEP);
+    assert_eq!((file.status, hrefs(&file.text())), (207, vec!["/dav/main/file".to_owned()]));
+    assert_eq!(curl(&server, &token, "/dav/main/nothing", &DEEP).status, 404);
 
     let (server, token) = start(&[("deep_listing_entries", "7")]);
     let root = server.data().join("datastores/main");
@@ -315,13 +320,13 @@ fn of_time_and_connections() {
     assert!(said.starts_with("HTTP/1.1 408") && took < soon, "{said} {took:?}");
 
     let upload = format!("PUT /dav/main/slow {head}");
-    let hold = |from: u8| {
+    let hold = |from: u8, said: &str| {
         use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         bind(&socket, &std::net::SocketAddr::from(([127, 0, 0, from], 0))).unwrap();
         connect(&socket, &server.plain.parse::<std::net::SocketAddr>().unwrap()).unwrap();
         let mut stream = TcpStream::from(socket);
-        let _ = stream.write_all(upload.as_bytes());
+        let _ = stream.write_all(said.as_bytes());
         std::thread::sleep(Duration::from_millis(100));
         stream
     };
@@ -330,18 +335,19 @@ fn of_time_and_connections() {
         asked.args(["--interface", &format!("127.0.0.{from}")]).arg(server.url("/whoami"));
         asked.output().unwrap().status.success()
     };
-    // Of an address three are taken, and of all five; what ended before is counted a moment longer, so some are turned away.
-    let held_until_full = |from: u8, asker: u8| {
+    // Of an address three are taken on which nobody was let in, and of all five; what ended before is counted a moment longer, so some
+    // are turned away.
+    let held_until_full = |from: u8, asker: u8, said: &str| {
         let mut held = Vec::new();
         while held.len() < 20 && is_heard(asker) {
-            held.push(hold(from));
+            held.push(hold(from, said));
         }
         assert!(held.len() < 20, "more than the limit are taken");
         held
     };
-    let held = held_until_full(1, 1);
+    let held = held_until_full(1, 1, "");
     assert!((0..50).any(|_| is_heard(2)), "others are heard");
-    let more = held_until_full(2, 9);
+    let more = held_until_full(2, 9, &upload);
 
     let began = Instant::now();
     signal("TERM", server.pid());

@@ -43,3 +43,4 @@ mod terms;
 mod timing;
 mod trees;
 mod webdav;
+mod wire;

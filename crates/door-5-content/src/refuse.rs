@@ -158,7 +158,9 @@ impl Refusal {
     pub(crate) fn io(errno: Errno, what: &str, name: &str) -> Self {
         let said = format!("{what} `{name}`");
         match errno {
-            Errno::NOSPC | Errno::DQUOT => Refusal::NoSpace { what: said, errno: errno.to_string() },
+            Errno::NOSPC | Errno::DQUOT | Errno::FBIG => {
+                Refusal::NoSpace { what: said, errno: errno.to_string() }
+            }
             Errno::NAMETOOLONG => Refusal::TooLong(name.to_owned()),
             _ => Refusal::Io { what: said, errno: errno.to_string() },
         }
@@ -269,6 +271,7 @@ mod tests {
         for (errno, code) in [
             (Errno::NOSPC, "CT06"),
             (Errno::DQUOT, "CT06"),
+            (Errno::FBIG, "CT06"),
             (Errno::NAMETOOLONG, "CT13"),
             (Errno::IO, "CT08"),
             (Errno::ACCESS, "CT08"),

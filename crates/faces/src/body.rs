@@ -55,7 +55,8 @@ async fn collect<B: Incoming>(body: B, most: u64, seconds: u64) -> Result<Bytes,
     match tokio::time::timeout(Duration::from_secs(seconds), whole).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(why)) if why.is::<http_body_util::LengthLimitError>() => Err(Wire::BodyTooLarge),
-        Ok(Err(_)) | Err(_) => Err(Wire::BodyBroken),
+        Ok(Err(_)) => Err(Wire::BodyBroken),
+        Err(_) => Err(Wire::BodySlow),
     }
 }
 

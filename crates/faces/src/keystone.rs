@@ -39,7 +39,10 @@ use enfilade_facts::{Read, SourceError, View};
 use enfilade_passage::{
     About, AccessRefusal, ApiPermit, IdentityRefusal, Refusal, Rule, Scope, Visit, rule_named,
 };
-use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, VARY, WWW_AUTHENTICATE};
+use hyper::header::{
+    CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS,
+};
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 use routes::{Match, V3Call};
@@ -317,6 +320,7 @@ fn finish(faces: &Faces, base: &str, outcome: Outcome, mut trace: Trace) -> Answ
     let headers = answer.headers_mut();
     if said.status != StatusCode::NO_CONTENT {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     if let Some(subject) = said.subject {
         headers.insert(SUBJECT, subject);

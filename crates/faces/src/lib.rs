@@ -6,6 +6,8 @@
 
 mod routes;
 mod serve;
+mod head;
+mod unread;
 mod credential;
 mod respond;
 mod trace;
@@ -20,6 +22,7 @@ mod redirect;
 mod keystone;
 
 pub use body::{Body, Cut};
+pub use head::Fragment;
 pub use keystone::{V3, V3Need, V3Route, wants_more_than_a_password};
 pub use metrics::{FileLook, Metrics};
 pub use proxmox::{PROXMOX, ProxmoxRoute};

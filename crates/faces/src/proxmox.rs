@@ -24,7 +24,7 @@ use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::{Privileges, RolePath, Userid};
 use enfilade_facts::{MemoSeed, SourceError};
 use enfilade_passage::{AdminAsk, AdminPermit, Refusal, Visit};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use params::Params;
@@ -248,6 +248,7 @@ fn plain(status: StatusCode, kind: &'static str, text: String) -> Answer {
     let mut answer = Response::new(Body::from(text));
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     answer
 }
 

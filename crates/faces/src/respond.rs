@@ -43,9 +43,12 @@ pub(crate) enum Wire {
     /// The body is too long.
     #[error("the body is longer than 64 KiB")]
     BodyTooLarge,
-    /// The body did not come, or not in time.
-    #[error("the body ended early or did not come in time")]
+    /// The body did not come whole, or its framing is malformed.
+    #[error("the body ended early or is malformed")]
     BodyBroken,
+    /// The body did not come in time.
+    #[error("the body did not come in time")]
+    BodySlow,
     /// The XML is not what it should be.
     #[error("{0}")]
     Xml(&'static str),
@@ -82,6 +85,18 @@ pub(crate) enum Wire {
     /// Objects and lists within one another.
     #[error("the JSON is nested too deeply")]
     JsonDepth,
+    /// The request's target is not one.
+    #[error("the request target is refused: {0}")]
+    Target(&'static str),
+    /// The `Host` of the request is not one.
+    #[error("the Host is refused: {0}")]
+    Host(&'static str),
+    /// A transfer coding that is not known.
+    #[error("the only transfer coding here is chunked")]
+    UnknownCoding,
+    /// Blanks before or after a value, in HTTP/2.
+    #[error("a header's value begins or ends with a blank")]
+    Blanks,
     /// The house is broken.
     #[error("a worker of the house died")]
     Worker,
@@ -123,20 +138,42 @@ impl Wire {
             Wire::Elsewhere => "HT18",
             Wire::Digest => "HT19",
             Wire::JsonDepth => "HT20",
+            Wire::Target(_) => "HT21",
+            Wire::Host(_) => "HT22",
+            Wire::UnknownCoding => "HT23",
+            Wire::Blanks => "HT24",
+            Wire::BodySlow => "HT25",
+        }
+    }
+
+    /// Whether sender and recipient may disagree about where the next request on the connection begins.
+    pub(crate) fn ends_connection(self) -> bool {
+        match self {
+            Wire::Target(_) | Wire::Host(_) | Wire::UnknownCoding => true,
+            Wire::Header(name) => name == "Transfer-Encoding",
+            _ => false,
         }
     }
 
     fn status(self) -> StatusCode {
         match self {
             Wire::NoRoute => StatusCode::NOT_FOUND,
-            Wire::Path(_) | Wire::Xml(_) | Wire::Header(_) | Wire::Call | Wire::Digest | Wire::JsonDepth => {
-                StatusCode::BAD_REQUEST
-            }
+            Wire::Path(_)
+            | Wire::Xml(_)
+            | Wire::Header(_)
+            | Wire::Call
+            | Wire::Digest
+            | Wire::JsonDepth
+            | Wire::BodyBroken
+            | Wire::Target(_)
+            | Wire::Host(_)
+            | Wire::Blanks => StatusCode::BAD_REQUEST,
             Wire::Method => StatusCode::METHOD_NOT_ALLOWED,
             Wire::TargetTooLong => StatusCode::URI_TOO_LONG,
             Wire::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Wire::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Wire::BodyBroken => StatusCode::REQUEST_TIMEOUT,
+            Wire::BodySlow => StatusCode::REQUEST_TIMEOUT,
+            Wire::UnknownCoding => StatusCode::NOT_IMPLEMENTED,
             Wire::Depth | Wire::CrossSite => StatusCode::FORBIDDEN,
             Wire::UnexpectedBody => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Wire::Condition => StatusCode::PRECONDITION_FAILED,

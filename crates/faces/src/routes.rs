@@ -1,6 +1,8 @@
 //! Everything that can be asked for. Each route needs a permit or stands in the short public list (invariant E3);
 //! a guarded route's handler takes a [`Visit`](enfilade_passage::Visit), which only door 2 gives out.
 
+use hyper::Method;
+
 /// A route that needs nobody to be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Public {
@@ -45,7 +47,7 @@ pub enum Need {
 }
 
 /// A path and what it needs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The path; with a final slash everything below it, but for the root.
     pub path: &'static str,
@@ -68,6 +70,16 @@ impl Route {
 
     const fn v3(path: &'static str) -> Self {
         Route { path, need: Need::V3 }
+    }
+
+    /// The methods of a route that has only a few, where this is none of them. Other faces say for themselves which they take.
+    pub fn methods_beside(&self, method: &Method) -> Option<&'static str> {
+        let methods = match self.need {
+            Need::Public(_) | Need::Identity(Guarded::Whoami) => "GET, HEAD",
+            Need::V3 if self.path == "/" => "GET, HEAD, OPTIONS, PROPFIND",
+            _ => return None,
+        };
+        (!methods.split(", ").any(|one| one == method.as_str())).then_some(methods)
     }
 
     /// The rest of `path` below this route, if it is one of its paths.

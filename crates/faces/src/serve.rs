@@ -1,5 +1,6 @@
 //! The way of a request from the listener to its route.
 
+use crate::body::Body;
 use crate::credential::{self, Brought, Carried};
 use crate::keystone::Rendered;
 use crate::metrics::Metrics;
@@ -7,7 +8,8 @@ use crate::respond::{Aim, Answer, Failure, Wire, failed};
 use crate::routes::{Guarded, MAIN, Need, OPERATIONS, Route};
 use crate::splices::Splices;
 use crate::trace::Trace;
-use crate::{keystone, operations, proxmox, webdav, whoami};
+use crate::unread::Unread;
+use crate::{head, keystone, operations, proxmox, webdav, whoami};
 use bytes::Bytes;
 use enfilade_admin::keystone::Catalog;
 use enfilade_admin::{Desk, FileSet, PasswordRules};
@@ -15,13 +17,14 @@ use enfilade_facts::limits::Limits;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::{Index, Memo, MemoSeed};
 use enfilade_passage::{CertificateAsk, House, IdentityRefusal, LastVisitor, Refusal, Visit};
-use hyper::header::HOST;
-use hyper::{Method, Request};
+use hyper::body::Body as _;
+use hyper::header::{ALLOW, CONNECTION, CONTENT_LENGTH, HOST, HeaderValue, STRICT_TRANSPORT_SECURITY};
+use hyper::{Method, Request, Version};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 /// The connection a request came on.
 #[derive(Clone, Debug)]
@@ -55,17 +58,22 @@ impl std::fmt::Debug for Terms {
     }
 }
 
-/// A connection's place among those on which nobody was let in yet: it is given up with the first who is.
-#[derive(Debug)]
+/// A connection's place among those on which nobody was let in yet: it is given up, by dropping it, with the first who is.
 pub struct Stranger {
     is_known: AtomicBool,
-    place: Mutex<Option<OwnedSemaphorePermit>>,
+    place: Mutex<Option<Box<dyn Send>>>,
+}
+
+impl std::fmt::Debug for Stranger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stranger").field("is_known", &self.is_known).finish_non_exhaustive()
+    }
 }
 
 impl Stranger {
     /// With this place.
-    pub fn new(place: OwnedSemaphorePermit) -> Self {
-        Stranger { is_known: AtomicBool::new(false), place: Mutex::new(Some(place)) }
+    pub fn new(place: impl Send + 'static) -> Self {
+        Stranger { is_known: AtomicBool::new(false), place: Mutex::new(Some(Box::new(place))) }
     }
 
     /// Somebody was let in.
@@ -106,6 +114,7 @@ pub struct Faces {
     metrics: Arc<Metrics>,
     v3: Arc<V3Memo>,
     reloads: Arc<OnceLock<mpsc::Sender<Reload>>>,
+    transport_security: Option<HeaderValue>,
 }
 
 /// Somebody asks to have everything read again, and waits for what comes of it: how it went, or why nothing did.
@@ -143,8 +152,8 @@ impl Faces {
             requests: AtomicU64::new(0),
         };
         let (files, metrics, reloads) = (Arc::new(files), Arc::default(), Arc::default());
-        let roots = roots.into();
-        Faces { house, files, passwords, roots, metrics, v3: Arc::new(v3), reloads }
+        let (roots, transport_security) = (roots.into(), None);
+        Faces { house, files, passwords, roots, metrics, v3: Arc::new(v3), reloads, transport_security }
     }
 
     /// What is too much.
@@ -225,7 +234,23 @@ impl Faces {
     pub async fn answer<B: Incoming>(&self, connection: Connection, request: Request<B>) -> Answer {
         let trace =
             Trace::new(&self.house, &self.metrics, connection.peer.to_string(), request.method().as_str());
-        self.walk(connection, request, trace).await
+        let (is_head, is_tls) = (request.method() == Method::HEAD, connection.is_tls);
+        let (request, closing) = Unread::watch(request);
+        let mut answer = self.walk(connection, request, trace).await;
+        closing.tell(&mut answer);
+        if is_head {
+            without_content(&mut answer);
+        }
+        if let Some(policy) = self.transport_security.as_ref().filter(|_| is_tls) {
+            answer.headers_mut().insert(STRICT_TRANSPORT_SECURITY, policy.clone());
+        }
+        answer
+    }
+
+    /// Tells browsers on every answer by TLS to come by TLS alone, in the words of the header `Strict-Transport-Security` (RFC 6797 §6.1).
+    #[must_use]
+    pub fn with_transport_security(self, policy: Option<HeaderValue>) -> Self {
+        Faces { transport_security: policy, ..self }
     }
 
     /// Answers a request on the operations listener.
@@ -247,12 +272,20 @@ impl Faces {
             true => Err(Wire::Misdirected),
             false => Ok(()),
         };
-        let route = check_head(&request, &self.limits()).and_then(is_here).and_then(|()| {
+        let route = head::check(&request, &self.limits()).and_then(is_here).and_then(|()| {
             MAIN.iter()
                 .find(|route| route.matches(request.uri().path()).is_some())
                 .copied()
                 .ok_or(Wire::NoRoute)
         });
+        if request.uri().path() == "*" && route == Err(Wire::NoRoute) {
+            return webdav::options_of_all(&request, trace);
+        }
+        if let Some(methods) = route.ok().and_then(|route| route.methods_beside(request.method())) {
+            let mut answer = fail(Wire::Method.into(), trace);
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
+            return answer;
+        }
         let guarded = match route.map(|route: Route| route.need) {
             // The Identity API says at `/` where it is; what asks for collections is no client of it.
             Ok(Need::V3) if is_of_webdav(&request) => Guarded::WebDav,
@@ -264,7 +297,14 @@ impl Faces {
                 return answer;
             }
             Ok(Need::Identity(face)) => face,
-            Err(wire) => return fail(wire.into(), trace),
+            Err(wire) => {
+                let is_http1 = request.version() < Version::HTTP_2;
+                let mut answer = fail(wire.into(), trace);
+                if is_http1 && wire.ends_connection() {
+                    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                return answer;
+            }
         };
         let ticket = match guarded {
             Guarded::Proxmox => credential::ticket(request.headers()),
@@ -308,6 +348,14 @@ impl Faces {
 
 fn is_of_webdav<B>(request: &Request<B>) -> bool {
     request.uri().path() == "/" && matches!(request.method().as_str(), "OPTIONS" | "PROPFIND")
+}
+
+/// The answer to a HEAD is that of the GET, without its content (RFC 9110 §9.3.2). Over HTTP/2 the library would send it.
+fn without_content(answer: &mut Answer) {
+    let body = std::mem::replace(answer.body_mut(), Body::empty());
+    if let Some(bytes) = body.size_hint().exact().filter(|bytes| *bytes > 0) {
+        answer.headers_mut().entry(CONTENT_LENGTH).or_insert(HeaderValue::from(bytes));
+    }
 }
 
 /// Which credentials a face takes.
@@ -391,25 +439,4 @@ pub(crate) fn fail(failure: Failure, mut trace: Trace) -> Answer {
     let answer = failed(&failure, Aim::Target);
     trace.answered(&answer);
     answer
-}
-
-/// The limits of a request's head that the HTTP library does not know.
-fn check_head<B>(request: &Request<B>, limits: &Limits) -> Result<(), Wire> {
-    let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
-    if target as u64 > limits.uri_bytes {
-        return Err(Wire::TargetTooLong);
-    }
-    let size = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| {
-        name.as_str().len() + value.len()
-    };
-    let (mut total, mut count) = (0, 0);
-    for field in request.headers() {
-        let bytes = size(field) as u64;
-        total += bytes;
-        count += 1;
-        if bytes > limits.header_bytes || total > limits.head_bytes || count > limits.headers {
-            return Err(Wire::HeadersTooLarge);
-        }
-    }
-    Ok(())
 }

@@ -158,10 +158,16 @@ fn end(mut trace: Trace, outcome: Result<Answer, Failure>, aim: Aim) -> Answer {
         failed(&failure, aim)
     });
     if answer.status() == StatusCode::METHOD_NOT_ALLOWED {
-        answer.headers_mut().insert(ALLOW, HeaderValue::from_static(METHODS));
+        answer.headers_mut().insert(ALLOW, methods_beside(&trace.event.verb));
     }
     trace.answered(&answer);
     answer
+}
+
+/// All methods but the one that is not allowed on what is there (RFC 9110 §15.5.6).
+fn methods_beside(method: &str) -> HeaderValue {
+    let others: Vec<&str> = METHODS.split(", ").filter(|one| *one != method).collect();
+    HeaderValue::from_str(&others.join(", ")).unwrap_or(HeaderValue::from_static(METHODS))
 }
 
 /// Runs what blocks on the file system off the async workers.
@@ -215,6 +221,15 @@ async fn options<B: Incoming>(call: Call<B>) -> Answer {
     let (visit, place) = (call.visit, call.place);
     let entered = blocking(move || visit.enter(&place.datastore, OperationKind::Lookup)).await;
     end(call.trace, entered.map(|_| options_answer()), Aim::Target)
+}
+
+/// `OPTIONS *` is about the server as a whole (RFC 9110 §9.3.7); nothing else is.
+pub(crate) fn options_of_all<B>(request: &Request<B>, trace: Trace) -> Answer {
+    let outcome = match *request.method() {
+        Method::OPTIONS => Ok(options_answer()),
+        _ => Err(Wire::Target("`*` is for OPTIONS alone").into()),
+    };
+    end(trace, outcome, Aim::Target)
 }
 
 fn options_answer() -> Answer {

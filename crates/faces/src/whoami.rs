@@ -4,7 +4,7 @@ use crate::body::Body;
 use crate::respond::Answer;
 use enfilade_passage::Visit;
 use hyper::Response;
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use std::io::Write as _;
 
 /// `authid` is how the principal calls itself, as the log has it.
@@ -35,6 +35,7 @@ pub(crate) fn padded(mut json: Vec<u8>) -> Answer {
     let mut answer = Response::new(Body::from(json));
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     answer
 }

@@ -39,7 +39,7 @@ const ALL: [&str; 11] = [
 ];
 
 /// A library, the crates that may know it, and why it is there.
-const LIBRARIES: [(&str, &[&str], &str); 44] = [
+const LIBRARIES: [(&str, &[&str], &str); 45] = [
     ("anyhow", &["enfilade"], "errors of commands, which nobody matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -54,7 +54,7 @@ const LIBRARIES: [(&str, &[&str], &str); 44] = [
         "HTTP Basic; Fernet tokens and keys",
     ),
     ("bcrypt", &["enfilade-identity"], "hashes of other systems"),
-    ("bytes", &["enfilade-faces"], "bodies"),
+    ("bytes", &["enfilade", "enfilade-faces"], "bodies"),
     ("clap", &["enfilade"], "the command line"),
     ("clap_complete", &["enfilade"], "completions for shells"),
     ("clap_mangen", &["enfilade"], "manual pages"),
@@ -82,6 +82,7 @@ const LIBRARIES: [(&str, &[&str], &str); 44] = [
     ("nix", &["enfilade-content"], "hearing of changes of files"),
     ("papaya", &["enfilade-bench"], "what the memo is measured beside"),
     ("parking_lot", &["enfilade-bench"], "the lock of a server that is measured beside ours"),
+    ("memchr", &["enfilade"], "the lines of requests"),
     ("mime_guess", &["enfilade-faces"], "what a file is, by its name"),
     ("quick-xml", &["enfilade-faces"], "WebDAV bodies"),
     ("quick_cache", &["enfilade-bench"], "what the memo is measured beside"),

@@ -1,14 +1,22 @@
 //! How many connections there may be, in all and from one address.
+//!
+//! An address counts only for connections on which nobody was let in yet: users sit behind one address by the hundreds (NAT, load
+//! balancers), and once let in they are known by more than that.
 
-use super::connection::Drain;
-use enfilade_faces::Stranger;
 use enfilade_facts::limits::Limits;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+/// How long a connection on which nobody was let in may say nothing of use while another of its address waits for its place.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often one that waits looks for a place of another that makes no progress.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Counts connections.
 #[derive(Debug, Default)]
@@ -20,23 +28,39 @@ pub(crate) struct Admission {
 #[derive(Debug, Default)]
 struct Open {
     count: u64,
-    from: HashMap<IpAddr, Here>,
+    from: HashMap<Network, Here>,
 }
 
-/// Those from one address.
+/// Those from one network on which nobody was let in.
 #[derive(Debug)]
 struct Here {
     count: u64,
-    /// Places for those on which nobody was let in yet.
     places: Arc<Semaphore>,
+    /// Those that have a place.
+    standing: Vec<Arc<Standing>>,
 }
 
 /// One counted connection; dropping it makes room.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     admission: Arc<Admission>,
-    address: IpAddr,
+}
+
+/// What a connection takes of its address's share until somebody is let in on it.
+#[derive(Debug)]
+pub(crate) struct Share {
+    admission: Arc<Admission>,
+    /// The smallest first.
+    networks: Vec<Network>,
     places: Arc<Semaphore>,
+}
+
+/// A connection's place among those of its address on which nobody was let in.
+#[derive(Debug)]
+pub(crate) struct Place {
+    share: Share,
+    standing: Arc<Standing>,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Admission {
@@ -46,24 +70,30 @@ impl Admission {
     }
 
     /// Counts a connection in, unless there are too many.
-    pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Admitted> {
+    pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<(Admitted, Share)> {
         let Limits { connections, connections_per_address, unauthenticated_per_address, .. } = self.limits;
-        let address = network(address);
+        let networks = networks(address);
         let mut open = self.open();
-        if open.count >= connections {
+        let is_full = |network: &Network| {
+            let most = connections_per_address.saturating_mul(network.shares);
+            open.from.get(network).is_some_and(|here| here.count >= most)
+        };
+        if open.count >= connections || networks.iter().any(is_full) {
             return None;
         }
-        let here = open.from.entry(address).or_insert_with(|| {
-            let places = usize::try_from(unauthenticated_per_address).unwrap_or(Semaphore::MAX_PERMITS);
-            Here { count: 0, places: Arc::new(Semaphore::new(places)) }
-        });
-        if here.count >= connections_per_address {
-            return None;
-        }
-        here.count += 1;
-        let places = Arc::clone(&here.places);
         open.count += 1;
-        Some(Admitted { admission: Arc::clone(self), address, places })
+        let mut places = None;
+        for network in &networks {
+            let here = open.from.entry(*network).or_insert_with(|| {
+                let places = usize::try_from(unauthenticated_per_address).unwrap_or(Semaphore::MAX_PERMITS);
+                Here { count: 0, places: Arc::new(Semaphore::new(places)), standing: Vec::new() }
+            });
+            here.count += 1;
+            places.get_or_insert_with(|| Arc::clone(&here.places));
+        }
+        drop(open);
+        let admitted = Admitted { admission: Arc::clone(self) };
+        Some((admitted, Share { admission: Arc::clone(self), networks, places: places? }))
     }
 
     /// How many are open.
@@ -76,41 +106,181 @@ impl Admission {
     }
 }
 
-impl Admitted {
-    /// Waits until there is a place for it and the client has said something; not for long, and not while draining.
-    pub(crate) async fn turn(&self, stream: &TcpStream, drain: &mut Drain) -> Option<Stranger> {
-        let begins = async {
-            let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
-            // That it is readable is also said of one that is not.
-            let is_gone = stream.peek(&mut [0]).await.ok()? == 0;
-            (!is_gone).then(|| Stranger::new(place))
-        };
-        let limit = Duration::from_secs(self.admission.limits.first_byte_seconds);
-        tokio::select! {
-            begun = tokio::time::timeout(limit, begins) => begun.ok().flatten(),
-            _ = drain.wait_for(|drain| *drain) => None,
-        }
-    }
-}
-
-/// Whoever has one IPv6 address has 2^64 of them.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => IpAddr::V4(v4),
-        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
-    }
-}
-
 impl Drop for Admitted {
     fn drop(&mut self) {
+        self.admission.open().count -= 1;
+    }
+}
+
+impl Share {
+    /// Waits until the address has a place for it and the client has said something; not for long.
+    pub(crate) async fn turn(self, stream: &TcpStream, standing: Arc<Standing>) -> Option<Place> {
+        let limit = Duration::from_secs(self.admission.limits.first_byte_seconds);
+        let begins = async {
+            let place = self.place(standing).await?;
+            // That it is readable is also said of one that is not.
+            let is_gone = stream.peek(&mut [0]).await.ok()? == 0;
+            (!is_gone).then_some(place)
+        };
+        tokio::time::timeout(limit, begins).await.ok().flatten()
+    }
+
+    /// In the order they came; one that waits takes the place of the one that makes no progress for longest.
+    async fn place(self, standing: Arc<Standing>) -> Option<Place> {
+        let places = Arc::clone(&self.places);
+        let turn = places.acquire_owned();
+        tokio::pin!(turn);
+        let permit = loop {
+            tokio::select! {
+                biased;
+                permit = &mut turn => break permit.ok()?,
+                () = tokio::time::sleep(LOOK) => self.make_room(),
+            }
+        };
+        standing.goes_on();
+        if let Some(here) = self.nearest(&mut self.admission.open()) {
+            here.standing.push(Arc::clone(&standing));
+        }
+        Some(Place { share: self, standing, _permit: permit })
+    }
+
+    fn make_room(&self) {
         let mut open = self.admission.open();
-        open.count -= 1;
-        if let Some(here) = open.from.get_mut(&self.address) {
-            here.count -= 1;
-            if here.count == 0 {
-                open.from.remove(&self.address);
+        let Some(here) = self.nearest(&mut open) else { return };
+        let idle = here.standing.iter().filter_map(|one| Some((one.idle_since()?, one)));
+        let longest = idle.min_by_key(|(since, _)| *since);
+        if let Some((_, one)) = longest.filter(|(since, _)| since.elapsed() >= PATIENCE) {
+            one.cut();
+        }
+    }
+
+    fn nearest<'o>(&self, open: &'o mut Open) -> Option<&'o mut Here> {
+        open.from.get_mut(self.networks.first()?)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut open = self.admission.open();
+        for network in &self.networks {
+            if let Some(here) = open.from.get_mut(network) {
+                here.count -= 1;
+                if here.count == 0 {
+                    open.from.remove(network);
+                }
             }
         }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.standing.is_known.store(true, Ordering::Relaxed);
+        if let Some(here) = self.share.nearest(&mut self.share.admission.open()) {
+            here.standing.retain(|one| !Arc::ptr_eq(one, &self.standing));
+        }
+    }
+}
+
+/// How far a connection has come on which nobody was let in yet.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    /// Somebody was let in, or it has ended.
+    is_known: AtomicBool,
+    progress: Mutex<Progress>,
+    cut: Notify,
+}
+
+#[derive(Debug)]
+struct Progress {
+    /// Requests that are being answered.
+    requests: u32,
+    /// The last step forward.
+    since: Instant,
+    is_cut: bool,
+}
+
+impl Standing {
+    /// It begins.
+    pub(crate) fn new() -> Arc<Self> {
+        let progress = Progress { requests: 0, since: Instant::now(), is_cut: false };
+        Arc::new(Standing {
+            is_known: AtomicBool::new(false),
+            progress: Mutex::new(progress),
+            cut: Notify::new(),
+        })
+    }
+
+    /// Something of use came, such as the end of a handshake.
+    pub(crate) fn goes_on(&self) {
+        self.progress().since = Instant::now();
+    }
+
+    /// A request is being answered until what this gives is dropped: what takes long now is ours.
+    pub(crate) fn answers(self: &Arc<Self>) -> Option<Answering> {
+        if self.is_known.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.progress().requests += 1;
+        Some(Answering(Arc::clone(self)))
+    }
+
+    /// When it has to end because another needs its place.
+    pub(crate) async fn is_cut(&self) {
+        self.cut.notified().await;
+    }
+
+    fn idle_since(&self) -> Option<Instant> {
+        let progress = self.progress();
+        (progress.requests == 0 && !progress.is_cut).then_some(progress.since)
+    }
+
+    fn cut(&self) {
+        let mut progress = self.progress();
+        // A request may have come meanwhile.
+        if progress.requests == 0 {
+            progress.is_cut = true;
+            self.cut.notify_one();
+        }
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request on a connection on which nobody was let in yet.
+#[derive(Debug)]
+pub(crate) struct Answering(Arc<Standing>);
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        let mut progress = self.0.progress();
+        progress.requests -= 1;
+        progress.since = Instant::now();
+    }
+}
+
+/// The first bits of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Network {
+    address: IpAddr,
+    bits: u8,
+    /// How many times the share of an address it has.
+    shares: u64,
+}
+
+/// The networks an address counts in, the smallest first. A site of IPv6 has a /64 at least, mostly a /56 and often a /48 (RFC 6177 §2), which
+/// are 256 and 65,536 of them: together they have the shares of 4 and of 16.
+fn networks(address: IpAddr) -> Vec<Network> {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => vec![Network { address: IpAddr::V4(v4), bits: 32, shares: 1 }],
+        IpAddr::V6(v6) => [(64, 1), (56, 4), (48, 16)]
+            .map(|(bits, shares)| {
+                let first = v6.to_bits() & (u128::MAX << (128 - bits));
+                Network { address: IpAddr::V6(Ipv6Addr::from_bits(first)), bits, shares }
+            })
+            .to_vec(),
     }
 }
 
@@ -118,17 +288,50 @@ impl Drop for Admitted {
 mod tests {
     use super::*;
 
+    fn fill(admission: &Arc<Admission>, address: &str) -> Vec<(Admitted, Share)> {
+        std::iter::from_fn(|| admission.admit(address.parse().unwrap())).collect()
+    }
+
     #[test]
     fn one_address_cannot_take_all() {
         let admission = Arc::new(Admission::default());
-        let here: IpAddr = "2001:db8::1".parse().unwrap();
-        let same_network: IpAddr = "2001:db8::2".parse().unwrap();
-        let held: Vec<_> =
-            (0..Limits::default().connections_per_address).map(|_| admission.admit(here).unwrap()).collect();
-        assert!(admission.admit(same_network).is_none());
+        let held = fill(&admission, "2001:db8::1");
+        assert_eq!(held.len() as u64, Limits::default().connections_per_address);
+        assert!(admission.admit("2001:db8::2".parse().unwrap()).is_none());
         assert!(admission.admit("127.0.0.1".parse().unwrap()).is_some());
         drop(held);
         assert_eq!(admission.count(), 0);
-        assert!(admission.admit(same_network).is_some());
+        assert!(admission.open().from.is_empty());
+        assert!(admission.admit("2001:db8::2".parse().unwrap()).is_some());
+    }
+
+    #[test]
+    fn networks_of_ipv6_have_shares_of_their_own() {
+        let admission = Arc::new(Admission::new(Limits { connections_per_address: 2, ..Limits::default() }));
+        let mut held = Vec::new();
+        let mut taken = |address: String| {
+            let new = fill(&admission, &address);
+            let count = new.len();
+            held.extend(new);
+            count
+        };
+        // Of a /64 two, of a /56 eight, of a /48 thirty-two.
+        let of_56: Vec<usize> = (0..6).map(|n| taken(format!("2001:db8:0:{n:x}::1"))).collect();
+        assert_eq!(of_56, [2, 2, 2, 2, 0, 0]);
+        let of_48: usize = (0..64).map(|n| taken(format!("2001:db8:0:{n:x}00::1"))).sum();
+        assert_eq!(of_48, 32 - 8);
+        assert_eq!(taken("2001:db8:1::1".to_owned()), 2);
+        assert_eq!(taken("::ffff:192.0.2.1".to_owned()), 2);
+        assert_eq!(taken("192.0.2.1".to_owned()), 0);
+    }
+
+    #[test]
+    fn an_address_counts_until_somebody_is_let_in() {
+        let admission = Arc::new(Admission::default());
+        let mut held = fill(&admission, "192.0.2.1");
+        assert!(admission.admit("192.0.2.1".parse().unwrap()).is_none());
+        let (_admitted, share) = held.pop().unwrap();
+        drop(share);
+        assert!(admission.admit("192.0.2.1".parse().unwrap()).is_some());
     }
 }

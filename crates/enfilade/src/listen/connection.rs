@@ -1,28 +1,33 @@
 //! Accepting connections and speaking HTTP on them.
 
-use super::admission::{Admission, Admitted};
+use super::admission::{Admission, Admitted, Share, Standing};
 use super::course::{Course, finish, http1_builder, http2_builder};
+use super::fields::Fields;
 use super::lingering::Lingering;
+use super::received::Received;
 use super::splicing::Splicing;
+use super::targets::Targets;
 use super::{Networks, proxied};
 use crate::certificates::Keeper;
-use enfilade_faces::{Body, Connection, Faces, Redirect, Splices, Stranger, Terms};
+use enfilade_faces::{Body, Connection, Faces, Fragment, Redirect, Splices, Stranger, Terms};
 use enfilade_facts::limits::Limits;
 use enfilade_passage::CertificateAsk;
 use enfilade_tls::{Ask, Certificates, Refusal, TlsPermit, UNRECOGNIZED_NAME};
 use hyper::Request;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::rustls::server::Acceptor;
+use tokio_util::io::InspectReader;
 
 /// Turns true once: stop accepting, finish what runs.
 pub(crate) type Drain = watch::Receiver<bool>;
@@ -41,7 +46,7 @@ pub(crate) struct Door {
 async fn accept<F>(
     listener: TcpListener,
     door: Door,
-    serve: impl Fn(TcpStream, SocketAddr, Stranger, Drain) -> F + Send + Sync + 'static,
+    serve: impl Fn(TcpStream, SocketAddr, Turn, Drain) -> F + Send + Sync + 'static,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -75,18 +80,36 @@ async fn accept<F>(
     }
 }
 
-/// Serves a connection when its turn comes.
+/// A connection whose turn has come, and on which nobody was let in yet.
+struct Turn {
+    stranger: Stranger,
+    standing: Arc<Standing>,
+}
+
+/// Serves a connection when its turn comes; not when draining, and no longer than others wait for the place of one that makes no progress.
 async fn begin<F: Future<Output = ()>>(
     stream: TcpStream,
     peer: SocketAddr,
-    admitted: Admitted,
+    (_admitted, share): (Admitted, Share),
     mut drain: Drain,
-    serve: &impl Fn(TcpStream, SocketAddr, Stranger, Drain) -> F,
+    serve: &impl Fn(TcpStream, SocketAddr, Turn, Drain) -> F,
 ) {
-    let Some(stranger) = admitted.turn(&stream, &mut drain).await else { return };
-    // Answers are written whole; waiting for more to send only adds delay.
-    let _ = stream.set_nodelay(true);
-    serve(stream, peer, stranger, drain).await;
+    let standing = Standing::new();
+    let served = async {
+        let place = tokio::select! {
+            place = share.turn(&stream, Arc::clone(&standing)) => place,
+            _ = drain.wait_for(|drain| *drain) => None,
+        };
+        let Some(place) = place else { return };
+        // Answers are written whole; waiting for more to send only adds delay.
+        let _ = stream.set_nodelay(true);
+        let turn = Turn { stranger: Stranger::new(place), standing: Arc::clone(&standing) };
+        serve(stream, peer, turn, drain).await;
+    };
+    tokio::select! {
+        () = served => {}
+        () = standing.is_cut() => {}
+    }
 }
 
 /// What TLS is served with; exchanged as a whole.
@@ -99,7 +122,7 @@ pub(crate) struct Tls {
 /// Serves HTTPS.
 pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, faces: Faces, door: Door) {
     let limits = door.limits;
-    accept(listener, door, move |stream, peer, stranger, drain| {
+    accept(listener, door, move |stream, peer, turn: Turn, drain| {
         // Whatever is exchanged later is for connections that come later.
         let (Tls { certificates, keeper }, faces) = (current.borrow().clone(), faces.clone());
         let now = current.clone();
@@ -108,6 +131,7 @@ pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, fa
             let limit = Duration::from_secs(limits.handshake_seconds);
             // A handshake that fails or takes too long is the client's affair; there is no channel to answer on.
             let Ok(Some((stream, permit))) = tokio::time::timeout(limit, handshake).await else { return };
+            turn.standing.goes_on();
             let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
             let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             let certificate =
@@ -118,13 +142,13 @@ pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, fa
                 peer,
                 cut: Arc::new(Notify::new()),
                 is_tls: true,
-                stranger: Arc::new(stranger),
+                stranger: Arc::new(turn.stranger),
                 last: Arc::default(),
                 certificate,
                 terms: Some(terms),
                 splices: None,
             };
-            speak(stream, is_h2, connection, faces, drain).await;
+            speak(stream, is_h2, connection, turn.standing, faces, drain).await;
         }
     })
     .await;
@@ -160,19 +184,19 @@ async fn handshake(
 
 /// Serves HTTP without TLS, for a proxy in front.
 pub(crate) async fn plain(listener: TcpListener, faces: Faces, door: Door) {
-    accept(listener, door, move |stream, peer, stranger, drain| {
+    accept(listener, door, move |stream, peer, turn, drain| {
         let splices = Arc::<Splices>::default();
         let connection = Connection {
             peer,
             cut: Arc::new(Notify::new()),
             is_tls: false,
-            stranger: Arc::new(stranger),
+            stranger: Arc::new(turn.stranger),
             last: Arc::default(),
             certificate: None,
             terms: None,
             splices: Some(Arc::clone(&splices)),
         };
-        speak(Splicing::new(stream, splices), false, connection, faces.clone(), drain)
+        speak(Splicing::new(stream, splices), false, connection, turn.standing, faces.clone(), drain)
     })
     .await;
 }
@@ -181,13 +205,14 @@ pub(crate) async fn plain(listener: TcpListener, faces: Faces, door: Door) {
 pub(crate) async fn http(listener: TcpListener, redirect: Redirect, door: Door) {
     let limits = door.limits;
     let redirect = Arc::new(redirect);
-    accept(listener, door, move |stream, _, _stranger, drain| {
+    accept(listener, door, move |stream, _, turn, drain| {
         let redirect = Arc::clone(&redirect);
         let service = service_fn(move |request: Request<Incoming>| {
             let answer = redirect.answer(&request);
             async move { Ok::<_, Infallible>(answer) }
         });
         async move {
+            let _turn = turn;
             let served = http1_builder(&limits).serve_connection(TokioIo::new(stream), service);
             finish(served, drain, &Course::new(limits, Arc::default(), false)).await;
         }
@@ -200,7 +225,7 @@ pub(crate) async fn operations(listener: TcpListener, faces: Faces, admission: A
     let limits = faces.limits();
     let faces_there = faces.clone();
     let door = Door { admission: Arc::default(), proxies: Arc::default(), drain, limits };
-    accept(listener, door, move |stream, _, _stranger, drain| {
+    accept(listener, door, move |stream, _, turn, drain| {
         let faces = faces_there.clone();
         let admission = Arc::clone(&admission);
         let service = service_fn(move |request: Request<Incoming>| {
@@ -209,6 +234,7 @@ pub(crate) async fn operations(listener: TcpListener, faces: Faces, admission: A
             async move { Ok::<_, Infallible>(answer) }
         });
         async move {
+            let _turn = turn;
             let served = http1_builder(&limits).serve_connection(TokioIo::new(stream), service);
             finish(served, drain, &Course::new(limits, Arc::default(), false)).await;
         }
@@ -216,27 +242,57 @@ pub(crate) async fn operations(listener: TcpListener, faces: Faces, admission: A
     .await;
 }
 
-async fn speak<S>(stream: S, is_h2: bool, connection: Connection, faces: Faces, drain: Drain)
-where
+async fn speak<S>(
+    stream: S,
+    is_h2: bool,
+    connection: Connection,
+    standing: Arc<Standing>,
+    faces: Faces,
+    drain: Drain,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let limits = faces.limits();
     let course = Course::new(limits, Arc::clone(&connection.cut), is_h2);
+    let (targets, is_malformed) = (Arc::<Targets>::default(), Arc::<AtomicBool>::default());
+    let (requested, malformed) = (Arc::clone(&targets), Arc::clone(&is_malformed));
     // Counted by this connection alone: what all count together costs each of them.
-    let here = Arc::new((faces, connection, Arc::clone(&course)));
-    let service = service_fn(move |request: Request<Incoming>| {
-        let here = Arc::clone(&here);
+    let here = Arc::new((faces, connection, Arc::clone(&course), standing));
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        // Before anything else is read: the library hands a request on as soon as its head came.
+        let has_fragment = match is_h2 {
+            true => malformed.load(Ordering::Acquire),
+            false => requested.begins(exact(request.body())),
+        };
+        if has_fragment {
+            request.extensions_mut().insert(Fragment);
+        }
+        let (here, is_malformed) = (Arc::clone(&here), Arc::clone(&malformed));
+        let request = request.map(|body| Received { body, is_malformed });
         async move {
-            let (faces, connection, course) = &*here;
+            let (faces, connection, course, standing) = &*here;
             course.count();
+            let _answering = standing.answers();
             Ok::<hyper::Response<Body>, Infallible>(faces.answer(connection.clone(), request).await)
         }
     });
     let stream = Lingering::new(stream);
     if is_h2 {
-        let stream = TokioIo::new(course.watch(stream));
-        finish(http2_builder(&limits).serve_connection(stream, service), drain, &course).await;
+        let (watching, mut fields) = (Arc::clone(&course), Fields::default());
+        let stream = InspectReader::new(course.watch(stream), move |bytes| {
+            if fields.came(bytes) {
+                is_malformed.store(true, Ordering::Release);
+                watching.has_enough();
+            }
+        });
+        finish(http2_builder(&limits).serve_connection(TokioIo::new(stream), service), drain, &course).await;
     } else {
+        let stream = InspectReader::new(stream, move |bytes| targets.came(bytes));
         finish(http1_builder(&limits).serve_connection(TokioIo::new(stream), service), drain, &course).await;
     }
+}
+
+/// How many bytes a body has, unless it comes in chunks.
+fn exact(body: &Incoming) -> Option<u64> {
+    if body.is_end_stream() { Some(0) } else { body.size_hint().exact() }
 }

@@ -49,6 +49,11 @@ impl Course {
         }
     }
 
+    /// The client of an HTTP/2 connection is told to go.
+    pub(crate) fn has_enough(&self) {
+        self.enough.notify_one();
+    }
+
     /// Whoever takes back so many streams is told to go, and cut off if that does not help.
     pub(crate) fn watch<S: AsyncRead + AsyncWrite>(
         self: &Arc<Self>,

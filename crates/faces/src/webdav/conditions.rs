@@ -165,7 +165,10 @@ pub(crate) fn place_of(url: &str, host: Option<&str>) -> Option<Place> {
             path
         }
     };
-    let path = path.split(['?', '#']).next().unwrap_or_default();
+    // No place has a query, and a fragment is no part of a URL here (RFC 4918 §8.3): a client meant a character of the name.
+    if path.contains(['?', '#']) {
+        return None;
+    }
     Place::from_url(path).ok()
 }
 
@@ -353,8 +356,15 @@ mod tests {
         let path = |url| place_of(url, Some("h:1")).map(|place| place.path.to_string());
         assert_eq!(path("/dav/tank/a%20b"), Some("/a b".into()));
         assert_eq!(path("https://H:1/dav/tank/a"), Some("/a".into()));
-        for url in ["https://h/dav/tank/a", "ftp://h:1/dav/tank/a", "https://h:1", "/other", "/dav/tank/../x"]
-        {
+        for url in [
+            "https://h/dav/tank/a",
+            "ftp://h:1/dav/tank/a",
+            "https://h:1",
+            "/other",
+            "/dav/tank/../x",
+            "/dav/tank/a#b",
+            "/dav/tank/a?b",
+        ] {
             assert_eq!(path(url), None, "{url}");
         }
     }

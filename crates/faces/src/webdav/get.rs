@@ -40,6 +40,7 @@ pub(crate) enum Content {
 pub(crate) async fn get<B: Incoming>(call: Call<B>, content: Content) -> Answer {
     let Call { visit, connection, place, request, mut trace } = call;
     let (parts, _) = request.into_parts();
+    let is_of_collection = parts.uri.path().ends_with('/');
     // What is in memory is there sooner than another thread would be woken.
     let begun = match at_hand(&visit, &place, &parts.headers, content) {
         Ok(Some(begun)) => Ok(begun),
@@ -60,6 +61,8 @@ pub(crate) async fn get<B: Incoming>(call: Call<B>, content: Content) -> Answer 
         Err(failure) => Err(failure),
     };
     let (reading, mut answer, first) = match begun {
+        // A file has one spelling, and that ends without a slash (RFC 4918 §5.2).
+        Ok(_) if is_of_collection => return end(trace, Err(Wire::NoRoute.into()), Aim::Target),
         Ok(begun) => begun,
         // A directory has no content; that it is there, clients ask in this way.
         Err(Failure::Refused(Refusal::Content(ContentRefusal::WrongKind { .. })))
@@ -130,7 +133,7 @@ fn begin(
     content: Content,
     read: impl FnOnce(&mut Reading, u64, usize) -> Result<Option<Bytes>, Failure>,
 ) -> Result<Option<Begun>, Failure> {
-    let (mut answer, wanted) = head(&reading, headers)?;
+    let (mut answer, wanted) = head(&reading, headers, content)?;
     let range = match wanted {
         _ if content == Content::Left => return Ok(Some((reading, answer, Sent::Nothing))),
         Wanted::Part(range) if !range.is_empty() => range,
@@ -162,7 +165,7 @@ enum Wanted {
 }
 
 /// Status and headers, and which bytes are to follow.
-fn head(reading: &Reading, headers: &HeaderMap) -> Result<(Answer, Wanted), Failure> {
+fn head(reading: &Reading, headers: &HeaderMap, content: Content) -> Result<(Answer, Wanted), Failure> {
     let meta = reading.meta();
     let etag = format!("\"{}\"", meta.validator());
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
@@ -189,7 +192,9 @@ fn head(reading: &Reading, headers: &HeaderMap) -> Result<(Answer, Wanted), Fail
     answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
     answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // A range of another version of the file would be glued to the wrong bytes.
-    let range = text(RANGE).filter(|_| text(IF_RANGE).is_none_or(|tag| tag.trim() == etag));
+    let is_wanted = content == Content::Sent && text(IF_RANGE).is_none_or(|tag| tag.trim() == etag);
+    // A range is for GET alone (RFC 9110 §14.2).
+    let range = text(RANGE).filter(|_| is_wanted);
     let range = match asked(range, meta.bytes, reading.limits().ranges) {
         Asked::Whole => 0..meta.bytes,
         Asked::Outside => return Err(Wire::Range(meta.bytes).into()),

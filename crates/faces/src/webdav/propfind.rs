@@ -4,9 +4,9 @@ use super::access_control::Control;
 use super::content_type::{self, InTurn};
 use super::multistatus::{self, Live, More, Resource, multi_status, push_response, push_truncated};
 use super::propfind_request::{self, Asked};
-use super::{Call, Place, blocking, end, href};
+use super::{Call, Place, blocking, blocking_failure, end, href};
 use crate::body::{Body, Cut, collect_xml};
-use crate::respond::{Aim, Answer, Wire};
+use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::Incoming;
 use crate::trace::Trace;
 use bytes::Bytes;
@@ -39,16 +39,13 @@ pub(crate) async fn propfind<B: Incoming>(call: Call<B>) -> Answer {
     let (head, body) = request.into_parts();
     let outcome = async {
         let (depth, limits) = (depth(&head.headers)?, visit.limits());
-        if depth == Depth::Infinity && limits.deep_listing_entries == 0 {
-            return Err(Wire::Depth.into());
-        }
         let asked = propfind_request::read(&collect_xml(body, &limits).await?, &limits)?;
         // What is in memory is there sooner than another thread would be woken.
         let begun = match at_hand(&visit, &place, &asked, depth, &limits)? {
             Some(Looked::Whole(xml, revision)) => return Ok(Looked::Whole(xml, revision)),
             begun => begun,
         };
-        blocking(move || {
+        blocking_failure(move || {
             let begun = match begun {
                 Some(begun) => begun,
                 None => {
@@ -57,7 +54,7 @@ pub(crate) async fn propfind<B: Incoming>(call: Call<B>) -> Answer {
                     begin(stay, found, place, asked, depth, &limits)?
                 }
             };
-            begun.go_on()
+            Ok(begun.go_on()?)
         })
         .await
     };
@@ -149,7 +146,7 @@ fn at_hand(
     asked: &Asked,
     depth: Depth,
     limits: &Limits,
-) -> Result<Option<Looked>, Refusal> {
+) -> Result<Option<Looked>, Failure> {
     let wants = Wants::of(asked);
     // For these everything in a store may have to be counted, or everything in a directory opened.
     if wants.quota || wants.control || depth == Depth::Infinity {
@@ -175,7 +172,11 @@ fn begin(
     asked: Asked,
     depth: Depth,
     limits: &Limits,
-) -> Result<Looked, Refusal> {
+) -> Result<Looked, Failure> {
+    // Only a collection can be too deep (RFC 4918 §9.1): of a file it is said what it is.
+    if depth == Depth::Infinity && limits.deep_listing_entries == 0 && found.kind() == NodeKind::Directory {
+        return Err(Wire::Depth.into());
+    }
     let mut xml = String::from(multistatus::BEGIN);
     push_itself(&mut xml, &place, &found, &mut stay, &asked)?;
     if depth == Depth::Zero || found.kind() == NodeKind::File {

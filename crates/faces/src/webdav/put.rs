@@ -24,6 +24,10 @@ pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
     if request.headers().contains_key(CONTENT_RANGE) {
         return end(trace, Err(Wire::Header("Content-Range").into()), Aim::File);
     }
+    // A slash at the end names a collection, and these are made by MKCOL (RFC 4918 §9.7.2).
+    if request.uri().path().ends_with('/') {
+        return end(trace, Err(Wire::Method.into()), Aim::File);
+    }
     let (head, body) = request.into_parts();
     // Whoever does not know yet in which pieces it comes may still know how much it is (Finder).
     let said =
@@ -86,7 +90,7 @@ async fn receive<B: Incoming>(
             frame = body.frame() => frame,
             () = &mut slow => {
                 if lately < least {
-                    return Err(Wire::BodyBroken.into());
+                    return Err(Wire::BodySlow.into());
                 }
                 lately = 0;
                 slow.set(window());

@@ -68,9 +68,9 @@ const MANY: u64 = 1_000_000_000;
 limits! {
     /// Connections at once, in all.
     connections = 10_000, 1, MANY;
-    /// Connections at once from one address (a /64 for IPv6).
+    /// Connections at once from one address on which nobody was let in yet (for IPv6 from a /64; from a /56 four times, from a /48 sixteen times as many).
     connections_per_address = 256, 1, MANY;
-    /// Connections at once from one address on which nobody was let in yet; more wait for their turn.
+    /// How many of them are served at once; more wait for their turn, and after a second take the place of one that makes no progress.
     unauthenticated_per_address = 64, 1, MANY;
     /// Time until a new connection has its turn and says something, in seconds.
     first_byte_seconds = 5, 1, HOUR;
@@ -120,8 +120,8 @@ limits! {
     ranges = 16, 1, 1000;
     /// Entries of one listing; a 507 element says that there are more.
     listing_entries = 50_000, 1, MANY;
-    /// Entries of one listing with `Depth: infinity`; 0 refuses these with `propfind-finite-depth`.
-    deep_listing_entries = 0, 0, MANY;
+    /// Entries of one listing with `Depth: infinity`, or without `Depth`; 0 refuses these of directories with `propfind-finite-depth`.
+    deep_listing_entries = 10_000, 0, MANY;
     /// How long may be worked on one of these before a 507 element ends it, in seconds.
     deep_listing_seconds = 2, 0, HOUR;
     /// Entries one COPY, MOVE or DELETE of a tree may touch.

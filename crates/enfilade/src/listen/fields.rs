@@ -1,0 +1,434 @@
+//! What in the header blocks of an HTTP/2 connection the library takes without a word: a fragment in `:path`, which it drops, an empty
+//! `:scheme`, and pseudo-header fields in trailers (RFC 9113 §8.3). Blocks are read as far as that needs: which field each is, and where it
+//! goes on; a string is decoded only to count it, or to look for a `#`.
+
+use std::collections::VecDeque;
+
+/// Frames with fields, and what their flags say of them (RFC 9113 §6.2 and §6.10).
+const HEADERS: u8 = 1;
+const CONTINUATION: u8 = 9;
+const END_HEADERS: u8 = 4;
+const PADDED: u8 = 8;
+const PRIORITY: u8 = 32;
+const PREFACE: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
+/// No frame of a client is larger unless it was told so (RFC 9113 §6.5.2), and it is not.
+const FRAME_BYTES_MAX: usize = 16 * 1024;
+/// The library ends connections with larger blocks.
+const BLOCK_BYTES_MAX: usize = 1 << 20;
+/// The size of the dynamic table unless a server says otherwise (RFC 9113 §6.5.2).
+const TABLE_BYTES_MAX: usize = 4096;
+
+/// Follows the frames a client sends.
+#[derive(Debug, Default)]
+pub(super) struct Fields {
+    /// How much of the preface came.
+    preface: usize,
+    head: [u8; 9],
+    /// How much of a frame's head came.
+    headed: usize,
+    /// Bytes of a frame that are still to come.
+    left: usize,
+    /// Of a frame with fields what came of it.
+    payload: Vec<u8>,
+    /// Of a block that goes on what came of it, and its stream.
+    block: Vec<u8>,
+    table: Table,
+    /// The newest stream: a block on it or on an older one is of trailers (RFC 9113 §5.1.1).
+    newest: u32,
+    are_trailers: bool,
+}
+
+impl Fields {
+    /// These bytes came. Whether a request that ended in them is malformed.
+    pub(super) fn came(&mut self, mut bytes: &[u8]) -> bool {
+        let mut is_malformed = false;
+        let skipped = bytes.len().min(PREFACE - self.preface);
+        self.preface += skipped;
+        bytes = bytes.get(skipped..).unwrap_or_default();
+        while !bytes.is_empty() {
+            if self.headed < self.head.len() {
+                let taken = bytes.len().min(self.head.len() - self.headed);
+                let (head, rest) = bytes.split_at(taken);
+                for (to, from) in self.head.iter_mut().skip(self.headed).zip(head) {
+                    *to = *from;
+                }
+                self.headed += taken;
+                bytes = rest;
+                if self.headed < self.head.len() {
+                    break;
+                }
+                let [a, b, c, ..] = self.head;
+                self.left = u32::from_be_bytes([0, a, b, c]) as usize;
+            }
+            let (came, rest) = bytes.split_at(bytes.len().min(self.left));
+            bytes = rest;
+            self.left -= came.len();
+            let [_, _, _, kind, flags, stream @ ..] = self.head;
+            if matches!(kind, HEADERS | CONTINUATION) && self.payload.len() + came.len() <= FRAME_BYTES_MAX {
+                self.payload.extend_from_slice(came);
+            }
+            if self.left == 0 {
+                self.headed = 0;
+                is_malformed |= self.frame(kind, flags, u32::from_be_bytes(stream));
+                self.payload.clear();
+            }
+        }
+        is_malformed
+    }
+
+    /// A frame is whole. Whether it ends a block that is malformed.
+    fn frame(&mut self, kind: u8, flags: u8, stream: u32) -> bool {
+        match kind {
+            HEADERS => {
+                let (is_padded, has_priority) = (flags & PADDED != 0, flags & PRIORITY != 0);
+                let padding =
+                    self.payload.first().filter(|_| is_padded).map_or(0, |bytes| usize::from(*bytes));
+                let from = usize::from(is_padded) + if has_priority { 5 } else { 0 };
+                let to = self.payload.len().saturating_sub(padding);
+                self.block.clear();
+                self.block.extend_from_slice(self.payload.get(from..to).unwrap_or_default());
+                self.are_trailers = stream <= self.newest;
+                self.newest = self.newest.max(stream);
+            }
+            CONTINUATION if self.block.len() < BLOCK_BYTES_MAX => self.block.extend_from_slice(&self.payload),
+            CONTINUATION => return true,
+            _ => return false,
+        }
+        flags & END_HEADERS != 0 && self.table.read(&self.block, self.are_trailers)
+    }
+}
+
+/// Which field a name names, as far as that matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Name {
+    Path,
+    Scheme,
+    Pseudo,
+    Other,
+}
+
+/// What there is to know of a field.
+#[derive(Clone, Copy, Debug)]
+struct Field {
+    name: Name,
+    /// How long its name is, in bytes; of an entry of the dynamic table, what it takes there is `size`.
+    name_bytes: usize,
+    size: usize,
+    is_malformed: bool,
+}
+
+/// How long the names of the static table are (RFC 7541, appendix A). It begins with the pseudo-header fields.
+const STATIC: [u8; 61] = [
+    10, 7, 7, 5, 5, 7, 7, 7, 7, 7, 7, 7, 7, 7, 14, 15, 15, 13, 6, 27, 3, 5, 13, 13, 19, 16, 16, 14, 16, 13,
+    12, 6, 4, 4, 6, 7, 4, 4, 8, 17, 13, 8, 19, 13, 4, 8, 12, 18, 19, 5, 7, 7, 11, 6, 10, 25, 17, 10, 4, 3,
+    16,
+];
+
+/// The dynamic table (RFC 7541 §2.3.2).
+#[derive(Debug)]
+struct Table {
+    /// The newest first.
+    entries: VecDeque<Field>,
+    size: usize,
+    most: usize,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Table { entries: VecDeque::new(), size: 0, most: TABLE_BYTES_MAX }
+    }
+}
+
+impl Table {
+    /// Reads a block. Whether it is malformed; so is one that cannot be read, of which the library says so itself.
+    fn read(&mut self, block: &[u8], are_trailers: bool) -> bool {
+        let mut input = Input(block);
+        let mut is_malformed = false;
+        while let Some(first) = input.0.first().copied() {
+            match self.field(first, &mut input) {
+                Some(Some(field)) => {
+                    is_malformed |= field.is_malformed || are_trailers && field.name != Name::Other;
+                }
+                Some(None) => {}
+                None => return true,
+            }
+        }
+        is_malformed
+    }
+
+    /// The next representation (RFC 7541 §6), which is of a field or of none; nothing where it cannot be read.
+    fn field(&mut self, first: u8, input: &mut Input<'_>) -> Option<Option<Field>> {
+        if first & 0x80 != 0 {
+            let index = input.integer(7)?;
+            return self.entry(index).map(Some);
+        }
+        if first & 0xe0 == 0x20 {
+            self.most = input.integer(5).filter(|size| *size <= TABLE_BYTES_MAX)?;
+            self.evict();
+            return Some(None);
+        }
+        let is_kept = first & 0x40 != 0;
+        let named = match input.integer(if is_kept { 6 } else { 4 })? {
+            0 => {
+                let name = input.text()?;
+                Field { name: name.names(), name_bytes: name.length(is_kept)?, size: 0, is_malformed: false }
+            }
+            index => self.entry(index)?,
+        };
+        let value = input.text()?;
+        let is_malformed = match named.name {
+            Name::Path => value.has_fragment()?,
+            Name::Scheme => value.bytes.is_empty(),
+            Name::Pseudo | Name::Other => false,
+        };
+        let field = Field { is_malformed, size: 32 + named.name_bytes + value.length(is_kept)?, ..named };
+        if is_kept {
+            self.size += field.size;
+            self.entries.push_front(field);
+            self.evict();
+        }
+        Some(Some(field))
+    }
+
+    fn entry(&self, index: usize) -> Option<Field> {
+        let Some(at) = index.checked_sub(STATIC.len() + 1) else {
+            let name_bytes = usize::from(*STATIC.get(index.checked_sub(1)?)?);
+            let name = match index {
+                4 | 5 => Name::Path,
+                6 | 7 => Name::Scheme,
+                1..=14 => Name::Pseudo,
+                _ => Name::Other,
+            };
+            return Some(Field { name, name_bytes, size: 0, is_malformed: false });
+        };
+        self.entries.get(at).copied()
+    }
+
+    fn evict(&mut self) {
+        while self.size > self.most {
+            let Some(oldest) = self.entries.pop_back() else { return };
+            self.size -= oldest.size;
+        }
+    }
+}
+
+/// What is left of a block.
+struct Input<'b>(&'b [u8]);
+
+impl<'b> Input<'b> {
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    /// An integer with a prefix of so many bits (RFC 7541 §5.1).
+    fn integer(&mut self, bits: u32) -> Option<usize> {
+        let most = (1_usize << bits) - 1;
+        let mut value = usize::from(self.byte()?) & most;
+        if value < most {
+            return Some(value);
+        }
+        for shift in [0, 7, 14, 21] {
+            let byte = self.byte()?;
+            value += usize::from(byte & 127) << shift;
+            if byte < 128 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// A string literal (RFC 7541 §5.2).
+    fn text(&mut self) -> Option<Text<'b>> {
+        let is_huffman = self.0.first()? & 0x80 != 0;
+        let length = self.integer(7)?;
+        let (bytes, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(Text { bytes, is_huffman })
+    }
+}
+
+/// A string as it came.
+struct Text<'b> {
+    bytes: &'b [u8],
+    is_huffman: bool,
+}
+
+/// Huffman's code (RFC 7541, appendix B): how many characters have a code of how many bits. The codes of one length follow one another, and
+/// after them those of the next.
+const CODES: [(u32, u64); 21] = [
+    (5, 10),
+    (6, 26),
+    (7, 32),
+    (8, 6),
+    (10, 5),
+    (11, 3),
+    (12, 2),
+    (13, 6),
+    (14, 2),
+    (15, 3),
+    (19, 3),
+    (20, 8),
+    (21, 13),
+    (22, 26),
+    (23, 29),
+    (24, 12),
+    (25, 4),
+    (26, 15),
+    (27, 19),
+    (28, 29),
+    (30, 4),
+];
+/// `#` is the first character whose code has twelve bits.
+const FRAGMENT: (u32, u64) = (12, 0);
+
+impl Text<'_> {
+    fn names(&self) -> Name {
+        match (self.is_huffman, self.bytes) {
+            (false, b":path") | (true, [0xb9, 0x58, 0xd3, 0x3f]) => Name::Path,
+            (false, b":scheme") | (true, [0xb8, 0x82, 0x4e, 0x5a, 0x4b]) => Name::Scheme,
+            (false, [b':', ..]) => Name::Pseudo,
+            (true, [first, ..]) if first >> 1 == 0b101_1100 => Name::Pseudo,
+            _ => Name::Other,
+        }
+    }
+
+    fn has_fragment(&self) -> Option<bool> {
+        match self.is_huffman {
+            false => Some(self.bytes.contains(&b'#')),
+            true => self.decoded().try_fold(false, |has, code| Some(has || code? == FRAGMENT)),
+        }
+    }
+
+    /// How long it is, decoded, in bytes; counted only where that is wanted.
+    fn length(&self, is_wanted: bool) -> Option<usize> {
+        match self.is_huffman && is_wanted {
+            false => Some(self.bytes.len()),
+            true => self.decoded().try_fold(0, |count, code| code.map(|_| count + 1)),
+        }
+    }
+
+    /// Its characters, each as the length of its code and its place among those of that length; nothing for what is no code.
+    fn decoded(&self) -> impl Iterator<Item = Option<(u32, u64)>> {
+        let (mut bytes, mut bits, mut held) = (self.bytes.iter(), 0_u64, 0_u32);
+        std::iter::from_fn(move || {
+            while held <= 56
+                && let Some(byte) = bytes.next()
+            {
+                bits |= u64::from(*byte) << (56 - held);
+                held += 8;
+            }
+            // What fills the last byte are ones, and fewer than eight (RFC 7541 §5.2).
+            if held < 8 && bits.leading_ones() >= held {
+                return None;
+            }
+            let found = code(bits).filter(|(length, _)| *length <= held);
+            match found {
+                Some((length, _)) => (bits, held) = (bits << length, held - length),
+                None => held = 0,
+            }
+            if found.is_none() {
+                bits = 0;
+                bytes = [].iter();
+            }
+            Some(found)
+        })
+    }
+}
+
+/// The character whose code these bits begin with.
+fn code(bits: u64) -> Option<(u32, u64)> {
+    let (mut first, mut before) = (0, 0);
+    for (length, count) in CODES {
+        first <<= length - before;
+        before = length;
+        let at = (bits >> (64 - length)).wrapping_sub(first);
+        if at < count {
+            return Some((length, at));
+        }
+        first += count;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Frames of a connection, after its preface.
+    fn came(frames: &[(u8, u8, u32, &[u8])], piece: usize) -> bool {
+        let mut bytes = vec![b'x'; PREFACE];
+        for (kind, flags, stream, payload) in frames {
+            bytes.extend_from_slice(&(payload.len() as u32).to_be_bytes()[1..]);
+            bytes.extend_from_slice(&[*kind, *flags]);
+            bytes.extend_from_slice(&stream.to_be_bytes());
+            bytes.extend_from_slice(payload);
+        }
+        let mut fields = Fields::default();
+        bytes.chunks(piece).map(|piece| fields.came(piece)).max().unwrap_or_default()
+    }
+
+    /// The requests of RFC 7541, appendices C.3 and C.4: the same without and with Huffman's code.
+    const PLAIN: [&[u8]; 3] = [
+        b"\x82\x86\x84\x41\x0fwww.example.com",
+        b"\x82\x86\x84\xbe\x58\x08no-cache",
+        b"\x82\x87\x85\xbf\x40\x0acustom-key\x0ccustom-value",
+    ];
+    const HUFFMAN: [&[u8]; 3] = [
+        b"\x82\x86\x84\x41\x8c\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff",
+        b"\x82\x86\x84\xbe\x58\x86\xa8\xeb\x10\x64\x9c\xbf",
+        b"\x82\x87\x85\xbf\x40\x88\x25\xa8\x49\xe9\x5b\xa9\x7d\x7f\x89\x25\xa8\x49\xe9\x5b\xb8\xe8\xb4\xbf",
+    ];
+
+    #[test]
+    fn the_table_grows_as_the_examples_of_the_rfc_say() {
+        for requests in [PLAIN, HUFFMAN] {
+            let mut table = Table::default();
+            for (request, size) in requests.into_iter().zip([57, 110, 164]) {
+                assert!(!table.read(request, false));
+                assert_eq!(table.size, size);
+            }
+            table.most = 110;
+            table.evict();
+            assert_eq!((table.size, table.entries.len()), (107, 2));
+        }
+    }
+
+    #[test]
+    fn every_code_is_known() {
+        let all: u64 = CODES.iter().map(|(_, count)| count).sum();
+        // A byte each, and the end of the string.
+        assert_eq!(all, 257);
+        assert_eq!(code(u64::MAX), Some((30, 3)));
+        assert_eq!(code(0xffa << 52), Some(FRAGMENT));
+    }
+
+    #[test]
+    fn what_is_malformed_is_found_however_it_comes() {
+        let request: &[u8] = b"\x82\x87\x84\x41\x01x";
+        for (what, frames, is_malformed) in [
+            ("a request", vec![(1, 5, 1, request)], false),
+            ("a path", vec![(1, 5, 1, &b"\x82\x87\x04\x02/a"[..])], false),
+            ("a fragment", vec![(1, 5, 1, b"\x82\x87\x04\x04/a#b")], true),
+            ("a fragment in Huffman's code", vec![(1, 5, 1, b"\x04\x83\x63\xff\xd7")], true),
+            ("a path by name", vec![(1, 5, 1, b"\0\x05:path\x02/#")], true),
+            ("a path by name in Huffman's code", vec![(1, 5, 1, b"\0\x84\xb9\x58\xd3\x3f\x02/#")], true),
+            ("a scheme", vec![(1, 5, 1, b"\x06\x00")], true),
+            ("a scheme in Huffman's code", vec![(1, 5, 1, b"\0\x85\xb8\x82\x4e\x5a\x4b\0")], true),
+            ("what was kept", vec![(1, 5, 1, b"\x44\x02/#"), (0, 1, 1, b"#"), (1, 5, 3, b"\xbe")], true),
+            ("its name with another value", vec![(1, 5, 1, b"\x44\x02/a"), (1, 5, 3, b"\x7e\x02/#")], true),
+            ("padding", vec![(1, 0x0d, 1, b"\x02\x82\x87\x04\x01/##")], false),
+            ("priority", vec![(1, 0x25, 1, b"\0\0\0\0\xff\x04\x02/#")], true),
+            ("a continuation", vec![(1, 1, 1, b"\x82\x04\x03"), (9, 4, 1, b"/#x")], true),
+            ("trailers", vec![(1, 4, 1, request), (0, 0, 1, b"abc"), (1, 5, 1, b"\x40\x01a\x01#")], false),
+            ("a method in trailers", vec![(1, 4, 1, request), (1, 5, 1, b"\x82")], true),
+            ("a made-up one in trailers", vec![(1, 4, 1, request), (1, 5, 1, b"\0\x02:x\0")], true),
+            ("other frames", vec![(0, 0, 1, b"/#"), (4, 0, 0, b"\x04\x02/#"), (1, 5, 1, request)], false),
+        ] {
+            for piece in 1..40 {
+                assert_eq!(came(&frames, piece), is_malformed, "{what}, in pieces of {piece}");
+            }
+        }
+    }
+}

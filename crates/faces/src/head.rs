@@ -1,0 +1,181 @@
+//! What the head of a request has to be, beyond what the HTTP library holds it to.
+
+use crate::respond::Wire;
+use enfilade_facts::limits::Limits;
+use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use hyper::{Method, Request, Uri, Version};
+use std::net::Ipv6Addr;
+
+/// The request's target had a fragment. The HTTP library drops it in silence, so the listener looks for it and says so in the request's
+/// extensions.
+#[derive(Clone, Copy, Debug)]
+pub struct Fragment;
+
+/// The first thing that is wrong with a head.
+///
+/// # Errors
+/// A limit of the head; a fragment in the target (RFC 9112 §3.2); a scheme that is not `http` or `https`; the form that is for CONNECT alone (§3.2.3); a `Host` that RFC 9112 §3.2 or
+/// RFC 9113 §8.3.1 forbids; a transfer coding other than one `chunked` (RFC 9112 §6.1); blanks around a value (RFC 9113 §8.2.1).
+pub(crate) fn check<B>(request: &Request<B>, limits: &Limits) -> Result<(), Wire> {
+    let (uri, headers, version) = (request.uri(), request.headers(), request.version());
+    check_sizes(uri, headers, limits)?;
+    if request.extensions().get::<Fragment>().is_some() {
+        return Err(Wire::Target("it has a fragment (`#`); encode the character as %23"));
+    }
+    if uri.scheme_str().is_some_and(|scheme| scheme != "http" && scheme != "https") {
+        return Err(Wire::Target("expected the scheme http or https"));
+    }
+    if uri.path_and_query().is_none() && request.method() != Method::CONNECT {
+        return Err(Wire::Target("expected a path"));
+    }
+    check_host(uri, headers, version)?;
+    if version >= Version::HTTP_2 { check_values(headers) } else { check_codings(headers) }
+}
+
+/// The limits of a request's head that the HTTP library does not know.
+fn check_sizes(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Result<(), Wire> {
+    let target = uri.path_and_query().map_or(0, |target| target.as_str().len());
+    if target as u64 > limits.uri_bytes {
+        return Err(Wire::TargetTooLong);
+    }
+    let size = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
+    let (mut total, mut count) = (0, 0);
+    for field in headers {
+        let bytes = size(field) as u64;
+        total += bytes;
+        count += 1;
+        if bytes > limits.header_bytes || total > limits.head_bytes || count > limits.headers {
+            return Err(Wire::HeadersTooLarge);
+        }
+    }
+    Ok(())
+}
+
+fn check_host(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<(), Wire> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let host = hosts.next();
+    if hosts.next().is_some() {
+        return Err(Wire::Host("there is more than one"));
+    }
+    let is_valid = |host: &HeaderValue| host.to_str().is_ok_and(is_host);
+    if host.is_some_and(|host| !is_valid(host)) {
+        return Err(Wire::Host("expected a name or an address, and a port or none"));
+    }
+    match (uri.authority(), host) {
+        (Some(authority), _) if !is_host(authority.as_str()) => {
+            Err(Wire::Host("the target's authority is not a name or an address, and a port or none"))
+        }
+        // In HTTP/1.1 the target's authority counts and Host is ignored (RFC 9112 §3.2.2); in HTTP/2 the two say the same.
+        (Some(authority), Some(host))
+            if version >= Version::HTTP_2
+                && !host.as_bytes().eq_ignore_ascii_case(authority.as_str().as_bytes()) =>
+        {
+            Err(Wire::Host("it differs from `:authority`"))
+        }
+        (None, None) if version >= Version::HTTP_2 => {
+            Err(Wire::Host("it is missing, and so is `:authority`"))
+        }
+        (_, None) if version == Version::HTTP_11 => Err(Wire::Host("it is missing")),
+        _ => Ok(()),
+    }
+}
+
+/// `uri-host [ ":" port ]` (RFC 9110 §7.2, RFC 3986 §3.2.2); not empty, as RFC 9110 §4.2.1 has it for http and https.
+fn is_host(text: &str) -> bool {
+    let (is_name, port) = match text.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((address, port)) => (address.parse::<Ipv6Addr>().is_ok(), port),
+            None => return false,
+        },
+        None => {
+            let (name, port) = text.split_at(text.find(':').unwrap_or(text.len()));
+            (is_registered_name(name), port)
+        }
+    };
+    let is_port = |digits: &str| {
+        digits.is_empty() || digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.parse::<u16>().is_ok()
+    };
+    is_name && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
+}
+
+/// RFC 3986 §3.2.2, `reg-name`, with at least one character.
+fn is_registered_name(name: &str) -> bool {
+    let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(&byte);
+    let mut encoded = name.split('%').skip(1);
+    let is_encoded = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    !name.is_empty() && name.bytes().all(is_fit) && encoded.all(is_encoded)
+}
+
+/// The one transfer coding is `chunked`, once. A sender applies it once, and last; others are not known here (RFC 9112 §6.1).
+fn check_codings(headers: &HeaderMap) -> Result<(), Wire> {
+    let mut is_chunked = false;
+    for line in headers.get_all(TRANSFER_ENCODING) {
+        let bad = Wire::Header("Transfer-Encoding");
+        for coding in
+            line.to_str().map_err(|_| bad)?.split(',').map(|coding| coding.trim_matches([' ', '\t']))
+        {
+            match coding {
+                "" => return Err(bad),
+                _ if !coding.eq_ignore_ascii_case("chunked") => return Err(Wire::UnknownCoding),
+                _ if is_chunked => return Err(bad),
+                _ => is_chunked = true,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A value neither begins nor ends with a blank (RFC 9113 §8.2.1). In HTTP/1.1 the parser takes them away.
+fn check_values(headers: &HeaderMap) -> Result<(), Wire> {
+    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    let has_blanks = |value: &HeaderValue| {
+        let bytes = value.as_bytes();
+        is_blank(bytes.first()) || is_blank(bytes.last())
+    };
+    if headers.values().any(has_blanks) { Err(Wire::Blanks) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts() {
+        for host in ["a", "a.example:8443", "a:", "127.0.0.1:1", "[::1]", "[2001:db8::1]:443", "x_y", "%41"] {
+            assert!(is_host(host), "{host}");
+        }
+        for host in [
+            "", ":", ":80", "a b", "a/b", "u@a", "a:x", "a:+1", "a:65536", "a:1:2", "[::1", "::1", "[a]",
+            "[::1]x", "a#", "a?b", "a\\b", "%4", "%zz", "é",
+        ] {
+            assert!(!is_host(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn chunked_once_is_the_only_coding() {
+        let check = |lines: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(TRANSFER_ENCODING, HeaderValue::from_static(line));
+            }
+            check_codings(&headers)
+        };
+        for lines in [&[][..], &["chunked"], &["CHUNKED\t"]] {
+            assert_eq!(check(lines), Ok(()), "{lines:?}");
+        }
+        for lines in [
+            &["gzip, chunked"][..],
+            &["identity,chunked"],
+            &["gzip", "chunked"],
+            &["chunked;a=b"],
+            &["\"chunked\""],
+        ] {
+            assert_eq!(check(lines), Err(Wire::UnknownCoding), "{lines:?}");
+        }
+        for lines in [&["chunked, chunked"][..], &["chunked", "chunked"], &["chunked,"], &[",chunked"], &[""]]
+        {
+            assert_eq!(check(lines), Err(Wire::Header("Transfer-Encoding")), "{lines:?}");
+        }
+    }
+}

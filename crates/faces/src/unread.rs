@@ -1,0 +1,125 @@
+//! What is left of a request's body when its answer is decided. A client that still sends may miss the answer when the server just stops
+//! taking: a little more is read and thrown away, and where that is not enough the answer says that the connection ends with it.
+
+use crate::respond::Answer;
+use crate::serve::Incoming;
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::{Frame, SizeHint};
+use hyper::header::{CONNECTION, EXPECT, HeaderValue};
+use hyper::{Request, Version};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// How long what is left may take, in seconds, and how much of it is read, in bytes: then an HTTP/2 stream is reset with NO_ERROR (RFC 9113
+/// §8.1). Clients such as curl up to 7.88 take a reset for a failed request, whatever the answer was.
+const DISCARD_SECONDS: u64 = 2;
+const DISCARD_BYTES: u64 = 8 << 20;
+/// Up to so many bytes are read to keep an HTTP/1.1 connection; beyond that a new one costs less.
+const KEPT_BYTES: u64 = 64 << 10;
+
+/// A request's body; dropped before its end, what is left is discarded.
+pub(crate) struct Unread<B: Incoming> {
+    /// Taken when it is dropped.
+    body: Option<B>,
+    is_over: bool,
+    /// How much is discarded, in bytes.
+    discarded: u64,
+    closing: Closing,
+}
+
+/// Says on an answer that the connection ends, where a body was not read to its end or is malformed (RFC 9112 §9.6): of HTTP/1.1 with a
+/// body alone, because HTTP/2 ends the stream.
+#[derive(Clone)]
+pub(crate) struct Closing(Option<Arc<AtomicBool>>);
+
+impl<B: Incoming> Unread<B> {
+    /// The request with its body watched, and what is said on its answer.
+    pub(crate) fn watch(request: Request<B>) -> (Request<Self>, Closing) {
+        let (is_http2, is_over) = (request.version() >= Version::HTTP_2, request.body().is_end_stream());
+        let is_small = request.body().size_hint().exact().is_some_and(|bytes| bytes <= KEPT_BYTES);
+        let discarded = match is_http2 {
+            true => DISCARD_BYTES,
+            // Reading on would ask a client that waits for `100 Continue` to send (RFC 9110 §10.1.1).
+            false if is_small && !request.headers().contains_key(EXPECT) => KEPT_BYTES,
+            false => 0,
+        };
+        let closing = Closing((!is_http2 && !is_over).then(Arc::default));
+        let said = closing.clone();
+        (request.map(|body| Unread { body: Some(body), is_over, discarded, closing }), said)
+    }
+}
+
+impl Closing {
+    /// Says it, where it is so.
+    pub(crate) fn tell(self, answer: &mut Answer) {
+        if self.0.is_some_and(|ends| ends.load(Ordering::Relaxed)) {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+    }
+
+    fn is_so(&self) {
+        if let Some(ends) = &self.0 {
+            ends.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<B: Incoming> hyper::body::Body for Unread<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let this = self.get_mut();
+        let Some(body) = &mut this.body else { return Poll::Ready(None) };
+        let frame = ready!(Pin::new(body).poll_frame(cx));
+        // After an error nothing comes any more.
+        this.is_over = !matches!(frame, Some(Ok(_)));
+        if matches!(frame, Some(Err(_))) {
+            this.closing.is_so();
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(hyper::body::Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), hyper::body::Body::size_hint)
+    }
+}
+
+impl<B: Incoming> Drop for Unread<B> {
+    fn drop(&mut self) {
+        let Some(body) = self.body.take().filter(|body| !self.is_over && !body.is_end_stream()) else {
+            return;
+        };
+        match Handle::try_current() {
+            Ok(runtime) if self.discarded > 0 => drop(runtime.spawn(discard(body, self.discarded))),
+            _ => self.closing.is_so(),
+        }
+    }
+}
+
+/// Reads at most so many bytes, and not for long.
+async fn discard<B: Incoming>(mut body: B, most: u64) {
+    let reading = async {
+        let mut left = most;
+        while let Some(Ok(frame)) = body.frame().await {
+            let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
+            left = left.saturating_sub(bytes);
+            if left == 0 {
+                return;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(DISCARD_SECONDS), reading).await;
+}
