@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests that wait for another process read the clock and sleep")]
 
 mod acme;
+mod alike;
 mod canary;
 mod certificates;
 mod curl;
@@ -24,6 +25,8 @@ mod lending;
 mod connections;
 mod limits;
 mod matrix;
+mod meanwhile;
+mod members;
 mod names;
 mod one_identity;
 mod operations;

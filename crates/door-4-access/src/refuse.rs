@@ -76,6 +76,11 @@ pub const CODES: [(&str, Fault, &str); 8] = [
 ];
 
 impl Refusal {
+    /// Whether it tells of something that may not be seen.
+    pub fn is_of_hidden(&self) -> bool {
+        self.looks_absent() || matches!(self, Refusal::CreateOntoHidden { .. })
+    }
+
     /// Whether the target is to look absent.
     pub fn looks_absent(&self) -> bool {
         matches!(self, Refusal::NoRole { .. } | Refusal::Hidden { .. } | Refusal::AclDamaged { .. })

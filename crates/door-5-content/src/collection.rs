@@ -12,53 +12,73 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, unlinkat};
 use rustix::io::{self, Errno};
 use std::ffi::CString;
 
-/// Makes a directory of that name, with that ACL and owner; it is never seen without.
+/// Makes a directory of that name, with that ACL and owner; it is never seen without. `judge` is asked in the turn in which it gets its
+/// name.
 ///
 /// # Refuses
-/// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be kept.
-pub fn make_collection(
+/// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be kept, and what `judge` refuses.
+pub fn make_collection<E: From<Refusal>>(
     permit: &AccessPermit,
     directory: &Node,
     name: &str,
     from_start: &Inheritance,
-) -> Result<Node, Refusal> {
+    judge: impl FnOnce() -> Result<(), E>,
+) -> Result<Node, E> {
     directory.covered(permit, AccessMask::ADD_SUBDIRECTORY)?;
-    make(directory, name, from_start)
+    make(directory, name, from_start, judge)
 }
 
-/// Deletes `target`, a file or an empty directory, which has that name.
+/// Deletes `target`, a file or an empty directory, which has that name. `judge` is asked in the turn in which that is done.
 ///
 /// # Refuses
 /// [`Refusal::ChangedMeanwhile`] when the name is no longer `target`'s, [`Refusal::NotEmpty`] for a directory that holds
-/// anything, be it something nobody is shown.
-pub fn delete(permit: &AccessPermit, directory: &Node, name: &str, target: &Node) -> Result<(), Refusal> {
+/// anything, be it something nobody is shown; and what `judge` refuses.
+pub fn delete<E: From<Refusal>>(
+    permit: &AccessPermit,
+    directory: &Node,
+    name: &str,
+    target: &Node,
+    judge: impl FnOnce() -> Result<(), E>,
+) -> Result<(), E> {
     target.covered(permit, AccessMask::DELETE)?;
-    remove(directory, name, target)
+    remove(directory, name, target, judge)
 }
 
 /// The work of [`make_collection`].
-pub(crate) fn make(directory: &Node, name: &str, from_start: &Inheritance) -> Result<Node, Refusal> {
+pub(crate) fn make<E: From<Refusal>>(
+    directory: &Node,
+    name: &str,
+    from_start: &Inheritance,
+    judge: impl FnOnce() -> Result<(), E>,
+) -> Result<Node, E> {
     directory.needs(NodeKind::Directory, "making a directory")?;
     if directory.entry(entry_name(name)?)?.is_some() {
-        return Err(Refusal::Exists(name.to_owned()));
+        return Err(Refusal::Exists(name.to_owned()).into());
     }
-    let (temporary, made) = Temporary::directory(directory)?;
+    let (mut temporary, made) = Temporary::directory(directory)?;
     acl::bestow(&made, from_start)?;
     made.sync()?;
     {
         let _turn = directory.turn().take();
+        judge()?;
         temporary.become_new(name)?;
     }
     directory.sync()?;
-    made.again()
+    Ok(made.again()?)
 }
 
 /// The work of [`delete`].
-pub(crate) fn remove(directory: &Node, name: &str, target: &Node) -> Result<(), Refusal> {
+pub(crate) fn remove<E: From<Refusal>>(
+    directory: &Node,
+    name: &str,
+    target: &Node,
+    judge: impl FnOnce() -> Result<(), E>,
+) -> Result<(), E> {
     directory.needs(NodeKind::Directory, "deleting an entry")?;
     entry_name(name)?;
     {
         let _turn = directory.turn().take();
+        judge()?;
         directory.still_is(name, target)?;
         let removed = io::retry_on_intr(|| unlinkat(directory.fd(), name, removal(target.kind())));
         removed.map_err(|errno| match errno {
@@ -67,7 +87,7 @@ pub(crate) fn remove(directory: &Node, name: &str, target: &Node) -> Result<(), 
             errno => Refusal::io(errno, "deleting", name),
         })?;
     }
-    directory.sync()
+    Ok(directory.sync()?)
 }
 
 /// Removes what has a reserved name already, with everything in it: nobody can ask for it any more.

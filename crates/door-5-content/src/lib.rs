@@ -45,7 +45,7 @@ pub use properties::{Property, PropertyChange, change_properties, properties};
 pub use quota::{Fill, Room};
 pub use read::{Reader, read};
 pub use refuse::{CODES, Refusal};
-pub use relocate::{At, Draft, copy_properties, rename};
+pub use relocate::{At, Draft, Relocated, copy_properties, rename};
 pub use reserved::{Reserved, ReservedPaths};
 pub use root::{Root, Usage};
 pub use upload::Upload;

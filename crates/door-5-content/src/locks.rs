@@ -287,22 +287,34 @@ impl<'s> Locks<'s> {
         })
     }
 
-    /// What is at a path, or beneath it, is there no more, and so are its locks.
+    /// The tokens of the locks on what is at a path, or is or was beneath it.
+    ///
+    /// # Refuses
+    /// [`Refusal::Locks`] when they cannot be read.
+    pub fn at_or_beneath(
+        &self,
+        datastore: &DatastoreName,
+        path: &StorePath,
+    ) -> Result<Vec<LockToken>, Refusal> {
+        let (now, mut found) = (self.now, Ok(Vec::new()));
+        self.store.read(&mut |rows| found = at_or_beneath(rows, now, datastore, path))?;
+        Ok(found?.into_iter().map(|lock| lock.token).collect())
+    }
+
+    /// What these locks were on is deleted or has another name: they end.
     ///
     /// # Refuses
     /// [`Refusal::Locks`] when they cannot be written.
-    pub fn forget(&self, datastore: &DatastoreName, path: &StorePath) -> Result<(), Refusal> {
+    pub fn end(&self, tokens: &[LockToken]) -> Result<(), Refusal> {
         // Mostly there are none, and looking costs no turn.
-        let (now, mut found) = (self.now, Ok(false));
-        self.store.read(&mut |rows| {
-            found = at_or_beneath(rows, now, datastore, path).map(|locks| !locks.is_empty());
-        })?;
-        if !found? {
+        if tokens.is_empty() {
             return Ok(());
         }
         self.change(|rows, now| {
-            for lock in at_or_beneath(rows, now, datastore, path)? {
-                remove(rows, &lock)?;
+            for token in tokens {
+                if let Some(lock) = of_token(rows, now, *token)? {
+                    remove(rows, &lock)?;
+                }
             }
             Ok(Ok(()))
         })

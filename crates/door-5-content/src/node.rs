@@ -277,6 +277,11 @@ fn stat(directory: BorrowedFd<'_>, name: &str, flags: AtFlags) -> io::Result<Sta
     io::retry_on_intr(|| statx(directory, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME))
 }
 
+/// Which object a descriptor is of, whatever its kind.
+pub(crate) fn object_at(file: BorrowedFd<'_>) -> io::Result<ObjectId> {
+    Ok(object_of(&stat(file, "", AtFlags::EMPTY_PATH)?))
+}
+
 fn object_of(found: &Statx) -> ObjectId {
     ObjectId { device: makedev(found.stx_dev_major, found.stx_dev_minor), inode: found.stx_ino }
 }

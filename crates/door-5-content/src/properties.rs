@@ -50,17 +50,18 @@ pub fn properties(permit: &AccessPermit, node: &Node) -> Result<Vec<Property>, R
     read(node)
 }
 
-/// Changes an object's dead properties, all of it or nothing.
+/// Changes an object's dead properties, all of it or nothing. `judge` is asked in the turn in which that is done.
 ///
 /// # Refuses
-/// [`Refusal::NoSpace`] when there are too many, [`Refusal::Io`] when they cannot be read or written.
-pub fn change_properties(
+/// [`Refusal::NoSpace`] when there are too many, [`Refusal::Io`] when they cannot be read or written; and what `judge` refuses.
+pub fn change_properties<E: From<Refusal>>(
     permit: &AccessPermit,
     node: &Node,
     changes: &[PropertyChange],
-) -> Result<(), Refusal> {
+    judge: impl FnOnce() -> Result<(), E>,
+) -> Result<(), E> {
     node.covered(permit, AccessMask::WRITE_NAMED_ATTRIBUTES)?;
-    change(node, changes)
+    change(node, changes, judge)
 }
 
 /// The work of [`properties`].
@@ -76,13 +77,18 @@ pub(crate) fn read(node: &Node) -> Result<Vec<Property>, Refusal> {
 }
 
 /// The work of [`change_properties`].
-pub(crate) fn change(node: &Node, changes: &[PropertyChange]) -> Result<(), Refusal> {
+pub(crate) fn change<E: From<Refusal>>(
+    node: &Node,
+    changes: &[PropertyChange],
+    judge: impl FnOnce() -> Result<(), E>,
+) -> Result<(), E> {
     let refuse = |errno| match errno {
         // The kernel says so when one file's attributes do not fit any more.
         Errno::RANGE | Errno::TOOBIG => Refusal::io(Errno::NOSPC, "keeping properties on", &node.label()),
         errno => Refusal::io(errno, "keeping properties on", &node.label()),
     };
     let _turn = node.turn().take();
+    judge()?;
     let mut all = read(node)?;
     for change in changes {
         let (namespace, name) = match change {
@@ -97,16 +103,16 @@ pub(crate) fn change(node: &Node, changes: &[PropertyChange]) -> Result<(), Refu
     if all.is_empty() {
         match io::retry_on_intr(|| fremovexattr(node.fd(), ATTRIBUTE)) {
             Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
-            Err(errno) => return Err(refuse(errno)),
+            Err(errno) => return Err(refuse(errno).into()),
         }
     } else {
         let bytes = encode(&all);
         if bytes.len() > PROPERTIES_BYTES_MAX {
-            return Err(refuse(Errno::NOSPC));
+            return Err(refuse(Errno::NOSPC).into());
         }
         set_attribute(node.fd(), ATTRIBUTE, &bytes).map_err(refuse)?;
     }
-    node.sync()
+    Ok(node.sync()?)
 }
 
 /// Gives a copy what the original has.

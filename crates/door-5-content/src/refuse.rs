@@ -113,6 +113,9 @@ pub enum Refusal {
     /// Something was to be put within itself, or in the place of what it is in.
     #[error("nothing can be put within itself, or in the place of what it is in")]
     WithinItself,
+    /// Something in a directory is not the visitor's to change.
+    #[error("not everything in `{0}` may be changed by this user")]
+    NotAll(String),
     /// The root itself, which is neither made, replaced nor deleted through itself.
     #[error("the root of a datastore has no directory it is in")]
     IsRoot,
@@ -127,7 +130,7 @@ pub enum Refusal {
 }
 
 /// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 23] = [
+pub const CODES: [(&str, Fault, &str); 24] = [
     ("CT01", Fault::Client, "nothing is there that can be served"),
     ("CT02", Fault::Client, "the directory it should be in is not there"),
     ("CT03", Fault::Client, "something of that name is there already"),
@@ -151,6 +154,7 @@ pub const CODES: [(&str, Fault, &str); 23] = [
     ("CT21", Fault::Source, "the locks could not be read or written"),
     ("CT22", Fault::Client, "nothing can be put within itself, or in the place of what it is in"),
     ("CT23", Fault::Operator, "the datastore's directory overlaps with something the server itself uses"),
+    ("CT24", Fault::Client, "a lock of a whole tree needs the right to change all of it"),
 ];
 
 impl Refusal {
@@ -222,6 +226,7 @@ impl Refuse for Refusal {
             Refusal::Locks(_) => "CT21",
             Refusal::WithinItself => "CT22",
             Refusal::Reserved { .. } => "CT23",
+            Refusal::NotAll(_) => "CT24",
         }
     }
 
@@ -261,6 +266,7 @@ mod tests {
             Refusal::Locks(SourceError::Unavailable(text())),
             Refusal::WithinItself,
             Refusal::Reserved { path: text(), reserved: text() },
+            Refusal::NotAll(text()),
         ];
         let codes: Vec<_> = every.iter().map(Refuse::code).collect();
         assert_eq!(codes, CODES.map(|(code, ..)| code));

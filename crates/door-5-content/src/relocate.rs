@@ -1,16 +1,20 @@
-//! Another name for what is there, and copies of it. What was at the new name is gone only once the new is in its place.
+//! Another name for what is there, and copies of it. What was at the new name is gone only once the new is in its place, and only then where
+//! the caller has looked at all of it once more.
 
 use crate::collection::removal_of_tree;
 use crate::node::{Node, entry_name};
 use crate::properties;
 use crate::read::Reader;
 use crate::refuse::Refusal;
-use crate::temporary::Temporary;
+use crate::temporary::{Temporary, removal};
 use crate::upload::Upload;
 use enfilade_access::{AccessPermit, Inheritance, NodeKind};
 use enfilade_facts::vocabulary::AccessMask;
-use rustix::fs::{RenameFlags, renameat_with};
+use rustix::fs::{RenameFlags, renameat_with, unlinkat};
 use rustix::io::{self, Errno};
+
+/// How many names are tried for what cannot go back to its own.
+const NAMES_MAX: usize = 100;
 
 /// Where something is: its directory and its name there.
 #[derive(Clone, Copy, Debug)]
@@ -21,22 +25,102 @@ pub struct At<'a> {
     pub name: &'a str,
 }
 
-/// Gives `target` another name; `replaced`, what has that name now, is gone afterwards, with everything in it.
+/// Something that has got a name. What had the name before is kept under a reserved name, where nobody can ask for it, until
+/// [`Relocated::complete`].
+#[derive(Debug)]
+#[must_use = "what was replaced is kept until it is said what becomes of it"]
+pub struct Relocated {
+    target: Node,
+    /// The name it had before, if it had one.
+    from: Option<(Node, String)>,
+    to: (Node, String),
+    replaced: Option<(Temporary, Node)>,
+}
+
+impl Relocated {
+    /// Removes what was replaced, with everything in it. What cannot be removed has a reserved name and is removed later.
+    pub fn complete(self) {
+        if let Some((temporary, replaced)) = self.replaced {
+            let _ = removal_of_tree(temporary, &replaced);
+        }
+    }
+
+    /// Undoes it: every name is what it was before. Where somebody else took one of the names meanwhile, the new keeps its name, and what it
+    /// replaced gets a free name beside it, which is returned.
+    ///
+    /// # Refuses
+    /// [`Refusal::ChangedMeanwhile`] when nothing was replaced and the names are taken; [`Refusal::Io`] when the kernel does not do it.
+    pub fn take_back(self) -> Result<Option<String>, Refusal> {
+        let Relocated { target, from, to: (directory, name), replaced } = self;
+        let turn = directory.turn();
+        let _turn = turn.take();
+        let is_free = match &from {
+            Some((from, name)) => from.entry(name)?.is_none(),
+            None => true,
+        };
+        let can_go_back = is_free && directory.still_is(&name, &target).is_ok();
+        let refuse = |errno| Refusal::io(errno, "renaming", &name);
+        match (replaced, from) {
+            (Some((mut temporary, _)), from) if can_go_back => {
+                temporary.exchange(&directory, &name, target.kind()).map_err(refuse)?;
+                directory.sync()?;
+                match from {
+                    Some((from, name)) => {
+                        temporary.become_new(&name)?;
+                        from.sync()?;
+                    }
+                    None => removal_of_tree(temporary, &target)?,
+                }
+                Ok(None)
+            }
+            (None, Some((from, old))) if can_go_back => {
+                let back = || renameat_with(directory.fd(), &*name, from.fd(), &*old, RenameFlags::NOREPLACE);
+                io::retry_on_intr(back).map_err(refuse)?;
+                directory.sync()?;
+                from.sync()?;
+                Ok(None)
+            }
+            (Some((mut temporary, _)), _) => {
+                for free in free_names(&name) {
+                    match temporary.move_to(&directory, &free) {
+                        Ok(()) => {
+                            directory.sync()?;
+                            return Ok(Some(free));
+                        }
+                        Err(Errno::EXIST | Errno::NAMETOOLONG) => {}
+                        Err(errno) => return Err(refuse(errno)),
+                    }
+                }
+                Err(Refusal::Exists(name))
+            }
+            (None, _) => Err(Refusal::ChangedMeanwhile(name)),
+        }
+    }
+}
+
+/// The name itself, and then others like it.
+fn free_names(name: &str) -> impl Iterator<Item = String> {
+    let short: String = name.chars().take(100).collect();
+    std::iter::once(name.to_owned()).chain((1..NAMES_MAX).map(move |n| format!("{short} (kept {n})")))
+}
+
+/// Gives `target` another name; `replaced` is what has that name now. `judge` is asked in the turn in which the names change.
 ///
 /// # Refuses
-/// [`Refusal::ChangedMeanwhile`] when a name is no longer what it was, [`Refusal::Exists`] when the new one is taken.
-pub fn rename(
+/// [`Refusal::ChangedMeanwhile`] when a name is no longer what it was, [`Refusal::Exists`] when the new one is taken; and what `judge`
+/// refuses.
+pub fn rename<E: From<Refusal>>(
     (permit, target, from): (&AccessPermit, &Node, At<'_>),
     (making, to): (&AccessPermit, At<'_>),
     replaced: Option<(&AccessPermit, &Node)>,
-) -> Result<(), Refusal> {
-    entry_name(from.name)?;
+    judge: impl FnOnce() -> Result<(), E>,
+) -> Result<Relocated, E> {
     target.covered(permit, AccessMask::DELETE)?;
     to.directory.covered(making, right_to_make(target.kind()))?;
     if let Some((permit, replaced)) = replaced {
         replaced.covered(permit, AccessMask::DELETE)?;
     }
-    relocate(target, from, to, replaced.map(|(_, node)| node))
+    relocate(target, from, to, replaced.map(|(_, node)| node), judge)
 }
 
 fn right_to_make(kind: NodeKind) -> AccessMask {
@@ -47,49 +131,65 @@ fn right_to_make(kind: NodeKind) -> AccessMask {
 }
 
 /// The work of [`rename`].
-pub(crate) fn relocate(
+pub(crate) fn relocate<E: From<Refusal>>(
     target: &Node,
     from: At<'_>,
     to: At<'_>,
     replaced: Option<&Node>,
-) -> Result<(), Refusal> {
+    judge: impl FnOnce() -> Result<(), E>,
+) -> Result<Relocated, E> {
+    entry_name(from.name)?;
     entry_name(to.name)?;
-    let rename = |flags| {
-        let (here, there) = (from.directory.fd(), to.directory.fd());
-        io::retry_on_intr(|| renameat_with(here, from.name, there, to.name, flags))
-    };
-    let left_over = {
+    let hidden = {
         let _turn = target.turn().take();
+        judge()?;
         from.directory.still_is(from.name, target)?;
-        match replaced {
-            None => {
-                rename(RenameFlags::NOREPLACE).map_err(|errno| refused(errno, to.name))?;
-                None
-            }
-            Some(replaced) => {
-                to.directory.still_is(to.name, replaced)?;
-                match (target.kind(), replaced.kind()) {
-                    (NodeKind::File, NodeKind::File) => {
-                        rename(RenameFlags::empty()).map_err(|errno| refused(errno, to.name))?;
-                        None
-                    }
-                    // Both are there at every moment; what is replaced then has the name that is to go.
-                    _ => {
-                        rename(RenameFlags::EXCHANGE).map_err(|errno| refused(errno, to.name))?;
-                        Some(Temporary::take_over(from.directory, from.name, replaced)?)
-                    }
-                }
-            }
+        if let Some(replaced) = replaced {
+            to.directory.still_is(to.name, replaced)?;
         }
+        change_names(target, from, to, replaced)?
     };
     to.directory.sync()?;
     if from.directory.object() != to.directory.object() {
         from.directory.sync()?;
     }
-    if let (Some(left_over), Some(replaced)) = (left_over, replaced) {
-        removal_of_tree(left_over, replaced)?;
+    Ok(Relocated {
+        target: target.clone(),
+        from: Some((from.directory.clone(), from.name.to_owned())),
+        to: (to.directory.clone(), to.name.to_owned()),
+        replaced: hidden.zip(replaced.cloned()),
+    })
+}
+
+/// The caller has the turn. Says under which reserved name what was replaced is kept, where it is not gone with its name.
+fn change_names(
+    target: &Node,
+    from: At<'_>,
+    to: At<'_>,
+    replaced: Option<&Node>,
+) -> Result<Option<Temporary>, Refusal> {
+    let (here, there) = (from.directory.fd(), to.directory.fd());
+    let rename = |flags| {
+        io::retry_on_intr(|| renameat_with(here, from.name, there, to.name, flags))
+            .map_err(|errno| refused(errno, to.name))
+    };
+    match replaced {
+        None => rename(RenameFlags::NOREPLACE).map(|()| None),
+        // Two names of one file: renaming one to the other does nothing (rename(2)).
+        Some(replaced) if replaced.object() == target.object() => {
+            io::retry_on_intr(|| unlinkat(here, from.name, removal(target.kind())))
+                .map_err(|errno| Refusal::io(errno, "removing the old name", from.name))?;
+            Ok(None)
+        }
+        Some(replaced) if (target.kind(), replaced.kind()) == (NodeKind::File, NodeKind::File) => {
+            rename(RenameFlags::empty()).map(|()| None)
+        }
+        // Both are there at every moment; what is replaced then has the name that is to go.
+        Some(replaced) => {
+            rename(RenameFlags::EXCHANGE)?;
+            Temporary::take_over(from.directory, from.name, replaced).map(Some)
+        }
     }
-    Ok(())
 }
 
 fn refused(errno: Errno, name: &str) -> Refusal {
@@ -131,32 +231,57 @@ impl Draft {
         &self.node
     }
 
-    /// Gives it its name; `replaced`, what has that name now, is gone afterwards, with everything in it.
+    /// Gives it its name; `replaced` is what has that name now. `judge` is asked in the turn in which that is done.
     ///
     /// # Refuses
     /// As [`rename`].
-    pub fn finish(mut self, name: &str, replaced: Option<(&AccessPermit, &Node)>) -> Result<(), Refusal> {
-        if let Some((permit, replaced)) = replaced {
-            replaced.covered(permit, AccessMask::DELETE)?;
-        }
+    pub fn finish<E: From<Refusal>>(
+        mut self,
+        name: &str,
+        replaced: Option<(&AccessPermit, &Node)>,
+        judge: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Relocated, E> {
         self.node.sync()?;
-        let Some(temporary) = self.directory.take() else { return Ok(()) };
+        let gone = || Refusal::ChangedMeanwhile(name.to_owned());
+        let temporary = self.directory.as_mut().ok_or_else(gone)?;
+        let is_kept = give_name((temporary, &self.node), name, replaced, judge)?;
         let directory = temporary.place().clone();
-        if let Some((_, replaced)) = replaced {
-            let from = At { directory: &directory, name: temporary.name() };
-            let done = relocate(&self.node, from, At { directory: &directory, name }, Some(replaced));
-            if done.is_err() {
-                // It is removed with everything in it.
-                self.directory = Some(temporary);
-            }
-            return done;
-        }
-        {
-            let _turn = directory.turn().take();
-            temporary.become_new(name)?;
-        }
-        directory.sync()
+        let kept = self.directory.take().filter(|_| is_kept);
+        directory.sync()?;
+        Ok(Relocated {
+            target: self.node.clone(),
+            from: None,
+            to: (directory, name.to_owned()),
+            replaced: kept.zip(replaced.map(|(_, node)| node.clone())),
+        })
     }
+}
+
+/// Gives what stands under a reserved name its own, in the place of `replaced`. Whether that is kept under the reserved name now.
+fn give_name<E: From<Refusal>>(
+    (temporary, target): (&mut Temporary, &Node),
+    name: &str,
+    replaced: Option<(&AccessPermit, &Node)>,
+    judge: impl FnOnce() -> Result<(), E>,
+) -> Result<bool, E> {
+    entry_name(name)?;
+    if let Some((permit, replaced)) = replaced {
+        replaced.covered(permit, AccessMask::DELETE)?;
+    }
+    let directory = temporary.place().clone();
+    let _turn = directory.turn().take();
+    judge()?;
+    let Some((_, replaced)) = replaced else {
+        temporary.become_new(name)?;
+        return Ok(false);
+    };
+    directory.still_is(name, replaced)?;
+    if (target.kind(), replaced.kind()) == (NodeKind::File, NodeKind::File) {
+        temporary.become_instead(name)?;
+        return Ok(false);
+    }
+    temporary.exchange(&directory, name, replaced.kind()).map_err(|errno| refused(errno, name))?;
+    Ok(true)
 }
 
 impl Drop for Draft {
@@ -184,16 +309,23 @@ impl Upload {
         properties::copy(reader.node(), self.file())
     }
 
-    /// Gives the file its name once every byte is on the disk; `replaced`, what has that name now, is gone afterwards, with everything in
-    /// it.
+    /// Gives the file its name once every byte is on the disk; `replaced` is what has that name now. `judge` is asked in the turn in which
+    /// that is done.
     ///
     /// # Refuses
     /// As [`rename`].
-    pub fn finish_instead(self, (permit, replaced): (&AccessPermit, &Node)) -> Result<(), Refusal> {
-        replaced.covered(permit, AccessMask::DELETE)?;
+    pub fn finish_instead<E: From<Refusal>>(
+        self,
+        replaced: (&AccessPermit, &Node),
+        judge: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Relocated, E> {
         self.file().sync()?;
-        let directory = self.temporary().place().clone();
-        let from = At { directory: &directory, name: self.temporary().name() };
-        relocate(self.file(), from, At { directory: &directory, name: self.name() }, Some(replaced))
+        let (mut temporary, file, name) = self.into_parts();
+        let is_kept = give_name((&mut temporary, &file), &name, Some(replaced), judge)?;
+        let directory = temporary.place().clone();
+        let kept = Some(temporary).filter(|_| is_kept);
+        directory.sync()?;
+        let replaced = kept.zip(Some(replaced.1.clone()));
+        Ok(Relocated { target: file, from: None, to: (directory, name), replaced })
     }
 }

@@ -1,8 +1,8 @@
 //! A datastore's root directory: the one descriptor everything else is opened beneath.
 
 use crate::list::stamping_file_system;
-use crate::node::Node;
-use crate::refuse::Refusal;
+use crate::node::{Node, object_at};
+use crate::refuse::{Refusal, is_absent};
 use crate::reserved::ReservedPaths;
 use crate::watch::mount_of;
 use enfilade_access::NodeKind;
@@ -162,6 +162,29 @@ impl Root {
             Err(errno) => Err(Refusal::lookup(errno, &path.to_string())),
             Ok(file) => Node::describe(Arc::new(file), self.tree.clone(), &|| path.to_string()).map(Some),
         }
+    }
+
+    /// Whether `path` still leads to `node`, which was found there.
+    ///
+    /// # Refuses
+    /// [`Refusal::ChangedMeanwhile`] when it leads to something else, or to nothing.
+    pub fn still_leads_to(&self, path: &StorePath, node: &Node) -> Result<(), Refusal> {
+        let relative = if path.is_root() { "." } else { path.as_str() };
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let found = open_beneath(&*self.directory, relative, flags, Mode::empty());
+        let found = found.and_then(|found| object_at(found.as_fd()));
+        match found {
+            Ok(object) if object == node.object() => Ok(()),
+            Ok(_) => Err(Refusal::ChangedMeanwhile(path.to_string())),
+            Err(errno) if is_absent(errno) => Err(Refusal::ChangedMeanwhile(path.to_string())),
+            Err(errno) => Err(Refusal::io(errno, "opening", &path.to_string())),
+        }
+    }
+
+    /// Does `work` while no name of the datastore is changed by this process.
+    pub fn in_turn<R>(&self, work: impl FnOnce() -> R) -> R {
+        let _turn = self.tree.place.turn.take();
+        work()
     }
 
     /// Opens the directory `path` is or would be in; also says the name there.

@@ -86,9 +86,20 @@ impl Temporary {
         Ok(temporary)
     }
 
-    /// Its reserved name.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+    /// Exchanges it with what has a name in a directory, which has the reserved name afterwards. The caller has the turn.
+    pub(crate) fn exchange(&mut self, directory: &Node, name: &str, kind: NodeKind) -> io::Result<()> {
+        let (here, there) = (self.directory.fd(), directory.fd());
+        io::retry_on_intr(|| renameat_with(here, &self.name, there, name, RenameFlags::EXCHANGE))?;
+        self.kind = kind;
+        Ok(())
+    }
+
+    /// Gives it a name in another directory that nothing has there. The caller has the turn.
+    pub(crate) fn move_to(&mut self, directory: &Node, name: &str) -> io::Result<()> {
+        let (here, there) = (self.directory.fd(), directory.fd());
+        io::retry_on_intr(|| renameat_with(here, &self.name, there, name, RenameFlags::NOREPLACE))?;
+        self.to_remove = false;
+        Ok(())
     }
 
     /// The directory it stands in.
@@ -97,7 +108,7 @@ impl Temporary {
     }
 
     /// Gives it a name nothing has. The caller has the turn.
-    pub(crate) fn become_new(mut self, name: &str) -> Result<(), Refusal> {
+    pub(crate) fn become_new(&mut self, name: &str) -> Result<(), Refusal> {
         let directory = self.directory.fd();
         let renamed = io::retry_on_intr(|| {
             renameat_with(directory, &self.name, directory, name, RenameFlags::NOREPLACE)
@@ -116,7 +127,7 @@ impl Temporary {
 
     /// A link never replaces anything either, but directories have none. For them we look first; in the moment between,
     /// the rename could replace nothing but an empty directory.
-    fn become_new_without_noreplace(mut self, name: &str) -> Result<(), Refusal> {
+    fn become_new_without_noreplace(&mut self, name: &str) -> Result<(), Refusal> {
         let directory = self.directory.fd();
         let named = match self.kind {
             NodeKind::File => {
@@ -137,7 +148,7 @@ impl Temporary {
     }
 
     /// Gives it the name of what it replaces. The caller has the turn and has looked whether the name still is that.
-    pub(crate) fn become_instead(mut self, name: &str) -> Result<(), Refusal> {
+    pub(crate) fn become_instead(&mut self, name: &str) -> Result<(), Refusal> {
         let directory = self.directory.fd();
         io::retry_on_intr(|| renameat(directory, &self.name, directory, name))
             .map_err(|errno| self.unnamed(errno, name))?;
@@ -192,9 +203,9 @@ mod tests {
         scratch.directory("empty");
         let root = scratch.node("");
         for name in ["file", "full", "empty"] {
-            let (file, _) = Temporary::file(&root).unwrap();
+            let (mut file, _) = Temporary::file(&root).unwrap();
             assert_eq!(code(file.become_new_without_noreplace(name)), "CT03", "{name}");
-            let (directory, _) = Temporary::directory(&root).unwrap();
+            let (mut directory, _) = Temporary::directory(&root).unwrap();
             assert_eq!(code(directory.become_new_without_noreplace(name)), "CT03", "{name}");
         }
         Temporary::file(&root).unwrap().0.become_new_without_noreplace("new-file").unwrap();

@@ -9,7 +9,8 @@ mod names;
 mod racing;
 mod uploads;
 
-use crate::{Node, Refusal, Root};
+use crate::relocate::At;
+use crate::{Node, Refusal, Root, collection, relocate};
 use enfilade_access::Inheritance;
 use enfilade_facts::Refuse;
 use enfilade_facts::vocabulary::{AclDialect, StorePath};
@@ -85,6 +86,19 @@ pub(crate) fn code<T>(result: Result<T, Refusal>) -> &'static str {
 /// What something new has that belongs to nobody in particular.
 fn given(bytes: &[u8]) -> Inheritance {
     Inheritance { acl: bytes.to_vec(), owner: None }
+}
+
+/// The verbs where nothing is judged in their turn.
+fn make(directory: &Node, name: &str, from_start: &Inheritance) -> Result<Node, Refusal> {
+    collection::make(directory, name, from_start, || Ok(()))
+}
+
+fn remove(directory: &Node, name: &str, target: &Node) -> Result<(), Refusal> {
+    collection::remove(directory, name, target, || Ok(()))
+}
+
+fn rename(target: &Node, from: At<'_>, to: At<'_>) -> Result<(), Refusal> {
+    relocate::relocate(target, from, to, None, || Ok::<_, Refusal>(())).map(relocate::Relocated::complete)
 }
 
 fn bytes_of(node: &Node) -> Vec<u8> {

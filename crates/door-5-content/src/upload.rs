@@ -190,14 +190,6 @@ impl Upload {
         &self.file
     }
 
-    pub(crate) fn temporary(&self) -> &Temporary {
-        &self.temporary
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
     /// How many bytes were written.
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -208,32 +200,46 @@ impl Upload {
     /// # Refuses
     /// [`Refusal::Exists`] when somebody was faster, [`Refusal::ChangedMeanwhile`] when what it replaces is no longer there.
     pub fn finish(self) -> Result<Node, Refusal> {
-        let Upload { temporary, file, name, fate, .. } = self;
+        self.finish_if(|| Ok(()))
+    }
+
+    /// The same where `judge`, which is asked in the turn in which the file gets its name, does not refuse.
+    ///
+    /// # Refuses
+    /// As [`Upload::finish`], and what `judge` refuses.
+    pub fn finish_if<E: From<Refusal>>(self, judge: impl FnOnce() -> Result<(), E>) -> Result<Node, E> {
+        let Upload { mut temporary, file, name, fate, .. } = self;
         file.sync()?;
         let directory = temporary.place().clone();
         match fate {
             Fate::New => {
                 let _turn = directory.turn().take();
+                judge()?;
                 temporary.become_new(&name)?;
             }
-            Fate::Replaces { target, kept } => replace(temporary, &file, &name, &target, *kept)?,
+            Fate::Replaces { target, kept } => replace(temporary, &file, &name, (&target, *kept), judge)?,
         }
         directory.sync()?;
         let _ = flock(file.fd(), FlockOperation::Unlock);
-        file.again()
+        Ok(file.again()?)
+    }
+
+    /// Its parts, for whoever gives it a name in another way.
+    pub(crate) fn into_parts(self) -> (Temporary, Node, String) {
+        (self.temporary, self.file, self.name)
     }
 }
 
 /// Takes the place of `target`. An ACL that was changed while the bytes came in must not be undone by the one that was
 /// copied before: so it is compared just before the rename, and, for the sake of other processes, just after.
 /// Whoever changes it later than that finds the old file without a name ([`acl::set_acl`]).
-fn replace(
-    temporary: Temporary,
+fn replace<E: From<Refusal>>(
+    mut temporary: Temporary,
     file: &Node,
     name: &str,
-    target: &Node,
-    mut kept: Kept,
-) -> Result<(), Refusal> {
+    (target, mut kept): (&Node, Kept),
+    judge: impl FnOnce() -> Result<(), E>,
+) -> Result<(), E> {
     let directory = temporary.place().clone();
     let mut renewed = false;
     let mut renew = || {
@@ -247,10 +253,14 @@ fn replace(
     };
     {
         let _turn = directory.turn().take();
+        judge()?;
         directory.still_is(name, target)?;
         renew()?;
         temporary.become_instead(name)?;
         renew()?;
     }
-    if renewed { file.sync() } else { Ok(()) }
+    if renewed {
+        file.sync()?;
+    }
+    Ok(())
 }

@@ -6,7 +6,7 @@ use enfilade_passage::AccessRefusal as Access;
 use enfilade_passage::ContentRefusal as Content;
 use enfilade_passage::DatastoreRefusal as Datastore;
 use enfilade_passage::IdentityRefusal as Identity;
-use enfilade_passage::Refusal;
+use enfilade_passage::{Refusal, Stands};
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 
@@ -196,6 +196,29 @@ pub(crate) enum Aim {
     Destination,
     /// Making a collection: §9.3.1 wants 409 likewise, and 405 where something is there.
     Collection,
+    /// A member of a tree, in an answer that names it.
+    Member,
+}
+
+/// What is answered where something is not there for the visitor, by what the request was about to do and what is not there.
+///
+/// Invariant S2 rests on this table: it is asked after what is hidden, what is absent and what has a damaged ACL have become one case, so no row can
+/// tell them apart. Where something is to be made, a name that is taken by what may not be seen is refused like one that may not be made.
+const NOT_THERE: [(Aim, Stands, StatusCode); 9] = [
+    (Aim::Target, Stands::Itself, StatusCode::NOT_FOUND),
+    (Aim::File, Stands::Itself, StatusCode::FORBIDDEN),
+    (Aim::File, Stands::Parent, StatusCode::CONFLICT),
+    (Aim::Collection, Stands::Itself, StatusCode::FORBIDDEN),
+    (Aim::Collection, Stands::Parent, StatusCode::CONFLICT),
+    (Aim::Destination, Stands::Source, StatusCode::NOT_FOUND),
+    (Aim::Destination, Stands::Itself, StatusCode::FORBIDDEN),
+    (Aim::Destination, Stands::Parent, StatusCode::CONFLICT),
+    (Aim::Member, Stands::Itself, StatusCode::FORBIDDEN),
+];
+
+fn not_there(aim: Aim, stands: Stands) -> StatusCode {
+    let row = NOT_THERE.iter().find(|row| (row.0, row.1) == (aim, stands));
+    row.map_or(StatusCode::NOT_FOUND, |(.., status)| *status)
 }
 
 /// The answer to a request that failed.
@@ -206,11 +229,10 @@ pub(crate) fn failed(failure: &Failure, aim: Aim) -> Answer {
     };
     // A reason is given only where it says nothing about what is there; else the status alone speaks.
     let text = hint.unwrap_or_else(|| status.canonical_reason().unwrap_or("refused").to_ascii_lowercase());
+    let is_locked = matches!(failure, Failure::Refused(refusal) if is_locked(refusal));
     let (body, kind) = match failure {
         Failure::Wire(Wire::Depth) => (FINITE_DEPTH.to_owned(), "application/xml; charset=utf-8"),
-        Failure::Refused(Refusal::Content(Content::Locked(_))) => {
-            (LOCKED.to_owned(), "application/xml; charset=utf-8")
-        }
+        Failure::Refused(_) if is_locked => (LOCKED.to_owned(), "application/xml; charset=utf-8"),
         _ => (format!("{text}\n"), "text/plain; charset=utf-8"),
     };
     let mut answer = Response::new(Body::from(body));
@@ -244,9 +266,13 @@ const FINITE_DEPTH: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error
 /// RFC 4918 §16: a token of the lock in the way did not come with the request.
 const LOCKED: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:lock-token-submitted/></D:error>\n";
 
+fn is_locked(refusal: &Refusal) -> bool {
+    matches!(refusal.parts().1, Refusal::Content(Content::Locked(_)))
+}
+
 /// The few refusals whose reason helps an honest client and tells a dishonest one nothing new.
 fn hint(refusal: &Refusal) -> Option<String> {
-    match refusal {
+    match refusal.parts().1 {
         Refusal::Identity(Identity::Malformed(_)) => Some(refusal.to_string()),
         // Whoever gets this far has a role on the store.
         Refusal::Datastore(Datastore::Maintenance { .. }) => Some(refusal.to_string()),
@@ -262,12 +288,19 @@ pub(crate) fn status_of(failure: &Failure) -> StatusCode {
     }
 }
 
+/// The status of a member of a tree with which it was not done.
+pub(crate) fn status_of_member(refusal: &Refusal) -> StatusCode {
+    status(refusal, Aim::Member)
+}
+
 fn status(refusal: &Refusal, aim: Aim) -> StatusCode {
+    let (stands, refusal) = refusal.parts();
     match refusal {
         Refusal::Identity(identity) => identity_status(identity),
         Refusal::Datastore(datastore) => datastore_status(datastore),
-        Refusal::Access(access) => access_status(access, aim),
-        Refusal::Content(content) => content_status(content, aim),
+        Refusal::Access(access) => access_status(access, aim, stands),
+        Refusal::Content(content) => content_status(content, aim, stands),
+        Refusal::About { why, .. } => status(why, aim),
     }
 }
 
@@ -312,29 +345,22 @@ fn datastore_status(refusal: &Datastore) -> StatusCode {
     }
 }
 
-fn access_status(refusal: &Access, aim: Aim) -> StatusCode {
+fn access_status(refusal: &Access, aim: Aim, stands: Stands) -> StatusCode {
     match refusal {
         // No role: the datastore looks absent, whatever was to be done there.
         Access::NoRole { .. } => StatusCode::NOT_FOUND,
-        refusal if refusal.looks_absent() => absent(aim),
+        refusal if refusal.looks_absent() => not_there(aim, stands),
         Access::Facts(_) => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::FORBIDDEN,
     }
 }
 
-/// A directory that may not be seen answers as one that is not there.
-fn absent(aim: Aim) -> StatusCode {
-    match aim {
-        Aim::Target => StatusCode::NOT_FOUND,
-        Aim::File | Aim::Collection | Aim::Destination => StatusCode::CONFLICT,
-    }
-}
-
-fn content_status(refusal: &Content, aim: Aim) -> StatusCode {
+fn content_status(refusal: &Content, aim: Aim, stands: Stands) -> StatusCode {
     match refusal {
-        Content::Absent { .. } | Content::Special { .. } => StatusCode::NOT_FOUND,
         // A DELETE below a directory that is not there finds nothing.
-        Content::ParentAbsent { .. } => absent(aim),
+        Content::Absent { .. } | Content::Special { .. } | Content::ParentAbsent { .. } => {
+            not_there(aim, stands)
+        }
         Content::Exists { .. } if aim == Aim::Collection => StatusCode::METHOD_NOT_ALLOWED,
         // RFC 4918 §10.6: the header said not to overwrite.
         Content::Exists { .. } if aim == Aim::Destination => StatusCode::PRECONDITION_FAILED,
@@ -347,7 +373,7 @@ fn content_status(refusal: &Content, aim: Aim) -> StatusCode {
         Content::Locked(_) => StatusCode::LOCKED,
         Content::NoSuchLock => StatusCode::PRECONDITION_FAILED,
         Content::Locks(_) => StatusCode::SERVICE_UNAVAILABLE,
-        Content::WithinItself => StatusCode::FORBIDDEN,
+        Content::WithinItself | Content::NotAll(_) => StatusCode::FORBIDDEN,
         Content::TooLong(_) => StatusCode::URI_TOO_LONG,
         Content::BadName { .. } => StatusCode::BAD_REQUEST,
         Content::RootUnavailable { .. } | Content::Reserved { .. } => StatusCode::SERVICE_UNAVAILABLE,

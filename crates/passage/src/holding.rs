@@ -2,6 +2,7 @@
 
 use crate::house::House;
 use crate::refuse::Refusal;
+use crate::trees::{Sight, Work};
 use crate::walk::Stay;
 use enfilade_access::{Ask, NodeKind, Wanted};
 use enfilade_content::{
@@ -9,7 +10,7 @@ use enfilade_content::{
 };
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
-use crate::verbs::{Found, present};
+use crate::verbs::{Found, of_parent, present};
 
 /// What somebody wants of a lock.
 #[derive(Clone, Debug)]
@@ -33,6 +34,15 @@ pub struct PathState {
     pub modified: Option<i64>,
     /// The locks that cover it.
     pub tokens: Vec<LockToken>,
+}
+
+/// A lock as a visitor is shown it.
+#[derive(Clone, Debug)]
+pub struct ShownLock {
+    /// The lock.
+    pub lock: Lock,
+    /// Whether its token is shown, which is for whoever took it alone (RFC 4918 §6.5).
+    pub shows_token: bool,
 }
 
 impl House {
@@ -60,12 +70,28 @@ impl Stay {
         Ok(self.locks().let_pass(self.datastore.name(), path, touches, user, tokens)?)
     }
 
+    pub(crate) fn locks_on(&self, path: &StorePath) -> Result<Vec<Lock>, Refusal> {
+        Ok(self.locks().covering(self.datastore.name(), path)?)
+    }
+
     /// The locks that cover a path the visitor may see.
     ///
     /// # Errors
     /// When the locks cannot be read.
-    pub fn locks_on(&self, path: &StorePath) -> Result<Vec<Lock>, Refusal> {
-        Ok(self.locks().covering(self.datastore.name(), path)?)
+    pub fn shown_locks(&self, path: &StorePath) -> Result<Vec<ShownLock>, Refusal> {
+        let user = self.visit.principal().user;
+        let shown = |lock: Lock| ShownLock { shows_token: lock.user == user, lock };
+        Ok(self.locks_on(path)?.into_iter().map(shown).collect())
+    }
+
+    /// The tokens of the locks on a path and on everything beneath it.
+    pub(crate) fn locks_at_or_beneath(&self, path: &StorePath) -> Result<Vec<LockToken>, Refusal> {
+        Ok(self.locks().at_or_beneath(self.datastore.name(), path)?)
+    }
+
+    /// What these locks were on is deleted or has another name.
+    pub(crate) fn end_locks(&self, tokens: &[LockToken]) -> Result<(), Refusal> {
+        Ok(self.locks().end(tokens)?)
     }
 
     /// Whether any lock may cover what is in a directory.
@@ -88,7 +114,9 @@ impl Stay {
             Err(Refusal::Content(_) | Refusal::Access(_)) => None,
             Err(why) => return Err(why),
         };
-        let tokens = self.locks_on(path)?.into_iter().map(|lock| lock.token).collect();
+        // What covers it from above is known of what is not there, too.
+        let is_known = |lock: &Lock| found.is_some() || lock.path != *path;
+        let tokens = self.locks_on(path)?.into_iter().filter(is_known).map(|lock| lock.token).collect();
         let (validator, modified) = found.unzip();
         Ok(PathState { validator, modified, tokens })
     }
@@ -103,22 +131,30 @@ impl Stay {
         terms: LockTerms,
         tokens: &[LockToken],
     ) -> Result<(Lock, bool), Refusal> {
-        let existing = match path.is_root() {
-            true => Some(self.find(path, AccessMask::NONE)?.node),
+        let (directory, existing) = match path.is_root() {
+            true => (None, Some(self.find(path, AccessMask::NONE)?.node)),
             false => {
-                let (directory, name) = self.reach_parent(path)?;
-                present(directory.child(name))?
+                let (directory, name) = self.reach_parent(path).map_err(of_parent)?;
+                let existing = present(directory.child(name))?;
+                (Some(directory), existing)
             }
         };
-        let is_new = existing.is_none();
         let is_directory = existing.as_ref().is_some_and(|node| node.kind() == NodeKind::Directory);
-        match existing {
-            Some(node) => self.may_lock(path, &node)?,
-            None => {
-                let (directory, _) = self.reach_parent(path)?;
-                self.may_create(path, &directory, NodeKind::File)?;
+        match (&directory, &existing) {
+            (directory, Some(node)) => {
+                if let Some(directory) = directory {
+                    self.may_overwrite(path, directory, node)?;
+                }
+                self.may_lock(path, node)?;
+                if is_directory && terms.is_deep {
+                    self.may_change_all(path, node)?;
+                }
+            }
+            (Some(directory), None) => {
+                self.may_create(path, directory, NodeKind::File).map_err(of_parent)?;
                 self.unless_locked(path, Touches::Entry, tokens)?;
             }
+            (None, None) => return Err(Content::IsRoot.into()),
         }
         let ask = LockAsk {
             datastore: self.datastore.name().clone(),
@@ -131,58 +167,110 @@ impl Stay {
             seconds: terms.seconds,
         };
         let lock = self.locks().take(&ask)?;
-        if is_new {
-            let house = std::sync::Arc::clone(&self.visit.house);
-            let made = self.upload(path.clone(), Some(0)).and_then(crate::verbs::Uploading::finish);
-            if let Err(why) = made {
-                let _ = house.locks().release((&ask.datastore, path), lock.token, ask.user);
-                return Err(why);
+        let house = std::sync::Arc::clone(&self.visit.house);
+        let is_new = existing.is_none();
+        let settled = match existing {
+            // Whoever changes a name now and has not seen the lock is waited for; then what is locked has to be what was judged.
+            Some(node) => self.root.in_turn(|| Ok(self.root.still_leads_to(path, &node)?)),
+            None => {
+                let tokens = [tokens, &[lock.token]].concat();
+                self.upload(path.clone(), Some(0)).and_then(|mut made| {
+                    made.unless_locked(tokens)?;
+                    made.finish().map(drop)
+                })
             }
+        };
+        if let Err(why) = settled {
+            let _ = house.locks().release((&ask.datastore, path), lock.token, ask.user);
+            return Err(why);
         }
         Ok((lock, is_new))
     }
 
-    /// Whoever may write something may lock it. What may not be seen is refused like a create without the right.
+    /// Whoever may change something may lock it: the content of a file, the entries of a directory. What may not be seen is refused like a
+    /// create without the right.
     fn may_lock(&mut self, path: &StorePath, node: &Node) -> Result<(), Refusal> {
         let subject = node.subject();
-        self.may(&Ask { path, target: &subject, wanted: Wanted::Overwrite }).map(drop)
+        self.may(&Ask { path, target: &subject, wanted: Wanted::Overwrite })?;
+        if node.kind() == NodeKind::Directory {
+            let wanted = Wanted::On(AccessMask::ADD_FILE | AccessMask::ADD_SUBDIRECTORY);
+            self.may(&Ask { path, target: &subject, wanted })?;
+        }
+        Ok(())
     }
 
-    /// Lets a lock of the visitor's last longer.
+    /// A lock of a whole tree keeps others from changing what is in it, so all of that has to be the visitor's to change.
+    fn may_change_all(&mut self, path: &StorePath, directory: &Node) -> Result<(), Refusal> {
+        let not_all = || Refusal::from(Content::NotAll(path.to_string()));
+        let mut work = Work::begin(self, &|| true);
+        self.each_member(path, directory, &mut work, |stay, sight| match sight {
+            Sight::Member { path, node, .. } => match stay.may_lock(path, node) {
+                Err(Refusal::Access(access)) if access.is_of_hidden() => Err(not_all()),
+                may => may,
+            },
+            Sight::Unserved { .. } | Sight::End { .. } => Ok(()),
+        })
+    }
+
+    /// One of the visitor's own locks that covers the path.
+    fn own_lock(&mut self, path: &StorePath, token: LockToken) -> Result<Lock, Refusal> {
+        let user = self.visit.principal().user;
+        let locks = self.locks_on(path)?;
+        let own = locks.into_iter().find(|lock| lock.token == token && lock.user == user);
+        Ok(own.ok_or(Content::NoSuchLock)?)
+    }
+
+    /// Whether the visitor may still change what a lock of theirs is on. What may not be seen has no lock for them.
+    fn still_may_lock(&mut self, lock: &Lock) -> Result<(), Refusal> {
+        let node = match self.find(&lock.path, AccessMask::NONE) {
+            Ok(found) => found.node,
+            Err(Refusal::Content(_) | Refusal::Access(_)) => return Err(Content::NoSuchLock.into()),
+            Err(why) => return Err(why),
+        };
+        self.may_lock(&lock.path, &node)?;
+        match lock.is_deep && node.kind() == NodeKind::Directory {
+            true => self.may_change_all(&lock.path, &node),
+            false => Ok(()),
+        }
+    }
+
+    /// Lets a lock of the visitor's last longer, as long as they may take one.
     ///
     /// # Errors
-    /// [`Content::NoSuchLock`] where none of these is one of theirs that covers the path.
+    /// [`Content::NoSuchLock`] where none of these is one of theirs that covers the path; and as [`Stay::lock`].
     pub fn refresh_lock(
-        &self,
+        &mut self,
         path: &StorePath,
         tokens: &[LockToken],
         seconds: i64,
     ) -> Result<Lock, Refusal> {
         let user = self.visit.principal().user;
         for token in tokens {
-            match self.locks().refresh((self.datastore.name(), path), *token, user, seconds) {
-                Err(Content::NoSuchLock) => {}
-                refreshed => return Ok(refreshed?),
-            }
+            let lock = match self.own_lock(path, *token) {
+                Err(Refusal::Content(Content::NoSuchLock)) => continue,
+                lock => lock?,
+            };
+            self.still_may_lock(&lock)?;
+            return Ok(self.locks().refresh((self.datastore.name(), path), *token, user, seconds)?);
         }
         Err(Content::NoSuchLock.into())
     }
 
-    /// Gives up a lock of the visitor's.
+    /// Gives up a lock of the visitor's, who has to have the right to change what it is on: else a credential of theirs with fewer rights would
+    /// take it from another.
     ///
     /// # Errors
-    /// [`Content::NoSuchLock`] where it is none of theirs that covers the path.
-    pub fn unlock(&self, path: &StorePath, token: LockToken) -> Result<(), Refusal> {
+    /// [`Content::NoSuchLock`] where it is none of theirs that covers the path; the refusal of door 4.
+    pub fn unlock(&mut self, path: &StorePath, token: LockToken) -> Result<(), Refusal> {
         let user = self.visit.principal().user;
+        let lock = self.own_lock(path, token)?;
+        let found = match self.find(&lock.path, AccessMask::NONE) {
+            Ok(found) => found,
+            Err(Refusal::Content(_) | Refusal::Access(_)) => return Err(Content::NoSuchLock.into()),
+            Err(why) => return Err(why),
+        };
+        self.may_lock(&lock.path, &found.node)?;
         Ok(self.locks().release((self.datastore.name(), path), token, user)?)
-    }
-
-    /// What was at a path, or beneath it, is there no more: nor are its locks.
-    ///
-    /// # Errors
-    /// When the locks cannot be written.
-    pub fn forget_locks(&self, path: &StorePath) -> Result<(), Refusal> {
-        Ok(self.locks().forget(self.datastore.name(), path)?)
     }
 
     /// The dead properties of what was found; none where the visitor may not read such.
@@ -208,6 +296,8 @@ impl Stay {
     ) -> Result<(), Refusal> {
         let found = self.find(path, AccessMask::WRITE_NAMED_ATTRIBUTES)?;
         self.unless_locked(path, Touches::Content, tokens)?;
-        Ok(enfilade_content::change_properties(found.permit(), &found.node, changes)?)
+        enfilade_content::change_properties(found.permit(), &found.node, changes, || {
+            self.unless_locked(path, Touches::Content, tokens)
+        })
     }
 }

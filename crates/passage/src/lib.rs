@@ -43,11 +43,11 @@ pub use enfilade_identity::{
 pub use audit::{Audit, Event};
 pub use explain::{DoorAnswer, Explanation, OwnRights};
 pub use gate::{Asker, GateCounts, HashGate};
-pub use holding::{LockTerms, PathState};
+pub use holding::{LockTerms, PathState, ShownLock};
 pub use house::{Clock, ClockSets, House, Parts};
 pub use listing::{Entry, Listing};
 pub use penalties::{Penalties, PenaltyCounts};
-pub use refuse::Refusal;
+pub use refuse::{Refusal, Stands};
 pub use review::Reviewed;
 pub use sessions::{Made, Random, SessionTerms, Ticket, TicketAsk};
 pub use stores::DatastoreState;

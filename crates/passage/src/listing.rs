@@ -1,11 +1,12 @@
 //! Listing a directory as far as the visitor may see it.
 
+use crate::holding::ShownLock;
 use crate::house::House;
 use crate::refuse::Refusal;
 use crate::verbs::Found;
 use crate::walk::Stay;
 use enfilade_access::{Ask, Sight, StoredAcl, Subject, Version, Wanted};
-use enfilade_content::{Entry as Looked, Lock, LookedAt, Meta, Node, Property};
+use enfilade_content::{Entry as Looked, LookedAt, Meta, Node, Property};
 use enfilade_facts::vocabulary::{AccessMask, StorePath, Word};
 use enfilade_facts::{MemoKey, Now};
 use std::sync::Arc;
@@ -150,9 +151,9 @@ impl Listing {
     ///
     /// # Errors
     /// When they cannot be read.
-    pub fn locks_on(&self, entry: &Entry) -> Result<Vec<Lock>, Refusal> {
+    pub fn shown_locks(&self, entry: &Entry) -> Result<Vec<ShownLock>, Refusal> {
         let Ok(path) = self.path.join(&entry.name) else { return Ok(Vec::new()) };
-        self.stay.locks_on(&path)
+        self.stay.shown_locks(&path)
     }
 
     /// Whether any lock may cover an entry.

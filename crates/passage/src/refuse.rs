@@ -2,6 +2,17 @@
 
 use enfilade_facts::{Door, Fault, Refuse, SourceError};
 
+/// What a refusal is about, seen from the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stands {
+    /// What the request names: its target, or the destination of COPY and MOVE.
+    Itself,
+    /// The directory in which something would be made.
+    Parent,
+    /// What COPY and MOVE begin with.
+    Source,
+}
+
 /// Some door said no. Exhaustive on purpose: a new kind of refusal has to be given a status where statuses are given.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Refusal {
@@ -17,15 +28,41 @@ pub enum Refusal {
     /// Door 5.
     #[error(transparent)]
     Content(#[from] enfilade_content::Refusal),
+    /// Some door, about something else than what the request names.
+    #[error("{why}")]
+    About {
+        /// What it is about.
+        stands: Stands,
+        /// The refusal.
+        why: Box<Refusal>,
+    },
 }
 
 impl Refusal {
+    /// The same refusal, about this.
+    #[must_use]
+    pub fn about(self, stands: Stands) -> Self {
+        match self {
+            Refusal::About { .. } => self,
+            why => Refusal::About { stands, why: Box::new(why) },
+        }
+    }
+
+    /// What it is about, and the door's refusal.
+    pub fn parts(&self) -> (Stands, &Refusal) {
+        match self {
+            Refusal::About { stands, why } => (*stands, why),
+            why => (Stands::Itself, why),
+        }
+    }
+
     fn inner(&self) -> &dyn Refuse {
         match self {
             Refusal::Identity(refusal) => refusal,
             Refusal::Datastore(refusal) => refusal,
             Refusal::Access(refusal) => refusal,
             Refusal::Content(refusal) => refusal,
+            Refusal::About { why, .. } => why.inner(),
         }
     }
 }

@@ -1,14 +1,17 @@
 //! What is done with whole trees: deleted, moved, copied. Every member is asked about, on the descriptor that is acted on; what may not be
 //! seen is left out of a copy, and keeps what it is in from being deleted or moved. Everything here blocks.
+//!
+//! Others change the tree meanwhile. So each member is deleted for itself, and where a whole tree goes at once it is hidden first, all of it is
+//! judged once more, and where something may not go it gets its name back. Whatever gets a name is judged in the same turn: its directory is
+//! still where it was found, and no lock stands in the way.
+
+mod removal;
+mod transfer;
 
 use crate::refuse::Refusal;
-use crate::verbs::present;
 use crate::walk::Stay;
-use enfilade_access::{AccessPermit, Ask, Inheritance, NodeKind, StoredAcl, Subject, Wanted, propagated};
-use enfilade_content::{
-    At, Draft, Listing, LockToken, LookedAt, Node, Reader, Refusal as Content, Touches, Upload,
-    copy_properties,
-};
+use enfilade_access::{AccessPermit, Ask, NodeKind, Wanted, propagated};
+use enfilade_content::{Listing, LockToken, LookedAt, Node, Refusal as Content, Touches};
 use enfilade_facts::vocabulary::{AccessMask, StorePath, Word};
 use std::collections::VecDeque;
 
@@ -49,17 +52,22 @@ pub struct Placing<'p> {
 }
 
 /// How much of a tree one request may work through.
-struct Work<'w> {
+pub(crate) struct Work<'w> {
     is_wanted: &'w dyn Fn() -> bool,
     entries_left: u64,
     until: u64,
 }
 
 impl<'w> Work<'w> {
-    fn begin(stay: &Stay, is_wanted: &'w dyn Fn() -> bool) -> Self {
+    pub(crate) fn begin(stay: &Stay, is_wanted: &'w dyn Fn() -> bool) -> Self {
         let limits = stay.visit.limits();
         let until = stay.visit.house.now().tick_millis.saturating_add(limits.tree_seconds * 1000);
         Work { is_wanted, entries_left: limits.tree_entries, until }
+    }
+
+    /// For one more look at the same members, within the same time.
+    fn again(&mut self, stay: &Stay) {
+        self.entries_left = stay.visit.limits().tree_entries;
     }
 
     fn step(&mut self, stay: &Stay) -> Result<(), Refusal> {
@@ -95,7 +103,9 @@ enum Met {
         name: String,
         node: Node,
     },
-    /// Something that cannot be asked for.
+    /// Something whose path would be too long to be asked for.
+    TooDeep(Word),
+    /// Something that is never served.
     Other,
     /// The directory has no more.
     End,
@@ -126,7 +136,7 @@ impl<C> Level<C> {
                 self.names.extend(batch.into_iter().map(|entry| entry.name));
                 continue;
             };
-            let Ok(path) = self.path.join(&name) else { return Ok(Met::Other) };
+            let Ok(path) = self.path.join(&name) else { return Ok(Met::TooDeep(name)) };
             match self.node.child(&name) {
                 Ok(node) => return Ok(Met::Member { path, name: name.to_string(), node }),
                 // It went meanwhile.
@@ -138,26 +148,6 @@ impl<C> Level<C> {
     }
 }
 
-/// What is deleted once it is empty.
-struct Going {
-    directory: Node,
-    name: String,
-    permit: AccessPermit,
-    /// Something in it stays.
-    keeps: bool,
-}
-
-/// Where something is to be put.
-struct Room<'p> {
-    path: &'p StorePath,
-    directory: Node,
-    name: &'p str,
-    permit: AccessPermit,
-    from_start: Inheritance,
-    /// What is there, which may go, and how much content goes with it.
-    replaced: Option<(AccessPermit, Node, u64)>,
-}
-
 fn is_hidden(refusal: &Refusal) -> bool {
     matches!(refusal, Refusal::Access(access) if access.looks_absent())
 }
@@ -167,351 +157,127 @@ fn is_within(path: &StorePath, above: &StorePath) -> bool {
     above.is_root() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// What is met in a look through a tree.
+pub(crate) enum Sight<'s> {
+    /// A member.
+    Member {
+        path: &'s StorePath,
+        /// The directory it is in: its path and its descriptor.
+        directory: &'s StorePath,
+        within: &'s Node,
+        node: &'s Node,
+    },
+    /// Something in this directory that is never served.
+    Unserved { directory: &'s StorePath },
+    /// The directory has no more.
+    End { path: &'s StorePath, directory: &'s Node },
+}
+
+/// What a look through a tree says of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tree {
+    /// How much content is in it.
+    bytes: u64,
+    /// How long the longest path of a member is, in bytes, and how many names the deepest has.
+    longest: usize,
+    deepest: usize,
+}
+
 impl Stay {
-    /// Deletes a file, or a directory with everything in it, member by member; says what is left.
-    ///
-    /// # Errors
-    /// The refusal of door 4 or 5, for what was named itself; nothing is deleted then.
-    pub fn delete(
-        &mut self,
+    /// What has to hold in the turn in which a name changes: its directory is still where it was found, and no lock stands in the way. Says
+    /// which locks are on what has the name.
+    pub(crate) fn settle(
+        &self,
         path: &StorePath,
+        directory: &Node,
+        touches: Touches,
         tokens: &[LockToken],
-        is_wanted: &dyn Fn() -> bool,
-    ) -> Result<Vec<Left>, Refusal> {
-        let (directory, name) = self.reach_parent(path)?;
-        let target = directory.child(name)?;
-        let permit = self.may_delete(path, &directory, &target)?;
-        self.unless_locked(path, Touches::Tree, tokens)?;
-        let left = self.delete_found(path, (directory, name, target, permit), is_wanted)?;
-        if left.is_empty() {
-            self.forget_locks(path)?;
-        }
-        Ok(left)
+    ) -> Result<Vec<LockToken>, Refusal> {
+        self.unmoved(path, directory)?;
+        self.unless_locked(path, touches, tokens)?;
+        Ok(self
+            .locks_on(path)?
+            .into_iter()
+            .filter(|lock| lock.path == *path)
+            .map(|lock| lock.token)
+            .collect())
     }
 
-    fn delete_found(
+    /// Whether the directory a path is in is still the one that was found. Asked also after a name was given: another process may have moved or
+    /// removed the directory just before, and nothing in it is acknowledged then.
+    pub(crate) fn unmoved(&self, path: &StorePath, directory: &Node) -> Result<(), Refusal> {
+        let parent = path.split().map(|(parent, _)| parent).unwrap_or_default();
+        Ok(self.root.still_leads_to(&parent, directory)?)
+    }
+
+    /// Shows each member of a tree, and each directory when all that is in it was shown; it is over with the first that is refused.
+    pub(crate) fn each_member(
         &mut self,
         path: &StorePath,
-        (directory, name, target, permit): (Node, &str, Node, AccessPermit),
-        is_wanted: &dyn Fn() -> bool,
-    ) -> Result<Vec<Left>, Refusal> {
-        if target.kind() == NodeKind::File {
-            enfilade_content::delete(&permit, &directory, name, &target)?;
-            self.fill.freed(target.content_bytes());
-            return Ok(Vec::new());
-        }
-        let going = Going { directory, name: name.to_owned(), permit, keeps: false };
-        let mut work = Work::begin(self, is_wanted);
-        let mut left = Vec::new();
-        let mut levels = match Level::begin(self, path.clone(), target.clone(), ()) {
-            Ok(level) => vec![(level, going)],
-            // What may not be listed may be deleted where it is empty.
-            Err(refusal) if is_listing_refused(&refusal) => {
-                enfilade_content::delete(&going.permit, &going.directory, name, &target)?;
-                return Ok(left);
-            }
-            Err(refusal) => return Err(refusal),
-        };
-        while let Some((level, going)) = levels.last_mut() {
-            let (path, name, node) = match level.next()? {
-                Met::Member { path, name, node } => (path, name, node),
-                Met::Other => {
-                    going.keeps = true;
-                    continue;
-                }
-                Met::End => {
-                    if let Some((level, going)) = levels.pop() {
-                        let stays = finish_deletion(&level, &going, &mut left);
-                        levels.last_mut().into_iter().for_each(|(_, above)| above.keeps |= stays);
-                    }
-                    continue;
-                }
-            };
-            if let Err(why) = work.step(self) {
-                left.push(Left { path, why });
-                break;
-            }
-            let deleted = self.may_delete(&path, &level.node, &node).and_then(|permit| match node.kind() {
-                NodeKind::File => {
-                    enfilade_content::delete(&permit, &level.node, &name, &node)?;
-                    self.fill.freed(node.content_bytes());
-                    Ok(None)
-                }
-                NodeKind::Directory => {
-                    let below = Level::begin(self, path.clone(), node.clone(), ())?;
-                    Ok(Some((below, Going { directory: level.node.clone(), name, permit, keeps: false })))
-                }
-            });
-            match deleted {
-                Ok(None) => {}
-                Ok(Some(below)) => levels.push(below),
-                Err(why) => {
-                    going.keeps = true;
-                    if !is_hidden(&why) {
-                        left.push(Left { path, why });
-                    }
-                }
-            }
-        }
-        Ok(left)
-    }
-
-    /// Gives something another name, with everything in it; its ACLs stay as they are.
-    ///
-    /// # Errors
-    /// The refusal of door 4 or 5; nothing is moved then.
-    pub fn relocate(
-        &mut self,
-        from: &StorePath,
-        to: &StorePath,
-        placing: Placing<'_>,
-    ) -> Result<Placed, Refusal> {
-        if is_within(to, from) || is_within(from, to) {
-            return Err(Content::WithinItself.into());
-        }
-        let (directory, name) = self.reach_parent(from)?;
-        let target = directory.child(name)?;
-        let permit = self.may_delete(from, &directory, &target)?;
-        let mut work = Work::begin(self, placing.is_wanted);
-        if target.kind() == NodeKind::Directory {
-            self.may_go(from, &target, &mut work)?;
-        }
-        let room = self.make_room(to, target.kind(), placing, &mut work)?;
-        self.unless_locked(from, Touches::Tree, placing.tokens)?;
-        let (at, goal) =
-            (At { directory: &directory, name }, At { directory: &room.directory, name: room.name });
-        let replaced = room.replaced.as_ref().map(|(permit, node, _)| (permit, node));
-        enfilade_content::rename((&permit, &target, at), (&room.permit, goal), replaced)?;
-        let left = match self.datastore.access().moved_inherits {
-            true => hand_on(&room.directory, room.path, &target),
-            false => Vec::new(),
-        };
-        self.forget_locks(from)?;
-        let freed = room.replaced.as_ref().map(|(.., bytes)| *bytes);
-        freed.into_iter().for_each(|bytes| self.fill.freed(bytes));
-        Ok(Placed { replaced: freed.is_some(), left })
-    }
-
-    /// Makes a copy, which has what its new directory gives it and its maker for an owner. Nothing of it is seen before it is whole.
-    ///
-    /// # Errors
-    /// The refusal of door 4 or 5; there is no copy then.
-    pub fn copy(
-        &mut self,
-        from: &StorePath,
-        to: &StorePath,
-        placing: Placing<'_>,
-    ) -> Result<Placed, Refusal> {
-        if from == to || is_within(from, to) {
-            return Err(Content::WithinItself.into());
-        }
-        let found = self.find(from, AccessMask::READ_DATA)?;
-        let kind = found.kind();
-        if kind == NodeKind::Directory && is_within(to, from) && placing.is_deep {
-            return Err(Content::WithinItself.into());
-        }
-        let mut work = Work::begin(self, placing.is_wanted);
-        let mut room = self.make_room(to, kind, placing, &mut work)?;
-        room.from_start = self.of_copy(room.from_start, &found.node.subject());
-        let replaced = room.replaced.is_some();
-        let left = match kind {
-            NodeKind::File => {
-                let reader = enfilade_content::read(found.permit(), &found.node)?;
-                self.copy_file(from, &reader, room, &work)?;
-                Vec::new()
-            }
-            NodeKind::Directory => self.copy_tree(from, &found.node, to, room, placing.is_deep, work)?,
-        };
-        Ok(Placed { replaced, left })
-    }
-
-    /// What a copy has from the start, where something is copied that has an ACL of its own.
-    fn of_copy(&self, from_start: Inheritance, source: &Subject) -> Inheritance {
-        match &source.acl {
-            StoredAcl::Ntacl(acl) | StoredAcl::Nfs4(acl) if self.datastore.access().copy_keeps => {
-                // Whose file it is belongs to such an ACL.
-                let owner = from_start.owner.map(|_| source.owner());
-                Inheritance { acl: acl.clone(), owner }
-            }
-            _ => from_start,
-        }
-    }
-
-    fn copy_file(
-        &mut self,
-        from: &StorePath,
-        reader: &Reader,
-        room: Room<'_>,
-        work: &Work<'_>,
-    ) -> Result<(), Refusal> {
-        let Room { directory, name, permit, from_start, replaced, .. } = room;
-        let mut upload = match &replaced {
-            Some(_) => Upload::create_instead(&permit, &directory, name, &from_start)?,
-            None => Upload::create(&permit, &directory, name, &from_start)?,
-        };
-        let quota = self.datastore.quota();
-        let mut taken = quota.map(|quota| self.fill.take(&self.root, quota, reader.bytes())).transpose()?;
-        let mut offset = 0;
-        loop {
-            match upload.copy_from(reader, offset, PIECE_BYTES)? {
-                0 => break,
-                copied => offset += copied,
-            }
-            work.go_on(self)?;
-            if let Some(taken) = &mut taken {
-                taken.grow_to(offset)?;
-            }
-            if !self.unchanged() {
-                self.find(from, AccessMask::READ_DATA)?;
-            }
-        }
-        upload.copy_properties(reader)?;
-        let freed = replaced.as_ref().map_or(0, |(.., bytes)| *bytes);
-        match &replaced {
-            Some((permit, node, _)) => upload.finish_instead((permit, node))?,
-            None => drop(upload.finish()?),
-        }
-        match taken {
-            Some(taken) => taken.keep(offset, freed),
-            None => self.fill.freed(freed),
-        }
-        Ok(())
-    }
-
-    fn copy_tree(
-        &mut self,
-        from: &StorePath,
-        source: &Node,
-        to: &StorePath,
-        room: Room<'_>,
-        is_deep: bool,
-        mut work: Work<'_>,
-    ) -> Result<Vec<Left>, Refusal> {
-        let draft = Draft::begin(&room.permit, &room.directory, &room.from_start)?;
-        copy_properties(source, draft.node())?;
-        let mut left = Vec::new();
-        let mut levels = Vec::new();
-        if is_deep {
-            let goal = (draft.node().clone(), to.clone());
-            levels.push(Level::begin(self, from.clone(), source.clone(), goal)?);
-        }
-        while let Some(level) = levels.last_mut() {
-            let (path, name, node) = match level.next()? {
-                Met::Member { path, name, node } => (path, name, node),
-                Met::Other => continue,
-                Met::End => {
-                    let _ = levels.pop();
-                    continue;
-                }
-            };
-            work.step(self)?;
-            let (directory, goal) = level.carried.clone();
-            match self.copy_member(&path, &node, (&directory, &goal, &name), &work) {
-                Ok(None) => {}
-                Ok(Some(below)) => levels.push(below),
-                // What stops one stops all.
-                Err(why @ Refusal::Content(Content::TooMuch(_) | Content::OverQuota { .. })) => {
-                    return Err(why);
-                }
-                Err(why) if is_hidden(&why) => {}
-                Err(why) => left.push(Left { path, why }),
-            }
-        }
-        let replaced = room.replaced.as_ref().map(|(permit, node, _)| (permit, node));
-        draft.finish(room.name, replaced)?;
-        room.replaced.iter().for_each(|(.., bytes)| self.fill.freed(*bytes));
-        Ok(left)
-    }
-
-    fn copy_member(
-        &mut self,
-        path: &StorePath,
-        node: &Node,
-        (directory, goal, name): (&Node, &StorePath, &str),
-        work: &Work<'_>,
-    ) -> Result<Option<Level<(Node, StorePath)>>, Refusal> {
-        let subject = node.subject();
-        let wanted = Wanted::On(AccessMask::READ_DATA);
-        let reading = self.may(&Ask { path, target: &subject, wanted })?;
-        let goal = goal.join(name).map_err(|_| Content::TooLong(name.to_owned()))?;
-        let (permit, from_start) = self.may_create(&goal, directory, node.kind())?;
-        let from_start = self.of_copy(from_start, &subject);
-        match node.kind() {
-            NodeKind::File => {
-                let reader = enfilade_content::read(&reading, node)?;
-                let directory = directory.clone();
-                let room = Room { path: &goal, directory, name, permit, from_start, replaced: None };
-                self.copy_file(path, &reader, room, work)?;
-                Ok(None)
-            }
-            NodeKind::Directory => {
-                let made = enfilade_content::make_collection(&permit, directory, name, &from_start)?;
-                copy_properties(node, &made)?;
-                Level::begin(self, path.clone(), node.clone(), (made, goal)).map(Some)
-            }
-        }
-    }
-
-    /// The right to put something at a path, and to let go what is there.
-    fn make_room<'p>(
-        &mut self,
-        path: &'p StorePath,
-        kind: NodeKind,
-        placing: Placing<'_>,
+        directory: &Node,
         work: &mut Work<'_>,
-    ) -> Result<Room<'p>, Refusal> {
-        let (directory, name) = self.reach_parent(path)?;
-        let (permit, from_start) = self.may_create(path, &directory, kind)?;
-        let mut replaced = None;
-        if let Some(existing) = present(directory.child(name))? {
-            self.refuse_hidden(path, &existing)?;
-            if !placing.overwrite {
-                return Err(Content::Exists(name.to_owned()).into());
-            }
-            let permit = self.may_delete(path, &directory, &existing)?;
-            let bytes = match existing.kind() {
-                NodeKind::File => existing.content_bytes(),
-                NodeKind::Directory => self.may_go(path, &existing, work)?,
-            };
-            replaced = Some((permit, existing, bytes));
-        }
-        let touches = if replaced.is_some() { Touches::Tree } else { Touches::Entry };
-        self.unless_locked(path, touches, placing.tokens)?;
-        Ok(Room { path, directory, name, permit, from_start, replaced })
-    }
-
-    /// Whether everything in a directory may be deleted; says how much content that is.
-    fn may_go(&mut self, path: &StorePath, directory: &Node, work: &mut Work<'_>) -> Result<u64, Refusal> {
-        let not_all = |path: &StorePath| Refusal::from(Content::NotEmpty(path.to_string()));
-        let mut bytes = 0_u64;
+        mut see: impl FnMut(&mut Self, Sight<'_>) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
         let mut levels = vec![Level::begin(self, path.clone(), directory.clone(), ())?];
         while let Some(level) = levels.last_mut() {
             let (path, node) = match level.next()? {
                 Met::Member { path, node, .. } => (path, node),
-                Met::Other => return Err(not_all(&level.path)),
+                Met::Other | Met::TooDeep(_) => {
+                    see(self, Sight::Unserved { directory: &level.path })?;
+                    continue;
+                }
                 Met::End => {
-                    // Links, sockets and the like are not listed.
-                    if enfilade_content::holds_others(&level.node)? {
-                        return Err(not_all(&level.path));
-                    }
+                    see(self, Sight::End { path: &level.path, directory: &level.node })?;
                     let _ = levels.pop();
                     continue;
                 }
             };
             work.step(self)?;
-            self.may_delete(&path, &level.node, &node).map_err(|why| match is_hidden(&why) {
-                true => not_all(&level.path),
-                false => why,
-            })?;
-            match node.kind() {
-                NodeKind::File => bytes = bytes.saturating_add(node.content_bytes()),
-                NodeKind::Directory => {
-                    let below = Level::begin(self, path, node, ())?;
-                    levels.push(below);
-                }
+            see(
+                self,
+                Sight::Member { path: &path, directory: &level.path, within: &level.node, node: &node },
+            )?;
+            if node.kind() == NodeKind::Directory {
+                let below = Level::begin(self, path, node, ())?;
+                levels.push(below);
             }
         }
-        Ok(bytes)
+        Ok(())
+    }
+
+    /// Whether everything in a directory may be deleted, also in spite of locks where tokens are given; says what is in it.
+    fn may_go(
+        &mut self,
+        path: &StorePath,
+        directory: &Node,
+        tokens: Option<&[LockToken]>,
+        work: &mut Work<'_>,
+    ) -> Result<Tree, Refusal> {
+        let not_all = |path: &StorePath| Refusal::from(Content::NotEmpty(path.to_string()));
+        let mut tree = Tree::default();
+        self.each_member(path, directory, work, |stay, sight| match sight {
+            Sight::Unserved { directory } => Err(not_all(directory)),
+            // Links, sockets and the like are not listed.
+            Sight::End { path, directory } => match enfilade_content::holds_others(directory)? {
+                true => Err(not_all(path)),
+                false => Ok(()),
+            },
+            Sight::Member { path, directory, within, node } => {
+                stay.may_delete(path, within, node).map_err(|why| match is_hidden(&why) {
+                    true => not_all(directory),
+                    false => why,
+                })?;
+                // After the right: a lock on what may not be seen is not seen either.
+                tokens.map(|tokens| stay.unless_locked(path, Touches::Entry, tokens)).transpose()?;
+                tree.longest = tree.longest.max(path.as_str().len());
+                tree.deepest = tree.deepest.max(path.names().count());
+                if node.kind() == NodeKind::File {
+                    tree.bytes = tree.bytes.saturating_add(node.content_bytes());
+                }
+                Ok(())
+            }
+        })?;
+        Ok(tree)
     }
 
     fn may_delete(
@@ -570,26 +336,4 @@ fn hand_on(directory: &Node, path: &StorePath, target: &Node) -> Vec<Left> {
         }
     }
     left
-}
-
-fn is_listing_refused(refusal: &Refusal) -> bool {
-    matches!(refusal, Refusal::Access(access) if !access.looks_absent())
-}
-
-/// Deletes a directory whose members are gone; says whether it stays.
-fn finish_deletion(level: &Level<()>, going: &Going, left: &mut Vec<Left>) -> bool {
-    if !going.keeps {
-        match enfilade_content::delete(&going.permit, &going.directory, &going.name, &level.node) {
-            Ok(()) | Err(Content::ChangedMeanwhile(_)) => return false,
-            Err(why) => left.push(Left { path: level.path.clone(), why: why.into() }),
-        }
-        return true;
-    }
-    // Members that stay are named; where none may be named, what they are in is.
-    let is_told = left.iter().any(|left| is_within(&left.path, &level.path));
-    if !is_told {
-        let why = Content::NotEmpty(level.path.to_string());
-        left.push(Left { path: level.path.clone(), why: why.into() });
-    }
-    true
 }

@@ -2,7 +2,7 @@
 //! (invariant S5). Everything here blocks on the file system: call it off the async workers.
 
 use crate::reach;
-use crate::refuse::Refusal;
+use crate::refuse::{Refusal, Stands};
 use crate::walk::Stay;
 use enfilade_access::{AccessPermit, Ask, Inheritance, NodeKind, SecurityDescriptor, Subject, Wanted};
 use enfilade_content::{LockToken, Meta, Node, Pipe, Reader, Refusal as Content, Room, Touches, Upload};
@@ -58,6 +58,16 @@ impl Stay {
         reach::parent(&root, &rules, path, &mut |ask| self.may(ask).map(drop))
     }
 
+    /// The entry of a directory that a path leads to.
+    pub(crate) fn child_or_alike(
+        &mut self,
+        _path: &StorePath,
+        directory: &Node,
+        name: &str,
+    ) -> Result<Node, Refusal> {
+        Ok(directory.child(name)?)
+    }
+
     /// A file's bytes.
     ///
     /// # Errors
@@ -86,15 +96,16 @@ impl Stay {
     /// # Errors
     /// The refusal of door 4 or 5.
     pub fn upload(mut self, path: StorePath, expected: Option<u64>) -> Result<Uploading, Refusal> {
-        let (directory, name) = self.reach_parent(&path)?;
+        let (directory, name) = self.reach_parent(&path).map_err(of_parent)?;
         let target = present(directory.child(name))?;
         let upload = match &target {
             Some(target) => {
-                let permit = self.may_overwrite(&path, target)?;
+                let permit = self.may_overwrite(&path, &directory, target)?;
                 Upload::replace(&permit, &directory, name, target)?
             }
             None => {
-                let (permit, from_start) = self.may_create(&path, &directory, NodeKind::File)?;
+                let made = self.may_create(&path, &directory, NodeKind::File);
+                let (permit, from_start) = made.map_err(of_parent)?;
                 Upload::create(&permit, &directory, name, &from_start)?
             }
         };
@@ -104,7 +115,7 @@ impl Stay {
         // After the doors: how full a store is, is nobody's business who may not write there.
         let take = |quota| self.fill.take(&self.root, quota, expected.unwrap_or(0));
         let room = self.datastore.quota().map(take).transpose()?;
-        Ok(Uploading { stay: self, path, directory, target, upload, room })
+        Ok(Uploading { stay: self, path, directory, target, upload, room, tokens: Vec::new() })
     }
 
     /// Makes a directory.
@@ -112,20 +123,34 @@ impl Stay {
     /// # Errors
     /// The refusal of door 4 or 5.
     pub fn make_collection(&mut self, path: &StorePath, tokens: &[LockToken]) -> Result<(), Refusal> {
-        let (directory, name) = self.reach_parent(path)?;
-        let (permit, from_start) = self.may_create(path, &directory, NodeKind::Directory)?;
+        let (directory, name) = self.reach_parent(path).map_err(of_parent)?;
+        let made = self.may_create(path, &directory, NodeKind::Directory);
+        let (permit, from_start) = made.map_err(of_parent)?;
         if let Some(existing) = present(directory.child(name))? {
             self.refuse_hidden(path, &existing)?;
         }
         self.unless_locked(path, Touches::Entry, tokens)?;
-        enfilade_content::make_collection(&permit, &directory, name, &from_start)?;
-        Ok(())
+        enfilade_content::make_collection(&permit, &directory, name, &from_start, || {
+            self.settle(path, &directory, Touches::Entry, tokens).map(drop)
+        })?;
+        self.unmoved(path, &directory)
     }
 
-    /// The right to write over a file.
-    fn may_overwrite(&mut self, path: &StorePath, target: &Node) -> Result<AccessPermit, Refusal> {
+    /// The right to write over a file. What may not be seen is refused like what may not be made there.
+    pub(crate) fn may_overwrite(
+        &mut self,
+        path: &StorePath,
+        directory: &Node,
+        target: &Node,
+    ) -> Result<AccessPermit, Refusal> {
         let subject = target.subject();
-        self.may(&Ask { path, target: &subject, wanted: Wanted::Overwrite })
+        match self.may(&Ask { path, target: &subject, wanted: Wanted::Overwrite }) {
+            Err(Refusal::Access(hidden)) if hidden.is_of_hidden() => {
+                self.may_create(path, directory, NodeKind::File).map_err(of_parent)?;
+                Err(hidden.into())
+            }
+            may => may,
+        }
     }
 
     /// Creating onto what may not be seen is refused like a create without the right.
@@ -150,6 +175,11 @@ impl Stay {
         let from_start = enfilade_access::inherited(&subject, directory.acls(), permit.creator(), kind)?;
         Ok((permit, from_start))
     }
+}
+
+/// What is refused is the directory something would be made in.
+pub(crate) fn of_parent(why: Refusal) -> Refusal {
+    why.about(Stands::Parent)
 }
 
 /// Absent is an answer here, not a refusal.
@@ -275,6 +305,8 @@ pub struct Uploading {
     upload: Upload,
     /// In a store with a quota.
     room: Option<Room>,
+    /// Those of locks that came with the request.
+    tokens: Vec<LockToken>,
 }
 
 impl Uploading {
@@ -283,13 +315,17 @@ impl Uploading {
         self.target.as_ref().map(Node::meta)
     }
 
-    /// Whether locks let it be written, with the tokens that came.
+    /// Whether locks let it be written, with the tokens that came. That is judged again when it gets its name.
     ///
     /// # Errors
     /// [`Content::Locked`], or when the locks cannot be read.
-    pub fn unless_locked(&self, tokens: &[LockToken]) -> Result<(), Refusal> {
-        let touches = if self.target.is_some() { Touches::Content } else { Touches::Entry };
-        self.stay.unless_locked(&self.path, touches, tokens)
+    pub fn unless_locked(&mut self, tokens: Vec<LockToken>) -> Result<(), Refusal> {
+        self.tokens = tokens;
+        self.stay.unless_locked(&self.path, self.touches(), &self.tokens)
+    }
+
+    fn touches(&self) -> Touches {
+        if self.target.is_some() { Touches::Content } else { Touches::Entry }
     }
 
     /// When its content was made, as whoever sends it says, in seconds since the epoch.
@@ -317,19 +353,40 @@ impl Uploading {
     /// Makes it durable, and then visible, in one step. The doors are asked once more before.
     ///
     /// # Errors
-    /// As [`Uploading::write`]; or when somebody else put something there meanwhile.
-    pub fn finish(mut self) -> Result<Meta, Refusal> {
+    /// As [`Uploading::write`]; or when somebody else put something there meanwhile, or locked it.
+    pub fn finish(self) -> Result<Meta, Refusal> {
+        self.finish_if(|_| Ok(()))
+    }
+
+    /// The same where what the request makes itself depend on still is so: `still` is asked in the turn in which the file becomes visible,
+    /// and so are the locks.
+    ///
+    /// # Errors
+    /// As [`Uploading::finish`], and what `still` refuses.
+    pub fn finish_if<E>(mut self, still: impl FnOnce(&mut Stay) -> Result<(), E>) -> Result<Meta, E>
+    where
+        E: From<Refusal> + From<Content>,
+    {
         self.ask_again()?;
         let (bytes, replaced) = (self.upload.bytes(), self.target.as_ref().map_or(0, Node::content_bytes));
-        let made = self.upload.finish()?.meta().clone();
-        self.room.into_iter().for_each(|room| room.keep(bytes, replaced));
-        Ok(made)
+        let touches = self.touches();
+        let Uploading { mut stay, path, directory, upload, room, tokens, .. } = self;
+        let made = upload.finish_if(|| {
+            still(&mut stay)?;
+            Ok::<_, E>(stay.settle(&path, &directory, touches, &tokens).map(drop)?)
+        })?;
+        room.into_iter().for_each(|room| room.keep(bytes, replaced));
+        stay.unmoved(&path, &directory)?;
+        Ok(made.meta().clone())
     }
 
     fn ask_again(&mut self) -> Result<(), Refusal> {
         match &self.target {
-            Some(target) => self.stay.may_overwrite(&self.path, target).map(drop),
-            None => self.stay.may_create(&self.path, &self.directory, NodeKind::File).map(drop),
+            Some(target) => self.stay.may_overwrite(&self.path, &self.directory, target).map(drop),
+            None => {
+                let made = self.stay.may_create(&self.path, &self.directory, NodeKind::File);
+                made.map(drop).map_err(of_parent)
+            }
         }
     }
 

@@ -1,7 +1,6 @@
 //! Making directories and deleting.
 
-use super::{Scratch, code, given, names_on_disk};
-use crate::collection::{make, remove};
+use super::{Scratch, code, given, make, names_on_disk, remove};
 use crate::{Upload, acl};
 use enfilade_access::{NodeKind, StoredAcl};
 use std::os::unix::fs::{PermissionsExt, symlink};

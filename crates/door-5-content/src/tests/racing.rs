@@ -1,9 +1,8 @@
 //! Somebody changes the tree while we walk it.
 
-use super::{Scratch, code, given, names_on_disk};
-use crate::collection::{make, remove};
+use super::{Scratch, code, given, make, names_on_disk, remove, rename};
 use crate::properties::{self, Property, PropertyChange};
-use crate::relocate::{At, relocate};
+use crate::relocate::At;
 use crate::{Refusal, Root, Upload, acl, read};
 use enfilade_access::StoredAcl;
 use enfilade_facts::vocabulary::StorePath;
@@ -74,7 +73,7 @@ fn every_verb(root: &Root, turn: usize) -> Result<(), Refusal> {
         4 => {
             let (from, to) =
                 (At { directory: &directory, name: &name }, At { directory: &directory, name: "moved" });
-            relocate(&root.find(&path("place").join(&name).unwrap())?, from, to, None)
+            rename(&root.find(&path("place").join(&name).unwrap())?, from, to)
         }
         5 => {
             let moved = root.find(&path("place/moved"))?;
@@ -84,7 +83,7 @@ fn every_verb(root: &Root, turn: usize) -> Result<(), Refusal> {
         _ => {
             let (namespace, name) = (String::new(), "p".to_owned());
             let property = Property { namespace, name, language: None, value: "inside".to_owned() };
-            properties::change(&root.find(&file)?, &[PropertyChange::Set(property)])
+            properties::change(&root.find(&file)?, &[PropertyChange::Set(property)], || Ok(()))
         }
     }
 }

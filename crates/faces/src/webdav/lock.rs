@@ -9,7 +9,7 @@ use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::Incoming;
 use enfilade_facts::limits::{LOCK_OWNER_BYTES_MAX, Limits};
 use enfilade_facts::vocabulary::OperationKind;
-use enfilade_passage::{ContentRefusal, LockTerms, LockToken, Refusal};
+use enfilade_passage::{ContentRefusal, LockTerms, LockToken, Refusal, ShownLock};
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Response, StatusCode};
 
@@ -40,7 +40,7 @@ pub(crate) async fn lock<B: Incoming>(call: Call<B>) -> Answer {
         let mut xml = String::from(
             "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:prop xmlns:D=\"DAV:\"><D:lockdiscovery>",
         );
-        push_lock(&mut xml, &lock, now);
+        push_lock(&mut xml, &ShownLock { lock: lock.clone(), shows_token: true }, now);
         xml.push_str("</D:lockdiscovery></D:prop>\n");
         let mut answer = Response::new(Body::from(xml));
         *answer.status_mut() = if is_new { StatusCode::CREATED } else { StatusCode::OK };
@@ -61,7 +61,7 @@ pub(crate) async fn unlock<B: Incoming>(call: Call<B>) -> Answer {
     let outcome = async {
         let token = token(&head.headers)?;
         let unlocked = blocking_failure(move || {
-            let stay = visit.enter(&place.datastore, OperationKind::Write)?;
+            let mut stay = visit.enter(&place.datastore, OperationKind::Write)?;
             // What is no token of ours is of no lock.
             let token = token.ok_or(Refusal::from(ContentRefusal::NoSuchLock))?;
             Ok(stay.unlock(&place.path, token)?)

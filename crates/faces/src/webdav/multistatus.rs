@@ -5,9 +5,9 @@ use super::propfind_request::Asked;
 use super::xml::{Name, push_text};
 use super::{Place, href};
 use crate::body::Body;
-use crate::respond::{Answer, status_of};
+use crate::respond::{Answer, status_of_member};
 use enfilade_facts::vocabulary::AccessMask;
-use enfilade_passage::{Left, Lock, Meta, NodeKind, Property};
+use enfilade_passage::{Left, Meta, NodeKind, Property, ShownLock};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 use std::fmt::Write as _;
@@ -125,7 +125,7 @@ pub(crate) struct Resource<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct More {
     pub(crate) properties: Vec<Property>,
-    pub(crate) locks: Vec<Lock>,
+    pub(crate) locks: Vec<ShownLock>,
     /// The time locks are told by.
     pub(crate) now: i64,
     /// What may still come, and what is there, in bytes.
@@ -284,7 +284,8 @@ fn push_property(xml: &mut String, property: &Property) {
 }
 
 /// One `activelock` (§14.1), as it is at a time.
-pub(crate) fn push_lock(xml: &mut String, lock: &Lock, now: i64) {
+/// Others than whoever took it are not shown its token (RFC 4918 §6.5 and §15.8).
+pub(crate) fn push_lock(xml: &mut String, ShownLock { lock, shows_token }: &ShownLock, now: i64) {
     let scope = if lock.is_exclusive { "exclusive" } else { "shared" };
     let depth = if lock.is_deep { "infinity" } else { "0" };
     let _ = write!(
@@ -295,13 +296,12 @@ pub(crate) fn push_lock(xml: &mut String, lock: &Lock, now: i64) {
         let _ = write!(xml, "<D:owner>{}</D:owner>", lock.said);
     }
     let place = Place { datastore: lock.datastore.clone(), path: lock.path.clone() };
-    let _ = write!(
-        xml,
-        "<D:timeout>Second-{}</D:timeout><D:locktoken><D:href>{}</D:href></D:locktoken><D:lockroot><D:href>{}</D:href></D:lockroot></D:activelock>",
-        lock.until.saturating_sub(now).max(0),
-        lock.token,
-        href::of(&place, false)
-    );
+    let _ = write!(xml, "<D:timeout>Second-{}</D:timeout>", lock.until.saturating_sub(now).max(0));
+    if *shows_token {
+        let _ = write!(xml, "<D:locktoken><D:href>{}</D:href></D:locktoken>", lock.token);
+    }
+    let _ =
+        write!(xml, "<D:lockroot><D:href>{}</D:href></D:lockroot></D:activelock>", href::of(&place, false));
 }
 
 /// Says which members of a tree it was not done with (§9.6.1, §9.8.5).
@@ -310,7 +310,7 @@ pub(crate) fn left_over(place: &Place, left: Vec<Left>) -> Answer {
     for Left { path, why } in left {
         let href = href::of(&Place { datastore: place.datastore.clone(), path }, false);
         let _ = write!(xml, "<D:response><D:href>{href}</D:href>");
-        push_status(&mut xml, status_of(&why.into()));
+        push_status(&mut xml, status_of_member(&why));
         xml.push_str("</D:response>\n");
     }
     xml.push_str(END);

@@ -253,7 +253,7 @@ impl UnderWay {
                 (self.more.granted, self.more.control) = (Some(found.granted()), control);
             }
             if self.has_locks {
-                self.more.locks = self.listing.locks_on(entry)?;
+                self.more.locks = self.listing.shown_locks(entry)?;
             }
             let Entry { name, meta, .. } = entry;
             let resource = Resource {
@@ -384,7 +384,7 @@ fn push_itself(
         more.properties = stay.properties(found)?;
     }
     if wants.locks {
-        more.locks = stay.locks_on(&place.path)?;
+        more.locks = stay.shown_locks(&place.path)?;
     }
     if wants.control {
         let parent = place.path.split().map_or_else(StorePath::root, |(parent, _)| parent);

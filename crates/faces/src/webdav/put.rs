@@ -35,21 +35,22 @@ pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
     let expected = body.size_hint().exact().or(said);
     let outcome = async {
         let bearing = Bearing::of(&head)?;
-        let begun = blocking_failure(move || {
+        let (begun, bearing, place) = blocking_failure(move || {
             let mut stay = visit.enter(&place.datastore, OperationKind::Write)?;
             let tokens = bearing.check(&mut stay, &place)?;
-            let begun = stay.upload(place.path, expected)?;
-            begun.unless_locked(&tokens)?;
-            Ok(begun)
+            let mut begun = stay.upload(place.path.clone(), expected)?;
+            begun.unless_locked(tokens)?;
+            Ok((begun, bearing, place))
         })
         .await?;
         trace.event.revision = begun.revision();
         let replaces = begun.existing().is_some();
         let (made, digests) = (made(&head.headers)?, digest::asked(&head.headers)?);
         let uploading = receive(begun, body, digests, least, &mut trace).await?;
-        let meta = blocking(move || {
+        let meta = blocking_failure(move || {
             made.map(|seconds| uploading.set_modified(seconds)).transpose()?;
-            uploading.finish()
+            // While the bytes came others may have written there.
+            uploading.finish_if(|stay| bearing.check(stay, &place).map(drop))
         })
         .await?;
         let mut answer = empty(if replaces { StatusCode::NO_CONTENT } else { StatusCode::CREATED });

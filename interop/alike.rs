@@ -1,0 +1,196 @@
+//! What may not be seen, what is not there and what has an ACL nobody can believe are answered alike, byte for byte: every verb, wherever the refused
+//! thing stands in the request (invariant S2). The table of answers is `NOT_THERE` in `crates/faces/src/respond.rs`; this is a second one.
+
+use crate::curl::curl;
+use crate::server::{Server, write_acl};
+
+/// What is asked: the method, the path, headers and a body, with `{f}` for the name of a file and `{d}` for that of a directory; and what is answered.
+struct Row {
+    method: &'static str,
+    path: &'static str,
+    more: &'static [&'static str],
+    status: u16,
+}
+
+const fn row(method: &'static str, path: &'static str, more: &'static [&'static str], status: u16) -> Row {
+    Row { method, path, more, status }
+}
+
+const LOCK: &str = "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockinfo>";
+const PATCH: &str =
+    "<propertyupdate xmlns='DAV:'><set><prop><x xmlns='urn:x'>1</x></prop></set></propertyupdate>";
+const NO_TOKEN: &str = "Lock-Token: <urn:uuid:181d4fae-7d8c-41d0-a765-00a0c91e6bf2>";
+const NO_IF: &str = "If: (<urn:uuid:181d4fae-7d8c-41d0-a765-00a0c91e6bf2>)";
+
+/// Nothing is made by these, so what is absent is answered like what is hidden.
+const FOUND: [Row; 33] = [
+    row("GET", "{f}", &[], 404),
+    row("GET", "{d}", &[], 404),
+    row("GET", "{d}/x", &[], 404),
+    row("HEAD", "{f}", &["--head"], 404),
+    row("PROPFIND", "{f}", &["--header", "Depth: 0"], 404),
+    row("PROPFIND", "{d}", &["--header", "Depth: 0"], 404),
+    row("PROPFIND", "{d}", &["--header", "Depth: 1"], 404),
+    row("PROPFIND", "{d}/x", &["--header", "Depth: 0"], 404),
+    row("PROPPATCH", "{f}", &["--data", PATCH], 404),
+    row("PROPPATCH", "{d}/x", &["--data", PATCH], 404),
+    row("DELETE", "{f}", &[], 404),
+    row("DELETE", "{d}", &[], 404),
+    row("DELETE", "{d}/x", &[], 404),
+    row("UNLOCK", "{f}", &["--header", NO_TOKEN], 409),
+    row("UNLOCK", "{d}/x", &["--header", NO_TOKEN], 409),
+    row("LOCK", "{f}", &["--header", NO_IF], 412),
+    row("DELETE", "free", &["--header", "If: </dav/main/{f}> ([\"x\"])"], 412),
+    row("DELETE", "{f}", &["--header", "If-Match: *"], 412),
+    row("COPY", "{f}", &["--header", "Destination: /dav/main/made"], 404),
+    row("COPY", "{d}", &["--header", "Destination: /dav/main/made"], 404),
+    row("COPY", "{d}/x", &["--header", "Destination: /dav/main/made"], 404),
+    row("MOVE", "{f}", &["--header", "Destination: /dav/main/made"], 404),
+    row("MOVE", "{d}", &["--header", "Destination: /dav/main/made"], 404),
+    row("MOVE", "{d}/x", &["--header", "Destination: /dav/main/made"], 404),
+    row("MOVE", "{f}", &["--header", "Destination: /dav/main/{d}/x"], 404),
+    row("PUT", "{d}/x", &["--data", "x"], 409),
+    row("MKCOL", "{d}/x", &[], 409),
+    row("LOCK", "{d}/x", &["--data", LOCK], 409),
+    row("COPY", "free", &["--header", "Destination: /dav/main/{d}/x"], 409),
+    row("MOVE", "free", &["--header", "Destination: /dav/main/{d}/x"], 409),
+    row("COPY", "tree", &["--header", "Destination: /dav/main/{d}/x"], 409),
+    row("MOVE", "tree", &["--header", "Destination: /dav/main/{d}/x"], 409),
+    row("MOVE", "free", &["--header", "Destination: /dav/main/{d}/x", "--header", "Overwrite: F"], 409),
+];
+
+/// What is absent would be made by these: a name that is taken by something hidden is refused like one that may not be made.
+const TAKEN: [Row; 14] = [
+    row("PUT", "{f}", &["--data", "x"], 403),
+    row("PUT", "{f}", &["--data", "x", "--header", "If-None-Match: *"], 403),
+    row("MKCOL", "{f}", &[], 403),
+    row("MKCOL", "{d}", &[], 403),
+    row("LOCK", "{f}", &["--data", LOCK], 403),
+    row("LOCK", "{d}", &["--data", LOCK], 403),
+    row("COPY", "free", &["--header", "Destination: /dav/main/{f}"], 403),
+    row("COPY", "free", &["--header", "Destination: /dav/main/{f}", "--header", "Overwrite: F"], 403),
+    row("MOVE", "free", &["--header", "Destination: /dav/main/{f}"], 403),
+    row("MOVE", "free", &["--header", "Destination: /dav/main/{f}", "--header", "Overwrite: F"], 403),
+    row("COPY", "tree", &["--header", "Destination: /dav/main/{d}"], 403),
+    row("MOVE", "tree", &["--header", "Destination: /dav/main/{d}"], 403),
+    row("COPY", "tree", &["--header", "Destination: /dav/main/{f}"], 403),
+    row("MOVE", "free", &["--header", "Destination: /dav/main/{d}"], 403),
+];
+
+/// A directory `in-{s}` has a member that is not there for the visitor. What is in the way of these is not named.
+const MEMBER: [Row; 6] = [
+    row("MOVE", "in-{s}", &["--header", "Destination: /dav/main/made"], 409),
+    row("MOVE", "tree", &["--header", "Destination: /dav/main/in-{s}"], 409),
+    row("COPY", "tree", &["--header", "Destination: /dav/main/in-{s}"], 409),
+    row("COPY", "free", &["--header", "Destination: /dav/main/in-{s}"], 409),
+    row("LOCK", "in-{s}", &["--data", LOCK, "--header", "Depth: infinity"], 403),
+    row("DELETE", "in-{s}", &[], 207),
+];
+
+/// How a thing is not there: hidden, hidden and locked by somebody else, with an ACL that cannot be believed, and really not.
+const STATES: [&str; 4] = ["hide", "lock", "hurt", "gone"];
+
+fn server() -> (Server, String) {
+    let server = Server::start();
+    let (alice, bob) =
+        (server.add_user("alice", "DatastorePowerUser"), server.add_user("bob", "DatastorePowerUser"));
+    let main = server.data().join("datastores/main");
+    std::fs::create_dir(main.join("tree")).unwrap();
+    std::fs::write(main.join("tree/1"), "x").unwrap();
+    std::fs::write(main.join("free"), "x").unwrap();
+    for state in &STATES[..3] {
+        for directory in ["d", "in"] {
+            std::fs::create_dir(main.join(format!("{directory}-{state}"))).unwrap();
+        }
+        for file in [format!("f-{state}"), format!("d-{state}/x"), format!("in-{state}/member")] {
+            std::fs::write(main.join(file), "x").unwrap();
+        }
+    }
+    server.cli(&["acl", "set", "main", "/", "allow authenticated full inherit=files,dirs", "--recursive"]);
+    for state in &STATES[..3] {
+        for path in [
+            format!("/f-{state}"),
+            format!("/d-{state}/x"),
+            format!("/d-{state}"),
+            format!("/in-{state}/member"),
+        ] {
+            server.cli(&["acl", "set", "main", &path, "allow alice@local full"]);
+            if *state == "lock" {
+                let lock = ["--request", "LOCK", "--data", LOCK, "--header", "Depth: 0"];
+                assert_eq!(curl(&server, &alice, &format!("/dav/main{path}"), &lock).status, 200, "{path}");
+            }
+            if *state == "hurt" {
+                write_acl(&main.join(&path[1..]), b"nonsense");
+            }
+        }
+    }
+    (server, bob)
+}
+
+/// The answer, with the name of the state taken out of it.
+fn answer(server: &Server, login: &str, row: &Row, state: &str) -> (u16, Vec<String>, String) {
+    let named = |text: &str| {
+        let of_kind = |kind: &str| format!("{kind}-{state}");
+        text.replace("{f}", &of_kind("f")).replace("{d}", &of_kind("d")).replace("{s}", state)
+    };
+    let more: Vec<String> = row.more.iter().map(|word| named(word)).collect();
+    let mut arguments: Vec<&str> = more.iter().map(String::as_str).collect();
+    if row.method != "HEAD" {
+        arguments.extend(["--request", row.method]);
+    }
+    let answer = curl(server, login, &format!("/dav/main/{}", named(row.path)), &arguments);
+    let text = answer.text().replace(state, "NAME");
+    (answer.status, answer.head, text)
+}
+
+fn walk(server: &Server, login: &str, rows: &[Row], states: &[&str], status: Option<u16>) {
+    for row in rows {
+        let first = answer(server, login, row, states[0]);
+        let said = format!("{} {} {:?}", row.method, row.path, row.more);
+        assert_eq!(first.0, status.unwrap_or(row.status), "{said}: {}", first.2);
+        for state in &states[1..] {
+            assert_eq!(
+                answer(server, login, row, state),
+                first,
+                "{said}: `{state}` is not as `{}`",
+                states[0]
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_hidden_absent_damaged_or_hidden_and_locked_is_answered_alike() {
+    let (server, bob) = server();
+    walk(&server, &bob, &FOUND, &STATES, None);
+    walk(&server, &bob, &TAKEN, &STATES[..3], None);
+    walk(&server, &bob, &MEMBER, &STATES[..3], None);
+    // A copy lacks them in silence.
+    for state in &STATES[..3] {
+        std::fs::create_dir_all(server.data().join(format!("datastores/main/in-{state}/more"))).unwrap();
+        server.cli(&["acl", "set", "main", &format!("/in-{state}/more"), "allow bob@local full"]);
+    }
+    let copy = [row("COPY", "in-{s}", &["--header", "Destination: /dav/main/made"], 201)];
+    for state in &STATES[..3] {
+        walk(&server, &bob, &copy, &[state], None);
+        let made = server.data().join("datastores/main/made");
+        assert!(!made.join("member").exists() && made.join("more").is_dir());
+        std::fs::remove_dir_all(made).unwrap();
+    }
+}
+
+#[test]
+fn whoever_has_no_role_and_whoever_comes_in_maintenance_learns_nothing() {
+    let (server, bob) = server();
+    let carol = {
+        server.cli(&["user", "add", "carol@local"]);
+        server.add_token("carol@local!test")
+    };
+    // Conditions on what nobody may know are not judged for those who may not come in.
+    walk(&server, &carol, &FOUND, &STATES, Some(404));
+    walk(&server, &carol, &TAKEN, &STATES, Some(404));
+    server.cli(&["datastore", "maintenance", "main", "offline"]);
+    walk(&server, &bob, &FOUND, &STATES, Some(503));
+    walk(&server, &bob, &TAKEN, &STATES, Some(503));
+    walk(&server, &carol, &FOUND[..4], &STATES, Some(404));
+}

@@ -1,0 +1,148 @@
+//! What becomes true while a request is under way counts when its work becomes visible.
+
+use crate::curl::curl;
+use crate::server::Server;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+const LOCK: &str = "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockinfo>";
+
+/// A PUT of which the first half was sent.
+struct Slow(TcpStream);
+
+impl Slow {
+    fn begin(server: &Server, login: &str, path: &str, headers: &str) -> Self {
+        let (user, secret) = login.split_once(':').unwrap();
+        let mut stream = TcpStream::connect(&server.plain).unwrap();
+        let head = format!(
+            "PUT /dav/main/{path} HTTP/1.1\r\nHost: x\r\nAuthorization: PBSAPIToken={user}:{secret}\r\n{headers}Content-Length: 600000\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(&vec![b'n'; 300_000]).unwrap();
+        let slow = Slow(stream);
+        slow.until_begun(server);
+        slow
+    }
+
+    /// Waits for the hidden file the bytes go to.
+    fn until_begun(&self, server: &Server) {
+        let main = server.data().join("datastores/main");
+        for _ in 0..500 {
+            let is_hidden = |name: std::ffi::OsString| name.to_string_lossy().starts_with(".enfilade-");
+            let mut entries = std::fs::read_dir(&main).unwrap();
+            let begun = entries.find(|entry| is_hidden(entry.as_ref().unwrap().file_name()));
+            if begun.is_some_and(|entry| entry.unwrap().metadata().is_ok_and(|found| found.len() > 0)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the upload did not begin");
+    }
+
+    /// Sends the rest; the status.
+    fn finish(mut self) -> u16 {
+        self.0.write_all(&vec![b'n'; 300_000]).unwrap();
+        let mut answer = [0; 4096];
+        let count = self.0.read(&mut answer).unwrap();
+        let text = String::from_utf8_lossy(&answer[..count]).into_owned();
+        text.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{text}"))
+    }
+}
+
+fn server() -> (Server, String, String) {
+    let server = Server::start();
+    let (alice, bob) =
+        (server.add_user("alice", "DatastorePowerUser"), server.add_user("bob", "DatastorePowerUser"));
+    server.cli(&["acl", "set", "main", "/", "allow authenticated full inherit=files,dirs"]);
+    (server, alice, bob)
+}
+
+fn put(server: &Server, login: &str, path: &str, content: &str) -> u16 {
+    curl(server, login, &format!("/dav/main/{path}"), &["--request", "PUT", "--data", content]).status
+}
+
+fn content(server: &Server, path: &str) -> String {
+    std::fs::read_to_string(server.data().join("datastores/main").join(path)).unwrap_or_default()
+}
+
+#[test]
+fn a_lock_that_is_taken_during_an_upload_keeps_it_out() {
+    let (server, alice, bob) = server();
+    assert_eq!(put(&server, &bob, "file", "old"), 201);
+    for path in ["file", "new"] {
+        let slow = Slow::begin(&server, &alice, path, "");
+        let lock = ["--request", "LOCK", "--data", LOCK];
+        let locked = curl(&server, &bob, &format!("/dav/main/{path}"), &lock);
+        assert!([200, 201].contains(&locked.status), "{}", locked.text());
+        let status = slow.finish();
+        // A lock of a new name makes an empty file (RFC 4918 §7.3), so somebody was faster.
+        assert!([423, 409].contains(&status), "{path}: {status}");
+        let expected = if path == "file" { "old" } else { "" };
+        assert_eq!(content(&server, path), expected);
+    }
+    assert_eq!(
+        Slow::begin(&server, &alice, "free", "").finish(),
+        201,
+        "and where nobody takes a lock nothing stands in the way"
+    );
+}
+
+#[test]
+fn a_condition_is_judged_again_when_the_upload_becomes_visible() {
+    let (server, alice, bob) = server();
+    assert_eq!(put(&server, &bob, "file", "old"), 201);
+    let etag = || {
+        let answer = curl(&server, &alice, "/dav/main/file", &["--head"]);
+        answer.head.iter().find_map(|line| line.strip_prefix("etag: ").map(str::to_owned)).unwrap()
+    };
+    let before = etag();
+    let slow = Slow::begin(&server, &alice, "file", &format!("If-Match: {before}\r\n"));
+    // In place, as another program on the machine does it: the name still is the same file's.
+    std::fs::write(server.data().join("datastores/main/file"), "changed").unwrap();
+    assert_ne!(etag(), before);
+    assert_eq!(slow.finish(), 412);
+    assert_eq!(content(&server, "file"), "changed");
+    let slow = Slow::begin(&server, &alice, "other", "If-None-Match: *\r\n");
+    assert_eq!(put(&server, &bob, "other", "first"), 201);
+    assert_eq!(slow.finish(), 412);
+    assert_eq!(content(&server, "other"), "first");
+    let slow = Slow::begin(&server, &alice, "file", &format!("If-Match: {}\r\n", etag()));
+    assert_eq!(slow.finish(), 204);
+}
+
+#[test]
+fn an_upload_into_a_directory_that_is_moved_away_or_deleted_is_not_acknowledged() {
+    let (server, alice, bob) = server();
+    for (method, more) in [("MOVE", vec!["--header", "Destination: /dav/main/away"]), ("DELETE", vec![])] {
+        let made = curl(&server, &bob, "/dav/main/dir", &["--request", "MKCOL"]);
+        assert_eq!(made.status, 201);
+        let (user, secret) = alice.split_once(':').unwrap();
+        let mut stream = TcpStream::connect(&server.plain).unwrap();
+        let head = format!(
+            "PUT /dav/main/dir/file HTTP/1.1\r\nHost: x\r\nAuthorization: PBSAPIToken={user}:{secret}\r\nContent-Length: 600000\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(&vec![b'n'; 300_000]).unwrap();
+        let directory = server.data().join("datastores/main/dir");
+        for _ in 0..500 {
+            if std::fs::read_dir(&directory).unwrap().count() > 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let gone = curl(&server, &bob, "/dav/main/dir", &[vec!["--request", method], more].concat());
+        let status = Slow(stream).finish();
+        match gone.status {
+            201 | 204 => assert_eq!(status, 409, "{method}"),
+            // What is under way keeps the directory: nothing of it is gone.
+            207 | 409 => assert_eq!(status, 201, "{method}: {}", gone.text()),
+            other => panic!("{method}: {other} {}", gone.text()),
+        }
+        if status == 201 {
+            assert_eq!(content(&server, "dir/file").len(), 600_000);
+        }
+        let _ = std::fs::remove_dir_all(server.data().join("datastores/main/dir"));
+        let _ = std::fs::remove_dir_all(server.data().join("datastores/main/away"));
+    }
+}
