@@ -24,6 +24,7 @@ mod kill_loop;
 mod lending;
 mod connections;
 mod limits;
+mod locks;
 mod matrix;
 mod meanwhile;
 mod members;

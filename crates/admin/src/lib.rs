@@ -17,6 +17,7 @@ mod groups;
 mod import;
 mod keys;
 pub mod keystone;
+mod locks;
 mod look;
 mod passwords;
 mod roles;
@@ -46,6 +47,7 @@ pub use import::{Imported, import_proxmox};
 pub use keys::{
     KeySummary, KeyTerms, KeyUse, check_keys, init_keys, list_keys, prune_keys, rotate_due_keys, rotate_keys,
 };
+pub use locks::{EndedLock, unlock};
 pub use look::{Names, Target, list_realms};
 pub use passwords::{ChosenBy, PASSWORDS_KEPT_MAX, PasswordRules};
 pub use roles::{AssignmentSummary, assign_role, list_roles, remove_role};

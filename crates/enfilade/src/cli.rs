@@ -492,6 +492,12 @@ pub(crate) enum Datastore {
         /// Of this datastore alone
         name: Option<DatastoreName>,
     },
+    /// End the locks that cover a path, whoever has them
+    Unlock {
+        name: DatastoreName,
+        /// The path in the datastore
+        path: String,
+    },
     /// Take a datastore out of the configuration; its content stays where it is
     Remove { name: DatastoreName },
 }

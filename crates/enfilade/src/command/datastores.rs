@@ -8,7 +8,9 @@ use anyhow::{Context, bail};
 use enfilade_admin::{DatastoreDetails, DatastoreEdit, datastore_warnings, keystone, show_datastore};
 use enfilade_facts::Revision;
 use enfilade_facts::tables::DatastoreProfile;
-use enfilade_facts::vocabulary::{AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode};
+use enfilade_facts::vocabulary::{
+    AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode, StorePath,
+};
 use enfilade_passage::Active;
 use enfilade_sources::mounts;
 use serde_json::json;
@@ -107,6 +109,7 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
             (name, DatastoreEdit::Set(set.collect()), text)
         }
         Datastore::Operations { name } => return operations(home, name.as_ref(), json),
+        Datastore::Unlock { name, path } => return unlock(home, &name, &path, json),
         Datastore::Maintenance { name, mode, message, wait } => {
             waits = wait;
             let text = format!("datastore {name} is in maintenance mode {mode}");
@@ -168,6 +171,29 @@ fn wait(home: &Home, name: &DatastoreName, closed: Revision, reads_go_on: bool) 
         }
         std::thread::park_timeout(Duration::from_millis(100));
     }
+}
+
+fn unlock(home: &Home, name: &DatastoreName, path: &str, json: bool) -> anyhow::Result<()> {
+    let path = StorePath::from_plain(path)?;
+    let ended = enfilade_admin::unlock(&home.desk(), &*home.locks()?, home.config.limits.0, name, &path)?;
+    for lock in &ended {
+        let what = if lock.is_deep { " and everything beneath" } else { "" };
+        let text = format!(
+            "the lock of {} on {}{what} is ended; it would have lasted until {}",
+            lock.user,
+            lock.path,
+            output::time(lock.until)
+        );
+        let value = json!({
+            "datastore": name.to_string(), "path": lock.path.to_string(), "deep": lock.is_deep,
+            "user": lock.user, "until": lock.until,
+        });
+        output::done(json, &value, &text);
+    }
+    if ended.is_empty() {
+        output::note(&format!("no lock covers {path} of {name}"));
+    }
+    Ok(())
 }
 
 fn operations(home: &Home, name: Option<&DatastoreName>, json: bool) -> anyhow::Result<()> {
