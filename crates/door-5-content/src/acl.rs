@@ -3,6 +3,7 @@
 
 use crate::list::anything_in;
 use crate::node::Node;
+use crate::properties;
 use crate::refuse::Refusal;
 use crate::root::Root;
 use crate::temporary::Temporary;
@@ -111,7 +112,7 @@ pub(crate) fn store(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
             limits::ACL_BYTES_MAX
         )));
     }
-    match set_attribute(file, ours, acl) {
+    match set_acl_attribute(file, ours, acl) {
         Ok(()) => {
             // Where it stayed behind it would rule again as soon as something strips the other.
             let _ = io::retry_on_intr(|| fremovexattr(file, users));
@@ -128,10 +129,28 @@ pub(crate) fn store(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
             )));
         }
     }
-    match set_attribute(file, users, acl) {
+    match set_acl_attribute(file, users, acl) {
         Ok(()) => Ok(AclPlace::User),
         Err(errno) => Err(unstored(file, what, acl, errno)),
     }
+}
+
+/// Writes an ACL to an attribute. File systems bound what all attributes of a file take together (ext4: 4 KiB), and whoever may write dead
+/// properties could fill that: so where the ACL does not fit, they give way. Where it still does not fit, they are put back.
+fn set_acl_attribute(file: BorrowedFd<'_>, name: &str, acl: &[u8]) -> io::Result<()> {
+    match set_attribute(file, name, acl) {
+        Err(Errno::NOSPC) => {}
+        done => return done,
+    }
+    let Some(properties) = attribute(file, properties::ATTRIBUTE, limits::PROPERTIES_BYTES_MAX)? else {
+        return Err(Errno::NOSPC);
+    };
+    io::retry_on_intr(|| fremovexattr(file, properties::ATTRIBUTE))?;
+    let done = set_attribute(file, name, acl);
+    if done.is_err() {
+        let _ = set_attribute(file, properties::ATTRIBUTE, &properties);
+    }
+    done
 }
 
 /// Gives something new its ACL, and to whom it belongs where that matters.

@@ -12,6 +12,7 @@
 //! [`make_collection`], [`delete`] or [`set_acl`].
 
 mod reserved;
+mod kinds;
 mod root;
 mod node;
 mod acl;

@@ -1,6 +1,7 @@
 //! An open file or directory. It is judged and served through this one descriptor (invariant S5).
 
 use crate::acl;
+use crate::kinds::is_served;
 use crate::refuse::Refusal;
 use crate::root::{NODE_FLAGS, Tree, Turn, open_at_hand, open_beneath};
 use enfilade_access::{AccessPermit, NodeKind, ObjectId, StoredAcl, Subject, Version};
@@ -171,7 +172,9 @@ impl Node {
     /// [`Refusal::Absent`] when there is none that can be served, and just so for a name no entry may have.
     pub fn child(&self, name: &str) -> Result<Node, Refusal> {
         entry_name(name).map_err(|_| Refusal::Absent(name.to_owned()))?;
-        let file = open_beneath(self.fd(), name, NODE_FLAGS, Mode::empty());
+        // What it is, before it is opened: a pipe or a device is not.
+        let checked = is_served(self.fd(), name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT);
+        let file = checked.and_then(|()| open_beneath(self.fd(), name, NODE_FLAGS, Mode::empty()));
         let file = file.map_err(|errno| Refusal::lookup(errno, name))?;
         self.describe_beneath(file, name)
     }

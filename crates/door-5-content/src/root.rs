@@ -1,5 +1,6 @@
 //! A datastore's root directory: the one descriptor everything else is opened beneath.
 
+use crate::kinds::{KnownPaths, OPENING_NOTHING};
 use crate::list::stamping_file_system;
 use crate::node::{Node, object_at};
 use crate::refuse::{Refusal, is_absent};
@@ -45,6 +46,8 @@ pub(crate) struct Tree {
 #[derive(Debug, Default)]
 pub(crate) struct Place {
     pub(crate) turn: Turn,
+    /// What is there can be opened without harm.
+    known: KnownPaths,
     /// The file system, where it is one of this machine whose times can be relied on, and no other machine's and no program's.
     pub(crate) stamping: Option<u64>,
     /// The mount, by a number no other mount ever has; nothing before Linux 6.8.
@@ -103,7 +106,7 @@ impl Root {
         let directory = opened
             .map_err(|errno| Refusal::RootUnavailable { path: path.to_owned(), errno: errno.to_string() })?;
         let (stamping, mount) = (stamping_file_system(directory.as_fd()), mount_of(directory.as_fd()));
-        let place = Arc::new(Place { turn: Turn::default(), stamping, mount });
+        let place = Arc::new(Place { stamping, mount, ..Place::default() });
         Ok(Root { directory: Arc::new(directory), tree: Tree { place, acls } })
     }
 
@@ -141,10 +144,21 @@ impl Root {
     /// [`Refusal::Absent`] when there is nothing, and just so when a link or another file system is in the way.
     pub fn find(&self, path: &StorePath) -> Result<Node, Refusal> {
         let relative = if path.is_root() { "." } else { path.as_str() };
-        let said = || path.to_string();
-        let file = open_beneath(&*self.directory, relative, NODE_FLAGS, Mode::empty())
-            .map_err(|errno| Refusal::lookup(errno, &said()))?;
-        Node::describe(Arc::new(file), self.tree.clone(), &said)
+        let known = &self.tree.place.known;
+        let ask = || open_beneath(&*self.directory, relative, OPENING_NOTHING, Mode::empty());
+        let opened = known
+            .check(relative, ask)
+            .and_then(|()| open_beneath(&*self.directory, relative, NODE_FLAGS, Mode::empty()));
+        let file = opened.map_err(|errno| Refusal::lookup(errno, &path.to_string()))?;
+        self.describe(file, path, relative)
+    }
+
+    fn describe(&self, file: OwnedFd, path: &StorePath, relative: &str) -> Result<Node, Refusal> {
+        let node = Node::describe(Arc::new(file), self.tree.clone(), &|| path.to_string());
+        if matches!(node, Err(Refusal::Special(_))) {
+            self.tree.place.known.forget(relative);
+        }
+        node
     }
 
     /// The same, only where the kernel need not wait for a disk: `None` says that [`Root::find`] has to be asked.
@@ -156,11 +170,13 @@ impl Root {
             return Ok(None);
         }
         let relative = if path.is_root() { "." } else { path.as_str() };
-        match open_at_hand(self.directory.as_fd(), relative, NODE_FLAGS) {
+        let open = |flags| open_at_hand(self.directory.as_fd(), relative, flags);
+        let known = self.tree.place.known.check(relative, || open(OPENING_NOTHING));
+        match known.and_then(|()| open(NODE_FLAGS)) {
             // Not all of it is at hand, or the kernel knows nothing of that (before 5.12).
             Err(Errno::AGAIN | Errno::INVAL | Errno::INTR) => Ok(None),
             Err(errno) => Err(Refusal::lookup(errno, &path.to_string())),
-            Ok(file) => Node::describe(Arc::new(file), self.tree.clone(), &|| path.to_string()).map(Some),
+            Ok(file) => self.describe(file, path, relative).map(Some),
         }
     }
 

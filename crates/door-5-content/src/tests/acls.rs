@@ -2,6 +2,7 @@
 
 use super::{Scratch, code, names_on_disk};
 use crate::acl::{AclPlace, acl_place, change, seed_acl, stored_up_to};
+use crate::properties::ATTRIBUTE;
 use enfilade_access::StoredAcl;
 use enfilade_facts::vocabulary::AclDialect;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
@@ -31,6 +32,34 @@ fn an_acl_is_read_as_it_is_now() {
         assert_eq!(acl_place(&scratch.at("")), Some(place));
     }
     assert_eq!(names_on_disk(&scratch.at("")), ["f"], "the trial leaves nothing");
+}
+
+#[test]
+fn dead_properties_give_way_to_an_acl_that_does_not_fit_beside_them() {
+    let scratch = Scratch::new();
+    scratch.write("f", "");
+    let node = scratch.node("f");
+    let attribute = |name: &str| {
+        let mut value = vec![0; 70_000];
+        fgetxattr(node.fd(), name, &mut value).map(|bytes| bytes)
+    };
+    let fits = |bytes: usize| fsetxattr(node.fd(), ATTRIBUTE, &vec![7; bytes], XattrFlags::empty()).is_ok();
+    change(&node, b"small").unwrap();
+    // As much as this file system takes beside it.
+    let Some(filled) = (1..=60_000).rev().step_by(50).find(|bytes| fits(*bytes)) else {
+        return println!("not asserted: no attributes can be kept here");
+    };
+    if filled > 50_000 {
+        return println!("not asserted: this file system bounds no file's attributes together");
+    }
+    change(&node, b"other").unwrap();
+    assert_eq!(attribute(ATTRIBUTE), Ok(filled), "they stay where there is room");
+    // What fits nowhere changes nothing.
+    assert!(change(&node, &[7; 60_000]).is_err());
+    assert_eq!((attribute(ATTRIBUTE), node.subject().acl), (Ok(filled), StoredAcl::Ntacl(b"other".to_vec())));
+    change(&node, &[7; 1000]).unwrap();
+    assert_eq!(node.subject().acl, StoredAcl::Ntacl(vec![7; 1000]));
+    assert!(attribute(ATTRIBUTE).is_err());
 }
 
 #[test]

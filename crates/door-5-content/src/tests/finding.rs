@@ -116,6 +116,55 @@ fn special_files_are_refused_without_waiting() {
 }
 
 #[test]
+fn a_pipe_is_not_opened_to_see_what_it_is() {
+    let scratch = Scratch::new();
+    let pipe = scratch.at("in/pipe");
+    scratch.write("in/f", "");
+    rustix::fs::mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+    // Whoever opens a pipe to write into it waits until somebody opens it to read.
+    let (told, writer_goes_on) = std::sync::mpsc::channel();
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || {
+            let opened = std::fs::File::options().write(true).open(pipe);
+            told.send(opened.is_ok()).unwrap();
+        }
+    });
+    let (root, directory) = (scratch.root(), scratch.node("in"));
+    let path = StorePath::from_plain("in/pipe").unwrap();
+    // Until it waits.
+    std::thread::park_timeout(std::time::Duration::from_millis(300));
+    for _ in 0..3 {
+        assert_eq!(code(root.find(&path)), "CT11");
+        assert_eq!(code(directory.child("pipe")), "CT11");
+        assert_eq!(root.find_at_hand(&path).map(|found| found.is_some()).unwrap_or(false), false);
+        let mut listing = crate::list_as_operator(&directory).unwrap();
+        let listed = listing.next_batch(10, crate::LookedAt::default()).unwrap();
+        assert_eq!(listed.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["f"]);
+    }
+    assert!(
+        writer_goes_on.recv_timeout(std::time::Duration::from_millis(300)).is_err(),
+        "the pipe was opened"
+    );
+    let _reader = std::fs::File::open(&pipe).unwrap();
+    assert!(writer_goes_on.recv_timeout(std::time::Duration::from_secs(10)).unwrap());
+    writer.join().unwrap();
+}
+
+#[test]
+fn what_takes_the_place_of_a_file_is_seen_as_what_it_is() {
+    let scratch = Scratch::new();
+    scratch.write("f", "");
+    let root = scratch.root();
+    let path = StorePath::from_plain("f").unwrap();
+    assert_eq!(code(root.find(&path)), "granted");
+    std::fs::remove_file(scratch.at("f")).unwrap();
+    rustix::fs::mkfifoat(CWD, scratch.at("f"), Mode::RUSR | Mode::WUSR).unwrap();
+    assert_eq!(code(root.find(&path)), "CT11");
+    assert_eq!(code(root.find(&path)), "CT11");
+}
+
+#[test]
 fn a_parent_is_found_with_the_name_in_it() {
     let scratch = Scratch::new();
     scratch.write("a/b", "");

@@ -1,0 +1,73 @@
+//! What is at a path is known before it is opened: to open a pipe lets whoever waits to write into it go on, and to open a device may do
+//! anything. So a path is asked first by a descriptor that opens nothing (`O_PATH`). Which paths led to files and directories the last time
+//! is remembered, because asking costs half of an opening; where it is wrong, a pipe or device is opened once that took the place of a file.
+
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, statx};
+use rustix::io::{self, Errno};
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Paths remembered for each open root: 8 KiB.
+const SLOTS: usize = 1024;
+
+/// The flags of a descriptor that opens nothing.
+pub(crate) const OPENING_NOTHING: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+
+/// Paths beneath one root that led to a file or directory the last time.
+#[derive(Default)]
+pub(crate) struct KnownPaths {
+    hasher: RandomState,
+    slots: OnceLock<Box<[AtomicU64; SLOTS]>>,
+}
+
+impl KnownPaths {
+    /// The slot of a path, and what is in there where it is known.
+    fn slot(&self, path: &str) -> (&AtomicU64, u64) {
+        let hash = self.hasher.hash_one(path).max(1);
+        let slots = self.slots.get_or_init(|| Box::new([const { AtomicU64::new(0) }; SLOTS]));
+        #[expect(clippy::indexing_slicing, reason = "less than the number of slots")]
+        (&slots[hash as usize % SLOTS], hash)
+    }
+
+    /// Asks what is at a path, unless that is known; `ask` gives a descriptor of it that opens nothing.
+    ///
+    /// # Errors
+    /// [`Errno::NXIO`] for what is neither file nor directory; what `ask` fails with.
+    pub(crate) fn check(&self, path: &str, ask: impl FnOnce() -> io::Result<OwnedFd>) -> io::Result<()> {
+        let (slot, known) = self.slot(path);
+        if slot.load(Ordering::Relaxed) == known {
+            return Ok(());
+        }
+        is_served(ask()?.as_fd(), "", AtFlags::EMPTY_PATH)?;
+        slot.store(known, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Something else came to be at a path.
+    pub(crate) fn forget(&self, path: &str) {
+        let (slot, known) = self.slot(path);
+        let _ = slot.compare_exchange(known, 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for KnownPaths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KnownPaths")
+    }
+}
+
+/// Whether an entry is of a kind that is served.
+///
+/// # Errors
+/// [`Errno::NXIO`] for what is neither file nor directory, as an open says it of a socket; what the kernel says where it has no answer.
+pub(crate) fn is_served(directory: BorrowedFd<'_>, name: &str, flags: AtFlags) -> io::Result<()> {
+    let found = io::retry_on_intr(|| statx(directory, name, flags, StatxFlags::TYPE))?;
+    match FileType::from_raw_mode(found.stx_mode.into()) {
+        FileType::RegularFile | FileType::Directory => Ok(()),
+        FileType::Symlink => Err(Errno::LOOP),
+        _ => Err(Errno::NXIO),
+    }
+}
