@@ -3,9 +3,9 @@
 use crate::acls::{NewAcl, descriptor_of, find, read_acl};
 use crate::desk::Desk;
 use crate::error::Error;
-use enfilade_access::{NodeKind, Owner, SecurityDescriptor, Subject, from_sddl, propagated, to_sddl};
+use enfilade_access::{NodeKind, SecurityDescriptor, from_sddl, propagated, to_sddl};
 use enfilade_content::{Listing, Node, OpenEntry, list_as_operator, set_acl_as_operator};
-use enfilade_facts::vocabulary::{AclDialect, DatastoreName, Sid, StorePath};
+use enfilade_facts::vocabulary::{DatastoreName, StorePath};
 
 /// So many entries are open at once.
 const BATCH: usize = 256;
@@ -101,11 +101,10 @@ pub fn spread_acl(
     let base = if path.is_root() { String::new() } else { path.as_str().to_owned() };
     walk(&top, &base, descriptor, &mut |path, entry, above| {
         seen();
-        let before = match read_acl(&entry.subject) {
-            Ok(None) if entry.node.acls() == AclDialect::Nfs4 => Some(bare(&entry.subject)),
+        let before = match entry.subject.descriptor_to_inherit(entry.node.acls()) {
             Ok(before) => before,
             Err(why) => {
-                spread.left.push((path.to_owned(), format!("its ACL {why}")));
+                spread.left.push((path.to_owned(), format!("its ACL cannot be believed: {why}")));
                 return Ok(None);
             }
         };
@@ -122,13 +121,6 @@ pub fn spread_acl(
         }
     })?;
     Ok(spread)
-}
-
-/// Without entries, and whose file it is.
-fn bare(subject: &Subject) -> SecurityDescriptor {
-    let Owner { uid, gid } = subject.owner();
-    let (owner, group) = (Some(Sid::of_unix_user(uid)), Some(Sid::of_unix_group(gid)));
-    SecurityDescriptor { owner, group, ..SecurityDescriptor::default() }
 }
 
 fn put(node: &Node, after: &SecurityDescriptor, is_tried: bool, spread: &mut Spread) -> Result<(), Error> {

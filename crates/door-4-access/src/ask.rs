@@ -5,7 +5,7 @@ use crate::nfs4::Owner;
 use crate::ntacl::BadAcl;
 use enfilade_facts::MemoKey;
 use enfilade_facts::memo::KeyMaker;
-use enfilade_facts::vocabulary::{AccessMask, AclDialect, StorePath};
+use enfilade_facts::vocabulary::{AccessMask, AclDialect, Sid, StorePath};
 
 /// One object of one file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -181,6 +181,25 @@ impl Subject {
             StoredAcl::Unreadable(why) => Err(BadAcl::new(why)),
             StoredAcl::Unread => Err(BadAcl::new("it was not read")),
         }
+    }
+}
+
+impl Subject {
+    /// Its ACL, as what it inherits is put into it: in a dialect that counts the file's own owner and group, an object without an ACL has a list
+    /// without entries, and these.
+    ///
+    /// # Errors
+    /// As [`Subject::descriptor`].
+    pub fn descriptor_to_inherit(&self, dialect: AclDialect) -> Result<Option<SecurityDescriptor>, BadAcl> {
+        let Owner { uid, gid } = self.owner();
+        Ok(match (self.descriptor()?, dialect) {
+            (None, AclDialect::Nfs4) => Some(SecurityDescriptor {
+                owner: Some(Sid::of_unix_user(uid)),
+                group: Some(Sid::of_unix_group(gid)),
+                ..SecurityDescriptor::default()
+            }),
+            (found, _) => found,
+        })
     }
 }
 

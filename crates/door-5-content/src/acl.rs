@@ -52,6 +52,15 @@ pub fn set_acl(permit: &AccessPermit, node: &Node, acl: &[u8]) -> Result<AclPlac
     change(node, acl)
 }
 
+/// Writes the ACL a node inherits where it was moved to. Whoever may read it could have copied it there, and the copy would have the same.
+///
+/// # Refuses
+/// As [`set_acl`].
+pub fn set_inherited_acl(permit: &AccessPermit, node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
+    node.covered(permit, AccessMask::READ_DATA)?;
+    change(node, acl)
+}
+
 /// Writes a node's ACL for whoever runs this program on the machine itself, where the file system has already said
 /// that they may. No visitor comes this way.
 ///

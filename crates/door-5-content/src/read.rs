@@ -15,6 +15,7 @@ const USUAL_READAHEAD_BYTES: u64 = 128 * 1024;
 #[derive(Clone, Debug)]
 pub struct Reader {
     node: Node,
+    reads_properties: bool,
 }
 
 /// Begins to read a file.
@@ -23,7 +24,8 @@ pub struct Reader {
 /// [`Refusal::WrongKind`] for a directory.
 pub fn read(permit: &AccessPermit, node: &Node) -> Result<Reader, Refusal> {
     node.covered(permit, AccessMask::READ_DATA)?;
-    reader(node)
+    let reads_properties = permit.covers(node.object(), AccessMask::READ_NAMED_ATTRIBUTES);
+    Ok(Reader { reads_properties, ..reader(node)? })
 }
 
 /// The work of [`read`].
@@ -33,7 +35,7 @@ pub(crate) fn reader(node: &Node) -> Result<Reader, Refusal> {
     if node.meta().bytes > USUAL_READAHEAD_BYTES {
         let _ = fadvise(node.fd(), 0, None, Advice::Sequential);
     }
-    Ok(Reader { node: node.clone() })
+    Ok(Reader { node: node.clone(), reads_properties: true })
 }
 
 impl Reader {
@@ -44,6 +46,11 @@ impl Reader {
 
     pub(crate) fn node(&self) -> &Node {
         &self.node
+    }
+
+    /// Whether its dead properties may be read, too.
+    pub(crate) fn reads_properties(&self) -> bool {
+        self.reads_properties
     }
 
     /// What the kernel said about the file when it was opened.

@@ -292,21 +292,27 @@ impl Drop for Draft {
     }
 }
 
-/// Copies what people put on an object beside its content.
+/// Copies the dead properties of an object, where the permit lets its holder read them; else the copy has none.
 ///
 /// # Refuses
 /// [`Refusal::Io`] when it cannot be read or written.
-pub fn copy_properties(from: &Node, to: &Node) -> Result<(), Refusal> {
-    properties::copy(from, to)
+pub fn copy_properties(permit: &AccessPermit, from: &Node, to: &Node) -> Result<(), Refusal> {
+    match permit.covers(from.object(), AccessMask::READ_NAMED_ATTRIBUTES) {
+        true => properties::copy(from, to),
+        false => Ok(()),
+    }
 }
 
 impl Upload {
-    /// Takes the properties of what it is a copy of, too.
+    /// Takes the properties of what it is a copy of, too, where its reader may read them.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when they cannot be read or written.
     pub fn copy_properties(&self, reader: &Reader) -> Result<(), Refusal> {
-        properties::copy(reader.node(), self.file())
+        match reader.reads_properties() {
+            true => properties::copy(reader.node(), self.file()),
+            false => Ok(()),
+        }
     }
 
     /// Gives the file its name once every byte is on the disk; `replaced` is what has that name now. `judge` is asked in the turn in which

@@ -5,12 +5,13 @@
 //! judged once more, and where something may not go it gets its name back. Whatever gets a name is judged in the same turn: its directory is
 //! still where it was found, and no lock stands in the way.
 
+mod inheriting;
 mod removal;
 mod transfer;
 
 use crate::refuse::Refusal;
 use crate::walk::Stay;
-use enfilade_access::{AccessPermit, Ask, NodeKind, Wanted, propagated};
+use enfilade_access::{AccessPermit, Ask, NodeKind, Wanted};
 use enfilade_content::{Listing, LockToken, LookedAt, Node, Refusal as Content, Touches};
 use enfilade_facts::vocabulary::{AccessMask, StorePath, Word};
 use std::collections::VecDeque;
@@ -289,51 +290,4 @@ impl Stay {
         let (parent, subject) = (directory.subject(), target.subject());
         self.may(&Ask { path, target: &subject, wanted: Wanted::Delete { parent: &parent } })
     }
-}
-
-/// Gives what was moved, and everything in it, the entries its directory hands on; its own it keeps. Says where that could not be done.
-fn hand_on(directory: &Node, path: &StorePath, target: &Node) -> Vec<Left> {
-    let mut left = Vec::new();
-    let mut levels = vec![(directory.subject().descriptor().ok().flatten(), path.clone(), target.clone())];
-    while let Some((above, path, node)) = levels.pop() {
-        let subject = node.subject();
-        let done = (|| -> Result<_, Refusal> {
-            let bad = |why| Refusal::from(enfilade_access::Refusal::AclDamaged { path: path.clone(), why });
-            let before = subject.descriptor().map_err(|why| bad(why.to_string()))?;
-            let Some(above) = above else { return Ok(before) };
-            let Some(after) = propagated(&above, before.as_ref(), subject.kind) else { return Ok(None) };
-            if before.as_ref() != Some(&after) {
-                let blob = after.written(node.acls(), subject.owner()).map_err(|why| bad(why.to_string()))?;
-                enfilade_content::set_acl_as_operator(&node, &blob)?;
-            }
-            Ok(Some(after))
-        })();
-        match done {
-            // Protected, with everything beneath it.
-            Ok(None) => {}
-            Ok(own) if node.kind() == NodeKind::Directory => {
-                let members = enfilade_content::list_as_operator(&node).and_then(|mut listing| {
-                    let mut members = Vec::new();
-                    loop {
-                        let batch = listing.next_open(BATCH)?;
-                        if batch.is_empty() {
-                            return Ok(members);
-                        }
-                        members.extend(batch.into_iter().map(|entry| (entry.name, entry.node)));
-                    }
-                });
-                match members {
-                    Ok(members) => levels.extend(
-                        members
-                            .into_iter()
-                            .filter_map(|(name, node)| Some((own.clone(), path.join(&name).ok()?, node))),
-                    ),
-                    Err(why) => left.push(Left { path, why: why.into() }),
-                }
-            }
-            Ok(_) => {}
-            Err(why) => left.push(Left { path, why }),
-        }
-    }
-    left
 }

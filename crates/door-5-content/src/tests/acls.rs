@@ -41,7 +41,7 @@ fn dead_properties_give_way_to_an_acl_that_does_not_fit_beside_them() {
     let node = scratch.node("f");
     let attribute = |name: &str| {
         let mut value = vec![0; 70_000];
-        fgetxattr(node.fd(), name, &mut value).map(|bytes| bytes)
+        fgetxattr(node.fd(), name, &mut value)
     };
     let fits = |bytes: usize| fsetxattr(node.fd(), ATTRIBUTE, &vec![7; bytes], XattrFlags::empty()).is_ok();
     change(&node, b"small").unwrap();

@@ -1,7 +1,7 @@
 //! COPY and MOVE: what they make has its name only once it is whole, and what they replace is gone only once all of it was judged under a name
 //! nobody can ask for.
 
-use super::{Left, Level, Met, Placed, Placing, Tree, Work, hand_on, is_hidden, is_within};
+use super::{Left, Level, Met, Placed, Placing, Tree, Work, is_hidden, is_within};
 use crate::refuse::{Refusal, Stands};
 use crate::verbs::{Found, present};
 use crate::walk::Stay;
@@ -65,7 +65,7 @@ impl Taken {
 }
 
 impl Stay {
-    /// Gives something another name, with everything in it; its ACLs stay as they are.
+    /// Gives something another name, with everything in it; its ACLs stay as they are, or are inherited anew where the datastore says so.
     ///
     /// # Errors
     /// The refusal of door 4 or 5; nothing is moved then.
@@ -106,7 +106,7 @@ impl Stay {
         let freed = self.complete_or_take_back(moved, &room, judged)?;
         self.fill.freed(freed);
         let left = match self.datastore.access().moved_inherits {
-            true => hand_on(&room.directory, room.path, &target),
+            true => self.inherit_anew(&room.directory, room.path, &target, &mut work),
             false => Vec::new(),
         };
         self.end_locks(&own)?;
@@ -217,9 +217,7 @@ impl Stay {
         let mut taken = Taken { room: room_taken, bytes: 0 };
         let (made, left) = match kind {
             NodeKind::File => (self.copy_one(from, &found, &room, placing, &work, &mut taken)?, Vec::new()),
-            NodeKind::Directory => {
-                self.copy_tree(from, &found.node, &room, placing, &mut work, &mut taken)?
-            }
+            NodeKind::Directory => self.copy_tree(from, &found, &room, placing, &mut work, &mut taken)?,
         };
         let judged = self.unmoved(to, &room.directory).and_then(|()| self.judge_replaced(&room, &mut work));
         let freed = match made {
@@ -300,18 +298,18 @@ impl Stay {
     fn copy_tree(
         &mut self,
         from: &StorePath,
-        source: &Node,
+        source: &Found,
         room: &Room<'_>,
         placing: Placing<'_>,
         work: &mut Work<'_>,
         taken: &mut Taken,
     ) -> Result<(Option<Relocated>, Vec<Left>), Refusal> {
         let draft = Draft::begin(&room.permit, &room.directory, &room.from_start)?;
-        copy_properties(source, draft.node())?;
+        copy_properties(source.permit(), &source.node, draft.node())?;
         let (mut left, mut levels) = (Vec::new(), Vec::new());
         if placing.is_deep {
             let goal = (draft.node().clone(), room.path.clone());
-            levels.push(Level::begin(self, from.clone(), source.clone(), goal)?);
+            levels.push(Level::begin(self, from.clone(), source.node.clone(), goal)?);
         }
         while let Some(level) = levels.last_mut() {
             let (path, name, node) = match level.next()? {
@@ -380,7 +378,7 @@ impl Stay {
                 let made = enfilade_content::make_collection(&permit, directory, name, &from_start, || {
                     Ok::<_, Refusal>(())
                 })?;
-                copy_properties(node, &made)?;
+                copy_properties(&reading, node, &made)?;
                 Level::begin(self, path.clone(), node.clone(), (made, goal)).map(Some)
             }
         }
