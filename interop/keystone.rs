@@ -337,6 +337,9 @@ fn a_session_for_a_project_mounts_what_is_bound_to_it_and_nothing_else() {
     server.cli(&["project", "set", "admin", "--disable"]);
     assert_eq!(status(&again, file, &[]), 401);
     server.cli(&["project", "set", "admin", "--enable"]);
+    assert_eq!(status(&again, file, &[]), 401, "what ended does not come back");
+    let again = token("member");
+    assert_eq!(status(&again, file, &[]), 200);
     server.cli(&["datastore", "set", "tank", "--project", ""]);
     assert_eq!(status(&again, file, &[]), 404);
 }

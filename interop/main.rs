@@ -17,6 +17,7 @@ mod explain;
 mod facts;
 mod files;
 mod freshness;
+mod gone;
 mod import;
 mod import_cloud;
 mod keys;

@@ -126,6 +126,8 @@ struct Cloud {
     domain: String,
     project: String,
     user: String,
+    /// Who is put into the group, and taken out of it.
+    leaver: String,
     group: String,
     role: String,
     blob: String,
@@ -156,6 +158,8 @@ fn cloud() -> Cloud {
         "user",
         json!({ "name": "ann", "domain_id": domain, "password": "pw", "options": kept }),
     );
+    let leaver = json!({ "name": "leaver", "domain_id": domain, "options": kept });
+    let leaver = client.made(&admin, "/v3/users", "user", leaver);
     let group = client.made(
         &admin,
         "/v3/groups",
@@ -238,7 +242,7 @@ fn cloud() -> Cloud {
     let mut own = somebody(&user, "the user".to_owned(), own, 0, On::Nothing);
     own.is_owner = true;
     actors.push(own);
-    Cloud { server, client, admin, domain, project, user, group, role, blob, actors }
+    Cloud { server, client, admin, domain, project, user, leaver, group, role, blob, actors }
 }
 
 /// What a call is about, by its path alone.
@@ -309,7 +313,8 @@ impl Cloud {
         for (name, value) in [
             ("domain_id", self.domain.as_str()),
             ("project_id", &self.project),
-            ("user_id", &self.user),
+            // Who is taken out of a group has no session any more.
+            ("user_id", if route.path.starts_with("/groups/") { &self.leaver } else { &self.user }),
             ("group_id", &self.group),
             ("role_id", &self.role),
             ("prior_role_id", &self.role),

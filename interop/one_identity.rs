@@ -60,9 +60,10 @@ fn who_is_made_by_one_door_is_known_at_all() {
     assert_eq!(api.call(&admin, "PUT", &in_group, &Value::Null).0, 204);
     assert_eq!(api.call(&admin, "PUT", &role, &Value::Null).0, 204);
     let ann = api.token("ann", "tenant", "anns", "backups").unwrap();
-    let header = format!("X-Auth-Token: {ann}");
+    let header = std::cell::RefCell::new(format!("X-Auth-Token: {ann}"));
     let dav = |arguments: &[&str]| {
-        curl(&server, "", "/dav/main/file", &[&["--header", &header], arguments].concat()).status
+        let header = header.borrow();
+        curl(&server, "", "/dav/main/file", &[&["--header", header.as_str()], arguments].concat()).status
     };
     assert_eq!(dav(&["--upload-file", "/etc/hostname"]), 201);
     assert_eq!(dav(&PROPFIND_0), 207);
@@ -83,6 +84,9 @@ fn who_is_made_by_one_door_is_known_at_all() {
         assert_eq!(api.call(&admin, "DELETE", path, &Value::Null).0, 204);
         refused(path);
         gives(path);
+        refused("the session from before");
+        let ann = api.token("ann", "tenant", "anns", "backups").unwrap();
+        *header.borrow_mut() = format!("X-Auth-Token: {ann}");
         assert_eq!(dav(&PROPFIND_0), 207, "{path}");
     }
     let disable = |is_so: bool, path: &str, what: &str| {

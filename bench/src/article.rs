@@ -43,10 +43,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     for revocations in REVOCATIONS {
         let mut change = Change::new(audit("revoke"));
         for n in there..revocations {
-            change.put(
-                &cloud::mark(n),
-                &Revocation { issued_before: 1_800_000_000, revoked_at: 1_800_000_000 },
-            );
+            change.put(&cloud::mark(n), &Revocation::now(1_800_000_000));
         }
         if there < revocations {
             lmdb.commit(&change)?;

@@ -95,7 +95,7 @@ impl Cloud {
             change = committed(&lmdb, change, n, users, "users")?;
         }
         for n in 0..revocations {
-            change.put(&mark(n), &Revocation { issued_before: 1_800_000_000, revoked_at: 1_800_000_000 });
+            change.put(&mark(n), &Revocation::now(1_800_000_000));
             change = committed(&lmdb, change, n, revocations, "revocations")?;
         }
         Ok(Cloud { lmdb })
@@ -109,7 +109,7 @@ impl Cloud {
     /// Something nobody here has is revoked.
     pub(crate) fn revoke(&self, n: u64) -> Result<(), Failure> {
         let mut change = Change::new(audit("revoke"));
-        change.put(&mark(n), &Revocation { issued_before: 1_800_000_000, revoked_at: 1_800_000_000 });
+        change.put(&mark(n), &Revocation::now(1_800_000_000));
         self.lmdb.commit(&change)?;
         Ok(())
     }

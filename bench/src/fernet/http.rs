@@ -139,7 +139,7 @@ fn revoke(lmdb: &Lmdb, stop: &AtomicBool, first: u64) -> Result<f64, String> {
     let mut n = 0;
     while !stop.load(Ordering::Relaxed) {
         let mut change = Change::new(audit("revoke"));
-        let row = Revocation { issued_before: 1_800_000_000, revoked_at: 1_800_000_000 };
+        let row = Revocation::now(1_800_000_000);
         change.put(&cloud::mark(first + n), &row);
         lmdb.commit(&change).map_err(|why| why.to_string())?;
         n += 1;

@@ -46,7 +46,11 @@ impl Desk<'_> {
         let mut conflict = None;
         for _ in 0..TRIES {
             let mut change = Change::new(audit.clone());
-            let result = self.facts.read(|view| build(view, &mut change))??;
+            let result = self.facts.read(|view| {
+                let result = build(view, &mut change)?;
+                change.keep_later_marks(view)?;
+                Ok::<_, Error>(result)
+            })??;
             match self.facts.commit(&change) {
                 Ok(at) => return Ok((result, at)),
                 Err(why @ CommitError::Conflict { .. }) => conflict = Some(why),

@@ -100,7 +100,7 @@ pub fn remove_member(desk: &Desk<'_>, group: &GroupName, member: &Target) -> Res
                 "{member} is not in @{group} directly; see `enfilade group list`"
             )));
         }
-        change.expect_present::<Membership>(&key).delete::<Membership>(&key);
+        change.expect_present::<Membership>(&key).remove::<Membership>(&key);
         Ok(())
     })?;
     Ok(at)

@@ -316,7 +316,7 @@ fn edit<R>(
         let before = view.get::<Credential>(&id)?.ok_or_else(|| dangling("token", id))?;
         let mut after = before.clone();
         let result = edit(&id, &mut after)?;
-        change.expect_same(&id, &before).put(&id, &after);
+        change.replace(&id, &before, &after);
         Ok(result)
     })
 }
@@ -436,7 +436,7 @@ pub fn delete_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result
         let by_name = NameKey::token(&user_id(view, owner)?, name);
         let id = token_id(view, owner, name)?;
         let row = Name(*id.bytes());
-        change.expect_same(&by_name, &row).delete::<Name>(&by_name).delete::<Credential>(&id);
+        change.expect_same(&by_name, &row).delete::<Name>(&by_name).remove::<Credential>(&id);
         crate::keystone::forget_delegation(view, change, &id)?;
         if let Some(Verifier::Certificate(print)) = view.get::<Credential>(&id)?.map(|token| token.verifier) {
             change.delete::<Name>(&NameKey::certificate(&print));

@@ -117,10 +117,7 @@ pub fn save_user(
             }
             (None, _) => {}
         }
-        if user.enabled && !save.enabled || chosen.is_some() {
-            crate::keystone::user_mark(change, *id, desk.now.unix_seconds);
-        }
-        change.expect_same(id, &user).put(id, &edited);
+        change.replace(id, &user, &edited);
         put_beside(change, id, &save.beside)?;
         Ok((edited, save.beside))
     })?;
@@ -296,7 +293,7 @@ pub fn set_password(desk: &Desk<'_>, userid: &Userid, password: &Secret) -> Resu
     let (id, user) = find(desk, userid)?;
     let profile = desk.facts.read(|view| view.get::<Profile>(&id))??.unwrap_or_default();
     let chosen = Chosen::of(desk, &user, &profile, (password, &ChosenBy::Another))?;
-    edit(desk, "passwd", userid, Sessions::End, |user| chosen.put(desk, user, &profile))
+    edit(desk, "passwd", userid, |user| chosen.put(desk, user, &profile))
 }
 
 /// What is to be changed of a user.
@@ -333,7 +330,7 @@ pub fn set_user(desk: &Desk<'_>, userid: &Userid, edit: &UserEdit) -> Result<At,
     if find(desk, userid)?.1.kept.is_some() {
         // What the file has no word for is a fact beside it.
         if edit.uid.is_some() || edit.gid.is_some() {
-            self::edit(desk, "set", userid, Sessions::Stay, numbers)?;
+            self::edit(desk, "set", userid, numbers)?;
         }
         return desk.write_through(&format!("user set {userid}"), &[FileName::Users], |files| {
             files.sections(FileName::Users, |sections| {
@@ -346,8 +343,7 @@ pub fn set_user(desk: &Desk<'_>, userid: &Userid, edit: &UserEdit) -> Result<At,
             })
         });
     }
-    let sessions = if edit.enabled == Some(false) { Sessions::End } else { Sessions::Stay };
-    self::edit(desk, "set", userid, sessions, |user| {
+    self::edit(desk, "set", userid, |user| {
         user.enabled = edit.enabled.unwrap_or(user.enabled);
         user.expires = edit.expires.unwrap_or(user.expires);
         comment(&mut user.comment);
@@ -411,6 +407,7 @@ pub fn remove_user(desk: &Desk<'_>, userid: &Userid) -> Result<At, Error> {
         let id = user_id(view, userid)?;
         let user = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
         change.expect_same(&id, &user).delete::<Name>(&NameKey::user(&user.domain, &user.name));
+        change.end_with::<User>(&id);
         forget_user(view, change, &id)
     })?;
     Ok(at)
@@ -473,18 +470,10 @@ pub fn list_users(source: &dyn Source) -> Result<Vec<UserSummary>, Error> {
     })?
 }
 
-/// Whether what a user has been given so far is still worth anything after a change.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Sessions {
-    Stay,
-    End,
-}
-
 fn edit(
     desk: &Desk<'_>,
     verb: &str,
     userid: &Userid,
-    sessions: Sessions,
     edit: impl Fn(&mut User) -> Result<(), Error>,
 ) -> Result<At, Error> {
     let ((), at) = desk.commit(&format!("user {verb} {userid}"), |view, change| {
@@ -492,10 +481,7 @@ fn edit(
         let user = view.get::<User>(&id)?.ok_or_else(|| dangling("user", id))?;
         let mut edited = user.clone();
         edit(&mut edited)?;
-        change.expect_same(&id, &user).put(&id, &edited);
-        if sessions == Sessions::End {
-            crate::keystone::user_mark(change, id, desk.now.unix_seconds);
-        }
+        change.replace(&id, &user, &edited);
         Ok(())
     })?;
     Ok(at)

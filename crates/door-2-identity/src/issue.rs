@@ -40,7 +40,7 @@ pub fn issue(
     own: AuditId,
     tokens: &Tokens<'_>,
 ) -> Issue {
-    let view = View(view);
+    let view = View::new(view);
     let judged = claims(&view, now, parent, wanted, lifetime, own);
     let judged =
         judged.and_then(|(first, second)| match (stand(&view, now, &first, tokens.revocations), second) {
@@ -49,6 +49,8 @@ pub fn issue(
             (judged, _) => judged,
         });
     match judged {
+        // Something was taken and given again in this second.
+        Ok((_, session)) if session.is_less => Issue::NextSecond,
         Ok((_, session)) => Issue::Session(session),
         // Its own audit id is new, and what it comes of was looked at on this very view.
         Err(Refusal::TokenRevoked { .. }) => Issue::NextSecond,

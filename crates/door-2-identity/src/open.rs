@@ -40,7 +40,7 @@ pub fn open(
     key: &HashKey,
     memo: &IdentityMemo,
 ) -> Verdict {
-    let view = View(view);
+    let view = View::new(view);
     if let Some(permit) = remembered(view.at(), || now, ask, memo) {
         return Verdict::Permit(permit);
     }
@@ -90,7 +90,7 @@ pub fn open_certificate(
     memo: &IdentityMemo,
 ) -> Result<IdentityPermit, Refusal> {
     let key = memo.of_certificate(ask);
-    let view = View(view);
+    let view = View::new(view);
     if let Some(known) = memo.verdicts.get(key).map(permit)
         && still_holds(view.at(), || now, &known, 0)
     {
@@ -191,7 +191,7 @@ fn known_session(
     if known.at() == view.at() {
         return Ok(Some(known));
     }
-    if !session::still_stands(&View(view), session, known.at().revision, tokens.revocations)? {
+    if !session::still_stands(&View::new(view), session, known.at().revision, tokens.revocations)? {
         return Ok(None);
     }
     let granted = Granted { at: view.at(), ..Granted::clone(&known.granted) };
@@ -212,7 +212,7 @@ fn judge_session(
     if over >= 0 && over >= expired_seconds {
         return Err(Refusal::TokenExpired { seconds: over });
     }
-    grant_session(&View(view), now, &claim, ring.generation, tokens, memo)
+    grant_session(&View::new(view), now, &claim, ring.generation, tokens, memo)
 }
 
 fn grant_session(
@@ -223,11 +223,17 @@ fn grant_session(
     tokens: &Tokens<'_>,
     memo: &IdentityMemo,
 ) -> Result<Granted, Refusal> {
+    let early = claim.good_from().saturating_sub(now.unix_seconds);
+    if early > 0 {
+        return Err(Refusal::TokenNotYet { seconds: claim.issued_at.saturating_sub(now.unix_seconds) });
+    }
     let (standing, session) = session::stand(view, now, claim, tokens.revocations)?;
+    let view = &view.of_session(claim.issued_at, tokens.revocations);
     let proof = Proof { credential: claim.credential(), verifier: memo.key("session").key(), upgrade: None };
     let mut granted = grant(view, now, &standing, proof, u64::MAX, memo)?;
     Arc::make_mut(&mut granted.principal).reach = session.reach();
     let lent_until = session.trusted.as_ref().map_or(i64::MAX, |trusted| trusted.good_until);
+    granted.good_from = claim.good_from();
     granted.good_until = standing.good_until().min(claim.expires_at - 1).min(lent_until);
     granted.keys = keys;
     granted.session = Some(Arc::new(session));
@@ -246,7 +252,7 @@ pub fn reopen(
     tokens: &Tokens<'_>,
     memo: &IdentityMemo,
 ) -> Result<IdentityPermit, Refusal> {
-    let view = View(view);
+    let view = View::new(view);
     if permit.holds(view.at(), now) {
         return Ok(permit.clone());
     }
@@ -295,7 +301,7 @@ pub fn who_would(
     authid: &Authid,
     memo: &IdentityMemo,
 ) -> Result<Principal, Refusal> {
-    let view = View(view);
+    let view = View::new(view);
     let unknown = || Refusal::Unknown(authid.clone());
     let (user, token) = standing::named(&view, authid)?.ok_or_else(unknown)?;
     let standing = Standing::of(&view, authid, user, token)?.ok_or_else(unknown)?;
@@ -522,6 +528,7 @@ fn grant(
     let used = Used::default();
     Ok(Granted {
         at,
+        good_from: i64::MIN,
         good_until,
         proven_until,
         of_files,

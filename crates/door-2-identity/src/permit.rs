@@ -23,6 +23,8 @@ pub struct IdentityPermit {
 #[repr(C)]
 pub(crate) struct Granted {
     pub(crate) at: At,
+    /// The first second it is good, for a session; a clock that is set back ends nothing else.
+    pub(crate) good_from: i64,
     pub(crate) good_until: i64,
     /// Until which tick the secret need not be proven again.
     pub(crate) proven_until: u64,
@@ -139,7 +141,7 @@ impl IdentityPermit {
     pub fn holds(&self, at: At, now: Now) -> bool {
         let granted = &*self.granted;
         granted.at == at
-            && now.unix_seconds <= granted.good_until
+            && (granted.good_from..=granted.good_until).contains(&now.unix_seconds)
             && granted.files_current == now.files_current
     }
 }

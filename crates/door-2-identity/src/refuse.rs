@@ -69,6 +69,14 @@ pub enum Refusal {
         /// How long ago.
         seconds: i64,
     },
+    /// A token from the future.
+    #[error(
+        "the token was issued {seconds} s later than the clock of this server says: set the clocks of the servers"
+    )]
+    TokenNotYet {
+        /// How much later.
+        seconds: i64,
+    },
     /// A token that was revoked.
     #[error("the token of `{authid}` was revoked: {by} was")]
     TokenRevoked {
@@ -127,7 +135,7 @@ pub enum Refusal {
 }
 
 /// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 25] = [
+pub const CODES: [(&str, Fault, &str); 26] = [
     ("ID01", Fault::Client, "no credential was given"),
     ("ID02", Fault::Client, "the credential cannot be read, or there is more than one"),
     ("ID03", Fault::Client, "the credential was revoked, or withdrawn while it was in use"),
@@ -153,6 +161,7 @@ pub const CODES: [(&str, Fault, &str); 25] = [
     ("ID23", Fault::Client, "the client's certificate is nobody's token"),
     ("ID24", Fault::Client, "a signature that a service asks about is not by the EC2 key it names"),
     ("ID25", Fault::Client, "the password is right and too old, or was to be changed first"),
+    ("ID26", Fault::Client, "the token was issued later than the clock of this server says"),
 ];
 
 impl Refusal {
@@ -201,6 +210,7 @@ impl Refuse for Refusal {
             Refusal::UnknownCertificate => "ID23",
             Refusal::WrongSignature => "ID24",
             Refusal::PasswordOver { .. } => "ID25",
+            Refusal::TokenNotYet { .. } => "ID26",
         }
     }
 

@@ -1,7 +1,7 @@
 //! What was revoked, in the process: one look is a handful of probes, however much there is. And at which revision anything
 //! else changed: as long as nothing did, a session that stood needs no more than that look.
 
-use crate::session::{Lent, Session};
+use crate::session::{Lent, Methods, Session};
 use crate::view;
 use enfilade_facts::tables::{Key, Revocation, Revoked, Table};
 use enfilade_facts::{Index, IndexError, Indexed, Revision, SourceError, View};
@@ -83,7 +83,7 @@ pub(crate) struct Look {
     pub(crate) others: Option<Revision>,
 }
 
-/// Whatever a session may be revoked by.
+/// Whatever a session may be revoked by, beside what it rests on: see [`view::View::of_session`].
 fn marks(session: &Session) -> impl Iterator<Item = Revoked> {
     let (claim, user_domain) = (&session.claim, session.user_domain);
     let scope_domain = session.scope_domain.filter(|domain| *domain != user_domain);
@@ -105,6 +105,27 @@ fn marks(session: &Session) -> impl Iterator<Item = Revoked> {
     always.into_iter().chain(scope.into_iter().flatten()).chain(by_trust.into_iter().flatten())
 }
 
+/// The last second of issue a mark is about. The chain of an EC2 key is the key: its next secret makes sessions of the same chain.
+fn covers(session: &Session, mark: &Revoked, before: i64) -> i64 {
+    let is_of_key = matches!(mark, Revoked::Chain(_)) && session.claim.methods == Methods::EC2_KEY;
+    if mark.is_timeless() && !is_of_key { i64::MAX } else { before }
+}
+
+/// Whether a mark is about what was issued at this second.
+pub(crate) fn is_set(
+    facts: &View<'_>,
+    index: &Index<Revocations>,
+    mark: &Revoked,
+    issued_at: i64,
+) -> Result<bool, SourceError> {
+    let before = match index.read(facts, |revoked| revoked.since(mark)) {
+        Ok(before) => before,
+        Err(IndexError::Source(why)) => return Err(why),
+        Err(IndexError::Ahead) => facts.get::<Revocation>(mark)?.map(|row| row.issued_before),
+    };
+    Ok(before.is_some_and(|before| issued_at <= before))
+}
+
 /// Looks for the first of the marks that was set when the token had been issued, or in that very second. Where the index has
 /// gone on to a later revision than the view's, the view itself is asked: slower, and right. `judged` is the revision at which
 /// none of them was set, if there is one.
@@ -115,10 +136,12 @@ pub(crate) fn look(
     judged: Option<Revision>,
 ) -> Result<Look, SourceError> {
     let issued_at = session.claim.issued_at;
-    let found = index.read(view.0, |revoked| {
+    let found = index.read(view.facts, |revoked| {
         let later = judged.and_then(|judged| revoked.after(judged));
         let may_be = |mark: &Revoked| later.is_none_or(|later| later.iter().any(|(_, new)| new == mark));
-        let is_set = |mark: &Revoked| revoked.since(mark).is_some_and(|before| issued_at <= before);
+        let is_set = |mark: &Revoked| {
+            revoked.since(mark).is_some_and(|before| issued_at <= covers(session, mark, before))
+        };
         let by = marks(session).find(|mark| may_be(mark) && is_set(mark));
         Look { by, others: Some(revoked.others) }
     });
@@ -128,7 +151,8 @@ pub(crate) fn look(
         Err(IndexError::Ahead) => {
             let mut by = None;
             for mark in marks(session) {
-                if view.0.get::<Revocation>(&mark)?.is_some_and(|row| issued_at <= row.issued_before) {
+                let row = view.facts.get::<Revocation>(&mark)?;
+                if row.is_some_and(|row| issued_at <= covers(session, &mark, row.issued_before)) {
                     by = Some(mark);
                     break;
                 }

@@ -8,7 +8,9 @@ use crate::refuse::Refusal;
 use crate::revocations::{self, Revocations};
 use crate::standing::Standing;
 use crate::view::View;
-use enfilade_facts::limits::{CREDENTIAL_CHAIN_MAX, REDELEGATIONS_MAX};
+use enfilade_facts::limits::{
+    CLOCK_SKEW_SECONDS, CREDENTIAL_CHAIN_MAX, REDELEGATIONS_MAX, TOKEN_SECONDS_MAX,
+};
 use enfilade_facts::tables::{Delegation, GrantScope, Revoked, Trust};
 use enfilade_facts::vocabulary::{
     Authid, CredentialId, DomainId, ProjectId, Realm, RoleId, Secret, TrustId, UserId, Userid,
@@ -144,6 +146,8 @@ pub struct Session {
     pub delegation: Option<Delegation>,
     /// The trust it is by.
     pub trusted: Option<Box<Trusted>>,
+    /// Whether it has lost something that its user has: it was taken away, and given again, since the session was issued.
+    pub(crate) is_less: bool,
     /// The revision at which anything but revocations was changed last when it was judged; `None` where that was not known.
     pub(crate) rests_on: Option<Revision>,
 }
@@ -170,6 +174,7 @@ impl Session {
             scope_domain: None,
             delegation: None,
             trusted: None,
+            is_less: false,
             rests_on: None,
         }
     }
@@ -260,7 +265,7 @@ impl Claim {
                 Some(Lent::Trust(TrustId::from_bytes(trust))),
             ),
         };
-        Ok(Claim {
+        let claim = Claim {
             user: UserId::from_bytes(uuid(payload.user)?),
             methods: Methods(payload.methods),
             scope,
@@ -269,7 +274,17 @@ impl Claim {
             // A second that has begun counts; what is no time at all became the end of time.
             expires_at: payload.expires.ceil() as i64,
             audit: payload.audit,
-        })
+        };
+        // What was revoked is known for as long as this, and no longer.
+        match claim.expires_at.saturating_sub(claim.issued_at) > TOKEN_SECONDS_MAX {
+            true => Err(Refusal::TokenUnread(Unread::TooLong)),
+            false => Ok(claim),
+        }
+    }
+
+    /// The first second at which it is good: clocks differ a little, and who has set theirs ahead gets nothing by it.
+    pub(crate) fn good_from(&self) -> i64 {
+        self.issued_at.saturating_sub(CLOCK_SKEW_SECONDS)
     }
 
     /// As the token says it.
@@ -320,6 +335,7 @@ pub(crate) fn stand(
     revocations: &Index<Revocations>,
 ) -> Result<(Standing, Session), Refusal> {
     let gone = || Refusal::NoSubject;
+    let view = &view.of_session(claim.issued_at, revocations);
     let user = view.user(&claim.user)?.ok_or_else(gone)?;
     let realm: Realm = view.domain(&user.domain)?.ok_or_else(gone)?.name;
     let mut authid = Authid::from(userid(&user.name, &realm).ok_or_else(gone)?);
@@ -349,12 +365,32 @@ pub(crate) fn stand(
     };
     // Before what was revoked: who has nothing there need not wait for the next second to hear so.
     let roles = match &trusted {
-        Some(trusted) => lent_roles(view, &trusted.trust)?,
-        None => roles_on(view, &claim.user, claim.scope, credential.as_ref())?,
+        Some(trusted) => lent_roles(view, &trusted.trust),
+        None => roles_on(view, &claim.user, claim.scope, credential.as_ref()),
+    };
+    // A new session is to have every group of its user, also where its roles come by no group of that user: files know the groups.
+    let asked_no_groups = claim.scope == Scope::Unscoped || trusted.is_some();
+    if asked_no_groups && claim.issued_at == now.unix_seconds {
+        view.groups_of(&claim.user)?;
+    }
+    let is_less = view.has_lost();
+    let roles = match roles {
+        Err(Refusal::NoScope(_)) if is_less => {
+            return Err(Refusal::TokenRevoked { authid, by: "what it rests on" });
+        }
+        roles => roles?,
     };
     let delegation = credential.map(|credential| view.delegation(&credential)).transpose()?.flatten();
-    let mut session =
-        Session { claim: *claim, roles, user_domain, scope_domain, delegation, trusted, rests_on: None };
+    let mut session = Session {
+        claim: *claim,
+        roles,
+        user_domain,
+        scope_domain,
+        delegation,
+        trusted,
+        is_less,
+        rests_on: None,
+    };
     let look = revocations::look(view, revocations, &session, None)?;
     if let Some(by) = look.by {
         return Err(Refusal::TokenRevoked { authid, by: what_by(&by) });
@@ -403,7 +439,7 @@ pub fn roles_of(
     user: &UserId,
     project: &ProjectId,
 ) -> Result<Vec<HeldRole>, Refusal> {
-    match roles_on(&View(view), user, Scope::Project(*project), None) {
+    match roles_on(&View::new(view), user, Scope::Project(*project), None) {
         Err(Refusal::NoScope(_)) => Ok(Vec::new()),
         judged => judged,
     }
@@ -419,7 +455,7 @@ pub fn roles_by(
     project: &ProjectId,
     credential: &CredentialId,
 ) -> Result<Vec<HeldRole>, Refusal> {
-    match roles_on(&View(view), user, Scope::Project(*project), Some(credential)) {
+    match roles_on(&View::new(view), user, Scope::Project(*project), Some(credential)) {
         Err(Refusal::NoScope(_)) => Ok(Vec::new()),
         judged => judged,
     }
@@ -449,6 +485,8 @@ fn what_by(by: &Revoked) -> &'static str {
         Revoked::Domain(_) => "everything of its domain",
         Revoked::Trust(_) => "everything by its trust",
         Revoked::Consumer(_) => "everything by its consumer",
+        Revoked::Credential(_) => "everything by its application credential",
+        Revoked::Group(_) | Revoked::Role(_) | Revoked::Link(_) => "what it rests on",
     }
 }
 
@@ -495,6 +533,9 @@ fn roles_on(
     let mut next = credential.copied();
     for _ in 0..=CREDENTIAL_CHAIN_MAX {
         let Some(id) = next else { break };
+        if view.is_lost(&Revoked::Credential(id))? {
+            return Err(Refusal::NoScope("the credential was disabled, or has another secret"));
+        }
         let delegation = view.delegation(&id)?;
         let is_of = |project| scope == Scope::Project(project);
         let delegation = delegation

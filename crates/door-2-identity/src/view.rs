@@ -1,33 +1,68 @@
 //! The few facts this door may read.
 
 use crate::refuse::Refusal;
+use crate::revocations::{self, Revocations};
 use crate::session::HeldRole;
 use enfilade_facts::limits::{GROUP_DEPTH_MAX, GROUPS_PER_USER_MAX, PROJECT_DEPTH_MAX};
 use enfilade_facts::tables::{
     Blob, BlobId, Credential, Delegation, Domain, FileFault, FileName, Grant, GrantKey, GrantScope, Grantee,
-    Group, KeptFile, Member, Membership, Name, NameKey, NamedRole, Profile, Project, Trust, User,
+    Group, KeptFile, Member, Membership, MembershipKey, Name, NameKey, NamedRole, Profile, Project, Revoked,
+    Trust, User,
 };
 use enfilade_facts::vocabulary::{
     CredentialId, DomainId, GroupId, ProjectId, Realm, RoleId, TokenName, TrustId, UserId,
 };
-use enfilade_facts::{At, SourceError};
-use std::collections::BTreeSet;
+use enfilade_facts::{At, Index, SourceError};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 /// Domains, users, groups, memberships and credentials at one revision.
-pub(crate) struct View<'a>(pub(crate) &'a enfilade_facts::View<'a>);
+pub(crate) struct View<'a> {
+    pub(crate) facts: &'a enfilade_facts::View<'a>,
+    session: Option<(i64, &'a Index<Revocations>)>,
+    has_lost: Cell<bool>,
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn new(facts: &'a enfilade_facts::View<'a>) -> Self {
+        View { facts, session: None, has_lost: Cell::new(false) }
+    }
+
+    /// The same for a session that was issued at this second: what was taken away since, and given again, does not count for it.
+    pub(crate) fn of_session(&self, issued_at: i64, revocations: &'a Index<Revocations>) -> View<'a> {
+        View { facts: self.facts, session: Some((issued_at, revocations)), has_lost: Cell::new(false) }
+    }
+}
 
 impl View<'_> {
     pub(crate) fn at(&self) -> At {
-        self.0.at()
+        self.facts.at()
+    }
+
+    /// Whether the session has lost it. For whoever comes without a session nothing is lost that is there.
+    pub(crate) fn is_lost(&self, mark: &Revoked) -> Result<bool, SourceError> {
+        match self.session {
+            Some((issued_at, revocations)) => {
+                let is_set = revocations::is_set(self.facts, revocations, mark, issued_at)?;
+                self.has_lost.set(self.has_lost.get() || is_set);
+                Ok(is_set)
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// Whether something was left out so far because the session has lost it.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.has_lost.get()
     }
 
     pub(crate) fn domain_named(&self, realm: &Realm) -> Result<Option<DomainId>, SourceError> {
-        Ok(self.0.get::<Name>(&NameKey::domain(realm))?.map(Name::domain))
+        Ok(self.facts.get::<Name>(&NameKey::domain(realm))?.map(Name::domain))
     }
 
     pub(crate) fn user_named(&self, domain: &DomainId, name: &str) -> Result<Option<UserId>, SourceError> {
-        Ok(self.0.get::<Name>(&NameKey::user(domain, name))?.map(Name::user))
+        Ok(self.facts.get::<Name>(&NameKey::user(domain, name))?.map(Name::user))
     }
 
     pub(crate) fn token_named(
@@ -35,63 +70,92 @@ impl View<'_> {
         owner: &UserId,
         name: &TokenName,
     ) -> Result<Option<CredentialId>, SourceError> {
-        Ok(self.0.get::<Name>(&NameKey::token(owner, name))?.map(Name::credential))
+        Ok(self.facts.get::<Name>(&NameKey::token(owner, name))?.map(Name::credential))
     }
 
     pub(crate) fn certificate_named(
         &self,
         fingerprint: &[u8; 32],
     ) -> Result<Option<CredentialId>, SourceError> {
-        Ok(self.0.get::<Name>(&NameKey::certificate(fingerprint))?.map(Name::credential))
+        Ok(self.facts.get::<Name>(&NameKey::certificate(fingerprint))?.map(Name::credential))
     }
 
     pub(crate) fn domain(&self, id: &DomainId) -> Result<Option<Domain>, SourceError> {
-        self.0.get(id)
+        self.facts.get(id)
     }
 
     pub(crate) fn user(&self, id: &UserId) -> Result<Option<User>, SourceError> {
-        self.0.get(id)
+        self.facts.get(id)
     }
 
     pub(crate) fn credential(&self, id: &CredentialId) -> Result<Option<Credential>, SourceError> {
-        self.0.get(id)
+        self.facts.get(id)
     }
 
     pub(crate) fn project(&self, id: &ProjectId) -> Result<Option<Project>, SourceError> {
-        self.0.get(id)
+        self.facts.get(id)
     }
 
     pub(crate) fn delegation(&self, id: &CredentialId) -> Result<Option<Delegation>, SourceError> {
-        self.0.get(id)
+        self.facts.get(id)
     }
 
     pub(crate) fn blob(&self, id: &BlobId) -> Result<Option<Blob>, SourceError> {
-        self.0.get(id)
+        self.facts.get(id)
     }
 
     pub(crate) fn trust(&self, id: &TrustId) -> Result<Option<Trust>, SourceError> {
-        self.0.get(id)
+        self.facts.get(id)
     }
 
     pub(crate) fn default_project(&self, id: &UserId) -> Result<Option<ProjectId>, SourceError> {
-        Ok(self.0.get::<Profile>(id)?.and_then(|profile| profile.default_project))
+        Ok(self.facts.get::<Profile>(id)?.and_then(|profile| profile.default_project))
     }
 
-    /// The roles a user was given on a scope, directly or by a group, there or from above.
+    /// The roles a user was given on a scope, directly or by a group, there or from above. The groups of a domain that is disabled give
+    /// none.
     pub(crate) fn granted(&self, user: &UserId, scope: &GrantScope) -> Result<BTreeSet<RoleId>, Refusal> {
         let scopes = self.scopes_for(scope)?;
-        let groups = self.groups_of(user)?;
-        let grantees = groups.iter().map(|(id, _)| Grantee::Group(*id)).chain([Grantee::User(*user)]);
-        let mut found = BTreeSet::new();
+        let mut grantees = vec![Grantee::User(*user)];
+        let mut domains = BTreeMap::new();
+        for (id, group) in self.groups_of(user)? {
+            if self.domain_state(&mut domains, &group.domain)? == Some(true) {
+                grantees.push(Grantee::Group(id));
+            }
+        }
+        let mut keys = Vec::new();
         for grantee in grantees {
             for scope in &scopes {
-                self.0.scan::<Grant>(&GrantKey::of_on(&grantee, scope), |key, _| {
-                    found.insert(key.role);
+                self.facts.scan::<Grant>(&GrantKey::of_on(&grantee, scope), |key, _| {
+                    keys.push(key);
                     ControlFlow::Continue(())
                 })?;
             }
         }
+        let mut found = BTreeSet::new();
+        for key in keys {
+            if !found.contains(&key.role) && !self.is_lost(&Revoked::link::<Grant>(&key))? {
+                found.insert(key.role);
+            }
+        }
         Ok(found)
+    }
+
+    /// Whether a domain is enabled; `None` where it is gone, or was gone or disabled since the session was issued.
+    fn domain_state(
+        &self,
+        known: &mut BTreeMap<DomainId, Option<bool>>,
+        id: &DomainId,
+    ) -> Result<Option<bool>, SourceError> {
+        if let Some(state) = known.get(id) {
+            return Ok(*state);
+        }
+        let state = match self.domain(id)? {
+            Some(domain) if !self.is_lost(&Revoked::groups_of(id))? => Some(domain.enabled),
+            _ => None,
+        };
+        known.insert(*id, state);
+        Ok(state)
     }
 
     /// Where roles count that are given on a scope: there, and for a project beneath its domain and the projects it is in.
@@ -109,14 +173,28 @@ impl View<'_> {
         Ok(scopes)
     }
 
-    /// These roles, and those they imply, which may imply others. A role that is gone is no role, and one of a domain's own is only what it
-    /// implies.
+    /// These roles, and those they imply, which may imply others. A role that is gone is no role, nor is one of a domain that is gone or
+    /// disabled; and one of a domain's own is only what it implies.
     pub(crate) fn with_implied(&self, roles: BTreeSet<RoleId>) -> Result<BTreeSet<HeldRole>, SourceError> {
         let (mut seen, mut held) = (roles.clone(), BTreeSet::new());
+        let mut domains = BTreeMap::new();
         let mut edge: Vec<RoleId> = roles.into_iter().collect();
         while let Some(id) = edge.pop() {
-            let Some(NamedRole { name, domain, implies, .. }) = self.0.get(&id)? else { continue };
-            edge.extend(implies.into_iter().filter(|implied| seen.insert(*implied)));
+            let Some(NamedRole { name, domain, implies, .. }) = self.facts.get(&id)? else { continue };
+            if self.is_lost(&Revoked::Role(id))? {
+                continue;
+            }
+            if let Some(domain) = &domain
+                && self.domain_state(&mut domains, domain)? != Some(true)
+            {
+                continue;
+            }
+            for implied in implies {
+                if !seen.contains(&implied) && !self.is_lost(&Revoked::implication(&id, &implied))? {
+                    seen.insert(implied);
+                    edge.push(implied);
+                }
+            }
             if domain.is_none() {
                 held.insert(HeldRole { name, id });
             }
@@ -126,7 +204,7 @@ impl View<'_> {
 
     /// What is wrong with the whole of a file people edit.
     pub(crate) fn fault_of(&self, file: FileName) -> Result<Option<FileFault>, SourceError> {
-        Ok(self.0.get::<KeptFile>(&file)?.and_then(|kept| kept.fault))
+        Ok(self.facts.get::<KeptFile>(&file)?.and_then(|kept| kept.fault))
     }
 
     /// Some credential, chosen by these bytes.
@@ -134,42 +212,63 @@ impl View<'_> {
         &self,
         by: [u8; 16],
     ) -> Result<Option<(CredentialId, Credential)>, SourceError> {
-        self.0.any_near(&CredentialId::from_bytes(by))
+        self.facts.any_near(&CredentialId::from_bytes(by))
     }
 
     /// Some user, chosen by these bytes.
     pub(crate) fn some_user(&self, by: [u8; 16]) -> Result<Option<(UserId, User)>, SourceError> {
-        self.0.any_near(&UserId::from_bytes(by))
+        self.facts.any_near(&UserId::from_bytes(by))
     }
 
     /// Every group the user is in, groups in groups followed to the bottom. A cycle ends by itself;
     /// nesting or numbers over the limits refuse, because a membership left out might be one that is denied something.
+    /// A group that is gone, and one of a domain that is gone, leads nowhere.
     pub(crate) fn groups_of(&self, user: &UserId) -> Result<Vec<(GroupId, Group)>, Refusal> {
-        let mut found = BTreeSet::new();
+        let (mut found, mut domains) = (BTreeMap::new(), BTreeMap::new());
         let mut edge = vec![Member::User(*user)];
         for _ in 0..=GROUP_DEPTH_MAX {
-            let mut next = Vec::new();
+            let mut keys = Vec::new();
             for member in &edge {
-                self.0.scan::<Membership>(&member.prefix(), |key, _| {
-                    if found.insert(key.group) {
-                        next.push(Member::Group(key.group));
-                    }
+                self.facts.scan::<Membership>(&member.prefix(), |key, _| {
+                    keys.push(key);
                     ControlFlow::Continue(())
                 })?;
+            }
+            let mut next = Vec::new();
+            for key in keys {
+                if found.contains_key(&key.group) {
+                    continue;
+                }
+                if let Some(group) = self.group_by(&key, &mut domains)? {
+                    found.insert(key.group, group);
+                    next.push(Member::Group(key.group));
+                }
             }
             if found.len() > GROUPS_PER_USER_MAX {
                 return Err(Refusal::TooManyGroups);
             }
             if next.is_empty() {
-                return self.groups(found);
+                return Ok(found.into_iter().collect());
             }
             edge = next;
         }
         Err(Refusal::GroupsTooDeep)
     }
 
-    fn groups(&self, ids: BTreeSet<GroupId>) -> Result<Vec<(GroupId, Group)>, Refusal> {
-        // A membership of a group that is gone is not a membership.
-        ids.into_iter().filter_map(|id| self.0.get(&id).transpose().map(|row| Ok((id, row?)))).collect()
+    /// The group a membership is of, where it counts.
+    fn group_by(
+        &self,
+        key: &MembershipKey,
+        domains: &mut BTreeMap<DomainId, Option<bool>>,
+    ) -> Result<Option<Group>, SourceError> {
+        // That of a user ends the user's sessions when it is deleted.
+        let is_nested = matches!(key.member, Member::Group(_));
+        if is_nested && self.is_lost(&Revoked::link::<Membership>(key))?
+            || self.is_lost(&Revoked::Group(key.group))?
+        {
+            return Ok(None);
+        }
+        let Some(group) = self.facts.get::<Group>(&key.group)? else { return Ok(None) };
+        Ok(self.domain_state(domains, &group.domain)?.map(|_| group))
     }
 }

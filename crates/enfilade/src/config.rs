@@ -7,7 +7,7 @@ pub(crate) use values::{AtMost, Duration, Roots};
 use crate::listen::Networks;
 use anyhow::{Context, bail};
 use enfilade_admin::{CertificatePlace, IndexUse, PASSWORDS_KEPT_MAX, PasswordRules};
-use enfilade_facts::limits::{LIMITS, LimitError, Limits};
+use enfilade_facts::limits::{LIMITS, LimitError, Limits, TOKEN_SECONDS_MAX};
 use enfilade_tls::{Match, Rules};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -171,8 +171,8 @@ pub(crate) struct Identity {
     pub(crate) max_active_keys: Option<usize>,
     /// How often a server turns the keys: a number and s, m, h or d; it does not unless set.
     pub(crate) rotate_every: Option<Duration>,
-    /// How long a Fernet token is good, in seconds; 3600 unless set.
-    pub(crate) token_seconds: Option<i64>,
+    /// How long a Fernet token is good, in seconds, up to 31 days; 3600 unless set.
+    pub(crate) token_seconds: Option<AtMost<{ TOKEN_SECONDS_MAX as u64 }>>,
     /// How long after that services may still have it validated, in seconds; 172800 unless set.
     pub(crate) expired_seconds: Option<i64>,
 }
@@ -491,11 +491,13 @@ mod tests {
         assert_eq!(identity.rotate_every.map(|every| every.seconds), Some(604_800));
         let wrong = format!("{:#}", of("[identity]\nrotate_every = \"often\"\n", &[]).unwrap_err());
         assert!(wrong.contains("line 2") && wrong.contains("`often`"), "{wrong}");
+        let wrong = format!("{:#}", of("[identity]\ntoken_seconds = 2678401\n", &[]).unwrap_err());
+        assert!(wrong.contains("line 2") && wrong.contains("expected 0 to 2678400"), "{wrong}");
         assert_eq!(
             (
                 identity.fernet_keys,
                 identity.max_active_keys,
-                identity.token_seconds,
+                identity.token_seconds.map(AtMost::seconds),
                 identity.expired_seconds
             ),
             (Some("/k".into()), Some(5), Some(60), Some(0))

@@ -1,7 +1,7 @@
 //! The data directory, and a house built on it.
 
 use crate::access_log::NoLog;
-use crate::config::{self, Config};
+use crate::config::{self, AtMost, Config};
 use crate::{certificates, clock, files};
 use anyhow::Context;
 use enfilade_access::AccessMemo;
@@ -290,7 +290,7 @@ pub(crate) fn server_desk<'a>(
 pub(crate) fn terms(config: &Config) -> SessionTerms {
     let usual = SessionTerms::default();
     SessionTerms {
-        token_seconds: config.identity.token_seconds.unwrap_or(usual.token_seconds),
+        token_seconds: config.identity.token_seconds.map_or(usual.token_seconds, AtMost::seconds),
         expired_seconds: config.identity.expired_seconds.unwrap_or(usual.expired_seconds),
     }
 }

@@ -92,7 +92,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
             if turn % PURGE_EVERY == 0 {
                 let desk = server_desk(&*source, &files, house.reserved(), house.now());
                 // Nobody waits for it, and the next time does as well.
-                let _ = purge_revocations(&desk, terms.longest() + 1_800);
+                let _ = purge_revocations(&desk, terms.expired_seconds + 1_800);
             }
         }
     })?;

@@ -316,6 +316,7 @@ fn identity_status(refusal: &Identity) -> StatusCode {
         | Identity::NotOurs
         | Identity::TokenUnread(_)
         | Identity::TokenExpired { .. }
+        | Identity::TokenNotYet { .. }
         | Identity::TokenRevoked { .. }
         | Identity::NoSubject
         | Identity::UnknownCertificate

@@ -1,8 +1,9 @@
 //! A change of the facts: what has to be true before, what is put and what is deleted, and who does it.
 
-use crate::codec::Writer;
-use crate::source::Revision;
-use crate::tables::{Key, Reverse, Row, Table};
+use crate::codec::{Reader, Writer};
+use crate::source::{Revision, SourceError};
+use crate::tables::{Ends, Key, Reverse, Revocation, Revoked, Row, Table};
+use crate::view::View;
 use std::collections::BTreeMap;
 
 /// What a record has to be for the change to be made.
@@ -109,6 +110,46 @@ impl Change {
             self.writes.insert((Table::Reverse, reverse.bytes()), None);
         }
         self
+    }
+
+    /// Ends the sessions that are meant, as of the time of this change.
+    pub fn end(&mut self, mark: Revoked) -> &mut Self {
+        self.put(&mark, &Revocation::now(self.audit.unix_seconds))
+    }
+
+    /// Removes a record that sessions rest on, and ends them.
+    pub fn remove<R: Ends>(&mut self, key: &R::Key) -> &mut Self {
+        self.delete::<R>(key).end_with::<R>(key)
+    }
+
+    /// Ends what rests on a record that is removed otherwise.
+    pub fn end_with<R: Ends>(&mut self, key: &R::Key) -> &mut Self {
+        R::when_deleted(key).into_iter().fold(self, Change::end)
+    }
+
+    /// Makes a record that sessions rest on another, if it is still the one that was read, and ends what does not come back.
+    pub fn replace<R: Ends>(&mut self, key: &R::Key, before: &R, after: &R) -> &mut Self {
+        self.expect_same(key, before).put(key, after);
+        for mark in R::when_replaced(key, before, after, self.audit.unix_seconds) {
+            self.end(mark);
+        }
+        self
+    }
+
+    /// What was revoked for longer than this change says stays so: the clock may have been ahead when it was.
+    ///
+    /// # Errors
+    /// When what was revoked cannot be read.
+    pub fn keep_later_marks(&mut self, view: &View<'_>) -> Result<(), SourceError> {
+        let marks = self.writes.range_mut((Table::Revocations, Vec::new())..);
+        for ((_, key), value) in marks.take_while(|((table, _), _)| *table == Table::Revocations) {
+            let (Some(mark), Some(bytes)) = (Revoked::from_bytes(key), value) else { continue };
+            let Some(before) = view.get::<Revocation>(&mark)? else { continue };
+            if let Some(now) = Revocation::decode(&mut Reader::new(bytes)) {
+                *bytes = value_of(&now.and(before));
+            }
+        }
+        Ok(())
     }
 
     /// Whether nothing would be written.

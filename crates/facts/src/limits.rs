@@ -94,3 +94,9 @@ pub const SESSION_WAIT_SECONDS_MAX: u64 = 2;
 
 /// How long a login ticket of the Proxmox face is good, in seconds (as the original's).
 pub const TICKET_SECONDS: i64 = 7_200;
+
+/// The longest life of a session's token, in seconds: `[identity] token_seconds` may not be more, and a token of another server with the
+/// same keys that lasts longer is refused. So a revocation that was kept for as long is about no token any more.
+pub const TOKEN_SECONDS_MAX: i64 = 31 * 86_400;
+/// How much later than our clock says a token may have been issued, in seconds: clocks differ.
+pub const CLOCK_SKEW_SECONDS: i64 = 5;

@@ -28,14 +28,6 @@ pub struct SessionTerms {
     pub expired_seconds: i64,
 }
 
-impl SessionTerms {
-    /// How long after it was issued somebody may still be told of whatever lasts longest, login tickets among it, in seconds:
-    /// so long a revocation has to be kept.
-    pub fn longest(&self) -> i64 {
-        self.token_seconds.max(TICKET_SECONDS).saturating_add(self.expired_seconds)
-    }
-}
-
 impl Default for SessionTerms {
     /// Keystone's.
     fn default() -> Self {
@@ -334,17 +326,4 @@ fn csrf_bytes(text: &str) -> Option<[u8; 32]> {
 fn halves(random: [u8; 32]) -> ([u8; 16], [u8; 16]) {
     let byte = |at: usize| random.get(at).copied().unwrap_or(0);
     (std::array::from_fn(byte), std::array::from_fn(|at| byte(at + 16)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_revocation_is_kept_for_as_long_as_the_longest_session() {
-        let of = |token_seconds, expired_seconds| SessionTerms { token_seconds, expired_seconds }.longest();
-        assert_eq!(of(3_600, 172_800), TICKET_SECONDS + 172_800);
-        assert_eq!(of(60, 0), TICKET_SECONDS, "a ticket outlives a short token");
-        assert_eq!(of(86_400, 10), 86_410);
-    }
 }

@@ -3,25 +3,34 @@
 use enfilade_facts::Now;
 use enfilade_passage::Clock;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// Seconds since some start; the wall clock shows them after 2026-01-01.
 #[derive(Clone, Debug, Default)]
-pub struct FixedClock(Arc<AtomicU64>);
+pub struct FixedClock {
+    ticks: Arc<AtomicU64>,
+    /// How far the wall clock was set, in seconds; nobody sets the other.
+    wall: Arc<AtomicI64>,
+}
 
 const START_UNIX_SECONDS: i64 = 1_767_225_600;
 
 impl FixedClock {
     /// Goes on.
     pub fn advance_seconds(&self, seconds: u64) {
-        self.0.fetch_add(seconds, Ordering::SeqCst);
+        self.ticks.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    /// Somebody sets the wall clock back, or on.
+    pub fn set_wall(&self, by_seconds: i64) {
+        self.wall.fetch_add(by_seconds, Ordering::SeqCst);
     }
 
     /// What it shows.
     pub fn now(&self) -> Now {
-        let seconds = self.0.load(Ordering::SeqCst);
+        let seconds = self.ticks.load(Ordering::SeqCst);
         Now {
-            unix_seconds: START_UNIX_SECONDS + seconds as i64,
+            unix_seconds: START_UNIX_SECONDS + seconds as i64 + self.wall.load(Ordering::SeqCst),
             tick_millis: seconds * 1000,
             files_current: true,
         }

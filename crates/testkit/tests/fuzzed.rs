@@ -118,7 +118,7 @@ fn fuzzed_spellings_of_tokens_are_refused() {
     };
     let (revoked, good) = (token(1), token(2));
     assert!(world.admits(revoked.as_bytes()) && world.admits(good.as_bytes()));
-    admin::revoke(&world.house.desk(), &[Revoked::Token([1; 16])], "a test").unwrap();
+    admin::revoke(&world.house.desk(), &[Revoked::Token([1; 16])], None, "a test").unwrap();
     let known: [&[u8]; 2] = [revoked.as_bytes(), good.as_bytes()];
     let mut tried = [0; 2];
     for (of, token) in known.iter().enumerate() {

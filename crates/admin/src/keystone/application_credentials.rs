@@ -192,6 +192,7 @@ pub fn delete_application_credential(
             let hint = "see `openstack application credential list`";
             return Err(Error::Missing { what: "application credential", name: id.to_string(), hint });
         }
+        change.end_with::<Credential>(id);
         forget(view, change, id)
     })?;
     Ok(at)

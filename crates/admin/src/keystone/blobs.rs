@@ -4,9 +4,7 @@ use super::things::missing;
 use crate::desk::{Desk, random};
 use crate::error::Error;
 use enfilade_facts::Change;
-use enfilade_facts::tables::{
-    Blob, BlobId, Credential, Project, Reverse, ReverseKey, Revocation, Revoked, User,
-};
+use enfilade_facts::tables::{Blob, BlobId, Credential, Project, Reverse, ReverseKey, Revoked, User};
 
 /// Longest blob, in bytes.
 const BLOB_BYTES_MAX: usize = 64 * 1024;
@@ -55,9 +53,8 @@ pub fn create_blob(desk: &Desk<'_>, id: &BlobId, row: &Blob) -> Result<(), Error
 }
 
 /// In a change that takes an EC2 key from somebody: the sessions that were made with it end, too.
-fn end(change: &mut Change, id: &BlobId, now: i64) {
-    let mark = Revoked::Chain(enfilade_identity::chain_of(id));
-    change.put(&mark, &Revocation { issued_before: now, revoked_at: now });
+fn end(change: &mut Change, id: &BlobId) {
+    change.end(Revoked::Chain(enfilade_identity::chain_of(id)));
 }
 
 /// Keeps another in its place.
@@ -69,7 +66,7 @@ pub fn update_blob(desk: &Desk<'_>, id: &BlobId, before: &Blob, row: &Blob) -> R
     desk.commit(&format!("credential {id} update"), |_, change| {
         change.expect_same(id, before).put(id, row);
         if before.ec2 != row.ec2 {
-            end(change, id, desk.now.unix_seconds);
+            end(change, id);
         }
         Ok(())
     })?;
@@ -84,7 +81,7 @@ pub fn delete_blob(desk: &Desk<'_>, id: &BlobId, row: &Blob) -> Result<(), Error
     desk.commit(&format!("credential {id} delete"), |_, change| {
         change.expect_same(id, row).delete::<Blob>(id).delete::<Reverse>(&ReverseKey::Blob(row.user, *id));
         if row.ec2.is_some() {
-            end(change, id, desk.now.unix_seconds);
+            end(change, id);
         }
         Ok(())
     })?;

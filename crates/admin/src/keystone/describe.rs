@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::look::dangling;
 use enfilade_facts::tables::{
-    Credential, Delegation, Domain, Endpoint, Grant, GrantKey, GrantScope, Grantee, Interface, Member,
+    Credential, Delegation, Domain, Endpoint, Grant, GrantKey, GrantScope, Grantee, Group, Interface, Member,
     Membership, Name, NameKey, NameKind, Project, Service, User,
 };
 use enfilade_facts::vocabulary::{DomainId, ProjectId, Realm, UserId};
@@ -271,7 +271,7 @@ pub fn scopes_of(source: &dyn Source, user: &UserId) -> Result<Scopes, Error> {
     })?
 }
 
-/// The user, and every group the user is in, directly or not.
+/// The user, and every group the user is in, directly or not, that can be given a role: its domain is there and enabled.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -280,10 +280,14 @@ pub fn grantees_of(view: &View<'_>, user: &UserId) -> Result<Vec<Grantee>, Error
     let (mut seen, mut edge) = (BTreeSet::new(), vec![Member::User(*user)]);
     while let Some(member) = edge.pop() {
         for (key, _) in view.list::<Membership>(&member.prefix())? {
-            if seen.insert(key.group) {
+            let Some(group) = view.get::<Group>(&key.group)?.filter(|_| seen.insert(key.group)) else {
+                continue;
+            };
+            let domain = view.get::<Domain>(&group.domain)?;
+            if domain.as_ref().is_some_and(|domain| domain.enabled) {
                 grantees.push(Grantee::Group(key.group));
-                edge.push(Member::Group(key.group));
             }
+            edge.extend(domain.map(|_| Member::Group(key.group)));
         }
     }
     Ok(grantees)

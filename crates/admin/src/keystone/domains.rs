@@ -3,7 +3,7 @@
 use crate::desk::{Desk, random};
 use crate::error::Error;
 use crate::look::{dangling, domain_id};
-use enfilade_facts::tables::{Domain, Name, NameKey, NameKind, Revocation, Revoked};
+use enfilade_facts::tables::{Domain, Leaving, LeavingKey, Name, NameKey, NameKind};
 use enfilade_facts::vocabulary::{DomainId, Realm};
 use enfilade_facts::{At, Read, Source};
 
@@ -30,6 +30,14 @@ pub fn add_domain(desk: &Desk<'_>, name: &Realm, id: Option<DomainId>) -> Result
             let hint = "choose another name";
             return Err(Error::Exists { what: "domain", name: name.to_string(), hint });
         }
+        // One that had this id is still being taken away, with what was in it.
+        let leaving = LeavingKey::Domain(id);
+        if view.get::<Leaving>(&leaving)?.is_some() {
+            return Err(Error::Refused(format!(
+                "domain {id} is being removed: wait until what was in it is gone"
+            )));
+        }
+        change.expect_absent::<Leaving>(&leaving);
         change.expect_absent::<Name>(&by_name).put(&by_name, &Name(*id.bytes()));
         change.put(&id, &Domain::new(name.clone()));
         Ok(id)
@@ -41,14 +49,10 @@ pub fn add_domain(desk: &Desk<'_>, name: &Realm, id: Option<DomainId>) -> Result
 /// # Errors
 /// When there is no such domain, or the facts cannot be changed.
 pub fn set_domain(desk: &Desk<'_>, name: &Realm, enabled: bool) -> Result<At, Error> {
-    let now = desk.now.unix_seconds;
     let ((), at) = desk.commit(&format!("domain set {name}"), |view, change| {
         let id = domain_id(view, name)?;
         let row = view.get::<Domain>(&id)?.ok_or_else(|| dangling("domain", id))?;
-        change.expect_same(&id, &row).put(&id, &Domain { enabled, ..row.clone() });
-        if !enabled {
-            change.put(&Revoked::Domain(id), &Revocation { issued_before: now, revoked_at: now });
-        }
+        change.replace(&id, &row, &Domain { enabled, ..row.clone() });
         Ok(())
     })?;
     Ok(at)
@@ -71,9 +75,12 @@ pub fn remove_domain(desk: &Desk<'_>, name: &Realm) -> Result<At, Error> {
                 "domain `{name}` is not empty: {users} users, {groups} groups, {projects} projects; remove them first"
             )));
         }
-        change.delete::<Name>(&NameKey::domain(name)).delete::<Domain>(&id);
+        let row = view.get::<Domain>(&id)?.ok_or_else(|| dangling("domain", id))?;
+        super::things::forget_domain(change, &id, &row);
         Ok(())
     })?;
+    // Its roles, and the roles on it.
+    super::sweep_all(desk)?;
     Ok(at)
 }
 

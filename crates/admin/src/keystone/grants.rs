@@ -89,7 +89,7 @@ pub fn take_role(desk: &Desk<'_>, who: &Target, on: &On, role: &str) -> Result<A
             let hint = "see `enfilade role list --named`";
             return Err(Error::Missing { what: "assignment", name: format!("{role} of {who}"), hint });
         }
-        change.delete::<Grant>(&key);
+        change.remove::<Grant>(&key);
         Ok(())
     })?;
     Ok(at)
@@ -112,7 +112,8 @@ pub fn set_grant(desk: &Desk<'_>, key: &GrantKey, is_so: bool) -> Result<bool, E
                 };
                 change.put(key, &Grant)
             }
-            false => change.delete::<Grant>(key),
+            false if was => change.remove::<Grant>(key),
+            false => change,
         };
         Ok(was != is_so)
     })?;

@@ -98,6 +98,10 @@ pub fn import_cloud(
     pretend: bool,
     mut progress: impl FnMut(usize),
 ) -> Result<Vec<Imported>, Error> {
+    // What is still being taken away does not come back under its id with what hangs on it.
+    if !pretend {
+        super::sweep_all(desk)?;
+    }
     let mut report = Vec::with_capacity(things.len());
     // What only would be taken has to be there for what comes after it: so all of it is one change, which is thrown away.
     let size = if pretend { things.len().max(1) } else { AT_ONCE };

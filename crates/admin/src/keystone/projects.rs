@@ -6,7 +6,7 @@ use crate::look::{dangling, domain_id, user_id};
 use crate::users::check_comment;
 use enfilade_facts::tables::{
     Binding, Datastore, Domain, Extra, ExtraKey, Leaving, LeavingKey, Name, NameKey, Profile, Project,
-    Reverse, ReverseKey, Revocation, Revoked, ThingKind,
+    Reverse, ReverseKey, ThingKind,
 };
 use enfilade_facts::vocabulary::{DatastoreName, ProjectId, Realm, Userid};
 use enfilade_facts::{At, Change, Read, Source, View};
@@ -125,7 +125,7 @@ pub fn set_project(desk: &Desk<'_>, id: &ProjectId, edit: &ProjectEdit) -> Resul
         if let Some(description) = &edit.description {
             edited.description = Some(description.clone()).filter(|text| !text.is_empty());
         }
-        change.expect_same(id, &row).put(id, &edited);
+        change.replace(id, &row, &edited);
         Ok(())
     })?;
     Ok(at)
@@ -136,7 +136,6 @@ pub fn set_project(desk: &Desk<'_>, id: &ProjectId, edit: &ProjectEdit) -> Resul
 /// # Errors
 /// When it is gone, others are in it, or the facts cannot be changed.
 pub fn remove_project(desk: &Desk<'_>, id: &ProjectId) -> Result<At, Error> {
-    let now = desk.now.unix_seconds;
     let ((), at) = desk.commit(&format!("project remove {id}"), |view, change| {
         let row = view.get::<Project>(id)?.ok_or_else(|| super::things::missing("project", id))?;
         if !super::things::children_of(view, id)?.is_empty() {
@@ -149,7 +148,7 @@ pub fn remove_project(desk: &Desk<'_>, id: &ProjectId) -> Result<At, Error> {
         if super::leaving::of_project(view, change, id)? {
             change.delete::<Leaving>(&LeavingKey::Project(*id));
         }
-        change.put(&Revoked::Project(*id), &Revocation { issued_before: now, revoked_at: now });
+        change.end_with::<Project>(id);
         Ok(())
     })?;
     Ok(at)

@@ -3,8 +3,7 @@
 use crate::desk::Desk;
 use crate::error::Error;
 use enfilade_facts::tables::{Revocation, Revoked};
-use enfilade_facts::vocabulary::UserId;
-use enfilade_facts::{At, Change, Read, Source};
+use enfilade_facts::{At, Read, Source};
 use std::ops::ControlFlow;
 
 /// Something that was revoked, for listing.
@@ -16,42 +15,39 @@ pub struct RevocationSummary {
     pub revocation: Revocation,
 }
 
-/// Revokes what was issued up to now. What is revoked later already stays so.
+/// Revokes what was issued up to now. What is revoked later already stays so. `end` is the last second of whatever it is about, where
+/// that is known.
 ///
 /// # Errors
 /// When the facts cannot be changed.
-pub fn revoke(desk: &Desk<'_>, marks: &[Revoked], what: &str) -> Result<At, Error> {
-    let now = desk.now.unix_seconds;
-    let ((), at) = desk.commit(&format!("revoke {what}"), |view, change| {
+pub fn revoke(desk: &Desk<'_>, marks: &[Revoked], end: Option<i64>, what: &str) -> Result<At, Error> {
+    let revocation = Revocation::now(desk.now.unix_seconds);
+    let revocation = end.map_or(revocation, |end| revocation.ending(end));
+    let ((), at) = desk.commit(&format!("revoke {what}"), |_, change| {
         for mark in marks {
-            let before = view.get::<Revocation>(mark)?.map_or(i64::MIN, |row| row.issued_before);
-            change.put(mark, &Revocation { issued_before: before.max(now), revoked_at: now });
+            change.put(mark, &revocation);
         }
         Ok(())
     })?;
     Ok(at)
 }
 
-/// In a change that takes something from a user: the user's sessions end with it.
-pub fn user_mark(change: &mut Change, user: UserId, now: i64) {
-    change.put(&Revoked::User(user), &Revocation { issued_before: now, revoked_at: now });
-}
-
 /// How many go in one commit: a writer that comes meanwhile waits for no more than these.
 const PURGED_AT_ONCE: usize = 256;
 
-/// Takes away what was revoked so long ago that every token it is about has expired, in small commits.
+/// Takes away what is about no token any more, in small commits: every token it is about ended longer than `expired_seconds` ago, for
+/// which services may still be told of one.
 ///
 /// # Errors
 /// When the facts cannot be changed.
-pub fn purge_revocations(desk: &Desk<'_>, lifetime: i64) -> Result<usize, Error> {
-    let over = desk.now.unix_seconds.saturating_sub(lifetime);
+pub fn purge_revocations(desk: &Desk<'_>, expired_seconds: i64) -> Result<usize, Error> {
+    let over = desk.now.unix_seconds.saturating_sub(expired_seconds);
     let mut purged = 0;
     loop {
         let mut old = Vec::new();
         desk.facts.read(|view| {
             view.scan::<Revocation>(&[], |mark, row| {
-                if row.issued_before.max(row.revoked_at) < over {
+                if row.until < over {
                     old.push((mark, row));
                 }
                 match old.len() < PURGED_AT_ONCE {

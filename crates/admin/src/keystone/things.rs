@@ -7,9 +7,9 @@ use crate::error::Error;
 use crate::users::{check_comment, choose_sid};
 use enfilade_facts::limits::PROJECT_DEPTH_MAX;
 use enfilade_facts::tables::{
-    Domain, Endpoint, Extra, ExtraKey, Group, Key, Leaving, LeavingKey, Member, Membership, MembershipKey,
-    Name, NameKey, NamedRole, Project, Region, RegionId, Reverse, ReverseKey, Revocation, Revoked, Row,
-    Service, ThingKind, User,
+    Domain, Endpoint, Ends, Extra, ExtraKey, Group, Key, Leaving, LeavingKey, Member, Membership,
+    MembershipKey, Name, NameKey, NamedRole, Project, Region, RegionId, Reverse, ReverseKey, Row, Service,
+    ThingKind, User,
 };
 use enfilade_facts::vocabulary::{DomainId, EndpointId, GroupId, ProjectId, RoleId, ServiceId, UserId};
 use enfilade_facts::{Change, View};
@@ -65,11 +65,45 @@ pub(crate) fn put_extra(
 /// The steps every kind shares: what it was, what it is to be, and both written down.
 fn save<K: Key + Copy + std::fmt::Display, R: Row<Key = K> + Clone>(
     desk: &Desk<'_>,
-    (kind, what): (ThingKind, &'static str),
+    named: (ThingKind, &'static str),
     id: Option<K>,
     new_id: impl Fn([u8; 16]) -> K,
     build: Build<'_, R>,
     check: impl Fn(&View<'_>, &mut Change, &K, Option<&R>, &R) -> Result<(), Error>,
+) -> Result<Saved<K, R>, Error> {
+    save_by(desk, named, id, new_id, build, |view, change, id, old, new| {
+        check(view, change, id, old, new)?;
+        change.expect_unchanged(id, old).put(id, new);
+        Ok(())
+    })
+}
+
+/// The same of what sessions rest on: those that rest on more than it is from now on end.
+fn save_and_end<K: Key + Copy + std::fmt::Display, R: Ends<Key = K> + Clone>(
+    desk: &Desk<'_>,
+    named: (ThingKind, &'static str),
+    id: Option<K>,
+    new_id: impl Fn([u8; 16]) -> K,
+    build: Build<'_, R>,
+    check: impl Fn(&View<'_>, &mut Change, &K, Option<&R>, &R) -> Result<(), Error>,
+) -> Result<Saved<K, R>, Error> {
+    save_by(desk, named, id, new_id, build, |view, change, id, old, new| {
+        check(view, change, id, old, new)?;
+        match old {
+            Some(old) => change.replace(id, old, new),
+            None => change.expect_absent::<R>(id).put(id, new),
+        };
+        Ok(())
+    })
+}
+
+fn save_by<K: Key + Copy + std::fmt::Display, R: Row<Key = K> + Clone>(
+    desk: &Desk<'_>,
+    (kind, what): (ThingKind, &'static str),
+    id: Option<K>,
+    new_id: impl Fn([u8; 16]) -> K,
+    build: Build<'_, R>,
+    put: impl Fn(&View<'_>, &mut Change, &K, Option<&R>, &R) -> Result<(), Error>,
 ) -> Result<Saved<K, R>, Error> {
     let verb = if id.is_some() { "update" } else { "create" };
     let (saved, _) = desk.commit(&format!("{what} {verb}"), |view, change| {
@@ -83,8 +117,7 @@ fn save<K: Key + Copy + std::fmt::Display, R: Row<Key = K> + Clone>(
         }
         let (row, extra) = build(before.as_ref().map(|(row, extra)| (row, extra.as_str())))?;
         let old = before.as_ref().map(|(row, _)| row);
-        check(view, change, &id, old, &row)?;
-        change.expect_unchanged(&id, old).put(&id, &row);
+        put(view, change, &id, old, &row)?;
         put_extra(change, kind, &id, &extra)?;
         Ok(Saved { id, row, extra })
     })?;
@@ -112,10 +145,6 @@ fn take_name(
     Ok(())
 }
 
-fn revoke(change: &mut Change, mark: Revoked, now: i64) {
-    change.put(&mark, &Revocation { issued_before: now, revoked_at: now });
-}
-
 /// Makes a domain, or changes one. Whoever is in one that is disabled comes in no more, and what they had stays worth nothing.
 ///
 /// # Errors
@@ -125,7 +154,7 @@ pub fn save_domain(
     id: Option<DomainId>,
     build: Build<'_, Domain>,
 ) -> Result<Saved<DomainId, Domain>, Error> {
-    save(
+    save_and_end(
         desk,
         (ThingKind::Domain, "domain"),
         id,
@@ -134,11 +163,7 @@ pub fn save_domain(
         |view, change, id, old, new| {
             check_comment(new.description.as_deref())?;
             let names = (old.map(|old| NameKey::domain(&old.name)), NameKey::domain(&new.name));
-            take_name(view, change, "domain", names, *id.bytes())?;
-            if old.is_some_and(|old| old.enabled) && !new.enabled {
-                revoke(change, Revoked::Domain(*id), desk.now.unix_seconds);
-            }
-            Ok(())
+            take_name(view, change, "domain", names, *id.bytes())
         },
     )
 }
@@ -154,13 +179,16 @@ pub fn delete_domain(desk: &Desk<'_>, id: &DomainId) -> Result<(), Error> {
             let why = "Cannot delete a domain that is enabled, please disable it first.";
             return Err(Error::Refused(why.to_owned()));
         }
-        change.expect_same(id, &row).delete::<Domain>(id).delete::<Name>(&NameKey::domain(&row.name));
-        change.delete::<Extra>(&ExtraKey::of(ThingKind::Domain, id));
-        change.put(&LeavingKey::Domain(*id), &Leaving);
-        revoke(change, Revoked::Domain(*id), desk.now.unix_seconds);
+        forget_domain(change, id, &row);
         Ok(())
     })?;
     Ok(())
+}
+
+/// Takes one away in a change; what hangs on it goes later.
+pub(super) fn forget_domain(change: &mut Change, id: &DomainId, row: &Domain) {
+    change.expect_same(id, row).remove::<Domain>(id).delete::<Name>(&NameKey::domain(&row.name));
+    change.delete::<Extra>(&ExtraKey::of(ThingKind::Domain, id)).put(&LeavingKey::Domain(*id), &Leaving);
 }
 
 /// Makes a project, or changes one.
@@ -173,7 +201,7 @@ pub fn save_project(
     id: Option<ProjectId>,
     build: Build<'_, Project>,
 ) -> Result<Saved<ProjectId, Project>, Error> {
-    save(
+    save_and_end(
         desk,
         (ThingKind::Project, "project"),
         id,
@@ -331,7 +359,7 @@ pub fn save_group(
 pub fn delete_group(desk: &Desk<'_>, id: &GroupId) -> Result<(), Error> {
     desk.commit(&format!("group delete {id}"), |view, change| {
         let row = view.get::<Group>(id)?.ok_or_else(|| missing("group", id))?;
-        change.expect_same(id, &row).delete::<Group>(id);
+        change.expect_same(id, &row).remove::<Group>(id);
         change.delete::<Name>(&NameKey::group(&row.domain, &row.name));
         change.delete::<Extra>(&ExtraKey::of(ThingKind::Group, id));
         // A small one goes wholly.
@@ -352,19 +380,26 @@ pub fn save_role(
     id: Option<RoleId>,
     build: Build<'_, NamedRole>,
 ) -> Result<Saved<RoleId, NamedRole>, Error> {
-    save(desk, (ThingKind::Role, "role"), id, RoleId::from_bytes, build, |view, change, id, old, new| {
-        check_name("role", &new.name)?;
-        check_comment(new.description.as_deref())?;
-        if old.is_some_and(|old| old.domain != new.domain) {
-            return Err(Error::Refused("a role stays in its domain".to_owned()));
-        }
-        if let Some(domain) = &new.domain {
-            view.get::<Domain>(domain)?.ok_or_else(|| missing("domain", domain))?;
-            change.expect_present::<Domain>(domain);
-        }
-        let key = |row: &NamedRole| NameKey::role_of(row.domain.as_ref(), &row.name);
-        take_name(view, change, "role", (old.map(key), key(new)), *id.bytes())
-    })
+    save_and_end(
+        desk,
+        (ThingKind::Role, "role"),
+        id,
+        RoleId::from_bytes,
+        build,
+        |view, change, id, old, new| {
+            check_name("role", &new.name)?;
+            check_comment(new.description.as_deref())?;
+            if old.is_some_and(|old| old.domain != new.domain) {
+                return Err(Error::Refused("a role stays in its domain".to_owned()));
+            }
+            if let Some(domain) = &new.domain {
+                view.get::<Domain>(domain)?.ok_or_else(|| missing("domain", domain))?;
+                change.expect_present::<Domain>(domain);
+            }
+            let key = |row: &NamedRole| NameKey::role_of(row.domain.as_ref(), &row.name);
+            take_name(view, change, "role", (old.map(key), key(new)), *id.bytes())
+        },
+    )
 }
 
 /// Removes a role. Nobody has it from now on; where it was given it is taken away by and by.
@@ -374,7 +409,7 @@ pub fn save_role(
 pub fn delete_role(desk: &Desk<'_>, id: &RoleId) -> Result<(), Error> {
     desk.commit(&format!("role delete {id}"), |view, change| {
         let row = view.get::<NamedRole>(id)?.ok_or_else(|| missing("role", id))?;
-        change.expect_same(id, &row).delete::<NamedRole>(id);
+        change.expect_same(id, &row).remove::<NamedRole>(id);
         change.delete::<Name>(&NameKey::role_of(row.domain.as_ref(), &row.name));
         change.delete::<Extra>(&ExtraKey::of(ThingKind::Role, id)).put(&LeavingKey::Role(*id), &Leaving);
         for (other, row) in view.list::<NamedRole>(&[])? {
@@ -406,7 +441,7 @@ pub fn set_implied(desk: &Desk<'_>, role: &RoleId, implied: &RoleId, is_so: bool
             edited.implies.push(*implied);
         }
         let changed = edited != row;
-        change.expect_same(role, &row).put(role, &edited);
+        change.replace(role, &row, &edited);
         Ok(changed)
     })?;
     Ok(changed)
@@ -532,7 +567,7 @@ pub fn set_member(desk: &Desk<'_>, key: &MembershipKey, is_so: bool) -> Result<(
                 }
                 change.expect_present::<Group>(&key.group).put(key, &Membership)
             }
-            (true, false) => change.delete::<Membership>(key),
+            (true, false) => change.remove::<Membership>(key),
         };
         Ok(())
     })?;

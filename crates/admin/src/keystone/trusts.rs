@@ -5,7 +5,7 @@ use super::grants::role_id;
 use crate::desk::{Desk, random};
 use crate::error::Error;
 use enfilade_facts::limits::REDELEGATIONS_MAX;
-use enfilade_facts::tables::{Project, Reverse, ReverseKey, Revocation, Revoked, Trust, User};
+use enfilade_facts::tables::{Project, Reverse, ReverseKey, Trust, User};
 use enfilade_facts::vocabulary::{CredentialId, ProjectId, TrustId, UserId};
 use enfilade_facts::{At, Change, Read, Source, View};
 
@@ -136,7 +136,6 @@ pub fn use_trust(desk: &Desk<'_>, id: &TrustId) -> Result<(), Error> {
 /// # Errors
 /// When there is none with that id, or the facts cannot be changed.
 pub fn delete_trust(desk: &Desk<'_>, id: &TrustId) -> Result<At, Error> {
-    let now = desk.now.unix_seconds;
     let ((), at) = desk.commit(&format!("trust delete {id}"), |view, change| {
         let row = view.get::<Trust>(id)?.ok_or_else(|| {
             let hint = "see `openstack trust list`";
@@ -147,7 +146,7 @@ pub fn delete_trust(desk: &Desk<'_>, id: &TrustId) -> Result<At, Error> {
         let mut gone = vec![*id];
         while let Some(id) = gone.pop() {
             forget_trust(view, change, &id)?;
-            change.put(&Revoked::Trust(id), &Revocation { issued_before: now, revoked_at: now });
+            change.end_with::<Trust>(&id);
             for (key, _) in view.list::<Reverse>(&ReverseKey::lent_on_from(&id))? {
                 if let ReverseKey::LentOn(_, child) = key {
                     gone.push(child);

@@ -100,6 +100,9 @@ pub enum Unread {
     /// It has not the form of its kind.
     #[error("what the token says has not the form it should have")]
     Malformed,
+    /// It lasts longer than any token may.
+    #[error("the token lasts longer than {} s", enfilade_facts::limits::TOKEN_SECONDS_MAX)]
+    TooLong,
 }
 
 const UNSUPPORTED: [(u64, &str); 5] = [

@@ -245,7 +245,7 @@ pub(super) fn revoke(home: &Home, command: Revoke, json: bool) -> anyhow::Result
             (Revoked::Domain(id), format!("what was given for domain {domain} so far is good no longer"))
         }
     };
-    let at = admin::revoke(&home.desk(), &[mark], &text)?;
+    let at = admin::revoke(&home.desk(), &[mark], None, &text)?;
     output::done(json, &json!({ "revision": at.revision.0 }), &text);
     Ok(())
 }
@@ -256,7 +256,7 @@ pub(super) fn session(home: &Home, command: Session, json: bool) -> anyhow::Resu
         Session::End { user } => user,
     };
     let text = format!("the sessions of {user} are over");
-    let at = admin::revoke(&home.desk(), &[user_mark(home, &user)?], &text)?;
+    let at = admin::revoke(&home.desk(), &[user_mark(home, &user)?], None, &text)?;
     output::done(json, &json!({ "user": user.to_string(), "revision": at.revision.0 }), &text);
     Ok(())
 }
@@ -295,6 +295,10 @@ fn list_revocations(home: &Home, json: bool) -> anyhow::Result<()> {
         Revoked::Domain(id) => ("domain", id.to_keystone()),
         Revoked::Trust(id) => ("trust", id.to_string()),
         Revoked::Consumer(id) => ("consumer", audit_id_to_text(id)),
+        Revoked::Credential(id) => ("application credential", id.to_string()),
+        Revoked::Group(id) => ("group", id.to_string()),
+        Revoked::Role(id) => ("role", id.to_string()),
+        Revoked::Link(id) => ("membership, grant or implication", audit_id_to_text(id)),
     };
     if json {
         rows.iter().for_each(|row| {
@@ -325,7 +329,10 @@ fn list_sessions(home: &Home, user: Option<&Userid>, json: bool) -> anyhow::Resu
     let revoked = admin::list_revocations(home.source())?;
     let is_revoked = |session: &IssuedSession, userid: &str| {
         let realm = userid.rsplit_once('@').map_or("", |(_, realm)| realm);
-        revoked.iter().filter(|row| session.issued_at <= row.revocation.issued_before).any(|row| {
+        let covers = |row: &&admin::RevocationSummary| {
+            row.mark.is_timeless() || session.issued_at <= row.revocation.issued_before
+        };
+        revoked.iter().filter(covers).any(|row| {
             match &row.mark {
                 Revoked::Token(id) => *id == session.own,
                 Revoked::Chain(id) => *id == session.chain,
@@ -335,7 +342,13 @@ fn list_sessions(home: &Home, user: Option<&Userid>, json: bool) -> anyhow::Resu
                     let is_theirs = domains.iter().any(|row| row.id == *id && row.name.as_str() == realm);
                     is_theirs || session.scope == IssuedFor::Domain(*id.bytes())
                 }
-                Revoked::Trust(_) | Revoked::Consumer(_) => false,
+                // The list says of a session neither by what it was made nor what it rests on.
+                Revoked::Trust(_)
+                | Revoked::Consumer(_)
+                | Revoked::Credential(_)
+                | Revoked::Group(_)
+                | Revoked::Role(_)
+                | Revoked::Link(_) => false,
             }
         })
     };

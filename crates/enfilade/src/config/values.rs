@@ -12,6 +12,10 @@ impl<const MOST: u64> AtMost<MOST> {
     pub(super) fn get(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
+
+    pub(crate) fn seconds(self) -> i64 {
+        i64::try_from(self.0).unwrap_or(i64::MAX)
+    }
 }
 
 impl<const MOST: u64> TryFrom<u64> for AtMost<MOST> {

@@ -93,12 +93,12 @@ pub(super) fn revoke(call: &mut Call) -> Outcome {
     let found = subject(call, false)?;
     let session = found.session()?;
     let permit = call.allow(&of(session))?;
-    let own = session.claim.audit.own;
+    let (own, end) = (session.claim.audit.own, session.claim.expires_at);
     let mut marks = vec![Revoked::Token(own)];
     if call.query("cascade").is_none_or(|value| !value.eq_ignore_ascii_case("false")) {
         marks.push(Revoked::Chain(own));
     }
-    call.at_desk(&permit, |desk| revoke_marks(desk, &marks, "a token"))?;
+    call.at_desk(&permit, |desk| revoke_marks(desk, &marks, Some(end), "a token"))?;
     Ok(Said::nothing())
 }
 
@@ -111,13 +111,14 @@ pub(super) fn events(call: &mut Call) -> Outcome {
     };
     let events = list_revocations(call.faces.house().source())?;
     let events: Vec<Value> =
-        events.iter().filter(|event| since <= event.revocation.revoked_at).map(event).collect();
+        events.iter().filter(|event| since <= event.revocation.revoked_at).filter_map(event).collect();
     let url = format!("{}/v3/OS-REVOKE/events", call.base);
     let links = json!({ "self": url, "next": null, "previous": null });
     Ok(Said::json(StatusCode::OK, &json!({ "events": events, "links": links })))
 }
 
-fn event(event: &RevocationSummary) -> Value {
+/// As services know them. Of what a session rests on they are told with the next validation.
+fn event(event: &RevocationSummary) -> Option<Value> {
     let hex = |id: &[u8; 16]| format!("{:032x}", u128::from_be_bytes(*id));
     let (name, id) = match &event.mark {
         Revoked::Token(id) => ("audit_id", audit_id_to_text(id)),
@@ -127,9 +128,10 @@ fn event(event: &RevocationSummary) -> Value {
         Revoked::Domain(id) => ("domain_id", id.to_keystone()),
         Revoked::Trust(id) => ("OS-TRUST:trust_id", id.to_string()),
         Revoked::Consumer(id) => ("OS-OAUTH1:consumer_id", hex(id)),
+        Revoked::Credential(_) | Revoked::Group(_) | Revoked::Role(_) | Revoked::Link(_) => return None,
     };
     let mut fields = Map::new();
     fields.insert(name.to_owned(), Value::String(id));
     fields.insert("issued_before".to_owned(), Value::String(time(event.revocation.issued_before)));
-    Value::Object(fields)
+    Some(Value::Object(fields))
 }

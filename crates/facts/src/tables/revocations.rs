@@ -3,8 +3,11 @@
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
-use crate::vocabulary::{DomainId, ProjectId, TrustId, UserId};
+use crate::limits::TOKEN_SECONDS_MAX;
+use crate::vocabulary::{CredentialId, DomainId, GroupId, ProjectId, RoleId, TrustId, UserId};
 use serde::{Deserialize, Serialize};
+use siphasher::sip128::{Hasher128, SipHasher24};
+use std::hash::Hasher;
 
 /// What a token is revoked by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -23,9 +26,45 @@ pub enum Revoked {
     Trust(TrustId),
     /// Everything by a consumer.
     Consumer(#[serde(with = "super::names::as_hex")] [u8; 16]),
+    /// Everything that was made with an application credential.
+    Credential(CredentialId),
+    /// What the members of a group had by way of it.
+    Group(GroupId),
+    /// A role, wherever it was given, and what it implies.
+    Role(RoleId),
+    /// A role that was given, a group in a group, a role that another implies, or what the groups and roles of a domain gave: see
+    /// [`Revoked::link`].
+    Link(#[serde(with = "super::names::as_hex")] [u8; 16]),
 }
 
 impl Revoked {
+    /// A record that joins two things and has no id of its own: it is marked by a digest of its key.
+    pub fn link<R: Row>(key: &R::Key) -> Self {
+        Self::link_of(R::TABLE as u8, &key.bytes())
+    }
+
+    /// That one role implies another.
+    pub fn implication(role: &RoleId, implied: &RoleId) -> Self {
+        Self::link_of(Table::Roles as u8, &[role.bytes().as_slice(), implied.bytes()].concat())
+    }
+
+    /// What the groups and roles of a domain gave to anybody. That of its users is marked with the domain.
+    pub fn groups_of(domain: &DomainId) -> Self {
+        Self::link_of(Table::Domains as u8, domain.bytes())
+    }
+
+    fn link_of(kind: u8, key: &[u8]) -> Self {
+        let mut hasher = SipHasher24::new_with_key(b"enfilade  links1");
+        hasher.write(&[kind]);
+        hasher.write(key);
+        Revoked::Link(hasher.finish128().as_bytes())
+    }
+
+    /// Whether it is about what has one id and ends once for all, so that no clock matters: a token, a chain, a trust.
+    pub fn is_timeless(&self) -> bool {
+        matches!(self, Revoked::Token(_) | Revoked::Chain(_) | Revoked::Trust(_))
+    }
+
     /// Of which kind, as the key says it, and which of them.
     fn parts(&self) -> (u8, &[u8; 16]) {
         match self {
@@ -36,6 +75,10 @@ impl Revoked {
             Revoked::Domain(id) => (5, id.bytes()),
             Revoked::Trust(id) => (6, id.bytes()),
             Revoked::Consumer(id) => (7, id),
+            Revoked::Credential(id) => (8, id.bytes()),
+            Revoked::Group(id) => (9, id.bytes()),
+            Revoked::Role(id) => (10, id.bytes()),
+            Revoked::Link(id) => (11, id),
         }
     }
 
@@ -62,19 +105,70 @@ impl Key for Revoked {
             5 => Revoked::Domain(DomainId::from_bytes(id)),
             6 => Revoked::Trust(TrustId::from_bytes(id)),
             7 => Revoked::Consumer(id),
+            8 => Revoked::Credential(CredentialId::from_bytes(id)),
+            9 => Revoked::Group(GroupId::from_bytes(id)),
+            10 => Revoked::Role(RoleId::from_bytes(id)),
+            11 => Revoked::Link(id),
             _ => return None,
         })
     }
 }
 
-/// Since when.
+/// Since when, and how long that has to be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Dumped")]
 pub struct Revocation {
     /// Tokens issued in this second or before it are refused, seconds since the epoch: a Fernet token knows no smaller unit,
     /// and one of the very second may be the one that was meant (as in the original).
     pub issued_before: i64,
     /// When it was revoked.
     pub revoked_at: i64,
+    /// The end of the last token it is about, seconds since the epoch. Settings that change later do not move it.
+    pub until: i64,
+}
+
+impl Revocation {
+    /// Of whatever was issued up to this second. No token lasts longer than [`TOKEN_SECONDS_MAX`].
+    pub fn now(now: i64) -> Self {
+        Revocation { issued_before: now, revoked_at: now, until: now.saturating_add(TOKEN_SECONDS_MAX) }
+    }
+
+    /// The same of a token, or of what was made of it, where its end is known.
+    #[must_use]
+    pub fn ending(self, end: i64) -> Self {
+        Revocation { until: end, ..self }
+    }
+
+    /// Both: it was revoked before, at a time when the clock may have been ahead.
+    #[must_use]
+    pub fn and(self, before: Revocation) -> Self {
+        Revocation {
+            issued_before: self.issued_before.max(before.issued_before),
+            until: self.until.max(before.until),
+            ..self
+        }
+    }
+
+    /// What a record said before it knew of an end.
+    fn without_end(issued_before: i64, revoked_at: i64) -> Self {
+        let until = issued_before.max(revoked_at).saturating_add(TOKEN_SECONDS_MAX);
+        Revocation { issued_before, revoked_at, until }
+    }
+}
+
+/// As a dump says it; one of before has no end.
+#[derive(Deserialize)]
+struct Dumped {
+    issued_before: i64,
+    revoked_at: i64,
+    until: Option<i64>,
+}
+
+impl From<Dumped> for Revocation {
+    fn from(Dumped { issued_before, revoked_at, until }: Dumped) -> Self {
+        let revocation = Revocation::without_end(issued_before, revoked_at);
+        Revocation { until: until.unwrap_or(revocation.until), ..revocation }
+    }
 }
 
 impl Row for Revocation {
@@ -82,10 +176,45 @@ impl Row for Revocation {
     type Key = Revoked;
 
     fn encode(&self, to: &mut Writer) {
-        to.i64(self.issued_before).i64(self.revoked_at);
+        to.i64(self.issued_before).i64(self.revoked_at).i64(self.until);
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
-        Some(Revocation { issued_before: from.i64()?, revoked_at: from.i64()? })
+        let revocation = Revocation::without_end(from.i64()?, from.i64()?);
+        match from.is_empty() {
+            true => Some(revocation),
+            false => Some(Revocation { until: from.i64()?, ..revocation }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_from_before_they_knew_an_end_are_read() {
+        let mut old = Writer::default();
+        old.i64(1_000).i64(2_000);
+        let read = Revocation::decode(&mut Reader::new(&old.into_bytes())).unwrap();
+        let expected =
+            Revocation { issued_before: 1_000, revoked_at: 2_000, until: 2_000 + TOKEN_SECONDS_MAX };
+        assert_eq!(read, expected);
+        assert_eq!(
+            Revocation::from(Dumped { issued_before: 1_000, revoked_at: 2_000, until: None }),
+            expected
+        );
+        let mut new = Writer::default();
+        Revocation { until: 7, ..expected }.encode(&mut new);
+        assert_eq!(Revocation::decode(&mut Reader::new(&new.into_bytes())).unwrap().until, 7);
+    }
+
+    #[test]
+    fn every_kind_of_mark_is_read_back() {
+        for kind in 1..=11 {
+            let bytes = [&[kind], [kind; 16].as_slice()].concat();
+            assert_eq!(Revoked::from_bytes(&bytes).unwrap().bytes(), bytes);
+        }
+        assert_eq!(Revoked::from_bytes(&[12; 17]), None);
     }
 }

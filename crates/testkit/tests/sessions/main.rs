@@ -11,12 +11,16 @@ mod trees;
 use enfilade_admin::NewUser;
 use enfilade_admin::keystone as admin;
 use enfilade_facts::tables::{Password, Revoked, User};
-use enfilade_facts::vocabulary::{Authid, DomainId, ProjectId, Realm, RoleId, Secret, UserId, Userid};
+use enfilade_facts::vocabulary::{
+    Authid, DomainId, GroupId, ProjectId, Realm, RoleId, Secret, UserId, Userid,
+};
 use enfilade_facts::{AuditRecord, Change, Read, Refuse};
-use enfilade_identity::{Ask, Scope, Session, SessionAsk, Wanted};
+use enfilade_identity::fernet::frame;
+use enfilade_identity::fernet::payload::Audit;
+use enfilade_identity::{Ask, Claim, Methods, Scope, Session, SessionAsk, Wanted};
 use enfilade_passage::{KeyRing, Visit};
 use enfilade_testkit::{Remembering, TestHouse};
-use model::{Delegation, Dice, Event, Token, Trust, Where, Whom};
+use model::{Delegation, Dice, Event, Group, Taken, Token, Trust, Where, Whom};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -27,26 +31,36 @@ const LIFETIME: i64 = 3_600;
 const USERS: usize = 4;
 const PROJECTS: usize = 3;
 const ROLES: [&str; 4] = ["admin", "member", "reader", "auditor"];
-/// Whoever has the role of this number has these, too.
-const IMPLIED: [&[usize]; 4] = [&[0, 1, 2], &[1, 2], &[2], &[3]];
+/// Which roles imply which, at first.
+const IMPLIED: [(usize, usize); 2] = [(0, 1), (1, 2)];
+const GROUPS: [&str; 3] = ["staff@Default", "nested@Default", "crew@guests"];
+/// The domain of guests is deleted and made again, with its group.
+const GUESTS: usize = 2;
 const KEYS_MAX: usize = 3;
 
 /// What happened, and who is who.
 struct World {
     house: TestHouse,
-    domains: [(Realm, DomainId); 2],
+    domains: [(Realm, DomainId); 3],
     users: Vec<(Userid, UserId, usize)>,
     projects: Vec<(ProjectId, usize)>,
     roles: Vec<RoleId>,
     // From here on, what the model knows.
     user_enabled: [bool; USERS],
-    domain_enabled: [bool; 2],
+    domain_enabled: [bool; 3],
     project_enabled: [bool; PROJECTS],
-    members: BTreeSet<usize>,
+    /// Those that are there.
+    groups: [Option<Group>; 3],
+    /// Who is in which group.
+    members: BTreeSet<(usize, usize)>,
+    /// Which group is in which.
+    nested: BTreeSet<(usize, usize)>,
+    implied: BTreeSet<(usize, usize)>,
     grants: BTreeSet<(Whom, Where, usize)>,
     credentials: Vec<Delegation>,
     trusts: Vec<Trust>,
     events: Vec<Event>,
+    taken: Vec<(Taken, i64)>,
     ring: Vec<u32>,
     tokens: Vec<Token>,
     /// How many had to wait for the next second.
@@ -57,11 +71,18 @@ fn audit() -> AuditRecord {
     AuditRecord { who: "a test".into(), what: "a cheap password".into(), unix_seconds: 0 }
 }
 
+/// Makes the group of this number.
+fn make_group(house: &TestHouse, n: usize) -> Group {
+    let name: enfilade_facts::vocabulary::GroupName = GROUPS[n].parse().unwrap();
+    let (id, _) = enfilade_admin::add_group(&house.desk(), &name, None, None, None).unwrap();
+    Group { name, id, domain: if n == GUESTS { GUESTS } else { 0 } }
+}
+
 impl World {
     fn new() -> Self {
         let house = TestHouse::new(Remembering::AsServed);
         let desk = house.desk();
-        let domains = ["Default", "other"].map(|name| {
+        let domains = ["Default", "other", "guests"].map(|name| {
             let realm: Realm = name.parse().unwrap();
             let id = (name == "Default").then_some(DomainId::DEFAULT);
             let (id, _) = admin::add_domain(&desk, &realm, id).unwrap();
@@ -94,7 +115,7 @@ impl World {
         let roles = ROLES.iter().map(|role| admin::add_role(&desk, role, None).unwrap().0).collect();
         admin::add_implication(&desk, "admin", "member").unwrap();
         admin::add_implication(&desk, "member", "reader").unwrap();
-        enfilade_admin::add_group(&desk, &"staff@Default".parse().unwrap(), None, None, None).unwrap();
+        let groups = [0, 1, 2].map(|n| Some(make_group(&house, n)));
         let world = World {
             house,
             domains,
@@ -102,13 +123,17 @@ impl World {
             projects,
             roles,
             user_enabled: [true; USERS],
-            domain_enabled: [true; 2],
+            domain_enabled: [true; 3],
             project_enabled: [true; PROJECTS],
+            groups,
             members: BTreeSet::new(),
+            nested: BTreeSet::new(),
+            implied: IMPLIED.into(),
             grants: BTreeSet::new(),
             credentials: Vec::new(),
             trusts: Vec::new(),
             events: Vec::new(),
+            taken: Vec::new(),
             ring: vec![0, 1],
             tokens: Vec::new(),
             waited: 0,
@@ -131,10 +156,14 @@ impl World {
     }
 
     fn tell_ring(&self) {
+        self.house.house.set_keys(Some(self.keys()));
+    }
+
+    fn keys(&self) -> KeyRing {
         let bytes_of = |n: u32| std::array::from_fn(|at| n.to_be_bytes()[at % 4]);
         let bytes: Vec<(u32, [u8; 32])> = self.ring.iter().map(|n| (*n, bytes_of(*n))).collect();
         let keys: Vec<_> = bytes.iter().map(|(n, bytes)| (*n, bytes)).collect();
-        self.house.house.set_keys(Some(KeyRing::new(&keys).unwrap()));
+        KeyRing::new(&keys).unwrap()
     }
 
     /// 0 becomes the highest, there is a new 0, and the lowest beside it goes.
@@ -147,93 +176,6 @@ impl World {
             self.ring.retain(|n| *n != lowest);
         }
         self.tell_ring();
-    }
-
-    fn roles_on(&self, user: usize, on: Where) -> BTreeSet<usize> {
-        let is_of = |whom: &Whom| match whom {
-            Whom::User(n) => *n == user,
-            Whom::Group => self.members.contains(&user),
-        };
-        let given = self.grants.iter().filter(|(whom, there, _)| is_of(whom) && *there == on);
-        given.flat_map(|(.., role)| IMPLIED[*role].iter().copied()).collect()
-    }
-
-    fn may_come_in(&self, user: usize) -> bool {
-        self.user_enabled[user] && self.domain_enabled[self.users[user].2]
-    }
-
-    /// The roles a session has, or nothing where it is none.
-    fn stands(&self, token: &Token) -> Option<BTreeSet<usize>> {
-        let user = token.user;
-        if !self.may_come_in(user) {
-            return None;
-        }
-        let Some(on) = token.scope else { return Some(BTreeSet::new()) };
-        let is_open = match on {
-            Where::Project(n) => self.project_enabled[n] && self.domain_enabled[self.projects[n].1],
-            Where::Domain(n) => self.domain_enabled[n],
-            Where::System => true,
-        };
-        let mut roles = self.roles_on(user, on);
-        if let Some(n) = token.trust {
-            let trust = &self.trusts[n];
-            let is_over = trust.expires != 0 && trust.expires <= self.now();
-            if !trust.is_there || is_over || !self.may_come_in(trust.trustor) || trust.trustee != user {
-                return None;
-            }
-            roles = trust.roles.iter().flat_map(|role| IMPLIED[*role].iter().copied()).collect();
-            if !roles.is_subset(&self.roles_on(trust.trustor, on)) {
-                return None;
-            }
-        }
-        if let Some(n) = token.credential {
-            let delegation = &self.credentials[n];
-            if !delegation.is_there {
-                return None;
-            }
-            let given: BTreeSet<usize> =
-                delegation.roles.iter().flat_map(|role| IMPLIED[*role].iter().copied()).collect();
-            roles = roles.intersection(&given).copied().collect();
-        }
-        (is_open && !roles.is_empty()).then_some(roles)
-    }
-
-    fn is_revoked(&self, token: &Token) -> bool {
-        let domain_of_scope = match token.scope {
-            Some(Where::Project(n)) => Some(self.projects[n].1),
-            Some(Where::Domain(n)) => Some(n),
-            _ => None,
-        };
-        let trust = token.trust.map(|n| &self.trusts[n]);
-        let is_of =
-            |id| id == self.users[token.user].1 || trust.is_some_and(|t| id == self.users[t.trustor].1);
-        let is_in = |id| {
-            let of_trustor = trust.map(|trust| self.users[trust.trustor].2);
-            let domains = [Some(self.users[token.user].2), domain_of_scope, of_trustor];
-            domains.into_iter().flatten().any(|n| self.domains[n].1 == id)
-        };
-        self.events.iter().any(|event| {
-            let is_meant = match event.mark {
-                Revoked::Token(id) => id == token.own,
-                Revoked::Chain(id) => id == token.chain,
-                Revoked::User(id) => is_of(id),
-                Revoked::Project(id) => {
-                    matches!(token.scope, Some(Where::Project(n)) if self.projects[n].0 == id)
-                }
-                Revoked::Domain(id) => is_in(id),
-                Revoked::Trust(id) => trust.is_some_and(|trust| trust.id == id),
-                Revoked::Consumer(_) => false,
-            };
-            is_meant && token.issued_at <= event.before
-        })
-    }
-
-    fn expected(&self, token: &Token) -> Option<BTreeSet<usize>> {
-        let is_read = self.ring.contains(&token.key) && self.now() < token.expires_at;
-        if !is_read || self.is_revoked(token) {
-            return None;
-        }
-        self.stands(token)
     }
 
     fn scope_of(&self, scope: Option<Where>) -> Scope {
@@ -262,6 +204,11 @@ impl World {
             Ok(visit) => {
                 let session = visit.identity().session().unwrap();
                 assert_eq!(Some(self.found_roles(session)), expected, "{token:?}");
+                let is =
+                    |group: &Option<Group>, id: &GroupId| group.as_ref().is_some_and(|group| group.id == *id);
+                let number = |id: &GroupId| self.groups.iter().position(|group| is(group, id)).unwrap();
+                let groups: BTreeSet<usize> = visit.principal().groups.iter().map(number).collect();
+                assert_eq!(groups, self.groups_of(token.user, token.issued_at), "{token:?}");
             }
             Err(code) => assert_eq!(None, expected, "refused with {code}: {token:?}"),
         }
@@ -272,15 +219,24 @@ impl World {
         let mut visit = visit;
         token.issued_at = self.now();
         token.key = *self.ring.iter().max().unwrap();
-        let roles = self.stands(&token);
-        // Everything of this second may be revoked: then there is nothing to be had before the next, which never comes here.
-        if roles.is_some() && self.is_revoked(&token) {
-            let waiting = tokio::time::timeout(Duration::from_millis(3), visit.issue(wanted)).await;
-            assert!(waiting.is_err(), "{waiting:?}: {token:?}");
+        let now = token.issued_at;
+        // What of this second was revoked or taken is not to be had before the next, which never comes here.
+        let (roles, whole) = (self.stands(&token, now), self.stands(&token, i64::MAX));
+        let groups = [now, i64::MAX].map(|at| self.groups_of(token.user, at));
+        let must_wait =
+            whole.is_some() && self.is_revoked(&token) || roles != whole || groups[0] != groups[1];
+        let may_wait = must_wait || self.taken.iter().any(|(_, at)| now <= *at);
+        let issued = tokio::time::timeout(
+            Duration::from_millis(if may_wait { 3 } else { 10_000 }),
+            visit.issue(wanted),
+        );
+        let Ok(issued) = issued.await else {
+            assert!(may_wait, "{token:?}");
             self.waited += 1;
             return;
-        }
-        match visit.issue(wanted).await {
+        };
+        assert!(!must_wait || issued.is_err() && whole.is_none(), "{roles:?} {whole:?} {groups:?} {token:?}");
+        match issued {
             Ok(made) => {
                 let claim = &made.session.claim;
                 assert_eq!(Some(self.found_roles(&made.session)), roles, "{token:?}");
@@ -302,6 +258,43 @@ impl World {
     fn mark(&mut self, mark: Revoked) {
         let before = self.now();
         self.events.push(Event { mark, before });
+    }
+
+    fn take(&mut self, what: Taken) {
+        let now = self.now();
+        self.taken.push((what, now));
+    }
+
+    /// A token of another server with the same keys, whose clock is not ours.
+    fn foreign(&mut self, dice: &mut Dice) {
+        let (user, scope) = (dice.roll(USERS), Self::some_scope(dice));
+        let issued_at = self.now() + dice.roll(14) as i64 - 4;
+        let claim = Claim {
+            user: self.users[user].1,
+            methods: Methods::PASSWORD,
+            scope: self.scope_of(scope),
+            lent: None,
+            issued_at,
+            expires_at: issued_at + LIFETIME,
+            audit: Audit { own: std::array::from_fn(|_| dice.roll(256) as u8), chain: None },
+        };
+        let text = frame::seal(&self.keys(), issued_at as u64, [5; 16], &claim.to_payload()).unwrap();
+        let (own, expires_at) = (claim.audit.own, claim.expires_at);
+        let key = *self.ring.iter().max().unwrap();
+        let (credential, trust, is_child, chain) = (None, None, false, own);
+        self.tokens.push(Token {
+            text,
+            user,
+            scope,
+            credential,
+            trust,
+            is_child,
+            issued_at,
+            expires_at,
+            own,
+            chain,
+            key,
+        });
     }
 
     fn some_scope(dice: &mut Dice) -> Option<Where> {
@@ -372,7 +365,7 @@ impl World {
             secret: Secret::new(delegation.secret.as_bytes()).unwrap(),
         };
         let visit = self.house.come_in(ask).await;
-        let may = delegation.is_there && self.may_come_in(delegation.user);
+        let may = delegation.is_there && delegation.enabled && self.may_come_in(delegation.user);
         assert_eq!(visit.is_ok(), may);
         let Ok(visit) = visit else { return };
         let token = Token {
@@ -434,11 +427,12 @@ impl World {
                 self.give_cheap_password(user);
             }
             76 => {
-                let lifetime = LIFETIME + 1;
-                admin::purge_revocations(&self.house.desk(), lifetime).unwrap();
+                admin::purge_revocations(&self.house.desk(), 0).unwrap();
             }
             77..=90 => self.house.clock.advance_seconds(1),
             91 => self.house.clock.advance_seconds(dice.roll(1_800) as u64),
+            92 if dice.roll(4) == 0 => self.house.clock.set_wall(dice.roll(20) as i64 - 10),
+            93..=94 => self.foreign(dice),
             _ => {}
         }
         for _ in 0..3.min(self.tokens.len()) {
@@ -454,8 +448,9 @@ impl World {
             self.tokens.drain(..surplus);
         }
         if self.events.len() > 200 {
-            let over = self.now() - LIFETIME - 1;
+            let over = self.now() - LIFETIME - 100;
             self.events.retain(|event| event.before >= over);
+            self.taken.retain(|(_, at)| *at >= over);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The change under construction that makes the facts what the files say.
 
-use enfilade_facts::tables::{FileFault, FileName, KeptFile};
+use enfilade_facts::tables::{Ends, FileFault, FileName, KeptFile};
 use enfilade_facts::{AuditRecord, Change, Now, Row, View};
 use std::collections::BTreeMap;
 
@@ -38,6 +38,14 @@ impl<'v, 's> Draft<'v, 's> {
         match before {
             None => self.added += 1,
             Some(_) => self.changed += 1,
+        }
+    }
+
+    /// The same of what sessions rest on: those that rest on more than it is from now on end.
+    pub(super) fn replace<R: Ends + PartialEq>(&mut self, key: &R::Key, before: &R, after: &R) {
+        if before != after {
+            self.change.replace(key, before, after);
+            self.changed += 1;
         }
     }
 

@@ -7,7 +7,7 @@ use crate::files::token_shadow::{Hashes, Secrets};
 use crate::files::user_cfg::{Entry, UserCfg};
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Credential, FileFault, FileName, Kept, Member, Membership, Name, NameKey,
-    Revocation, Revoked, SidSpace, SidSpaceKey, User, Verifier, Who,
+    SidSpace, SidSpaceKey, User, Verifier, Who,
 };
 use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, UserId, Userid};
 use enfilade_facts::{Row as _, SourceError};
@@ -131,7 +131,7 @@ impl Comparison<'_, '_, '_, '_> {
         };
         let verifier = hash.map_or(Verifier::Missing, |hash| Verifier::Crypt(hash.to_owned()));
         let after = Credential { verifier, kept: Some(Kept::default()), ..before.clone() };
-        self.draft.put(&id, Some(&before), &after);
+        self.draft.replace(&id, &before, &after);
         Ok(())
     }
 
@@ -159,13 +159,7 @@ impl Comparison<'_, '_, '_, '_> {
             (Some((id, before)), Some(entry)) => {
                 let after = User { kept: Some(Kept::default()), ..before.clone() };
                 let Entry { enabled, expires, comment } = entry.clone();
-                if before.enabled && !enabled {
-                    // What the user was given so far stays worth nothing when the user comes back.
-                    let now = self.draft.now().unix_seconds;
-                    let revocation = Revocation { issued_before: now, revoked_at: now };
-                    self.draft.change.put(&Revoked::User(id), &revocation);
-                }
-                self.draft.put(&id, Some(&before), &User { enabled, expires, comment, ..after });
+                self.draft.replace(&id, &before, &User { enabled, expires, comment, ..after });
             }
             (None, Some(entry)) => self.new_user(&authid.user, entry)?,
             (Some((id, before)), None) => {
@@ -219,7 +213,7 @@ impl Comparison<'_, '_, '_, '_> {
     /// With everything that is the user's: whoever has the name later is somebody else.
     fn remove_user(&mut self, userid: &Userid, id: &UserId, before: &User) -> Result<(), SourceError> {
         self.draft.delete(id, before);
-        self.draft.change.delete::<Name>(&NameKey::user(&before.domain, userid.name()));
+        self.draft.change.end_with::<User>(id).delete::<Name>(&NameKey::user(&before.domain, userid.name()));
         for (key, name) in self.draft.view.list::<Name>(&NameKey::tokens_of(id))? {
             if let Some(token) = self.draft.view.get::<Credential>(&name.credential())? {
                 self.draft.change.delete::<Name>(&key);
@@ -257,7 +251,7 @@ impl Comparison<'_, '_, '_, '_> {
             // Nothing new in `user.cfg`: the hash alone.
             if let Some((id, before)) = known.filter(|(_, token)| token.kept.is_some()) {
                 let after = self.with_hash(authid, before.clone());
-                self.draft.put(&id, Some(&before), &after);
+                self.draft.replace(&id, &before, &after);
             }
             return Ok(());
         };
@@ -280,7 +274,7 @@ impl Comparison<'_, '_, '_, '_> {
                 let kept = Some(before.kept.clone().unwrap_or_default());
                 let after = Credential { enabled, expires, comment, kept, own_roles: true, ..before.clone() };
                 let after = self.with_hash(authid, after);
-                self.draft.put(&id, Some(&before), &after);
+                self.draft.replace(&id, &before, &after);
             }
             (None, Some(entry)) => {
                 let id = CredentialId::from_bytes(self.ids.next()?);

@@ -1,0 +1,137 @@
+//! What sessions rest on, and what ends when one of those records is deleted or becomes less.
+//!
+//! A session is judged on the facts each time, so what is deleted or disabled refuses by itself. What it refused would be good again
+//! once the same thing was enabled, given or joined again: so each such commit also puts a mark ([`Revoked`]), and what was issued up
+//! to that second does not come back. [`ENDINGS`] lists them all.
+
+use super::{
+    Credential, Domain, Grant, GrantKey, Group, Member, Membership, MembershipKey, NamedRole, Project,
+    Revoked, Row, Trust, User, Verifier,
+};
+use crate::vocabulary::{CredentialId, DomainId, GroupId, ProjectId, RoleId, TrustId, UserId};
+
+/// A record that sessions rest on. It is deleted with [`Change::remove`](crate::Change::remove) and becomes another with
+/// [`Change::replace`](crate::Change::replace), which put the marks.
+pub trait Ends: Row {
+    /// What ends when it is deleted.
+    fn when_deleted(key: &Self::Key) -> Vec<Revoked>;
+
+    /// What ends when it becomes another, at this second.
+    fn when_replaced(key: &Self::Key, before: &Self, after: &Self, now: i64) -> Vec<Revoked>;
+}
+
+/// Whether something that ends by itself had ended, and has not any more.
+fn is_revived(before: i64, after: i64, now: i64) -> bool {
+    let is_over = |expires: i64| expires != 0 && expires <= now;
+    is_over(before) && !is_over(after)
+}
+
+fn list(is_so: bool, mark: Revoked) -> Vec<Revoked> {
+    is_so.then_some(mark).into_iter().collect()
+}
+
+impl Ends for Domain {
+    fn when_deleted(key: &DomainId) -> Vec<Revoked> {
+        vec![Revoked::Domain(*key), Revoked::groups_of(key)]
+    }
+
+    fn when_replaced(key: &DomainId, before: &Self, after: &Self, _: i64) -> Vec<Revoked> {
+        let is_less = before.enabled && !after.enabled;
+        if is_less { Self::when_deleted(key) } else { Vec::new() }
+    }
+}
+
+impl Ends for User {
+    fn when_deleted(key: &UserId) -> Vec<Revoked> {
+        vec![Revoked::User(*key)]
+    }
+
+    fn when_replaced(key: &UserId, before: &Self, after: &Self, now: i64) -> Vec<Revoked> {
+        let hash = |user: &Self| user.password.as_ref().map(|password| password.hash.clone());
+        let is_less = before.enabled && !after.enabled
+            || before.password.is_some() && hash(before) != hash(after)
+            || is_revived(before.expires, after.expires, now);
+        list(is_less, Revoked::User(*key))
+    }
+}
+
+impl Ends for Group {
+    fn when_deleted(key: &GroupId) -> Vec<Revoked> {
+        vec![Revoked::Group(*key)]
+    }
+
+    fn when_replaced(_: &GroupId, _: &Self, _: &Self, _: i64) -> Vec<Revoked> {
+        Vec::new()
+    }
+}
+
+impl Ends for Membership {
+    /// Everything of a user, as in Keystone; of a group in a group, only what its members had by way of it.
+    fn when_deleted(key: &MembershipKey) -> Vec<Revoked> {
+        vec![match key.member {
+            Member::User(user) => Revoked::User(user),
+            Member::Group(_) => Revoked::link::<Self>(key),
+        }]
+    }
+
+    fn when_replaced(_: &MembershipKey, _: &Self, _: &Self, _: i64) -> Vec<Revoked> {
+        Vec::new()
+    }
+}
+
+impl Ends for Project {
+    fn when_deleted(key: &ProjectId) -> Vec<Revoked> {
+        vec![Revoked::Project(*key)]
+    }
+
+    fn when_replaced(key: &ProjectId, before: &Self, after: &Self, _: i64) -> Vec<Revoked> {
+        list(before.enabled && !after.enabled, Revoked::Project(*key))
+    }
+}
+
+impl Ends for Grant {
+    fn when_deleted(key: &GrantKey) -> Vec<Revoked> {
+        vec![Revoked::link::<Self>(key)]
+    }
+
+    fn when_replaced(_: &GrantKey, _: &Self, _: &Self, _: i64) -> Vec<Revoked> {
+        Vec::new()
+    }
+}
+
+impl Ends for NamedRole {
+    fn when_deleted(key: &RoleId) -> Vec<Revoked> {
+        vec![Revoked::Role(*key)]
+    }
+
+    fn when_replaced(key: &RoleId, before: &Self, after: &Self, _: i64) -> Vec<Revoked> {
+        let taken = before.implies.iter().filter(|implied| !after.implies.contains(implied));
+        taken.map(|implied| Revoked::implication(key, implied)).collect()
+    }
+}
+
+impl Ends for Credential {
+    fn when_deleted(key: &CredentialId) -> Vec<Revoked> {
+        vec![Revoked::Credential(*key)]
+    }
+
+    /// A slow hash that is marked for a fast one is of the same secret.
+    fn when_replaced(key: &CredentialId, before: &Self, after: &Self, now: i64) -> Vec<Revoked> {
+        let is_marked = matches!((&before.verifier, &after.verifier), (Verifier::Crypt(old), Verifier::Upgrading(new)) if old == new);
+        let is_less = before.enabled && !after.enabled
+            || before.verifier != after.verifier && !is_marked
+            || before.previous.is_some() && before.previous != after.previous
+            || is_revived(before.expires, after.expires, now);
+        list(is_less, Revoked::Credential(*key))
+    }
+}
+
+impl Ends for Trust {
+    fn when_deleted(key: &TrustId) -> Vec<Revoked> {
+        vec![Revoked::Trust(*key)]
+    }
+
+    fn when_replaced(_: &TrustId, _: &Self, _: &Self, _: i64) -> Vec<Revoked> {
+        Vec::new()
+    }
+}
