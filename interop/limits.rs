@@ -26,6 +26,8 @@ fn each_has_its_test_here() {
         include_str!("limits.rs"),
         include_str!("connections.rs"),
         include_str!("robustness.rs"),
+        include_str!("shares.rs"),
+        include_str!("stalled.rs"),
         include_str!("../crates/testkit/tests/trees.rs"),
     ]
     .concat();
@@ -42,9 +44,12 @@ fn of_one_request() {
         ("uri_bytes", "256"),
         ("json_bytes", "1024"),
         ("json_depth", "8"),
+        ("json_values", "100"),
         ("xml_bytes", "1024"),
         ("xml_depth", "4"),
         ("xml_attributes", "4"),
+        ("xml_namespaces", "3"),
+        ("xml_namespace_bytes", "16"),
         ("xml_properties", "3"),
         ("ranges", "2"),
         ("listing_entries", "3"),
@@ -89,6 +94,14 @@ fn of_one_request() {
     assert_eq!((asked(&deep(4)), asked(&deep(5))), (207, 400));
     assert_eq!((asked(&attributes(4)), asked(&attributes(5))), (207, 400));
     assert_eq!((asked(&properties(3)), asked(&properties(4))), (207, 400));
+    let namespaces = |count: usize| {
+        let spelled: String = (0..count).map(|n| format!("<a xmlns='{n}'/>")).collect();
+        propfind(&format!("<allprop/>{spelled}"))
+    };
+    // `DAV:` is one.
+    assert_eq!((asked(&namespaces(2)), asked(&namespaces(3))), (207, 400));
+    let namespace = |bytes: usize| propfind(&format!("<allprop/><a xmlns='{}'/>", "x".repeat(bytes)));
+    assert_eq!((asked(&namespace(16)), asked(&namespace(17))), (207, 400));
     let ranges = |ranges: &str| status("/dav/main/a", &["--header", &format!("Range: bytes={ranges}")]);
     assert_eq!((ranges("0-1,4-5"), ranges("0-1,4-5,8-9")), (206, 200));
     let login = |bytes: usize| {
@@ -104,6 +117,18 @@ fn of_one_request() {
         (answer.status, answer.text().contains("the JSON is nested too deeply"))
     };
     assert_eq!((nested(8), nested(9)), ((400, false), (400, true)));
+    let values = |count: usize| {
+        let body = format!("{{\"auth\":[{}1]}}", "1,".repeat(count - 3));
+        let json = ["--header", "Content-Type: application/json", "--data-binary", &body];
+        let answer = curl(&server, "", "/v3/auth/tokens", &json);
+        (answer.status, answer.text().contains("too many values"))
+    };
+    assert_eq!((values(100), values(102)), ((400, false), (400, true)));
+    let form = |count: usize| {
+        let body = format!("username=a@local&password=b{}", "&c=".repeat(count - 2));
+        curl(&server, "", "/api2/json/access/ticket", &["--data-binary", &body]).status
+    };
+    assert_eq!((form(100) == form(101), form(101)), (false, 400));
     let is_cut = || curl(&server, &token, "/dav/main/", &PROPFIND_1).text().contains("HTTP/1.1 507");
     assert!(!is_cut());
     std::fs::write(root.join("d"), "").unwrap();

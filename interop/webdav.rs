@@ -185,8 +185,7 @@ fn properties_come_back_as_they_were() {
         let arguments = [PROPFIND_0.as_slice(), &["--data", asked]].concat();
         curl(&server, &alice, path, &arguments).text()
     };
-    let value =
-        "<P:a xmlns:P=\"urn:x\" xml:lang=\"de\">1 &lt; \u{1f600} <b xmlns=\"urn:x\" c=\"&quot;\"></b></P:a>";
+    let value = "<n0:a xml:lang=\"de\">1 &lt; \u{1f600} <b xmlns=\"urn:x\" c=\"&quot;\"></b></n0:a>";
     assert!(found("/dav/main/file").contains(value), "{}", found("/dav/main/file"));
     // They stay when the content changes, and go along with it.
     curl(&server, &alice, "/dav/main/file", &["--request", "PUT", "--data", "other"]);
@@ -200,7 +199,7 @@ fn properties_come_back_as_they_were() {
     let refused = curl(&server, &alice, "/dav/main/copy", &["--request", "PROPPATCH", "--data", both]).text();
     assert!(refused.contains("403 Forbidden") && refused.contains("424 Failed Dependency"), "{refused}");
     let all = curl(&server, &alice, "/dav/main/copy", &PROPFIND_0).text();
-    assert!(all.contains(value) && !all.contains("P:y"), "{all}");
+    assert!(all.contains(value) && !all.contains(":y>"), "{all}");
     // More than the file system keeps.
     let large = format!(
         "<propertyupdate xmlns='DAV:'><set><prop><z xmlns='urn:x'>{}</z></prop></set></propertyupdate>",

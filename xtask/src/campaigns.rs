@@ -10,7 +10,7 @@ struct Campaign {
     n: u64,
 }
 
-const CAMPAIGNS: [Campaign; 17] = [
+const CAMPAIGNS: [Campaign; 19] = [
     Campaign { name: "acls", test: &["-p", "enfilade-access", "--lib", "random_lists"], n: 10_000_000 },
     Campaign { name: "bitflip", test: &["-p", "enfilade-testkit", "--test", "bitflip"], n: 10_000 },
     Campaign { name: "browser", test: &["-p", "enfilade", "--test", "interop", "names::a_browser"], n: 20 },
@@ -47,8 +47,18 @@ const CAMPAIGNS: [Campaign; 17] = [
         n: 1_000,
     },
     Campaign { name: "sessions", test: &["-p", "enfilade-testkit", "--test", "sessions"], n: 1_000_000 },
+    Campaign {
+        name: "squeeze",
+        test: &["-p", "enfilade", "--test", "interop", "nobody_takes_all_memory"],
+        n: 20,
+    },
     Campaign { name: "swaps", test: &["-p", "enfilade-content", "--lib", "racing"], n: 1_000_000 },
     Campaign { name: "timing", test: &["-p", "enfilade", "--test", "interop", "timing"], n: 135_000 },
+    Campaign {
+        name: "well-formed",
+        test: &["-p", "enfilade", "--test", "interop", "random_bodies_come_back"],
+        n: 20_000,
+    },
 ];
 
 /// Whether there is a campaign of this name.

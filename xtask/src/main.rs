@@ -34,8 +34,10 @@ cargo xtask COMMAND
   reloads [--n N]       certificates come, change and go under handshakes: those that stay are always served
   page                  the page for people, driven in a real Chromium
   sessions [--n N]      random sessions, revocations and turns of keys, against a model that scans everything
+  squeeze [--n N]       the worst of each grammar, each N times: memory grows by 64 MiB at most, and others do not wait
   swaps [--n N]         a link takes a directory's place during every verb: none leaves the root
   timing [--n N]        refusals are alike in bytes and in time, and 5 µs more would be found
+  well-formed [--n N]   random bodies through PROPPATCH and LOCK: what comes back is XML that others read, with the same value
   pages                 write docs/refusals.md and docs/limits.md anew from the tables in the code
 ";
 

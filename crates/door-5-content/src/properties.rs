@@ -87,7 +87,8 @@ pub(crate) fn change<E: From<Refusal>>(
         Errno::RANGE | Errno::TOOBIG => Refusal::io(Errno::NOSPC, "keeping properties on", &node.label()),
         errno => Refusal::io(errno, "keeping properties on", &node.label()),
     };
-    let _turn = node.turn().take();
+    // What is written rests on what was judged and read. The disk is waited for afterwards, when others may have their turn.
+    let turn = node.turn().take();
     judge()?;
     let mut all = read(node)?;
     for change in changes {
@@ -112,6 +113,7 @@ pub(crate) fn change<E: From<Refusal>>(
         }
         set_attribute(node.fd(), ATTRIBUTE, &bytes).map_err(refuse)?;
     }
+    drop(turn);
     Ok(node.sync()?)
 }
 

@@ -80,6 +80,15 @@ impl Fill {
 }
 
 impl Room {
+    /// Whether so many bytes would fit by now. Takes nothing.
+    ///
+    /// # Refuses
+    /// [`Refusal::OverQuota`].
+    pub fn fits(&self, bytes: u64) -> Result<(), Refusal> {
+        let mut room = Room { fill: self.fill.clone(), quota: self.quota, bytes: 0 };
+        room.grow_to(bytes)
+    }
+
     /// Takes more of it, until it is so many bytes.
     ///
     /// # Refuses

@@ -10,7 +10,7 @@ use enfilade_access::{AccessPermit, Inheritance, NodeKind};
 use enfilade_facts::vocabulary::AccessMask;
 use rustix::fs::{
     FallocateFlags, FlockOperation, Timespec, Timestamps, UTIME_OMIT, copy_file_range, fallocate, flock,
-    futimens,
+    fstatvfs, futimens,
 };
 use rustix::io::{self, Errno};
 
@@ -114,7 +114,18 @@ impl Upload {
         Ok(Upload { temporary, file, name: name.to_owned(), bytes: 0, fate })
     }
 
-    /// Has the file system keep room for so many bytes, where it can: whoever sends a lot is told at once that it does not fit.
+    /// Whether so many bytes fit on the file system by now: a client that says that it will send more is told at once. Takes nothing.
+    ///
+    /// # Refuses
+    /// [`Refusal::NoSpace`] when there is not that much.
+    pub fn fits(&self, bytes: u64) -> Result<(), Refusal> {
+        // Where the file system does not say, it shows when bytes are written.
+        let free = io::retry_on_intr(|| fstatvfs(self.file.fd()))
+            .map_or(u64::MAX, |found| found.f_bfree.saturating_mul(found.f_frsize));
+        if bytes <= free { Ok(()) } else { Err(Refusal::io(Errno::NOSPC, "making room for", &self.name)) }
+    }
+
+    /// Has the file system keep room for so many bytes from the begin on, where it can; at least those that came.
     ///
     /// # Refuses
     /// [`Refusal::NoSpace`] when there is not that much.
@@ -122,7 +133,8 @@ impl Upload {
         if bytes < ROOM_BYTES_MIN {
             return Ok(());
         }
-        match io::retry_on_intr(|| fallocate(self.file.fd(), FallocateFlags::KEEP_SIZE, 0, bytes)) {
+        let more = bytes.saturating_sub(self.bytes).max(1);
+        match io::retry_on_intr(|| fallocate(self.file.fd(), FallocateFlags::KEEP_SIZE, self.bytes, more)) {
             Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => {
                 Err(Refusal::io(errno, "making room for", &self.name))
             }

@@ -5,6 +5,7 @@ mod connection;
 mod course;
 mod fields;
 mod lingering;
+mod progress;
 mod proxied;
 mod received;
 mod splicing;

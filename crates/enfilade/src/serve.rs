@@ -36,7 +36,10 @@ pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Resu
     }
     let connections = within_descriptors(home.config.limits.0.connections, raise_descriptor_limit())?;
     let settled = first_start::settle(&home)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(home.config.limits.0.threads as usize)
+        .build()?;
     runtime.block_on(serve(&home, settled, connections, json))?;
     // What still blocks on a file system is not waited for.
     runtime.shutdown_timeout(Duration::from_secs(1));

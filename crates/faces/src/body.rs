@@ -24,30 +24,35 @@ pub(crate) async fn collect_xml<B: Incoming>(body: B, limits: &Limits) -> Result
 
 /// A whole form body.
 pub(crate) async fn collect_form<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, Wire> {
-    collect(body, limits.json_bytes, limits.body_seconds).await
+    let whole = collect(body, limits.json_bytes, limits.body_seconds).await?;
+    let fields = whole.iter().filter(|byte| **byte == b'&').count() as u64;
+    if fields >= limits.json_values { Err(Wire::Call) } else { Ok(whole) }
 }
 
 /// A whole JSON body.
 pub(crate) async fn collect_json<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, Wire> {
     let whole = collect(body, limits.json_bytes, limits.body_seconds).await?;
-    if nesting(&whole) > limits.json_depth { Err(Wire::JsonDepth) } else { Ok(whole) }
+    let (depth, values) = extent(&whole);
+    if depth > limits.json_depth || values > limits.json_values { Err(Wire::JsonDepth) } else { Ok(whole) }
 }
 
-/// How deep objects and lists are in one another, at most; of what is no JSON, anything.
-fn nesting(json: &[u8]) -> u64 {
-    let (mut depth, mut most, mut in_text, mut is_escaped) = (0_u64, 0, false, false);
+/// How deep objects and lists are in one another at most, and how many values are in them; of what is no JSON, anything. What is made of a
+/// value takes many times the bytes it came in.
+fn extent(json: &[u8]) -> (u64, u64) {
+    let (mut depth, mut most, mut values, mut in_text, mut is_escaped) = (0_u64, 0, 0, false, false);
     for byte in json {
         match byte {
             _ if is_escaped => is_escaped = false,
             b'\\' => is_escaped = in_text,
             b'"' => in_text = !in_text,
-            b'{' | b'[' if !in_text => depth += 1,
+            b'{' | b'[' if !in_text => (depth, values) = (depth + 1, values + 1),
             b'}' | b']' if !in_text => depth = depth.saturating_sub(1),
+            b',' if !in_text => values += 1,
             _ => {}
         }
         most = most.max(depth);
     }
-    most
+    (most, values)
 }
 
 async fn collect<B: Incoming>(body: B, most: u64, seconds: u64) -> Result<Bytes, Wire> {
@@ -143,20 +148,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nesting_is_counted_outside_of_text() {
+    fn depth_and_values_are_counted_outside_of_text() {
         let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        for (json, depth) in [
-            ("", 0),
-            ("1", 0),
-            ("{}", 1),
-            (r#"[{"a":[]},[[]]]"#, 3),
-            (r#"{"[[[[":"{{{{"}"#, 1),
-            (r#"["\"[[",[]]"#, 2),
-            (r#"["\\",[[]]]"#, 3),
-            ("]]]][[", 2),
-            (&deep(500), 500),
+        for (json, expected) in [
+            ("", (0, 0)),
+            ("1", (0, 0)),
+            ("{}", (1, 1)),
+            (r#"[{"a":[]},[[]]]"#, (3, 6)),
+            (r#"{"[[[[,":"{{{{,"}"#, (1, 1)),
+            (r#"["\"[[,",[]]"#, (2, 3)),
+            (r#"["\\",[[]]]"#, (3, 4)),
+            ("]]]][[", (2, 2)),
+            ("[1,2,3]", (1, 3)),
+            (&deep(500), (500, 500)),
         ] {
-            assert_eq!(nesting(json.as_bytes()), depth, "{json}");
+            assert_eq!(extent(json.as_bytes()), expected, "{json}");
         }
     }
 }

@@ -291,7 +291,11 @@ impl Asked<'_> {
             V3Call::S3 => signatures::s3(&mut call).await,
             V3Call::Do(answer) => {
                 // Commits wait for a disk.
-                let done = tokio::task::spawn_blocking(move || answer(&mut call));
+                let turn = call.visit.share().turn().await;
+                let done = tokio::task::spawn_blocking(move || {
+                    let _turn = turn;
+                    answer(&mut call)
+                });
                 done.await.unwrap_or_else(|_| Err(Wire::Worker.into()))
             }
             V3Call::Version | V3Call::Login | V3Call::ChangePassword => Err(Wire::NoRoute.into()),

@@ -153,7 +153,9 @@ pub(crate) async fn answer<B: Incoming>(
             trace.event.datastore = datastore_of(&path).unwrap_or_default().to_owned();
             let faces = faces.clone();
             // Commits wait for a disk, and files for locks.
+            let turn = visit.share().turn().await;
             let called = tokio::task::spawn_blocking(move || {
+                let _turn = turn;
                 let params = Params::read(&query, &body, is_json)?;
                 dispatch(faces, visit, &head.method, params, &path)
             });

@@ -83,7 +83,7 @@ pub(crate) enum Wire {
     #[error("the content is not what its digest says: send it again")]
     Digest,
     /// Objects and lists within one another.
-    #[error("the JSON is nested too deeply")]
+    #[error("the JSON is nested too deeply, or has too many values")]
     JsonDepth,
     /// The request's target is not one.
     #[error("the request target is refused: {0}")]

@@ -22,6 +22,7 @@ mod range;
 mod room;
 mod transfer;
 mod xml;
+mod xml_names;
 
 use crate::body::Body;
 use crate::respond::{Aim, Answer, Failure, Wire, failed};
@@ -30,9 +31,10 @@ use crate::trace::Trace;
 use conditions::Bearing;
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath};
-use enfilade_passage::{Refusal, Visit};
-use hyper::header::{ALLOW, HeaderName, HeaderValue};
-use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use enfilade_passage::{Refusal, Share, Visit};
+use hyper::header::{ALLOW, HOST, HeaderName, HeaderValue, ORIGIN};
+use hyper::http::uri::Authority;
+use hyper::{Method, Request, Response, StatusCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -95,7 +97,7 @@ pub(crate) async fn answer<B: Incoming>(
     trace.event.datastore = place.datastore.to_string();
     trace.event.path = place.path.to_string();
     let method = request.method().clone();
-    if changes_something(&method) && is_of_another_site(request.headers()) {
+    if changes_something(&method) && is_of_another_site(&request) {
         return end(trace, Err(Wire::CrossSite.into()), Aim::Target);
     }
     let call = Call { visit, connection, place, request, trace };
@@ -120,9 +122,25 @@ fn changes_something(method: &Method) -> bool {
     !matches!(method.as_str(), "OPTIONS" | "PROPFIND" | "GET" | "HEAD")
 }
 
-/// A browser says so (Fetch Metadata), and brings along what it knows of whoever sits before it.
-fn is_of_another_site(headers: &HeaderMap) -> bool {
-    headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none")
+/// A browser says so (Fetch Metadata; an older one by `Origin`, RFC 6454 §7), and brings along what it knows of whoever sits before it.
+fn is_of_another_site<B>(request: &Request<B>) -> bool {
+    let headers = request.headers();
+    if let Some(site) = headers.get("sec-fetch-site") {
+        return site != "same-origin" && site != "none";
+    }
+    let Some(origin) = headers.get(ORIGIN) else { return false };
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let own = request.uri().authority().map(Authority::as_str).or(host);
+    // By host and port: whether there is TLS before us we cannot know. Of several, or of none that can be named, none is ours.
+    let theirs = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+    match (theirs, own) {
+        (Some((scheme, theirs)), Some(own)) => {
+            let port = if scheme.eq_ignore_ascii_case("http") { ":80" } else { ":443" };
+            let named = |host: &str| host.strip_suffix(port).unwrap_or(host).to_ascii_lowercase();
+            named(theirs) != named(own)
+        }
+        _ => true,
+    }
 }
 
 /// GET by a program gives a file, and by a browser also a page of a directory.
@@ -170,17 +188,25 @@ fn methods_beside(method: &str) -> HeaderValue {
     HeaderValue::from_str(&others.join(", ")).unwrap_or(HeaderValue::from_static(METHODS))
 }
 
-/// Runs what blocks on the file system off the async workers.
+/// Runs what blocks on the file system off the async workers, on a thread of the visitor's share.
 async fn blocking<R: Send + 'static>(
+    share: Share,
     work: impl FnOnce() -> Result<R, Refusal> + Send + 'static,
 ) -> Result<R, Failure> {
-    blocking_failure(move || Ok(work()?)).await
+    blocking_failure(share, move || Ok(work()?)).await
 }
 
 /// The same for what may also fail for what the request says.
 async fn blocking_failure<R: Send + 'static>(
+    share: Share,
     work: impl FnOnce() -> Result<R, Failure> + Send + 'static,
 ) -> Result<R, Failure> {
+    let turn = share.turn().await;
+    // Work whose client went away still takes its thread.
+    let work = move || {
+        let _turn = turn;
+        work()
+    };
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(Wire::Worker.into()))
 }
 
@@ -219,7 +245,7 @@ fn empty(status: StatusCode) -> Answer {
 
 async fn options<B: Incoming>(call: Call<B>) -> Answer {
     let (visit, place) = (call.visit, call.place);
-    let entered = blocking(move || visit.enter(&place.datastore, OperationKind::Lookup)).await;
+    let entered = blocking(visit.share(), move || visit.enter(&place.datastore, OperationKind::Lookup)).await;
     end(call.trace, entered.map(|_| options_answer()), Aim::Target)
 }
 
@@ -251,7 +277,7 @@ async fn make_collection<B: Incoming>(call: Call<B>) -> Answer {
         Ok(bearing) => bearing,
         Err(wire) => return end(trace, Err(wire.into()), Aim::Collection),
     };
-    let made = blocking_failure(move || {
+    let made = blocking_failure(visit.share(), move || {
         let mut stay = visit.enter(&place.datastore, OperationKind::Write)?;
         let tokens = bearing.check(&mut stay, &place)?;
         Ok(stay.make_collection(&place.path, &tokens)?)
@@ -273,7 +299,7 @@ async fn delete<B: Incoming>(call: Call<B>) -> Answer {
         let still_there = StillThere::default();
         let watcher = still_there.watcher();
         let goal = place.clone();
-        let left = blocking_failure(move || {
+        let left = blocking_failure(visit.share(), move || {
             let mut stay = visit.enter(&goal.datastore, OperationKind::Write)?;
             let tokens = bearing.check(&mut stay, &goal)?;
             Ok(stay.delete(&goal.path, &tokens, &|| watcher.is_there())?)

@@ -78,8 +78,6 @@ pub const HASH_MEMORY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Most passes an argon2 hash may ask for.
 pub const ARGON2_PASSES_MAX: u32 = 10;
 
-/// How often it is looked whether an upload still comes, in seconds.
-pub const BODY_WINDOW_SECONDS: u64 = 30;
 /// Dead properties of one object together, in bytes: the kernel keeps no larger attribute.
 pub const PROPERTIES_BYTES_MAX: usize = 64 * 1024;
 /// What somebody may say of themselves in a lock, in bytes.

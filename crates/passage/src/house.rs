@@ -4,6 +4,7 @@ use crate::audit::Audit;
 use crate::gate::HashGate;
 use crate::penalties::Penalties;
 use crate::sessions::{Random, SessionTerms, Sessions};
+use crate::shares::Shares;
 use crate::stores::HouseStores;
 use enfilade_access::AccessMemo;
 use enfilade_content::{NamesMemo, ReservedPaths, Watch};
@@ -67,6 +68,8 @@ pub struct House {
     pub(crate) bare: WordMemo<bool>,
     /// What directories said is in them, by the state they were in.
     pub(crate) names: NamesMemo,
+    /// Who works on how many threads.
+    pub(crate) shares: Arc<Shares>,
     mounts: RwLock<Arc<Mounts>>,
 }
 
@@ -85,7 +88,8 @@ impl House {
         let room = |bytes| if is_random { bytes } else { 0 };
         let bare = WordMemo::new(seed, room(BARE_BYTES));
         let names = NamesMemo::new(seed, room(NAMES_BYTES));
-        Arc::new(House { parts, stores, sessions, bare, names, mounts: RwLock::default() })
+        let (shares, mounts) = (Arc::default(), RwLock::default());
+        Arc::new(House { parts, stores, sessions, bare, names, shares, mounts })
     }
 
     /// The key of the fast hash of generated secrets.

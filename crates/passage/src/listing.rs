@@ -57,6 +57,11 @@ fn looked_at(house: &House) -> LookedAt<'_> {
     LookedAt { unix_seconds, clock, watch: house.parts.watch.as_ref(), names: Some(&house.names) }
 }
 
+/// What an entry is judged by.
+fn judged(entry: &Looked) -> (&str, &Subject) {
+    (&entry.name, &entry.subject)
+}
+
 /// Leaves those whose sight is wanted.
 fn keep(entries: &mut Vec<Looked>, sights: &mut Vec<Sight>, is_wanted: impl Fn(Sight) -> bool) {
     let mut each = sights.iter();
@@ -97,6 +102,26 @@ impl Listing {
             Err(Refusal::Content(_) | Refusal::Access(_)) => Ok(false),
             Err(why) => Err(why),
         }
+    }
+
+    /// Of entries that were shown earlier, those the visitor may still see: door 4 is asked again.
+    ///
+    /// # Errors
+    /// When the visitor may no longer list the datastore.
+    pub fn still_seen(&mut self, mut entries: Vec<Entry>) -> Result<Vec<Entry>, Refusal> {
+        let sights = self.see(entries.iter().map(|entry| (entry.name.as_str(), &entry.subject)))?;
+        let mut sights = sights.into_iter();
+        entries.retain(|_| sights.next() == Some(Sight::Seen));
+        Ok(entries)
+    }
+
+    /// Whether everything it rests on is as it was when it was last judged. Some nanoseconds.
+    pub fn is_unchanged(&self) -> bool {
+        self.stay.unchanged()
+    }
+
+    pub(crate) fn stay(&self) -> &Stay {
+        &self.stay
     }
 
     /// The path of one of its entries.
@@ -200,7 +225,7 @@ impl Listing {
         if !is_asked {
             self.listing.read_by_name(entries.iter_mut(), at);
         }
-        let mut sights = self.see(entries.iter())?;
+        let mut sights = self.see(entries.iter().map(judged))?;
         let unread = sights.iter().filter(|sight| **sight == Sight::Unread).count();
         (self.is_known, self.sample) = match (is_asked, unread * 2 > entries.len()) {
             // After each batch that was read some are asked by name: the rest may be known.
@@ -239,7 +264,7 @@ impl Listing {
         if house.clock_sets() != at.clock {
             return Ok(None);
         }
-        let sights = self.see(entries.iter())?;
+        let sights = self.see(entries.iter().map(judged))?;
         if sights.contains(&Sight::Unread) {
             return Ok(None);
         }
@@ -268,7 +293,7 @@ impl Listing {
         if read.is_empty() {
             return Ok(());
         }
-        let judged = self.see(read.iter().map(|(entry, _)| *entry))?;
+        let judged = self.see(read.iter().map(|(entry, _)| judged(entry)))?;
         read.into_iter().zip(judged).for_each(|((_, sight), judged)| *sight = judged);
         Ok(())
     }
@@ -292,7 +317,7 @@ impl Listing {
             }
         }
         keep(entries, sights, |sight| sight != Sight::Hidden);
-        let judged = self.see(opened.iter())?;
+        let judged = self.see(opened.iter().map(judged))?;
         let places = entries.iter_mut().zip(sights.iter_mut()).filter(|(_, sight)| **sight == Sight::Unread);
         for ((entry, sight), (looked, judged)) in places.zip(opened.into_iter().zip(judged)) {
             (*entry, *sight) = (looked, judged);
@@ -301,8 +326,11 @@ impl Listing {
         Ok(())
     }
 
-    fn see<'e>(&mut self, entries: impl Iterator<Item = &'e Looked>) -> Result<Vec<Sight>, Refusal> {
-        let children: Vec<_> = entries.map(|entry| (entry.name.as_str(), &entry.subject)).collect();
+    fn see<'e>(
+        &mut self,
+        children: impl Iterator<Item = (&'e str, &'e Subject)>,
+    ) -> Result<Vec<Sight>, Refusal> {
+        let children: Vec<_> = children.collect();
         let path = &self.path;
         self.stay.on_view(|stay, view| {
             let memo = &stay.visit.house.parts.access_memo;

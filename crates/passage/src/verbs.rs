@@ -109,13 +109,23 @@ impl Stay {
                 Upload::create(&permit, &directory, name, &from_start)?
             }
         };
+        // After the doors: how full a store is, is nobody's business who may not write there. What is only promised takes no room.
+        let room = self.datastore.quota().map(|quota| self.fill.take(&self.root, quota, 0)).transpose()?;
         if let Some(bytes) = expected {
-            upload.make_room(bytes)?;
+            room.iter().try_for_each(|room| room.fits(bytes))?;
+            upload.fits(bytes)?;
         }
-        // After the doors: how full a store is, is nobody's business who may not write there.
-        let take = |quota| self.fill.take(&self.root, quota, expected.unwrap_or(0));
-        let room = self.datastore.quota().map(take).transpose()?;
-        Ok(Uploading { stay: self, path, directory, target, upload, room, tokens: Vec::new() })
+        Ok(Uploading {
+            stay: self,
+            path,
+            directory,
+            target,
+            upload,
+            room,
+            tokens: Vec::new(),
+            expected,
+            ready: 0,
+        })
     }
 
     /// Makes a directory.
@@ -226,6 +236,10 @@ pub struct Reading {
 const CHECK_EVERY_MILLIS: u64 = 1000;
 
 impl Reading {
+    pub(crate) fn stay(&self) -> &Stay {
+        &self.stay
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         self.path.name()
@@ -307,9 +321,20 @@ pub struct Uploading {
     room: Option<Room>,
     /// Those of locks that came with the request.
     tokens: Vec<LockToken>,
+    /// How many bytes there will be, as far as the client said.
+    expected: Option<u64>,
+    /// For how many there is room.
+    ready: u64,
 }
 
+/// How far ahead of what came room is made, in bytes: as much again, within these bounds. So a client that sends little holds little.
+const AHEAD_BYTES: (u64, u64) = (1 << 20, 64 << 20);
+
 impl Uploading {
+    pub(crate) fn stay(&self) -> &Stay {
+        &self.stay
+    }
+
     /// What it will replace.
     pub fn existing(&self) -> Option<&Meta> {
         self.target.as_ref().map(Node::meta)
@@ -344,10 +369,25 @@ impl Uploading {
         if !self.stay.unchanged() {
             self.ask_again()?;
         }
-        if let Some(room) = &mut self.room {
-            room.grow_to(self.upload.bytes().saturating_add(bytes.len() as u64))?;
-        }
+        self.make_room(self.upload.bytes().saturating_add(bytes.len() as u64))?;
         Ok(self.upload.write(bytes)?)
+    }
+
+    /// Takes room for so many bytes, and for some that are still to come.
+    fn make_room(&mut self, bytes: u64) -> Result<(), Refusal> {
+        if bytes <= self.ready {
+            return Ok(());
+        }
+        let ahead = bytes.saturating_add(bytes.clamp(AHEAD_BYTES.0, AHEAD_BYTES.1));
+        let ready = self.expected.map_or(bytes, |expected| ahead.min(expected).max(bytes));
+        if let Some(room) = &mut self.room {
+            room.grow_to(ready)?;
+        }
+        if self.expected.is_some() {
+            self.upload.make_room(ready)?;
+        }
+        self.ready = ready;
+        Ok(())
     }
 
     /// Makes it durable, and then visible, in one step. The doors are asked once more before.

@@ -9,7 +9,7 @@ use super::splicing::Splicing;
 use super::targets::Targets;
 use super::{Networks, proxied};
 use crate::certificates::Keeper;
-use enfilade_faces::{Body, Connection, Faces, Fragment, Redirect, Splices, Stranger, Terms};
+use enfilade_faces::{Connection, Faces, Fragment, Redirect, Splices, Stranger, Terms};
 use enfilade_facts::limits::Limits;
 use enfilade_passage::CertificateAsk;
 use enfilade_tls::{Ask, Certificates, Refusal, TlsPermit, UNRECOGNIZED_NAME};
@@ -213,8 +213,9 @@ pub(crate) async fn http(listener: TcpListener, redirect: Redirect, door: Door) 
         });
         async move {
             let _turn = turn;
-            let served = http1_builder(&limits).serve_connection(TokioIo::new(stream), service);
-            finish(served, drain, &Course::new(limits, Arc::default(), false)).await;
+            let course = Course::new(limits, Arc::default(), false);
+            let stream = TokioIo::new(course.count(stream));
+            finish(http1_builder(&limits).serve_connection(stream, service), drain, &course).await;
         }
     })
     .await;
@@ -235,8 +236,9 @@ pub(crate) async fn operations(listener: TcpListener, faces: Faces, admission: A
         });
         async move {
             let _turn = turn;
-            let served = http1_builder(&limits).serve_connection(TokioIo::new(stream), service);
-            finish(served, drain, &Course::new(limits, Arc::default(), false)).await;
+            let course = Course::new(limits, Arc::default(), false);
+            let stream = TokioIo::new(course.count(stream));
+            finish(http1_builder(&limits).serve_connection(stream, service), drain, &course).await;
         }
     })
     .await;
@@ -271,12 +273,13 @@ async fn speak<S>(
         let request = request.map(|body| Received { body, is_malformed });
         async move {
             let (faces, connection, course, standing) = &*here;
-            course.count();
+            let running = course.begin();
             let _answering = standing.answers();
-            Ok::<hyper::Response<Body>, Infallible>(faces.answer(connection.clone(), request).await)
+            let answer = faces.answer(connection.clone(), request).await;
+            Ok::<_, Infallible>(course.answer(answer, running))
         }
     });
-    let stream = Lingering::new(stream);
+    let stream = course.count(Lingering::new(stream));
     if is_h2 {
         let (watching, mut fields) = (Arc::clone(&course), Fields::default());
         let stream = InspectReader::new(course.watch(stream), move |bytes| {

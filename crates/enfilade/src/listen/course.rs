@@ -1,18 +1,19 @@
-//! How a connection goes on, and how it ends: of itself, by being cut, by draining; one of HTTP/2 also after so many requests, so
-//! much time, or so many streams that its client took back.
+//! How a connection goes on, and how it ends: of itself, by being cut, by draining, because its client makes no progress; one of HTTP/2 also
+//! after so many requests, so much time, or so many streams that its client took back.
 
 use super::connection::Drain;
+use super::progress::{Counted, Flow, Progress, Running, Seen, Verdict};
 use enfilade_faces::Body;
 use enfilade_facts::limits::Limits;
+use hyper::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::io::InspectReader;
 
 /// Streams that are reset are counted over so long (CVE-2023-44487).
@@ -31,22 +32,32 @@ pub(crate) struct Course {
     cut: Arc<Notify>,
     /// Told when it has had enough requests.
     enough: Notify,
-    requests: AtomicU64,
+    progress: Arc<Progress>,
     is_h2: bool,
 }
 
 impl Course {
     pub(crate) fn new(limits: Limits, cut: Arc<Notify>, is_h2: bool) -> Arc<Self> {
-        Arc::new(Course { limits, cut, enough: Notify::new(), requests: AtomicU64::new(0), is_h2 })
+        Arc::new(Course { limits, cut, enough: Notify::new(), progress: Arc::default(), is_h2 })
     }
 
     /// Another request came.
-    pub(crate) fn count(&self) {
-        if self.is_h2
-            && self.requests.fetch_add(1, Ordering::Relaxed) + 1 == self.limits.requests_per_connection
-        {
+    pub(crate) fn begin(&self) -> Running {
+        let running = self.progress.begin();
+        if self.is_h2 && self.progress.begun() == self.limits.requests_per_connection {
             self.enough.notify_one();
         }
+        running
+    }
+
+    /// The answer to it, on its way.
+    pub(crate) fn answer(&self, answer: Response<Body>, running: Running) -> Response<Flow> {
+        answer.map(|body| self.progress.watch(body, running, self.is_h2))
+    }
+
+    /// The connection, whose bytes are counted.
+    pub(crate) fn count<S>(&self, stream: S) -> Counted<S> {
+        Counted::new(stream, Arc::clone(&self.progress))
     }
 
     /// The client of an HTTP/2 connection is told to go.
@@ -133,13 +144,14 @@ pub(crate) trait Drainable: Future {
 
 macro_rules! drainable {
     ($module:ident, $($executor:ident)?) => {
-        impl<I, S $(, $executor)?> Drainable for $module::Connection<I, S $(, $executor)?>
+        impl<I, S, B $(, $executor)?> Drainable for $module::Connection<I, S $(, $executor)?>
         where
             Self: Future,
-            S: hyper::service::HttpService<Incoming, ResBody = Body>,
+            B: hyper::body::Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>> + 'static,
+            S: hyper::service::HttpService<Incoming, ResBody = B>,
             S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
             I: hyper::rt::Read + hyper::rt::Write + Unpin,
-            $($executor: hyper::rt::bounds::Http2ServerConnExec<S::Future, Body>,)?
+            $($executor: hyper::rt::bounds::Http2ServerConnExec<S::Future, B>,)?
         {
             fn drain(self: std::pin::Pin<&mut Self>) {
                 self.graceful_shutdown();
@@ -154,11 +166,21 @@ drainable!(http2, E);
 pub(crate) async fn finish(served: impl Drainable, mut drain: Drain, course: &Course) {
     let is_over = course.is_over();
     tokio::pin!(served, is_over);
-    let mut draining = false;
+    let seconds = course.limits.progress_seconds.min(course.limits.idle_seconds);
+    let every = Duration::from_secs(seconds);
+    let mut looks = interval_at(Instant::now() + every, every);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut draining, mut seen) = (false, Seen::now());
     loop {
         tokio::select! {
             _ = &mut served => return,
             () = course.cut.notified() => return,
+            _ = looks.tick() => match course.progress.look(&mut seen, seconds, &course.limits) {
+                Verdict::GoesOn => continue,
+                // It is told first that it ends, and what it still says is heard.
+                Verdict::Idle if !draining => seen.begin_again(),
+                Verdict::Idle | Verdict::Stands => return,
+            },
             () = &mut is_over, if !draining => {}
             _ = drain.wait_for(|drain| *drain), if !draining => {}
         }

@@ -235,24 +235,28 @@ pub(super) fn answer(
     }
     let (sender, pieces) = mpsc::channel(1);
     let mut visit = call.visit.clone();
-    tokio::runtime::Handle::current().spawn_blocking(move || {
-        loop {
-            let piece = Bytes::from(std::mem::take(&mut listing.json));
-            if sender.blocking_send(Ok(piece)).is_err() || listing.is_over && listing.json.is_empty() {
-                return;
-            }
-            while !listing.is_over && listing.json.len() < CHUNK_BYTES {
-                let may = visit.use_api(rule, &About::default()).is_ok();
-                let went = may && matches!(house.source().read(|view| listing.go_on(view)), Ok(Ok(())));
-                if !went {
-                    let _ = sender.blocking_send(Err(Cut));
-                    return;
+    // A piece is made when there is a place for it: nobody who does not read holds a thread.
+    tokio::runtime::Handle::current().spawn(async move {
+        while let Ok(place) = sender.reserve().await {
+            if listing.json.is_empty() {
+                let (turn, house) = (visit.share().turn().await, std::sync::Arc::clone(&house));
+                let made = tokio::task::spawn_blocking(move || {
+                    let _turn = turn;
+                    while !listing.is_over && listing.json.len() < CHUNK_BYTES {
+                        visit.use_api(rule, &About::default()).ok()?;
+                        house.source().read(|view| listing.go_on(view)).ok()?.ok()?;
+                    }
+                    Some((listing, visit))
+                });
+                let Ok(Some(made)) = made.await else { return place.send(Err(Cut)) };
+                (listing, visit) = made;
+                if listing.is_over {
+                    let end = end(&listing, &url, &asked);
+                    listing.json.push_str(&end);
                 }
             }
+            place.send(Ok(Bytes::from(std::mem::take(&mut listing.json))));
             if listing.is_over {
-                let end = end(&listing, &url, &asked);
-                listing.json.push_str(&end);
-                let _ = sender.blocking_send(Ok(Bytes::from(std::mem::take(&mut listing.json))));
                 return;
             }
         }

@@ -1,7 +1,7 @@
 //! The collections above the datastores: `/` holds `/dav/`, and that holds the datastores that are there for the visitor. Explorer and others
 //! ask about every collection on the way to the one they mount.
 
-use super::multistatus::{self, More, Resource, multi_status, push_response};
+use super::multistatus::{self, Form, More, Resource, multi_status, push_response};
 use super::propfind::{Depth, depth};
 use super::{Bare, PREFIX, blocking, end, options_answer, page, propfind_request};
 use crate::body::{Body, collect_xml};
@@ -47,7 +47,7 @@ pub(crate) async fn answer<B: Incoming>(call: Bare<B>, above: Above) -> Answer {
                     (Depth::Zero, _) => Vec::new(),
                     (Depth::One, Above::Root) => vec!["dav".to_owned()],
                     (Depth::One, Above::Stores) => {
-                        let names = blocking(move || visit.stores()).await?;
+                        let names = blocking(visit.share(), move || visit.stores()).await?;
                         names.iter().map(ToString::to_string).collect()
                     }
                 };
@@ -55,14 +55,15 @@ pub(crate) async fn answer<B: Incoming>(call: Bare<B>, above: Above) -> Answer {
                     Above::Root => "/",
                     Above::Stores => PREFIX,
                 };
-                let mut xml = String::from(multistatus::BEGIN);
+                let form = Form::of(asked);
+                let mut xml = form.begin();
                 let (meta, more) = (collection(), More::default());
                 let mut push = |href: &str, name: &str| {
                     let kind = NodeKind::Directory;
                     push_response(
                         &mut xml,
                         &Resource { href, name, kind, content_type: "", meta: &meta, more: &more },
-                        &asked,
+                        &form,
                     );
                 };
                 push(own, own.trim_matches('/'));

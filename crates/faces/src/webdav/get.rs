@@ -46,7 +46,7 @@ pub(crate) async fn get<B: Incoming>(call: Call<B>, content: Content) -> Answer 
         Ok(Some(begun)) => Ok(begun),
         // Else one hop for all of it: a file that fits into one piece needs no other.
         Ok(None) => {
-            blocking_failure(move || {
+            blocking_failure(visit.share(), move || {
                 let reading = visit.enter(&place.datastore, OperationKind::Read)?.read(place.path)?;
                 begin(reading, &parts.headers, content, |reading, offset, bytes| {
                     let mut piece = Vec::with_capacity(bytes);
@@ -263,7 +263,7 @@ pub(super) async fn read_piece(
     at: u64,
     mut buffer: Vec<u8>,
 ) -> Result<(Reading, Vec<u8>), Failure> {
-    blocking(move || {
+    blocking(reading.share(), move || {
         reading.read_at(at, &mut buffer)?;
         Ok((reading, buffer))
     })
@@ -271,7 +271,7 @@ pub(super) async fn read_piece(
 }
 
 /// Sends the first piece and reads on, asking the doors again before every piece, and every second while the client is
-/// slow to take one.
+/// slow to take one. A piece is read when there is a place for it: what nobody takes is not held.
 async fn send(
     reading: Reading,
     piece: Bytes,
@@ -280,19 +280,19 @@ async fn send(
     connection: Connection,
     mut trace: Trace,
 ) {
-    let mut reading = match hand_over(reading, piece, &sender, &mut trace).await {
-        Ok(reading) => reading,
-        Err(NotTaken::Gone) => return,
-        // The client does not read, so an error in the body would never reach it.
-        Err(NotTaken::Refused) => return connection.cut.notify_one(),
+    let (mut reading, place) = match place_for(reading, &sender, &connection, &mut trace).await {
+        Some(there) => there,
+        None => return,
     };
+    place.send(Ok(piece));
     // On a connection that takes them, of files that are more than a few pieces.
     if let Some(splices) = connection.splices.clone().filter(|_| range.end - range.start > PIPED_BYTES_MIN) {
         return piped::send(reading, range, sender, (&connection, &splices), trace).await;
     }
     let buffers = Buffers::new();
     while !range.is_empty() {
-        let piece = match read_piece(reading, range.start, buffers.take()).await {
+        let Some((back, place)) = place_for(reading, &sender, &connection, &mut trace).await else { return };
+        let piece = match read_piece(back, range.start, buffers.take()).await {
             Ok((back, mut bytes)) => {
                 reading = back;
                 bytes.truncate(usize::try_from(range.end - range.start).unwrap_or(usize::MAX));
@@ -300,66 +300,51 @@ async fn send(
             }
             Err(failure) => {
                 trace.failed(&failure);
-                let _ = sender.send(Err(Cut)).await;
-                return;
+                return place.send(Err(Cut));
             }
         };
         if piece.is_empty() {
             // The file got shorter than the length that was promised.
-            let _ = sender.send(Err(Cut)).await;
-            return;
+            return place.send(Err(Cut));
         }
         range.start += piece.len() as u64;
         trace.event.bytes += piece.len() as u64;
-        reading = match hand_over(reading, piece, &sender, &mut trace).await {
-            Ok(reading) => reading,
-            Err(NotTaken::Gone) => return,
-            Err(NotTaken::Refused) => return connection.cut.notify_one(),
-        };
+        place.send(Ok(piece));
     }
 }
 
 /// Whether the visitor still may.
-async fn check(mut reading: Reading, trace: &mut Trace) -> Result<Reading, NotTaken> {
-    let checked = blocking(move || {
+async fn check(mut reading: Reading, trace: &mut Trace) -> Option<Reading> {
+    let checked = blocking(reading.share(), move || {
         let still = reading.check();
         Ok::<_, Refusal>((reading, still))
     });
     match checked.await {
-        Ok((reading, Ok(()))) => Ok(reading),
-        Ok((_, Err(refusal))) => {
-            trace.refused(&refusal);
-            Err(NotTaken::Refused)
-        }
-        Err(failure) => {
-            trace.failed(&failure);
-            Err(NotTaken::Refused)
-        }
+        Ok((reading, Ok(()))) => return Some(reading),
+        Ok((_, Err(refusal))) => trace.refused(&refusal),
+        Err(failure) => trace.failed(&failure),
     }
+    None
 }
 
-/// Why a piece was not taken.
-pub(super) enum NotTaken {
-    /// The client went away.
-    Gone,
-    /// The visitor may no longer read.
-    Refused,
-}
-
-pub(super) async fn hand_over(
+/// Waits until there is a place for the next piece; nothing where the client went away, or the visitor may no longer read.
+pub(super) async fn place_for<'s>(
     mut reading: Reading,
-    piece: Bytes,
-    sender: &mpsc::Sender<Result<Bytes, Cut>>,
+    sender: &'s mpsc::Sender<Result<Bytes, Cut>>,
+    connection: &Connection,
     trace: &mut Trace,
-) -> Result<Reading, NotTaken> {
+) -> Option<(Reading, mpsc::Permit<'s, Result<Bytes, Cut>>)> {
     loop {
         match tokio::time::timeout(Duration::from_secs(1), sender.reserve()).await {
-            Ok(Ok(place)) => {
-                place.send(Ok(piece));
-                return Ok(reading);
-            }
-            Ok(Err(_)) => return Err(NotTaken::Gone),
-            Err(_) => reading = check(reading, trace).await?,
+            Ok(place) => return Some((reading, place.ok()?)),
+            Err(_) => match check(reading, trace).await {
+                Some(still) => reading = still,
+                None => {
+                    // The client does not read, so an error in the body would never reach it.
+                    connection.cut.notify_one();
+                    return None;
+                }
+            },
         }
     }
 }

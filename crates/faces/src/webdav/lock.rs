@@ -22,7 +22,7 @@ pub(crate) async fn lock<B: Incoming>(call: Call<B>) -> Answer {
         let is_deep = is_deep(&head.headers)?;
         let asked = read(&collect_xml(body, &limits).await?, &limits)?;
         let goal = place.clone();
-        let (lock, is_new, is_refreshed, now) = blocking_failure(move || {
+        let (lock, is_new, is_refreshed, now) = blocking_failure(visit.share(), move || {
             let mut stay = visit.enter(&goal.datastore, OperationKind::Write)?;
             let tokens = bearing.check(&mut stay, &goal)?;
             let now = stay.now().unix_seconds;
@@ -60,7 +60,7 @@ pub(crate) async fn unlock<B: Incoming>(call: Call<B>) -> Answer {
     let (head, _) = request.into_parts();
     let outcome = async {
         let token = token(&head.headers)?;
-        let unlocked = blocking_failure(move || {
+        let unlocked = blocking_failure(visit.share(), move || {
             let mut stay = visit.enter(&place.datastore, OperationKind::Write)?;
             // What is no token of ours is of no lock.
             let token = token.ok_or(Refusal::from(ContentRefusal::NoSuchLock))?;
@@ -117,10 +117,7 @@ pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Option<(bool, String)
             (1, _) if name.is_dav("lockinfo") => {}
             (1, _) => return Err(Wire::Xml("expected one DAV:lockinfo element")),
             (2, _) if name.is_dav("owner") => {
-                owner = pieces.inner_xml()?;
-                if owner.len() > LOCK_OWNER_BYTES_MAX {
-                    return Err(Wire::Xml("the lock's owner is longer than 4 KiB"));
-                }
+                owner = pieces.inner_xml(LOCK_OWNER_BYTES_MAX, "the lock's owner is longer than 4 KiB")?;
             }
             (2, _) => {
                 inside = if name.namespace.as_deref() == Some("DAV:") { name.local } else { String::new() }

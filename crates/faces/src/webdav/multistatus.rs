@@ -2,7 +2,7 @@
 
 use super::access_control::{Control, push_privileges};
 use super::propfind_request::Asked;
-use super::xml::{Name, push_text};
+use super::xml::{Name, push_attribute, push_kept, push_text};
 use super::{Place, href};
 use crate::body::Body;
 use crate::respond::{Answer, status_of_member};
@@ -10,10 +10,9 @@ use enfilade_facts::vocabulary::AccessMask;
 use enfilade_passage::{Left, Meta, NodeKind, Property, ShownLock};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
-pub(crate) const BEGIN: &str =
-    "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\">\n";
 pub(crate) const END: &str = "</D:multistatus>\n";
 
 /// The properties every file and directory has.
@@ -136,58 +135,156 @@ pub(crate) struct More {
     pub(crate) control: Option<Control>,
 }
 
-/// Writes one `response` element.
-pub(crate) fn push_response(xml: &mut String, resource: &Resource<'_>, asked: &Asked) {
-    xml.push_str("<D:response><D:href>");
-    xml.push_str(resource.href);
-    xml.push_str("</D:href>");
-    match asked {
-        Asked::All => propstat_ok(xml, |xml| {
-            Live::ALL.iter().filter(|live| live.is_told_unasked()).for_each(|live| {
-                push_value(xml, resource, *live);
-            });
-            resource.more.properties.iter().for_each(|property| push_property(xml, property));
-        }),
-        Asked::Names => propstat_ok(xml, |xml| {
-            for live in Live::ALL.into_iter().filter(|live| has(resource, *live)) {
-                let _ = write!(xml, "<D:{}/>", live.name());
-            }
-            for Property { namespace, name, .. } in &resource.more.properties {
-                let namespace = Some(namespace.clone()).filter(|namespace| !namespace.is_empty());
-                push_name(xml, &Name { namespace, local: name.clone() });
-            }
-        }),
-        Asked::Some(names) => {
-            let dead = |name: &Name| {
-                let is_it = |property: &&Property| {
-                    property.name == name.local
-                        && property.namespace == name.namespace.as_deref().unwrap_or_default()
-                };
-                resource.more.properties.iter().find(is_it)
-            };
-            let known = |name: &&Name| match Live::of(name) {
-                Some(live) => has(resource, live),
-                None => dead(name).is_some(),
-            };
-            if names.iter().any(|name| known(&name)) {
-                propstat_ok(xml, |xml| {
-                    for name in names {
-                        match (Live::of(name), dead(name)) {
-                            (Some(live), _) => push_value(xml, resource, live),
-                            (None, Some(property)) => push_property(xml, property),
-                            (None, None) => {}
-                        }
-                    }
-                });
-            }
-            if names.iter().any(|name| !known(&name)) {
-                xml.push_str("<D:propstat><D:prop>");
-                names.iter().filter(|name| !known(name)).for_each(|name| push_name(xml, name));
-                xml.push_str("</D:prop><D:status>HTTP/1.1 404 Not Found</D:status></D:propstat>");
+/// Namespaces that are declared together, each once, as `n0`, `n1` and so on. `DAV:` is `D` everywhere.
+#[derive(Default)]
+struct Namespaces<'a> {
+    numbers: HashMap<&'a str, usize>,
+    declarations: String,
+}
+
+impl<'a> Namespaces<'a> {
+    /// How a name is written where they are declared.
+    fn qualified(&mut self, namespace: &'a str, local: &str) -> String {
+        match namespace {
+            "" => local.to_owned(),
+            "DAV:" => format!("D:{local}"),
+            _ => {
+                let next = self.numbers.len();
+                let number = *self.numbers.entry(namespace).or_insert(next);
+                if number == next {
+                    push_attribute(&mut self.declarations, &format!("xmlns:n{number}"), namespace);
+                }
+                format!("n{number}:{local}")
             }
         }
     }
+}
+
+/// What is asked for, worked out once for all the answers to it.
+pub(crate) struct Form {
+    asked: Asked,
+    /// Of each property that is asked for by name: which live one it is, and how its name is written.
+    named: Vec<(Option<Live>, String)>,
+    declarations: String,
+}
+
+impl Form {
+    pub(crate) fn of(asked: Asked) -> Self {
+        let (mut namespaces, mut named) = (Namespaces::default(), Vec::new());
+        if let Asked::Some(names) = &asked {
+            for name in names {
+                let namespace = name.namespace.as_deref().unwrap_or_default();
+                named.push((Live::of(name), namespaces.qualified(namespace, &name.local)));
+            }
+        }
+        let declarations = namespaces.declarations;
+        Form { asked, named, declarations }
+    }
+
+    pub(crate) fn asked(&self) -> &Asked {
+        &self.asked
+    }
+
+    /// How the answer begins: with every namespace that is asked about.
+    pub(crate) fn begin(&self) -> String {
+        let declarations = &self.declarations;
+        format!(
+            "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\"{declarations}>\n"
+        )
+    }
+
+    /// Whether any of those that are asked for by name is such a one.
+    pub(crate) fn has(&self, is_one: impl Fn(Option<Live>) -> bool) -> bool {
+        self.named.iter().any(|(live, _)| is_one(*live))
+    }
+
+    /// Writes the names of those.
+    pub(crate) fn push_names(&self, xml: &mut String, is_one: impl Fn(Option<Live>) -> bool) {
+        self.named.iter().filter(|(live, _)| is_one(*live)).for_each(|(_, name)| push_empty(xml, name));
+    }
+}
+
+/// Writes one `response` element.
+pub(crate) fn push_response(xml: &mut String, resource: &Resource<'_>, form: &Form) {
+    xml.push_str("<D:response><D:href>");
+    xml.push_str(resource.href);
+    xml.push_str("</D:href>");
+    match &form.asked {
+        Asked::All | Asked::Names => push_everything(xml, resource, form.asked == Asked::All),
+        Asked::Some(names) => push_named(xml, resource, names, &form.named),
+    }
     xml.push_str("</D:response>\n");
+}
+
+/// All there is, or the names of it.
+fn push_everything(xml: &mut String, resource: &Resource<'_>, with_values: bool) {
+    let mut namespaces = Namespaces::default();
+    let kept: Vec<(String, &Property)> = writable(resource)
+        .map(|property| (namespaces.qualified(&property.namespace, &property.name), property))
+        .collect();
+    xml.push_str("<D:propstat><D:prop");
+    xml.push_str(&namespaces.declarations);
+    xml.push('>');
+    match with_values {
+        true => {
+            let told = Live::ALL.iter().filter(|live| live.is_told_unasked());
+            told.for_each(|live| push_value(xml, resource, *live));
+            kept.iter().for_each(|(name, property)| push_property(xml, name, property));
+        }
+        false => {
+            for live in Live::ALL.into_iter().filter(|live| has(resource, *live)) {
+                let _ = write!(xml, "<D:{}/>", live.name());
+            }
+            kept.iter().for_each(|(name, _)| push_empty(xml, name));
+        }
+    }
+    xml.push_str(OK);
+}
+
+/// What is asked for by name: what there is of it, and then what there is not.
+fn push_named<'n>(
+    xml: &mut String,
+    resource: &'n Resource<'n>,
+    names: &'n [Name],
+    named: &[(Option<Live>, String)],
+) {
+    let kept: HashMap<(&'n str, &'n str), &'n Property> =
+        writable(resource).map(|property| ((&*property.namespace, &*property.name), property)).collect();
+    let kept =
+        |name: &'n Name| kept.get(&(name.namespace.as_deref().unwrap_or_default(), &*name.local)).copied();
+    let is_known = |(name, (live, _)): &(&'n Name, &(Option<Live>, String))| match live {
+        Some(live) => has(resource, *live),
+        None => kept(name).is_some(),
+    };
+    let each = || names.iter().zip(named);
+    let known = each().filter(is_known).count();
+    if known > 0 {
+        xml.push_str("<D:propstat><D:prop>");
+        for (name, (live, written)) in each() {
+            match live {
+                Some(live) => push_value(xml, resource, *live),
+                None => kept(name).iter().for_each(|property| push_property(xml, written, property)),
+            }
+        }
+        xml.push_str(OK);
+    }
+    if known < names.len() {
+        xml.push_str("<D:propstat><D:prop>");
+        each().filter(|one| !is_known(one)).for_each(|(_, (_, written))| push_empty(xml, written));
+        xml.push_str("</D:prop><D:status>HTTP/1.1 404 Not Found</D:status></D:propstat>");
+    }
+}
+
+/// What is kept, but for names that an older version let in and others cannot read.
+fn writable<'a>(resource: &Resource<'a>) -> impl Iterator<Item = &'a Property> {
+    let properties = resource.more.properties.iter();
+    properties.filter(|property| Name::can_be_written(&property.namespace, &property.name))
+}
+
+fn push_empty(xml: &mut String, name: &str) {
+    xml.push('<');
+    xml.push_str(name);
+    xml.push_str("/>");
 }
 
 /// Says that the listing ends before the directory does.
@@ -199,11 +296,7 @@ pub(crate) fn push_truncated(xml: &mut String, href: &str) {
     );
 }
 
-fn propstat_ok(xml: &mut String, write: impl FnOnce(&mut String)) {
-    xml.push_str("<D:propstat><D:prop>");
-    write(xml);
-    xml.push_str("</D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat>");
-}
+const OK: &str = "</D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat>";
 
 /// Size and type belong to what GET would give, and GET gives nothing for a collection.
 fn has(resource: &Resource<'_>, live: Live) -> bool {
@@ -265,22 +358,15 @@ fn push_value(xml: &mut String, resource: &Resource<'_>, live: Live) {
 const SUPPORTED_LOCKS: &str = "<D:supportedlock><D:lockentry><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>\
 <D:lockentry><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry></D:supportedlock>";
 
-fn push_property(xml: &mut String, property: &Property) {
-    let Property { namespace, name, language, value } = property;
-    // A name in no namespace cannot have a prefix.
-    let prefix = if namespace.is_empty() { "" } else { "P:" };
-    let _ = write!(xml, "<{prefix}{name}");
-    if !namespace.is_empty() {
-        xml.push_str(" xmlns:P=\"");
-        push_text(xml, namespace);
-        xml.push('"');
+fn push_property(xml: &mut String, name: &str, property: &Property) {
+    xml.push('<');
+    xml.push_str(name);
+    if let Some(language) = &property.language {
+        push_attribute(xml, "xml:lang", language);
     }
-    if let Some(language) = language {
-        xml.push_str(" xml:lang=\"");
-        push_text(xml, language);
-        xml.push('"');
-    }
-    let _ = write!(xml, ">{value}</{prefix}{name}>");
+    xml.push('>');
+    push_kept(xml, &property.value);
+    let _ = write!(xml, "</{name}>");
 }
 
 /// One `activelock` (§14.1), as it is at a time.
@@ -293,7 +379,9 @@ pub(crate) fn push_lock(xml: &mut String, ShownLock { lock, shows_token }: &Show
         "<D:activelock><D:locktype><D:write/></D:locktype><D:lockscope><D:{scope}/></D:lockscope><D:depth>{depth}</D:depth>"
     );
     if !lock.said.is_empty() {
-        let _ = write!(xml, "<D:owner>{}</D:owner>", lock.said);
+        xml.push_str("<D:owner>");
+        push_kept(xml, &lock.said);
+        xml.push_str("</D:owner>");
     }
     let place = Place { datastore: lock.datastore.clone(), path: lock.path.clone() };
     let _ = write!(xml, "<D:timeout>Second-{}</D:timeout>", lock.until.saturating_sub(now).max(0));
@@ -306,7 +394,7 @@ pub(crate) fn push_lock(xml: &mut String, ShownLock { lock, shows_token }: &Show
 
 /// Says which members of a tree it was not done with (§9.6.1, §9.8.5).
 pub(crate) fn left_over(place: &Place, left: Vec<Left>) -> Answer {
-    let mut xml = String::from(BEGIN);
+    let mut xml = Form::of(Asked::Names).begin();
     for Left { path, why } in left {
         let href = href::of(&Place { datastore: place.datastore.clone(), path }, false);
         let _ = write!(xml, "<D:response><D:href>{href}</D:href>");
@@ -327,23 +415,6 @@ pub(crate) fn multi_status(body: Body) -> Answer {
     *answer.status_mut() = StatusCode::MULTI_STATUS;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml; charset=utf-8"));
     answer
-}
-
-/// A property we do not have, by the name it was asked for.
-pub(crate) fn push_name(xml: &mut String, name: &Name) {
-    match name.namespace.as_deref() {
-        Some("DAV:") => {
-            let _ = write!(xml, "<D:{}/>", name.local);
-        }
-        Some(namespace) => {
-            let _ = write!(xml, "<P:{} xmlns:P=\"", name.local);
-            push_text(xml, namespace);
-            xml.push_str("\"/>");
-        }
-        None => {
-            let _ = write!(xml, "<{}/>", name.local);
-        }
-    }
 }
 
 /// A number in decimal digits: there are some for every entry, and the library's way takes five times as long.
@@ -483,7 +554,19 @@ mod tests {
     fn text_and_foreign_names_cannot_break_out() {
         let mut xml = String::new();
         push_text(&mut xml, "a<b>&\"\u{1}");
-        push_name(&mut xml, &Name { namespace: Some("urn:\"><x".into()), local: "prop".into() });
-        assert_eq!(xml, "a&lt;b&gt;&amp;&quot;\u{fffd}<P:prop xmlns:P=\"urn:&quot;&gt;&lt;x\"/>");
+        assert_eq!(xml, "a&lt;b&gt;&amp;&quot;\u{fffd}");
+        let name = |namespace: &str, local: &str| Name {
+            namespace: Some(namespace.into()).filter(|namespace: &std::sync::Arc<str>| !namespace.is_empty()),
+            local: local.to_owned(),
+        };
+        let names = [("urn:\"><x", "a"), ("urn:y", "b"), ("urn:\"><x", "c"), ("", "d"), ("DAV:", "getetag")];
+        let form =
+            Form::of(Asked::Some(names.iter().map(|(namespace, local)| name(namespace, local)).collect()));
+        let begin = form.begin();
+        let declared = " xmlns:D=\"DAV:\" xmlns:n0=\"urn:&quot;&gt;&lt;x\" xmlns:n1=\"urn:y\">";
+        assert!(begin.contains(declared), "{begin}");
+        let mut xml = String::new();
+        form.push_names(&mut xml, |live| live.is_none());
+        assert_eq!(xml, "<n0:a/><n1:b/><n0:c/><d/>");
     }
 }

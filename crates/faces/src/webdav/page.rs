@@ -4,20 +4,24 @@
 use super::multistatus::{http_date, push_iso_date};
 use super::xml::push_text;
 use super::{Call, PREFIX, Place, blocking, blocking_failure, end, href};
-use crate::body::Body;
-use crate::respond::{Aim, Answer, Failure};
+use crate::body::{Body, Cut};
+use crate::respond::{Aim, Answer};
 use crate::serve::Incoming;
 use crate::trace::Trace;
+use bytes::Bytes;
 use enfilade_facts::vocabulary::{AccessMask, OperationKind};
-use enfilade_passage::{Entry, NodeKind, Visit};
+use enfilade_passage::{Entry, NodeKind, Turn, Visit};
 use hyper::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
     REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{HeaderMap, Response, StatusCode};
 use std::fmt::Write as _;
+use tokio::sync::mpsc;
 
 const BATCH_ENTRIES: usize = 1024;
+/// How much of a page is written before it is sent, in bytes.
+const PIECE_BYTES: usize = 64 * 1024;
 /// Rows the browser lays out together.
 const PART_ROWS: usize = 200;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'none'; \
@@ -40,36 +44,95 @@ pub(crate) fn moved(place: &Place) -> Answer {
     answer
 }
 
-/// A directory.
+/// A directory: its names are gathered and sorted first, and then written piece by piece as they are taken.
 pub(crate) async fn page<B: Incoming>(call: Call<B>) -> Answer {
     let Call { visit, place, mut trace, .. } = call;
     let most = usize::try_from(visit.limits().listing_entries).unwrap_or(usize::MAX);
-    let listed = blocking_failure(move || {
+    let turn = visit.share().page().await;
+    let listed = blocking_failure(visit.share(), move || {
         let mut listing = visit.enter(&place.datastore, OperationKind::Read)?.list(place.path.clone())?;
-        let mut entries: Vec<Entry> = Vec::new();
-        while let Some(batch) = listing.next_batch(BATCH_ENTRIES)? {
-            entries.extend(batch);
-            if entries.len() > most {
-                break;
-            }
+        let mut rows = Rows::default();
+        while rows.rows.len() <= most
+            && let Some(batch) = listing.next_batch(BATCH_ENTRIES)?
+        {
+            batch.iter().for_each(|entry| rows.push(entry));
         }
-        let is_cut = entries.len() > most;
-        entries.truncate(most);
-        entries.sort_by_cached_key(|entry| (entry.meta.kind == NodeKind::File, entry.name.to_lowercase()));
-        Ok((html(&place, &entries, is_cut), listing.revision()))
+        Ok((place, rows.sorted(most), listing.revision()))
     });
-    let outcome: Result<(String, u64), Failure> = listed.await;
-    let outcome = outcome.map(|(html, revision)| {
-        trace.event.revision = revision;
-        trace.event.bytes = html.len() as u64;
-        answer(html, "text/html; charset=utf-8")
-    });
-    end(trace, outcome, Aim::Target)
+    let (place, rows, revision) = match listed.await {
+        Ok(listed) => listed,
+        Err(failure) => return end(trace, Err(failure), Aim::Target),
+    };
+    trace.event.revision = revision;
+    let (sender, pieces) = mpsc::channel(1);
+    let answer = answer(Body::stream(pieces), "text/html; charset=utf-8");
+    trace.answered(&answer);
+    tokio::spawn(write(Writing::of(&place, rows), sender, trace, turn));
+    answer
+}
+
+/// Writes a page as it is taken. What it shows was judged before it began.
+async fn write(mut writing: Writing, sender: mpsc::Sender<Result<Bytes, Cut>>, mut trace: Trace, turn: Turn) {
+    while let Ok(room) = sender.reserve().await {
+        let piece = writing.next_piece();
+        if piece.is_empty() {
+            break;
+        }
+        trace.event.bytes += piece.len() as u64;
+        room.send(Ok(piece.into()));
+    }
+    drop(turn);
+}
+
+/// What a page shows of entries: tens of thousands may be held for as long as it takes to send them.
+#[derive(Default)]
+struct Rows {
+    names: String,
+    rows: Vec<Row>,
+    /// There is more than a page shows.
+    is_cut: bool,
+}
+
+struct Row {
+    /// Where its name ends among all, and how long it is.
+    name_end: usize,
+    name_bytes: u16,
+    is_directory: bool,
+    modified: i64,
+    bytes: u64,
+}
+
+impl Rows {
+    fn push(&mut self, entry: &Entry) {
+        let Entry { name, meta, .. } = entry;
+        self.names.push_str(name);
+        self.rows.push(Row {
+            name_end: self.names.len(),
+            name_bytes: u16::try_from(name.len()).unwrap_or(u16::MAX),
+            is_directory: meta.kind == NodeKind::Directory,
+            modified: meta.modified.0,
+            bytes: meta.bytes,
+        });
+    }
+
+    fn name(&self, row: &Row) -> &str {
+        self.names.get(row.name_end - usize::from(row.name_bytes)..row.name_end).unwrap_or_default()
+    }
+
+    /// The first ones that came, at most so many, directories first and each by name.
+    fn sorted(mut self, most: usize) -> Self {
+        self.is_cut = self.rows.len() > most;
+        self.rows.truncate(most);
+        let mut rows = std::mem::take(&mut self.rows);
+        let letters = |row: &Row| self.name(row).chars().flat_map(char::to_lowercase);
+        rows.sort_by(|a, b| b.is_directory.cmp(&a.is_directory).then_with(|| letters(a).cmp(letters(b))));
+        Rows { rows, ..self }
+    }
 }
 
 /// The datastores that are there for somebody.
 pub(crate) async fn stores(visit: Visit, trace: Trace) -> Answer {
-    let outcome = blocking(move || visit.stores()).await.map(|names| {
+    let outcome = blocking(visit.share(), move || visit.stores()).await.map(|names| {
         let mut html = begin("datastores", "<h1>datastores</h1>", false);
         html.push_str("<div id=\"list\" role=\"list\"><div class=\"part\">");
         for name in &names {
@@ -80,7 +143,7 @@ pub(crate) async fn stores(visit: Visit, trace: Trace) -> Answer {
             html.push_str("<p class=\"empty\">You have no role in any datastore: ask whoever runs this server.</p>");
         }
         html.push_str(END);
-        answer(html, "text/html; charset=utf-8")
+        answer(html.into(), "text/html; charset=utf-8")
     });
     end(trace, outcome, Aim::Target)
 }
@@ -88,26 +151,27 @@ pub(crate) async fn stores(visit: Visit, trace: Trace) -> Answer {
 /// Why the visitor may do something with what they see, or may not.
 pub(crate) async fn why<B: Incoming>(call: Call<B>, right: AccessMask) -> Answer {
     let Call { visit, place, trace, .. } = call;
-    let told =
-        blocking(move || visit.enter(&place.datastore, OperationKind::Lookup)?.why(&place.path, right));
+    let told = blocking(visit.share(), move || {
+        visit.enter(&place.datastore, OperationKind::Lookup)?.why(&place.path, right)
+    });
     let outcome = told.await.map(|why| {
         let value = serde_json::json!({
             "granted": why.refused.is_none(), "rights": why.rights.to_string(), "says": why.refused, "walk": why.walk,
         });
-        answer(value.to_string(), "application/json")
+        answer(value.to_string().into(), "application/json")
     });
     end(trace, outcome, Aim::Target)
 }
 
 /// A file the page needs.
 pub(crate) fn asset(text: &'static str, kind: &'static str) -> Answer {
-    let mut answer = answer(text.to_owned(), kind);
+    let mut answer = answer(Body::from(text), kind);
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     answer
 }
 
-fn answer(text: String, kind: &'static str) -> Answer {
-    let mut answer = Response::new(Body::from(text));
+fn answer(body: Body, kind: &'static str) -> Answer {
+    let mut answer = Response::new(body);
     let set = [
         (CONTENT_TYPE, kind),
         (CONTENT_SECURITY_POLICY, POLICY),
@@ -146,41 +210,75 @@ fn begin(title: &str, heading: &str, is_store: bool) -> String {
     html
 }
 
-fn html(place: &Place, entries: &[Entry], is_cut: bool) -> String {
-    // The way down, each part a link.
-    let mut heading = format!(
-        "<h1><a href=\"{PREFIX}\">datastores</a> / <a href=\"{PREFIX}{0}/\">{0}</a>",
-        place.datastore
-    );
-    let mut url = format!("{PREFIX}{}/", place.datastore);
-    for name in place.path.names() {
-        href::push_name(&mut url, name);
-        url.push('/');
-        let _ = write!(heading, " / <a href=\"{url}\">");
-        push_text(&mut heading, name);
-        heading.push_str("</a>");
+/// A page that is being written.
+struct Writing {
+    rows: Rows,
+    written: usize,
+    /// What the links of rows begin with.
+    url: String,
+    /// What stands before the rows, until it is written; and what behind them.
+    head: String,
+    tail: Option<String>,
+}
+
+impl Writing {
+    fn of(place: &Place, rows: Rows) -> Self {
+        // The way down, each part a link.
+        let mut heading = format!(
+            "<h1><a href=\"{PREFIX}\">datastores</a> / <a href=\"{PREFIX}{0}/\">{0}</a>",
+            place.datastore
+        );
+        let mut url = format!("{PREFIX}{}/", place.datastore);
+        for name in place.path.names() {
+            href::push_name(&mut url, name);
+            url.push('/');
+            let _ = write!(heading, " / <a href=\"{url}\">");
+            push_text(&mut heading, name);
+            heading.push_str("</a>");
+        }
+        let _ = write!(heading, "</h1><span>{} entries</span>", rows.rows.len());
+        let title = format!("{}{}", place.datastore, place.path);
+        let mut head = begin(&title, &heading, true);
+        head.push_str(
+            "<div class=\"row head\"><button name=\"name\" aria-sort=\"ascending\">Name</button><button name=\"size\">Size</button>\
+             <button name=\"time\">Changed</button></div><div id=\"list\" role=\"list\">",
+        );
+        if !place.path.is_root() {
+            head.push_str("<p class=\"row\"><a href=\"../\">..</a></p>");
+        }
+        let tail = Some(behind(&url, &rows));
+        Writing { rows, written: 0, url, head, tail }
     }
-    let _ = write!(heading, "</h1><span>{} entries</span>", entries.len());
-    let title = format!("{}{}", place.datastore, place.path);
-    let mut html = begin(&title, &heading, true);
-    html.reserve(entries.len() * 400);
-    html.push_str(
-        "<div class=\"row head\"><button name=\"name\" aria-sort=\"ascending\">Name</button><button name=\"size\">Size</button>\
-         <button name=\"time\">Changed</button></div><div id=\"list\" role=\"list\">",
-    );
-    if !place.path.is_root() {
-        html.push_str("<p class=\"row\"><a href=\"../\">..</a></p>");
+
+    /// The next piece; nothing at the end.
+    fn next_piece(&mut self) -> String {
+        let mut html = std::mem::take(&mut self.head);
+        html.reserve(PIECE_BYTES + PIECE_BYTES / 8);
+        while html.len() < PIECE_BYTES
+            && let Some(next) = self.rows.rows.get(self.written)
+        {
+            if self.written.is_multiple_of(PART_ROWS) {
+                html.push_str("<div class=\"part\">");
+            }
+            row(&mut html, &self.url, self.rows.name(next), next);
+            self.written += 1;
+            if self.written.is_multiple_of(PART_ROWS) || self.written == self.rows.rows.len() {
+                html.push_str("</div>");
+            }
+        }
+        if self.written == self.rows.rows.len() {
+            html.push_str(&self.tail.take().unwrap_or_default());
+        }
+        html
     }
-    for part in entries.chunks(PART_ROWS) {
-        html.push_str("<div class=\"part\">");
-        part.iter().for_each(|entry| row(&mut html, &url, entry));
-        html.push_str("</div>");
-    }
-    html.push_str("</div>");
-    if entries.is_empty() {
+}
+
+fn behind(url: &str, rows: &Rows) -> String {
+    let mut html = String::from("</div>");
+    if rows.rows.is_empty() {
         html.push_str("<p class=\"empty\">Nothing is here, or nothing that is there for you.</p>");
     }
-    if is_cut {
+    if rows.is_cut {
         html.push_str(
             "<p class=\"empty\">There is more than one page shows: mount the datastore to see all of it.</p>",
         );
@@ -189,26 +287,25 @@ fn html(place: &Place, entries: &[Entry], is_cut: bool) -> String {
         "<details><summary>Mount it</summary><p>Something that is missing here is not there, or you may not see it: whoever runs this server \
          finds out with <code>enfilade explain</code>.</p><pre>rclone lsf --webdav-url https://HOST",
     );
-    html.push_str(&url);
+    html.push_str(url);
     html.push_str(" --webdav-user NAME --webdav-pass \"$(rclone obscure SECRET)\" :webdav:\nmount -t davfs https://HOST");
-    html.push_str(&url);
+    html.push_str(url);
     html.push_str(" /mnt</pre></details>");
     html.push_str(END);
     html
 }
 
-fn row(html: &mut String, base: &str, entry: &Entry) {
-    let Entry { name, meta, .. } = entry;
-    let is_directory = meta.kind == NodeKind::Directory;
+fn row(html: &mut String, base: &str, name: &str, row: &Row) {
+    let &Row { is_directory, modified, bytes, .. } = row;
     html.push_str(if is_directory {
         "<div class=\"row entry dir\" role=\"listitem\" data-name=\""
     } else {
         "<div class=\"row entry file\" role=\"listitem\" data-name=\""
     });
     push_text(html, name);
-    let _ = write!(html, "\" data-time=\"{}\"", meta.modified.0);
+    let _ = write!(html, "\" data-time=\"{modified}\"");
     if !is_directory {
-        let _ = write!(html, " data-size=\"{}\"", meta.bytes);
+        let _ = write!(html, " data-size=\"{bytes}\"");
     }
     // The whole path: a name of its own could be taken for a scheme.
     html.push_str("><a href=\"");
@@ -218,12 +315,12 @@ fn row(html: &mut String, base: &str, entry: &Entry) {
     push_text(html, name);
     html.push_str("</a><span>");
     if !is_directory {
-        push_size(html, meta.bytes);
+        push_size(html, bytes);
     }
     html.push_str("</span><time datetime=\"");
-    push_iso_date(html, meta.modified.0);
+    push_iso_date(html, modified);
     html.push_str("\">");
-    html.push_str(http_date(meta.modified.0).get(5..22).unwrap_or_default());
+    html.push_str(http_date(modified).get(5..22).unwrap_or_default());
     html.push_str(
         "</time><span class=\"acts\"><button name=\"rename\">Rename</button><button name=\"delete\">Delete</button>\
          <button name=\"why\" aria-label=\"What may I do with it?\">?</button></span></div>",

@@ -1,6 +1,6 @@
 //! Several ranges in one answer (RFC 9110 §14.6): `multipart/byteranges`.
 
-use super::get::{NotTaken, PIECE_BYTES, hand_over, read_piece};
+use super::get::{PIECE_BYTES, place_for, read_piece};
 use crate::body::Cut;
 use crate::serve::Connection;
 use crate::trace::Trace;
@@ -57,36 +57,38 @@ pub(super) async fn send(
     for (before, mut range) in parts.parts {
         let mut piece = Bytes::from(before);
         loop {
-            reading = match hand_over(reading, piece, &sender, &mut trace).await {
-                Ok(reading) => reading,
-                Err(NotTaken::Gone) => return,
-                Err(NotTaken::Refused) => return connection.cut.notify_one(),
+            let Some((back, place)) = place_for(reading, &sender, &connection, &mut trace).await else {
+                return;
             };
+            reading = back;
+            if piece.is_empty() {
+                let buffer = Vec::with_capacity((range.end - range.start).min(PIECE_BYTES) as usize);
+                let mut bytes = match read_piece(reading, range.start, buffer).await {
+                    Ok((back, bytes)) => {
+                        reading = back;
+                        bytes
+                    }
+                    Err(failure) => {
+                        trace.failed(&failure);
+                        return place.send(Err(Cut));
+                    }
+                };
+                bytes.truncate(usize::try_from(range.end - range.start).unwrap_or(usize::MAX));
+                if bytes.is_empty() {
+                    // The file got shorter than the length that was promised.
+                    return place.send(Err(Cut));
+                }
+                range.start += bytes.len() as u64;
+                trace.event.bytes += bytes.len() as u64;
+                piece = Bytes::from(bytes);
+            }
+            place.send(Ok(std::mem::take(&mut piece)));
             if range.is_empty() {
                 break;
             }
-            let buffer = Vec::with_capacity((range.end - range.start).min(PIECE_BYTES) as usize);
-            let mut bytes = match read_piece(reading, range.start, buffer).await {
-                Ok((back, bytes)) => {
-                    reading = back;
-                    bytes
-                }
-                Err(failure) => {
-                    trace.failed(&failure);
-                    let _ = sender.send(Err(Cut)).await;
-                    return;
-                }
-            };
-            bytes.truncate(usize::try_from(range.end - range.start).unwrap_or(usize::MAX));
-            if bytes.is_empty() {
-                // The file got shorter than the length that was promised.
-                let _ = sender.send(Err(Cut)).await;
-                return;
-            }
-            range.start += bytes.len() as u64;
-            trace.event.bytes += bytes.len() as u64;
-            piece = Bytes::from(bytes);
         }
     }
-    let _ = hand_over(reading, Bytes::from(end), &sender, &mut trace).await;
+    if let Some((_, place)) = place_for(reading, &sender, &connection, &mut trace).await {
+        place.send(Ok(Bytes::from(end)));
+    }
 }

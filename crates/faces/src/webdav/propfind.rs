@@ -2,7 +2,7 @@
 
 use super::access_control::Control;
 use super::content_type::{self, InTurn};
-use super::multistatus::{self, Live, More, Resource, multi_status, push_response, push_truncated};
+use super::multistatus::{self, Form, Live, More, Resource, multi_status, push_response, push_truncated};
 use super::propfind_request::{self, Asked};
 use super::{Call, Place, blocking, blocking_failure, end, href};
 use crate::body::{Body, Cut, collect_xml};
@@ -16,6 +16,7 @@ use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, Sid, 
 use enfilade_passage::{Entry, Found, Listing, NodeKind, Refusal, Stay, Visit};
 use hyper::HeaderMap;
 use hyper::header::HeaderValue;
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// What more entries than these take, another thread is worth.
@@ -26,6 +27,8 @@ const BATCH_ENTRIES: usize = 1024;
 const BATCHES_MAX: usize = 16;
 /// How much is written before it is sent, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
+/// At so many bytes the rest of a batch waits until they are taken: a response may be a hundred times as large as most are.
+const PIECE_BYTES: usize = 2 * CHUNK_BYTES;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
@@ -40,18 +43,19 @@ pub(crate) async fn propfind<B: Incoming>(call: Call<B>) -> Answer {
     let outcome = async {
         let (depth, limits) = (depth(&head.headers)?, visit.limits());
         let asked = propfind_request::read(&collect_xml(body, &limits).await?, &limits)?;
+        let form = Arc::new(Form::of(asked));
         // What is in memory is there sooner than another thread would be woken.
-        let begun = match at_hand(&visit, &place, &asked, depth, &limits)? {
+        let begun = match at_hand(&visit, &place, &form, depth, &limits)? {
             Some(Looked::Whole(xml, revision)) => return Ok(Looked::Whole(xml, revision)),
             begun => begun,
         };
-        blocking_failure(move || {
+        blocking_failure(visit.share(), move || {
             let begun = match begun {
                 Some(begun) => begun,
                 None => {
                     let mut stay = visit.enter(&place.datastore, OperationKind::Read)?;
                     let found = stay.find(&place.path, AccessMask::NONE)?;
-                    begin(stay, found, place, asked, depth, &limits)?
+                    begin(stay, found, place, form, depth, &limits)?
                 }
             };
             Ok(begun.go_on()?)
@@ -66,7 +70,7 @@ pub(crate) async fn propfind<B: Incoming>(call: Call<B>) -> Answer {
         }
         Ok(Looked::Begun(under_way)) => {
             trace.event.revision = under_way.listing.revision();
-            let (sender, chunks) = mpsc::channel(2);
+            let (sender, chunks) = mpsc::channel(1);
             let answer = multi_status(Body::stream(chunks));
             trace.answered(&answer);
             tokio::spawn(stream(under_way, sender, trace));
@@ -124,7 +128,7 @@ struct UnderWay {
     base: String,
     /// The visitor.
     own: Sid,
-    asked: Asked,
+    form: Arc<Form>,
     wants: Wants,
     /// With `Depth: infinity`.
     deep: Option<Deep>,
@@ -134,6 +138,11 @@ struct UnderWay {
     more: More,
     types: InTurn,
     xml: String,
+    /// Those that were looked at and are not written yet, and of which it is known that they have no properties.
+    entries: std::vec::IntoIter<Entry>,
+    are_bare: std::vec::IntoIter<bool>,
+    /// There is more than a listing shows.
+    is_cut: bool,
     /// What an entry takes of it, about.
     entry_bytes: usize,
     entries_left: u64,
@@ -143,11 +152,11 @@ struct UnderWay {
 fn at_hand(
     visit: &Visit,
     place: &Place,
-    asked: &Asked,
+    form: &Arc<Form>,
     depth: Depth,
     limits: &Limits,
 ) -> Result<Option<Looked>, Failure> {
-    let wants = Wants::of(asked);
+    let wants = Wants::of(form.asked());
     // For these everything in a store may have to be counted, or everything in a directory opened.
     if wants.quota || wants.control || depth == Depth::Infinity {
         return Ok(None);
@@ -155,7 +164,7 @@ fn at_hand(
     let entered = visit.clone().enter_at_hand(&place.datastore, OperationKind::Read)?;
     let Some(mut stay) = entered else { return Ok(None) };
     let Some(found) = stay.find_at_hand(&place.path, AccessMask::NONE)? else { return Ok(None) };
-    Ok(Some(match begin(stay, found, place.clone(), asked.clone(), depth, limits)? {
+    Ok(Some(match begin(stay, found, place.clone(), Arc::clone(form), depth, limits)? {
         Looked::Begun(mut under_way) => {
             let is_over = under_way.end_at_hand()?;
             under_way.looked(is_over)
@@ -169,7 +178,7 @@ fn begin(
     mut stay: Stay,
     found: Found,
     place: Place,
-    asked: Asked,
+    form: Arc<Form>,
     depth: Depth,
     limits: &Limits,
 ) -> Result<Looked, Failure> {
@@ -177,8 +186,8 @@ fn begin(
     if depth == Depth::Infinity && limits.deep_listing_entries == 0 && found.kind() == NodeKind::Directory {
         return Err(Wire::Depth.into());
     }
-    let mut xml = String::from(multistatus::BEGIN);
-    push_itself(&mut xml, &place, &found, &mut stay, &asked)?;
+    let mut xml = form.begin();
+    push_itself(&mut xml, &place, &found, &mut stay, &form)?;
     if depth == Depth::Zero || found.kind() == NodeKind::File {
         xml.push_str(multistatus::END);
         return Ok(Looked::Whole(xml, stay.revision().0));
@@ -187,7 +196,7 @@ fn begin(
     let now = stay.now().unix_seconds;
     let (principal, own) = (principal(&stay), stay.principal().sid);
     let listing = stay.list_found(place.path, found)?;
-    let wants = Wants::of(&asked);
+    let wants = Wants::of(form.asked());
     let has_locks = wants.locks && listing.is_locked_anywhere()?;
     let more = More { now, principal: Some(principal), ..More::default() };
     let deep = (depth == Depth::Infinity).then(|| Deep {
@@ -201,13 +210,16 @@ fn begin(
         listing,
         base,
         own,
-        asked,
+        form,
         wants,
         deep,
         has_locks,
         more,
         types: InTurn::default(),
         xml,
+        entries: Vec::new().into_iter(),
+        are_bare: Vec::new().into_iter(),
+        is_cut: false,
         entry_bytes: 512,
         entries_left: most,
     })))
@@ -226,36 +238,47 @@ impl UnderWay {
         if self.wants.properties { self.listing.are_bare(entries) } else { Vec::new() }
     }
 
-    fn render(&mut self, entries: &[Entry], are_bare: Vec<bool>) -> Result<(), Refusal> {
-        // As much as the last batch took, and room to spare: growing in the middle would copy all of it.
-        self.xml.reserve(entries.len() * self.entry_bytes);
-        let before = self.xml.len();
-        let mut are_bare = are_bare.into_iter();
+    /// Takes up entries that were looked at.
+    fn take_up(&mut self, mut entries: Vec<Entry>) {
+        self.is_cut = entries.len() as u64 > self.entries_left;
+        entries.truncate(usize::try_from(self.entries_left).unwrap_or(usize::MAX));
+        self.entries_left -= entries.len() as u64;
+        self.are_bare = self.are_bare(&entries).into_iter();
+        self.entries = entries.into_iter();
+    }
+
+    /// Renders what was taken up, until a piece of the answer is full.
+    fn render(&mut self) -> Result<(), Refusal> {
+        // As much as the last ones took, and room to spare: growing in the middle would copy all of it.
+        self.xml.reserve((self.entries.len() * self.entry_bytes).min(PIECE_BYTES));
+        let (before, waited) = (self.xml.len(), self.entries.len());
         let mut path = String::new();
-        for entry in entries {
+        while self.xml.len() < PIECE_BYTES
+            && let Some(entry) = self.entries.next()
+        {
             path.clear();
             path.push_str(&self.base);
             href::push_name(&mut path, &entry.name);
             if entry.meta.kind == NodeKind::Directory {
                 path.push('/');
                 if let Some(deep) = &mut self.deep {
-                    deep.left.extend(self.listing.path_of(entry));
+                    deep.left.extend(self.listing.path_of(&entry));
                 }
             }
-            if are_bare.next() == Some(false) {
-                self.more.properties = self.listing.properties(entry)?;
+            if self.are_bare.next() == Some(false) {
+                self.more.properties = self.listing.properties(&entry)?;
             }
             if self.wants.control
-                && let Some(found) = self.listing.find(entry, AccessMask::NONE)?
+                && let Some(found) = self.listing.find(&entry, AccessMask::NONE)?
             {
                 let own = (self.own, self.more.principal.clone().unwrap_or_default());
                 let control = Control::of(&found, own, self.base.clone());
                 (self.more.granted, self.more.control) = (Some(found.granted()), control);
             }
             if self.has_locks {
-                self.more.locks = self.listing.shown_locks(entry)?;
+                self.more.locks = self.listing.shown_locks(&entry)?;
             }
-            let Entry { name, meta, .. } = entry;
+            let Entry { name, meta, .. } = &entry;
             let resource = Resource {
                 href: &path,
                 name,
@@ -264,22 +287,26 @@ impl UnderWay {
                 meta,
                 more: &self.more,
             };
-            push_response(&mut self.xml, &resource, &self.asked);
+            push_response(&mut self.xml, &resource, &self.form);
             self.more.properties.clear();
             (self.more.granted, self.more.control) = (None, None);
         }
-        self.entry_bytes = (self.xml.len() - before) / entries.len().max(1) * 17 / 16 + 64;
+        let written = (waited - self.entries.len()).max(1);
+        self.entry_bytes = (self.xml.len() - before) / written * 17 / 16 + 64;
         Ok(())
     }
 
     /// Renders all entries, where they are few and nothing has to be waited for; whether they are.
     fn end_at_hand(&mut self) -> Result<bool, Refusal> {
         let Some(entries) = self.listing.all_at_hand(AT_HAND_ENTRIES)? else { return Ok(false) };
-        let are_bare = self.are_bare(&entries);
-        if entries.len() as u64 > self.entries_left || are_bare.contains(&false) {
+        if entries.len() as u64 > self.entries_left || self.are_bare(&entries).contains(&false) {
             return Ok(false);
         }
-        self.render(&entries, are_bare)?;
+        self.take_up(entries);
+        self.render()?;
+        if self.entries.len() > 0 {
+            return Ok(false);
+        }
         self.xml.push_str(multistatus::END);
         Ok(true)
     }
@@ -287,23 +314,32 @@ impl UnderWay {
     /// Renders the next entries; whether that was all.
     fn go_on(&mut self) -> Result<bool, Refusal> {
         let began = self.listing.now();
-        let mut is_cut = false;
-        if let Some(mut entries) = self.listing.next_batch(BATCH_ENTRIES)? {
-            is_cut = entries.len() as u64 > self.entries_left;
-            entries.truncate(usize::try_from(self.entries_left).unwrap_or(usize::MAX));
-            let are_bare = self.are_bare(&entries);
-            self.render(&entries, are_bare)?;
-            self.entries_left -= entries.len() as u64;
+        if self.entries.len() > 0 {
+            // They were judged before the client took what came before them.
+            if !self.listing.is_unchanged() {
+                let entries = std::mem::take(&mut self.entries).collect();
+                let entries = self.listing.still_seen(entries)?;
+                self.are_bare = self.are_bare(&entries).into_iter();
+                self.entries = entries.into_iter();
+            }
+        } else {
+            // No more than a few pieces take: what is not written yet waits for the client.
+            let at_most = (4 * PIECE_BYTES / self.entry_bytes).clamp(BATCH_ENTRIES / 16, BATCH_ENTRIES);
+            self.listing.next_batch(at_most)?.into_iter().for_each(|entries| self.take_up(entries));
         }
-        let is_over = is_cut || (self.listing.is_over()? && !self.descend()?);
-        is_cut |= !is_over && self.is_late(began);
-        if is_cut {
+        self.render()?;
+        if self.entries.len() > 0 {
+            return Ok(false);
+        }
+        let is_over = self.is_cut || (self.listing.is_over()? && !self.descend()?);
+        let is_late = !is_over && self.is_late(began);
+        if self.is_cut || is_late {
             push_truncated(&mut self.xml, self.deep.as_ref().map_or(&self.base, |deep| &deep.top));
         }
-        if is_over || is_cut {
+        if is_over || is_late {
             self.xml.push_str(multistatus::END);
         }
-        Ok(is_over || is_cut)
+        Ok(is_over || is_late)
     }
 
     /// Goes on with the next directory that is below; whether there is one.
@@ -371,9 +407,9 @@ fn push_itself(
     place: &Place,
     found: &Found,
     stay: &mut Stay,
-    asked: &Asked,
+    form: &Form,
 ) -> Result<(), Refusal> {
-    let (kind, meta, wants) = (found.kind(), found.node.meta(), Wants::of(asked));
+    let (kind, meta, wants) = (found.kind(), found.node.meta(), Wants::of(form.asked()));
     let mut more = More {
         now: stay.now().unix_seconds,
         granted: Some(found.granted()),
@@ -397,38 +433,40 @@ fn push_itself(
     let name = place.path.split().map_or_else(|| place.datastore.to_string(), |(_, name)| name.to_owned());
     let href = href::of(place, kind == NodeKind::Directory);
     let content_type = content_type::of(&name);
-    push_response(xml, &Resource { href: &href, name: &name, kind, content_type, meta, more: &more }, asked);
+    push_response(xml, &Resource { href: &href, name: &name, kind, content_type, meta, more: &more }, form);
     Ok(())
 }
 
-/// Renders batch after batch. The status went out with the first byte; whatever goes wrong now can only cut the answer.
+/// Renders piece after piece, each when there is a place for it. The status went out with the first byte; whatever goes wrong now can only cut
+/// the answer.
 async fn stream(mut under_way: Box<UnderWay>, sender: mpsc::Sender<Result<Bytes, Cut>>, mut trace: Trace) {
     let mut is_over = false;
-    while !sender.is_closed() {
-        if is_over || under_way.xml.len() >= CHUNK_BYTES {
-            let chunk = std::mem::take(&mut under_way.xml);
-            trace.event.bytes += chunk.len() as u64;
-            if sender.send(Ok(Bytes::from(chunk))).await.is_err() || is_over {
+    while !is_over {
+        let Ok(place) = sender.reserve().await else { return };
+        while !is_over && under_way.xml.len() < CHUNK_BYTES {
+            if sender.is_closed() {
                 return;
             }
-        }
-        let batch = blocking(move || {
-            // As many batches as a piece of the answer takes: most of a directory may be hidden.
-            for _ in 0..BATCHES_MAX {
-                if is_over || under_way.xml.len() >= CHUNK_BYTES {
-                    break;
+            let batch = blocking(under_way.listing.share(), move || {
+                // As many batches as a piece of the answer takes: most of a directory may be hidden.
+                for _ in 0..BATCHES_MAX {
+                    if is_over || under_way.xml.len() >= CHUNK_BYTES {
+                        break;
+                    }
+                    is_over = under_way.go_on()?;
                 }
-                is_over = under_way.go_on()?;
-            }
-            Ok((under_way, is_over))
-        });
-        match batch.await {
-            Ok(further) => (under_way, is_over) = further,
-            Err(failure) => {
-                trace.failed(&failure);
-                let _ = sender.send(Err(Cut)).await;
-                return;
+                Ok((under_way, is_over))
+            });
+            match batch.await {
+                Ok(further) => (under_way, is_over) = further,
+                Err(failure) => {
+                    trace.failed(&failure);
+                    return place.send(Err(Cut));
+                }
             }
         }
+        let chunk = std::mem::take(&mut under_way.xml);
+        trace.event.bytes += chunk.len() as u64;
+        place.send(Ok(Bytes::from(chunk)));
     }
 }

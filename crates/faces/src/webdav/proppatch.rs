@@ -1,13 +1,14 @@
 //! PROPPATCH (RFC 4918 §9.2): dead properties set and removed, all of it or nothing.
 
 use super::conditions::Bearing;
-use super::multistatus::{self, Live, multi_status, push_name, push_status};
+use super::multistatus::{self, Form, Live, multi_status, push_status};
+use super::propfind_request::Asked;
 use super::xml::{Element, Name, Piece, Pieces};
 use super::{Call, blocking_failure, end, href};
 use crate::body::{Body, collect_xml};
 use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::Incoming;
-use enfilade_facts::limits::Limits;
+use enfilade_facts::limits::{Limits, PROPERTIES_BYTES_MAX};
 use enfilade_facts::vocabulary::{AccessMask, OperationKind};
 use enfilade_passage::{NodeKind, Property, PropertyChange};
 use hyper::StatusCode;
@@ -24,7 +25,7 @@ pub(crate) async fn proppatch<B: Incoming>(call: Call<B>) -> Answer {
         let refused = changes.iter().any(|(name, _)| is_protected(name));
         let (names, changes): (Vec<Name>, Vec<PropertyChange>) = changes.into_iter().unzip();
         let goal = place.clone();
-        let kind = blocking_failure(move || {
+        let kind = blocking_failure(visit.share(), move || {
             let mut stay = visit.enter(&goal.datastore, OperationKind::Write)?;
             let tokens = bearing.check(&mut stay, &goal)?;
             if refused {
@@ -34,7 +35,8 @@ pub(crate) async fn proppatch<B: Incoming>(call: Call<B>) -> Answer {
             Ok(stay.find(&goal.path, AccessMask::NONE)?.kind())
         })
         .await?;
-        let mut xml = String::from(multistatus::BEGIN);
+        let form = Form::of(Asked::Some(names));
+        let mut xml = form.begin();
         xml.push_str("<D:response><D:href>");
         xml.push_str(&href::of(&place, kind == NodeKind::Directory));
         xml.push_str("</D:href>");
@@ -42,10 +44,10 @@ pub(crate) async fn proppatch<B: Incoming>(call: Call<B>) -> Answer {
             (if refused { StatusCode::FAILED_DEPENDENCY } else { StatusCode::OK }, false),
             (StatusCode::FORBIDDEN, true),
         ] {
-            let of_these: Vec<_> = names.iter().filter(|name| is_protected(name) == of_protected).collect();
-            if !of_these.is_empty() {
+            let is_one = |live: Option<Live>| live.is_some() == of_protected;
+            if form.has(is_one) {
                 xml.push_str("<D:propstat><D:prop>");
-                of_these.into_iter().for_each(|name| push_name(&mut xml, name));
+                form.push_names(&mut xml, is_one);
                 xml.push_str("</D:prop>");
                 push_status(&mut xml, status);
                 if of_protected {
@@ -66,6 +68,7 @@ pub(crate) async fn proppatch<B: Incoming>(call: Call<B>) -> Answer {
 pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Vec<(Name, PropertyChange)>, Wire> {
     let mut pieces = Pieces::new(body, limits);
     let (mut changes, mut is_set, mut language) = (Vec::new(), None, [None, None]);
+    let mut room = PROPERTIES_BYTES_MAX;
     while let Some(piece) = pieces.next()? {
         let Piece::Begin(element) = piece else { continue };
         match pieces.depth() {
@@ -92,10 +95,12 @@ pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Vec<(Name, PropertyCh
                 }
                 let own = language_of(&element);
                 let Name { namespace, local } = element.name.clone();
-                let (namespace, name) = (namespace.unwrap_or_default(), local);
+                let (namespace, name) = (namespace.as_deref().unwrap_or_default().to_owned(), local);
                 let change = match is_set {
                     Some(true) => {
-                        let value = pieces.inner_xml()?;
+                        let value =
+                            pieces.inner_xml(room, "the properties are together longer than 64 KiB")?;
+                        room -= value.len();
                         let language = own.or_else(|| language.iter().flatten().next_back().cloned());
                         PropertyChange::Set(Property { namespace, name, language, value })
                     }

@@ -6,7 +6,7 @@ use super::{Call, blocking, blocking_failure, empty, end};
 use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::Incoming;
 use crate::trace::Trace;
-use enfilade_facts::limits::BODY_WINDOW_SECONDS;
+use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::OperationKind;
 use enfilade_passage::{Refusal, Uploading};
 use http_body_util::BodyExt;
@@ -19,7 +19,11 @@ const PIECE_BYTES: usize = 256 * 1024;
 
 pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
     let Call { visit, place, request, mut trace, .. } = call;
-    let least = visit.limits().upload_bytes_per_second * BODY_WINDOW_SECONDS;
+    let Limits { upload_bytes_per_second, progress_seconds, .. } = visit.limits();
+    let pace = Pace {
+        window: Duration::from_secs(progress_seconds),
+        least: upload_bytes_per_second * progress_seconds,
+    };
     // RFC 9110 §14.4: a PUT of a part would be taken for the whole.
     if request.headers().contains_key(CONTENT_RANGE) {
         return end(trace, Err(Wire::Header("Content-Range").into()), Aim::File);
@@ -35,7 +39,7 @@ pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
     let expected = body.size_hint().exact().or(said);
     let outcome = async {
         let bearing = Bearing::of(&head)?;
-        let (begun, bearing, place) = blocking_failure(move || {
+        let (begun, bearing, place) = blocking_failure(visit.share(), move || {
             let mut stay = visit.enter(&place.datastore, OperationKind::Write)?;
             let tokens = bearing.check(&mut stay, &place)?;
             let mut begun = stay.upload(place.path.clone(), expected)?;
@@ -46,8 +50,8 @@ pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
         trace.event.revision = begun.revision();
         let replaces = begun.existing().is_some();
         let (made, digests) = (made(&head.headers)?, digest::asked(&head.headers)?);
-        let uploading = receive(begun, body, digests, least, &mut trace).await?;
-        let meta = blocking_failure(move || {
+        let uploading = receive(begun, body, digests, pace, &mut trace).await?;
+        let meta = blocking_failure(uploading.share(), move || {
             made.map(|seconds| uploading.set_modified(seconds)).transpose()?;
             // While the bytes came others may have written there.
             uploading.finish_if(|stay| bearing.check(stay, &place).map(drop))
@@ -75,22 +79,29 @@ fn made(headers: &HeaderMap) -> Result<Option<i64>, Wire> {
     seconds.filter(is_possible).map(Some).ok_or(Wire::Header("X-OC-Mtime"))
 }
 
+/// How many bytes have to come in each window of time.
+#[derive(Clone, Copy)]
+struct Pace {
+    window: Duration,
+    least: u64,
+}
+
 async fn receive<B: Incoming>(
     mut uploading: Uploading,
     mut body: B,
     mut digests: Vec<Running>,
-    least: u64,
+    pace: Pace,
     trace: &mut Trace,
 ) -> Result<Uploading, Failure> {
     let (mut gathered, mut lately) = (Vec::new(), 0);
-    let window = || tokio::time::sleep(Duration::from_secs(BODY_WINDOW_SECONDS));
+    let window = || tokio::time::sleep(pace.window);
     let slow = window();
     tokio::pin!(slow);
     loop {
         let frame = tokio::select! {
             frame = body.frame() => frame,
             () = &mut slow => {
-                if lately < least {
+                if lately < pace.least {
                     return Err(Wire::BodySlow.into());
                 }
                 lately = 0;
@@ -112,7 +123,7 @@ async fn receive<B: Incoming>(
         }
         if gathered.len() >= PIECE_BYTES || is_last && !gathered.is_empty() {
             let piece = std::mem::take(&mut gathered);
-            (uploading, digests) = blocking(move || {
+            (uploading, digests) = blocking(uploading.share(), move || {
                 digests.iter_mut().for_each(|digest| digest.add(&piece));
                 uploading.write(&piece)?;
                 Ok::<_, Refusal>((uploading, digests))

@@ -37,7 +37,7 @@ pub(crate) async fn transfer<B: Incoming>(call: Call<B>, transfer: Transfer) -> 
         let still_there = StillThere::default();
         let watcher = still_there.watcher();
         let from = place.clone();
-        let placed = blocking_failure(move || {
+        let placed = blocking_failure(visit.share(), move || {
             let mut stay = visit.enter(&from.datastore, OperationKind::Write)?;
             let tokens = bearing.check(&mut stay, &from)?;
             let is_wanted = move || watcher.is_there();

@@ -102,18 +102,30 @@ limits! {
     resets_per_connection = 200, 1, MANY;
     /// Longest wait for the body of a small request (XML, JSON), in seconds.
     body_seconds = 60, 1, HOUR;
-    /// Least speed of an upload over half a minute, in bytes a second.
+    /// Least speed of an upload over `progress_seconds`, in bytes a second.
     upload_bytes_per_second = 1024, 0, MANY;
+    /// Least speed of a download over `progress_seconds`, in bytes a second; what the kernel holds for the client counts as taken.
+    download_bytes_per_second = 1024, 0, MANY;
+    /// How often it is looked whether an upload or a download makes progress, in seconds.
+    progress_seconds = 30, 1, HOUR;
+    /// How long a connection on which nothing is asked for is kept, in seconds; of HTTP/1.1 `head_seconds` holds, too.
+    idle_seconds = 60, 1, HOUR;
     /// JSON or form body, in bytes.
     json_bytes = 112 * 1024, 1024, 64 * MIB;
     /// Nesting of a JSON body, in objects and lists.
     json_depth = 32, 8, 100;
+    /// Values in a JSON body, objects and lists included, or fields of a form.
+    json_values = 10_000, 100, MANY;
     /// XML body, in bytes.
     xml_bytes = 64 * 1024, 1024, 64 * MIB;
     /// Nesting of an XML body, in elements.
     xml_depth = 32, 4, 1000;
     /// Attributes of one XML element, namespace declarations included.
     xml_attributes = 64, 4, 1000;
+    /// Namespaces an XML body may name.
+    xml_namespaces = 64, 2, 1000;
+    /// The name of one of them, in bytes.
+    xml_namespace_bytes = 1024, 16, 65_536;
     /// Properties one PROPFIND or PROPPATCH may name.
     xml_properties = 256, 1, 100_000;
     /// Ranges one GET may ask for; beyond that the whole file is sent.
@@ -128,6 +140,12 @@ limits! {
     tree_entries = 100_000, 1, MANY;
     /// How long one of these may take, in seconds.
     tree_seconds = 60, 1, 24 * HOUR;
+    /// Threads that wait for file systems.
+    threads = 512, 4, 10_000;
+    /// Those of them that work for one user; more of a user's work waits for its turn.
+    threads_per_user = 64, 1, 10_000;
+    /// Pages of directories that are made or sent for one user at once; more wait for their turn.
+    pages_per_user = 8, 1, 10_000;
     /// Locks on the files of one datastore.
     locks_per_store = 10_000, 1, MANY;
     /// Locks one user may have in one datastore.

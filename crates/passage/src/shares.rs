@@ -1,0 +1,130 @@
+//! Each user's share of the threads that wait for file systems, and of pages, which hold every name of a directory until they are sent. Who
+//! asks for more waits for their own work to end; other users do not wait.
+
+use crate::listing::Listing;
+use crate::verbs::{Reading, Uploading};
+use crate::walk::{Stay, Visit};
+use enfilade_facts::limits::Limits;
+use enfilade_facts::vocabulary::UserId;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The users for whom work is done or waits.
+#[derive(Debug, Default)]
+pub(crate) struct Shares(Mutex<HashMap<UserId, Arc<Places>>>);
+
+#[derive(Debug)]
+struct Places {
+    threads: Arc<Semaphore>,
+    pages: Arc<Semaphore>,
+}
+
+/// A user's share.
+#[derive(Debug)]
+pub struct Share {
+    shares: Arc<Shares>,
+    user: UserId,
+    places: Arc<Places>,
+}
+
+/// A place in it, until this is dropped: the work that runs there holds it.
+#[derive(Debug)]
+#[expect(dead_code, reason = "held so that the place is taken, and so that the share is known while it is")]
+pub struct Turn(Option<OwnedSemaphorePermit>, Share);
+
+impl Shares {
+    fn of(self: &Arc<Self>, user: UserId, limits: &Limits) -> Share {
+        let room =
+            |count: u64| Arc::new(Semaphore::new(usize::try_from(count).unwrap_or(Semaphore::MAX_PERMITS)));
+        let new = || {
+            Arc::new(Places { threads: room(limits.threads_per_user), pages: room(limits.pages_per_user) })
+        };
+        let places = Arc::clone(self.all().entry(user).or_insert_with(new));
+        Share { shares: Arc::clone(self), user, places }
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<UserId, Arc<Places>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Share {
+    /// Waits for a thread of it.
+    pub async fn turn(self) -> Turn {
+        // It is closed nowhere.
+        let place = Arc::clone(&self.places.threads).acquire_owned().await.ok();
+        Turn(place, self)
+    }
+
+    /// Waits for a page of it.
+    pub async fn page(self) -> Turn {
+        let place = Arc::clone(&self.places.pages).acquire_owned().await.ok();
+        Turn(place, self)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut all = self.shares.all();
+        // The one in the map, and this one: nobody else waits or works.
+        if Arc::strong_count(&self.places) == 2 {
+            all.remove(&self.user);
+        }
+    }
+}
+
+impl Visit {
+    /// The visitor's share of the threads.
+    pub fn share(&self) -> Share {
+        self.house.shares.of(self.principal().user, &self.limits())
+    }
+}
+
+impl Stay {
+    /// The visitor's share of the threads.
+    pub fn share(&self) -> Share {
+        self.visit.share()
+    }
+}
+
+impl Listing {
+    /// The visitor's share of the threads.
+    pub fn share(&self) -> Share {
+        self.stay().share()
+    }
+}
+
+impl Reading {
+    /// The visitor's share of the threads.
+    pub fn share(&self) -> Share {
+        self.stay().share()
+    }
+}
+
+impl Uploading {
+    /// The visitor's share of the threads.
+    pub fn share(&self) -> Share {
+        self.stay().share()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn each_user_waits_for_themselves_alone() {
+        let shares = Arc::<Shares>::default();
+        let limits = Limits { threads_per_user: 2, pages_per_user: 1, ..Limits::default() };
+        let [alice, bob] = [1, 2].map(|n| UserId::from_bytes([n; 16]));
+        let (one, two) = (shares.of(alice, &limits).turn().await, shares.of(alice, &limits).turn().await);
+        let third = tokio::spawn(shares.of(alice, &limits).turn());
+        let (of_bob, page) = (shares.of(bob, &limits).turn().await, shares.of(alice, &limits).page().await);
+        tokio::task::yield_now().await;
+        assert!(!third.is_finished());
+        drop(one);
+        drop((third.await.unwrap(), two, of_bob, page));
+        assert!(shares.all().is_empty());
+    }
+}
