@@ -10,7 +10,7 @@ struct Campaign {
     n: u64,
 }
 
-const CAMPAIGNS: [Campaign; 19] = [
+const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "acls", test: &["-p", "enfilade-access", "--lib", "random_lists"], n: 10_000_000 },
     Campaign { name: "bitflip", test: &["-p", "enfilade-testkit", "--test", "bitflip"], n: 10_000 },
     Campaign { name: "browser", test: &["-p", "enfilade", "--test", "interop", "names::a_browser"], n: 20 },
@@ -38,6 +38,7 @@ const CAMPAIGNS: [Campaign; 19] = [
     },
     Campaign { name: "idle", test: &["-p", "enfilade", "--test", "interop", "say_nothing"], n: 9_500 },
     Campaign { name: "kill-loop", test: &["-p", "enfilade", "--test", "interop", "kill_loop"], n: 2_000 },
+    Campaign { name: "lending", test: &["-p", "enfilade-testkit", "--test", "lending"], n: 1_000_000 },
     Campaign { name: "operations", test: &["-p", "enfilade", "--test", "interop", "operations"], n: 10_000 },
     Campaign { name: "page", test: &["-p", "enfilade", "--test", "interop", "page::"], n: 1 },
     Campaign { name: "race", test: &["-p", "enfilade", "--test", "interop", "race"], n: 1_000_000 },

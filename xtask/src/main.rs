@@ -29,6 +29,7 @@ cargo xtask COMMAND
   fuzz [--n N]          nearly right tokens, payloads and bodies of logins: none is taken for what it is not
   idle                  thousands of connections that say nothing: the others are served
   kill-loop [--n N]     kill -9 at random and at every write of a commit: nothing acknowledged is lost
+  lending [--n N]       random chains of what was lent, and random calls of every route: nothing goes beyond it or outlives it
   operations [--n N]    servers that are killed while they count: who lives is counted, who is shut out does not begin
   race [--n N]          servers and the command line on one directory: no grant after a revocation
   reloads [--n N]       certificates come, change and go under handshakes: those that stay are always served

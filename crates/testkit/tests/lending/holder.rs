@@ -1,0 +1,311 @@
+//! Whoever holds the end of a chain: makes more of what was lent, calls anything, and remembers each way in that an answer tells.
+
+use crate::bodies::Ids;
+use crate::http::{Answer, Shown};
+use crate::ways::Way;
+use crate::world::{CANARY, Dice, PASSWORD, Rights, World};
+use enfilade_faces::{PROXMOX, V3};
+use enfilade_facts::At;
+use serde_json::{Value, json};
+use std::rc::Rc;
+
+/// A way in, and how many credentials of any kind led to it, itself among them. A session is no link.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub(crate) way: Way,
+    pub(crate) depth: usize,
+    /// Of a session, what it is for.
+    rights: Option<Rights>,
+}
+
+pub(crate) struct Holder {
+    pub(crate) known: Vec<Known>,
+    /// The calls so far, for whoever reads of a failure.
+    pub(crate) trace: Vec<String>,
+    pub(crate) good: usize,
+    /// Of the revision they were read at.
+    ids: Option<(At, Rc<Ids>)>,
+}
+
+/// So many ways in are tried at a time; those that are older are tried at the end.
+const TRIED: usize = 24;
+
+impl Holder {
+    pub(crate) fn new(world: &World, first: Way) -> Self {
+        let mallory = Way::Password { user: world.user("mallory"), password: PASSWORD.to_owned() };
+        let known = |way, depth| Known { way, depth, rights: None };
+        Holder { known: vec![known(mallory, 0), known(first, 1)], trace: Vec::new(), good: 0, ids: None }
+    }
+
+    fn ids(&mut self, world: &World) -> Rc<Ids> {
+        let at = world.house.facts().at();
+        match &self.ids {
+            Some((read_at, ids)) if *read_at == at => Rc::clone(ids),
+            _ => {
+                let ids = Rc::new(Ids::of(world));
+                self.ids = Some((at, Rc::clone(&ids)));
+                ids
+            }
+        }
+    }
+
+    async fn learn(&mut self, world: &World, way: Way, depth: usize) -> Result<(), String> {
+        if self.known.iter().any(|known| known.way == way) {
+            return Ok(());
+        }
+        let mut rights = None;
+        if let Way::Session(token) = &way {
+            rights = world.rights(token).await;
+            if let Some(rights) = rights.as_ref().filter(|rights| !world.may_be(rights, false)) {
+                return Err(format!("a session that is more than was lent: {rights:?}"));
+            }
+        }
+        self.known.push(Known { way, depth, rights });
+        Ok(())
+    }
+
+    /// One request.
+    pub(crate) async fn step(&mut self, world: &World, dice: &mut Dice) -> Result<(), String> {
+        // What was lent first stays among those that are tried, and the end of the longest chain is tried more often.
+        let from = self.known.len().saturating_sub(TRIED);
+        let longest = self.known.iter().map(|known| known.depth).max().unwrap_or(0);
+        let ends: Vec<usize> = (0..self.known.len()).filter(|at| self.known[*at].depth == longest).collect();
+        let at = match dice.roll(8) {
+            0 => dice.roll(2),
+            1..=3 => *dice.of(&ends),
+            _ => from + dice.roll(self.known.len() - from),
+        };
+        let Known { way, depth, rights } = self.known[at].clone();
+        let ids = self.ids(world);
+        match (&way, dice.roll(10)) {
+            (Way::Session(_), 0..=4) => self.derive(world, &way, depth, rights.as_ref(), dice).await,
+            (Way::Password { .. } | Way::Trust { .. } | Way::Key { .. }, _)
+            | (Way::Credential { .. }, 0..=6)
+            | (_, 4) => self.come_in(world, &way, depth, &ids, dice).await,
+            _ => self.call(world, &way, depth, &ids, dice).await,
+        }
+    }
+
+    /// A session, for something.
+    async fn come_in(
+        &mut self,
+        world: &World,
+        way: &Way,
+        depth: usize,
+        ids: &Ids,
+        dice: &mut Dice,
+    ) -> Result<(), String> {
+        let project =
+            |id: enfilade_facts::vocabulary::ProjectId| json!({ "project": { "id": id.to_string() } });
+        let usual = if matches!(way, Way::Password { .. }) { project(world.m) } else { Value::Null };
+        // What was lent is mostly good for what is usual.
+        let is_lent = !matches!(way, Way::Password { .. } | Way::Session(_));
+        let scope = match dice.roll(if is_lent { 30 } else { 8 }) {
+            0 => project(world.a),
+            1 => project(world.b),
+            2 => json!({ "system": { "all": true } }),
+            3 => json!({ "domain": { "id": "default" } }),
+            4 => json!({ "unscoped": {} }),
+            5 if !ids.trusts.is_empty() => json!({ "OS-TRUST:trust": { "id": dice.of(&ids.trusts) } }),
+            _ => usual,
+        };
+        self.trace.push(format!("comes in by {way:?} for {scope}"));
+        match way.login(world, scope).await {
+            Some(token) => self.learn(world, Way::Session(token), depth).await,
+            None => Ok(()),
+        }
+    }
+
+    /// More of what a session has: what is likely to be granted.
+    async fn derive(
+        &mut self,
+        world: &World,
+        way: &Way,
+        depth: usize,
+        rights: Option<&Rights>,
+        dice: &mut Dice,
+    ) -> Result<(), String> {
+        let Some(shown) = way.shown() else { return Ok(()) };
+        let held: Vec<&String> = rights.map(|rights| rights.roles.iter().collect()).unwrap_or_default();
+        let roles: Vec<Value> = match held.is_empty() {
+            true => Vec::new(),
+            false => (0..=dice.roll(2)).map(|_| json!({ "name": dice.of(&held) })).collect(),
+        };
+        let on = rights.and_then(|rights| rights.on.clone()).unwrap_or_default();
+        let on = if dice.once_in(6) { world.b.to_string() } else { on };
+        let user = rights.map(|rights| rights.user.clone()).unwrap_or_default();
+        let n = world.now();
+        let (path, body) = match dice.roll(5) {
+            0 | 1 => {
+                let name = format!("made{n}");
+                let given = json!({ "name": name, "roles": roles, "unrestricted": !dice.once_in(4) });
+                (
+                    format!("/v3/users/{user}/application_credentials"),
+                    json!({ "application_credential": given }),
+                )
+            }
+            2 => (format!("/v3/users/{user}/credentials/OS-EC2"), json!({ "tenant_id": on })),
+            3 => {
+                let blob = json!({ "access": format!("own{n}"), "secret": "chosen" }).to_string();
+                let given = json!({ "type": "ec2", "project_id": on, "user_id": user, "blob": blob });
+                ("/v3/credentials".to_owned(), json!({ "credential": given }))
+            }
+            _ => {
+                let trustee = world.user(if dice.once_in(4) { "bob" } else { "mallory" });
+                let trustor = if dice.once_in(3) { user } else { world.user("alice") };
+                let trust = json!({
+                    "trustor_user_id": trustor, "trustee_user_id": trustee, "project_id": on, "roles": roles,
+                    "impersonation": dice.once_in(2), "allow_redelegation": dice.once_in(2),
+                    "redelegation_count": dice.roll(3),
+                });
+                ("/v3/OS-TRUST/trusts".to_owned(), json!({ "trust": trust }))
+            }
+        };
+        self.ask(world, &shown, "POST", &path, &body, depth).await
+    }
+
+    /// Any route with anything.
+    async fn call(
+        &mut self,
+        world: &World,
+        way: &Way,
+        depth: usize,
+        ids: &Ids,
+        dice: &mut Dice,
+    ) -> Result<(), String> {
+        let Some(shown) = way.shown() else { return Ok(()) };
+        let is_of_keystone = matches!(shown, Shown::Token(_)) && !dice.once_in(4);
+        let (method, path, body) = if is_of_keystone {
+            let route = dice.of(V3);
+            let path = format!("/v3{}", ids.path(route.path, dice));
+            let body =
+                if ["GET", "HEAD", "DELETE"].contains(&route.method) { Value::Null } else { ids.body(dice) };
+            (route.method, path, body)
+        } else {
+            let route = dice.of(PROXMOX);
+            let path = format!("/api2/json/{}", ids.path(route.path, dice));
+            let place = world.house.content(&"of-a".parse().unwrap());
+            let place = place.parent().unwrap().display().to_string();
+            let body = match route.method {
+                "POST" | "PUT" => ids.parameters(route.path, &place, dice),
+                _ => Value::Null,
+            };
+            (route.method, path, body)
+        };
+        self.ask(world, &shown, method, &path, &body, depth).await
+    }
+
+    async fn ask(
+        &mut self,
+        world: &World,
+        shown: &Shown,
+        method: &str,
+        path: &str,
+        body: &Value,
+        depth: usize,
+    ) -> Result<(), String> {
+        let revision = world.house.facts().at();
+        let answer = world.http.ask(shown, method, path, body).await;
+        self.trace.push(format!("{method} {path} {body} by {shown:?}: {} {}", answer.status, answer.text));
+        self.good += usize::from(answer.is_good());
+        if answer.status >= 500 && answer.status != 501 {
+            return Err(format!("{method} {path} was answered {}: {}", answer.status, answer.text));
+        }
+        if answer.text.contains(CANARY) {
+            return Err("an answer told a secret that was lent to nobody".to_owned());
+        }
+        if world.house.facts().at() != revision {
+            if !world.is_whole() {
+                return Ok(());
+            }
+            world.check_powers()?;
+        }
+        if answer.is_good() { self.harvest(world, path, &answer, depth + 1).await } else { Ok(()) }
+    }
+
+    /// Whatever of an answer lets somebody in.
+    async fn harvest(
+        &mut self,
+        world: &World,
+        path: &str,
+        answer: &Answer,
+        depth: usize,
+    ) -> Result<(), String> {
+        if let Some(token) = &answer.subject {
+            self.learn(world, Way::Session(token.clone()), depth - 1).await?;
+        }
+        let told = answer.json();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let made = &told["application_credential"];
+        if made["secret"].is_string() {
+            let owner = world.users.iter().find(|(_, id)| id.to_string() == text(&made["user_id"]));
+            let owner = owner.map_or("nobody", |(name, _)| *name);
+            let authid = format!("{owner}@Default!{}", text(&made["name"]));
+            let way = Way::Credential { id: text(&made["id"]), secret: text(&made["secret"]), authid };
+            self.learn(world, way, depth).await?;
+        }
+        let one = told["credential"].as_object().map(|_| told["credential"].clone());
+        let many = told["credentials"].as_array().cloned().unwrap_or_default();
+        for row in one.into_iter().chain(many) {
+            let blob: Value =
+                row["blob"].as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+            let keys = if row["access"].is_string() { &row } else { &blob };
+            if keys["access"].is_string() {
+                let way = Way::Key { access: text(&keys["access"]), secret: text(&keys["secret"]) };
+                self.learn(world, way, depth).await?;
+            }
+        }
+        let trust = &told["trust"];
+        if text(&trust["trustee_user_id"]) == world.user("mallory") {
+            let way = Way::Trust { id: text(&trust["id"]), trustee: world.user("mallory") };
+            self.learn(world, way, depth).await?;
+        }
+        let data = &told["data"];
+        if data["value"].is_string() && data["tokenid"].is_string() {
+            let way = Way::ApiToken { authid: text(&data["tokenid"]), secret: text(&data["value"]) };
+            self.learn(world, way, depth).await?;
+        }
+        if data["secret"].is_string() {
+            let parts: Vec<&str> = path.split('/').collect();
+            let authid = format!("{}!{}", parts[5], parts[7]);
+            self.learn(world, Way::ApiToken { authid, secret: text(&data["secret"]) }, depth).await?;
+        }
+        if data["ticket"].is_string() {
+            let way = Way::Ticket { ticket: text(&data["ticket"]), csrf: text(&data["CSRFPreventionToken"]) };
+            self.learn(world, way, depth).await?;
+        }
+        Ok(())
+    }
+
+    /// What was lent first is over: of everything that came of it nothing works.
+    pub(crate) async fn nothing_works(&self, world: &World) -> Result<(), String> {
+        let is_mallorys = |authid: &str| authid.starts_with("mallory@");
+        for Known { way, .. } in &self.known {
+            let token = match way {
+                Way::Session(token) => Some(token.clone()),
+                _ => way.login(world, Value::Null).await,
+            };
+            if let Some(token) = token
+                && let Some(rights) = world.rights(&token).await
+                && !world.may_be(&rights, true)
+            {
+                return Err(format!("{way:?} outlives what was lent: {rights:?}"));
+            }
+            if let Some(shown @ Shown::Basic(..)) = way.shown() {
+                let answer = world.http.ask(&shown, "GET", "/whoami", &Value::Null).await;
+                let Shown::Basic(authid, _) = &shown else { continue };
+                if answer.is_good() && !is_mallorys(authid) {
+                    return Err(format!("{way:?} outlives what was lent: {}", answer.text));
+                }
+            }
+        }
+        // Also by those it was given to who have not been asked.
+        for (id, trust) in world.new_trusts() {
+            let way = Way::Trust { id: id.to_string(), trustee: trust.trustee.to_string() };
+            if trust.trustor != world.users["mallory"] && way.login(world, Value::Null).await.is_some() {
+                return Err(format!("{trust:?} outlives what was lent"));
+            }
+        }
+        Ok(())
+    }
+}

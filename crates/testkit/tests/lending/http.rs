@@ -1,0 +1,104 @@
+//! Requests to the HTTP face, in process: what the listener does with a request once it is read.
+
+use bytes::Bytes;
+use enfilade_faces::{Connection, Faces, Stranger};
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use serde_json::Value;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// A credential as it stands in a request.
+#[derive(Clone, Debug)]
+pub(crate) enum Shown {
+    Nothing,
+    Token(String),
+    /// User and secret of HTTP Basic.
+    Basic(String, String),
+    /// A cookie and what comes with changes.
+    Ticket(String, String),
+}
+
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// `X-Subject-Token`.
+    pub(crate) subject: Option<String>,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) fn is_good(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_default()
+    }
+}
+
+pub(crate) struct Http {
+    faces: Faces,
+}
+
+impl Http {
+    pub(crate) fn new(faces: Faces) -> Self {
+        Http { faces }
+    }
+
+    /// On a connection of its own.
+    fn connection() -> Connection {
+        Connection {
+            peer: ([127, 0, 0, 1], 1).into(),
+            cut: Arc::new(Notify::new()),
+            is_tls: true,
+            stranger: Arc::new(Stranger::new(())),
+            last: Arc::default(),
+            certificate: None,
+            terms: None,
+            splices: None,
+        }
+    }
+
+    pub(crate) async fn ask(&self, shown: &Shown, method: &str, path: &str, body: &Value) -> Answer {
+        self.ask_about(shown, "", method, path, body).await
+    }
+
+    /// The same, about a token.
+    pub(crate) async fn ask_about(
+        &self,
+        shown: &Shown,
+        about: &str,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> Answer {
+        let content = if body.is_null() { String::new() } else { body.to_string() };
+        let mut request = Request::builder().method(method).uri(path).header("host", "here");
+        if !body.is_null() {
+            request = request.header("content-type", "application/json");
+        }
+        request = match shown {
+            Shown::Nothing => request,
+            Shown::Token(token) => request.header("x-auth-token", token),
+            Shown::Basic(user, secret) => {
+                use base64::Engine as _;
+                let login = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{secret}"));
+                request.header("authorization", format!("Basic {login}"))
+            }
+            Shown::Ticket(ticket, csrf) => request
+                .header("cookie", format!("PBSAuthCookie={ticket}"))
+                .header("csrfpreventiontoken", csrf),
+        };
+        if !about.is_empty() {
+            request =
+                request.header("x-subject-token", about).header("openstack-identity-access-rules", "1.0");
+        }
+        let request = request.body(Full::new(Bytes::from(content))).unwrap();
+        let answer = self.faces.answer(Self::connection(), request).await;
+        let status = answer.status().as_u16();
+        let subject = answer.headers().get("x-subject-token");
+        let subject = subject.map(|token| token.to_str().unwrap().to_owned());
+        let body = answer.into_body().collect().await.map(|whole| whole.to_bytes()).unwrap_or_default();
+        Answer { status, subject, text: String::from_utf8_lossy(&body).into_owned() }
+    }
+}

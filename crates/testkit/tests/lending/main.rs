@@ -1,0 +1,102 @@
+//! Lending, on the HTTP face: whoever is lent something of a project makes chains of it, five links long and more, and calls every
+//! route of Identity v3 and of the Proxmox API with anything. After each change nobody has a right, an account or a way in that goes beyond
+//! what was lent first; once that is ended, nothing works that came of it.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
+
+mod bodies;
+mod holder;
+mod http;
+mod ways;
+mod world;
+
+use holder::Holder;
+use std::collections::BTreeMap;
+use world::{Dice, First, World};
+
+/// So many requests are made of what was lent once.
+const EPISODE: u64 = 150;
+/// So often something is lent in one world: making one takes longer than a request.
+const EPISODES: usize = 10;
+
+fn number(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+/// What came about, so that it is known that something did.
+#[derive(Default)]
+struct Tally {
+    episodes: BTreeMap<First, u64>,
+    ways: usize,
+    good: usize,
+    deepest: usize,
+    whole: u64,
+}
+
+async fn episode(world: &mut World, dice: &mut Dice, steps: u64, tally: &mut Tally) -> Result<u64, String> {
+    let first = world.lend(dice);
+    let world = &*world;
+    let mut holder = Holder::new(world, first);
+    let mut asked = 0;
+    let mut went = Ok(());
+    while asked < steps && went.is_ok() && world.is_whole() {
+        // What was revoked in a second is of that second.
+        world.house.clock.advance_seconds(2);
+        went = holder.step(world, dice).await;
+        asked += 1;
+    }
+    if went.is_ok() && world.is_whole() {
+        world.house.clock.advance_seconds(2);
+        world.end_first();
+        world.house.clock.advance_seconds(2);
+        went = holder.nothing_works(world).await;
+        tally.whole += 1;
+    }
+    *tally.episodes.entry(world.first).or_default() += 1;
+    tally.ways += holder.known.len();
+    tally.good += holder.good;
+    tally.deepest = tally.deepest.max(holder.known.iter().map(|known| known.depth).max().unwrap_or(0));
+    let trace = || {
+        let last =
+            holder.trace.iter().rev().take(40).rev().map(|call| call.chars().take(700).collect::<String>());
+        last.collect::<Vec<_>>().join("\n")
+    };
+    went.map(|()| asked)
+        .map_err(|why| format!("{why}\nfirst lent: {:?} with {:?}\n{}", world.first, world.lent, trace()))
+}
+
+#[tokio::test]
+async fn what_was_lent_is_never_outgrown_or_outlived() {
+    let (steps, seed) = (number("ENFILADE_CAMPAIGN_N", 10_000), number("ENFILADE_CAMPAIGN_SEED", 2_026));
+    let mut dice = Dice(seed.wrapping_mul(2) + 1);
+    let (mut tally, mut asked, mut told) = (Tally::default(), 0, 0);
+    while asked < steps {
+        let mut world = World::new().await;
+        for _ in 0..EPISODES {
+            if !world.is_whole() || asked >= steps {
+                break;
+            }
+            match episode(&mut world, &mut dice, EPISODE.min(steps - asked), &mut tally).await {
+                Ok(more) => asked += more,
+                Err(why) => panic!("after {asked} steps of seed {seed}: {why}"),
+            }
+        }
+        if steps > 100_000 && asked / 100_000 > told {
+            told = asked / 100_000;
+            println!("{asked} of {steps} steps");
+        }
+    }
+    // A schedule in which nothing comes about would show nothing.
+    assert!(
+        steps < 5_000 || tally.episodes.len() == 6 && tally.deepest >= 5,
+        "{:?} {}",
+        tally.episodes,
+        tally.deepest
+    );
+    assert!(tally.good as u64 * 20 > steps, "{} of {steps}", tally.good);
+    println!(
+        "{steps} steps, lent first: {:?}, ended while whole: {}, ways in found: {}, deepest chain: {}, granted: {}, 0 outgrown or outlived",
+        tally.episodes, tally.whole, tally.ways, tally.deepest, tally.good
+    );
+}

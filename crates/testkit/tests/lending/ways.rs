@@ -1,0 +1,96 @@
+//! The ways in that whoever holds the end of a chain knows.
+
+use crate::http::Shown;
+use crate::world::World;
+use enfilade_facts::vocabulary::to_rfc3339;
+use serde_json::{Value, json};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// A session's token.
+    Session(String),
+    Password {
+        user: String,
+        password: String,
+    },
+    /// An application credential.
+    Credential {
+        id: String,
+        secret: String,
+        authid: String,
+    },
+    /// A trust, for whoever is trusted.
+    Trust {
+        id: String,
+        trustee: String,
+    },
+    /// An EC2 key.
+    Key {
+        access: String,
+        secret: String,
+    },
+    ApiToken {
+        authid: String,
+        secret: String,
+    },
+    Ticket {
+        ticket: String,
+        csrf: String,
+    },
+}
+
+fn by_password(user: &str, password: &str) -> Value {
+    json!({ "methods": ["password"], "password": { "user": { "id": user, "password": password } } })
+}
+
+impl Way {
+    /// What is shown with a request that is made with it as it is; nothing where a session has to be had first.
+    pub(crate) fn shown(&self) -> Option<Shown> {
+        Some(match self {
+            Way::Session(token) => Shown::Token(token.clone()),
+            Way::Credential { secret, authid, .. } | Way::ApiToken { authid, secret } => {
+                Shown::Basic(authid.clone(), secret.clone())
+            }
+            Way::Ticket { ticket, csrf } => Shown::Ticket(ticket.clone(), csrf.clone()),
+            Way::Password { .. } | Way::Trust { .. } | Way::Key { .. } => return None,
+        })
+    }
+
+    /// A session by it.
+    pub(crate) async fn login(&self, world: &World, scope: Value) -> Option<String> {
+        let (identity, scope) = match self {
+            Way::Session(token) => (json!({ "methods": ["token"], "token": { "id": token } }), scope),
+            Way::Password { user, password } => (by_password(user, password), scope),
+            Way::Credential { id, secret, .. } => {
+                let given = json!({ "id": id, "secret": secret });
+                (json!({ "methods": ["application_credential"], "application_credential": given }), scope)
+            }
+            Way::Trust { id, trustee } => {
+                (by_password(trustee, crate::world::PASSWORD), json!({ "OS-TRUST:trust": { "id": id } }))
+            }
+            Way::Key { access, secret } => return by_key(world, access, secret).await,
+            Way::ApiToken { .. } | Way::Ticket { .. } => return None,
+        };
+        let body = json!({ "auth": { "identity": identity, "scope": scope } });
+        world.http.ask(&Shown::Nothing, "POST", "/v3/auth/tokens", &body).await.subject
+    }
+}
+
+/// A service has a request that was signed with a key, and asks for a session of whoever signed it (AWS Signature Version 2).
+async fn by_key(world: &World, access: &str, secret: &str) -> Option<String> {
+    use base64::Engine as _;
+    let date = to_rfc3339(world.now());
+    let query = format!(
+        "SignatureMethod=HmacSHA256&SignatureVersion=2&Timestamp={}",
+        date.replace(':', "%3A").replace('+', "%2B")
+    );
+    let text = format!("GET\ncloud\n/\n{query}");
+    let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, secret.as_bytes());
+    let signature = aws_lc_rs::hmac::sign(&key, text.as_bytes());
+    let signature = base64::engine::general_purpose::STANDARD.encode(signature);
+    let body = json!({ "credentials": {
+        "access": access, "signature": signature, "verb": "GET", "host": "cloud", "path": "/", "headers": {},
+        "params": { "SignatureVersion": "2", "SignatureMethod": "HmacSHA256", "Timestamp": date },
+    } });
+    world.http.ask(&world.asker(), "POST", "/v3/ec2tokens", &body).await.subject
+}
