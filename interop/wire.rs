@@ -2,6 +2,8 @@
 
 mod http1;
 mod http2;
+mod refused;
+mod tls;
 
 use crate::server::Server;
 use std::sync::Mutex;

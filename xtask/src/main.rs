@@ -4,6 +4,7 @@
 
 mod bench;
 mod campaigns;
+mod judges;
 mod packages;
 mod pages;
 mod test;
@@ -28,6 +29,9 @@ cargo xtask COMMAND
   freshness             every order of every step of the freshness protocol
   fuzz [--n N]          nearly right tokens, payloads and bodies of logins: none is taken for what it is not
   idle                  thousands of connections that say nothing: the others are served
+  judges wire [NAME…] [--binary PATH]
+                        what others wrote to find faults of TLS, HTTP and WebDAV servers (h2spec, litmus, rclone's tests, sslyze,
+                        testssl, tlslite-ng, webdav4's tests), installed by itself; kept in bench/runs; needs go and the network
   kill-loop [--n N]     kill -9 at random and at every write of a commit: nothing acknowledged is lost
   lending [--n N]       random chains of what was lent, and random calls of every route: nothing goes beyond it or outlives it
   operations [--n N]    servers that are killed while they count: who lives is counted, who is shut out does not begin
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
         ["bench", options @ ..] => bench::run(options),
         ["certs", place] => bench::run(&["make-certs", place, "25000"]),
         ["certs", place, "--n", count] => bench::run(&["make-certs", place, count]),
+        ["judges", "wire", options @ ..] => judges::run(options),
         [name, options @ ..] if campaigns::knows(name) => campaigns::run(name, options),
         ["pages"] => pages::write(&xtask::root()),
         ["help"] | [.., "--help" | "-h"] | [] => {

@@ -39,7 +39,7 @@ pub use acl::{AclPlace, acl_place, seed_acl, set_acl, set_acl_as_operator, set_i
 pub use collection::{delete, make_collection};
 pub use list::{Entry, Listing, LookedAt, OpenEntry, holds_others, list, list_as_operator};
 pub use locks::{Lock, LockAsk, LockToken, Locks, Touches};
-pub use names::NamesMemo;
+pub use names::{NamesMemo, can_be_shown};
 pub use node::{Meta, Node};
 pub use pipe::Pipe;
 pub use properties::{Property, PropertyChange, change_properties, properties};

@@ -15,6 +15,7 @@ use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, StatxAttributes, StatxFlags, seek, statx,
 };
 use rustix::io::Errno;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What one `getdents64` may bring: some 1,000 to 2,700 names.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -30,6 +31,8 @@ pub(crate) struct Names {
     each: Vec<Place>,
     /// Where the directory goes on; nothing at its end.
     next: Option<u64>,
+    /// Those that cannot be shown.
+    not_shown: u64,
 }
 
 #[derive(Debug)]
@@ -78,12 +81,20 @@ impl Weigh for Names {
 }
 
 /// What directories said.
-pub struct NamesMemo(Memo<Names>);
+pub struct NamesMemo {
+    memo: Memo<Names>,
+    not_shown: AtomicU64,
+}
 
 impl NamesMemo {
     /// Of at most so many bytes.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
-        NamesMemo(Memo::new(seed, bytes))
+        NamesMemo { memo: Memo::new(seed, bytes), not_shown: AtomicU64::new(0) }
+    }
+
+    /// How many names were read that no client can be shown, because no URL means them; counted again whenever they are read again.
+    pub fn not_shown(&self) -> u64 {
+        self.not_shown.load(Ordering::Relaxed)
     }
 }
 
@@ -137,6 +148,9 @@ impl Reading {
         }
         let mut names = self.read(node, next)?;
         self.next = names.next;
+        if let Some(memo) = at.names.filter(|_| names.not_shown > 0) {
+            memo.not_shown.fetch_add(names.not_shown, Ordering::Relaxed);
+        }
         // They may be younger than that state; then the directory is never in it again.
         Ok(match state {
             None => Held::new(names),
@@ -168,8 +182,9 @@ impl Reading {
                 Some(Err(errno)) => return Err(failed(errno)),
                 Some(Ok(entry)) => {
                     let (kind, inode) = (entry.file_type(), entry.ino());
-                    if let Some(name) = servable(entry.file_name().to_bytes(), kind) {
-                        names.push(name, inode, kind);
+                    match servable(entry.file_name().to_bytes(), kind) {
+                        Some(name) => names.push(name, inode, kind),
+                        None => names.not_shown += u64::from(!can_be_shown(entry.file_name().to_bytes())),
                     }
                     self.position = entry.next_entry_cookie();
                     bytes += ENTRY_BYTES + entry.file_name().to_bytes().len();
@@ -186,7 +201,7 @@ impl Reading {
 
 /// Under what names of a directory are remembered, from a place in it on, as the directory is now; nothing where that cannot be told.
 fn state<'m>(node: &Node, from: u64, at: LookedAt<'m>) -> Option<(&'m Memo<Names>, MemoKey)> {
-    let (NamesMemo(memo), stamping) = (at.names?, node.stamping()?);
+    let (NamesMemo { memo, .. }, stamping) = (at.names?, node.stamping()?);
     let found = statx(node.fd(), "", AtFlags::EMPTY_PATH, StatxFlags::CTIME).ok()?;
     let changed = (found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec);
     // Whether names are told as they are or encrypted changes when a key comes or goes.
@@ -197,6 +212,13 @@ fn state<'m>(node: &Node, from: u64, at: LookedAt<'m>) -> Option<(&'m Memo<Names
     let key = memo.key("names in").numbers(&[stamping, object.device, object.inode]);
     let key = key.numbers(&[at.clock, changed.0.cast_unsigned(), changed.1.into(), from]);
     Some((memo, key.key()))
+}
+
+/// Whether a URL can mean a name on a disk: it is UTF-8, without backslashes and control characters. Names that are reserved can, and are not
+/// shown for another reason; neither are the directory itself and the one above it.
+pub fn can_be_shown(name: &[u8]) -> bool {
+    let is_own = matches!(name, b"." | b"..") || name.starts_with(RESERVED.as_bytes());
+    is_own || std::str::from_utf8(name).is_ok_and(|name| entry_name(name).is_ok())
 }
 
 /// The name, if it is one that can be asked for and may be a file or a directory.

@@ -2,7 +2,7 @@
 
 mod values;
 
-pub(crate) use values::{AtMost, Duration, Roots};
+pub(crate) use values::{AtMost, Duration, Roots, TransportSecurity};
 
 use crate::listen::Networks;
 use anyhow::{Context, bail};
@@ -56,6 +56,8 @@ pub(crate) struct Tls {
     pub(crate) matching: Matching,
     /// Whether a name nobody has is refused instead of answered with the first certificate; it is not unless set.
     pub(crate) strict_sni: bool,
+    /// What browsers are told by `Strict-Transport-Security` on every answer by TLS, as `max-age=31536000; includeSubDomains`; nothing unless set.
+    pub(crate) hsts: Option<TransportSecurity>,
 }
 
 /// When keys are verified.
@@ -140,6 +142,7 @@ impl Default for Tls {
             check: Check::default(),
             matching: Matching::default(),
             strict_sni: false,
+            hsts: None,
         }
     }
 }
@@ -270,12 +273,13 @@ fn keys() -> impl Iterator<Item = (String, Obeyed)> {
 }
 
 /// The same but for the limits, which have a table of their own.
-const KEYS: [(&str, Obeyed); 31] = [
+const KEYS: [(&str, Obeyed); 32] = [
     ("tls.listen", Obeyed::AtRestart),
     ("tls.plain_listen", Obeyed::AtRestart),
     ("tls.http_listen", Obeyed::AtRestart),
     ("tls.acme_challenges", Obeyed::AtRestart),
     ("tls.proxy_from", Obeyed::AtRestart),
+    ("tls.hsts", Obeyed::AtRestart),
     ("tls.certificates", Obeyed::AtReload),
     ("tls.crt_list", Obeyed::AtReload),
     ("tls.issuers", Obeyed::AtReload),
@@ -547,7 +551,7 @@ mod tests {
     /// A key that is missing from the list could neither be set nor be waited for.
     #[test]
     fn every_key_that_can_be_set_is_in_the_list() {
-        let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\ncertificates='/x'\ncrt_list='/l'\nissuers='/i'\n[identity]\nhash_slots=1\npenalties=true\nfernet_keys='/k'\nmax_active_keys=3\nrotate_every='7d'\ntoken_seconds=1\nexpired_seconds=1\n[passwords]\ncharacters_min=1\nkinds_min=1\nexpire_after='1d'\nkeep_for='1d'\nunlike_last=1\nchange_given=true\n[access]\nwatch=false\n[facts]\nfiles='/y'\ngroup=1\nstale_limit=9", &[]).unwrap();
+        let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\ncertificates='/x'\ncrt_list='/l'\nissuers='/i'\nhsts='max-age=1'\n[datastores]\nroots='/r'\n[identity]\nhash_slots=1\npenalties=true\nfernet_keys='/k'\nmax_active_keys=3\nrotate_every='7d'\ntoken_seconds=1\nexpired_seconds=1\n[passwords]\ncharacters_min=1\nkinds_min=1\nexpire_after='1d'\nkeep_for='1d'\nunlike_last=1\nchange_given=true\n[access]\nwatch=false\n[facts]\nfiles='/y'\ngroup=1\nstale_limit=9", &[]).unwrap();
         let table = toml::Table::try_from(config).unwrap();
         let keys = table.iter().flat_map(|(section, value)| {
             value.as_table().unwrap().keys().map(move |key| format!("{section}.{key}"))

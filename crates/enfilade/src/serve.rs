@@ -3,7 +3,7 @@
 use crate::access_log::AccessLog;
 use crate::certificates::{self, Keeper, Served, Watched};
 use crate::cli::Serve;
-use crate::config::Check;
+use crate::config::{Check, TransportSecurity};
 use crate::first_start::{self, Settled};
 use crate::home::{Home, server_desk};
 use crate::listen::{self, Admission, Door, Tls};
@@ -107,7 +107,8 @@ async fn serve(home: &Home, settled: Option<Settled>, connections: u64, json: bo
     let log = AccessLog::start(home.last_used()?, home.sessions()?)?;
     let shared = operations::shared(home)?;
     let house = home.house(log.clone(), follow_upgrades(home)?, shared, hears_changes(home))?;
-    let faces = Faces::new(Arc::clone(&house), home.files.clone(), home.passwords, home.datastore_roots());
+    let faces = Faces::new(Arc::clone(&house), home.files.clone(), home.passwords, home.datastore_roots())
+        .with_transport_security(home.config.tls.hsts.as_ref().and_then(TransportSecurity::header));
     let served = Served::new(exchange, bad, faces.clone(), tickets);
     tell_bad_hashes(home)?;
     follow_everything(home, &house, &faces)?;

@@ -123,6 +123,10 @@ impl Metrics {
         metric(&mut text, "enfilade_refusals_total", "counter", "refusals by door, code and fault", rows);
         let bytes = [(String::new(), read(&self.bytes))];
         metric(&mut text, "enfilade_content_bytes_total", "counter", "bytes of content in and out", bytes);
+        let not_shown = [(String::new(), house.names_not_shown())];
+        let help =
+            "names read in listings that no URL can mean: not UTF-8, with a backslash or a control character";
+        metric(&mut text, "enfilade_names_not_shown_total", "counter", help, not_shown);
         let connections = [(String::new(), read(&self.connections))];
         metric(&mut text, "enfilade_connections", "gauge", "open connections", connections);
         let count = [(String::new(), read(&self.certificates))];

@@ -8,7 +8,7 @@ mod digest;
 #[cfg(test)]
 mod fuzzed;
 mod get;
-mod href;
+pub(crate) mod href;
 mod lock;
 mod multistatus;
 pub(crate) mod page;

@@ -130,6 +130,11 @@ impl House {
         &self.parts.reserved
     }
 
+    /// How many names were read in listings that no client can be shown.
+    pub fn names_not_shown(&self) -> u64 {
+        self.names.not_shown()
+    }
+
     /// The facts.
     pub fn source(&self) -> &dyn Source {
         &*self.parts.source

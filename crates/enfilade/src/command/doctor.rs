@@ -1,5 +1,7 @@
 //! `enfilade doctor`: everything that can be looked at without serving, one line each, with the next step.
 
+mod names;
+
 use crate::home::{Place, file_set};
 use crate::{clock, output};
 use enfilade_admin::{BadCertificate, CertificateFiles, CertificateTerms, DatastoreWarning, ReservedPaths};
@@ -281,6 +283,7 @@ fn datastores(place: &Place, lmdb: &Lmdb) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, row) in rows {
         let what = format!("datastore {name}");
+        findings.extend(names::not_shown(row.root(&name).as_ref()).map(|says| warning(&what, says)));
         let maintenance = row.maintenance.as_ref().map(|maintenance| maintenance.mode.name());
         match (amiss.remove(&name), maintenance) {
             (None, Some(mode)) => findings.push(warning(&what, format!("in maintenance mode {mode}"))),

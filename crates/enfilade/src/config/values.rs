@@ -1,5 +1,6 @@
 //! Values of keys that have a form of their own.
 
+use hyper::header::HeaderValue;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -57,6 +58,40 @@ impl TryFrom<String> for Duration {
 impl From<Duration> for String {
     fn from(duration: Duration) -> Self {
         duration.text
+    }
+}
+
+/// A value of the header `Strict-Transport-Security`: `max-age=SECONDS`, and further directives after a `;` (RFC 6797 §6.1).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct TransportSecurity(String);
+
+impl TransportSecurity {
+    /// As it is sent.
+    pub(crate) fn header(&self) -> Option<HeaderValue> {
+        HeaderValue::from_str(&self.0).ok()
+    }
+}
+
+impl TryFrom<String> for TransportSecurity {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        let expected = "expected `max-age=SECONDS`, then perhaps `; includeSubDomains` and `; preload`";
+        let mut directives = text.split(';').map(str::trim);
+        let age = directives.next().and_then(|first| first.strip_prefix("max-age="));
+        let is_number =
+            |digits: &str| digits.parse::<u64>().is_ok() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let are_known = directives.all(|one| matches!(one, "includeSubDomains" | "preload"));
+        match age.is_some_and(is_number) && are_known {
+            true => Ok(TransportSecurity(text)),
+            false => Err(format!("`{text}`: {expected}")),
+        }
+    }
+}
+
+impl From<TransportSecurity> for String {
+    fn from(policy: TransportSecurity) -> Self {
+        policy.0
     }
 }
 

@@ -18,6 +18,7 @@ use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +27,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio_rustls::LazyConfigAcceptor;
-use tokio_rustls::rustls::server::Acceptor;
+use tokio_rustls::rustls::{self, server::Acceptor};
 use tokio_util::io::InspectReader;
 
 /// Turns true once: stop accepting, finish what runs.
@@ -161,7 +162,14 @@ async fn handshake(
     keeper: &Arc<Keeper>,
     faces: &Faces,
 ) -> Option<(tokio_rustls::server::TlsStream<TcpStream>, TlsPermit)> {
-    let mut start = LazyConfigAcceptor::new(Acceptor::default(), stream).await.ok()?;
+    let mut acceptor = LazyConfigAcceptor::new(Acceptor::default(), stream);
+    let mut start = match (&mut acceptor).await {
+        Ok(start) => start,
+        Err(why) => {
+            hang_up(acceptor.take_io()?, &why).await;
+            return None;
+        }
+    };
     let ask = Ask::of(&start.client_hello());
     let opened = match enfilade_tls::open(certificates, &ask) {
         Ok(permit) => keeper.config(&permit).await.map(|config| (config, permit)),
@@ -180,6 +188,28 @@ async fn handshake(
             None
         }
     }
+}
+
+/// `unexpected_message` and `decode_error`, fatal (RFC 8446 §6.2).
+const UNEXPECTED_MESSAGE: [u8; 7] = [21, 3, 3, 0, 2, 2, 10];
+const DECODE_ERROR: [u8; 7] = [21, 3, 3, 0, 2, 2, 50];
+
+/// Ends a connection that did not begin with a hello. The TLS library sent its alert, but for a record of another kind and for a hello that is
+/// too long for it. Then what is still coming is read, so that the alert gets there.
+async fn hang_up(mut stream: TcpStream, why: &io::Error) {
+    use rustls::{Error, InvalidMessage::HandshakePayloadTooLarge};
+    let alert = match why.get_ref().and_then(|why| why.downcast_ref::<Error>()) {
+        Some(Error::InappropriateMessage { .. }) => UNEXPECTED_MESSAGE.as_slice(),
+        Some(Error::InvalidMessage(HandshakePayloadTooLarge)) => &DECODE_ERROR,
+        Some(_) => &[],
+        // Its buffer is full, which looks like the end of what comes.
+        None if matches!(why.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData) => {
+            &DECODE_ERROR
+        }
+        None => return,
+    };
+    let _ = stream.write_all(alert).await;
+    let _ = Lingering::new(stream).shutdown().await;
 }
 
 /// Serves HTTP without TLS, for a proxy in front.

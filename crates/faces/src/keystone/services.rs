@@ -3,6 +3,7 @@
 use super::given::{Given, invalid, with_extra};
 use super::listing::{self, Filters, plain};
 use super::{Call, Outcome, Said, Trouble};
+use crate::webdav::href::push_name;
 use enfilade_admin::Error;
 use enfilade_admin::keystone::{
     delete_region, extra_of, remove_endpoint, remove_service, save_endpoint, save_region, save_service,
@@ -48,7 +49,10 @@ fn region_body(base: &str, id: &RegionId, row: &Region, extra: &str) -> Value {
     body.insert("id".to_owned(), json!(id.0));
     body.insert("description".to_owned(), json!(row.description.as_deref().unwrap_or_default()));
     body.insert("parent_region_id".to_owned(), json!(row.parent.as_ref().map(|parent| parent.0.as_str())));
-    without_options(with_extra(body, extra, format!("{base}/v3/regions/{}", id.0)))
+    // Its id is any text.
+    let mut link = format!("{base}/v3/regions/");
+    push_name(&mut link, id.0.as_str());
+    without_options(with_extra(body, extra, link))
 }
 
 /// Things of the catalog have none.
@@ -308,4 +312,15 @@ pub(super) fn delete_region_of_path(call: &mut Call) -> Outcome {
     let (id, .., permit) = found::<Region>(call, (ThingKind::Region, "region"), region_id)?;
     call.save(&permit, |desk| delete_region(desk, &id))?;
     Ok(Said::nothing())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_regions_link_is_a_url() {
+        let body = region_body("https://x", &RegionId("a b/ü#?%".to_owned()), &Region::default(), "");
+        assert_eq!(body["links"]["self"], "https://x/v3/regions/a%20b%2F%C3%BC%23%3F%25");
+    }
 }

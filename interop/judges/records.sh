@@ -1,0 +1,6 @@
+# Records of TLS that no client sends, by tlslite-ng: what is refused, and what the TLS library takes (docs/tls.md).
+set -eu
+mkdir -p "$SCRATCH"
+python3 -m venv "$SCRATCH/venv" >&2
+"$SCRATCH/venv/bin/pip" install --quiet --disable-pip-version-check tlslite-ng >&2
+"$SCRATCH/venv/bin/python" "$JUDGES/records.py" "$ADDRESS"

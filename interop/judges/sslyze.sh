@@ -1,0 +1,7 @@
+# sslyze: versions of the protocol, known weaknesses, and Mozilla's intermediate configuration; the certificate is the first start's own.
+set -eu
+mkdir -p "$SCRATCH"
+python3 -m venv "$SCRATCH/venv" >&2
+"$SCRATCH/venv/bin/pip" install --quiet --disable-pip-version-check sslyze >&2
+"$SCRATCH/venv/bin/python" -m sslyze --json_out="$SCRATCH/said.json" "$ADDRESS" > "$SCRATCH/said" 2>&1 || true
+"$SCRATCH/venv/bin/python" "$JUDGES/sslyze_findings.py" "$SCRATCH/said.json" "$SCRATCH/said"
