@@ -46,17 +46,18 @@ fn whoever_says_nothing_or_is_nobody_waits_for_a_turn() {
     };
     let mut known: Vec<TcpStream> = (0..4).map(let_in).collect();
     let half = "GET /whoami HTTP/1.1\r\nHost:";
-    let mut strangers = [begin(&server.plain, half), begin(&server.plain, half)];
-    std::thread::sleep(Duration::from_millis(200));
+    let stranger = |_| {
+        let stream = begin(&server.plain, half);
+        std::thread::sleep(Duration::from_millis(300));
+        stream
+    };
+    let mut strangers = [(); 2].map(stranger);
     // One that waits has the place of the one that has made no progress for longest.
     let whole = format!("{half} x\r\nConnection: close\r\n\r\n");
     let (said, took) = until_the_end(&mut begin(&server.plain, &whole));
     assert!(said.starts_with("HTTP/1.1 401") && took < Duration::from_secs(20), "{said} {took:?}");
     let (said, _) = until_the_end(&mut strangers[0]);
     assert!(said.is_empty(), "{said}");
-    strangers[1].set_nonblocking(true).unwrap();
-    let still_open = strangers[1].read(&mut [0]).unwrap_err();
-    assert_eq!(still_open.kind(), std::io::ErrorKind::WouldBlock);
     assert_eq!(ask(&mut known[0], &token), "HTTP/1.1 200 OK");
 }
 
@@ -65,12 +66,16 @@ fn slow_connections_of_an_address_keep_nobody_out() {
     // As it is unless set: of an address 256 on which nobody was let in, and 64 of them served at once.
     let (server, token) = start(&[("head_seconds", "60"), ("first_byte_seconds", "30")]);
     let half = "GET /whoami HTTP/1.1\r\nHost:";
-    let slow: Vec<TcpStream> = (0..100).map(|_| begin(&server.plain, half)).collect();
-    std::thread::sleep(Duration::from_millis(500));
-    let mut stream = TcpStream::connect(&server.plain).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(25))).unwrap();
-    assert_eq!(ask(&mut stream, &token), "HTTP/1.1 200 OK");
-    drop(slow);
+    // A head that does not come to its end, and a body of a login.
+    let login = "POST /v3/auth/tokens HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{";
+    for said in [half, login] {
+        let slow: Vec<TcpStream> = (0..100).map(|_| begin(&server.plain, said)).collect();
+        std::thread::sleep(Duration::from_millis(500));
+        let mut stream = TcpStream::connect(&server.plain).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(25))).unwrap();
+        assert_eq!(ask(&mut stream, &token), "HTTP/1.1 200 OK", "{said}");
+        drop(slow);
+    }
 }
 
 #[test]

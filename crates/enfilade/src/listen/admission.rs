@@ -195,6 +195,8 @@ pub(crate) struct Standing {
 struct Progress {
     /// Requests that are being answered.
     requests: u32,
+    /// Those of them that wait for the client to send their body.
+    waiting: u32,
     /// The last step forward.
     since: Instant,
     is_cut: bool,
@@ -203,7 +205,7 @@ struct Progress {
 impl Standing {
     /// It begins.
     pub(crate) fn new() -> Arc<Self> {
-        let progress = Progress { requests: 0, since: Instant::now(), is_cut: false };
+        let progress = Progress { requests: 0, waiting: 0, since: Instant::now(), is_cut: false };
         Arc::new(Standing {
             is_known: AtomicBool::new(false),
             progress: Mutex::new(progress),
@@ -221,8 +223,22 @@ impl Standing {
         if self.is_known.load(Ordering::Relaxed) {
             return None;
         }
-        self.progress().requests += 1;
+        let mut progress = self.progress();
+        if progress.requests == 0 {
+            progress.since = Instant::now();
+        }
+        progress.requests += 1;
+        drop(progress);
         Some(Answering(Arc::clone(self)))
+    }
+
+    /// A request waits for more of its body until what this gives is dropped: what takes long now is the client's.
+    pub(crate) fn waits(self: &Arc<Self>) -> Option<Waiting> {
+        if self.is_known.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.progress().waiting += 1;
+        Some(Waiting(Arc::clone(self)))
     }
 
     /// When it has to end because another needs its place.
@@ -232,13 +248,13 @@ impl Standing {
 
     fn idle_since(&self) -> Option<Instant> {
         let progress = self.progress();
-        (progress.requests == 0 && !progress.is_cut).then_some(progress.since)
+        (progress.is_clients_turn() && !progress.is_cut).then_some(progress.since)
     }
 
     fn cut(&self) {
         let mut progress = self.progress();
         // A request may have come meanwhile.
-        if progress.requests == 0 {
+        if progress.is_clients_turn() {
             progress.is_cut = true;
             self.cut.notify_one();
         }
@@ -246,6 +262,23 @@ impl Standing {
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress {
+    /// Nothing is worked on: bytes of the client are waited for.
+    fn is_clients_turn(&self) -> bool {
+        self.requests <= self.waiting
+    }
+}
+
+/// A body that is waited for on a connection on which nobody was let in yet. That some of it comes is no progress: a trickle would be.
+#[derive(Debug)]
+pub(crate) struct Waiting(Arc<Standing>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.progress().waiting -= 1;
     }
 }
 

@@ -300,7 +300,7 @@ async fn speak<S>(
             request.extensions_mut().insert(Fragment);
         }
         let (here, is_malformed) = (Arc::clone(&here), Arc::clone(&malformed));
-        let request = request.map(|body| Received { body, is_malformed });
+        let request = request.map(|body| Received::new(body, is_malformed, Arc::clone(&here.3)));
         async move {
             let (faces, connection, course, standing) = &*here;
             let running = course.begin();
