@@ -54,6 +54,7 @@ const CAMPAIGNS: &[Campaign] = &[
         n: 20,
     },
     Campaign { name: "swaps", test: &["-p", "enfilade-content", "--lib", "racing"], n: 1_000_000 },
+    Campaign { name: "trees", test: &["-p", "enfilade-testkit", "--test", "interleaved"], n: 100_000 },
     Campaign { name: "timing", test: &["-p", "enfilade", "--test", "interop", "timing"], n: 135_000 },
     Campaign {
         name: "well-formed",

@@ -79,7 +79,11 @@ const LIBRARIES: [(&str, &[&str], &str); 45] = [
         &["enfilade-preload", "enfilade-xattrat"],
         "standing before the C library; a system call no library wraps",
     ),
-    ("nix", &["enfilade-content"], "hearing of changes of files"),
+    (
+        "nix",
+        &["enfilade-content", "enfilade-testkit"],
+        "hearing of changes of files; stopping a worker at each of its system calls",
+    ),
     ("papaya", &["enfilade-bench"], "what the memo is measured beside"),
     ("parking_lot", &["enfilade-bench"], "the lock of a server that is measured beside ours"),
     ("memchr", &["enfilade"], "the lines of requests"),
@@ -89,7 +93,7 @@ const LIBRARIES: [(&str, &[&str], &str); 45] = [
     ("rcgen", &["enfilade", "enfilade-bench"], "the first certificate; certificates to measure with"),
     (
         "rustix",
-        &["enfilade-sources", "enfilade-content", "enfilade", "enfilade-bench"],
+        &["enfilade-sources", "enfilade-content", "enfilade", "enfilade-bench", "enfilade-testkit"],
         "system calls without unsafe",
     ),
     ("rustls", &["enfilade-tls", "enfilade-bench"], "TLS; a client to measure with"),

@@ -1,0 +1,132 @@
+//! COPY, MOVE and DELETE of whole trees against a naive reference: random trees, random ACLs and locks.
+//!
+//! First alone: the real outcome is the reference's, member by member. Then with a second actor who acts between any two system calls of the first: what
+//! was acknowledged to anybody is there, or was deleted by somebody with the right; the answer is the truth about every member; the quota counts what
+//! is on the disk; nothing is left under a reserved name.
+//!
+//! The actors are two threads of a worker, which is this program again. It is traced: each of its threads stops at every system call, and only the one
+//! whose turn it is goes on.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a campaign says how far it is")]
+#![allow(clippy::disallowed_methods, reason = "tests that wait for another process read the clock and sleep")]
+
+mod reference;
+mod schedule;
+mod world;
+
+use reference::{Act, Actor, Tree};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use world::{Dice, World};
+
+const RUNS: &str = "ENFILADE_INTERLEAVED_RUNS";
+const SEED: &str = "ENFILADE_INTERLEAVED_SEED";
+const ALONE: &str = "ENFILADE_INTERLEAVED_ALONE";
+
+/// How many runs with two actors the gate has, and how many alone for each of these.
+const GATE: u64 = 400;
+const TIMES_ALONE: u64 = 4;
+/// A file system in memory, where there is one.
+const MEMORY: &str = "/dev/shm";
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// One act after the other, each with nobody else there.
+fn alone(world: &World, seed: u64, runs: u64) {
+    let (mut done, mut refused, mut left) = (0, 0, 0);
+    for run in 0..runs {
+        let mut dice = Dice::new(seed, run);
+        let tree = Tree::random(&mut dice);
+        world.plant(&tree);
+        let act = Act::random(&mut dice, &tree, false);
+        let real = world.actors.act(Actor::Alice, &act);
+        let (expected, after) = tree.after(Actor::Alice, &act);
+        let said = format!("run {run} of seed {seed}: {act:?} in {tree:#?}");
+        assert_eq!(real, expected, "{said}");
+        assert_eq!(world.on_disk(), after.on_disk(), "{said}");
+        world.check_quota(&said);
+        match &real {
+            Err(()) => refused += 1,
+            Ok(named) if named.is_empty() => done += 1,
+            Ok(_) => left += 1,
+        }
+    }
+    assert!(done > 0 && refused > 0 && left > 0);
+    eprintln!(
+        "{runs} acts alone: {done} whole, {left} but for members that were named, {refused} refused, each as the reference says"
+    );
+}
+
+/// Two acts at once.
+fn together(world: &World, seed: u64, run: u64) {
+    let mut dice = Dice::new(seed, run);
+    let tree = Tree::random(&mut dice);
+    world.plant(&tree);
+    let acts = [Act::random(&mut dice, &tree, false), Act::random(&mut dice, &tree, true)];
+    let actors = &world.actors;
+    let outcomes = std::thread::scope(|scope| {
+        let alice = scope.spawn(|| actors.act(Actor::Alice, &acts[0]));
+        let bob = scope.spawn(|| actors.act(Actor::Bob, &acts[1]));
+        [alice.join().unwrap(), bob.join().unwrap()]
+    });
+    let said = format!(
+        "run {run} of seed {seed}: alice {:?} {:?}, bob {:?} {:?} in {tree:#?}",
+        acts[0], outcomes[0], acts[1], outcomes[1]
+    );
+    let now = world.on_disk();
+    tree.check(&acts, &outcomes, &now, &said);
+    world.check_locks(&acts, &outcomes, &now, &said);
+    world.check_quota(&said);
+}
+
+/// Not a test but the worker, where it was told what to do.
+#[test]
+fn worker() {
+    let (Some(runs), Some(seed)) = (number(RUNS), number(SEED)) else { return };
+    let world = World::new();
+    if std::env::var_os(ALONE).is_some() {
+        return alone(&world, seed, runs);
+    }
+    let own = std::process::id().to_string();
+    Command::new("kill").args(["-STOP", &own]).status().unwrap();
+    (0..runs).for_each(|run| together(&world, seed, run));
+}
+
+fn start(runs: u64, seed: u64) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "worker", "--nocapture", "--test-threads", "1"]).stdout(Stdio::null());
+    command.env(RUNS, runs.to_string()).env(SEED, seed.to_string());
+    // Nothing is asked of the disk itself here, and each of thousands of trees is synced.
+    if Path::new(MEMORY).is_dir() {
+        command.env("TMPDIR", MEMORY);
+    }
+    command
+}
+
+#[test]
+fn alone_every_outcome_is_the_references() {
+    let runs = number("ENFILADE_CAMPAIGN_N").unwrap_or(GATE) * TIMES_ALONE;
+    let seed = number("ENFILADE_CAMPAIGN_SEED").unwrap_or(1);
+    let ended = start(runs, seed).env(ALONE, "1").status().unwrap();
+    assert!(ended.success(), "something is not as the reference says, see above");
+}
+
+#[test]
+fn whatever_a_second_actor_does_between_two_steps_nothing_is_lost() {
+    let runs = number("ENFILADE_CAMPAIGN_N").unwrap_or(GATE);
+    let seed = number("ENFILADE_CAMPAIGN_SEED").unwrap_or(1);
+    let mut worker = start(runs, seed).spawn().unwrap();
+    let steps = schedule::run(worker.id(), seed, runs);
+    let ended = worker.wait();
+    let is_well = ended.is_ok_and(|status| status.success()) || steps.is_well;
+    assert!(is_well, "something did not hold, see above");
+    assert_eq!(steps.runs, runs);
+    println!(
+        "{} runs with a second actor, {} steps that touch files, {} turns changed hands there: nothing is lost, and every answer is the truth",
+        steps.runs, steps.of_files, steps.switches
+    );
+    assert!(steps.switches > runs / 2);
+}

@@ -1,0 +1,408 @@
+//! The naive reference: a tree as a map, and what becomes of it.
+
+use crate::world::Dice;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Actor {
+    Alice,
+    Bob,
+}
+
+/// Who may do what with something. What is made in it has the same, but for `Shut`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acl {
+    /// Both may do everything.
+    Both,
+    /// The other one does not see it.
+    OnlyAlice,
+    OnlyBob,
+    /// Alice may read it, Bob may do everything.
+    AliceReads,
+    BobReads,
+    /// Both may do everything, and nothing with what they make in it.
+    Shut,
+    /// What is made in `Shut`: neither sees it.
+    Neither,
+    /// It cannot be believed.
+    Hurt,
+}
+
+/// Of so many things, so many are open to both; the others have the other ACLs in turn.
+const THINGS: usize = 30;
+const OTHERS: [Acl; 6] = [Acl::OnlyAlice, Acl::OnlyBob, Acl::AliceReads, Acl::BobReads, Acl::Shut, Acl::Hurt];
+
+impl Acl {
+    pub(crate) const EVERY: [Acl; 8] = [
+        Acl::Both,
+        Acl::OnlyAlice,
+        Acl::OnlyBob,
+        Acl::AliceReads,
+        Acl::BobReads,
+        Acl::Shut,
+        Acl::Neither,
+        Acl::Hurt,
+    ];
+
+    pub(crate) fn is_seen(self, by: Actor) -> bool {
+        match self {
+            Acl::Both | Acl::AliceReads | Acl::BobReads | Acl::Shut => true,
+            Acl::OnlyAlice => by == Actor::Alice,
+            Acl::OnlyBob => by == Actor::Bob,
+            Acl::Neither | Acl::Hurt => false,
+        }
+    }
+
+    /// Whether they may change it, delete it, and make something in it.
+    pub(crate) fn is_free(self, by: Actor) -> bool {
+        let only_reads = if by == Actor::Alice { Acl::AliceReads } else { Acl::BobReads };
+        self.is_seen(by) && self != only_reads
+    }
+
+    fn handed_on(self) -> Acl {
+        if self == Acl::Shut { Acl::Neither } else { self }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Thing {
+    pub(crate) acl: Acl,
+    /// Of a file.
+    pub(crate) content: Option<String>,
+    /// Who has an exclusive lock on it.
+    pub(crate) lock: Option<Actor>,
+}
+
+/// A path is the names with slashes between them; the root is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tree(pub(crate) BTreeMap<String, Thing>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    Delete(String),
+    Move { from: String, to: String, overwrite: bool },
+    Copy { from: String, to: String, overwrite: bool },
+    Put(String),
+    MakeDirectory(String),
+    Lock(String),
+}
+
+/// Refused, or done but for these members.
+pub(crate) type Outcome = Result<BTreeSet<String>, ()>;
+
+/// What is on the disk: directories without content.
+pub(crate) type Disk = BTreeMap<String, Option<String>>;
+
+const DIRECTORIES: [&str; 5] = ["s", "s/d", "s/d/e", "t", "t/d"];
+const FILES: [&str; 8] = ["s/1", "s/2", "s/d/3", "s/d/e/4", "t/5", "t/1", "t/d/6", "u"];
+const NEW: [&str; 7] = ["n", "s/n", "s/d/n", "t/n", "t/d/n", "s/d/e/n", "t/d/m"];
+
+pub(crate) fn is_within(path: &str, above: &str) -> bool {
+    path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+impl Act {
+    /// The second actor does a little more often something small.
+    pub(crate) fn random(dice: &mut Dice, tree: &Tree, is_second: bool) -> Act {
+        let there: Vec<&String> = tree.0.keys().filter(|path| !path.is_empty()).collect();
+        let some = |dice: &mut Dice| there[dice.below(there.len())].clone();
+        let any = |dice: &mut Dice| match dice.below(4) {
+            0 => NEW[dice.below(NEW.len())].to_owned(),
+            1 => some(dice),
+            _ => ["s", "t", "t/d", "n"][dice.below(4)].to_owned(),
+        };
+        let top = |dice: &mut Dice| match dice.below(5) {
+            0 => some(dice),
+            _ => ["s", "s", "s/d", "t", "t/d"][dice.below(5)].to_owned(),
+        };
+        let overwrite = dice.below(8) > 0;
+        match dice.below(if is_second { 12 } else { 6 }) {
+            0 | 1 => Act::Move { from: top(dice), to: any(dice), overwrite },
+            2 | 3 => Act::Copy { from: top(dice), to: any(dice), overwrite },
+            4 | 5 => Act::Delete(top(dice)),
+            6..=8 => Act::Put(match dice.below(2) {
+                0 => NEW[dice.below(NEW.len())].to_owned(),
+                _ => some(dice),
+            }),
+            9 => Act::MakeDirectory(NEW[dice.below(NEW.len())].to_owned()),
+            10 => Act::Lock(some(dice)),
+            _ => Act::Move { from: some(dice), to: any(dice), overwrite },
+        }
+    }
+
+    /// Everything it is about.
+    fn paths(&self) -> Vec<&str> {
+        match self {
+            Act::Delete(path) | Act::Put(path) | Act::MakeDirectory(path) | Act::Lock(path) => vec![path],
+            Act::Move { from, to, .. } | Act::Copy { from, to, .. } => vec![from, to],
+        }
+    }
+
+    /// Whether it has nothing to do with these.
+    fn is_elsewhere(&self, paths: &[&str]) -> bool {
+        let touches = |own: &&str| paths.iter().any(|path| is_within(own, path) || is_within(path, own));
+        !self.paths().iter().any(touches)
+    }
+
+    /// Whether it may take content away from a path, or to another one.
+    fn takes_away(&self, path: &str) -> bool {
+        match self {
+            Act::Delete(gone) | Act::Put(gone) => is_within(path, gone),
+            Act::Move { from, to, .. } => is_within(path, from) || is_within(path, to),
+            Act::Copy { to, .. } => is_within(path, to),
+            Act::MakeDirectory(_) | Act::Lock(_) => false,
+        }
+    }
+}
+
+impl Tree {
+    pub(crate) fn random(dice: &mut Dice) -> Tree {
+        let mut tree = Tree::default();
+        tree.0.insert(String::new(), Thing { acl: Acl::Both, content: None, lock: None });
+        let all = DIRECTORIES.iter().map(|path| (path, true)).chain(FILES.iter().map(|path| (path, false)));
+        for (path, is_directory) in all {
+            let is_there = tree.0.contains_key(parent(path)) && dice.below(6) > 0;
+            if !is_there {
+                continue;
+            }
+            let acl = OTHERS.get(dice.below(THINGS)).copied().unwrap_or(Acl::Both);
+            let lock = match dice.below(24) {
+                0 => Some(Actor::Bob),
+                _ => None,
+            };
+            let lock = lock.filter(|who| acl.is_free(*who));
+            let content = (!is_directory).then(|| format!("old {path}"));
+            tree.0.insert((*path).to_owned(), Thing { acl, content, lock });
+        }
+        if tree.0.len() == 1 {
+            tree.0.insert(
+                "u".to_owned(),
+                Thing { acl: Acl::Both, content: Some("old u".to_owned()), lock: None },
+            );
+        }
+        tree
+    }
+
+    pub(crate) fn on_disk(&self) -> Disk {
+        let things = self.0.iter().filter(|(path, _)| !path.is_empty());
+        things.map(|(path, thing)| (path.clone(), thing.content.clone())).collect()
+    }
+
+    fn children<'t>(&'t self, path: &'t str) -> impl Iterator<Item = &'t String> {
+        self.0.keys().filter(move |child| !child.is_empty() && *child != path && parent(child) == path)
+    }
+
+    fn beneath(&self, path: &str) -> Vec<String> {
+        self.0.keys().filter(|child| is_within(child, path) && *child != path).cloned().collect()
+    }
+
+    /// Whether somebody else's lock keeps an entry from being made, replaced or removed; these locks are of depth 0.
+    fn is_locked(&self, path: &str, by: Actor) -> bool {
+        // Nobody brings a token here, so one's own lock is in one's way as well.
+        let _ = by;
+        let locked = |path: &str| self.0.get(path).is_some_and(|thing| thing.lock.is_some());
+        locked(path) || locked(parent(path))
+    }
+
+    fn may_remove(&self, path: &str, by: Actor) -> bool {
+        self.0[path].acl.is_free(by) && !self.is_locked(path, by)
+    }
+
+    fn may_all_go(&self, path: &str, by: Actor) -> bool {
+        self.may_remove(path, by) && self.beneath(path).iter().all(|path| self.may_remove(path, by))
+    }
+
+    /// Whether something can be put at a path, and what is there can go.
+    fn has_room(&self, to: &str, by: Actor, overwrite: bool) -> bool {
+        let Some(directory) = self.0.get(parent(to)) else { return false };
+        if directory.content.is_some() || !directory.acl.is_free(by) || self.is_locked(to, by) {
+            return false;
+        }
+        !self.0.contains_key(to) || overwrite && self.may_all_go(to, by)
+    }
+
+    /// What comes of an act when nobody else does anything.
+    pub(crate) fn after(&self, by: Actor, act: &Act) -> (Outcome, Tree) {
+        let mut after = self.clone();
+        let outcome = match act {
+            Act::Delete(path) => match self.0.contains_key(path) && self.may_remove(path, by) {
+                true => {
+                    let mut left = BTreeSet::new();
+                    after.delete(path, by, &mut left);
+                    Ok(left)
+                }
+                false => Err(()),
+            },
+            Act::Move { from, to, overwrite } => {
+                let may = self.0.contains_key(from)
+                    && !is_within(to, from)
+                    && !is_within(from, to)
+                    && self.may_all_go(from, by)
+                    && self.has_room(to, by, *overwrite);
+                if may {
+                    after.0.retain(|path, _| !is_within(path, to));
+                    for path in [vec![from.clone()], self.beneath(from)].concat() {
+                        let thing = after.0.remove(&path).unwrap();
+                        after.0.insert(path.replacen(from, to, 1), Thing { lock: None, ..thing });
+                    }
+                }
+                may.then(BTreeSet::new).ok_or(())
+            }
+            Act::Copy { from, to, overwrite } => {
+                let source = self.0.get(from);
+                let may = source.is_some_and(|thing| thing.acl.is_seen(by))
+                    && from != to
+                    && !is_within(from, to)
+                    && !(is_within(to, from) && source.is_some_and(|thing| thing.content.is_none()))
+                    && self.has_room(to, by, *overwrite);
+                match may {
+                    true => {
+                        after.0.retain(|path, _| !is_within(path, to));
+                        let mut left = BTreeSet::new();
+                        let acl = self.0[parent(to)].acl.handed_on();
+                        self.copy((from, by), (to, acl), &mut after, &mut left);
+                        Ok(left)
+                    }
+                    false => Err(()),
+                }
+            }
+            Act::Put(_) | Act::MakeDirectory(_) | Act::Lock(_) => Err(()),
+        };
+        (outcome, after)
+    }
+
+    /// Whether it stays.
+    fn delete(&mut self, path: &str, by: Actor, left: &mut BTreeSet<String>) -> bool {
+        let children: Vec<String> = self.children(path).cloned().collect();
+        let mut stays = false;
+        for child in children {
+            if !self.0[&child].acl.is_seen(by) {
+                stays = true;
+            } else if !self.may_remove(&child, by) {
+                left.insert(child);
+                stays = true;
+            } else {
+                stays |= self.delete(&child, by, left);
+            }
+        }
+        match stays {
+            false => drop(self.0.remove(path)),
+            true if !left.iter().any(|left| is_within(left, path)) => drop(left.insert(path.to_owned())),
+            true => {}
+        }
+        stays
+    }
+
+    fn copy(
+        &self,
+        (from, by): (&str, Actor),
+        (to, acl): (&str, Acl),
+        after: &mut Tree,
+        left: &mut BTreeSet<String>,
+    ) {
+        let content = self.0[from].content.clone();
+        after.0.insert(to.to_owned(), Thing { acl, content, lock: None });
+        for child in self.children(from).filter(|child| self.0[*child].acl.is_seen(by)) {
+            match acl.is_free(by) {
+                true => self.copy((child, by), (&child.replacen(from, to, 1), acl.handed_on()), after, left),
+                false => drop(left.insert(child.clone())),
+            }
+        }
+    }
+
+    /// What holds whoever acts when.
+    pub(crate) fn check(&self, acts: &[Act; 2], outcomes: &[Outcome; 2], now: &Disk, said: &str) {
+        let said = || format!("{said}, and then {now:#?}");
+        assert!(!now.keys().any(|path| path.contains(".enfilade-")), "something is left hidden: {}", said());
+        let is_done = |who: usize| outcomes[who].is_ok();
+        let actors = [Actor::Alice, Actor::Bob];
+        let mut known: Vec<(String, String, Acl)> = Vec::new();
+        for (path, thing) in &self.0 {
+            known.extend(thing.content.clone().map(|content| (path.clone(), content, thing.acl)));
+        }
+        if let (Act::Put(path), true) = (&acts[1], is_done(1)) {
+            let of_directory = self.0.get(parent(path)).map_or(Acl::Neither, |thing| thing.acl.handed_on());
+            let acl = self.0.get(path).map_or(of_directory, |thing| thing.acl);
+            known.push((path.clone(), "new".to_owned(), acl));
+        }
+        for (path, content, acl) in &known {
+            // Nobody writes over what they put there themselves.
+            let may_take = |who: usize| {
+                let is_own = who == 1 && content == "new";
+                !is_own && is_done(who) && acl.is_free(actors[who]) && acts[who].takes_away(path)
+            };
+            // Where the other moved it first, it may go from there.
+            // A MOVE after which the other took it away is not acknowledged: it was there for a moment.
+            let was_done = |who: usize| is_done(who) || is_done(1 - who);
+            let moved_to = |who: usize| match &acts[who] {
+                Act::Move { from, to, .. }
+                    if was_done(who) && is_within(path, from) && acl.is_free(actors[who]) =>
+                {
+                    Some(path.replacen(from, to, 1))
+                }
+                _ => None,
+            };
+            let takes_moved = |who: usize| {
+                let path = moved_to(1 - who);
+                path.is_some_and(|path| {
+                    is_done(who) && acl.is_free(actors[who]) && acts[who].takes_away(&path)
+                })
+            };
+            if (0..2).any(takes_moved) {
+                continue;
+            }
+            let mut may_be_at: Vec<String> = vec![path.clone()];
+            may_be_at.extend((0..2).filter_map(moved_to));
+            let is_somewhere = may_be_at.iter().any(|path| now.get(path) == Some(&Some(content.clone())));
+            let may_be_gone = (0..2).any(may_take);
+            assert!(is_somewhere || may_be_gone, "`{content}` of {path} is lost: {}", said());
+        }
+        self.check_answers(acts, outcomes, now, &said);
+    }
+
+    /// Where the other had nothing to do with it, the answer is the truth about every member.
+    fn check_answers(&self, acts: &[Act; 2], outcomes: &[Outcome; 2], now: &Disk, said: &dyn Fn() -> String) {
+        let (by, other) = (Actor::Alice, &acts[1]);
+        let Ok(left) = &outcomes[0] else { return };
+        let is_told = |path: &str| left.iter().any(|left| is_within(path, left));
+        match &acts[0] {
+            Act::Copy { from, to, .. } if other.is_elsewhere(&[from, to]) => {
+                for path in self.beneath(from) {
+                    let mut way = path.as_str();
+                    let mut is_seen = true;
+                    while way != from {
+                        is_seen &= self.0[way].acl.is_seen(by);
+                        way = parent(way);
+                    }
+                    let copied = now.get(&path.replacen(from, to, 1));
+                    let is_there = copied == Some(&self.0[&path].content);
+                    assert!(
+                        !is_seen || is_there || is_told(&path),
+                        "{path} was not copied, nor told: {}",
+                        said()
+                    );
+                }
+            }
+            Act::Delete(path) if other.is_elsewhere(&[path]) => {
+                let stays = now.keys().any(|now| is_within(now, path));
+                assert_eq!(stays, !left.is_empty(), "{}", said());
+            }
+            Act::Move { from, to, .. } if other.is_elsewhere(&[from, to]) => {
+                for path in [vec![from.clone()], self.beneath(from)].concat() {
+                    assert_eq!(
+                        now.get(&path.replacen(from, to, 1)),
+                        Some(&self.0[&path].content),
+                        "{}",
+                        said()
+                    );
+                }
+                assert!(!now.keys().any(|now| is_within(now, from)), "{}", said());
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Which of two threads goes on: each stops at every system call, and where the call reaches files the other may have its turn.
+
+use crate::world::Dice;
+use nix::sys::ptrace::{self, Options};
+use nix::sys::signal::Signal;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use std::time::{Duration, Instant};
+
+/// What it came to.
+#[derive(Debug, Default)]
+pub(crate) struct Steps {
+    pub(crate) runs: u64,
+    /// Calls that reach files.
+    pub(crate) of_files: u64,
+    /// How often the other actor had its turn at one of these.
+    pub(crate) switches: u64,
+    /// Whether the worker ended well.
+    pub(crate) is_well: bool,
+}
+
+#[cfg(target_arch = "x86_64")]
+mod calls {
+    pub(super) const FUTEX: u64 = 202;
+    /// Every call by which the house reaches files, by name: openat2, statx, getdents64, mkdirat, unlinkat, linkat, renameat, renameat2, fsync,
+    /// fdatasync, write, pwrite64, copy_file_range, fsetxattr, fremovexattr, fchmod, fchown.
+    pub(super) const OF_FILES: [u64; 17] =
+        [437, 332, 217, 258, 263, 265, 264, 316, 74, 75, 1, 18, 326, 190, 199, 91, 93];
+}
+#[cfg(target_arch = "aarch64")]
+mod calls {
+    pub(super) const FUTEX: u64 = 98;
+    pub(super) const OF_FILES: [u64; 17] =
+        [437, 291, 61, 34, 35, 37, 38, 276, 82, 83, 64, 68, 285, 7, 16, 52, 55];
+}
+
+/// A call that begins: which one, and its second argument.
+#[cfg(target_arch = "x86_64")]
+fn beginning(thread: Pid) -> Option<(u64, u64)> {
+    let registers = ptrace::getregs(thread).ok()?;
+    // A call that has not been done yet has this for its result.
+    let begins = registers.rax.cast_signed() == -38;
+    begins.then_some((registers.orig_rax, registers.rsi))
+}
+
+#[cfg(target_arch = "aarch64")]
+fn beginning(thread: Pid) -> Option<(u64, u64)> {
+    let registers = ptrace::getregset::<ptrace::regset::NT_PRSTATUS>(thread).ok()?;
+    (registers.regs[7] == 0).then_some((registers.regs[8], registers.regs[1]))
+}
+
+/// How it is with a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It stopped, and may go on.
+    Ready,
+    /// It stopped where it begins to wait for another thread.
+    Waits,
+    /// It is in the kernel and does not come back.
+    Away,
+    Ended,
+}
+
+/// How the turn changes hands in one run.
+enum Plan {
+    /// Once this one has done so many steps, the other does all of its own.
+    WholeAfter { first: usize, count: usize },
+    /// At each step, one time of so many.
+    OneOf(usize),
+}
+
+struct Run {
+    threads: [(Pid, State); 2],
+    plan: Plan,
+    turn: usize,
+    done: usize,
+}
+
+/// Follows the worker, which has stopped or is about to, through all of its runs.
+pub(crate) fn run(worker: u32, seed: u64, runs: u64) -> Steps {
+    let worker = Pid::from_raw(worker.cast_signed());
+    until_stopped(worker);
+    let options = Options::PTRACE_O_TRACECLONE | Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_EXITKILL;
+    let own: Vec<Pid> = std::fs::read_dir(format!("/proc/{worker}/task"))
+        .unwrap()
+        .map(|entry| Pid::from_raw(entry.unwrap().file_name().to_str().unwrap().parse().unwrap()))
+        .collect();
+    own.iter().for_each(|thread| ptrace::seize(*thread, options).unwrap());
+    nix::sys::signal::kill(worker, Signal::SIGCONT).unwrap();
+    let mut steps = Steps::default();
+    let mut met: Vec<Pid> = Vec::new();
+    loop {
+        let Ok(status) = waitpid(None::<Pid>, Some(WaitPidFlag::__WALL)) else { return steps };
+        match status {
+            WaitStatus::Exited(thread, code) if thread == worker => {
+                steps.is_well = code == 0;
+                return steps;
+            }
+            WaitStatus::Signaled(thread, ..) if thread == worker => return steps,
+            WaitStatus::PtraceEvent(thread, _, event) => {
+                let is_new = event == ptrace::Event::PTRACE_EVENT_STOP as i32 && !own.contains(&thread);
+                if !is_new {
+                    // The worker itself: its own stops are of no interest.
+                    let _ = ptrace::cont(thread, None);
+                    continue;
+                }
+                met.push(thread);
+                if met.len() == 2 {
+                    let mut dice = Dice::new(seed ^ 0x5eed, steps.runs);
+                    let plan = match dice.below(3) {
+                        0 => Plan::OneOf([2, 5, 20][dice.below(3)]),
+                        1 => Plan::WholeAfter { first: dice.below(2), count: dice.below(20) },
+                        _ => Plan::WholeAfter { first: 0, count: dice.below(120) },
+                    };
+                    let turn = if let Plan::WholeAfter { first, .. } = plan { first } else { 0 };
+                    let threads = [(met[0], State::Ready), (met[1], State::Ready)];
+                    Run { threads, plan, turn, done: 0 }.go(&mut dice, &mut steps);
+                    met.clear();
+                    steps.runs += 1;
+                    let is_shown = steps.runs % 10_000 == 0;
+                    if is_shown {
+                        println!("{} of {runs} runs", steps.runs);
+                    }
+                }
+            }
+            WaitStatus::Stopped(thread, signal) => {
+                let signal =
+                    Some(signal).filter(|signal| !matches!(signal, Signal::SIGSTOP | Signal::SIGTRAP));
+                let _ = ptrace::cont(thread, signal);
+            }
+            WaitStatus::PtraceSyscall(thread) => {
+                let _ = ptrace::cont(thread, None);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn until_stopped(worker: Pid) {
+    for _ in 0..6000 {
+        let stat = std::fs::read_to_string(format!("/proc/{worker}/status")).unwrap_or_default();
+        if stat.lines().any(|line| line.starts_with("State:") && line.contains('T')) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("the worker does not begin");
+}
+
+impl Run {
+    fn go(mut self, dice: &mut Dice, steps: &mut Steps) {
+        while self.threads.iter().any(|(_, state)| *state != State::Ended) {
+            let other = 1 - self.turn;
+            match (self.threads[self.turn].1, self.threads[other].1) {
+                (State::Ready, _) => {}
+                (_, State::Ready) => self.turn = other,
+                // Each waits for the other, or for somebody else: they see for themselves.
+                _ => {
+                    let waits = (0..2).find(|who| self.threads[*who].1 == State::Waits);
+                    let Some(waits) = waits else {
+                        self.poll();
+                        continue;
+                    };
+                    self.turn = waits;
+                }
+            }
+            self.step(dice, steps);
+        }
+    }
+
+    /// Lets the thread whose turn it is go on to its next stop.
+    fn step(&mut self, dice: &mut Dice, steps: &mut Steps) {
+        let who = self.turn;
+        let thread = self.threads[who].0;
+        let _ = ptrace::syscall(thread, None);
+        let began = Instant::now();
+        let mut spins = 0_u32;
+        loop {
+            match waitpid(thread, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::StillAlive) => {}
+                Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) | Err(_) => {
+                    self.ended(who);
+                    return;
+                }
+                Ok(WaitStatus::PtraceSyscall(_)) => break,
+                // Some other stop, or a signal: it goes on.
+                Ok(_) => {
+                    let _ = ptrace::syscall(thread, None);
+                }
+            }
+            spins += 1;
+            if spins > 200 {
+                std::thread::yield_now();
+            }
+            if spins > 200 && began.elapsed() > Duration::from_millis(200) {
+                self.threads[who].1 = State::Away;
+                return;
+            }
+        }
+        self.threads[who].1 = State::Ready;
+        let Some((call, argument)) = beginning(thread) else { return };
+        if call == calls::FUTEX {
+            match argument & 0x7f {
+                // FUTEX_WAIT and FUTEX_WAIT_BITSET.
+                0 | 9 => self.threads[who].1 = State::Waits,
+                // FUTEX_WAKE: whoever waited may look again, once this is done.
+                1 => self.woken(1 - who),
+                _ => {}
+            }
+        } else if calls::OF_FILES.contains(&call) {
+            steps.of_files += 1;
+            self.done += 1;
+            let is_time = match self.plan {
+                Plan::WholeAfter { first, count } => who == first && self.done > count,
+                Plan::OneOf(n) => dice.below(n) == 0,
+            };
+            if is_time && self.threads[1 - who].1 == State::Ready {
+                self.turn = 1 - who;
+                steps.switches += 1;
+            }
+        }
+    }
+
+    fn ended(&mut self, who: usize) {
+        self.threads[who].1 = State::Ended;
+        self.woken(1 - who);
+    }
+
+    fn woken(&mut self, who: usize) {
+        if self.threads[who].1 == State::Waits {
+            self.threads[who].1 = State::Ready;
+        }
+    }
+
+    /// Whether one that was away has come back.
+    fn poll(&mut self) {
+        std::thread::sleep(Duration::from_millis(1));
+        for who in 0..2 {
+            if self.threads[who].1 != State::Away {
+                continue;
+            }
+            match waitpid(self.threads[who].0, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::StillAlive) => {}
+                Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) | Err(_) => self.ended(who),
+                Ok(_) => self.threads[who].1 = State::Ready,
+            }
+        }
+    }
+}
