@@ -3,7 +3,7 @@
 //!
 //! Short in CI, where only the bytes are compared; the campaign (`cargo xtask timing`) measures.
 
-use crate::server::{Server, WITHOUT_PENALTIES};
+use crate::server::{Server, WITHOUT_PENALTIES, write_acl};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::Command;
@@ -33,8 +33,19 @@ struct Client(TcpStream);
 impl Client {
     /// The answer without its date, and how long it took.
     fn ask(&mut self, authid: &str, secret: &str, more: Duration) -> (String, Duration) {
+        self.call("GET", "/whoami", "", (authid, secret), more)
+    }
+
+    fn call(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &str,
+        (authid, secret): (&str, &str),
+        more: Duration,
+    ) -> (String, Duration) {
         let request = format!(
-            "GET /whoami HTTP/1.1\r\nHost: localhost\r\nAuthorization: PBSAPIToken={authid}:{secret}\r\n\r\n"
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: PBSAPIToken={authid}:{secret}\r\n{headers}\r\n"
         );
         let mut answer = [0; 4096];
         let mut length = 0;
@@ -153,4 +164,68 @@ fn whoever_is_refused_is_refused_alike() {
         assert!(found.iter().all(|t| *t < 4.5), "a difference was found: {found:?}");
         println!("timing: {samples} refusals look alike, and 5 µs more would be seen");
     }
+}
+
+/// The mean of the faster half: what is slower is the machine's.
+fn fast_half(times: &[f64]) -> f64 {
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.truncate((sorted.len() / 2).max(1));
+    sorted.iter().sum::<f64>() / sorted.len() as f64
+}
+
+/// How something is not there: the first is what the others are compared with.
+const NOT_THERE: [&str; 4] = ["gone", "none", "hide", "hurt"];
+/// What is asked of it.
+const OF_NOTHING: [(&str, &str); 5] = [
+    ("GET", ""),
+    ("PROPFIND", "Depth: 0\r\n"),
+    ("DELETE", ""),
+    ("MOVE", "Destination: /dav/main/made\r\n"),
+    ("COPY", "Destination: /dav/main/made\r\n"),
+];
+
+#[test]
+fn what_is_hidden_is_refused_after_the_time_of_what_is_absent() {
+    let server = Server::start_with(&[WITHOUT_PENALTIES]);
+    let login = server.add_user("bob", "DatastorePowerUser");
+    let login = login.split_once(':').unwrap();
+    let main = server.data().join("datastores/main");
+    for name in ["hide", "hurt"] {
+        std::fs::write(main.join(name), "x").unwrap();
+        server.cli(&["acl", "set", "main", &format!("/{name}"), "allow admin@local full"]);
+    }
+    write_acl(&main.join("hurt"), b"nonsense");
+    let n = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse::<usize>().ok());
+    let (rounds, is_campaign) =
+        n.map_or((20, false), |n| (n / (NOT_THERE.len() + 1) / OF_NOTHING.len() + 1, true));
+    let mut client = Client(TcpStream::connect(&server.plain).unwrap());
+    client.0.set_nodelay(true).unwrap();
+    for (method, headers) in OF_NOTHING {
+        let mut times = vec![Vec::with_capacity(rounds); NOT_THERE.len() + 1];
+        let mut expected = None;
+        for round in 0..rounds {
+            for turn in 0..times.len() {
+                let which = (turn * [1, 2, 3, 4][round % 4] + round) % times.len();
+                let more = if which == NOT_THERE.len() { INJECTED } else { Duration::ZERO };
+                let path = format!("/dav/main/{}", NOT_THERE[which % NOT_THERE.len()]);
+                let (answer, took) = client.call(method, &path, headers, login, more);
+                assert_eq!(*expected.get_or_insert_with(|| answer.clone()), answer, "{method} {path}");
+                times[which].push(took.as_secs_f64() * 1e6);
+            }
+        }
+        assert!(expected.unwrap().starts_with("HTTP/1.1 404"));
+        let differs: Vec<f64> = times.iter().map(|these| fast_half(these) - fast_half(&times[0])).collect();
+        for (name, differs) in NOT_THERE.iter().chain([&"5 µs more (injected)"]).zip(&differs) {
+            println!("timing: {method} of `{name}`: {differs:+.2} µs");
+        }
+        if is_campaign {
+            let (injected, others) = differs.split_last().unwrap();
+            assert!(*injected > 3.5, "{method}: 5 µs were not found: {injected:.2} µs");
+            assert!(others.iter().all(|differs| differs.abs() < 3.5), "{method}: {others:?}");
+        }
+    }
+    println!(
+        "timing: what is hidden and what is absent differ by less than 3.5 µs, and 5 µs more would be seen"
+    );
 }

@@ -41,7 +41,7 @@ pub use lending::{Lending, Lends};
 pub use memo::AccessMemo;
 pub use nfs4::Owner;
 pub use ntacl::BadAcl;
-pub use open::{admits, open, would, would_admit};
+pub use open::{admits, open, refuse_alike, would, would_admit};
 pub use permit::{AccessPermit, AdminPermit, ApiPermit};
 pub use policy::{About, POLICY, Rule, Who, rule_named};
 pub use refuse::{CODES, Refusal};

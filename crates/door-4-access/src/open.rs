@@ -51,6 +51,25 @@ pub fn would(
     Case { view: View(view), now, principal, datastore, visible, memo }.decide(ask)
 }
 
+/// Does for a path that leads nowhere the work of refusing something hidden, so that one takes as long as the other (invariant S2). `near` is
+/// something that is there: what may be done with it says nothing here.
+pub fn refuse_alike(
+    view: &enfilade_facts::View<'_>,
+    now: Now,
+    identity: &IdentityPermit,
+    datastore: &DatastorePermit,
+    (path, near): (&StorePath, &Subject),
+    memo: &AccessMemo,
+) {
+    let visible = datastore.access().visible;
+    let (principal, datastore) = (identity.principal(), datastore.name());
+    let case = Case { view: View(view), now, principal, datastore, visible, memo };
+    let ask = Ask { path, target: near, wanted: Wanted::On(AccessMask::NONE) };
+    if case.granted(path, near).is_ok() {
+        std::hint::black_box(case.refuse(&ask, AccessMask::NONE, AccessMask::NONE));
+    }
+}
+
 /// Has the visitor any role in the store? Else it looks absent, whatever is asked of it.
 ///
 /// # Errors
@@ -104,7 +123,14 @@ pub(crate) struct Ruling<'p> {
 impl Case<'_> {
     /// Everything granted on the target of the ask, which covers what is wanted.
     pub(crate) fn decide(&self, ask: &Ask<'_>) -> Result<AccessMask, Refusal> {
-        let granted = self.granted(ask.path, ask.target)?;
+        let granted = match self.granted(ask.path, ask.target) {
+            Err(damaged @ Refusal::AclDamaged { .. }) => {
+                // As much work as for what is hidden (invariant S2).
+                std::hint::black_box(self.refuse(ask, AccessMask::NONE, AccessMask::NONE));
+                return Err(damaged);
+            }
+            granted => granted?,
+        };
         let wanted = match ask.wanted {
             Wanted::On(mask) => mask,
             Wanted::Delete { .. } => AccessMask::DELETE,

@@ -24,7 +24,15 @@ impl Stay {
     /// # Errors
     /// The refusal of door 4 or 5.
     pub fn find(&mut self, path: &StorePath, wanted: AccessMask) -> Result<Found, Refusal> {
-        let node = self.reach(path)?;
+        let node = match self.reach(path) {
+            Ok(node) => node,
+            Err(why) => {
+                if is_absent(&why) {
+                    self.refuse_alike(path);
+                }
+                return Err(why);
+            }
+        };
         self.judge(path, node, wanted)
     }
 
@@ -36,8 +44,13 @@ impl Stay {
         if self.datastore.access().checks_traverse {
             return Ok(None);
         }
-        let node = self.root.find_at_hand(path)?;
-        node.map(|node| self.judge(path, node, wanted)).transpose()
+        match self.root.find_at_hand(path) {
+            Ok(node) => node.map(|node| self.judge(path, node, wanted)).transpose(),
+            Err(why) => {
+                self.refuse_alike(path);
+                Err(why.into())
+            }
+        }
     }
 
     fn judge(&mut self, path: &StorePath, node: Node, wanted: AccessMask) -> Result<Found, Refusal> {
@@ -58,14 +71,35 @@ impl Stay {
         reach::parent(&root, &rules, path, &mut |ask| self.may(ask).map(drop))
     }
 
-    /// The entry of a directory that a path leads to.
+    /// The entry of a directory that a path leads to; where there is none that is found out as late as something hidden is.
     pub(crate) fn child_or_alike(
         &mut self,
-        _path: &StorePath,
+        path: &StorePath,
         directory: &Node,
         name: &str,
     ) -> Result<Node, Refusal> {
-        Ok(directory.child(name)?)
+        directory.child(name).map_err(|why| {
+            // Whoever deletes or moves something is judged by its directory, too.
+            let _judged_too = directory.subject();
+            self.refuse_alike(path);
+            why.into()
+        })
+    }
+
+    /// The work of refusing something hidden, for a path that leads nowhere.
+    fn refuse_alike(&mut self, path: &StorePath) {
+        // Opened, because that takes a part of the time.
+        let Ok(root) = self.root.find(&StorePath::root()) else { return };
+        let subject = root.subject();
+        let refused = self.on_view(|stay, view| {
+            let house = &stay.visit.house;
+            let (identity, memo) = (&stay.visit.identity, &house.parts.access_memo);
+            let (now, datastore) = (house.now(), &stay.datastore);
+            enfilade_access::refuse_alike(view, now, identity, datastore, (path, &subject), memo);
+            Ok(())
+        });
+        // Another refusal than the one that comes anyway would say more, not less.
+        drop(refused);
     }
 
     /// A file's bytes.
@@ -185,6 +219,10 @@ impl Stay {
         let from_start = enfilade_access::inherited(&subject, directory.acls(), permit.creator(), kind)?;
         Ok((permit, from_start))
     }
+}
+
+fn is_absent(why: &Refusal) -> bool {
+    matches!(why, Refusal::Content(Content::Absent(_) | Content::Special(_) | Content::ParentAbsent(_)))
 }
 
 /// What is refused is the directory something would be made in.

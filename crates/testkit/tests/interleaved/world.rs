@@ -93,6 +93,8 @@ impl World {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let visits = [0, 1].map(|who| runtime.block_on(house.admit(&people[who])).unwrap());
         let actors = Actors { name: name.clone(), visits };
+        // From the first count on it is counted what is done.
+        actors.stay(Actor::Alice).quota().unwrap();
         World { house, locks, name, acls, attribute, actors }
     }
 
