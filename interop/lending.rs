@@ -367,7 +367,7 @@ fn an_api_token_with_roles_of_its_own_changes_nobodys_account_and_roles() {
         assert_eq!(call(method, path, data), 403, "{method} {path}");
     }
     // What it administers otherwise, it administers.
-    let store = server.scratch.path().join("made");
+    let store = server.data().join("datastores/made");
     let data = format!("name=made&path={}", store.display());
     let made = curl(&server, &narrow, "/api2/json/config/datastore", &["-X", "POST", "--data", &data]);
     assert_eq!(made.status, 200, "{}", made.text());

@@ -35,7 +35,7 @@ pub use grants::{
     GrantSummary, On, add_implication, add_role, grant_role, list_grants, list_named_roles,
     remove_named_role, roles_on_project, set_grant, take_role,
 };
-pub use import::{CloudCredential, CloudThing, CloudUser, import_cloud};
+pub use import::{CloudCredential, CloudThing, CloudThingId, CloudUser, import_cloud};
 pub use leaving::{sweep, sweep_all};
 pub use projects::{
     ProjectEdit, ProjectSummary, add_project, bind_datastore, find_project, list_projects, remove_project,

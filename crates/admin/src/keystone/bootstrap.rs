@@ -5,6 +5,7 @@ use super::domains::add_domain;
 use super::grants::{On, add_implication, add_role, grant_role};
 use super::projects::{add_project, find_project};
 use super::put_extra;
+use super::things::IMMUTABLE;
 use crate::desk::Desk;
 use crate::error::Error;
 use crate::look::Target;
@@ -92,7 +93,7 @@ pub fn bootstrap(desk: &Desk<'_>, new: &Bootstrap) -> Result<ProjectId, Error> {
 fn make_immutable(desk: &Desk<'_>, id: &RoleId) -> Result<(), Error> {
     desk.commit(&format!("role {id} is immutable"), |_, change| {
         change.expect_present::<NamedRole>(id);
-        put_extra(change, ThingKind::Role, id, r#"{"options":{"immutable":true}}"#)
+        put_extra(change, ThingKind::Role, id, IMMUTABLE)
     })?;
     Ok(())
 }

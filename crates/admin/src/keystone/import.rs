@@ -1,15 +1,15 @@
 //! Taking over what a Keystone holds, once, under the ids it has there. What is here already stays as it is.
 
 use super::projects::check_name;
-use super::things::missing;
+use super::things::{IMMUTABLE, missing};
 use crate::desk::Desk;
 use crate::error::Error;
 use crate::import::Imported;
 use crate::look::dangling;
 use enfilade_facts::tables::{
-    Credential, Delegation, Domain, Endpoint, Grant, GrantKey, GrantScope, Grantee, Group, Member,
-    Membership, MembershipKey, Name, NameKey, NamedRole, Password, Profile, Project, Region, RegionId,
-    Reverse, ReverseKey, Row, Service, SidSpace, SidSpaceKey, User, Verifier,
+    Credential, Delegation, Domain, Endpoint, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group,
+    Member, Membership, MembershipKey, Name, NameKey, NamedRole, Password, Profile, Project, Region,
+    RegionId, Reverse, ReverseKey, Row, Service, SidSpace, SidSpaceKey, ThingKind, User, Verifier,
 };
 use enfilade_facts::vocabulary::{
     CredentialId, DomainId, EndpointId, GroupId, GroupName, ProjectId, RoleId, ServiceId, TokenName, UserId,
@@ -26,6 +26,8 @@ pub enum CloudThing {
     Role(RoleId, NamedRole),
     /// A project; those it is in come before it.
     Project(ProjectId, Project),
+    /// A domain, role or project, which comes before this, has the option `immutable`: the API neither changes nor removes it.
+    Immutable(CloudThingId),
     /// A user: domain, name, whether enabled, description, and what Identity v3 knows beside that; a password's hash where one is known.
     User(UserId, Box<CloudUser>),
     /// A group: domain, name and description.
@@ -42,6 +44,17 @@ pub enum CloudThing {
     Endpoint(EndpointId, Endpoint),
     /// An application credential: whose, its name, until when, what for. Nobody knows its secret, so none matches.
     Credential(CredentialId, Box<CloudCredential>),
+}
+
+/// Which domain, role or project.
+#[derive(Clone, Copy, Debug)]
+pub enum CloudThingId {
+    /// This domain.
+    Domain(DomainId),
+    /// This role.
+    Role(RoleId),
+    /// This project.
+    Project(ProjectId),
 }
 
 /// A user of a cloud.
@@ -152,6 +165,7 @@ impl Taking<'_, '_> {
                 (format!("role {}", row.name), left)
             }
             CloudThing::Project(id, row) => (format!("project {}", row.name), self.project(id, row)?),
+            CloudThing::Immutable(id) => self.immutable(id)?,
             CloudThing::User(id, user) => (format!("user {}", user.name), self.user(id, user)?),
             CloudThing::Group(id, domain, name, comment) => {
                 (format!("group {name}"), self.group(id, domain, name, comment.as_deref())?)
@@ -220,6 +234,26 @@ impl Taking<'_, '_> {
             self.change.put(&ReverseKey::Child(parent, *id), &Reverse);
         }
         Ok(left)
+    }
+
+    fn immutable(&mut self, id: &CloudThingId) -> Result<(String, Left), Error> {
+        let (what, is_here, key) = match id {
+            CloudThingId::Domain(id) => {
+                let key = ExtraKey::of(ThingKind::Domain, id);
+                (format!("domain {}", id.to_keystone()), self.has::<Domain>(id)?, key)
+            }
+            CloudThingId::Role(id) => {
+                (format!("role {id}"), self.has::<NamedRole>(id)?, ExtraKey::of(ThingKind::Role, id))
+            }
+            CloudThingId::Project(id) => {
+                (format!("project {id}"), self.has::<Project>(id)?, ExtraKey::of(ThingKind::Project, id))
+            }
+        };
+        let left = match is_here {
+            true => self.add(&key, &Extra(IMMUTABLE.to_owned()))?,
+            false => Err(format!("{what} is not here")),
+        };
+        Ok((format!("option `immutable` of {what}"), left))
     }
 
     /// The realm of a domain, where it is here.

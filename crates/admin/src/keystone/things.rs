@@ -43,6 +43,9 @@ pub fn extra_of(
     Ok(view.get::<Extra>(&ExtraKey::of(kind, key))?.map(|Extra(text)| text).unwrap_or_default())
 }
 
+/// The attributes of what the API neither changes nor removes.
+pub(crate) const IMMUTABLE: &str = r#"{"options":{"immutable":true}}"#;
+
 pub(crate) fn put_extra(
     change: &mut Change,
     kind: ThingKind,

@@ -7,7 +7,7 @@ use crate::home::Home;
 use crate::progress::Progress;
 use anyhow::Context as _;
 use enfilade_admin::Imported;
-use enfilade_admin::keystone::{CloudCredential, CloudThing, CloudUser, import_cloud};
+use enfilade_admin::keystone::{CloudCredential, CloudThing, CloudThingId, CloudUser, import_cloud};
 use enfilade_facts::tables::{
     AccessRule, Delegation, Domain, Endpoint, GrantKey, GrantScope, Grantee, Member, MembershipKey,
     NamedRole, Profile, Project, Region, RegionId, Service,
@@ -82,6 +82,12 @@ fn is_enabled(row: &Value) -> bool {
     row.get("enabled").and_then(Value::as_bool).unwrap_or(true)
 }
 
+/// The option `immutable` of those rows that have it.
+fn immutable(asked: &mut Asked, rows: &[Value], id: impl Fn(&Value) -> Option<CloudThingId>) {
+    let has_it = |row: &&Value| row.pointer("/options/immutable") == Some(&Value::Bool(true));
+    asked.things.extend(rows.iter().filter(has_it).filter_map(id).map(CloudThing::Immutable));
+}
+
 /// How many lists are asked for, but for those of each domain, group and user.
 const LISTS: u64 = 9;
 
@@ -97,11 +103,14 @@ async fn ask(
         let description = text(row, "description");
         Some(CloudThing::Domain(domain(row, "id")?, Domain { name, enabled, description }))
     });
+    immutable(&mut asked, &domains, |row| domain(row, "id").map(CloudThingId::Domain));
     progress.at(1, LISTS);
     roles(&mut api, &mut asked, &domains).await?;
     progress.at(2, LISTS);
     let projects = api.list("projects", "projects").await?;
-    asked.each("project", &outer_first(projects, "parent_id"), project);
+    let projects = outer_first(projects, "parent_id");
+    asked.each("project", &projects, project);
+    immutable(&mut asked, &projects, |row| id(row, "id").map(CloudThingId::Project));
     progress.at(3, LISTS);
     let users = api.list("users", "users").await?;
     for row in &users {
@@ -180,6 +189,7 @@ async fn roles(api: &mut Api, asked: &mut Asked, domains: &[Value]) -> anyhow::R
         let implies = implies.flatten().filter_map(|implied| id(implied, "id")).collect();
         Some(CloudThing::Role(role, NamedRole { name, domain, description, implies }))
     });
+    immutable(asked, &rows, |row| id(row, "id").map(CloudThingId::Role));
     Ok(())
 }
 
