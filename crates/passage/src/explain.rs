@@ -207,12 +207,26 @@ fn reach_and_ask(
         false => (reach::target(root, rules, path, may)?, None),
     };
     let subject = node.subject();
+    // What would be made gets an ACL.
+    let has_acl = |directory: &Node, kind| {
+        let creator = Creator { sid: principal.sid, uid: principal.uid };
+        enfilade_access::inherited(&directory.subject(), directory.acls(), creator, kind).map(drop)
+    };
     for wanted in questions(right, node.kind(), parent.as_ref(), rules) {
-        may(&Ask { path, target: &subject, wanted })?;
+        match may(&Ask { path, target: &subject, wanted }) {
+            // What may not be seen is refused like something new where there is no right to make it.
+            Err(Refusal::Access(hidden)) if matches!(wanted, Wanted::Overwrite) && hidden.is_of_hidden() => {
+                let (directory, _) = reach::parent(root, rules, path, may)?;
+                let above = path.split().map(|(above, _)| above).unwrap_or_default();
+                let (target, wanted) = (&directory.subject(), Wanted::Create(NodeKind::File));
+                may(&Ask { path: &above, target, wanted })?;
+                has_acl(&directory, NodeKind::File)?;
+                return Err(hidden.into());
+            }
+            asked => asked?,
+        }
         if let Wanted::Create(kind) = wanted {
-            // What would be made gets an ACL.
-            let creator = Creator { sid: principal.sid, uid: principal.uid };
-            enfilade_access::inherited(&subject, node.acls(), creator, kind)?;
+            has_acl(&node, kind)?;
         }
     }
     Ok(node)

@@ -10,8 +10,9 @@ use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{
     AccessMask, AclDialect, Authid, DatastoreName, Maintenance, OperationKind, StorePath, Userid,
 };
-use enfilade_passage::{Refusal, Stay};
+use enfilade_passage::{Placing, Refusal, Stay};
 use enfilade_testkit::{Remembering, TestHouse};
+use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
@@ -288,6 +289,41 @@ impl World {
         })
     }
 
+    fn explained(&self, who: &Authid, path: &str, right: AccessMask) -> Option<&'static str> {
+        let explanation = self.house.house.explain(who, &self.tank, &plain(path), right);
+        explanation.doors.last().and_then(|door| door.code)
+    }
+
+    /// A COPY takes reading, a MOVE deleting, and both making something in the new directory.
+    async fn transfer(&mut self, from: &str, to: &str) -> Result<&'static str, String> {
+        let who: Authid = format!("{}!test", self.dice.pick(&PEOPLE).0).parse().unwrap();
+        let is_move = self.dice.one_in(2);
+        let right = if is_move { AccessMask::DELETE } else { AccessMask::READ_DATA };
+        let explained = self.explained(&who, from, right);
+        let explained =
+            explained.or_else(|| self.explained(&who, to, AccessMask::ADD_FILE)).unwrap_or("permit");
+        self.made += 1;
+        let goal = plain(&format!("{}/new-{}", to.trim_end_matches('/'), self.made));
+        let done = match self.house.admit(&who).await {
+            Ok(visit) => visit.enter(&self.tank, OperationKind::Write).and_then(|mut stay| {
+                let placing = Placing { overwrite: false, is_deep: true, tokens: &[], is_wanted: &|| true };
+                match is_move {
+                    true => stay.relocate(&plain(from), &goal, placing),
+                    false => stay.copy(&plain(from), &goal, placing),
+                }
+            }),
+            Err(why) => Err(why),
+        };
+        let answered = done.map_or_else(|why| why.code(), |_| "permit");
+        let rules = self.rules;
+        match explained == answered {
+            true => Ok(answered),
+            false => Err(format!(
+                "{who}, {right} on {from} and something new in {to}: explained as {explained}, answered with {answered}; {rules:?}"
+            )),
+        }
+    }
+
     /// Asks for an explanation and a review, then for the thing itself; in words, where they differ.
     async fn ask(&mut self) -> Result<&'static str, String> {
         let who: Authid = format!("{}!test", self.dice.pick(&PEOPLE).0).parse().unwrap();
@@ -295,6 +331,15 @@ impl World {
         let mut path = self.paths[path].clone();
         if self.dice.one_in(12) {
             path = format!("{}/absent", path.trim_end_matches('/'));
+        }
+        let goal = self.dice.roll(self.paths.len());
+        let goal = self.paths[goal].clone();
+        let is = |path: &str, kind: fn(&Metadata) -> bool| {
+            self.on_disk(path).symlink_metadata().is_ok_and(|meta| kind(&meta))
+        };
+        let fits = self.is_open && is(&path, Metadata::is_file) && is(&goal, Metadata::is_dir);
+        if fits && self.dice.one_in(3) {
+            return self.transfer(&path, &goal).await;
         }
         let (at, right) = (plain(&path), self.dice.pick(&RIGHTS));
         let explanation = self.house.house.explain(&who, &self.tank, &at, right);
