@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests that wait for another process read the clock and sleep")]
 
 mod acme;
+mod activity;
 mod attributes;
 mod alike;
 mod canary;

@@ -28,9 +28,11 @@ pub struct LockTerms {
 /// The state of a path, for conditions about it.
 #[derive(Clone, Debug, Default)]
 pub struct PathState {
-    /// What is there, for entity tags: nothing where it is not there for the visitor.
+    /// Whether anything is there for the visitor.
+    pub is_there: bool,
+    /// The state of a file, for entity tags. A directory has none: it would change with members the visitor may not see.
     pub validator: Option<String>,
-    /// When its content was written, in seconds since the epoch.
+    /// When the content of a file was written, in seconds since the epoch.
     pub modified: Option<i64>,
     /// The locks that cover it.
     pub tokens: Vec<LockToken>,
@@ -109,7 +111,7 @@ impl Stay {
     /// When the locks cannot be read, or an earlier door says no by now.
     pub fn state_of(&mut self, path: &StorePath) -> Result<PathState, Refusal> {
         let found = match self.find(path, AccessMask::NONE) {
-            Ok(found) => Some((found.node.meta().validator(), found.node.meta().modified.0)),
+            Ok(found) => Some(found),
             // Hidden is absent: of neither anything is known.
             Err(Refusal::Content(_) | Refusal::Access(_)) => None,
             Err(why) => return Err(why),
@@ -117,8 +119,11 @@ impl Stay {
         // What covers it from above is known of what is not there, too.
         let is_known = |lock: &Lock| found.is_some() || lock.path != *path;
         let tokens = self.locks_on(path)?.into_iter().filter(is_known).map(|lock| lock.token).collect();
-        let (validator, modified) = found.unzip();
-        Ok(PathState { validator, modified, tokens })
+        let is_there = found.is_some();
+        let file = found.filter(|found| found.kind() == NodeKind::File);
+        let state = file.map(|file| (file.node.meta().validator(), file.node.meta().modified.0));
+        let (validator, modified) = state.unzip();
+        Ok(PathState { is_there, validator, modified, tokens })
     }
 
     /// Takes a lock, which makes an empty file where nothing is (RFC 4918 §7.3). Says whether it did.

@@ -189,8 +189,15 @@ pub(crate) enum Preconditions {
     Fail,
 }
 
-/// In the order of §13.2.2. What is there is told by its validator and when it was modified, in seconds since the epoch.
-pub(crate) fn preconditions(headers: &HeaderMap, state: Option<(&str, i64)>, is_read: bool) -> Preconditions {
+/// What is there: its validator, and when it was modified, in seconds since the epoch, where it has these.
+pub(crate) type Representation<'r> = (Option<&'r str>, Option<i64>);
+
+/// In the order of §13.2.2. Of what has no date those about dates are ignored (§13.1.3, §13.1.4).
+pub(crate) fn preconditions(
+    headers: &HeaderMap,
+    state: Option<Representation<'_>>,
+    is_read: bool,
+) -> Preconditions {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let seconds = |name| {
         let moment = httpdate::parse_http_date(text(name)?).ok()?;
@@ -198,16 +205,19 @@ pub(crate) fn preconditions(headers: &HeaderMap, state: Option<(&str, i64)>, is_
         i64::try_from(since.as_secs()).ok()
     };
     let names = |tags: &str, is_weak: bool| {
-        let own = state.map(|(validator, _)| format!("\"{validator}\""));
+        let own = state.and_then(|(validator, _)| Some(format!("\"{}\"", validator?)));
         let of = |tag: &str| match is_weak {
             true => tag.trim().trim_start_matches("W/").to_owned(),
             false => tag.trim().to_owned(),
         };
-        own.is_some_and(|own| tags.trim() == "*" || tags.split(',').any(|tag| of(tag) == own))
+        let is_any = tags.trim() == "*" && state.is_some();
+        is_any || own.is_some_and(|own| tags.split(',').any(|tag| of(tag) == own))
     };
     let matches = match (headers.contains_key(IF_MATCH), seconds(IF_UNMODIFIED_SINCE)) {
         (true, _) => text(IF_MATCH).is_some_and(|tags| names(tags, false)),
-        (false, Some(since)) => state.is_some_and(|(_, modified)| modified <= since),
+        (false, Some(since)) => {
+            state.is_some_and(|(_, modified)| modified.is_none_or(|modified| modified <= since))
+        }
         (false, None) => true,
     };
     if !matches {
@@ -215,7 +225,9 @@ pub(crate) fn preconditions(headers: &HeaderMap, state: Option<(&str, i64)>, is_
     }
     let is_had = match (headers.contains_key(IF_NONE_MATCH), seconds(IF_MODIFIED_SINCE)) {
         (true, _) => text(IF_NONE_MATCH).is_none_or(|tags| names(tags, true)),
-        (false, Some(since)) if is_read => state.is_some_and(|(_, modified)| modified <= since),
+        (false, Some(since)) if is_read => {
+            state.and_then(|(_, modified)| modified).is_some_and(|modified| modified <= since)
+        }
         _ => false,
     };
     match (is_had, is_read) {
@@ -246,7 +258,7 @@ impl Bearing {
     pub(crate) fn check(&self, stay: &mut Stay, place: &Place) -> Result<Vec<LockToken>, Failure> {
         if let Some(headers) = &self.others {
             let state = stay.state_of(&place.path)?;
-            let state = state.validator.as_deref().zip(state.modified);
+            let state = state.is_there.then_some((state.validator.as_deref(), state.modified));
             if preconditions(headers, state, false) != Preconditions::Hold {
                 return Err(Wire::Condition.into());
             }
@@ -269,7 +281,9 @@ mod tests {
     #[test]
     fn conditions_count_in_their_order() {
         use Preconditions::{Fail, Hold, NotModified};
-        let there = Some(("v", 784_111_777));
+        let there = Some((Some("v"), Some(784_111_777)));
+        // A directory has neither validator nor date.
+        let directory = Some((None, None));
         let (at, before) = ("Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:36 GMT");
         for (headers, state, read, write) in [
             (vec![], there, Hold, Hold),
@@ -277,6 +291,12 @@ mod tests {
             (vec![("if-match", "\"x\", \"v\"")], there, Hold, Hold),
             (vec![("if-match", "W/\"v\"")], there, Fail, Fail),
             (vec![("if-match", "*")], None, Fail, Fail),
+            (vec![("if-match", "*")], directory, Hold, Hold),
+            (vec![("if-match", "\"v\"")], directory, Fail, Fail),
+            (vec![("if-none-match", "*")], directory, NotModified, Fail),
+            (vec![("if-none-match", "\"v\"")], directory, Hold, Hold),
+            (vec![("if-unmodified-since", before)], directory, Hold, Hold),
+            (vec![("if-modified-since", at)], directory, Hold, Hold),
             (vec![("if-match", "\"v\""), ("if-unmodified-since", before)], there, Hold, Hold),
             (vec![("if-unmodified-since", before)], there, Fail, Fail),
             (vec![("if-unmodified-since", at)], there, Hold, Hold),

@@ -178,7 +178,7 @@ fn head(reading: &Reading, headers: &HeaderMap, content: Content) -> Result<(Ans
     put(&mut answer, ETAG, etag.clone());
     put(&mut answer, LAST_MODIFIED, super::multistatus::http_date(meta.modified.0));
     answer.headers_mut().insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    match preconditions(headers, Some((&meta.validator(), meta.modified.0)), true) {
+    match preconditions(headers, Some((Some(&meta.validator()), Some(meta.modified.0))), true) {
         Preconditions::Hold => {}
         Preconditions::NotModified => {
             *answer.status_mut() = StatusCode::NOT_MODIFIED;

@@ -298,10 +298,13 @@ pub(crate) fn push_truncated(xml: &mut String, href: &str) {
 
 const OK: &str = "</D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat>";
 
-/// Size and type belong to what GET would give, and GET gives nothing for a collection.
+/// Size, type and state belong to what GET would give, and GET gives nothing for a collection. Its state and times would change with members that
+/// the reader may not see (invariant S2).
 fn has(resource: &Resource<'_>, live: Live) -> bool {
     match live {
-        Live::ContentLength | Live::ContentType => resource.kind == NodeKind::File,
+        Live::ContentLength | Live::ContentType | Live::Etag | Live::LastModified => {
+            resource.kind == NodeKind::File
+        }
         Live::CreationDate => resource.meta.born.is_some(),
         Live::QuotaAvailable | Live::QuotaUsed => resource.more.quota.is_some(),
         Live::Owner => resource.more.control.as_ref().is_some_and(Control::has_owner),

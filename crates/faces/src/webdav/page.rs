@@ -303,7 +303,9 @@ fn row(html: &mut String, base: &str, name: &str, row: &Row) {
         "<div class=\"row entry file\" role=\"listitem\" data-name=\""
     });
     push_text(html, name);
-    let _ = write!(html, "\" data-time=\"{modified}\"");
+    // When a directory changed says that something did which may be hidden.
+    let shown = if is_directory { 0 } else { modified };
+    let _ = write!(html, "\" data-time=\"{shown}\"");
     if !is_directory {
         let _ = write!(html, " data-size=\"{bytes}\"");
     }
@@ -317,10 +319,16 @@ fn row(html: &mut String, base: &str, name: &str, row: &Row) {
     if !is_directory {
         push_size(html, bytes);
     }
-    html.push_str("</span><time datetime=\"");
-    push_iso_date(html, modified);
-    html.push_str("\">");
-    html.push_str(http_date(modified).get(5..22).unwrap_or_default());
+    html.push_str("</span><time");
+    if !is_directory {
+        html.push_str(" datetime=\"");
+        push_iso_date(html, modified);
+        html.push('"');
+    }
+    html.push('>');
+    if !is_directory {
+        html.push_str(http_date(modified).get(5..22).unwrap_or_default());
+    }
     html.push_str(
         "</time><span class=\"acts\"><button name=\"rename\">Rename</button><button name=\"delete\">Delete</button>\
          <button name=\"why\" aria-label=\"What may I do with it?\">?</button></span></div>",
