@@ -44,6 +44,7 @@ mod proxmox;
 mod race;
 mod rclone;
 mod robustness;
+mod room;
 mod roots;
 mod samba;
 mod server;

@@ -261,8 +261,8 @@ fn of_listings(world: &World) {
     let named = format!("<propfind xmlns='DAV:'><prop xmlns='urn:x'>{names}</prop></propfind>");
     world.ask(2, "PROPFIND", "/dav/main/kept/", "Depth: 1\r\n", &named);
     world.part("names");
-    world.ask(16, "PROPFIND", "/dav/main/kept/", "Depth: 1\r\n", "");
-    world.ask(16, "GET", "/dav/main/many/", "Accept: text/html\r\n", "");
+    world.ask(8, "PROPFIND", "/dav/main/kept/", "Depth: 1\r\n", "");
+    world.ask(8, "GET", "/dav/main/many/", "Accept: text/html\r\n", "");
 }
 
 fn kept(world: &World) {
@@ -277,7 +277,7 @@ fn kept(world: &World) {
         });
         to.into_bytes()
     };
-    for n in 0..if rounds() > 1 { 1024 } else { 256 } {
+    for n in 0..if rounds() > 1 { 1024 } else { 128 } {
         let file = kept.join(n.to_string());
         std::fs::write(&file, "").unwrap();
         let set = |bytes| setxattr(&file, "user.enfilade.properties", &property(bytes), XattrFlags::empty());
@@ -426,12 +426,10 @@ fn of_files(world: &World) {
     for _ in 0..rounds().min(3) {
         for (n, (more, certificates)) in of_stores.iter().zip(&of_lists).enumerate() {
             std::fs::write(&datastores, format!("{stores}\n{more}")).unwrap();
-            std::thread::sleep(Duration::from_millis(1200));
-            world.part(&format!("datastore.cfg {n}"));
             std::fs::write(list, format!("{first}{certificates}")).unwrap();
             signal("HUP", world.server.pid());
             std::thread::sleep(Duration::from_millis(1200));
-            world.part(&format!("crt-list {n}"));
+            world.part(&format!("datastore.cfg and crt-list {n}"));
         }
     }
 }
@@ -456,7 +454,7 @@ fn of_readers(world: &World) {
             for _ in 0..100 {
                 http2.ask(&fields(method, path, more));
             }
-            std::thread::sleep(Duration::from_millis(700));
+            std::thread::sleep(Duration::from_millis(400));
             world.part(&format!("{method} {path}, a window of {window}"));
         }
     }
@@ -469,14 +467,14 @@ fn of_readers(world: &World) {
                 stream
             })
             .collect();
-        std::thread::sleep(Duration::from_millis(700));
+        std::thread::sleep(Duration::from_millis(400));
         world.part(&format!("{method} {path}, HTTP/1.1"));
         drop(streams);
     }
 }
 
 fn to_be_read(world: &World) {
-    world.many(4_000);
+    world.many(if rounds() > 1 { 4_000 } else { 2_000 });
     std::fs::File::create(world.main().join("large")).unwrap().set_len(64 << 20).unwrap();
 }
 

@@ -143,7 +143,7 @@ limits! {
     /// Threads that wait for file systems.
     threads = 512, 4, 10_000;
     /// Those of them that work for one user; more of a user's work waits for its turn.
-    threads_per_user = 64, 1, 10_000;
+    threads_per_user = 32, 1, 10_000;
     /// Pages of directories that are made or sent for one user at once; more wait for their turn.
     pages_per_user = 8, 1, 10_000;
     /// Locks on the files of one datastore.
