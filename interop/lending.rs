@@ -135,6 +135,8 @@ fn what_a_credential_made_ends_with_it() {
     let by_trust = cloud.comes_in_by(&trust).unwrap();
     let (_, on) = cloud.trust(&by_trust, &a, "reader", &Value::Null);
     let by_on = cloud.comes_in_by(&on).unwrap();
+    let keys = format!("/v3/users/{}/credentials/OS-EC2", cloud.alice);
+    assert_eq!(cloud.status(&lent, "POST", &keys, &json!({ "tenant_id": a })), 201);
     let (_, child) = cloud.credential(&lent, json!({ "name": "child", "unrestricted": true }));
     let by_child = cloud.client.login(&child, Value::Null).unwrap();
     let (_, grandchild) = cloud.credential(&by_child, json!({ "name": "grandchild" }));
@@ -154,6 +156,17 @@ fn what_a_credential_made_ends_with_it() {
         assert_eq!(cloud.client.login(identity, Value::Null), None);
     }
     assert_eq!([&trust, &on].map(|trust| cloud.comes_in_by(trust)), [None, None]);
+    // Nor does anybody find it.
+    let path = format!("/v3/users/{alice}/application_credentials");
+    let rows = cloud.client.call(&own, "GET", &path, &Value::Null).2;
+    assert_eq!(rows["application_credentials"], json!([]), "{rows}");
+    for (path, what) in [
+        (format!("/v3/OS-TRUST/trusts?trustor_user_id={alice}"), "trusts"),
+        (format!("/v3/users/{alice}/credentials/OS-EC2"), "credentials"),
+    ] {
+        let rows = cloud.client.call(&own, "GET", &path, &Value::Null).2;
+        assert_eq!(rows[what], json!([]), "{rows}");
+    }
 }
 
 /// As long as a credential that made others is disabled or past its time, so are they.

@@ -9,6 +9,7 @@ mod domains;
 mod grants;
 mod import;
 mod leaving;
+mod made;
 mod projects;
 mod resolve;
 mod revocations;
@@ -37,6 +38,7 @@ pub use grants::{
 };
 pub use import::{CloudCredential, CloudThing, CloudThingId, CloudUser, import_cloud};
 pub use leaving::{sweep, sweep_all};
+pub(crate) use made::forget_made;
 pub use projects::{
     ProjectEdit, ProjectSummary, add_project, bind_datastore, find_project, list_projects, remove_project,
     set_default_project, set_project,

@@ -437,6 +437,7 @@ pub fn delete_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result
         let id = token_id(view, owner, name)?;
         let row = Name(*id.bytes());
         change.expect_same(&by_name, &row).delete::<Name>(&by_name).remove::<Credential>(&id);
+        crate::keystone::forget_made(view, change, &id)?;
         crate::keystone::forget_delegation(view, change, &id)?;
         if let Some(Verifier::Certificate(print)) = view.get::<Credential>(&id)?.map(|token| token.verifier) {
             change.delete::<Name>(&NameKey::certificate(&print));

@@ -1,6 +1,7 @@
 //! Application credentials: API tokens with a project.
 
 use super::grants::role_id;
+use super::made::forget_made;
 use super::things::missing;
 use crate::desk::{Desk, random};
 use crate::error::Error;
@@ -177,7 +178,7 @@ pub fn application_credentials_of(
     })?
 }
 
-/// Deletes one; its sessions are refused from now on.
+/// Deletes one, and what it made; their sessions are refused from now on.
 ///
 /// # Errors
 /// When the owner has none with that id, or the facts cannot be changed.
@@ -193,6 +194,7 @@ pub fn delete_application_credential(
             return Err(Error::Missing { what: "application credential", name: id.to_string(), hint });
         }
         change.end_with::<Credential>(id);
+        forget_made(view, change, id)?;
         forget(view, change, id)
     })?;
     Ok(at)

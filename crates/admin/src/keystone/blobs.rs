@@ -79,11 +79,16 @@ pub fn update_blob(desk: &Desk<'_>, id: &BlobId, before: &Blob, row: &Blob) -> R
 /// When it is not the one that was read any more, or the facts cannot be changed.
 pub fn delete_blob(desk: &Desk<'_>, id: &BlobId, row: &Blob) -> Result<(), Error> {
     desk.commit(&format!("credential {id} delete"), |_, change| {
-        change.expect_same(id, row).delete::<Blob>(id).delete::<Reverse>(&ReverseKey::Blob(row.user, *id));
-        if row.ec2.is_some() {
-            end(change, id);
-        }
+        remove_blob(change, id, row);
         Ok(())
     })?;
     Ok(())
+}
+
+/// In a change: one goes, and with an EC2 key its sessions.
+pub(crate) fn remove_blob(change: &mut Change, id: &BlobId, row: &Blob) {
+    change.expect_same(id, row).delete::<Blob>(id).delete::<Reverse>(&ReverseKey::Blob(row.user, *id));
+    if row.ec2.is_some() {
+        end(change, id);
+    }
 }

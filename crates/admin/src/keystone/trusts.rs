@@ -142,20 +142,24 @@ pub fn delete_trust(desk: &Desk<'_>, id: &TrustId) -> Result<At, Error> {
             Error::Missing { what: "trust", name: id.to_string(), hint }
         })?;
         change.expect_same(id, &row);
-        // With it goes what was lent on from it.
-        let mut gone = vec![*id];
-        while let Some(id) = gone.pop() {
-            forget_trust(view, change, &id)?;
-            change.end_with::<Trust>(&id);
-            for (key, _) in view.list::<Reverse>(&ReverseKey::lent_on_from(&id))? {
-                if let ReverseKey::LentOn(_, child) = key {
-                    gone.push(child);
-                }
-            }
-        }
-        Ok(())
+        remove_trust(view, change, id)
     })?;
     Ok(at)
+}
+
+/// In a change: one goes, and with it what was lent on from it.
+pub(crate) fn remove_trust(view: &View<'_>, change: &mut Change, id: &TrustId) -> Result<(), Error> {
+    let mut gone = vec![*id];
+    while let Some(id) = gone.pop() {
+        forget_trust(view, change, &id)?;
+        change.end_with::<Trust>(&id);
+        for (key, _) in view.list::<Reverse>(&ReverseKey::lent_on_from(&id))? {
+            if let ReverseKey::LentOn(_, child) = key {
+                gone.push(child);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// By what a trust is found.
