@@ -9,14 +9,17 @@ use enfilade_identity::{Claim, Methods, Scope};
 use serde_json::{Value, json};
 use std::time::SystemTime;
 
-struct Cloud {
-    server: Server,
+pub(crate) struct Cloud {
+    pub(crate) server: Server,
     admin: String,
 }
 
 impl Cloud {
-    fn start() -> Self {
-        let server = Server::start_with(&[WITHOUT_PENALTIES]);
+    pub(crate) fn start() -> Self {
+        Self::on(Server::start_with(&[WITHOUT_PENALTIES]))
+    }
+
+    pub(crate) fn on(server: Server) -> Self {
         let url = server.url("");
         let output = server.cli_output(&["bootstrap", "--password-stdin", "--public-url", &url], "pw");
         assert!(output.status.success());
@@ -25,7 +28,7 @@ impl Cloud {
         cloud
     }
 
-    fn login(&self, user: &str, domain: &str, password: &str, scope: Value) -> Option<String> {
+    pub(crate) fn login(&self, user: &str, domain: &str, password: &str, scope: Value) -> Option<String> {
         let user = json!({ "name": user, "domain": { "id": domain }, "password": password });
         self.issue(json!({ "methods": ["password"], "password": { "user": user } }), scope)
     }
@@ -41,7 +44,7 @@ impl Cloud {
         token.map(|token| token.trim().to_owned())
     }
 
-    fn call(&self, token: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    pub(crate) fn call(&self, token: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let header = format!("X-Auth-Token: {token}");
         let text = body.to_string();
         let mut arguments = vec!["--request", method, "--header", &header];
@@ -53,19 +56,19 @@ impl Cloud {
     }
 
     /// A call of the administrator, who logs in for it: a change may have ended the administrator's session.
-    fn change(&self, method: &str, path: &str, body: &Value) -> Value {
+    pub(crate) fn change(&self, method: &str, path: &str, body: &Value) -> Value {
         let admin = self.login("admin", "default", "pw", project("admin", "default")).unwrap();
         let (status, answer) = self.call(&admin, method, path, body);
         assert!((200..300).contains(&status), "{method} {path}: {status} {answer}");
         answer
     }
 
-    fn make(&self, what: &str, body: Value) -> String {
+    pub(crate) fn make(&self, what: &str, body: Value) -> String {
         let answer = self.change("POST", &format!("/v3/{what}s"), &json!({ what: body }));
         answer[what]["id"].as_str().unwrap().to_owned()
     }
 
-    fn role(&self, name: &str) -> String {
+    pub(crate) fn role(&self, name: &str) -> String {
         let answer = self.change("GET", &format!("/v3/roles?name={name}"), &Value::Null);
         answer["roles"][0]["id"].as_str().unwrap().to_owned()
     }
@@ -130,11 +133,11 @@ fn base64(text: &str) -> [u8; 32] {
     bytes.try_into().unwrap()
 }
 
-fn project(name: &str, domain: &str) -> Value {
+pub(crate) fn project(name: &str, domain: &str) -> Value {
     json!({ "project": { "name": name, "domain": { "id": domain } } })
 }
 
-fn enabled(what: &str, is_so: bool) -> Value {
+pub(crate) fn enabled(what: &str, is_so: bool) -> Value {
     json!({ what: { "enabled": is_so } })
 }
 

@@ -30,6 +30,7 @@ mod lending;
 mod connections;
 mod limits;
 mod locks;
+mod logins;
 mod matrix;
 mod meanwhile;
 mod members;

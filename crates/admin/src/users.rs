@@ -10,7 +10,7 @@ use enfilade_facts::tables::{
     Member, Membership, Name, NameKey, Password, Profile, Reverse, ReverseKey, SidSpace, SidSpaceKey,
     ThingKind, User, Who,
 };
-use enfilade_facts::vocabulary::{Authid, Secret, Sid, Ugid, UserId, Userid};
+use enfilade_facts::vocabulary::{Authid, Secret, Sid, Ugid, UserId, Userid, is_unseen};
 use enfilade_facts::{At, Change, Read, Source, View};
 use enfilade_sources::files::user_cfg::{self, Entry};
 
@@ -98,6 +98,7 @@ pub fn save_user(
         if user.name != save.name {
             let domain = view.get::<Domain>(&user.domain)?.ok_or_else(|| dangling("domain", user.domain))?;
             let _: Userid = format!("{}@{}", save.name, domain.name).parse()?;
+            check_new_name(&save.name)?;
             let (old, new) =
                 (NameKey::user(&user.domain, &user.name), NameKey::user(&user.domain, &save.name));
             if view.get::<Name>(&new)?.is_some() {
@@ -219,6 +220,7 @@ pub struct UserSummary {
 /// When there is one of that name, or the facts cannot be changed.
 pub fn add_user(desk: &Desk<'_>, new: &NewUser) -> Result<(UserId, At), Error> {
     check_comment(new.comment.as_deref())?;
+    check_new_name(new.userid.name())?;
     let first = |password: &Secret| desk.passwords.first(password, desk.now.unix_seconds);
     let password = new.password.as_ref().map(first).transpose()?;
     if desk.uses(FileName::Users)? {
@@ -518,6 +520,16 @@ fn take_sid(view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
         space.take().ok_or_else(|| Error::Invalid("this store has given out every SID it has".into()))?;
     change.expect_same(&SidSpaceKey, &space).put(&SidSpaceKey, &rest);
     Ok(sid)
+}
+
+/// Names from before this was asked are read as they are.
+pub(crate) fn check_new_name(name: &str) -> Result<(), Error> {
+    match name.chars().any(is_unseen) {
+        true => Err(Error::Invalid(
+            "the user's name holds characters that are not seen: leave them out".to_owned(),
+        )),
+        false => Ok(()),
+    }
 }
 
 pub(crate) fn check_comment(comment: Option<&str>) -> Result<(), Error> {

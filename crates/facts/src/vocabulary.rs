@@ -13,6 +13,7 @@ mod role;
 mod secret;
 mod sid;
 mod store_path;
+mod unseen;
 
 pub use acl_dialect::AclDialect;
 pub use acl_path::RolePath;
@@ -27,6 +28,7 @@ pub use role::Role;
 pub use secret::Secret;
 pub use sid::Sid;
 pub use store_path::{PathRefused, StorePath, check_entry_name};
+pub use unseen::is_unseen;
 
 /// A short text, which needs no allocation up to 23 bytes.
 pub type Word = smol_str::SmolStr;

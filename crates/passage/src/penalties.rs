@@ -1,12 +1,12 @@
 //! What failing to come in costs: a delay for whoever is said to knock, and a pause for the address that knocks.
 //!
 //! Nobody can be locked out by somebody else: an account is never barred, and whoever comes in with a remembered secret is
-//! not held up by anything here. Everything is in memory of a fixed size; unknown authids are counted like known ones, so
-//! that a delay says nothing about which there are.
+//! not held up by anything here. Everything is in memory of a fixed size. What is counted is the name or id that was said, and not the
+//! user it leads to: so a delay is the same for a name that is known and for one that is not, in every spelling.
 
 use enfilade_facts::memo::KeyMaker;
-use enfilade_facts::vocabulary::Authid;
 use enfilade_facts::{MemoKey, MemoSeed, Now};
+use std::fmt::Display;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -106,7 +106,7 @@ impl Penalties {
     }
 
     /// Counts a failure; says how long the answer has to wait.
-    pub fn failed(&self, from: IpAddr, authid: &Authid, now: Now) -> Duration {
+    pub fn failed(&self, from: IpAddr, said: &impl Display, now: Now) -> Duration {
         self.failed.fetch_add(1, Ordering::Relaxed);
         let now = now.tick_millis;
         self.last.store(now, Ordering::Relaxed);
@@ -124,7 +124,7 @@ impl Penalties {
                 }
             });
         }
-        let failures = self.with(self.authid(authid), |entry| {
+        let failures = self.with(self.key_of(said), |entry| {
             entry.count(now);
             entry.failures
         });
@@ -134,15 +134,15 @@ impl Penalties {
 
     /// Whoever came in is not delayed for what failed before. The address stays counted: one good account there must
     /// not be a way to try others for ever.
-    pub fn succeeded(&self, authid: &Authid, now: Now) {
+    pub fn succeeded(&self, said: &impl Display, now: Now) {
         if self.last.load(Ordering::Relaxed) + WINDOW < now.tick_millis || self.sets.is_empty() {
             return;
         }
-        self.with(self.authid(authid), |entry| *entry = Entry { key: entry.key, ..Entry::default() });
+        self.with(self.key_of(said), |entry| *entry = Entry { key: entry.key, ..Entry::default() });
     }
 
-    fn authid(&self, authid: &Authid) -> MemoKey {
-        KeyMaker::new(&self.seed, "authid").bytes(authid.to_string().as_bytes()).key()
+    fn key_of(&self, said: &impl Display) -> MemoKey {
+        KeyMaker::new(&self.seed, "authid").bytes(said.to_string().as_bytes()).key()
     }
 
     /// The address and its network, each with how many failures are too many.
@@ -206,6 +206,7 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use enfilade_facts::vocabulary::Authid;
 
     const HERE: &str = "192.0.2.7";
 

@@ -30,16 +30,33 @@ impl House {
         ask: enfilade_identity::Ask,
         from: IpAddr,
     ) -> Result<Visit, Refusal> {
+        let said = ask.authid.clone();
+        self.admit_as(ask, &said, from).await
+    }
+
+    /// The same for whoever was named in other words, which failures are counted by: who they are is not to be learnt from a delay.
+    ///
+    /// # Errors
+    /// The door's refusal.
+    pub async fn admit_as(
+        self: &Arc<Self>,
+        ask: enfilade_identity::Ask,
+        said: &impl std::fmt::Display,
+        from: IpAddr,
+    ) -> Result<Visit, Refusal> {
         let penalties = &self.parts.penalties;
         let refusal = match self.ask_identity(&ask, from).await {
-            Ok(identity) => return Ok(self.welcome(identity, from)),
+            Ok(identity) => {
+                penalties.succeeded(said, self.now());
+                return Ok(self.welcome(identity, from));
+            }
             Err(refusal) => refusal,
         };
         if let Refusal::Identity(identity) = &refusal
             && identity.is_failure()
         {
             self.unless_barred(from)?;
-            let delay = penalties.failed(from, &ask.authid, self.now());
+            let delay = penalties.failed(from, said, self.now());
             // Even the shortest sleep waits for the timer to tick.
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;

@@ -271,6 +271,9 @@ impl Taking<'_, '_> {
             None if self.has::<Domain>(&user.domain)? => {}
             None => return Ok(Err(format!("domain {} is not here", user.domain.to_keystone()))),
         }
+        if let Err(why) = crate::users::check_new_name(&user.name) {
+            return Ok(Err(why.to_string()));
+        }
         let name = NameKey::user(&user.domain, &user.name);
         if self.has::<User>(id)? || self.has::<Name>(&name)? {
             return Ok(Err("it is here already, or somebody else here has this name".to_owned()));

@@ -8,7 +8,7 @@ use enfilade_facts::tables::{
     Binding, Datastore, Domain, Extra, ExtraKey, Leaving, LeavingKey, Name, NameKey, Profile, Project,
     Reverse, ReverseKey, ThingKind,
 };
-use enfilade_facts::vocabulary::{DatastoreName, ProjectId, Realm, Userid};
+use enfilade_facts::vocabulary::{DatastoreName, ProjectId, Realm, Userid, is_unseen};
 use enfilade_facts::{At, Change, Read, Source, View};
 
 /// A project, for listing.
@@ -66,11 +66,11 @@ pub fn add_project(
     })
 }
 
-/// Names that Keystone's clients choose: text without control characters, at most 64 bytes (its columns hold as much).
+/// Names that Keystone's clients choose: text without characters that are not seen, at most 64 bytes (its columns hold as much).
 pub(super) fn check_name(what: &str, name: &str) -> Result<(), Error> {
-    if name.is_empty() || name.len() > 64 || name.trim() != name || name.chars().any(char::is_control) {
+    if name.is_empty() || name.len() > 64 || name.trim() != name || name.chars().any(is_unseen) {
         return Err(Error::Invalid(format!(
-            "the {what}'s name is empty, longer than 64 bytes, or begins or ends with a blank"
+            "the {what}'s name is empty, longer than 64 bytes, begins or ends with a blank, or holds characters that are not seen"
         )));
     }
     Ok(())

@@ -61,40 +61,58 @@ impl fmt::Display for CredentialRef {
     }
 }
 
-/// The user's authid.
+/// The user's authid. A user who is not there costs the same looks at the facts as one who is.
 ///
 /// # Errors
 /// When the facts cannot be read.
 pub fn authid_of_user(source: &dyn Source, user: &ThingRef) -> Result<Authid, Error> {
-    let found = source.read(|view| {
-        let Some(id) = user_of(view, user)? else { return Ok(None) };
-        authid(view, &id)
+    let nobody = nobody(&format!("{user:?}"), false);
+    let found = source.read(|view| match user_of(view, user)? {
+        Some(id) if view.get::<User>(&id)?.is_some() => authid(view, &id),
+        _ => {
+            // Somebody else stands in, and is nobody's answer; a damaged record refuses only whose it is.
+            let other = view.any_near::<User>(&UserId::from_bytes([0x80; 16])).ok().flatten();
+            let _ = other.map(|(id, _)| authid(view, &id));
+            Ok(None)
+        }
     })?;
-    found.map(|found| found.unwrap_or_else(|| nobody(&format!("{user:?}"), false)))
+    found.map(|found| found.unwrap_or(nobody))
 }
 
-/// The credential's authid.
+/// The credential's authid. One that is not there costs the same looks at the facts as one that is.
 ///
 /// # Errors
 /// When the facts cannot be read.
 pub fn authid_of_credential(source: &dyn Source, credential: &CredentialRef) -> Result<Authid, Error> {
+    let nobody = nobody(&format!("{credential:?}"), true);
     let found: Result<Option<Authid>, Error> = source.read(|view| {
         let id = match credential {
             CredentialRef::Id(id) => id.parse::<CredentialId>().ok(),
-            CredentialRef::Named(name, user) => match (user_of(view, user)?, name.parse()) {
-                (Some(user), Ok(name)) => {
-                    view.get::<Name>(&NameKey::token(&user, &name))?.map(Name::credential)
-                }
-                _ => None,
-            },
+            CredentialRef::Named(name, user) => {
+                let user = user_of(view, user)?.unwrap_or(UserId::from_bytes(NONE));
+                let name = name.parse().map(|name| view.get::<Name>(&NameKey::token(&user, &name)));
+                name.ok().transpose()?.flatten().map(Name::credential)
+            }
         };
-        let row = id.map(|id| view.get::<Credential>(&id)).transpose()?.flatten();
+        let row = view.get::<Credential>(&id.unwrap_or(CredentialId::from_bytes(NONE)))?;
+        let is_there = row.is_some();
+        let row = match row {
+            Some(row) => Some(row),
+            None => {
+                let other = view.any_near::<Credential>(&CredentialId::from_bytes([0x80; 16]));
+                other.ok().flatten().map(|(_, row)| row)
+            }
+        };
         let Some(row) = row else { return Ok(None) };
-        let owner = authid(view, &row.owner)?;
+        let owner = authid(view, &row.owner);
+        let owner = if is_there { owner? } else { None };
         Ok(owner.map(|owner| Authid { token: Some(row.name), ..owner }))
     })?;
-    found.map(|found| found.unwrap_or_else(|| nobody(&format!("{credential:?}"), true)))
+    found.map(|found| found.unwrap_or(nobody))
 }
+
+/// An id that nothing has: what is not there is looked up as well.
+const NONE: [u8; 16] = [0; 16];
 
 /// The project, if it is there.
 ///
@@ -137,10 +155,10 @@ fn domain_in(view: &View<'_>, domain: &DomainRef) -> Result<Option<DomainId>, Er
 fn user_of(view: &View<'_>, user: &ThingRef) -> Result<Option<UserId>, Error> {
     match user {
         ThingRef::Id(id) => Ok(id.parse::<UserId>().ok()),
-        ThingRef::Named(name, domain) => match domain_in(view, domain)? {
-            Some(domain) => Ok(view.get::<Name>(&NameKey::user(&domain, name))?.map(Name::user)),
-            None => Ok(None),
-        },
+        ThingRef::Named(name, domain) => {
+            let domain = domain_in(view, domain)?.unwrap_or(DomainId::from_bytes(NONE));
+            Ok(view.get::<Name>(&NameKey::user(&domain, name))?.map(Name::user))
+        }
     }
 }
 

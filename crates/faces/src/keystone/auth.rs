@@ -50,12 +50,12 @@ pub(super) async fn login(
         Proof::Password(user, secret) => {
             trace.event.authid = user.to_string().into();
             let authid = authid_of_user(house.source(), &user)?;
-            house.admit(Credential { authid, secret }, from).await?
+            house.admit_as(Credential { authid, secret }, &user, from).await?
         }
         Proof::Credential(credential, secret) => {
             trace.event.authid = credential.to_string().into();
             let authid = authid_of_credential(house.source(), &credential)?;
-            house.admit(Credential { authid, secret }, from).await?
+            house.admit_as(Credential { authid, secret }, &credential, from).await?
         }
     };
     connection.stranger.is_known();
@@ -116,10 +116,11 @@ pub(super) async fn change_password(
     let old = secret(given, "original_password")?;
     let new = Zeroizing::new(text(given, "password").ok_or_else(|| missing("user.password"))?);
     let (house, from) = (faces.arc_house(), connection.peer.ip());
-    let authid = authid_of_user(house.source(), &ThingRef::Id(user.to_owned()))?;
+    let said = ThingRef::Id(user.to_owned());
+    let authid = authid_of_user(house.source(), &said)?;
     trace.event.authid = authid.to_word();
     let who = authid.to_string();
-    let id = match house.admit(Credential { authid, secret: old.clone() }, from).await {
+    let id = match house.admit_as(Credential { authid, secret: old.clone() }, &said, from).await {
         Ok(visit) => visit.principal().user,
         // It was the right one, and for this it is good.
         Err(Refusal::Identity(IdentityRefusal::PasswordOver { user, .. })) => user,

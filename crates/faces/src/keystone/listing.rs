@@ -279,6 +279,14 @@ pub(super) struct Kind<R: Row> {
     pub(super) place: fn(&R) -> (DomainId, &str),
 }
 
+/// Whether what is of a domain is in the list of one domain, or of all that are there.
+fn is_in(view: &View<'_>, listed: Option<DomainId>, of: DomainId) -> Result<bool, Trouble> {
+    match listed {
+        Some(listed) => Ok(listed == of),
+        None => Ok(view.get::<Domain>(&of)?.is_some()),
+    }
+}
+
 /// Answers with the things of one domain or of all: those a visitor may see, with all the filters. A name leads to its thing at once.
 pub(super) fn things<R: Row + 'static>(
     call: &mut Call,
@@ -308,6 +316,13 @@ where
             let found = call.look(|view| {
                 let Some(key) = parse(&text) else { return Ok(None) };
                 let row = view.get::<R>(&key)?;
+                // One that is not in this list is answered as one that is nowhere.
+                let row = match row {
+                    Some(row) if is_in(view, domain, place(&row).0)? => {
+                        render(view, &key, &row)?.map(|_| row)
+                    }
+                    _ => None,
+                };
                 Ok(row.map(|row| if domain.is_some() { key_of(&row).bytes() } else { key.bytes() }))
             })?;
             Some(found.ok_or_else(|| Trouble::missing("marker", &text))?)
