@@ -218,7 +218,11 @@ impl<'b> Pieces<'b> {
 
     /// Takes up a declaration of a namespace. How many there are and how long each is, is bounded before anything is made of them.
     fn declare(&mut self, attribute: &Attribute<'_>) -> Result<(), Wire> {
-        let spelled = &*attribute.value;
+        let (key, spelled) = (attribute.key.as_ref(), &*attribute.value);
+        // Namespaces in XML 1.0 §2.2: a prefix is for some namespace.
+        if spelled.is_empty() && key != "xmlns" {
+            return Err(NOT_WELL_FORMED);
+        }
         if self.namespaces.iter().any(|(known, _)| known == spelled) {
             return Ok(());
         }
@@ -230,9 +234,12 @@ impl<'b> Pieces<'b> {
         }
         let meant = attribute.normalized_value(XmlVersion::Implicit1_0).map_err(|_| NOT_WELL_FORMED)?;
         let meant = checked(meant.into_owned())?;
-        // `xml` may be declared as what it is anyhow.
-        if matches!(&*meant, XML | XMLNS) && attribute.key.as_ref() != "xmlns:xml" {
-            return Err(Wire::Xml("a prefix is declared for a reserved namespace"));
+        if matches!(&*meant, XML | XMLNS) {
+            // `xml` may be declared as what it is anyhow.
+            return match key {
+                "xmlns:xml" => Ok(()),
+                _ => Err(Wire::Xml("a prefix is declared for a reserved namespace")),
+            };
         }
         self.namespaces.push((spelled.to_owned(), meant.into()));
         Ok(())
@@ -436,6 +443,7 @@ mod tests {
             "<a \u{aa}=''/>",
             "<p:b:c xmlns:p='urn:x'/>",
             "<a xmlns::p='urn:x'/>",
+            "<a xmlns:p=''/>",
             "<:a/>",
             // Characters (XML 1.0 §2.2).
             "<a>\u{1}</a>",
