@@ -68,6 +68,11 @@ impl Fill {
         Ok(room)
     }
 
+    /// What was done is not known exactly: it is counted anew when it is asked for next.
+    pub fn count_anew(&self) {
+        *self.0.done.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// So many bytes are gone.
     pub fn freed(&self, bytes: u64) {
         self.change(0, bytes);

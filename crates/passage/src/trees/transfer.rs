@@ -50,13 +50,6 @@ struct Member<'m> {
     name: &'m str,
 }
 
-/// Something has got a name, and then it was seen that it should not have.
-struct NotDone {
-    why: Refusal,
-    /// Whether it keeps the name, because names were taken by somebody else meanwhile.
-    stays: bool,
-}
-
 /// What is taken of the quota by what is copied: given back unless the copy gets its name.
 struct Taken {
     room: Option<Quota>,
@@ -110,7 +103,7 @@ impl Stay {
             .unmoved(to, &room.directory)
             .and_then(|()| self.judge_again(from, &target, &mut work))
             .and_then(|_| self.judge_replaced(&room, &mut work));
-        let freed = self.complete_or_take_back(moved, &room, judged).map_err(|not_done| not_done.why)?;
+        let freed = self.complete_or_take_back(moved, &room, judged)?;
         self.fill.freed(freed);
         let left = match self.datastore.access().moved_inherits {
             true => self.inherit_anew(&room.directory, room.path, &target, &mut work),
@@ -177,7 +170,7 @@ impl Stay {
         relocated: Relocated,
         room: &Room<'_>,
         judged: Result<u64, Refusal>,
-    ) -> Result<u64, NotDone> {
+    ) -> Result<u64, Refusal> {
         let why = match judged {
             Ok(bytes) => {
                 relocated.complete();
@@ -185,16 +178,15 @@ impl Stay {
             }
             Err(why) => why,
         };
-        match relocated.take_back() {
-            Ok(None) => Err(NotDone { why, stays: false }),
-            // What was replaced could not go back to its name: it has another one there.
-            Ok(Some(name)) => {
-                let beside = room.path.split().and_then(|(parent, _)| parent.join(&name).ok());
-                let why = Content::ChangedMeanwhile(beside.unwrap_or_default().to_string());
-                Err(NotDone { why: why.into(), stays: true })
-            }
-            Err(why) => Err(NotDone { why: why.into(), stays: true }),
+        let taken_back = relocated.take_back();
+        if matches!(taken_back, Ok(None)) {
+            return Err(why);
         }
+        self.fill.count_anew();
+        // What was replaced could not go back to its name: it has another one there.
+        let beside = |name: String| room.path.split().and_then(|(parent, _)| parent.join(&name).ok());
+        let beside = taken_back?.and_then(beside).unwrap_or_default();
+        Err(Content::ChangedMeanwhile(beside.to_string()).into())
     }
 
     /// Makes a copy, which has what its new directory gives it and its maker for an owner. Nothing of it is seen before it is whole.
@@ -226,21 +218,15 @@ impl Stay {
             NodeKind::Directory => self.copy_tree(from, &found, &room, placing, &mut work, &mut taken)?,
         };
         let judged = self.unmoved(to, &room.directory).and_then(|()| self.judge_replaced(&room, &mut work));
-        let done = match made {
-            Some(made) => self.complete_or_take_back(made, &room, judged),
+        let freed = match made {
+            Some(made) => self.complete_or_take_back(made, &room, judged)?,
             // It has its name, wherever its directory is now.
-            None => judged.map_err(|why| NotDone { why, stays: true }),
+            None => judged.inspect_err(|_| self.fill.count_anew())?,
         };
-        let freed = match &done {
-            Ok(freed) => Some(*freed),
-            Err(not_done) => not_done.stays.then_some(0),
-        };
-        match (freed, taken.room) {
-            (Some(freed), Some(room)) => room.keep(taken.bytes, freed),
-            (Some(freed), None) => self.fill.freed(freed),
-            (None, _) => {}
+        match taken.room {
+            Some(room) => room.keep(taken.bytes, freed),
+            None => self.fill.freed(freed),
         }
-        done.map_err(|not_done| not_done.why)?;
         Ok(Placed { replaced: room.replaced.is_some(), left })
     }
 
