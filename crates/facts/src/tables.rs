@@ -28,7 +28,7 @@ pub use blobs::{Blob, BlobId, Ec2Key};
 pub use catalog::{Endpoint, Interface, Region, RegionId, Service};
 pub use credentials::{Credential, Previous, Verifier};
 pub use datastores::{AccessRules, Datastore, DatastoreProfile};
-pub use endings::Ends;
+pub use endings::{ENDINGS, Ends};
 pub use extras::{Extra, ExtraKey, ThingKind};
 pub use files::{FileFault, FileName, FileVersion, Kept, KeptFile};
 pub use grants::{Grant, GrantKey, GrantScope, Grantee, NamedRole};

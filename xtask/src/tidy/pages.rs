@@ -8,7 +8,8 @@ use std::path::Path;
 pub type Page = fn(&Path) -> Result<String, String>;
 
 /// The pages that are written from what the code says, and by what.
-pub const WRITTEN: [(&str, Page); 2] = [("docs/refusals.md", refusals_page), ("docs/limits.md", limits_page)];
+pub const WRITTEN: [(&str, Page); 3] =
+    [("docs/refusals.md", refusals_page), ("docs/limits.md", limits_page), ("docs/endings.md", endings_page)];
 
 const PAGES: [&str; 8] = [
     "README.md",
@@ -118,6 +119,29 @@ fn limits_page(root: &Path) -> Result<String, String> {
             };
             let _ = writeln!(page, "| `{key}` | {usual} | {least} to {most} | {what} |");
         }
+    }
+    Ok(page)
+}
+
+/// What the page has to be.
+///
+/// # Errors
+/// When the table of endings cannot be found.
+fn endings_page(root: &Path) -> Result<String, String> {
+    let path = "crates/facts/src/tables/endings.rs";
+    let text = std::fs::read_to_string(root.join(path)).map_err(|why| format!("`{path}`: {why}"))?;
+    let table = text.split("pub const ENDINGS").nth(1).and_then(|rest| rest.split("];\n").next());
+    let table = table.ok_or_else(|| format!("`{path}` has no table `ENDINGS`"))?;
+    let mut page = String::from(
+        "# What ends sessions\n\nEach of these changes ends what it says in its own commit: the next request obeys, and so does a download that runs. \
+         A session from before does not get it back when the change is undone; a new session does. What a session only reads, such as roles on \
+         paths and ACLs of files, is judged at every request and ends nothing.\n\n\
+         Written by `cargo xtask pages` from the table in the code, of which a test takes every step.\n\n\
+         | when | it ends | Keystone 30 |\n|---|---|---|\n",
+    );
+    let words: Vec<&str> = table.split('"').skip(1).step_by(2).collect();
+    for row in words.chunks(3) {
+        let _ = writeln!(page, "| {} |", row.join(" | "));
     }
     Ok(page)
 }

@@ -10,6 +10,68 @@ use super::{
 };
 use crate::vocabulary::{CredentialId, DomainId, GroupId, ProjectId, RoleId, TrustId, UserId};
 
+/// Every change that ends sessions, or a part of what they stand for: the change, what it ends in that very commit, and what Keystone 30
+/// does. Nothing of it comes back to a session from before, whatever is given or enabled again. `cargo xtask pages` writes
+/// `docs/endings.md` from here, and `testkit/tests/endings.rs` takes each step.
+pub const ENDINGS: [(&str, &str, &str); 24] = [
+    ("a user is disabled", "everything of the user", "the same"),
+    ("a user is deleted", "everything of the user", "the same"),
+    ("a user gets another password", "everything of the user", "the same"),
+    ("a user whose time is over gets more of it", "everything of the user from before", "knows no such time"),
+    ("a user is taken out of a group", "everything of the user", "the same"),
+    ("a group is taken out of a group", "what its members had by way of it", "knows no groups in groups"),
+    (
+        "a group is deleted",
+        "what its members had by way of it",
+        "ends everything of its members if it had a role",
+    ),
+    ("a role is taken from a user", "that role, where it was given", "comes back with the role"),
+    (
+        "a role is taken from a group",
+        "that role, where it was given, for its members",
+        "comes back with the role",
+    ),
+    ("a role implies another no longer", "the implied role", "comes back with the implication"),
+    ("a role is deleted", "the role, and what it implied", "the same"),
+    ("a project is disabled", "everything for the project", "comes back with the project"),
+    ("a project is deleted", "everything for the project", "the same"),
+    (
+        "a domain is disabled",
+        "everything of its users and for it, and what its groups and roles gave",
+        "comes back with the domain; its groups go on giving roles",
+    ),
+    (
+        "a domain is deleted",
+        "everything of its users and for it, and what its groups and roles gave",
+        "the same",
+    ),
+    (
+        "an application credential gets another secret",
+        "everything that was made with it",
+        "knows no other secret",
+    ),
+    (
+        "the old secret of an application credential ends",
+        "everything that was made with it",
+        "knows no other secret",
+    ),
+    ("an application credential is disabled", "everything that was made with it", "knows no such state"),
+    ("an application credential is deleted", "everything that was made with it", "the same"),
+    ("a trust is deleted", "everything by the trust, and by those it was lent on as", "the same"),
+    (
+        "an EC2 key is deleted, or gets another secret",
+        "everything that was made with it",
+        "lasts as long as the token",
+    ),
+    ("a token is revoked", "that token, and with `cascade` what was made of it", "the same"),
+    ("everything of a user is revoked", "everything of the user", "has no call for it"),
+    (
+        "everything of a project or domain is revoked",
+        "everything for it, and of the users of the domain",
+        "has no call for it",
+    ),
+];
+
 /// A record that sessions rest on. It is deleted with [`Change::remove`](crate::Change::remove) and becomes another with
 /// [`Change::replace`](crate::Change::replace), which put the marks.
 pub trait Ends: Row {
@@ -49,7 +111,7 @@ impl Ends for User {
     fn when_replaced(key: &UserId, before: &Self, after: &Self, now: i64) -> Vec<Revoked> {
         let hash = |user: &Self| user.password.as_ref().map(|password| password.hash.clone());
         let is_less = before.enabled && !after.enabled
-            || before.password.is_some() && hash(before) != hash(after)
+            || hash(before) != hash(after)
             || is_revived(before.expires, after.expires, now);
         list(is_less, Revoked::User(*key))
     }

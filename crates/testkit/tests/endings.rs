@@ -1,0 +1,332 @@
+//! Each change that ends sessions is taken, in its own world: what rests on it ends with that commit, does not come back when the change
+//! is undone, and a new session is whole again.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust, On, ProjectEdit};
+use enfilade_admin::{NewUser, Target, TokenEdit, UserEdit};
+use enfilade_facts::tables::{Blob, BlobId, ENDINGS, Ec2Key, Revoked};
+use enfilade_facts::vocabulary::{
+    CredentialId, DomainId, GroupName, ProjectId, Realm, Secret, TrustId, UserId, Userid,
+};
+use enfilade_identity::fernet::frame;
+use enfilade_identity::fernet::payload::Audit;
+use enfilade_identity::{Claim, HashKey, Lent, Methods, Scope, SessionAsk, chain_of};
+use enfilade_passage::KeyRing;
+use enfilade_testkit::{Remembering, TestHouse};
+use std::net::Ipv4Addr;
+
+const KEY: BlobId = BlobId([9; 32]);
+
+/// Ann has `own` herself and `given` by a group in a group, on a project of her domain; `given` implies `implied`.
+struct World {
+    house: TestHouse,
+    ann: (Userid, UserId),
+    bea: UserId,
+    domain: (Realm, DomainId),
+    groups: [GroupName; 2],
+    project: ProjectId,
+    credential: CredentialId,
+    trust: TrustId,
+}
+
+fn keys() -> KeyRing {
+    KeyRing::new(&[(0, &[7; 32]), (1, &[8; 32])]).unwrap()
+}
+
+impl World {
+    fn new() -> Self {
+        let house = TestHouse::new(Remembering::AsServed);
+        house.house.set_keys(Some(keys()));
+        let desk = house.desk();
+        let domains = ["tenant", "crews"].map(|name| {
+            let realm: Realm = name.parse().unwrap();
+            let (id, _) = admin::add_domain(&desk, &realm, None).unwrap();
+            (realm, id)
+        });
+        let user = |name: &str| {
+            let userid: Userid = format!("{name}@tenant").parse().unwrap();
+            let (id, _) = enfilade_admin::add_user(&desk, &NewUser::named(userid.clone())).unwrap();
+            (userid, id)
+        };
+        let (ann, (_, bea)) = (user("ann"), user("bea"));
+        for role in ["own", "given", "implied"] {
+            admin::add_role(&desk, role, None).unwrap();
+        }
+        admin::add_implication(&desk, "given", "implied").unwrap();
+        let (project, _) = admin::add_project(&desk, &domains[0].0, "p", None).unwrap();
+        let groups: [GroupName; 2] = ["inner@tenant", "outer@crews"].map(|name| {
+            let name: GroupName = name.parse().unwrap();
+            enfilade_admin::add_group(&desk, &name, None, None, None).unwrap();
+            name
+        });
+        let (who, [inner, outer]) = (Target::User(ann.0.clone()), groups.clone().map(Target::Group));
+        enfilade_admin::add_member(&desk, &groups[0], &who).unwrap();
+        enfilade_admin::add_member(&desk, &groups[1], &inner).unwrap();
+        admin::grant_role(&desk, &who, &On::Project(project), "own").unwrap();
+        admin::grant_role(&desk, &outer, &On::Project(project), "given").unwrap();
+        let new = NewApplicationCredential {
+            owner: ann.1,
+            name: "c".parse().unwrap(),
+            project,
+            roles: vec!["own".into()],
+            unrestricted: false,
+            rules: Vec::new(),
+            by: None,
+            expires: 0,
+            comment: None,
+            secret: None,
+        };
+        let (made, ..) = admin::create_application_credential(&desk, &HashKey::new(&[42; 32]), &new).unwrap();
+        let new = NewTrust {
+            trustor: ann.1,
+            trustee: bea,
+            project,
+            roles: vec!["own".into()],
+            impersonation: false,
+            expires: 0,
+            uses: None,
+            redelegations: 0,
+            parent: None,
+            by: None,
+        };
+        let (trust, ..) = admin::create_trust(&desk, &new).unwrap();
+        admin::create_blob(&desk, &KEY, &blob(ann.1, project, "secret")).unwrap();
+        let [domain, _] = domains;
+        World { ann, bea, domain, groups, project, credential: made.id, trust, house }
+    }
+
+    /// A session as it is issued now, and what it has.
+    fn session(&self, what: &str, own: u8) -> String {
+        let (mut user, mut methods, mut lent, mut chain) = (self.ann.1, Methods::PASSWORD, None, None);
+        match what {
+            "by a credential" => {
+                (methods, lent) = (Methods::APPLICATION_CREDENTIAL, Some(Lent::Credential(self.credential)));
+            }
+            "by a trust" => (user, lent) = (self.bea, Some(Lent::Trust(self.trust))),
+            "by a key" => (methods, chain) = (Methods::EC2_KEY, Some(chain_of(&KEY))),
+            _ => {}
+        }
+        let now = self.house.clock.now().unix_seconds;
+        let claim = Claim {
+            user,
+            methods,
+            scope: Scope::Project(self.project),
+            lent,
+            issued_at: now,
+            expires_at: now + 3_600,
+            audit: Audit { own: [own; 16], chain },
+        };
+        frame::seal(&keys(), u64::try_from(now).unwrap(), [own; 16], &claim.to_payload()).unwrap()
+    }
+
+    /// The roles of a session; none where it is over.
+    fn roles(&self, token: &str) -> Vec<String> {
+        let ask = SessionAsk { token: Secret::new(token.as_bytes()).unwrap() };
+        let visit = self.house.house.admit_session(&ask, Ipv4Addr::LOCALHOST.into());
+        let Ok(visit) = visit else { return Vec::new() };
+        visit.identity().session().unwrap().roles.iter().map(|role| role.name.clone()).collect()
+    }
+
+    fn ann(&self) -> Target {
+        Target::User(self.ann.0.clone())
+    }
+
+    fn role(&self, name: &str) -> enfilade_facts::vocabulary::RoleId {
+        let roles = admin::list_named_roles(self.house.facts()).unwrap();
+        roles.into_iter().find(|(_, row)| row.name == name).unwrap().0
+    }
+
+    fn enable_user(&self, enabled: bool) {
+        let edit = UserEdit { enabled: Some(enabled), ..UserEdit::default() };
+        enfilade_admin::set_user(&self.house.desk(), &self.ann.0, &edit).unwrap();
+    }
+
+    fn expire_user(&self, expires: i64) {
+        let edit = UserEdit { expires: Some(expires), ..UserEdit::default() };
+        enfilade_admin::set_user(&self.house.desk(), &self.ann.0, &edit).unwrap();
+    }
+
+    fn set_credential(&self, edit: &TokenEdit) {
+        enfilade_admin::set_token(&self.house.desk(), &self.ann.0, &"c".parse().unwrap(), edit).unwrap();
+    }
+
+    fn regenerate(&self, grace: i64) {
+        let key = HashKey::new(&[42; 32]);
+        let name = "c".parse().unwrap();
+        enfilade_admin::regenerate_token(&self.house.desk(), &key, &self.ann.0, &name, grace).unwrap();
+    }
+
+    fn revoke(&self, mark: Revoked) {
+        admin::revoke(&self.house.desk(), &[mark], None, "a test").unwrap();
+    }
+}
+
+fn blob(user: UserId, project: ProjectId, secret: &str) -> Blob {
+    let ec2 = Some(Ec2Key { secret: secret.into(), by: None });
+    Blob { user, project: Some(project), kind: "ec2".into(), blob: "{}".into(), ec2 }
+}
+
+/// The session that rests on it, what it is left with, and how the change is undone; not all of them can be.
+type Taken = (&'static str, &'static [&'static str], Option<Box<dyn Fn(&World)>>);
+
+fn take(what: &str, world: &World) -> Taken {
+    let desk = world.house.desk();
+    let undo = |undo: fn(&World)| Some(Box::new(undo) as Box<dyn Fn(&World)>);
+    let [inner, outer] = world.groups.clone();
+    let on = On::Project(world.project);
+    match what {
+        "a user is disabled" => {
+            world.enable_user(false);
+            ("in person", &[], undo(|world| world.enable_user(true)))
+        }
+        "a user is deleted" => {
+            enfilade_admin::remove_user(&desk, &world.ann.0).unwrap();
+            ("in person", &[], None)
+        }
+        "a user gets another password" => {
+            for password in ["one", "another"] {
+                let password = Secret::new(password.as_bytes()).unwrap();
+                enfilade_admin::set_password(&desk, &world.ann.0, &password).unwrap();
+            }
+            ("in person", &[], undo(|_| {}))
+        }
+        "a user whose time is over gets more of it" => {
+            world.expire_user(1);
+            ("in person", &[], undo(|world| world.expire_user(0)))
+        }
+        "a user is taken out of a group" => {
+            enfilade_admin::remove_member(&desk, &inner, &world.ann()).unwrap();
+            let back = |world: &World| {
+                enfilade_admin::add_member(&world.house.desk(), &world.groups[0], &world.ann()).unwrap();
+            };
+            ("in person", &[], undo(back))
+        }
+        "a group is taken out of a group" => {
+            enfilade_admin::remove_member(&desk, &outer, &Target::Group(inner)).unwrap();
+            let back = |world: &World| {
+                let inner = Target::Group(world.groups[0].clone());
+                enfilade_admin::add_member(&world.house.desk(), &world.groups[1], &inner).unwrap();
+            };
+            ("in person", &["own"], undo(back))
+        }
+        "a group is deleted" => {
+            enfilade_admin::remove_group(&desk, &outer).unwrap();
+            ("in person", &["own"], None)
+        }
+        "a role is taken from a user" => {
+            admin::take_role(&desk, &world.ann(), &on, "own").unwrap();
+            let back = |world: &World| {
+                let on = On::Project(world.project);
+                admin::grant_role(&world.house.desk(), &world.ann(), &on, "own").unwrap();
+            };
+            ("in person", &["given", "implied"], undo(back))
+        }
+        "a role is taken from a group" => {
+            admin::take_role(&desk, &Target::Group(outer), &on, "given").unwrap();
+            let back = |world: &World| {
+                let (on, group) = (On::Project(world.project), Target::Group(world.groups[1].clone()));
+                admin::grant_role(&world.house.desk(), &group, &on, "given").unwrap();
+            };
+            ("in person", &["own"], undo(back))
+        }
+        "a role implies another no longer" => {
+            admin::set_implied(&desk, &world.role("given"), &world.role("implied"), false).unwrap();
+            let back = |world: &World| {
+                let (role, implied) = (world.role("given"), world.role("implied"));
+                assert!(admin::set_implied(&world.house.desk(), &role, &implied, true).unwrap());
+            };
+            ("in person", &["given", "own"], undo(back))
+        }
+        "a role is deleted" => {
+            admin::remove_named_role(&desk, "given").unwrap();
+            ("in person", &["own"], None)
+        }
+        "a project is disabled" => {
+            let set = |world: &World, enabled| {
+                let edit = ProjectEdit { enabled: Some(enabled), ..ProjectEdit::default() };
+                admin::set_project(&world.house.desk(), &world.project, &edit).unwrap();
+            };
+            set(world, false);
+            ("in person", &[], Some(Box::new(move |world| set(world, true))))
+        }
+        "a project is deleted" => {
+            admin::remove_project(&desk, &world.project).unwrap();
+            ("in person", &[], None)
+        }
+        "a domain is disabled" => {
+            admin::set_domain(&desk, &"crews".parse().unwrap(), false).unwrap();
+            let back = |world: &World| {
+                admin::set_domain(&world.house.desk(), &"crews".parse().unwrap(), true).unwrap();
+            };
+            ("in person", &["own"], undo(back))
+        }
+        "a domain is deleted" => {
+            admin::set_domain(&desk, &world.domain.0, false).unwrap();
+            // What is in it is still there, and counts no more.
+            admin::delete_domain(&desk, &world.domain.1).unwrap();
+            ("in person", &[], None)
+        }
+        "an application credential gets another secret" => {
+            world.regenerate(0);
+            ("by a credential", &[], undo(|_| {}))
+        }
+        "the old secret of an application credential ends" => {
+            world.regenerate(60);
+            world.set_credential(&TokenEdit { end_grace: true, ..TokenEdit::default() });
+            ("by a credential", &[], undo(|_| {}))
+        }
+        "an application credential is disabled" => {
+            world.set_credential(&TokenEdit { enabled: Some(false), ..TokenEdit::default() });
+            let edit = || TokenEdit { enabled: Some(true), ..TokenEdit::default() };
+            ("by a credential", &[], Some(Box::new(move |world| world.set_credential(&edit()))))
+        }
+        "an application credential is deleted" => {
+            admin::delete_application_credential(&desk, &world.ann.1, &world.credential).unwrap();
+            ("by a credential", &[], None)
+        }
+        "a trust is deleted" => {
+            admin::delete_trust(&desk, &world.trust).unwrap();
+            ("by a trust", &[], None)
+        }
+        "an EC2 key is deleted, or gets another secret" => {
+            let [before, after] = ["secret", "next"].map(|secret| blob(world.ann.1, world.project, secret));
+            admin::update_blob(&desk, &KEY, &before, &after).unwrap();
+            ("by a key", &[], undo(|_| {}))
+        }
+        "a token is revoked" => {
+            world.revoke(Revoked::Token([1; 16]));
+            ("in person", &[], undo(|_| {}))
+        }
+        "everything of a user is revoked" => {
+            world.revoke(Revoked::User(world.ann.1));
+            ("in person", &[], undo(|_| {}))
+        }
+        "everything of a project or domain is revoked" => {
+            world.revoke(Revoked::Project(world.project));
+            ("in person", &[], undo(|_| {}))
+        }
+        other => panic!("no step for `{other}`: add it here"),
+    }
+}
+
+#[test]
+fn what_ended_does_not_come_back() {
+    for (what, ..) in ENDINGS {
+        let world = World::new();
+        let kinds = ["in person", "by a credential", "by a trust", "by a key"];
+        let sessions = kinds.map(|kind| world.session(kind, 1));
+        let whole = sessions.clone().map(|token| world.roles(&token));
+        assert!(whole.iter().all(|roles| !roles.is_empty()), "{what}: {whole:?}");
+        let (kind, left, undo) = take(what, &world);
+        let at = kinds.iter().position(|known| *known == kind).unwrap();
+        let (old, whole) = (&sessions[at], &whole[at]);
+        assert_eq!(world.roles(old), left, "{what}");
+        let Some(undo) = undo else { continue };
+        undo(&world);
+        assert_eq!(world.roles(old), left, "{what}, undone");
+        world.house.clock.advance_seconds(1);
+        assert_eq!(world.roles(old), left, "{what}, undone, later");
+        assert_eq!(world.roles(&world.session(kind, 2)), *whole, "{what}: a new session");
+    }
+}
