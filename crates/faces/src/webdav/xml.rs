@@ -178,6 +178,9 @@ impl<'b> Pieces<'b> {
     }
 
     fn element(&mut self, element: &BytesStart<'_>) -> Result<Element, Wire> {
+        if !is_spaced(element) {
+            return Err(NOT_WELL_FORMED);
+        }
         let mut given = Vec::new();
         // The library's own check for doubled attributes compares each with each; with a bound it may stay on.
         for (count, attribute) in element.attributes().enumerate() {
@@ -258,6 +261,20 @@ impl<'b> Pieces<'b> {
         };
         Ok(Name { namespace: namespace.filter(|namespace| !namespace.is_empty()), local: local.to_owned() })
     }
+}
+
+/// Whether there is space between attributes (XML 1.0 §3.1): the library takes them without.
+fn is_spaced(element: &str) -> bool {
+    let (mut quote, mut is_after) = (None, false);
+    for c in element.chars() {
+        match quote {
+            Some(end) if c == end => (quote, is_after) = (None, true),
+            Some(_) => {}
+            None if is_after && !c.is_ascii_whitespace() && c != '/' => return false,
+            None => (quote, is_after) = (Some(c).filter(|c| matches!(c, '"' | '\'')), false),
+        }
+    }
+    true
 }
 
 /// A name, with a prefix or without one (Namespaces in XML 1.0 §4).
@@ -444,6 +461,7 @@ mod tests {
             "<p:b:c xmlns:p='urn:x'/>",
             "<a xmlns::p='urn:x'/>",
             "<a xmlns:p=''/>",
+            "<a b=''c=''/>",
             "<:a/>",
             // Characters (XML 1.0 §2.2).
             "<a>\u{1}</a>",
