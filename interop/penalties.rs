@@ -40,6 +40,10 @@ fn an_address_that_guesses_is_not_heard_while_everybody_else_is() {
     assert_eq!(status(&server, "alice@local:correct horse", &[]), 429);
     assert_eq!(status(&server, &alice, &[]), 207);
     assert_eq!(status(&server, "alice@local:correct horse", &FROM_ELSEWHERE), 207);
+    // It is remembered now, and refused all the same: else it could be guessed here without a delay.
+    for password in ["correct horse", "correct mule"] {
+        assert_eq!(status(&server, &format!("alice@local:{password}"), &[]), 429);
+    }
     let log = server.log();
     assert!(log.contains("\"ID13\""), "{log}");
     let told = || {

@@ -51,6 +51,7 @@ fn what_an_older_version_kept_breaks_no_listing() {
             ("http://www.w3.org/XML/1998/namespace", "foo", "", "1"),
             ("urn:x", "\u{aa}", "", "2"),
             ("urn:x", "a b", "", "3"),
+            ("u}x", "braced", "", "1"),
             ("urn:x", "good", "de\"><", "4 &lt; <b xmlns=\"urn:b\">5</b>"),
             ("urn:\"&<", "odd", "", "6"),
             ("", "bare", "", "<xml:bar></xml:bar>"),
@@ -103,6 +104,9 @@ fn names_that_cannot_be_written_are_refused() {
         "<x:\u{aa} xmlns:x='urn:x'>1</x:\u{aa}>".to_owned(),
         "<y xmlns='urn:x'><xml:foo/></y>".to_owned(),
         "<y xmlns='http://www.w3.org/2000/xmlns/'/>".to_owned(),
+        "<y xmlns='u x'/>".to_owned(),
+        "<y xmlns='u}x'/>".to_owned(),
+        "<y xmlns='urn:x'><b xmlns='{u'/></y>".to_owned(),
         format!("<y xmlns='{long}'/>"),
         (0..65).map(|n| format!("<y xmlns='urn:{n}'/>")).collect(),
     ] {

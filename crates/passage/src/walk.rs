@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 impl House {
     /// Door 2: who is this? When a slow hash is missing it is computed behind the gate, which only fills the memo;
     /// then the door is asked again, against fresh facts. Whoever fails waits for the answer; an address that fails too
-    /// often is not heard for a while, but for those whose secret needs no slow hash.
+    /// often is refused for a while: every password, and every other secret that needs a slow hash.
     ///
     /// # Errors
     /// The door's refusal.
@@ -45,6 +45,10 @@ impl House {
         from: IpAddr,
     ) -> Result<Visit, Refusal> {
         let penalties = &self.parts.penalties;
+        // A password is not even compared with a remembered one: an address that is barred would guess without a delay.
+        if ask.authid.token.is_none() {
+            self.unless_barred(from)?;
+        }
         let refusal = match self.ask_identity(&ask, from).await {
             Ok(identity) => {
                 penalties.succeeded(said, self.now());

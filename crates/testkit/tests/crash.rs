@@ -184,6 +184,14 @@ fn status(pid: u32, field: &str) -> String {
     line.unwrap_or_default().trim().to_owned()
 }
 
+/// Whether every thread is traced: strace takes up one after another.
+fn is_traced(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    threads
+        .filter_map(|thread| thread.file_name().to_str()?.parse().ok())
+        .all(|id| status(id, "TracerPid:") != "0")
+}
+
 fn start(verb: &str, place: &Path) -> Child {
     let _ = std::fs::remove_dir_all(place.join("locks"));
     let _ = std::fs::remove_file(place.join("said"));
@@ -214,7 +222,7 @@ fn run(verb: &str, place: &Path, fault: &str) -> (Option<String>, bool) {
         .stderr(Stdio::null())
         .spawn()
         .expect("strace is needed");
-    until(|| status(pid, "TracerPid:") != "0");
+    until(|| is_traced(pid));
     Command::new("kill").args(["-CONT", &pid.to_string()]).status().unwrap();
     let ended = worker.wait().unwrap();
     strace.wait().unwrap();

@@ -198,9 +198,13 @@ pub(crate) fn preconditions(
     state: Option<Representation<'_>>,
     is_read: bool,
 ) -> Preconditions {
-    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-    let seconds = |name| {
-        let moment = httpdate::parse_http_date(text(name)?).ok()?;
+    // Several lines of a list are one (RFC 9110 §5.3).
+    let text = |name: &HeaderName| {
+        let lines = headers.get_all(name).iter().map(|value: &HeaderValue| value.to_str().ok());
+        lines.collect::<Option<Vec<_>>>().map(|lines| lines.join(","))
+    };
+    let seconds = |name: HeaderName| {
+        let moment = httpdate::parse_http_date(&text(&name).filter(|text| !text.is_empty())?).ok()?;
         let since = moment.duration_since(std::time::SystemTime::UNIX_EPOCH).ok()?;
         i64::try_from(since.as_secs()).ok()
     };
@@ -214,7 +218,7 @@ pub(crate) fn preconditions(
         is_any || own.is_some_and(|own| tags.split(',').any(|tag| of(tag) == own))
     };
     let matches = match (headers.contains_key(IF_MATCH), seconds(IF_UNMODIFIED_SINCE)) {
-        (true, _) => text(IF_MATCH).is_some_and(|tags| names(tags, false)),
+        (true, _) => text(&IF_MATCH).is_some_and(|tags| names(&tags, false)),
         (false, Some(since)) => {
             state.is_some_and(|(_, modified)| modified.is_none_or(|modified| modified <= since))
         }
@@ -224,7 +228,7 @@ pub(crate) fn preconditions(
         return Preconditions::Fail;
     }
     let is_had = match (headers.contains_key(IF_NONE_MATCH), seconds(IF_MODIFIED_SINCE)) {
-        (true, _) => text(IF_NONE_MATCH).is_none_or(|tags| names(tags, true)),
+        (true, _) => text(&IF_NONE_MATCH).is_none_or(|tags| names(&tags, true)),
         (false, Some(since)) if is_read => {
             state.and_then(|(_, modified)| modified).is_some_and(|modified| modified <= since)
         }
@@ -302,6 +306,8 @@ mod tests {
             (vec![("if-unmodified-since", at)], there, Hold, Hold),
             (vec![("if-unmodified-since", "nonsense")], there, Hold, Hold),
             (vec![("if-none-match", "*")], there, NotModified, Fail),
+            (vec![("if-none-match", "\"x\""), ("if-none-match", "\"v\"")], there, NotModified, Fail),
+            (vec![("if-match", "\"x\""), ("if-match", "\"v\"")], there, Hold, Hold),
             (vec![("if-none-match", "*")], None, Hold, Hold),
             (vec![("if-none-match", "W/\"v\"")], there, NotModified, Fail),
             (vec![("if-none-match", "\"x\""), ("if-modified-since", at)], there, Hold, Hold),

@@ -17,6 +17,12 @@ const XMLNS: &str = "http://www.w3.org/2000/xmlns/";
 
 const NOT_WELL_FORMED: Wire = Wire::Xml("the body is not well-formed XML");
 
+/// Whether the name of a namespace can be a URI (RFC 3986 §2), as far as parsers rely on it: those of Python's library join it to a name by a
+/// blank or a brace, and read no document in which it has one itself.
+fn is_uri(namespace: &str) -> bool {
+    !namespace.contains(|c: char| c.is_whitespace() || matches!(c, '{' | '}'))
+}
+
 /// A name of an element or an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
@@ -32,7 +38,7 @@ impl Name {
 
     /// Whether others can be told it: a name of XML, in a namespace that may have a prefix.
     pub(crate) fn can_be_written(namespace: &str, local: &str) -> bool {
-        is_name(local) && !matches!(namespace, XML | XMLNS)
+        is_name(local) && !matches!(namespace, XML | XMLNS) && is_uri(namespace)
     }
 }
 
@@ -237,6 +243,9 @@ impl<'b> Pieces<'b> {
         }
         let meant = attribute.normalized_value(XmlVersion::Implicit1_0).map_err(|_| NOT_WELL_FORMED)?;
         let meant = checked(meant.into_owned())?;
+        if !is_uri(&meant) {
+            return Err(Wire::Xml("the name of a namespace is no URI: it has a blank or a brace"));
+        }
         if matches!(&*meant, XML | XMLNS) {
             // `xml` may be declared as what it is anyhow.
             return match key {

@@ -18,6 +18,7 @@ mod world;
 use reference::{Act, Actor, Tree};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use world::{Dice, World};
 
 const RUNS: &str = "ENFILADE_INTERLEAVED_RUNS";
@@ -106,8 +107,12 @@ fn start(runs: u64, seed: u64) -> Command {
     command
 }
 
+/// The scheduler waits for any child of this process, so there is one at a time.
+static CHILDREN: Mutex<()> = Mutex::new(());
+
 #[test]
 fn alone_every_outcome_is_the_references() {
+    let _one = CHILDREN.lock().unwrap_or_else(PoisonError::into_inner);
     let runs = number("ENFILADE_CAMPAIGN_N").unwrap_or(GATE) * TIMES_ALONE;
     let seed = number("ENFILADE_CAMPAIGN_SEED").unwrap_or(1);
     let ended = start(runs, seed).env(ALONE, "1").status().unwrap();
@@ -116,6 +121,7 @@ fn alone_every_outcome_is_the_references() {
 
 #[test]
 fn whatever_a_second_actor_does_between_two_steps_nothing_is_lost() {
+    let _one = CHILDREN.lock().unwrap_or_else(PoisonError::into_inner);
     let runs = number("ENFILADE_CAMPAIGN_N").unwrap_or(GATE);
     let seed = number("ENFILADE_CAMPAIGN_SEED").unwrap_or(1);
     let mut worker = start(runs, seed).spawn().unwrap();
