@@ -1,6 +1,6 @@
 //! What was taken away is gone with that commit, and an old session does not get it back.
 
-use crate::curl::curl;
+use crate::curl::{PROPFIND_0, curl};
 use crate::server::{Server, WITHOUT_PENALTIES};
 use enfilade_facts::vocabulary::{ProjectId, UserId};
 use enfilade_identity::fernet::payload::Audit;
@@ -286,4 +286,47 @@ fn the_sessions_of_a_secret_end_with_it() {
     cloud.server.cli(&["token", "set", "admin@Default!ci", "--enable"]);
     assert!(cloud.stands(&token).is_none(), "disabled and enabled");
     assert!(cloud.stands(&by(&made, &next).unwrap()).is_some());
+}
+
+/// A datastore that gets the name of a removed one is another.
+#[test]
+fn the_roles_on_a_datastore_go_with_it() {
+    for files in [false, true] {
+        let server = Server::start();
+        if files {
+            std::fs::write(server.data().join("acl.cfg"), "").unwrap();
+            server.cli(&["role", "list"]);
+        }
+        let login = server.add_user("jo", "DatastoreReader");
+        let status = || curl(&server, &login, "/dav/store/", &PROPFIND_0).status;
+        let make = |place: &str| {
+            let place = server.data().join("datastores").join(place);
+            server.cli(&["datastore", "create", "--path", place.to_str().unwrap(), "store"]);
+        };
+        make("x");
+        server.cli(&[
+            "role",
+            "assign",
+            "--path",
+            "/datastore/store",
+            "--auth-id",
+            "jo@local",
+            "DatastoreReader",
+        ]);
+        server.cli(&[
+            "role",
+            "assign",
+            "--path",
+            "/datastore/store/deep",
+            "--auth-id",
+            "jo@local",
+            "DatastoreReader",
+        ]);
+        assert_eq!(status(), 207);
+        server.cli(&["datastore", "remove", "store"]);
+        make("y");
+        assert_eq!(status(), 404, "acl.cfg: {files}");
+        let left = server.cli(&["role", "list"]);
+        assert!(!left.iter().any(|row| row.to_string().contains("/datastore/store")), "{left:?}");
+    }
 }

@@ -10,10 +10,13 @@ pub(crate) use look::{overlap, roots};
 use crate::acls::open_to_roles;
 use crate::desk::Desk;
 use crate::error::Error;
+use crate::roles::remove_roles_on;
 use crate::users::check_comment;
-use enfilade_facts::At;
 use enfilade_facts::tables::{Datastore, DatastoreProfile, FileName};
-use enfilade_facts::vocabulary::{AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode};
+use enfilade_facts::vocabulary::{
+    AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode, RolePath, StorePath,
+};
+use enfilade_facts::{At, Read};
 use enfilade_sources::files::datastore_cfg;
 use enfilade_sources::files::section_config::{Section, set};
 use enfilade_sources::mounts::network_mount_over;
@@ -34,7 +37,7 @@ pub enum DatastoreEdit {
     Set(Vec<(String, Option<String>)>),
     /// Close it, or open it.
     Maintenance(Option<Maintenance>),
-    /// Take it out of the file.
+    /// Take it out of the file, and every role on it with it.
     Remove,
 }
 
@@ -67,7 +70,13 @@ pub fn edit_datastore(desk: &Desk<'_>, name: &DatastoreName, edit: &DatastoreEdi
             "set"
         }
         DatastoreEdit::Maintenance(_) => "maintenance",
-        DatastoreEdit::Remove => "remove",
+        DatastoreEdit::Remove => {
+            // Whoever had a role on it has none on another datastore that gets its name.
+            if desk.facts.read(|view| view.get::<Datastore>(name))??.is_some() {
+                remove_roles_on(desk, &RolePath::of(name, &StorePath::root()))?;
+            }
+            "remove"
+        }
     };
     let file = FileName::Datastores;
     let at = desk.write_through(&format!("datastore {verb} {name}"), &[file], |files| {

@@ -80,6 +80,33 @@ pub fn remove_role(desk: &Desk<'_>, path: &RolePath, target: &Target, role: Role
     }
 }
 
+/// Takes every role on a path and beneath it from everybody.
+///
+/// # Errors
+/// When `acl.cfg` or the facts cannot be changed.
+pub(crate) fn remove_roles_on(desk: &Desk<'_>, path: &RolePath) -> Result<(), Error> {
+    let what = format!("role remove all on {path}");
+    let is_on = |other: &RolePath| other.nodes().any(|node| node == path.as_str());
+    if desk.uses(FileName::Acl)? {
+        desk.write_through(&what, &[FileName::Acl], |files| {
+            files.acl(|acl| {
+                acl.entries.retain(|(other, _), _| !is_on(other));
+                Ok(())
+            })
+        })?;
+    }
+    desk.commit(&what, |view, change| {
+        for (key, row) in view.list::<Assignment>(&[])? {
+            // What is in the file was taken out of it.
+            if is_on(&key.path) && !matches!(key.who, Who::Named(_)) {
+                change.expect_unchanged(&key, Some(&row)).delete::<Assignment>(&key);
+            }
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(())
+}
+
 /// Every role on every path.
 ///
 /// # Errors
