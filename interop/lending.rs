@@ -280,6 +280,8 @@ fn nobody_uses_up_a_trust_that_is_anothers() {
     let mut cloud = cloud();
     let (alice, a) = (cloud.alice.clone(), cloud.a.clone());
     let own = cloud.session(&alice, on(&a));
+    let (status, _) = cloud.trust(&own, &a, "reader", &json!({ "trustee_user_id": "ab".repeat(16) }));
+    assert_eq!(status, 404, "there is no such trustee");
     let (_, trust) = cloud.trust(&own, &a, "reader", &json!({ "remaining_uses": 1 }));
     // She trusts, and is not trusted; nor is the administrator.
     let scope = json!({ "OS-TRUST:trust": { "id": trust["id"] } });

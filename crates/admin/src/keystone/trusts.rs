@@ -61,6 +61,9 @@ pub fn create_trust(desk: &Desk<'_>, new: &NewTrust) -> Result<(TrustId, Trust, 
             );
             return Err(Error::Refused(why));
         }
+        if view.get::<User>(&trustee)?.is_none() {
+            return Err(super::things::missing("user", trustee));
+        }
         if let Some(parent) = &parent {
             let from = view.get::<Trust>(parent)?.ok_or_else(|| super::things::missing("trust", parent))?;
             // Nothing that is lent on is more than what it came from.
