@@ -1,8 +1,9 @@
-//! What one user asks for takes that user's share of threads and pages; other users do not wait for it.
+//! What one user asks for takes that user's share of threads, pages and memory of answers; other users do not wait for it.
 
 use crate::curl::{command, curl};
 use crate::http2::{Http2, INITIAL_WINDOW, RESET};
 use crate::limits::start;
+use crate::server::Server;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -84,4 +85,66 @@ fn pages_that_nobody_reads_keep_only_their_own_user_waiting() {
     // CANCEL: it is the other one's turn.
     http2.frame(RESET, 0, goes_on, &[0, 0, 0, 8]);
     assert!(soon(&http2, waits));
+}
+
+/// The memory of a server in bytes, as /proc names it.
+fn memory(server: &Server, key: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn answers_that_nobody_takes_hold_little_memory_and_keep_only_their_own_user_waiting() {
+    let (server, _) = start(&[("answer_bytes_per_user", "33554432"), ("progress_seconds", "60")]);
+    let [alice, bob] = ["alice", "bob"].map(|name| server.add_user(name, "DatastoreAdmin"));
+    let authorization = format!("PBSAPIToken={alice}");
+    let main = server.data().join("datastores/main");
+    std::fs::File::create(main.join("large")).unwrap().set_len(64 << 20).unwrap();
+    std::fs::write(main.join("one-piece"), vec![b'x'; 200_000]).unwrap();
+    std::fs::create_dir(main.join("many")).unwrap();
+    (0..4_000).for_each(|n| std::fs::write(main.join(format!("many/{n:0>200}")), "").unwrap());
+    assert_eq!(curl(&server, &bob, "/dav/main/one-piece", &[]).status, 200);
+    // Nothing is taken of a stream; a byte; or more than a piece.
+    for (method, path, more, window) in [
+        ("GET", "/dav/main/large", ("accept", "*/*"), 0),
+        ("GET", "/dav/main/large", ("accept", "*/*"), 1),
+        ("GET", "/dav/main/large", ("accept", "*/*"), 600_000),
+        ("GET", "/dav/main/large", ("range", "bytes=0-30000000,40000000-60000000"), 1),
+        ("GET", "/dav/main/one-piece", ("accept", "*/*"), 0),
+        ("PROPFIND", "/dav/main/many/", ("depth", "1"), 0),
+        ("PROPFIND", "/dav/main/many/", ("depth", "1"), 1),
+    ] {
+        std::fs::write(format!("/proc/{}/clear_refs", server.pid()), "5").unwrap();
+        let before = memory(&server, "VmRSS:");
+        let connections: Vec<Http2> = (0..4)
+            .map(|_| {
+                let mut http2 = Http2::connect(&server.address, &[(INITIAL_WINDOW, window)]);
+                http2.open_window(0, 1 << 30);
+                for _ in 0..100 {
+                    http2.ask(&[
+                        (":method", method),
+                        (":scheme", "https"),
+                        (":authority", "x"),
+                        (":path", path),
+                        ("authorization", &authorization),
+                        more,
+                    ]);
+                }
+                http2
+            })
+            .collect();
+        std::thread::sleep(Duration::from_secs(2));
+        let began = Instant::now();
+        let answer = curl(&server, &bob, "/dav/main/one-piece", &[]);
+        assert_eq!((answer.status, answer.body.len()), (200, 200_000), "{method} {path} {window}");
+        assert!(began.elapsed() < Duration::from_secs(10), "{method} {path} {window}");
+        let grown = memory(&server, "VmHWM:").saturating_sub(before) >> 20;
+        println!("{method} {path} {more:?}, a window of {window}: {grown} MiB");
+        assert!(grown < 64, "{method} {path} {more:?}, a window of {window}: {grown} MiB");
+        drop(connections);
+    }
+    // Everything was given back: the same user reads all of a large file.
+    let answer = curl(&server, &alice, "/dav/main/large", &["--max-time", "60"]);
+    assert_eq!((answer.status, answer.body.len()), (200, 64 << 20));
 }

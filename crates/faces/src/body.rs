@@ -65,6 +65,23 @@ async fn collect<B: Incoming>(body: B, most: u64, seconds: u64) -> Result<Bytes,
     }
 }
 
+/// What of an answer is held for a client on HTTP/2 without being counted, in bytes: a frame of it (RFC 9113 §4.2).
+pub(crate) const UNCOUNTED_BYTES: usize = 16 * 1024;
+
+/// A piece of an answer. Its bytes count as held for the user until the last part of it is sent or dropped.
+pub(crate) fn counted<P: Send + 'static>(bytes: impl AsRef<[u8]> + Send + 'static, place: P) -> Bytes {
+    struct Counted<B, P> {
+        bytes: B,
+        _place: P,
+    }
+    impl<B: AsRef<[u8]>, P> AsRef<[u8]> for Counted<B, P> {
+        fn as_ref(&self) -> &[u8] {
+            self.bytes.as_ref()
+        }
+    }
+    Bytes::from_owner(Counted { bytes, _place: place })
+}
+
 /// The body of an answer.
 #[derive(Debug)]
 pub enum Body {

@@ -6,24 +6,27 @@ use super::piped;
 use super::range::{Asked, asked};
 use super::room::Room;
 use super::{Call, Place, blocking, blocking_failure, content_type, digest, empty, end};
-use crate::body::{Body, Cut};
+use crate::body::{Body, Cut, UNCOUNTED_BYTES, counted};
 use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::{Connection, Incoming};
 use crate::trace::Trace;
 use bytes::Bytes;
 use enfilade_facts::vocabulary::OperationKind;
-use enfilade_passage::{ContentRefusal, Reading, Refusal, Visit};
+use enfilade_passage::{ContentRefusal, Reading, Refusal, Turn, Visit};
 use hyper::header::{
     ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderValue,
     IF_RANGE, LAST_MODIFIED, RANGE, X_CONTENT_TYPE_OPTIONS,
 };
-use hyper::{HeaderMap, Response, StatusCode};
+use hyper::{HeaderMap, Response, StatusCode, Version};
 use std::ops::Range;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// How much is read at once, in bytes.
 pub(super) const PIECE_BYTES: u64 = 256 * 1024;
+
+/// After so long a client is slow, and buffers are not kept for what it takes next.
+const SLOW: Duration = Duration::from_millis(50);
 
 /// From so many bytes on a pipe is worth its descriptors.
 const PIPED_BYTES_MIN: u64 = 4 * PIECE_BYTES;
@@ -40,15 +43,17 @@ pub(crate) enum Content {
 pub(crate) async fn get<B: Incoming>(call: Call<B>, content: Content) -> Answer {
     let Call { visit, connection, place, request, mut trace } = call;
     let (parts, _) = request.into_parts();
+    // On HTTP/1.1 a connection holds one answer; on HTTP/2 as many as a client likes, and takes none of.
+    let counts = parts.version == Version::HTTP_2;
     let is_of_collection = parts.uri.path().ends_with('/');
     // What is in memory is there sooner than another thread would be woken.
-    let begun = match at_hand(&visit, &place, &parts.headers, content) {
+    let begun = match at_hand(&visit, &place, &parts.headers, content, counts) {
         Ok(Some(begun)) => Ok(begun),
         // Else one hop for all of it: a file that fits into one piece needs no other.
         Ok(None) => {
             blocking_failure(visit.share(), move || {
                 let reading = visit.enter(&place.datastore, OperationKind::Read)?.read(place.path)?;
-                begin(reading, &parts.headers, content, |reading, offset, bytes| {
+                begin(reading, &parts.headers, content, counts, |reading, offset, bytes| {
                     let mut piece = Vec::with_capacity(bytes);
                     reading.read_at(offset, &mut piece)?;
                     piece.truncate(bytes);
@@ -114,12 +119,13 @@ fn at_hand(
     place: &Place,
     headers: &HeaderMap,
     content: Content,
+    counts: bool,
 ) -> Result<Option<Begun>, Failure> {
     let Some(stay) = visit.clone().enter_at_hand(&place.datastore, OperationKind::Read)? else {
         return Ok(None);
     };
     let Some(reading) = stay.read_at_hand(&place.path)? else { return Ok(None) };
-    begin(reading, headers, content, |reading, offset, bytes| {
+    begin(reading, headers, content, counts, |reading, offset, bytes| {
         let mut room = Room::of(bytes);
         let filled = reading.read_at_hand(offset, room.get(bytes))?;
         Ok(filled.map(|filled| room.filled(filled)))
@@ -131,6 +137,7 @@ fn begin(
     mut reading: Reading,
     headers: &HeaderMap,
     content: Content,
+    counts: bool,
     read: impl FnOnce(&mut Reading, u64, usize) -> Result<Option<Bytes>, Failure>,
 ) -> Result<Option<Begun>, Failure> {
     let (mut answer, wanted) = head(&reading, headers, content)?;
@@ -142,7 +149,19 @@ fn begin(
     };
     let most = range.end.min(range.start + PIECE_BYTES);
     let wanted = usize::try_from(most - range.start).unwrap_or(0);
+    let place = match counts && wanted > UNCOUNTED_BYTES {
+        false => None,
+        true => match reading.share().answer_now(PIECE_BYTES as u32) {
+            // The user's clients take too little of what they asked for: this is read when they took more.
+            Err(_) => return Ok(Some((reading, answer, Sent::Begun(Bytes::new(), range)))),
+            Ok(place) => Some(place),
+        },
+    };
     let Some(piece) = read(&mut reading, range.start, wanted)? else { return Ok(None) };
+    let piece = match place {
+        Some(place) => counted(piece, place),
+        None => piece,
+    };
     // Where the file got shorter meanwhile, what is missing is looked for, and cuts the answer.
     let rest = range.start + piece.len() as u64..range.end;
     if !rest.is_empty() {
@@ -217,7 +236,7 @@ fn head(reading: &Reading, headers: &HeaderMap, content: Content) -> Result<(Ans
 }
 
 /// Buffers that are used again once their bytes are sent: a large file would make and wipe one for every piece of it.
-struct Buffers {
+pub(super) struct Buffers {
     home: std::sync::mpsc::Sender<Vec<u8>>,
     free: std::sync::mpsc::Receiver<Vec<u8>>,
 }
@@ -253,8 +272,13 @@ impl Buffers {
         buffer
     }
 
-    fn lend(&self, bytes: Vec<u8>) -> Bytes {
-        Bytes::from_owner(Lent { bytes, home: self.home.clone() })
+    fn lend(&self, bytes: Vec<u8>) -> Lent {
+        Lent { bytes, home: self.home.clone() }
+    }
+
+    /// Drops those that are free, and those on their way once they are sent: they would be held for a client that takes nothing.
+    fn forget(&mut self) {
+        *self = Buffers::new();
     }
 }
 
@@ -273,30 +297,35 @@ pub(super) async fn read_piece(
 /// Sends the first piece and reads on, asking the doors again before every piece, and every second while the client is
 /// slow to take one. A piece is read when there is a place for it: what nobody takes is not held.
 async fn send(
-    reading: Reading,
+    mut reading: Reading,
     piece: Bytes,
     mut range: Range<u64>,
     sender: mpsc::Sender<Result<Bytes, Cut>>,
     connection: Connection,
     mut trace: Trace,
 ) {
-    let (mut reading, place) = match place_for(reading, &sender, &connection, &mut trace).await {
-        Some(there) => there,
-        None => return,
-    };
-    place.send(Ok(piece));
+    if !piece.is_empty() {
+        let Some((back, place, _)) = place_for(reading, &sender, &connection, &mut trace, 0, None).await
+        else {
+            return;
+        };
+        place.send(Ok(piece));
+        reading = back;
+    }
     // On a connection that takes them, of files that are more than a few pieces.
     if let Some(splices) = connection.splices.clone().filter(|_| range.end - range.start > PIPED_BYTES_MIN) {
         return piped::send(reading, range, sender, (&connection, &splices), trace).await;
     }
-    let buffers = Buffers::new();
+    let mut buffers = Buffers::new();
     while !range.is_empty() {
-        let Some((back, place)) = place_for(reading, &sender, &connection, &mut trace).await else { return };
+        let there =
+            place_for(reading, &sender, &connection, &mut trace, PIECE_BYTES as u32, Some(&mut buffers));
+        let Some((back, place, held)) = there.await else { return };
         let piece = match read_piece(back, range.start, buffers.take()).await {
             Ok((back, mut bytes)) => {
                 reading = back;
                 bytes.truncate(usize::try_from(range.end - range.start).unwrap_or(usize::MAX));
-                buffers.lend(bytes)
+                counted(buffers.lend(bytes), held)
             }
             Err(failure) => {
                 trace.failed(&failure);
@@ -327,16 +356,43 @@ async fn check(mut reading: Reading, trace: &mut Trace) -> Option<Reading> {
     None
 }
 
-/// Waits until there is a place for the next piece; nothing where the client went away, or the visitor may no longer read.
+/// Waits until there is a place for the next piece, and its bytes may be held for the user; nothing where the client went away, or the visitor may
+/// no longer read.
 pub(super) async fn place_for<'s>(
     mut reading: Reading,
     sender: &'s mpsc::Sender<Result<Bytes, Cut>>,
     connection: &Connection,
     trace: &mut Trace,
-) -> Option<(Reading, mpsc::Permit<'s, Result<Bytes, Cut>>)> {
+    bytes: u32,
+    mut buffers: Option<&mut Buffers>,
+) -> Option<(Reading, mpsc::Permit<'s, Result<Bytes, Cut>>, Option<Turn>)> {
+    let share = (bytes > 0).then(|| reading.share());
+    let place = async {
+        let mut forget = || buffers.as_mut().map_or((), |buffers| buffers.forget());
+        let place = match tokio::time::timeout(SLOW, sender.reserve()).await {
+            Ok(place) => place.ok()?,
+            Err(_) => {
+                forget();
+                sender.reserve().await.ok()?
+            }
+        };
+        let held = match share.map(|share| share.answer_now(bytes)) {
+            None => None,
+            Some(Ok(held)) => Some(held),
+            Some(Err(share)) => {
+                forget();
+                tokio::select! {
+                    held = share.answer(bytes) => Some(held),
+                    () = sender.closed() => return None,
+                }
+            }
+        };
+        Some((place, held))
+    };
+    let mut place = std::pin::pin!(place);
     loop {
-        match tokio::time::timeout(Duration::from_secs(1), sender.reserve()).await {
-            Ok(place) => return Some((reading, place.ok()?)),
+        match tokio::time::timeout(Duration::from_secs(1), &mut place).await {
+            Ok(there) => return there.map(|(place, held)| (reading, place, held)),
             Err(_) => match check(reading, trace).await {
                 Some(still) => reading = still,
                 None => {

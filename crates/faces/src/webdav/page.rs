@@ -4,7 +4,7 @@
 use super::multistatus::{http_date, push_iso_date};
 use super::xml::push_text;
 use super::{Call, PREFIX, Place, blocking, blocking_failure, end, href};
-use crate::body::{Body, Cut};
+use crate::body::{Body, Cut, counted};
 use crate::respond::{Aim, Answer};
 use crate::serve::Incoming;
 use crate::trace::Trace;
@@ -17,11 +17,14 @@ use hyper::header::{
 };
 use hyper::{HeaderMap, Response, StatusCode};
 use std::fmt::Write as _;
+use std::sync::Arc;
 use tokio::sync::mpsc;
 
 const BATCH_ENTRIES: usize = 1024;
 /// How much of a page is written before it is sent, in bytes.
 const PIECE_BYTES: usize = 64 * 1024;
+/// What pieces of a page are held at once, in bytes: one that is sent, one that waits, one that is written.
+const HELD_BYTES: u32 = 3 * 64 * 1024;
 /// Rows the browser lays out together.
 const PART_ROWS: usize = 200;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'none'; \
@@ -49,6 +52,7 @@ pub(crate) async fn page<B: Incoming>(call: Call<B>) -> Answer {
     let Call { visit, place, mut trace, .. } = call;
     let most = usize::try_from(visit.limits().listing_entries).unwrap_or(usize::MAX);
     let turn = visit.share().page().await;
+    let held = Arc::new(visit.share().answer(HELD_BYTES).await);
     let listed = blocking_failure(visit.share(), move || {
         let mut listing = visit.enter(&place.datastore, OperationKind::Read)?.list(place.path.clone())?;
         let mut rows = Rows::default();
@@ -67,19 +71,24 @@ pub(crate) async fn page<B: Incoming>(call: Call<B>) -> Answer {
     let (sender, pieces) = mpsc::channel(1);
     let answer = answer(Body::stream(pieces), "text/html; charset=utf-8");
     trace.answered(&answer);
-    tokio::spawn(write(Writing::of(&place, rows), sender, trace, turn));
+    tokio::spawn(write(Writing::of(&place, rows), sender, trace, (turn, held)));
     answer
 }
 
 /// Writes a page as it is taken. What it shows was judged before it began.
-async fn write(mut writing: Writing, sender: mpsc::Sender<Result<Bytes, Cut>>, mut trace: Trace, turn: Turn) {
+async fn write(
+    mut writing: Writing,
+    sender: mpsc::Sender<Result<Bytes, Cut>>,
+    mut trace: Trace,
+    (turn, held): (Turn, Arc<Turn>),
+) {
     while let Ok(room) = sender.reserve().await {
         let piece = writing.next_piece();
         if piece.is_empty() {
             break;
         }
         trace.event.bytes += piece.len() as u64;
-        room.send(Ok(piece.into()));
+        room.send(Ok(counted(piece, Arc::clone(&held))));
     }
     drop(turn);
 }

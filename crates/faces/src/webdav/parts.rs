@@ -1,7 +1,7 @@
 //! Several ranges in one answer (RFC 9110 §14.6): `multipart/byteranges`.
 
 use super::get::{PIECE_BYTES, place_for, read_piece};
-use crate::body::Cut;
+use crate::body::{Cut, counted};
 use crate::serve::Connection;
 use crate::trace::Trace;
 use bytes::Bytes;
@@ -57,12 +57,12 @@ pub(super) async fn send(
     for (before, mut range) in parts.parts {
         let mut piece = Bytes::from(before);
         loop {
-            let Some((back, place)) = place_for(reading, &sender, &connection, &mut trace).await else {
-                return;
-            };
+            let most = if piece.is_empty() { (range.end - range.start).min(PIECE_BYTES) as u32 } else { 0 };
+            let there = place_for(reading, &sender, &connection, &mut trace, most, None);
+            let Some((back, place, held)) = there.await else { return };
             reading = back;
             if piece.is_empty() {
-                let buffer = Vec::with_capacity((range.end - range.start).min(PIECE_BYTES) as usize);
+                let buffer = Vec::with_capacity(most as usize);
                 let mut bytes = match read_piece(reading, range.start, buffer).await {
                     Ok((back, bytes)) => {
                         reading = back;
@@ -80,7 +80,7 @@ pub(super) async fn send(
                 }
                 range.start += bytes.len() as u64;
                 trace.event.bytes += bytes.len() as u64;
-                piece = Bytes::from(bytes);
+                piece = counted(bytes, held);
             }
             place.send(Ok(std::mem::take(&mut piece)));
             if range.is_empty() {
@@ -88,7 +88,7 @@ pub(super) async fn send(
             }
         }
     }
-    if let Some((_, place)) = place_for(reading, &sender, &connection, &mut trace).await {
+    if let Some((_, place, _)) = place_for(reading, &sender, &connection, &mut trace, 0, None).await {
         place.send(Ok(Bytes::from(end)));
     }
 }

@@ -5,7 +5,7 @@ use super::content_type::{self, InTurn};
 use super::multistatus::{self, Form, Live, More, Resource, multi_status, push_response, push_truncated};
 use super::propfind_request::{self, Asked};
 use super::{Call, Place, blocking, blocking_failure, end, href};
-use crate::body::{Body, Cut, collect_xml};
+use crate::body::{Body, Cut, UNCOUNTED_BYTES, collect_xml, counted};
 use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::Incoming;
 use crate::trace::Trace;
@@ -13,9 +13,9 @@ use bytes::Bytes;
 use enfilade_facts::Now;
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, Sid, StorePath};
-use enfilade_passage::{Entry, Found, Listing, NodeKind, Refusal, Stay, Visit};
-use hyper::HeaderMap;
+use enfilade_passage::{Entry, Found, Listing, NodeKind, Refusal, Stay, Turn, Visit};
 use hyper::header::HeaderValue;
+use hyper::{HeaderMap, Version};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -29,6 +29,9 @@ const BATCHES_MAX: usize = 16;
 const CHUNK_BYTES: usize = 64 * 1024;
 /// At so many bytes the rest of a batch waits until they are taken: a response may be a hundred times as large as most are.
 const PIECE_BYTES: usize = 2 * CHUNK_BYTES;
+
+/// What is held of a listing at once, in bytes: a piece that is sent, one that waits, one that is written, and the entries for it.
+const HELD_BYTES: u32 = 4 * PIECE_BYTES as u32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
@@ -46,10 +49,22 @@ pub(crate) async fn propfind<B: Incoming>(call: Call<B>) -> Answer {
         let form = Arc::new(Form::of(asked));
         // What is in memory is there sooner than another thread would be woken.
         let begun = match at_hand(&visit, &place, &form, depth, &limits)? {
-            Some(Looked::Whole(xml, revision)) => return Ok(Looked::Whole(xml, revision)),
+            Some(Looked::Whole(xml, revision))
+                if head.version != Version::HTTP_2 || xml.len() <= UNCOUNTED_BYTES =>
+            {
+                return Ok((Looked::Whole(xml, revision), None));
+            }
             begun => begun,
         };
-        blocking_failure(visit.share(), move || {
+        let (begun, held) = match visit.share().answer_now(HELD_BYTES) {
+            Ok(held) => (begun, held),
+            // Nothing is held while it waits, also not the datastore.
+            Err(share) => {
+                drop(begun);
+                (None, share.answer(HELD_BYTES).await)
+            }
+        };
+        let looked = blocking_failure(visit.share(), move || {
             let begun = match begun {
                 Some(begun) => begun,
                 None => {
@@ -59,21 +74,25 @@ pub(crate) async fn propfind<B: Incoming>(call: Call<B>) -> Answer {
                 }
             };
             Ok(begun.go_on()?)
-        })
-        .await
+        });
+        Ok((looked.await?, Some(Arc::new(held))))
     };
     match outcome.await {
         Err(failure) => end(trace, Err(failure), Aim::Target),
-        Ok(Looked::Whole(xml, revision)) => {
+        Ok((Looked::Whole(xml, revision), held)) => {
             trace.event.revision = revision;
+            let xml = match held.filter(|_| xml.len() > UNCOUNTED_BYTES) {
+                Some(held) => counted(xml, held),
+                None => xml.into(),
+            };
             end(trace, Ok(multi_status(Body::from(xml))), Aim::Target)
         }
-        Ok(Looked::Begun(under_way)) => {
+        Ok((Looked::Begun(under_way), held)) => {
             trace.event.revision = under_way.listing.revision();
             let (sender, chunks) = mpsc::channel(1);
             let answer = multi_status(Body::stream(chunks));
             trace.answered(&answer);
-            tokio::spawn(stream(under_way, sender, trace));
+            tokio::spawn(stream(under_way, sender, trace, held));
             answer
         }
     }
@@ -439,7 +458,12 @@ fn push_itself(
 
 /// Renders piece after piece, each when there is a place for it. The status went out with the first byte; whatever goes wrong now can only cut
 /// the answer.
-async fn stream(mut under_way: Box<UnderWay>, sender: mpsc::Sender<Result<Bytes, Cut>>, mut trace: Trace) {
+async fn stream(
+    mut under_way: Box<UnderWay>,
+    sender: mpsc::Sender<Result<Bytes, Cut>>,
+    mut trace: Trace,
+    held: Option<Arc<Turn>>,
+) {
     let mut is_over = false;
     while !is_over {
         let Ok(place) = sender.reserve().await else { return };
@@ -467,6 +491,6 @@ async fn stream(mut under_way: Box<UnderWay>, sender: mpsc::Sender<Result<Bytes,
         }
         let chunk = std::mem::take(&mut under_way.xml);
         trace.event.bytes += chunk.len() as u64;
-        place.send(Ok(Bytes::from(chunk)));
+        place.send(Ok(counted(chunk, held.clone())));
     }
 }

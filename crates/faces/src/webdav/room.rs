@@ -1,14 +1,21 @@
 //! Room for what is read at once and sent whole: used again by the thread that has sent it. To make it anew would be to write zeros into it
 //! before and after each small file.
 
+use crate::body::UNCOUNTED_BYTES;
 use bytes::Bytes;
 use std::cell::RefCell;
 
-/// How many a thread keeps.
+/// How many of each size a thread keeps.
 const KEPT: usize = 8;
 
 thread_local! {
-    static FREE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    /// Small ones and large ones: a small file that is not taken holds no large one.
+    static FREE: RefCell<[Vec<Vec<u8>>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
+}
+
+fn free_of(free: &mut [Vec<Vec<u8>>; 2], bytes: usize) -> &mut Vec<Vec<u8>> {
+    let [small, large] = free;
+    if bytes > UNCOUNTED_BYTES { large } else { small }
 }
 
 /// Some of it.
@@ -20,7 +27,7 @@ pub(super) struct Room {
 impl Room {
     /// For so many bytes at least.
     pub(super) fn of(bytes: usize) -> Self {
-        let mut room = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        let mut room = FREE.with_borrow_mut(|free| free_of(free, bytes).pop()).unwrap_or_default();
         if room.len() < bytes {
             room.resize(bytes, 0);
         }
@@ -51,6 +58,7 @@ impl Drop for Room {
         // A thread that ends keeps nothing.
         let _ = FREE.try_with(|free| {
             let mut free = free.borrow_mut();
+            let free = free_of(&mut free, bytes.len());
             if free.len() < KEPT {
                 free.push(bytes);
             }

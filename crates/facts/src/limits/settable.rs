@@ -146,6 +146,8 @@ limits! {
     threads_per_user = 32, 1, 10_000;
     /// Pages of directories that are made or sent for one user at once; more wait for their turn.
     pages_per_user = 8, 1, 10_000;
+    /// Bytes of large answers held for one user's clients at once, until they take them; what is to be read beyond waits for them.
+    answer_bytes_per_user = 32 * MIB, MIB, 1 << 30;
     /// Locks on the files of one datastore.
     locks_per_store = 10_000, 1, MANY;
     /// Locks one user may have in one datastore.
