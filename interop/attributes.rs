@@ -3,6 +3,7 @@
 
 use crate::curl::{Answer, curl};
 use crate::server::Server;
+use rustix::fs::{XattrFlags, setxattr};
 use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -102,6 +103,44 @@ fn what_may_not_be_read_does_not_inherit_by_being_moved() {
         let acl = server.cli(&["acl", "get", "main", &format!("/goal/{name}")])[0]["acl"].to_string();
         assert_eq!(acl.contains("full"), read == 200, "{acl}");
     }
+}
+
+#[test]
+fn a_moved_member_without_room_for_what_it_inherits_keeps_its_properties_and_is_named() {
+    let server = Server::start();
+    let bob = server.add_user("bob", "DatastorePowerUser");
+    server.cli(&["datastore", "set", "main", "--moves", "inherit"]);
+    let root = server.data().join("datastores/main");
+    std::fs::create_dir(root.join("goal")).unwrap();
+    for name in ["tree", "other"] {
+        std::fs::create_dir(root.join(name)).unwrap();
+        std::fs::write(root.join(name).join("file"), "x").unwrap();
+    }
+    server.cli(&["acl", "set", "main", "/", "allow bob@local full inherit=files,dirs", "--recursive"]);
+    let full = set_property(&server, &bob, "/dav/main/tree/file", &"v".repeat(2500));
+    assert!(full.text().contains("HTTP/1.1 200"), "{}", full.text());
+    if set_property(&server, &bob, "/dav/main/tree/file", &"v".repeat(60_000)).text().contains("HTTP/1.1 200")
+    {
+        return println!("not asserted: this file system bounds no file's attributes together");
+    }
+    // As another program on the machine does it.
+    setxattr(root.join("other/file"), "user.note", &[b'v'; 2500], XattrFlags::empty()).unwrap();
+    let lines: Vec<String> =
+        (0..60).map(|n| format!("allow S-1-5-21-7-7-7-{} read inherit=files", 2000 + n)).collect();
+    let mut acl = vec!["acl", "set", "main", "/goal", "allow bob@local full inherit=files,dirs"];
+    acl.extend(lines.iter().map(String::as_str));
+    server.cli(&acl);
+    for name in ["tree", "other"] {
+        let destination = format!("Destination: /dav/main/goal/{name}");
+        let answer = curl(&server, &bob, &format!("/dav/main/{name}"), &["-X", "MOVE", "-H", &destination]);
+        let text = answer.text();
+        assert_eq!((answer.status, text.matches("<D:response>").count()), (207, 1), "{name}: {text}");
+        assert!(
+            text.contains("507 Insufficient Storage") && text.contains(&format!("goal/{name}/file<")),
+            "{text}"
+        );
+    }
+    assert!(property(&server, &bob, "/dav/main/goal/tree/file"));
 }
 
 #[test]

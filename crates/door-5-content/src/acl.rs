@@ -53,12 +53,13 @@ pub fn set_acl(permit: &AccessPermit, node: &Node, acl: &[u8]) -> Result<AclPlac
 }
 
 /// Writes the ACL a node inherits where it was moved to. Whoever may read it could have copied it there, and the copy would have the same.
+/// Nobody withdraws a right with it, so dead properties do not give way.
 ///
 /// # Refuses
-/// As [`set_acl`].
+/// As [`set_acl`], and [`Refusal::NoSpace`] when it does not fit beside the dead properties.
 pub fn set_inherited_acl(permit: &AccessPermit, node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
     node.covered(permit, AccessMask::READ_DATA)?;
-    change(node, acl)
+    change_beside(node, acl, Properties::Stay)
 }
 
 /// Writes a node's ACL for whoever runs this program on the machine itself, where the file system has already said
@@ -94,11 +95,23 @@ pub fn acl_place(directory: &Path) -> Option<AclPlace> {
     store(&file, b"probe").ok()
 }
 
+/// What becomes of dead properties an ACL does not fit beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Properties {
+    Stay,
+    GiveWay,
+}
+
 /// The work of [`set_acl`].
 pub(crate) fn change(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
+    change_beside(node, acl, Properties::GiveWay)
+}
+
+/// The work of [`set_inherited_acl`].
+pub(crate) fn change_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPlace, Refusal> {
     let place = {
         let _turn = node.turn().take();
-        let place = store(node, acl)?;
+        let place = store_beside(node, acl, properties)?;
         // An upload of another process may have taken the name just now, with the ACL from before.
         if node.again()?.meta().links == 0 {
             return Err(Refusal::ChangedMeanwhile(node.label()));
@@ -110,7 +123,11 @@ pub(crate) fn change(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
 }
 
 /// Writes an ACL on a descriptor.
-pub(crate) fn store(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
+fn store(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
+    store_beside(node, acl, Properties::GiveWay)
+}
+
+fn store_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPlace, Refusal> {
     let (file, what, dialect) = (node.fd(), &node.label(), node.acls());
     let (ours, users) = (AclPlace::Security.name(dialect), AclPlace::User.name(dialect));
     let refuse = |why: String| Refusal::AclNotWritable { what: what.to_owned(), why };
@@ -121,7 +138,7 @@ pub(crate) fn store(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
             limits::ACL_BYTES_MAX
         )));
     }
-    match set_acl_attribute(file, ours, acl) {
+    match set_acl_attribute(file, ours, acl, properties) {
         Ok(()) => {
             // Where it stayed behind it would rule again as soon as something strips the other.
             let _ = io::retry_on_intr(|| fremovexattr(file, users));
@@ -138,17 +155,17 @@ pub(crate) fn store(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
             )));
         }
     }
-    match set_acl_attribute(file, users, acl) {
+    match set_acl_attribute(file, users, acl, properties) {
         Ok(()) => Ok(AclPlace::User),
         Err(errno) => Err(unstored(file, what, acl, errno)),
     }
 }
 
 /// Writes an ACL to an attribute. File systems bound what all attributes of a file take together (ext4: 4 KiB), and whoever may write dead
-/// properties could fill that: so where the ACL does not fit, they give way. Where it still does not fit, they are put back.
-fn set_acl_attribute(file: BorrowedFd<'_>, name: &str, acl: &[u8]) -> io::Result<()> {
+/// properties could fill that: so where the ACL does not fit, they give way unless they stay. Where it still does not fit, they are put back.
+fn set_acl_attribute(file: BorrowedFd<'_>, name: &str, acl: &[u8], properties: Properties) -> io::Result<()> {
     match set_attribute(file, name, acl) {
-        Err(Errno::NOSPC) => {}
+        Err(Errno::NOSPC) if properties == Properties::GiveWay => {}
         done => return done,
     }
     let Some(properties) = attribute(file, properties::ATTRIBUTE, limits::PROPERTIES_BYTES_MAX)? else {
@@ -181,10 +198,13 @@ pub(crate) fn bestow(node: &Node, from_start: &Inheritance) -> Result<(), Refusa
 fn unstored(file: BorrowedFd<'_>, what: &str, acl: &[u8], errno: Errno) -> Refusal {
     let why = match errno {
         // The kernel says the same when the disk is full and when one file's attributes do not fit any more.
-        Errno::NOSPC if fstatvfs(file).is_ok_and(|found| found.f_bavail > 0) => format!(
-            "{} bytes do not fit beside the file's other attributes (ext4 holds 4 KiB a file unless made with `-O ea_inode`)",
-            acl.len()
-        ),
+        Errno::NOSPC if fstatvfs(file).is_ok_and(|found| found.f_bavail > 0) => {
+            let errno = format!(
+                "{} bytes do not fit beside the file's other attributes (ext4 holds 4 KiB a file unless made with `-O ea_inode`)",
+                acl.len()
+            );
+            return Refusal::NoSpace { what: format!("writing the ACL of `{what}`"), errno };
+        }
         Errno::OPNOTSUPP => {
             "the file system keeps no extended attributes: use one that does, or mount it with them"
                 .to_owned()
