@@ -87,8 +87,9 @@ const MEMBER: [Row; 6] = [
     row("DELETE", "in-{s}", &[], 207),
 ];
 
-/// How a thing is not there: hidden, hidden and locked by somebody else, with an ACL that cannot be believed, and really not.
-const STATES: [&str; 4] = ["hide", "lock", "hurt", "gone"];
+/// How a thing is not there: hidden, hidden and locked by somebody else, with an ACL that cannot be believed, a symbolic link (which is never
+/// served), and really not.
+const STATES: [&str; 5] = ["hide", "lock", "hurt", "link", "gone"];
 
 fn server() -> (Server, String) {
     let server = Server::start();
@@ -105,6 +106,9 @@ fn server() -> (Server, String) {
         for file in [format!("f-{state}"), format!("d-{state}/x"), format!("in-{state}/member")] {
             std::fs::write(main.join(file), "x").unwrap();
         }
+    }
+    for (link, to) in [("f-link", "free"), ("d-link", "tree")] {
+        std::os::unix::fs::symlink(to, main.join(link)).unwrap();
     }
     server.cli(&["acl", "set", "main", "/", "allow authenticated full inherit=files,dirs", "--recursive"]);
     for state in &STATES[..3] {
@@ -163,7 +167,7 @@ fn walk(server: &Server, login: &str, rows: &[Row], states: &[&str], status: Opt
 fn what_is_hidden_absent_damaged_or_hidden_and_locked_is_answered_alike() {
     let (server, bob) = server();
     walk(&server, &bob, &FOUND, &STATES, None);
-    walk(&server, &bob, &TAKEN, &STATES[..3], None);
+    walk(&server, &bob, &TAKEN, &STATES[..4], None);
     walk(&server, &bob, &MEMBER, &STATES[..3], None);
     // A copy lacks them in silence.
     for state in &STATES[..3] {

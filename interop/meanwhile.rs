@@ -146,3 +146,34 @@ fn an_upload_into_a_directory_that_is_moved_away_or_deleted_is_not_acknowledged(
         let _ = std::fs::remove_dir_all(server.data().join("datastores/main/away"));
     }
 }
+
+#[test]
+fn an_upload_that_is_refused_has_changed_nothing_while_its_directory_is_moved_to_and_fro() {
+    let (server, alice, bob) = server();
+    assert_eq!(curl(&server, &bob, "/dav/main/dir", &["--request", "MKCOL"]).status, 201);
+    assert_eq!(put(&server, &bob, "dir/file", "old"), 201);
+    let mut acknowledged = 0;
+    for round in 0..60 {
+        let new = format!("new {round}");
+        let before = [content(&server, "dir/file"), content(&server, "away/file")].concat();
+        let (status, moved) = std::thread::scope(|scope| {
+            let upload = scope.spawn(|| put(&server, &alice, "dir/file", &new));
+            std::thread::sleep(Duration::from_micros(500 * (round % 12)));
+            let destination = "Destination: /dav/main/away";
+            let arguments = ["--request", "MOVE", "--header", destination];
+            let moved = curl(&server, &bob, "/dav/main/dir", &arguments).status;
+            (upload.join().unwrap(), moved)
+        });
+        let after = [content(&server, "dir/file"), content(&server, "away/file")].concat();
+        match status {
+            201 | 204 => assert_eq!(after, new, "round {round}: acknowledged with {status}, MOVE {moved}"),
+            status => assert_eq!(after, before, "round {round}: refused with {status}, MOVE {moved}"),
+        }
+        acknowledged += u32::from(status < 300);
+        if moved == 201 {
+            let back = ["--request", "MOVE", "--header", "Destination: /dav/main/dir"];
+            assert_eq!(curl(&server, &bob, "/dav/main/away", &back).status, 201);
+        }
+    }
+    assert!(acknowledged > 0);
+}

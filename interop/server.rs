@@ -1,7 +1,7 @@
 //! The binary, started on a directory and ports of its own, and stopped by its own process id.
 
 pub(crate) use enfilade_testkit::Scratch;
-use rustix::fs::{XattrFlags, setxattr};
+use rustix::fs::{XattrFlags, getxattr, setxattr};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -141,6 +141,14 @@ pub(crate) fn write_acl(path: &Path, acl: &[u8]) -> &'static str {
     set("security.NTACL")
         .or_else(|_| set("user.NTACL"))
         .expect("a file system with extended attributes is needed")
+}
+
+/// An ACL as it is written down.
+pub(crate) fn read_acl(path: &Path) -> Vec<u8> {
+    let mut room = [0; 4096];
+    let count =
+        getxattr(path, "security.NTACL", &mut room).or_else(|_| getxattr(path, "user.NTACL", &mut room));
+    room[..count.expect("it has an ACL")].to_vec()
 }
 
 fn spawn(data: &Path, environment: &[(&str, &str)]) -> (Child, Value) {

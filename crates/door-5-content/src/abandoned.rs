@@ -1,22 +1,33 @@
-//! What is left of uploads and copies whose process ended in the middle: it has a reserved name, and nobody holds its lock any more.
+//! What is left of uploads and copies whose process ended in the middle: it has a reserved name, and nobody holds its lock any more. A living
+//! process locks what it writes, and what it is about to remove, before it has such a name.
 
 use crate::collection::empty;
-use crate::names::reserved;
+use crate::list::{any_entry, is_local};
+use crate::names::{reopened, reserved, servable};
+use crate::node::Node;
 use crate::refuse::{Refusal, is_absent};
 use crate::root::{NODE_FLAGS, Root, open_beneath};
-use rustix::fd::BorrowedFd;
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RawDir, flock, fstat, unlinkat};
+use enfilade_facts::vocabulary::StorePath;
+use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RawDir, flock, fstat, openat, unlinkat,
+};
 use rustix::io::{self, Errno};
+use std::path::Path;
+
+/// On a file system of other machines, too, whose locks may not be known here, only what has not changed for so long is taken for abandoned,
+/// in seconds.
+const ELSEWHERE_SECONDS: i64 = 3600;
 
 impl Root {
-    /// Removes what was abandoned before a moment, in seconds since the epoch; says how much that was. It looks into every directory, as long
+    /// Removes what was abandoned, at a time in seconds since the epoch; says how much that was. It looks into every directory, as long
     /// as that is still wanted.
     ///
     /// # Refuses
     /// [`Refusal::Io`] when a directory cannot be read.
-    pub fn remove_abandoned(&self, before: i64, is_wanted: &dyn Fn() -> bool) -> Result<u64, Refusal> {
+    pub fn remove_abandoned(&self, now: i64, is_wanted: &dyn Fn() -> bool) -> Result<u64, Refusal> {
+        let before = if is_local(self.fd().as_fd()) { i64::MAX } else { now - ELSEWHERE_SECONDS };
         let (mut removed, mut paths) = (0, vec![String::new()]);
-        let mut buffer: Vec<u8> = Vec::with_capacity(64 * 1024);
         while let Some(path) = paths.pop().filter(|_| is_wanted()) {
             let relative = if path.is_empty() { "." } else { &path };
             let flags = NODE_FLAGS | OFlags::DIRECTORY;
@@ -26,41 +37,108 @@ impl Root {
                 Err(errno) if is_absent(errno) => continue,
                 Err(errno) => return Err(Refusal::io(errno, "looking through", relative)),
             };
-            let mut entries = RawDir::new(&directory, buffer.spare_capacity_mut());
-            while let Some(entry) = entries.next() {
-                let entry = match entry {
-                    Ok(entry) => entry,
-                    Err(Errno::INTR) => continue,
-                    Err(_) => break,
-                };
-                let Ok(name) = entry.file_name().to_str() else { continue };
-                let kind = entry.file_type();
-                if reserved(name) {
-                    removed +=
-                        u64::from(remove(rustix::fd::AsFd::as_fd(&directory), name, before).unwrap_or(false));
-                } else if kind == FileType::Directory && !matches!(name, "." | "..") {
-                    paths.push(if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") });
-                }
-            }
+            let cleared = clear_directory(directory.as_fd(), before, |name| {
+                paths.push(if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") });
+            });
+            removed += cleared.map_or(0, |cleared| cleared.removed);
         }
         Ok(removed)
     }
+}
+
+/// What was found in a directory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cleared {
+    /// How much was abandoned, and is gone.
+    pub(crate) removed: u64,
+    /// Whether a living process writes into it.
+    pub(crate) is_in_use: bool,
+}
+
+/// Removes what was abandoned in a directory.
+pub(crate) fn clear(directory: &Node) -> Result<Cleared, Refusal> {
+    // Where locks of other machines are not known, everything may be in use.
+    let before = if is_local(directory.fd()) { i64::MAX } else { i64::MIN };
+    let cursor = reopened(directory)?;
+    clear_directory(cursor.as_fd(), before, |_| {})
+        .map_err(|errno| Refusal::io(errno, "looking through", &directory.label()))
+}
+
+fn clear_directory(
+    directory: BorrowedFd<'_>,
+    before: i64,
+    mut see_directory: impl FnMut(&str),
+) -> io::Result<Cleared> {
+    let (mut cleared, mut buffer) = (Cleared::default(), Vec::<u8>::with_capacity(64 * 1024));
+    let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());
+    while let Some(entry) = entries.next() {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(Errno::INTR) => continue,
+            Err(errno) => return Err(errno),
+        };
+        let Ok(name) = entry.file_name().to_str() else { continue };
+        if reserved(name) {
+            match remove(directory, name, before) {
+                Ok(true) => cleared.removed += 1,
+                Ok(false) => cleared.is_in_use = true,
+                // It ended just now, or is none of ours.
+                Err(_) => {}
+            }
+        } else if entry.file_type() == FileType::Directory && !matches!(name, "." | "..") {
+            see_directory(name);
+        }
+    }
+    Ok(cleared)
 }
 
 /// Whether it was abandoned, and is gone.
 fn remove(directory: BorrowedFd<'_>, name: &str, before: i64) -> io::Result<bool> {
     let file = open_beneath(directory, name, NODE_FLAGS, Mode::empty())?;
     let found = fstat(&file)?;
-    // Whoever writes it holds the lock until it has its own name.
-    if found.st_ctime >= before || flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+    if found.st_ctime >= before || is_in_use(&file) {
         return Ok(false);
     }
     match FileType::from_raw_mode(found.st_mode) {
         FileType::Directory => {
-            empty(rustix::fd::AsFd::as_fd(&file))?;
+            empty(file.as_fd())?;
             unlinkat(directory, name, AtFlags::REMOVEDIR)?;
         }
         _ => unlinkat(directory, name, AtFlags::empty())?,
     }
     Ok(true)
+}
+
+/// Whether a living process holds the lock of something with a reserved name; else it is locked here. What cannot be told is in use.
+fn is_in_use(file: &OwnedFd) -> bool {
+    flock(file, FlockOperation::NonBlockingLockExclusive).is_err()
+}
+
+/// Whether everything in a directory is served, or was abandoned and goes wherever the directory goes.
+///
+/// # Refuses
+/// [`Refusal::NotEmpty`] when there is something that is never listed: a link, a socket, a name nobody can ask for. [`Refusal::Uploading`]
+/// when a living process writes into it; [`Refusal::Io`] when it cannot be read.
+pub fn unless_others(node: &Node, path: &StorePath) -> Result<(), Refusal> {
+    let mut is_written = false;
+    let has_others = any_entry(node, |name, kind| match std::str::from_utf8(name) {
+        Ok(name) if reserved(name) => {
+            let opened = open_beneath(node.fd(), name, NODE_FLAGS, Mode::empty());
+            is_written |= opened.is_ok_and(|file| is_in_use(&file));
+            false
+        }
+        _ => servable(name, kind).is_none(),
+    })?;
+    match (has_others, is_written) {
+        (true, _) => Err(Refusal::NotEmpty(path.to_string())),
+        (false, true) => Err(Refusal::Uploading(path.to_string())),
+        (false, false) => Ok(()),
+    }
+}
+
+/// Whether a path on this machine is of what an upload or a copy left behind whose process ended.
+pub fn is_abandoned(path: &Path) -> bool {
+    let has_reserved_name = path.file_name().and_then(|name| name.to_str()).is_some_and(reserved);
+    let flags = NODE_FLAGS | OFlags::NOFOLLOW;
+    has_reserved_name && openat(CWD, path, flags, Mode::empty()).is_ok_and(|file| !is_in_use(&file))
 }

@@ -1,5 +1,6 @@
 //! Making directories, and deleting what is in them.
 
+use crate::abandoned::{self, Cleared};
 use crate::acl;
 use crate::node::{Node, entry_name};
 use crate::refuse::Refusal;
@@ -13,32 +14,35 @@ use rustix::io::{self, Errno};
 use std::ffi::CString;
 
 /// Makes a directory of that name, with that ACL and owner; it is never seen without. `judge` is asked in the turn in which it gets its
-/// name.
+/// name; where `still_there` refuses, it loses its name in the same turn.
 ///
 /// # Refuses
-/// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be kept, and what `judge` refuses.
+/// [`Refusal::Exists`] when the name is taken, [`Refusal::AclNotWritable`] when the ACL cannot be kept, and what `judge` and `still_there`
+/// refuse.
 pub fn make_collection<E: From<Refusal>>(
     permit: &AccessPermit,
     directory: &Node,
     name: &str,
     from_start: &Inheritance,
     judge: impl FnOnce() -> Result<(), E>,
+    still_there: impl FnOnce() -> Result<(), Refusal>,
 ) -> Result<Node, E> {
     directory.covered(permit, AccessMask::ADD_SUBDIRECTORY)?;
-    make(directory, name, from_start, judge)
+    make(directory, name, from_start, judge, still_there)
 }
 
-/// Deletes `target`, a file or an empty directory, which has that name. `judge` is asked in the turn in which that is done.
+/// Deletes `target`, a file or an empty directory, which has that name. `judge` is asked in the turn in which that is done. What processes
+/// that ended left behind in a directory goes with it.
 ///
 /// # Refuses
 /// [`Refusal::ChangedMeanwhile`] when the name is no longer `target`'s, [`Refusal::NotEmpty`] for a directory that holds
-/// anything, be it something nobody is shown; and what `judge` refuses.
+/// anything, be it something nobody is shown, [`Refusal::Uploading`] when that is an upload of a living process; and what `judge` refuses.
 pub fn delete<E: From<Refusal>>(
     permit: &AccessPermit,
     directory: &Node,
     name: &str,
     target: &Node,
-    judge: impl FnOnce() -> Result<(), E>,
+    judge: impl FnMut() -> Result<(), E>,
 ) -> Result<(), E> {
     target.covered(permit, AccessMask::DELETE)?;
     remove(directory, name, target, judge)
@@ -50,6 +54,7 @@ pub(crate) fn make<E: From<Refusal>>(
     name: &str,
     from_start: &Inheritance,
     judge: impl FnOnce() -> Result<(), E>,
+    still_there: impl FnOnce() -> Result<(), Refusal>,
 ) -> Result<Node, E> {
     directory.needs(NodeKind::Directory, "making a directory")?;
     if directory.entry(entry_name(name)?)?.is_some() {
@@ -59,9 +64,10 @@ pub(crate) fn make<E: From<Refusal>>(
     acl::bestow(&made, from_start)?;
     made.sync()?;
     {
-        let _turn = directory.turn().take();
+        let turn = directory.turn().take();
         judge()?;
-        temporary.become_new(name)?;
+        turn.may_change(directory, name)?;
+        temporary.become_new_if(name, &made, still_there)?;
     }
     directory.sync()?;
     Ok(made.again()?)
@@ -72,22 +78,38 @@ pub(crate) fn remove<E: From<Refusal>>(
     directory: &Node,
     name: &str,
     target: &Node,
-    judge: impl FnOnce() -> Result<(), E>,
+    mut judge: impl FnMut() -> Result<(), E>,
 ) -> Result<(), E> {
     directory.needs(NodeKind::Directory, "deleting an entry")?;
     entry_name(name)?;
-    {
-        let _turn = directory.turn().take();
-        judge()?;
-        directory.still_is(name, target)?;
-        let removed = io::retry_on_intr(|| unlinkat(directory.fd(), name, removal(target.kind())));
-        removed.map_err(|errno| match errno {
-            Errno::NOTEMPTY | Errno::EXIST => Refusal::NotEmpty(name.to_owned()),
-            Errno::NOENT | Errno::ISDIR | Errno::NOTDIR => Refusal::ChangedMeanwhile(name.to_owned()),
-            errno => Refusal::io(errno, "deleting", name),
-        })?;
+    let mut removed = remove_entry(directory, name, target, &mut judge)?;
+    if target.kind() == NodeKind::Directory && matches!(removed, Err(Refusal::NotEmpty(_))) {
+        match abandoned::clear(target)? {
+            Cleared { is_in_use: true, .. } => return Err(Refusal::Uploading(name.to_owned()).into()),
+            Cleared { removed: 0, .. } => {}
+            Cleared { .. } => removed = remove_entry(directory, name, target, &mut judge)?,
+        }
     }
+    removed?;
     Ok(directory.sync()?)
+}
+
+fn remove_entry<E: From<Refusal>>(
+    directory: &Node,
+    name: &str,
+    target: &Node,
+    judge: &mut impl FnMut() -> Result<(), E>,
+) -> Result<Result<(), Refusal>, E> {
+    let turn = directory.turn().take();
+    judge()?;
+    turn.may_change(directory, name)?;
+    directory.still_is(name, target)?;
+    let removed = io::retry_on_intr(|| unlinkat(directory.fd(), name, removal(target.kind())));
+    Ok(removed.map_err(|errno| match errno {
+        Errno::NOTEMPTY | Errno::EXIST => Refusal::NotEmpty(name.to_owned()),
+        Errno::NOENT | Errno::ISDIR | Errno::NOTDIR => Refusal::ChangedMeanwhile(name.to_owned()),
+        errno => Refusal::io(errno, "deleting", name),
+    }))
 }
 
 /// Removes what has a reserved name already, with everything in it: nobody can ask for it any more.

@@ -5,6 +5,7 @@
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, statx};
 use rustix::io::{self, Errno};
+use rustix::path::Arg;
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::OnceLock;
@@ -63,11 +64,16 @@ impl fmt::Debug for KnownPaths {
 ///
 /// # Errors
 /// [`Errno::NXIO`] for what is neither file nor directory, as an open says it of a socket; what the kernel says where it has no answer.
-pub(crate) fn is_served(directory: BorrowedFd<'_>, name: &str, flags: AtFlags) -> io::Result<()> {
+pub(crate) fn is_served(directory: BorrowedFd<'_>, name: impl Arg + Copy, flags: AtFlags) -> io::Result<()> {
     let found = io::retry_on_intr(|| statx(directory, name, flags, StatxFlags::TYPE))?;
     match FileType::from_raw_mode(found.stx_mode.into()) {
         FileType::RegularFile | FileType::Directory => Ok(()),
-        FileType::Symlink => Err(Errno::LOOP),
         _ => Err(Errno::NXIO),
     }
+}
+
+/// Whether a descriptor is of a file.
+pub(crate) fn is_file(file: BorrowedFd<'_>) -> bool {
+    let found = io::retry_on_intr(|| statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::TYPE));
+    found.is_ok_and(|found| FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile)
 }

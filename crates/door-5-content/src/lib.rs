@@ -35,9 +35,10 @@ mod refuse;
 #[cfg(test)]
 mod tests;
 
+pub use abandoned::{is_abandoned, unless_others};
 pub use acl::{AclPlace, acl_place, seed_acl, set_acl, set_acl_as_operator, set_inherited_acl};
 pub use collection::{delete, make_collection};
-pub use list::{Entry, Listing, LookedAt, OpenEntry, holds_others, list, list_as_operator};
+pub use list::{Entry, Listing, LookedAt, OpenEntry, list, list_as_operator};
 pub use locks::{Lock, LockAsk, LockToken, Locks, Touches};
 pub use names::{NamesMemo, can_be_shown};
 pub use node::{Meta, Node};

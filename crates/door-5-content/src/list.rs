@@ -1,7 +1,8 @@
 //! Listing a directory in batches, in memory that does not grow with the directory.
 
 use crate::acl;
-use crate::names::{Named, Names, NamesMemo, Reading, reopened, servable};
+use crate::kinds::is_served;
+use crate::names::{Named, Names, NamesMemo, Reading, can_be_shown, reopened, servable};
 use crate::node::{Meta, Node, stat_entry};
 use crate::refuse::{Refusal, is_absent, is_special};
 use crate::root::{NODE_FLAGS, Root, open_beneath};
@@ -57,6 +58,8 @@ pub struct Listing {
     /// How much was heard of changes before the directory was asked for them.
     heard: u64,
     unreadable: u64,
+    /// How many names were left out that no path spells.
+    unspelled: u64,
 }
 
 /// One entry of a directory.
@@ -110,6 +113,7 @@ pub(crate) fn listing(node: &Node) -> Result<Listing, Refusal> {
         given: 0,
         heard: 0,
         unreadable: 0,
+        unspelled: 0,
     })
 }
 
@@ -318,6 +322,7 @@ impl Listing {
         while self.given == self.names.len() && !self.reading.is_over() {
             self.note_what_was_heard(at);
             self.names = self.reading.go_on(&self.directory, at)?;
+            self.unspelled += self.names.not_shown();
             self.given = 0;
         }
         Ok(self.given == self.names.len())
@@ -335,6 +340,39 @@ impl Listing {
     /// How many entries were left out because they could not be opened.
     pub fn unreadable(&self) -> u64 {
         self.unreadable
+    }
+
+    /// Shows each file and directory that was left out because no path spells its name: the name, and what door 4 judges.
+    ///
+    /// # Refuses
+    /// [`Refusal::Io`] when the directory or one of these cannot be read, and what `see` refuses.
+    pub fn each_unspelled<E: From<Refusal>>(
+        &self,
+        mut see: impl FnMut(&[u8], &Subject) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.unspelled == 0 {
+            return Ok(());
+        }
+        let mut seen = Ok(());
+        any_entry(&self.directory, |name, _| {
+            if !can_be_shown(name) {
+                let opened = self.open_unspelled(name).map_err(E::from);
+                seen = opened.and_then(|node| node.map_or(Ok(()), |node| see(name, &node.subject())));
+            }
+            seen.is_err()
+        })?;
+        seen
+    }
+
+    fn open_unspelled(&self, name: &[u8]) -> Result<Option<Node>, Refusal> {
+        let (directory, said) = (self.directory.fd(), String::from_utf8_lossy(name));
+        let checked = is_served(directory, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT);
+        let opened = checked.and_then(|()| open_beneath(directory, name, NODE_FLAGS, Mode::empty()));
+        match opened {
+            Ok(file) => self.directory.describe_beneath(file, &said).map(Some),
+            Err(errno) if is_absent(errno) || is_special(errno) => Ok(None),
+            Err(errno) => Err(Refusal::io(errno, "opening", &said)),
+        }
     }
 
     fn open(&mut self, name: &str) -> Result<Option<Node>, Refusal> {
@@ -367,6 +405,17 @@ pub(crate) fn stamping_file_system(directory: BorrowedFd<'_>) -> Option<u64> {
     STAMPING.contains(&kind).then(|| fstatvfs(directory).ok().map(|found| found.f_fsid))?
 }
 
+/// File systems of this machine besides these, by whose locks it is known what is in use: those in memory, and overlayfs.
+const LOCKING: [u32; 2] = [0x0102_1994, 0x794c_7630];
+
+/// Whether a directory is on a file system of this machine alone, so that every process that locks something there is known here.
+pub(crate) fn is_local(directory: BorrowedFd<'_>) -> bool {
+    fstatfs(directory).is_ok_and(|found| {
+        let kind = found.f_type as u32;
+        STAMPING.contains(&kind) || LOCKING.contains(&kind)
+    })
+}
+
 /// Whether it is the object that was judged.
 fn is_the_same(meta: &Meta, judged: &Subject) -> bool {
     (meta.object, meta.kind) == (judged.object, judged.kind)
@@ -376,14 +425,6 @@ fn is_the_same(meta: &Meta, judged: &Subject) -> bool {
 fn served(found: &Statx) -> Option<Meta> {
     let is_mount = found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
     Meta::of(found).filter(|_| !is_mount)
-}
-
-/// Whether a directory holds anything that is never listed: a link, a socket, a name nobody can ask for.
-///
-/// # Refuses
-/// [`Refusal::Io`] when it cannot be read.
-pub fn holds_others(node: &Node) -> Result<bool, Refusal> {
-    any_entry(node, |name, kind| servable(name, kind).is_none())
 }
 
 /// Whether the kernel was not asked for any name so far.
@@ -403,7 +444,11 @@ pub(crate) fn anything_in(node: &Node) -> Result<bool, Refusal> {
     any_entry(node, |name, _| name != b"lost+found")
 }
 
-fn any_entry(node: &Node, is_one: impl Fn(&[u8], FileType) -> bool) -> Result<bool, Refusal> {
+/// Whether any entry of a directory is such a one.
+pub(crate) fn any_entry(
+    node: &Node,
+    mut is_one: impl FnMut(&[u8], FileType) -> bool,
+) -> Result<bool, Refusal> {
     let cursor = reopened(node)?;
     let mut buffer: Vec<u8> = Vec::with_capacity(BUFFER_BYTES);
     let mut entries = RawDir::new(&cursor, buffer.spare_capacity_mut());

@@ -56,6 +56,11 @@ impl Names {
         self.each.len()
     }
 
+    /// How many names no path spells.
+    pub(crate) fn not_shown(&self) -> u64 {
+        self.not_shown
+    }
+
     /// Those from one place to another.
     pub(crate) fn some(&self, places: std::ops::Range<usize>) -> impl Iterator<Item = Named<'_>> {
         let first = places.start.checked_sub(1).and_then(|before| self.each.get(before));
@@ -214,11 +219,11 @@ fn state<'m>(node: &Node, from: u64, at: LookedAt<'m>) -> Option<(&'m Memo<Names
     Some((memo, key.key()))
 }
 
-/// Whether a URL can mean a name on a disk: it is UTF-8, without backslashes and control characters. Names that are reserved can, and are not
-/// shown for another reason; neither are the directory itself and the one above it.
+/// Whether a URL can mean a name on a disk: it is UTF-8, without backslashes and control characters, and does not begin as the server's own
+/// names do. These themselves are not shown for another reason; neither are the directory itself and the one above it.
 pub fn can_be_shown(name: &[u8]) -> bool {
-    let is_own = matches!(name, b"." | b"..") || name.starts_with(RESERVED.as_bytes());
-    is_own || std::str::from_utf8(name).is_ok_and(|name| entry_name(name).is_ok())
+    let is_fine = |name: &str| matches!(name, "." | "..") || reserved(name) || entry_name(name).is_ok();
+    std::str::from_utf8(name).is_ok_and(is_fine)
 }
 
 /// The name, if it is one that can be asked for and may be a file or a directory.

@@ -3,7 +3,7 @@
 use crate::acl;
 use crate::kinds::is_served;
 use crate::refuse::Refusal;
-use crate::root::{NODE_FLAGS, Tree, Turn, open_at_hand, open_beneath};
+use crate::root::{NODE_FLAGS, Place, Tree, Turn, open_at_hand, open_beneath};
 use enfilade_access::{AccessPermit, NodeKind, ObjectId, StoredAcl, Subject, Version};
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, PathRefused, check_entry_name};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -169,13 +169,17 @@ impl Node {
     /// Opens an entry of this directory.
     ///
     /// # Refuses
-    /// [`Refusal::Absent`] when there is none that can be served, and just so for a name no entry may have.
+    /// [`Refusal::Absent`] when there is none, and just so for a name no entry may have; [`Refusal::Special`] when the name is taken by
+    /// something that is never served: a link, a mount, a pipe, a device.
     pub fn child(&self, name: &str) -> Result<Node, Refusal> {
         entry_name(name).map_err(|_| Refusal::Absent(name.to_owned()))?;
         // What it is, before it is opened: a pipe or a device is not.
         let checked = is_served(self.fd(), name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT);
         let file = checked.and_then(|()| open_beneath(self.fd(), name, NODE_FLAGS, Mode::empty()));
-        let file = file.map_err(|errno| Refusal::lookup(errno, name))?;
+        let file = file.map_err(|errno| match errno {
+            Errno::LOOP | Errno::XDEV => Refusal::Special(name.to_owned()),
+            errno => Refusal::lookup(errno, name),
+        })?;
         self.describe_beneath(file, name)
     }
 
@@ -207,6 +211,11 @@ impl Node {
     /// Whose turn it is to change names.
     pub(crate) fn turn(&self) -> &Turn {
         &self.tree.place.turn
+    }
+
+    /// The tree it is in.
+    pub(crate) fn place(&self) -> &Arc<Place> {
+        &self.tree.place
     }
 
     /// For the operator: `find -inum` finds it.

@@ -81,8 +81,8 @@ pub enum Refusal {
         /// On which object.
         object: ObjectId,
     },
-    /// A pipe, a socket or a device.
-    #[error("`{0}` is a pipe, a socket or a device")]
+    /// A pipe, a socket or a device; as an entry of a directory also a link or a mount.
+    #[error("`{0}` is a link, a mount, a pipe, a socket or a device")]
     Special(String),
     /// The ACL cannot be stored.
     #[error("the ACL of {what} cannot be written: {why}")]
@@ -113,6 +113,9 @@ pub enum Refusal {
     /// Something was to be put within itself, or in the place of what it is in.
     #[error("nothing can be put within itself, or in the place of what it is in")]
     WithinItself,
+    /// An upload or a copy into a directory goes on, in this process or another.
+    #[error("an upload into `{0}` is still going on: try again when it has ended")]
+    Uploading(String),
     /// Something in a directory is not the visitor's to change.
     #[error("not everything in `{0}` may be changed by this user")]
     NotAll(String),
@@ -130,7 +133,7 @@ pub enum Refusal {
 }
 
 /// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 24] = [
+pub const CODES: [(&str, Fault, &str); 25] = [
     ("CT01", Fault::Client, "nothing is there that can be served"),
     ("CT02", Fault::Client, "the directory it should be in is not there"),
     ("CT03", Fault::Client, "something of that name is there already"),
@@ -141,7 +144,7 @@ pub const CODES: [(&str, Fault, &str); 24] = [
     ("CT08", Fault::Source, "the kernel could not do it"),
     ("CT09", Fault::Client, "the name was replaced or removed by somebody else meanwhile"),
     ("CT10", Fault::Source, "the permit does not cover what was to be done: a bug of the caller"),
-    ("CT11", Fault::Client, "it is a pipe, a socket or a device"),
+    ("CT11", Fault::Client, "it is a link, a mount, a pipe, a socket or a device, which are never served"),
     ("CT12", Fault::Operator, "the ACL cannot be written here"),
     ("CT13", Fault::Client, "the name is too long for the file system"),
     ("CT14", Fault::Client, "the root of a datastore is neither made, replaced nor deleted"),
@@ -155,6 +158,7 @@ pub const CODES: [(&str, Fault, &str); 24] = [
     ("CT22", Fault::Client, "nothing can be put within itself, or in the place of what it is in"),
     ("CT23", Fault::Operator, "the datastore's directory overlaps with something the server itself uses"),
     ("CT24", Fault::Client, "a lock of a whole tree needs the right to change all of it"),
+    ("CT25", Fault::Client, "an upload or a copy into the directory is still going on"),
 ];
 
 impl Refusal {
@@ -227,6 +231,7 @@ impl Refuse for Refusal {
             Refusal::WithinItself => "CT22",
             Refusal::Reserved { .. } => "CT23",
             Refusal::NotAll(_) => "CT24",
+            Refusal::Uploading(_) => "CT25",
         }
     }
 
@@ -267,6 +272,7 @@ mod tests {
             Refusal::WithinItself,
             Refusal::Reserved { path: text(), reserved: text() },
             Refusal::NotAll(text()),
+            Refusal::Uploading(text()),
         ];
         let codes: Vec<_> = every.iter().map(Refuse::code).collect();
         assert_eq!(codes, CODES.map(|(code, ..)| code));

@@ -6,7 +6,8 @@ use crate::node::{Node, entry_name};
 use crate::properties;
 use crate::read::Reader;
 use crate::refuse::Refusal;
-use crate::temporary::{Temporary, removal};
+use crate::root::ReservedNames;
+use crate::temporary::{Temporary, lock, removal, unlock};
 use crate::upload::Upload;
 use enfilade_access::{AccessPermit, Inheritance, NodeKind};
 use enfilade_facts::vocabulary::AccessMask;
@@ -35,11 +36,24 @@ pub struct Relocated {
     from: Option<(Node, String)>,
     to: (Node, String),
     replaced: Option<(Temporary, Node)>,
+    still_there: Result<(), Refusal>,
+    /// Both names, so that it can go back.
+    reserved: Option<ReservedNames>,
 }
 
 impl Relocated {
+    /// Whether the directory it got its name in was still where it was found, right afterwards. What has taken the place of a file and what
+    /// has no other name to go back to stays, wherever that directory is.
+    ///
+    /// # Refuses
+    /// What `still_there` refused.
+    pub fn still_there(&self) -> Result<(), Refusal> {
+        self.still_there.clone()
+    }
+
     /// Removes what was replaced, with everything in it. What cannot be removed has a reserved name and is removed later.
     pub fn complete(self) {
+        drop(self.reserved);
         if let Some((temporary, replaced)) = self.replaced {
             let _ = removal_of_tree(temporary, &replaced);
         }
@@ -51,7 +65,8 @@ impl Relocated {
     /// # Refuses
     /// [`Refusal::ChangedMeanwhile`] when nothing was replaced and the names are taken; [`Refusal::Io`] when the kernel does not do it.
     pub fn take_back(self) -> Result<Option<String>, Refusal> {
-        let Relocated { target, from, to: (directory, name), replaced } = self;
+        // The names stay reserved until the turn is over.
+        let Relocated { target, from, to: (directory, name), replaced, reserved: _reserved, .. } = self;
         let turn = directory.turn();
         let _turn = turn.take();
         let is_free = match &from {
@@ -61,12 +76,15 @@ impl Relocated {
         let can_go_back = is_free && directory.still_is(&name, &target).is_ok();
         let refuse = |errno| Refusal::io(errno, "renaming", &name);
         match (replaced, from) {
-            (Some((mut temporary, _)), from) if can_go_back => {
+            (Some((mut temporary, replaced)), from) if can_go_back => {
+                lock(&target);
                 temporary.exchange(&directory, &name, target.kind()).map_err(refuse)?;
+                unlock(&replaced);
                 directory.sync()?;
                 match from {
                     Some((from, name)) => {
                         temporary.become_new(&name)?;
+                        unlock(&target);
                         from.sync()?;
                     }
                     None => removal_of_tree(temporary, &target)?,
@@ -80,10 +98,11 @@ impl Relocated {
                 from.sync()?;
                 Ok(None)
             }
-            (Some((mut temporary, _)), _) => {
+            (Some((mut temporary, replaced)), _) => {
                 for free in free_names(&name) {
                     match temporary.move_to(&directory, &free) {
                         Ok(()) => {
+                            unlock(&replaced);
                             directory.sync()?;
                             return Ok(Some(free));
                         }
@@ -92,6 +111,11 @@ impl Relocated {
                     }
                 }
                 Err(Refusal::Exists(name))
+            }
+            (None, None) if can_go_back => {
+                lock(&target);
+                removal_of_tree(Temporary::take_over(&directory, &name, &target)?, &target)?;
+                Ok(None)
             }
             (None, _) => Err(Refusal::ChangedMeanwhile(name)),
         }
@@ -104,7 +128,8 @@ fn free_names(name: &str) -> impl Iterator<Item = String> {
     std::iter::once(name.to_owned()).chain((1..NAMES_MAX).map(move |n| format!("{short} (kept {n})")))
 }
 
-/// Gives `target` another name; `replaced` is what has that name now. `judge` is asked in the turn in which the names change.
+/// Gives `target` another name; `replaced` is what has that name now. `judge` is asked in the turn in which the names change, `still_there`
+/// right afterwards in the same turn ([`Relocated::still_there`]).
 ///
 /// # Refuses
 /// [`Refusal::ChangedMeanwhile`] when a name is no longer what it was, [`Refusal::Exists`] when the new one is taken; and what `judge`
@@ -114,13 +139,14 @@ pub fn rename<E: From<Refusal>>(
     (making, to): (&AccessPermit, At<'_>),
     replaced: Option<(&AccessPermit, &Node)>,
     judge: impl FnOnce() -> Result<(), E>,
+    still_there: impl FnOnce() -> Result<(), Refusal>,
 ) -> Result<Relocated, E> {
     target.covered(permit, AccessMask::DELETE)?;
     to.directory.covered(making, right_to_make(target.kind()))?;
     if let Some((permit, replaced)) = replaced {
         replaced.covered(permit, AccessMask::DELETE)?;
     }
-    relocate(target, from, to, replaced.map(|(_, node)| node), judge)
+    relocate(target, from, to, replaced.map(|(_, node)| node), judge, still_there)
 }
 
 fn right_to_make(kind: NodeKind) -> AccessMask {
@@ -137,17 +163,25 @@ pub(crate) fn relocate<E: From<Refusal>>(
     to: At<'_>,
     replaced: Option<&Node>,
     judge: impl FnOnce() -> Result<(), E>,
+    still_there: impl FnOnce() -> Result<(), Refusal>,
 ) -> Result<Relocated, E> {
     entry_name(from.name)?;
     entry_name(to.name)?;
-    let hidden = {
-        let _turn = target.turn().take();
+    let (hidden, still_there, reserved) = {
+        let mut turn = target.turn().take();
         judge()?;
+        turn.may_change(from.directory, from.name)?;
+        turn.may_change(to.directory, to.name)?;
         from.directory.still_is(from.name, target)?;
         if let Some(replaced) = replaced {
             to.directory.still_is(to.name, replaced)?;
         }
-        change_names(target, from, to, replaced)?
+        let hidden = change_names(target, from, to, replaced)?;
+        // What has taken the place of a file cannot go back.
+        let goes_back = replaced.is_none() || hidden.is_some();
+        let still_there = if goes_back { still_there() } else { Ok(()) };
+        let (old, new) = ((from.directory, from.name), (to.directory, to.name));
+        (hidden, still_there, goes_back.then(|| turn.reserve(target, old, new)))
     };
     to.directory.sync()?;
     if from.directory.object() != to.directory.object() {
@@ -158,6 +192,8 @@ pub(crate) fn relocate<E: From<Refusal>>(
         from: Some((from.directory.clone(), from.name.to_owned())),
         to: (to.directory.clone(), to.name.to_owned()),
         replaced: hidden.zip(replaced.cloned()),
+        still_there,
+        reserved,
     })
 }
 
@@ -186,6 +222,7 @@ fn change_names(
         }
         // Both are there at every moment; what is replaced then has the name that is to go.
         Some(replaced) => {
+            lock(replaced);
             rename(RenameFlags::EXCHANGE)?;
             Temporary::take_over(from.directory, from.name, replaced).map(Some)
         }
@@ -240,11 +277,12 @@ impl Draft {
         name: &str,
         replaced: Option<(&AccessPermit, &Node)>,
         judge: impl FnOnce() -> Result<(), E>,
+        still_there: impl FnOnce() -> Result<(), Refusal>,
     ) -> Result<Relocated, E> {
         self.node.sync()?;
         let gone = || Refusal::ChangedMeanwhile(name.to_owned());
         let temporary = self.directory.as_mut().ok_or_else(gone)?;
-        let is_kept = give_name((temporary, &self.node), name, replaced, judge)?;
+        let (is_kept, still_there) = give_name((temporary, &self.node), name, replaced, judge, still_there)?;
         let directory = temporary.place().clone();
         let kept = self.directory.take().filter(|_| is_kept);
         directory.sync()?;
@@ -253,35 +291,42 @@ impl Draft {
             from: None,
             to: (directory, name.to_owned()),
             replaced: kept.zip(replaced.map(|(_, node)| node.clone())),
+            still_there,
+            reserved: None,
         })
     }
 }
 
-/// Gives what stands under a reserved name its own, in the place of `replaced`. Whether that is kept under the reserved name now.
+/// Gives what stands under a reserved name its own, in the place of `replaced`. Whether that is kept under the reserved name now, and what
+/// `still_there` said.
 fn give_name<E: From<Refusal>>(
     (temporary, target): (&mut Temporary, &Node),
     name: &str,
     replaced: Option<(&AccessPermit, &Node)>,
     judge: impl FnOnce() -> Result<(), E>,
-) -> Result<bool, E> {
+    still_there: impl FnOnce() -> Result<(), Refusal>,
+) -> Result<(bool, Result<(), Refusal>), E> {
     entry_name(name)?;
     if let Some((permit, replaced)) = replaced {
         replaced.covered(permit, AccessMask::DELETE)?;
     }
     let directory = temporary.place().clone();
-    let _turn = directory.turn().take();
+    let turn = directory.turn().take();
     judge()?;
+    turn.may_change(&directory, name)?;
     let Some((_, replaced)) = replaced else {
         temporary.become_new(name)?;
-        return Ok(false);
+        return Ok((false, still_there()));
     };
     directory.still_is(name, replaced)?;
     if (target.kind(), replaced.kind()) == (NodeKind::File, NodeKind::File) {
         temporary.become_instead(name)?;
-        return Ok(false);
+        return Ok((false, Ok(())));
     }
+    lock(replaced);
     temporary.exchange(&directory, name, replaced.kind()).map_err(|errno| refused(errno, name))?;
-    Ok(true)
+    unlock(target);
+    Ok((true, still_there()))
 }
 
 impl Drop for Draft {
@@ -324,14 +369,23 @@ impl Upload {
         self,
         replaced: (&AccessPermit, &Node),
         judge: impl FnOnce() -> Result<(), E>,
+        still_there: impl FnOnce() -> Result<(), Refusal>,
     ) -> Result<Relocated, E> {
         self.file().sync()?;
         let (mut temporary, file, name) = self.into_parts();
-        let is_kept = give_name((&mut temporary, &file), &name, Some(replaced), judge)?;
+        let (is_kept, still_there) =
+            give_name((&mut temporary, &file), &name, Some(replaced), judge, still_there)?;
         let directory = temporary.place().clone();
         let kept = Some(temporary).filter(|_| is_kept);
         directory.sync()?;
         let replaced = kept.zip(Some(replaced.1.clone()));
-        Ok(Relocated { target: file, from: None, to: (directory, name), replaced })
+        Ok(Relocated {
+            target: file,
+            from: None,
+            to: (directory, name),
+            replaced,
+            still_there,
+            reserved: None,
+        })
     }
 }

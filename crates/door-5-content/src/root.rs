@@ -1,12 +1,12 @@
 //! A datastore's root directory: the one descriptor everything else is opened beneath.
 
-use crate::kinds::{KnownPaths, OPENING_NOTHING};
+use crate::kinds::{KnownPaths, OPENING_NOTHING, is_file};
 use crate::list::stamping_file_system;
 use crate::node::{Node, object_at};
 use crate::refuse::{Refusal, is_absent};
 use crate::reserved::ReservedPaths;
 use crate::watch::mount_of;
-use enfilade_access::NodeKind;
+use enfilade_access::{NodeKind, ObjectId};
 use enfilade_facts::vocabulary::{AclDialect, StorePath};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatvfs, openat, openat2};
@@ -68,12 +68,59 @@ pub struct Usage {
 /// Whose turn it is to give a name to another object. Comparing what a name means and changing it are two system calls,
 /// so within one process they are done one at a time; between processes the comparison alone has to do.
 #[derive(Debug, Default)]
-pub(crate) struct Turn(Mutex<()>);
+pub(crate) struct Turn(Mutex<Vec<Name>>);
+
+/// A name in a directory.
+type Name = (ObjectId, String);
+
+/// The turn of one thread, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct MyTurn<'t>(MutexGuard<'t, Vec<Name>>);
 
 impl Turn {
-    /// Waits for the turn. It guards no data, so a holder that panicked has broken nothing.
-    pub(crate) fn take(&self) -> MutexGuard<'_, ()> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Waits for the turn. A holder that panicked has broken nothing: each name is added and removed whole.
+    pub(crate) fn take(&self) -> MyTurn<'_> {
+        MyTurn(self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl MyTurn<'_> {
+    /// Whether a name may change. It may not while a tree that was moved from or to it is judged once more: that tree may have to go back.
+    ///
+    /// # Refuses
+    /// [`Refusal::ChangedMeanwhile`].
+    pub(crate) fn may_change(&self, directory: &Node, name: &str) -> Result<(), Refusal> {
+        let is_reserved = |(of, reserved): &Name| *of == directory.object() && reserved == name;
+        match self.0.iter().any(is_reserved) {
+            true => Err(Refusal::ChangedMeanwhile(name.to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    /// Nobody else of this process changes these names until what is returned is dropped, in nobody's turn. The turn is the one of `target`.
+    pub(crate) fn reserve(&mut self, target: &Node, from: (&Node, &str), to: (&Node, &str)) -> ReservedNames {
+        let place = Arc::clone(target.place());
+        let names = [from, to].map(|(directory, name)| (directory.object(), name.to_owned()));
+        self.0.extend(names.clone());
+        ReservedNames { place, names }
+    }
+}
+
+/// Names that nobody else of this process may change.
+#[derive(Debug)]
+pub(crate) struct ReservedNames {
+    place: Arc<Place>,
+    names: [Name; 2],
+}
+
+impl Drop for ReservedNames {
+    fn drop(&mut self) {
+        let mut turn = self.place.turn.take();
+        for own in &self.names {
+            if let Some(at) = turn.0.iter().position(|name| name == own) {
+                turn.0.swap_remove(at);
+            }
+        }
     }
 }
 
@@ -173,11 +220,27 @@ impl Root {
         let open = |flags| open_at_hand(self.directory.as_fd(), relative, flags);
         let known = self.tree.place.known.check(relative, || open(OPENING_NOTHING));
         match known.and_then(|()| open(NODE_FLAGS)) {
+            // The kernel never says at hand that a file is no directory. Where the path leads through one, that is said as soon as where
+            // it leads through nothing: the file may be hidden.
+            Err(Errno::AGAIN) if self.leads_through_a_file(path) => Err(Refusal::Absent(path.to_string())),
             // Not all of it is at hand, or the kernel knows nothing of that (before 5.12).
             Err(Errno::AGAIN | Errno::INVAL | Errno::INTR) => Ok(None),
             Err(errno) => Err(Refusal::lookup(errno, &path.to_string())),
             Ok(file) => self.describe(file, path, relative).map(Some),
         }
+    }
+
+    /// Whether the way to a path leads through a file, as far as the kernel has that in memory.
+    fn leads_through_a_file(&self, path: &StorePath) -> bool {
+        let mut above = path.split().map(|(parent, _)| parent);
+        while let Some(path) = above.filter(|path| !path.is_root()) {
+            match open_at_hand(self.directory.as_fd(), path.as_str(), OPENING_NOTHING) {
+                Ok(found) => return is_file(found.as_fd()),
+                Err(Errno::AGAIN) => above = path.split().map(|(parent, _)| parent),
+                Err(_) => return false,
+            }
+        }
+        false
     }
 
     /// Whether `path` still leads to `node`, which was found there.

@@ -5,6 +5,7 @@ use crate::node::Node;
 use crate::refuse::Refusal;
 use crate::root::{NODE_FLAGS, open_beneath};
 use enfilade_access::NodeKind;
+use rustix::fd::OwnedFd;
 use rustix::fs::{
     AtFlags, FlockOperation, Mode, OFlags, RenameFlags, flock, linkat, mkdirat, renameat, renameat_with,
     unlinkat,
@@ -33,26 +34,41 @@ impl Temporary {
     pub(crate) fn file(directory: &Node) -> Result<(Temporary, Node), Refusal> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
-        let (temporary, file) =
-            Self::make(directory, NodeKind::File, |name| open_beneath(directory.fd(), name, flags, mode))?;
-        // Where the file system knows no locks it just cannot be told apart.
-        let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
-        let node = directory.describe_beneath(file, &temporary.name)?;
-        Ok((temporary, node))
+        Self::locked(directory, || {
+            Self::make(directory, NodeKind::File, |name| open_beneath(directory.fd(), name, flags, mode))
+        })
     }
 
-    /// Makes an empty directory only this process's user can enter.
+    /// Makes an empty directory only this process's user can enter. It is locked as a file is.
     pub(crate) fn directory(directory: &Node) -> Result<(Temporary, Node), Refusal> {
-        let (temporary, ()) = Self::make(directory, NodeKind::Directory, |name| {
-            io::retry_on_intr(|| mkdirat(directory.fd(), name, Mode::RWXU))
-        })?;
-        let opened =
-            open_beneath(directory.fd(), &temporary.name, NODE_FLAGS | OFlags::DIRECTORY, Mode::empty());
-        let opened = opened.map_err(|errno| Refusal::io(errno, "opening", &temporary.name))?;
-        // As with a file.
-        let _ = flock(&opened, FlockOperation::NonBlockingLockExclusive);
-        let node = directory.describe_beneath(opened, &temporary.name)?;
-        Ok((temporary, node))
+        Self::locked(directory, || {
+            let (temporary, ()) = Self::make(directory, NodeKind::Directory, |name| {
+                io::retry_on_intr(|| mkdirat(directory.fd(), name, Mode::RWXU))
+            })?;
+            let flags = NODE_FLAGS | OFlags::DIRECTORY;
+            let opened = open_beneath(directory.fd(), &temporary.name, flags, Mode::empty());
+            let opened = opened.map_err(|errno| Refusal::io(errno, "opening", &temporary.name))?;
+            Ok((temporary, opened))
+        })
+    }
+
+    /// Makes something and locks it. Between the two, another process may take it for what a crash left behind: it has the lock then, or
+    /// has removed the name, and another one is made.
+    fn locked(
+        directory: &Node,
+        make: impl Fn() -> Result<(Temporary, OwnedFd), Refusal>,
+    ) -> Result<(Temporary, Node), Refusal> {
+        let mut tries = 1;
+        loop {
+            let (temporary, opened) = make()?;
+            // Where the file system knows no locks it just cannot be told apart.
+            let is_taken = flock(&opened, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
+            let node = directory.describe_beneath(opened, &temporary.name)?;
+            if !is_taken && node.meta().links > 0 || tries >= TRIES_MAX {
+                return Ok((temporary, node));
+            }
+            tries += 1;
+        }
     }
 
     fn make<T>(
@@ -125,6 +141,23 @@ impl Temporary {
         Ok(())
     }
 
+    /// The same; it loses the name again where `still_there` refuses. A directory somebody has put something into by then keeps it.
+    pub(crate) fn become_new_if(
+        &mut self,
+        name: &str,
+        node: &Node,
+        still_there: impl FnOnce() -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        self.become_new(name)?;
+        let Err(why) = still_there() else { return Ok(()) };
+        self.directory.still_is(name, node)?;
+        match io::retry_on_intr(|| unlinkat(self.directory.fd(), name, removal(self.kind))) {
+            Ok(()) => Err(why),
+            Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(()),
+            Err(errno) => Err(Refusal::io(errno, "removing", name)),
+        }
+    }
+
     /// A link never replaces anything either, but directories have none. For them we look first; in the moment between,
     /// the rename could replace nothing but an empty directory.
     fn become_new_without_noreplace(&mut self, name: &str) -> Result<(), Refusal> {
@@ -172,6 +205,17 @@ impl Drop for Temporary {
             let _ = io::retry_on_intr(|| unlinkat(self.directory.fd(), &self.name, flags));
         }
     }
+}
+
+/// Locks what is about to get a reserved name, so that no other process takes it for what a crash left behind.
+pub(crate) fn lock(node: &Node) {
+    // Where the file system knows no locks it just cannot be told apart.
+    let _ = flock(node.fd(), FlockOperation::NonBlockingLockExclusive);
+}
+
+/// Unlocks what has its own name.
+pub(crate) fn unlock(node: &Node) {
+    let _ = flock(node.fd(), FlockOperation::Unlock);
 }
 
 /// How an object of this kind is unlinked.

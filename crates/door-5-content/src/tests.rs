@@ -90,7 +90,7 @@ fn given(bytes: &[u8]) -> Inheritance {
 
 /// The verbs where nothing is judged in their turn.
 fn make(directory: &Node, name: &str, from_start: &Inheritance) -> Result<Node, Refusal> {
-    collection::make(directory, name, from_start, || Ok(()))
+    collection::make(directory, name, from_start, || Ok(()), || Ok(()))
 }
 
 fn remove(directory: &Node, name: &str, target: &Node) -> Result<(), Refusal> {
@@ -98,7 +98,8 @@ fn remove(directory: &Node, name: &str, target: &Node) -> Result<(), Refusal> {
 }
 
 fn rename(target: &Node, from: At<'_>, to: At<'_>) -> Result<(), Refusal> {
-    relocate::relocate(target, from, to, None, || Ok::<_, Refusal>(())).map(relocate::Relocated::complete)
+    relocate::relocate(target, from, to, None, || Ok::<_, Refusal>(()), || Ok(()))
+        .map(relocate::Relocated::complete)
 }
 
 fn bytes_of(node: &Node) -> Vec<u8> {

@@ -5,12 +5,11 @@ use crate::kept::Kept;
 use crate::node::{Node, entry_name};
 use crate::read::Reader;
 use crate::refuse::Refusal;
-use crate::temporary::Temporary;
+use crate::temporary::{Temporary, unlock};
 use enfilade_access::{AccessPermit, Inheritance, NodeKind};
 use enfilade_facts::vocabulary::AccessMask;
 use rustix::fs::{
-    FallocateFlags, FlockOperation, Timespec, Timestamps, UTIME_OMIT, copy_file_range, fallocate, flock,
-    fstatvfs, futimens,
+    FallocateFlags, Timespec, Timestamps, UTIME_OMIT, copy_file_range, fallocate, fstatvfs, futimens,
 };
 use rustix::io::{self, Errno};
 
@@ -212,27 +211,34 @@ impl Upload {
     /// # Refuses
     /// [`Refusal::Exists`] when somebody was faster, [`Refusal::ChangedMeanwhile`] when what it replaces is no longer there.
     pub fn finish(self) -> Result<Node, Refusal> {
-        self.finish_if(|| Ok(()))
+        self.finish_if(|| Ok(()), || Ok(()))
     }
 
-    /// The same where `judge`, which is asked in the turn in which the file gets its name, does not refuse.
+    /// The same where `judge`, which is asked in the turn in which the file gets its name, does not refuse. A new file loses its name again,
+    /// in the same turn, where `still_there` refuses: another process may have begun to remove the directory between the two. What replaces
+    /// a file has its ACL, so whoever may remove the one may remove the other: it took place, wherever the directory is afterwards.
     ///
     /// # Refuses
-    /// As [`Upload::finish`], and what `judge` refuses.
-    pub fn finish_if<E: From<Refusal>>(self, judge: impl FnOnce() -> Result<(), E>) -> Result<Node, E> {
+    /// As [`Upload::finish`], and what `judge` and `still_there` refuse: nothing has changed then.
+    pub fn finish_if<E: From<Refusal>>(
+        self,
+        judge: impl FnOnce() -> Result<(), E>,
+        still_there: impl FnOnce() -> Result<(), Refusal>,
+    ) -> Result<Node, E> {
         let Upload { mut temporary, file, name, fate, .. } = self;
         file.sync()?;
         let directory = temporary.place().clone();
         match fate {
             Fate::New => {
-                let _turn = directory.turn().take();
+                let turn = directory.turn().take();
                 judge()?;
-                temporary.become_new(&name)?;
+                turn.may_change(&directory, &name)?;
+                temporary.become_new_if(&name, &file, still_there)?;
             }
             Fate::Replaces { target, kept } => replace(temporary, &file, &name, (&target, *kept), judge)?,
         }
         directory.sync()?;
-        let _ = flock(file.fd(), FlockOperation::Unlock);
+        unlock(&file);
         Ok(file.again()?)
     }
 
@@ -264,8 +270,9 @@ fn replace<E: From<Refusal>>(
         Ok::<(), Refusal>(())
     };
     {
-        let _turn = directory.turn().take();
+        let turn = directory.turn().take();
         judge()?;
+        turn.may_change(&directory, name)?;
         directory.still_is(name, target)?;
         renew()?;
         temporary.become_instead(name)?;

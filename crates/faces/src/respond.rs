@@ -271,11 +271,15 @@ fn is_locked(refusal: &Refusal) -> bool {
 }
 
 /// The few refusals whose reason helps an honest client and tells a dishonest one nothing new.
-fn hint(refusal: &Refusal) -> Option<String> {
+pub(crate) fn hint(refusal: &Refusal) -> Option<String> {
     match refusal.parts().1 {
         Refusal::Identity(Identity::Malformed(_)) => Some(refusal.to_string()),
         // Whoever gets this far has a role on the store.
         Refusal::Datastore(Datastore::Maintenance { .. }) => Some(refusal.to_string()),
+        // It names nothing: what is uploaded may be hidden.
+        Refusal::Content(Content::Uploading(_)) => {
+            Some("an upload into it is still going on: try again when it has ended".to_owned())
+        }
         _ => None,
     }
 }
@@ -365,9 +369,10 @@ fn content_status(refusal: &Content, aim: Aim, stands: Stands) -> StatusCode {
         Content::Exists { .. } if aim == Aim::Collection => StatusCode::METHOD_NOT_ALLOWED,
         // RFC 4918 §10.6: the header said not to overwrite.
         Content::Exists { .. } if aim == Aim::Destination => StatusCode::PRECONDITION_FAILED,
-        Content::Exists { .. } | Content::NotEmpty { .. } | Content::ChangedMeanwhile { .. } => {
-            StatusCode::CONFLICT
-        }
+        Content::Exists { .. }
+        | Content::NotEmpty { .. }
+        | Content::ChangedMeanwhile { .. }
+        | Content::Uploading(_) => StatusCode::CONFLICT,
         Content::WrongKind { .. } | Content::IsRoot => StatusCode::METHOD_NOT_ALLOWED,
         Content::NoSpace { .. } | Content::OverQuota { .. } => StatusCode::INSUFFICIENT_STORAGE,
         Content::TooMuch(_) | Content::TooManyLocks => StatusCode::INSUFFICIENT_STORAGE,
@@ -376,6 +381,8 @@ fn content_status(refusal: &Content, aim: Aim, stands: Stands) -> StatusCode {
         Content::Locks(_) => StatusCode::SERVICE_UNAVAILABLE,
         Content::WithinItself | Content::NotAll(_) => StatusCode::FORBIDDEN,
         Content::TooLong(_) => StatusCode::URI_TOO_LONG,
+        // The request named another; this one cannot be asked for.
+        Content::BadName { .. } if aim == Aim::Member => StatusCode::FORBIDDEN,
         Content::BadName { .. } => StatusCode::BAD_REQUEST,
         Content::RootUnavailable { .. } | Content::Reserved { .. } => StatusCode::SERVICE_UNAVAILABLE,
         Content::Io { .. } | Content::NotCovered { .. } | Content::AclNotWritable { .. } => {

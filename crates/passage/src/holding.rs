@@ -10,7 +10,7 @@ use enfilade_content::{
 };
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
-use crate::verbs::{Found, of_parent, present};
+use crate::verbs::{Found, of_parent};
 
 /// What somebody wants of a lock.
 #[derive(Clone, Debug)]
@@ -140,7 +140,7 @@ impl Stay {
             true => (None, Some(self.find(path, AccessMask::NONE)?.node)),
             false => {
                 let (directory, name) = self.reach_parent(path).map_err(of_parent)?;
-                let existing = present(directory.child(name))?;
+                let existing = self.present_or_taken(path, &directory, name)?;
                 (Some(directory), existing)
             }
         };

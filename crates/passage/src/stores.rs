@@ -234,16 +234,15 @@ impl House {
         }
     }
 
-    /// Removes what uploads and copies of processes that ended left behind in each store that may be written, an hour ago and longer; says how much
-    /// that was.
+    /// Removes what uploads and copies of processes that ended left behind in each store that may be written; says how much that was.
     pub fn remove_abandoned(&self, is_wanted: &dyn Fn() -> bool) -> u64 {
-        let before = self.now().unix_seconds - 3600;
+        let now = self.now().unix_seconds;
         let mut removed = 0;
         for state in self.datastores() {
             let inside = self.come_in(&state.name, OperationKind::Write, Arc::clone);
             let Ok((permit, _inside, handle)) = inside else { continue };
             if let Ok(root) = self.root(&handle, &permit) {
-                removed += root.remove_abandoned(before, is_wanted).unwrap_or(0);
+                removed += root.remove_abandoned(now, is_wanted).unwrap_or(0);
             }
         }
         removed

@@ -5,9 +5,11 @@
 //! judged once more, and where something may not go it gets its name back. Whatever gets a name is judged in the same turn: its directory is
 //! still where it was found, and no lock stands in the way.
 
+mod copying;
 mod inheriting;
 mod removal;
 mod transfer;
+mod walked;
 
 use crate::refuse::Refusal;
 use crate::walk::Stay;
@@ -15,6 +17,7 @@ use enfilade_access::{AccessPermit, Ask, NodeKind, Wanted};
 use enfilade_content::{Listing, LockToken, LookedAt, Node, Refusal as Content, Touches};
 use enfilade_facts::vocabulary::{AccessMask, StorePath, Word};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// How many names are taken from a directory at once.
 const BATCH: usize = 1024;
@@ -24,10 +27,18 @@ const PIECE_BYTES: u64 = 8 << 20;
 /// A member with which it was not done.
 #[derive(Clone, Debug)]
 pub struct Left {
-    /// Where it is.
+    /// Where it is; of one whose name no path spells, the directory.
     pub path: StorePath,
+    /// The name no path spells.
+    pub unspelled: Option<Box<[u8]>>,
     /// Why.
     pub why: Refusal,
+}
+
+impl Left {
+    fn at(path: StorePath, why: impl Into<Refusal>) -> Self {
+        Left { path, unspelled: None, why: why.into() }
+    }
 }
 
 /// What came of putting something somewhere.
@@ -71,10 +82,12 @@ impl<'w> Work<'w> {
         self.entries_left = stay.visit.limits().tree_entries;
     }
 
-    fn step(&mut self, stay: &Stay) -> Result<(), Refusal> {
+    /// Counts a member the visitor may see. Of what is hidden nothing is told, also not by a limit: time alone bounds how much of that is
+    /// looked at.
+    fn count(&mut self) -> Result<(), Refusal> {
         let too_many = Content::TooMuch("it has more entries than one request may touch");
         self.entries_left = self.entries_left.checked_sub(1).ok_or(too_many)?;
-        self.go_on(stay)
+        Ok(())
     }
 
     fn go_on(&self, stay: &Stay) -> Result<(), Refusal> {
@@ -204,11 +217,21 @@ impl Stay {
             .collect())
     }
 
-    /// Whether the directory a path is in is still the one that was found. Asked also after a name was given: another process may have moved or
-    /// removed the directory just before, and nothing in it is acknowledged then.
+    /// Whether the directory a path is in is still the one that was found.
     pub(crate) fn unmoved(&self, path: &StorePath, directory: &Node) -> Result<(), Refusal> {
+        Ok(self.still_there(path, directory)()?)
+    }
+
+    /// The same, to be asked once more in the turn in which a name was given: another process may have begun to remove the directory just
+    /// before, and what it did not see there is not acknowledged. Asked any later, it would tell only what became true afterwards.
+    pub(crate) fn still_there(
+        &self,
+        path: &StorePath,
+        directory: &Node,
+    ) -> impl FnOnce() -> Result<(), Content> + use<> {
         let parent = path.split().map(|(parent, _)| parent).unwrap_or_default();
-        Ok(self.root.still_leads_to(&parent, directory)?)
+        let (root, directory) = (Arc::clone(&self.root), directory.clone());
+        move || root.still_leads_to(&parent, &directory)
     }
 
     /// Shows each member of a tree, and each directory when all that is in it was shown; it is over with the first that is refused.
@@ -233,11 +256,12 @@ impl Stay {
                     continue;
                 }
             };
-            work.step(self)?;
+            work.go_on(self)?;
             see(
                 self,
                 Sight::Member { path: &path, directory: &level.path, within: &level.node, node: &node },
             )?;
+            work.count()?;
             if node.kind() == NodeKind::Directory {
                 let below = Level::begin(self, path, node, ())?;
                 levels.push(below);
@@ -259,10 +283,7 @@ impl Stay {
         self.each_member(path, directory, work, |stay, sight| match sight {
             Sight::Unserved { directory } => Err(not_all(directory)),
             // Links, sockets and the like are not listed.
-            Sight::End { path, directory } => match enfilade_content::holds_others(directory)? {
-                true => Err(not_all(path)),
-                false => Ok(()),
-            },
+            Sight::End { path, directory } => Ok(enfilade_content::unless_others(directory, path)?),
             Sight::Member { path, directory, within, node } => {
                 stay.may_delete(path, within, node).map_err(|why| match is_hidden(&why) {
                     true => not_all(directory),

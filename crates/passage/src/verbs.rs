@@ -131,7 +131,7 @@ impl Stay {
     /// The refusal of door 4 or 5.
     pub fn upload(mut self, path: StorePath, expected: Option<u64>) -> Result<Uploading, Refusal> {
         let (directory, name) = self.reach_parent(&path).map_err(of_parent)?;
-        let target = present(directory.child(name))?;
+        let target = self.present_or_taken(&path, &directory, name)?;
         let upload = match &target {
             Some(target) => {
                 let permit = self.may_overwrite(&path, &directory, target)?;
@@ -174,10 +174,10 @@ impl Stay {
             self.refuse_hidden(path, &existing)?;
         }
         self.unless_locked(path, Touches::Entry, tokens)?;
-        enfilade_content::make_collection(&permit, &directory, name, &from_start, || {
-            self.settle(path, &directory, Touches::Entry, tokens).map(drop)
-        })?;
-        self.unmoved(path, &directory)
+        let settle = || self.settle(path, &directory, Touches::Entry, tokens).map(drop);
+        let still_there = self.still_there(path, &directory);
+        enfilade_content::make_collection(&permit, &directory, name, &from_start, settle, still_there)?;
+        Ok(())
     }
 
     /// The right to write over a file. What may not be seen is refused like what may not be made there.
@@ -195,6 +195,21 @@ impl Stay {
             }
             may => may,
         }
+    }
+
+    /// What has a name, where a file may be made if nothing has it. A name that is taken by a link or the like is refused as one that is taken
+    /// by something hidden: after the right to make it.
+    pub(crate) fn present_or_taken(
+        &mut self,
+        path: &StorePath,
+        directory: &Node,
+        name: &str,
+    ) -> Result<Option<Node>, Refusal> {
+        let existing = present(directory.child(name));
+        if existing.is_err() {
+            self.may_create(path, directory, NodeKind::File).map_err(of_parent)?;
+        }
+        existing
     }
 
     /// Creating onto what may not be seen is refused like a create without the right.
@@ -449,12 +464,14 @@ impl Uploading {
         let (bytes, replaced) = (self.upload.bytes(), self.target.as_ref().map_or(0, Node::content_bytes));
         let touches = self.touches();
         let Uploading { mut stay, path, directory, upload, room, tokens, .. } = self;
-        let made = upload.finish_if(|| {
+        let still_there = stay.still_there(&path, &directory);
+        let judge = || {
             still(&mut stay)?;
             Ok::<_, E>(stay.settle(&path, &directory, touches, &tokens).map(drop)?)
-        })?;
+        };
+        // Refused is unchanged, and acknowledged is in the directory that was judged, wherever that is afterwards.
+        let made = upload.finish_if(judge, still_there)?;
         room.into_iter().for_each(|room| room.keep(bytes, replaced));
-        stay.unmoved(&path, &directory)?;
         Ok(made.meta().clone())
     }
 

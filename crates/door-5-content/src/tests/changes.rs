@@ -1,8 +1,10 @@
 //! Making directories and deleting.
 
-use super::{Scratch, code, given, make, names_on_disk, remove};
-use crate::{Upload, acl};
+use super::{Scratch, code, given, make, names_on_disk, remove, rename};
+use crate::relocate::{At, relocate};
+use crate::{Refusal, Upload, acl};
 use enfilade_access::{NodeKind, StoredAcl};
+use enfilade_facts::vocabulary::StorePath;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 #[test]
@@ -79,7 +81,7 @@ fn a_directory_with_an_upload_under_way_is_not_empty() {
     let scratch = Scratch::new();
     scratch.directory("d");
     let upload = Upload::begin_new(&scratch.node("d"), "f", &given(b"")).unwrap();
-    assert_eq!(code(remove(&scratch.node(""), "d", &scratch.node("d"))), "CT05");
+    assert_eq!(code(remove(&scratch.node(""), "d", &scratch.node("d"))), "CT25");
     drop(upload);
     remove(&scratch.node(""), "d", &scratch.node("d")).unwrap();
 }
@@ -101,9 +103,33 @@ fn what_was_abandoned_is_removed_and_what_is_under_way_is_not() {
     scratch.write("d/.enfilade-not-ours", "kept");
     scratch.write("d/f", "kept");
     let upload = Upload::begin_new(&scratch.node("d"), "g", &given(b"")).unwrap();
-    let remove = |before| scratch.root().remove_abandoned(before, &|| true).unwrap();
-    assert_eq!(remove(1), 0, "all of it is young");
-    assert_eq!(remove(i64::MAX), 2);
+    assert_eq!(scratch.root().remove_abandoned(0, &|| true), Ok(2));
     upload.finish().unwrap();
     assert_eq!(names_on_disk(&scratch.at("d")), [".enfilade-not-ours", "f", "g"]);
+}
+
+#[test]
+fn both_names_of_a_moved_tree_are_kept_until_it_was_judged_once_more() {
+    let scratch = Scratch::new();
+    scratch.write("from/x", "");
+    let root = scratch.root();
+    let find = |path: &str| root.find(&StorePath::from_plain(path).unwrap()).unwrap();
+    let (top, target) = (find(""), find("from"));
+    let (from, to) = (At { directory: &top, name: "from" }, At { directory: &top, name: "to" });
+    let judge = || Ok::<_, Refusal>(());
+    let moved = relocate(&target, from, to, None, judge, || Ok(())).unwrap();
+    assert_eq!(code(make(&top, "from", &given(b""))), "CT09");
+    assert_eq!(code(Upload::begin_new(&top, "from", &given(b"")).and_then(Upload::finish)), "CT09");
+    assert_eq!(code(rename(&target, to, At { directory: &top, name: "away" })), "CT09");
+    assert_eq!(moved.take_back(), Ok(None));
+    assert_eq!(names_on_disk(&scratch.at("")), ["from"]);
+    relocate(&target, from, to, None, judge, || Ok(())).unwrap().complete();
+    make(&top, "from", &given(b"")).unwrap();
+    assert_eq!(names_on_disk(&scratch.at("")), ["from", "to"]);
+    // Where its directory is no longer where it was found, it goes back as well, and what was made goes.
+    let gone = || Err(Refusal::ChangedMeanwhile(String::new()));
+    let upload = Upload::begin_new(&top, "file", &given(b"")).unwrap();
+    assert_eq!(code(upload.finish_if(judge, gone)), "CT09");
+    assert_eq!(code(crate::collection::make(&top, "directory", &given(b""), judge, gone)), "CT09");
+    assert_eq!(names_on_disk(&scratch.at("")), ["from", "to"]);
 }

@@ -283,7 +283,8 @@ fn datastores(place: &Place, lmdb: &Lmdb) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, row) in rows {
         let what = format!("datastore {name}");
-        findings.extend(names::not_shown(row.root(&name).as_ref()).map(|says| warning(&what, says)));
+        findings
+            .extend(names::not_shown(row.root(&name).as_ref()).into_iter().map(|says| warning(&what, says)));
         let maintenance = row.maintenance.as_ref().map(|maintenance| maintenance.mode.name());
         match (amiss.remove(&name), maintenance) {
             (None, Some(mode)) => findings.push(warning(&what, format!("in maintenance mode {mode}"))),

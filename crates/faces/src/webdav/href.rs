@@ -10,8 +10,13 @@ pub(crate) fn push_name(url: &mut String, name: &str) {
     if name.bytes().all(stays) {
         return url.push_str(name);
     }
-    for byte in name.bytes() {
-        match byte {
+    push_bytes(url, name.as_bytes());
+}
+
+/// The same of a name that no path spells; such a URL is refused.
+pub(crate) fn push_bytes(url: &mut String, name: &[u8]) {
+    for byte in name {
+        match *byte {
             plain if stays(plain) => url.push(char::from(plain)),
             other => {
                 let _ = write!(url, "%{other:02X}");

@@ -5,7 +5,7 @@ use super::propfind_request::Asked;
 use super::xml::{Name, push_attribute, push_kept, push_text};
 use super::{Place, href};
 use crate::body::Body;
-use crate::respond::{Answer, status_of_member};
+use crate::respond::{Answer, hint, status_of_member};
 use enfilade_facts::vocabulary::AccessMask;
 use enfilade_passage::{Left, Meta, NodeKind, Property, ShownLock};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
@@ -398,10 +398,19 @@ pub(crate) fn push_lock(xml: &mut String, ShownLock { lock, shows_token }: &Show
 /// Says which members of a tree it was not done with (§9.6.1, §9.8.5).
 pub(crate) fn left_over(place: &Place, left: Vec<Left>) -> Answer {
     let mut xml = Form::of(Asked::Names).begin();
-    for Left { path, why } in left {
-        let href = href::of(&Place { datastore: place.datastore.clone(), path }, false);
+    for Left { path, unspelled, why } in left {
+        let mut href = href::of(&Place { datastore: place.datastore.clone(), path }, false);
+        if let Some(name) = unspelled {
+            href.push('/');
+            href::push_bytes(&mut href, &name);
+        }
         let _ = write!(xml, "<D:response><D:href>{href}</D:href>");
         push_status(&mut xml, status_of_member(&why));
+        if let Some(hint) = hint(&why) {
+            xml.push_str("<D:responsedescription>");
+            push_text(&mut xml, &hint);
+            xml.push_str("</D:responsedescription>");
+        }
         xml.push_str("</D:response>\n");
     }
     xml.push_str(END);

@@ -26,14 +26,13 @@ impl Stay {
         let (mut left, mut levels) = (Vec::new(), Vec::new());
         match self.inherit_one(&above, path, target) {
             Ok(below) => levels.extend(below),
-            Err(why) => left.push(Left { path: path.clone(), why }),
+            Err(why) => left.push(Left::at(path.clone(), why)),
         }
         while let Some(level) = levels.last_mut() {
             let (path, node) = match level.next() {
                 Ok(Met::Member { path, node, .. }) => (path, node),
                 Ok(Met::TooDeep(name)) => {
-                    let why = Content::TooLong(name.to_string()).into();
-                    left.push(Left { path: level.path.clone(), why });
+                    left.push(Left::at(level.path.clone(), Content::TooLong(name.to_string())));
                     continue;
                 }
                 Ok(Met::Other) => continue,
@@ -42,19 +41,19 @@ impl Stay {
                     continue;
                 }
                 Err(why) => {
-                    left.push(Left { path: level.path.clone(), why });
+                    left.push(Left::at(level.path.clone(), why));
                     let _ = levels.pop();
                     continue;
                 }
             };
-            if let Err(why) = work.step(self) {
-                left.push(Left { path, why });
+            if let Err(why) = work.go_on(self).and_then(|()| work.count()) {
+                left.push(Left::at(path, why));
                 break;
             }
             let above = level.carried.clone();
             match self.inherit_one(&above, &path, &node) {
                 Ok(below) => levels.extend(below),
-                Err(why) => left.push(Left { path, why }),
+                Err(why) => left.push(Left::at(path, why)),
             }
         }
         left

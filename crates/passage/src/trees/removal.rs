@@ -78,11 +78,17 @@ impl Stay {
                     continue;
                 }
             };
-            if let Err(why) = work.step(self) {
-                left.push(Left { path, why });
+            if let Err(why) = work.go_on(self) {
+                left.push(Left::at(path, why));
                 break;
             }
-            let deleted = self.may_delete(&path, &level.node, &node).and_then(|permit| match node.kind() {
+            let permit = self.may_delete(&path, &level.node, &node);
+            let is_seen = !permit.as_ref().is_err_and(is_hidden);
+            if is_seen && let Err(why) = work.count() {
+                left.push(Left::at(path, why));
+                break;
+            }
+            let deleted = permit.and_then(|permit| match node.kind() {
                 NodeKind::File => {
                     let member = Member { path: &path, directory: &level.node, name: &name, node: &node };
                     self.remove(&permit, &member, tokens).map(|()| None)
@@ -99,7 +105,7 @@ impl Stay {
                 Err(why) => {
                     going.keeps = true;
                     if !is_hidden(&why) {
-                        left.push(Left { path, why });
+                        left.push(Left::at(path, why));
                     }
                 }
             }
@@ -144,7 +150,7 @@ impl Stay {
             let member = Member { path, directory, name: &going.name, node: &level.node };
             match self.remove(&going.permit, &member, tokens) {
                 Ok(()) => return false,
-                Err(why) => left.push(Left { path: level.path.clone(), why }),
+                Err(why) => left.push(Left::at(level.path.clone(), why)),
             }
             return true;
         }
@@ -152,7 +158,7 @@ impl Stay {
         let is_told = left.iter().any(|left| is_within(&left.path, &level.path));
         if !is_told {
             let why = Content::NotEmpty(level.path.to_string());
-            left.push(Left { path: level.path.clone(), why: why.into() });
+            left.push(Left::at(level.path.clone(), why));
         }
         true
     }

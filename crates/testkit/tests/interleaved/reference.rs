@@ -336,8 +336,12 @@ impl Tree {
                 !is_own && is_done(who) && acl.is_free(actors[who]) && acts[who].takes_away(path)
             };
             // Where the other moved it first, it may go from there.
-            // A MOVE after which the other took it away is not acknowledged: it was there for a moment.
-            let was_done = |who: usize| is_done(who) || is_done(1 - who);
+            // A MOVE whose directory the other took away meanwhile is not acknowledged: what was moved is gone, and cannot go back.
+            let is_lost_above = |who: usize| match &acts[who] {
+                Act::Move { to, .. } => is_done(1 - who) && acts[1 - who].takes_away(parent(to)),
+                _ => false,
+            };
+            let was_done = |who: usize| is_done(who) || is_lost_above(who);
             let moved_to = |who: usize| match &acts[who] {
                 Act::Move { from, to, .. }
                     if was_done(who) && is_within(path, from) && acl.is_free(actors[who]) =>
@@ -360,6 +364,21 @@ impl Tree {
             let is_somewhere = may_be_at.iter().any(|path| now.get(path) == Some(&Some(content.clone())));
             let may_be_gone = (0..2).any(may_take);
             assert!(is_somewhere || may_be_gone, "`{content}` of {path} is lost: {}", said());
+        }
+        for who in 0..2 {
+            if let (Act::Put(path), Err(())) = (&acts[who], &outcomes[who]) {
+                let is_new = |content: &Option<String>| content.as_deref() == Some("new");
+                assert!(
+                    !now.values().any(is_new),
+                    "the upload of {path} was refused, and is there: {}",
+                    said()
+                );
+            }
+            if let (Act::MakeDirectory(path), Err(()), Act::Put(_) | Act::Delete(_)) =
+                (&acts[who], &outcomes[who], &acts[1 - who])
+            {
+                assert!(!now.contains_key(path), "{path} was refused, and was made: {}", said());
+            }
         }
         self.check_answers(acts, outcomes, now, &said);
     }

@@ -1,0 +1,250 @@
+//! COPY: nothing of it is seen before it is whole, and every member that was not copied is named.
+
+use super::transfer::Room;
+use super::walked::Walked;
+use super::{Left, Level, Met, Placed, Placing, Work, is_hidden, is_within};
+use crate::refuse::{Refusal, Stands};
+use crate::verbs::Found;
+use crate::walk::Stay;
+use enfilade_access::{Ask, Inheritance, NodeKind, StoredAcl, Subject, Wanted};
+use enfilade_content::{
+    Draft, Node, Reader, Refusal as Content, Relocated, Room as Quota, Upload, copy_properties,
+};
+use enfilade_facts::vocabulary::{AccessMask, StorePath};
+
+/// A member of a tree, and where its copy is to be.
+struct Member<'m> {
+    path: &'m StorePath,
+    node: &'m Node,
+    /// The directory of the copy, and where that will be.
+    directory: &'m Node,
+    goal: &'m StorePath,
+    name: &'m str,
+}
+
+/// What is taken of the quota by what is copied: given back unless the copy gets its name.
+struct Taken {
+    room: Option<Quota>,
+    /// How much was copied.
+    bytes: u64,
+}
+
+impl Taken {
+    /// Takes room for so many bytes more than were copied.
+    fn room_for(&mut self, bytes: u64) -> Result<(), Content> {
+        self.room.as_mut().map_or(Ok(()), |room| room.grow_to(self.bytes.saturating_add(bytes)))
+    }
+}
+
+impl Stay {
+    /// Makes a copy, which has what its new directory gives it and its maker for an owner. Nothing of it is seen before it is whole.
+    ///
+    /// # Errors
+    /// The refusal of door 4 or 5; there is no copy then.
+    pub fn copy(
+        &mut self,
+        from: &StorePath,
+        to: &StorePath,
+        placing: Placing<'_>,
+    ) -> Result<Placed, Refusal> {
+        if from == to || is_within(from, to) {
+            return Err(Content::WithinItself.into());
+        }
+        let found = self.find(from, AccessMask::READ_DATA).map_err(|why| why.about(Stands::Source))?;
+        let kind = found.kind();
+        if kind == NodeKind::Directory && is_within(to, from) && placing.is_deep {
+            return Err(Content::WithinItself.into());
+        }
+        let mut work = Work::begin(self, placing.is_wanted);
+        let mut room = self.make_room(to, kind, placing, &mut work)?;
+        room.from_start = self.of_copy(room.from_start, &found.node.subject());
+        let quota = self.datastore.quota();
+        let room_taken = quota.map(|quota| self.fill.take(&self.root, quota, 0)).transpose()?;
+        let mut taken = Taken { room: room_taken, bytes: 0 };
+        let (made, left) = match kind {
+            NodeKind::File => (self.copy_one(from, &found, &room, placing, &work, &mut taken)?, Vec::new()),
+            NodeKind::Directory => self.copy_tree(from, &found, &room, placing, &mut work, &mut taken)?,
+        };
+        let freed = match made {
+            Some(made) => {
+                let judged = made.still_there().map_err(Refusal::from);
+                let judged = judged.and_then(|()| self.judge_replaced(&room, &mut work));
+                self.complete_or_take_back(made, &room, judged)?
+            }
+            // Nothing was replaced.
+            None => 0,
+        };
+        match taken.room {
+            Some(room) => room.keep(taken.bytes, freed),
+            None => self.fill.freed(freed),
+        }
+        Ok(Placed { replaced: room.replaced.is_some(), left })
+    }
+
+    /// What a copy has from the start, where something is copied that has an ACL of its own.
+    fn of_copy(&self, from_start: Inheritance, source: &Subject) -> Inheritance {
+        match &source.acl {
+            StoredAcl::Ntacl(acl) | StoredAcl::Nfs4(acl) if self.datastore.access().copy_keeps => {
+                // Whose file it is belongs to such an ACL.
+                let owner = from_start.owner.map(|_| source.owner());
+                Inheritance { acl: acl.clone(), owner }
+            }
+            _ => from_start,
+        }
+    }
+
+    /// Copies a file to where it is to be.
+    fn copy_one(
+        &mut self,
+        from: &StorePath,
+        found: &Found,
+        room: &Room<'_>,
+        placing: Placing<'_>,
+        work: &Work<'_>,
+        taken: &mut Taken,
+    ) -> Result<Option<Relocated>, Refusal> {
+        let reader = enfilade_content::read(found.permit(), &found.node)?;
+        let Room { path, directory, name, permit, from_start, replaced } = room;
+        let mut upload = match replaced {
+            Some(_) => Upload::create_instead(permit, directory, name, from_start)?,
+            None => Upload::create(permit, directory, name, from_start)?,
+        };
+        self.fill_copy(from, &reader, &mut upload, work, taken)?;
+        let settle = || self.settle(path, directory, room.touches(), placing.tokens).map(drop);
+        let still_there = self.still_there(path, directory);
+        match room.replaced() {
+            Some(replaced) => upload.finish_instead(replaced, settle, still_there).map(Some),
+            None => upload.finish_if(settle, still_there).map(|_| None),
+        }
+    }
+
+    /// Fills the copy of a file.
+    fn fill_copy(
+        &mut self,
+        from: &StorePath,
+        reader: &Reader,
+        upload: &mut Upload,
+        work: &Work<'_>,
+        taken: &mut Taken,
+    ) -> Result<(), Refusal> {
+        let mut offset = 0;
+        // What does not fit is known before it is copied.
+        taken.room_for(reader.bytes())?;
+        loop {
+            match upload.copy_from(reader, offset, super::PIECE_BYTES)? {
+                0 => break,
+                copied => offset += copied,
+            }
+            work.go_on(self)?;
+            taken.room_for(offset)?;
+            if !self.unchanged() {
+                self.find(from, AccessMask::READ_DATA)?;
+            }
+        }
+        taken.bytes = taken.bytes.saturating_add(offset);
+        Ok(upload.copy_properties(reader)?)
+    }
+
+    /// Builds a copy of a directory, and gives it its name.
+    fn copy_tree(
+        &mut self,
+        from: &StorePath,
+        source: &Found,
+        room: &Room<'_>,
+        placing: Placing<'_>,
+        work: &mut Work<'_>,
+        taken: &mut Taken,
+    ) -> Result<(Option<Relocated>, Vec<Left>), Refusal> {
+        let draft = Draft::begin(&room.permit, &room.directory, &room.from_start)?;
+        copy_properties(source.permit(), &source.node, draft.node())?;
+        let (mut left, mut levels, mut walked) = (Vec::new(), Vec::new(), Walked::begin(draft.node()));
+        if placing.is_deep {
+            let goal = (draft.node().clone(), room.path.clone());
+            levels.push(Level::begin(self, from.clone(), source.node.clone(), goal)?);
+            walked.enter(from, &source.node);
+        }
+        while let Some(level) = levels.last_mut() {
+            let (path, name, node) = match level.next()? {
+                Met::Member { path, name, node } => (path, name, node),
+                Met::TooDeep(name) => {
+                    // It has no path to be named by.
+                    left.push(Left::at(level.path.clone(), Content::TooLong(name.to_string())));
+                    continue;
+                }
+                Met::Other => continue,
+                Met::End => {
+                    let _ = levels.pop();
+                    continue;
+                }
+            };
+            work.go_on(self)?;
+            walked.meet(&level.node, &name, &node);
+            let (directory, goal) = level.carried.clone();
+            let member = Member { path: &path, node: &node, directory: &directory, goal: &goal, name: &name };
+            match self.copy_member(&member, work, taken, &mut walked) {
+                Ok(None) => {}
+                Ok(Some(below)) => {
+                    walked.enter(&path, &node);
+                    levels.push(below);
+                }
+                // What stops one stops all.
+                Err(why @ Refusal::Content(Content::TooMuch(_) | Content::OverQuota { .. })) => {
+                    return Err(why);
+                }
+                Err(why) => left.push(Left::at(path, why)),
+            }
+        }
+        self.name_missed(&walked, work, &mut left)?;
+        let settle = || self.settle(room.path, &room.directory, room.touches(), placing.tokens).map(drop);
+        let still_there = self.still_there(room.path, &room.directory);
+        let made = draft.finish(room.name, room.replaced(), settle, still_there)?;
+        Ok((Some(made), left))
+    }
+
+    /// Copies a file, or begins with a directory. Only that a member may not be seen where it is leaves it out without a word: whatever else is
+    /// refused is told.
+    fn copy_member(
+        &mut self,
+        member: &Member<'_>,
+        work: &mut Work<'_>,
+        taken: &mut Taken,
+        walked: &mut Walked,
+    ) -> Result<Option<Level<(Node, StorePath)>>, Refusal> {
+        let Member { path, node, directory, goal, name } = *member;
+        let subject = node.subject();
+        let wanted = Wanted::On(AccessMask::READ_DATA);
+        let reading = match self.may(&Ask { path, target: &subject, wanted }) {
+            Ok(reading) => reading,
+            Err(why) if is_hidden(&why) => return Ok(None),
+            Err(why) => return Err(why),
+        };
+        work.count()?;
+        walked.copy(path, node)?;
+        let goal = goal.join(name).map_err(|_| Content::TooLong(name.to_owned()))?;
+        goal.keeps_to(&self.visit.limits()).map_err(|_| Content::TooLong(name.to_owned()))?;
+        let (permit, from_start) = self.may_create(&goal, directory, node.kind())?;
+        let from_start = self.of_copy(from_start, &subject);
+        match node.kind() {
+            NodeKind::File => {
+                let reader = enfilade_content::read(&reading, node)?;
+                let mut upload = Upload::create(&permit, directory, name, &from_start)?;
+                self.fill_copy(path, &reader, &mut upload, work, taken)?;
+                upload.finish()?;
+                Ok(None)
+            }
+            NodeKind::Directory => {
+                let (judge, still_there) = (|| Ok::<_, Refusal>(()), || Ok(()));
+                let made = enfilade_content::make_collection(
+                    &permit,
+                    directory,
+                    name,
+                    &from_start,
+                    judge,
+                    still_there,
+                )?;
+                copy_properties(&reading, node, &made)?;
+                Level::begin(self, path.clone(), node.clone(), (made, goal)).map(Some)
+            }
+        }
+    }
+}

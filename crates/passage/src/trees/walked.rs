@@ -1,0 +1,136 @@
+//! What a copy has seen of its source. Others rename members meanwhile: one that was moved from a directory that was not read yet to one that
+//! was is in neither when it is looked for, and one that was moved the other way is met twice. So each directory is read once more when all of
+//! them were read, and what is there then and was not copied is named.
+
+use super::{Left, Level, Met, Work, is_hidden};
+use crate::refuse::Refusal;
+use crate::walk::Stay;
+use enfilade_access::{Ask, NodeKind, ObjectId, Subject, Wanted};
+use enfilade_content::{Node, Refusal as Content};
+use enfilade_facts::vocabulary::{AccessMask, PathRefused, StorePath};
+use std::collections::HashSet;
+use std::hash::{BuildHasher as _, RandomState};
+
+pub(super) struct Walked {
+    hasher: RandomState,
+    /// Every entry that was met: its directory, its name and the object.
+    met: HashSet<u64>,
+    copied: HashSet<ObjectId>,
+    directories: Vec<(StorePath, ObjectId)>,
+    /// When the copy was begun, by the clock of its file system, in seconds and nanoseconds.
+    began: Option<(i64, u32)>,
+}
+
+impl Walked {
+    pub(super) fn begin(draft: &Node) -> Self {
+        Walked {
+            hasher: RandomState::new(),
+            met: HashSet::new(),
+            copied: HashSet::new(),
+            directories: Vec::new(),
+            began: draft.meta().born,
+        }
+    }
+
+    /// A directory whose entries are copied.
+    pub(super) fn enter(&mut self, path: &StorePath, directory: &Node) {
+        self.directories.push((path.clone(), directory.object()));
+    }
+
+    fn entry(&self, directory: &Node, name: &str, node: &Node) -> u64 {
+        self.hasher.hash_one((directory.object(), name, node.object()))
+    }
+
+    pub(super) fn meet(&mut self, directory: &Node, name: &str, node: &Node) {
+        let entry = self.entry(directory, name, node);
+        self.met.insert(entry);
+    }
+
+    /// A member is to be copied.
+    ///
+    /// # Refuses
+    /// [`Content::ChangedMeanwhile`] when it was copied already, under the name it had before. A file may have several names at once.
+    pub(super) fn copy(&mut self, path: &StorePath, node: &Node) -> Result<(), Content> {
+        let has_many_names = node.kind() == NodeKind::File && node.meta().links > 1;
+        match self.copied.insert(node.object()) || has_many_names {
+            true => Ok(()),
+            false => Err(Content::ChangedMeanwhile(path.to_string())),
+        }
+    }
+
+    /// Whether an entry is older than the copy and was neither met where it is nor copied from where it was.
+    fn misses(&self, directory: &Node, name: &str, node: &Node) -> bool {
+        let is_younger = self.began.zip(node.meta().born).is_some_and(|(began, born)| born > began);
+        !is_younger
+            && !self.met.contains(&self.entry(directory, name, node))
+            && !self.copied.contains(&node.object())
+    }
+}
+
+impl Stay {
+    /// Names what is in the directories of a copy's source and was not copied, as far as the visitor may see it; and what no URL means.
+    ///
+    /// # Errors
+    /// When it takes longer than it may.
+    pub(super) fn name_missed(
+        &mut self,
+        walked: &Walked,
+        work: &mut Work<'_>,
+        left: &mut Vec<Left>,
+    ) -> Result<(), Refusal> {
+        for (path, object) in &walked.directories {
+            work.go_on(self)?;
+            let opened =
+                self.root.find(path).map_err(Refusal::from).and_then(|node| match node.object() == *object {
+                    true => Level::begin(self, path.clone(), node, ()),
+                    false => Err(Content::ChangedMeanwhile(path.to_string()).into()),
+                });
+            let mut level = match opened {
+                Ok(level) => level,
+                // What came to be there is not said.
+                Err(_) => {
+                    left.push(Left::at(path.clone(), Content::ChangedMeanwhile(path.to_string())));
+                    continue;
+                }
+            };
+            loop {
+                match level.next() {
+                    Ok(Met::Member { path, name, node }) => {
+                        work.go_on(self)?;
+                        if walked.misses(&level.node, &name, &node) && self.is_seen(&path, &node.subject())? {
+                            let why = Content::ChangedMeanwhile(path.to_string());
+                            left.push(Left::at(path, why));
+                        }
+                    }
+                    Ok(Met::TooDeep(_) | Met::Other) => {}
+                    Ok(Met::End) => break,
+                    Err(why) => {
+                        left.push(Left::at(path.clone(), why));
+                        break;
+                    }
+                }
+            }
+            level.listing.each_unspelled(|name, subject| -> Result<(), Refusal> {
+                work.go_on(self)?;
+                // Roles stand on no name that no path spells, so another name they do not stand on does for it.
+                let Ok(beside) = path.join(&"\u{fffd}".repeat(3)) else { return Ok(()) };
+                if self.is_seen(&beside, subject)? {
+                    work.count()?;
+                    let said = String::from_utf8_lossy(name).into_owned();
+                    let why = Content::BadName { name: said, why: PathRefused::Character };
+                    left.push(Left { path: path.clone(), unspelled: Some(name.into()), why: why.into() });
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn is_seen(&mut self, path: &StorePath, target: &Subject) -> Result<bool, Refusal> {
+        match self.may(&Ask { path, target, wanted: Wanted::On(AccessMask::READ_DATA) }) {
+            Err(why) if is_hidden(&why) => Ok(false),
+            Ok(_) | Err(Refusal::Access(_)) => Ok(true),
+            Err(why) => Err(why),
+        }
+    }
+}
