@@ -19,6 +19,7 @@ mod facts;
 mod files;
 mod freshness;
 mod gone;
+mod gone_for_good;
 mod http2;
 mod headers;
 mod import;

@@ -53,5 +53,5 @@ pub use things::{
     set_implied, set_member, subtree_of,
 };
 pub(crate) use things::{missing, put_extra};
-pub(crate) use trusts::forget_trusts;
+pub(crate) use trusts::remove_trusts;
 pub use trusts::{NewTrust, create_trust, delete_trust, find_trust, list_trusts, use_trust};

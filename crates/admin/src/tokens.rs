@@ -286,14 +286,20 @@ pub fn regenerate_token(
             "is a certificate, and has no secret: make a token of the next certificate, then delete this one";
         return Err(Error::Invalid(format!("{tokenid} {what}")));
     }
-    let (is_kept, mut at) = edit(desk, "regenerate", owner, name, |id, token| {
+    let (is_kept, mut at) = desk.commit(&format!("token regenerate {tokenid}"), |view, change| {
+        let id = token_id(view, owner, name)?;
+        let before = view.get::<Credential>(&id)?.ok_or_else(|| dangling("token", id))?;
         let until = desk.now.unix_seconds.saturating_add(grace);
-        token.previous = (grace > 0).then(|| Previous { verifier: token.verifier.clone(), until });
+        let mut after = before.clone();
+        after.previous = (grace > 0).then(|| Previous { verifier: before.verifier.clone(), until });
         // What is kept in the file follows from there.
-        if token.kept.is_none() {
-            token.verifier = Verifier::Keyed(key.digest(id, value.as_bytes()));
+        if before.kept.is_none() {
+            after.verifier = Verifier::Keyed(key.digest(&id, value.as_bytes()));
         }
-        Ok(token.kept.is_some())
+        change.replace(&id, &before, &after);
+        // Who had the old secret may have made it.
+        crate::keystone::forget_made(view, change, &id)?;
+        Ok(before.kept.is_some())
     })?;
     if is_kept {
         let hash = enfilade_identity::hash_generated(&value, random()?).map_err(Error::Invalid)?;

@@ -433,7 +433,7 @@ pub(crate) fn forget_user(view: &View<'_>, change: &mut Change, id: &UserId) -> 
             change.delete::<Blob>(&blob);
         }
     }
-    crate::keystone::forget_trusts(view, change, &ReverseKey::trusts_of(id))?;
+    crate::keystone::remove_trusts(view, change, &ReverseKey::trusts_of(id))?;
     for (key, _) in view.list::<Membership>(&Member::User(*id).prefix())? {
         change.delete::<Membership>(&key);
     }

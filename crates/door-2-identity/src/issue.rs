@@ -49,8 +49,6 @@ pub fn issue(
             (judged, _) => judged,
         });
     match judged {
-        // Something was taken and given again in this second.
-        Ok((_, session)) if session.is_less => Issue::NextSecond,
         Ok((_, session)) => Issue::Session(session),
         // Its own audit id is new, and what it comes of was looked at on this very view.
         Err(Refusal::TokenRevoked { .. }) => Issue::NextSecond,

@@ -231,6 +231,7 @@ fn grant_session(
     let view = &view.of_session(claim.issued_at, tokens.revocations);
     let proof = Proof { credential: claim.credential(), verifier: memo.key("session").key(), upgrade: None };
     let mut granted = grant(view, now, &standing, proof, u64::MAX, memo)?;
+    view.check_over(&standing.authid)?;
     Arc::make_mut(&mut granted.principal).reach = session.reach();
     let lent_until = session.trusted.as_ref().map_or(i64::MAX, |trusted| trusted.good_until);
     granted.good_from = claim.good_from();

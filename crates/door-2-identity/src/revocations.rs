@@ -1,7 +1,7 @@
 //! What was revoked, in the process: one look is a handful of probes, however much there is. And at which revision anything
 //! else changed: as long as nothing did, a session that stood needs no more than that look.
 
-use crate::session::{Lent, Methods, Session};
+use crate::session::{Methods, Session};
 use crate::view;
 use enfilade_facts::tables::{Key, Revocation, Revoked, Table};
 use enfilade_facts::{Index, IndexError, Indexed, Revision, SourceError, View};
@@ -87,22 +87,20 @@ pub(crate) struct Look {
 fn marks(session: &Session) -> impl Iterator<Item = Revoked> {
     let (claim, user_domain) = (&session.claim, session.user_domain);
     let scope_domain = session.scope_domain.filter(|domain| *domain != user_domain);
-    let by_trust = match (claim.lent, &session.trusted) {
-        (Some(Lent::Trust(id)), Some(trusted)) => Some([
-            Revoked::Trust(id),
-            Revoked::User(trusted.trust.trustor),
-            Revoked::Domain(trusted.trustor_domain),
-        ]),
-        _ => None,
-    };
+    let lenders = session.trusted.iter().flat_map(|trusted| &trusted.lenders);
+    let by_trust = lenders.flat_map(|(user, domain)| [Revoked::User(*user), Revoked::Domain(*domain)]);
     let always = [
         Revoked::Token(claim.audit.own),
         Revoked::Chain(claim.chain()),
         Revoked::User(claim.user),
         Revoked::Domain(user_domain),
     ];
-    let scope = [claim.scope.project().map(Revoked::Project), scope_domain.map(Revoked::Domain)];
-    always.into_iter().chain(scope.into_iter().flatten()).chain(by_trust.into_iter().flatten())
+    let others = [
+        claim.scope.project().map(Revoked::Project),
+        scope_domain.map(Revoked::Domain),
+        claim.trust().map(Revoked::Trust),
+    ];
+    always.into_iter().chain(others.into_iter().flatten()).chain(by_trust)
 }
 
 /// The last second of issue a mark is about. The chain of an EC2 key is the key: its next secret makes sessions of the same chain.

@@ -146,8 +146,6 @@ pub struct Session {
     pub delegation: Option<Delegation>,
     /// The trust it is by.
     pub trusted: Option<Box<Trusted>>,
-    /// Whether it has lost something that its user has: it was taken away, and given again, since the session was issued.
-    pub(crate) is_less: bool,
     /// The revision at which anything but revocations was changed last when it was judged; `None` where that was not known.
     pub(crate) rests_on: Option<Revision>,
 }
@@ -157,9 +155,9 @@ pub struct Session {
 pub struct Trusted {
     /// What it lends, of whom.
     pub trust: Trust,
-    /// The domain of whoever trusts.
-    pub(crate) trustor_domain: DomainId,
-    /// The last second the trust and whoever trusts are in time.
+    /// The user who trusts, and each who lent it on, with their domains.
+    pub(crate) lenders: Vec<(UserId, DomainId)>,
+    /// The last second the trust and each who lends are in time.
     pub(crate) good_until: i64,
 }
 
@@ -174,7 +172,6 @@ impl Session {
             scope_domain: None,
             delegation: None,
             trusted: None,
-            is_less: false,
             rests_on: None,
         }
     }
@@ -365,32 +362,18 @@ pub(crate) fn stand(
     };
     // Before what was revoked: who has nothing there need not wait for the next second to hear so.
     let roles = match &trusted {
-        Some(trusted) => lent_roles(view, &trusted.trust),
-        None => roles_on(view, &claim.user, claim.scope, credential.as_ref()),
+        Some(trusted) => lent_roles(view, &trusted.trust)?,
+        None => roles_on(view, &claim.user, claim.scope, credential.as_ref())?,
     };
     // A new session is to have every group of its user, also where its roles come by no group of that user: files know the groups.
     let asked_no_groups = claim.scope == Scope::Unscoped || trusted.is_some();
     if asked_no_groups && claim.issued_at == now.unix_seconds {
         view.groups_of(&claim.user)?;
     }
-    let is_less = view.has_lost();
-    let roles = match roles {
-        Err(Refusal::NoScope(_)) if is_less => {
-            return Err(Refusal::TokenRevoked { authid, by: "what it rests on" });
-        }
-        roles => roles?,
-    };
+    view.check_over(&authid)?;
     let delegation = credential.map(|credential| view.delegation(&credential)).transpose()?.flatten();
-    let mut session = Session {
-        claim: *claim,
-        roles,
-        user_domain,
-        scope_domain,
-        delegation,
-        trusted,
-        is_less,
-        rests_on: None,
-    };
+    let mut session =
+        Session { claim: *claim, roles, user_domain, scope_domain, delegation, trusted, rests_on: None };
     let look = revocations::look(view, revocations, &session, None)?;
     if let Some(by) = look.by {
         return Err(Refusal::TokenRevoked { authid, by: what_by(&by) });
@@ -406,28 +389,44 @@ fn trusted(view: &View<'_>, now: Now, claim: &Claim, id: &TrustId) -> Result<Tru
     let is_in_time = |trust: &Trust| trust.expires == 0 || now.unix_seconds < trust.expires;
     let trust = view.trust(id)?.filter(|trust| is_meant(trust) && is_in_time(trust));
     let trust = trust.ok_or(Refusal::NoScope("the trust is gone, over, or another's"))?;
-    // What was lent on rests on each trust it came by.
-    let (mut above, mut depth) = (trust.parent, 0);
-    while let Some(id) = above {
-        let parent = view.trust(&id)?.filter(|parent| is_in_time(parent) && depth < REDELEGATIONS_MAX);
-        above = parent.ok_or(Refusal::NoScope("a trust it was lent on from is gone"))?.parent;
-        depth += 1;
-    }
-    let gone = || Refusal::NoScope("whoever trusts is gone");
-    let trustor = view.user(&trust.trustor)?.ok_or_else(gone)?;
-    let realm: Realm = view.domain(&trustor.domain)?.ok_or_else(gone)?.name;
-    let authid = Authid::from(userid(&trustor.name, &realm).ok_or_else(gone)?);
+    let end = if trust.expires == 0 { i64::MAX } else { trust.expires - 1 };
     // One that an application credential made is good while that one is.
-    let standing = Standing::of(view, &authid, trust.trustor, trust.by)?.ok_or_else(gone)?;
+    let (domain, good_until) = lender(view, now, &trust.trustor, trust.by)?;
+    let mut trusted =
+        Trusted { lenders: vec![(trust.trustor, domain)], good_until: good_until.min(end), trust };
+    // What was lent on rests on each trust it came by, and on each user who lent it on.
+    let mut above = trusted.trust.parent;
+    while let Some(id) = above {
+        let is_near = trusted.lenders.len() <= usize::from(REDELEGATIONS_MAX);
+        let parent = view.trust(&id)?.filter(|parent| is_in_time(parent) && is_near);
+        let parent = parent.ok_or(Refusal::NoScope("a trust it was lent on from is gone"))?;
+        let (domain, good_until) = lender(view, now, &parent.trustee, None)?;
+        trusted.lenders.push((parent.trustee, domain));
+        trusted.good_until = trusted.good_until.min(good_until);
+        above = parent.parent;
+    }
+    Ok(trusted)
+}
+
+/// The domain of a user who lends something, and the last second this user, and the application credential it was lent by, are in time.
+fn lender(
+    view: &View<'_>,
+    now: Now,
+    id: &UserId,
+    by: Option<CredentialId>,
+) -> Result<(DomainId, i64), Refusal> {
+    let gone = || Refusal::NoScope("a user who lent it is gone");
+    let user = view.user(id)?.ok_or_else(gone)?;
+    let realm: Realm = view.domain(&user.domain)?.ok_or_else(gone)?.name;
+    let authid = Authid::from(userid(&user.name, &realm).ok_or_else(gone)?);
+    let standing = Standing::of(view, &authid, *id, by)?.ok_or_else(gone)?;
     standing.check(view, now).map_err(|refusal| match refusal {
         Refusal::Disabled { .. } | Refusal::Expired { .. } => {
-            Refusal::NoScope("whoever trusts is disabled or expired")
+            Refusal::NoScope("a user who lent it is disabled or expired")
         }
         other => other,
     })?;
-    let end = if trust.expires == 0 { i64::MAX } else { trust.expires - 1 };
-    let good_until = standing.good_until().min(end);
-    Ok(Trusted { trust, trustor_domain: trustor.domain, good_until })
+    Ok((user.domain, standing.good_until()))
 }
 
 /// The roles a user has on a project now, implied ones included; none where there are none.
@@ -533,9 +532,7 @@ fn roles_on(
     let mut next = credential.copied();
     for _ in 0..=CREDENTIAL_CHAIN_MAX {
         let Some(id) = next else { break };
-        if view.is_lost(&Revoked::Credential(id))? {
-            return Err(Refusal::NoScope("the credential was disabled, or has another secret"));
-        }
+        view.rests_on(&Revoked::Credential(id))?;
         let delegation = view.delegation(&id)?;
         let is_of = |project| scope == Scope::Project(project);
         let delegation = delegation

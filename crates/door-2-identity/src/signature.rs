@@ -120,7 +120,6 @@ pub fn issue_signed(
     tokens: &Tokens<'_>,
 ) -> Issue {
     match judge(&View::new(view), now, ask, lifetime, own, tokens) {
-        Ok(session) if session.is_less => Issue::NextSecond,
         Ok(session) => Issue::Session(session),
         // Its own audit id is new: the key, or what is its user's, was revoked in this second.
         Err(Refusal::TokenRevoked { .. }) => Issue::NextSecond,

@@ -10,7 +10,7 @@ use enfilade_facts::tables::{
     Trust, User,
 };
 use enfilade_facts::vocabulary::{
-    CredentialId, DomainId, GroupId, ProjectId, Realm, RoleId, TokenName, TrustId, UserId,
+    Authid, CredentialId, DomainId, GroupId, ProjectId, Realm, RoleId, TokenName, TrustId, UserId,
 };
 use enfilade_facts::{At, Index, SourceError};
 use std::cell::Cell;
@@ -21,17 +21,17 @@ use std::ops::ControlFlow;
 pub(crate) struct View<'a> {
     pub(crate) facts: &'a enfilade_facts::View<'a>,
     session: Option<(i64, &'a Index<Revocations>)>,
-    has_lost: Cell<bool>,
+    is_over: Cell<bool>,
 }
 
 impl<'a> View<'a> {
     pub(crate) fn new(facts: &'a enfilade_facts::View<'a>) -> Self {
-        View { facts, session: None, has_lost: Cell::new(false) }
+        View { facts, session: None, is_over: Cell::new(false) }
     }
 
-    /// The same for a session that was issued at this second: what was taken away since, and given again, does not count for it.
+    /// The same for a session that was issued at this second: it notes whether something that is read here ended the session since.
     pub(crate) fn of_session(&self, issued_at: i64, revocations: &'a Index<Revocations>) -> View<'a> {
-        View { facts: self.facts, session: Some((issued_at, revocations)), has_lost: Cell::new(false) }
+        View { facts: self.facts, session: Some((issued_at, revocations)), is_over: Cell::new(false) }
     }
 }
 
@@ -40,21 +40,22 @@ impl View<'_> {
         self.facts.at()
     }
 
-    /// Whether the session has lost it. For whoever comes without a session nothing is lost that is there.
-    pub(crate) fn is_lost(&self, mark: &Revoked) -> Result<bool, SourceError> {
-        match self.session {
-            Some((issued_at, revocations)) => {
-                let is_set = revocations::is_set(self.facts, revocations, mark, issued_at)?;
-                self.has_lost.set(self.has_lost.get() || is_set);
-                Ok(is_set)
-            }
-            None => Ok(false),
+    /// Notes that the session rests on something: it is over if that has a mark from after it was issued (`facts::tables::Ends`).
+    pub(crate) fn rests_on(&self, mark: &Revoked) -> Result<(), SourceError> {
+        if let Some((issued_at, revocations)) = self.session
+            && !self.is_over.get()
+        {
+            self.is_over.set(revocations::is_set(self.facts, revocations, mark, issued_at)?);
         }
+        Ok(())
     }
 
-    /// Whether something was left out so far because the session has lost it.
-    pub(crate) fn has_lost(&self) -> bool {
-        self.has_lost.get()
+    /// Refuses a session that rests on something that was taken away since it was issued, whether it was given again or not.
+    pub(crate) fn check_over(&self, authid: &Authid) -> Result<(), Refusal> {
+        match self.is_over.get() {
+            true => Err(Refusal::TokenRevoked { authid: authid.clone(), by: "what it rests on" }),
+            false => Ok(()),
+        }
     }
 
     pub(crate) fn domain_named(&self, realm: &Realm) -> Result<Option<DomainId>, SourceError> {
@@ -123,25 +124,20 @@ impl View<'_> {
                 grantees.push(Grantee::Group(id));
             }
         }
-        let mut keys = Vec::new();
+        let mut found = BTreeSet::new();
         for grantee in grantees {
             for scope in &scopes {
+                self.rests_on(&Revoked::roles_on(&grantee, scope))?;
                 self.facts.scan::<Grant>(&GrantKey::of_on(&grantee, scope), |key, _| {
-                    keys.push(key);
+                    found.insert(key.role);
                     ControlFlow::Continue(())
                 })?;
-            }
-        }
-        let mut found = BTreeSet::new();
-        for key in keys {
-            if !found.contains(&key.role) && !self.is_lost(&Revoked::link::<Grant>(&key))? {
-                found.insert(key.role);
             }
         }
         Ok(found)
     }
 
-    /// Whether a domain is enabled; `None` where it is gone, or was gone or disabled since the session was issued.
+    /// Whether a domain is enabled, of which there are groups or roles; `None` where it is gone.
     fn domain_state(
         &self,
         known: &mut BTreeMap<DomainId, Option<bool>>,
@@ -150,10 +146,8 @@ impl View<'_> {
         if let Some(state) = known.get(id) {
             return Ok(*state);
         }
-        let state = match self.domain(id)? {
-            Some(domain) if !self.is_lost(&Revoked::groups_of(id))? => Some(domain.enabled),
-            _ => None,
-        };
+        self.rests_on(&Revoked::groups_of(id))?;
+        let state = self.domain(id)?.map(|domain| domain.enabled);
         known.insert(*id, state);
         Ok(state)
     }
@@ -180,21 +174,14 @@ impl View<'_> {
         let mut domains = BTreeMap::new();
         let mut edge: Vec<RoleId> = roles.into_iter().collect();
         while let Some(id) = edge.pop() {
+            self.rests_on(&Revoked::Role(id))?;
             let Some(NamedRole { name, domain, implies, .. }) = self.facts.get(&id)? else { continue };
-            if self.is_lost(&Revoked::Role(id))? {
-                continue;
-            }
             if let Some(domain) = &domain
                 && self.domain_state(&mut domains, domain)? != Some(true)
             {
                 continue;
             }
-            for implied in implies {
-                if !seen.contains(&implied) && !self.is_lost(&Revoked::implication(&id, &implied))? {
-                    seen.insert(implied);
-                    edge.push(implied);
-                }
-            }
+            edge.extend(implies.into_iter().filter(|implied| seen.insert(*implied)));
             if domain.is_none() {
                 held.insert(HeldRole { name, id });
             }
@@ -261,13 +248,8 @@ impl View<'_> {
         key: &MembershipKey,
         domains: &mut BTreeMap<DomainId, Option<bool>>,
     ) -> Result<Option<Group>, SourceError> {
-        // That of a user ends the user's sessions when it is deleted.
-        let is_nested = matches!(key.member, Member::Group(_));
-        if is_nested && self.is_lost(&Revoked::link::<Membership>(key))?
-            || self.is_lost(&Revoked::Group(key.group))?
-        {
-            return Ok(None);
-        }
+        // Before the look for the group: of one that was deleted the memberships are left for a while.
+        self.rests_on(&Revoked::Group(key.group))?;
         let Some(group) = self.facts.get::<Group>(&key.group)? else { return Ok(None) };
         Ok(self.domain_state(domains, &group.domain)?.map(|_| group))
     }

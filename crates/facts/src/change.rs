@@ -122,6 +122,12 @@ impl Change {
         self.delete::<R>(key).end_with::<R>(key)
     }
 
+    /// Removes a record that sessions rest on, of which another change said that it ended at that time.
+    pub fn remove_as_of<R: Ends>(&mut self, key: &R::Key, ended: &Revocation) -> &mut Self {
+        self.delete::<R>(key);
+        R::when_deleted(key).into_iter().fold(self, |change, mark| change.put(&mark, ended))
+    }
+
     /// Ends what rests on a record that is removed otherwise.
     pub fn end_with<R: Ends>(&mut self, key: &R::Key) -> &mut Self {
         R::when_deleted(key).into_iter().fold(self, Change::end)

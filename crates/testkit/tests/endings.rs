@@ -208,11 +208,16 @@ fn take(what: &str, world: &World) -> Taken {
                 let inner = Target::Group(world.groups[0].clone());
                 enfilade_admin::add_member(&world.house.desk(), &world.groups[1], &inner).unwrap();
             };
-            ("in person", &["own"], undo(back))
+            ("in person", &[], undo(back))
         }
         "a group is deleted" => {
             enfilade_admin::remove_group(&desk, &outer).unwrap();
-            ("in person", &["own"], None)
+            // In another way: nothing leads from the members to the group any more.
+            let back = |world: &World| {
+                let on = On::Project(world.project);
+                admin::grant_role(&world.house.desk(), &world.ann(), &on, "given").unwrap();
+            };
+            ("in person", &[], undo(back))
         }
         "a role is taken from a user" => {
             admin::take_role(&desk, &world.ann(), &on, "own").unwrap();
@@ -220,7 +225,7 @@ fn take(what: &str, world: &World) -> Taken {
                 let on = On::Project(world.project);
                 admin::grant_role(&world.house.desk(), &world.ann(), &on, "own").unwrap();
             };
-            ("in person", &["given", "implied"], undo(back))
+            ("in person", &[], undo(back))
         }
         "a role is taken from a group" => {
             admin::take_role(&desk, &Target::Group(outer), &on, "given").unwrap();
@@ -228,7 +233,7 @@ fn take(what: &str, world: &World) -> Taken {
                 let (on, group) = (On::Project(world.project), Target::Group(world.groups[1].clone()));
                 admin::grant_role(&world.house.desk(), &group, &on, "given").unwrap();
             };
-            ("in person", &["own"], undo(back))
+            ("in person", &[], undo(back))
         }
         "a role implies another no longer" => {
             admin::set_implied(&desk, &world.role("given"), &world.role("implied"), false).unwrap();
@@ -236,11 +241,11 @@ fn take(what: &str, world: &World) -> Taken {
                 let (role, implied) = (world.role("given"), world.role("implied"));
                 assert!(admin::set_implied(&world.house.desk(), &role, &implied, true).unwrap());
             };
-            ("in person", &["given", "own"], undo(back))
+            ("in person", &[], undo(back))
         }
         "a role is deleted" => {
             admin::remove_named_role(&desk, "given").unwrap();
-            ("in person", &["own"], None)
+            ("in person", &[], None)
         }
         "a project is disabled" => {
             let set = |world: &World, enabled| {
@@ -259,7 +264,7 @@ fn take(what: &str, world: &World) -> Taken {
             let back = |world: &World| {
                 admin::set_domain(&world.house.desk(), &"crews".parse().unwrap(), true).unwrap();
             };
-            ("in person", &["own"], undo(back))
+            ("in person", &[], undo(back))
         }
         "a domain is deleted" => {
             admin::set_domain(&desk, &world.domain.0, false).unwrap();

@@ -134,8 +134,10 @@ fn endings_page(root: &Path) -> Result<String, String> {
     let table = table.ok_or_else(|| format!("`{path}` has no table `ENDINGS`"))?;
     let mut page = String::from(
         "# What ends sessions\n\nEach of these changes ends what it says in its own commit: the next request obeys, and so does a download that runs. \
-         A session from before does not get it back when the change is undone; a new session does. What a session only reads, such as roles on \
-         paths and ACLs of files, is judged at every request and ends nothing.\n\n\
+         A session that ended stays over when the change is undone, and when the same right is given in another way: directly, by another group, \
+         by another role, from above. A new session has it.\n\n\
+         Roles on paths and ACLs of files are different: no session rests on them. They are judged at every request, so a change of them is \
+         obeyed at once, ends nothing, and is good again for everybody once it is undone.\n\n\
          Written by `cargo xtask pages` from the table in the code, of which a test takes every step.\n\n\
          | when | it ends | Keystone 30 |\n|---|---|---|\n",
     );

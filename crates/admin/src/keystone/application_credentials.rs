@@ -110,7 +110,7 @@ pub fn create_application_credential(
 }
 
 /// When what a credential's session makes is to end, in seconds since the epoch; 0 is for ever. It is within that credential, and the
-/// change is made only if that is still there.
+/// change is made only if that is still the same.
 pub(crate) fn end_within(
     view: &View<'_>,
     change: &mut Change,
@@ -119,9 +119,8 @@ pub(crate) fn end_within(
     wanted: i64,
 ) -> Result<i64, Error> {
     let Some(by) = by else { return Ok(wanted) };
-    let gone = || missing("application credential", by);
-    let (maker, delegation) =
-        view.get::<Credential>(&by)?.zip(view.get::<Delegation>(&by)?).ok_or_else(gone)?;
+    let maker = maker_of(view, change, &by)?;
+    let delegation = view.get::<Delegation>(&by)?.ok_or_else(|| missing("application credential", by))?;
     let held = enfilade_identity::roles_by(view, &maker.owner, project, &by)?;
     let is_less = delegation.unrestricted
         && delegation.rules.is_empty()
@@ -134,9 +133,28 @@ pub(crate) fn end_within(
         let why = format!("credentials make others one after the other at most {CREDENTIAL_CHAIN_MAX} deep");
         return Err(Error::Refused(why));
     }
-    change.expect_same(&by, &maker).expect_same(&by, &delegation);
+    change.expect_same(&by, &delegation);
     // The sooner of the two.
     Ok([wanted, maker.expires].into_iter().filter(|end| *end != 0).min().unwrap_or(0))
+}
+
+/// The credential whose session makes something that lets somebody in, unchanged until that is made. While its old secret is still good,
+/// nobody knows by which of the two a session came, and what was made by the old one would outlive it.
+///
+/// # Errors
+/// When it is gone, or its old secret is still good.
+pub(crate) fn maker_of(view: &View<'_>, change: &mut Change, by: &CredentialId) -> Result<Credential, Error> {
+    let maker = view.get::<Credential>(by)?.ok_or_else(|| missing("application credential", by))?;
+    let now = change.audit().unix_seconds;
+    if maker.previous.as_ref().is_some_and(|previous| now < previous.until) {
+        let why = format!(
+            "application credential {} makes nothing while its old secret is still good; end that with `token set --end-grace`",
+            maker.name
+        );
+        return Err(Error::Refused(why));
+    }
+    change.expect_same(by, &maker);
+    Ok(maker)
 }
 
 /// A credential, the one it was made by, and so on.

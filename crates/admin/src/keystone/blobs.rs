@@ -1,10 +1,11 @@
 //! What services keep for users, such as EC2 keys.
 
+use super::application_credentials::maker_of;
 use super::things::missing;
 use crate::desk::{Desk, random};
 use crate::error::Error;
 use enfilade_facts::Change;
-use enfilade_facts::tables::{Blob, BlobId, Credential, Project, Reverse, ReverseKey, Revoked, User};
+use enfilade_facts::tables::{Blob, BlobId, Project, Reverse, ReverseKey, Revoked, User};
 
 /// Longest blob, in bytes.
 const BLOB_BYTES_MAX: usize = 64 * 1024;
@@ -43,7 +44,7 @@ pub fn create_blob(desk: &Desk<'_>, id: &BlobId, row: &Blob) -> Result<(), Error
             change.expect_present::<Project>(project);
         }
         if let Some(by) = row.ec2.as_ref().and_then(|key| key.by) {
-            change.expect_present::<Credential>(&by);
+            maker_of(view, change, &by)?;
         }
         change.expect_present::<User>(&row.user).expect_absent::<Blob>(id);
         change.put(id, row).put(&ReverseKey::Blob(row.user, *id), &Reverse);

@@ -6,7 +6,7 @@ use crate::users::forget_user;
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Binding, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group,
     Leaving, LeavingKey, Membership, MembershipKey, Name, NameKey, NameKind, NamedRole, Project, Reverse,
-    ReverseKey, Who,
+    ReverseKey, Revocation, Revoked, Who,
 };
 use enfilade_facts::vocabulary::{DomainId, GroupId, ProjectId, RoleId};
 use enfilade_facts::{Change, Read, View};
@@ -38,7 +38,10 @@ pub fn sweep(desk: &Desk<'_>) -> Result<bool, Error> {
                 let is_done = match key {
                     LeavingKey::Domain(id) => of_domain(view, change, &id)?,
                     LeavingKey::Project(id) => of_project(view, change, &id)?,
-                    LeavingKey::Group(id) => of_group(view, change, &id)?,
+                    LeavingKey::Group(id) => {
+                        let ended = end_of(view, change, &Revoked::Group(id))?;
+                        of_group(view, change, &id, &ended)?
+                    }
                     LeavingKey::Role(_) => true,
                 };
                 if is_done {
@@ -69,8 +72,15 @@ fn names(view: &View<'_>, kind: NameKind, domain: &DomainId) -> Result<Vec<(Name
     Ok(found)
 }
 
+/// When something was removed of which a part is left: the part is marked with that time, so that nobody is signed out who signed in since.
+fn end_of(view: &View<'_>, change: &Change, mark: &Revoked) -> Result<Revocation, Error> {
+    let ended = view.get::<Revocation>(mark)?;
+    Ok(ended.unwrap_or_else(|| Revocation::now(change.audit().unix_seconds)))
+}
+
 /// Users first, then groups, projects and roles; whether nothing was left.
 fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool, Error> {
+    let ended = end_of(view, change, &Revoked::groups_of(id))?;
     let users = names(view, NameKind::User, id)?;
     for (key, name) in users.iter().take(AT_ONCE / 4) {
         change.delete::<Name>(key);
@@ -81,7 +91,7 @@ fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool
     }
     let groups = names(view, NameKind::Group, id)?;
     for (key, name) in &groups {
-        change.delete::<Name>(key).delete::<Group>(&name.group());
+        change.delete::<Name>(key).remove_as_of::<Group>(&name.group(), &ended);
         change.delete::<Extra>(&ExtraKey::of(enfilade_facts::tables::ThingKind::Group, &name.group()));
         change.put(&LeavingKey::Group(name.group()), &Leaving);
     }
@@ -97,7 +107,7 @@ fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool
     for (key, name) in &roles {
         change
             .delete::<Name>(key)
-            .delete::<NamedRole>(&name.role())
+            .remove_as_of::<NamedRole>(&name.role(), &ended)
             .put(&LeavingKey::Role(name.role()), &Leaving);
     }
     let is_empty = groups.is_empty() && projects.is_empty() && roles.is_empty();
@@ -125,12 +135,17 @@ pub(super) fn of_project(view: &View<'_>, change: &mut Change, id: &ProjectId) -
             super::application_credentials::forget(view, change, credential)?;
         }
     }
-    super::forget_trusts(view, change, &ReverseKey::trusts_for(id))?;
+    super::remove_trusts(view, change, &ReverseKey::trusts_for(id))?;
     Ok(credentials.len() < AT_ONCE)
 }
 
-/// Whether everything of it went.
-pub(super) fn of_group(view: &View<'_>, change: &mut Change, id: &GroupId) -> Result<bool, Error> {
+/// Whether everything of it went. The mark of the group goes on to each member, to whom nothing leads from the group any more.
+pub(super) fn of_group(
+    view: &View<'_>,
+    change: &mut Change,
+    id: &GroupId,
+    ended: &Revocation,
+) -> Result<bool, Error> {
     let mut left = AT_ONCE;
     let mut members = Vec::new();
     view.page::<Reverse>(&ReverseKey::members_of(id), None, |key, _| {
@@ -140,7 +155,8 @@ pub(super) fn of_group(view: &View<'_>, change: &mut Change, id: &GroupId) -> Re
     })?;
     for key in &members {
         if let ReverseKey::Member(group, member) = key {
-            change.delete::<Membership>(&MembershipKey { member: *member, group: *group });
+            let key = MembershipKey { member: *member, group: *group };
+            change.remove_as_of::<Membership>(&key, ended);
         }
     }
     if left == 0 {
@@ -194,9 +210,10 @@ fn sweep_role(desk: &Desk<'_>, role: &RoleId) -> Result<(), Error> {
             })
         })??;
         for some in of_role.chunks(AT_ONCE) {
-            desk.commit("take away a role that was removed", |_, change| {
+            desk.commit("take away a role that was removed", |view, change| {
+                let ended = end_of(view, change, &Revoked::Role(*role))?;
                 some.iter().for_each(|key| {
-                    change.delete::<Grant>(key);
+                    change.remove_as_of::<Grant>(key, &ended);
                 });
                 Ok(())
             })?;

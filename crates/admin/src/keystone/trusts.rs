@@ -183,10 +183,10 @@ fn forget_trust(view: &View<'_>, change: &mut Change, id: &TrustId) -> Result<()
 }
 
 /// Takes those away that a user or a project leads to which goes.
-pub(crate) fn forget_trusts(view: &View<'_>, change: &mut Change, prefix: &[u8]) -> Result<(), Error> {
+pub(crate) fn remove_trusts(view: &View<'_>, change: &mut Change, prefix: &[u8]) -> Result<(), Error> {
     for (key, _) in view.list::<Reverse>(prefix)? {
         if let ReverseKey::Trusts(_, id) | ReverseKey::TrustFor(_, id) = key {
-            forget_trust(view, change, &id)?;
+            remove_trust(view, change, &id)?;
         }
     }
     Ok(())

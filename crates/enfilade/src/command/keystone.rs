@@ -298,7 +298,7 @@ fn list_revocations(home: &Home, json: bool) -> anyhow::Result<()> {
         Revoked::Credential(id) => ("application credential", id.to_string()),
         Revoked::Group(id) => ("group", id.to_string()),
         Revoked::Role(id) => ("role", id.to_string()),
-        Revoked::Link(id) => ("membership, grant or implication", audit_id_to_text(id)),
+        Revoked::Link(id) => ("roles on a scope, or groups and roles of a domain", audit_id_to_text(id)),
     };
     if json {
         rows.iter().for_each(|row| {

@@ -1,8 +1,15 @@
 //! What sessions rest on, and what ends when one of those records is deleted or becomes less.
 //!
-//! A session is judged on the facts each time, so what is deleted or disabled refuses by itself. What it refused would be good again
-//! once the same thing was enabled, given or joined again: so each such commit also puts a mark ([`Revoked`]), and what was issued up
-//! to that second does not come back. [`ENDINGS`] lists them all.
+//! A session is judged on the facts each time, so what is deleted or disabled refuses by itself. But the same right can be given again,
+//! in the same way or in another. So each such commit also puts a mark ([`Revoked`]) on something that the session rests on, and a session
+//! that was issued up to that second and rests on something with a mark is over. [`ENDINGS`] lists these changes.
+//!
+//! A session rests on its user, the groups of the user, what these have on its scope and above it, each of those roles and the roles
+//! they imply. Why it stays over although the present facts say what it rests on: nothing leaves that set without a mark on
+//! something that remains in it. A group leaves it when the user, or a group in between that remains, is taken out of a group; then that
+//! user or group has the mark. A group that is deleted passes the mark on to each member. A role leaves it when it is taken from a user or
+//! group (mark on that user or group and the scope), or from a role that implies it (mark on that role). A role that is deleted
+//! passes the mark on to everything that it was given to. What remains leaves in its turn only by a later mark.
 
 use super::{
     Credential, Domain, Grant, GrantKey, Group, Member, Membership, MembershipKey, NamedRole, Project,
@@ -10,8 +17,8 @@ use super::{
 };
 use crate::vocabulary::{CredentialId, DomainId, GroupId, ProjectId, RoleId, TrustId, UserId};
 
-/// Every change that ends sessions, or a part of what they stand for: the change, what it ends in that very commit, and what Keystone 30
-/// does. Nothing of it comes back to a session from before, whatever is given or enabled again. `cargo xtask pages` writes
+/// Every change that ends sessions: the change, what it ends in that very commit, and what Keystone 30 does. No session that ended comes
+/// back, whatever is given or enabled again, and in whatever way. `cargo xtask pages` writes
 /// `docs/endings.md` from here, and `testkit/tests/endings.rs` takes each step.
 pub const ENDINGS: [(&str, &str, &str); 24] = [
     ("a user is disabled", "everything of the user", "the same"),
@@ -19,35 +26,39 @@ pub const ENDINGS: [(&str, &str, &str); 24] = [
     ("a user gets another password", "everything of the user", "the same"),
     ("a user whose time is over gets more of it", "everything of the user from before", "knows no such time"),
     ("a user is taken out of a group", "everything of the user", "the same"),
-    ("a group is taken out of a group", "what its members had by way of it", "knows no groups in groups"),
+    ("a group is taken out of a group", "everything of its members", "knows no groups in groups"),
+    ("a group is deleted", "everything of its members", "the same if it had a role"),
     (
-        "a group is deleted",
-        "what its members had by way of it",
-        "ends everything of its members if it had a role",
-    ),
-    ("a role is taken from a user", "that role, where it was given", "comes back with the role"),
-    (
-        "a role is taken from a group",
-        "that role, where it was given, for its members",
+        "a role is taken from a user",
+        "everything of the user where the role was given, and in the projects below if it was inherited",
         "comes back with the role",
     ),
-    ("a role implies another no longer", "the implied role", "comes back with the implication"),
-    ("a role is deleted", "the role, and what it implied", "the same"),
+    (
+        "a role is taken from a group",
+        "everything of its members where the role was given, and in the projects below if it was inherited",
+        "comes back with the role",
+    ),
+    (
+        "a role implies another no longer",
+        "everything of those who have the role, where they have it",
+        "comes back with the implication",
+    ),
+    ("a role is deleted", "everything of those who had the role, where they had it", "ends the role alone"),
     ("a project is disabled", "everything for the project", "comes back with the project"),
     ("a project is deleted", "everything for the project", "the same"),
     (
         "a domain is disabled",
-        "everything of its users and for it, and what its groups and roles gave",
+        "everything of its users and of the members of its groups, everything for it, and everything that rests on its roles",
         "comes back with the domain; its groups go on giving roles",
     ),
     (
         "a domain is deleted",
-        "everything of its users and for it, and what its groups and roles gave",
+        "everything of its users and of the members of its groups, everything for it, and everything that rests on its roles",
         "the same",
     ),
     (
         "an application credential gets another secret",
-        "everything that was made with it",
+        "everything that was made with it; keys, credentials and trusts that it made are deleted",
         "knows no other secret",
     ),
     (
@@ -56,7 +67,11 @@ pub const ENDINGS: [(&str, &str, &str); 24] = [
         "knows no other secret",
     ),
     ("an application credential is disabled", "everything that was made with it", "knows no such state"),
-    ("an application credential is deleted", "everything that was made with it", "the same"),
+    (
+        "an application credential is deleted",
+        "everything that was made with it; keys, credentials and trusts that it made are deleted",
+        "the same",
+    ),
     ("a trust is deleted", "everything by the trust, and by those it was lent on as", "the same"),
     (
         "an EC2 key is deleted, or gets another secret",
@@ -128,11 +143,11 @@ impl Ends for Group {
 }
 
 impl Ends for Membership {
-    /// Everything of a user, as in Keystone; of a group in a group, only what its members had by way of it.
+    /// Everything of a user, as in Keystone; of a group in a group, everything of its members.
     fn when_deleted(key: &MembershipKey) -> Vec<Revoked> {
         vec![match key.member {
             Member::User(user) => Revoked::User(user),
-            Member::Group(_) => Revoked::link::<Self>(key),
+            Member::Group(group) => Revoked::Group(group),
         }]
     }
 
@@ -153,7 +168,7 @@ impl Ends for Project {
 
 impl Ends for Grant {
     fn when_deleted(key: &GrantKey) -> Vec<Revoked> {
-        vec![Revoked::link::<Self>(key)]
+        vec![Revoked::roles_on(&key.who, &key.scope)]
     }
 
     fn when_replaced(_: &GrantKey, _: &Self, _: &Self, _: i64) -> Vec<Revoked> {
@@ -167,8 +182,8 @@ impl Ends for NamedRole {
     }
 
     fn when_replaced(key: &RoleId, before: &Self, after: &Self, _: i64) -> Vec<Revoked> {
-        let taken = before.implies.iter().filter(|implied| !after.implies.contains(implied));
-        taken.map(|implied| Revoked::implication(key, implied)).collect()
+        let is_less = before.implies.iter().any(|implied| !after.implies.contains(implied));
+        list(is_less, Revoked::Role(*key))
     }
 }
 

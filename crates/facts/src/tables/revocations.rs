@@ -1,7 +1,7 @@
 //! What was revoked. There is one record for whatever a token can be revoked by, so a later revocation takes the place of
 //! an earlier one, and asking is a look at a handful of keys.
 
-use super::{Key, Row, Table};
+use super::{GrantKey, GrantScope, Grantee, Key, Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::limits::TOKEN_SECONDS_MAX;
 use crate::vocabulary::{CredentialId, DomainId, GroupId, ProjectId, RoleId, TrustId, UserId};
@@ -28,27 +28,23 @@ pub enum Revoked {
     Consumer(#[serde(with = "super::names::as_hex")] [u8; 16]),
     /// Everything that was made with an application credential.
     Credential(CredentialId),
-    /// What the members of a group had by way of it.
+    /// Everything of the members of a group, and of the groups in it.
     Group(GroupId),
-    /// A role, wherever it was given, and what it implies.
+    /// Everything that rests on a role: it is among the roles of the session, or implies one of them.
     Role(RoleId),
-    /// A role that was given, a group in a group, a role that another implies, or what the groups and roles of a domain gave: see
-    /// [`Revoked::link`].
+    /// Everything of a user or group on a scope ([`Revoked::roles_on`]), or everything that rests on the groups and roles of a domain
+    /// ([`Revoked::groups_of`]).
     Link(#[serde(with = "super::names::as_hex")] [u8; 16]),
 }
 
 impl Revoked {
-    /// A record that joins two things and has no id of its own: it is marked by a digest of its key.
-    pub fn link<R: Row>(key: &R::Key) -> Self {
-        Self::link_of(R::TABLE as u8, &key.bytes())
+    /// Everything that somebody has on a scope, and by way of it in the projects below. The two have no id together, so it is a digest
+    /// of both.
+    pub fn roles_on(who: &Grantee, scope: &GrantScope) -> Self {
+        Self::link_of(Table::Grants as u8, &GrantKey::of_on(who, scope))
     }
 
-    /// That one role implies another.
-    pub fn implication(role: &RoleId, implied: &RoleId) -> Self {
-        Self::link_of(Table::Roles as u8, &[role.bytes().as_slice(), implied.bytes()].concat())
-    }
-
-    /// What the groups and roles of a domain gave to anybody. That of its users is marked with the domain.
+    /// Everything that rests on the groups and roles of a domain. That of its users is marked with the domain.
     pub fn groups_of(domain: &DomainId) -> Self {
         Self::link_of(Table::Domains as u8, domain.bytes())
     }
@@ -128,7 +124,7 @@ pub struct Revocation {
 }
 
 impl Revocation {
-    /// Of whatever was issued up to this second. No token lasts longer than [`TOKEN_SECONDS_MAX`].
+    /// Of everything that was issued up to this second. No token lasts longer than [`TOKEN_SECONDS_MAX`].
     pub fn now(now: i64) -> Self {
         Revocation { issued_before: now, revoked_at: now, until: now.saturating_add(TOKEN_SECONDS_MAX) }
     }

@@ -1,10 +1,10 @@
 //! What is given and taken, and what is revoked, at random.
 
-use super::model::{Delegation, Dice, Taken, Trust, Where, Whom};
+use super::model::{Delegation, Dice, Event, Taken, Trust, Where, Whom};
 use super::{GROUPS, GUESTS, IMPLIED, PROJECTS, ROLES, USERS, World, make_group};
-use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust, On, ProjectEdit};
+use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust, ProjectEdit};
 use enfilade_admin::{Target, TokenEdit, UserEdit};
-use enfilade_facts::tables::Revoked;
+use enfilade_facts::tables::{GrantKey, GrantScope, Grantee, Revoked};
 use enfilade_identity::HashKey;
 use std::collections::BTreeSet;
 
@@ -13,46 +13,42 @@ impl World {
         if dice.roll(3) == 0 {
             return self.change_groups(dice);
         }
-        let on = match dice.roll(6) {
+        let on = match dice.roll(7) {
             0 => Where::Domain(dice.roll(2)),
             1 => Where::System,
+            2 => Where::Below(dice.roll(2)),
             _ => Where::Project(dice.roll(PROJECTS)),
         };
         let (user, role) = (dice.roll(USERS), dice.roll(ROLES.len()));
         let desk = self.house.desk();
-        let target = |whom: Whom, world: &World| match whom {
-            Whom::User(n) => Target::User(world.users[n].0.clone()),
-            Whom::Group(n) => Target::Group(world.groups[n].as_ref().unwrap().name.clone()),
-        };
-        let there = match on {
-            Where::Project(n) => On::Project(self.projects[n].0),
-            Where::Domain(n) => On::Domain(self.domains[n].0.clone()),
-            Where::System => On::System,
-        };
         match dice.roll(20) {
             0..=5 => {
-                let group = Some(dice.roll(GROUPS.len())).filter(|n| self.groups[*n].is_some());
-                let whom = group.filter(|_| dice.roll(2) == 0).map_or(Whom::User(user), Whom::Group);
-                admin::grant_role(&desk, &target(whom, self), &there, ROLES[role]).unwrap();
-                self.grants.insert((whom, on, role));
+                let whom = self.some_holder(dice, user);
+                self.grant((whom, on, role), true);
             }
             6..=8 => {
                 let given: Vec<_> = self.grants.iter().copied().collect();
-                let Some((whom, on, role)) = given.get(dice.roll(given.len().max(1))).copied() else {
+                let Some(grant) = given.get(dice.roll(given.len().max(1))).copied() else {
                     return;
                 };
-                let there = match on {
-                    Where::Project(n) => On::Project(self.projects[n].0),
-                    Where::Domain(n) => On::Domain(self.domains[n].0.clone()),
-                    Where::System => On::System,
+                self.grant(grant, false);
+                // Often it is given again at once, in the same way or in another.
+                let (whom, on, role) = grant;
+                let below = match on {
+                    Where::Project(n) => Where::Below(self.projects[n].1),
+                    Where::Below(n) => {
+                        Where::Project((0..PROJECTS).find(|p| self.projects[*p].1 == n).unwrap())
+                    }
+                    other => other,
                 };
-                admin::take_role(&desk, &target(whom, self), &there, ROLES[role]).unwrap();
-                self.grants.remove(&(whom, on, role));
-                self.take(Taken::Grant(whom, on, role));
-                // Often it is given again at once.
-                if dice.roll(2) == 0 {
-                    admin::grant_role(&self.house.desk(), &target(whom, self), &there, ROLES[role]).unwrap();
-                    self.grants.insert((whom, on, role));
+                match dice.roll(6) {
+                    0 | 1 => self.grant(grant, true),
+                    2 => self.grant((whom, below, role), true),
+                    3 => {
+                        let other = self.some_holder(dice, user);
+                        self.grant((other, on, role), true);
+                    }
+                    _ => {}
                 }
             }
             9 => {
@@ -62,9 +58,7 @@ impl World {
                 admin::set_implied(&desk, &id, &implied_id, is_so).unwrap();
                 match is_so {
                     true => drop(self.implied.insert((role, implied))),
-                    false if self.implied.remove(&(role, implied)) => {
-                        self.take(Taken::Implied(role, implied))
-                    }
+                    false if self.implied.remove(&(role, implied)) => self.take(Taken::Role(id)),
                     false => {}
                 }
             }
@@ -150,15 +144,67 @@ impl World {
                 }
             }
             15..=17 => self.trust_or_not(dice),
+            18 if dice.roll(4) == 0 => self.make_role_again(),
             _ => {}
         }
+    }
+
+    /// A user, or a group that is there.
+    fn some_holder(&self, dice: &mut Dice, user: usize) -> Whom {
+        let group = Some(dice.roll(GROUPS.len())).filter(|n| self.groups[*n].is_some());
+        group.filter(|_| dice.roll(2) == 0).map_or(Whom::User(user), Whom::Group)
+    }
+
+    /// Gives a role, or takes it.
+    fn grant(&mut self, (whom, on, role): (Whom, Where, usize), is_so: bool) {
+        let who = match whom {
+            Whom::User(n) => Grantee::User(self.users[n].1),
+            Whom::Group(n) => Grantee::Group(self.groups[n].as_ref().unwrap().id),
+        };
+        let scope = match on {
+            Where::Project(n) => GrantScope::Project(self.projects[n].0),
+            Where::Domain(n) => GrantScope::Domain(self.domains[n].1),
+            Where::Below(n) => GrantScope::BelowDomain(self.domains[n].1),
+            Where::System => GrantScope::System,
+        };
+        let key = GrantKey { who, scope, role: self.roles[role] };
+        admin::set_grant(&self.house.desk(), &key, is_so).unwrap();
+        match is_so {
+            true => drop(self.grants.insert((whom, on, role))),
+            false => {
+                self.grants.remove(&(whom, on, role));
+                self.take(Taken::Grant(whom, on));
+            }
+        }
+    }
+
+    /// The last role is deleted, and another one of its name is made. Grants of the first are swept later.
+    fn make_role_again(&mut self) {
+        let role = ROLES.len() - 1;
+        admin::delete_role(&self.house.desk(), &self.roles[role]).unwrap();
+        let gone: Vec<_> = self.grants.iter().copied().filter(|(.., given)| *given == role).collect();
+        for grant in gone {
+            self.grants.remove(&grant);
+            self.take(Taken::Grant(grant.0, grant.1));
+        }
+        let credentials = 0..self.credentials.len();
+        for n in credentials.filter(|n| self.credentials[*n].roles.contains(&role)).collect::<Vec<_>>() {
+            self.credentials[n].roles.remove(&role);
+            self.take(Taken::Credential(n));
+        }
+        let trusts = 0..self.trusts.len();
+        for n in trusts.filter(|n| self.trusts[*n].roles.contains(&role)).collect::<Vec<_>>() {
+            self.trusts[n].roles.remove(&role);
+            self.take(Taken::Trust(n));
+        }
+        self.roles[role] = admin::add_role(&self.house.desk(), ROLES[role], None).unwrap().0;
     }
 
     fn enable_domain(&mut self, n: usize, enabled: bool) {
         admin::set_domain(&self.house.desk(), &self.domains[n].0, enabled).unwrap();
         if std::mem::replace(&mut self.domain_enabled[n], enabled) && !enabled {
             self.mark(Revoked::Domain(self.domains[n].1));
-            self.take(Taken::Domain(n));
+            self.take(Taken::Domain(self.domains[n].1));
         }
     }
 
@@ -188,17 +234,18 @@ impl World {
             }
             6..=8 if n != 0 => {
                 let outer = self.groups[0].clone().unwrap().name;
-                let member = Target::Group(group.name);
+                let member = Target::Group(group.name.clone());
                 if self.nested.remove(&(n, 0)) {
                     enfilade_admin::remove_member(&desk, &outer, &member).unwrap();
-                    self.take(Taken::Nested(n, 0));
+                    self.take(Taken::Group(group.id));
                 }
                 if dice.roll(2) == 0 {
                     enfilade_admin::add_member(&self.house.desk(), &outer, &member).unwrap();
                     self.nested.insert((n, 0));
                 }
             }
-            9 if n == 1 => {
+            // With nobody in between, or with the nested ones in it.
+            9 if n != GUESTS => {
                 enfilade_admin::remove_group(&desk, &group.name).unwrap();
                 self.forget_group(n);
                 self.groups[n] = Some(make_group(&self.house, n));
@@ -207,24 +254,36 @@ impl World {
             11 if n == GUESTS && !self.domain_enabled[GUESTS] => {
                 // What is in it is swept later, if ever.
                 admin::delete_domain(&desk, &self.domains[GUESTS].1).unwrap();
+                // It was disabled before, and was for nobody meanwhile.
+                self.take(Taken::Domain(self.domains[GUESTS].1));
                 self.forget_group(n);
             }
             _ => drop(admin::sweep(&desk).unwrap()),
         }
     }
 
+    /// The group goes, and each of its members has the mark: who else would tell of it, once nothing leads to the group?
     fn forget_group(&mut self, n: usize) {
-        self.groups[n] = None;
+        let group = self.groups[n].take().unwrap();
+        // The clock may have been ahead when the group or its domain lost something.
+        let marks = [Taken::Group(group.id), Taken::Domain(self.domains[group.domain].1)];
+        let known = self.taken.iter().filter(|(what, _)| marks.contains(what)).map(|(_, at)| *at);
+        let before = known.chain([self.now()]).max().unwrap();
+        let members: Vec<usize> =
+            self.members.iter().filter(|(group, _)| *group == n).map(|(_, user)| *user).collect();
+        for user in members {
+            self.events.push(Event { mark: Revoked::User(self.users[user].1), before });
+        }
+        let inner: Vec<_> = self.nested.iter().filter(|(_, outer)| *outer == n).map(|(n, _)| *n).collect();
+        for inner in inner {
+            let id = self.groups[inner].as_ref().unwrap().id;
+            self.taken.push((Taken::Group(id), before));
+        }
         self.members.retain(|(group, _)| *group != n);
         self.nested.retain(|(inner, outer)| *inner != n && *outer != n);
         self.grants.retain(|(whom, ..)| *whom != Whom::Group(n));
-        // The next of this name is another, in another domain if it is of the guests.
-        self.taken.retain(|(what, _)| match what {
-            Taken::Grant(whom, ..) => *whom != Whom::Group(n),
-            Taken::Nested(inner, outer) => *inner != n && *outer != n,
-            Taken::Domain(domain) => (n, *domain) != (GUESTS, GUESTS),
-            Taken::Implied(..) | Taken::Credential(_) => true,
-        });
+        // The next of this name is another.
+        self.taken.retain(|(what, _)| !matches!(what, Taken::Grant(whom, _) if *whom == Whom::Group(n)));
     }
 
     fn trust_or_not(&mut self, dice: &mut Dice) {
@@ -239,8 +298,7 @@ impl World {
             return;
         }
         let (trustor, trustee, project) = (dice.roll(USERS), dice.roll(USERS), dice.roll(PROJECTS));
-        let held: Vec<usize> =
-            self.roles_on(trustor, Where::Project(project), i64::MAX).into_iter().collect();
+        let held: Vec<usize> = self.roles_on(trustor, Where::Project(project)).into_iter().collect();
         let roles: BTreeSet<usize> = match held.is_empty() || dice.roll(10) == 0 {
             true => [dice.roll(ROLES.len())].into(),
             false => (0..=dice.roll(2)).map(|_| held[dice.roll(held.len())]).collect(),

@@ -184,6 +184,7 @@ impl World {
             Some(Where::Project(n)) => Scope::Project(self.projects[n].0),
             Some(Where::Domain(n)) => Scope::Domain(self.domains[n].1),
             Some(Where::System) => Scope::System,
+            Some(Where::Below(_)) => panic!("a session is for no such thing"),
         }
     }
 
@@ -200,6 +201,7 @@ impl World {
 
     fn check(&self, token: &Token) {
         let expected = self.expected(token);
+        assert!(expected.is_none() || !token.has_lost, "it lost something: {token:?}");
         match self.come_in_by(token) {
             Ok(visit) => {
                 let session = visit.identity().session().unwrap();
@@ -208,7 +210,7 @@ impl World {
                     |group: &Option<Group>, id: &GroupId| group.as_ref().is_some_and(|group| group.id == *id);
                 let number = |id: &GroupId| self.groups.iter().position(|group| is(group, id)).unwrap();
                 let groups: BTreeSet<usize> = visit.principal().groups.iter().map(number).collect();
-                assert_eq!(groups, self.groups_of(token.user, token.issued_at), "{token:?}");
+                assert_eq!(groups, self.groups_of(token.user), "{token:?}");
             }
             Err(code) => assert_eq!(None, expected, "refused with {code}: {token:?}"),
         }
@@ -221,10 +223,8 @@ impl World {
         token.key = *self.ring.iter().max().unwrap();
         let now = token.issued_at;
         // What of this second was revoked or taken is not to be had before the next, which never comes here.
-        let (roles, whole) = (self.stands(&token, now), self.stands(&token, i64::MAX));
-        let groups = [now, i64::MAX].map(|at| self.groups_of(token.user, at));
-        let must_wait =
-            whole.is_some() && self.is_revoked(&token) || roles != whole || groups[0] != groups[1];
+        let roles = self.stands(&token, true);
+        let must_wait = roles.is_some() && (self.is_revoked(&token) || self.is_over(&token));
         let may_wait = must_wait || self.taken.iter().any(|(_, at)| now <= *at);
         let issued = tokio::time::timeout(
             Duration::from_millis(if may_wait { 3 } else { 10_000 }),
@@ -235,7 +235,7 @@ impl World {
             self.waited += 1;
             return;
         };
-        assert!(!must_wait || issued.is_err() && whole.is_none(), "{roles:?} {whole:?} {groups:?} {token:?}");
+        assert!(!must_wait, "{roles:?} {token:?}");
         match issued {
             Ok(made) => {
                 let claim = &made.session.claim;
@@ -247,6 +247,7 @@ impl World {
                 token.own = claim.audit.own;
                 token.chain = claim.chain();
                 token.text = made.token;
+                token.held = self.held(&token);
                 self.tokens.push(token);
             }
             Err(refusal) => {
@@ -294,7 +295,10 @@ impl World {
             own,
             chain,
             key,
+            held: None,
+            has_lost: false,
         });
+        self.note_losses();
     }
 
     fn some_scope(dice: &mut Dice) -> Option<Where> {
@@ -334,7 +338,7 @@ impl World {
         let ask = Ask { authid: self.users[user].0.clone().into(), secret: Secret::new(b"pw").unwrap() };
         let visit = self.house.come_in(ask).await;
         let may = self.may_come_in(user);
-        assert_eq!(visit.is_ok(), may);
+        assert_eq!(visit.is_ok(), may, "{:?}", visit.err());
         let Ok(visit) = visit else { return };
         let token = Token {
             text: String::new(),
@@ -348,6 +352,8 @@ impl World {
             own: [0; 16],
             chain: [0; 16],
             key: 0,
+            held: None,
+            has_lost: false,
         };
         self.issue(visit, None, token, wanted).await;
     }
@@ -366,7 +372,7 @@ impl World {
         };
         let visit = self.house.come_in(ask).await;
         let may = delegation.is_there && delegation.enabled && self.may_come_in(delegation.user);
-        assert_eq!(visit.is_ok(), may);
+        assert_eq!(visit.is_ok(), may, "{:?}", visit.err());
         let Ok(visit) = visit else { return };
         let token = Token {
             text: String::new(),
@@ -380,6 +386,8 @@ impl World {
             own: [0; 16],
             chain: [0; 16],
             key: 0,
+            held: None,
+            has_lost: false,
         };
         self.issue(visit, None, token, Wanted::Usual).await;
     }
@@ -405,7 +413,15 @@ impl World {
             return;
         }
         let expires_at = parent.expires_at.min(self.end_of(trust));
-        let token = Token { scope, trust, expires_at, is_child: true, own: [0; 16], ..parent.clone() };
+        let token = Token {
+            scope,
+            trust,
+            expires_at,
+            is_child: true,
+            own: [0; 16],
+            has_lost: false,
+            ..parent.clone()
+        };
         self.issue(visit, Some(parent), token, wanted).await;
     }
 
@@ -414,7 +430,10 @@ impl World {
             0..=14 => self.login(dice).await,
             15..=24 => self.login_by_credential(dice).await,
             25..=44 => self.rescope(dice).await,
-            45..=64 => self.change(dice),
+            45..=64 => {
+                self.change(dice);
+                self.note_losses();
+            }
             65..=74 => self.revoke(dice),
             75 => {
                 self.rotate();
@@ -431,7 +450,15 @@ impl World {
             }
             77..=90 => self.house.clock.advance_seconds(1),
             91 => self.house.clock.advance_seconds(dice.roll(1_800) as u64),
-            92 if dice.roll(4) == 0 => self.house.clock.set_wall(dice.roll(20) as i64 - 10),
+            92 if dice.roll(4) == 0 => {
+                self.house.clock.set_wall(dice.roll(20) as i64 - 10);
+                // What was lost at a time that is yet to come again, and is lost in part once more, may be back.
+                let now = self.now();
+                self.tokens
+                    .iter_mut()
+                    .filter(|token| now < token.issued_at)
+                    .for_each(|token| token.has_lost = false);
+            }
             93..=94 => self.foreign(dice),
             _ => {}
         }
@@ -459,13 +486,26 @@ fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
+/// Says at which step a schedule came to its end that found something.
+struct Reached(u64);
+
+impl Drop for Reached {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("found at step {}", self.0);
+        }
+    }
+}
+
 #[tokio::test]
 async fn sessions_are_what_a_model_says_that_scans_everything() {
     let (steps, seed) = (number("ENFILADE_CAMPAIGN_N", 10_000), number("ENFILADE_CAMPAIGN_SEED", 2_026));
     let mut dice = Dice(seed.wrapping_mul(2) + 1);
     let mut world = World::new();
     let (mut made, mut began) = (BTreeMap::<&str, u64>::new(), 0_usize);
+    let mut reached = Reached(0);
     for step in 0..steps {
+        reached.0 = step;
         let before = world.tokens.len();
         world.step(&mut dice).await;
         if world.tokens.len() > before {

@@ -3,7 +3,7 @@
 use super::World;
 use enfilade_facts::limits::CLOCK_SKEW_SECONDS;
 use enfilade_facts::tables::Revoked;
-use enfilade_facts::vocabulary::{CredentialId, GroupId, GroupName, TrustId};
+use enfilade_facts::vocabulary::{CredentialId, DomainId, GroupId, GroupName, RoleId, TrustId};
 use std::collections::BTreeSet;
 
 pub(crate) struct Dice(pub(crate) u64);
@@ -23,6 +23,8 @@ pub(crate) enum Where {
     Project(usize),
     Domain(usize),
     System,
+    /// Every project of this domain.
+    Below(usize),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,18 +49,28 @@ pub(crate) struct Event {
     pub(crate) before: i64,
 }
 
-/// What was taken from somebody: for a session from before it is gone, though it was given again.
+/// Something that lost a part: a session from before that rests on it is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    Grant(Whom, Where, usize),
-    /// The one group out of the other.
-    Nested(usize, usize),
-    /// A role that another implied.
-    Implied(usize, usize),
-    /// Whatever groups of this domain gave: it was disabled.
-    Domain(usize),
-    /// Whatever was made with this credential: it was disabled, or has another secret.
+    /// A role of this one was taken there.
+    Grant(Whom, Where),
+    /// The members of this group are no longer in another one.
+    Group(GroupId),
+    /// A role implies another no longer, or is gone.
+    Role(RoleId),
+    /// This domain was disabled, so its groups give nothing.
+    Domain(DomainId),
+    /// This credential was disabled, or has another secret.
     Credential(usize),
+    /// A role that this trust lends is gone.
+    Trust(usize),
+}
+
+/// What a session stands for at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) roles: BTreeSet<usize>,
+    pub(crate) groups: BTreeSet<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -75,6 +87,10 @@ pub(crate) struct Token {
     pub(crate) own: [u8; 16],
     pub(crate) chain: [u8; 16],
     pub(crate) key: u32,
+    /// What it stood for after the last change.
+    pub(crate) held: Option<Held>,
+    /// Whether it stood for less after a change than before: then it is over, whatever the rest of the model says.
+    pub(crate) has_lost: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -102,24 +118,18 @@ pub(crate) struct Trust {
 
 /// What the model says: it looks through everything that ever happened.
 impl World {
-    /// Whether it was taken in the second a session was issued, or later.
-    pub(crate) fn is_lost(&self, what: Taken, issued_at: i64) -> bool {
+    /// Whether it lost a part in the second a session was issued, or later.
+    pub(crate) fn is_marked(&self, what: Taken, issued_at: i64) -> bool {
         self.taken.iter().any(|(taken, at)| *taken == what && issued_at <= *at)
     }
 
-    /// The groups a session has: those that are there, by whatever was not taken since.
-    pub(crate) fn groups_of(&self, user: usize, issued_at: i64) -> BTreeSet<usize> {
-        let counts = |group: &usize| {
-            let domain = self.groups[*group].as_ref().map(|group| group.domain);
-            domain.is_some_and(|domain| !self.is_lost(Taken::Domain(domain), issued_at))
-        };
-        let direct = self.members.iter().filter(|(_, member)| *member == user).map(|(group, _)| *group);
-        let mut found: BTreeSet<usize> = direct.filter(counts).collect();
+    /// The groups of a user, over any number of groups in between.
+    pub(crate) fn groups_of(&self, user: usize) -> BTreeSet<usize> {
+        let direct = self.members.iter().filter(|(_, member)| *member == user);
+        let mut found: BTreeSet<usize> = direct.map(|(group, _)| *group).collect();
         loop {
-            let by_nesting = self.nested.iter().filter(|(inner, outer)| {
-                found.contains(inner) && !self.is_lost(Taken::Nested(*inner, *outer), issued_at)
-            });
-            let more: BTreeSet<usize> = by_nesting.map(|(_, outer)| *outer).filter(counts).collect();
+            let by_nesting = self.nested.iter().filter(|(inner, _)| found.contains(inner));
+            let more: BTreeSet<usize> = by_nesting.map(|(_, outer)| *outer).collect();
             if more.is_subset(&found) {
                 return found;
             }
@@ -127,16 +137,10 @@ impl World {
         }
     }
 
-    pub(crate) fn with_implied(
-        &self,
-        roles: impl IntoIterator<Item = usize>,
-        issued_at: i64,
-    ) -> BTreeSet<usize> {
+    pub(crate) fn with_implied(&self, roles: impl IntoIterator<Item = usize>) -> BTreeSet<usize> {
         let mut found: BTreeSet<usize> = roles.into_iter().collect();
         loop {
-            let implied = self.implied.iter().filter(|(role, implied)| {
-                found.contains(role) && !self.is_lost(Taken::Implied(*role, *implied), issued_at)
-            });
+            let implied = self.implied.iter().filter(|(role, _)| found.contains(role));
             let more: BTreeSet<usize> = implied.map(|(_, implied)| *implied).collect();
             if more.is_subset(&found) {
                 return found;
@@ -145,26 +149,101 @@ impl World {
         }
     }
 
-    pub(crate) fn roles_on(&self, user: usize, on: Where, issued_at: i64) -> BTreeSet<usize> {
-        let groups = self.groups_of(user, issued_at);
-        let gives =
-            |group: usize| self.groups[group].as_ref().is_some_and(|group| self.domain_enabled[group.domain]);
-        let is_of = |whom: &Whom| match whom {
-            Whom::User(n) => *n == user,
-            Whom::Group(n) => groups.contains(n) && gives(*n),
+    /// A user, and the groups that give the user something.
+    fn holders(&self, user: usize) -> Vec<Whom> {
+        let gives = |group: &usize| {
+            self.groups[*group].as_ref().is_some_and(|group| self.domain_enabled[group.domain])
         };
-        let given = self.grants.iter().filter(|(whom, there, role)| {
-            is_of(whom) && *there == on && !self.is_lost(Taken::Grant(*whom, *there, *role), issued_at)
-        });
-        self.with_implied(given.map(|(.., role)| *role), issued_at)
+        let groups = self.groups_of(user).into_iter().filter(gives).map(Whom::Group);
+        [Whom::User(user)].into_iter().chain(groups).collect()
+    }
+
+    /// Where a role counts on something: there, and on the domain of a project.
+    fn nodes(&self, on: Where) -> Vec<Where> {
+        match on {
+            Where::Project(n) => vec![on, Where::Below(self.projects[n].1)],
+            _ => vec![on],
+        }
+    }
+
+    pub(crate) fn roles_on(&self, user: usize, on: Where) -> BTreeSet<usize> {
+        let (holders, nodes) = (self.holders(user), self.nodes(on));
+        let counts =
+            |(whom, there, _): &&(Whom, Where, usize)| holders.contains(whom) && nodes.contains(there);
+        self.with_implied(self.grants.iter().filter(counts).map(|(.., role)| *role))
+    }
+
+    /// Whether something has a mark that a session of this user rests on by what the user is.
+    fn is_over_by(&self, user: usize, issued_at: i64) -> bool {
+        self.groups_of(user).into_iter().filter_map(|n| self.groups[n].as_ref()).any(|group| {
+            self.is_marked(Taken::Group(group.id), issued_at)
+                || self.is_marked(Taken::Domain(self.domains[group.domain].1), issued_at)
+        })
+    }
+
+    /// The same by what the user has there.
+    fn is_over_on(&self, user: usize, on: Where, issued_at: i64) -> bool {
+        let (holders, nodes) = (self.holders(user), self.nodes(on));
+        let mut both = holders.iter().flat_map(|whom| nodes.iter().map(|node| Taken::Grant(*whom, *node)));
+        self.is_over_by(user, issued_at)
+            || both.any(|taken| self.is_marked(taken, issued_at))
+            || self.is_over_with(&self.roles_on(user, on), issued_at)
+    }
+
+    fn is_over_with(&self, roles: &BTreeSet<usize>, issued_at: i64) -> bool {
+        roles.iter().any(|role| self.is_marked(Taken::Role(self.roles[*role]), issued_at))
+    }
+
+    /// Whether something has a mark that a session rests on. It is looked for in what the session rests on now.
+    pub(crate) fn is_over(&self, token: &Token) -> bool {
+        let at = token.issued_at;
+        let by_trust = |n: usize| {
+            let trust = &self.trusts[n];
+            self.is_marked(Taken::Trust(n), at)
+                || self.is_over_on(trust.trustor, Where::Project(trust.project), at)
+                || self.is_over_with(&self.with_implied(trust.roles.iter().copied()), at)
+        };
+        let by_credential = |n: usize| {
+            let roles = self.with_implied(self.credentials[n].roles.iter().copied());
+            self.is_marked(Taken::Credential(n), at) || self.is_over_with(&roles, at)
+        };
+        self.is_over_by(token.user, at)
+            || token.trust.is_some_and(by_trust)
+            || token.credential.is_some_and(by_credential)
+            || token.trust.is_none() && token.scope.is_some_and(|on| self.is_over_on(token.user, on, at))
+    }
+
+    /// After a change: whoever stood for something that is not there any more has lost it for good. A mark is about what was issued up to
+    /// its second, so it is nothing to a token of another clock that is of a later one.
+    pub(crate) fn note_losses(&mut self) {
+        let (mut tokens, now) = (std::mem::take(&mut self.tokens), self.now());
+        for token in &mut tokens {
+            let held = self.held(token);
+            let is_less = match (&token.held, &held) {
+                (Some(before), Some(now)) => {
+                    !before.roles.is_subset(&now.roles) || !before.groups.is_subset(&now.groups)
+                }
+                (before, None) => before.is_some(),
+                (None, Some(_)) => false,
+            };
+            token.has_lost |= is_less && token.issued_at <= now;
+            token.held = held;
+        }
+        self.tokens = tokens;
+    }
+
+    /// What a session stands for now, if nothing had ever ended it but time, of which no change is made.
+    pub(crate) fn held(&self, token: &Token) -> Option<Held> {
+        let roles = self.stands(token, false)?;
+        Some(Held { roles, groups: self.groups_of(token.user) })
     }
 
     pub(crate) fn may_come_in(&self, user: usize) -> bool {
         self.user_enabled[user] && self.domain_enabled[self.users[user].2]
     }
 
-    /// The roles a session has that was issued at this second, or nothing where it is none.
-    pub(crate) fn stands(&self, token: &Token, issued_at: i64) -> Option<BTreeSet<usize>> {
+    /// The roles a new session has that is for the same, or nothing where it is none.
+    pub(crate) fn stands(&self, token: &Token, in_time: bool) -> Option<BTreeSet<usize>> {
         let user = token.user;
         if !self.may_come_in(user) {
             return None;
@@ -172,18 +251,18 @@ impl World {
         let Some(on) = token.scope else { return Some(BTreeSet::new()) };
         let is_open = match on {
             Where::Project(n) => self.project_enabled[n] && self.domain_enabled[self.projects[n].1],
-            Where::Domain(n) => self.domain_enabled[n],
+            Where::Domain(n) | Where::Below(n) => self.domain_enabled[n],
             Where::System => true,
         };
-        let mut roles = self.roles_on(user, on, issued_at);
+        let mut roles = self.roles_on(user, on);
         if let Some(n) = token.trust {
             let trust = &self.trusts[n];
-            let is_over = trust.expires != 0 && trust.expires <= self.now();
+            let is_over = in_time && trust.expires != 0 && trust.expires <= self.now();
             if !trust.is_there || is_over || !self.may_come_in(trust.trustor) || trust.trustee != user {
                 return None;
             }
-            roles = self.with_implied(trust.roles.iter().copied(), issued_at);
-            if !roles.is_subset(&self.roles_on(trust.trustor, on, issued_at)) {
+            roles = self.with_implied(trust.roles.iter().copied());
+            if roles.is_empty() || !roles.is_subset(&self.roles_on(trust.trustor, on)) {
                 return None;
             }
         }
@@ -192,7 +271,7 @@ impl World {
             if !delegation.is_there || !delegation.enabled {
                 return None;
             }
-            let given = self.with_implied(delegation.roles.iter().copied(), issued_at);
+            let given = self.with_implied(delegation.roles.iter().copied());
             roles = roles.intersection(&given).copied().collect();
         }
         (is_open && !roles.is_empty()).then_some(roles)
@@ -212,9 +291,7 @@ impl World {
             let domains = [Some(self.users[token.user].2), domain_of_scope, of_trustor];
             domains.into_iter().flatten().any(|n| self.domains[n].1 == id)
         };
-        let of_credential = token.credential.map(Taken::Credential);
-        let is_old_secret = of_credential.is_some_and(|taken| self.is_lost(taken, token.issued_at));
-        let is_marked = self.events.iter().any(|event| {
+        self.events.iter().any(|event| {
             let is_meant = match event.mark {
                 Revoked::Token(id) => id == token.own,
                 Revoked::Chain(id) => id == token.chain,
@@ -233,16 +310,15 @@ impl World {
             // Who has one token in mind means it, whatever any clock says.
             let is_one = matches!(event.mark, Revoked::Token(_) | Revoked::Chain(_) | Revoked::Trust(_));
             is_meant && (is_one || token.issued_at <= event.before)
-        });
-        is_marked || is_old_secret
+        })
     }
 
     pub(crate) fn expected(&self, token: &Token) -> Option<BTreeSet<usize>> {
         let is_in_time = (token.issued_at - CLOCK_SKEW_SECONDS..token.expires_at).contains(&self.now());
         let is_read = self.ring.contains(&token.key) && is_in_time;
-        if !is_read || self.is_revoked(token) {
+        if !is_read || self.is_revoked(token) || self.is_over(token) {
             return None;
         }
-        self.stands(token, token.issued_at)
+        self.stands(token, true)
     }
 }
