@@ -103,7 +103,7 @@ fn an_acl_that_does_not_fit_says_so() {
     match change(&node, &[7; 65_536]) {
         // XFS, btrfs and tmpfs hold that much.
         Ok(_) => assert_eq!(node.subject().acl, StoredAcl::Ntacl(vec![7; 65_536])),
-        Err(refusal) => assert_eq!(enfilade_facts::Refuse::code(&refusal), "CT12", "{refusal}"),
+        Err(refusal) => assert_eq!(enfilade_facts::Refuse::code(&refusal), "CT06", "{refusal}"),
     }
     assert_eq!(code(change(&node, &[7; 65_537])), "CT12");
 }
