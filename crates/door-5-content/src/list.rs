@@ -454,7 +454,8 @@ pub(crate) fn any_entry(
     let mut entries = RawDir::new(&cursor, buffer.spare_capacity_mut());
     loop {
         match entries.next() {
-            None => return Ok(false),
+            // Of a directory that was removed meanwhile the kernel says that there is none.
+            None | Some(Err(Errno::NOENT)) => return Ok(false),
             Some(Err(Errno::INTR)) => {}
             Some(Err(errno)) => return Err(Refusal::io(errno, "listing", &node.label())),
             Some(Ok(entry)) if matches!(entry.file_name().to_bytes(), b"." | b"..") => {}

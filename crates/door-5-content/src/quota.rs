@@ -80,7 +80,8 @@ impl Fill {
 
     fn change(&self, more: u64, less: u64) {
         let mut done = self.0.done.lock().unwrap_or_else(PoisonError::into_inner);
-        *done = done.map(|bytes| bytes.saturating_add(more).saturating_sub(less));
+        // Where more is gone than was there, an upload was removed before it was counted: all of it is counted anew.
+        *done = done.and_then(|bytes| bytes.saturating_add(more).checked_sub(less));
     }
 }
 
@@ -155,5 +156,8 @@ mod tests {
         assert_eq!(fill.used(&root).unwrap(), 45);
         // What is over the quota already takes nothing more, and lets go.
         assert!(fill.take(&root, 10, 1).is_err() && fill.take(&root, 10, 0).is_ok());
+        // A file that is removed before its upload is counted.
+        fill.freed(46);
+        assert!(!fill.is_counted());
     }
 }

@@ -342,16 +342,16 @@ impl Tree {
                 _ => false,
             };
             let was_done = |who: usize| is_done(who) || is_lost_above(who);
-            let moved_to = |who: usize| match &acts[who] {
-                Act::Move { from, to, .. }
-                    if was_done(who) && is_within(path, from) && acl.is_free(actors[who]) =>
-                {
+            let goal = |who: usize| match &acts[who] {
+                Act::Move { from, to, .. } if is_within(path, from) && acl.is_free(actors[who]) => {
                     Some(path.replacen(from, to, 1))
                 }
                 _ => None,
             };
+            let moved_to = |who: usize| goal(who).filter(|_| was_done(who));
+            // Also what was moved back was there for a moment.
             let takes_moved = |who: usize| {
-                let path = moved_to(1 - who);
+                let path = goal(1 - who);
                 path.is_some_and(|path| {
                     is_done(who) && acl.is_free(actors[who]) && acts[who].takes_away(&path)
                 })
