@@ -33,6 +33,7 @@ mod connections;
 mod limits;
 mod locks;
 mod logins;
+mod managers;
 mod matrix;
 mod meanwhile;
 mod members;

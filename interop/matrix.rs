@@ -296,6 +296,10 @@ fn may(actor: &Actor, route: &V3Route) -> bool {
         Who::Admin => actor.has("admin"),
         Who::SystemReader => actor.has("reader") && actor.on == On::System,
         Who::DomainManager => actor.has("manager") && in_domain,
+        // The user is lent roles by trusts of users of another domain, which no manager may give.
+        Who::BoundedManager => {
+            actor.has("manager") && in_domain && !route.path.starts_with("/users/{user_id}")
+        }
         Who::DomainReader => actor.has("reader") && in_domain,
         Who::AnyDomainManager => actor.has("manager") && matches!(actor.on, On::Domain | On::OtherDomain),
         Who::AnyDomainReader => actor.has("reader") && matches!(actor.on, On::Domain | On::OtherDomain),
@@ -352,7 +356,9 @@ impl Cloud {
 /// Whether an answer says that whoever asked may not, as against that it cannot be done.
 fn is_refused((status, _, body): &(u16, Option<String>, Value)) -> bool {
     let message = body["error"]["message"].as_str().unwrap_or_default();
-    *status == 401 || *status == 403 && message.starts_with("You are not authorized")
+    // A trust of others is absent.
+    let is_absent = *status == 404 && message.starts_with("Could not find trust");
+    *status == 401 || is_absent || *status == 403 && message.starts_with("You are not authorized")
 }
 
 /// Whether a call is about what has to be made anew for each who asks.

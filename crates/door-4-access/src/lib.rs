@@ -23,6 +23,7 @@ mod sddl;
 mod explain;
 mod administer;
 mod lending;
+mod bounds;
 mod policy;
 mod use_api;
 
@@ -33,6 +34,7 @@ mod tests;
 
 pub use acl::{Ace, AceFlags, AceType, SecurityDescriptor};
 pub use administer::{AdminAsk, administer, lends, privileges};
+pub use bounds::{Party, manager_gives};
 pub use ask::{Ask, NodeKind, ObjectId, StoredAcl, Subject, Version, Wanted};
 pub use enumerate::{Sight, see};
 pub use explain::{Judgement, Step, judge, rights};

@@ -1,6 +1,7 @@
 //! Who may do what by Identity v3: one table, as Keystone's default policies are (oslo.policy of release 30). The checks, the page in `docs/`
 //! and the tests all come from it.
 
+use crate::bounds::Party;
 use crate::lending::{Lending, Lends, lends};
 use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, UserId};
 use enfilade_identity::{Principal, Scope, Session};
@@ -16,6 +17,8 @@ pub enum Who {
     SystemReader,
     /// Role `manager` on the domain it is about.
     DomainManager,
+    /// The same, where each user or group that it changes holds no more than such a manager may give.
+    BoundedManager,
     /// Role `reader` on the domain it is about.
     DomainReader,
     /// Role `manager` on any domain.
@@ -42,6 +45,9 @@ impl Who {
             Who::Admin => "admin",
             Who::SystemReader => "reader on the system",
             Who::DomainManager => "manager on the domain",
+            Who::BoundedManager => {
+                "manager on the domain, where the user or group holds nothing that a manager may not give"
+            }
             Who::DomainReader => "reader on the domain",
             Who::AnyDomainManager => "manager on a domain",
             Who::AnyDomainReader => "reader on a domain (of what is in it)",
@@ -83,8 +89,10 @@ pub struct About<'a> {
     pub lineage: Option<&'a [CredentialId]>,
     /// A second user or group in another domain than the first: a domain's manager manages neither then.
     pub other_domain: Option<&'a DomainId>,
-    /// A role beyond those a domain's manager may give: `manager`, `member` and `reader`.
+    /// A role that a domain's manager may not give ([`crate::manager_gives`]).
     pub high_role: bool,
+    /// The users and groups that it changes.
+    pub changes: &'a [Party<'a>],
 }
 
 const fn sessions(name: &'static str, who: &'static [Who]) -> Rule {
@@ -121,6 +129,7 @@ const READS_IN_DOMAIN: &[Who] = &[Who::Admin, Who::SystemReader, Who::DomainRead
 const LISTS: &[Who] = &[Who::Admin, Who::SystemReader, Who::AnyDomainReader];
 const READS_OWN: &[Who] = &[Who::Admin, Who::SystemReader, Who::DomainReader, Who::Owner];
 const MANAGES: &[Who] = &[Who::Admin, Who::DomainManager];
+const MANAGES_PARTIES: &[Who] = &[Who::Admin, Who::BoundedManager];
 const SEES_PROJECT: &[Who] = &[Who::Admin, Who::SystemReader, Who::DomainReader, Who::ProjectMember];
 const SEES_DOMAIN: &[Who] = &[Who::Admin, Who::SystemReader, Who::DomainReader, Who::InDomain];
 const SEES_ROLES: &[Who] = &[Who::Admin, Who::SystemReader, Who::AnyDomainManager];
@@ -165,19 +174,19 @@ pub static POLICY: &[Rule] = &[
     manages("delete_project_tag", MANAGES),
     reads("get_user", READS_OWN),
     reads("list_users", LISTS),
-    people("create_user", MANAGES),
-    people("update_user", MANAGES),
-    people("delete_user", MANAGES),
+    people("create_user", MANAGES_PARTIES),
+    people("update_user", MANAGES_PARTIES),
+    people("delete_user", MANAGES_PARTIES),
     reads("get_group", READS_IN_DOMAIN),
     reads("list_groups", LISTS),
     reads("list_groups_for_user", READS_OWN),
-    people("create_group", MANAGES),
-    people("update_group", MANAGES),
-    people("delete_group", MANAGES),
+    people("create_group", MANAGES_PARTIES),
+    people("update_group", MANAGES_PARTIES),
+    people("delete_group", MANAGES_PARTIES),
     reads("list_users_in_group", READS_IN_DOMAIN),
     reads("check_user_in_group", READS_IN_DOMAIN),
-    people("add_user_to_group", MANAGES),
-    people("remove_user_from_group", MANAGES),
+    people("add_user_to_group", MANAGES_PARTIES),
+    people("remove_user_from_group", MANAGES_PARTIES),
     reads("get_role", SEES_ROLES),
     reads("list_roles", SEES_ROLES),
     people("create_role", ADMIN),
@@ -244,10 +253,15 @@ pub fn rule_named(name: &str) -> Option<&'static Rule> {
 }
 
 impl Rule {
-    /// Whether it lets a session do it.
-    pub(crate) fn lets(&self, principal: &Principal, session: &Session, about: &About<'_>) -> bool {
-        lends(principal, session, self.lending, about)
-            && self.who.iter().any(|who| is(*who, principal, session, about))
+    /// As whom it lets a session do it; nothing where it does not.
+    pub(crate) fn lets(&self, principal: &Principal, session: &Session, about: &About<'_>) -> Option<Who> {
+        let who = self.who.iter().copied().find(|who| is(*who, principal, session, about));
+        who.filter(|_| lends(principal, session, self.lending, about))
+    }
+
+    /// Whether the facts have to be asked what the users and groups hold that it changes.
+    pub fn is_bounded(&self) -> bool {
+        self.who.contains(&Who::BoundedManager)
     }
 }
 
@@ -275,7 +289,9 @@ fn is(who: Who, principal: &Principal, session: &Session, about: &About<'_>) -> 
         Who::Anybody => true,
         Who::Admin => session.has("admin"),
         Who::SystemReader => session.has("reader") && session.claim.scope == Scope::System,
-        Who::DomainManager => session.has("manager") && is_of_domain() && !about.high_role,
+        Who::DomainManager | Who::BoundedManager => {
+            session.has("manager") && is_of_domain() && !about.high_role
+        }
         Who::DomainReader => session.has("reader") && is_of_domain(),
         Who::AnyDomainManager => session.has("manager") && on_domain.is_some(),
         Who::AnyDomainReader => session.has("reader") && on_domain.is_some(),

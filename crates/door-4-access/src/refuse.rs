@@ -50,6 +50,14 @@ pub enum Refusal {
         /// What is missing.
         missing: String,
     },
+    /// A user or group that a manager of a domain would change holds more than such a manager may give.
+    #[error("{path} is refused to a manager of a domain: the user or group holds {holds}")]
+    HoldsMore {
+        /// The rule.
+        path: String,
+        /// Some of what is held.
+        holds: String,
+    },
     /// What would be made cannot have an ACL of the datastore's kind.
     #[error("what would be made cannot have an ACL: {0}")]
     NoAcl(BadAcl),
@@ -64,7 +72,7 @@ pub enum Refusal {
 }
 
 /// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 8] = [
+pub const CODES: [(&str, Fault, &str); 9] = [
     ("AC01", Fault::Client, "no role on the datastore: it looks absent"),
     ("AC02", Fault::Client, "the target may not be seen: it looks absent"),
     ("AC03", Fault::Client, "the target may be seen, but this right is not granted"),
@@ -73,6 +81,7 @@ pub const CODES: [(&str, Fault, &str); 8] = [
     ("AC06", Fault::Client, "creating onto a name that may not be seen"),
     ("AC07", Fault::Client, "a privilege is not held on the path"),
     ("AC08", Fault::Client, "what would be made cannot have an ACL of the datastore's kind"),
+    ("AC09", Fault::Client, "the user or group holds more than a manager of its domain may give"),
 ];
 
 impl Refusal {
@@ -102,6 +111,7 @@ impl Refuse for Refusal {
             Refusal::CreateOntoHidden { .. } => "AC06",
             Refusal::NoPrivilege { .. } => "AC07",
             Refusal::NoAcl(_) => "AC08",
+            Refusal::HoldsMore { .. } => "AC09",
         }
     }
 
@@ -130,6 +140,7 @@ mod tests {
             Refusal::CreateOntoHidden { path, decided_by },
             Refusal::NoPrivilege { path: String::new(), missing: String::new() },
             Refusal::NoAcl(BadAcl::new("")),
+            Refusal::HoldsMore { path: String::new(), holds: String::new() },
         ];
         assert_eq!(refusals.len(), CODES.len());
         for (refusal, (code, fault, _)) in refusals.iter().zip(CODES) {

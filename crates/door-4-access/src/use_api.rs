@@ -1,31 +1,44 @@
 //! Keystone's API: may they do this? The roles of the session decide, by Keystone's default rules (oslo.policy of release 30), and what was
 //! lent does no more than [`crate::Lending`] says.
 
+use crate::bounds::beyond;
 use crate::lending::only_made_by;
 use crate::permit::ApiPermit;
-use crate::policy::{About, Rule};
+use crate::policy::{About, Rule, Who};
 use crate::refuse::Refusal;
+use crate::view::View;
+use enfilade_facts::Now;
 use enfilade_identity::IdentityPermit;
 
-/// May the visitor? The one place an [`ApiPermit`] is made (invariant D2). The identity holds at this moment.
+/// May the visitor? The one place an [`ApiPermit`] is made (invariant D2). The identity holds at this moment. A rule that
+/// [is bounded](Rule::is_bounded) needs the facts of this moment; without them it lets no manager.
 ///
 /// # Errors
-/// [`Refusal::NoPrivilege`].
+/// [`Refusal::NoPrivilege`], [`Refusal::HoldsMore`], or when the facts cannot be read.
 pub fn use_api(
+    facts: Option<(&enfilade_facts::View<'_>, Now)>,
     identity: &IdentityPermit,
     rule: &'static Rule,
     about: &About<'_>,
 ) -> Result<ApiPermit, Refusal> {
     let principal = identity.principal();
-    match identity.session().filter(|session| rule.lets(principal, session, about)) {
-        Some(session) => Ok(ApiPermit {
-            who: principal.authid.clone(),
-            only_domain: rule.only_domain(session),
-            only_made_by: only_made_by(session, rule.lending),
-        }),
-        None => {
-            let (path, missing) = (format!("identity:{}", rule.name), "a role that may".to_owned());
-            Err(Refusal::NoPrivilege { path, missing })
+    let path = || format!("identity:{}", rule.name);
+    let let_in = identity.session().and_then(|session| Some((session, rule.lets(principal, session, about)?)));
+    let no_privilege = || Refusal::NoPrivilege { path: path(), missing: "a role that may".to_owned() };
+    let (session, who) = let_in.ok_or_else(no_privilege)?;
+    if who == Who::BoundedManager {
+        let (Some((view, now)), Some(domain), [_, ..]) = (facts, about.domain, about.changes) else {
+            return Err(no_privilege());
+        };
+        for party in about.changes {
+            if let Some(holds) = beyond(&View(view), now, domain, *party)? {
+                return Err(Refusal::HoldsMore { path: path(), holds });
+            }
         }
     }
+    Ok(ApiPermit {
+        who: principal.authid.clone(),
+        only_domain: rule.only_domain(session),
+        only_made_by: only_made_by(session, rule.lending),
+    })
 }

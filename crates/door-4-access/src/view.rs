@@ -2,9 +2,12 @@
 
 use enfilade_facts::limits::ROLE_PATH_BYTES_MAX;
 use enfilade_facts::tables::{
-    Assignment, AssignmentKey, Binding, Domain, FileName, Group, KeptFile, Name, NameKey,
+    Assignment, AssignmentKey, Binding, Domain, FileName, Grant, GrantKey, GrantScope, Grantee, Group,
+    KeptFile, Member, Membership, Name, NameKey, NamedRole, Project, Reverse, ReverseKey, Trust, User, Who,
 };
-use enfilade_facts::vocabulary::{DatastoreName, GroupId, GroupName, ProjectId};
+use enfilade_facts::vocabulary::{
+    DatastoreName, DomainId, GroupId, GroupName, ProjectId, RoleId, RolePath, TrustId, Ugid, UserId,
+};
 use enfilade_facts::{At, Now, SourceError};
 use std::ops::ControlFlow;
 
@@ -87,5 +90,79 @@ impl View<'_> {
             Some(format!("@{}@{}", group.name, domain.name))
         });
         named.unwrap_or_else(|| id.to_string())
+    }
+
+    pub(crate) fn domain(&self, id: &DomainId) -> Result<Option<Domain>, SourceError> {
+        self.0.get(id)
+    }
+
+    pub(crate) fn user(&self, id: &UserId) -> Result<Option<User>, SourceError> {
+        self.0.get(id)
+    }
+
+    pub(crate) fn group(&self, id: &GroupId) -> Result<Option<Group>, SourceError> {
+        self.0.get(id)
+    }
+
+    pub(crate) fn role(&self, id: &RoleId) -> Result<Option<NamedRole>, SourceError> {
+        self.0.get(id)
+    }
+
+    pub(crate) fn domain_of_project(&self, id: &ProjectId) -> Result<Option<DomainId>, SourceError> {
+        Ok(self.0.get::<Project>(id)?.map(|row| row.domain))
+    }
+
+    /// The groups that this user or group is in directly.
+    pub(crate) fn groups_with(&self, member: &Member) -> Result<Vec<GroupId>, SourceError> {
+        let rows = self.0.list::<Membership>(&member.prefix())?;
+        Ok(rows.into_iter().map(|(key, _)| key.group).collect())
+    }
+
+    /// The roles of Keystone's kind that were given to this user or group itself.
+    pub(crate) fn grants_of(&self, member: &Member) -> Result<Vec<(GrantScope, RoleId)>, SourceError> {
+        let grantee = match member {
+            Member::User(id) => Grantee::User(*id),
+            Member::Group(id) => Grantee::Group(*id),
+        };
+        let rows = self.0.list::<Grant>(&GrantKey::of(&grantee))?;
+        Ok(rows.into_iter().map(|(key, _)| (key.scope, key.role)).collect())
+    }
+
+    /// A path on which this user or group itself has a role.
+    pub(crate) fn first_path_of(&self, member: &Member) -> Result<Option<RolePath>, SourceError> {
+        let who = match member {
+            Member::User(id) => Who::User(*id),
+            Member::Group(id) => Who::Group(*id),
+        };
+        Ok(AssignmentKey::all_of(self.0, &who)?.into_iter().next().map(|key| key.path))
+    }
+
+    /// The trusts by which others lend something to this user.
+    pub(crate) fn trusts_for(&self, user: &UserId) -> Result<Vec<(TrustId, Trust)>, SourceError> {
+        let mut trusts = Vec::new();
+        for (key, _) in self.0.list::<Reverse>(&ReverseKey::trusts_of(user))? {
+            let ReverseKey::Trusts(_, id) = key else { continue };
+            let trust = self.0.get::<Trust>(&id)?.filter(|trust| trust.trustee == *user);
+            trusts.extend(trust.map(|trust| (id, trust)));
+        }
+        Ok(trusts)
+    }
+
+    /// Whether `acl.cfg` is in use.
+    pub(crate) fn keeps_acl_cfg(&self) -> Result<bool, SourceError> {
+        Ok(self.0.get::<KeptFile>(&FileName::Acl)?.is_some())
+    }
+
+    /// A path on which `acl.cfg` gives a role to this name. All assignments are read: the file is short, and nothing leads from a name.
+    pub(crate) fn path_given_to(&self, ugid: &Ugid) -> Result<Option<RolePath>, SourceError> {
+        let mut found = None;
+        self.0.scan::<Assignment>(&[], |key, _| match key.who {
+            Who::Named(named) if named == *ugid => {
+                found = Some(key.path);
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        })?;
+        Ok(found)
     }
 }

@@ -385,6 +385,10 @@ fn told(trouble: &Trouble, trace: &mut Trace) -> (StatusCode, String, Option<u64
                 (_, Failure::Refused(Refusal::Access(AccessRefusal::NoPrivilege { path, .. }))) => {
                     not_authorized(path)
                 }
+                (_, Failure::Refused(Refusal::Access(AccessRefusal::HoldsMore { path, .. }))) => {
+                    let why = "The user or group holds more than a manager of its domain may give.";
+                    format!("{} {why}", not_authorized(path))
+                }
                 (_, Failure::Wire(wire)) => wire.to_string(),
                 _ => status.canonical_reason().unwrap_or("refused").to_owned(),
             };

@@ -33,10 +33,17 @@ impl Visit {
     /// The refusal of door 2 or 4.
     pub fn use_api(&mut self, rule: &'static Rule, about: &About<'_>) -> Result<ApiPermit, Refusal> {
         let house = std::sync::Arc::clone(&self.house);
-        if !self.identity.holds(house.parts.source.at(), house.now()) {
+        let now = house.now();
+        if rule.is_bounded() {
+            return house.parts.source.read(|view| {
+                self.ask_again(view)?;
+                Ok(enfilade_access::use_api(Some((view, now)), &self.identity, rule, about)?)
+            })?;
+        }
+        if !self.identity.holds(house.parts.source.at(), now) {
             house.parts.source.read(|view| self.ask_again(view))??;
         }
-        Ok(enfilade_access::use_api(&self.identity, rule, about)?)
+        Ok(enfilade_access::use_api(None, &self.identity, rule, about)?)
     }
 
     /// The visitor's privileges on a path, and those that also hold below it.

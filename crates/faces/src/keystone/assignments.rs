@@ -9,13 +9,10 @@ use enfilade_facts::tables::{
     Reverse, ReverseKey, User,
 };
 use enfilade_facts::vocabulary::{DomainId, GroupId, ProjectId, RoleId, UserId};
-use enfilade_passage::{About, ApiPermit};
+use enfilade_passage::{About, ApiPermit, manager_gives};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-
-/// Roles a domain's manager may give (Keystone's `domain_managed_target_role`).
-const MANAGED: [&str; 3] = ["manager", "member", "reader"];
 
 /// What the path of a grant names.
 struct Named {
@@ -60,12 +57,11 @@ fn named(call: &mut Call) -> Result<Named, Trouble> {
         };
         Ok((scope, who, role))
     })?;
-    let is_high = |row: &NamedRole| !MANAGED.contains(&row.name.as_str()) || row.domain.is_some();
     let about = About {
         domain: scope.as_ref().and_then(|(_, domain, _)| domain.as_ref()),
         project: scope.as_ref().and_then(|(.., project)| project.as_ref()),
         other_domain: who.as_ref().map(|(_, domain)| domain),
-        high_role: role.as_ref().is_some_and(|role| role.as_ref().is_none_or(|(_, row)| is_high(row))),
+        high_role: role.as_ref().is_some_and(|role| role.as_ref().is_none_or(|(_, row)| !manager_gives(row))),
         ..About::default()
     };
     let permit = call.allow(&about)?;

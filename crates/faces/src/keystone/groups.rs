@@ -11,7 +11,7 @@ use enfilade_facts::tables::{
     Domain, Group, Member, Membership, MembershipKey, Name, NameKind, Reverse, ReverseKey, ThingKind,
 };
 use enfilade_facts::vocabulary::{GroupId, Sid};
-use enfilade_passage::{About, ApiPermit};
+use enfilade_passage::{About, ApiPermit, Party};
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 use std::ops::ControlFlow;
@@ -45,8 +45,12 @@ fn found(call: &mut Call) -> Result<(GroupId, Group, String, ApiPermit), Trouble
         let extra = extra_of(view, ThingKind::Group, &id)?;
         Ok(Some((id, row, extra)))
     })?;
-    let about = About { domain: found.as_ref().map(|(_, row, _)| &row.domain), ..About::default() };
-    let permit = call.allow(&about)?;
+    let changes = found.as_ref().map(|(id, ..)| [Party::Group(id)]);
+    let permit = call.allow(&About {
+        domain: found.as_ref().map(|(_, row, _)| &row.domain),
+        changes: changes.as_ref().map_or(&[], |changes| changes),
+        ..About::default()
+    })?;
     let (id, row, extra) = found.ok_or_else(|| Trouble::missing("group", &said))?;
     Ok((id, row, extra, permit))
 }
@@ -89,7 +93,9 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     })?;
     let (domain, _) =
         domain.ok_or_else(|| invalid("Invalid input for field/attribute domain_id: expected one."))?;
-    let permit = call.allow(&About { domain: Some(&domain), ..About::default() })?;
+    let name = given.text("name")?.flatten().unwrap_or_default();
+    let changes = &[Party::GroupNamed(&name)];
+    let permit = call.allow(&About { domain: Some(&domain), changes, ..About::default() })?;
     let name = given.needed("name")?;
     // The SID is made with the record.
     let new = Group { domain, name, sid: Sid::EVERYONE, also: Vec::new(), gid: None, comment: None };
@@ -99,8 +105,12 @@ pub(super) fn create(call: &mut Call) -> Outcome {
 }
 
 pub(super) fn update(call: &mut Call) -> Outcome {
-    let (id, row, extra, permit) = found(call)?;
+    let (id, row, extra, mut permit) = found(call)?;
     let given = Given::of(call, "group")?;
+    if let Some(name) = given.name()? {
+        let changes = &[Party::Group(&id), Party::GroupNamed(&name)];
+        permit = call.allow(&About { domain: Some(&row.domain), changes, ..About::default() })?;
+    }
     unless_immutable(&extra, Some(&given))?;
     if given.text("domain_id")?.is_some_and(|said| said != Some(row.domain.to_keystone())) {
         return Err(Error::Refused("a group stays in its domain".to_owned()).into());
@@ -150,7 +160,9 @@ fn stored(key: &ReverseKey) -> Vec<u8> {
 fn member(call: &mut Call) -> Result<(MembershipKey, ApiPermit), Trouble> {
     let (group, user) = (call.parameter(0).to_owned(), call.parameter(1).to_owned());
     let (group_row, user_row) = call.look(|view| Ok((find(view, &group)?, users::find(view, &user)?)))?;
+    let changes = group_row.as_ref().map(|(id, _)| [Party::Group(id)]);
     let about = About {
+        changes: changes.as_ref().map_or(&[], |changes| changes),
         domain: group_row.as_ref().map(|(_, row)| &row.domain),
         other_domain: user_row.as_ref().map(|(_, row)| &row.domain),
         user: user_row.as_ref().map(|(id, _)| id),

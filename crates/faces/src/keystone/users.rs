@@ -12,7 +12,7 @@ use enfilade_admin::{
 use enfilade_facts::tables::{Domain, Name, NameKind, User};
 use enfilade_facts::vocabulary::{DomainId, ProjectId, Secret, UserId, from_rfc3339};
 use enfilade_facts::{Read as _, View};
-use enfilade_passage::{About, ApiPermit};
+use enfilade_passage::{About, ApiPermit, Party};
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 
@@ -81,11 +81,13 @@ fn found(call: &mut Call) -> Result<(UserId, User, Beside, ApiPermit), Trouble> 
         let beside = beside(view, &id)?;
         Ok(Some((id, row, beside)))
     })?;
-    let about = match &found {
-        Some((id, row, _)) => About { domain: Some(&row.domain), user: Some(id), ..About::default() },
-        None => About::default(),
-    };
-    let permit = call.allow(&about)?;
+    let changes = found.as_ref().map(|(id, ..)| [Party::User(id)]);
+    let permit = call.allow(&About {
+        domain: found.as_ref().map(|(_, row, _)| &row.domain),
+        user: found.as_ref().map(|(id, ..)| id),
+        changes: changes.as_ref().map_or(&[], |changes| changes),
+        ..About::default()
+    })?;
     let (id, row, beside) = found.ok_or_else(|| Trouble::missing("user", &said))?;
     Ok((id, row, beside, permit))
 }
@@ -191,7 +193,9 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     })?;
     let (domain, row) =
         domain.ok_or_else(|| invalid("Invalid input for field/attribute domain_id: expected one."))?;
-    let permit = call.allow(&About { domain: Some(&domain), ..About::default() })?;
+    let name = given.text("name")?.flatten().unwrap_or_default();
+    let changes = &[Party::UserNamed(&name)];
+    let permit = call.allow(&About { domain: Some(&domain), changes, ..About::default() })?;
     let userid = format!("{}@{}", given.needed("name")?, row.name).parse();
     let userid = userid.map_err(|why| invalid(format!("Invalid input for field/attribute name: {why}")))?;
     let mut new = NewUser::named(userid);
@@ -211,8 +215,12 @@ pub(super) fn create(call: &mut Call) -> Outcome {
 }
 
 pub(super) fn update(call: &mut Call) -> Outcome {
-    let (id, row, beside, permit) = found(call)?;
+    let (id, row, beside, mut permit) = found(call)?;
     let given = Given::of(call, "user")?;
+    if let Some(name) = given.name()? {
+        let changes = &[Party::User(&id), Party::UserNamed(&name)];
+        permit = call.allow(&About { domain: Some(&row.domain), changes, ..About::default() })?;
+    }
     unless_immutable(&beside.extra, Some(&given))?;
     if given.text("domain_id")?.is_some_and(|said| said != Some(row.domain.to_keystone())) {
         return Err(Error::Refused("a user stays in its domain".to_owned()).into());

@@ -1,0 +1,156 @@
+//! What a manager of a domain may change: users and groups that hold no more than such a manager may give. A manager who sets the password
+//! of a user, or puts a user into a group, can use what the user or the group holds; so nothing may be held there that reaches beyond the
+//! domain. Keystone's default policy does not look at this.
+
+use crate::view::View;
+use enfilade_facts::tables::{GrantScope, Member, NamedRole};
+use enfilade_facts::vocabulary::{DomainId, GroupId, Realm, Ugid, UserId};
+use enfilade_facts::{Now, SourceError};
+use std::collections::BTreeSet;
+
+/// A user or group that a call makes, changes or removes.
+#[derive(Clone, Copy, Debug)]
+pub enum Party<'a> {
+    /// A user.
+    User(&'a UserId),
+    /// A group.
+    Group(&'a GroupId),
+    /// The user who gets this name: `acl.cfg` gives roles to names, also to those that nobody has yet.
+    UserNamed(&'a str),
+    /// The group that gets this name.
+    GroupNamed(&'a str),
+}
+
+/// The roles that a manager of a domain may give on it and on its projects (Keystone's `domain_managed_target_role`).
+const GIVEN: [&str; 3] = ["manager", "member", "reader"];
+
+/// Whether a manager of a domain may give this role there.
+pub fn manager_gives(role: &NamedRole) -> bool {
+    role.domain.is_none() && GIVEN.contains(&role.name.as_str())
+}
+
+/// Something that is held and that a manager of the domain may not give, in words; nothing where all of it may be given.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub(crate) fn beyond(
+    view: &View<'_>,
+    now: Now,
+    domain: &DomainId,
+    party: Party<'_>,
+) -> Result<Option<String>, SourceError> {
+    let first = match party {
+        Party::UserNamed(name) => return in_acl_cfg(view, now, domain, Named::User(name)),
+        Party::GroupNamed(name) => return in_acl_cfg(view, now, domain, Named::Group(name)),
+        Party::User(user) => Member::User(*user),
+        Party::Group(group) => Member::Group(*group),
+    };
+    let (mut seen, mut edge) = (BTreeSet::from([first]), vec![first]);
+    while let Some(member) = edge.pop() {
+        if let Some(found) = held(view, now, domain, &member)? {
+            return Ok(Some(found));
+        }
+        edge.extend(
+            view.groups_with(&member)?.into_iter().map(Member::Group).filter(|group| seen.insert(*group)),
+        );
+    }
+    Ok(None)
+}
+
+/// The same of one user or group, without the groups it is in.
+fn held(
+    view: &View<'_>,
+    now: Now,
+    domain: &DomainId,
+    member: &Member,
+) -> Result<Option<String>, SourceError> {
+    let row = match member {
+        Member::User(user) => view.user(user)?.map(|row| (row.domain, row.name)),
+        Member::Group(group) => view.group(group)?.map(|row| (row.domain, row.name)),
+    };
+    let Some((of, name)) = row else { return Ok(None) };
+    if of != *domain {
+        return Ok(Some("membership in a group of another domain".to_owned()));
+    }
+    for (scope, role) in view.grants_of(member)? {
+        // A role or project that was removed gives nothing.
+        let Some(row) = view.role(&role)? else { continue };
+        let on = match scope {
+            GrantScope::System => None,
+            GrantScope::Domain(id) | GrantScope::BelowDomain(id) => Some(id),
+            GrantScope::Project(id) | GrantScope::BelowProject(id) => match view.domain_of_project(&id)? {
+                Some(domain) => Some(domain),
+                None => continue,
+            },
+        };
+        if on != Some(*domain) {
+            return Ok(Some(format!("role {} outside of the domain", row.name)));
+        }
+        if !manager_gives(&row) {
+            return Ok(Some(format!("role {}", row.name)));
+        }
+    }
+    if let Some(path) = view.first_path_of(member)? {
+        return Ok(Some(format!("a role on {path}")));
+    }
+    if let Member::User(user) = member
+        && let Some(found) = lent(view, now, domain, user)?
+    {
+        return Ok(Some(found));
+    }
+    let named = match member {
+        Member::User(_) => Named::User(&name),
+        Member::Group(_) => Named::Group(&name),
+    };
+    in_acl_cfg(view, now, domain, named)
+}
+
+/// What others lend the user by trusts. A trust of another domain's user makes services take this one for that one.
+fn lent(view: &View<'_>, now: Now, domain: &DomainId, user: &UserId) -> Result<Option<String>, SourceError> {
+    for (id, trust) in view.trusts_for(user)? {
+        if trust.expires != 0 && trust.expires <= now.unix_seconds {
+            continue;
+        }
+        let trustor = view.user(&trust.trustor)?.map(|row| row.domain);
+        let is_inside = view.domain_of_project(&trust.project)? == Some(*domain) && trustor == Some(*domain);
+        let mut may_all_be_given = true;
+        for role in &trust.roles {
+            may_all_be_given &= view.role(role)?.is_none_or(|row| manager_gives(&row));
+        }
+        if !is_inside || !may_all_be_given {
+            return Ok(Some(format!("trust {id}")));
+        }
+    }
+    Ok(None)
+}
+
+/// A name in a domain.
+enum Named<'a> {
+    User(&'a str),
+    Group(&'a str),
+}
+
+/// What `acl.cfg` gives to a name. While it is not known what the file says, it may say anything.
+fn in_acl_cfg(
+    view: &View<'_>,
+    now: Now,
+    domain: &DomainId,
+    named: Named<'_>,
+) -> Result<Option<String>, SourceError> {
+    if !view.keeps_acl_cfg()? {
+        return Ok(None);
+    }
+    let Some(realm) = view.domain(domain)?.map(|row| row.name) else { return Ok(None) };
+    let ugid = match named {
+        Named::User(name) => format!("{name}@{realm}").parse(),
+        Named::Group(name) if realm == Realm::local() => format!("@{name}").parse(),
+        // The file knows the groups of one realm alone.
+        Named::Group(_) => return Ok(None),
+    };
+    // It names nobody whose name it cannot hold.
+    let Ok(ugid): Result<Ugid, _> = ugid else { return Ok(None) };
+    if !view.knows_acl_cfg(now)? {
+        return Ok(Some("what acl.cfg says, which is not known now".to_owned()));
+    }
+    Ok(view.path_given_to(&ugid)?.map(|path| format!("a role on {path} by acl.cfg")))
+}
