@@ -200,3 +200,64 @@ fn a_root_is_judged_by_what_was_opened_whatever_files_and_links_say() {
     assert!(Command::new("umount").arg(place.join("over")).status().unwrap().success());
     assert_eq!(answer, 404);
 }
+
+/// The answer about a path outside of the roots is the same whatever is there, and a refused request leaves nothing behind.
+#[test]
+fn a_refused_datastore_tells_nothing_and_leaves_nothing() {
+    let server = Server::start();
+    let admin = admin(&server);
+    let (stores, scratch) = (server.data().join("datastores"), server.scratch.path().to_owned());
+    std::fs::create_dir(scratch.join("there")).unwrap();
+    std::fs::write(scratch.join("file"), "").unwrap();
+    symlink(&stores, scratch.join("into")).unwrap();
+    symlink(scratch.join("there"), scratch.join("away")).unwrap();
+    let told = |path: &Path| {
+        let (status, text) = create(&server, &admin, "bad", path);
+        (status, text.replace(&path.display().to_string(), "PATH"))
+    };
+    let absent = told(&scratch.join("absent"));
+    assert_eq!(absent.0, 400);
+    for place in ["there", "file", "into/x", "away", "away/x", "there/x", "absent/x", "into/main"] {
+        assert_eq!(told(&scratch.join(place)), absent, "{place}");
+    }
+    for (more, place) in [
+        // The name is taken.
+        ("name=main", "new"),
+        ("name=main", "new/deep"),
+        ("name=fresh&maintenance-mode=type%3Dnonsense", "new/deep"),
+        ("name=fresh&comment=two%0Alines", "new/deep"),
+    ] {
+        let form = format!("{more}&path={}", stores.join(place).display());
+        let arguments = ["-H", &admin.header, "-X", "POST", "-d", &form];
+        let answer = curl(&server, "", "/api2/json/config/datastore", &arguments);
+        assert_eq!(answer.status, 400, "{form}: {}", answer.text());
+        assert!(!stores.join("new").exists(), "{form}");
+    }
+}
+
+/// Only what the original lets a change take away is taken away.
+#[test]
+fn what_cannot_be_deleted_from_a_datastore_is_refused() {
+    let server = Server::start();
+    let admin = admin(&server);
+    let config = || std::fs::read_to_string(server.data().join("datastore.cfg")).unwrap();
+    let change = |form: &str| {
+        let arguments = ["-H", &admin.header, "-X", "PUT", "-d", form];
+        curl(&server, "", "/api2/json/config/datastore/main", &arguments)
+    };
+    assert_eq!(change("comment=kept").status, 200);
+    let before = config();
+    for form in [
+        "delete=path",
+        "delete=path%2Ccomment",
+        "delete=comment%2Cpath",
+        "delete=name",
+        "delete=",
+        "delete=comment&delete=path",
+    ] {
+        let answer = change(form);
+        assert_eq!((answer.status, config()), (400, before.clone()), "{form}: {}", answer.text());
+    }
+    assert_eq!(change("delete=comment").status, 200);
+    assert!(!config().contains("kept"));
+}

@@ -20,6 +20,7 @@ use enfilade_facts::{At, Read};
 use enfilade_sources::files::datastore_cfg;
 use enfilade_sources::files::section_config::{Section, set};
 use enfilade_sources::mounts::network_mount_over;
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -46,6 +47,7 @@ pub enum DatastoreEdit {
 /// # Errors
 /// When it makes no sense, or the file cannot be changed; nothing is changed then.
 pub fn edit_datastore(desk: &Desk<'_>, name: &DatastoreName, edit: &DatastoreEdit) -> Result<At, Error> {
+    let mut content = None;
     let verb = match edit {
         DatastoreEdit::Create { path, properties } => {
             check_comment(comment_of(properties.iter().map(|(key, value)| (key.as_str(), value.as_str()))))?;
@@ -59,9 +61,7 @@ pub fn edit_datastore(desk: &Desk<'_>, name: &DatastoreName, edit: &DatastoreEdi
             };
             check_path(desk, name, path, &row.root(name))?;
             // What is on a device of its own is made there, once that is mounted.
-            if row.backing_device.is_none() {
-                make_content_directory(desk, path)?;
-            }
+            content = row.backing_device.is_none().then_some(path);
             "create"
         }
         DatastoreEdit::Set(changes) => {
@@ -79,9 +79,18 @@ pub fn edit_datastore(desk: &Desk<'_>, name: &DatastoreName, edit: &DatastoreEdi
         }
     };
     let file = FileName::Datastores;
+    let mut made = Vec::new();
     let at = desk.write_through(&format!("datastore {verb} {name}"), &[file], |files| {
-        files.sections(file, |sections| apply(sections, name, edit).map_err(Error::Invalid))
-    })?;
+        files.sections(file, |sections| {
+            apply(sections, name, edit).map_err(Error::Invalid)?;
+            content.map_or(Ok(()), |path| make_content_directory(desk, path, &mut made))
+        })
+    });
+    if at.is_err() {
+        // Innermost first, and only what is empty.
+        made.iter().rev().for_each(|path| drop(std::fs::remove_dir(path)));
+    }
+    let at = at?;
     // What is on another machine's file system leaves an empty directory behind when that goes.
     match edit {
         DatastoreEdit::Create { path, .. } => match network_mount_over(path).unwrap_or_default() {
@@ -150,8 +159,7 @@ fn check_path(desk: &Desk<'_>, name: &DatastoreName, said: &str, root: &str) -> 
     let real = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
     let real = real.and_then(|(above, real)| Some(real.join(path.strip_prefix(above).ok()?)));
     let real = real.unwrap_or_else(|| path.to_owned());
-    let shared = overlap(path, others.iter().cloned());
-    let shared = shared.or_else(|| overlap(&real, others));
+    let shared = || overlap(path, others.iter().cloned()).or_else(|| overlap(&real, others.iter().cloned()));
     let own = || desk.reserved.overlap_of_path(path).or_else(|| desk.reserved.overlap_of_path(&real));
     let taken = || {
         own().map(|own| {
@@ -159,30 +167,42 @@ fn check_path(desk: &Desk<'_>, name: &DatastoreName, said: &str, root: &str) -> 
             format!("the path `{path}` overlaps with `{own}`, which the server itself uses; choose another directory")
         })
     };
-    shared.or_else(|| outside(desk, &real)).or_else(taken).map_or(Ok(()), |why| Err(Error::Invalid(why)))
+    // Of what is outside of the roots nothing is told: not whether it is there, nor where a link leads.
+    outside(desk, path, &real).or_else(shared).or_else(taken).map_or(Ok(()), |why| Err(Error::Invalid(why)))
 }
 
 /// Why a datastore may not be made there, where the desk is for directories beneath some alone.
-fn outside(desk: &Desk<'_>, real: &Path) -> Option<String> {
+fn outside(desk: &Desk<'_>, said: &Path, real: &Path) -> Option<String> {
     let roots = desk.roots?;
     let is_beneath = |root: &PathBuf| {
-        let root = std::fs::canonicalize(root);
-        root.is_ok_and(|root| real.starts_with(&root) && real != root)
+        let is_in = |real_root: PathBuf| {
+            let is_said = said.starts_with(root) || said.starts_with(&real_root);
+            is_said && real.starts_with(&real_root) && real != real_root
+        };
+        std::fs::canonicalize(root).is_ok_and(is_in)
     };
     let named = || roots.iter().map(|root| format!("`{}`", root.display())).collect::<Vec<_>>().join(", ");
     (!roots.iter().any(is_beneath)).then(|| {
         format!(
             "the path `{}` is not beneath {}; the operator may add to `[datastores] roots`",
-            real.display(),
+            said.display(),
             named()
         )
     })
 }
 
 /// Makes the directory where it is not there; one we made is governed by roles until somebody sets an ACL.
-fn make_content_directory(desk: &Desk<'_>, path: &str) -> Result<(), Error> {
+/// What was made is told, outermost first.
+fn make_content_directory(desk: &Desk<'_>, path: &str, made: &mut Vec<PathBuf>) -> Result<(), Error> {
     let failed = |why| Error::File(format!("directory `{path}` cannot be made: {why}"));
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+    let mut missing: Vec<&Path> = Path::new(path).ancestors().take_while(|above| !above.exists()).collect();
+    while let Some(directory) = missing.pop() {
+        match std::fs::DirBuilder::new().mode(0o700).create(directory) {
+            Ok(()) => made.push(directory.to_owned()),
+            Err(why) if why.kind() == ErrorKind::AlreadyExists && directory.is_dir() => {}
+            Err(why) => return Err(failed(why)),
+        }
+    }
     open_to_roles(desk, path, AclDialect::default())
 }
 

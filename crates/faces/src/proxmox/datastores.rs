@@ -15,6 +15,27 @@ type Row = (DatastoreName, Datastore);
 const ABOUT_THE_CALL: [&str; 6] =
     ["name", "delete", "digest", "reuse-datastore", "overwrite-in-use", "keep-job-configs"];
 
+/// The properties that a change may take away (the original's `DeletableProperty`).
+const DELETABLE: [&str; 17] = [
+    "comment",
+    "gc-schedule",
+    "keep-daily",
+    "keep-hourly",
+    "keep-last",
+    "keep-monthly",
+    "keep-weekly",
+    "keep-yearly",
+    "maintenance-mode",
+    "notification-mode",
+    "notification-thresholds",
+    "notify",
+    "notify-user",
+    "prune-schedule",
+    "counter-reset-schedule",
+    "tuning",
+    "verify-new",
+];
+
 /// For who waits until nobody is inside a store, in seconds: each holds a thread meanwhile.
 const WAIT_SECONDS_MAX: u64 = 60;
 const WAIT_TURN: Duration = Duration::from_millis(100);
@@ -102,7 +123,13 @@ pub(super) fn change(call: &mut Call) -> Outcome {
     for key in call.params.keys().filter(|key| !ABOUT_THE_CALL.contains(key)) {
         changes.push((key.to_owned(), Some(call.params.need(key)?.to_owned())));
     }
-    changes.extend(call.params.all("delete").iter().map(|key| (key.clone(), None)));
+    for key in call.params.all("delete") {
+        if !DELETABLE.contains(&key.as_str()) {
+            let why = format!("parameter 'delete': value '{key}' is not defined in the enumeration.");
+            return Err(why.into());
+        }
+        changes.push((key.clone(), None));
+    }
     let edit = DatastoreEdit::Set(changes);
     call.at_desk(&permit, |desk| enfilade_admin::edit_datastore(desk, &name, &edit))?;
     Ok(Value::Null.into())
