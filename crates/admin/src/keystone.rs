@@ -33,7 +33,7 @@ pub use describe::{
 };
 pub use domains::{DomainSummary, add_domain, list_domains, remove_domain, set_domain};
 pub use grants::{
-    GrantSummary, On, add_implication, add_role, grant_role, list_grants, list_named_roles,
+    GrantSummary, On, add_implication, add_role, grant_role, has_role_on, list_grants, list_named_roles,
     remove_named_role, roles_on_project, set_grant, take_role,
 };
 pub use import::{CloudCredential, CloudThing, CloudThingId, CloudUser, import_cloud};

@@ -2,8 +2,9 @@
 
 use crate::ask::ObjectId;
 use crate::inherit::Creator;
+use crate::policy::{Rule, Who};
 use enfilade_facts::At;
-use enfilade_facts::vocabulary::{AccessMask, Authid, CredentialId, DomainId};
+use enfilade_facts::vocabulary::{AccessMask, Authid, CredentialId, DomainId, ProjectId, UserId};
 
 /// These rights on this object, as of a revision.
 /// Made in one place, [`crate::open`] (invariant D2).
@@ -35,9 +36,28 @@ pub struct ApiPermit {
     pub(crate) who: Authid,
     pub(crate) only_domain: Option<DomainId>,
     pub(crate) only_made_by: Option<CredentialId>,
+    /// As whom, and the user whose session it is.
+    pub(crate) by: Who,
+    pub(crate) user: UserId,
+    /// What was asked, to ask it again.
+    pub(crate) rule: &'static Rule,
+    pub(crate) domain: Option<DomainId>,
+    pub(crate) project: Option<ProjectId>,
+    pub(crate) other: Option<UserId>,
 }
 
 impl ApiPermit {
+    /// Whether it is an administrator's.
+    pub fn is_administrators(&self) -> bool {
+        self.by == Who::Admin
+    }
+
+    /// Whether it is leave to see the secrets of this user: the user's own, and an administrator's. Who reads everything could become
+    /// everybody by them.
+    pub fn tells_secrets_of(&self, user: &UserId) -> bool {
+        self.is_administrators() || self.user == *user
+    }
+
     /// The only domain it is for, where a list is asked for by whoever sees one domain.
     pub fn only_domain(&self) -> Option<DomainId> {
         self.only_domain

@@ -65,7 +65,7 @@ impl Who {
 pub struct Rule {
     /// What Keystone calls it, without `identity:`.
     pub name: &'static str,
-    /// Any of these.
+    /// Any of these. The first that lets somebody says how much, so those who see more stand first.
     pub who: &'static [Who],
     /// What it is to what was lent.
     pub lending: Lending,
@@ -87,12 +87,31 @@ pub struct About<'a> {
     /// The application credentials it is, or was made by, where it is one thing that lets somebody in; none of them where no record says
     /// which one makes it.
     pub lineage: Option<&'a [CredentialId]>,
-    /// A second user or group in another domain than the first: a domain's manager manages neither then.
-    pub other_domain: Option<&'a DomainId>,
+    /// A second user or group.
+    pub other: Other<'a>,
     /// A role that a domain's manager may not give ([`crate::manager_gives`]).
     pub high_role: bool,
     /// The users and groups that it changes.
     pub changes: &'a [Party<'a>],
+}
+
+/// Where a second user or group is that a call is about. One that is not there is to a domain's reader or manager like one of another domain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Other<'a> {
+    /// The call is about no second one.
+    #[default]
+    None,
+    /// It is not there.
+    Absent,
+    /// In this domain.
+    In(&'a DomainId),
+}
+
+impl<'a> Other<'a> {
+    /// Of one that was looked up.
+    pub fn found(domain: Option<&'a DomainId>) -> Self {
+        domain.map_or(Other::Absent, Other::In)
+    }
 }
 
 const fn sessions(name: &'static str, who: &'static [Who]) -> Rule {
@@ -127,7 +146,7 @@ const ADMIN: &[Who] = &[Who::Admin];
 const READS: &[Who] = &[Who::Admin, Who::SystemReader];
 const READS_IN_DOMAIN: &[Who] = &[Who::Admin, Who::SystemReader, Who::DomainReader];
 const LISTS: &[Who] = &[Who::Admin, Who::SystemReader, Who::AnyDomainReader];
-const READS_OWN: &[Who] = &[Who::Admin, Who::SystemReader, Who::DomainReader, Who::Owner];
+const READS_OWN: &[Who] = &[Who::Admin, Who::SystemReader, Who::Owner, Who::DomainReader];
 const MANAGES: &[Who] = &[Who::Admin, Who::DomainManager];
 const MANAGES_PARTIES: &[Who] = &[Who::Admin, Who::BoundedManager];
 const SEES_PROJECT: &[Who] = &[Who::Admin, Who::SystemReader, Who::DomainReader, Who::ProjectMember];
@@ -135,7 +154,7 @@ const SEES_DOMAIN: &[Who] = &[Who::Admin, Who::SystemReader, Who::DomainReader, 
 const SEES_ROLES: &[Who] = &[Who::Admin, Who::SystemReader, Who::AnyDomainManager];
 const OWN: &[Who] = &[Who::Admin, Who::Owner];
 const SERVES: &[Who] = &[Who::Service, Who::Admin];
-const SEES_OWN: &[Who] = &[Who::Admin, Who::SystemReader, Who::Owner];
+const SEES_OWN: &[Who] = &[Who::Admin, Who::Owner, Who::SystemReader];
 const VALIDATES: &[Who] = &[Who::Admin, Who::SystemReader, Who::Service, Who::Owner];
 
 /// The table.
@@ -265,12 +284,11 @@ impl Rule {
     }
 }
 
-impl Rule {
-    /// The domain a list is cut down to, for whoever has nothing but a role there.
-    pub(crate) fn only_domain(&self, session: &Session) -> Option<DomainId> {
-        let sees_all = session.has("admin") || session.has("reader") && session.claim.scope == Scope::System;
-        match session.claim.scope {
-            Scope::Domain(domain) if !sees_all && self.who.contains(&Who::AnyDomainReader) => Some(domain),
+impl Who {
+    /// The domain that a list is cut down to for them.
+    pub(crate) fn only_domain(self, session: &Session) -> Option<DomainId> {
+        match (self, session.claim.scope) {
+            (Who::DomainReader | Who::AnyDomainReader, Scope::Domain(domain)) => Some(domain),
             _ => None,
         }
     }
@@ -282,7 +300,11 @@ fn is(who: Who, principal: &Principal, session: &Session, about: &About<'_>) -> 
         _ => None,
     };
     let is_of_domain = || {
-        let other = about.other_domain.is_none_or(|other| Some(*other) == on_domain);
+        let other = match about.other {
+            Other::None => true,
+            Other::Absent => false,
+            Other::In(domain) => Some(*domain) == on_domain,
+        };
         on_domain.is_some() && about.domain.copied() == on_domain && other
     };
     match who {

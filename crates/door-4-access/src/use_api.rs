@@ -23,7 +23,8 @@ pub fn use_api(
 ) -> Result<ApiPermit, Refusal> {
     let principal = identity.principal();
     let path = || format!("identity:{}", rule.name);
-    let let_in = identity.session().and_then(|session| Some((session, rule.lets(principal, session, about)?)));
+    let let_in =
+        identity.session().and_then(|session| Some((session, rule.lets(principal, session, about)?)));
     let no_privilege = || Refusal::NoPrivilege { path: path(), missing: "a role that may".to_owned() };
     let (session, who) = let_in.ok_or_else(no_privilege)?;
     if who == Who::BoundedManager {
@@ -38,7 +39,29 @@ pub fn use_api(
     }
     Ok(ApiPermit {
         who: principal.authid.clone(),
-        only_domain: rule.only_domain(session),
+        only_domain: who.only_domain(session),
         only_made_by: only_made_by(session, rule.lending),
+        by: who,
+        user: principal.user,
+        rule,
+        domain: about.domain.copied(),
+        project: about.project.copied(),
+        other: about.user.copied(),
     })
+}
+
+/// May the visitor go on? What is long in coming is asked about again, and is no less than it was.
+///
+/// # Errors
+/// As [`use_api`].
+pub fn may_go_on(identity: &IdentityPermit, permit: &ApiPermit) -> Result<(), Refusal> {
+    let ApiPermit { rule, domain, project, other, .. } = permit;
+    let (domain, project, user) = (domain.as_ref(), project.as_ref(), other.as_ref());
+    let again = use_api(None, identity, rule, &About { domain, project, user, ..About::default() })?;
+    let bounds = |permit: &ApiPermit| (permit.by, permit.only_domain, permit.only_made_by);
+    if bounds(&again) == bounds(permit) {
+        return Ok(());
+    }
+    let path = format!("identity:{}", rule.name);
+    Err(Refusal::NoPrivilege { path, missing: "the role that it was begun with".to_owned() })
 }

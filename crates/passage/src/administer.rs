@@ -46,6 +46,18 @@ impl Visit {
         Ok(enfilade_access::use_api(None, &self.identity, rule, about)?)
     }
 
+    /// Whether what a permit was given for may go on at this moment.
+    ///
+    /// # Errors
+    /// The refusal of door 2 or 4.
+    pub fn may_go_on(&mut self, permit: &ApiPermit) -> Result<(), Refusal> {
+        let house = std::sync::Arc::clone(&self.house);
+        if !self.identity.holds(house.parts.source.at(), house.now()) {
+            house.parts.source.read(|view| self.ask_again(view))??;
+        }
+        Ok(enfilade_access::may_go_on(&self.identity, permit)?)
+    }
+
     /// The visitor's privileges on a path, and those that also hold below it.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ mod refuse;
 // The doors' own words that a face has to know, so that it needs no door of its own.
 pub use enfilade_access::{
     About, Ace, AceFlags, AceType, AdminAsk, AdminPermit, ApiPermit, Lending, Lends, NodeKind, ObjectId,
-    POLICY, Party, Refusal as AccessRefusal, Rule, SecurityDescriptor, Who, manager_gives, rule_named,
+    Other, POLICY, Party, Refusal as AccessRefusal, Rule, SecurityDescriptor, Who, manager_gives, rule_named,
 };
 pub use enfilade_content::{
     Lock, LockToken, Meta, Pipe, Property, PropertyChange, Refusal as ContentRefusal, Reserved,

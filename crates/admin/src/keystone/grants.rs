@@ -216,6 +216,14 @@ pub fn list_grants(source: &dyn Source) -> Result<Vec<GrantSummary>, Error> {
     })?
 }
 
+/// Whether a user has a role on a project: the user's own, by a group, or from above.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn has_role_on(view: &View<'_>, user: &UserId, project: &ProjectId) -> Result<bool, Error> {
+    Ok(!enfilade_identity::roles_of(view, user, project)?.is_empty())
+}
+
 /// The roles a user was given on a project, directly or by a group, by id; those they imply are not among them.
 ///
 /// # Errors

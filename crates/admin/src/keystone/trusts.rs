@@ -1,13 +1,13 @@
 //! Trusts: what users let others do on their behalf.
 
 use super::application_credentials::end_within;
-use super::grants::role_id;
 use crate::desk::{Desk, random};
 use crate::error::Error;
 use enfilade_facts::limits::REDELEGATIONS_MAX;
 use enfilade_facts::tables::{Project, Reverse, ReverseKey, Trust, User};
-use enfilade_facts::vocabulary::{CredentialId, ProjectId, TrustId, UserId};
+use enfilade_facts::vocabulary::{CredentialId, ProjectId, RoleId, TrustId, UserId};
 use enfilade_facts::{At, Change, Read, Source, View};
+use enfilade_identity::HeldRole;
 
 /// One to be made.
 #[derive(Clone, Debug)]
@@ -41,14 +41,17 @@ pub struct NewTrust {
 pub fn create_trust(desk: &Desk<'_>, new: &NewTrust) -> Result<(TrustId, Trust, At), Error> {
     let what = format!("trust create for {} by {}", new.trustee, new.trustor);
     let ((id, trust), at) = desk.commit(&what, |view, change| {
-        let roles: Vec<_> = new.roles.iter().map(|role| role_id(view, role)).collect::<Result<_, _>>()?;
         let held = enfilade_identity::roles_of(view, &new.trustor, &new.project)?;
+        // Only what is held is looked at: the answer does not tell which other roles exist.
+        let lent = |said: &String| {
+            let id = said.parse::<RoleId>();
+            let is_it = |held: &&HeldRole| id.as_ref().map_or(held.name == *said, |id| held.id == *id);
+            let why = || format!("whoever trusts has no role {said} on the project, so cannot lend it");
+            held.iter().find(is_it).map(|held| held.id).ok_or_else(|| Error::Invalid(why()))
+        };
+        let roles: Vec<_> = new.roles.iter().map(lent).collect::<Result<_, _>>()?;
         if roles.is_empty() {
             return Err(Error::Invalid("a trust for a project lends at least one role".to_owned()));
-        }
-        if let Some(role) = roles.iter().find(|role| !held.iter().any(|held| held.id == **role)) {
-            let why = format!("whoever trusts has no role {role} on the project, so cannot lend it");
-            return Err(Error::Invalid(why));
         }
         let id = TrustId::from_bytes(random()?);
         let NewTrust {

@@ -9,7 +9,7 @@ use enfilade_facts::tables::{
     Reverse, ReverseKey, User,
 };
 use enfilade_facts::vocabulary::{DomainId, GroupId, ProjectId, RoleId, UserId};
-use enfilade_passage::{About, ApiPermit, manager_gives};
+use enfilade_passage::{About, ApiPermit, Other, manager_gives};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -60,7 +60,7 @@ fn named(call: &mut Call) -> Result<Named, Trouble> {
     let about = About {
         domain: scope.as_ref().and_then(|(_, domain, _)| domain.as_ref()),
         project: scope.as_ref().and_then(|(.., project)| project.as_ref()),
-        other_domain: who.as_ref().map(|(_, domain)| domain),
+        other: Other::found(who.as_ref().map(|(_, domain)| domain)),
         high_role: role.as_ref().is_some_and(|role| role.as_ref().is_none_or(|(_, row)| !manager_gives(row))),
         ..About::default()
     };
@@ -269,7 +269,7 @@ pub(super) fn list(call: &mut Call) -> Outcome {
         Ok(())
     };
     let filters = Filters::none();
-    listing::answer(call, "role_assignments", call.rule()?, filters, None, Box::new(source))
+    listing::answer(call, "role_assignments", &permit, filters, None, Box::new(source))
 }
 
 fn is_in(view: &View<'_>, scope: &GrantScope, domain: &DomainId) -> Result<bool, Trouble> {

@@ -5,7 +5,7 @@ use super::listing::{self, Filters, plain};
 use super::{Call, Outcome, Said, Trouble, projects, query, users};
 use aws_lc_rs::digest::{SHA256, digest};
 use enfilade_admin::Error;
-use enfilade_admin::keystone::{create_blob, delete_blob, random_id, update_blob};
+use enfilade_admin::keystone::{create_blob, delete_blob, has_role_on, random_id, update_blob};
 use enfilade_facts::View;
 use enfilade_facts::tables::{Blob, BlobId, Ec2Key, Key as _, Reverse, ReverseKey};
 use enfilade_facts::vocabulary::{CredentialId, ProjectId, UserId};
@@ -21,9 +21,11 @@ pub(super) fn ec2_id(access: &str) -> BlobId {
     id
 }
 
-fn body(base: &str, id: &BlobId, row: &Blob) -> Value {
+/// A credential as it is told: what it keeps, to its user and to administrators alone.
+fn body(base: &str, id: &BlobId, row: &Blob, permit: &ApiPermit) -> Value {
+    let blob = permit.tells_secrets_of(&row.user).then_some(&row.blob);
     json!({
-        "id": id.to_string(), "user_id": row.user.to_string(), "type": row.kind, "blob": row.blob,
+        "id": id.to_string(), "user_id": row.user.to_string(), "type": row.kind, "blob": blob,
         "project_id": row.project.map(|id| id.to_string()),
         "links": { "self": format!("{base}/v3/credentials/{id}") },
     })
@@ -74,25 +76,26 @@ pub(super) fn list(call: &mut Call) -> Outcome {
         let id: BlobId = text.parse().ok()?;
         Some(user.map_or_else(|| id.bytes(), |user| ReverseKey::Blob(user, id).bytes()))
     })?;
+    let bounds = permit.clone();
     let source = move |view: &View<'_>, after: Option<&[u8]>, each: listing::Each<'_>| match user {
-        None => listing::records::<Blob>(view, &[], after, |id, row| match is_listed(&permit, &row) {
-            true => Ok(each(id.bytes(), body(&base, &id, &row))),
+        None => listing::records::<Blob>(view, &[], after, |id, row| match is_listed(&bounds, &row) {
+            true => Ok(each(id.bytes(), body(&base, &id, &row, &bounds))),
             false => Ok(ControlFlow::Continue(())),
         }),
         Some(user) => listing::records::<Reverse>(view, &ReverseKey::blobs_of(&user), after, |key, _| {
             let ReverseKey::Blob(_, id) = key else { return Ok(ControlFlow::Continue(())) };
-            match view.get::<Blob>(&id)?.filter(|row| is_listed(&permit, row)) {
-                Some(row) => Ok(each(key.bytes(), body(&base, &id, &row))),
+            match view.get::<Blob>(&id)?.filter(|row| is_listed(&bounds, row)) {
+                Some(row) => Ok(each(key.bytes(), body(&base, &id, &row, &bounds))),
                 None => Ok(ControlFlow::Continue(())),
             }
         }),
     };
-    listing::answer(call, "credentials", call.rule()?, Filters::of(&call.head, &[]), after, Box::new(source))
+    listing::answer(call, "credentials", &permit, Filters::of(&call.head, &[]), after, Box::new(source))
 }
 
 pub(super) fn show(call: &mut Call) -> Outcome {
-    let (id, row, _) = found(call, 0)?;
-    Ok(Said::json(StatusCode::OK, &json!({ "credential": body(&call.base, &id, &row) })))
+    let (id, row, permit) = found(call, 0)?;
+    Ok(Said::json(StatusCode::OK, &json!({ "credential": body(&call.base, &id, &row, &permit) })))
 }
 
 /// The access key of an EC2 credential's blob, by which it is found, and the secret key.
@@ -106,6 +109,22 @@ fn keys_of(blob: &str) -> Result<(String, String), Error> {
         (Some(access), Some(secret)) => Ok((access, secret)),
         _ => Err(invalid("the blob of an EC2 credential has `access` and `secret`")),
     }
+}
+
+/// Whether a session by a key is what its blob says: by no trust and no access token, and by no other application credential than the one
+/// that made the key, if any did.
+pub(super) fn is_obeyed(row: &Blob) -> bool {
+    let value: Value = serde_json::from_str(&row.blob).unwrap_or_default();
+    let by = row.ec2.as_ref().and_then(|key| key.by).map(|id| id.to_string());
+    let is_none = |name: &str| value.get(name).is_none_or(|value| value.is_null() || value == "");
+    let is_made_so = value.get("app_cred_id").and_then(Value::as_str) == by.as_deref();
+    is_none("trust_id") && is_none("access_token_id") && (is_none("app_cred_id") || is_made_so)
+}
+
+fn unless_disobeyed(row: &Blob) -> Result<(), Error> {
+    let why = "the blob of an EC2 credential names `trust_id`, `app_cred_id` or `access_token_id`, which is not obeyed; leave it \
+               out, or make the key with a session of the application credential";
+    if is_obeyed(row) { Ok(()) } else { Err(invalid(why)) }
 }
 
 pub(super) fn create(call: &mut Call) -> Outcome {
@@ -130,10 +149,13 @@ pub(super) fn create(call: &mut Call) -> Outcome {
         }
         _ => (random_id()?, None),
     };
-    check_project(call, &user, project.as_ref())?;
+    check_project(call, &permit, &user, project.as_ref())?;
     let row = Blob { user, project, kind, blob, ec2 };
+    if row.ec2.is_some() {
+        unless_disobeyed(&row)?;
+    }
     call.save(&permit, |desk| create_blob(desk, &id, &row))?;
-    Ok(Said::json(StatusCode::CREATED, &json!({ "credential": body(&call.base, &id, &row) })))
+    Ok(Said::json(StatusCode::CREATED, &json!({ "credential": body(&call.base, &id, &row, &permit) })))
 }
 
 /// The application credential of the session: a key that is made with it is no more than it is.
@@ -141,12 +163,20 @@ fn lender(call: &Call) -> Option<CredentialId> {
     call.visit.identity().session().and_then(|session| session.claim.credential())
 }
 
-/// A key for a project stands for what its user is there: nobody makes one for where that is nothing.
-fn check_project(call: &Call, user: &UserId, project: Option<&ProjectId>) -> Result<(), Trouble> {
+/// A key for a project stands for what its user is there. To a user, a project without a role of the user's is like one that is absent.
+fn check_project(
+    call: &Call,
+    permit: &ApiPermit,
+    user: &UserId,
+    project: Option<&ProjectId>,
+) -> Result<(), Trouble> {
     let Some(project) = project else { return Ok(()) };
     call.look(|view| {
-        projects::find(view, &project.to_string())?
-            .ok_or_else(|| Trouble::missing("project", &project.to_string()))?;
+        let missing = || Trouble::missing("project", &project.to_string());
+        projects::find(view, &project.to_string())?.ok_or_else(missing)?;
+        if !permit.is_administrators() && !has_role_on(view, user, project)? {
+            return Err(missing());
+        }
         users::find(view, &user.to_string())?.ok_or_else(|| Trouble::missing("user", &user.to_string()))?;
         Ok(())
     })
@@ -182,8 +212,11 @@ pub(super) fn update(call: &mut Call) -> Outcome {
         None if edited.kind != "ec2" => {}
         _ => return Err(keeps().into()),
     }
+    if edited.ec2.is_some() {
+        unless_disobeyed(&edited)?;
+    }
     call.save(&permit, |desk| update_blob(desk, &id, &row, &edited))?;
-    Ok(Said::json(StatusCode::OK, &json!({ "credential": body(&call.base, &id, &edited) })))
+    Ok(Said::json(StatusCode::OK, &json!({ "credential": body(&call.base, &id, &edited, &permit) })))
 }
 
 pub(super) fn delete(call: &mut Call) -> Outcome {
@@ -192,14 +225,15 @@ pub(super) fn delete(call: &mut Call) -> Outcome {
     Ok(Said::nothing())
 }
 
-fn ec2_body(base: &str, row: &Blob) -> Value {
+fn ec2_body(base: &str, row: &Blob, permit: &ApiPermit) -> Value {
     let blob: Value = serde_json::from_str(&row.blob).unwrap_or_default();
     let text = |name: &str| blob.get(name).cloned().unwrap_or_default();
     let access = text("access");
     let link =
         format!("{base}/v3/users/{}/credentials/OS-EC2/{}", row.user, access.as_str().unwrap_or_default());
+    let secret = permit.tells_secrets_of(&row.user).then(|| text("secret"));
     json!({
-        "access": access, "secret": text("secret"), "user_id": row.user.to_string(),
+        "access": access, "secret": secret, "user_id": row.user.to_string(),
         "tenant_id": row.project.map(|id| id.to_string()), "trust_id": null, "links": { "self": link },
     })
 }
@@ -222,7 +256,7 @@ pub(super) fn list_ec2(call: &mut Call) -> Outcome {
                 rows.extend(
                     view.get::<Blob>(&id)?
                         .filter(|row| row.kind == "ec2" && is_listed(&permit, row))
-                        .map(|row| ec2_body(&call.base, &row)),
+                        .map(|row| ec2_body(&call.base, &row, &permit)),
                 );
             }
         }
@@ -243,8 +277,8 @@ fn found_ec2(call: &mut Call) -> Result<(BlobId, Blob, ApiPermit), Trouble> {
 }
 
 pub(super) fn show_ec2(call: &mut Call) -> Outcome {
-    let (_, row, _) = found_ec2(call)?;
-    Ok(Said::json(StatusCode::OK, &json!({ "credential": ec2_body(&call.base, &row) })))
+    let (_, row, permit) = found_ec2(call)?;
+    Ok(Said::json(StatusCode::OK, &json!({ "credential": ec2_body(&call.base, &row, &permit) })))
 }
 
 pub(super) fn create_ec2(call: &mut Call) -> Outcome {
@@ -257,9 +291,9 @@ pub(super) fn create_ec2(call: &mut Call) -> Outcome {
         Some(text) => text.parse().map_err(|_| Trouble::missing("project", text))?,
         None => own.ok_or_else(|| Trouble::invalid("Expecting to find tenant_id in the body."))?,
     };
-    check_project(call, &user, Some(&project))?;
     let lends = Some(Lends { project: &project, roles: &[] });
     let permit = call.allow(&About { user: Some(&user), lends, ..About::default() })?;
+    check_project(call, &permit, &user, Some(&project))?;
     let word = || {
         let bytes = call.faces.house().random().ok_or(crate::respond::Wire::Worker)?;
         Ok::<_, Trouble>(format!("{:032x}", u128::from_ne_bytes(bytes)))
@@ -271,11 +305,38 @@ pub(super) fn create_ec2(call: &mut Call) -> Outcome {
     let ec2 = Some(Ec2Key { secret, by });
     let row = Blob { user, project: Some(project), kind: "ec2".to_owned(), blob: blob.to_string(), ec2 };
     call.save(&permit, |desk| create_blob(desk, &ec2_id(&access), &row))?;
-    Ok(Said::json(StatusCode::CREATED, &json!({ "credential": ec2_body(&call.base, &row) })))
+    Ok(Said::json(StatusCode::CREATED, &json!({ "credential": ec2_body(&call.base, &row, &permit) })))
 }
 
 pub(super) fn delete_ec2(call: &mut Call) -> Outcome {
     let (id, row, permit) = found_ec2(call)?;
     call.save(&permit, |desk| delete_blob(desk, &id, &row))?;
     Ok(Said::nothing())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_obeyed_where_it_names_nothing_but_its_own_maker() {
+        let maker = "01".repeat(16);
+        for (by, blob, expected) in [
+            (None, json!({ "access": "a", "secret": "s" }), true),
+            (None, json!({ "trust_id": null, "app_cred_id": null, "access_token_id": "" }), true),
+            (None, json!({ "trust_id": maker }), false),
+            (None, json!({ "access_token_id": maker }), false),
+            (None, json!({ "app_cred_id": maker }), false),
+            (None, json!({ "trust_id": { "id": maker } }), false),
+            (Some(&maker), json!({ "app_cred_id": maker }), true),
+            (Some(&maker), json!({ "app_cred_id": "02".repeat(16) }), false),
+            (Some(&maker), json!({ "app_cred_id": maker, "trust_id": maker }), false),
+        ] {
+            let by = by.map(|by| by.parse().unwrap());
+            let ec2 = Some(Ec2Key { secret: "s".into(), by });
+            let user = UserId::from_bytes([1; 16]);
+            let row = Blob { user, project: None, kind: "ec2".into(), blob: blob.to_string(), ec2 };
+            assert_eq!(is_obeyed(&row), expected, "{blob}");
+        }
+    }
 }

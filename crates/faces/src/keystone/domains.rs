@@ -45,7 +45,7 @@ pub(super) fn list(call: &mut Call) -> Outcome {
             Ok(each(id.bytes().to_vec(), body(&base, &id, &row, &extra)))
         })
     };
-    listing::answer(call, "domains", call.rule()?, Filters::of(&call.head, &[]), after, Box::new(source))
+    listing::answer(call, "domains", &permit, Filters::of(&call.head, &[]), after, Box::new(source))
 }
 
 pub(super) fn show(call: &mut Call) -> Outcome {

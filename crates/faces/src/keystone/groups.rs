@@ -11,7 +11,7 @@ use enfilade_facts::tables::{
     Domain, Group, Member, Membership, MembershipKey, Name, NameKind, Reverse, ReverseKey, ThingKind,
 };
 use enfilade_facts::vocabulary::{GroupId, Sid};
-use enfilade_passage::{About, ApiPermit, Party};
+use enfilade_passage::{About, ApiPermit, Other, Party};
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 use std::ops::ControlFlow;
@@ -129,8 +129,8 @@ pub(super) fn delete(call: &mut Call) -> Outcome {
 
 /// The users directly in a group.
 pub(super) fn list_users(call: &mut Call) -> Outcome {
-    let (id, ..) = found(call)?;
-    let base = call.base.clone();
+    let (id, _, _, permit) = found(call)?;
+    let (base, only) = (call.base.clone(), permit.only_domain());
     let after = match call.query("marker").map(listing::plain) {
         None => None,
         Some(text) => {
@@ -142,14 +142,14 @@ pub(super) fn list_users(call: &mut Call) -> Outcome {
         listing::records::<Reverse>(view, &ReverseKey::members_of(&id), after, |key, _| {
             let ReverseKey::Member(_, Member::User(user)) = key else { return Ok(ControlFlow::Continue(())) };
             match users::find(view, &user.to_string())? {
-                Some((user, row)) => {
+                Some((user, row)) if only.is_none_or(|only| only == row.domain) => {
                     Ok(each(stored(&key), users::body(&base, &user, &row, &beside(view, &user)?)))
                 }
-                None => Ok(ControlFlow::Continue(())),
+                _ => Ok(ControlFlow::Continue(())),
             }
         })
     };
-    listing::answer(call, "users", call.rule()?, Filters::of(&call.head, &[]), after, Box::new(source))
+    listing::answer(call, "users", &permit, Filters::of(&call.head, &[]), after, Box::new(source))
 }
 
 fn stored(key: &ReverseKey) -> Vec<u8> {
@@ -164,7 +164,7 @@ fn member(call: &mut Call) -> Result<(MembershipKey, ApiPermit), Trouble> {
     let about = About {
         changes: changes.as_ref().map_or(&[], |changes| changes),
         domain: group_row.as_ref().map(|(_, row)| &row.domain),
-        other_domain: user_row.as_ref().map(|(_, row)| &row.domain),
+        other: Other::found(user_row.as_ref().map(|(_, row)| &row.domain)),
         user: user_row.as_ref().map(|(id, _)| id),
         ..About::default()
     };

@@ -1,14 +1,14 @@
 //! Lists of Identity v3: filters, pages, and answers that are written while the facts are read, so that a list of a million takes the memory of a few.
 
 use super::{Call, Outcome, Said, Trouble, query};
-use crate::body::{Body, Cut};
+use crate::body::{Body, Cut, UNCOUNTED_BYTES, counted};
 use bytes::Bytes;
 use enfilade_facts::tables::{Domain, Key as _, Name, NameKey, NameKind, Row};
 use enfilade_facts::vocabulary::DomainId;
 use enfilade_facts::{Read, View};
-use enfilade_passage::{About, Rule};
-use hyper::StatusCode;
+use enfilade_passage::{About, ApiPermit};
 use hyper::http::request::Parts;
+use hyper::{StatusCode, Version};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -17,8 +17,12 @@ use tokio::sync::mpsc;
 /// So many records are looked at on one view.
 const PAGE: usize = 500;
 
-/// So much of an answer is put together before any of it is sent, in bytes.
+/// A piece of an answer has so many bytes, and at most one record more.
 const CHUNK_BYTES: usize = 256 * 1024;
+
+/// What an answer in pieces holds at most, in bytes: a piece that is made, one that waits, and one that is sent, each with the record
+/// that goes beyond it.
+const HELD_BYTES: u32 = 4 * CHUNK_BYTES as u32;
 
 /// Takes a place to go on after, and a record that stands before it.
 pub(super) type Each<'e> = &'e mut dyn FnMut(Vec<u8>, Value) -> ControlFlow<()>;
@@ -175,7 +179,7 @@ struct Listing {
 
 impl Listing {
     fn go_on(&mut self, view: &View<'_>) -> Result<(), Trouble> {
-        let (mut looked, mut broke) = (0, false);
+        let (mut looked, mut broke, mut stopped) = (0, false, false);
         let Listing { source, filters, after, left, rows, last_id, json, .. } = self;
         let from = after.clone();
         source(view, from.as_deref(), &mut |place, body| {
@@ -194,10 +198,11 @@ impl Listing {
                 *last_id = body.get("id").and_then(Value::as_str).map(str::to_owned);
                 json.push_str(&body.to_string());
             }
-            if looked >= PAGE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            stopped = looked >= PAGE || json.len() >= CHUNK_BYTES;
+            if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         // One that did not fit any more says that there is a next page.
-        self.is_over = broke || looked < PAGE;
+        self.is_over = broke || !stopped;
         if !broke && self.is_over {
             self.last_id = None;
         }
@@ -209,7 +214,7 @@ impl Listing {
 pub(super) fn answer(
     call: &Call,
     many: &'static str,
-    rule: &'static Rule,
+    permit: &ApiPermit,
     filters: Filters,
     after: Option<Vec<u8>>,
     source: Box<Source>,
@@ -224,7 +229,9 @@ pub(super) fn answer(
     let (rows, last_id, is_over) = (0, None, false);
     let mut listing = Listing { source, filters, after, left: limit, rows, last_id, is_over, json };
     let house = std::sync::Arc::clone(call.faces.arc_house());
-    while !listing.is_over && listing.json.len() < CHUNK_BYTES {
+    // Over HTTP/2 many answers wait on one connection, so what is not counted is short.
+    let first = if call.head.version == Version::HTTP_2 { UNCOUNTED_BYTES } else { CHUNK_BYTES };
+    while !listing.is_over && listing.json.len() < first {
         house.source().read(|view| listing.go_on(view))??;
     }
     let url = format!("{}{}", call.base, call.head.uri.path());
@@ -234,28 +241,30 @@ pub(super) fn answer(
         return Ok(Said { status: StatusCode::OK, body: Body::from(listing.json), subject: None });
     }
     let (sender, pieces) = mpsc::channel(1);
-    let mut visit = call.visit.clone();
+    let (mut visit, mut permit) = (call.visit.clone(), permit.clone());
     // A piece is made when there is a place for it: nobody who does not read holds a thread.
     tokio::runtime::Handle::current().spawn(async move {
+        let held = std::sync::Arc::new(visit.share().answer(HELD_BYTES).await);
         while let Ok(place) = sender.reserve().await {
             if listing.json.is_empty() {
                 let (turn, house) = (visit.share().turn().await, std::sync::Arc::clone(&house));
                 let made = tokio::task::spawn_blocking(move || {
                     let _turn = turn;
                     while !listing.is_over && listing.json.len() < CHUNK_BYTES {
-                        visit.use_api(rule, &About::default()).ok()?;
+                        visit.may_go_on(&permit).ok()?;
                         house.source().read(|view| listing.go_on(view)).ok()?.ok()?;
                     }
-                    Some((listing, visit))
+                    Some((listing, visit, permit))
                 });
                 let Ok(Some(made)) = made.await else { return place.send(Err(Cut)) };
-                (listing, visit) = made;
+                (listing, visit, permit) = made;
                 if listing.is_over {
                     let end = end(&listing, &url, &asked);
                     listing.json.push_str(&end);
                 }
             }
-            place.send(Ok(Bytes::from(std::mem::take(&mut listing.json))));
+            let piece = Bytes::from(std::mem::take(&mut listing.json));
+            place.send(Ok(counted(piece, std::sync::Arc::clone(&held))));
             if listing.is_over {
                 return;
             }
@@ -376,7 +385,7 @@ where
         }
     };
     let except = [&["domain_id"], except].concat();
-    answer(call, many, call.rule()?, Filters::of(&call.head, &except), after, Box::new(source))
+    answer(call, many, &permit, Filters::of(&call.head, &except), after, Box::new(source))
 }
 
 /// What stands behind the rows: links to this page, and to the next where there is one.

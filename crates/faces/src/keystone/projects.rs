@@ -104,9 +104,11 @@ pub(super) fn list(call: &mut Call) -> Outcome {
 /// The projects a user has a role on.
 pub(super) fn of_user(call: &mut Call) -> Outcome {
     let (user, about_domain) = super::users::of_path(call, 0)?;
-    call.allow(&About { user: Some(&user), domain: about_domain.as_ref(), ..About::default() })?;
+    let permit =
+        call.allow(&About { user: Some(&user), domain: about_domain.as_ref(), ..About::default() })?;
     super::users::still_there(call, &user)?;
-    let projects = scopes_of(call.faces.house().source(), &user)?.projects;
+    let mut projects = scopes_of(call.faces.house().source(), &user)?.projects;
+    projects.retain(|(_, row)| permit.only_domain().is_none_or(|only| only == row.domain));
     let filters = Filters::of(&call.head, &[]);
     let rows: Vec<Value> = call.look(|view| {
         projects

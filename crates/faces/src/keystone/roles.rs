@@ -47,7 +47,7 @@ fn found(call: &mut Call) -> Result<(RoleId, NamedRole, String, ApiPermit), Trou
 
 /// Without `domain_id` those of no domain are meant, as in the original.
 pub(super) fn list(call: &mut Call) -> Outcome {
-    call.allow(&About::default())?;
+    let permit = call.allow(&About::default())?;
     let domain = query(&call.head, "domain_id").map(plain).unwrap_or_default();
     let base = call.base.clone();
     let after = call.marker(|text| text.parse::<RoleId>().ok().map(|id| id.bytes().to_vec()))?;
@@ -60,14 +60,7 @@ pub(super) fn list(call: &mut Call) -> Outcome {
             Ok(each(id.bytes().to_vec(), body(&base, &id, &row, &extra)))
         })
     };
-    listing::answer(
-        call,
-        "roles",
-        call.rule()?,
-        Filters::of(&call.head, &["domain_id"]),
-        after,
-        Box::new(source),
-    )
+    listing::answer(call, "roles", &permit, Filters::of(&call.head, &["domain_id"]), after, Box::new(source))
 }
 
 pub(super) fn show(call: &mut Call) -> Outcome {

@@ -88,7 +88,7 @@ fn list<R: enfilade_facts::tables::Row + 'static>(
     parse: impl Fn(&str) -> Option<R::Key>,
     body: fn(&str, &R::Key, &R, &str) -> Value,
 ) -> Outcome {
-    call.allow(&About::default())?;
+    let permit = call.allow(&About::default())?;
     let base = call.base.clone();
     let after = call.marker(|text| parse(text).map(|key| key.bytes()))?;
     let source = move |view: &View<'_>, after: Option<&[u8]>, each: listing::Each<'_>| {
@@ -97,7 +97,7 @@ fn list<R: enfilade_facts::tables::Row + 'static>(
             Ok(each(key.bytes(), body(&base, &key, &row, &extra)))
         })
     };
-    listing::answer(call, many, call.rule()?, Filters::of(&call.head, &[]), after, Box::new(source))
+    listing::answer(call, many, &permit, Filters::of(&call.head, &[]), after, Box::new(source))
 }
 
 fn service_id(text: &str) -> Option<ServiceId> {

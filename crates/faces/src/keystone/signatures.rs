@@ -6,6 +6,7 @@ use super::{Call, Outcome, Said, Trouble, blobs};
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use enfilade_facts::tables::Blob;
 use enfilade_facts::vocabulary::from_rfc3339;
 use enfilade_passage::{AWS4_HMAC_SHA256, About, IdentityRefusal, Refusal, SignatureAsk, Signed, Signing};
 use hyper::StatusCode;
@@ -33,6 +34,10 @@ async fn answer(call: &mut Call, read: Read, with_token: bool) -> Outcome {
     let signed = ["credentials", "credential", "ec2Credentials"].iter().find_map(|name| given.get(name));
     let signed = signed.and_then(Value::as_object).ok_or_else(|| missing("credentials"))?;
     let ask = read(signed)?;
+    // A key of an older version may say that it is by a trust: it is good for nothing, as it would be good for more than that.
+    if call.look(|view| Ok(view.get::<Blob>(&ask.key)?))?.is_some_and(|row| !blobs::is_obeyed(&row)) {
+        return Err(wrong());
+    }
     let made = call.visit.issue_signed(&permit, &ask).await?;
     let form = Form { with_catalog: true };
     let (body, _) = token_body(call.faces.house().source(), &made.session, call.faces.catalog(), form)?;

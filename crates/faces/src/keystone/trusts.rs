@@ -8,7 +8,7 @@ use enfilade_admin::keystone::{
 use enfilade_facts::limits::REDELEGATIONS_MAX;
 use enfilade_facts::tables::{NamedRole, Trust};
 use enfilade_facts::vocabulary::{CredentialId, ProjectId, RoleId, TrustId, UserId, from_rfc3339};
-use enfilade_passage::{About, ApiPermit, Lends};
+use enfilade_passage::{About, Lends};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
@@ -20,10 +20,19 @@ fn found(call: &Call) -> Result<(TrustId, Trust), Trouble> {
     Ok((id, trust))
 }
 
-/// Leave to see one: for both of its users.
-fn see(call: &mut Call, trust: &Trust) -> Result<ApiPermit, Trouble> {
+/// The trust of the path, for both of its users. To anybody else it is absent.
+fn see(call: &mut Call) -> Result<(TrustId, Trust), Trouble> {
+    let (id, trust) = found(call)?;
     let (user, other_user) = (Some(&trust.trustor), Some(&trust.trustee));
-    call.allow(&About { user, other_user, ..About::default() })
+    match call.allow(&About { user, other_user, ..About::default() }) {
+        Ok(_) => Ok((id, trust)),
+        Err(_) if !is_party(call, &trust) => Err(Trouble::missing("trust", call.parameter(0))),
+        Err(why) => Err(why),
+    }
+}
+
+fn is_party(call: &Call, trust: &Trust) -> bool {
+    [trust.trustor, trust.trustee].contains(&call.visit.principal().user)
 }
 
 pub(super) fn list(call: &mut Call) -> Outcome {
@@ -45,8 +54,7 @@ pub(super) fn list(call: &mut Call) -> Outcome {
 }
 
 pub(super) fn show(call: &mut Call) -> Outcome {
-    let (id, trust) = found(call)?;
-    see(call, &trust)?;
+    let (id, trust) = see(call)?;
     Ok(Said::json(StatusCode::OK, &json!({ "trust": body(call, &id, &trust)? })))
 }
 
@@ -54,7 +62,10 @@ pub(super) fn delete(call: &mut Call) -> Outcome {
     let (id, trust) = found(call)?;
     let lineage: Vec<CredentialId> = trust.by.into_iter().collect();
     let about = About { user: Some(&trust.trustor), lineage: Some(&lineage), ..About::default() };
-    let permit = call.allow(&about)?;
+    let permit = match call.allow(&about) {
+        Err(_) if !is_party(call, &trust) => return Err(Trouble::missing("trust", call.parameter(0))),
+        judged => judged?,
+    };
     call.at_desk(&permit, |desk| delete_trust(desk, &id))?;
     Ok(Said::nothing())
 }
@@ -149,16 +160,14 @@ fn described(call: &Call, id: &TrustId, trust: &Trust, named: &[(RoleId, NamedRo
 }
 
 pub(super) fn list_roles(call: &mut Call) -> Outcome {
-    let (_, trust) = found(call)?;
-    see(call, &trust)?;
+    let (_, trust) = see(call)?;
     let named = list_named_roles(call.faces.house().source())?;
     let rows = trust.roles.iter().map(|id| role(call, id, &named)).collect();
     Ok(super::listed(call, "roles", rows))
 }
 
 pub(super) fn show_role(call: &mut Call) -> Outcome {
-    let (_, trust) = found(call)?;
-    see(call, &trust)?;
+    let (_, trust) = see(call)?;
     let named = list_named_roles(call.faces.house().source())?;
     let id = trust.roles.iter().find(|id| id.to_string() == call.parameter(1));
     let id = id.ok_or_else(|| Trouble::missing("role", call.parameter(1)))?;

@@ -9,7 +9,7 @@ use enfilade_admin::keystone::groups_of;
 use enfilade_admin::{
     Beside, ChosenBy, Desk, Error, NewUser, UserSave, beside, create_user, delete_user, save_user,
 };
-use enfilade_facts::tables::{Domain, Name, NameKind, User};
+use enfilade_facts::tables::{Domain, Group, Name, NameKind, User};
 use enfilade_facts::vocabulary::{DomainId, ProjectId, Secret, UserId, from_rfc3339};
 use enfilade_facts::{Read as _, View};
 use enfilade_passage::{About, ApiPermit, Party};
@@ -240,12 +240,13 @@ pub(super) fn delete(call: &mut Call) -> Outcome {
 /// The groups a user is in directly.
 pub(super) fn list_groups(call: &mut Call) -> Outcome {
     let (user, domain) = of_path(call, 0)?;
-    call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;
+    let permit = call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;
     still_there(call, &user)?;
     let filters = Filters::of(&call.head, &[]);
     let rows = call.look(|view| {
         let mut rows = Vec::new();
-        for (id, row) in groups_of(view, &user)? {
+        let is_told = |row: &Group| permit.only_domain().is_none_or(|only| only == row.domain);
+        for (id, row) in groups_of(view, &user)?.into_iter().filter(|(_, row)| is_told(row)) {
             rows.push(groups::described(view, &call.base, &id, &row)?);
         }
         Ok(rows)

@@ -1,0 +1,109 @@
+//! What `/v3/credentials` and EC2 keys tell, to whom, and how much of it.
+
+use crate::curl::curl;
+use crate::gone::{Cloud, project};
+use serde_json::{Value, json};
+
+fn with_user(name: &str) -> (Cloud, String, String) {
+    let cloud = Cloud::start();
+    let user = cloud.make("user", json!({ "name": name, "domain_id": "default", "password": "pw" }));
+    let own = cloud.make("project", json!({ "name": "own", "domain_id": "default" }));
+    cloud.change(
+        "PUT",
+        &format!("/v3/projects/{own}/users/{user}/roles/{}", cloud.role("member")),
+        &Value::Null,
+    );
+    (cloud, user, own)
+}
+
+/// A list that is longer than a piece of an answer is judged again between pieces.
+#[test]
+fn a_user_lists_all_own_credentials_however_long_the_list_is() {
+    let (cloud, user, _) = with_user("ann");
+    let ann = cloud.login("ann", "default", "pw", project("own", "default")).unwrap();
+    let mut made = Vec::new();
+    for n in 0..14 {
+        let blob = format!("{n}{}", "x".repeat(60_000));
+        let body = json!({ "credential": { "type": "cert", "blob": blob, "user_id": user } });
+        let (status, said) = cloud.call(&ann, "POST", "/v3/credentials", &body);
+        assert_eq!(status, 201, "{said}");
+        made.push(said["credential"]["id"].as_str().unwrap().to_owned());
+    }
+    made.sort();
+    let header = format!("X-Auth-Token: {ann}");
+    for path in ["/v3/credentials".to_owned(), format!("/v3/credentials?user_id={user}")] {
+        for version in ["--http1.1", "--http2"] {
+            let answer = curl(&cloud.server, "", &path, &[version, "--header", &header]);
+            let said: Value = serde_json::from_str(&answer.text()).unwrap_or_default();
+            let rows = said["credentials"].as_array().map_or(&[][..], Vec::as_slice);
+            let mut ids: Vec<&str> = rows.iter().map(|row| row["id"].as_str().unwrap()).collect();
+            ids.sort_unstable();
+            assert_eq!((answer.status, ids.len()), (200, made.len()), "{path} {version}");
+            assert_eq!(ids, made, "{path} {version}");
+        }
+    }
+}
+
+/// A reader of the system sees which keys there are. With the secrets of everybody a reader would be everybody.
+#[test]
+fn secrets_are_told_to_their_user_and_to_administrators() {
+    let (cloud, user, _) = with_user("ann");
+    let auditor = cloud.make("user", json!({ "name": "eve", "domain_id": "default", "password": "pw" }));
+    cloud.change("PUT", &format!("/v3/system/users/{auditor}/roles/{}", cloud.role("reader")), &Value::Null);
+    let ann = cloud.login("ann", "default", "pw", project("own", "default")).unwrap();
+    let eve = cloud.login("eve", "default", "pw", json!({ "system": { "all": true } })).unwrap();
+    let admin = cloud.login("admin", "default", "pw", project("admin", "default")).unwrap();
+    let keys = format!("/v3/users/{user}/credentials/OS-EC2");
+    let (status, key) = cloud.call(&ann, "POST", &keys, &json!({}));
+    assert_eq!(status, 201, "{key}");
+    let secret = key["credential"]["secret"].as_str().unwrap().to_owned();
+    let access = key["credential"]["access"].as_str().unwrap().to_owned();
+    let (_, all) = cloud.call(&ann, "GET", "/v3/credentials", &Value::Null);
+    let id = all["credentials"][0]["id"].as_str().unwrap().to_owned();
+    for (who, token, is_told) in
+        [("the user", &ann, true), ("an administrator", &admin, true), ("a reader", &eve, false)]
+    {
+        for path in [
+            keys.clone(),
+            format!("{keys}/{access}"),
+            "/v3/credentials".to_owned(),
+            format!("/v3/credentials?user_id={user}"),
+            format!("/v3/credentials/{id}"),
+        ] {
+            let (status, said) = cloud.call(token, "GET", &path, &Value::Null);
+            let text = said.to_string();
+            assert_eq!((status, text.contains(&secret)), (200, is_told), "{who}: {path}: {text}");
+            assert!(text.contains(&user), "{who}: {path}: {text}");
+        }
+    }
+}
+
+/// A blob may say that a key is by a trust. The key would be good for all that its user may do, so it is refused.
+#[test]
+fn a_key_that_names_a_trust_is_refused() {
+    let (cloud, user, own) = with_user("ann");
+    let ann = cloud.login("ann", "default", "pw", project("own", "default")).unwrap();
+    let key = |access: &str, more: Value| {
+        let mut blob = json!({ "access": access, "secret": "s" });
+        blob.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({ "credential": { "type": "ec2", "project_id": own, "user_id": user, "blob": blob.to_string() } })
+    };
+    let some = "0123456789abcdef".repeat(2);
+    for (access, more, expected) in [
+        ("a", json!({}), 201),
+        ("b", json!({ "trust_id": null, "app_cred_id": null, "access_token_id": null }), 201),
+        ("c", json!({ "trust_id": some }), 400),
+        ("d", json!({ "app_cred_id": some }), 400),
+        ("e", json!({ "access_token_id": some }), 400),
+    ] {
+        let (status, said) = cloud.call(&ann, "POST", "/v3/credentials", &key(access, more.clone()));
+        assert_eq!(status, expected, "{more}: {said}");
+        if status == 201 {
+            let path = format!("/v3/credentials/{}", said["credential"]["id"].as_str().unwrap());
+            let edited = key(access, json!({ "trust_id": some }));
+            let edited = json!({ "credential": { "blob": edited["credential"]["blob"] } });
+            let (status, said) = cloud.call(&ann, "PATCH", &path, &edited);
+            assert_eq!(status, 400, "{said}");
+        }
+    }
+}
