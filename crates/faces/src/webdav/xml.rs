@@ -117,12 +117,14 @@ impl<'b> Pieces<'b> {
                 Event::Eof if !self.begun => return Err(Wire::Xml("the body has no element")),
                 Event::Eof => return Ok(None),
                 Event::Text(_) if self.depth > 0 => return Err(NOT_WELL_FORMED),
-                Event::Text(text) if !text.trim_ascii().is_empty() => {
+                Event::Text(text) if !text.chars().all(is_blank) => {
                     return Err(Wire::Xml("there is text beside the body's element"));
                 }
                 Event::GeneralRef(_) | Event::CData(_) => {
                     return Err(Wire::Xml("there is text beside the body's element"));
                 }
+                // XML 1.0 §2.5: a comment has characters of XML alone.
+                Event::Comment(text) if !is_text(&text) => return Err(NOT_WELL_FORMED),
                 Event::Decl(declaration) => self.check_declaration(&declaration)?,
                 Event::Empty(_) | Event::Text(_) | Event::Comment(_) => {}
             }
@@ -300,11 +302,21 @@ fn is_char(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
-/// A text that XML can hold.
-fn checked(text: String) -> Result<String, Wire> {
+/// White space (XML 1.0 §2.3).
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\n')
+}
+
+/// Whether XML can hold a text.
+fn is_text(text: &str) -> bool {
     // The bytes that begin what XML does not have.
     let is_plain = text.bytes().all(|byte| byte >= b' ' && byte != 0xef);
-    if is_plain || text.chars().all(is_char) { Ok(text) } else { Err(NOT_WELL_FORMED) }
+    is_plain || text.chars().all(is_char)
+}
+
+/// A text that XML can hold.
+fn checked(text: String) -> Result<String, Wire> {
+    if is_text(&text) { Ok(text) } else { Err(NOT_WELL_FORMED) }
 }
 
 fn text_of(text: String) -> Result<Option<Piece>, Wire> {
@@ -478,6 +490,12 @@ mod tests {
             "<a b='\u{b}'/>",
             "<a b='&#1;'/>",
             "<a>]]></a>",
+            "<a><!--\u{2}--></a>",
+            "<!--\u{fffe}--><a/>",
+            "<a><!-- -- --></a>",
+            "<a><!-- ---></a>",
+            "\u{c}<a/>",
+            "<a/>\u{c}",
             "<a b='<'/>",
             "<a xmlns:p='&#x1f;'/>",
             // The declaration of XML.
