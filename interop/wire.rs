@@ -34,6 +34,7 @@ impl World {
         let server = Server::start_with(&[
             ("ENFILADE_IDENTITY__PENALTIES", "false"),
             ("ENFILADE_LIMITS__HEAD_SECONDS", "60"),
+            ("ENFILADE_TLS__HTTP_LISTEN", "127.0.0.1:0"),
         ]);
         let token = server.add_token("admin@local!test");
         let root = server.data().join("datastores/main");

@@ -1,4 +1,4 @@
-//! The corpus over HTTP/1.1, without TLS.
+//! The corpus over HTTP/1.1, without TLS, and a smaller one for the listeners that serve nothing but plain HTTP.
 
 use super::{Case, PATIENCE, World, unescaped};
 use std::io::{ErrorKind, Read, Write};
@@ -6,25 +6,47 @@ use std::net::TcpStream;
 
 #[test]
 fn every_request_of_the_corpus_over_http1() {
-    World::new().run(include_str!("http1.cases"), 250, came);
+    let world = World::new();
+    let listener = Listener { address: &world.server.plain, path: "/.well-known/enfilade", status: 200 };
+    world.run(include_str!("http1.cases"), 290, |world, at, case| came(world, &listener, at, case));
 }
 
-const PROBE: &str = "GET /.well-known/enfilade HTTP/1.1\r\nHost: probe\r\n\r\n";
+#[test]
+fn every_listener_holds_heads_to_the_same() {
+    let world = World::new();
+    for listener in [
+        Listener { address: &world.server.plain, path: "/.well-known/enfilade", status: 200 },
+        Listener { address: &world.server.http, path: "/anything?x", status: 308 },
+        Listener { address: &world.server.operations, path: "/livez", status: 200 },
+    ] {
+        let corpus = include_str!("listeners.cases").replace("{s}", &listener.status.to_string());
+        world.run(&corpus, 20, |world, at, case| came(world, &listener, at, case));
+    }
+}
 
-fn came(world: &World, at: usize, case: &Case) -> String {
+/// Where a corpus is sent, a path there that everybody may ask for, and what comes of it.
+struct Listener<'w> {
+    address: &'w str,
+    path: &'w str,
+    status: u16,
+}
+
+fn came(world: &World, listener: &Listener<'_>, at: usize, case: &Case) -> String {
     let text = case
         .sent
+        .replace("{w}", listener.path)
         .replace("{H}", "Host: x~")
         .replace("{A}", &format!("Authorization: {}~", world.credential()));
     let sent = unescaped(&world.filled(at, &text).replace('~', "\r\n"));
     let mut words: Vec<&str> = case.expected.split(' ').collect();
     let end = words.pop().unwrap();
-    let stream = TcpStream::connect(&world.server.plain).unwrap();
+    let stream = TcpStream::connect(listener.address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let (mut from, mut to) =
         (Answers { stream: stream.try_clone().unwrap(), bytes: Vec::new(), is_over: false }, stream);
     // The other side may have closed already, having seen enough.
     let _ = to.write_all(&sent);
+    let probe = format!("GET {} HTTP/1.1\r\nHost: probe\r\n\r\n", listener.path);
     let is_head = sent.starts_with(b"HEAD ");
     let (mut said, mut last) = (Vec::new(), None);
     for (nth, word) in words.iter().enumerate() {
@@ -35,8 +57,8 @@ fn came(world: &World, at: usize, case: &Case) -> String {
         last = Some(answer);
     }
     said.push(match end {
-        "open" => match to.write_all(PROBE.as_bytes()).ok().and_then(|()| from.next(false)) {
-            Some(answer) if answer.status == 200 => "open".to_owned(),
+        "open" => match to.write_all(probe.as_bytes()).ok().and_then(|()| from.next(false)) {
+            Some(answer) if answer.status == listener.status => "open".to_owned(),
             Some(answer) => format!("open, but {} to the next", answer.status),
             None if from.is_over => "closed".to_owned(),
             None => "silent".to_owned(),

@@ -17,6 +17,11 @@ const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "canary", test: &["-p", "enfilade", "--test", "interop", "canary"], n: 10_000 },
     Campaign { name: "crash", test: &["-p", "enfilade-testkit", "--test", "crash"], n: 1 },
     Campaign { name: "explain", test: &["-p", "enfilade-testkit", "--test", "explaining"], n: 100_000 },
+    Campaign {
+        name: "framing",
+        test: &["-p", "enfilade", "--bin", "enfilade", "the_follower_agrees"],
+        n: 1_000_000,
+    },
     Campaign { name: "freshness", test: &["-p", "enfilade-testkit", "--test", "freshness"], n: 1 },
     Campaign {
         name: "fuzz",

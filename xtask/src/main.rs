@@ -26,6 +26,7 @@ cargo xtask COMMAND
   canary [--n N]        secrets that were used are nowhere in memory, core, log and data
   crash                 every verb that changes files, each system call the last or failing: nothing is there by half
   explain [--n N]       random questions: an explanation and a review say what the request is then answered
+  framing [--n N]       random requests with bytes changed: what follows the bytes and the HTTP library agree on where each begins
   freshness             every order of every step of the freshness protocol
   fuzz [--n N]          nearly right tokens, payloads and bodies of logins: none is taken for what it is not
   idle                  thousands of connections that say nothing: the others are served

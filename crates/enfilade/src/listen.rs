@@ -4,12 +4,12 @@ mod admission;
 mod connection;
 mod course;
 mod fields;
+mod heads;
 mod lingering;
 mod progress;
 mod proxied;
 mod received;
 mod splicing;
-mod targets;
 
 pub(crate) use admission::Admission;
 pub(crate) use connection::{Door, Tls, http, operations, plain, tls};

@@ -1,26 +1,102 @@
 //! What the head of a request has to be, beyond what the HTTP library holds it to.
 
-use crate::respond::Wire;
+use crate::respond::{Aim, Answer, Wire, failed};
 use enfilade_facts::limits::Limits;
-use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use hyper::header::{AsHeaderName, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use hyper::{Method, Request, Uri, Version};
+use std::borrow::Cow;
 use std::net::Ipv6Addr;
 
-/// The request's target had a fragment. The HTTP library drops it in silence, so the listener looks for it and says so in the request's
-/// extensions.
-#[derive(Clone, Copy, Debug)]
-pub struct Fragment;
+/// What is wrong with the bytes of a request's head. The HTTP library accepts it, or drops it without a word, so the listener looks for it and
+/// puts this into the request's extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// The target has a fragment (RFC 9112 §3.2).
+    Fragment,
+    /// A line ends with LF alone (RFC 9112 §2.2).
+    LineEnd,
+    /// `Content-Length` came twice, or together with `Transfer-Encoding` (RFC 9112 §6.3).
+    Framing,
+    /// Where the request begins is in doubt.
+    Boundary,
+    /// Fields of HTTP/2 are malformed (RFC 9113 §8.3).
+    Fields,
+}
+
+impl From<Flaw> for Wire {
+    fn from(flaw: Flaw) -> Self {
+        match flaw {
+            Flaw::Fragment => Wire::Target("it has a fragment (`#`); encode the character as %23"),
+            Flaw::LineEnd => Wire::Framing("a line ends with LF alone; end each line with CR LF"),
+            Flaw::Framing => {
+                Wire::Framing("expected one Content-Length or one Transfer-Encoding, and not both")
+            }
+            Flaw::Boundary => Wire::Framing("the end of the request before it is in doubt"),
+            Flaw::Fields => Wire::Target(
+                "`:path` has a fragment (`#`), `:scheme` is empty, or trailers have a pseudo-header field",
+            ),
+        }
+    }
+}
+
+/// The methods that a request may name; which of them a path has, its face says. Others are 501 (RFC 9110 §9.1, §15.6.2).
+const METHODS: [&str; 16] = [
+    "GET",
+    "PUT",
+    "PROPFIND",
+    "HEAD",
+    "POST",
+    "DELETE",
+    "OPTIONS",
+    "PATCH",
+    "CONNECT",
+    "TRACE",
+    "PROPPATCH",
+    "MKCOL",
+    "COPY",
+    "MOVE",
+    "LOCK",
+    "UNLOCK",
+];
+
+/// Fields that decide something here and are not lists: a request has one line of each at most (RFC 9110 §5.3; RFC 4918 §10). Two readers who
+/// take another line of several understand another request. `Host` and `Transfer-Encoding` have checks of their own, and `credential.rs`
+/// refuses more than one credential.
+const SINGLE: [&str; 17] = [
+    "Content-Length",
+    "Content-Range",
+    "Content-Type",
+    "CSRFPreventionToken",
+    "Depth",
+    "Destination",
+    "If",
+    "If-Modified-Since",
+    "If-Range",
+    "If-Unmodified-Since",
+    "Lock-Token",
+    "Origin",
+    "Overwrite",
+    "Range",
+    "Sec-Fetch-Site",
+    "X-Expected-Entity-Length",
+    "X-OC-Mtime",
+];
 
 /// The first thing that is wrong with a head.
 ///
 /// # Errors
-/// A limit of the head; a fragment in the target (RFC 9112 §3.2); a scheme that is not `http` or `https`; the form that is for CONNECT alone (§3.2.3); a `Host` that RFC 9112 §3.2 or
-/// RFC 9113 §8.3.1 forbids; a transfer coding other than one `chunked` (RFC 9112 §6.1); blanks around a value (RFC 9113 §8.2.1).
+/// A limit of the head; a [`Flaw`] that the listener found; a method that is not known (RFC 9110 §9.1); a scheme that is not `http` or `https`;
+/// the form that is for CONNECT alone (RFC 9112 §3.2.3); a `Host` that RFC 9112 §3.2 or RFC 9113 §8.3.1 forbids; a second line of a field that
+/// is no list (RFC 9110 §5.3); a transfer coding other than one `chunked` (RFC 9112 §6.1); blanks around a value (RFC 9113 §8.2.1).
 pub(crate) fn check<B>(request: &Request<B>, limits: &Limits) -> Result<(), Wire> {
     let (uri, headers, version) = (request.uri(), request.headers(), request.version());
     check_sizes(uri, headers, limits)?;
-    if request.extensions().get::<Fragment>().is_some() {
-        return Err(Wire::Target("it has a fragment (`#`); encode the character as %23"));
+    if let Some(flaw) = request.extensions().get::<Flaw>() {
+        return Err((*flaw).into());
+    }
+    let method = request.method().as_str();
+    if !METHODS.contains(&method) {
+        return Err(Wire::UnknownMethod);
     }
     if uri.scheme_str().is_some_and(|scheme| scheme != "http" && scheme != "https") {
         return Err(Wire::Target("expected the scheme http or https"));
@@ -29,7 +105,17 @@ pub(crate) fn check<B>(request: &Request<B>, limits: &Limits) -> Result<(), Wire
         return Err(Wire::Target("expected a path"));
     }
     check_host(uri, headers, version)?;
+    check_single(headers)?;
     if version >= Version::HTTP_2 { check_values(headers) } else { check_codings(headers) }
+}
+
+/// The answer to a request whose head is refused. It ends a connection of HTTP/1 where sender and recipient may disagree about the next request.
+pub(crate) fn refused(wire: Wire, version: Version) -> Answer {
+    let mut answer = failed(&wire.into(), Aim::Target);
+    if version < Version::HTTP_2 && wire.ends_connection() {
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    answer
 }
 
 /// The limits of a request's head that the HTTP library does not know.
@@ -49,6 +135,22 @@ fn check_sizes(uri: &Uri, headers: &HeaderMap, limits: &Limits) -> Result<(), Wi
         }
     }
     Ok(())
+}
+
+fn check_single(headers: &HeaderMap) -> Result<(), Wire> {
+    // As many names as lines: none came twice.
+    if headers.keys_len() == headers.len() {
+        return Ok(());
+    }
+    let twice = SINGLE.iter().find(|name| headers.get_all(**name).iter().nth(1).is_some());
+    twice.map_or(Ok(()), |name| Err(Wire::Twice(name)))
+}
+
+/// The lines of a list as one value (RFC 9110 §5.3); nothing where none came, or where one is not text.
+pub(crate) fn list(headers: &HeaderMap, name: impl AsHeaderName) -> Option<Cow<'_, str>> {
+    let mut lines = headers.get_all(name).iter().map(HeaderValue::to_str);
+    let first = Cow::Borrowed(lines.next()?.ok()?);
+    lines.try_fold(first, |all, line| Some(Cow::Owned(format!("{all},{}", line.ok()?))))
 }
 
 fn check_host(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<(), Wire> {

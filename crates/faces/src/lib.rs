@@ -22,7 +22,7 @@ mod redirect;
 mod keystone;
 
 pub use body::{Body, Cut};
-pub use head::Fragment;
+pub use head::Flaw;
 pub use keystone::{V3, V3Need, V3Route, wants_more_than_a_password};
 pub use metrics::{FileLook, Metrics};
 pub use proxmox::{PROXMOX, ProxmoxRoute};

@@ -2,7 +2,9 @@
 //! certificate (RFC 8555 §8.3, HTTP-01): certbot and lego put it into a directory, and here it is shown.
 
 use crate::body::Body;
+use crate::head;
 use crate::respond::Answer;
+use enfilade_facts::limits::Limits;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, LOCATION};
 use hyper::{Request, Response, StatusCode};
 
@@ -20,8 +22,11 @@ pub type Challenge = Box<dyn Fn(&str) -> Option<Vec<u8>> + Send + Sync>;
 const CHALLENGES: &str = "/.well-known/acme-challenge/";
 
 impl Redirect {
-    /// The answer to any request.
-    pub fn answer<B>(&self, request: &Request<B>) -> Answer {
+    /// The answer to any request. Its head is held to what the other listeners hold it to.
+    pub fn answer<B>(&self, request: &Request<B>, limits: &Limits) -> Answer {
+        if let Err(wire) = head::check(request, limits) {
+            return head::refused(wire, request.version());
+        }
         if let Some(token) = request.uri().path().strip_prefix(CHALLENGES) {
             return match is_word(token).then(|| (self.challenge)(token)).flatten() {
                 Some(bytes) => said(StatusCode::OK, Body::from(bytes)),
@@ -74,7 +79,7 @@ mod tests {
     fn ask(port: u16, host: &str, target: &str) -> (u16, String) {
         let redirect = Redirect { port, challenge: Box::new(|_| None) };
         let request = Request::builder().uri(target).header(HOST, host).body(()).unwrap();
-        let answer = redirect.answer(&request);
+        let answer = redirect.answer(&request, &Limits::default());
         let location = answer.headers().get(LOCATION).map(|to| to.to_str().unwrap().to_owned());
         (answer.status().as_u16(), location.unwrap_or_default())
     }

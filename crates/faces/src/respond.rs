@@ -46,6 +46,15 @@ pub(crate) enum Wire {
     /// The body did not come whole, or its framing is malformed.
     #[error("the body ended early or is malformed")]
     BodyBroken,
+    /// Where the request ends, or where its lines end, may be understood in two ways.
+    #[error("the request is malformed: {0}")]
+    Framing(&'static str),
+    /// A second line of a field that is no list.
+    #[error("the {0} header came more than once: send one")]
+    Twice(&'static str),
+    /// No path has this method.
+    #[error("the method is not known here")]
+    UnknownMethod,
     /// The body did not come in time.
     #[error("the body did not come in time")]
     BodySlow,
@@ -143,13 +152,16 @@ impl Wire {
             Wire::UnknownCoding => "HT23",
             Wire::Blanks => "HT24",
             Wire::BodySlow => "HT25",
+            Wire::Framing(_) => "HT26",
+            Wire::Twice(_) => "HT27",
+            Wire::UnknownMethod => "HT28",
         }
     }
 
     /// Whether sender and recipient may disagree about where the next request on the connection begins.
     pub(crate) fn ends_connection(self) -> bool {
         match self {
-            Wire::Target(_) | Wire::Host(_) | Wire::UnknownCoding => true,
+            Wire::Target(_) | Wire::Host(_) | Wire::UnknownCoding | Wire::Framing(_) => true,
             Wire::Header(name) => name == "Transfer-Encoding",
             _ => false,
         }
@@ -167,13 +179,15 @@ impl Wire {
             | Wire::BodyBroken
             | Wire::Target(_)
             | Wire::Host(_)
+            | Wire::Framing(_)
+            | Wire::Twice(_)
             | Wire::Blanks => StatusCode::BAD_REQUEST,
             Wire::Method => StatusCode::METHOD_NOT_ALLOWED,
             Wire::TargetTooLong => StatusCode::URI_TOO_LONG,
             Wire::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Wire::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Wire::BodySlow => StatusCode::REQUEST_TIMEOUT,
-            Wire::UnknownCoding => StatusCode::NOT_IMPLEMENTED,
+            Wire::UnknownCoding | Wire::UnknownMethod => StatusCode::NOT_IMPLEMENTED,
             Wire::Depth | Wire::CrossSite => StatusCode::FORBIDDEN,
             Wire::UnexpectedBody => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Wire::Condition => StatusCode::PRECONDITION_FAILED,

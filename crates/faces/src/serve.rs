@@ -18,8 +18,8 @@ use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::{Index, Memo, MemoSeed};
 use enfilade_passage::{CertificateAsk, House, IdentityRefusal, LastVisitor, Refusal, Visit};
 use hyper::body::Body as _;
-use hyper::header::{ALLOW, CONNECTION, CONTENT_LENGTH, HOST, HeaderValue, STRICT_TRANSPORT_SECURITY};
-use hyper::{Method, Request, Version};
+use hyper::header::{ALLOW, CONTENT_LENGTH, HOST, HeaderValue, STRICT_TRANSPORT_SECURITY};
+use hyper::{Method, Request};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -255,10 +255,12 @@ impl Faces {
 
     /// Answers a request on the operations listener.
     pub fn answer_operations<B>(&self, request: &Request<B>) -> Answer {
-        let route = OPERATIONS.iter().find(|route| route.matches(request.uri().path()).is_some());
-        match route.map(|route| route.need) {
-            Some(Need::Public(face)) => operations::answer(self, face),
-            _ => failed(&Wire::NoRoute.into(), Aim::Target),
+        let route = head::check(request, &self.limits()).and_then(|()| routed(&OPERATIONS, request));
+        match route.map(|route| (route.need, route.methods_beside(request.method()))) {
+            Ok((_, Some(methods))) => not_allowed(failed(&Wire::Method.into(), Aim::Target), methods),
+            Ok((Need::Public(face), None)) => operations::answer(self, face),
+            Ok(_) => head::refused(Wire::NoRoute, request.version()),
+            Err(wire) => head::refused(wire, request.version()),
         }
     }
 
@@ -272,19 +274,13 @@ impl Faces {
             true => Err(Wire::Misdirected),
             false => Ok(()),
         };
-        let route = head::check(&request, &self.limits()).and_then(is_here).and_then(|()| {
-            MAIN.iter()
-                .find(|route| route.matches(request.uri().path()).is_some())
-                .copied()
-                .ok_or(Wire::NoRoute)
-        });
+        let route = head::check(&request, &self.limits()).and_then(is_here);
+        let route = route.and_then(|()| routed(&MAIN, &request));
         if request.uri().path() == "*" && route == Err(Wire::NoRoute) {
             return webdav::options_of_all(&request, trace);
         }
         if let Some(methods) = route.ok().and_then(|route| route.methods_beside(request.method())) {
-            let mut answer = fail(Wire::Method.into(), trace);
-            answer.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
-            return answer;
+            return not_allowed(fail(Wire::Method.into(), trace), methods);
         }
         let guarded = match route.map(|route: Route| route.need) {
             // The Identity API says at `/` where it is; what asks for collections is no client of it.
@@ -298,11 +294,9 @@ impl Faces {
             }
             Ok(Need::Identity(face)) => face,
             Err(wire) => {
-                let is_http1 = request.version() < Version::HTTP_2;
-                let mut answer = fail(wire.into(), trace);
-                if is_http1 && wire.ends_connection() {
-                    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-                }
+                trace.failed(&wire.into());
+                let answer = head::refused(wire, request.version());
+                trace.answered(&answer);
                 return answer;
             }
         };
@@ -344,6 +338,16 @@ impl Faces {
             }
         }
     }
+}
+
+fn routed<B>(routes: &[Route], request: &Request<B>) -> Result<Route, Wire> {
+    let route = routes.iter().find(|route| route.matches(request.uri().path()).is_some());
+    route.copied().ok_or(Wire::NoRoute)
+}
+
+fn not_allowed(mut answer: Answer, methods: &'static str) -> Answer {
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
+    answer
 }
 
 fn is_of_webdav<B>(request: &Request<B>) -> bool {

@@ -3,19 +3,19 @@
 use super::admission::{Admission, Admitted, Share, Standing};
 use super::course::{Course, finish, http1_builder, http2_builder};
 use super::fields::Fields;
+use super::heads::Heads;
 use super::lingering::Lingering;
 use super::received::Received;
 use super::splicing::Splicing;
-use super::targets::Targets;
 use super::{Networks, proxied};
 use crate::certificates::Keeper;
-use enfilade_faces::{Connection, Faces, Fragment, Redirect, Splices, Stranger, Terms};
+use enfilade_faces::{Body, Connection, Faces, Flaw, Redirect, Splices, Stranger, Terms};
 use enfilade_facts::limits::Limits;
 use enfilade_passage::CertificateAsk;
 use enfilade_tls::{Ask, Certificates, Refusal, TlsPermit, UNRECOGNIZED_NAME};
-use hyper::Request;
 use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
+use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::io;
@@ -237,15 +237,9 @@ pub(crate) async fn http(listener: TcpListener, redirect: Redirect, door: Door) 
     let redirect = Arc::new(redirect);
     accept(listener, door, move |stream, _, turn, drain| {
         let redirect = Arc::clone(&redirect);
-        let service = service_fn(move |request: Request<Incoming>| {
-            let answer = redirect.answer(&request);
-            async move { Ok::<_, Infallible>(answer) }
-        });
         async move {
             let _turn = turn;
-            let course = Course::new(limits, Arc::default(), false);
-            let stream = TokioIo::new(course.count(stream));
-            finish(http1_builder(&limits).serve_connection(stream, service), drain, &course).await;
+            speak_simply(stream, limits, drain, move |request| redirect.answer(&request, &limits)).await;
         }
     })
     .await;
@@ -259,19 +253,43 @@ pub(crate) async fn operations(listener: TcpListener, faces: Faces, admission: A
     accept(listener, door, move |stream, _, turn, drain| {
         let faces = faces_there.clone();
         let admission = Arc::clone(&admission);
-        let service = service_fn(move |request: Request<Incoming>| {
-            faces.metrics().set_connections(admission.count());
-            let answer = faces.answer_operations(&request);
-            async move { Ok::<_, Infallible>(answer) }
-        });
         async move {
             let _turn = turn;
-            let course = Course::new(limits, Arc::default(), false);
-            let stream = TokioIo::new(course.count(stream));
-            finish(http1_builder(&limits).serve_connection(stream, service), drain, &course).await;
+            let answer = move |request| {
+                faces.metrics().set_connections(admission.count());
+                faces.answer_operations(&request)
+            };
+            speak_simply(stream, limits, drain, answer).await;
         }
     })
     .await;
+}
+
+/// HTTP/1.1 whose answers need nothing but the heads of requests.
+async fn speak_simply(
+    stream: TcpStream,
+    limits: Limits,
+    drain: Drain,
+    answer: impl Fn(Request<Incoming>) -> Response<Body>,
+) {
+    let course = Course::new(limits, Arc::default(), false);
+    let heads = Arc::<Heads>::default();
+    let requested = Arc::clone(&heads);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        let flaw = requested.begins(exact(request.body()));
+        tell(&mut request, flaw);
+        let answer = answer(request);
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    let stream = InspectReader::new(course.count(Lingering::new(stream)), move |bytes| heads.came(bytes));
+    finish(http1_builder(&limits).serve_connection(TokioIo::new(stream), service), drain, &course).await;
+}
+
+/// Says on a request what is wrong with its head.
+fn tell(request: &mut Request<Incoming>, flaw: Option<Flaw>) {
+    if let Some(flaw) = flaw {
+        request.extensions_mut().insert(flaw);
+    }
 }
 
 async fn speak<S>(
@@ -286,19 +304,18 @@ async fn speak<S>(
 {
     let limits = faces.limits();
     let course = Course::new(limits, Arc::clone(&connection.cut), is_h2);
-    let (targets, is_malformed) = (Arc::<Targets>::default(), Arc::<AtomicBool>::default());
-    let (requested, malformed) = (Arc::clone(&targets), Arc::clone(&is_malformed));
+    let is_malformed = Arc::<AtomicBool>::default();
+    let heads = Arc::new(Heads::new(Arc::clone(&is_malformed)));
+    let (requested, malformed) = (Arc::clone(&heads), Arc::clone(&is_malformed));
     // Counted by this connection alone: what all count together costs each of them.
     let here = Arc::new((faces, connection, Arc::clone(&course), standing));
     let service = service_fn(move |mut request: Request<Incoming>| {
         // Before anything else is read: the library hands a request on as soon as its head came.
-        let has_fragment = match is_h2 {
-            true => malformed.load(Ordering::Acquire),
+        let flaw = match is_h2 {
+            true => malformed.load(Ordering::Acquire).then_some(Flaw::Fields),
             false => requested.begins(exact(request.body())),
         };
-        if has_fragment {
-            request.extensions_mut().insert(Fragment);
-        }
+        tell(&mut request, flaw);
         let (here, is_malformed) = (Arc::clone(&here), Arc::clone(&malformed));
         let request = request.map(|body| Received::new(body, is_malformed, Arc::clone(&here.3)));
         async move {
@@ -320,7 +337,7 @@ async fn speak<S>(
         });
         finish(http2_builder(&limits).serve_connection(TokioIo::new(stream), service), drain, &course).await;
     } else {
-        let stream = InspectReader::new(stream, move |bytes| targets.came(bytes));
+        let stream = InspectReader::new(stream, move |bytes| heads.came(bytes));
         finish(http1_builder(&limits).serve_connection(TokioIo::new(stream), service), drain, &course).await;
     }
 }

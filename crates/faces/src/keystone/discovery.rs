@@ -2,6 +2,7 @@
 
 use super::routes::V3;
 use super::{Body, Said};
+use crate::head::list;
 use crate::serve::Connection;
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, HOST};
@@ -31,9 +32,8 @@ pub(super) fn versions(base: &str) -> Said {
 }
 
 pub(super) fn version(head: &Parts, base: &str) -> Said {
-    let wants_home = head.headers.get(ACCEPT).is_some_and(|kinds| {
-        kinds.to_str().is_ok_and(|kinds| kinds.split(',').any(|kind| kind.trim() == "application/json-home"))
-    });
+    let wants_home = list(&head.headers, ACCEPT)
+        .is_some_and(|kinds| kinds.split(',').any(|kind| kind.trim() == "application/json-home"));
     match wants_home {
         true => Said { body: Body::from(home().to_string()), ..Said::json(StatusCode::OK, &Value::Null) },
         false => Said::json(StatusCode::OK, &json!({ "version": described(base) })),

@@ -1,6 +1,7 @@
 //! What a request makes itself depend on: the `If` header (RFC 4918 §10.4), which also brings the tokens of locks.
 
 use super::Place;
+use crate::head::list;
 use crate::respond::{Failure, Wire};
 use enfilade_passage::{LockToken, PathState, Stay};
 use hyper::HeaderMap;
@@ -42,14 +43,8 @@ pub(crate) struct Conditions {
 
 impl Conditions {
     pub(crate) fn read(headers: &HeaderMap) -> Result<Self, Wire> {
-        let mut values = headers.get_all("if").iter();
-        let Some(value) = values.next() else { return Ok(Conditions::default()) };
-        let bad = Wire::Header("If");
-        let text = value.to_str().map_err(|_| bad)?;
-        if values.next().is_some() {
-            return Err(bad);
-        }
-        parse(text).ok_or(bad)
+        let Some(value) = headers.get("if") else { return Ok(Conditions::default()) };
+        value.to_str().ok().and_then(parse).ok_or(Wire::Header("If"))
     }
 
     /// The tokens that came, whatever was said of them.
@@ -198,13 +193,8 @@ pub(crate) fn preconditions(
     state: Option<Representation<'_>>,
     is_read: bool,
 ) -> Preconditions {
-    // Several lines of a list are one (RFC 9110 §5.3).
-    let text = |name: &HeaderName| {
-        let lines = headers.get_all(name).iter().map(|value: &HeaderValue| value.to_str().ok());
-        lines.collect::<Option<Vec<_>>>().map(|lines| lines.join(","))
-    };
     let seconds = |name: HeaderName| {
-        let moment = httpdate::parse_http_date(&text(&name).filter(|text| !text.is_empty())?).ok()?;
+        let moment = httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()?;
         let since = moment.duration_since(std::time::SystemTime::UNIX_EPOCH).ok()?;
         i64::try_from(since.as_secs()).ok()
     };
@@ -218,7 +208,7 @@ pub(crate) fn preconditions(
         is_any || own.is_some_and(|own| tags.split(',').any(|tag| of(tag) == own))
     };
     let matches = match (headers.contains_key(IF_MATCH), seconds(IF_UNMODIFIED_SINCE)) {
-        (true, _) => text(&IF_MATCH).is_some_and(|tags| names(&tags, false)),
+        (true, _) => list(headers, IF_MATCH).is_some_and(|tags| names(&tags, false)),
         (false, Some(since)) => {
             state.is_some_and(|(_, modified)| modified.is_none_or(|modified| modified <= since))
         }
@@ -228,7 +218,7 @@ pub(crate) fn preconditions(
         return Preconditions::Fail;
     }
     let is_had = match (headers.contains_key(IF_NONE_MATCH), seconds(IF_MODIFIED_SINCE)) {
-        (true, _) => text(&IF_NONE_MATCH).is_none_or(|tags| names(&tags, true)),
+        (true, _) => list(headers, IF_NONE_MATCH).is_none_or(|tags| names(&tags, true)),
         (false, Some(since)) if is_read => {
             state.and_then(|(_, modified)| modified).is_some_and(|modified| modified <= since)
         }

@@ -1,11 +1,15 @@
 //! `Repr-Digest` and `Content-Digest` (RFC 9530): what came is compared with what its sender says it is, before it is shown to anybody.
 
+use crate::head::list;
 use crate::respond::Wire;
 use aws_lc_rs::digest::{Context, SHA256, SHA512};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::HeaderMap;
 use hyper::header::HeaderValue;
+
+/// The header of a client that would like a digest (RFC 9530 §4).
+pub(crate) const WANTED: &str = "want-repr-digest";
 
 /// A digest that is worked out while bytes come, and what it is to be.
 pub(crate) struct Running(Context, Vec<u8>);
@@ -48,7 +52,7 @@ impl Running {
 
 /// What is at hand, digested, where the client would like that (`Want-Repr-Digest`, §4): by the algorithm it likes best of ours.
 pub(crate) fn wanted(headers: &HeaderMap, whole: &[u8]) -> Option<HeaderValue> {
-    let said = headers.get("want-repr-digest")?.to_str().ok()?;
+    let said = list(headers, WANTED)?;
     let liking = |name: &str| {
         let of = |member: &str| member.trim().strip_prefix(name)?.strip_prefix('=')?.parse::<u8>().ok();
         said.split(',').find_map(of).unwrap_or(0)
@@ -92,6 +96,11 @@ mod tests {
             assert_eq!(said.as_ref().and_then(|said| said.to_str().ok()), expected, "{value}");
         }
         assert_eq!(wanted(&HeaderMap::new(), b"hello"), None);
+        let mut headers = HeaderMap::new();
+        for value in ["md5=1", "sha-256=1"] {
+            headers.append(WANTED, HeaderValue::from_static(value));
+        }
+        assert!(wanted(&headers, b"hello").is_some(), "a list in two lines is one list");
     }
 
     #[test]

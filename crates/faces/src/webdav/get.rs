@@ -149,11 +149,26 @@ fn begin(
     };
     let most = range.end.min(range.start + PIECE_BYTES);
     let wanted = usize::try_from(most - range.start).unwrap_or(0);
+    let whole = reading.meta().bytes;
+    // Of a file that fits into one piece a digest costs little.
+    let add_digest = |answer: &mut Answer, piece: &Bytes| {
+        if piece.len() as u64 == whole
+            && let Some(digest) = digest::wanted(headers, piece)
+        {
+            answer.headers_mut().insert("repr-digest", digest);
+        }
+    };
     let place = match counts && wanted > UNCOUNTED_BYTES {
         false => None,
         true => match reading.share().answer_now(PIECE_BYTES as u32) {
-            // The user's clients take too little of what they asked for: this is read when they took more.
-            Err(_) => return Ok(Some((reading, answer, Sent::Begun(Bytes::new(), range)))),
+            // The user's clients take too little of what they asked for: this is read when they took more, and before that for its digest.
+            Err(_) => {
+                if wanted as u64 == whole && headers.contains_key(digest::WANTED) {
+                    let Some(piece) = read(&mut reading, range.start, wanted)? else { return Ok(None) };
+                    add_digest(&mut answer, &piece);
+                }
+                return Ok(Some((reading, answer, Sent::Begun(Bytes::new(), range))));
+            }
             Ok(place) => Some(place),
         },
     };
@@ -167,12 +182,7 @@ fn begin(
     if !rest.is_empty() {
         return Ok(Some((reading, answer, Sent::Begun(piece, rest))));
     }
-    // Where all of it is at hand a digest costs little.
-    if piece.len() as u64 == reading.meta().bytes
-        && let Some(digest) = digest::wanted(headers, &piece)
-    {
-        answer.headers_mut().insert("repr-digest", digest);
-    }
+    add_digest(&mut answer, &piece);
     Ok(Some((reading, answer, Sent::Whole(piece))))
 }
 

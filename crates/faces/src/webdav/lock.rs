@@ -5,6 +5,7 @@ use super::multistatus::push_lock;
 use super::xml::{Piece, Pieces};
 use super::{Call, blocking_failure, empty, end};
 use crate::body::{Body, collect_xml};
+use crate::head::list;
 use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::Incoming;
 use enfilade_facts::limits::{LOCK_OWNER_BYTES_MAX, Limits};
@@ -96,7 +97,7 @@ fn is_deep(headers: &HeaderMap) -> Result<bool, Wire> {
 
 /// The first of what a client would like that can be had; what cannot be read is as if it was not said (§10.7).
 pub(super) fn seconds(headers: &HeaderMap, limits: &Limits) -> i64 {
-    let said = headers.get("timeout").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let said = list(headers, "timeout").unwrap_or_default();
     let most = limits.lock_seconds.cast_signed();
     let mut each = said.split(',').map(str::trim);
     each.find_map(|one| one.strip_prefix("Second-")?.parse::<u32>().ok())

@@ -61,11 +61,7 @@ pub(crate) async fn transfer<B: Incoming>(call: Call<B>, transfer: Transfer) -> 
 
 fn destination(head: &Parts, host: Option<&str>) -> Result<super::Place, Wire> {
     let bad = Wire::Header("Destination");
-    let mut values = head.headers.get_all("destination").iter();
-    let said = values.next().and_then(|value| value.to_str().ok()).ok_or(bad)?;
-    if values.next().is_some() {
-        return Err(bad);
-    }
+    let said = head.headers.get("destination").and_then(|value| value.to_str().ok()).ok_or(bad)?;
     if let Some((_, rest)) = said.split_once("://") {
         let authority = rest.split('/').next().unwrap_or_default();
         if host.is_none_or(|host| !host.eq_ignore_ascii_case(authority)) {

@@ -1,0 +1,39 @@
+//! A user whose clients take nothing of many answers over HTTP/2 waits for that alone: until those answers are let go.
+
+use crate::curl::command;
+use crate::http2::{Http2, INITIAL_WINDOW};
+use crate::limits::start;
+use std::time::Duration;
+
+/// The SHA-256 of 200,000 times `x`.
+const DIGEST: &str = "repr-digest: sha-256=:keP6r9MivN8WDz8M6IassJK5ueKh6FJrQPIaiJiocAs=:";
+
+#[test]
+fn a_user_is_told_digests_while_answers_stand_still_and_is_served_when_they_are_let_go() {
+    let (server, _) = start(&[("answer_bytes_per_user", "1048576"), ("progress_seconds", "3")]);
+    let alice = server.add_user("alice", "DatastoreAdmin");
+    std::fs::write(server.data().join("datastores/main/one-piece"), vec![b'x'; 200_000]).unwrap();
+    let authorization = format!("PBSAPIToken={alice}");
+    let mut http2 = Http2::connect(&server.address, &[(INITIAL_WINDOW, 0)]);
+    for _ in 0..4 {
+        http2.ask(&[
+            (":method", "GET"),
+            (":scheme", "https"),
+            (":authority", "x"),
+            (":path", "/dav/main/one-piece"),
+            ("authorization", &authorization),
+        ]);
+    }
+    std::thread::sleep(Duration::from_millis(700));
+    // Everything that may be held for the user is held: the head of an answer comes, and no byte of its content.
+    for (seconds, bytes) in [("1", 0), ("60", 200_000)] {
+        let mut asked = command(&server, &alice);
+        asked.args(["--http2", "--max-time", seconds, "--header", "Want-Repr-Digest: sha-256=1"]);
+        asked.args(["--dump-header", "-", "--output", "/dev/null", "--write-out", "%{size_download}"]);
+        let output = asked.arg(server.url("/dav/main/one-piece")).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(said.starts_with("HTTP/2 200") && said.contains(DIGEST), "{seconds}: {said}");
+        assert_eq!(said.lines().last(), Some(bytes.to_string().as_str()), "{seconds}: {said}");
+    }
+    drop(http2);
+}
