@@ -147,6 +147,8 @@ fn what_may_not_be_known_is_answered_as_what_is_absent() {
         ("GET", "/v3/projects/ID", "admin's", none()),
         ("GET", "/v3/domains/ID", "elsewhere", none()),
         ("GET", "/v3/roles/ID", "operator", none()),
+        ("POST", "/v3/users", "elsewhere", json!({ "user": { "name": "new", "domain_id": "ID" } })),
+        ("POST", "/v3/projects", "admin's", json!({ "project": { "name": "new", "parent_id": "ID" } })),
     ];
     let manager: Vec<Row> = vec![
         ("PUT", "/v3/groups/<crew>/users/ID", "guest", none()),
@@ -165,6 +167,16 @@ fn what_may_not_be_known_is_answered_as_what_is_absent() {
         ("PUT", "/v3/domains/ID/users/<ann>/roles/<reader>", "elsewhere", none()),
         ("PUT", "/v3/domains/<tenant>/users/ID/roles/<reader>", "guest", none()),
         ("PUT", "/v3/projects/<own>/users/<ann>/roles/ID", "operator", none()),
+        ("POST", "/v3/users", "elsewhere", json!({ "user": { "name": "new", "domain_id": "ID" } })),
+        ("POST", "/v3/groups", "elsewhere", json!({ "group": { "name": "new", "domain_id": "ID" } })),
+        ("POST", "/v3/projects", "elsewhere", json!({ "project": { "name": "new", "domain_id": "ID" } })),
+        ("POST", "/v3/projects", "foreign", json!({ "project": { "name": "new", "parent_id": "ID" } })),
+        (
+            "POST",
+            "/v3/projects",
+            "foreign",
+            json!({ "project": { "name": "new", "domain_id": "<tenant>", "parent_id": "ID" } }),
+        ),
         (
             "PUT",
             "/v3/OS-INHERIT/domains/<tenant>/users/ID/roles/<reader>/inherited_to_projects",

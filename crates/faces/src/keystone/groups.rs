@@ -87,15 +87,15 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     let given = Given::of(call, "group")?;
     let said = given.text("domain_id")?.flatten();
     let own = call.own_domain();
-    let domain = call.look(|view| {
-        let Some(said) = said.or(own.map(|own| own.to_keystone())) else { return Ok(None) };
-        domains::find(view, &said)?.map(Some).ok_or_else(|| Trouble::missing("domain", &said))
-    })?;
-    let (domain, _) =
-        domain.ok_or_else(|| invalid("Invalid input for field/attribute domain_id: expected one."))?;
+    let said = said.or(own.map(|own| own.to_keystone()));
+    let found = call.look(|view| said.as_ref().map_or(Ok(None), |said| domains::find(view, said)))?;
     let name = given.text("name")?.flatten().unwrap_or_default();
     let changes = &[Party::GroupNamed(&name)];
-    let permit = call.allow(&About { domain: Some(&domain), changes, ..About::default() })?;
+    let domain = found.as_ref().map(|(id, _)| id);
+    // Whoever may not is told so whether the domain is there or not.
+    let permit = call.allow(&About { domain, changes, ..About::default() })?;
+    let said = said.ok_or_else(|| invalid("Invalid input for field/attribute domain_id: expected one."))?;
+    let (domain, _) = found.ok_or_else(|| Trouble::missing("domain", &said))?;
     let name = given.needed("name")?;
     // The SID is made with the record.
     let new = Group { domain, name, sid: Sid::EVERYONE, also: Vec::new(), gid: None, comment: None };

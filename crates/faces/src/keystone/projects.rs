@@ -9,7 +9,7 @@ use enfilade_admin::keystone::{extra_of, parents_of, remove_project, save_projec
 use enfilade_facts::View;
 use enfilade_facts::tables::{Name, NameKind, Project, ThingKind};
 use enfilade_facts::vocabulary::ProjectId;
-use enfilade_passage::{About, ApiPermit};
+use enfilade_passage::{About, ApiPermit, Other};
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 
@@ -211,22 +211,32 @@ pub(super) fn create(call: &mut Call) -> Outcome {
         enfilade_passage::Scope::Domain(domain) => domain,
         _ => session.project_domain().unwrap_or(session.user_domain),
     });
-    let (parent, domain) = call.look(|view| {
-        let domain = domain
-            .map(|id| domains::find(view, &id)?.ok_or_else(|| Trouble::missing("domain", &id)))
-            .transpose()?;
-        let Some(id) = parent else { return Ok((None, domain.map(|(id, _)| id))) };
+    let (in_domain, above) = call.look(|view| {
+        let in_domain = domain.as_ref().map(|id| domains::find(view, id)).transpose()?.flatten();
+        let Some(said) = &parent else { return Ok((in_domain, None)) };
         // A parent may be a domain.
-        if let Some((id, _)) = domains::find(view, &id)? {
-            return Ok((None, Some(id)));
-        }
-        let (parent, row) = find(view, &id)?.ok_or_else(|| Trouble::missing("project", &id))?;
-        Ok((Some(parent), Some(domain.map_or(row.domain, |(id, _)| id))))
+        let above = match domains::find(view, said)? {
+            Some((id, _)) => Some((None, id)),
+            None => find(view, said)?.map(|(id, row)| (Some(id), row.domain)),
+        };
+        Ok((in_domain, above))
     })?;
-    let domain = domain
-        .or(own)
-        .ok_or_else(|| invalid("Invalid input for field/attribute domain_id: expected one."))?;
-    let permit = call.allow(&About { domain: Some(&domain), ..About::default() })?;
+    let at = match (&above, &domain) {
+        (Some((None, id)), _) | (Some((_, id)), None) => Some(*id),
+        (_, Some(_)) => in_domain.as_ref().map(|(id, _)| *id),
+        (None, None) => own.filter(|_| parent.is_none()),
+    };
+    let other = parent.as_ref().map_or(Other::None, |_| Other::found(above.as_ref().map(|(_, id)| id)));
+    // Whoever may not is told so whether they are there or not.
+    let permit = call.allow(&About { domain: at.as_ref(), other, ..About::default() })?;
+    if let (Some(said), None) = (&domain, &in_domain) {
+        return Err(Trouble::missing("domain", said));
+    }
+    if let (Some(said), None) = (&parent, &above) {
+        return Err(Trouble::missing("project", said));
+    }
+    let domain = at.ok_or_else(|| invalid("Invalid input for field/attribute domain_id: expected one."))?;
+    let parent = above.and_then(|(id, _)| id);
     let name = given.needed("name")?;
     let (enabled, description, tags) = (true, None, Vec::new());
     let new = Project { domain, parent, name, enabled, description, tags };
