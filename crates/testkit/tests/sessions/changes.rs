@@ -63,27 +63,28 @@ impl World {
                 }
             }
             10 => {
-                // Whoever is kept out comes back sooner than the others go.
+                // A user who is kept out comes back sooner than the others go, and often at once.
                 let enabled = !self.user_enabled[user] || dice.roll(5) != 0;
-                let edit = UserEdit { enabled: Some(enabled), ..UserEdit::default() };
-                enfilade_admin::set_user(&desk, &self.users[user].0, &edit).unwrap();
-                if std::mem::replace(&mut self.user_enabled[user], enabled) && !enabled {
-                    self.mark(Revoked::User(self.users[user].1));
+                self.enable_user(user, enabled);
+                if !enabled && dice.roll(2) == 0 {
+                    self.enable_user(user, true);
                 }
             }
             11 => {
                 let n = dice.roll(PROJECTS);
                 let enabled = !self.project_enabled[n] || dice.roll(5) != 0;
-                let edit = ProjectEdit { enabled: Some(enabled), ..ProjectEdit::default() };
-                admin::set_project(&desk, &self.projects[n].0, &edit).unwrap();
-                if std::mem::replace(&mut self.project_enabled[n], enabled) && !enabled {
-                    self.mark(Revoked::Project(self.projects[n].0));
+                self.enable_project(n, enabled);
+                if !enabled && dice.roll(2) == 0 {
+                    self.enable_project(n, true);
                 }
             }
             12 => {
                 let n = dice.roll(2);
                 let enabled = !self.domain_enabled[n] || dice.roll(5) != 0;
                 self.enable_domain(n, enabled);
+                if !enabled && dice.roll(2) == 0 {
+                    self.enable_domain(n, true);
+                }
             }
             13 => {
                 let project = dice.roll(PROJECTS);
@@ -198,6 +199,24 @@ impl World {
             self.take(Taken::Trust(n));
         }
         self.roles[role] = admin::add_role(&self.house.desk(), ROLES[role], None).unwrap().0;
+    }
+
+    fn enable_user(&mut self, user: usize, enabled: bool) {
+        let edit = UserEdit { enabled: Some(enabled), ..UserEdit::default() };
+        enfilade_admin::set_user(&self.house.desk(), &self.users[user].0, &edit).unwrap();
+        if std::mem::replace(&mut self.user_enabled[user], enabled) && !enabled {
+            self.mark(Revoked::User(self.users[user].1));
+            self.note_losses();
+        }
+    }
+
+    fn enable_project(&mut self, n: usize, enabled: bool) {
+        let edit = ProjectEdit { enabled: Some(enabled), ..ProjectEdit::default() };
+        admin::set_project(&self.house.desk(), &self.projects[n].0, &edit).unwrap();
+        if std::mem::replace(&mut self.project_enabled[n], enabled) && !enabled {
+            self.mark(Revoked::Project(self.projects[n].0));
+            self.note_losses();
+        }
     }
 
     fn enable_domain(&mut self, n: usize, enabled: bool) {
