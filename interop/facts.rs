@@ -64,7 +64,7 @@ fn every_change_comes_into_the_log_with_who_made_it() {
     assert!(deleted["who"].as_str().unwrap().starts_with("command line, uid "), "{deleted}");
     assert!(line("role assign DatastoreReader to alice@local on /datastore/main").is_some());
     let status = || server.cli(&["facts", "status"])[0].clone();
-    wait_until("everything is shipped", || status()["shipped"] == status()["change"]);
+    wait_until("everything is shipped", || status()["shipped"] == status()["revision"]);
     assert!(!server.log().contains("enf_"), "a secret is in the log");
 }
 

@@ -7,8 +7,8 @@
 use crate::server::{BINARY, Scratch};
 use enfilade_access::AccessMemo;
 use enfilade_admin::{Desk, NewUser, PasswordRules, ReservedPaths, TokenTerms};
-use enfilade_facts::journal::{Head, HeadKey, Write};
-use enfilade_facts::tables::{Credential, Key as _};
+use enfilade_facts::journal::Head;
+use enfilade_facts::tables::Credential;
 use enfilade_facts::vocabulary::{CredentialId, Secret, TokenName, Userid};
 use enfilade_facts::{
     At, Change, CommitError, Each, Found, Index, IndexError, Indexed, MemoSeed, Now, Read as _, Snapshot,
@@ -80,12 +80,11 @@ impl Snapshot for Misdated<'_> {
     }
 
     fn get<'s>(&'s self, table: Table, key: &[u8]) -> Result<Option<&'s [u8]>, SourceError> {
-        if table != Table::Head || key != HeadKey.bytes() {
+        if table != Table::Head || key != Head::KEY {
             return self.inner.get(table, key);
         }
         // The head would tell; it is made to say the same.
-        let change = View::new(self.inner).head()?.change;
-        let head = || Write::put(&HeadKey, &Head { change }, self.at).stored.unwrap();
+        let head = || Head { revision: self.at.revision, commit: 0 }.write().stored.unwrap();
         Ok(Some(self.head.get_or_init(head)))
     }
 

@@ -8,8 +8,8 @@ use crate::ask::{NodeKind, ObjectId, StoredAcl, Subject};
 use crate::memo::AccessMemo;
 use crate::open::Case;
 use crate::view::View;
-use enfilade_facts::journal::{Head, HeadKey, Write, write_down};
-use enfilade_facts::tables::{Assignment, AssignmentKey, Domain, Group, LogKey, Name, NameKey, Who};
+use enfilade_facts::journal::{Head, Write, write_down};
+use enfilade_facts::tables::{Assignment, AssignmentKey, Domain, Group, Name, NameKey, Who};
 use enfilade_facts::vocabulary::{
     AccessMask, CredentialId, DatastoreName, DomainId, GroupId, Realm, Role, Sid, StorePath, UserId,
 };
@@ -66,7 +66,8 @@ impl Facts {
         let mut change =
             Change::new(AuditRecord { who: String::new(), what: String::new(), unix_seconds: 0 });
         change.put(key, row);
-        let writes = write_down(self, &change, self.at, LogKey(0)).unwrap();
+        let writes = write_down(self, &change, 0, Revision(0)).unwrap();
+        self.at = self.at.next();
         writes.into_iter().for_each(|write| self.write(write));
     }
 
@@ -89,7 +90,7 @@ impl Facts {
     pub(crate) fn of(lines: &str) -> Facts {
         let at = At { store: StoreId(1), revision: Revision(1) };
         let mut facts = Facts { at, records: BTreeMap::new(), searches: Cell::new(0) };
-        facts.write(Write::put(&HeadKey, &Head { change: LogKey(0) }, at));
+        facts.write(Head { revision: at.revision, commit: 0 }.write());
         facts.put(&LOCAL, &Domain::new("local".parse().unwrap()));
         let sid = group_sid();
         facts.put(

@@ -8,12 +8,11 @@ use std::io::Write as _;
 pub(crate) fn ship(source: &Lmdb) -> Result<(), ShippingError> {
     source.ship(|entries| {
         let mut text = String::new();
-        for (number, entry) in entries {
+        for (revision, entry) in entries {
             let line = json!({
                 "event": "change",
                 "time": entry.unix_seconds,
-                "change": number.0,
-                "revision": entry.revision.0,
+                "revision": revision.0,
                 "who": entry.who,
                 "what": entry.what,
             });

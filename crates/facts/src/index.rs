@@ -4,8 +4,8 @@
 //! change log, inside the same transaction; whoever looks with an older view has to take a new one. Readers take no lock
 //! and see whole indexes only: the new one is made beside the old one, and published with its revision in one store.
 
-use crate::source::{At, SourceError};
-use crate::tables::{LogEntry, LogKey, Table};
+use crate::source::{At, Revision, SourceError};
+use crate::tables::{LogEntry, Table};
 use crate::view::View;
 use arc_swap::ArcSwapOption;
 use std::collections::BTreeSet;
@@ -51,8 +51,6 @@ pub struct Index<T> {
 
 struct Built<T> {
     at: At,
-    /// The newest change it holds.
-    change: LogKey,
     value: T,
 }
 
@@ -96,8 +94,8 @@ impl<T: Indexed> Index<T> {
         {
             return Ok(Arc::clone(built));
         }
-        let change = view.head()?.change;
-        let written = before.as_ref().and_then(|before| written_since(view, before, change));
+        view.head()?;
+        let written = before.as_ref().and_then(|before| written_since(view, before.at));
         let value = match (before, written) {
             (Some(before), Some(written)) => {
                 let mut value = before.value.clone();
@@ -108,7 +106,7 @@ impl<T: Indexed> Index<T> {
             }
             _ => T::build(view)?,
         };
-        let built = Arc::new(Built { at: view.at(), change, value });
+        let built = Arc::new(Built { at: view.at(), value });
         self.built.store(Some(Arc::clone(&built)));
         Ok(built)
     }
@@ -123,19 +121,16 @@ fn is_of<T>(built: &Built<T>, view: &View<'_>) -> Result<bool, IndexError> {
 }
 
 /// What was written since; `None` when the log does not say, or says more than it is worth following.
-fn written_since<T>(
-    view: &View<'_>,
-    before: &Built<T>,
-    newest: LogKey,
-) -> Option<BTreeSet<(Table, Vec<u8>)>> {
-    let behind = newest.0.checked_sub(before.change.0)?;
-    if before.at.store != view.at().store || CATCH_UP_MAX < behind {
+fn written_since(view: &View<'_>, before: At) -> Option<BTreeSet<(Table, Vec<u8>)>> {
+    let newest = view.at();
+    let behind = newest.revision.0.checked_sub(before.revision.0)?;
+    if before.store != newest.store || CATCH_UP_MAX < behind {
         return None;
     }
     let mut written = BTreeSet::new();
-    for number in before.change.0 + 1..=newest.0 {
+    for number in before.revision.0 + 1..=newest.revision.0 {
         // The numbers have no gaps: one that is not there was trimmed, or is damaged.
-        written.extend(view.get::<LogEntry>(&LogKey(number)).ok()??.written?);
+        written.extend(view.get::<LogEntry>(&Revision(number)).ok()??.written?);
     }
     Some(written)
 }

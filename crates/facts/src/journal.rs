@@ -3,13 +3,14 @@
 //! A checksum proves that a record was once written like this, not that it is the last word: a page pointer with one bit
 //! flipped can lead to a page of an older revision, where every record is sound and stale. So each group of records has
 //! a tally (how many, and a digest) in another tree, and is believed only when both agree. No single flip reaches both.
-//! The head says in its own words at which revision the store is, because the tally of an old tree agrees with that tree.
+//! The head says in its own words at which revision the store is, and which commit of the source wrote it, because the
+//! tally of an old tree agrees with that tree.
 
 use crate::change::{AuditRecord, Change, Expected};
 use crate::codec::{self, Reader, Writer};
 use crate::limits::{KEY_BYTES_MAX, LOG_KEYS_MAX, LOG_SECONDS_MIN, LOG_TEXT_BYTES_MAX, VALUE_BYTES_MAX};
-use crate::source::{At, CommitError, SourceError, StoreId};
-use crate::tables::{Key, LogEntry, LogKey, Row, Table};
+use crate::source::{At, CommitError, Revision, SourceError, StoreId};
+use crate::tables::{Key, LogEntry, Row, Table};
 use crate::view::{Snapshot, View};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -72,38 +73,43 @@ pub fn tally_key(table: Table, group: &[u8]) -> Vec<u8> {
     key
 }
 
-/// At which change the store is.
+/// At which revision the store is, and which commit of the source wrote that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The newest change. It only ever grows, through backup and restore, too; LMDB's own number does not.
-    pub change: LogKey,
+    /// The newest change.
+    pub revision: Revision,
+    /// The number the source itself gives the commit (LMDB: its transaction id). Facts that were read by another number are
+    /// of another revision.
+    pub commit: u64,
 }
 
-/// The head's key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeadKey;
+impl Head {
+    /// The head's key.
+    pub const KEY: &'static [u8] = b"head";
 
-impl Key for HeadKey {
-    fn bytes(&self) -> Vec<u8> {
-        b"head".to_vec()
+    /// The head as it is stored. Its header holds the number of the commit where other records have their revision.
+    ///
+    /// # Errors
+    /// When it is gone or cannot be believed.
+    pub fn open(stored: Option<&[u8]>) -> Result<Self, SourceError> {
+        let damaged = |why| codec::damaged(Table::Head, Self::KEY, why);
+        let stored = stored.ok_or_else(|| damaged("the record is gone"))?;
+        let (Revision(commit), value) = codec::open(Table::Head, Self::KEY, stored)?;
+        let revision = value.try_into().map(u64::from_be_bytes).map(Revision);
+        let revision = revision.map_err(|_| damaged("the value has not the form of this table's records"))?;
+        Ok(Head { revision, commit })
     }
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        (bytes == b"head").then_some(HeadKey)
+
+    /// Puts the head.
+    pub fn write(self) -> Write {
+        let stored =
+            codec::seal(Table::Head, Self::KEY, Revision(self.commit), &self.revision.0.to_be_bytes());
+        Write { table: Table::Head, key: Self::KEY.to_vec(), stored: Some(stored) }
     }
 }
 
-impl Row for Head {
-    const TABLE: Table = Table::Head;
-    type Key = HeadKey;
-
-    fn encode(&self, to: &mut Writer) {
-        to.u64(self.change.0);
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Option<Self> {
-        Some(Head { change: LogKey(from.u64()?) })
-    }
-}
+/// The layout of a whole store and the form of its records; a store of another is not opened.
+pub const FORMAT: u32 = 3;
 
 /// Which store this is; its own record, beside the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,22 +172,24 @@ impl Write {
 }
 
 /// Everything that is written for a change on top of `before`: its records, their tallies, its entry in the log, the
-/// head. Nothing when it would change nothing. Entries of the log that are old enough, and up to `shipped`, go.
+/// head. The change has the next revision. Nothing when it would change nothing. `commit` is the source's own number of
+/// the commit. Entries of the log that are old enough, and up to `shipped`, go.
 ///
 /// # Errors
 /// When an expectation does not hold, something is too large, or what is there cannot be believed.
 pub fn write_down(
     before: &dyn Snapshot,
     change: &Change,
-    at: At,
-    shipped: LogKey,
+    commit: u64,
+    shipped: Revision,
 ) -> Result<Vec<Write>, CommitError> {
     check_sizes(change)?;
     let view = View::new(before);
+    view.head()?;
     for expect in change.expects() {
         check_expected(&view, expect.table, &expect.key, &expect.expected)?;
     }
-    let head = view.head()?;
+    let at = before.at().next();
     let mut writes = Vec::new();
     let mut tallies = Tallies { before, changed: BTreeMap::new(), whole: BTreeMap::new() };
     for (table, key, value) in change.writes() {
@@ -196,28 +204,26 @@ pub fn write_down(
     if writes.is_empty() {
         return Ok(writes);
     }
-    let number = LogKey(head.change.0 + 1);
-    let entry = log_entry(change, &writes, at);
+    let entry = log_entry(change, &writes);
     tallies.write_to(&mut writes);
     trim(before, change.audit().unix_seconds, shipped, &mut writes)?;
-    writes.push(Write::put(&number, &entry, at));
-    writes.push(Write::put(&HeadKey, &Head { change: number }, at));
+    writes.push(Write::put(&at.revision, &entry, at));
+    writes.push(Head { revision: at.revision, commit }.write());
     Ok(writes)
 }
 
-/// Everything that is written to a store whose tables were emptied: these facts, and who it is from now on. The log
-/// says only that it happened; indexes are made anew.
+/// Everything that is written to a store whose tables were emptied: these facts, and who it is from now on, as one change
+/// at this place. The log says only that it happened; indexes are made anew.
 pub fn write_anew(
     facts: impl Iterator<Item = (Table, Vec<u8>, Vec<u8>)>,
-    identity: Identity,
-    number: LogKey,
     audit: &AuditRecord,
     at: At,
+    commit: u64,
 ) -> impl Iterator<Item = Write> {
     let mut tallies = Some(BTreeMap::<(Table, Vec<u8>), Tally>::new());
     let mut facts = facts.fuse();
     let AuditRecord { who, what, unix_seconds } = audit.clone();
-    let entry = LogEntry { who, what, unix_seconds, revision: at.revision, written: None };
+    let entry = LogEntry { who, what, unix_seconds, written: None };
     let mut last = Vec::new().into_iter();
     std::iter::from_fn(move || {
         if let Some((table, key, value)) = facts.next() {
@@ -231,9 +237,9 @@ pub fn write_anew(
         }
         if let Some(tallies) = tallies.take() {
             let mut writes: Vec<Write> = tallies.into_iter().map(tally_write).collect();
-            writes.push(Write::put(&IdentityKey, &identity, at));
-            writes.push(Write::put(&number, &entry, at));
-            writes.push(Write::put(&HeadKey, &Head { change: number }, at));
+            writes.push(Write::put(&IdentityKey, &Identity { format: FORMAT, store: at.store }, at));
+            writes.push(Write::put(&at.revision, &entry, at));
+            writes.push(Head { revision: at.revision, commit }.write());
             last = writes.into_iter();
         }
         last.next()
@@ -245,18 +251,12 @@ fn tally_write(((table, group), tally): ((Table, Vec<u8>), Tally)) -> Write {
     Write { table: Table::Tallies, key: tally_key(table, &group), stored }
 }
 
-fn log_entry(change: &Change, writes: &[Write], at: At) -> LogEntry {
+fn log_entry(change: &Change, writes: &[Write]) -> LogEntry {
     let audit = change.audit();
     let short = |text: &str| text.chars().take(LOG_TEXT_BYTES_MAX / 4).collect();
     let written = (writes.len() <= LOG_KEYS_MAX)
         .then(|| writes.iter().map(|write| (write.table, write.key.clone())).collect());
-    LogEntry {
-        who: short(&audit.who),
-        what: short(&audit.what),
-        unix_seconds: audit.unix_seconds,
-        revision: at.revision,
-        written,
-    }
+    LogEntry { who: short(&audit.who), what: short(&audit.what), unix_seconds: audit.unix_seconds, written }
 }
 
 /// How many old entries each commit takes away: more than it adds, so that a long log gets short.
@@ -265,12 +265,12 @@ const TRIMMED_AT_ONCE: usize = 4;
 fn trim(
     before: &dyn Snapshot,
     now: i64,
-    shipped: LogKey,
+    shipped: Revision,
     writes: &mut Vec<Write>,
 ) -> Result<(), SourceError> {
     let mut left = TRIMMED_AT_ONCE;
     before.scan(Table::Log, &[], &mut |key, stored| {
-        let is_shipped = LogKey::from_bytes(key).is_none_or(|key| key <= shipped);
+        let is_shipped = Revision::from_bytes(key).is_none_or(|key| key <= shipped);
         // An entry nobody can read says nothing to anybody.
         let is_old = codec::open(Table::Log, key, stored)
             .ok()

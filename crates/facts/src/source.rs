@@ -16,7 +16,8 @@ impl fmt::Display for StoreId {
     }
 }
 
-/// Counts the commits of one store. Equal revision of an equal store: nothing changed.
+/// The number of a change, and of the facts as they are after it. Changes are counted from 1 since the store was first
+/// made, without gaps, through backup and restore. Equal revision of an equal store: nothing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Revision(pub u64);
 
@@ -33,6 +34,14 @@ pub struct At {
     pub store: StoreId,
     /// Its revision.
     pub revision: Revision,
+}
+
+impl At {
+    /// Where the next change of this store leads.
+    #[must_use]
+    pub fn next(self) -> Self {
+        At { revision: Revision(self.revision.0 + 1), ..self }
+    }
 }
 
 /// The facts could not be had. Whoever asked has to refuse (invariant D5).
@@ -96,7 +105,8 @@ pub trait Source: Send + Sync {
     /// When the store cannot be read; then `look` was not called.
     fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError>;
 
-    /// Makes the change whole and durable, or not at all.
+    /// Makes the change whole and durable, or not at all. Says which revision it has; a view shows that or a later one.
+    /// A change that writes nothing has the revision of the one before.
     ///
     /// # Errors
     /// [`CommitError`]; nothing of the change is there then.

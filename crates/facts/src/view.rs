@@ -1,7 +1,7 @@
 //! Looking at the facts of one revision.
 
 use crate::codec::{self, Reader};
-use crate::journal::{Head, HeadKey, Tally, tally_key};
+use crate::journal::{Head, Tally, tally_key};
 use crate::source::{At, Revision, SourceError};
 use crate::tables::{Key, Row, Table};
 use std::cell::OnceCell;
@@ -17,6 +17,19 @@ pub type Found<'s> = Option<(&'s [u8], &'s [u8])>;
 pub trait Snapshot {
     /// The revision every answer belongs to.
     fn at(&self) -> At;
+    /// What the store says of itself; it has to be of this revision.
+    ///
+    /// # Errors
+    /// When the store is not what the last commit left.
+    fn head(&self) -> Result<Head, SourceError> {
+        let head = Head::open(self.get(Table::Head, Head::KEY)?)?;
+        let (found, here) = (head.revision, self.at().revision);
+        if found == here {
+            return Ok(head);
+        }
+        let why = format!("it is of revision {found} and the store at {here}: pages are damaged");
+        Err(codec::damaged(Table::Head, Head::KEY, &why))
+    }
     /// The stored record, header included.
     ///
     /// # Errors
@@ -48,6 +61,10 @@ impl Snapshot for View<'_> {
         self.snapshot.at()
     }
 
+    fn head(&self) -> Result<Head, SourceError> {
+        self.snapshot.head()
+    }
+
     fn get<'s>(&'s self, table: Table, key: &[u8]) -> Result<Option<&'s [u8]>, SourceError> {
         self.snapshot.get(table, key)
     }
@@ -72,7 +89,7 @@ impl<'a> View<'a> {
         self.snapshot.at()
     }
 
-    /// At which change the store is in its own words; they have to be of this view's revision.
+    /// At which revision the store is in its own words, which have to be those of this view; read once.
     ///
     /// # Errors
     /// When the store is not what the last commit left.
@@ -80,17 +97,7 @@ impl<'a> View<'a> {
         if let Some(head) = self.head.get() {
             return Ok(*head);
         }
-        let key = HeadKey.bytes();
-        let stored = self.snapshot.get(Table::Head, &key)?;
-        let stored = stored.ok_or_else(|| codec::damaged(Table::Head, &key, "the record is gone"))?;
-        let (revision, value) = codec::open(Table::Head, &key, stored)?;
-        let revision_here = self.at().revision;
-        if revision != revision_here {
-            let why =
-                format!("it is of revision {revision} and the store at {revision_here}: pages are damaged");
-            return Err(codec::damaged(Table::Head, &key, &why));
-        }
-        let head = decode_value::<Head>(&key, value)?;
+        let head = self.snapshot.head()?;
         Ok(*self.head.get_or_init(|| head))
     }
 

@@ -3,8 +3,8 @@
 use crate::copy::Progress;
 use enfilade_facts::codec::{self, Reader};
 use enfilade_facts::journal::{Tally, tally_key};
-use enfilade_facts::tables::{Fact, Key, LogKey, Name, NameKey, Row, Visit};
-use enfilade_facts::{Snapshot, SourceError, Table, View};
+use enfilade_facts::tables::{Fact, Key, Name, NameKey, Row, Visit};
+use enfilade_facts::{Revision, Snapshot, SourceError, Table, View};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::ops::ControlFlow;
@@ -46,7 +46,7 @@ pub fn check(snapshot: &dyn Snapshot, progress: Progress<'_>) -> Result<Checked,
         };
         tables.push((table, check_table(snapshot, table, &mut problems, &mut progress)?));
     }
-    tables.push((Table::Log, check_log(snapshot, head.ok().map(|head| head.change), &mut problems)?));
+    tables.push((Table::Log, check_log(snapshot, head.ok().map(|head| head.revision), &mut problems)?));
     Ok(Checked { tables, problems: name(snapshot, problems)? })
 }
 
@@ -158,18 +158,18 @@ fn find_lost(
 /// The log has no gaps and ends where the head says.
 fn check_log(
     snapshot: &dyn Snapshot,
-    head: Option<LogKey>,
+    head: Option<Revision>,
     problems: &mut Vec<Problem>,
 ) -> Result<u64, SourceError> {
     let mut entries = 0;
-    let mut newest: Option<LogKey> = None;
+    let mut newest: Option<Revision> = None;
     let mut problem = |what: String| problems.push(Problem { key: Vec::new(), what });
     snapshot.scan(Table::Log, &[], &mut |key, stored| {
         entries += 1;
         if let Err(why) = codec::open(Table::Log, key, stored) {
             problem(why.to_string());
         }
-        let this = LogKey::from_bytes(key);
+        let this = Revision::from_bytes(key);
         if let (Some(before), Some(this)) = (newest, this)
             && before.0 + 1 != this.0
         {

@@ -4,7 +4,7 @@
 //! were and their digest. A dump is one line of JSON for each record.
 
 use enfilade_facts::codec::{self, Reader, Writer};
-use enfilade_facts::journal::Tally;
+use enfilade_facts::journal::{FORMAT, Tally};
 use enfilade_facts::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use enfilade_facts::tables::{Fact, Key, Visit};
 use enfilade_facts::{Revision, SourceError, Table, View};
@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use std::io::{self, BufRead, Read, Write};
 use std::ops::ControlFlow;
 
-/// The layout of backups and dumps this program writes; it reads no newer one.
-const FORMAT: u32 = 1;
+/// What copies of stores of format 2 called theirs: their revision was LMDB's own number, and the number of the change stood beside it.
+const FORMAT_OF_2: u32 = 1;
 
 /// Where and when a copy was taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,14 +23,15 @@ const FORMAT: u32 = 1;
 pub struct Origin {
     /// What kind of copy: `backup` or `dump`.
     pub enfilade_facts: String,
-    /// Its layout.
+    /// The format of the store: the form of its records. This program reads none that is newer than its own.
     pub format: u32,
     /// The store, as it names itself.
     pub store: String,
-    /// At which revision.
+    /// At which revision: what a restored store must not be behind.
     pub revision: u64,
-    /// At which change: what a restored store must not be behind.
-    pub change: u64,
+    /// The same in copies of stores of format 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    change: Option<u64>,
     /// When, seconds since the epoch.
     pub unix_seconds: i64,
     /// How many records follow.
@@ -63,8 +64,8 @@ impl Origin {
             enfilade_facts: kind.to_owned(),
             format: FORMAT,
             store: view.at().store.to_string(),
-            revision: view.at().revision.0,
-            change: view.head()?.change.0,
+            revision: view.head()?.revision.0,
+            change: None,
             unix_seconds,
             records: counts.sum::<Result<u64, _>>()?,
             secrets,
@@ -73,12 +74,17 @@ impl Origin {
 
     fn read(line: &[u8], kind: &str) -> Result<Self, CopyError> {
         let what = |why: String| CopyError::Malformed(format!("this is no {kind} of facts: {why}"));
-        let origin: Origin = serde_json::from_slice(line).map_err(|why| what(format!("line 1: {why}")))?;
+        let mut origin: Origin =
+            serde_json::from_slice(line).map_err(|why| what(format!("line 1: {why}")))?;
         if origin.enfilade_facts != kind {
             return Err(what(format!("it is a {}", origin.enfilade_facts)));
         }
         if FORMAT < origin.format {
             return Err(what(format!("it has format {}, this program knows {FORMAT}", origin.format)));
+        }
+        if origin.format == FORMAT_OF_2 {
+            origin.revision =
+                origin.change.take().ok_or_else(|| what("line 1: its change is missing".into()))?;
         }
         Ok(origin)
     }

@@ -8,6 +8,7 @@
 mod environment;
 mod high_water;
 mod lost_map;
+mod newest;
 mod place;
 mod reading;
 mod restore;
@@ -15,10 +16,9 @@ mod shipping;
 mod writers;
 
 use crate::files::lookout::Lookout;
-use enfilade_facts::journal::write_down;
-use enfilade_facts::tables::LogKey;
-use enfilade_facts::{At, Change, CommitError, Read, Snapshot, Source, SourceError, View};
-use environment::{Environment, FORMAT, Trust};
+use enfilade_facts::journal::{FORMAT, write_down};
+use enfilade_facts::{At, Change, CommitError, Read, Revision, Snapshot, Source, SourceError, View};
+use environment::{Environment, Trust};
 use reading::Reading;
 pub use restore::RestoreError;
 pub use shipping::ShippingError;
@@ -35,10 +35,8 @@ pub struct Lmdb {
 pub struct Status {
     /// Which store, and its newest revision.
     pub at: At,
-    /// Its newest acknowledged change.
-    pub change: LogKey,
     /// The newest change that is in the audit log.
-    pub shipped: LogKey,
+    pub shipped: Revision,
     /// How long its file is, in bytes.
     pub file_bytes: u64,
     /// How much of the file is in use, in bytes; the rest is used again.
@@ -104,17 +102,17 @@ pub enum OpenError {
     Foreign(PathBuf),
     /// Acknowledged changes are missing: what was revoked since would be good again.
     #[error(
-        "facts in `{path}` have gone back: their newest change is {found}, and {expected} was acknowledged (a damaged \
+        "facts in `{path}` have gone back: their newest revision is {found}, and {expected} was acknowledged (a damaged \
         disk, or an older copy in their place); restore a backup with `enfilade facts restore FILE`, or take them as they \
         are with `enfilade facts restore --accept-rollback`"
     )]
     WentBack {
         /// The directory.
         path: PathBuf,
-        /// The newest change that is there.
-        found: u64,
+        /// The revision that is there.
+        found: Revision,
         /// The newest that was acknowledged.
-        expected: u64,
+        expected: Revision,
     },
     /// The files of another store were put in place.
     #[error(
@@ -163,9 +161,8 @@ impl Lmdb {
     /// Frees what dead readers held; otherwise the file grows with every commit. Says how many there were. Also follows a
     /// commit whose process died before it could acknowledge it.
     pub fn clear_stale_readers(&self) -> usize {
-        let newest = self.read(|view| Ok::<_, SourceError>((view.head()?.change, view.at().revision)));
-        if let Ok(Ok((change, revision))) = newest {
-            self.environment.high_water.raise(change, revision.0);
+        if let Ok(Ok(head)) = self.read(|view| view.head()) {
+            self.environment.high_water.raise(head.revision);
         }
         self.environment.env.clear_stale_readers().unwrap_or(0)
     }
@@ -175,7 +172,7 @@ impl Lmdb {
     /// # Errors
     /// When the store cannot be read.
     pub fn snapshot<R>(&self, look: impl FnOnce(&dyn Snapshot) -> R) -> Result<R, SourceError> {
-        self.environment.reading(|reading, _| look(reading)).map_err(unavailable)
+        self.environment.reading_raw(|reading| look(reading)).map_err(unavailable)
     }
 
     /// What there is to know about the store itself.
@@ -183,7 +180,6 @@ impl Lmdb {
         let info = self.environment.env.info();
         Status {
             at: self.at(),
-            change: self.environment.high_water.change(),
             shipped: self.environment.high_water.shipped(),
             file_bytes: self.environment.env.real_disk_size().unwrap_or(0),
             used_bytes: self.environment.used_bytes().unwrap_or(0),
@@ -204,21 +200,21 @@ impl Lmdb {
         }
     }
 
-    /// One transaction for all of them; each sees what those before it wrote.
+    /// One transaction for all of them; each sees what those before it wrote, and has a revision of its own. A view can only ever
+    /// show the last of those revisions: under the others nobody remembers anything.
     fn write_together(&self, changes: &[&Change]) -> Result<Vec<Result<At, CommitError>>, CommitError> {
         let environment = &*self.environment;
         let mut txn = environment.env.write_txn().map_err(unavailable)?;
-        // A commit on top of an older state would give an acknowledged revision's number to other facts.
-        not_gone_back(txn.id().saturating_sub(1) as u64, environment.high_water.revision())?;
+        let commit = txn.id() as u64;
         let is_full = environment.is_full(&txn).map_err(unavailable)?;
-        let next = environment.at(txn.id());
-        // LMDB would not count a commit that writes nothing, and its number would be given out again for another one.
-        let mut now = environment.at(txn.id().saturating_sub(1));
-        let mut newest = None;
+        let before = Reading::of(environment, &txn, commit.saturating_sub(1))?;
+        let (first, mut now, mut of) = (before.at, before.at, before.commit);
+        // A commit on top of an older state would give an acknowledged revision's number to other facts.
+        not_gone_back(first.revision, environment.high_water.revision())?;
         let mut answers = Vec::with_capacity(changes.len());
         for change in changes {
-            let reading = Reading { environment, txn: &txn, at: now };
-            let writes = write_down(&reading, change, next, environment.high_water.shipped());
+            let reading = Reading { environment, txn: &txn, at: now, commit: of };
+            let writes = write_down(&reading, change, commit, environment.high_water.shipped());
             answers.push(match writes {
                 Ok(writes) if writes.is_empty() => Ok(now),
                 Ok(writes)
@@ -229,27 +225,25 @@ impl Lmdb {
                 }
                 Ok(writes) => {
                     environment.write(&mut txn, &writes).map_err(unavailable)?;
-                    now = next;
-                    let reading = Reading { environment, txn: &txn, at: now };
-                    newest = Some(View::new(&reading).head()?.change);
+                    (now, of) = (now.next(), commit);
                     Ok(now)
                 }
                 Err(why) => Err(why),
             });
         }
-        match newest {
-            Some(newest) => {
-                txn.commit().map_err(unavailable)?;
-                environment.high_water.raise(newest, next.revision.0);
-            }
-            None => txn.abort(),
+        // A commit that writes nothing LMDB would not count.
+        if first == now {
+            txn.abort();
+        } else {
+            txn.commit().map_err(unavailable)?;
+            environment.high_water.raise(now.revision);
         }
         Ok(answers)
     }
 }
 
 /// Whether this revision is no older than the one that was acknowledged.
-fn not_gone_back(revision: u64, acknowledged: u64) -> Result<(), SourceError> {
+fn not_gone_back(revision: Revision, acknowledged: Revision) -> Result<(), SourceError> {
     if acknowledged <= revision {
         return Ok(());
     }
@@ -293,17 +287,17 @@ fn unavailable(why: heed::Error) -> SourceError {
 impl Source for Lmdb {
     fn at(&self) -> At {
         // Everything that was acknowledged is at most this, in whatever process; a damaged meta page does not lead back.
-        self.environment.at(self.environment.high_water.newest() as usize)
+        self.environment.at(self.environment.high_water.newest())
     }
 
     fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError> {
         let floor = self.environment.high_water.revision();
         let looked = self.environment.reading(|_, view| {
-            not_gone_back(view.at().revision.0, floor)?;
+            not_gone_back(view.at().revision, floor)?;
             look(view);
             Ok(())
         });
-        looked.map_err(unavailable)?
+        looked?
     }
 
     fn commit(&self, change: &Change) -> Result<At, CommitError> {
@@ -318,7 +312,7 @@ impl Source for Lmdb {
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
-    use enfilade_facts::journal::{Head, HeadKey, Identity, IdentityKey, Write};
+    use enfilade_facts::journal::{Head, Identity, IdentityKey, Write};
     use enfilade_facts::limits::LOG_SECONDS_MIN;
     use enfilade_facts::tables::{Domain, Key, LogEntry};
     use enfilade_facts::vocabulary::DomainId;
@@ -384,8 +378,10 @@ mod tests {
         let lmdb = Lmdb::open(path).unwrap();
         let environment = &lmdb.environment;
         let mut txn = environment.env.write_txn().unwrap();
-        let at = environment.at(txn.id());
+        let at = environment.at(Revision(1));
+        let head = Head { revision: at.revision, commit: txn.id() as u64 };
         environment.write(&mut txn, &writes(at)).unwrap();
+        environment.write(&mut txn, &[head.write()]).unwrap();
         txn.commit().unwrap();
     }
 
@@ -396,13 +392,12 @@ mod tests {
     #[test]
     fn a_store_of_another_format_and_a_foreign_one_are_refused() {
         let scratch = Scratch::new();
-        let head = Head { change: LogKey(0) };
         for (format, expected) in [(FORMAT + 1, "run a newer enfilade"), (FORMAT - 1, "earlier builds")] {
             let path = scratch.path().join(format.to_string());
             drop(Lmdb::open(&path).unwrap());
             tamper(&path, |at| {
                 let identity = Identity { format, store: at.store };
-                vec![Write::put(&IdentityKey, &identity, at), Write::put(&HeadKey, &head, at)]
+                vec![Write::put(&IdentityKey, &identity, at)]
             });
             let why = Lmdb::open(&path).err().unwrap().to_string();
             assert!(why.contains(&format!("have format {format}")) && why.contains(expected), "{why}");
@@ -410,10 +405,7 @@ mod tests {
 
         let foreign = scratch.path().join("foreign");
         drop(Lmdb::open(&foreign).unwrap());
-        tamper(&foreign, |at| {
-            let identity = Write { table: Table::Head, key: IdentityKey.bytes(), stored: None };
-            vec![identity, Write::put(&HeadKey, &head, at)]
-        });
+        tamper(&foreign, |_| vec![Write { table: Table::Head, key: IdentityKey.bytes(), stored: None }]);
         let why = Lmdb::open(&foreign).err().unwrap().to_string();
         assert!(why.contains("no store of facts"), "{why}");
     }
@@ -427,13 +419,13 @@ mod tests {
         let old = std::fs::read(path.join("data.mdb")).unwrap();
         let at = crate::conformance::put_something(&lmdb);
         // What a meta page of the last commit but one would show.
-        lmdb.environment.high_water.raise(LogKey(3), at.revision.0 + 1);
+        lmdb.environment.high_water.raise(at.next().revision);
         assert!(lmdb.read(|_| ()).unwrap_err().to_string().contains("was acknowledged"));
-        assert_eq!(lmdb.at().revision.0, at.revision.0 + 1);
+        assert_eq!(lmdb.at(), at.next());
         drop(lmdb);
         std::fs::write(path.join("data.mdb"), old).unwrap();
         let why = Lmdb::open(&path).err().unwrap().to_string();
-        assert!(why.contains("their newest change is 1, and 3 was acknowledged"), "{why}");
+        assert!(why.contains("their newest revision is 1, and 3 was acknowledged"), "{why}");
     }
 
     #[test]
@@ -443,14 +435,14 @@ mod tests {
         let lmdb = Lmdb::open(&path).unwrap();
         crate::conformance::put_something(&lmdb);
         let mut at = crate::conformance::put_something(&lmdb);
-        if at.revision.0.is_multiple_of(2) {
+        if head(&lmdb).commit.is_multiple_of(2) {
             at = crate::conformance::put_something(&lmdb);
         }
         // LMDB's own word for the newest revision, in the lock file after magic and format: one bit, and it is the one before.
         let lock = std::fs::File::options().read(true).write(true).open(path.join("lock.mdb")).unwrap();
         let mut newest = [0; 8];
         lock.read_exact_at(&mut newest, 8).unwrap();
-        assert_eq!(u64::from_ne_bytes(newest), at.revision.0);
+        assert_eq!(u64::from_ne_bytes(newest), head(&lmdb).commit);
         newest[0] ^= 1;
         lock.write_all_at(&newest, 8).unwrap();
         let mut change = crate::conformance::change();
@@ -466,7 +458,8 @@ mod tests {
         let scratch = Scratch::new();
         let path = scratch.path().join("facts");
         let lmdb = Lmdb::open(&path).unwrap();
-        let newest = [(); 3].map(|()| crate::conformance::put_something(&lmdb).revision.0)[2];
+        let at = [(); 3].map(|()| crate::conformance::put_something(&lmdb))[2];
+        let newest = head(&lmdb).commit;
         let lock = std::fs::File::options().read(true).write(true).open(path.join("lock.mdb")).unwrap();
         // What is read is of the newest revision, and how often it was begun; the first so many times the number is of another.
         let read = |torn: u32| {
@@ -481,9 +474,9 @@ mod tests {
                     lock.write_all_at(&newest.to_ne_bytes(), 8).unwrap();
                     txn
                 },
-                |_, view| view.head().is_ok() && view.at().revision.0 == newest,
+                |_, view| view.head().is_ok() && view.at() == at,
             );
-            (look.unwrap(), begun.get())
+            (look.is_ok_and(|is_newest| is_newest), begun.get())
         };
         assert_eq!([0, 1, 7].map(read), [(true, 1), (true, 2), (true, 8)]);
         // What is wrong each time is damaged.
@@ -509,13 +502,19 @@ mod tests {
         let mut first = crate::conformance::change();
         first.expect_absent::<Domain>(&id).put(&id, &domain);
         let nothing = crate::conformance::change();
-        let answers = lmdb.write_all(&[&nothing, &first, &first, &nothing]);
-        let revision = lmdb.at().revision;
-        let before = Revision(revision.0 - 1);
-        let shape: Vec<_> = answers.iter().map(|answer| answer.as_ref().map(|at| at.revision).ok()).collect();
-        assert_eq!(shape, [Some(before), Some(revision), None, Some(revision)]);
-        assert_eq!(head(&lmdb).change, LogKey(1));
-        let entry = lmdb.read(|view| view.get::<LogEntry>(&LogKey(1))).unwrap().unwrap().unwrap();
+        let mut second = crate::conformance::change();
+        second.expect_revision::<Domain>(&id, Revision(1)).put(&id, &domain);
+        let before = head(&lmdb).commit;
+        let answers = lmdb.write_all(&[&nothing, &first, &first, &nothing, &second]);
+        let shape: Vec<_> =
+            answers.iter().map(|answer| answer.as_ref().map(|at| at.revision.0).ok()).collect();
+        assert_eq!(shape, [Some(0), Some(1), None, Some(1), Some(2)]);
+        assert_eq!(head(&lmdb), Head { revision: Revision(2), commit: before + 1 });
+        assert_eq!(
+            lmdb.read(|view| (view.at(), view.revision_of::<Domain>(&id))).unwrap(),
+            (lmdb.at(), Ok(Some(Revision(2))))
+        );
+        let entry = lmdb.read(|view| view.get::<LogEntry>(&Revision(1))).unwrap().unwrap().unwrap();
         assert_eq!(entry.written, Some(vec![(Table::Domains, id.bytes().to_vec())]));
         assert_eq!(entry.who, "a test");
     }
@@ -532,14 +531,14 @@ mod tests {
         let first = || lmdb.read(|view| view.list::<LogEntry>(&[]).unwrap()[0].0).unwrap();
         (0..10).for_each(|_| put(0));
         put(LOG_SECONDS_MIN + 1);
-        assert_eq!(first(), LogKey(1), "nothing was shipped");
-        lmdb.environment.high_water.set_shipped(LogKey(6));
+        assert_eq!(first(), Revision(1), "nothing was shipped");
+        lmdb.environment.high_water.set_shipped(Revision(6));
         put(LOG_SECONDS_MIN);
-        assert_eq!(first(), LogKey(1), "nothing is old enough");
+        assert_eq!(first(), Revision(1), "nothing is old enough");
         put(LOG_SECONDS_MIN + 1);
         put(LOG_SECONDS_MIN + 1);
         put(LOG_SECONDS_MIN + 1);
-        assert_eq!(first(), LogKey(7));
+        assert_eq!(first(), Revision(7));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Facts in memory: for tests, and as the plain model the other sources are compared with.
 
-use enfilade_facts::journal::{Head, HeadKey, Write, write_down};
-use enfilade_facts::tables::LogKey;
+use enfilade_facts::journal::{Head, Write, write_down};
 use enfilade_facts::{
     At, Change, CommitError, Each, Found, Revision, Snapshot, Source, SourceError, StoreId, Table, View,
 };
@@ -28,7 +27,7 @@ impl Memory {
     pub fn new(store: StoreId) -> Self {
         let at = At { store, revision: Revision(0) };
         let mut state = State { at, records: Records::new() };
-        state.write(vec![Write::put(&HeadKey, &Head { change: LogKey(0) }, at)]);
+        state.write(vec![Head { revision: at.revision, commit: 0 }.write()]);
         Memory { state: Mutex::new(Arc::new(state)) }
     }
 
@@ -107,8 +106,8 @@ impl Source for Memory {
 
     fn commit(&self, change: &Change) -> Result<At, CommitError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = At { revision: Revision(state.at.revision.0 + 1), ..state.at };
-        let writes = write_down(&**state, change, next, LogKey(u64::MAX))?;
+        let next = state.at.next();
+        let writes = write_down(&**state, change, next.revision.0, Revision(u64::MAX))?;
         // What changes nothing is no commit, as in LMDB.
         if !writes.is_empty() {
             let state = Arc::make_mut(&mut state);

@@ -4,10 +4,11 @@
 
 use enfilade_facts::journal::tally_key;
 use enfilade_facts::limits::{LOG_KEYS_MAX, LOG_SECONDS_MIN};
-use enfilade_facts::tables::{Domain, Key, LogKey};
+use enfilade_facts::tables::{Domain, Key};
 use enfilade_facts::vocabulary::DomainId;
 use enfilade_facts::{
-    AuditRecord, Change, Index, IndexError, Indexed, Read, Source, SourceError, StoreId, Table, View,
+    AuditRecord, Change, Index, IndexError, Indexed, Read, Revision, Source, SourceError, StoreId, Table,
+    View,
 };
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_sources::memory::Memory;
@@ -205,6 +206,6 @@ fn a_gap_in_the_log_makes_it_anew() {
     assert_eq!(look(), Ok(0));
     memory.commit(change(0).put(&id(1), &domain(true))).unwrap();
     memory.commit(change(0).put(&id(2), &domain(true))).unwrap();
-    memory.damage(Table::Log, &LogKey(1).bytes(), |_| None);
+    memory.damage(Table::Log, &Revision(1).bytes(), |_| None);
     assert_eq!(look(), Ok(2));
 }

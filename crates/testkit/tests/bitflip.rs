@@ -1,4 +1,5 @@
-//! One bit of a store flipped, or its end cut off: every question is answered as before, or refused, or the process ends.
+//! One bit of a store flipped, or its end cut off: every question is answered as before, or refused, or the process ends. So it is without
+//! the high-water mark, too: the store's own words have to tell.
 //!
 //! `cargo xtask bitflip --n 10000` is the campaign; as a test it is a smoke test of the same.
 
@@ -39,7 +40,8 @@ const HANG: Duration = Duration::from_secs(20);
 const NOW: Now = Now { unix_seconds: 1_800_000_000, tick_millis: 1000, files_current: true };
 const USERS: u32 = 24;
 const GROUPS: u32 = 6;
-const FILES: [&str; 3] = ["data.mdb", "lock.mdb", "high-water"];
+const MARK: &str = "high-water";
+const FILES: [&str; 3] = ["data.mdb", "lock.mdb", MARK];
 
 struct NoLog;
 
@@ -342,10 +344,15 @@ enum Damage {
 }
 
 impl Damage {
-    fn any(random: &mut Random, size: impl Fn(&str) -> u64) -> Self {
+    fn any(random: &mut Random, is_marked: bool, size: impl Fn(&str) -> u64) -> Self {
         let file = match random.below(40) {
-            0 => FILES[2],
+            0 if is_marked => MARK,
             1 => FILES[1],
+            // Where LMDB's two newest roots are, and their numbers.
+            2 => {
+                let byte = random.below(2) * 4096 + random.below(256);
+                return Damage::Flip { file: FILES[0], byte, bit: random.below(8) as u8 };
+            }
             _ => FILES[0],
         };
         let bytes = size(file);
@@ -354,7 +361,7 @@ impl Damage {
         }
         // Half of them where pages have their headers and pointers, which is where it hurts.
         let byte = match (file, random.below(2)) {
-            ("high-water", _) => random.below(64),
+            (MARK, _) => random.below(64),
             (_, 0) => random.below(bytes / 4096) * 4096 + random.below(128),
             _ => random.below(bytes),
         };
@@ -438,11 +445,18 @@ fn a_flipped_bit_never_lets_anybody_in() {
     let began = Instant::now();
     for n in 0..count {
         copy(&place, &bad);
-        let damage = Damage::any(&mut random, size);
-        // Every third while the process has the store open, the others before it is started.
-        let is_live = n % 3 == 0;
-        let what =
-            format!("seed {seed}, number {n}, {damage:?}, {}", if is_live { "open" } else { "closed" });
+        // Every third while the process has the store open, the others before it is started; then also without the mark.
+        let (is_live, is_marked) = (n % 3 == 0, n % 3 != 1);
+        let damage = Damage::any(&mut random, is_marked, size);
+        let state = match (is_live, is_marked) {
+            (true, _) => "open",
+            (false, true) => "closed",
+            (false, false) => "closed, without the mark",
+        };
+        let what = format!("seed {seed}, number {n}, {damage:?}, {state}");
+        if !is_marked {
+            std::fs::remove_file(bad.join("facts").join(MARK)).unwrap();
+        }
         if !is_live {
             damage.inflict(&bad.join("facts"));
         }

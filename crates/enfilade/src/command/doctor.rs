@@ -176,7 +176,7 @@ fn validity(file: &CertificateFile, now: i64) -> Option<String> {
 fn store(lmdb: &Lmdb) -> Vec<Finding> {
     let stale = lmdb.clear_stale_readers();
     let status = lmdb.status();
-    let unshipped = status.change.0.saturating_sub(status.shipped.0);
+    let unshipped = status.at.revision.0.saturating_sub(status.shipped.0);
     let mut findings = vec![match lmdb.read(|view| view.head()) {
         Ok(Ok(_)) => well("facts", format!("store {}, revision {}", status.at.store, status.at.revision)),
         Ok(Err(why)) | Err(why) => error("facts", why.to_string()),

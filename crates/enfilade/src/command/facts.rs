@@ -5,8 +5,8 @@ use crate::home::{Place, caller};
 use crate::progress::Progress;
 use crate::{clock, output};
 use anyhow::{Context, bail};
-use enfilade_facts::tables::{LogEntry, LogKey};
-use enfilade_facts::{At, AuditRecord, Read, Source};
+use enfilade_facts::tables::LogEntry;
+use enfilade_facts::{At, AuditRecord, Read, Revision, Source};
 use enfilade_sources::check;
 use enfilade_sources::copy::{self, CopyError, Origin, Record};
 use enfilade_sources::files::atomic;
@@ -56,16 +56,15 @@ fn status(lmdb: &Lmdb, json: bool) {
     let status = lmdb.status();
     if json {
         output::json_line(&json!({
-            "store": status.at.store.to_string(), "revision": status.at.revision.0, "change": status.change.0,
-            "shipped": status.shipped.0, "file_bytes": status.file_bytes, "used_bytes": status.used_bytes,
+            "store": status.at.store.to_string(), "revision": status.at.revision.0, "shipped": status.shipped.0,
+            "file_bytes": status.file_bytes, "used_bytes": status.used_bytes,
             "map_bytes": status.map_bytes, "readers": status.readers, "readers_max": status.readers_max,
         }));
         return;
     }
     let rows = [
         ("store", status.at.store.to_string()),
-        ("revision", status.at.revision.to_string()),
-        ("changes", format!("{}, {} of them in the audit log", status.change.0, status.shipped.0)),
+        ("revision", format!("{}, the audit log is at {}", status.at.revision, status.shipped)),
         ("size", format!("{} of {}", mebibytes(status.used_bytes), mebibytes(status.map_bytes))),
         ("readers", format!("{} of {}", status.readers, status.readers_max)),
     ];
@@ -103,8 +102,8 @@ fn run_check(lmdb: &Lmdb, json: bool) -> anyhow::Result<ExitCode> {
 
 fn log(lmdb: &Lmdb, last: u64, json: bool) -> anyhow::Result<()> {
     let entries = lmdb.read(|view| {
-        let newest = view.head()?.change.0;
-        let entry = |number| Ok(view.get::<LogEntry>(&LogKey(number))?.map(|entry| (number, entry)));
+        let newest = view.head()?.revision.0;
+        let entry = |number| Ok(view.get::<LogEntry>(&Revision(number))?.map(|entry| (number, entry)));
         let entries = (newest.saturating_sub(last) + 1..=newest).map(entry);
         entries.collect::<Result<Vec<_>, enfilade_facts::SourceError>>()
     })??;
@@ -112,20 +111,16 @@ fn log(lmdb: &Lmdb, last: u64, json: bool) -> anyhow::Result<()> {
     if json {
         entries.iter().for_each(|(number, entry)| {
             output::json_line(&json!({
-                "change": number, "revision": entry.revision.0, "time": entry.unix_seconds, "who": entry.who,
-                "what": entry.what,
+                "revision": number, "time": entry.unix_seconds, "who": entry.who, "what": entry.what,
             }));
         });
         return Ok(());
     }
     let row = |(number, entry): (u64, LogEntry)| {
         let time = output::time(entry.unix_seconds);
-        vec![number.to_string(), entry.revision.to_string(), time, entry.who, entry.what]
+        vec![number.to_string(), time, entry.who, entry.what]
     };
-    output::table(
-        &["CHANGE", "REVISION", "TIME", "WHO", "WHAT"],
-        &entries.into_iter().map(row).collect::<Vec<_>>(),
-    );
+    output::table(&["REVISION", "TIME", "WHO", "WHAT"], &entries.into_iter().map(row).collect::<Vec<_>>());
     Ok(())
 }
 
@@ -145,10 +140,9 @@ fn backup(lmdb: &Lmdb, file: &Path, json: bool) -> anyhow::Result<()> {
     drop(progress);
     let origin = origin.context("nothing was written")?;
     let text = format!(
-        "{} records as of revision {} (change {}) are in {}; it holds hashes of secrets",
+        "{} records as of revision {} are in {}; it holds hashes of secrets",
         origin.records,
         origin.revision,
-        origin.change,
         file.display()
     );
     output::done(json, &serde_json::to_value(&origin)?, &text);
@@ -187,11 +181,13 @@ fn put_in_place(
 ) -> anyhow::Result<()> {
     let (origin, records) = copy.with_context(|| format!("`{}`; nothing was changed", file.display()))?;
     let count = records.len();
-    let audit = audit(format!("facts restore {} of change {}", file.display(), origin.change));
+    let audit = audit(format!("facts restore {} of revision {}", file.display(), origin.revision));
     let (lmdb, aside) = open_to_overwrite(place, consent.force)?;
-    let at = lmdb.restore(records, LogKey(origin.change), &audit, consent.accept_rollback)?;
-    let mut text =
-        format!("{count} records as of change {} are in place; it is store {} now", origin.change, at.store);
+    let at = lmdb.restore(records, Revision(origin.revision), &audit, consent.accept_rollback)?;
+    let mut text = format!(
+        "{count} records as of revision {} are in place; it is store {} now",
+        origin.revision, at.store
+    );
     if let Some(aside) = &aside {
         text.push_str(&format!("\nthe damaged store is in {}", aside.display()));
     }
@@ -201,7 +197,7 @@ fn put_in_place(
         );
     }
     let value = json!({
-        "records": count, "change": origin.change, "store": at.store.to_string(), "revision": at.revision.0,
+        "records": count, "of_revision": origin.revision, "store": at.store.to_string(), "revision": at.revision.0,
         "set_aside": aside, "secrets": origin.secrets,
     });
     output::done(json, &value, &text);

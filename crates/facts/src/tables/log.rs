@@ -6,20 +6,16 @@ use crate::codec::{Reader, Writer};
 use crate::limits::LOG_KEYS_MAX;
 use crate::source::Revision;
 
-/// Which change, counted from 1 since the store was first made. The numbers have no gaps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LogKey(pub u64);
-
-impl Key for LogKey {
+impl Key for Revision {
     fn bytes(&self) -> Vec<u8> {
         self.0.to_be_bytes().to_vec()
     }
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        bytes.try_into().ok().map(|bytes| LogKey(u64::from_be_bytes(bytes)))
+        bytes.try_into().ok().map(|bytes| Revision(u64::from_be_bytes(bytes)))
     }
 }
 
-/// One change.
+/// One change. Its key is its revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
     /// Who made it: an authid, a person at the command line, a file.
@@ -28,18 +24,16 @@ pub struct LogEntry {
     pub what: String,
     /// When, seconds since the epoch.
     pub unix_seconds: i64,
-    /// The revision from which on it is obeyed.
-    pub revision: Revision,
     /// What was put or deleted; `None` when it was more than [`LOG_KEYS_MAX`] records: then an index is built anew.
     pub written: Option<Vec<(Table, Vec<u8>)>>,
 }
 
 impl Row for LogEntry {
     const TABLE: Table = Table::Log;
-    type Key = LogKey;
+    type Key = Revision;
 
     fn encode(&self, to: &mut Writer) {
-        to.text(&self.who).text(&self.what).i64(self.unix_seconds).u64(self.revision.0);
+        to.text(&self.who).text(&self.what).i64(self.unix_seconds);
         let written = self.written.as_ref().filter(|written| written.len() <= LOG_KEYS_MAX);
         to.option(written, |to, written| {
             to.list(written, |to, (table, key)| {
@@ -54,7 +48,6 @@ impl Row for LogEntry {
             who: from.text()?,
             what: from.text()?,
             unix_seconds: from.i64()?,
-            revision: Revision(from.u64()?),
             written: from
                 .option(|from| from.list(|from| Some((table(from.u8()?)?, from.bytes()?.to_vec()))))?,
         })

@@ -3,27 +3,26 @@
 use super::high_water::HighWater;
 use super::reading::Reading;
 use super::writers::Writers;
-use super::{OpenError, lost_map, place};
+use super::{OpenError, lost_map, newest, place, unavailable};
 use crate::files::lookout::Lookout;
-use enfilade_facts::journal::{Head, HeadKey, Identity, IdentityKey, Write};
+use enfilade_facts::journal::{FORMAT, Head, Identity, IdentityKey, Write};
 use enfilade_facts::limits::MAP_PERCENT_MAX;
-use enfilade_facts::tables::LogKey;
-use enfilade_facts::{At, Revision, StoreId, Table, View};
+use enfilade_facts::{At, Revision, SourceError, StoreId, Table, View};
 use heed::types::Bytes;
-use heed::{CommitOrAbort, Database, DatabaseOpener, Env, EnvOpenOptions, RoTxn, RwTxn, WithTls};
+use heed::{CommitOrAbort, Database, DatabaseOpener, Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn, WithTls};
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::atomic::{self, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 /// Address space, not disk: the file grows as it is filled. Where address space is rationed a smaller map will do.
 const MAP_BYTES: [usize; 3] = [1 << 36, 1 << 32, 1 << 30];
 const READERS_MAX: u32 = 4096;
-/// The layout of the whole store and the form of its records; a store of another is not opened.
-pub(super) const FORMAT: u32 = 2;
 
 /// How often a transaction is begun that has not the facts of its own number.
 const BEGUN_MAX: u32 = 8;
@@ -39,6 +38,8 @@ pub(super) struct Environment {
     pub(super) high_water: HighWater,
     pub(super) writers: Writers,
     tables: Tables<'static>,
+    /// Tells it from every other environment this process had open.
+    number: u64,
     /// Held so that others see that the store is open.
     _live: File,
 }
@@ -52,6 +53,11 @@ pub(super) enum Trust {
     AsItIs,
 }
 
+thread_local! {
+    /// The environment this thread looked at last, LMDB's number of the commit it saw, and the revision that was.
+    static LAST: Cell<(u64, u64, Revision)> = const { Cell::new((0, 0, Revision(0))) };
+}
+
 impl Environment {
     /// The database of a table.
     pub(super) fn records(&self, table: Table) -> heed::Result<&Records> {
@@ -61,17 +67,18 @@ impl Environment {
     }
 
     /// A revision of this store.
-    pub(super) fn at(&self, revision: usize) -> At {
-        let store = self.high_water.store().unwrap_or(StoreId(0));
-        At { store, revision: Revision(revision as u64) }
+    pub(super) fn at(&self, revision: Revision) -> At {
+        At { store: self.high_water.store().unwrap_or(StoreId(0)), revision }
     }
 
     /// Lends what is read by a transaction, raw and as a view, once.
     ///
-    /// LMDB takes a transaction's number first, and then its roots from where every second commit puts them: a reader that is held up in
-    /// between has the number of one revision and the facts of a later one. Facts under the number of an earlier revision are never lent;
-    /// a transaction begun anew has both alike.
-    pub(super) fn reading<R>(&self, look: impl FnOnce(&Reading<'_>, &View<'_>) -> R) -> heed::Result<R> {
+    /// # Errors
+    /// When the store cannot be read, or its head is not the one of the newest commit.
+    pub(super) fn reading<R>(
+        &self,
+        look: impl FnOnce(&Reading<'_>, &View<'_>) -> R,
+    ) -> Result<R, SourceError> {
         self.reading_by(|env| env.read_txn(), look)
     }
 
@@ -80,19 +87,48 @@ impl Environment {
         &self,
         begin: impl for<'e> Fn(&'e Env<WithTls>) -> heed::Result<RoTxn<'e, WithTls>>,
         look: impl FnOnce(&Reading<'_>, &View<'_>) -> R,
-    ) -> heed::Result<R> {
+    ) -> Result<R, SourceError> {
+        let (txn, revision) = self.begun(begin).map_err(unavailable)?;
+        let reading =
+            Reading { environment: self, txn: &txn, at: self.at(revision?), commit: txn.id() as u64 };
+        Ok(look(&reading, &View::new(&reading)))
+    }
+
+    /// The same of a store whose head may be damaged: then every view over it is refused, and records can be looked at.
+    pub(super) fn reading_raw<R>(&self, look: impl FnOnce(&Reading<'_>) -> R) -> heed::Result<R> {
+        let (txn, revision) = self.begun(|env| env.read_txn())?;
+        let at = self.at(revision.unwrap_or(Revision(0)));
+        Ok(look(&Reading { environment: self, txn: &txn, at, commit: txn.id() as u64 }))
+    }
+
+    /// A transaction, and the revision of its facts.
+    ///
+    /// LMDB takes a transaction's number first, and then its roots from where every second commit puts them: a reader that is held up in
+    /// between has the number of one commit and the facts of a later one. So the head says which commit it is of, and a transaction
+    /// whose own number is another one is begun anew. What is wrong each time is damaged.
+    fn begun<'e>(
+        &'e self,
+        begin: impl Fn(&'e Env<WithTls>) -> heed::Result<RoTxn<'e, WithTls>>,
+    ) -> heed::Result<(RoTxn<'e, WithTls>, Result<Revision, SourceError>)> {
         let mut begun = 0;
         loop {
             let txn = begin(&self.env)?;
             // The transaction's own id: the meta page can show a later one while this view still reads the older facts.
-            let reading = Reading { environment: self, txn: &txn, at: self.at(txn.id()) };
-            let view = View::new(&reading);
-            begun += 1;
+            let commit = txn.id() as u64;
             // While its own is the newest number, nobody has put other roots where it took them from.
             let is_newest = self.env.info().last_txn_id == txn.id();
-            // What is wrong each time is damaged, and says so to whoever looks.
-            if is_newest || view.head().is_ok() || begun == BEGUN_MAX {
-                return Ok(look(&reading, &view));
+            let (environment, last, revision) = LAST.get();
+            if is_newest && (environment, last) == (self.number, commit) {
+                return Ok((txn, Ok(revision)));
+            }
+            begun += 1;
+            match Reading::of(self, &txn, commit).map(|reading| reading.at.revision) {
+                Ok(revision) => {
+                    LAST.set((self.number, commit, revision));
+                    return Ok((txn, Ok(revision)));
+                }
+                Err(why) if begun == BEGUN_MAX => return Ok((txn, Err(why))),
+                Err(_) => {}
             }
         }
     }
@@ -130,22 +166,22 @@ impl Environment {
         Ok(most < info.last_page_number as u64 * 4096 && most < self.used_in(txn)?)
     }
 
-    /// Who the store says it is, and which change is its newest.
-    fn introduce(&self, path: &Path) -> Result<(Identity, LogKey, At), OpenError> {
+    /// Who the store says it is, and at which revision.
+    fn introduce(&self, path: &Path) -> Result<(Identity, Revision), OpenError> {
         let failed = |why| OpenError::io(path, &why);
         let introduced = self.reading(|_, view| {
             let identity = view.get::<Identity>(&IdentityKey).map_err(failed)?;
             let identity = identity.ok_or_else(|| OpenError::Foreign(path.to_owned()))?;
-            Ok((identity, view.head().map_err(failed)?.change, view.at()))
+            Ok((identity, view.head().map_err(failed)?.revision))
         });
-        introduced.map_err(|why| OpenError::heed(path, &why))?
+        introduced.map_err(failed)?
     }
 
     /// The store is of a layout we know, is the one the high-water mark is of, and has not gone back.
     fn check(&self, path: &Path) -> Result<(), OpenError> {
         // The mark first: the store is never behind a mark that was read before it was looked at.
-        let (mark, revision) = (self.high_water.change(), self.high_water.revision());
-        let (identity, change, at) = self.introduce(path)?;
+        let mark = self.high_water.revision();
+        let (identity, revision) = self.introduce(path)?;
         let found = identity.format;
         match found.cmp(&FORMAT) {
             Ordering::Less => return Err(OpenError::Older { path: path.to_owned(), found }),
@@ -157,11 +193,9 @@ impl Environment {
                 self.begin(path)
             }
             Some(store) if store != identity.store => Err(OpenError::Replaced(path.to_owned())),
-            Some(_) if change < mark => {
-                Err(OpenError::WentBack { path: path.to_owned(), found: change.0, expected: mark.0 })
+            Some(_) if revision < mark => {
+                Err(OpenError::WentBack { path: path.to_owned(), found: revision, expected: mark })
             }
-            // Nothing is missing, so a revision beyond the store's is damage of the mark alone.
-            Some(_) if at.revision.0 < revision => self.begin(path),
             Some(_) => Ok(()),
             None => self.begin(path),
         }
@@ -170,8 +204,8 @@ impl Environment {
     /// Sets the mark to where the store is.
     fn begin(&self, path: &Path) -> Result<(), OpenError> {
         let begin = || {
-            let (identity, change, at) = self.introduce(path)?;
-            self.high_water.begin(identity.store, change, at.revision.0);
+            let (identity, revision) = self.introduce(path)?;
+            self.high_water.begin(identity.store, revision);
             Ok(())
         };
         self.writers.alone(begin).map_err(|why| OpenError::io(path, &why))?
@@ -209,7 +243,9 @@ fn open_anew(path: &Path, group: Option<u32>, trust: Trust) -> Result<Environmen
     let lmdb_failed = |why| OpenError::heed(path, &why);
     lost_map::end_cleanly();
     let live = place::live(path).map_err(|why| failed(&why))?;
+    let is_marked = path.join(place::HIGH_WATER).exists() || !path.join("data.mdb").exists();
     let env = open_map(path).map_err(lmdb_failed)?;
+    let env = if is_marked { env } else { believed(path, env)? };
     let high_water = HighWater::open(&path.join(place::HIGH_WATER)).map_err(|why| failed(&why))?;
     let lookout = Lookout::open(&path.join(place::LOOKOUT)).map_err(|why| failed(&why))?;
     let writers = Writers::open(&path.join(place::WRITER_LOCK)).map_err(|why| failed(&why))?;
@@ -224,24 +260,43 @@ fn open_anew(path: &Path, group: Option<u32>, trust: Trust) -> Result<Environmen
             made.map_err(lmdb_failed)?.ok_or_else(|| OpenError::Foreign(path.to_owned()))?
         }
     };
-    let environment = Environment { env, high_water, lookout, writers, tables, _live: live };
+    static NUMBERS: AtomicU64 = AtomicU64::new(1);
+    let number = NUMBERS.fetch_add(1, atomic::Ordering::Relaxed);
+    let environment = Environment { env, high_water, lookout, writers, tables, number, _live: live };
     if trust == Trust::Checked {
         environment.check(path)?;
     }
     Ok(environment)
 }
 
+/// Opens the map again, when its newest commit is the newest there was.
+fn believed(path: &Path, env: Env<WithTls>) -> Result<Env<WithTls>, OpenError> {
+    let map_bytes = env.info().map_size;
+    env.prepare_for_closing().wait();
+    match newest::damage(path, map_bytes).map_err(|why| OpenError::heed(path, &why))? {
+        None => open_map(path).map_err(|why| OpenError::heed(path, &why)),
+        Some(why) => Err(OpenError::io(
+            path,
+            &format!(
+                "pages are damaged, and `{}`, which says how far the store came, is gone: {why}; restore a backup with \
+                `enfilade facts restore FILE --force`",
+                place::HIGH_WATER
+            ),
+        )),
+    }
+}
+
 fn open_map(path: &Path) -> heed::Result<Env<WithTls>> {
     let mut last = heed::Error::EnvAlreadyOpened;
     for bytes in MAP_BYTES {
-        match open_map_of(path, bytes) {
+        match open_map_of(path, bytes, EnvFlags::empty()) {
             // Its last user is letting go of it on another thread at this moment.
             Err(heed::Error::EnvAlreadyOpened) => {
                 let closing = path.canonicalize().ok().and_then(heed::env_closing_event);
                 if let Some(closing) = closing {
                     closing.wait_timeout(Duration::from_secs(5));
                 }
-                return open_map_of(path, bytes);
+                return open_map_of(path, bytes, EnvFlags::empty());
             }
             Err(why @ heed::Error::Io(_)) => last = why,
             done => return done,
@@ -251,12 +306,12 @@ fn open_map(path: &Path) -> heed::Result<Env<WithTls>> {
 }
 
 #[expect(unsafe_code, reason = "heed marks opening a memory map as unsafe")]
-fn open_map_of(path: &Path, bytes: usize) -> heed::Result<Env<WithTls>> {
+pub(super) fn open_map_of(path: &Path, bytes: usize, flags: EnvFlags) -> heed::Result<Env<WithTls>> {
     let mut options = EnvOpenOptions::new().read_txn_with_tls();
     options.map_size(bytes).max_readers(READERS_MAX).max_dbs(Table::ALL.len() as u32);
     // SAFETY: the file is changed by LMDB alone (mode 0600 in a 0700 directory of ours, never on a network file
     // system), no flag that weakens its locking is set, and no transaction outlives a short synchronous block.
-    unsafe { options.open(path) }
+    unsafe { options.flags(flags).open(path) }
 }
 
 /// The tables, when all are there: whoever only reads need not wait for a writer.
@@ -284,10 +339,10 @@ fn make_tables(env: &Env<WithTls>) -> heed::Result<Option<Tables<'static>>> {
             getrandom::fill(&mut id)
                 .map_err(|why| heed::Error::Io(std::io::Error::other(why.to_string())))?;
             let store = StoreId(u128::from_be_bytes(id));
-            let at = At { store, revision: Revision(txn.id() as u64) };
+            let at = At { store, revision: Revision(0) };
             let head = opener.create_database::<Bytes, Bytes>(txn, Some(Table::Head.name()))?;
             let identity = Write::put(&IdentityKey, &Identity { format: FORMAT, store }, at);
-            let start = Write::put(&HeadKey, &Head { change: LogKey(0) }, at);
+            let start = Head { revision: at.revision, commit: txn.id() as u64 }.write();
             for Write { key, stored, .. } in [identity, start] {
                 head.put(txn, &key, &stored.unwrap_or_default())?;
             }
@@ -333,7 +388,7 @@ mod tests {
         let path = scratch.path().join("other");
         std::fs::DirBuilder::new().create(&path).unwrap();
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-        let env = open_map_of(&path, 1 << 20).unwrap();
+        let env = open_map_of(&path, 1 << 20, EnvFlags::empty()).unwrap();
         let theirs = env.create_databases_and_commit(env.write_txn().unwrap(), |opener, txn| {
             let root = opener.create_database::<Bytes, Bytes>(txn, None)?;
             root.put(txn, b"cn=admin", b"theirs")?;

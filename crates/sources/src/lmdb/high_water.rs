@@ -2,14 +2,14 @@
 //! since would be good again.
 //!
 //! ```text
-//! magic 8 | store id 16 | change u64 | revision u64 | shipped u64 | next store id 16      (in the machine's order)
+//! magic 8 | store id 16 | revision u64 | nothing 8 | shipped u64 | next store id 16      (in the machine's order)
 //! ```
 //! It is raised after each commit and before that is acknowledged. It is not fsynced: after a power cut it may lag behind
-//! the store, which is no harm, and never runs ahead of it, because the store is synced first.
+//! the store, which is no harm, and never runs ahead of it, because the store is synced first. Where there is nothing, LMDB's
+//! own number was once.
 
 use crate::shared_words::SharedWords;
-use enfilade_facts::StoreId;
-use enfilade_facts::tables::LogKey;
+use enfilade_facts::{Revision, StoreId};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,8 +25,7 @@ pub(super) struct HighWater {
 
 /// The words of the file.
 const STORE: [usize; 2] = [1, 2];
-const CHANGE: usize = 3;
-const REVISION: usize = 4;
+const REVISION: usize = 3;
 const SHIPPED: usize = 5;
 const NEXT: [usize; 2] = [6, 7];
 
@@ -64,45 +63,43 @@ impl HighWater {
     }
 
     /// Says which store the numbers are of, and sets them: for a store that was just made or restored.
-    pub(super) fn begin(&self, store: StoreId, change: LogKey, revision: u64) {
-        self.seen.store(revision, Ordering::Release);
-        self.word(CHANGE).store(change.0, Ordering::Release);
-        self.word(REVISION).store(revision, Ordering::Release);
+    pub(super) fn begin(&self, store: StoreId, revision: Revision) {
+        self.seen.store(revision.0, Ordering::Release);
+        self.word(REVISION).store(revision.0, Ordering::Release);
         self.word(STORE[0]).store((store.0 >> 64) as u64, Ordering::Release);
         self.word(STORE[1]).store(store.0 as u64, Ordering::Release);
     }
 
-    /// The newest change that was acknowledged.
-    pub(super) fn change(&self) -> LogKey {
-        LogKey(self.word(CHANGE).load(Ordering::Acquire))
-    }
-
     /// The newest revision that was acknowledged.
-    pub(super) fn revision(&self) -> u64 {
-        self.word(REVISION).load(Ordering::Acquire)
+    pub(super) fn revision(&self) -> Revision {
+        Revision(self.word(REVISION).load(Ordering::Acquire))
     }
 
     /// The same, and never less than it was when asked before.
-    pub(super) fn newest(&self) -> u64 {
-        let (revision, seen) = (self.revision(), self.seen.load(Ordering::Relaxed));
+    pub(super) fn newest(&self) -> Revision {
+        let (Revision(revision), seen) = (self.revision(), self.seen.load(Ordering::Relaxed));
         // Mostly equal, and then nothing is written that other threads read.
-        if seen < revision { self.seen.fetch_max(revision, Ordering::Relaxed).max(revision) } else { seen }
+        let newest = if seen < revision {
+            self.seen.fetch_max(revision, Ordering::Relaxed).max(revision)
+        } else {
+            seen
+        };
+        Revision(newest)
     }
 
-    /// Raises both, before the commit is acknowledged.
-    pub(super) fn raise(&self, change: LogKey, revision: u64) {
-        self.word(CHANGE).fetch_max(change.0, Ordering::AcqRel);
-        self.word(REVISION).fetch_max(revision, Ordering::AcqRel);
+    /// Raises it, before the commit is acknowledged.
+    pub(super) fn raise(&self, revision: Revision) {
+        self.word(REVISION).fetch_max(revision.0, Ordering::AcqRel);
     }
 
     /// The newest change that is in the audit log; what is not there yet is not trimmed.
-    pub(super) fn shipped(&self) -> LogKey {
-        LogKey(self.word(SHIPPED).load(Ordering::Acquire))
+    pub(super) fn shipped(&self) -> Revision {
+        Revision(self.word(SHIPPED).load(Ordering::Acquire))
     }
 
     /// Says that everything up to there is in the audit log.
-    pub(super) fn set_shipped(&self, change: LogKey) {
-        self.word(SHIPPED).fetch_max(change.0, Ordering::AcqRel);
+    pub(super) fn set_shipped(&self, revision: Revision) {
+        self.word(SHIPPED).fetch_max(revision.0, Ordering::AcqRel);
     }
 }
 
@@ -116,14 +113,12 @@ mod tests {
         let scratch = Scratch::new();
         let path = scratch.path().join("high-water");
         let (one, other) = (HighWater::open(&path).unwrap(), HighWater::open(&path).unwrap());
-        assert_eq!((one.store(), one.change(), one.revision()), (None, LogKey(0), 0));
-        one.begin(StoreId(7 << 80 | 5), LogKey(3), 9);
-        assert_eq!(
-            (other.store(), other.change(), other.revision()),
-            (Some(StoreId(7 << 80 | 5)), LogKey(3), 9)
-        );
-        other.raise(LogKey(5), 8);
-        other.set_shipped(LogKey(4));
-        assert_eq!((one.change(), one.revision(), one.shipped()), (LogKey(5), 9, LogKey(4)));
+        assert_eq!((one.store(), one.revision()), (None, Revision(0)));
+        one.begin(StoreId(7 << 80 | 5), Revision(3));
+        assert_eq!((other.store(), other.revision()), (Some(StoreId(7 << 80 | 5)), Revision(3)));
+        other.raise(Revision(5));
+        other.raise(Revision(4));
+        other.set_shipped(Revision(4));
+        assert_eq!((one.revision(), one.shipped()), (Revision(5), Revision(4)));
     }
 }

@@ -2,7 +2,9 @@
 
 use super::environment::Environment;
 use super::unavailable;
-use enfilade_facts::{At, Each, Found, Snapshot, SourceError, Table};
+use enfilade_facts::codec;
+use enfilade_facts::journal::Head;
+use enfilade_facts::{At, Each, Found, Revision, Snapshot, SourceError, Table};
 use heed::RoTxn;
 
 /// LMDB's own limit (its default build); one more than the longest key of a record.
@@ -13,6 +15,34 @@ pub(super) struct Reading<'t> {
     pub(super) environment: &'t Environment,
     pub(super) txn: &'t RoTxn<'t>,
     pub(super) at: At,
+    /// LMDB's number of the commit that left the records as they are.
+    pub(super) commit: u64,
+}
+
+impl<'t> Reading<'t> {
+    /// Asks the head for the revision.
+    ///
+    /// # Errors
+    /// When the head is not the one of this commit.
+    pub(super) fn of(
+        environment: &'t Environment,
+        txn: &'t RoTxn<'t>,
+        commit: u64,
+    ) -> Result<Self, SourceError> {
+        let mut reading = Reading { environment, txn, at: environment.at(Revision(0)), commit };
+        reading.at.revision = reading.own_head()?.revision;
+        Ok(reading)
+    }
+
+    fn own_head(&self) -> Result<Head, SourceError> {
+        let head = Head::open(self.get(Table::Head, Head::KEY)?)?;
+        let (found, here) = (head.commit, self.commit);
+        if found == here {
+            return Ok(head);
+        }
+        let why = format!("it is of commit {found} and the store at {here}: pages are damaged");
+        Err(codec::damaged(Table::Head, Head::KEY, &why))
+    }
 }
 
 /// LMDB knows no keys of other lengths and fails on them; here there is just no record under such a key.
@@ -23,6 +53,16 @@ fn can_be(key: &[u8]) -> bool {
 impl Snapshot for Reading<'_> {
     fn at(&self) -> At {
         self.at
+    }
+
+    fn head(&self) -> Result<Head, SourceError> {
+        let head = self.own_head()?;
+        let (found, here) = (head.revision, self.at.revision);
+        if found == here {
+            return Ok(head);
+        }
+        let why = format!("it is of revision {found} and the store at {here}: pages are damaged");
+        Err(codec::damaged(Table::Head, Head::KEY, &why))
     }
 
     fn get<'s>(&'s self, table: Table, key: &[u8]) -> Result<Option<&'s [u8]>, SourceError> {

@@ -4,13 +4,12 @@
 //! is one transaction: running processes see it with their next view, and need not be stopped or told. Only a store
 //! that cannot be opened any more is set aside as a whole, and for that nobody may have it open.
 
-use super::environment::{self, FORMAT, Trust};
+use super::environment::{self, Trust};
 use super::high_water::HighWater;
 use super::reading::Reading;
 use super::{Lmdb, OpenError, place, unavailable};
 use crate::copy::{CopyError, Record, each_fact};
-use enfilade_facts::journal::{Identity, write_anew};
-use enfilade_facts::tables::LogKey;
+use enfilade_facts::journal::write_anew;
 use enfilade_facts::{At, AuditRecord, CommitError, Revision, SourceError, StoreId, Table, View};
 use std::path::{Path, PathBuf};
 
@@ -19,14 +18,14 @@ use std::path::{Path, PathBuf};
 pub enum RestoreError {
     /// What was revoked since would be good again.
     #[error(
-        "these facts are of change {found}, and {expected} was acknowledged: whatever was revoked or taken away since \
+        "these facts are of revision {found}, and {expected} was acknowledged: whatever was revoked or taken away since \
         would be good again; if that is meant, say --accept-rollback"
     )]
     GoesBack {
-        /// Their change.
-        found: u64,
+        /// Their revision.
+        found: Revision,
         /// The newest that was acknowledged.
-        expected: u64,
+        expected: Revision,
     },
     /// The store could not do it.
     #[error(transparent)]
@@ -40,41 +39,44 @@ pub enum RestoreError {
 }
 
 impl Lmdb {
-    /// Puts these facts, which are as of `change`, in the place of all that are there.
+    /// Puts these facts, which are of this revision, in the place of all that are there. That is a change, later than any there was.
     ///
     /// # Errors
     /// [`RestoreError`]; nothing is changed then.
     pub fn restore(
         &self,
         facts: Vec<Record>,
-        change: LogKey,
+        revision: Revision,
         audit: &AuditRecord,
         accept_rollback: bool,
     ) -> Result<At, RestoreError> {
         let environment = &*self.environment;
         environment.writers.alone(|| {
-            let newest = environment.high_water.change();
-            if change < newest && !accept_rollback {
-                return Err(RestoreError::GoesBack { found: change.0, expected: newest.0 });
+            let acknowledged = environment.high_water.revision();
+            if revision < acknowledged && !accept_rollback {
+                return Err(RestoreError::GoesBack { found: revision, expected: acknowledged });
             }
-            let number = LogKey(newest.max(change).0 + 1);
             let mut id = [0; 16];
             getrandom::fill(&mut id).map_err(|why| random_failed(&why))?;
-            let identity = Identity { format: FORMAT, store: StoreId(u128::from_be_bytes(id)) };
             let failed = |why| CommitError::from(unavailable(why));
             let mut txn = environment.env.write_txn().map_err(failed)?;
+            let commit = txn.id() as u64;
+            // Also later than a change whose writer ended before it could acknowledge it: somebody may have seen that.
+            let there =
+                Reading::of(environment, &txn, commit.saturating_sub(1)).map(|reading| reading.at.revision);
+            let newest = acknowledged.max(there.unwrap_or(Revision(0)));
+            let at = At { store: StoreId(u128::from_be_bytes(id)), revision: newest.max(revision) }.next();
             // What is not in the audit log yet has to stay; a log with a gap is of no use.
-            let keeps_log = number.0 == newest.0 + 1;
+            let keeps_log = revision <= newest;
             for table in Table::ALL.into_iter().filter(|table| !(keeps_log && *table == Table::Log)) {
                 environment.records(table).and_then(|records| records.clear(&mut txn)).map_err(failed)?;
             }
-            let at = At { store: identity.store, revision: Revision(txn.id() as u64) };
-            for write in write_anew(facts.into_iter(), identity, number, audit, at) {
+            for write in write_anew(facts.into_iter(), audit, at, commit) {
                 environment.write(&mut txn, &[write]).map_err(failed)?;
             }
-            environment.high_water.announce(identity.store);
+            environment.high_water.announce(at.store);
             txn.commit().map_err(failed)?;
-            environment.high_water.begin(identity.store, number, at.revision.0);
+            environment.high_water.begin(at.store, at.revision);
             Ok(at)
         })?
     }
@@ -88,16 +90,14 @@ impl Lmdb {
         drop(place::alone(path)?);
         let lmdb = Lmdb { environment: environment::open(path, group, Trust::AsItIs)? };
         let mut facts = Vec::new();
-        {
-            let environment = &*lmdb.environment;
-            let txn = environment.env.read_txn().map_err(|why| CommitError::from(unavailable(why)))?;
-            let reading = Reading { environment, txn: &txn, at: environment.at(txn.id()) };
-            each_fact(&View::new(&reading), |table, key, value| {
+        let taken = lmdb.snapshot(|snapshot| {
+            each_fact(&View::new(snapshot), |table, key, value| {
                 facts.push((table, key.to_vec(), value.to_vec()));
                 Ok(())
-            })?;
-        }
-        lmdb.restore(facts, lmdb.environment.high_water.change(), audit, true)
+            })
+        });
+        taken.map_err(CommitError::from)??;
+        lmdb.restore(facts, lmdb.environment.high_water.revision(), audit, true)
     }
 
     /// Moves a store that cannot be opened out of the way, whole, and makes an empty one in its place, which takes no
@@ -112,15 +112,13 @@ impl Lmdb {
     ) -> Result<(Self, PathBuf), RestoreError> {
         let failed = |why| OpenError::io(path, &why);
         let held = place::alone(path)?;
-        let mark = HighWater::open(&path.join(place::HIGH_WATER)).map(|mark| mark.change()).ok();
+        let mark = HighWater::open(&path.join(place::HIGH_WATER)).map(|mark| mark.revision()).ok();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let aside = path.with_file_name(format!("{name}.set-aside-{unix_seconds}"));
         std::fs::rename(path, &aside).map_err(failed)?;
         let lmdb = Lmdb::open_for(path, group)?;
         drop(held);
-        let at = lmdb.environment.at(0);
-        lmdb.environment.high_water.begin(at.store, LogKey(0), 0);
-        lmdb.environment.high_water.raise(mark.unwrap_or(LogKey(0)), 0);
+        lmdb.environment.high_water.raise(mark.unwrap_or(Revision(0)));
         Ok((lmdb, aside))
     }
 }
@@ -167,15 +165,15 @@ mod tests {
         put_something(&lmdb);
         let (origin, records) = back_up(&lmdb);
         let before = remove_something(&lmdb);
-        let why = lmdb.restore(records.clone(), LogKey(origin.change), &audit(), false).unwrap_err();
-        assert!(why.to_string().contains("are of change 1, and 2 was acknowledged"), "{why}");
+        let why = lmdb.restore(records.clone(), Revision(origin.revision), &audit(), false).unwrap_err();
+        assert!(why.to_string().contains("are of revision 1, and 2 was acknowledged"), "{why}");
         assert_eq!((stores(&lmdb), lmdb.at()), (0, before));
-        let after = lmdb.restore(records, LogKey(origin.change), &audit(), true).unwrap();
+        let after = lmdb.restore(records, Revision(origin.revision), &audit(), true).unwrap();
         assert!(after.store != before.store && before.revision < after.revision);
         assert_eq!((lmdb.at(), lmdb.read(|view| view.at()).unwrap()), (after, after));
         something_is_there(&lmdb);
         let log = lmdb.read(|view| view.list::<LogEntry>(&[]).unwrap()).unwrap();
-        assert_eq!((log.len(), log[2].0, log[2].1.what.as_str()), (3, LogKey(3), "restore"));
+        assert_eq!((log.len(), log[2].0, log[2].1.what.as_str()), (3, Revision(3), "restore"));
         put_something(&lmdb);
         drop(lmdb);
         something_is_there(&Lmdb::open(&path).unwrap());
@@ -204,7 +202,7 @@ mod tests {
         let lmdb = Lmdb::open(&path).unwrap();
         put_something(&lmdb);
         let at = lmdb.at();
-        lmdb.environment.high_water.raise(LogKey(9), 0);
+        lmdb.environment.high_water.raise(Revision(9));
         let why = Lmdb::accept(&path, None, &audit()).unwrap_err().to_string();
         assert!(why.contains("other processes have it open"), "{why}");
         drop(lmdb);
@@ -213,7 +211,7 @@ mod tests {
         assert_ne!(accepted.store, at.store);
         let lmdb = Lmdb::open(&path).unwrap();
         something_is_there(&lmdb);
-        assert_eq!(lmdb.status().change, LogKey(10));
+        assert_eq!(lmdb.status().at.revision, Revision(10));
     }
 
     #[test]
@@ -229,8 +227,8 @@ mod tests {
         assert!(Lmdb::open(&path).is_err());
         let (lmdb, aside) = Lmdb::set_aside(&path, None, 77).unwrap();
         assert!(aside.ends_with("facts.set-aside-77") && aside.join("data.mdb").exists());
-        assert!(lmdb.restore(records.clone(), LogKey(origin.change), &audit(), false).is_err());
-        lmdb.restore(records, LogKey(origin.change), &audit(), true).unwrap();
+        assert!(lmdb.restore(records.clone(), Revision(origin.revision), &audit(), false).is_err());
+        lmdb.restore(records, Revision(origin.revision), &audit(), true).unwrap();
         something_is_there(&lmdb);
         drop(lmdb);
         something_is_there(&Lmdb::open(&path).unwrap());

@@ -1,8 +1,8 @@
 //! The change log on its way to the audit log: every entry is written there at least once, by one process at a time.
 
 use super::{Lmdb, place};
-use enfilade_facts::tables::{LogEntry, LogKey};
-use enfilade_facts::{Read, SourceError};
+use enfilade_facts::tables::LogEntry;
+use enfilade_facts::{Read, Revision, SourceError};
 use std::io;
 
 /// So many entries are written at once.
@@ -27,27 +27,30 @@ impl Lmdb {
     /// When the log cannot be read or written.
     pub fn ship(
         &self,
-        mut write: impl FnMut(&[(LogKey, LogEntry)]) -> io::Result<()>,
+        mut write: impl FnMut(&[(Revision, LogEntry)]) -> io::Result<()>,
     ) -> Result<(), ShippingError> {
         let mark = &self.environment.high_water;
-        if mark.shipped() >= mark.change() {
+        if mark.shipped() >= mark.revision() {
             return Ok(());
         }
         let Some(_lock) = place::shipping(self.environment.env.path())? else { return Ok(()) };
         loop {
             let from = mark.shipped().0 + 1;
             let entries = self.read(|view| {
-                let to = view.head()?.change.0.min(from + ENTRIES_MAX as u64 - 1);
-                let entry =
-                    |number| Ok(view.get::<LogEntry>(&LogKey(number))?.map(|entry| (LogKey(number), entry)));
-                (from..=to).map(entry).collect::<Result<Vec<_>, SourceError>>().map(|entries| (to, entries))
+                let to = view.head()?.revision.0.min(from + ENTRIES_MAX as u64 - 1);
+                let entry = |number| Ok(view.get::<LogEntry>(&number)?.map(|entry| (number, entry)));
+                (from..=to)
+                    .map(Revision)
+                    .map(entry)
+                    .collect::<Result<Vec<_>, SourceError>>()
+                    .map(|entries| (to, entries))
             })?;
             let (to, entries) = entries?;
             if to < from {
                 return Ok(());
             }
             write(&entries.into_iter().flatten().collect::<Vec<_>>())?;
-            mark.set_shipped(LogKey(to));
+            mark.set_shipped(Revision(to));
         }
     }
 }
@@ -67,16 +70,15 @@ mod tests {
         let mut seen = Vec::new();
         let failing = lmdb.ship(|_| Err(io::Error::other("no")));
         assert!(failing.unwrap_err().to_string().contains("kept until it can: no"));
-        let mut write = |entries: &[(LogKey, LogEntry)]| {
-            seen.extend(entries.iter().map(|(number, entry)| (number.0, entry.revision, entry.who.clone())));
+        let mut write = |entries: &[(Revision, LogEntry)]| {
+            seen.extend(entries.iter().map(|(number, entry)| (*number, entry.who.clone())));
             Ok(())
         };
         lmdb.ship(&mut write).unwrap();
         lmdb.ship(&mut write).unwrap();
         let at = crate::conformance::put_something(&lmdb);
         lmdb.ship(&mut write).unwrap();
-        assert_eq!(seen.iter().map(|(number, ..)| *number).collect::<Vec<_>>(), [1, 2, 3, 4]);
-        assert_eq!(seen[3].1, at.revision);
-        assert_eq!(seen[3].2, "a test");
+        assert_eq!(seen.iter().map(|(number, _)| number.0).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        assert_eq!(seen[3], (at.revision, "a test".to_owned()));
     }
 }

@@ -1,0 +1,113 @@
+//! Which commit is the newest, where nothing beside the store says how far it came.
+//!
+//! LMDB keeps the roots of its two newest commits and takes the one with the larger number. One flipped bit in a number can
+//! make it take the older one, where everything is sound and one change is missing. The high-water mark knows better; where
+//! it is gone, both commits are looked at: they have to follow each other, and each head has to be of its commit.
+
+use super::environment::open_map_of;
+use enfilade_facts::Table;
+use enfilade_facts::journal::Head;
+use heed::types::Bytes;
+use heed::{CommitOrAbort, EnvFlags};
+use std::path::Path;
+
+/// Says what is wrong with the two newest commits of the store in this directory; nothing where others have it open.
+pub(super) fn damage(path: &Path, map_bytes: usize) -> heed::Result<Option<String>> {
+    let both = [EnvFlags::empty(), EnvFlags::PREV_SNAPSHOT].map(|flags| look(path, map_bytes, flags));
+    let (newest, before) = match both {
+        [Ok(newest), Ok(before)] => (newest, before),
+        // LMDB shows the older of the two to nobody who is not alone.
+        [_, Err(heed::Error::Io(why))] if why.kind() == std::io::ErrorKind::WouldBlock => return Ok(None),
+        [Err(why), _] | [_, Err(why)] => return Err(why),
+    };
+    let follow = newest.number.checked_sub(1).is_none_or(|before_it| before_it == before.number);
+    Ok([&newest, &before].into_iter().find_map(Commit::damage).or_else(|| {
+        (!follow).then(|| format!("commit {} does not follow commit {}", newest.number, before.number))
+    }))
+}
+
+struct Commit {
+    number: u64,
+    /// Nothing before the store was made.
+    head: Option<Result<Head, String>>,
+}
+
+impl Commit {
+    fn damage(&self) -> Option<String> {
+        match self.head.as_ref()? {
+            Ok(head) if head.commit == self.number => None,
+            Ok(head) => {
+                Some(format!("the head is of commit {} where {} should be", head.commit, self.number))
+            }
+            Err(why) => Some(why.clone()),
+        }
+    }
+}
+
+fn look(path: &Path, map_bytes: usize, flags: EnvFlags) -> heed::Result<Commit> {
+    let env = open_map_of(path, map_bytes, flags)?;
+    let looked = env.open_databases_and_commit(env.read_txn()?, |opener, txn| {
+        let table = opener.open_database::<Bytes, Bytes>(txn, Some(Table::Head.name()))?;
+        let head = table.map(|table| {
+            table.get(txn, Head::KEY).map(|stored| Head::open(stored).map_err(|why| why.to_string()))
+        });
+        let commit = Commit { number: txn.id() as u64, head: head.transpose()? };
+        Ok::<_, heed::Error>(CommitOrAbort::<(), _>::Abort(commit))
+    });
+    env.prepare_for_closing().wait();
+    match looked? {
+        CommitOrAbort::Abort(commit) => Ok(commit),
+        CommitOrAbort::Commit(()) => Err(heed::Error::EnvAlreadyOpened),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::lmdb::{Lmdb, place};
+    use crate::scratch::Scratch;
+    use enfilade_facts::{Read, Source};
+
+    /// In the page of the newest commit: LMDB's number of it, as this machine writes it.
+    fn number_in(data: &[u8], commit: u64) -> usize {
+        let page = (commit as usize & 1) * 4096;
+        let mut places = (page..page + 256).filter(|&at| data[at..at + 8] == commit.to_ne_bytes());
+        let (first, last) = (places.next().unwrap(), places.next_back());
+        last.unwrap_or(first)
+    }
+
+    #[test]
+    fn a_flipped_number_of_the_newest_commit_does_not_lead_back_without_the_mark_either() {
+        let scratch = Scratch::new();
+        for changes in [70, 71] {
+            let path = scratch.path().join(changes.to_string());
+            let lmdb = Lmdb::open(&path).unwrap();
+            for _ in 0..changes {
+                crate::conformance::put_something(&lmdb);
+            }
+            let (at, commit) = (lmdb.at(), lmdb.read(|view| view.head()).unwrap().unwrap().commit);
+            drop(lmdb);
+            let file = path.join("data.mdb");
+            let whole = std::fs::read(&file).unwrap();
+            let number = number_in(&whole, commit);
+            let remove_mark = || std::fs::remove_file(path.join(place::HIGH_WATER)).unwrap();
+            let mut refused = 0;
+            for bit in 0..64 {
+                let mut flipped = whole.clone();
+                flipped[number + bit / 8] ^= 1 << (bit % 8);
+                std::fs::write(&file, flipped).unwrap();
+                let _ = std::fs::remove_file(path.join(place::HIGH_WATER));
+                match Lmdb::open(&path) {
+                    Err(_) => refused += 1,
+                    Ok(lmdb) => {
+                        assert!(lmdb.read(|view| view.at()).is_ok_and(|seen| seen == at), "bit {bit}")
+                    }
+                }
+            }
+            assert!(refused > 60, "{refused}");
+            std::fs::write(&file, &whole).unwrap();
+            drop(Lmdb::open(&path).unwrap());
+            remove_mark();
+            assert_eq!(Lmdb::open(&path).unwrap().at(), at);
+        }
+    }
+}
