@@ -104,7 +104,7 @@ pub fn spread_acl(
         let before = match entry.subject.descriptor_to_inherit(entry.node.acls()) {
             Ok(before) => before,
             Err(why) => {
-                spread.left.push((path.to_owned(), format!("its ACL cannot be believed: {why}")));
+                spread.left.push((path.to_owned(), format!("its ACL is damaged: {why}")));
                 return Ok(None);
             }
         };

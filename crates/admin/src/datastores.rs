@@ -184,7 +184,7 @@ fn outside(desk: &Desk<'_>, said: &Path, real: &Path) -> Option<String> {
     let named = || roots.iter().map(|root| format!("`{}`", root.display())).collect::<Vec<_>>().join(", ");
     (!roots.iter().any(is_beneath)).then(|| {
         format!(
-            "the path `{}` is not beneath {}; the operator may add to `[datastores] roots`",
+            "the path `{}` is not below any allowed directory ({}); to allow it, add a directory to `[datastores] roots` and restart the server",
             said.display(),
             named()
         )

@@ -526,7 +526,8 @@ fn take_sid(view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
 pub(crate) fn check_new_name(name: &str) -> Result<(), Error> {
     match name.chars().any(is_unseen) {
         true => Err(Error::Invalid(
-            "the user's name holds characters that are not seen: leave them out".to_owned(),
+            "the user's name contains control or invisible characters (for example U+200B): remove them"
+                .to_owned(),
         )),
         false => Ok(()),
     }

@@ -94,7 +94,9 @@ fn claims(
             }
             // Keystone lets one for the system become one for nothing, which may become one for any project.
             if before.claim.scope == Scope::System && wanted != Wanted::Scope(Scope::System) {
-                return Err(Refusal::Delegated("a session for the system is for nothing else"));
+                return Err(Refusal::Delegated(
+                    "a system-scoped session cannot be exchanged for a session with another scope",
+                ));
             }
             claim.methods = before.claim.methods.and(Methods::TOKEN);
             claim.expires_at = before.claim.expires_at;

@@ -71,7 +71,7 @@ pub enum Refusal {
     },
     /// A token from the future.
     #[error(
-        "the token was issued {seconds} s later than the clock of this server says: set the clocks of the servers"
+        "the token's issue time is {seconds} s ahead of this server's clock: synchronise the clocks of all servers"
     )]
     TokenNotYet {
         /// How much later.
@@ -161,7 +161,7 @@ pub const CODES: [(&str, Fault, &str); 26] = [
     ("ID23", Fault::Client, "the client's certificate is nobody's token"),
     ("ID24", Fault::Client, "a signature that a service asks about is not by the EC2 key it names"),
     ("ID25", Fault::Client, "the password is right and too old, or was to be changed first"),
-    ("ID26", Fault::Client, "the token was issued later than the clock of this server says"),
+    ("ID26", Fault::Client, "the token's issue time is ahead of this server's clock"),
 ];
 
 impl Refusal {

@@ -484,8 +484,10 @@ fn what_by(by: &Revoked) -> &'static str {
         Revoked::Domain(_) => "everything of its domain",
         Revoked::Trust(_) => "everything by its trust",
         Revoked::Consumer(_) => "everything by its consumer",
-        Revoked::Credential(_) => "everything by its application credential",
-        Revoked::Group(_) | Revoked::Role(_) | Revoked::Link(_) => "what it rests on",
+        Revoked::Credential(_) => "every session of its application credential",
+        Revoked::Group(_) | Revoked::Role(_) | Revoked::Link(_) => {
+            "a group, role or role assignment that it depends on"
+        }
     }
 }
 

@@ -118,7 +118,9 @@ impl Standing {
             () if !self.realm_enabled => Some("its realm is"),
             () if !self.user.enabled => Some("the user is"),
             () if token.is_some_and(|token| !token.enabled) => Some("the token is"),
-            () if self.makers.iter().any(|maker| !maker.enabled) => Some("a credential it was made by is"),
+            () if self.makers.iter().any(|maker| !maker.enabled) => {
+                Some("the application credential that created it is")
+            }
             () => None,
         };
         if let Some(what) = disabled {
@@ -127,7 +129,9 @@ impl Standing {
         let expired = match () {
             () if over(self.user.expires) => Some("the user"),
             () if token.is_some_and(|token| over(token.expires)) => Some("the token"),
-            () if self.makers.iter().any(|maker| over(maker.expires)) => Some("a credential it was made by"),
+            () if self.makers.iter().any(|maker| over(maker.expires)) => {
+                Some("the application credential that created it")
+            }
             () => None,
         };
         expired.map_or(Ok(()), |what| Err(Refusal::Expired { authid: self.authid.clone(), what }))

@@ -53,7 +53,10 @@ impl View<'_> {
     /// Refuses a session that rests on something that was taken away since it was issued, whether it was given again or not.
     pub(crate) fn check_over(&self, authid: &Authid) -> Result<(), Refusal> {
         match self.is_over.get() {
-            true => Err(Refusal::TokenRevoked { authid: authid.clone(), by: "what it rests on" }),
+            true => Err(Refusal::TokenRevoked {
+                authid: authid.clone(),
+                by: "a group, role or role assignment that it depends on",
+            }),
             false => Ok(()),
         }
     }

@@ -41,7 +41,7 @@ pub fn administer(
     let authid = &principal.authid;
     // A session for a project is for the datastores that are bound to it.
     if principal.reach != Reach::Everything && !ask.path.as_str().starts_with(DATASTORES) {
-        let missing = "a credential that is for more than a project".to_owned();
+        let missing = "a session or token that is not limited to a project".to_owned();
         return Err(Refusal::NoPrivilege { path: ask.path.to_string(), missing });
     }
     let is_own =
@@ -62,8 +62,8 @@ pub fn lends(identity: &IdentityPermit, lending: Lending) -> Result<(), Refusal>
     if lends_administration(identity, lending) {
         return Ok(());
     }
-    let missing = "the user in person, or an API token with the owner's roles".to_owned();
-    Err(Refusal::NoPrivilege { path: "the call".to_owned(), missing })
+    let missing = "the user's own login, or an API token that has all roles of its owner".to_owned();
+    Err(Refusal::NoPrivilege { path: "this call".to_owned(), missing })
 }
 
 /// A principal's privileges on a path, and those that also hold below it.

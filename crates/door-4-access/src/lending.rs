@@ -31,11 +31,15 @@ impl Lending {
     /// What may be done with what was lent, in words, for the page.
     pub fn says(self) -> &'static str {
         match self {
-            Lending::Sessions => "yes; with access rules its own user's",
+            Lending::Sessions => "yes; a credential with access rules: only for tokens of its own user",
             Lending::Reads | Lending::Manages => "yes",
             Lending::People => "no",
-            Lending::Keys | Lending::Credentials => "unrestricted: what it made",
-            Lending::Trusts => "unrestricted: what it made; by a trust: to lend it on",
+            Lending::Keys | Lending::Credentials => {
+                "only an unrestricted credential: it creates within its own project and roles, and otherwise reaches only what it created"
+            }
+            Lending::Trusts => {
+                "an unrestricted credential: it creates within its own project and roles, and deletes only what it created; a trust with `allow_redelegation`: only to create (POST), to redelegate itself"
+            }
         }
     }
 }

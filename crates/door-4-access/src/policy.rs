@@ -55,7 +55,7 @@ impl Who {
             Who::InDomain => "any role on a project of the domain",
             Who::Service => "service",
             Who::Owner => "the user",
-            Who::Redelegator => "a session by a trust that may be lent on",
+            Who::Redelegator => "a session of a trust with `allow_redelegation`",
         }
     }
 }

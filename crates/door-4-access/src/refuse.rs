@@ -43,7 +43,7 @@ pub enum Refusal {
     #[error(transparent)]
     Facts(#[from] SourceError),
     /// A privilege that is not held on the path.
-    #[error("{missing} on {path} is not held")]
+    #[error("{path} needs {missing}")]
     NoPrivilege {
         /// Where.
         path: String,

@@ -25,7 +25,10 @@ pub fn use_api(
     let path = || format!("identity:{}", rule.name);
     let let_in =
         identity.session().and_then(|session| Some((session, rule.lets(principal, session, about)?)));
-    let no_privilege = || Refusal::NoPrivilege { path: path(), missing: "a role that may".to_owned() };
+    let no_privilege = || Refusal::NoPrivilege {
+        path: path(),
+        missing: "a role that permits it, in a session whose kind of credential permits it".to_owned(),
+    };
     let (session, who) = let_in.ok_or_else(no_privilege)?;
     if who == Who::BoundedManager {
         let (Some((view, now)), Some(domain), [_, ..]) = (facts, about.domain, about.changes) else {

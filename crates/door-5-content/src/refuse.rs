@@ -54,7 +54,7 @@ pub enum Refusal {
     },
     /// The datastore's directory overlaps with something the server itself reads or writes.
     #[error(
-        "the datastore's directory `{path}` overlaps with `{reserved}`, which the server itself uses: give the datastore a directory of its own"
+        "the datastore's directory `{path}` overlaps with `{reserved}`, which the server reserves for its own files (keys, facts, certificates, configuration): give the datastore another directory"
     )]
     Reserved {
         /// The directory.
@@ -117,7 +117,9 @@ pub enum Refusal {
     #[error("an upload into `{0}` is still going on: try again when it has ended")]
     Uploading(String),
     /// Something in a directory is not the visitor's to change.
-    #[error("not everything in `{0}` may be changed by this user")]
+    #[error(
+        "a lock with Depth: infinity on `{0}` needs write access to every member, and this user does not have it"
+    )]
     NotAll(String),
     /// The root itself, which is neither made, replaced nor deleted through itself.
     #[error("the root of a datastore has no directory it is in")]
@@ -156,8 +158,12 @@ pub const CODES: [(&str, Fault, &str); 25] = [
     ("CT20", Fault::Client, "this user, or everybody, has as many locks as there may be"),
     ("CT21", Fault::Source, "the locks could not be read or written"),
     ("CT22", Fault::Client, "nothing can be put within itself, or in the place of what it is in"),
-    ("CT23", Fault::Operator, "the datastore's directory overlaps with something the server itself uses"),
-    ("CT24", Fault::Client, "a lock of a whole tree needs the right to change all of it"),
+    (
+        "CT23",
+        Fault::Operator,
+        "the datastore's directory overlaps with a path that the server reserves for its own files",
+    ),
+    ("CT24", Fault::Client, "a lock with Depth: infinity needs write access to every member of the tree"),
     ("CT25", Fault::Client, "an upload or a copy into the directory is still going on"),
 ];
 

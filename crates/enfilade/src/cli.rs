@@ -492,7 +492,7 @@ pub(crate) enum Datastore {
         /// Of this datastore alone
         name: Option<DatastoreName>,
     },
-    /// End the locks that cover a path, whoever has them
+    /// Remove all WebDAV locks that cover a path, for all owners
     Unlock {
         name: DatastoreName,
         /// The path in the datastore

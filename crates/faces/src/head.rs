@@ -161,12 +161,12 @@ fn check_host(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<(), Wi
     }
     let is_valid = |host: &HeaderValue| host.to_str().is_ok_and(is_host);
     if host.is_some_and(|host| !is_valid(host)) {
-        return Err(Wire::Host("expected a name or an address, and a port or none"));
+        return Err(Wire::Host("expected a host name or an IP address, with an optional port"));
     }
     match (uri.authority(), host) {
-        (Some(authority), _) if !is_host(authority.as_str()) => {
-            Err(Wire::Host("the target's authority is not a name or an address, and a port or none"))
-        }
+        (Some(authority), _) if !is_host(authority.as_str()) => Err(Wire::Host(
+            "the authority of the request target is not a host name or an IP address with an optional port",
+        )),
         // In HTTP/1.1 the target's authority counts and Host is ignored (RFC 9112 §3.2.2); in HTTP/2 the two say the same.
         (Some(authority), Some(host))
             if version >= Version::HTTP_2
@@ -175,7 +175,7 @@ fn check_host(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<(), Wi
             Err(Wire::Host("it differs from `:authority`"))
         }
         (None, None) if version >= Version::HTTP_2 => {
-            Err(Wire::Host("it is missing, and so is `:authority`"))
+            Err(Wire::Host("both Host and `:authority` are missing"))
         }
         (_, None) if version == Version::HTTP_11 => Err(Wire::Host("it is missing")),
         _ => Ok(()),

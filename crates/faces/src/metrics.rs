@@ -124,8 +124,7 @@ impl Metrics {
         let bytes = [(String::new(), read(&self.bytes))];
         metric(&mut text, "enfilade_content_bytes_total", "counter", "bytes of content in and out", bytes);
         let not_shown = [(String::new(), house.names_not_shown())];
-        let help =
-            "names read in listings that no URL can mean: not UTF-8, with a backslash or a control character";
+        let help = "file names left out of listings because they are not UTF-8, contain a backslash or a control character, or begin with .enfilade-; counted again at each reading";
         metric(&mut text, "enfilade_names_not_shown_total", "counter", help, not_shown);
         let connections = [(String::new(), read(&self.connections))];
         metric(&mut text, "enfilade_connections", "gauge", "open connections", connections);

@@ -44,7 +44,7 @@ pub(crate) enum Wire {
     #[error("the body is longer than 64 KiB")]
     BodyTooLarge,
     /// The body did not come whole, or its framing is malformed.
-    #[error("the body ended early or is malformed")]
+    #[error("the request body ended early, or its framing (Content-Length or chunks) is malformed")]
     BodyBroken,
     /// Where the request ends, or where its lines end, may be understood in two ways.
     #[error("the request is malformed: {0}")]
@@ -56,7 +56,7 @@ pub(crate) enum Wire {
     #[error("the method is not known here")]
     UnknownMethod,
     /// The body did not come in time.
-    #[error("the body did not come in time")]
+    #[error("the request body arrived too slowly (limits `body_seconds` and `upload_bytes_per_second`)")]
     BodySlow,
     /// The XML is not what it should be.
     #[error("{0}")]
@@ -101,10 +101,10 @@ pub(crate) enum Wire {
     #[error("the Host is refused: {0}")]
     Host(&'static str),
     /// A transfer coding that is not known.
-    #[error("the only transfer coding here is chunked")]
+    #[error("unsupported Transfer-Encoding: only `chunked` is supported")]
     UnknownCoding,
     /// Blanks before or after a value, in HTTP/2.
-    #[error("a header's value begins or ends with a blank")]
+    #[error("a header value begins or ends with a space or a tab")]
     Blanks,
     /// The house is broken.
     #[error("a worker of the house died")]

@@ -253,7 +253,7 @@ async fn options<B: Incoming>(call: Call<B>) -> Answer {
 pub(crate) fn options_of_all<B>(request: &Request<B>, trace: Trace) -> Answer {
     let outcome = match *request.method() {
         Method::OPTIONS => Ok(options_answer()),
-        _ => Err(Wire::Target("`*` is for OPTIONS alone").into()),
+        _ => Err(Wire::Target("`*` is valid only with the method OPTIONS").into()),
     };
     end(trace, outcome, Aim::Target)
 }

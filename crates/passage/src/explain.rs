@@ -136,7 +136,7 @@ impl Explaining<'_> {
         let permit =
             self.answer(Door::Datastore, self.house.would_enter(&principal, name, kind), |permit| {
                 let (kind, root) = (permit.kind(), permit.root());
-                format!("datastore {name} is there and open for {kind}, its content is in {root}")
+                format!("datastore {name} exists and is open for {kind}; its content is in {root}")
             })?;
         let root =
             Root::open(permit.root(), permit.access().acls, self.house.reserved()).map_err(Refusal::from);
@@ -166,7 +166,7 @@ impl Explaining<'_> {
         }
         let opens = |door, says, walk| DoorAnswer { door, opens: true, code: None, says, walk };
         self.doors.push(opens(Door::Access, format!("{right} is granted"), walk));
-        self.doors.push(opens(Door::Content, format!("{path} is there"), Vec::new()));
+        self.doors.push(opens(Door::Content, format!("{path} exists"), Vec::new()));
         Ok(())
     }
 

@@ -127,10 +127,12 @@ pub(crate) fn end_within(
         && delegation.project == *project
         && roles.iter().all(|role| held.iter().any(|held| held.id == *role));
     if !is_less {
-        return Err(Error::Refused("what a credential makes cannot be more than that credential".to_owned()));
+        return Err(Error::Refused("an application credential can create credentials and trusts only if it is unrestricted and has no access rules, only for its own project, and only with roles that it has".to_owned()));
     }
     if lineage_of(view, &by)?.len() >= CREDENTIAL_CHAIN_MAX {
-        let why = format!("credentials make others one after the other at most {CREDENTIAL_CHAIN_MAX} deep");
+        let why = format!(
+            "the chain of application credentials that created one another is at its limit of {CREDENTIAL_CHAIN_MAX}: log in as the user and create a new one"
+        );
         return Err(Error::Refused(why));
     }
     change.expect_same(&by, &delegation);

@@ -34,7 +34,7 @@ pub fn add_domain(desk: &Desk<'_>, name: &Realm, id: Option<DomainId>) -> Result
         let leaving = LeavingKey::Domain(id);
         if view.get::<Leaving>(&leaving)?.is_some() {
             return Err(Error::Refused(format!(
-                "domain {id} is being removed: wait until what was in it is gone"
+                "a deleted domain with the id {id} is still being cleaned up in the background: try again later"
             )));
         }
         change.expect_absent::<Leaving>(&leaving);

@@ -251,7 +251,7 @@ impl Taking<'_, '_> {
         };
         let left = match is_here {
             true => self.add(&key, &Extra(IMMUTABLE.to_owned()))?,
-            false => Err(format!("{what} is not here")),
+            false => Err(format!("{what} does not exist in this store")),
         };
         Ok((format!("option `immutable` of {what}"), left))
     }

@@ -70,7 +70,7 @@ pub fn add_project(
 pub(super) fn check_name(what: &str, name: &str) -> Result<(), Error> {
     if name.is_empty() || name.len() > 64 || name.trim() != name || name.chars().any(is_unseen) {
         return Err(Error::Invalid(format!(
-            "the {what}'s name is empty, longer than 64 bytes, begins or ends with a blank, or holds characters that are not seen"
+            "the {what}'s name is empty, longer than 64 bytes, begins or ends with white space, or contains control or invisible characters (for example U+200B)"
         )));
     }
     Ok(())

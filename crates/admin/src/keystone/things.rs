@@ -340,7 +340,7 @@ pub fn save_group(
         // What it is called elsewhere: `@name@realm`.
         let _: enfilade_facts::vocabulary::GroupName = format!("{}@{}", row.name, domain.name).parse()?;
         if old.is_some_and(|old| old.domain != row.domain) {
-            return Err(Error::Refused("a group stays in its domain".to_owned()));
+            return Err(Error::Refused("the domain of a group cannot be changed".to_owned()));
         }
         let key = |row: &Group| NameKey::group(&row.domain, &row.name);
         take_name(view, change, "group", (old.map(key), key(&row)), *id.bytes())?;
@@ -396,7 +396,7 @@ pub fn save_role(
             check_name("role", &new.name)?;
             check_comment(new.description.as_deref())?;
             if old.is_some_and(|old| old.domain != new.domain) {
-                return Err(Error::Refused("a role stays in its domain".to_owned()));
+                return Err(Error::Refused("the domain of a role cannot be changed".to_owned()));
             }
             if let Some(domain) = &new.domain {
                 view.get::<Domain>(domain)?.ok_or_else(|| missing("domain", domain))?;

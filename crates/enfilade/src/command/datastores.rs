@@ -177,9 +177,9 @@ fn unlock(home: &Home, name: &DatastoreName, path: &str, json: bool) -> anyhow::
     let path = StorePath::from_plain(path)?;
     let ended = enfilade_admin::unlock(&home.desk(), &*home.locks()?, home.config.limits.0, name, &path)?;
     for lock in &ended {
-        let what = if lock.is_deep { " and everything beneath" } else { "" };
+        let what = if lock.is_deep { " and everything below it" } else { "" };
         let text = format!(
-            "the lock of {} on {}{what} is ended; it would have lasted until {}",
+            "removed the lock of {} on {}{what}; it would have expired at {}",
             lock.user,
             lock.path,
             output::time(lock.until)

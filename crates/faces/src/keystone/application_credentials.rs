@@ -74,8 +74,9 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     let given =
         given.ok_or_else(|| Trouble::invalid("Expecting to find application_credential in the body."))?;
     let session = call.visit.identity().session();
-    let project =
-        own.ok_or_else(|| Trouble::invalid("the session is for no project; get one for a project"))?;
+    let project = own.ok_or_else(|| {
+        Trouble::invalid("the session is not project-scoped; request a project-scoped token")
+    })?;
     let held: &[HeldRole] = session.map_or(&[], |session| session.roles.as_slice());
     let new = NewApplicationCredential {
         owner: user,

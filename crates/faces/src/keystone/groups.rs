@@ -113,7 +113,7 @@ pub(super) fn update(call: &mut Call) -> Outcome {
     }
     unless_immutable(&extra, Some(&given))?;
     if given.text("domain_id")?.is_some_and(|said| said != Some(row.domain.to_keystone())) {
-        return Err(Error::Refused("a group stays in its domain".to_owned()).into());
+        return Err(Error::Refused("the domain of a group cannot be changed".to_owned()).into());
     }
     let saved =
         call.save(&permit, |desk| save_group(desk, Some(id), &|before| changed(&given, before, &row)))?;

@@ -103,7 +103,7 @@ pub(super) fn update(call: &mut Call) -> Outcome {
     let given = Given::of(call, "role")?;
     unless_immutable(&extra, Some(&given))?;
     if given.text("domain_id")?.is_some_and(|said| said != row.domain.map(|domain| domain.to_keystone())) {
-        return Err(invalid("a role stays in its domain").into());
+        return Err(invalid("the domain of a role cannot be changed").into());
     }
     let saved =
         call.save(&permit, |desk| save_role(desk, Some(id), &|before| changed(&given, before, &row)))?;

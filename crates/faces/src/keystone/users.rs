@@ -223,7 +223,7 @@ pub(super) fn update(call: &mut Call) -> Outcome {
     }
     unless_immutable(&beside.extra, Some(&given))?;
     if given.text("domain_id")?.is_some_and(|said| said != Some(row.domain.to_keystone())) {
-        return Err(Error::Refused("a user stays in its domain".to_owned()).into());
+        return Err(Error::Refused("the domain of a user cannot be changed".to_owned()).into());
     }
     let (row, beside) =
         call.save(&permit, |desk| save_user(desk, &id, &|user, before| changed(&given, user, before)))?;

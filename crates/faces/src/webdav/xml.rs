@@ -238,15 +238,15 @@ impl<'b> Pieces<'b> {
             return Ok(());
         }
         if spelled.len() as u64 > self.limits.xml_namespace_bytes {
-            return Err(Wire::Xml("the name of a namespace is too long"));
+            return Err(Wire::Xml("a namespace name is longer than the limit `xml_namespace_bytes`"));
         }
         if self.namespaces.len() as u64 >= self.limits.xml_namespaces {
-            return Err(Wire::Xml("the body names too many namespaces"));
+            return Err(Wire::Xml("the body declares more namespaces than the limit `xml_namespaces`"));
         }
         let meant = attribute.normalized_value(XmlVersion::Implicit1_0).map_err(|_| NOT_WELL_FORMED)?;
         let meant = checked(meant.into_owned())?;
         if !is_uri(&meant) {
-            return Err(Wire::Xml("the name of a namespace is no URI: it has a blank or a brace"));
+            return Err(Wire::Xml("a namespace name is not a URI: it contains white space, `{` or `}`"));
         }
         if matches!(&*meant, XML | XMLNS) {
             // `xml` may be declared as what it is anyhow.
@@ -293,7 +293,9 @@ fn check_name(name: &str) -> Result<(), Wire> {
     let (prefix, local) = name.split_once(':').unwrap_or(("a", name));
     match is_name(prefix) && is_name(local) {
         true => Ok(()),
-        false => Err(Wire::Xml("a name is none that every XML parser takes")),
+        false => Err(Wire::Xml(
+            "an element name, attribute name or prefix is not valid in every edition of XML 1.0",
+        )),
     }
 }
 

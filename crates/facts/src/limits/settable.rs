@@ -68,9 +68,9 @@ const MANY: u64 = 1_000_000_000;
 limits! {
     /// Connections at once, in all.
     connections = 10_000, 1, MANY;
-    /// Connections at once from one address on which nobody was let in yet (for IPv6 from a /64; from a /56 four times, from a /48 sixteen times as many).
+    /// Open connections from one address without a successful login so far. IPv6: for each /64; 4 times as many for a /56, 16 times as many for a /48.
     connections_per_address = 256, 1, MANY;
-    /// How many of them are served at once; more wait for their turn, and after a second take the place of one that makes no progress.
+    /// How many connections without a login so far are served at once from one address. Others wait; a waiting one replaces one that has made no progress for 1 second.
     unauthenticated_per_address = 64, 1, MANY;
     /// Time until a new connection has its turn and says something, in seconds.
     first_byte_seconds = 5, 1, HOUR;
@@ -102,13 +102,13 @@ limits! {
     resets_per_connection = 200, 1, MANY;
     /// Longest wait for the body of a small request (XML, JSON), in seconds.
     body_seconds = 60, 1, HOUR;
-    /// Least speed of an upload over `progress_seconds`, in bytes a second.
+    /// Minimum speed of an upload, averaged over `progress_seconds`, in bytes per second; 0 switches the check off.
     upload_bytes_per_second = 1024, 0, MANY;
-    /// Least speed of a download over `progress_seconds`, in bytes a second; what the kernel holds for the client counts as taken.
+    /// Minimum speed of a download, averaged over `progress_seconds`, in bytes per second; 0 switches the check off. Bytes in the kernel's send buffer count as sent.
     download_bytes_per_second = 1024, 0, MANY;
-    /// How often it is looked whether an upload or a download makes progress, in seconds.
+    /// Interval over which the speed of uploads and downloads is measured, in seconds; downloads use `idle_seconds` if that is shorter.
     progress_seconds = 30, 1, HOUR;
-    /// How long a connection on which nothing is asked for is kept, in seconds; of HTTP/1.1 `head_seconds` holds, too.
+    /// A connection without requests is closed after this time, in seconds. An HTTP/1.1 connection also ends after `head_seconds` without a request head.
     idle_seconds = 60, 1, HOUR;
     /// JSON or form body, in bytes.
     json_bytes = 112 * 1024, 1024, 64 * MIB;
@@ -132,7 +132,7 @@ limits! {
     ranges = 16, 1, 1000;
     /// Entries of one listing; a 507 element says that there are more.
     listing_entries = 50_000, 1, MANY;
-    /// Entries of one listing with `Depth: infinity`, or without `Depth`; 0 refuses these of directories with `propfind-finite-depth`.
+    /// Entries in one listing with `Depth: infinity` or without `Depth`. 0: such a PROPFIND on a directory is answered with 403 `propfind-finite-depth`.
     deep_listing_entries = 10_000, 0, MANY;
     /// How long may be worked on one of these before a 507 element ends it, in seconds.
     deep_listing_seconds = 2, 0, HOUR;
@@ -142,12 +142,12 @@ limits! {
     tree_seconds = 60, 1, 24 * HOUR;
     /// Threads that wait for file systems.
     threads = 512, 4, 10_000;
-    /// Those of them that work for one user; more of a user's work waits for its turn.
+    /// How many of `threads` may work for one user at once. Further work of this user waits.
     threads_per_user = 32, 1, 10_000;
-    /// Pages of directories that are made or sent for one user at once; more wait for their turn.
+    /// Directory pages that are generated or sent for one user at once. Further pages of this user wait.
     pages_per_user = 8, 1, 10_000;
-    /// Bytes of large answers held for one user's clients at once, until they take them; what is to be read beyond waits for them.
-    answer_bytes_per_user = 32 * MIB, MIB, 1 << 30;
+    /// Bytes of large responses buffered for one user at once, over all connections. Further reads for this user wait until clients have received data.
+    answer_bytes_per_user = 32 * MIB, MIB, 1024 * MIB;
     /// Locks on the files of one datastore.
     locks_per_store = 10_000, 1, MANY;
     /// Locks one user may have in one datastore.

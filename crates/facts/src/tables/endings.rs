@@ -23,10 +23,14 @@ use crate::vocabulary::{CredentialId, DomainId, GroupId, ProjectId, RoleId, Trus
 pub const ENDINGS: [(&str, &str, &str); 24] = [
     ("a user is disabled", "everything of the user", "the same"),
     ("a user is deleted", "everything of the user", "the same"),
-    ("a user gets another password", "everything of the user", "the same"),
-    ("a user whose time is over gets more of it", "everything of the user from before", "knows no such time"),
+    ("a user gets another password", "all sessions of the user", "the same"),
+    (
+        "a user whose time is over gets more of it",
+        "everything of the user from before",
+        "has no expiry of users",
+    ),
     ("a user is taken out of a group", "everything of the user", "the same"),
-    ("a group is taken out of a group", "everything of its members", "knows no groups in groups"),
+    ("a group is taken out of a group", "everything of its members", "has no groups in groups"),
     ("a group is deleted", "everything of its members", "the same if it had a role"),
     (
         "a role is taken from a user",
@@ -79,11 +83,11 @@ pub const ENDINGS: [(&str, &str, &str); 24] = [
         "lasts as long as the token",
     ),
     ("a token is revoked", "that token, and with `cascade` what was made of it", "the same"),
-    ("everything of a user is revoked", "everything of the user", "has no call for it"),
+    ("everything of a user is revoked", "everything of the user", "has no API call for it"),
     (
         "everything of a project or domain is revoked",
         "everything for it, and of the users of the domain",
-        "has no call for it",
+        "has no API call for it",
     ),
 ];
 

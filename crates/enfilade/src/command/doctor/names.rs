@@ -29,15 +29,15 @@ pub(super) fn not_shown(root: &Path) -> Vec<String> {
             }
         }
     }
-    let among = if looked_at > LOOKED_AT_MAX { " among the first 100,000" } else { "" };
+    let among = if looked_at > LOOKED_AT_MAX { " (only the first 100,000 entries were checked)" } else { "" };
     let not_shown = first.map(|first| {
         format!(
-            "{count} names{among} cannot be shown to clients, such as {first:?}: they are not UTF-8, have a backslash or a control character, or begin with `.enfilade-`; rename them"
+            "{count} names cannot be shown to clients{among}, for example {first:?}: they are not UTF-8, contain a backslash or a control character, or begin with `.enfilade-`; rename these files"
         )
     });
     let left_behind = first_unfinished.map(|first| {
         format!(
-            "{unfinished} uploads or copies were never finished{among}, such as {first:?}: their process ended; a server that is started removes them"
+            "{unfinished} uploads or copies were never finished{among}, for example {first:?}: their process ended; the server removes them at its next start or daily cleanup"
         )
     });
     not_shown.into_iter().chain(left_behind).collect()
