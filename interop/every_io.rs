@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use std::sync::LazyLock;
 
 /// Everything is tried in the campaign; in CI the two kinds that go deepest.
-const FAULTS: [&str; 5] = ["EIO", "kill-after", "short", "ENOSPC", "kill-before"];
+pub(crate) const FAULTS: [&str; 5] = ["EIO", "kill-after", "short", "ENOSPC", "kill-before"];
 const CI_FAULTS: usize = 2;
 
 const OPERATIONS: [&[&str]; 12] = [
@@ -30,7 +30,7 @@ const OPERATIONS: [&[&str]; 12] = [
 
 /// The library that is loaded before the C library. Cargo builds no library of another package for a test, so the test
 /// asks for it.
-fn preload() -> &'static Path {
+pub(crate) fn preload() -> &'static Path {
     static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
         let built = Command::new(env!("CARGO")).args(["build", "--quiet", "-p", "enfilade-preload"]).status();
         assert!(built.unwrap().success());

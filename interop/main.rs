@@ -62,6 +62,7 @@ mod start;
 mod terms;
 mod timing;
 mod trees;
+mod upgrade;
 mod waiting;
 mod webdav;
 mod well_formed;

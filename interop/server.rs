@@ -34,7 +34,13 @@ impl Server {
 
     /// With a configuration in the environment.
     pub(crate) fn start_with(environment: &[(&str, &str)]) -> Self {
+        Self::start_on(|_| {}, environment)
+    }
+
+    /// On a data directory that was prepared.
+    pub(crate) fn start_on(prepare: impl FnOnce(&Path), environment: &[(&str, &str)]) -> Self {
         let scratch = Scratch::new();
+        prepare(&scratch.path().join("data"));
         let (child, told) = spawn(&scratch.path().join("data"), environment);
         let text = |key: &str| told[key].as_str().unwrap_or_default().to_owned();
         Server {

@@ -531,6 +531,12 @@ pub(crate) enum Facts {
         #[arg(long)]
         accept_rollback: bool,
     },
+    /// Bring a store that an older version wrote up to this one; a backup is written beside it first
+    Upgrade {
+        /// Read everything and say what would be done; nothing is changed
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Write everything as JSON, one line for each record, to standard output or a file
     Dump {
         /// Where

@@ -39,6 +39,9 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Certs(command) => return certs::run(&place, command, json),
         command => command,
     };
+    if matches!(command, Command::Serve(_)) {
+        facts::upgrade_to_serve(&place)?;
+    }
     let home = Home::open(place)?;
     match command {
         Command::Facts(_)

@@ -8,6 +8,7 @@
 
 use crate::change::{AuditRecord, Change, Expected};
 use crate::codec::{self, Reader, Writer};
+use crate::format::FORMAT;
 use crate::limits::{KEY_BYTES_MAX, LOG_KEYS_MAX, LOG_SECONDS_MIN, LOG_TEXT_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::source::{At, CommitError, Revision, SourceError, StoreId};
 use crate::tables::{Key, LogEntry, Row, Table};
@@ -107,9 +108,6 @@ impl Head {
         Write { table: Table::Head, key: Self::KEY.to_vec(), stored: Some(stored) }
     }
 }
-
-/// The layout of a whole store and the form of its records; a store of another is not opened.
-pub const FORMAT: u32 = 3;
 
 /// Which store this is; its own record, beside the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,7 +244,8 @@ pub fn write_anew(
     })
 }
 
-fn tally_write(((table, group), tally): ((Table, Vec<u8>), Tally)) -> Write {
+/// Puts a tally.
+pub fn tally_write(((table, group), tally): ((Table, Vec<u8>), Tally)) -> Write {
     let stored = (tally.count != 0).then(|| tally.to_bytes());
     Write { table: Table::Tallies, key: tally_key(table, &group), stored }
 }

@@ -5,6 +5,7 @@
 
 pub mod change;
 pub mod codec;
+pub mod format;
 pub mod index;
 pub mod journal;
 pub mod limits;

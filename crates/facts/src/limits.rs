@@ -55,6 +55,9 @@ pub const KEY_BYTES_MAX: usize = 510;
 pub const VALUE_BYTES_MAX: usize = 1024 * 1024;
 /// How much of its map a store may fill before changes are refused, in hundredths: what is left is for deleting.
 pub const MAP_PERCENT_MAX: u64 = 95;
+/// So many records a server upgrades to a new format before it serves; more are left to `enfilade facts upgrade`. It is what a slow machine
+/// does in well under a minute.
+pub const UPGRADE_AT_START_RECORDS_MAX: u64 = 500_000;
 /// How many keys one entry of the change log names; a larger change makes indexes build themselves anew.
 pub const LOG_KEYS_MAX: usize = 1024;
 /// How long an entry of the change log is kept at least, in seconds; and until it was shipped to the audit log.

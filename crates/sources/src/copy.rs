@@ -4,7 +4,8 @@
 //! were and their digest. A dump is one line of JSON for each record.
 
 use enfilade_facts::codec::{self, Reader, Writer};
-use enfilade_facts::journal::{FORMAT, Tally};
+use enfilade_facts::format::{FORMAT, bring_up};
+use enfilade_facts::journal::{Identity, IdentityKey, Tally};
 use enfilade_facts::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use enfilade_facts::tables::{Fact, Key, Visit};
 use enfilade_facts::{Revision, SourceError, Table, View};
@@ -60,12 +61,20 @@ pub enum CopyError {
 impl Origin {
     fn of(view: &View<'_>, kind: &str, unix_seconds: i64, secrets: bool) -> Result<Self, SourceError> {
         let counts = Table::of_facts().map(|table| view.tally(table, &[]).map(|tally| tally.count));
+        let identity = view.get::<Identity>(&IdentityKey)?;
+        let format = identity.map_or(FORMAT, |identity| identity.format);
+        let head = view.head()?;
+        // As the programs of that format wrote it and read it.
+        let (format, revision, change) = match format {
+            2 => (FORMAT_OF_2, head.commit, Some(head.revision.0)),
+            format => (format, head.revision.0, None),
+        };
         Ok(Origin {
             enfilade_facts: kind.to_owned(),
-            format: FORMAT,
+            format,
             store: view.at().store.to_string(),
-            revision: view.head()?.revision.0,
-            change: None,
+            revision,
+            change,
             unix_seconds,
             records: counts.sum::<Result<u64, _>>()?,
             secrets,
@@ -85,6 +94,7 @@ impl Origin {
         if origin.format == FORMAT_OF_2 {
             origin.revision =
                 origin.change.take().ok_or_else(|| what("line 1: its change is missing".into()))?;
+            origin.format = 2;
         }
         Ok(origin)
     }
@@ -180,7 +190,9 @@ pub fn read_backup(
         let (key, stored) = (key?, stored?);
         let (_, value) = codec::open(table, &key, &stored)?;
         tally.add(&stored);
-        records.push((table, key, value.to_vec()));
+        let value = bring_up(origin.format, table, value);
+        let value = value.ok_or_else(|| damaged("a record has not the form of its table"))?;
+        records.push((table, key, value));
         progress(tally.count, origin.records);
     }
     let end = Tally {

@@ -13,10 +13,13 @@ mod place;
 mod reading;
 mod restore;
 mod shipping;
+mod tables;
+mod upgrade;
 mod writers;
 
 use crate::files::lookout::Lookout;
-use enfilade_facts::journal::{FORMAT, write_down};
+use enfilade_facts::format::{FORMAT, FORMAT_OLDEST};
+use enfilade_facts::journal::write_down;
 use enfilade_facts::{At, Change, CommitError, Read, Revision, Snapshot, Source, SourceError, View};
 use environment::{Environment, Trust};
 use reading::Reading;
@@ -24,6 +27,7 @@ pub use restore::RestoreError;
 pub use shipping::ShippingError;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+pub use upgrade::{Older, Plan, UpgradeError};
 
 /// Facts in an LMDB environment.
 pub struct Lmdb {
@@ -78,18 +82,32 @@ pub enum OpenError {
     )]
     Network(PathBuf),
     /// Written by a later version.
-    #[error("facts in `{path}` have format {found}, this program knows {FORMAT}; run a newer enfilade")]
+    #[error(
+        "facts in `{path}` have format {found}, this program knows {FORMAT}: run a newer enfilade, or restore a backup of \
+        format {FORMAT}"
+    )]
     Newer {
         /// The directory.
         path: PathBuf,
         /// Its format.
         found: u32,
     },
-    /// Written by an earlier build, whose records have another form.
+    /// Written by an earlier version; nothing was changed.
     #[error(
-        "facts in `{path}` have format {found}, which only earlier builds of this development knew; begin in another directory (--data)"
+        "facts in `{path}` have format {found}, this program works with {FORMAT}: stop every enfilade that uses them, then \
+        run `enfilade facts upgrade`; it writes a backup first"
     )]
     Older {
+        /// The directory.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// Written by an earlier build that nobody upgrades.
+    #[error(
+        "facts in `{path}` have format {found}, and the oldest that can be upgraded is {FORMAT_OLDEST}; begin in another directory (--data)"
+    )]
+    TooOld {
         /// The directory.
         path: PathBuf,
         /// Its format.
@@ -392,7 +410,9 @@ mod tests {
     #[test]
     fn a_store_of_another_format_and_a_foreign_one_are_refused() {
         let scratch = Scratch::new();
-        for (format, expected) in [(FORMAT + 1, "run a newer enfilade"), (FORMAT - 1, "earlier builds")] {
+        for (format, expected) in
+            [(FORMAT + 1, "run a newer enfilade"), (FORMAT - 1, "facts upgrade"), (1, "begin in another")]
+        {
             let path = scratch.path().join(format.to_string());
             drop(Lmdb::open(&path).unwrap());
             tamper(&path, |at| {

@@ -237,7 +237,9 @@ fn files(place: &Place, lmdb: &Lmdb) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     for file in files {
-        let good = file.good.map_or("never good".to_owned(), |good| format!("good at revision {good}"));
+        let good = file
+            .good
+            .map_or("not known to have been good".to_owned(), |good| format!("good at revision {good}"));
         if file.problem_count == 0 {
             let path = set.path(file.file);
             findings.push(well(file.file.as_str(), format!("{}: {good}, {looked}", path.display())));

@@ -5,12 +5,13 @@ use crate::home::{Place, caller};
 use crate::progress::Progress;
 use crate::{clock, output};
 use anyhow::{Context, bail};
+use enfilade_facts::limits::UPGRADE_AT_START_RECORDS_MAX;
 use enfilade_facts::tables::LogEntry;
 use enfilade_facts::{At, AuditRecord, Read, Revision, Source};
 use enfilade_sources::check;
 use enfilade_sources::copy::{self, CopyError, Origin, Record};
 use enfilade_sources::files::atomic;
-use enfilade_sources::lmdb::{Lmdb, OpenError};
+use enfilade_sources::lmdb::{Lmdb, Older, OpenError, Plan};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
@@ -31,6 +32,7 @@ pub(super) fn run(place: &Place, command: Facts, json: bool) -> anyhow::Result<E
             put_in_place(place, &file, copy, Consent { force, accept_rollback }, json)?;
         }
         Facts::Restore { file: None, .. } => accept(place, json)?,
+        Facts::Upgrade { dry_run } => upgrade(place, dry_run, json)?,
         Facts::Dump { file, secrets } => dump(&open(place)?, file.as_deref(), secrets)?,
         Facts::Load { file, force, accept_rollback } => {
             let copy = copy::read_dump(read(&file)?);
@@ -243,5 +245,66 @@ fn accept(place: &Place, json: bool) -> anyhow::Result<()> {
     let audit = audit("facts restore --accept-rollback".into());
     let at = Lmdb::accept(&place.facts(), place.config.facts.group, &audit)?;
     accepted(at);
+    Ok(())
+}
+
+fn older(place: &Place) -> Result<Option<Older>, OpenError> {
+    Older::open(&place.facts(), place.config.facts.group)
+}
+
+fn upgrade(place: &Place, dry_run: bool, json: bool) -> anyhow::Result<()> {
+    let Some(older) = older(place)? else {
+        // What is wrong with a store that need not be upgraded is said, too.
+        let revision = open(place)?.at().revision;
+        let value = json!({ "upgraded": false, "revision": revision.0 });
+        output::done(json, &value, "the facts have the format of this version: nothing was changed");
+        return Ok(());
+    };
+    if dry_run {
+        let mut progress = Progress::start("reading the facts");
+        let plan = older.try_out(&mut |done, all| progress.show(done, all))?;
+        drop(progress);
+        let text = format!("{}\nevery record can be upgraded; nothing was changed", told(&plan));
+        output::done(json, &json!({ "upgraded": false, "plan": described(&plan) }), &text);
+        return Ok(());
+    }
+    let (plan, at) = run_upgrade(older)?;
+    let value = json!({ "upgraded": true, "plan": described(&plan), "revision": at.revision.0 });
+    let text = format!("{}\nthe facts are upgraded; that is revision {}", told(&plan), at.revision);
+    output::done(json, &value, &text);
+    Ok(())
+}
+
+fn run_upgrade(older: Older) -> anyhow::Result<(Plan, At)> {
+    let mut progress = Progress::start("upgrading the facts");
+    Ok(older.upgrade(&audit(String::new()), &mut |done, all| progress.show(done, all))?)
+}
+
+fn told(plan: &Plan) -> String {
+    let Plan { from, to, records, tables, backup } = plan;
+    let new: Vec<&str> = tables.iter().map(|table| table.name()).collect();
+    let new = if new.is_empty() { String::new() } else { format!("; new tables: {}", new.join(", ")) };
+    format!("format {from} to {to}: {records} records{new}; the backup is `{}`", backup.display())
+}
+
+fn described(plan: &Plan) -> serde_json::Value {
+    let Plan { from, to, records, tables, backup } = plan;
+    let tables: Vec<&str> = tables.iter().map(|table| table.name()).collect();
+    json!({ "from": from, "to": to, "records": records, "tables": tables, "backup": backup })
+}
+
+/// A server upgrades what takes less than a minute by itself, so that a package can be updated without a word.
+pub(super) fn upgrade_to_serve(place: &Place) -> anyhow::Result<()> {
+    let Some(older) = older(place)? else { return Ok(()) };
+    let plan = older.plan()?;
+    if UPGRADE_AT_START_RECORDS_MAX < plan.records {
+        bail!(
+            "{}; that takes longer than a start should: run `enfilade facts upgrade`, and start again",
+            told(&plan)
+        );
+    }
+    output::note(&format!("upgrading the facts: {}", told(&plan)));
+    let (_, at) = run_upgrade(older)?;
+    output::note(&format!("the facts are upgraded; that is revision {}", at.revision));
     Ok(())
 }

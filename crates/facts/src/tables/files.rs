@@ -133,7 +133,7 @@ pub struct KeptFile {
     pub problem_count: u32,
     /// Since when something is wrong, seconds since the epoch.
     pub since: Option<i64>,
-    /// While something is wrong: the last revision at which nothing was.
+    /// While something is wrong: the last revision at which nothing was, as far as that is known.
     pub good: Option<Revision>,
 }
 
@@ -148,7 +148,7 @@ impl Row for KeptFile {
 
     /// The file has to be compared with everything that came along.
     fn arrive(&mut self) {
-        (self.version, self.digest) = (None, [0; 16]);
+        (self.version, self.digest, self.good) = (None, [0; 16], None);
     }
 
     fn encode(&self, to: &mut Writer) {

@@ -2,14 +2,15 @@
 
 use super::high_water::HighWater;
 use super::reading::Reading;
+use super::tables::{self, Records, Tables, There};
 use super::writers::Writers;
 use super::{OpenError, lost_map, newest, place, unavailable};
 use crate::files::lookout::Lookout;
-use enfilade_facts::journal::{FORMAT, Head, Identity, IdentityKey, Write};
+use enfilade_facts::format::{FORMAT, FORMAT_OLDEST};
+use enfilade_facts::journal::{Identity, IdentityKey, Write};
 use enfilade_facts::limits::MAP_PERCENT_MAX;
 use enfilade_facts::{At, Revision, SourceError, StoreId, Table, View};
-use heed::types::Bytes;
-use heed::{CommitOrAbort, Database, DatabaseOpener, Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn, WithTls};
+use heed::{Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn, WithTls};
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -27,10 +28,6 @@ const READERS_MAX: u32 = 4096;
 /// How often a transaction is begun that has not the facts of its own number.
 const BEGUN_MAX: u32 = 8;
 
-pub(super) type Records = Database<'static, Bytes, Bytes>;
-/// In the order of `Table::ALL`.
-type Tables<'e> = [Database<'e, Bytes, Bytes>; Table::ALL.len()];
-
 /// An open environment.
 pub(super) struct Environment {
     pub(super) env: Env<WithTls>,
@@ -41,7 +38,7 @@ pub(super) struct Environment {
     /// Tells it from every other environment this process had open.
     number: u64,
     /// Held so that others see that the store is open.
-    _live: File,
+    pub(super) live: File,
 }
 
 /// What has to be right about a store that is opened.
@@ -59,11 +56,15 @@ thread_local! {
 }
 
 impl Environment {
-    /// The database of a table.
-    pub(super) fn records(&self, table: Table) -> heed::Result<&Records> {
+    /// The database of a table; in a store that is older than the table there is none.
+    pub(super) fn find(&self, table: Table) -> Option<&Records<'static>> {
         let found = Table::ALL.iter().zip(&self.tables).find(|(this, _)| **this == table);
-        // `Table::ALL` lists every table, so this error is for nobody.
-        found.map(|(_, records)| records).ok_or(heed::Error::Mdb(heed::MdbError::BadDbi))
+        found.and_then(|(_, records)| records.as_ref())
+    }
+
+    /// The database of a table that is there.
+    pub(super) fn records(&self, table: Table) -> heed::Result<&Records<'static>> {
+        self.find(table).ok_or(heed::Error::Mdb(heed::MdbError::BadDbi))
     }
 
     /// A revision of this store.
@@ -151,7 +152,7 @@ impl Environment {
     }
 
     fn used_in(&self, txn: &RoTxn<'_>) -> heed::Result<u64> {
-        self.tables.iter().try_fold(0, |sum, records| {
+        self.tables.iter().flatten().try_fold(0, |sum, records| {
             let stat = records.stat(txn)?;
             let pages = stat.branch_pages + stat.leaf_pages + stat.overflow_pages;
             Ok(sum + pages as u64 * u64::from(stat.page_size))
@@ -167,7 +168,7 @@ impl Environment {
     }
 
     /// Who the store says it is, and at which revision.
-    fn introduce(&self, path: &Path) -> Result<(Identity, Revision), OpenError> {
+    pub(super) fn introduce(&self, path: &Path) -> Result<(Identity, Revision), OpenError> {
         let failed = |why| OpenError::io(path, &why);
         let introduced = self.reading(|_, view| {
             let identity = view.get::<Identity>(&IdentityKey).map_err(failed)?;
@@ -177,17 +178,11 @@ impl Environment {
         introduced.map_err(failed)?
     }
 
-    /// The store is of a layout we know, is the one the high-water mark is of, and has not gone back.
-    fn check(&self, path: &Path) -> Result<(), OpenError> {
+    /// The store is the one the high-water mark is of, and has not gone back.
+    pub(super) fn check(&self, path: &Path) -> Result<(), OpenError> {
         // The mark first: the store is never behind a mark that was read before it was looked at.
         let mark = self.high_water.revision();
         let (identity, revision) = self.introduce(path)?;
-        let found = identity.format;
-        match found.cmp(&FORMAT) {
-            Ordering::Less => return Err(OpenError::Older { path: path.to_owned(), found }),
-            Ordering::Greater => return Err(OpenError::Newer { path: path.to_owned(), found }),
-            Ordering::Equal => {}
-        }
         match self.high_water.store() {
             Some(store) if store != identity.store && self.high_water.is_announced(identity.store) => {
                 self.begin(path)
@@ -239,6 +234,30 @@ fn data_file(path: &Path) -> std::io::Result<(u64, u64)> {
 }
 
 fn open_anew(path: &Path, group: Option<u32>, trust: Trust) -> Result<Environment, OpenError> {
+    let (environment, found) = open_of_any_format(path, group)?;
+    let place = path.to_owned();
+    match found.cmp(&FORMAT) {
+        Ordering::Greater => return Err(OpenError::Newer { path: place, found }),
+        Ordering::Less if found < FORMAT_OLDEST => return Err(OpenError::TooOld { path: place, found }),
+        Ordering::Less => return Err(OpenError::Older { path: place, found }),
+        Ordering::Equal => {}
+    }
+    if let Some(table) = Table::ALL.into_iter().find(|table| environment.find(*table).is_none()) {
+        let why = format!(
+            "table `{}` is missing: pages are damaged; restore a backup with `enfilade facts restore FILE --force`",
+            table.name()
+        );
+        return Err(OpenError::io(path, &why));
+    }
+    if trust == Trust::Checked {
+        environment.check(path)?;
+    }
+    Ok(environment)
+}
+
+/// The environment in this directory, with the tables that are there, and the format of the store; what it says of itself is
+/// not compared with anything yet. Where there is nothing a store is made.
+pub(super) fn open_of_any_format(path: &Path, group: Option<u32>) -> Result<(Environment, u32), OpenError> {
     let failed = |why: &dyn std::fmt::Display| OpenError::io(path, why);
     let lmdb_failed = |why| OpenError::heed(path, &why);
     lost_map::end_cleanly();
@@ -252,21 +271,21 @@ fn open_anew(path: &Path, group: Option<u32>, trust: Trust) -> Result<Environmen
     place::set_modes(path, group).map_err(|why| failed(&why))?;
     // Readers that died while nobody was here would make the file grow from the first commit on.
     env.clear_stale_readers().map_err(lmdb_failed)?;
-    let tables = match find_tables(&env).map_err(lmdb_failed)? {
-        Some(tables) => tables,
+    let mut there = tables::find(&env).map_err(lmdb_failed)?;
+    if matches!(there, There::Nothing) {
         // Alone, so that of two processes that make the store at once the second finds what the first made.
-        None => {
-            let made = writers.alone(|| make_tables(&env)).map_err(|why| failed(&why))?;
-            made.map_err(lmdb_failed)?.ok_or_else(|| OpenError::Foreign(path.to_owned()))?
-        }
+        let made = writers.alone(|| tables::make(&env, FORMAT, &Table::ALL)).map_err(|why| failed(&why))?;
+        made.map_err(lmdb_failed)?;
+        there = tables::find(&env).map_err(lmdb_failed)?;
+    }
+    let (format, tables) = match there {
+        There::Store(format, tables) => (format, tables),
+        There::Damaged(why) => return Err(failed(&why)),
+        There::Nothing | There::Foreign => return Err(OpenError::Foreign(path.to_owned())),
     };
     static NUMBERS: AtomicU64 = AtomicU64::new(1);
     let number = NUMBERS.fetch_add(1, atomic::Ordering::Relaxed);
-    let environment = Environment { env, high_water, lookout, writers, tables, number, _live: live };
-    if trust == Trust::Checked {
-        environment.check(path)?;
-    }
-    Ok(environment)
+    Ok((Environment { env, high_water, lookout, writers, tables, number, live }, format))
 }
 
 /// Opens the map again, when its newest commit is the newest there was.
@@ -314,73 +333,12 @@ pub(super) fn open_map_of(path: &Path, bytes: usize, flags: EnvFlags) -> heed::R
     unsafe { options.flags(flags).open(path) }
 }
 
-/// The tables, when all are there: whoever only reads need not wait for a writer.
-fn find_tables(env: &Env<WithTls>) -> heed::Result<Option<Tables<'static>>> {
-    let found = env.open_databases_and_commit(env.read_txn()?, |opener, txn| {
-        let all = every_table(|name| opener.open_database(txn, Some(name)))?;
-        Ok::<_, heed::Error>(all.map_or(CommitOrAbort::Abort(()), CommitOrAbort::Commit))
-    })?;
-    Ok(match found {
-        CommitOrAbort::Commit(tables) => Some(tables),
-        CommitOrAbort::Abort(()) => None,
-    })
-}
-
-/// Makes the tables that are missing; nothing when the environment holds something that is no store of ours.
-fn make_tables(env: &Env<WithTls>) -> heed::Result<Option<Tables<'static>>> {
-    let made = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
-        let head = opener.open_database::<Bytes, Bytes>(txn, Some(Table::Head.name()))?;
-        if head.is_none() && holds_anything(opener, txn)? {
-            return Ok::<_, heed::Error>(CommitOrAbort::Abort(()));
-        }
-        let tables = every_table(|name| opener.create_database(txn, Some(name)).map(Some))?;
-        if head.is_none() {
-            let mut id = [0; 16];
-            getrandom::fill(&mut id)
-                .map_err(|why| heed::Error::Io(std::io::Error::other(why.to_string())))?;
-            let store = StoreId(u128::from_be_bytes(id));
-            let at = At { store, revision: Revision(0) };
-            let head = opener.create_database::<Bytes, Bytes>(txn, Some(Table::Head.name()))?;
-            let identity = Write::put(&IdentityKey, &Identity { format: FORMAT, store }, at);
-            let start = Head { revision: at.revision, commit: txn.id() as u64 }.write();
-            for Write { key, stored, .. } in [identity, start] {
-                head.put(txn, &key, &stored.unwrap_or_default())?;
-            }
-        }
-        Ok(tables.map_or(CommitOrAbort::Abort(()), CommitOrAbort::Commit))
-    })?;
-    Ok(match made {
-        CommitOrAbort::Commit(tables) => Some(tables),
-        CommitOrAbort::Abort(()) => None,
-    })
-}
-
-fn holds_anything(opener: &DatabaseOpener<'_, WithTls>, txn: &RoTxn<'_>) -> heed::Result<bool> {
-    let root = opener.open_database::<Bytes, Bytes>(txn, None)?;
-    Ok(match root {
-        Some(root) => root.first(txn)?.is_some(),
-        None => false,
-    })
-}
-
-/// Opens each table; `None` when one is not there.
-fn every_table<'e>(
-    mut open: impl FnMut(&str) -> heed::Result<Option<Database<'e, Bytes, Bytes>>>,
-) -> heed::Result<Option<Tables<'e>>> {
-    let mut opened = Vec::with_capacity(Table::ALL.len());
-    for table in Table::ALL {
-        match open(table.name())? {
-            Some(records) => opened.push(records),
-            None => return Ok(None),
-        }
-    }
-    Ok(opened.try_into().ok())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
+    use heed::CommitOrAbort;
+    use heed::types::Bytes;
 
     #[test]
     fn an_environment_of_somebody_else_is_left_alone() {

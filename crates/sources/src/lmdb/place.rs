@@ -74,18 +74,23 @@ pub(super) fn set_modes(path: &Path, group: Option<u32>) -> std::io::Result<()> 
 /// Held while this process has the store open.
 pub(super) fn live(path: &Path) -> std::io::Result<File> {
     let file = lock_file(path, LIVE_LOCK)?;
-    flock(&file, FlockOperation::NonBlockingLockShared)
-        .map_err(|_| std::io::Error::other("another process is restoring it: try again when that is done"))?;
+    flock(&file, FlockOperation::NonBlockingLockShared).map_err(|_| {
+        std::io::Error::other("another process is restoring or upgrading it: try again when that is done")
+    })?;
     Ok(file)
 }
 
 /// Held while nobody has the store open; nobody can open it meanwhile.
 pub(super) fn alone(path: &Path) -> Result<File, OpenError> {
     let file = lock_file(path, LIVE_LOCK).map_err(|why| OpenError::io(path, &why))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(_) => Err(OpenError::io(path, &"other processes have it open: stop them first")),
-    }
+    keep_others_out(path, &file)?;
+    Ok(file)
+}
+
+/// Makes what [`live`] holds into what [`alone`] holds.
+pub(super) fn keep_others_out(path: &Path, live: &File) -> Result<(), OpenError> {
+    let taken = flock(live, FlockOperation::NonBlockingLockExclusive);
+    taken.map_err(|_| OpenError::io(path, &"other processes have it open: stop them first"))
 }
 
 /// Held by the one process that ships the change log; nothing when another one does.

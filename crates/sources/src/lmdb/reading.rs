@@ -69,12 +69,12 @@ impl Snapshot for Reading<'_> {
         if !can_be(key) {
             return Ok(None);
         }
-        let records = self.environment.records(table);
-        records.and_then(|records| records.get(self.txn, key)).map_err(unavailable)
+        let Some(records) = self.environment.find(table) else { return Ok(None) };
+        records.get(self.txn, key).map_err(unavailable)
     }
 
     fn at_or_after(&self, table: Table, key: &[u8]) -> Result<Found<'_>, SourceError> {
-        let records = self.environment.records(table).map_err(unavailable)?;
+        let Some(records) = self.environment.find(table) else { return Ok(None) };
         if can_be(key) {
             return records.get_greater_than_or_equal_to(self.txn, key).map_err(unavailable);
         }
@@ -82,7 +82,7 @@ impl Snapshot for Reading<'_> {
     }
 
     fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError> {
-        let records = self.environment.records(table).map_err(unavailable)?;
+        let Some(records) = self.environment.find(table) else { return Ok(()) };
         if prefix.is_empty() {
             walk(records.iter(self.txn).map_err(unavailable)?, each)
         } else if can_be(prefix) {

@@ -1,0 +1,83 @@
+//! The formats of a store, and how the records of one become those of the next.
+//!
+//! A store is of one format as a whole. Another one is not opened; an upgrade brings it up to this program's, in one
+//! transaction that passes every record through the steps below.
+//!
+//! # When the format changes
+//! A table is new, or a record of an older build would be read as something else (a last field that may be missing is no
+//! change of format: [`Writer::tail`]). Then:
+//! 1. count [`FORMAT`] up, and let [`step`] make a record of the new form from one of the form before;
+//! 2. keep a store that was written before the change in `interop/fixtures/format-N`; `interop/upgrade.rs` says what has to
+//!    be in it, upgrades it in every run of the tests, and fails while it is missing.
+
+use crate::codec::{Reader, Writer};
+use crate::tables::{KeptFile, Row, Table};
+
+/// The layout of a whole store and the form of its records.
+///
+/// | format | what is new |
+/// |---|---|
+/// | 2 | the first that can be upgraded; records carry LMDB's number of the commit |
+/// | 3 | records carry the revision, which is the number of the change; entries of the log need not say it |
+pub const FORMAT: u32 = 3;
+/// The oldest format that can be upgraded.
+pub const FORMAT_OLDEST: u32 = 2;
+
+/// The value of a record in the form of this format, from its value in an older one; `None` when it has not that form.
+pub fn bring_up(from: u32, table: Table, value: &[u8]) -> Option<Vec<u8>> {
+    (from..FORMAT).try_fold(value.to_vec(), |value, format| step(format, table, value))
+}
+
+/// The value of a record in the form of the next format.
+fn step(format: u32, table: Table, value: Vec<u8>) -> Option<Vec<u8>> {
+    match (format, table) {
+        (2, Table::Log) => log_entry_of_2(&value),
+        (2, Table::Files) => kept_file_of_2(&value),
+        _ => Some(value),
+    }
+}
+
+/// After the time stood LMDB's number.
+fn log_entry_of_2(value: &[u8]) -> Option<Vec<u8>> {
+    let mut from = Reader::new(value);
+    let mut to = Writer::default();
+    to.text(&from.text()?).text(&from.text()?).i64(from.i64()?);
+    from.u64()?;
+    to.fixed(from.rest());
+    Some(to.into_bytes())
+}
+
+/// The revision at which it was good last is a number of LMDB's; which change that was nobody knows any more.
+fn kept_file_of_2(value: &[u8]) -> Option<Vec<u8>> {
+    let mut from = Reader::new(value);
+    let kept = KeptFile::decode(&mut from).filter(|_| from.is_empty())?;
+    let mut to = Writer::default();
+    KeptFile { good: None, ..kept }.encode(&mut to);
+    Some(to.into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Revision;
+    use crate::tables::LogEntry;
+
+    #[test]
+    fn records_of_format_2_become_those_of_today() {
+        let mut old = Writer::default();
+        old.text("who").text("what").i64(7).u64(45).option(None::<()>, |_, ()| {});
+        let new = bring_up(2, Table::Log, &old.into_bytes()).unwrap();
+        let entry = LogEntry { who: "who".into(), what: "what".into(), unix_seconds: 7, written: None };
+        assert_eq!(LogEntry::decode(&mut Reader::new(&new)), Some(entry));
+
+        let kept = KeptFile { good: Some(Revision(45)), problem_count: 1, ..KeptFile::default() };
+        let mut old = Writer::default();
+        kept.encode(&mut old);
+        let new = bring_up(2, Table::Files, &old.into_bytes()).unwrap();
+        assert_eq!(KeptFile::decode(&mut Reader::new(&new)), Some(KeptFile { good: None, ..kept }));
+
+        assert_eq!(bring_up(2, Table::Users, b"as it is"), Some(b"as it is".to_vec()));
+        assert_eq!(bring_up(2, Table::Log, b"too short"), None);
+        assert_eq!(bring_up(FORMAT, Table::Log, b"of today"), Some(b"of today".to_vec()));
+    }
+}

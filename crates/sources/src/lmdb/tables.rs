@@ -1,0 +1,92 @@
+//! The tables of a store as LMDB has them: what is there, and how an empty environment gets them.
+//!
+//! Tables are made in two places only: here, when a store begins, and by an upgrade. Both write the head in the same
+//! transaction. A commit that leaves the head as it is would look like a damaged page ever after.
+
+use enfilade_facts::codec::{self, Reader};
+use enfilade_facts::journal::{Head, Identity, IdentityKey, Write};
+use enfilade_facts::tables::Key;
+use enfilade_facts::{At, Revision, Row, SourceError, StoreId, Table};
+use heed::types::Bytes;
+use heed::{CommitOrAbort, Database, DatabaseOpener, Env, RoTxn, WithTls};
+
+pub(super) type Records<'e> = Database<'e, Bytes, Bytes>;
+/// In the order of `Table::ALL`; a table that is not there has no records.
+pub(super) type Tables<'e> = [Option<Records<'e>>; Table::ALL.len()];
+
+/// What an environment holds.
+pub(super) enum There {
+    /// Nothing yet.
+    Nothing,
+    /// Something that is no store of facts.
+    Foreign,
+    /// What it says of itself cannot be believed.
+    Damaged(SourceError),
+    /// A store of this format, and those of its tables this program knows.
+    Store(u32, Tables<'static>),
+}
+
+/// Looks what is there, and changes nothing.
+pub(super) fn find(env: &Env<WithTls>) -> heed::Result<There> {
+    let mut format = 0;
+    let found = env.open_databases_and_commit(env.read_txn()?, |opener, txn| {
+        let key = IdentityKey.bytes();
+        let head = opener.open_database::<Bytes, Bytes>(txn, Some(Table::Head.name()))?;
+        let stored = head.map(|head| head.get(txn, &key)).transpose()?.flatten();
+        format = match (head, stored.map(|stored| format_of(&key, stored))) {
+            (_, Some(Ok(format))) => format,
+            (_, Some(Err(why))) => return Ok(CommitOrAbort::Abort(There::Damaged(why))),
+            (None, None) if !holds_anything(opener, txn)? => return Ok(CommitOrAbort::Abort(There::Nothing)),
+            (_, None) => return Ok(CommitOrAbort::Abort(There::Foreign)),
+        };
+        let mut tables: Tables<'_> = [None; Table::ALL.len()];
+        for (table, records) in Table::ALL.into_iter().zip(&mut tables) {
+            *records = opener.open_database(txn, Some(table.name()))?;
+        }
+        Ok::<_, heed::Error>(CommitOrAbort::Commit(tables))
+    })?;
+    Ok(match found {
+        CommitOrAbort::Commit(tables) => There::Store(format, tables),
+        CommitOrAbort::Abort(there) => there,
+    })
+}
+
+fn format_of(key: &[u8], stored: &[u8]) -> Result<u32, SourceError> {
+    let (_, value) = codec::open(Table::Head, key, stored)?;
+    let identity = Identity::decode(&mut Reader::new(value));
+    let form = "the value has not the form of this table's records";
+    Ok(identity.ok_or_else(|| codec::damaged(Table::Head, key, form))?.format)
+}
+
+/// Begins a store of this format with these tables, where there is nothing.
+pub(super) fn make(env: &Env<WithTls>, format: u32, tables: &[Table]) -> heed::Result<()> {
+    let failed = |why: getrandom::Error| heed::Error::Io(std::io::Error::other(why.to_string()));
+    env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
+        if holds_anything(opener, txn)? {
+            return Ok::<_, heed::Error>(CommitOrAbort::Abort(()));
+        }
+        for table in tables {
+            opener.create_database::<Bytes, Bytes>(txn, Some(table.name()))?;
+        }
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).map_err(failed)?;
+        let store = StoreId(u128::from_be_bytes(id));
+        let at = At { store, revision: Revision(0) };
+        let head = opener.create_database::<Bytes, Bytes>(txn, Some(Table::Head.name()))?;
+        let identity = Write::put(&IdentityKey, &Identity { format, store }, at);
+        let start = Head { revision: at.revision, commit: txn.id() as u64 }.write();
+        for Write { key, stored, .. } in [identity, start] {
+            head.put(txn, &key, &stored.unwrap_or_default())?;
+        }
+        Ok(CommitOrAbort::Commit(()))
+    })?;
+    Ok(())
+}
+
+fn holds_anything(opener: &DatabaseOpener<'_, WithTls>, txn: &RoTxn<'_>) -> heed::Result<bool> {
+    let root = opener.open_database::<Bytes, Bytes>(txn, None)?;
+    Ok(match root {
+        Some(root) => root.first(txn)?.is_some(),
+        None => false,
+    })
+}

@@ -1,0 +1,525 @@
+//! Bringing a store of an older format up to this program's.
+//!
+//! It is one transaction, and a change with its entry in the log: tables that are new are made, every record passes through
+//! the steps of [`enfilade_facts::format`], and the head says where that led. Whatever ends it before leaves the store as it
+//! was. A backup that the older program reads is written first. Nobody else may have the store open: an older program would
+//! go on writing records of the older form.
+
+use super::environment::{Environment, open_of_any_format};
+use super::{OpenError, place, unavailable};
+use crate::copy::{self, CopyError, Progress, each_fact};
+use crate::files::atomic;
+use enfilade_facts::codec;
+use enfilade_facts::format::{FORMAT, FORMAT_OLDEST, bring_up};
+use enfilade_facts::journal::{Head, Identity, IdentityKey, Tally, Write, tally_write};
+use enfilade_facts::tables::{Key, LogEntry};
+use enfilade_facts::{At, AuditRecord, CommitError, Revision, SourceError, Table};
+use heed::types::Bytes;
+use heed::{CommitOrAbort, Database, RwTxn};
+use std::io::{self, BufWriter, Write as _};
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+
+/// So many records are in memory at once.
+const BATCH: usize = 1024;
+
+/// The store was not upgraded; it is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum UpgradeError {
+    /// It could not be opened, or not alone.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It could not be read to its last record.
+    #[error("the facts cannot be upgraded, nothing was changed: {0}")]
+    Copy(#[from] CopyError),
+    /// The backup.
+    #[error("the backup `{path}` cannot be written, nothing was changed: {why}")]
+    Backup {
+        /// Where it was to be.
+        path: PathBuf,
+        /// What went wrong.
+        why: io::Error,
+    },
+    /// The transaction.
+    #[error("the facts cannot be upgraded, nothing was changed: {0}")]
+    Commit(#[from] CommitError),
+}
+
+impl From<SourceError> for UpgradeError {
+    fn from(why: SourceError) -> Self {
+        UpgradeError::Copy(why.into())
+    }
+}
+
+/// A store of an older format, open.
+pub struct Older {
+    environment: Environment,
+    path: PathBuf,
+    identity: Identity,
+    revision: Revision,
+}
+
+/// What an upgrade does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The format now.
+    pub from: u32,
+    /// The format afterwards.
+    pub to: u32,
+    /// How many records there are.
+    pub records: u64,
+    /// Tables that are made.
+    pub tables: Vec<Table>,
+    /// Where the backup goes.
+    pub backup: PathBuf,
+}
+
+impl Older {
+    /// Opens a store of an older format. `None` when it is of this program's format, or there is none.
+    ///
+    /// # Errors
+    /// When it cannot be opened, has gone back, or is of a format that cannot be upgraded.
+    pub fn open(path: &Path, group: Option<u32>) -> Result<Option<Self>, OpenError> {
+        if !path.join("data.mdb").exists() {
+            return Ok(None);
+        }
+        let (environment, found) = open_of_any_format(path, group)?;
+        let place = path.to_owned();
+        match found {
+            FORMAT => return Ok(None),
+            FORMAT_OLDEST..FORMAT => {}
+            0..FORMAT_OLDEST => return Err(OpenError::TooOld { path: place, found }),
+            _ => return Err(OpenError::Newer { path: place, found }),
+        }
+        environment.check(path)?;
+        let (identity, revision) = environment.introduce(path)?;
+        Ok(Some(Older { environment, path: place, identity, revision }))
+    }
+
+    /// What an upgrade would do.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn plan(&self) -> Result<Plan, SourceError> {
+        let is_missing = |table: &Table| self.environment.find(*table).is_none();
+        let records = self.environment.reading(|_, view| {
+            let counts = Table::of_facts().map(|table| view.tally(table, &[]).map(|tally| tally.count));
+            counts.sum::<Result<u64, _>>()
+        })??;
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let from = self.identity.format;
+        Ok(Plan {
+            from,
+            to: FORMAT,
+            records,
+            tables: Table::ALL.into_iter().filter(is_missing).collect(),
+            backup: self.path.with_file_name(format!("{name}.format-{from}.revision-{}", self.revision)),
+        })
+    }
+
+    /// Reads everything, and makes every record one of the new form, without writing anything.
+    ///
+    /// # Errors
+    /// What would keep an upgrade from being made.
+    pub fn try_out(&self, progress: Progress<'_>) -> Result<Plan, UpgradeError> {
+        let (plan, mut done) = (self.plan()?, 0);
+        self.environment.reading(|_, view| {
+            each_fact(view, |table, key, value| {
+                brought_up(plan.from, table, key, value)?;
+                done += 1;
+                progress(done, plan.records);
+                Ok(())
+            })
+        })??;
+        Ok(plan)
+    }
+
+    /// Writes the backup, and then upgrades the store.
+    ///
+    /// # Errors
+    /// When other processes have it open, or any of it fails; the store is as it was then.
+    pub fn upgrade(self, audit: &AuditRecord, progress: Progress<'_>) -> Result<(Plan, At), UpgradeError> {
+        place::keep_others_out(&self.path, &self.environment.live)?;
+        let plan = self.plan()?;
+        let all = plan.records * 2;
+        let written = atomic::write_with(&plan.backup, 0o600, |to| {
+            let mut to = BufWriter::new(to);
+            let mut progress = |done, _| progress(done, all);
+            let written = self
+                .environment
+                .reading(|_, view| copy::backup(view, audit.unix_seconds, &mut to, &mut progress));
+            written.map_err(CopyError::from).flatten().map_err(io::Error::other)?;
+            to.flush()
+        });
+        written.map_err(|why| UpgradeError::Backup { path: plan.backup.clone(), why })?;
+        let store = self.identity.store;
+        let at = At { store, revision: self.revision }.next();
+        let mut done = plan.records;
+        let rewritten = self.environment.writers.alone(|| {
+            self.rewrite(at, audit, &mut || {
+                done += 1;
+                progress(done, all);
+            })
+        })?;
+        rewritten.map_err(|Failed(why)| CommitError::from(why))?;
+        self.environment.high_water.raise(at.revision);
+        // Whoever opens it next in this process waits until it is closed.
+        self.environment.env.prepare_for_closing().wait();
+        Ok((plan, at))
+    }
+
+    /// Everything in one transaction.
+    fn rewrite(&self, at: At, audit: &AuditRecord, progress: &mut dyn FnMut()) -> Result<(), Failed> {
+        let (env, from) = (&self.environment.env, self.identity.format);
+        env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
+            let mut tables = Vec::with_capacity(Table::ALL.len());
+            for table in Table::ALL {
+                tables.push((table, opener.create_database::<Bytes, Bytes>(txn, Some(table.name()))?));
+            }
+            let commit = txn.id() as u64;
+            let mut rewriting = Rewriting { from, at, tables, progress };
+            rewriting.of(Table::Tallies)?.clear(txn)?;
+            for table in Table::of_facts() {
+                rewriting.table(txn, table)?;
+            }
+            rewriting.table(txn, Table::Log)?;
+            let entry = LogEntry {
+                who: audit.who.clone(),
+                what: format!("upgrade to format {FORMAT}"),
+                unix_seconds: audit.unix_seconds,
+                written: None,
+            };
+            let identity = Identity { format: FORMAT, store: at.store };
+            rewriting.write(txn, Write::put(&at.revision, &entry, at))?;
+            rewriting.write(txn, Write::put(&IdentityKey, &identity, at))?;
+            rewriting.write(txn, Head { revision: at.revision, commit }.write())?;
+            Ok::<_, Failed>(CommitOrAbort::<(), ()>::Commit(()))
+        })?;
+        Ok(())
+    }
+}
+
+/// Made of an error of LMDB as well as of one of the facts.
+struct Failed(SourceError);
+
+impl From<heed::Error> for Failed {
+    fn from(why: heed::Error) -> Self {
+        Failed(unavailable(why))
+    }
+}
+
+impl From<SourceError> for Failed {
+    fn from(why: SourceError) -> Self {
+        Failed(why)
+    }
+}
+
+fn brought_up(from: u32, table: Table, key: &[u8], value: &[u8]) -> Result<Vec<u8>, SourceError> {
+    let form = || format!("it has not the form that records of this table had in format {from}");
+    bring_up(from, table, value).ok_or_else(|| codec::damaged(table, key, &form()))
+}
+
+struct Rewriting<'e, 'p> {
+    from: u32,
+    at: At,
+    tables: Vec<(Table, Database<'e, Bytes, Bytes>)>,
+    progress: &'p mut dyn FnMut(),
+}
+
+impl<'e> Rewriting<'e, '_> {
+    fn of(&self, table: Table) -> heed::Result<Database<'e, Bytes, Bytes>> {
+        let found = self.tables.iter().find(|(this, _)| *this == table);
+        found.map(|(_, records)| *records).ok_or(heed::Error::Mdb(heed::MdbError::BadDbi))
+    }
+
+    fn write(&self, txn: &mut RwTxn<'_>, Write { table, key, stored }: Write) -> heed::Result<()> {
+        match stored {
+            Some(stored) => self.of(table)?.put(txn, &key, &stored),
+            None => self.of(table)?.delete(txn, &key).map(drop),
+        }
+    }
+
+    /// Each record of a table in its new form, and their tallies. Facts are of the upgrade's revision from now on: older ones carry numbers
+    /// that mean nothing any more. An entry of the log is of its own.
+    fn table(&mut self, txn: &mut RwTxn<'_>, table: Table) -> Result<(), Failed> {
+        let records = self.of(table)?;
+        let mut whole = Tally::default();
+        let mut group: Option<(Vec<u8>, Tally)> = None;
+        let mut last: Option<Vec<u8>> = None;
+        loop {
+            let from = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            let mut batch = Vec::with_capacity(BATCH);
+            for record in records.range(txn, &(from, Bound::Unbounded))?.take(BATCH) {
+                let (key, stored) = record?;
+                let (_, value) = codec::open(table, key, stored)?;
+                batch.push((key.to_vec(), brought_up(self.from, table, key, value)?));
+            }
+            let Some((key, _)) = batch.last() else { break };
+            last = Some(key.clone());
+            for (key, value) in batch {
+                let revision = match table {
+                    Table::Log => Revision::from_bytes(&key),
+                    _ => Some(self.at.revision),
+                };
+                let form = || codec::damaged(table, &key, "the key has not the form of this table's keys");
+                let stored = codec::seal(table, &key, revision.ok_or_else(form)?, &value);
+                records.put(txn, &key, &stored)?;
+                if table.holds_facts() {
+                    whole.add(&stored);
+                    match &mut group {
+                        Some((of, tally)) if of == table.group(&key) => tally.add(&stored),
+                        _ => {
+                            let new = (table.group(&key).to_vec(), Tally::of(&stored));
+                            self.count(txn, table, group.replace(new))?;
+                        }
+                    }
+                    (self.progress)();
+                }
+            }
+        }
+        self.count(txn, table, group)?;
+        self.count(txn, table, Some((Vec::new(), whole)))?;
+        Ok(())
+    }
+
+    fn count(&self, txn: &mut RwTxn<'_>, table: Table, group: Option<(Vec<u8>, Tally)>) -> heed::Result<()> {
+        let Some((group, tally)) = group.filter(|(_, tally)| tally.count != 0) else { return Ok(()) };
+        self.write(txn, tally_write(((table, group), tally)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::{change, put_something, something_is_there};
+    use crate::lmdb::Lmdb;
+    use crate::lmdb::environment::open_map_of;
+    use crate::lmdb::reading::Reading;
+    use crate::lmdb::tables::{There, find, make};
+    use crate::scratch::Scratch;
+    use enfilade_facts::codec::Writer;
+    use enfilade_facts::journal::write_down;
+    use enfilade_facts::tables::{Datastore, Domain, Member, Membership, MembershipKey, Revocation, Revoked};
+    use enfilade_facts::vocabulary::{DomainId, GroupId, UserId};
+    use enfilade_facts::{Change, Read, Source};
+    use heed::EnvFlags;
+    use std::os::unix::fs::DirBuilderExt;
+
+    fn audit() -> AuditRecord {
+        AuditRecord { who: "a test".into(), what: String::new(), unix_seconds: 5 }
+    }
+
+    /// A store of this format before there was a table of revocations.
+    fn make_without_a_table(path: &Path, format: u32) {
+        std::fs::DirBuilder::new().mode(0o700).create(path).unwrap();
+        let env = open_map_of(path, 1 << 30, EnvFlags::empty()).unwrap();
+        let tables: Vec<Table> =
+            Table::ALL.into_iter().filter(|table| *table != Table::Revocations).collect();
+        make(&env, format, &tables).unwrap();
+        assert!(matches!(find(&env).unwrap(), There::Store(found, _) if found == format));
+        env.prepare_for_closing().wait();
+    }
+
+    /// Commits as a program of format 2 did: records carry LMDB's number, and the entry of the log says it.
+    fn commit_as_of_2(path: &Path, change: &Change) {
+        let (environment, _) = open_of_any_format(path, None).unwrap();
+        environment.check(path).unwrap();
+        let mut txn = environment.env.write_txn().unwrap();
+        let commit = txn.id() as u64;
+        let reading = Reading::of(&environment, &txn, commit - 1).unwrap();
+        let number = reading.at.next().revision;
+        // Under the number of the revision before it is written down, so that the records have LMDB's.
+        let at = At { revision: Revision(commit - 1), ..reading.at };
+        let before = AsOf2 { reading, at };
+        let mut writes = write_down(&before, change, commit, Revision(0)).unwrap();
+        let audit = change.audit();
+        let mut entry = Writer::default();
+        entry.text(&audit.who).text(&audit.what).i64(audit.unix_seconds).u64(commit).flag(false);
+        let stored = codec::seal(Table::Log, &number.bytes(), Revision(commit), &entry.into_bytes());
+        writes.retain(|write| !matches!(write.table, Table::Log | Table::Head));
+        writes.push(Write { table: Table::Log, key: number.bytes(), stored: Some(stored) });
+        writes.push(Head { revision: number, commit }.write());
+        drop(before);
+        environment.write(&mut txn, &writes).unwrap();
+        txn.commit().unwrap();
+        environment.high_water.raise(number);
+        environment.env.prepare_for_closing().wait();
+    }
+
+    struct AsOf2<'t> {
+        reading: Reading<'t>,
+        at: At,
+    }
+
+    impl enfilade_facts::Snapshot for AsOf2<'_> {
+        fn at(&self) -> At {
+            self.at
+        }
+        fn head(&self) -> Result<Head, SourceError> {
+            self.reading.head()
+        }
+        fn get<'s>(&'s self, table: Table, key: &[u8]) -> Result<Option<&'s [u8]>, SourceError> {
+            self.reading.get(table, key)
+        }
+        fn scan(
+            &self,
+            table: Table,
+            prefix: &[u8],
+            each: enfilade_facts::Each<'_>,
+        ) -> Result<(), SourceError> {
+            self.reading.scan(table, prefix, each)
+        }
+        fn at_or_after(&self, table: Table, key: &[u8]) -> Result<enfilade_facts::Found<'_>, SourceError> {
+            self.reading.at_or_after(table, key)
+        }
+    }
+
+    fn membership(n: u8, group: u8) -> MembershipKey {
+        let member = Member::User(UserId::from_bytes([n; 16]));
+        MembershipKey { member, group: GroupId::from_bytes([group; 16]) }
+    }
+
+    /// More records than one batch, in groups of one and of several.
+    fn old_store(path: &Path) {
+        make_without_a_table(path, 2);
+        let mut first = change();
+        for n in 0..u128::try_from(BATCH + 10).unwrap() {
+            first.put(&DomainId::from_bytes(n.to_be_bytes()), &Domain::new("x1".parse().unwrap()));
+        }
+        commit_as_of_2(path, &first);
+        let mut second = change();
+        for n in 0..20 {
+            for group in 0..3 {
+                second.put(&membership(n, group), &Membership);
+            }
+        }
+        commit_as_of_2(path, &second);
+        let something = Datastore {
+            path: "/something".into(),
+            other: vec![("gc-schedule".into(), "daily".into())],
+            ..Datastore::default()
+        };
+        commit_as_of_2(path, change().put(&"tank".parse().unwrap(), &something));
+    }
+
+    fn refusal(path: &Path) -> String {
+        Lmdb::open(path).err().unwrap().to_string()
+    }
+
+    #[test]
+    fn a_store_of_an_older_format_is_left_alone_until_it_is_upgraded_and_whole_afterwards() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("facts");
+        old_store(&path);
+        assert!(refusal(&path).contains("run `enfilade facts upgrade`"), "{}", refusal(&path));
+        let whole = std::fs::read(path.join("data.mdb")).unwrap();
+
+        let older = Older::open(&path, None).unwrap().unwrap();
+        let mut seen = 0;
+        let plan = older.try_out(&mut |done, all| (seen, ()) = (all, assert!(done <= all))).unwrap();
+        // Each membership is found by its other end, too.
+        let records = BATCH as u64 + 10 + 2 * 60 + 1;
+        assert_eq!((plan.from, plan.to, plan.records, seen), (2, FORMAT, records, records));
+        assert_eq!(plan.tables, [Table::Revocations]);
+        assert!(plan.backup.ends_with("facts.format-2.revision-3") && !plan.backup.exists());
+        drop(older);
+        assert_eq!(std::fs::read(path.join("data.mdb")).unwrap(), whole);
+
+        let older = Older::open(&path, None).unwrap().unwrap();
+        let mut most = (0, 0);
+        let (done, at) = older.upgrade(&audit(), &mut |done, all| most = (done, all)).unwrap();
+        assert_eq!((done, at.revision, most), (plan.clone(), Revision(4), (2 * records, 2 * records)));
+
+        assert!(Older::open(&path, None).unwrap().is_none());
+        let lmdb = Lmdb::open(&path).unwrap();
+        assert_eq!(lmdb.at(), at);
+        something_is_there(&lmdb);
+        let checked =
+            lmdb.snapshot(|snapshot| crate::check::check(snapshot, &mut |_, _| {})).unwrap().unwrap();
+        assert_eq!(checked.problems, Vec::<String>::new());
+        lmdb.read(|view| {
+            assert_eq!(view.list::<Domain>(&[]).unwrap().len(), BATCH + 10);
+            assert_eq!(view.list::<Membership>(&membership(7, 0).member.prefix()).unwrap().len(), 3);
+            assert_eq!(view.revision_of::<Membership>(&membership(7, 0)), Ok(Some(at.revision)));
+            let log: Vec<_> = view.list::<LogEntry>(&[]).unwrap();
+            let log: Vec<_> = log.iter().map(|(number, entry)| (number.0, entry.what.as_str())).collect();
+            assert_eq!(log, [(1, "test"), (2, "test"), (3, "test"), (4, "upgrade to format 3")]);
+        })
+        .unwrap();
+        // The table that is new takes records, and the store can be opened ever after.
+        let mark = Revoked::User(UserId::from_bytes([7; 16]));
+        lmdb.commit(change().end(mark)).unwrap();
+        drop(lmdb);
+        let lmdb = Lmdb::open(&path).unwrap();
+        assert!(lmdb.read(|view| view.get::<Revocation>(&mark)).unwrap().unwrap().is_some());
+
+        // The backup is of the format before, and is brought up when it is restored.
+        let backup = std::fs::read(&plan.backup).unwrap();
+        let (origin, records) = copy::read_backup(backup.as_slice(), &mut |_, _| {}).unwrap();
+        assert_eq!((origin.format, origin.revision), (2, 3));
+        lmdb.restore(records, Revision(3), &audit(), true).unwrap();
+        something_is_there(&lmdb);
+    }
+
+    #[test]
+    fn what_cannot_be_upgraded_is_as_it_was() {
+        let scratch = Scratch::new();
+        // A damaged record; a backup that cannot be written; another process.
+        let cases =
+            [("damaged", "damaged record"), ("backup", "cannot be written"), ("open", "stop them first")];
+        for (name, expected) in cases {
+            let path = scratch.path().join(name);
+            old_store(&path);
+            if name == "damaged" {
+                let file = path.join("data.mdb");
+                let mut whole = std::fs::read(&file).unwrap();
+                let needle = b"/something";
+                let place = (0..whole.len() - needle.len()).rfind(|&at| whole[at..].starts_with(needle));
+                whole[place.unwrap()] ^= 1;
+                std::fs::write(&file, whole).unwrap();
+            }
+            let older = Older::open(&path, None).unwrap().unwrap();
+            if name == "backup" {
+                std::fs::create_dir(older.plan().unwrap().backup).unwrap();
+            }
+            let other = (name == "open").then(|| place::live(&path).unwrap());
+            let whole = std::fs::read(path.join("data.mdb")).unwrap();
+            let why = older.upgrade(&audit(), &mut |_, _| {}).unwrap_err().to_string();
+            assert!(why.contains(expected), "{why}");
+            drop(other);
+            assert_eq!(std::fs::read(path.join("data.mdb")).unwrap(), whole, "{name}");
+            assert!(refusal(&path).contains("have format 2"), "{name}");
+        }
+    }
+
+    /// What made every store unusable for ever: a table was made by a commit that left the head as it was.
+    #[test]
+    fn a_table_that_is_missing_is_refused_and_not_made() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("facts");
+        make_without_a_table(&path, FORMAT);
+        let whole = std::fs::read(path.join("data.mdb")).unwrap();
+        for _ in 0..2 {
+            assert!(refusal(&path).contains("table `revocations` is missing"), "{}", refusal(&path));
+        }
+        assert_eq!(std::fs::read(path.join("data.mdb")).unwrap(), whole);
+    }
+
+    #[test]
+    fn a_newer_store_and_one_that_is_too_old_are_not_upgraded() {
+        let scratch = Scratch::new();
+        for (format, expected) in
+            [(FORMAT + 1, "run a newer enfilade"), (FORMAT_OLDEST - 1, "begin in another")]
+        {
+            let path = scratch.path().join(format.to_string());
+            make_without_a_table(&path, format);
+            let why = Older::open(&path, None).err().unwrap().to_string();
+            assert!(why.contains(expected), "{why}");
+            assert!(refusal(&path).contains(expected), "{}", refusal(&path));
+        }
+        assert!(Older::open(&scratch.path().join("nowhere"), None).unwrap().is_none());
+        let path = scratch.path().join("current");
+        put_something(&Lmdb::open(&path).unwrap());
+        assert!(Older::open(&path, None).unwrap().is_none());
+    }
+}

@@ -1,0 +1,213 @@
+//! Stores that older versions wrote, kept in `fixtures/format-N`: each is upgraded, and everything is there afterwards.
+//!
+//! # When the format changes
+//! The last commit before the change writes the store that is kept; the binary of that commit makes it:
+//! `init`; users with the passwords `alice-password`, `bob-password`, `carol-password`, and `bootstrap` with `boot-password`;
+//! groups in groups, roles, tokens `alice@local!kept` and `alice@local!gone`, the second of them deleted; `bob@local` disabled;
+//! a `user.cfg` that was good and is not; a token taken back over HTTP, and `revoke user carol@local`; and whatever the tables
+//! that are new since have. In the directory are the data that says so (`facts/data.mdb`, `facts/high-water`, `keys/`, `*.cfg`
+//! with content beneath `/srv/house`), what that binary itself said of it (`dump.jsonl` with secrets, `log.jsonl`, `backup`),
+//! and the values of the two tokens (`tokens.json`).
+
+use crate::curl::{PROPFIND_0, curl};
+use crate::every_io::{FAULTS, preload};
+use crate::server::{BINARY, Scratch, Server};
+use enfilade_facts::format::{FORMAT, FORMAT_OLDEST};
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn fixture(format: u32) -> PathBuf {
+    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../interop/fixtures/format-{format}"));
+    assert!(
+        place.join("facts/data.mdb").exists(),
+        "no store of format {format} is kept: see interop/upgrade.rs"
+    );
+    place
+}
+
+/// The kept store as a data directory, its content beneath this one.
+fn lay_out(format: u32, data: &Path) {
+    let from = fixture(format);
+    let _ = std::fs::remove_dir_all(data);
+    for name in ["", "facts", "keys", "keys/fernet"] {
+        std::fs::create_dir(data.join(name)).unwrap();
+        std::fs::set_permissions(data.join(name), PermissionsExt::from_mode(0o700)).unwrap();
+        for file in std::fs::read_dir(from.join(name)).unwrap().map(Result::unwrap) {
+            let is_said = ["jsonl", "json"].iter().any(|end| file.path().extension() == Some(end.as_ref()));
+            if file.file_type().unwrap().is_file() && !is_said && file.file_name() != "backup" {
+                let to = data.join(name).join(file.file_name());
+                std::fs::copy(file.path(), &to).unwrap();
+                std::fs::set_permissions(&to, PermissionsExt::from_mode(0o600)).unwrap();
+            }
+        }
+    }
+    let cfg = std::fs::read_to_string(data.join("datastore.cfg")).unwrap();
+    let datastores = data.join("datastores");
+    let cfg = cfg.replace("/srv/house/datastores", "/srv/house");
+    std::fs::write(data.join("datastore.cfg"), cfg.replace("/srv/house", datastores.to_str().unwrap()))
+        .unwrap();
+    for name in ["main", "second"] {
+        std::fs::create_dir_all(datastores.join(name)).unwrap();
+    }
+}
+
+fn run(data: &Path, arguments: &[&str], fault: Option<(&str, u64, &Path)>) -> Output {
+    let mut command = Command::new(BINARY);
+    command.args(["--json", "--data"]).arg(data).args(arguments);
+    if let Some((fault, at, mark)) = fault {
+        command.env("LD_PRELOAD", preload());
+        command.env("FAULT", fault).env("FAULT_AT", at.to_string()).env("FAULT_MARK", mark);
+    }
+    command.output().unwrap()
+}
+
+fn said(data: &Path, arguments: &[&str]) -> Vec<Value> {
+    let output = run(data, arguments, None);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    values(&String::from_utf8(output.stdout).unwrap())
+}
+
+fn values(lines: &str) -> Vec<Value> {
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn kept(format: u32, file: &str) -> Vec<Value> {
+    values(&std::fs::read_to_string(fixture(format).join(file)).unwrap())
+}
+
+/// Everything the old value says, the new one says, too; it may say more.
+fn says(new: &Value, old: &Value) -> bool {
+    match (new, old) {
+        (Value::Object(new), Value::Object(old)) => old.iter().all(|(key, old)| {
+            // Which change a number of LMDB's was nobody knows any more.
+            key == "good" || new.get(key).is_some_and(|new| says(new, old))
+        }),
+        _ => new == old,
+    }
+}
+
+/// All records are there and none else, and the log goes on where it was.
+fn is_whole(format: u32, data: &Path) {
+    assert_eq!(said(data, &["facts", "check"])[0]["sound"], true);
+    let (old, new) = (kept(format, "dump.jsonl"), said(data, &["facts", "dump", "--secrets"]));
+    assert_eq!(old.len(), new.len());
+    for (old, new) in old.iter().zip(&new).skip(1) {
+        assert!(says(new, old), "{new} where it was {old}");
+    }
+    assert_eq!(new[0]["store"], old[0]["store"]);
+    let log = said(data, &["facts", "log", "--last", "1000"]);
+    let (last, before) = log.split_last().unwrap();
+    assert_eq!(last["what"], format!("upgrade to format {FORMAT}"));
+    assert_eq!(last["revision"], before.last().unwrap()["revision"].as_u64().unwrap() + 1);
+    let old = kept(format, "log.jsonl");
+    assert_eq!(old.len(), before.len());
+    for (old, new) in old.iter().zip(before) {
+        let number = old.get("change").unwrap_or(&old["revision"]);
+        assert_eq!((&new["revision"], &new["what"]), (number, &old["what"]));
+        assert_eq!((&new["who"], &new["time"]), (&old["who"], &old["time"]));
+    }
+}
+
+#[test]
+fn a_store_of_each_older_format_is_upgraded_by_command_and_nothing_else_touches_it() {
+    let scratch = Scratch::new();
+    let data = scratch.path().join("data");
+    for format in FORMAT_OLDEST..FORMAT {
+        lay_out(format, &data);
+        let store = || std::fs::read(data.join("facts/data.mdb")).unwrap();
+        let before = store();
+        for arguments in [["user", "list"], ["facts", "status"], ["facts", "check"], ["token", "list"]] {
+            let output = run(&data, &arguments, None);
+            let why = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(
+                !output.status.success() && why.contains("enfilade facts upgrade"),
+                "{arguments:?}: {why}"
+            );
+        }
+        let tried = said(&data, &["facts", "upgrade", "--dry-run"]);
+        let records = kept(format, "dump.jsonl").len() - 1;
+        assert_eq!(tried[0]["upgraded"], false);
+        assert_eq!(tried[0]["plan"]["from"], format);
+        assert_eq!(tried[0]["plan"]["records"], records);
+        assert!(store() == before, "format {format} was touched");
+
+        let done = said(&data, &["facts", "upgrade"]);
+        assert_eq!((&done[0]["upgraded"], &done[0]["plan"]["to"]), (&Value::Bool(true), &FORMAT.into()));
+        is_whole(format, &data);
+        assert_eq!(said(&data, &["facts", "upgrade"])[0]["upgraded"], false);
+
+        // Both the backup that was made now and the one of then can be restored.
+        let made = done[0]["plan"]["backup"].as_str().unwrap().to_owned();
+        let then = fixture(format).join("backup");
+        for backup in [made.as_str(), then.to_str().unwrap()] {
+            let restored = said(&data, &["facts", "restore", backup, "--force", "--accept-rollback"]);
+            assert_eq!(restored[0]["records"], records);
+            let (old, new) = (kept(format, "dump.jsonl"), said(&data, &["facts", "dump", "--secrets"]));
+            assert!(old.iter().zip(&new).skip(1).all(|(old, new)| says(new, old)), "{backup}");
+        }
+    }
+}
+
+#[test]
+fn a_server_upgrades_what_it_finds_and_everybody_is_who_they_were() {
+    for format in FORMAT_OLDEST..FORMAT {
+        let server = Server::start_on(|data| lay_out(format, data), &[]);
+        assert!(server.log().contains(&format!("upgrading the facts: format {format}")), "{}", server.log());
+        let tokens: Value =
+            serde_json::from_slice(&std::fs::read(fixture(format).join("tokens.json")).unwrap()).unwrap();
+        let token = |name: &str| format!("alice@local!{name}:{}", tokens[name].as_str().unwrap());
+        let status =
+            |login: &str, store: &str| curl(&server, login, &format!("/dav/{store}/"), &PROPFIND_0).status;
+        for (login, store, expected) in [
+            ("alice@local:alice-password", "main", 207),
+            ("alice@local:alice-password", "second", 207),
+            ("alice@local:wrong", "main", 401),
+            ("carol@local:carol-password", "main", 207),
+            ("carol@local:carol-password", "second", 404),
+            ("bob@local:bob-password", "main", 401),
+            (&token("kept"), "main", 207),
+            (&token("gone"), "main", 401),
+        ] {
+            assert_eq!(status(login, store), expected, "format {format}: {login} at {store}");
+        }
+        assert_eq!(server.cli(&["facts", "check"])[0]["sound"], true);
+        server.cli(&["token", "delete", "alice@local!kept"]);
+        assert_eq!(status(&token("kept"), "main"), 401);
+    }
+}
+
+/// Whatever write fails, and wherever it is killed: the store is of the old format and untouched, or of the new one and whole.
+#[test]
+fn an_upgrade_that_is_cut_short_has_changed_nothing() {
+    let scratch = Scratch::new();
+    let data = scratch.path().join("data");
+    let (mut runs, mut ended, mut before) = (0, 0, 0);
+    for fault in FAULTS {
+        let mut at = 1;
+        loop {
+            lay_out(FORMAT - 1, &data);
+            let mark = scratch.path().join("mark");
+            let _ = std::fs::remove_file(&mark);
+            let output = run(&data, &["facts", "upgrade"], Some((fault, at, &mark)));
+            if !mark.exists() {
+                assert!(output.status.success() && at > 10, "{fault} at {at}: is the library loaded?");
+                break;
+            }
+            let again = said(&data, &["facts", "upgrade"]);
+            before += u64::from(again[0]["upgraded"] == true);
+            assert!(
+                !output.status.success() || again[0]["upgraded"] == false,
+                "{fault} at {at}: acknowledged"
+            );
+            is_whole(FORMAT - 1, &data);
+            ended += u64::from(output.status.code().is_none());
+            (at, runs) = (at + 1, runs + 1);
+        }
+    }
+    println!(
+        "upgrade: {runs} faults, {ended} of them ended it, and {before} of them before it was done; each store is whole"
+    );
+    assert!(before > 0 && before < runs, "{before} of {runs}");
+}
