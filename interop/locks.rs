@@ -4,16 +4,16 @@ use crate::curl::{PROPFIND_0, curl};
 use crate::server::Server;
 use serde_json::Value;
 
-const LOCK: &str = "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype><D:owner>me</D:owner></D:lockinfo>";
+pub(crate) const LOCK: &str = "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype><D:owner>me</D:owner></D:lockinfo>";
 
-fn lock(server: &Server, login: &str, path: &str, depth: &str) -> (u16, String) {
+pub(crate) fn lock(server: &Server, login: &str, path: &str, depth: &str) -> (u16, String) {
     let depth = format!("Depth: {depth}");
     let answer = curl(server, login, path, &["--request", "LOCK", "--data", LOCK, "--header", &depth]);
     let token = answer.head.iter().find_map(|line| line.strip_prefix("lock-token: "));
     (answer.status, token.unwrap_or_default().to_owned())
 }
 
-fn unlock(server: &Server, login: &str, path: &str, token: &str) -> u16 {
+pub(crate) fn unlock(server: &Server, login: &str, path: &str, token: &str) -> u16 {
     let header = format!("Lock-Token: {token}");
     curl(server, login, path, &["--request", "UNLOCK", "--header", &header]).status
 }
@@ -23,11 +23,11 @@ fn refresh(server: &Server, login: &str, path: &str, token: &str) -> u16 {
     curl(server, login, path, &["--request", "LOCK", "--header", &header]).status
 }
 
-fn put(server: &Server, login: &str, path: &str) -> u16 {
+pub(crate) fn put(server: &Server, login: &str, path: &str) -> u16 {
     curl(server, login, path, &["--request", "PUT", "--data", "x"]).status
 }
 
-fn open(server: &Server) {
+pub(crate) fn open(server: &Server) {
     server.cli(&["acl", "set", "main", "/", "allow authenticated full inherit=files,dirs", "--recursive"]);
 }
 
@@ -42,13 +42,22 @@ fn whoever_may_no_longer_change_something_keeps_no_lock_on_it() {
     assert_eq!((status, refresh(&server, &bob, "/dav/main/file", &token)), (200, 200));
     server.cli(&["acl", "set", "main", "/file", "allow alice@local full", "allow bob@local read"]);
     assert_eq!(refresh(&server, &bob, "/dav/main/file", &token), 403);
-    assert_eq!(unlock(&server, &bob, "/dav/main/file", &token), 403);
     // What bob may not see has no lock for him.
     server.cli(&["acl", "set", "main", "/file", "allow alice@local full"]);
-    assert_eq!(unlock(&server, &bob, "/dav/main/file", &token), 409);
-    // The condition that brings the token does not hold either.
+    // The condition that brings the token does not hold.
     assert_eq!(refresh(&server, &bob, "/dav/main/file", &token), 412);
-    // His lock is in alice's way, and the operator takes it away.
+    assert_eq!(unlock(&server, &bob, "/dav/main/file", &token), 409);
+    assert_eq!(put(&server, &alice, "/dav/main/file"), 204);
+}
+
+#[test]
+fn the_operator_ends_a_lock() {
+    let server = Server::start();
+    let (alice, bob) =
+        (server.add_user("alice", "DatastorePowerUser"), server.add_user("bob", "DatastorePowerUser"));
+    open(&server);
+    assert_eq!(put(&server, &alice, "/dav/main/file"), 201);
+    assert_eq!(lock(&server, &bob, "/dav/main/file", "0").0, 200);
     assert_eq!(put(&server, &alice, "/dav/main/file"), 423);
     let ended = &server.cli(&["datastore", "unlock", "main", "/file"])[0];
     assert_eq!(

@@ -32,6 +32,7 @@ mod leftovers;
 mod lending;
 mod connections;
 mod limits;
+mod lock_owners;
 mod locks;
 mod logins;
 mod managers;

@@ -10,6 +10,7 @@ mod permit;
 mod refuse;
 mod memo;
 mod principal;
+mod reaches;
 mod work;
 mod crypt;
 mod generated;
@@ -32,6 +33,7 @@ pub use open::{
 };
 pub use permit::{IdentityPermit, Validated};
 pub use principal::{Principal, Reach, SetId, Sets, SidSet};
+pub use reaches::reaches;
 pub use refuse::{CODES, Refusal};
 pub use revocations::Revocations;
 pub use session::{

@@ -465,7 +465,11 @@ pub(crate) fn digest(memo: &IdentityMemo, verifier: Verifier) -> MemoKey {
     }
 }
 
-fn principal(view: &View<'_>, standing: &Standing, memo: &IdentityMemo) -> Result<Principal, Refusal> {
+pub(crate) fn principal(
+    view: &View<'_>,
+    standing: &Standing,
+    memo: &IdentityMemo,
+) -> Result<Principal, Refusal> {
     let user = &standing.user;
     let groups = view.groups_of(&standing.id)?;
     let mut sids: Vec<Sid> = groups

@@ -357,7 +357,7 @@ pub(crate) fn stand(
         return Err(Refusal::NoScope("the domain is gone or disabled"));
     }
     let trusted = match claim.lent {
-        Some(Lent::Trust(id)) => Some(Box::new(trusted(view, now, claim, &id)?)),
+        Some(Lent::Trust(id)) => Some(Box::new(trusted(view, now, &claim.user, claim.scope, &id)?)),
         _ => None,
     };
     // Before what was revoked: who has nothing there need not wait for the next second to hear so.
@@ -382,10 +382,15 @@ pub(crate) fn stand(
     Ok((standing, session))
 }
 
-/// The trust a claim is by: it is there, for this user and this project, and whoever trusts could come in themselves.
-fn trusted(view: &View<'_>, now: Now, claim: &Claim, id: &TrustId) -> Result<Trusted, Refusal> {
-    let is_meant =
-        |trust: &Trust| trust.trustee == claim.user && claim.scope == Scope::Project(trust.project);
+/// A trust by which a user has a session for a scope: it is there, for this user and this project, and each user who lends could come in.
+pub(crate) fn trusted(
+    view: &View<'_>,
+    now: Now,
+    user: &UserId,
+    scope: Scope,
+    id: &TrustId,
+) -> Result<Trusted, Refusal> {
+    let is_meant = |trust: &Trust| trust.trustee == *user && scope == Scope::Project(trust.project);
     let is_in_time = |trust: &Trust| trust.expires == 0 || now.unix_seconds < trust.expires;
     let trust = view.trust(id)?.filter(|trust| is_meant(trust) && is_in_time(trust));
     let trust = trust.ok_or(Refusal::NoScope("the trust is gone, over, or another's"))?;
@@ -461,7 +466,7 @@ pub fn roles_by(
 }
 
 /// What a trust lends, implied roles included: all of it, while the trustor has all of it (Keystone's rule).
-fn lent_roles(view: &View<'_>, trust: &Trust) -> Result<Vec<HeldRole>, Refusal> {
+pub(crate) fn lent_roles(view: &View<'_>, trust: &Trust) -> Result<Vec<HeldRole>, Refusal> {
     let held = roles_on(view, &trust.trustor, Scope::Project(trust.project), trust.by.as_ref())?;
     let lent = view.with_implied(trust.roles.iter().copied().collect())?;
     let is_whole = !lent.is_empty() && lent.iter().all(|role| held.contains(role));
@@ -501,11 +506,7 @@ pub(crate) fn reach_of(
     if view.delegation(credential)?.is_some_and(|delegation| !delegation.rules.is_empty()) {
         return Ok(Reach::Nothing);
     }
-    let is_there = match view.project(&project)?.filter(|project| project.enabled) {
-        Some(row) => view.domain(&row.domain)?.is_some_and(|domain| domain.enabled),
-        None => false,
-    };
-    let roles = match is_there {
+    let roles = match is_open(view, &project)? {
         true => roles_on(view, user, Scope::Project(project), Some(credential)),
         false => Err(Refusal::NoScope("the project is gone or disabled")),
     };
@@ -516,8 +517,16 @@ pub(crate) fn reach_of(
     }
 }
 
+/// Whether there can be sessions for a project: it is there and enabled, and so is its domain.
+pub(crate) fn is_open(view: &View<'_>, project: &ProjectId) -> Result<bool, Refusal> {
+    match view.project(project)?.filter(|project| project.enabled) {
+        Some(row) => Ok(view.domain(&row.domain)?.is_some_and(|domain| domain.enabled)),
+        None => Ok(false),
+    }
+}
+
 /// The roles a claim stands for now. A session for something without any role there is none (Keystone's rule).
-fn roles_on(
+pub(crate) fn roles_on(
     view: &View<'_>,
     user: &UserId,
     scope: Scope,

@@ -6,8 +6,8 @@ use crate::session::HeldRole;
 use enfilade_facts::limits::{GROUP_DEPTH_MAX, GROUPS_PER_USER_MAX, PROJECT_DEPTH_MAX};
 use enfilade_facts::tables::{
     Blob, BlobId, Credential, Delegation, Domain, FileFault, FileName, Grant, GrantKey, GrantScope, Grantee,
-    Group, KeptFile, Member, Membership, MembershipKey, Name, NameKey, NamedRole, Profile, Project, Revoked,
-    Trust, User,
+    Group, KeptFile, Member, Membership, MembershipKey, Name, NameKey, NamedRole, Profile, Project, Reverse,
+    ReverseKey, Revoked, Trust, User,
 };
 use enfilade_facts::vocabulary::{
     Authid, CredentialId, DomainId, GroupId, ProjectId, Realm, RoleId, TokenName, TrustId, UserId,
@@ -110,6 +110,16 @@ impl View<'_> {
 
     pub(crate) fn trust(&self, id: &TrustId) -> Result<Option<Trust>, SourceError> {
         self.facts.get(id)
+    }
+
+    /// The trusts by which others lend something to this user.
+    pub(crate) fn trusts_for(&self, user: &UserId) -> Result<Vec<TrustId>, SourceError> {
+        let rows = self.facts.list::<Reverse>(&ReverseKey::trusts_of(user))?;
+        let id = |(key, _)| match key {
+            ReverseKey::Trusts(_, id) => Some(id),
+            _ => None,
+        };
+        Ok(rows.into_iter().filter_map(id).collect())
     }
 
     pub(crate) fn default_project(&self, id: &UserId) -> Result<Option<ProjectId>, SourceError> {

@@ -13,7 +13,7 @@ use crate::roles::{Resolved, is_admitted_below, resolve, resolve_below};
 use crate::view::View;
 use enfilade_datastore::DatastorePermit;
 use enfilade_facts::tables::AccessRules;
-use enfilade_facts::vocabulary::{AccessMask, DatastoreName, RolePath, StorePath};
+use enfilade_facts::vocabulary::{AccessMask, DatastoreName, ProjectId, RolePath, StorePath};
 use enfilade_facts::{Held, Now, SourceError};
 use enfilade_identity::{IdentityPermit, Principal};
 
@@ -98,6 +98,17 @@ pub fn would_admit(
     let visible = AccessMask::VISIBLE;
     let case = Case { view: View(view), now, principal, datastore, visible, memo };
     if case.is_admitted()? { Ok(()) } else { Err(Refusal::NoRole { datastore: datastore.to_string() }) }
+}
+
+/// The project a datastore is bound to: sessions for it have roles there.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn bound_to(
+    view: &enfilade_facts::View<'_>,
+    datastore: &DatastoreName,
+) -> Result<Option<ProjectId>, SourceError> {
+    View(view).project_of(datastore)
 }
 
 /// One principal in one store at one revision and time.

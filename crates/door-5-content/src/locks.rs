@@ -165,21 +165,31 @@ impl<'s> Locks<'s> {
         Locks { store, now: unix_seconds, limits }
     }
 
-    /// Whether locks let somebody do it, with the tokens they bring.
+    /// A lock that keeps a user from doing it, with the tokens that came: one of which they bring no token of their own.
     ///
     /// # Refuses
-    /// [`Refusal::Locked`] where a lock stands in the way of which they bring no token of their own.
-    pub fn let_pass(
+    /// [`Refusal::Locks`] when they cannot be read.
+    pub fn in_the_way(
         &self,
         datastore: &DatastoreName,
         path: &StorePath,
         touches: Touches,
         user: UserId,
         tokens: &[LockToken],
-    ) -> Result<(), Refusal> {
-        let (now, mut outcome) = (self.now, Ok(Ok(())));
-        self.store.read(&mut |rows| outcome = let_pass(rows, now, datastore, path, touches, user, tokens))?;
-        outcome?
+    ) -> Result<Option<Lock>, Refusal> {
+        let (now, mut found) = (self.now, Ok(None));
+        self.store.read(&mut |rows| found = in_the_way(rows, now, datastore, path, touches, user, tokens))?;
+        Ok(found?)
+    }
+
+    /// The locks that keep a user from taking another.
+    ///
+    /// # Refuses
+    /// [`Refusal::Locks`] when they cannot be read.
+    pub fn against(&self, ask: &LockAsk) -> Result<Vec<Lock>, Refusal> {
+        let (now, mut found) = (self.now, Ok(Vec::new()));
+        self.store.read(&mut |rows| found = around(rows, now, &ask.datastore, &ask.path, ask.is_deep))?;
+        Ok(found?.into_iter().filter(|other| other.is_exclusive || ask.is_exclusive).collect())
     }
 
     /// The locks that cover what is at a path.
@@ -220,10 +230,7 @@ impl<'s> Locks<'s> {
         };
         self.change(|rows, now| {
             forget_old(rows, now, &lock.datastore)?;
-            let mut others = covering(rows, now, &lock.datastore, &lock.path)?;
-            if lock.is_deep {
-                others.extend(beneath(rows, now, &lock.datastore, &lock.path)?);
-            }
+            let others = around(rows, now, &lock.datastore, &lock.path, lock.is_deep)?;
             if let Some(other) = others.iter().find(|other| other.is_exclusive || lock.is_exclusive) {
                 return Ok(Err(Refusal::Locked(other.path.to_string())));
             }
@@ -343,7 +350,7 @@ impl Lock {
     }
 }
 
-fn let_pass(
+fn in_the_way(
     rows: &dyn LockRows,
     now: i64,
     datastore: &DatastoreName,
@@ -351,7 +358,7 @@ fn let_pass(
     touches: Touches,
     user: UserId,
     tokens: &[LockToken],
-) -> Result<Result<(), Refusal>, SourceError> {
+) -> Result<Option<Lock>, SourceError> {
     let holds = |lock: &Lock| lock.user == user && tokens.contains(&lock.token);
     // Of shared locks one is enough.
     let passes = |locks: Vec<Lock>| match locks.iter().any(holds) {
@@ -368,7 +375,22 @@ fn let_pass(
     if in_the_way.is_none() && touches == Touches::Tree {
         in_the_way = beneath(rows, now, datastore, path)?.into_iter().find(|lock| !holds(lock));
     }
-    Ok(in_the_way.map_or(Ok(()), |lock| Err(Refusal::Locked(lock.path.to_string()))))
+    Ok(in_the_way)
+}
+
+/// The locks that cover a path, and for a lock of a whole tree also those beneath it.
+fn around(
+    rows: &dyn LockRows,
+    now: i64,
+    datastore: &DatastoreName,
+    path: &StorePath,
+    is_deep: bool,
+) -> Result<Vec<Lock>, SourceError> {
+    let mut found = covering(rows, now, datastore, path)?;
+    if is_deep {
+        found.extend(beneath(rows, now, datastore, path)?);
+    }
+    Ok(found)
 }
 
 fn covering(

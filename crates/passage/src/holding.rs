@@ -4,12 +4,13 @@ use crate::house::House;
 use crate::refuse::Refusal;
 use crate::trees::{Sight, Work};
 use crate::walk::Stay;
-use enfilade_access::{Ask, NodeKind, Wanted};
+use enfilade_access::{Ask, NodeKind};
 use enfilade_content::{
     Lock, LockAsk, LockToken, Locks, Node, Property, PropertyChange, Refusal as Content, Touches,
 };
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
+use crate::lock_owners::to_lock;
 use crate::verbs::{Found, of_parent};
 
 /// What somebody wants of a lock.
@@ -54,7 +55,7 @@ impl House {
 }
 
 impl Stay {
-    fn locks(&self) -> Locks<'_> {
+    pub(crate) fn locks(&self) -> Locks<'_> {
         self.visit.house.locks()
     }
 
@@ -69,7 +70,12 @@ impl Stay {
         tokens: &[LockToken],
     ) -> Result<(), Refusal> {
         let user = self.visit.principal().user;
-        Ok(self.locks().let_pass(self.datastore.name(), path, touches, user, tokens)?)
+        let name = self.datastore.name();
+        // Each turn ends with another lock gone.
+        while let Some(lock) = self.locks().in_the_way(name, path, touches, user, tokens)? {
+            self.unless_counts(&lock)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn locks_on(&self, path: &StorePath) -> Result<Vec<Lock>, Refusal> {
@@ -171,7 +177,7 @@ impl Stay {
             said: terms.said,
             seconds: terms.seconds,
         };
-        let lock = self.locks().take(&ask)?;
+        let lock = self.take_lock(&ask)?;
         let house = std::sync::Arc::clone(&self.visit.house);
         let is_new = existing.is_none();
         let settled = match existing {
@@ -192,16 +198,23 @@ impl Stay {
         Ok((lock, is_new))
     }
 
+    fn take_lock(&self, ask: &LockAsk) -> Result<Lock, Refusal> {
+        loop {
+            match self.locks().take(ask) {
+                Err(Content::Locked(_)) => {
+                    self.locks().against(ask)?.iter().try_for_each(|lock| self.unless_counts(lock))?;
+                }
+                taken => return Ok(taken?),
+            }
+        }
+    }
+
     /// Whoever may change something may lock it: the content of a file, the entries of a directory. What may not be seen is refused like a
     /// create without the right.
     fn may_lock(&mut self, path: &StorePath, node: &Node) -> Result<(), Refusal> {
         let subject = node.subject();
-        self.may(&Ask { path, target: &subject, wanted: Wanted::Overwrite })?;
-        if node.kind() == NodeKind::Directory {
-            let wanted = Wanted::On(AccessMask::ADD_FILE | AccessMask::ADD_SUBDIRECTORY);
-            self.may(&Ask { path, target: &subject, wanted })?;
-        }
-        Ok(())
+        let mut each = to_lock(node.kind()).iter();
+        each.try_for_each(|wanted| self.may(&Ask { path, target: &subject, wanted: *wanted }).map(drop))
     }
 
     /// A lock of a whole tree keeps others from changing what is in it, so all of that has to be the visitor's to change.
@@ -261,21 +274,28 @@ impl Stay {
         Err(Content::NoSuchLock.into())
     }
 
-    /// Gives up a lock of the visitor's, who has to have the right to change what it is on: else a credential of theirs with fewer rights would
-    /// take it from another.
+    /// Gives up a lock of the visitor's. That takes the right to change what it is on, or else a credential of theirs with fewer rights would take
+    /// it from another; unless nothing of theirs has the right any more.
     ///
     /// # Errors
-    /// [`Content::NoSuchLock`] where it is none of theirs that covers the path; the refusal of door 4.
+    /// [`Content::NoSuchLock`] where it is none of theirs that covers the path, or they may not see what it is on; the refusal of door 4.
     pub fn unlock(&mut self, path: &StorePath, token: LockToken) -> Result<(), Refusal> {
         let user = self.visit.principal().user;
         let lock = self.own_lock(path, token)?;
-        let found = match self.find(&lock.path, AccessMask::NONE) {
-            Ok(found) => found,
-            Err(Refusal::Content(_) | Refusal::Access(_)) => return Err(Content::NoSuchLock.into()),
+        let node = match self.find(&lock.path, AccessMask::NONE) {
+            Ok(found) => found.node,
+            // The answer is that for a lock that ended with what it was on.
+            Err(Refusal::Content(_) | Refusal::Access(_)) => {
+                self.counts(&lock)?;
+                return Err(Content::NoSuchLock.into());
+            }
             Err(why) => return Err(why),
         };
-        self.may_lock(&lock.path, &found.node)?;
-        Ok(self.locks().release((self.datastore.name(), path), token, user)?)
+        match self.may_lock(&lock.path, &node) {
+            Ok(()) => Ok(self.locks().release((self.datastore.name(), path), token, user)?),
+            Err(_) if !self.counts(&lock)? => Ok(()),
+            Err(why) => Err(why),
+        }
     }
 
     /// The dead properties of what was found; none where the visitor may not read such.

@@ -1,7 +1,7 @@
 //! The walk through doors two to five, the hash gate, and asking again.
 //!
 //! Start with [`House::admit`] in `walk.rs`: it is the way every request takes.
-//! `verbs.rs` says for each verb which right it needs on which descriptor, `listing.rs` shows directories, `trees.rs` for whole trees, `holding.rs` for locks and properties; `gate.rs` is where slow hashes are computed;
+//! `verbs.rs` says for each verb which right it needs on which descriptor, `listing.rs` shows directories, `trees.rs` for whole trees, `holding.rs` for locks and properties, `lock_owners.rs` for locks of owners who lost the right; `gate.rs` is where slow hashes are computed;
 //! `reach.rs` is the way past the directories above a target; `explain.rs` walks the same doors without acting, `review.rs` door 4 for a whole tree; `audit.rs` is the one event every request leaves.
 
 mod walk;
@@ -10,6 +10,7 @@ mod verbs;
 mod listing;
 mod trees;
 mod holding;
+mod lock_owners;
 mod house;
 mod shares;
 mod stores;

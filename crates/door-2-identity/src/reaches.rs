@@ -1,0 +1,58 @@
+//! How far the sessions of a user can reach, with the right secrets: asked when the rights of somebody count who did not come.
+
+use crate::memo::IdentityMemo;
+use crate::open::principal;
+use crate::principal::{Principal, Reach};
+use crate::refuse::Refusal;
+use crate::session::{self, HeldRole, Scope};
+use crate::standing::Standing;
+use crate::view::View;
+use enfilade_facts::Now;
+use enfilade_facts::vocabulary::{Authid, ProjectId, UserId};
+
+/// Each reach that a session of this user can have now: of the user in person, and where a project is named, of sessions for this project, in
+/// person and by each trust. Credentials that the user has made reach no further. Empty for a user who is deleted, disabled or expired.
+/// No permit comes of it.
+///
+/// # Errors
+/// When the facts do not say: they cannot be read, or what a file says of the user is not known.
+pub fn reaches(
+    view: &enfilade_facts::View<'_>,
+    now: Now,
+    user: UserId,
+    project: Option<&ProjectId>,
+    memo: &IdentityMemo,
+) -> Result<Vec<Principal>, Refusal> {
+    let view = &View::new(view);
+    let Some(row) = view.user(&user)? else { return Ok(Vec::new()) };
+    let Some(realm) = view.domain(&row.domain)?.map(|domain| domain.name) else { return Ok(Vec::new()) };
+    let Some(userid) = session::userid(&row.name, &realm) else { return Ok(Vec::new()) };
+    let Some(standing) = Standing::of(view, &Authid::from(userid), user, None)? else {
+        return Ok(Vec::new());
+    };
+    match standing.check(view, now) {
+        Err(Refusal::Disabled { .. } | Refusal::Expired { .. }) => return Ok(Vec::new()),
+        checked => checked?,
+    }
+    let mut found = vec![principal(view, &standing, memo)?];
+    let Some(project) = project else { return Ok(found) };
+    if !session::is_open(view, project)? {
+        return Ok(found);
+    }
+    let scope = Scope::Project(*project);
+    let mut sets = vec![session::roles_on(view, &user, scope, None)];
+    for id in view.trusts_for(&user)? {
+        let trusted = session::trusted(view, now, &user, scope, &id);
+        sets.push(trusted.and_then(|trusted| session::lent_roles(view, &trusted.trust)));
+    }
+    for set in sets {
+        let roles: Vec<HeldRole> = match set {
+            Err(Refusal::NoScope(_)) => continue,
+            set => set?,
+        };
+        let roles = roles.into_iter().map(|role| role.name).collect();
+        let reach = Reach::Project { project: *project, roles };
+        found.extend(found.first().cloned().map(|in_person| Principal { reach, ..in_person }));
+    }
+    Ok(found)
+}

@@ -1,0 +1,101 @@
+//! Whether a lock still counts. A lock keeps others out as long as its owner may change what it is on: where the owner lost the account, the role
+//! or the trust, nobody would be left to give it up. This is asked only when a lock is in the way of another user, or is given up.
+
+use crate::audit::Event;
+use crate::reach;
+use crate::refuse::Refusal;
+use crate::walk::Stay;
+use enfilade_access::{Ask, NodeKind, Refusal as Access, Wanted};
+use enfilade_content::{Lock, Refusal as Content};
+use enfilade_facts::Read as _;
+use enfilade_facts::vocabulary::{AccessMask, StorePath};
+use enfilade_identity::Principal;
+
+/// What a user needs on something to lock it: to change the content of a file, and the entries of a directory.
+pub(crate) fn to_lock(kind: NodeKind) -> &'static [Wanted<'static>] {
+    const OF_DIRECTORY: [Wanted<'static>; 2] =
+        [Wanted::Overwrite, Wanted::On(AccessMask::ADD_FILE.and(AccessMask::ADD_SUBDIRECTORY))];
+    match kind {
+        NodeKind::File => &[Wanted::Overwrite],
+        NodeKind::Directory => &OF_DIRECTORY,
+    }
+}
+
+impl Stay {
+    /// # Errors
+    /// [`Content::Locked`] where the lock counts; else it is ended.
+    pub(crate) fn unless_counts(&self, lock: &Lock) -> Result<(), Refusal> {
+        match self.counts(lock)? {
+            true => Err(Content::Locked(lock.path.to_string()).into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a lock counts; one that does not is ended, and the audit log has a line of it.
+    ///
+    /// # Errors
+    /// When the locks cannot be written.
+    pub(crate) fn counts(&self, lock: &Lock) -> Result<bool, Refusal> {
+        if self.owner_may_change(lock) {
+            return Ok(true);
+        }
+        self.locks().end(&[lock.token])?;
+        let visit = &self.visit;
+        visit.house.audit().record(Event {
+            face: "passage",
+            verb: "end lock".into(),
+            authid: visit.principal().authid.to_word(),
+            datastore: lock.datastore.to_string(),
+            path: lock.path.to_string(),
+            verdict: "permit",
+            reason: format!("the owner of this lock, user {}, may no longer change what it is on", lock.user),
+            revision: self.revision().0,
+            ..Event::default()
+        });
+        Ok(false)
+    }
+
+    /// Whether any session of a lock's owner may change what the lock is on. What is not known counts as a yes: the lock stands.
+    fn owner_may_change(&self, lock: &Lock) -> bool {
+        let house = &self.visit.house;
+        let (now, memo) = (house.now(), &house.parts.identity_memo);
+        let owners = house.parts.source.read(|view| {
+            let project = enfilade_access::bound_to(view, &lock.datastore)?;
+            Ok::<_, Refusal>(enfilade_identity::reaches(view, now, lock.user, project.as_ref(), memo)?)
+        });
+        let Ok(Ok(owners)) = owners else { return true };
+        let is_refused = |why: &Refusal| {
+            let why = match why {
+                Refusal::Access(why) => why,
+                _ => return false,
+            };
+            matches!(
+                why,
+                Access::NoRole { .. }
+                    | Access::Hidden { .. }
+                    | Access::NotGranted { .. }
+                    | Access::CreateOntoHidden { .. }
+            )
+        };
+        !owners.iter().all(|owner| self.would_lock(owner, &lock.path).is_err_and(|why| is_refused(&why)))
+    }
+
+    /// Whether a principal would get a lock of what is at a path. Where nothing is, whether they would get to make a file there.
+    fn would_lock(&self, principal: &Principal, path: &StorePath) -> Result<(), Refusal> {
+        let rules = self.datastore.access();
+        let may = &mut |ask: &Ask<'_>| self.visit.house.would(principal, &self.datastore, ask);
+        match reach::target(&self.root, rules, path, may) {
+            Ok(node) => {
+                let target = &node.subject();
+                to_lock(node.kind()).iter().try_for_each(|wanted| may(&Ask { path, target, wanted: *wanted }))
+            }
+            Err(Refusal::Content(Content::Absent(_))) => {
+                let (directory, _) = reach::parent(&self.root, rules, path, may)?;
+                let above = path.split().map(|(above, _)| above).unwrap_or_default();
+                let (target, wanted) = (&directory.subject(), Wanted::Create(NodeKind::File));
+                may(&Ask { path: &above, target, wanted })
+            }
+            Err(why) => Err(why),
+        }
+    }
+}
