@@ -112,6 +112,43 @@ fn a_condition_is_judged_again_when_the_upload_becomes_visible() {
 }
 
 #[test]
+fn a_condition_of_a_copy_is_judged_again_when_the_copy_becomes_visible() {
+    let (server, alice, bob) = server();
+    let main = server.data().join("datastores/main");
+    std::fs::create_dir(main.join("many")).unwrap();
+    (0..4000).for_each(|n| std::fs::write(main.join("many").join(n.to_string()), "x").unwrap());
+    server.cli(&["acl", "set", "main", "/", "allow authenticated full inherit=files,dirs", "--recursive"]);
+    assert_eq!(put(&server, &bob, "flag", "old"), 201);
+    let etag = || {
+        let answer = curl(&server, &alice, "/dav/main/flag", &["--head"]);
+        answer.head.iter().find_map(|line| line.strip_prefix("etag: ").map(str::to_owned)).unwrap()
+    };
+    let is_hidden = |name: std::ffi::OsString| name.to_string_lossy().starts_with(".enfilade-");
+    let has_hidden = || std::fs::read_dir(&main).unwrap().any(|entry| is_hidden(entry.unwrap().file_name()));
+    for (changes, expected) in [(true, 412), (false, 201)] {
+        let condition = format!("If: </dav/main/flag> ([{}])", etag());
+        let copied = std::thread::scope(|scope| {
+            let copy = scope.spawn(|| {
+                let to = "Destination: /dav/main/copy";
+                let arguments = ["--request", "COPY", "--header", to, "--header", &condition];
+                curl(&server, &alice, "/dav/main/many", &arguments)
+            });
+            if changes {
+                (0..5000)
+                    .take_while(|_| !has_hidden())
+                    .for_each(|_| std::thread::sleep(Duration::from_millis(1)));
+                assert!(has_hidden() && !main.join("copy").exists(), "the copy is not under way");
+                assert_eq!(put(&server, &bob, "flag", "new"), 204);
+            }
+            copy.join().unwrap()
+        });
+        assert_eq!(copied.status, expected, "{}", copied.text());
+        assert_eq!(main.join("copy").exists(), !changes);
+        assert!(!has_hidden());
+    }
+}
+
+#[test]
 fn an_upload_into_a_directory_that_is_moved_away_or_deleted_is_not_acknowledged() {
     let (server, alice, bob) = server();
     for (method, more) in [

@@ -116,6 +116,9 @@ pub enum Refusal {
     /// An upload or a copy into a directory goes on, in this process or another.
     #[error("an upload into `{0}` is still going on: try again when it has ended")]
     Uploading(String),
+    /// A condition of the request held when it came, and does not hold where it takes place.
+    #[error("a condition of the request does not hold any more: somebody else changed what it is about")]
+    Unmet,
     /// Something in a directory is not the visitor's to change.
     #[error(
         "a lock with Depth: infinity on `{0}` needs write access to every member, and this user does not have it"
@@ -135,7 +138,7 @@ pub enum Refusal {
 }
 
 /// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 25] = [
+pub const CODES: [(&str, Fault, &str); 26] = [
     ("CT01", Fault::Client, "nothing is there that can be served"),
     ("CT02", Fault::Client, "the directory it should be in is not there"),
     ("CT03", Fault::Client, "something of that name is there already"),
@@ -165,6 +168,11 @@ pub const CODES: [(&str, Fault, &str); 25] = [
     ),
     ("CT24", Fault::Client, "a lock with Depth: infinity needs write access to every member of the tree"),
     ("CT25", Fault::Client, "an upload or a copy into the directory is still going on"),
+    (
+        "CT26",
+        Fault::Client,
+        "a condition of the request held when it began, and did not hold where it took place",
+    ),
 ];
 
 impl Refusal {
@@ -238,6 +246,7 @@ impl Refuse for Refusal {
             Refusal::Reserved { .. } => "CT23",
             Refusal::NotAll(_) => "CT24",
             Refusal::Uploading(_) => "CT25",
+            Refusal::Unmet => "CT26",
         }
     }
 
@@ -279,6 +288,7 @@ mod tests {
             Refusal::Reserved { path: text(), reserved: text() },
             Refusal::NotAll(text()),
             Refusal::Uploading(text()),
+            Refusal::Unmet,
         ];
         let codes: Vec<_> = every.iter().map(Refuse::code).collect();
         assert_eq!(codes, CODES.map(|(code, ..)| code));

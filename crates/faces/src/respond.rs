@@ -391,7 +391,7 @@ fn content_status(refusal: &Content, aim: Aim, stands: Stands) -> StatusCode {
         Content::NoSpace { .. } | Content::OverQuota { .. } => StatusCode::INSUFFICIENT_STORAGE,
         Content::TooMuch(_) | Content::TooManyLocks => StatusCode::INSUFFICIENT_STORAGE,
         Content::Locked(_) => StatusCode::LOCKED,
-        Content::NoSuchLock => StatusCode::PRECONDITION_FAILED,
+        Content::NoSuchLock | Content::Unmet => StatusCode::PRECONDITION_FAILED,
         Content::Locks(_) => StatusCode::SERVICE_UNAVAILABLE,
         Content::WithinItself | Content::NotAll(_) => StatusCode::FORBIDDEN,
         Content::TooLong(_) => StatusCode::URI_TOO_LONG,

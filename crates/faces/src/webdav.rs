@@ -279,8 +279,9 @@ async fn make_collection<B: Incoming>(call: Call<B>) -> Answer {
     };
     let made = blocking_failure(visit.share(), move || {
         let mut stay = visit.enter(&place.datastore, OperationKind::Write)?;
-        let tokens = bearing.check(&mut stay, &place)?;
-        Ok(stay.make_collection(&place.path, &tokens)?)
+        let path = place.path.clone();
+        let tokens = bearing.check_twice(&mut stay, place)?;
+        Ok(stay.make_collection(&path, &tokens)?)
     });
     end(trace, made.await.map(|()| empty(StatusCode::CREATED)), Aim::Collection)
 }
@@ -301,8 +302,9 @@ async fn delete<B: Incoming>(call: Call<B>) -> Answer {
         let goal = place.clone();
         let left = blocking_failure(visit.share(), move || {
             let mut stay = visit.enter(&goal.datastore, OperationKind::Write)?;
-            let tokens = bearing.check(&mut stay, &goal)?;
-            Ok(stay.delete(&goal.path, &tokens, &|| watcher.is_there())?)
+            let path = goal.path.clone();
+            let tokens = bearing.check_twice(&mut stay, goal)?;
+            Ok(stay.delete(&path, &tokens, &|| watcher.is_there())?)
         })
         .await?;
         Ok(match left.is_empty() {

@@ -56,4 +56,4 @@ pub use shares::{Share, Turn};
 pub use stores::DatastoreState;
 pub use trees::{Left, Placed, Placing};
 pub use verbs::{Found, Reading, Uploading};
-pub use walk::{LastVisitor, Stay, Visit};
+pub use walk::{LastVisitor, Stay, Still, Visit};

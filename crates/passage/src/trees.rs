@@ -198,10 +198,10 @@ struct Tree {
 }
 
 impl Stay {
-    /// What has to hold in the turn in which a name changes: its directory is still where it was found, and no lock stands in the way. Says
-    /// which locks are on what has the name.
+    /// What has to hold in the turn in which a name changes: its directory is still where it was found, no lock stands in the way, and where it is
+    /// the first name, the conditions of the request hold. Says which locks are on what has the name.
     pub(crate) fn settle(
-        &self,
+        &mut self,
         path: &StorePath,
         directory: &Node,
         touches: Touches,
@@ -209,6 +209,12 @@ impl Stay {
     ) -> Result<Vec<LockToken>, Refusal> {
         self.unmoved(path, directory)?;
         self.unless_locked(path, touches, tokens)?;
+        if let Some(mut still) = self.still.take() {
+            let holds = still(self);
+            // Nothing was done yet, so the next name is the first one.
+            self.still = holds.is_err().then_some(still);
+            holds?;
+        }
         Ok(self
             .locks_on(path)?
             .into_iter()

@@ -174,8 +174,8 @@ impl Stay {
             self.refuse_hidden(path, &existing)?;
         }
         self.unless_locked(path, Touches::Entry, tokens)?;
-        let settle = || self.settle(path, &directory, Touches::Entry, tokens).map(drop);
         let still_there = self.still_there(path, &directory);
+        let settle = || self.settle(path, &directory, Touches::Entry, tokens).map(drop);
         enfilade_content::make_collection(&permit, &directory, name, &from_start, settle, still_there)?;
         Ok(())
     }

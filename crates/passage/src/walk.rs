@@ -249,7 +249,14 @@ impl Visit {
             })??;
             if let Some((guard, handle)) = counted {
                 let Some(root) = root(&house, &handle, &datastore)? else { return Ok(None) };
-                return Ok(Some(Stay { visit: self, datastore, root, fill: handle.fill.clone(), guard }));
+                return Ok(Some(Stay {
+                    visit: self,
+                    datastore,
+                    root,
+                    fill: handle.fill.clone(),
+                    still: None,
+                    guard,
+                }));
             }
         }
         Err(enfilade_datastore::Refusal::Unknown(name.clone()).into())
@@ -285,12 +292,17 @@ impl Visit {
     }
 }
 
+/// A condition of a request, asked in the turn in which a name changes.
+pub type Still = Box<dyn FnMut(&mut Stay) -> Result<(), Refusal> + Send>;
+
 /// Somebody inside a datastore: doors 2 and 3 passed, the operation counted until this is dropped.
 pub struct Stay {
     pub(crate) visit: Visit,
     pub(crate) datastore: DatastorePermit,
     pub(crate) root: Arc<Root>,
     pub(crate) fill: Fill,
+    /// What is judged once more where a name changes.
+    pub(crate) still: Option<Still>,
     #[expect(dead_code, reason = "held so that the ledger counts the operation")]
     guard: OperationGuard,
 }
@@ -306,6 +318,12 @@ impl Stay {
             let memo = &house.parts.access_memo;
             Ok(enfilade_access::open(view, house.now(), &stay.visit.identity, &stay.datastore, ask, memo)?)
         })
+    }
+
+    /// Makes a COPY, MOVE, DELETE or MKCOL depend on `still` where it takes place, too: in the turn in which the first name changes. After that it
+    /// is not asked again, because the request itself changed what it is about.
+    pub fn only_if(&mut self, still: impl FnMut(&mut Stay) -> Result<(), Refusal> + Send + 'static) {
+        self.still = Some(Box::new(still));
     }
 
     /// Whether everything this stay rests on is what it was when it was granted. A few nanoseconds.

@@ -3,7 +3,7 @@
 use super::Place;
 use crate::head::list;
 use crate::respond::{Failure, Wire};
-use enfilade_passage::{LockToken, PathState, Stay};
+use enfilade_passage::{ContentRefusal as Content, LockToken, PathState, Stay};
 use hyper::HeaderMap;
 use hyper::header::{
     HOST, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE,
@@ -246,6 +246,17 @@ impl Bearing {
         let conditions = Conditions::read(&head.headers)?;
         let has_others = CONDITIONAL.iter().any(|name| head.headers.contains_key(name));
         Ok(Bearing { conditions, host: host(head), others: has_others.then(|| head.headers.clone()) })
+    }
+
+    /// The same as [`Bearing::check`], and once more where the request takes place.
+    pub(crate) fn check_twice(self, stay: &mut Stay, place: Place) -> Result<Vec<LockToken>, Failure> {
+        let tokens = self.check(stay, &place)?;
+        stay.only_if(move |stay| match self.check(stay, &place) {
+            Ok(_) => Ok(()),
+            Err(Failure::Refused(why)) => Err(why),
+            Err(Failure::Wire(_)) => Err(Content::Unmet.into()),
+        });
+        Ok(tokens)
     }
 
     /// Whether the request still makes sense; the tokens that came with it.

@@ -39,12 +39,13 @@ pub(crate) async fn transfer<B: Incoming>(call: Call<B>, transfer: Transfer) -> 
         let from = place.clone();
         let placed = blocking_failure(visit.share(), move || {
             let mut stay = visit.enter(&from.datastore, OperationKind::Write)?;
-            let tokens = bearing.check(&mut stay, &from)?;
+            let source = from.path.clone();
+            let tokens = bearing.check_twice(&mut stay, from)?;
             let is_wanted = move || watcher.is_there();
             let placing = Placing { overwrite, is_deep, tokens: &tokens, is_wanted: &is_wanted };
             Ok(match transfer {
-                Transfer::Copy => stay.copy(&from.path, &goal.path, placing)?,
-                Transfer::Move => stay.relocate(&from.path, &goal.path, placing)?,
+                Transfer::Copy => stay.copy(&source, &goal.path, placing)?,
+                Transfer::Move => stay.relocate(&source, &goal.path, placing)?,
             })
         })
         .await?;

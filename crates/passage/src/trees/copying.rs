@@ -110,8 +110,8 @@ impl Stay {
             None => Upload::create(permit, directory, name, from_start)?,
         };
         self.fill_copy(from, &reader, &mut upload, work, taken)?;
-        let settle = || self.settle(path, directory, room.touches(), placing.tokens).map(drop);
         let still_there = self.still_there(path, directory);
+        let settle = || self.settle(path, directory, room.touches(), placing.tokens).map(drop);
         match room.replaced() {
             Some(replaced) => upload.finish_instead(replaced, settle, still_there).map(Some),
             None => upload.finish_if(settle, still_there).map(|_| None),
@@ -195,8 +195,8 @@ impl Stay {
             }
         }
         self.name_missed(&walked, work, &mut left)?;
-        let settle = || self.settle(room.path, &room.directory, room.touches(), placing.tokens).map(drop);
         let still_there = self.still_there(room.path, &room.directory);
+        let settle = || self.settle(room.path, &room.directory, room.touches(), placing.tokens).map(drop);
         let made = draft.finish(room.name, room.replaced(), settle, still_there)?;
         Ok((Some(made), left))
     }

@@ -72,7 +72,7 @@ impl Stay {
                 }
                 Met::End => {
                     if let Some((level, going)) = levels.pop() {
-                        let stays = self.finish_deletion(&level, &going, tokens, &mut left);
+                        let stays = self.finish_deletion(&level, &going, tokens, &mut left)?;
                         levels.last_mut().into_iter().for_each(|(_, above)| above.keeps |= stays);
                     }
                     continue;
@@ -102,6 +102,8 @@ impl Stay {
             match deleted {
                 Ok(None) => {}
                 Ok(Some(below)) => levels.push(below),
+                // Nothing is gone yet, so all of it stays.
+                Err(why @ Refusal::Content(Content::Unmet)) => return Err(why),
                 Err(why) => {
                     going.keeps = true;
                     if !is_hidden(&why) {
@@ -138,21 +140,25 @@ impl Stay {
     }
 
     /// Deletes a directory whose members are gone; says whether it stays.
+    ///
+    /// # Errors
+    /// [`Content::Unmet`]; nothing is deleted then.
     fn finish_deletion(
         &mut self,
         level: &Level<()>,
         going: &Going,
         tokens: &[LockToken],
         left: &mut Vec<Left>,
-    ) -> bool {
+    ) -> Result<bool, Refusal> {
         if !going.keeps {
             let (path, directory) = (&level.path, &going.directory);
             let member = Member { path, directory, name: &going.name, node: &level.node };
             match self.remove(&going.permit, &member, tokens) {
-                Ok(()) => return false,
+                Ok(()) => return Ok(false),
+                Err(why @ Refusal::Content(Content::Unmet)) => return Err(why),
                 Err(why) => left.push(Left::at(level.path.clone(), why)),
             }
-            return true;
+            return Ok(true);
         }
         // Members that stay are named; where none may be named, what they are in is.
         let is_told = left.iter().any(|left| is_within(&left.path, &level.path));
@@ -160,7 +166,7 @@ impl Stay {
             let why = Content::NotEmpty(level.path.to_string());
             left.push(Left::at(level.path.clone(), why));
         }
-        true
+        Ok(true)
     }
 }
 

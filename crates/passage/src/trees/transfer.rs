@@ -59,7 +59,7 @@ impl Stay {
         let room = self.make_room(to, target.kind(), placing, &mut work)?;
         let (at, goal) =
             (At { directory: &directory, name }, At { directory: &room.directory, name: room.name });
-        let mut own = Vec::new();
+        let (mut own, still_there) = (Vec::new(), self.still_there(to, &room.directory));
         let moved = enfilade_content::rename(
             (&permit, &target, at),
             (&room.permit, goal),
@@ -70,7 +70,7 @@ impl Stay {
                 own = self.locks_at_or_beneath(from)?;
                 Ok(())
             },
-            self.still_there(to, &room.directory),
+            still_there,
         )?;
         // Somebody may have put something into what was moved or replaced since it was looked through.
         let judged = moved
