@@ -136,7 +136,7 @@ limits! {
     deep_listing_entries = 10_000, 0, MANY;
     /// How long may be worked on one of these before a 507 element ends it, in seconds.
     deep_listing_seconds = 2, 0, HOUR;
-    /// Entries one COPY, MOVE or DELETE of a tree may touch.
+    /// Entries that one COPY, MOVE or DELETE of a tree may touch. Only entries that the user may see count.
     tree_entries = 100_000, 1, MANY;
     /// How long one of these may take, in seconds.
     tree_seconds = 60, 1, 24 * HOUR;
