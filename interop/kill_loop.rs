@@ -17,8 +17,10 @@ const SMOKE: u64 = 90;
 const WRITERS: u64 = 3;
 /// The server is killed, too, every so many rounds.
 const SERVER_ROUNDS: u64 = 10;
-/// A command takes some milliseconds; most kills fall into that.
+/// A command takes some milliseconds on an idle machine; most kills fall into that.
 const KILL_WITHIN_MICROS: u64 = 12_000;
+/// The longest wait before a kill, for a machine that is busy.
+const KILL_WITHIN_MICROS_MAX: u64 = 3_000_000;
 
 struct Random(u64);
 
@@ -101,8 +103,10 @@ fn whatever_is_killed_what_was_acknowledged_is_there() {
     let mut known = Known::default();
     let (mut names, mut killed, mut acknowledged) = (0, 0, 0);
     let mut round = 0;
+    let mut kill_within = KILL_WITHIN_MICROS;
     while killed < kills {
         round += 1;
+        let acknowledged_before = acknowledged;
         let attempts: Vec<Attempt> = (0..WRITERS)
             .map(|_| {
                 let old = random.below(3) == 0;
@@ -120,7 +124,7 @@ fn whatever_is_killed_what_was_acknowledged_is_there() {
             .collect();
         let mut children: Vec<Child> = attempts.iter().map(|attempt| spawn(&data, attempt)).collect();
         for child in &mut children {
-            std::thread::sleep(Duration::from_micros(random.below(KILL_WITHIN_MICROS / WRITERS)));
+            std::thread::sleep(Duration::from_micros(random.below(kill_within / WRITERS)));
             killed += u64::from(child.try_wait().unwrap().is_none());
             child.kill().unwrap();
         }
@@ -135,6 +139,11 @@ fn whatever_is_killed_what_was_acknowledged_is_there() {
             acknowledged += u64::from(said.ends_with('\n'));
             known.learn(attempt, &said);
         }
+        // Commands are given more time while none of them gets as far as its answer, and less again afterwards.
+        kill_within = match acknowledged == acknowledged_before {
+            true => (kill_within * 5 / 4).min(KILL_WITHIN_MICROS_MAX),
+            false => (kill_within * 4 / 5).max(KILL_WITHIN_MICROS),
+        };
         if round % 25 == 0 {
             known.check(&server);
             println!("{killed:>6} of {kills} killed, {acknowledged} changes acknowledged, none lost");

@@ -148,7 +148,7 @@ fn a_root_is_judged_by_what_was_opened_whatever_files_and_links_say() {
         assert_eq!(status(name, file), 503, "{name}");
         let is_told = |line: &str| {
             let words =
-                [format!("datastore {name}\""), "\"error\"".into(), "which the server itself uses".into()];
+                [format!("datastore {name}\""), "\"error\"".into(), "which the server reserves".into()];
             words.iter().all(|word| line.contains(word))
         };
         assert!(says.lines().any(is_told), "{name}: {says}");

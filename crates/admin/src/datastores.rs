@@ -164,7 +164,7 @@ fn check_path(desk: &Desk<'_>, name: &DatastoreName, said: &str, root: &str) -> 
     let taken = || {
         own().map(|own| {
             let (path, own) = (path.display(), own.display());
-            format!("the path `{path}` overlaps with `{own}`, which the server itself uses; choose another directory")
+            format!("the path `{path}` overlaps with `{own}`, which the server reserves for its own files; choose another directory")
         })
     };
     // Of what is outside of the roots nothing is told: not whether it is there, nor where a link leads.

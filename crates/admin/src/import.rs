@@ -89,7 +89,7 @@ pub fn import_proxmox(desk: &Desk<'_>, from: &FileSet, pretend: bool) -> Result<
                 let own = desk.reserved.overlap_of_path(Path::new(&root));
                 let own = own.map(|own| {
                     format!(
-                        "the path `{root}` overlaps with `{}`, which the server itself uses",
+                        "the path `{root}` overlaps with `{}`, which the server reserves for its own files",
                         own.display()
                     )
                 });
