@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import logging
+import subprocess
 import sys
 import warnings
 
@@ -27,6 +28,15 @@ def openstack(*words, login=ADMIN, fails=False):
         status = shell.main(["--os-auth-url", URL, "--os-cacert", CERTIFICATE] + login + list(words) + extra)
     assert (status != 0) == fails, (words, status, out.getvalue(), err.getvalue())
     return json.loads(out.getvalue()) if shows and not fails and out.getvalue().strip() else out.getvalue()
+
+
+def openstack_apart(*words, login):
+    """The same in a process of its own: within one, the client goes on with the session of whoever came first."""
+    command = [sys.executable, "-c", "from openstackclient import shell; raise SystemExit(shell.main())"]
+    command += ["--os-auth-url", URL, "--os-cacert", CERTIFICATE] + login + list(words) + ["-f", "json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, (words, done.stdout, done.stderr)
+    return json.loads(done.stdout)
 
 
 def names(rows, column="Name"):
@@ -162,15 +172,21 @@ openstack("region", "delete", "RegionTwo")
 openstack("service", "delete", "svc1")
 
 # What services keep.
+me = openstack("token", "issue")["user_id"]
+READER = U1 + ["--os-password", "pw3", "--os-system-scope", "all"]
 key = openstack("ec2", "credentials", "create")
 assert key["access"] in names(openstack("ec2", "credentials", "list"), "Access")
 assert openstack("ec2", "credentials", "show", key["access"])["secret"] == key["secret"]
+listed = openstack_apart("ec2", "credentials", "list", "--user", me, login=READER)
+assert [(row["Access"], row["Secret"]) for row in listed] == [(key["access"], None)], listed
 openstack("ec2", "credentials", "delete", key["access"])
-me = openstack("token", "issue")["user_id"]
 kept = openstack("credential", "create", me, "--type", "cert", "some bytes")
 assert openstack("credential", "show", kept["id"])["blob"] == "some bytes"
 openstack("credential", "set", kept["id"], "--user", me, "--type", "cert", "--data", "others")
 assert kept["id"] in names(openstack("credential", "list"), "ID")
+listed = {row["ID"]: row["Data"] for row in openstack_apart("credential", "list", login=READER)}
+assert listed[kept["id"]] is None, listed
+assert openstack_apart("credential", "show", kept["id"], login=READER)["blob"] is None
 openstack("credential", "delete", kept["id"])
 openstack("credential", "show", kept["id"], fails=True)
 openstack("access", "rule", "list")
