@@ -64,17 +64,31 @@ fn alone(world: &World, seed: u64, runs: u64) {
 /// Two acts at once.
 fn together(world: &World, seed: u64, run: u64) {
     let mut dice = Dice::new(seed, run);
-    let tree = Tree::random(&mut dice);
+    let mut tree = Tree::random(&mut dice);
+    let around = match dice.below(3) {
+        0 => Act::around_a_move(&mut dice, &mut tree),
+        _ => None,
+    };
+    let (acts, then) = around.unwrap_or_else(|| {
+        ([Act::random(&mut dice, &tree, false), Act::random(&mut dice, &tree, true)], None)
+    });
     world.plant(&tree);
-    let acts = [Act::random(&mut dice, &tree, false), Act::random(&mut dice, &tree, true)];
     let actors = &world.actors;
     let outcomes = std::thread::scope(|scope| {
         let alice = scope.spawn(|| actors.act(Actor::Alice, &acts[0]));
-        let bob = scope.spawn(|| actors.act(Actor::Bob, &acts[1]));
+        let bob = scope.spawn(|| {
+            let outcome = actors.act(Actor::Bob, &acts[1]);
+            if let Some(then) = &then {
+                // The scheduler sees this call, and the next act begins when its plan says so.
+                let _ = std::os::unix::process::parent_id();
+                let _ = actors.act(Actor::Bob, then);
+            }
+            outcome
+        });
         [alice.join().unwrap(), bob.join().unwrap()]
     });
     let said = format!(
-        "run {run} of seed {seed}: alice {:?} {:?}, bob {:?} {:?} in {tree:#?}",
+        "run {run} of seed {seed}: alice {:?} {:?}, bob {:?} {:?} and then {then:?}, in {tree:#?}",
         acts[0], outcomes[0], acts[1], outcomes[1]
     );
     let now = world.on_disk();

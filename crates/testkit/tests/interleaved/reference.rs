@@ -134,6 +134,34 @@ impl Act {
         }
     }
 
+    /// A MOVE of a directory, and something that is put below it meanwhile; also what the second actor does after that. In half of the cases the
+    /// first actor does not see what is put there, so the MOVE has to be taken back, and the old name is wanted by the second.
+    pub(crate) fn around_a_move(dice: &mut Dice, tree: &mut Tree) -> Option<([Act; 2], Option<Act>)> {
+        let directories: Vec<&str> = DIRECTORIES
+            .into_iter()
+            .filter(|path| tree.0.get(*path).is_some_and(|thing| thing.content.is_none()))
+            .collect();
+        let from = (*directories.get(dice.below(directories.len()))?).to_owned();
+        let to = ["n", "n", "u", "t/n"][dice.below(4)].to_owned();
+        let new = format!("{from}/n");
+        let below: Vec<String> = tree.beneath(&from);
+        let put = match dice.below(5) {
+            0 => Act::MakeDirectory(new),
+            1 => Act::Copy { from: "u".to_owned(), to: new, overwrite: true },
+            2 => Act::Put(below.get(dice.below(below.len())).cloned().unwrap_or(new)),
+            _ => Act::Put(new),
+        };
+        let is_hidden = dice.below(2) == 0;
+        if is_hidden {
+            for path in [vec![from.clone()], below].concat() {
+                let thing = tree.0.get_mut(&path)?;
+                (thing.lock, thing.acl) = (None, if path == from { Acl::Shut } else { Acl::Both });
+            }
+        }
+        let then = is_hidden.then(|| Act::MakeDirectory(from.clone()));
+        Some(([Act::Move { from, to, overwrite: true }, put], then))
+    }
+
     /// Everything it is about.
     fn paths(&self) -> Vec<&str> {
         match self {
@@ -378,6 +406,15 @@ impl Tree {
                 (&acts[who], &outcomes[who], &acts[1 - who])
             {
                 assert!(!now.contains_key(path), "{path} was refused, and was made: {}", said());
+            }
+            if let (Act::MakeDirectory(path), Err(()), Act::Move { from, to, .. }) =
+                (&acts[who], &outcomes[who], &acts[1 - who])
+                && is_within(path, from)
+                && NEW.contains(&path.as_str())
+            {
+                let places = [path.clone(), path.replacen(from, to, 1)];
+                let is_made = places.iter().any(|place| place != to && now.contains_key(place));
+                assert!(!is_made, "{path} was refused, and was made: {}", said());
             }
         }
         self.check_answers(acts, outcomes, now, &said);

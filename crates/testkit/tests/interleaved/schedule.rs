@@ -22,6 +22,10 @@ pub(crate) struct Steps {
 #[cfg(target_arch = "x86_64")]
 mod calls {
     pub(super) const FUTEX: u64 = 202;
+    /// renameat and renameat2.
+    pub(super) const RENAMES: [u64; 2] = [264, 316];
+    /// getppid: an actor calls it between two acts.
+    pub(super) const BETWEEN_ACTS: u64 = 110;
     /// Every call by which the house reaches files, by name: openat2, statx, getdents64, mkdirat, unlinkat, linkat, renameat, renameat2, fsync,
     /// fdatasync, write, pwrite64, copy_file_range, fsetxattr, fremovexattr, fchmod, fchown.
     pub(super) const OF_FILES: [u64; 17] =
@@ -30,6 +34,8 @@ mod calls {
 #[cfg(target_arch = "aarch64")]
 mod calls {
     pub(super) const FUTEX: u64 = 98;
+    pub(super) const RENAMES: [u64; 2] = [38, 276];
+    pub(super) const BETWEEN_ACTS: u64 = 173;
     pub(super) const OF_FILES: [u64; 17] =
         [437, 291, 61, 34, 35, 37, 38, 276, 82, 83, 64, 68, 285, 7, 16, 52, 55];
 }
@@ -67,6 +73,9 @@ enum Plan {
     WholeAfter { first: usize, count: usize },
     /// At each step, one time of so many.
     OneOf(usize),
+    /// This one goes on to its first step after it changed a name; then the other does all of its own. Where a count is given, the other does its
+    /// first act once this one has done so many steps.
+    AfterRename { of: usize, other_first: Option<usize> },
 }
 
 struct Run {
@@ -74,6 +83,8 @@ struct Run {
     plan: Plan,
     turn: usize,
     done: usize,
+    /// For [`Plan::AfterRename`]: whether it changed a name.
+    has_renamed: bool,
 }
 
 /// Follows the worker, which has stopped or is about to, through all of its runs.
@@ -107,14 +118,20 @@ pub(crate) fn run(worker: u32, seed: u64, runs: u64) -> Steps {
                 met.push(thread);
                 if met.len() == 2 {
                     let mut dice = Dice::new(seed ^ 0x5eed, steps.runs);
-                    let plan = match dice.below(3) {
+                    let plan = match dice.below(5) {
                         0 => Plan::OneOf([2, 5, 20][dice.below(3)]),
                         1 => Plan::WholeAfter { first: dice.below(2), count: dice.below(20) },
+                        2 => Plan::AfterRename { of: dice.below(2), other_first: None },
+                        3 => Plan::AfterRename { of: 0, other_first: Some(dice.below(60)) },
                         _ => Plan::WholeAfter { first: 0, count: dice.below(120) },
                     };
-                    let turn = if let Plan::WholeAfter { first, .. } = plan { first } else { 0 };
+                    let turn = match plan {
+                        Plan::WholeAfter { first, .. } => first,
+                        Plan::AfterRename { of, .. } => of,
+                        Plan::OneOf(_) => 0,
+                    };
                     let threads = [(met[0], State::Ready), (met[1], State::Ready)];
-                    Run { threads, plan, turn, done: 0 }.go(&mut dice, &mut steps);
+                    Run { threads, plan, turn, done: 0, has_renamed: false }.go(&mut dice, &mut steps);
                     met.clear();
                     steps.runs += 1;
                     let is_shown = steps.runs % 10_000 == 0;
@@ -199,7 +216,14 @@ impl Run {
         }
         self.threads[who].1 = State::Ready;
         let Some((call, argument)) = beginning(thread) else { return };
-        if call == calls::FUTEX {
+        if call == calls::BETWEEN_ACTS {
+            if let Plan::AfterRename { of, .. } = self.plan
+                && who != of
+                && self.threads[of].1 == State::Ready
+            {
+                self.turn = of;
+            }
+        } else if call == calls::FUTEX {
             match argument & 0x7f {
                 // FUTEX_WAIT and FUTEX_WAIT_BITSET.
                 0 | 9 => self.threads[who].1 = State::Waits,
@@ -210,9 +234,22 @@ impl Run {
         } else if calls::OF_FILES.contains(&call) {
             steps.of_files += 1;
             self.done += 1;
-            let is_time = match self.plan {
-                Plan::WholeAfter { first, count } => who == first && self.done > count,
-                Plan::OneOf(n) => dice.below(n) == 0,
+            let is_time = match &mut self.plan {
+                Plan::AfterRename { of, .. } if who != *of => false,
+                Plan::AfterRename { other_first, .. }
+                    if other_first.is_some_and(|count| self.done > count) =>
+                {
+                    *other_first = None;
+                    true
+                }
+                Plan::AfterRename { .. } if self.has_renamed => true,
+                Plan::AfterRename { other_first, .. } => {
+                    // Only after the first act of the other.
+                    self.has_renamed = other_first.is_none() && calls::RENAMES.contains(&call);
+                    false
+                }
+                Plan::WholeAfter { first, count } => who == *first && self.done > *count,
+                Plan::OneOf(n) => dice.below(*n) == 0,
             };
             if is_time && self.threads[1 - who].1 == State::Ready {
                 self.turn = 1 - who;
