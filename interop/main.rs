@@ -18,6 +18,7 @@ mod explain;
 mod facts;
 mod files;
 mod freshness;
+mod full_disk;
 mod gone;
 mod gone_for_good;
 mod http2;

@@ -42,6 +42,19 @@ impl Server {
         let scratch = Scratch::new();
         prepare(&scratch.path().join("data"));
         let (child, told) = spawn(&scratch.path().join("data"), environment);
+        Self::told(scratch, child, &told)
+    }
+
+    /// With standard error at another place than the log.
+    pub(crate) fn start_logging_to(stderr: impl Into<Stdio>, environment: &[(&str, &str)]) -> Self {
+        let scratch = Scratch::new();
+        let mut command = serving(&scratch.path().join("data"), environment);
+        let (child, line) = first_line(command.stderr(stderr));
+        let told = serde_json::from_str(&line).unwrap_or_else(|_| panic!("did not start: {line}"));
+        Self::told(scratch, child, &told)
+    }
+
+    fn told(scratch: Scratch, child: Child, told: &Value) -> Self {
         let text = |key: &str| told[key].as_str().unwrap_or_default().to_owned();
         Server {
             child,
@@ -159,21 +172,30 @@ pub(crate) fn read_acl(path: &Path) -> Vec<u8> {
 
 fn spawn(data: &Path, environment: &[(&str, &str)]) -> (Child, Value) {
     let log = std::fs::File::options().create(true).append(true).open(data.with_extension("log")).unwrap();
-    let mut child = Command::new(BINARY)
+    let (child, line) = first_line(serving(data, environment).stderr(log));
+    let log = || std::fs::read_to_string(data.with_extension("log")).unwrap_or_default();
+    let told = serde_json::from_str(&line).unwrap_or_else(|_| panic!("did not start: {}", log()));
+    (child, told)
+}
+
+/// The command that serves a data directory on ports of its own.
+fn serving(data: &Path, environment: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(BINARY);
+    command
         .args(["--json", "--data"])
         .arg(data)
         .args(["serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"])
         .env("ENFILADE_TLS__PLAIN_LISTEN", "127.0.0.1:0")
-        .envs(environment.iter().copied())
-        .stdout(Stdio::piped())
-        .stderr(log)
-        .spawn()
-        .unwrap();
+        .envs(environment.iter().copied());
+    command
+}
+
+/// Starts it, and waits for the first line it says.
+pub(crate) fn first_line(command: &mut Command) -> (Child, String) {
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let log = || std::fs::read_to_string(data.with_extension("log")).unwrap_or_default();
-    let told = serde_json::from_str(&line).unwrap_or_else(|_| panic!("did not start: {}", log()));
-    (child, told)
+    (child, line)
 }
 
 impl Drop for Server {

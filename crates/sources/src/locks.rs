@@ -1,5 +1,6 @@
 //! The locks of files: an LMDB environment of their own beside the facts, and one in memory for whoever only asks and for tests.
 
+use crate::mapping::{lock_file_bytes, reserve};
 use enfilade_facts::locks::{EachRow, LockRows, LockRowsMut, LockStore};
 use enfilade_facts::source::SourceError;
 use heed::types::Bytes;
@@ -27,6 +28,8 @@ impl LmdbLocks {
     /// # Errors
     /// When they cannot be opened.
     pub fn open(directory: &Path) -> Result<Self, SourceError> {
+        let failed = |why: std::io::Error| SourceError::Unavailable(format!("the locks of files: {why}"));
+        reserve(&directory.join("lock.mdb"), lock_file_bytes(READERS_MAX)).map_err(failed)?;
         let mut options = EnvOpenOptions::new().read_txn_with_tls();
         options.map_size(MAP_BYTES).max_readers(READERS_MAX);
         let env = open(&options, directory).map_err(unavailable)?;

@@ -1,7 +1,14 @@
 //! Numbers in a mapped file: every process that maps it sees them at once. The one place that maps anything by itself.
+//!
+//! A write into a mapped page that has no place on the disk yet ends the process (`SIGBUS`) when the disk is full. So every file gets
+//! all of its places before it is mapped, or is refused.
 
-use std::fs::File;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::{Errno, retry_on_intr};
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
@@ -18,10 +25,14 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// The first words of a file that is at least so long.
+    /// The first words of a file, which is made so long where it is shorter. Every page of it has its place on the disk after this.
+    ///
+    /// # Errors
+    /// When the disk has no room for it, or the file cannot be mapped.
     #[expect(unsafe_code, reason = "there is no safe way to map a file")]
     pub(crate) fn new(file: &File, words: usize) -> io::Result<Self> {
         use rustix::mm::{MapFlags, ProtFlags, mmap};
+        allocate(file, words as u64 * 8)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice; the file was made long enough. Should somebody
         // shorten it, the process gets SIGBUS and ends.
@@ -44,5 +55,89 @@ impl Drop for Mapping {
         let address = self.words.cast::<std::ffi::c_void>().as_ptr();
         // SAFETY: mapped by `new` with this length, and nothing borrows from it any more.
         let _ = unsafe { rustix::mm::munmap(address, self.words.len() * 8) };
+    }
+}
+
+const PAGE_BYTES: u64 = 4096;
+
+/// Gives so many bytes of a file their place on the disk, whatever they hold; makes the file longer where it is shorter.
+fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, bytes)) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => fill_holes(file, bytes),
+        done => done.map_err(|why| no_room(why.into(), bytes)),
+    }
+}
+
+/// The same where the file system knows no `fallocate`: the last byte of each page is written as it is. Nobody counts in that byte: of
+/// numbers as they are here it is the highest one.
+fn fill_holes(file: &File, bytes: u64) -> io::Result<()> {
+    if file.metadata()?.len() < bytes {
+        file.set_len(bytes)?;
+    }
+    for at in (PAGE_BYTES - 1..bytes).step_by(PAGE_BYTES as usize).chain(bytes.checked_sub(1)) {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at)?;
+        file.write_all_at(&byte, at).map_err(|why| no_room(why, bytes))?;
+    }
+    Ok(())
+}
+
+fn no_room(why: io::Error, bytes: u64) -> io::Error {
+    match why.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            let text = format!("{why}: {bytes} bytes are needed, make room on the disk");
+            io::Error::new(why.kind(), text)
+        }
+        _ => why,
+    }
+}
+
+/// Gives a file that somebody else is going to map its places on the disk, up to so many bytes; makes the file, empty, where there is
+/// none, and leaves its length as it is. A file system that cannot do that is left alone.
+///
+/// A file that has its places is not opened: closing it would give back the locks of the process on it (`fcntl(2)`).
+///
+/// # Errors
+/// When the disk has no room for it, or the file cannot be opened.
+pub(crate) fn reserve(path: &Path, bytes: u64) -> io::Result<()> {
+    if std::fs::metadata(path).is_ok_and(|meta| bytes <= meta.blocks() * 512) {
+        return Ok(());
+    }
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    match retry_on_intr(|| fallocate(&file, FallocateFlags::KEEP_SIZE, 0, bytes)) {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(why) => Err(no_room(why.into(), bytes)),
+    }
+}
+
+/// How long LMDB's lock file is for so many readers at most, in bytes: a cache line each (`MDB_reader`), and room for what stands before
+/// them (`MDB_txninfo`).
+pub(crate) fn lock_file_bytes(readers: u32) -> u64 {
+    u64::from(readers) * 64 + 2 * PAGE_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn holes_are_filled_and_nothing_that_is_there_changes() {
+        let scratch = Scratch::new();
+        for words in [1, 511, 512, 513, 5_000] {
+            let path = scratch.path().join(words.to_string());
+            let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+            file.write_all_at(&7_u64.to_ne_bytes(), 0).unwrap();
+            fill_holes(&file, words as u64 * 8).unwrap();
+            file.sync_all().unwrap();
+            let meta = file.metadata().unwrap();
+            assert_eq!(meta.len(), words as u64 * 8);
+            assert!(meta.len() <= meta.blocks() * 512, "{words}: {} blocks", meta.blocks());
+            let mapping = Mapping::new(&file, words).unwrap();
+            let found: Vec<u64> = mapping.words().iter().map(|word| word.load(Ordering::Relaxed)).collect();
+            assert!(found.len() == words && found[0] == 7 && found[1..].iter().all(|word| *word == 0));
+        }
     }
 }

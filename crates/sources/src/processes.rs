@@ -29,10 +29,10 @@ pub struct TheirWords {
 }
 
 impl OwnWords {
-    /// So many words, all zero, in a file of the directory that nobody else has.
+    /// So many words, all zero, in a file of the directory that nobody else has. All of it has its place on the disk.
     ///
     /// # Errors
-    /// When there is none, or it cannot be made.
+    /// When there is none, it cannot be made, or the disk has no room for it.
     pub fn take(directory: &Path, count: usize) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let mut options = OpenOptions::new();
@@ -53,9 +53,14 @@ impl OwnWords {
             }
             let file = options.open(&next)?;
             file.lock()?;
-            // Only what is written takes room.
-            file.set_len(count as u64 * 8)?;
-            let mapping = Mapping::new(&file, count)?;
+            let mapping = match Mapping::new(&file, count) {
+                Ok(mapping) => mapping,
+                Err(why) => {
+                    // What there was room for is given back.
+                    let _ = std::fs::remove_file(&next);
+                    return Err(why);
+                }
+            };
             std::fs::rename(&next, &path)?;
             return Ok(OwnWords { mapping, _locked: file });
         }

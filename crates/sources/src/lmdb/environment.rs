@@ -6,6 +6,7 @@ use super::tables::{self, Records, Tables, There};
 use super::writers::Writers;
 use super::{OpenError, lost_map, newest, place, unavailable};
 use crate::files::lookout::Lookout;
+use crate::mapping::{lock_file_bytes, reserve};
 use enfilade_facts::format::{FORMAT, FORMAT_OLDEST};
 use enfilade_facts::journal::{Identity, IdentityKey, Write};
 use enfilade_facts::limits::MAP_PERCENT_MAX;
@@ -261,6 +262,7 @@ pub(super) fn open_of_any_format(path: &Path, group: Option<u32>) -> Result<(Env
     let failed = |why: &dyn std::fmt::Display| OpenError::io(path, why);
     let lmdb_failed = |why| OpenError::heed(path, &why);
     lost_map::end_cleanly();
+    reserve(&path.join(place::LOCK_FILE), lock_file_bytes(READERS_MAX)).map_err(|why| failed(&why))?;
     let live = place::live(path).map_err(|why| failed(&why))?;
     let is_marked = path.join(place::HIGH_WATER).exists() || !path.join("data.mdb").exists();
     let env = open_map(path).map_err(lmdb_failed)?;

@@ -6,6 +6,8 @@ use std::fs::{File, Metadata};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+/// LMDB's own, which every process maps for writing.
+pub(super) const LOCK_FILE: &str = "lock.mdb";
 /// How far the store has come.
 pub(super) const HIGH_WATER: &str = "high-water";
 /// Held by whoever writes.
@@ -17,7 +19,7 @@ pub(super) const SHIPPING_LOCK: &str = "shipping.lock";
 /// Who looks at the files people edit.
 pub(super) const LOOKOUT: &str = "lookout";
 /// LMDB's own files, and ours beside them.
-const FILES: [&str; 7] = ["data.mdb", "lock.mdb", HIGH_WATER, LOOKOUT, WRITER_LOCK, LIVE_LOCK, SHIPPING_LOCK];
+const FILES: [&str; 7] = ["data.mdb", LOCK_FILE, HIGH_WATER, LOOKOUT, WRITER_LOCK, LIVE_LOCK, SHIPPING_LOCK];
 /// NFS, SMB, CIFS, SMB2, 9P, Ceph, AFS (linux/magic.h).
 const NETWORK: [u64; 7] = [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997, 0x00c3_6400, 0x5346_414f];
 const FUSE: u64 = 0x6573_5546;
