@@ -35,6 +35,7 @@ mod connections;
 mod limits;
 mod lock_owners;
 mod locks;
+mod lock_store;
 mod logins;
 mod managers;
 mod matrix;

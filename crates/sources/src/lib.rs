@@ -17,6 +17,7 @@ mod mapping;
 mod pause;
 pub mod processes;
 mod shared_words;
+mod turn;
 
 #[cfg(test)]
 mod scratch;

@@ -1,6 +1,7 @@
 //! The locks of files: an LMDB environment of their own beside the facts, and one in memory for whoever only asks and for tests.
 
 use crate::mapping::{lock_file_bytes, reserve};
+use crate::turn::{NoTurn, Turns, WAIT};
 use enfilade_facts::locks::{EachRow, LockRows, LockRowsMut, LockStore};
 use enfilade_facts::source::SourceError;
 use heed::types::Bytes;
@@ -20,27 +21,31 @@ type Rows = Database<'static, Bytes, Bytes>;
 pub struct LmdbLocks {
     env: Env<WithTls>,
     rows: Rows,
+    turns: Turns,
 }
 
 impl LmdbLocks {
     /// Opens the locks in this directory, which is there; only once in a process.
     ///
     /// # Errors
-    /// When they cannot be opened.
+    /// When they cannot be opened, the disk has no room for them, or another process writes for too long.
     pub fn open(directory: &Path) -> Result<Self, SourceError> {
         let failed = |why: std::io::Error| SourceError::Unavailable(format!("the locks of files: {why}"));
         reserve(&directory.join("lock.mdb"), lock_file_bytes(READERS_MAX)).map_err(failed)?;
+        let turns = Turns::open(&directory.join("writer.lock"), "writing locks of files").map_err(failed)?;
         let mut options = EnvOpenOptions::new().read_txn_with_tls();
         options.map_size(MAP_BYTES).max_readers(READERS_MAX);
         let env = open(&options, directory).map_err(unavailable)?;
         // Whoever died while reading must not keep old pages.
         env.clear_stale_readers().map_err(unavailable)?;
+        let turn = turns.take(WAIT).map_err(no_turn)?;
         let txn = env.write_txn().map_err(unavailable)?;
         let made = env.create_databases_and_commit(txn, |opener, txn| {
             Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(opener.create_database(txn, None)?))
         });
+        drop(turn);
         match made.map_err(unavailable)? {
-            CommitOrAbort::Commit(rows) => Ok(LmdbLocks { env, rows }),
+            CommitOrAbort::Commit(rows) => Ok(LmdbLocks { env, rows, turns }),
             CommitOrAbort::Abort(()) => {
                 Err(SourceError::Unavailable("the locks of files cannot be made".to_owned()))
             }
@@ -55,6 +60,11 @@ fn open(options: &EnvOpenOptions<WithTls>, directory: &Path) -> heed::Result<Env
 }
 
 fn unavailable(why: heed::Error) -> SourceError {
+    SourceError::Unavailable(format!("the locks of files: {why}"))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
+fn no_turn(why: NoTurn) -> SourceError {
     SourceError::Unavailable(format!("the locks of files: {why}"))
 }
 
@@ -115,6 +125,7 @@ impl LockStore for LmdbLocks {
         &self,
         change: &mut dyn FnMut(&mut dyn LockRowsMut) -> ControlFlow<()>,
     ) -> Result<(), SourceError> {
+        let _turn = self.turns.take(WAIT).map_err(no_turn)?;
         let mut writing = Writing { rows: self.rows, txn: self.env.write_txn().map_err(unavailable)? };
         match change(&mut writing) {
             ControlFlow::Continue(()) => writing.txn.commit().map_err(unavailable),
