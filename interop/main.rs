@@ -61,6 +61,7 @@ mod shares;
 mod signals;
 mod squeeze;
 mod stalled;
+mod stalled_log;
 mod start;
 mod terms;
 mod timing;

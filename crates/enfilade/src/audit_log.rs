@@ -1,11 +1,37 @@
 //! Where changes go: one JSON line each, on standard error beside the requests. The facts keep each until it was written.
 
+use crate::output;
 use enfilade_sources::lmdb::{Lmdb, ShippingError};
 use serde_json::json;
 use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often it is looked whether there is a change to write. Looking costs two loads while there is none.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Writes changes as they come, in a thread of its own: while nobody reads the log it waits, and nobody else does.
+pub(crate) fn follow(source: &Arc<Lmdb>) -> std::io::Result<()> {
+    let source = Arc::clone(source);
+    std::thread::Builder::new().name("change-log".into()).spawn(move || {
+        let mut is_shipping = true;
+        loop {
+            match ship(&source) {
+                Ok(()) => is_shipping = true,
+                Err(why) if is_shipping => {
+                    output::note(&format!("warning: {why}"));
+                    is_shipping = false;
+                }
+                Err(_) => {}
+            }
+            std::thread::park_timeout(EVERY);
+        }
+    })?;
+    Ok(())
+}
 
 /// Writes the changes that were not written yet.
-pub(crate) fn ship(source: &Lmdb) -> Result<(), ShippingError> {
+fn ship(source: &Lmdb) -> Result<(), ShippingError> {
     source.ship(|entries| {
         let mut text = String::new();
         for (revision, entry) in entries {

@@ -1,7 +1,7 @@
 //! Following the files people edit, and what else is done once a second while serving.
 
 use crate::home::Home;
-use crate::{audit_log, clock, output};
+use crate::{clock, output};
 use enfilade_faces::{Faces, FileLook};
 use enfilade_passage::PenaltyCounts;
 use enfilade_sources::files::attempts::{Attempted, Attempts};
@@ -11,7 +11,7 @@ use enfilade_sources::lmdb::Lmdb;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Follows the files, clears what dead readers left behind in the store, and ships the log of changes.
+/// Follows the files, and clears what dead readers left behind in the store. Nothing here waits for a reader of a log.
 pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
     let source = Arc::clone(&home.source);
     let mut mirror = Mirror::new(home.files.clone());
@@ -27,7 +27,6 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
         .ok();
     std::thread::Builder::new().name("files".into()).spawn(move || {
         let mut told = Vec::new();
-        let mut is_shipping = true;
         let mut added = PenaltyCounts::default();
         loop {
             let began = clock::now();
@@ -42,14 +41,6 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
                 told = problems;
             }
             source.clear_stale_readers();
-            match audit_log::ship(&source) {
-                Ok(()) => is_shipping = true,
-                Err(why) if is_shipping => {
-                    output::note(&format!("warning: {why}"));
-                    is_shipping = false;
-                }
-                Err(_) => {}
-            }
             let counts = faces.house().penalties().counts();
             if counts != added {
                 let more =

@@ -13,6 +13,7 @@ mod first_start;
 mod home;
 mod keys;
 mod listen;
+mod notes;
 mod notify;
 mod operations;
 mod output;

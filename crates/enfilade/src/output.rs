@@ -11,10 +11,7 @@ pub(crate) fn line(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-/// A line for people that is no result.
-pub(crate) fn note(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
-}
+pub(crate) use crate::notes::note;
 
 /// One JSON value on one line.
 pub(crate) fn json_line(value: &Value) {

@@ -7,7 +7,7 @@ use crate::config::{Check, TransportSecurity};
 use crate::first_start::{self, Settled};
 use crate::home::{Home, server_desk};
 use crate::listen::{self, Admission, Door, Tls};
-use crate::{clock, files, keys, notify, operations, output, reload, sweeping};
+use crate::{audit_log, clock, files, keys, notes, notify, operations, output, reload, sweeping};
 use anyhow::Context;
 use enfilade_admin::BadCertificate;
 use enfilade_faces::{Faces, Redirect};
@@ -40,7 +40,8 @@ pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Resu
         .enable_all()
         .max_blocking_threads(home.config.limits.0.threads as usize)
         .build()?;
-    runtime.block_on(serve(&home, settled, connections, json))?;
+    // What was noted before it failed stands before the error.
+    runtime.block_on(serve(&home, settled, connections, json)).inspect_err(|_| notes::write())?;
     // What still blocks on a file system is not waited for.
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(ExitCode::SUCCESS)
@@ -102,6 +103,7 @@ fn hears_changes(home: &Home) -> Option<Watch> {
 }
 
 async fn serve(home: &Home, settled: Option<Settled>, connections: u64, json: bool) -> anyhow::Result<()> {
+    notes::hand_over()?;
     let Loaded { tls: tls_now, bad, tickets, watched } = load(home)?;
     let (exchange, current) = watch::channel(tls_now);
     let log = AccessLog::start(home.last_used()?, home.sessions()?)?;
@@ -182,15 +184,19 @@ async fn serve(home: &Home, settled: Option<Settled>, connections: u64, json: bo
         output::note(&format!("{} connections were cut", admission.count()));
     }
     watching.abort();
-    // Whoever reads the log may have stopped reading.
-    let _ =
-        tokio::time::timeout(Duration::from_secs(1), tokio::task::spawn_blocking(move || log.write())).await;
+    // The reader of the log may have stopped reading.
+    let write = move || {
+        log.write();
+        notes::write();
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(1), tokio::task::spawn_blocking(write)).await;
     Ok(())
 }
 
 /// Threads that keep the house told of what changes outside of it, and in order.
 fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces) -> anyhow::Result<()> {
     files::follow(home, faces.clone())?;
+    audit_log::follow(&home.source)?;
     follow_mounts(house)?;
     operations::follow(house)?;
     operations::look_after(faces)?;
