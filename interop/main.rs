@@ -27,6 +27,7 @@ mod identity_alike;
 mod import;
 mod import_cloud;
 mod keys;
+mod key_directory;
 mod keystone;
 mod kill_loop;
 mod leftovers;

@@ -15,6 +15,7 @@ mod files;
 mod foreign_sids;
 mod groups;
 mod import;
+mod key_watch;
 mod keys;
 pub mod keystone;
 mod locks;
@@ -44,6 +45,7 @@ pub use files::{FileSummary, list_files};
 pub use foreign_sids::{map_sid, mapped_sids, unmap_sid};
 pub use groups::{GroupSummary, add_group, add_member, list_groups, remove_group, remove_member};
 pub use import::{Imported, import_proxmox};
+pub use key_watch::{KeyLook, KeyNews, KeyWatch};
 pub use keys::{
     KeySummary, KeyTerms, KeyUse, check_keys, init_keys, list_keys, prune_keys, rotate_due_keys, rotate_keys,
 };

@@ -3,12 +3,11 @@
 use crate::home::{Home, key_terms, seed, server_desk};
 use crate::output;
 use enfilade_admin::keystone::purge_revocations;
-use enfilade_admin::{Error, FernetKeys, rotate_due_keys};
-use enfilade_facts::MemoKey;
+use enfilade_admin::{Error, FernetKeys, KeyLook, KeyNews, KeyWatch, rotate_due_keys};
 use enfilade_facts::memo::KeyMaker;
 use enfilade_identity::fernet::KeyRing;
 use enfilade_passage::House;
-use enfilade_sources::files::fernet_keys::FernetKey;
+use enfilade_sources::files::fernet_keys::Found;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,21 +21,15 @@ const PURGE_EVERY: u32 = 1_200;
 pub(crate) fn read(keys: &FernetKeys) -> anyhow::Result<Option<KeyRing>> {
     match keys.read() {
         Ok(found) if found.keys.is_empty() => Ok(None),
-        Ok(found) => {
-            let keys: Vec<_> = found.keys.iter().map(|(index, key)| (*index, key.bytes())).collect();
-            Ok(Some(KeyRing::new(&keys)?))
-        }
+        Ok(found) => ring(&found).map(Some),
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(why) => Err(why.into()),
     }
 }
 
-/// What tells one state of the keys from another, without holding them.
-fn state(keys: &FernetKeys, maker: KeyMaker) -> Option<MemoKey> {
-    let found = keys.read().ok()?;
-    let each =
-        |maker: KeyMaker, (index, key): (&u32, &FernetKey)| maker.number((*index).into()).bytes(key.bytes());
-    Some(found.keys.iter().fold(maker, each).key())
+fn ring(found: &Found) -> anyhow::Result<KeyRing> {
+    let keys: Vec<_> = found.keys.iter().map(|(index, key)| (*index, key.bytes())).collect();
+    Ok(KeyRing::new(&keys)?)
 }
 
 /// Reads the keys now and whenever they change, in a thread of its own.
@@ -55,14 +48,15 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
             key_terms.max_active
         ));
     }
-    let mut told = String::new();
+    let (mut told, mut not_turned) = (Vec::new(), String::new());
     let maker = KeyMaker::new(&seed()?, "keys");
-    let mut last = state(&keys, maker);
-    tell(&house, &keys);
+    let mut watch = KeyWatch::new(keys.directory(), home.files.stale_limit(), maker);
+    look(&house, &keys, &mut watch, &mut told);
     std::thread::Builder::new().name("keys".into()).spawn(move || {
         for turn in 1_u32.. {
             std::thread::park_timeout(EVERY);
-            if let Some(every) = every {
+            // Of keys that cannot be read another warning speaks.
+            if let Some(every) = every.filter(|_| watch.is_readable()) {
                 match rotate_due_keys(&keys, &key_terms, house.now().unix_seconds, every) {
                     Ok(None) => {}
                     Ok(Some(rotation)) => {
@@ -70,25 +64,20 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
                             "the keys were turned: {} signs from now on",
                             rotation.primary
                         ));
-                        told.clear();
+                        not_turned.clear();
                     }
                     // A key that is still needed is waited for, and that was said at the start.
                     Err(Error::Invalid(_)) => {}
                     Err(why) => {
                         let why = format!("warning: the keys are not turned: {why}");
-                        if why != told {
+                        if why != not_turned {
                             output::note(&why);
-                            told = why;
+                            not_turned = why;
                         }
                     }
                 }
             }
-            let now = state(&keys, maker);
-            // A repository that cannot be read for a moment keeps the keys that were read.
-            if now.is_some() && now != last {
-                tell(&house, &keys);
-                last = now;
-            }
+            look(&house, &keys, &mut watch, &mut told);
             if turn % PURGE_EVERY == 0 {
                 let desk = server_desk(&*source, &files, house.reserved(), house.now());
                 // Nobody waits for it, and the next time does as well.
@@ -99,12 +88,22 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn tell(house: &House, keys: &FernetKeys) {
-    match read(keys) {
-        Ok(ring) => house.set_keys(ring),
-        Err(why) => output::note(&format!(
-            "warning: the keys in {} cannot be read: {why}",
-            keys.directory().display()
-        )),
+/// Has the house use the keys as they are now, and tells what is wrong with them once.
+fn look(house: &House, keys: &FernetKeys, watch: &mut KeyWatch, told: &mut Vec<String>) {
+    let KeyLook { news, mut problems } = watch.look(keys.read(), house.now().tick_millis);
+    match news {
+        KeyNews::Same => {}
+        KeyNews::Nothing => house.set_keys(None),
+        KeyNews::Keys(found) => match ring(&found) {
+            Ok(ring) => house.set_keys(Some(ring)),
+            Err(why) => {
+                house.set_keys(None);
+                problems.push(format!("the keys in `{}` cannot be used: {why}", keys.directory().display()));
+            }
+        },
+    }
+    if problems != *told {
+        problems.iter().for_each(|problem| output::note(&format!("warning: {problem}")));
+        *told = problems;
     }
 }

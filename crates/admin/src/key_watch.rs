@@ -1,0 +1,168 @@
+//! Following the directory of keys while it is served from: the rule of the files people edit (`docs/files.md`). What was read last serves
+//! for the stale limit when there is nothing to read any more; after that there are no keys, and whatever needs one is refused.
+
+use enfilade_facts::MemoKey;
+use enfilade_facts::memo::KeyMaker;
+use enfilade_sources::files::fernet_keys::{FernetKey, Found};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What a server knows of its keys.
+pub struct KeyWatch {
+    directory: PathBuf,
+    stale_millis: u64,
+    maker: KeyMaker,
+    state: State,
+}
+
+enum State {
+    /// There were none since the server started.
+    Never,
+    /// These are used.
+    Good(MemoKey),
+    /// These are used, and cannot be read since then, in milliseconds since the machine started.
+    Stale(MemoKey, u64),
+    /// The stale limit is over: none are used.
+    Gone,
+}
+
+/// What a look found.
+pub struct KeyLook {
+    /// The keys to use from now on, where that are others than before; [`KeyNews::Same`] also while the last good ones serve.
+    pub news: KeyNews,
+    /// What is wrong and what to do, the same words while it lasts.
+    pub problems: Vec<String>,
+}
+
+/// Which keys are to be used.
+pub enum KeyNews {
+    /// Those of before.
+    Same,
+    /// These.
+    Keys(Found),
+    /// None.
+    Nothing,
+}
+
+impl KeyWatch {
+    /// Of this directory, with the stale limit in seconds; `maker` makes what tells one state of the keys from another without holding
+    /// them.
+    pub fn new(directory: &Path, stale_seconds: i64, maker: KeyMaker) -> Self {
+        let stale_millis = u64::try_from(stale_seconds).unwrap_or(0).saturating_mul(1_000);
+        KeyWatch { directory: directory.to_owned(), stale_millis, maker, state: State::Never }
+    }
+
+    /// Whether the directory could be read at the last look.
+    pub fn is_readable(&self) -> bool {
+        matches!(self.state, State::Good(_))
+    }
+
+    /// Takes what was read at this time, in milliseconds since the machine started.
+    pub fn look(&mut self, found: io::Result<Found>, tick_millis: u64) -> KeyLook {
+        let why = match found {
+            Ok(found) if !found.keys.is_empty() => return self.take(found),
+            // An empty directory is what is left where a file system is no longer mounted.
+            Ok(_) => "there is no key".to_owned(),
+            Err(why) => why.to_string(),
+        };
+        let (good, since) = match self.state {
+            // A server that never had keys is not missing them.
+            State::Never => return KeyLook { news: KeyNews::Same, problems: Vec::new() },
+            State::Gone => return KeyLook { news: KeyNews::Same, problems: vec![self.refuses(&why)] },
+            State::Good(good) => (good, tick_millis),
+            State::Stale(good, since) => (good, since),
+        };
+        if tick_millis.saturating_sub(since) < self.stale_millis {
+            self.state = State::Stale(good, since);
+            let problem = format!(
+                "the keys in `{}` cannot be read: {why}; the last good keys are used for {} s, then no token is accepted or issued; put \
+                 the directory back, or make new keys with `enfilade keys init`",
+                self.directory.display(),
+                self.stale_millis / 1_000
+            );
+            return KeyLook { news: KeyNews::Same, problems: vec![problem] };
+        }
+        self.state = State::Gone;
+        KeyLook { news: KeyNews::Nothing, problems: vec![self.refuses(&why)] }
+    }
+
+    fn take(&mut self, found: Found) -> KeyLook {
+        let each = |maker: KeyMaker, (index, key): (&u32, &FernetKey)| {
+            maker.number((*index).into()).bytes(key.bytes())
+        };
+        let now = found.keys.iter().fold(self.maker, each).key();
+        let is_same = matches!(self.state, State::Good(known) | State::Stale(known, _) if known == now);
+        self.state = State::Good(now);
+        // Other files are no business of a server; a key that is left out is.
+        let is_key = |name: &str| name.parse::<u32>().is_ok();
+        let problems = found.ignored.iter().filter(|(name, _)| is_key(name)).map(|(name, why)| {
+            format!(
+                "key `{name}` in `{}` is not used: {why}; see `enfilade keys check`",
+                self.directory.display()
+            )
+        });
+        let problems = problems.collect();
+        KeyLook { news: if is_same { KeyNews::Same } else { KeyNews::Keys(found) }, problems }
+    }
+
+    fn refuses(&self, why: &str) -> String {
+        format!(
+            "the keys in `{}` cannot be read: {why}; no token is accepted or issued; put the directory back, or make new keys with \
+             `enfilade keys init`",
+            self.directory.display()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use enfilade_facts::MemoSeed;
+    use enfilade_sources::files::fernet_keys::FernetKeys;
+
+    #[test]
+    fn the_last_good_keys_serve_for_the_stale_limit_and_then_none() {
+        let place = std::env::temp_dir().join(format!("enfilade-key-watch-{}", std::process::id()));
+        let keys = FernetKeys::new(place.join("keys"));
+        let mut watch = KeyWatch::new(keys.directory(), 60, KeyMaker::new(&MemoSeed([1; 16]), "keys"));
+        let mut step = |tick_millis: u64| {
+            let look = watch.look(keys.read(), tick_millis);
+            let news = match look.news {
+                KeyNews::Same => "same".to_owned(),
+                KeyNews::Keys(found) => format!("{:?}", found.keys.keys().collect::<Vec<_>>()),
+                KeyNews::Nothing => "nothing".to_owned(),
+            };
+            let says = |problem: String| match problem {
+                said if said.contains("keys init") && said.contains("are used for 60 s") => "stale",
+                said if said.contains("keys init") && said.contains("no token is accepted") => "refuses",
+                said if said.contains("is not used") => "left out",
+                said => panic!("{said}"),
+            };
+            (news, look.problems.into_iter().map(says).collect::<Vec<_>>())
+        };
+        let is = |news: &str, problems: &[&'static str]| (news.to_owned(), problems.to_vec());
+        assert_eq!(step(0), is("same", &[]), "nobody misses what never was");
+        keys.init().unwrap();
+        assert_eq!([step(1), step(2)], [is("[0, 1]", &[]), is("same", &[])]);
+        let away = place.join("away");
+        let take_away = || std::fs::rename(keys.directory(), &away).unwrap();
+        let put_back = || std::fs::rename(&away, keys.directory()).unwrap();
+        take_away();
+        assert_eq!([step(1_000), step(60_999)], [is("same", &["stale"]), is("same", &["stale"])]);
+        put_back();
+        assert_eq!(step(60_999), is("same", &[]), "the same keys");
+        take_away();
+        assert_eq!([step(70_000), step(129_999)], [is("same", &["stale"]), is("same", &["stale"])]);
+        // An empty directory is no more than none.
+        std::fs::create_dir(keys.directory()).unwrap();
+        assert_eq!([step(130_000), step(140_000)], [is("nothing", &["refuses"]), is("same", &["refuses"])]);
+        std::fs::remove_dir(keys.directory()).unwrap();
+        put_back();
+        assert_eq!(step(150_000), is("[0, 1]", &[]), "taken again");
+        std::fs::write(keys.directory().join("2"), "").unwrap();
+        assert_eq!(step(150_000), is("same", &["left out"]));
+        std::fs::remove_file(keys.directory().join("1")).unwrap();
+        assert_eq!(step(150_000), is("[0]", &["left out"]), "a key that is taken out is obeyed at once");
+        std::fs::remove_dir_all(place).unwrap();
+    }
+}
