@@ -72,6 +72,8 @@ pub struct Mirror {
     /// The second at which the first of the last good facts gets too old; files with problems that this process has not
     /// read yet are read.
     due: BTreeMap<FileName, i64>,
+    /// Of each file the version this process read when it was no longer fresh, and what it said: it need not be read again.
+    settled: BTreeMap<FileName, (FileVersion, Digest)>,
     watch: Watch,
 }
 
@@ -124,8 +126,9 @@ impl Mirror {
         // Where the kernel has none, a constant serves: whoever can write the file need not look for two equal digests.
         let mut seed = *b"enfilade seen  1";
         let _ = getrandom::fill(&mut seed);
-        let (users, secrets, walked, due) = (None, None, None, BTreeMap::new());
-        Mirror { set, users, secrets, walked, seed: MemoSeed(seed), due, watch: Watch::new() }
+        let (users, secrets, walked) = (None, None, None);
+        let (due, settled) = (BTreeMap::new(), BTreeMap::new());
+        Mirror { set, users, secrets, walked, seed: MemoSeed(seed), due, settled, watch: Watch::new() }
     }
 
     /// Looks at the files, and commits what they say now.
@@ -169,6 +172,7 @@ impl Mirror {
         let rows = source.read(|view| view.list::<KeptFile>(&[]))??;
         let mut rows: BTreeMap<FileName, KeptFile> = rows.into_iter().collect();
         let mut news = self.news(&rows, now);
+        self.settle(&news, now);
         if news.iter().all(News::is_known_and_current) {
             return Ok(Outcome { problems: self.problems(rows.iter()), ..Outcome::default() });
         }
@@ -217,7 +221,7 @@ impl Mirror {
             match (&version, &before) {
                 // A house that never had the file is not missing it.
                 (Err(why), None) if why.kind() == io::ErrorKind::NotFound => return None,
-                (Ok(version), Some(row)) if row.version == Some(*version) && !is_fresh(version, now) => {
+                (Ok(version), Some(row)) if self.is_settled(file, version, row) => {
                     let is_due = || self.due.get(&file).is_none_or(|due| *due <= now.unix_seconds);
                     if row.problem_count == 0 || !is_due() {
                         return None;
@@ -228,6 +232,23 @@ impl Mirror {
             Some(self.read(file, before, now))
         };
         FileName::ALL.into_iter().filter_map(news).collect()
+    }
+
+    /// Whether the facts are of this version, and nothing can have been written under the same version after it was read.
+    fn is_settled(&self, file: FileName, version: &FileVersion, row: &KeptFile) -> bool {
+        row.version == Some(*version) && self.settled.get(&file) == Some(&(*version, row.digest))
+    }
+
+    /// Remembers what was read of versions that were not fresh: fresh as seen from before they were read.
+    fn settle(&mut self, news: &[News], now: Now) {
+        for news in news {
+            match &news.content {
+                Content::Read { digest, version: Some(version), .. } if !is_fresh(version, now) => {
+                    self.settled.insert(news.file, (*version, *digest));
+                }
+                _ => drop(self.settled.remove(&news.file)),
+            }
+        }
     }
 
     fn read(&self, file: FileName, before: Option<KeptFile>, now: Now) -> News {
@@ -506,8 +527,8 @@ fn version_of(meta: &Metadata) -> FileVersion {
     }
 }
 
-/// The kernel stamps with a clock that ticks: two changes within one tick look like one. A file that changed in the last two
-/// seconds (or in the future) is read again.
+/// The kernel stamps with a clock that ticks: two changes within one tick look like one. What was read of a file that had changed in the two
+/// seconds before (or in the future) is no more than what it said at that moment: it is read again. `now` is the time before it was read.
 fn is_fresh(version: &FileVersion, now: Now) -> bool {
     version.changed >= now.unix_seconds.saturating_sub(2)
 }

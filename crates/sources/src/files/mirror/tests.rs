@@ -177,3 +177,36 @@ fn the_record_of_a_file_says_how_it_stands() {
     bench.look();
     assert_eq!(bench.file(FileName::Datastores).unwrap().good, None);
 }
+
+/// As where stamps are coarse: the file was read, and changed after that without another stamp.
+#[test]
+fn what_was_read_of_a_fresh_version_is_read_again_when_it_is_not_fresh() {
+    for other_process in [false, true] {
+        let mut bench = Bench::new();
+        let version =
+            |bench: &Bench| version_of(&std::fs::metadata(bench.path(FileName::Datastores)).unwrap());
+        bench.write(FileName::Datastores, "datastore: one\n\tpath /tmp/one\n");
+        bench.look_at(version(&bench).changed);
+        assert!(bench.store("one").is_some());
+        bench.write(FileName::Datastores, "datastore: two\n\tpath /tmp/two\n");
+        let row = bench.file(FileName::Datastores).unwrap();
+        let row = KeptFile { version: Some(version(&bench)), ..row };
+        let mut change =
+            Change::new(AuditRecord { who: "a test".into(), what: "stamp".into(), unix_seconds: 0 });
+        change.put(&FileName::Datastores, &row);
+        bench.source.commit(&change).unwrap();
+        if other_process {
+            bench.anew();
+        }
+        bench.look();
+        assert!(bench.store("one").is_none() && bench.store("two").is_some(), "{other_process}");
+        // From now on the stamps say that it is the same.
+        let is_read = |bench: &Bench| {
+            let rows = bench.file(FileName::Datastores).map(|row| (FileName::Datastores, row));
+            !bench.mirror.news(&rows.into_iter().collect(), at(LATE)).is_empty()
+        };
+        assert!(!is_read(&bench));
+        bench.anew();
+        assert!(is_read(&bench), "another process has read nothing yet");
+    }
+}
