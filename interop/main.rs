@@ -37,6 +37,8 @@ mod limits;
 mod lock_owners;
 mod locks;
 mod lock_store;
+mod long_requests;
+mod mark_replaced;
 mod logins;
 mod managers;
 mod matrix;

@@ -36,6 +36,9 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
                 problems.extend(look(&source, &mut mirror).err().map(|why| format!("{why:#}")));
             }
             problems.extend(tell(&source, &set, &faces));
+            problems.extend(source.follow_mark().err().map(|why| {
+                format!("`facts/high-water` cannot be followed: {why}; start this server again, or changes are obeyed a second late")
+            }));
             if problems != told {
                 problems.iter().for_each(|problem| output::note(&format!("warning: {problem}")));
                 told = problems;

@@ -185,6 +185,15 @@ impl Lmdb {
         self.environment.env.clear_stale_readers().unwrap_or(0)
     }
 
+    /// Looks whether the file that says how far the store has come is still the one that has the name, and follows it. Until then changes of
+    /// other processes are obeyed when a view shows them.
+    ///
+    /// # Errors
+    /// When it cannot be opened or made, or is of another store.
+    pub fn follow_mark(&self) -> std::io::Result<()> {
+        self.environment.high_water.follow()
+    }
+
     /// Lends the raw records of one revision, for checking them.
     ///
     /// # Errors
@@ -312,6 +321,7 @@ impl Source for Lmdb {
         let floor = self.environment.high_water.revision();
         let looked = self.environment.reading(|_, view| {
             not_gone_back(view.at().revision, floor)?;
+            self.environment.high_water.saw(view.at().revision);
             look(view);
             Ok(())
         });

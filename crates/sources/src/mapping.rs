@@ -42,6 +42,23 @@ impl Mapping {
         Ok(Mapping { words: NonNull::slice_from_raw_parts(address, words) })
     }
 
+    /// Shows another file from now on, in the same place: a reader sees the one or the other.
+    ///
+    /// # Errors
+    /// As [`Mapping::new`]; the file of before is shown then.
+    #[expect(unsafe_code, reason = "there is no safe way to map a file")]
+    pub(crate) fn show(&self, file: &File) -> io::Result<()> {
+        use rustix::mm::{MapFlags, ProtFlags, mmap};
+        let bytes = self.words.len() * 8;
+        allocate(file, bytes as u64)?;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let address = self.words.cast::<std::ffi::c_void>().as_ptr();
+        // SAFETY: exactly the pages that `new` mapped, which belong to this value; the kernel exchanges them in one step, and what is read
+        // and written there are atomics before and after.
+        unsafe { mmap(address, bytes, access, MapFlags::SHARED | MapFlags::FIXED, file, 0) }?;
+        Ok(())
+    }
+
     #[expect(unsafe_code, reason = "a mapping is reached through a pointer")]
     pub(crate) fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is page-aligned, as long as the slice says, and unmapped only when this is dropped.

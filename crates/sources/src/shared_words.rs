@@ -1,11 +1,12 @@
 //! A small file of numbers that every process of the machine sees at once: mapped, never read or written.
 
 use crate::mapping::Mapping;
-use std::fs::OpenOptions;
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, PoisonError};
 
 const MAP_BYTES: usize = 4096;
 const WORDS: usize = MAP_BYTES / 8;
@@ -13,40 +14,46 @@ const WORDS: usize = MAP_BYTES / 8;
 /// The mapped file. Its first word says what it is.
 pub(crate) struct SharedWords {
     mapping: Mapping,
+    /// Which file it is.
+    shown: Mutex<(u64, u64)>,
 }
 
 impl SharedWords {
     /// Opens the file; makes it where there is none.
     pub(crate) fn open(path: &Path, magic: [u8; 8]) -> io::Result<Self> {
-        let mut file = match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
-        {
-            Ok(mut file) => {
-                file.write_all(&magic)?;
-                file.set_len(MAP_BYTES as u64)?;
-                file
+        let file = open(path, magic)?;
+        let shown = Mutex::new(id_of(&file.metadata()?));
+        Mapping::new(&file, MAP_BYTES / 8).map(|mapping| SharedWords { mapping, shown })
+    }
+
+    /// The words of the file that has the name now, where that is not the one that is shown.
+    ///
+    /// # Errors
+    /// When it cannot be opened or made.
+    pub(crate) fn replaced(&self, path: &Path, magic: [u8; 8]) -> io::Result<Option<Self>> {
+        match std::fs::metadata(path) {
+            Ok(meta) if id_of(&meta) == *self.shown.lock().unwrap_or_else(PoisonError::into_inner) => {
+                Ok(None)
             }
-            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
-                OpenOptions::new().read(true).write(true).open(path)?
-            }
-            Err(why) => return Err(why),
-        };
-        let mut found = magic;
-        if file.metadata()?.len() < MAP_BYTES as u64 {
-            // Whoever made it was interrupted, or is at it just now; a file that held something was never this short.
-            file.set_len(MAP_BYTES as u64)?;
-        } else {
-            let mut start = [0; 8];
-            io::Seek::rewind(&mut file)?;
-            file.read_exact(&mut start)?;
-            if start != [0; 8] {
-                found = start;
-            }
+            Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
+            _ => Self::open(path, magic).map(Some),
         }
-        if found != magic {
-            let text = format!("`{}` does not begin as it should: it is damaged", path.display());
-            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
+
+    /// Shows what another one shows, from now on, in the same place.
+    ///
+    /// # Errors
+    /// When that cannot be mapped any more; what was shown before is shown then.
+    pub(crate) fn show(&self, path: &Path, other: &Self) -> io::Result<()> {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let id = id_of(&file.metadata()?);
+        if id != *other.shown.lock().unwrap_or_else(PoisonError::into_inner) {
+            return Err(io::Error::other("the file was replaced once more"));
         }
-        Mapping::new(&file, MAP_BYTES / 8).map(|mapping| SharedWords { mapping })
+        self.mapping.show(&file)?;
+        *shown = id;
+        Ok(())
     }
 
     /// One of the words, from 1.
@@ -55,6 +62,43 @@ impl SharedWords {
         debug_assert!((1..WORDS).contains(&index));
         words.get(index).unwrap_or(&NO_WORD)
     }
+}
+
+/// Device and inode: as long as a file is mapped no other has them.
+fn id_of(meta: &Metadata) -> (u64, u64) {
+    (meta.dev(), meta.ino())
+}
+
+/// A file of so many words that begins so, made where there is none.
+fn open(path: &Path, magic: [u8; 8]) -> io::Result<File> {
+    let mut file = match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path) {
+        Ok(mut file) => {
+            file.write_all(&magic)?;
+            file.set_len(MAP_BYTES as u64)?;
+            file
+        }
+        Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
+            OpenOptions::new().read(true).write(true).open(path)?
+        }
+        Err(why) => return Err(why),
+    };
+    let mut found = magic;
+    if file.metadata()?.len() < MAP_BYTES as u64 {
+        // Whoever made it was interrupted, or is at it just now; a file that held something was never this short.
+        file.set_len(MAP_BYTES as u64)?;
+    } else {
+        let mut start = [0; 8];
+        io::Seek::rewind(&mut file)?;
+        file.read_exact(&mut start)?;
+        if start != [0; 8] {
+            found = start;
+        }
+    }
+    if found != magic {
+        let text = format!("`{}` does not begin as it should: it is damaged", path.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
+    Ok(file)
 }
 
 /// What is written here nobody reads.

@@ -11,7 +11,7 @@
 use crate::shared_words::SharedWords;
 use enfilade_facts::{Revision, StoreId};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MAGIC: [u8; 8] = *b"enfhigh1";
@@ -21,6 +21,7 @@ pub(super) struct HighWater {
     words: SharedWords,
     /// The newest revision this process has seen: whatever becomes of the file, it is not led back.
     seen: AtomicU64,
+    path: PathBuf,
 }
 
 /// The words of the file.
@@ -32,7 +33,35 @@ const NEXT: [usize; 2] = [6, 7];
 impl HighWater {
     /// Opens the file; makes it where there is none.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        Ok(HighWater { words: SharedWords::open(path, MAGIC)?, seen: AtomicU64::new(0) })
+        let words = SharedWords::open(path, MAGIC)?;
+        Ok(HighWater { words, seen: AtomicU64::new(0), path: path.to_owned() })
+    }
+
+    /// Looks at the file that has the name now. Where that is another one, because somebody removed or replaced it, its numbers are raised
+    /// to those of the one before, and it is the one that counts from now on: what other processes acknowledge is written there.
+    ///
+    /// # Errors
+    /// When it cannot be opened or made, or is of another store; the one before counts then.
+    pub(super) fn follow(&self) -> io::Result<()> {
+        let Some(other) = self.words.replaced(&self.path, MAGIC)? else { return Ok(()) };
+        let next = HighWater { words: other, seen: AtomicU64::new(0), path: self.path.clone() };
+        match (next.store(), self.store()) {
+            (Some(there), Some(here)) if there != here => {
+                return Err(io::Error::other("it was replaced by that of another store"));
+            }
+            (None, Some(here)) => next.begin(here, self.revision()),
+            _ => {}
+        }
+        next.raise(self.revision());
+        next.set_shipped(self.shipped());
+        self.words.show(&self.path, &next.words)
+    }
+
+    /// A view showed this revision: no less is told from now on, whatever becomes of the file.
+    pub(super) fn saw(&self, revision: Revision) {
+        if self.seen.load(Ordering::Relaxed) < revision.0 {
+            self.seen.fetch_max(revision.0, Ordering::Relaxed);
+        }
     }
 
     fn word(&self, index: usize) -> &AtomicU64 {
@@ -89,6 +118,7 @@ impl HighWater {
 
     /// Raises it, before the commit is acknowledged.
     pub(super) fn raise(&self, revision: Revision) {
+        self.saw(revision);
         self.word(REVISION).fetch_max(revision.0, Ordering::AcqRel);
     }
 
@@ -120,5 +150,41 @@ mod tests {
         other.raise(Revision(4));
         other.set_shipped(Revision(4));
         assert_eq!((one.revision(), one.shipped()), (Revision(5), Revision(4)));
+    }
+
+    #[test]
+    fn a_file_that_is_removed_or_replaced_is_followed_and_nothing_goes_back() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("high-water");
+        let (store, old) = (StoreId(7), scratch.path().join("old"));
+        let here = HighWater::open(&path).unwrap();
+        here.begin(store, Revision(3));
+        std::fs::copy(&path, &old).unwrap();
+        here.raise(Revision(5));
+        here.set_shipped(Revision(4));
+        for is_removed in [false, true] {
+            here.follow().unwrap();
+            match is_removed {
+                true => std::fs::remove_file(&path).unwrap(),
+                false => std::fs::rename(&old, &path).unwrap(),
+            }
+            here.follow().unwrap();
+            let there = HighWater::open(&path).unwrap();
+            let known = (there.store(), there.revision(), there.shipped());
+            assert_eq!(known, (Some(store), here.newest(), Revision(4)), "{is_removed}");
+            // What another process acknowledges is known here.
+            there.raise(Revision(here.newest().0 + 1));
+            assert_eq!(
+                (here.newest(), here.revision()),
+                (there.revision(), there.revision()),
+                "{is_removed}"
+            );
+        }
+        here.saw(Revision(20));
+        assert_eq!((here.newest(), here.revision()), (Revision(20), Revision(7)));
+        std::fs::remove_file(&path).unwrap();
+        HighWater::open(&path).unwrap().begin(StoreId(8), Revision(9));
+        assert!(here.follow().unwrap_err().to_string().contains("another store"));
+        assert_eq!((here.store(), here.newest()), (Some(store), Revision(20)));
     }
 }
