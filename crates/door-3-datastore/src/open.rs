@@ -81,6 +81,7 @@ mod tests {
     use super::*;
     use crate::view::Known;
     use enfilade_facts::tables::{Datastore, DatastoreProfile};
+    use enfilade_facts::{At, Revision, StoreId};
 
     fn name() -> DatastoreName {
         "tank".parse().unwrap()
@@ -117,6 +118,21 @@ mod tests {
         let fault = |refuses| FileFault { line: 3, reason: "unknown property".into(), since: 1000, refuses };
         assert!(check_fault(&name(), &fault(false)).is_ok());
         assert!(check_fault(&name(), &fault(true)).is_err());
+    }
+
+    #[test]
+    fn a_permit_holds_while_somebody_looks_at_the_file() {
+        let known = Known::of(&name(), Datastore::default(), None);
+        let at = At { store: StoreId(1), revision: Revision(5) };
+        let record = Record { at, store: Some(Arc::new(known)), file_fault: None };
+        let now = |files_current| Now { unix_seconds: 0, tick_millis: 0, files_current };
+        let ask = Ask { name: &name(), kind: OperationKind::Read, standing: Standing::Entering };
+        let open = |now| open(&record, now, &Mounts::default(), &ask);
+        let permit = open(now(true)).unwrap();
+        assert!(permit.holds(at, now(true)));
+        assert!(!permit.holds(at, now(false)), "nobody looks at the file any more");
+        assert!(!permit.holds(At { revision: Revision(6), ..at }, now(true)));
+        assert!(open(now(false)).is_err());
     }
 
     #[test]

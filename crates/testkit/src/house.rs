@@ -88,6 +88,11 @@ impl TestHouse {
 
     /// An empty one, whose locks are there.
     pub fn with_locks(remembering: Remembering, locks: Arc<dyn LockStore>) -> Self {
+        Self::changed(remembering, |parts| parts.locks = locks)
+    }
+
+    /// An empty one, some of whose parts are others than usual.
+    pub fn changed(remembering: Remembering, change: impl FnOnce(&mut Parts)) -> Self {
         let source = Arc::new(Memory::new(StoreId(7)));
         let clock = FixedClock::default();
         let scratch = Scratch::new();
@@ -108,7 +113,7 @@ impl TestHouse {
             Remembering::Hardly => 1,
         };
         let (upgrades, upgraded) = sync_channel(16);
-        let house = House::new(Parts {
+        let mut parts = Parts {
             source: Arc::clone(&source) as Arc<dyn Source>,
             clock: clock.as_clock(),
             clock_sets: Arc::new(|| 0),
@@ -122,11 +127,13 @@ impl TestHouse {
             gate: HashGate::new(1),
             penalties: Penalties::none(MemoSeed([3; 16])),
             limits: enfilade_facts::limits::Limits::default(),
-            locks,
+            locks: Arc::new(MemoryLocks::default()),
             ledger: enfilade_passage::Ledger::private(1_024, clock.now()),
             upgrades,
             audit: Arc::clone(&events) as Arc<dyn Audit>,
-        });
+        };
+        change(&mut parts);
+        let house = House::new(parts);
         TestHouse {
             upgrades: upgraded,
             house,

@@ -414,6 +414,31 @@ fn what_acl_cfg_says_and_is_not_known_might_be_no_access() {
     assert_eq!([ask(&facts, NOW, "a"), ask(&facts, NOW, "b")], ["AC02", "permit"]);
 }
 
+/// Nothing was committed: what is remembered is of the same revision, and of another time.
+#[test]
+fn roles_are_remembered_for_as_long_as_somebody_looks_at_their_file() {
+    let mut facts = Facts::of("/ alice Admin");
+    let who = Who::Named("alice@local".parse().unwrap());
+    let key = AssignmentKey { path: "/datastore/tank/a".parse().unwrap(), who };
+    let roles = vec![("DatastoreReader".parse().unwrap(), true)];
+    facts.put(&key, &Assignment { roles, fault: None });
+    let file = subject(NodeKind::File, everything());
+    let stale = Now { files_current: false, ..NOW };
+    for times in [[NOW, stale, NOW], [stale, NOW, stale]] {
+        let (memo, principal, tank) = (memo(), alice(), "tank".parse().unwrap());
+        let view = enfilade_facts::View::new(&facts);
+        let decided = times.map(|now| {
+            let view = View(&view);
+            let visible = AccessMask::VISIBLE;
+            let case = Case { view, now, principal: &principal, datastore: &tank, visible, memo: &memo };
+            let read = Wanted::On(AccessMask::READ_DATA);
+            code(case.decide(&Ask { path: &path("a"), target: &file, wanted: read }))
+        });
+        let expected = times.map(|now| if now.files_current { "permit" } else { "AC02" });
+        assert_eq!(decided, expected);
+    }
+}
+
 #[test]
 fn a_token_with_roles_of_its_own_has_what_it_and_its_owner_have() {
     let file = subject(NodeKind::File, everything());

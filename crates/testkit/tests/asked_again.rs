@@ -1,0 +1,335 @@
+//! Rules of `docs/freshness.md` in the passage itself, with a second actor between any two of its looks at the facts; and long requests,
+//! which are asked again while they last.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use enfilade_admin::{DatastoreEdit, Desk, NewAcl, PasswordRules};
+use enfilade_facts::source::Source;
+use enfilade_facts::vocabulary::{Authid, DatastoreName, Maintenance, OperationKind, StorePath};
+use enfilade_facts::{At, Change, CommitError, SourceError, View};
+use enfilade_passage::{Ledger, Process, Refusal, ReservedPaths, Stay, Visit, ledger_words};
+use enfilade_sources::files::file_set::FileSet;
+use enfilade_testkit::{FixedClock, Remembering, Scratch, TestHouse};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Between two looks at the facts.
+type Actor = Box<dyn FnMut() + Send>;
+
+/// The facts of a house, with somebody who acts before a revision is told and after a view was lent.
+struct Watched {
+    facts: Arc<dyn Source>,
+    actor: Arc<Mutex<Option<Actor>>>,
+}
+
+impl Watched {
+    fn act(&self) {
+        // The actor may look, too; nobody acts then.
+        let actor = self.actor.lock().unwrap().take();
+        if let Some(mut actor) = actor {
+            actor();
+            self.actor.lock().unwrap().get_or_insert(actor);
+        }
+    }
+}
+
+impl Source for Watched {
+    fn at(&self) -> At {
+        self.act();
+        self.facts.at()
+    }
+
+    fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError> {
+        let looked = self.facts.with_view(look);
+        self.act();
+        looked
+    }
+
+    fn commit(&self, change: &Change) -> Result<At, CommitError> {
+        self.facts.commit(change)
+    }
+}
+
+struct World {
+    house: TestHouse,
+    actor: Arc<Mutex<Option<Actor>>>,
+    ledger: Arc<Vec<AtomicU64>>,
+    runtime: tokio::runtime::Runtime,
+    main: DatastoreName,
+    alice: Authid,
+}
+
+impl World {
+    fn new() -> Self {
+        let (actor, mut facts) = (Arc::new(Mutex::new(None)), None);
+        let ledger: Arc<Vec<AtomicU64>> =
+            Arc::new((0..ledger_words(64, 1)).map(|_| AtomicU64::new(0)).collect());
+        let mut house = TestHouse::changed(Remembering::AsServed, |parts| {
+            facts = Some(Arc::clone(&parts.source));
+            let watched = Watched { facts: Arc::clone(&parts.source), actor: Arc::clone(&actor) };
+            parts.source = Arc::new(watched);
+            parts.ledger = Ledger::new(Arc::clone(&ledger) as _, 1, 1, FixedClock::default().now());
+        });
+        let (main, alice): (DatastoreName, Authid) =
+            ("main".parse().unwrap(), "alice@local".parse().unwrap());
+        house.add_datastore(&main);
+        house.add_user(&alice.user, None);
+        house.assign("/datastore/main", &alice, "DatastorePowerUser");
+        let everything = NewAcl::Lines(vec!["allow everyone full inherit=files,dirs".into()]);
+        enfilade_admin::set_acl(&house.desk(), &main, &StorePath::root(), &everything).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        World { house, actor, ledger, runtime, main, alice }
+    }
+
+    fn visit(&self) -> Visit {
+        self.runtime.block_on(self.house.admit(&self.alice)).unwrap()
+    }
+
+    fn enter(&self, kind: OperationKind) -> Result<Stay, Refusal> {
+        self.visit().enter(&self.main, kind)
+    }
+
+    fn process(&self) -> Process {
+        process(&self.ledger)
+    }
+
+    /// Closes the store on its own, as another process does.
+    fn closing(&self) -> impl Fn() + Send + use<> {
+        let (facts, clock, main) =
+            (Arc::clone(&self.house.source), self.house.clock.clone(), self.main.clone());
+        let files: FileSet = self.house.files.clone();
+        move || {
+            let reserved = ReservedPaths::default();
+            let desk = Desk {
+                facts: &*facts,
+                files: &files,
+                passwords: PasswordRules::NONE,
+                reserved: &reserved,
+                roots: None,
+                who: "another process",
+                now: clock.now(),
+            };
+            let offline = DatastoreEdit::Maintenance(Some(Maintenance::from_property("offline")));
+            enfilade_admin::edit_datastore(&desk, &main, &offline).unwrap();
+        }
+    }
+
+    fn revoke(&self) {
+        let name = "test".parse().unwrap();
+        enfilade_admin::delete_token(&self.house.desk(), &self.alice.user, &name).unwrap();
+    }
+
+    fn content(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.house.content(&self.main).join(name)).ok()
+    }
+}
+
+fn process(ledger: &Arc<Vec<AtomicU64>>) -> Process {
+    Process::read(ledger.len(), |at| ledger[at].load(Ordering::SeqCst)).unwrap()
+}
+
+fn path(text: &str) -> StorePath {
+    StorePath::from_plain(text).unwrap()
+}
+
+/// Rule 5: counted, then judged. Somebody closes the store and finds nobody inside; after that nobody is let in.
+#[test]
+fn nobody_enters_a_store_after_it_was_closed_and_nobody_was_counted() {
+    for is_warm in [false, true] {
+        let mut closed_at = Vec::new();
+        for step in 0..24 {
+            let world = World::new();
+            if is_warm {
+                world.enter(OperationKind::Write).map(drop).unwrap();
+            }
+            let visit = world.visit();
+            let (close, ledger) = (world.closing(), Arc::clone(&world.ledger));
+            let (mut steps, is_closed) = (0, Arc::new(AtomicBool::new(false)));
+            let said = Arc::clone(&is_closed);
+            *world.actor.lock().unwrap() = Some(Box::new(move || {
+                if steps == step && process(&ledger).inside.is_empty() {
+                    close();
+                    said.store(process(&ledger).inside.is_empty(), Ordering::SeqCst);
+                }
+                steps += 1;
+            }));
+            let entered = visit.enter(&world.main, OperationKind::Write);
+            *world.actor.lock().unwrap() = None;
+            let is_closed = is_closed.load(Ordering::SeqCst);
+            assert!(
+                !(is_closed && entered.is_ok()),
+                "inside after it was closed; step {step}, warm {is_warm}"
+            );
+            closed_at.extend(is_closed.then_some(step));
+        }
+        assert!(!closed_at.is_empty(), "nobody ever closed it");
+    }
+}
+
+/// Rule 6: a root is not kept open when the facts changed since the permit it was opened with.
+#[test]
+fn a_root_is_not_kept_across_a_revision() {
+    let is_kept = |world: &World| {
+        let stay = world.visit().enter_at_hand(&world.main, OperationKind::Read).unwrap();
+        stay.is_some()
+    };
+    let world = World::new();
+    world.enter(OperationKind::Read).map(drop).unwrap();
+    assert!(is_kept(&world), "while nothing changes");
+    let mut at_last_steps = 0;
+    for step in 0..24 {
+        let world = World::new();
+        let visit = world.visit();
+        let (close, mut steps) = (world.closing(), 0);
+        let done = Arc::new(AtomicBool::new(false));
+        let said = Arc::clone(&done);
+        *world.actor.lock().unwrap() = Some(Box::new(move || {
+            if steps == step {
+                close();
+                said.store(true, Ordering::SeqCst);
+            }
+            steps += 1;
+        }));
+        let entered = visit.enter(&world.main, OperationKind::Read);
+        *world.actor.lock().unwrap() = None;
+        if !done.load(Ordering::SeqCst) || entered.is_err() {
+            continue;
+        }
+        // It was closed after the permit: the writer waits for whoever is inside, and then for handles.
+        at_last_steps += 1;
+        drop(entered);
+        assert_eq!(world.process().inside, []);
+        let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let root = world.house.content(&world.main);
+        let held = open.filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|to| to == root)).count();
+        assert_eq!(held, 0, "the directory is open after it was closed, step {step}");
+    }
+    assert!(at_last_steps > 0, "it was never closed after the permit");
+}
+
+/// Rule 6: a server says that it closed up only when it did. Somebody is opening the root meanwhile.
+#[test]
+fn the_ledger_is_not_stamped_while_a_root_is_being_opened() {
+    let mut was_busy = 0;
+    for step in 0..24 {
+        let world = World::new();
+        // Known by name from here on, and not kept.
+        world.enter(OperationKind::Read).map(drop).unwrap();
+        let domain = "later".parse().unwrap();
+        enfilade_admin::keystone::add_domain(&world.house.desk(), &domain, None).unwrap();
+        let at = world.house.house.let_go();
+        assert_eq!(world.process().closed, at.revision);
+        let visit = world.visit();
+        let close = world.closing();
+        let (house, ledger, mut steps) = (Arc::clone(&world.house.house), Arc::clone(&world.ledger), 0);
+        let root = world.house.content(&world.main);
+        let found = Arc::new(Mutex::new(None));
+        let said = Arc::clone(&found);
+        *world.actor.lock().unwrap() = Some(Box::new(move || {
+            if steps == step {
+                close();
+                let at = house.let_go();
+                let stamped = process(&ledger).closed == at.revision;
+                let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+                let is_open =
+                    open.into_iter().any(|e| std::fs::read_link(e.path()).is_ok_and(|to| to == root));
+                *said.lock().unwrap() = Some((stamped, is_open));
+            }
+            steps += 1;
+        }));
+        let entered = visit.enter(&world.main, OperationKind::Read);
+        *world.actor.lock().unwrap() = None;
+        drop(entered);
+        if let Some((stamped, is_open)) = *found.lock().unwrap() {
+            assert!(!(stamped && is_open), "stamped while the directory is open, step {step}");
+            was_busy += u32::from(is_open);
+        }
+    }
+    assert!(was_busy > 0, "nobody was ever opening it");
+}
+
+/// The clock of files says nothing when it was set between two looks: what is known by the time of its change is not used.
+#[test]
+fn a_listing_during_which_the_clock_is_set_is_not_answered_from_memory() {
+    let is_setting = Arc::new(AtomicBool::new(false));
+    let (sets, setting) = (AtomicU64::new(0), Arc::clone(&is_setting));
+    let mut house = TestHouse::changed(Remembering::AsServed, |parts| {
+        parts.clock_sets =
+            Arc::new(move || sets.fetch_add(setting.load(Ordering::SeqCst).into(), Ordering::SeqCst));
+    });
+    // Files that are made now are old.
+    house.clock.set_wall(10_000_000_000);
+    let (main, alice): (DatastoreName, Authid) = ("main".parse().unwrap(), "alice@local".parse().unwrap());
+    house.add_datastore(&main);
+    house.add_user(&alice.user, None);
+    house.assign("/datastore/main", &alice, "DatastoreReader");
+    let everything = NewAcl::Lines(vec!["allow everyone full inherit=files,dirs".into()]);
+    enfilade_admin::set_acl(&house.desk(), &main, &StorePath::root(), &everything).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let listing = || {
+        let visit = runtime.block_on(house.admit(&alice)).unwrap();
+        visit.enter(&main, OperationKind::Read).unwrap().list(StorePath::root()).unwrap()
+    };
+    let file = house.content(&main).join("file");
+    std::fs::write(&file, "x").unwrap();
+    enfilade_admin::set_acl(&house.desk(), &main, &path("file"), &everything).unwrap();
+    // Read once, and remembered by its state.
+    assert_eq!(listing().next_batch(16).unwrap().unwrap().len(), 1);
+    assert!(
+        listing().all_at_hand(16).unwrap().is_some_and(|entries| entries.len() == 1),
+        "it is not remembered"
+    );
+    is_setting.store(true, Ordering::SeqCst);
+    assert!(listing().all_at_hand(16).unwrap().is_none(), "answered from memory while the clock was set");
+    assert_eq!(listing().next_batch(16).unwrap().unwrap().len(), 1);
+}
+
+/// Withdrawn between two pieces, and after the last one.
+#[test]
+fn an_upload_is_refused_at_its_next_piece_and_at_its_end() {
+    for (name, is_there) in [("new", false), ("old", true)] {
+        for pieces in [1, 2] {
+            let world = World::new();
+            if is_there {
+                std::fs::write(world.house.content(&world.main).join(name), "before").unwrap();
+                let everything = NewAcl::Lines(vec!["allow everyone full".into()]);
+                enfilade_admin::set_acl(&world.house.desk(), &world.main, &path(name), &everything).unwrap();
+            }
+            let before = world.content(name);
+            let mut upload = world.enter(OperationKind::Write).unwrap().upload(path(name), None).unwrap();
+            upload.write(b"a").unwrap();
+            if pieces == 2 {
+                world.revoke();
+                assert!(upload.write(b"b").is_err(), "{name}: a piece after the token was deleted");
+            } else {
+                upload.write(b"b").unwrap();
+                world.revoke();
+            }
+            assert!(upload.finish().is_err(), "{name}: finished after the token was deleted");
+            assert_eq!(world.content(name), before, "{name}");
+        }
+    }
+}
+
+/// The facts say nothing of a file's ACL: it is looked at each second.
+#[test]
+fn a_download_ends_within_a_second_when_the_acl_no_longer_grants_it() {
+    let world = World::new();
+    std::fs::write(world.house.content(&world.main).join("file"), "content").unwrap();
+    let set = |line: &str| {
+        let lines = NewAcl::Lines(vec![line.to_owned()]);
+        enfilade_admin::set_acl(&world.house.desk(), &world.main, &path("file"), &lines).unwrap();
+    };
+    set("allow everyone full");
+    let mut reading = world.enter(OperationKind::Read).unwrap().read(path("file")).unwrap();
+    let mut read = || {
+        let mut buffer = Vec::with_capacity(4);
+        reading.read_at(0, &mut buffer).is_ok()
+    };
+    assert!(read());
+    world.house.clock.advance_seconds(1);
+    assert!(read(), "nothing changed");
+    set("deny alice@local full");
+    world.house.clock.advance_seconds(1);
+    assert!(!read(), "read a second after the ACL was changed");
+}
