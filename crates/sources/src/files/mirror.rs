@@ -74,6 +74,8 @@ pub struct Mirror {
     due: BTreeMap<FileName, i64>,
     /// Of each file the version this process read when it was no longer fresh, and what it said: it need not be read again.
     settled: BTreeMap<FileName, (FileVersion, Digest)>,
+    /// Waits a moment between two readings of a file that somebody writes in place.
+    between: Box<dyn Fn() + Send + Sync>,
     watch: Watch,
 }
 
@@ -128,7 +130,9 @@ impl Mirror {
         let _ = getrandom::fill(&mut seed);
         let (users, secrets, walked) = (None, None, None);
         let (due, settled) = (BTreeMap::new(), BTreeMap::new());
-        Mirror { set, users, secrets, walked, seed: MemoSeed(seed), due, settled, watch: Watch::new() }
+        let (seed, watch) = (MemoSeed(seed), Watch::new());
+        let between = Box::new(|| pause(READ_PAUSE));
+        Mirror { set, users, secrets, walked, seed, due, settled, between, watch }
     }
 
     /// Looks at the files, and commits what they say now.
@@ -287,7 +291,7 @@ impl Mirror {
             }
             settled = is_whole.then_some(before);
             tries += 1;
-            pause(READ_PAUSE);
+            (self.between)();
         }
     }
 

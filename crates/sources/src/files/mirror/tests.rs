@@ -144,15 +144,13 @@ fn a_file_that_is_written_in_place_is_given_a_moment() {
     bench.write(FileName::Datastores, "datastore: aaa\n\tpath /a\n");
     bench.look();
     let path = bench.path(FileName::Datastores);
-    std::thread::scope(|scope| {
-        // Empty for a while, as an editor leaves it between opening and writing.
-        std::fs::File::create(&path).unwrap();
-        scope.spawn(|| {
-            pause(Duration::from_millis(15));
-            std::fs::write(&path, "datastore: bbb\n\tpath /b\n").unwrap();
-        });
-        bench.look_at(0);
+    // Empty for a while, as an editor leaves it between opening and writing.
+    std::fs::File::create(&path).unwrap();
+    let written = std::sync::Once::new();
+    bench.mirror.between = Box::new(move || {
+        written.call_once(|| std::fs::write(&path, "datastore: bbb\n\tpath /b\n").unwrap());
     });
+    bench.look_at(0);
     assert!(bench.store("bbb").is_some() && bench.store("aaa").is_none());
 }
 
