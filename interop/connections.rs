@@ -7,12 +7,33 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn begin(to: &str, said: &str) -> TcpStream {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.write_all(said.as_bytes()).unwrap();
     stream
+}
+
+/// Waits until it is so; a machine under load takes its time.
+fn until(what: &str, server: &Server, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(60), "{what}: {}", server.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until so many connections are open.
+fn until_open(server: &Server, count: usize) {
+    let open = || {
+        let url = format!("http://{}/metrics", server.operations);
+        let output = Command::new("curl").args(["--silent", "--max-time", "60", &url]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("enfilade_connections "));
+        line.and_then(|count| count.parse::<usize>().ok())
+    };
+    until(&format!("{count} open connections"), server, || open() == Some(count));
 }
 
 /// A request on a connection that goes on; its status line.
@@ -46,12 +67,13 @@ fn whoever_says_nothing_or_is_nobody_waits_for_a_turn() {
     };
     let mut known: Vec<TcpStream> = (0..4).map(let_in).collect();
     let half = "GET /whoami HTTP/1.1\r\nHost:";
-    let stranger = |_| {
+    // The first of them is there before the second is.
+    let mut strangers = [5, 6].map(|count| {
         let stream = begin(&server.plain, half);
-        std::thread::sleep(Duration::from_millis(300));
+        until_open(&server, count);
+        std::thread::sleep(Duration::from_millis(50));
         stream
-    };
-    let mut strangers = [(); 2].map(stranger);
+    });
     // One that waits has the place of the one that has made no progress for longest.
     let whole = format!("{half} x\r\nConnection: close\r\n\r\n");
     let (said, took) = until_the_end(&mut begin(&server.plain, &whole));
@@ -70,7 +92,6 @@ fn slow_connections_of_an_address_keep_nobody_out() {
     let login = "POST /v3/auth/tokens HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{";
     for said in [half, login] {
         let slow: Vec<TcpStream> = (0..100).map(|_| begin(&server.plain, said)).collect();
-        std::thread::sleep(Duration::from_millis(500));
         let mut stream = TcpStream::connect(&server.plain).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(25))).unwrap();
         assert_eq!(ask(&mut stream, &token), "HTTP/1.1 200 OK", "{said}");
@@ -80,7 +101,12 @@ fn slow_connections_of_an_address_keep_nobody_out() {
 
 #[test]
 fn an_address_may_have_any_number_of_connections_that_signed_in() {
-    let (server, token) = start(&[("connections_per_address", "4"), ("unauthenticated_per_address", "4")]);
+    let (server, token) = start(&[
+        ("connections_per_address", "4"),
+        ("unauthenticated_per_address", "4"),
+        ("first_byte_seconds", "60"),
+        ("idle_seconds", "60"),
+    ]);
     let let_in = |_| {
         let mut stream = TcpStream::connect(&server.plain).unwrap();
         assert_eq!(ask(&mut stream, &token), "HTTP/1.1 200 OK");
@@ -88,10 +114,10 @@ fn an_address_may_have_any_number_of_connections_that_signed_in() {
     };
     let mut known: Vec<TcpStream> = (0..40).map(let_in).collect();
     let silent: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(&server.plain).unwrap()).collect();
-    std::thread::sleep(Duration::from_millis(200));
-    // One more on which nobody was let in is closed at once.
+    until_open(&server, known.len() + silent.len());
+    // One more on which nobody was let in is closed at once: nothing else would end it within a minute.
     let (said, took) = until_the_end(&mut TcpStream::connect(&server.plain).unwrap());
-    assert!(said.is_empty() && took < Duration::from_secs(3), "{said} {took:?}");
+    assert!(said.is_empty() && took < Duration::from_secs(30), "{said} {took:?}");
     known.iter_mut().for_each(|stream| assert_eq!(ask(stream, &token), "HTTP/1.1 200 OK"));
     drop(silent);
 }
@@ -120,18 +146,18 @@ fn a_site_of_ipv6_cannot_take_all_connections() {
         stream.set_nonblocking(true).unwrap();
         (&*stream).read(&mut [0]).is_err_and(|why| why.kind() == std::io::ErrorKind::WouldBlock)
     };
-    let open = |from: std::ops::Range<u16>, address: &dyn Fn(u16) -> String| {
+    let open = |from: std::ops::Range<u16>, expected: usize, address: &dyn Fn(u16) -> String| {
         let all: Vec<TcpStream> = from.map(|n| connect(address(n))).collect();
-        std::thread::sleep(Duration::from_millis(500));
-        let count = all.iter().filter(|stream| is_open(stream)).count();
-        (count, all)
+        let count = || all.iter().filter(|stream| is_open(stream)).count();
+        until("the others are closed", &server, || count() <= expected);
+        (count(), all)
     };
     // Each from a /64 of its own: four shares of two for their /56, and sixteen for their /48.
-    let (of_56, held) = open(0..20, &|n| format!("2001:db8:0:{n:x}::1"));
+    let (of_56, held) = open(0..20, 8, &|n| format!("2001:db8:0:{n:x}::1"));
     assert_eq!(of_56, 8);
-    let (of_48, more) = open(1..40, &|n| format!("2001:db8:0:{n:x}00::1"));
+    let (of_48, more) = open(1..40, 32 - 8, &|n| format!("2001:db8:0:{n:x}00::1"));
     assert_eq!(of_48, 32 - 8);
-    let (others, rest) = open(1..5, &|n| format!("2001:db8:{n:x}::1"));
+    let (others, rest) = open(1..5, 4, &|n| format!("2001:db8:{n:x}::1"));
     assert_eq!(others, 4);
     drop((held, more, rest));
 }
@@ -157,7 +183,9 @@ fn connections(server: &Server, token: &str, requests: usize, pause: &[&str]) ->
 #[test]
 fn http2_goes_on_for_so_many_requests_and_so_long() {
     let (server, token) = start(&[("requests_per_connection", "3")]);
-    assert_eq!((connections(&server, &token, 3, &[]), connections(&server, &token, 7, &[])), (1, 3));
+    assert_eq!(connections(&server, &token, 3, &[]), 1);
+    // Those that the client sends before it is told to go are answered, too.
+    assert!((2..=3).contains(&connections(&server, &token, 7, &["--rate", "120/m"])));
     let every_two_seconds = ["--rate", "30/m"];
     assert_eq!(connections(&server, &token, 2, &every_two_seconds), 1);
     let (server, token) = start(&[("connection_seconds", "1")]);
@@ -234,17 +262,11 @@ fn http2_streams_are_not_taken_back_for_ever() {
     (0..4).for_each(|_| http2.take_back());
     assert!(!http2.is_told_to_go());
     http2.take_back();
-    std::thread::sleep(Duration::from_millis(200));
-    assert!(http2.is_told_to_go());
+    until("told to go", &server, || http2.is_told_to_go());
     assert!(http2.client.try_wait().unwrap().is_none());
     // Whoever stays is cut off, and whatever else he says.
-    for _ in 0..50 {
-        if http2.reader.is_finished() {
-            break;
-        }
-        http2.take_back();
-    }
-    assert!(http2.reader.is_finished() && http2.streams <= 2 * 15, "{} streams", http2.streams);
+    (0..10).for_each(|_| http2.take_back());
+    until("cut off", &server, || http2.reader.is_finished());
     assert!(server.is_running());
 }
 

@@ -89,7 +89,7 @@ fn readers_that_stand_still_are_let_go_on_http_1() {
 
 #[test]
 fn readers_that_stand_still_are_let_go_on_http_2() {
-    let (server, token) = start(&[("progress_seconds", "1"), ("idle_seconds", "6")]);
+    let (server, token) = start(&[("progress_seconds", "1"), ("idle_seconds", "600")]);
     fill(&server);
     let authorization = authorization(&token);
     let fields = |method, path, more| {
@@ -112,7 +112,7 @@ fn readers_that_stand_still_are_let_go_on_http_2() {
         http2.open_window(0, 1 << 24);
         streams.iter().for_each(|stream| http2.open_window(*stream, 1 << 20));
         let began = Instant::now();
-        while http2.count(RESET) < streams.len() && began.elapsed() < Duration::from_secs(5) {
+        while http2.count(RESET) < streams.len() && began.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(50));
         }
         assert_eq!(http2.count(RESET), streams.len(), "a window of {window}: {:?}", http2.frames());
@@ -122,7 +122,7 @@ fn readers_that_stand_still_are_let_go_on_http_2() {
 
 #[test]
 fn readers_that_are_slow_and_steady_get_everything() {
-    let (server, token) = start(&[("progress_seconds", "2"), ("idle_seconds", "2"), ("head_seconds", "60")]);
+    let (server, token) = start(&[("progress_seconds", "5"), ("idle_seconds", "5"), ("head_seconds", "60")]);
     let main = server.data().join("datastores/main");
     std::fs::write(main.join("file"), vec![b'x'; 200_000]).unwrap();
     std::fs::File::create(main.join("large")).unwrap().set_len(LARGE_BYTES / 4).unwrap();
@@ -156,7 +156,10 @@ fn readers_that_are_slow_and_steady_get_everything() {
         http2.open_window(0, 16 * 1024);
         http2.open_window(stream, 16 * 1024);
     }
-    std::thread::sleep(Duration::from_millis(500));
+    let began = Instant::now();
+    while bytes(&http2) < 200_000 && http2.count(RESET) == 0 && began.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
     assert_eq!((bytes(&http2), http2.count(RESET)), (200_000, 0), "{:?}", http2.frames());
     reader.join().unwrap();
 }
@@ -166,7 +169,7 @@ fn connections_on_which_nothing_is_asked_for_are_ended() {
     let (server, token) = start(&[("idle_seconds", "1"), ("progress_seconds", "1"), ("head_seconds", "2")]);
     let soon = |is_over: &mut dyn FnMut() -> bool| {
         let began = Instant::now();
-        while !is_over() && began.elapsed() < Duration::from_secs(12) {
+        while !is_over() && began.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(50));
         }
         is_over()
@@ -196,12 +199,15 @@ fn connections_on_which_nothing_is_asked_for_are_ended() {
     let request = format!("GET /whoami HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let (said, took) = crate::limits::until_the_end(&mut stream);
-    assert!(said.starts_with("HTTP/1.1 200") && took < Duration::from_secs(15), "{said} {took:?}");
-    // Who asks now and then stays.
+    assert!(said.starts_with("HTTP/1.1 200") && took < Duration::from_secs(50), "{said} {took:?}");
+    // A client that asks now and then stays, for longer than it may be idle.
+    let (server, token) = start(&[("idle_seconds", "6"), ("progress_seconds", "6"), ("head_seconds", "6")]);
+    let authorization = self::authorization(&token);
+    let fields = [&fields[..4], &[("authorization", authorization.as_str())]].concat();
     let mut http2 = Http2::connect(&server.address, &[]);
     for _ in 0..8 {
         http2.ask(&fields);
-        std::thread::sleep(Duration::from_millis(500));
+        std::thread::sleep(Duration::from_secs(1));
     }
     assert!(!http2.is_over() && http2.count(GOAWAY) == 0);
     assert_eq!(curl(&server, &token, "/whoami", &[]).status, 200);

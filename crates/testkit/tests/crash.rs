@@ -169,7 +169,8 @@ fn worker() {
 
 /// Waits for something about another process.
 fn until(what: impl Fn() -> bool) {
-    for _ in 0..6000 {
+    // Minutes: a machine under load takes its time, and only a worker that hangs does not come at all.
+    for _ in 0..150_000 {
         if what() {
             return;
         }
