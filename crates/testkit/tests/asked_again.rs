@@ -9,12 +9,14 @@ use enfilade_facts::vocabulary::{Authid, DatastoreName, Maintenance, OperationKi
 use enfilade_facts::{At, Change, CommitError, SourceError, View};
 use enfilade_passage::{Ledger, Process, Refusal, ReservedPaths, Stay, Visit, ledger_words};
 use enfilade_sources::files::file_set::FileSet;
-use enfilade_testkit::{FixedClock, Remembering, Scratch, TestHouse};
+use enfilade_testkit::{FixedClock, Remembering, TestHouse};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Between two looks at the facts.
 type Actor = Box<dyn FnMut() + Send>;
+/// More looks than a walk takes.
+const STEPS: usize = 24;
 
 /// The facts of a house, with somebody who acts before a revision is told and after a view was lent.
 struct Watched {
@@ -137,7 +139,7 @@ fn path(text: &str) -> StorePath {
 fn nobody_enters_a_store_after_it_was_closed_and_nobody_was_counted() {
     for is_warm in [false, true] {
         let mut closed_at = Vec::new();
-        for step in 0..24 {
+        for step in 0..STEPS {
             let world = World::new();
             if is_warm {
                 world.enter(OperationKind::Write).map(drop).unwrap();
@@ -145,8 +147,10 @@ fn nobody_enters_a_store_after_it_was_closed_and_nobody_was_counted() {
             let visit = world.visit();
             let (close, ledger) = (world.closing(), Arc::clone(&world.ledger));
             let (mut steps, is_closed) = (0, Arc::new(AtomicBool::new(false)));
-            let said = Arc::clone(&is_closed);
+            let is_reached = Arc::new(AtomicBool::new(false));
+            let (said, reached) = (Arc::clone(&is_closed), Arc::clone(&is_reached));
             *world.actor.lock().unwrap() = Some(Box::new(move || {
+                reached.fetch_or(steps == step, Ordering::SeqCst);
                 if steps == step && process(&ledger).inside.is_empty() {
                     close();
                     said.store(process(&ledger).inside.is_empty(), Ordering::SeqCst);
@@ -161,6 +165,9 @@ fn nobody_enters_a_store_after_it_was_closed_and_nobody_was_counted() {
                 "inside after it was closed; step {step}, warm {is_warm}"
             );
             closed_at.extend(is_closed.then_some(step));
+            if !is_reached.load(Ordering::SeqCst) {
+                break;
+            }
         }
         assert!(!closed_at.is_empty(), "nobody ever closed it");
     }
@@ -177,7 +184,7 @@ fn a_root_is_not_kept_across_a_revision() {
     world.enter(OperationKind::Read).map(drop).unwrap();
     assert!(is_kept(&world), "while nothing changes");
     let mut at_last_steps = 0;
-    for step in 0..24 {
+    for step in 0..STEPS {
         let world = World::new();
         let visit = world.visit();
         let (close, mut steps) = (world.closing(), 0);
@@ -192,7 +199,10 @@ fn a_root_is_not_kept_across_a_revision() {
         }));
         let entered = visit.enter(&world.main, OperationKind::Read);
         *world.actor.lock().unwrap() = None;
-        if !done.load(Ordering::SeqCst) || entered.is_err() {
+        if !done.load(Ordering::SeqCst) {
+            break;
+        }
+        if entered.is_err() {
             continue;
         }
         // It was closed after the permit: the writer waits for whoever is inside, and then for handles.
@@ -211,7 +221,7 @@ fn a_root_is_not_kept_across_a_revision() {
 #[test]
 fn the_ledger_is_not_stamped_while_a_root_is_being_opened() {
     let mut was_busy = 0;
-    for step in 0..24 {
+    for step in 0..STEPS {
         let world = World::new();
         // Known by name from here on, and not kept.
         world.enter(OperationKind::Read).map(drop).unwrap();
@@ -240,10 +250,9 @@ fn the_ledger_is_not_stamped_while_a_root_is_being_opened() {
         let entered = visit.enter(&world.main, OperationKind::Read);
         *world.actor.lock().unwrap() = None;
         drop(entered);
-        if let Some((stamped, is_open)) = *found.lock().unwrap() {
-            assert!(!(stamped && is_open), "stamped while the directory is open, step {step}");
-            was_busy += u32::from(is_open);
-        }
+        let Some((stamped, is_open)) = *found.lock().unwrap() else { break };
+        assert!(!(stamped && is_open), "stamped while the directory is open, step {step}");
+        was_busy += u32::from(is_open);
     }
     assert!(was_busy > 0, "nobody was ever opening it");
 }
