@@ -63,6 +63,11 @@ mod tests {
     use crate::tables::LogEntry;
 
     #[test]
+    fn a_new_table_is_a_new_format() {
+        assert_eq!((FORMAT, Table::ALL.len()), (3, 29), "see \"When the format changes\" in format.rs");
+    }
+
+    #[test]
     fn records_of_format_2_become_those_of_today() {
         let mut old = Writer::default();
         old.text("who").text("what").i64(7).u64(45).option(None::<()>, |_, ()| {});

@@ -338,7 +338,11 @@ pub(super) fn open_map_of(path: &Path, bytes: usize, flags: EnvFlags) -> heed::R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lmdb::Lmdb;
     use crate::scratch::Scratch;
+    use enfilade_facts::tables::Domain;
+    use enfilade_facts::vocabulary::DomainId;
+    use enfilade_facts::{Read, Source};
     use heed::CommitOrAbort;
     use heed::types::Bytes;
 
@@ -358,5 +362,20 @@ mod tests {
         drop(env);
         let why = open(&path, None, Trust::Checked).err().unwrap().to_string();
         assert!(why.contains("no store of facts"), "{why}");
+    }
+
+    #[test]
+    fn one_thread_that_looks_at_two_stores_does_not_take_one_for_the_other() {
+        let scratch = Scratch::new();
+        let [one, other] = ["one", "other"].map(|name| Lmdb::open(&scratch.path().join(name)).unwrap());
+        let mut change = crate::conformance::change();
+        change.put(&DomainId::from_bytes([1; 16]), &Domain::new("x1".parse().unwrap()));
+        one.write_all(&[&change, &change, &change]);
+        other.commit(&change).unwrap();
+        let commit = |lmdb: &Lmdb| lmdb.read(|view| view.head()).unwrap().unwrap().commit;
+        // LMDB's number is the same, the revision is not.
+        assert_eq!(commit(&one), commit(&other));
+        let seen = |lmdb: &Lmdb| lmdb.read(|view| view.at().revision.0).unwrap();
+        assert_eq!([seen(&one), seen(&other), seen(&one)], [3, 1, 3]);
     }
 }

@@ -195,6 +195,21 @@ mod tests {
         }
     }
 
+    /// Its writer was killed between the commit and the mark. A view may have shown it, so its number is not given out again.
+    #[test]
+    fn a_restore_is_later_than_a_change_nobody_acknowledged() {
+        let scratch = Scratch::new();
+        let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
+        put_something(&lmdb);
+        let (origin, records) = back_up(&lmdb);
+        let seen = put_something(&lmdb);
+        lmdb.environment.high_water.begin(seen.store, Revision(1));
+        let restored = lmdb.restore(records, Revision(origin.revision), &audit(), false).unwrap();
+        assert_eq!(restored.revision, seen.next().revision);
+        let log = lmdb.read(|view| view.list::<LogEntry>(&[]).unwrap()).unwrap();
+        assert_eq!(log.iter().map(|(number, _)| number.0).collect::<Vec<_>>(), [1, 2, 3]);
+    }
+
     #[test]
     fn a_store_that_went_back_can_be_accepted_while_nobody_has_it_open() {
         let scratch = Scratch::new();
