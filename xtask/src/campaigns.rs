@@ -46,6 +46,7 @@ const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "lending", test: &["-p", "enfilade-testkit", "--test", "lending"], n: 1_000_000 },
     Campaign { name: "operations", test: &["-p", "enfilade", "--test", "interop", "operations"], n: 10_000 },
     Campaign { name: "page", test: &["-p", "enfilade", "--test", "interop", "page::"], n: 1 },
+    Campaign { name: "power-cuts", test: &["-p", "enfilade", "--test", "power_cuts"], n: 100_000 },
     Campaign { name: "race", test: &["-p", "enfilade", "--test", "interop", "race"], n: 1_000_000 },
     Campaign {
         name: "reloads",

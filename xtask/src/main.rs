@@ -36,6 +36,7 @@ cargo xtask COMMAND
   kill-loop [--n N]     kill -9 at random and at every write of a commit: nothing acknowledged is lost
   lending [--n N]       random chains of what was lent, and random calls of every route: nothing goes beyond it or outlives it
   operations [--n N]    servers that are killed while they count: who lives is counted, who is shut out does not begin
+  power-cuts [--n N]    the power goes at any moment: of N states a disk may have kept, none lacks what was acknowledged, and none holds a half
   race [--n N]          servers and the command line on one directory: no grant after a revocation
   reloads [--n N]       certificates come, change and go under handshakes: those that stay are always served
   page                  the page for people, driven in a real Chromium

@@ -17,11 +17,9 @@ use enfilade_facts::vocabulary::{
     AccessMask, AclDialect, DatastoreName, Maintenance, MaintenanceMode, RolePath, StorePath,
 };
 use enfilade_facts::{At, Read};
-use enfilade_sources::files::datastore_cfg;
 use enfilade_sources::files::section_config::{Section, set};
+use enfilade_sources::files::{datastore_cfg, directory};
 use enfilade_sources::mounts::network_mount_over;
-use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// What can be done with a section.
@@ -195,14 +193,7 @@ fn outside(desk: &Desk<'_>, said: &Path, real: &Path) -> Option<String> {
 /// What was made is told, outermost first.
 fn make_content_directory(desk: &Desk<'_>, path: &str, made: &mut Vec<PathBuf>) -> Result<(), Error> {
     let failed = |why| Error::File(format!("directory `{path}` cannot be made: {why}"));
-    let mut missing: Vec<&Path> = Path::new(path).ancestors().take_while(|above| !above.exists()).collect();
-    while let Some(directory) = missing.pop() {
-        match std::fs::DirBuilder::new().mode(0o700).create(directory) {
-            Ok(()) => made.push(directory.to_owned()),
-            Err(why) if why.kind() == ErrorKind::AlreadyExists && directory.is_dir() => {}
-            Err(why) => return Err(failed(why)),
-        }
-    }
+    directory::make(Path::new(path), made).map_err(failed)?;
     open_to_roles(desk, path, AclDialect::default())
 }
 

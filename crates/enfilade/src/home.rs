@@ -9,6 +9,7 @@ use enfilade_admin::{CertificatePlace, Desk, KeyTerms, PasswordRules, Reserved, 
 use enfilade_facts::{LockStore, MemoSeed, Now, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{Audit, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade, Watch};
+use enfilade_sources::files::directory;
 use enfilade_sources::files::fernet_keys::FernetKeys;
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::issued::IssuedSessions;
@@ -18,7 +19,7 @@ use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_sources::locks::{LmdbLocks, MemoryLocks};
 use enfilade_sources::mounts::MountWatch;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -310,7 +311,7 @@ pub(crate) fn seed() -> anyhow::Result<MemoSeed> {
 /// Makes a directory only its owner can open, or also the members of a group.
 pub(crate) fn make_directory(path: &Path, group: Option<u32>) -> anyhow::Result<()> {
     let is_new = !path.exists();
-    let mut made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    let mut made = directory::make(path, &mut Vec::new());
     if is_new && group.is_some() {
         made = made
             .and_then(|()| std::os::unix::fs::chown(path, None, group))

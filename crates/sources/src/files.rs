@@ -7,6 +7,7 @@ mod bounded;
 pub mod certificates;
 pub mod challenges;
 pub mod datastore_cfg;
+pub mod directory;
 pub mod fernet_keys;
 pub mod file_set;
 pub mod issued;

@@ -14,6 +14,7 @@ pub mod locks;
 pub mod memory;
 pub mod mounts;
 mod mapping;
+mod new_map;
 mod pause;
 pub mod processes;
 mod shared_words;

@@ -1,6 +1,7 @@
 //! The locks of files: an LMDB environment of their own beside the facts, and one in memory for whoever only asks and for tests.
 
 use crate::mapping::{lock_file_bytes, reserve};
+use crate::new_map;
 use crate::turn::{NoTurn, Turns, WAIT};
 use enfilade_facts::locks::{EachRow, LockRows, LockRowsMut, LockStore};
 use enfilade_facts::source::SourceError;
@@ -35,6 +36,7 @@ impl LmdbLocks {
         let turns = Turns::open(&directory.join("writer.lock"), "writing locks of files").map_err(failed)?;
         let mut options = EnvOpenOptions::new().read_txn_with_tls();
         options.map_size(MAP_BYTES).max_readers(READERS_MAX);
+        new_map::make_where_missing(directory, |place| open(&options, place)).map_err(unavailable)?;
         let env = open(&options, directory).map_err(unavailable)?;
         // Whoever died while reading must not keep old pages.
         env.clear_stale_readers().map_err(unavailable)?;

@@ -78,7 +78,8 @@ fn write_beside(
     Ok(temp)
 }
 
-fn sync_directory(path: &Path) -> io::Result<()> {
+/// Syncs the directory this path is in.
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
         _ => File::open(".")?.sync_all(),

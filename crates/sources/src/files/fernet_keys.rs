@@ -2,15 +2,15 @@
 //! base64url. `0` is staged: it signs next. The highest is the primary: it signs. The rest are secondary: they only check.
 //! Everything else that lies there is left alone and reported.
 
-use super::atomic;
 use super::bounded;
+use super::{atomic, directory};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
@@ -171,7 +171,7 @@ impl FernetKeys {
     /// # Errors
     /// When any of it cannot be made.
     pub fn init(&self) -> io::Result<bool> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+        directory::make(&self.directory, &mut Vec::new())?;
         let directory = self.lock()?;
         let found = self.read()?;
         if found.keys.contains_key(&STAGED) && found.keys.len() > 1 {

@@ -7,6 +7,7 @@ use super::writers::Writers;
 use super::{OpenError, lost_map, newest, place, unavailable};
 use crate::files::lookout::Lookout;
 use crate::mapping::{lock_file_bytes, reserve};
+use crate::new_map;
 use enfilade_facts::format::{FORMAT, FORMAT_OLDEST};
 use enfilade_facts::journal::{Identity, IdentityKey, Write};
 use enfilade_facts::limits::MAP_PERCENT_MAX;
@@ -265,6 +266,8 @@ pub(super) fn open_of_any_format(path: &Path, group: Option<u32>) -> Result<(Env
     reserve(&path.join(place::LOCK_FILE), lock_file_bytes(READERS_MAX)).map_err(|why| failed(&why))?;
     let live = place::live(path).map_err(|why| failed(&why))?;
     let is_marked = path.join(place::HIGH_WATER).exists() || !path.join("data.mdb").exists();
+    new_map::make_where_missing(path, |place| open_map_of(place, MAP_BYTES[2], EnvFlags::empty()))
+        .map_err(lmdb_failed)?;
     let env = open_map(path).map_err(lmdb_failed)?;
     let env = if is_marked { env } else { believed(path, env)? };
     let high_water = HighWater::open(&path.join(place::HIGH_WATER)).map_err(|why| failed(&why))?;

@@ -1,9 +1,10 @@
 //! The directory the store lies in: for its owner alone or for one group, and on a file system of this machine.
 
 use super::OpenError;
+use crate::files::directory;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, Metadata};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// LMDB's own, which every process maps for writing.
@@ -36,7 +37,7 @@ pub(super) fn prepare(path: &Path, group: Option<u32>) -> Result<(), OpenError> 
     let failed = |why| OpenError::io(path, &why);
     let (of_directory, of_file) = modes(group);
     let is_new = !path.exists();
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+    directory::make(path, &mut Vec::new()).map_err(failed)?;
     if is_new && group.is_some() {
         share(path, group, of_directory).map_err(failed)?;
     }

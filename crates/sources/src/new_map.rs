@@ -1,0 +1,51 @@
+//! A new LMDB file gets its name when it is whole and synced. LMDB itself writes the first two pages under the name and syncs them with the first
+//! commit: after a power cut in between, the file may hold zeros, and nobody can open it.
+
+use crate::files::atomic::sync_directory;
+use heed::{Env, WithTls};
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+const DATA: &str = "data.mdb";
+
+/// Makes an empty environment in a directory that has none: `open` opens the one that is made, in another directory.
+///
+/// # Errors
+/// When it cannot be made.
+pub(crate) fn make_where_missing(
+    directory: &Path,
+    open: impl FnOnce(&Path) -> heed::Result<Env<WithTls>>,
+) -> heed::Result<()> {
+    let data = directory.join(DATA);
+    if data.exists() {
+        return Ok(());
+    }
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(|why| heed::Error::Io(io::Error::other(why.to_string())))?;
+    let place = directory.join(format!(".enfilade-{:016x}", u64::from_be_bytes(random)));
+    let made = make(&place, &data, open);
+    let _ = std::fs::remove_dir_all(&place);
+    made
+}
+
+fn make(
+    place: &Path,
+    data: &Path,
+    open: impl FnOnce(&Path) -> heed::Result<Env<WithTls>>,
+) -> heed::Result<()> {
+    DirBuilder::new().mode(0o700).create(place).map_err(heed::Error::Io)?;
+    open(place)?.prepare_for_closing().wait();
+    let name = || {
+        let whole = place.join(DATA);
+        File::open(&whole)?.sync_all()?;
+        match std::fs::hard_link(&whole, data) {
+            // Another process made one just now.
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
+            linked => linked?,
+        }
+        sync_directory(data)
+    };
+    name().map_err(heed::Error::Io)
+}

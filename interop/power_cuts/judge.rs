@@ -1,0 +1,240 @@
+//! Whether what is on a disk after a power cut is what was acknowledged, or newer, and nothing of it is there by half.
+
+use crate::disk::{Content, Disk, Event, Id, Op, digest};
+use crate::opener::{Held, Kind, Opener};
+use std::collections::BTreeMap;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Stores that LMDB keeps; they are opened, and their files are not looked at one by one.
+const FACTS: &str = "data/facts";
+const LOCKS: &str = "data/locks";
+
+/// What is seen under a path.
+type Shown = [u8; 32];
+
+/// What was under a path, or in the locks, from which event on.
+type Versions<T> = Vec<(usize, T)>;
+
+pub(crate) struct Judge {
+    /// Where stores are opened.
+    probe: PathBuf,
+    paths: BTreeMap<String, Versions<Option<Shown>>>,
+    locks: Versions<Option<Held>>,
+    /// Of each change number the facts.
+    facts: BTreeMap<u64, String>,
+    /// The newest change by event.
+    changes: Versions<u64>,
+    opened: BTreeMap<[u8; 32], Result<Held, String>>,
+    opener: Opener,
+}
+
+/// What was in force at `from`, or came until `to`.
+fn between<T>(versions: &Versions<T>, from: usize, to: usize) -> impl Iterator<Item = &T> {
+    let first = versions.iter().rposition(|(since, _)| *since <= from).unwrap_or(0);
+    versions[first..].iter().take_while(move |(since, _)| *since <= to).map(|(_, version)| version)
+}
+
+/// What each process counts or notes for people to read, and nothing is decided by: written in place and never synced, so any of it may be left.
+/// Nothing in it may keep the house from opening.
+const NOTES: [&str; 4] = ["data/attempts", "data/last-used", "data/sessions", "data/operations"];
+
+/// Not names nobody can ask for, nor the stores, nor notes, nor files that are only locked.
+fn is_judged(path: &str) -> bool {
+    !NOTES.iter().any(|note| path.starts_with(note))
+        && !path.split('/').any(|part| part.starts_with(".enfilade-"))
+        && ![".lck", ".lock"].iter().any(|end| path.ends_with(end))
+        && ![FACTS, LOCKS]
+            .iter()
+            .any(|store| path.strip_prefix(store).is_some_and(|rest| rest.starts_with('/')))
+}
+
+fn shown(disk: &Disk, id: Id) -> Shown {
+    let inode = &disk.inodes[&id];
+    let mut all = Vec::new();
+    all.extend_from_slice(&inode.content.digest());
+    all.extend_from_slice(&inode.mode.to_le_bytes());
+    all.push(u8::from(inode.is_directory));
+    for (name, value) in &*inode.attributes {
+        all.extend_from_slice(name.as_bytes());
+        all.push(0);
+        all.extend_from_slice(&value.len().to_le_bytes());
+        all.extend_from_slice(value);
+    }
+    digest(&all)
+}
+
+impl Judge {
+    /// Learns what was there at each event; fails where a file that has its name is written in place.
+    pub(crate) fn new(probe: &Path, root_mode: u32, events: &[Event]) -> Self {
+        let mut judge = Judge {
+            probe: probe.to_owned(),
+            paths: BTreeMap::new(),
+            locks: vec![(0, None)],
+            facts: BTreeMap::new(),
+            changes: vec![(0, 0)],
+            opened: BTreeMap::new(),
+            opener: Opener::start(),
+        };
+        let mut disk = Disk::new(root_mode);
+        let mut in_place = std::collections::BTreeSet::new();
+        for (at, event) in events.iter().enumerate() {
+            let changed = match event {
+                Event::Op(Op::Write { id, .. }) => Some(*id),
+                Event::Op(Op::Truncate { id, length }) => {
+                    Some(*id).filter(|id| disk.inodes[id].content.bytes.len() != *length)
+                }
+                _ => None,
+            };
+            let is_it = |(path, id): &(String, Id)| Some(*id) == changed && is_judged(path);
+            in_place.extend(disk.paths().into_iter().find(is_it).map(|(path, _)| path));
+            disk.see(event);
+            match event {
+                Event::Op(Op::Write { .. } | Op::Truncate { .. }) | Event::Sent(_) => {}
+                Event::Op(_) => judge.learn_paths(&disk, at + 1),
+                Event::Flushed(_) | Event::Sync { .. } | Event::SyncAll => judge.learn_stores(&disk, at + 1),
+            }
+        }
+        assert_eq!(in_place, std::collections::BTreeSet::new(), "written under their own names");
+        judge
+    }
+
+    fn learn_paths(&mut self, disk: &Disk, at: usize) {
+        let now: BTreeMap<String, Shown> = disk
+            .paths()
+            .into_iter()
+            .filter(|(path, _)| is_judged(path))
+            .map(|(path, id)| (path, shown(disk, id)))
+            .collect();
+        for (path, shown) in &now {
+            let versions = self.paths.entry(path.clone()).or_insert_with(|| vec![(0, None)]);
+            if versions.last().is_none_or(|(_, last)| last.as_ref() != Some(shown)) {
+                versions.push((at, Some(*shown)));
+            }
+        }
+        for (path, versions) in &mut self.paths {
+            if !now.contains_key(path) && versions.last().is_some_and(|(_, last)| last.is_some()) {
+                versions.push((at, None));
+            }
+        }
+    }
+
+    fn learn_stores(&mut self, disk: &Disk, at: usize) {
+        let paths = disk.paths();
+        // A store of no change is made anew with an identity of its own.
+        if let Some(Ok(held)) =
+            self.open(disk, &paths, FACTS).filter(|held| held.as_ref().is_ok_and(|held| held.number > 0))
+        {
+            let known = self.facts.entry(held.number).or_insert(held.all.clone());
+            assert_eq!(*known, held.all, "change {} is two", held.number);
+            if self.changes.last().is_none_or(|(_, last)| *last < held.number) {
+                self.changes.push((at, held.number));
+            }
+        }
+        if let Some(Ok(held)) = self.open(disk, &paths, LOCKS)
+            && self.locks.last().is_none_or(|(_, last)| last.as_ref() != Some(&held))
+        {
+            self.locks.push((at, Some(held)));
+        }
+    }
+
+    /// How many changes, versions of locks and paths there are to lose.
+    pub(crate) fn known(&self) -> (usize, usize, usize) {
+        (self.facts.len(), self.locks.len(), self.paths.len())
+    }
+
+    /// A store of the disk, opened; nothing where its file is not there.
+    fn open(
+        &mut self,
+        disk: &Disk,
+        paths: &BTreeMap<String, Id>,
+        store: &str,
+    ) -> Option<Result<Held, String>> {
+        let data = paths.get(&format!("{store}/data.mdb"))?;
+        // Nothing was ever made there.
+        if disk.inodes[data].content.bytes.is_empty() && store == LOCKS {
+            return None;
+        }
+        let files: Vec<(&str, &Arc<Content>)> = ["data.mdb", "high-water", "lookout"]
+            .into_iter()
+            .filter_map(|name| Some((name, &disk.inodes[paths.get(&format!("{store}/{name}"))?].content)))
+            .collect();
+        let mut key = store.as_bytes().to_vec();
+        for (name, content) in &files {
+            key.extend_from_slice(name.as_bytes());
+            key.extend_from_slice(&content.digest());
+        }
+        let key = digest(&key);
+        if let Some(known) = self.opened.get(&key) {
+            return Some(known.clone());
+        }
+        let place = self.probe.join("store");
+        let _ = std::fs::remove_dir_all(&place);
+        std::fs::DirBuilder::new().mode(0o700).recursive(true).create(&place).unwrap();
+        for (name, content) in &files {
+            std::fs::write(place.join(name), &content.bytes).unwrap();
+            let mode = std::fs::Permissions::from_mode(0o600);
+            std::fs::set_permissions(place.join(name), mode).unwrap();
+        }
+        let kind = if store == FACTS { Kind::Facts } else { Kind::Locks };
+        let held = self.opener.open(kind, &place);
+        self.opened.insert(key, held.clone());
+        Some(held)
+    }
+
+    /// What is wrong with a disk that was found after a cut before event `at`, where what was done before event `acknowledged` was
+    /// acknowledged; nothing had been, where that is nothing.
+    pub(crate) fn judge(
+        &mut self,
+        disk: &Disk,
+        at: usize,
+        acknowledged: Option<usize>,
+    ) -> Result<(), String> {
+        let paths = disk.paths();
+        let from = acknowledged.unwrap_or(0);
+        for (path, versions) in &self.paths {
+            let found = paths.get(path).map(|id| shown(disk, *id));
+            if !between(versions, from, at).any(|version| *version == found) {
+                let newest = between(versions, from, at).last().copied().flatten();
+                return Err(match (found, newest) {
+                    (None, _) => format!("`{path}` is gone"),
+                    (Some(_), None) => format!("`{path}` is there, or is there by half"),
+                    (Some(_), Some(_)) => format!("`{path}` is an older one, or is there by half"),
+                });
+            }
+        }
+        for path in paths.keys().filter(|path| is_judged(path)) {
+            if !self.paths.contains_key(path) {
+                return Err(format!("`{path}` never was there"));
+            }
+        }
+        let Some(acknowledged) = acknowledged else { return Ok(()) };
+        self.judge_facts(disk, &paths, at, acknowledged)?;
+        let held = self.open(disk, &paths, LOCKS).transpose().map_err(|why| format!("locks: {why}"))?;
+        let held = held.filter(|held| held.number > 0);
+        let fits = between(&self.locks, acknowledged, at)
+            .any(|version| version.as_ref().filter(|version| version.number > 0) == held.as_ref());
+        if fits { Ok(()) } else { Err("the locks are not those that were acknowledged".to_owned()) }
+    }
+
+    fn judge_facts(
+        &mut self,
+        disk: &Disk,
+        paths: &BTreeMap<String, Id>,
+        at: usize,
+        acknowledged: usize,
+    ) -> Result<(), String> {
+        let held = self.open(disk, paths, FACTS).ok_or("the facts are gone")?;
+        let held = held.map_err(|why| format!("facts: {why}"))?;
+        let oldest = between(&self.changes, acknowledged, at).next().copied().unwrap_or(0);
+        if held.number < oldest {
+            return Err(format!("facts are of change {}, and {oldest} was acknowledged", held.number));
+        }
+        match self.facts.get(&held.number) {
+            Some(all) if *all == held.all => Ok(()),
+            Some(_) => Err(format!("the facts are not those of change {}", held.number)),
+            None => Err(format!("change {} never was made", held.number)),
+        }
+    }
+}
