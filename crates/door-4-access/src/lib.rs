@@ -43,7 +43,7 @@ pub use lending::{Lending, Lends};
 pub use memo::AccessMemo;
 pub use nfs4::Owner;
 pub use ntacl::BadAcl;
-pub use open::{admits, bound_to, open, refuse_alike, would, would_admit};
+pub use open::{admits, bound_to, knows_roles, open, refuse_alike, would, would_admit};
 pub use permit::{AccessPermit, AdminPermit, ApiPermit};
 pub use policy::{About, Other, POLICY, Rule, Who, rule_named};
 pub use refuse::{CODES, Refusal};

@@ -9,7 +9,7 @@ use crate::memo::{AccessMemo, AclId, Assigned, Question};
 use crate::mode;
 use crate::permit::AccessPermit;
 use crate::refuse::Refusal;
-use crate::roles::{Resolved, is_admitted_below, resolve, resolve_below};
+use crate::roles::{Resolved, is_admitted_below, is_unknown, resolve, resolve_below};
 use crate::view::View;
 use enfilade_datastore::DatastorePermit;
 use enfilade_facts::tables::AccessRules;
@@ -109,6 +109,25 @@ pub fn bound_to(
     datastore: &DatastoreName,
 ) -> Result<Option<ProjectId>, SourceError> {
     View(view).project_of(datastore)
+}
+
+/// Whether everything is known that says who has which role on a path. What `acl.cfg` says and is not known refuses, and nobody has lost it.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn knows_roles(
+    view: &enfilade_facts::View<'_>,
+    now: Now,
+    datastore: &DatastoreName,
+    path: &StorePath,
+) -> Result<bool, SourceError> {
+    let view = View(view);
+    let knows_acl_cfg = view.knows_acl_cfg(now)?;
+    let mut knows = knows_acl_cfg || !view.keeps_acl_cfg()?;
+    for node in RolePath::of(datastore, path).nodes() {
+        view.assignments(node, |key, row| knows &= !is_unknown(&key, &row, knows_acl_cfg))?;
+    }
+    Ok(knows)
 }
 
 /// One principal in one store at one revision and time.

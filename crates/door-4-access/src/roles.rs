@@ -195,11 +195,15 @@ fn speaks(view: &View<'_>, principal: &Principal, who: &Who) -> Result<Option<Sp
     Ok(speaks)
 }
 
+/// Whether what `acl.cfg` says in this record is not known.
+pub(crate) fn is_unknown(key: &AssignmentKey, assignment: &Assignment, knows_acl_cfg: bool) -> bool {
+    let refuses = assignment.fault.as_ref().is_some_and(|fault| fault.refuses) || !knows_acl_cfg;
+    matches!(key.who, Who::Named(_)) && refuses
+}
+
 /// The roles a record gives here. What `acl.cfg` says of somebody and is not known might be NoAccess, so it is.
 fn roles_of(key: &AssignmentKey, assignment: &Assignment, knows_acl_cfg: bool) -> Vec<(Role, bool)> {
-    let is_kept = matches!(key.who, Who::Named(_));
-    let refuses = assignment.fault.as_ref().is_some_and(|fault| fault.refuses) || !knows_acl_cfg;
-    match is_kept && refuses {
+    match is_unknown(key, assignment, knows_acl_cfg) {
         true => vec![(Role::NoAccess, true)],
         false => assignment.roles.clone(),
     }

@@ -60,15 +60,15 @@ impl Stay {
         let house = &self.visit.house;
         let (now, memo) = (house.now(), &house.parts.identity_memo);
         let owners = house.parts.source.read(|view| {
+            if !enfilade_access::knows_roles(view, now, &lock.datastore, &lock.path)? {
+                return Ok(None);
+            }
             let project = enfilade_access::bound_to(view, &lock.datastore)?;
-            Ok::<_, Refusal>(enfilade_identity::reaches(view, now, lock.user, project.as_ref(), memo)?)
+            Ok::<_, Refusal>(Some(enfilade_identity::reaches(view, now, lock.user, project.as_ref(), memo)?))
         });
-        let Ok(Ok(owners)) = owners else { return true };
-        let is_refused = |why: &Refusal| {
-            let why = match why {
-                Refusal::Access(why) => why,
-                _ => return false,
-            };
+        let Ok(Ok(Some(owners))) = owners else { return true };
+        let is_lost = |why: Refusal| {
+            let Refusal::Access(why) = why else { return false };
             matches!(
                 why,
                 Access::NoRole { .. }
@@ -77,7 +77,7 @@ impl Stay {
                     | Access::CreateOntoHidden { .. }
             )
         };
-        !owners.iter().all(|owner| self.would_lock(owner, &lock.path).is_err_and(|why| is_refused(&why)))
+        !owners.iter().all(|owner| self.would_lock(owner, &lock.path).is_err_and(is_lost))
     }
 
     /// Whether a principal would get a lock of what is at a path. Where nothing is, whether they would get to make a file there.

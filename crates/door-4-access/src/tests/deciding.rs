@@ -3,7 +3,7 @@
 use super::{Facts, NOW, acl, alice, case, case_with, everything, memo, path, subject, token_of_alice};
 use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
 use crate::explain::judge;
-use crate::open::{Case, would};
+use crate::open::{Case, knows_roles, would};
 use crate::refuse::Refusal;
 use crate::view::View;
 use enfilade_facts::tables::{AccessRules, Assignment, AssignmentKey, FileFault, FileName, KeptFile, Who};
@@ -396,6 +396,10 @@ fn what_acl_cfg_says_and_is_not_known_might_be_no_access() {
         };
         code(case.decide(&Ask { path: &path(at), target: &file, wanted: read }))
     };
+    let knows = |facts: &Facts, now: Now, at: &str| {
+        let view = enfilade_facts::View::new(facts);
+        knows_roles(&view, now, &"tank".parse().unwrap(), &path(at)).unwrap()
+    };
     let stale = Now { files_current: false, ..NOW };
     let mut facts = Facts::of("/ alice Admin");
     named(&mut facts, None);
@@ -403,15 +407,21 @@ fn what_acl_cfg_says_and_is_not_known_might_be_no_access() {
         [ask(&facts, NOW, "a"), ask(&facts, stale, "a"), ask(&facts, stale, "b")],
         ["permit", "AC02", "permit"]
     );
+    assert_eq!(
+        [knows(&facts, NOW, "a"), knows(&facts, stale, "a/b"), knows(&facts, stale, "b")],
+        [true, false, true]
+    );
     named(&mut facts, Some(fault(false)));
     assert_eq!(ask(&facts, NOW, "a"), "permit");
     named(&mut facts, Some(fault(true)));
     assert_eq!([ask(&facts, NOW, "a"), ask(&facts, NOW, "b")], ["AC02", "permit"]);
+    assert_eq!([knows(&facts, NOW, "a"), knows(&facts, NOW, "b")], [false, true]);
     named(&mut facts, None);
     facts.put(&FileName::Acl, &KeptFile { fault: Some(fault(false)), ..KeptFile::default() });
     assert_eq!(ask(&facts, NOW, "a"), "permit");
     facts.put(&FileName::Acl, &KeptFile { fault: Some(fault(true)), ..KeptFile::default() });
     assert_eq!([ask(&facts, NOW, "a"), ask(&facts, NOW, "b")], ["AC02", "permit"]);
+    assert!(!knows(&facts, NOW, "b"), "a line that is not read may give a role here");
 }
 
 /// Nothing was committed: what is remembered is of the same revision, and of another time.
