@@ -10,6 +10,7 @@ mod attributes;
 mod alike;
 mod canary;
 mod certificates;
+mod clocks;
 mod curl;
 mod datastores;
 mod enumeration;

@@ -127,7 +127,18 @@ impl Server {
     }
 
     pub(crate) fn cli_output(&self, arguments: &[&str], input: &str) -> Output {
+        self.cli_output_with(&[], arguments, input)
+    }
+
+    /// The same with variables in the environment.
+    pub(crate) fn cli_output_with(
+        &self,
+        environment: &[(&str, &str)],
+        arguments: &[&str],
+        input: &str,
+    ) -> Output {
         let mut child = Command::new(BINARY)
+            .envs(environment.iter().copied())
             .args(["--json", "--data"])
             .arg(self.data())
             .args(arguments)

@@ -8,7 +8,7 @@ use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::stopwatch::{Samples, now};
 use crate::stores::{self, audit};
-use enfilade_facts::tables::{Password, Revocation, User};
+use enfilade_facts::tables::{Password, User};
 use enfilade_facts::vocabulary::Secret;
 use enfilade_facts::{Change, Read, Source};
 use enfilade_sources::lmdb::Lmdb;
@@ -43,7 +43,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     for revocations in REVOCATIONS {
         let mut change = Change::new(audit("revoke"));
         for n in there..revocations {
-            change.put(&cloud::mark(n), &Revocation::now(1_800_000_000));
+            change.end(cloud::mark(n));
         }
         if there < revocations {
             lmdb.commit(&change)?;

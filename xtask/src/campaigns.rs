@@ -15,6 +15,7 @@ const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "bitflip", test: &["-p", "enfilade-testkit", "--test", "bitflip"], n: 10_000 },
     Campaign { name: "browser", test: &["-p", "enfilade", "--test", "interop", "names::a_browser"], n: 20 },
     Campaign { name: "canary", test: &["-p", "enfilade", "--test", "interop", "canary"], n: 10_000 },
+    Campaign { name: "clocks", test: &["-p", "enfilade", "--test", "interop", "clocks"], n: 300 },
     Campaign { name: "crash", test: &["-p", "enfilade-testkit", "--test", "crash"], n: 1 },
     Campaign { name: "explain", test: &["-p", "enfilade-testkit", "--test", "explaining"], n: 100_000 },
     Campaign {

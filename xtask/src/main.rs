@@ -24,6 +24,7 @@ cargo xtask COMMAND
   bitflip [--n N]       flip bits of a store: the same answer, a refusal, or the end of the process
   browser [--n N]       Chromium takes the certificate of each of N names out of a thousand; needs chromium and certutil
   canary [--n N]        secrets that were used are nowhere in memory, core, log and data
+  clocks [--n N]        a wall clock that is set ahead and back at random, and revocations of every kind: none comes back
   crash                 every verb that changes files, each system call the last or failing: nothing is there by half
   explain [--n N]       random questions: an explanation and a review say what the request is then answered
   framing [--n N]       random requests with bytes changed: what follows the bytes and the HTTP library agree on where each begins

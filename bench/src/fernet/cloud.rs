@@ -5,8 +5,8 @@ use crate::clock;
 use crate::stores::{self, audit, counting, hash_key, id, plain_project, plain_user};
 use enfilade_access::AccessMemo;
 use enfilade_facts::tables::{
-    Domain, Endpoint, Grant, GrantKey, GrantScope, Grantee, Interface, Name, NameKey, NamedRole, Revocation,
-    Revoked, Service, SidSpace, SidSpaceKey,
+    Domain, Endpoint, Grant, GrantKey, GrantScope, Grantee, Interface, Name, NameKey, NamedRole, Revoked,
+    Service, SidSpace, SidSpaceKey,
 };
 use enfilade_facts::vocabulary::{DomainId, EndpointId, ProjectId, RoleId, Secret, ServiceId, Sid, UserId};
 use enfilade_facts::{Change, MemoSeed, Source};
@@ -95,7 +95,7 @@ impl Cloud {
             change = committed(&lmdb, change, n, users, "users")?;
         }
         for n in 0..revocations {
-            change.put(&mark(n), &Revocation::now(1_800_000_000));
+            change.end(mark(n));
             change = committed(&lmdb, change, n, revocations, "revocations")?;
         }
         Ok(Cloud { lmdb })
@@ -109,7 +109,7 @@ impl Cloud {
     /// Something nobody here has is revoked.
     pub(crate) fn revoke(&self, n: u64) -> Result<(), Failure> {
         let mut change = Change::new(audit("revoke"));
-        change.put(&mark(n), &Revocation::now(1_800_000_000));
+        change.end(mark(n));
         self.lmdb.commit(&change)?;
         Ok(())
     }

@@ -8,7 +8,6 @@ use crate::scratch::Scratch;
 use crate::served::Server;
 use crate::stopwatch::{Samples, now};
 use crate::stores::{self, audit};
-use enfilade_facts::tables::Revocation;
 use enfilade_facts::{Change, Source};
 use enfilade_sources::lmdb::Lmdb;
 use std::path::PathBuf;
@@ -139,8 +138,7 @@ fn revoke(lmdb: &Lmdb, stop: &AtomicBool, first: u64) -> Result<f64, String> {
     let mut n = 0;
     while !stop.load(Ordering::Relaxed) {
         let mut change = Change::new(audit("revoke"));
-        let row = Revocation::now(1_800_000_000);
-        change.put(&cloud::mark(first + n), &row);
+        change.end(cloud::mark(first + n));
         lmdb.commit(&change).map_err(|why| why.to_string())?;
         n += 1;
         let due = Duration::from_secs_f64(n as f64 / ARRIVING as f64);

@@ -46,11 +46,7 @@ impl Desk<'_> {
         let mut conflict = None;
         for _ in 0..TRIES {
             let mut change = Change::new(audit.clone());
-            let result = self.facts.read(|view| {
-                let result = build(view, &mut change)?;
-                change.keep_later_marks(view)?;
-                Ok::<_, Error>(result)
-            })??;
+            let result = self.facts.read(|view| build(view, &mut change))??;
             match self.facts.commit(&change) {
                 Ok(at) => return Ok((result, at)),
                 Err(why @ CommitError::Conflict { .. }) => conflict = Some(why),

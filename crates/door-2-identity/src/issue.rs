@@ -3,6 +3,7 @@
 use crate::fernet::payload::{Audit, AuditId};
 use crate::permit::IdentityPermit;
 use crate::refuse::Refusal;
+use crate::revocations;
 use crate::session::{Claim, Lent, Methods, Scope, Session, Tokens, stand};
 use crate::view::View;
 use enfilade_facts::Now;
@@ -26,8 +27,9 @@ pub enum Issue {
     Session(Session),
     /// No.
     Refusal(Refusal),
-    /// Whatever of the subject was issued in this second is revoked: the next one is free.
-    NextSecond,
+    /// A session of this second, which is later than the facts allow. It is judged again when they allow it: what ends sessions until
+    /// then has to be about it.
+    Beyond(i64),
 }
 
 /// Judges what session `parent` may have. The parent holds at this view; the audit id is random.
@@ -41,17 +43,37 @@ pub fn issue(
     tokens: &Tokens<'_>,
 ) -> Issue {
     let view = View::new(view);
-    let judged = claims(&view, now, parent, wanted, lifetime, own);
-    let judged =
-        judged.and_then(|(first, second)| match (stand(&view, now, &first, tokens.revocations), second) {
+    within_horizon(&view, now, tokens, |issued_at| {
+        let (first, second) = claims(&view, now, issued_at, parent, wanted, lifetime, own)?;
+        match (stand(&view, now, &first, tokens.revocations), second) {
             // What is usual and not to be had is no reason to get nothing.
-            (Err(Refusal::NoScope(_)), Some(second)) => stand(&view, now, &second, tokens.revocations),
-            (judged, _) => judged,
-        });
+            (Err(Refusal::NoScope(_)), Some(second)) => {
+                stand(&view, now, &second, tokens.revocations).map(|(_, session)| session)
+            }
+            (judged, _) => judged.map(|(_, session)| session),
+        }
+    })
+}
+
+/// Judges a session that is issued later than all marks, so that none of them is ever about it, whatever it will rest on.
+pub(crate) fn within_horizon(
+    view: &View<'_>,
+    now: Now,
+    tokens: &Tokens<'_>,
+    judge: impl Fn(i64) -> Result<Session, Refusal>,
+) -> Issue {
+    let issuing = match revocations::issuing(view.facts, tokens.revocations, now.unix_seconds) {
+        Ok(issuing) => issuing,
+        Err(why) => return Issue::Refusal(why.into()),
+    };
+    let judged = match judge(issuing.first) {
+        // A mark of a chain goes by time where the chain is that of a key.
+        Err(Refusal::TokenRevoked { .. }) if issuing.first < issuing.later => judge(issuing.later),
+        judged => judged,
+    };
     match judged {
-        Ok((_, session)) => Issue::Session(session),
-        // Its own audit id is new, and what it comes of was looked at on this very view.
-        Err(Refusal::TokenRevoked { .. }) => Issue::NextSecond,
+        Ok(session) if issuing.horizon.allows(session.claim.issued_at) => Issue::Session(session),
+        Ok(session) => Issue::Beyond(session.claim.issued_at),
         Err(refusal) => Issue::Refusal(refusal),
     }
 }
@@ -60,6 +82,7 @@ pub fn issue(
 fn claims(
     view: &View<'_>,
     now: Now,
+    issued_at: i64,
     parent: &IdentityPermit,
     wanted: Wanted,
     lifetime: i64,
@@ -71,7 +94,7 @@ fn claims(
         methods: Methods::PASSWORD,
         scope: Scope::Unscoped,
         lent: None,
-        issued_at: now.unix_seconds,
+        issued_at,
         expires_at: now.unix_seconds.saturating_add(lifetime),
         audit: Audit { own, chain: None },
     };

@@ -7,6 +7,7 @@ use crate::memo::{IdentityMemo, Used};
 use crate::permit::{Granted, IdentityPermit, Proof, Validated};
 use crate::principal::{Principal, Reach, SidSet};
 use crate::refuse::Refusal;
+use crate::revocations;
 use crate::session::{self, Claim, Session, SessionAsk, Tokens};
 use crate::standing::{self, Standing, stand_in};
 use crate::upgrade::Upgrade;
@@ -223,8 +224,8 @@ fn grant_session(
     tokens: &Tokens<'_>,
     memo: &IdentityMemo,
 ) -> Result<Granted, Refusal> {
-    let early = claim.good_from().saturating_sub(now.unix_seconds);
-    if early > 0 {
+    let horizon = revocations::issuing(view.facts, tokens.revocations, now.unix_seconds)?.horizon;
+    if now.unix_seconds < claim.good_from(horizon) {
         return Err(Refusal::TokenNotYet { seconds: claim.issued_at.saturating_sub(now.unix_seconds) });
     }
     let (standing, session) = session::stand(view, now, claim, tokens.revocations)?;
@@ -234,7 +235,7 @@ fn grant_session(
     view.check_over(&standing.authid)?;
     Arc::make_mut(&mut granted.principal).reach = session.reach();
     let lent_until = session.trusted.as_ref().map_or(i64::MAX, |trusted| trusted.good_until);
-    granted.good_from = claim.good_from();
+    granted.good_from = claim.good_from(horizon);
     granted.good_until = standing.good_until().min(claim.expires_at - 1).min(lent_until);
     granted.keys = keys;
     granted.session = Some(Arc::new(session));

@@ -4,7 +4,7 @@
 use crate::session::{Methods, Session};
 use crate::view;
 use enfilade_facts::tables::{Key, Revocation, Revoked, Table};
-use enfilade_facts::{Index, IndexError, Indexed, Revision, SourceError, View};
+use enfilade_facts::{Horizon, Index, IndexError, Indexed, Revision, SourceError, View};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -19,6 +19,10 @@ const NEWEST: usize = 8;
 pub struct Revocations {
     top: Vec<Arc<Shelf>>,
     count: u64,
+    /// The last second that a mark counts up to, or did: one that goes by time, and any.
+    last: [i64; 2],
+    /// Marks of tokens that end in this second or before it may have been purged.
+    purged: i64,
     /// The newest marks, the last one last, each with the revision it was taken in at, which is not before the one it is of.
     newest: Vec<(Revision, Revoked)>,
     /// Every mark of a later revision than this is among the newest.
@@ -124,6 +128,36 @@ pub(crate) fn is_set(
     Ok(before.is_some_and(|before| issued_at <= before))
 }
 
+/// What a new session is issued by.
+pub(crate) struct Issuing {
+    pub(crate) horizon: Horizon,
+    /// The present second, or the first one that no mark counts up to which goes by time.
+    pub(crate) first: i64,
+    /// The same of every mark.
+    pub(crate) later: i64,
+}
+
+/// What a session is issued by that is judged on this view. Where the index has gone on, the horizon is later than all marks.
+pub(crate) fn issuing(
+    facts: &View<'_>,
+    index: &Index<Revocations>,
+    now: i64,
+) -> Result<Issuing, SourceError> {
+    let after = |last: i64| now.max(last.saturating_add(1));
+    match index.read(facts, |revoked| (revoked.since(&Revoked::Horizon), revoked.last)) {
+        Ok((second, [of_time, of_any])) => {
+            let horizon = Horizon::from_second(second);
+            Ok(Issuing { horizon, first: after(of_time), later: after(of_any) })
+        }
+        Err(IndexError::Source(why)) => Err(why),
+        Err(IndexError::Ahead) => {
+            let horizon = Horizon::of(facts)?;
+            let last = after(horizon.last_issue(now));
+            Ok(Issuing { horizon, first: last, later: last })
+        }
+    }
+}
+
 /// Looks for the first of the marks that was set when the token had been issued, or in that very second. Where the index has
 /// gone on to a later revision than the view's, the view itself is asked: slower, and right. `judged` is the revision at which
 /// none of them was set, if there is one.
@@ -140,14 +174,18 @@ pub(crate) fn look(
         let is_set = |mark: &Revoked| {
             revoked.since(mark).is_some_and(|before| issued_at <= covers(session, mark, before))
         };
+        let is_purged = session.claim.expires_at <= revoked.purged;
         let by = marks(session).find(|mark| may_be(mark) && is_set(mark));
+        let by = by.or(is_purged.then_some(Revoked::Passed));
         Look { by, others: Some(revoked.others) }
     });
     match found {
         Ok(found) => Ok(found),
         Err(IndexError::Source(why)) => Err(why),
         Err(IndexError::Ahead) => {
-            let mut by = None;
+            let purged = view.facts.get::<Revocation>(&Revoked::Passed)?;
+            let is_purged = purged.is_some_and(|row| session.claim.expires_at <= row.issued_before);
+            let mut by = is_purged.then_some(Revoked::Passed);
             for mark in marks(session) {
                 let row = view.facts.get::<Revocation>(&mark)?;
                 if row.is_some_and(|row| issued_at <= covers(session, &mark, row.issued_before)) {
@@ -188,6 +226,18 @@ impl Revocations {
         let place = Place::of(&mark);
         let Some(shelf) = self.top.get_mut(place.top) else { return };
         let Some(was) = Arc::make_mut(shelf).set(mark, before, &place) else { return };
+        if !mark.is_mark() {
+            if mark == Revoked::Passed {
+                self.purged = before.unwrap_or(i64::MIN);
+            }
+            return;
+        }
+        let [of_time, of_any] = &mut self.last;
+        let before_or_never = before.unwrap_or(i64::MIN);
+        *of_any = before_or_never.max(*of_any);
+        if !mark.is_timeless() {
+            *of_time = before_or_never.max(*of_time);
+        }
         self.count = self.count + u64::from(before.is_some()) - u64::from(was);
     }
 }
@@ -199,7 +249,15 @@ impl Indexed for Revocations {
         let empty = Arc::new(Shelf { filters: [0; FAN], parts: [const { None }; FAN] });
         let revision = view.at().revision;
         let (top, newest) = (vec![empty; FAN], Vec::new());
-        let mut built = Revocations { top, count: 0, newest, forgotten: revision, others: revision };
+        let mut built = Revocations {
+            top,
+            count: 0,
+            last: [i64::MIN; 2],
+            purged: i64::MIN,
+            newest,
+            forgotten: revision,
+            others: revision,
+        };
         view.scan::<Revocation>(&[], |mark, row| {
             built.set(mark, Some(row.issued_before));
             ControlFlow::Continue(())
@@ -215,7 +273,9 @@ impl Indexed for Revocations {
         // A key nobody can read is nobody's mark; the scan that finds it says so.
         let Some(mark) = Revoked::from_bytes(key) else { return Ok(()) };
         self.set(mark, view.get::<Revocation>(&mark)?.map(|row| row.issued_before));
-        self.remember(view.at().revision, mark);
+        if mark.is_mark() {
+            self.remember(view.at().revision, mark);
+        }
         Ok(())
     }
 }

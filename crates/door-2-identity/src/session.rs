@@ -15,7 +15,7 @@ use enfilade_facts::tables::{Delegation, GrantScope, Revoked, Trust};
 use enfilade_facts::vocabulary::{
     Authid, CredentialId, DomainId, ProjectId, Realm, RoleId, Secret, TrustId, UserId, Userid,
 };
-use enfilade_facts::{Index, Now, Revision};
+use enfilade_facts::{Horizon, Index, Now, Revision};
 use std::collections::BTreeSet;
 
 /// A token, as it came: a secret until it expires.
@@ -279,9 +279,13 @@ impl Claim {
         }
     }
 
-    /// The first second at which it is good: clocks differ a little, and who has set theirs ahead gets nothing by it.
-    pub(crate) fn good_from(&self) -> i64 {
-        self.issued_at.saturating_sub(CLOCK_SKEW_SECONDS)
+    /// The first second at which it is good: clocks differ a little, and who has set theirs ahead gets nothing by it. What was issued up to
+    /// the horizon, as everything of this house, is good at once.
+    pub(crate) fn good_from(&self, horizon: Horizon) -> i64 {
+        match horizon.allows(self.issued_at) {
+            true => i64::MIN,
+            false => self.issued_at.saturating_sub(CLOCK_SKEW_SECONDS),
+        }
     }
 
     /// As the token says it.
@@ -360,14 +364,14 @@ pub(crate) fn stand(
         Some(Lent::Trust(id)) => Some(Box::new(trusted(view, now, &claim.user, claim.scope, &id)?)),
         _ => None,
     };
-    // Before what was revoked: who has nothing there need not wait for the next second to hear so.
+    // Before what was revoked: who has nothing there is told so.
     let roles = match &trusted {
         Some(trusted) => lent_roles(view, &trusted.trust)?,
         None => roles_on(view, &claim.user, claim.scope, credential.as_ref())?,
     };
     // A new session is to have every group of its user, also where its roles come by no group of that user: files know the groups.
     let asked_no_groups = claim.scope == Scope::Unscoped || trusted.is_some();
-    if asked_no_groups && claim.issued_at == now.unix_seconds {
+    if asked_no_groups && now.unix_seconds <= claim.issued_at {
         view.groups_of(&claim.user)?;
     }
     view.check_over(&authid)?;
@@ -493,6 +497,7 @@ fn what_by(by: &Revoked) -> &'static str {
         Revoked::Group(_) | Revoked::Role(_) | Revoked::Link(_) => {
             "a group, role or role assignment that it depends on"
         }
+        Revoked::Horizon | Revoked::Passed => "the clock: it was set back to before the end of the token",
     }
 }
 

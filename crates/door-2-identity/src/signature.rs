@@ -2,7 +2,7 @@
 //! user for the key's project. Whoever comes with a key is never asked here; only who has leave to ask is.
 
 use crate::fernet::payload::{Audit, AuditId};
-use crate::issue::Issue;
+use crate::issue::{Issue, within_horizon};
 use crate::refuse::Refusal;
 use crate::session::{Claim, Lent, Methods, Scope, Session, Tokens, stand};
 use crate::view::View;
@@ -119,17 +119,14 @@ pub fn issue_signed(
     own: AuditId,
     tokens: &Tokens<'_>,
 ) -> Issue {
-    match judge(&View::new(view), now, ask, lifetime, own, tokens) {
-        Ok(session) => Issue::Session(session),
-        // Its own audit id is new: the key, or what is its user's, was revoked in this second.
-        Err(Refusal::TokenRevoked { .. }) => Issue::NextSecond,
-        Err(refusal) => Issue::Refusal(refusal),
-    }
+    let view = View::new(view);
+    within_horizon(&view, now, tokens, |issued_at| judge(&view, now, issued_at, ask, lifetime, own, tokens))
 }
 
 fn judge(
     view: &View<'_>,
     now: Now,
+    issued_at: i64,
     ask: &SignatureAsk,
     lifetime: i64,
     own: AuditId,
@@ -145,7 +142,7 @@ fn judge(
         methods: Methods::EC2_KEY,
         scope: Scope::Project(project),
         lent: key.by.map(Lent::Credential),
-        issued_at: now.unix_seconds,
+        issued_at,
         expires_at: now.unix_seconds.saturating_add(lifetime),
         audit: Audit { own, chain: Some(chain_of(&ask.key)) },
     };

@@ -11,6 +11,16 @@ use rustix::time::{
 };
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// Milliseconds since the epoch.
+fn wall_millis() -> i64 {
+    let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+    match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => millis(since),
+        Err(before) => -millis(before.duration()),
+    }
+}
 
 fn millis(id: ClockId) -> i64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(id);
@@ -29,7 +39,7 @@ fn reading(unix_millis: i64, tick_millis: i64) -> Now {
 /// Both clocks, now; for whoever has just looked at the files.
 pub(crate) fn now() -> Now {
     // Since the machine started, sleep included: the same for every process of it.
-    reading(millis(ClockId::Realtime), millis(ClockId::Boottime))
+    reading(wall_millis(), millis(ClockId::Boottime))
 }
 
 /// Nanoseconds since the epoch: what file systems stamp changes with.
@@ -57,7 +67,7 @@ impl Ahead {
     }
 
     fn look(&self, cheap: i64) {
-        self.unix.store(millis(ClockId::Realtime) - cheap, Ordering::Relaxed);
+        self.unix.store(wall_millis() - cheap, Ordering::Relaxed);
         self.tick.store(millis(ClockId::Boottime) - cheap, Ordering::Relaxed);
         self.looked.store(cheap, Ordering::Release);
     }

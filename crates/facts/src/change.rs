@@ -1,6 +1,7 @@
 //! A change of the facts: what has to be true before, what is put and what is deleted, and who does it.
 
-use crate::codec::{Reader, Writer};
+use crate::codec::Writer;
+use crate::horizon::{Horizon, Passed};
 use crate::source::{Revision, SourceError};
 use crate::tables::{Ends, Key, Reverse, Revocation, Revoked, Row, Table};
 use crate::view::View;
@@ -48,12 +49,26 @@ pub struct Change {
     audit: AuditRecord,
     expects: Vec<Expect>,
     writes: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
+    marks: BTreeMap<Revoked, Ending>,
+    horizon: Option<i64>,
+}
+
+/// How a mark is to be set. Up to which second it counts is known when the change is committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// Of everything that was issued until the commit.
+    Now,
+    /// The same of what ends at this second at the latest.
+    Until(i64),
+    /// As another mark says it.
+    AsOf(Revocation),
 }
 
 impl Change {
     /// An empty change.
     pub fn new(audit: AuditRecord) -> Self {
-        Change { audit, expects: Vec::new(), writes: BTreeMap::new() }
+        let (expects, writes, marks) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        Change { audit, expects, writes, marks, horizon: None }
     }
 
     /// Who makes it, and what it does.
@@ -112,9 +127,27 @@ impl Change {
         self
     }
 
-    /// Ends the sessions that are meant, as of the time of this change.
+    /// Ends the sessions that are meant: all that were issued until this change is committed, whatever any clock says.
     pub fn end(&mut self, mark: Revoked) -> &mut Self {
-        self.put(&mark, &Revocation::now(self.audit.unix_seconds))
+        self.marks.insert(mark, Ending::Now);
+        self
+    }
+
+    /// The same of a token, or of what was made of it: the last of them is good until `end`, seconds since the epoch.
+    pub fn end_until(&mut self, mark: Revoked, end: i64) -> &mut Self {
+        self.marks.insert(mark, Ending::Until(end));
+        self
+    }
+
+    /// From this commit on sessions may be issued up to this second.
+    pub fn allow_issue(&mut self, second: i64) -> &mut Self {
+        self.horizon = self.horizon.max(Some(second));
+        self
+    }
+
+    /// From this commit on it is known that so much time has passed.
+    pub fn put_passed(&mut self, passed: Passed) -> &mut Self {
+        self.put(&Revoked::Passed, &passed.row())
     }
 
     /// Removes a record that sessions rest on, and ends them.
@@ -122,10 +155,14 @@ impl Change {
         self.delete::<R>(key).end_with::<R>(key)
     }
 
-    /// Removes a record that sessions rest on, of which another change said that it ended at that time.
-    pub fn remove_as_of<R: Ends>(&mut self, key: &R::Key, ended: &Revocation) -> &mut Self {
+    /// Removes a record that sessions rest on, of which another change said that it ended, with this mark. Without a mark it ends now.
+    pub fn remove_as_of<R: Ends>(&mut self, key: &R::Key, ended: Option<&Revocation>) -> &mut Self {
+        let ending = ended.map_or(Ending::Now, |ended| Ending::AsOf(*ended));
         self.delete::<R>(key);
-        R::when_deleted(key).into_iter().fold(self, |change, mark| change.put(&mark, ended))
+        for mark in R::when_deleted(key) {
+            self.marks.entry(mark).or_insert(ending);
+        }
+        self
     }
 
     /// Ends what rests on a record that is removed otherwise.
@@ -142,25 +179,39 @@ impl Change {
         self
     }
 
-    /// What was revoked for longer than this change says stays so: the clock may have been ahead when it was.
+    /// The marks of this change, and how far the horizon moves, on top of the facts it is committed to: the records by their keys.
     ///
     /// # Errors
     /// When what was revoked cannot be read.
-    pub fn keep_later_marks(&mut self, view: &View<'_>) -> Result<(), SourceError> {
-        let marks = self.writes.range_mut((Table::Revocations, Vec::new())..);
-        for ((_, key), value) in marks.take_while(|((table, _), _)| *table == Table::Revocations) {
-            let (Some(mark), Some(bytes)) = (Revoked::from_bytes(key), value) else { continue };
-            let Some(before) = view.get::<Revocation>(&mark)? else { continue };
-            if let Some(now) = Revocation::decode(&mut Reader::new(bytes)) {
-                *bytes = value_of(&now.and(before));
-            }
+    pub(crate) fn settle(&self, view: &View<'_>) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, SourceError> {
+        let mut rows = BTreeMap::new();
+        if self.marks.is_empty() && self.horizon.is_none() {
+            return Ok(rows);
         }
-        Ok(())
+        let (now, horizon) = (self.audit.unix_seconds, Horizon::of(view)?);
+        let mut last = self.horizon.unwrap_or(i64::MIN);
+        for (mark, ending) in &self.marks {
+            let row = Revocation::of(now, horizon.last_issue(now));
+            let row = match ending {
+                Ending::Now => row,
+                Ending::Until(end) => row.ending(*end),
+                Ending::AsOf(ended) => *ended,
+            };
+            let row = view.get::<Revocation>(mark)?.map_or(row, |before| row.and(before));
+            if !mark.is_timeless() {
+                last = last.max(row.issued_before);
+            }
+            rows.insert(mark.bytes(), value_of(&row));
+        }
+        if !horizon.allows(last) {
+            rows.insert(Revoked::Horizon.bytes(), value_of(&Revocation::of_time(last, now, last)));
+        }
+        Ok(rows)
     }
 
     /// Whether nothing would be written.
     pub fn is_empty(&self) -> bool {
-        self.writes.is_empty()
+        self.writes.is_empty() && self.marks.is_empty() && self.horizon.is_none()
     }
 
     /// What has to be true before.
@@ -168,7 +219,7 @@ impl Change {
         &self.expects
     }
 
-    /// What is written, in key order: `Some` is put, `None` is deleted.
+    /// What is written beside marks, in key order: `Some` is put, `None` is deleted.
     pub fn writes(&self) -> impl Iterator<Item = (Table, &[u8], Option<&[u8]>)> {
         self.writes.iter().map(|((table, key), value)| (*table, key.as_slice(), value.as_deref()))
     }

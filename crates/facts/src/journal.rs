@@ -190,7 +190,11 @@ pub fn write_down(
     let at = before.at().next();
     let mut writes = Vec::new();
     let mut tallies = Tallies { before, changed: BTreeMap::new(), whole: BTreeMap::new() };
-    for (table, key, value) in change.writes() {
+    let settled = change.settle(&view)?;
+    let is_settled = |table: Table, key: &[u8]| table == Table::Revocations && settled.contains_key(key);
+    let marks = settled.iter().map(|(key, row)| (Table::Revocations, key.as_slice(), Some(row.as_slice())));
+    for (table, key, value) in change.writes().filter(|(table, key, _)| !is_settled(*table, key)).chain(marks)
+    {
         let old = before.get(table, key)?;
         if old.is_none() && value.is_none() {
             continue;

@@ -6,6 +6,7 @@
 pub mod change;
 pub mod codec;
 pub mod format;
+pub mod horizon;
 pub mod index;
 pub mod journal;
 pub mod limits;
@@ -20,6 +21,7 @@ pub mod view;
 pub mod vocabulary;
 
 pub use change::{AuditRecord, Change, Expect, Expected};
+pub use horizon::{Horizon, Passed};
 pub use index::{Index, IndexError, Indexed};
 pub use locks::LockStore;
 pub use memo::{Held, Memo, MemoKey, MemoSeed, Weigh, Word, WordMemo};

@@ -90,8 +90,8 @@ pub const HASH_WAIT_MILLIS_MAX: u64 = 250;
 /// Requests that may wait for each hashing slot.
 pub const HASH_QUEUE_PER_SLOT: usize = 4;
 
-/// How often getting a session waits for the next second, because everything of the present one is revoked.
-pub const SESSION_WAIT_SECONDS_MAX: u64 = 2;
+/// How often a session is judged again because something was revoked, or more time passed than the facts knew, while it was made.
+pub const SESSION_TRIES_MAX: usize = 16;
 
 /// How long a login ticket of the Proxmox face is good, in seconds (as the original's).
 pub const TICKET_SECONDS: i64 = 7_200;
@@ -99,5 +99,9 @@ pub const TICKET_SECONDS: i64 = 7_200;
 /// The longest life of a session's token, in seconds: `[identity] token_seconds` may not be more, and a token of another server with the
 /// same keys that lasts longer is refused. So a revocation that was kept for as long is about no token any more.
 pub const TOKEN_SECONDS_MAX: i64 = 31 * 86_400;
-/// How much later than our clock says a token may have been issued, in seconds: clocks differ.
+/// How far ahead sessions may be issued by one commit, in seconds: while people sign in, one commit is made in so many seconds. Who signs
+/// in after a mark has a session that is issued so much later than the clock says, at most, while the clock is right.
+pub const HORIZON_SECONDS: i64 = 60;
+
+/// How much later than our clock says a token of another server may have been issued, in seconds: clocks differ.
 pub const CLOCK_SKEW_SECONDS: i64 = 5;

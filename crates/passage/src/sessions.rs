@@ -4,9 +4,9 @@ use crate::house::House;
 use crate::refuse::Refusal;
 use crate::walk::Visit;
 use enfilade_access::ApiPermit;
-use enfilade_facts::limits::{SESSION_WAIT_SECONDS_MAX, TICKET_SECONDS};
+use enfilade_facts::limits::{SESSION_TRIES_MAX, TICKET_SECONDS};
 use enfilade_facts::vocabulary::CredentialId;
-use enfilade_facts::{Now, Read, View};
+use enfilade_facts::{AuditRecord, Change, CommitError, Horizon, Now, Read, View};
 use enfilade_identity::fernet::payload::AuditId;
 use enfilade_identity::fernet::{KeyRing, frame};
 use enfilade_identity::{
@@ -17,7 +17,6 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
 
 /// How long sessions last.
 #[derive(Clone, Copy, Debug)]
@@ -179,6 +178,26 @@ impl House {
         })
     }
 
+    /// Lets sessions be issued up to this second, and a little further, before any is.
+    async fn move_horizon(self: &Arc<Self>, now: Now, second: i64) -> Result<(), Refusal> {
+        let house = Arc::clone(self);
+        let audit = AuditRecord {
+            who: "enfilade".to_owned(),
+            what: "issue sessions at a later time".to_owned(),
+            unix_seconds: now.unix_seconds,
+        };
+        let committed = tokio::task::spawn_blocking(move || {
+            let mut change = Change::new(audit);
+            change.allow_issue(Horizon::moved_for(second, now));
+            house.parts.source.commit(&change)
+        });
+        match committed.await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(CommitError::Source(why))) => Err(why.into()),
+            Ok(Err(_)) | Err(_) => Err(IdentityRefusal::Busy.into()),
+        }
+    }
+
     fn ask_session(&self, ask: &SessionAsk) -> Result<IdentityPermit, Refusal> {
         let (parts, now) = (&self.parts, self.now());
         let memo = &parts.identity_memo;
@@ -218,8 +237,7 @@ impl Visit {
         })??;
         match judged {
             Issue::Refusal(refusal) => Err(refusal.into()),
-            // The next second is waited for when it is made.
-            Issue::Session(_) | Issue::NextSecond => Ok(()),
+            Issue::Session(_) | Issue::Beyond(_) => Ok(()),
         }
     }
 
@@ -247,7 +265,7 @@ impl Visit {
         judge: impl Fn(&View<'_>, Now, &IdentityPermit, AuditId, &Tokens<'_>) -> Issue,
     ) -> Result<Made, Refusal> {
         let house = Arc::clone(&self.house);
-        for _ in 0..=SESSION_WAIT_SECONDS_MAX {
+        for _ in 0..SESSION_TRIES_MAX {
             let mut random = [0; 32];
             if !(house.parts.random)(&mut random) {
                 return Err(IdentityRefusal::Busy.into());
@@ -268,8 +286,7 @@ impl Visit {
                     return Ok(Made { token, session });
                 }
                 Issue::Refusal(refusal) => return Err(refusal.into()),
-                // What was revoked in this second would take the new token with it.
-                Issue::NextSecond => tokio::time::sleep(Duration::from_secs(1)).await,
+                Issue::Beyond(second) => house.move_horizon(now, second).await?,
             }
         }
         Err(IdentityRefusal::Busy.into())

@@ -39,8 +39,8 @@ pub fn sweep(desk: &Desk<'_>) -> Result<bool, Error> {
                     LeavingKey::Domain(id) => of_domain(view, change, &id)?,
                     LeavingKey::Project(id) => of_project(view, change, &id)?,
                     LeavingKey::Group(id) => {
-                        let ended = end_of(view, change, &Revoked::Group(id))?;
-                        of_group(view, change, &id, &ended)?
+                        let ended = view.get::<Revocation>(&Revoked::Group(id))?;
+                        of_group(view, change, &id, ended.as_ref())?
                     }
                     LeavingKey::Role(_) => true,
                 };
@@ -72,15 +72,11 @@ fn names(view: &View<'_>, kind: NameKind, domain: &DomainId) -> Result<Vec<(Name
     Ok(found)
 }
 
-/// When something was removed of which a part is left: the part is marked with that time, so that nobody is signed out who signed in since.
-fn end_of(view: &View<'_>, change: &Change, mark: &Revoked) -> Result<Revocation, Error> {
-    let ended = view.get::<Revocation>(mark)?;
-    Ok(ended.unwrap_or_else(|| Revocation::now(change.audit().unix_seconds)))
-}
-
 /// Users first, then groups, projects and roles; whether nothing was left.
 fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool, Error> {
-    let ended = end_of(view, change, &Revoked::groups_of(id))?;
+    // What is left is marked as the whole was, so that nobody is signed out who signed in since.
+    let ended = view.get::<Revocation>(&Revoked::groups_of(id))?;
+    let ended = ended.as_ref();
     let users = names(view, NameKind::User, id)?;
     for (key, name) in users.iter().take(AT_ONCE / 4) {
         change.delete::<Name>(key);
@@ -91,7 +87,7 @@ fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool
     }
     let groups = names(view, NameKind::Group, id)?;
     for (key, name) in &groups {
-        change.delete::<Name>(key).remove_as_of::<Group>(&name.group(), &ended);
+        change.delete::<Name>(key).remove_as_of::<Group>(&name.group(), ended);
         change.delete::<Extra>(&ExtraKey::of(enfilade_facts::tables::ThingKind::Group, &name.group()));
         change.put(&LeavingKey::Group(name.group()), &Leaving);
     }
@@ -107,7 +103,7 @@ fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool
     for (key, name) in &roles {
         change
             .delete::<Name>(key)
-            .remove_as_of::<NamedRole>(&name.role(), &ended)
+            .remove_as_of::<NamedRole>(&name.role(), ended)
             .put(&LeavingKey::Role(name.role()), &Leaving);
     }
     let is_empty = groups.is_empty() && projects.is_empty() && roles.is_empty();
@@ -144,7 +140,7 @@ pub(super) fn of_group(
     view: &View<'_>,
     change: &mut Change,
     id: &GroupId,
-    ended: &Revocation,
+    ended: Option<&Revocation>,
 ) -> Result<bool, Error> {
     let mut left = AT_ONCE;
     let mut members = Vec::new();
@@ -211,9 +207,9 @@ fn sweep_role(desk: &Desk<'_>, role: &RoleId) -> Result<(), Error> {
         })??;
         for some in of_role.chunks(AT_ONCE) {
             desk.commit("take away a role that was removed", |view, change| {
-                let ended = end_of(view, change, &Revoked::Role(*role))?;
+                let ended = view.get::<Revocation>(&Revoked::Role(*role))?;
                 some.iter().for_each(|key| {
-                    change.remove_as_of::<Grant>(key, &ended);
+                    change.remove_as_of::<Grant>(key, ended.as_ref());
                 });
                 Ok(())
             })?;

@@ -3,7 +3,7 @@
 use crate::desk::Desk;
 use crate::error::Error;
 use enfilade_facts::tables::{Revocation, Revoked};
-use enfilade_facts::{At, Read, Source};
+use enfilade_facts::{At, Passed, Read, Source};
 use std::ops::ControlFlow;
 
 /// Something that was revoked, for listing.
@@ -21,11 +21,12 @@ pub struct RevocationSummary {
 /// # Errors
 /// When the facts cannot be changed.
 pub fn revoke(desk: &Desk<'_>, marks: &[Revoked], end: Option<i64>, what: &str) -> Result<At, Error> {
-    let revocation = Revocation::now(desk.now.unix_seconds);
-    let revocation = end.map_or(revocation, |end| revocation.ending(end));
     let ((), at) = desk.commit(&format!("revoke {what}"), |_, change| {
         for mark in marks {
-            change.put(mark, &revocation);
+            match end {
+                Some(end) => change.end_until(*mark, end),
+                None => change.end(*mark),
+            };
         }
         Ok(())
     })?;
@@ -36,18 +37,24 @@ pub fn revoke(desk: &Desk<'_>, marks: &[Revoked], end: Option<i64>, what: &str) 
 const PURGED_AT_ONCE: usize = 256;
 
 /// Takes away what is about no token any more, in small commits: every token it is about ended longer than `expired_seconds` ago, for
-/// which services may still be told of one.
+/// which services may still be told of one. It goes by the time that has passed for certain ([`Passed`]), so a wall clock that is ahead for
+/// a while takes nothing away that is live. A token whose mark may be gone is over, also when the clock is set back.
 ///
 /// # Errors
 /// When the facts cannot be changed.
 pub fn purge_revocations(desk: &Desk<'_>, expired_seconds: i64) -> Result<usize, Error> {
-    let over = desk.now.unix_seconds.saturating_sub(expired_seconds);
+    let mut passed = desk.facts.read(|view| Passed::by(view, desk.now))??;
+    let over = passed.unix_seconds.saturating_sub(expired_seconds);
+    desk.commit("note how much time has passed", |_, change| {
+        change.put_passed(passed);
+        Ok(())
+    })?;
     let mut purged = 0;
     loop {
         let mut old = Vec::new();
         desk.facts.read(|view| {
             view.scan::<Revocation>(&[], |mark, row| {
-                if row.until < over {
+                if mark.is_mark() && row.until < over {
                     old.push((mark, row));
                 }
                 match old.len() < PURGED_AT_ONCE {
@@ -60,7 +67,10 @@ pub fn purge_revocations(desk: &Desk<'_>, expired_seconds: i64) -> Result<usize,
             return Ok(purged);
         }
         purged += old.len();
+        let last = old.iter().map(|(_, row)| row.until).fold(i64::MIN, i64::max);
+        passed = passed.purging(last);
         desk.commit("purge revocations of tokens that have expired", |_, change| {
+            change.put_passed(passed);
             for (mark, row) in &old {
                 change.expect_same(mark, row).delete::<Revocation>(mark);
             }
@@ -75,8 +85,8 @@ pub fn purge_revocations(desk: &Desk<'_>, expired_seconds: i64) -> Result<usize,
 /// When the facts cannot be read.
 pub fn list_revocations(source: &dyn Source) -> Result<Vec<RevocationSummary>, Error> {
     let rows = source.read(|view| view.list::<Revocation>(&[]))??;
-    let mut rows: Vec<_> =
-        rows.into_iter().map(|(mark, revocation)| RevocationSummary { mark, revocation }).collect();
+    let marks = rows.into_iter().filter(|(mark, _)| mark.is_mark());
+    let mut rows: Vec<_> = marks.map(|(mark, revocation)| RevocationSummary { mark, revocation }).collect();
     rows.sort_by_key(|row| row.revocation.revoked_at);
     Ok(rows)
 }

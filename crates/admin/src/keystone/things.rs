@@ -8,8 +8,8 @@ use crate::users::{check_comment, choose_sid};
 use enfilade_facts::limits::PROJECT_DEPTH_MAX;
 use enfilade_facts::tables::{
     Domain, Endpoint, Ends, Extra, ExtraKey, Group, Key, Leaving, LeavingKey, Member, Membership,
-    MembershipKey, Name, NameKey, NamedRole, Project, Region, RegionId, Reverse, ReverseKey, Revocation,
-    Revoked, Row, Service, ThingKind, User,
+    MembershipKey, Name, NameKey, NamedRole, Project, Region, RegionId, Reverse, ReverseKey, Row, Service,
+    ThingKind, User,
 };
 use enfilade_facts::vocabulary::{DomainId, EndpointId, GroupId, ProjectId, RoleId, ServiceId, UserId};
 use enfilade_facts::{Change, View};
@@ -366,10 +366,7 @@ pub fn delete_group(desk: &Desk<'_>, id: &GroupId) -> Result<(), Error> {
         change.delete::<Name>(&NameKey::group(&row.domain, &row.name));
         change.delete::<Extra>(&ExtraKey::of(ThingKind::Group, id));
         // A small one goes wholly.
-        let ended = Revocation::now(change.audit().unix_seconds);
-        let before = view.get::<Revocation>(&Revoked::Group(*id))?;
-        let ended = before.map_or(ended, |before| ended.and(before));
-        if !super::leaving::of_group(view, change, id, &ended)? {
+        if !super::leaving::of_group(view, change, id, None)? {
             change.put(&LeavingKey::Group(*id), &Leaving);
         }
         Ok(())

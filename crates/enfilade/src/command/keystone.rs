@@ -299,6 +299,7 @@ fn list_revocations(home: &Home, json: bool) -> anyhow::Result<()> {
         Revoked::Group(id) => ("group", id.to_string()),
         Revoked::Role(id) => ("role", id.to_string()),
         Revoked::Link(id) => ("roles on a scope, or groups and roles of a domain", audit_id_to_text(id)),
+        Revoked::Horizon | Revoked::Passed => ("nothing", String::new()),
     };
     if json {
         rows.iter().for_each(|row| {
@@ -348,7 +349,9 @@ fn list_sessions(home: &Home, user: Option<&Userid>, json: bool) -> anyhow::Resu
                 | Revoked::Credential(_)
                 | Revoked::Group(_)
                 | Revoked::Role(_)
-                | Revoked::Link(_) => false,
+                | Revoked::Link(_)
+                | Revoked::Horizon
+                | Revoked::Passed => false,
             }
         })
     };

@@ -128,7 +128,12 @@ fn event(event: &RevocationSummary) -> Option<Value> {
         Revoked::Domain(id) => ("domain_id", id.to_keystone()),
         Revoked::Trust(id) => ("OS-TRUST:trust_id", id.to_string()),
         Revoked::Consumer(id) => ("OS-OAUTH1:consumer_id", hex(id)),
-        Revoked::Credential(_) | Revoked::Group(_) | Revoked::Role(_) | Revoked::Link(_) => return None,
+        Revoked::Credential(_)
+        | Revoked::Group(_)
+        | Revoked::Role(_)
+        | Revoked::Link(_)
+        | Revoked::Horizon
+        | Revoked::Passed => return None,
     };
     let mut fields = Map::new();
     fields.insert(name.to_owned(), Value::String(id));

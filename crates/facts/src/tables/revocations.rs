@@ -35,6 +35,10 @@ pub enum Revoked {
     /// Everything of a user or group on a scope ([`Revoked::roles_on`]), or everything that rests on the groups and roles of a domain
     /// ([`Revoked::groups_of`]).
     Link(#[serde(with = "super::names::as_hex")] [u8; 16]),
+    /// No session: the last second in which one may have been issued ([`Horizon`](crate::Horizon)).
+    Horizon,
+    /// No session: how much time has passed for certain ([`Passed`](crate::Passed)).
+    Passed,
 }
 
 impl Revoked {
@@ -61,6 +65,11 @@ impl Revoked {
         matches!(self, Revoked::Token(_) | Revoked::Chain(_) | Revoked::Trust(_))
     }
 
+    /// Whether it ends sessions. The others say at which time this table is.
+    pub fn is_mark(&self) -> bool {
+        !matches!(self, Revoked::Horizon | Revoked::Passed)
+    }
+
     /// Of which kind, as the key says it, and which of them.
     fn parts(&self) -> (u8, &[u8; 16]) {
         match self {
@@ -75,6 +84,8 @@ impl Revoked {
             Revoked::Group(id) => (9, id.bytes()),
             Revoked::Role(id) => (10, id.bytes()),
             Revoked::Link(id) => (11, id),
+            Revoked::Horizon => (12, &NO_ID),
+            Revoked::Passed => (13, &NO_ID),
         }
     }
 
@@ -83,6 +94,8 @@ impl Revoked {
         self.parts().1
     }
 }
+
+const NO_ID: [u8; 16] = [0; 16];
 
 impl Key for Revoked {
     fn bytes(&self) -> Vec<u8> {
@@ -105,19 +118,24 @@ impl Key for Revoked {
             9 => Revoked::Group(GroupId::from_bytes(id)),
             10 => Revoked::Role(RoleId::from_bytes(id)),
             11 => Revoked::Link(id),
+            12 if id == NO_ID => Revoked::Horizon,
+            13 if id == NO_ID => Revoked::Passed,
             _ => return None,
         })
     }
 }
 
-/// Since when, and how long that has to be known.
+/// Up to which second of issue, and how long that has to be known. Only a [`Change`](crate::Change) makes one, with [`Change::end`],
+/// when it is committed: so no code can choose the second.
+///
+/// [`Change::end`]: crate::Change::end
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Dumped")]
+#[non_exhaustive]
 pub struct Revocation {
-    /// Tokens issued in this second or before it are refused, seconds since the epoch: a Fernet token knows no smaller unit,
-    /// and one of the very second may be the one that was meant (as in the original).
+    /// Tokens issued in this second or before it are refused, seconds since the epoch.
     pub issued_before: i64,
-    /// When it was revoked.
+    /// When it was revoked, by the clock of the machine where it was.
     pub revoked_at: i64,
     /// The end of the last token it is about, seconds since the epoch. Settings that change later do not move it.
     pub until: i64,
@@ -125,19 +143,24 @@ pub struct Revocation {
 
 impl Revocation {
     /// Of everything that was issued up to this second. No token lasts longer than [`TOKEN_SECONDS_MAX`].
-    pub fn now(now: i64) -> Self {
-        Revocation { issued_before: now, revoked_at: now, until: now.saturating_add(TOKEN_SECONDS_MAX) }
+    pub(crate) fn of(revoked_at: i64, issued_before: i64) -> Self {
+        Self::without_end(issued_before, revoked_at)
+    }
+
+    /// One that is about no session: see [`Revoked::is_mark`].
+    pub(crate) fn of_time(issued_before: i64, revoked_at: i64, until: i64) -> Self {
+        Revocation { issued_before, revoked_at, until }
     }
 
     /// The same of a token, or of what was made of it, where its end is known.
     #[must_use]
-    pub fn ending(self, end: i64) -> Self {
+    pub(crate) fn ending(self, end: i64) -> Self {
         Revocation { until: end, ..self }
     }
 
     /// Both: it was revoked before, at a time when the clock may have been ahead.
     #[must_use]
-    pub fn and(self, before: Revocation) -> Self {
+    pub(crate) fn and(self, before: Revocation) -> Self {
         Revocation {
             issued_before: self.issued_before.max(before.issued_before),
             until: self.until.max(before.until),
@@ -211,6 +234,9 @@ mod tests {
             let bytes = [&[kind], [kind; 16].as_slice()].concat();
             assert_eq!(Revoked::from_bytes(&bytes).unwrap().bytes(), bytes);
         }
-        assert_eq!(Revoked::from_bytes(&[12; 17]), None);
+        for of_time in [Revoked::Horizon, Revoked::Passed] {
+            assert_eq!(Revoked::from_bytes(&of_time.bytes()), Some(of_time));
+        }
+        assert_eq!([Revoked::from_bytes(&[12; 17]), Revoked::from_bytes(&[14; 17])], [None, None]);
     }
 }

@@ -200,7 +200,6 @@ impl Mirror {
                 draft.change.expect_unchanged(file, news.before.as_ref());
             }
             let outcome = Outcome { added, changed, removed, ..Outcome::default() };
-            draft.change.keep_later_marks(view)?;
             Ok::<_, SourceError>((draft.change, outcome, after, draft.due))
         })??;
         if !change.is_empty() {

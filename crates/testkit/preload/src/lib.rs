@@ -7,6 +7,8 @@
 //!   `kill-after`.
 //! - `FAULT_MARK`: a file that is made when it happens, so that whoever runs the program knows when it has seen all.
 
+pub mod clock;
+
 use libc::{c_char, c_int, c_void, iovec, off_t, size_t, ssize_t};
 use std::ffi::CStr;
 use std::sync::OnceLock;

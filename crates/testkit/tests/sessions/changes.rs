@@ -284,19 +284,16 @@ impl World {
     /// The group goes, and each of its members has the mark: who else would tell of it, once nothing leads to the group?
     fn forget_group(&mut self, n: usize) {
         let group = self.groups[n].take().unwrap();
-        // The clock may have been ahead when the group or its domain lost something.
-        let marks = [Taken::Group(group.id), Taken::Domain(self.domains[group.domain].1)];
-        let known = self.taken.iter().filter(|(what, _)| marks.contains(what)).map(|(_, at)| *at);
-        let before = known.chain([self.now()]).max().unwrap();
+        let ended = self.ended();
         let members: Vec<usize> =
             self.members.iter().filter(|(group, _)| *group == n).map(|(_, user)| *user).collect();
         for user in members {
-            self.events.push(Event { mark: Revoked::User(self.users[user].1), before });
+            self.events.push(Event { mark: Revoked::User(self.users[user].1), ended });
         }
         let inner: Vec<_> = self.nested.iter().filter(|(_, outer)| *outer == n).map(|(n, _)| *n).collect();
         for inner in inner {
             let id = self.groups[inner].as_ref().unwrap().id;
-            self.taken.push((Taken::Group(id), before));
+            self.taken.push((Taken::Group(id), ended));
         }
         self.members.retain(|(group, _)| *group != n);
         self.nested.retain(|(inner, outer)| *inner != n && *outer != n);

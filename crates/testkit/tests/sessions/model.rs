@@ -1,7 +1,6 @@
 //! What the model knows of what was given and taken.
 
 use super::World;
-use enfilade_facts::limits::CLOCK_SKEW_SECONDS;
 use enfilade_facts::tables::Revoked;
 use enfilade_facts::vocabulary::{CredentialId, DomainId, GroupId, GroupName, RoleId, TrustId};
 use std::collections::BTreeSet;
@@ -42,11 +41,34 @@ pub(crate) struct Group {
     pub(crate) domain: usize,
 }
 
-/// Something that was revoked, with the second up to which.
+/// When a session was issued: its place in the order of all that happened, and the second it says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Issued {
+    /// None of another server with the same keys, which knows nothing of our order.
+    pub(crate) place: Option<u64>,
+    pub(crate) second: i64,
+}
+
+/// When something was revoked or taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) place: u64,
+    /// The last second of issue of a token of another server that was good then, or nearly.
+    pub(crate) last: i64,
+}
+
+impl Ended {
+    /// No clock has a part in it where the session is ours.
+    pub(crate) fn is_about(self, issued: Issued) -> bool {
+        issued.place.map_or(issued.second <= self.last, |place| place < self.place)
+    }
+}
+
+/// Something that was revoked.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     pub(crate) mark: Revoked,
-    pub(crate) before: i64,
+    pub(crate) ended: Ended,
 }
 
 /// Something that lost a part: a session from before that rests on it is over.
@@ -82,7 +104,7 @@ pub(crate) struct Token {
     pub(crate) trust: Option<usize>,
     /// Whether it came of a token.
     pub(crate) is_child: bool,
-    pub(crate) issued_at: i64,
+    pub(crate) issued: Issued,
     pub(crate) expires_at: i64,
     pub(crate) own: [u8; 16],
     pub(crate) chain: [u8; 16],
@@ -118,9 +140,9 @@ pub(crate) struct Trust {
 
 /// What the model says: it looks through everything that ever happened.
 impl World {
-    /// Whether it lost a part in the second a session was issued, or later.
-    pub(crate) fn is_marked(&self, what: Taken, issued_at: i64) -> bool {
-        self.taken.iter().any(|(taken, at)| *taken == what && issued_at <= *at)
+    /// Whether it lost a part after a session was issued.
+    pub(crate) fn is_marked(&self, what: Taken, issued: Issued) -> bool {
+        self.taken.iter().any(|(taken, ended)| *taken == what && ended.is_about(issued))
     }
 
     /// The groups of a user, over any number of groups in between.
@@ -174,29 +196,29 @@ impl World {
     }
 
     /// Whether something has a mark that a session of this user rests on by what the user is.
-    fn is_over_by(&self, user: usize, issued_at: i64) -> bool {
+    fn is_over_by(&self, user: usize, issued: Issued) -> bool {
         self.groups_of(user).into_iter().filter_map(|n| self.groups[n].as_ref()).any(|group| {
-            self.is_marked(Taken::Group(group.id), issued_at)
-                || self.is_marked(Taken::Domain(self.domains[group.domain].1), issued_at)
+            self.is_marked(Taken::Group(group.id), issued)
+                || self.is_marked(Taken::Domain(self.domains[group.domain].1), issued)
         })
     }
 
     /// The same by what the user has there.
-    fn is_over_on(&self, user: usize, on: Where, issued_at: i64) -> bool {
+    fn is_over_on(&self, user: usize, on: Where, issued: Issued) -> bool {
         let (holders, nodes) = (self.holders(user), self.nodes(on));
         let mut both = holders.iter().flat_map(|whom| nodes.iter().map(|node| Taken::Grant(*whom, *node)));
-        self.is_over_by(user, issued_at)
-            || both.any(|taken| self.is_marked(taken, issued_at))
-            || self.is_over_with(&self.roles_on(user, on), issued_at)
+        self.is_over_by(user, issued)
+            || both.any(|taken| self.is_marked(taken, issued))
+            || self.is_over_with(&self.roles_on(user, on), issued)
     }
 
-    fn is_over_with(&self, roles: &BTreeSet<usize>, issued_at: i64) -> bool {
-        roles.iter().any(|role| self.is_marked(Taken::Role(self.roles[*role]), issued_at))
+    fn is_over_with(&self, roles: &BTreeSet<usize>, issued: Issued) -> bool {
+        roles.iter().any(|role| self.is_marked(Taken::Role(self.roles[*role]), issued))
     }
 
     /// Whether something has a mark that a session rests on. It is looked for in what the session rests on now.
     pub(crate) fn is_over(&self, token: &Token) -> bool {
-        let at = token.issued_at;
+        let at = token.issued;
         let by_trust = |n: usize| {
             let trust = &self.trusts[n];
             self.is_marked(Taken::Trust(n), at)
@@ -213,10 +235,10 @@ impl World {
             || token.trust.is_none() && token.scope.is_some_and(|on| self.is_over_on(token.user, on, at))
     }
 
-    /// After a change: whoever stood for something that is not there any more has lost it for good. A mark is about what was issued up to
-    /// its second, so it is nothing to a token of another clock that is of a later one.
+    /// After a change: a token that stood for something that is not there any more has lost it for good, unless it is of another server
+    /// whose clock is further ahead than it may be.
     pub(crate) fn note_losses(&mut self) {
-        let (mut tokens, now) = (std::mem::take(&mut self.tokens), self.now());
+        let (mut tokens, ended) = (std::mem::take(&mut self.tokens), self.ended());
         for token in &mut tokens {
             let held = self.held(token);
             let is_less = match (&token.held, &held) {
@@ -226,7 +248,7 @@ impl World {
                 (before, None) => before.is_some(),
                 (None, Some(_)) => false,
             };
-            token.has_lost |= is_less && token.issued_at <= now;
+            token.has_lost |= is_less && ended.is_about(token.issued);
             token.held = held;
         }
         self.tokens = tokens;
@@ -305,16 +327,23 @@ impl World {
                 | Revoked::Credential(_)
                 | Revoked::Group(_)
                 | Revoked::Role(_)
-                | Revoked::Link(_) => false,
+                | Revoked::Link(_)
+                | Revoked::Horizon
+                | Revoked::Passed => false,
             };
             // Who has one token in mind means it, whatever any clock says.
             let is_one = matches!(event.mark, Revoked::Token(_) | Revoked::Chain(_) | Revoked::Trust(_));
-            is_meant && (is_one || token.issued_at <= event.before)
+            is_meant && (is_one || event.ended.is_about(token.issued))
         })
     }
 
+    /// Whether it has not ended yet, by the clock, and by the marks that were purged because all that they are about had ended.
+    pub(crate) fn ends_later(&self, token: &Token) -> bool {
+        self.now() < token.expires_at && self.purged() < token.expires_at
+    }
+
     pub(crate) fn expected(&self, token: &Token) -> Option<BTreeSet<usize>> {
-        let is_in_time = (token.issued_at - CLOCK_SKEW_SECONDS..token.expires_at).contains(&self.now());
+        let is_in_time = token.issued.second <= self.last_issue() && self.ends_later(token);
         let is_read = self.ring.contains(&token.key) && is_in_time;
         if !is_read || self.is_revoked(token) || self.is_over(token) {
             return None;
