@@ -91,6 +91,12 @@ impl Judge {
             in_place.extend(disk.paths().into_iter().find(is_it).map(|(path, _)| path));
             disk.see(event);
             match event {
+                // A commit may be on the disk before its writer is told.
+                Event::Op(Op::Write { id, .. })
+                    if disk.paths().get(&format!("{LOCKS}/data.mdb")) == Some(id) =>
+                {
+                    judge.learn_stores(&disk, at + 1);
+                }
                 Event::Op(Op::Write { .. } | Op::Truncate { .. }) | Event::Sent(_) => {}
                 Event::Op(_) => judge.learn_paths(&disk, at + 1),
                 Event::Flushed(_) | Event::Sync { .. } | Event::SyncAll => judge.learn_stores(&disk, at + 1),
