@@ -284,7 +284,7 @@ pub(super) fn open_of_any_format(path: &Path, group: Option<u32>) -> Result<(Env
         there = tables::find(&env).map_err(lmdb_failed)?;
     }
     let (format, tables) = match there {
-        There::Store(format, tables) => (format, tables),
+        There::Store(format, tables) => (format, *tables),
         There::Damaged(why) => return Err(failed(&why)),
         There::Nothing | There::Foreign => return Err(OpenError::Foreign(path.to_owned())),
     };

@@ -23,7 +23,7 @@ pub(super) enum There {
     /// What it says of itself cannot be believed.
     Damaged(SourceError),
     /// A store of this format, and those of its tables this program knows.
-    Store(u32, Tables<'static>),
+    Store(u32, Box<Tables<'static>>),
 }
 
 /// Looks what is there, and changes nothing.
@@ -46,7 +46,7 @@ pub(super) fn find(env: &Env<WithTls>) -> heed::Result<There> {
         Ok::<_, heed::Error>(CommitOrAbort::Commit(tables))
     })?;
     Ok(match found {
-        CommitOrAbort::Commit(tables) => There::Store(format, tables),
+        CommitOrAbort::Commit(tables) => There::Store(format, Box::new(tables)),
         CommitOrAbort::Abort(there) => there,
     })
 }

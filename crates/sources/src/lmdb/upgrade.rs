@@ -339,7 +339,6 @@ mod tests {
         writes.retain(|write| !matches!(write.table, Table::Log | Table::Head));
         writes.push(Write { table: Table::Log, key: number.bytes(), stored: Some(stored) });
         writes.push(Head { revision: number, commit }.write());
-        drop(before);
         environment.write(&mut txn, &writes).unwrap();
         txn.commit().unwrap();
         environment.high_water.raise(number);
