@@ -384,8 +384,8 @@ impl Cut {
     fn close(&self, marked: &mut [bool]) {
         for at in (0..self.pending.len()).rev() {
             if marked[at] && matches!(self.pending[at].op, Op::Name(_)) {
-                for earlier in 0..at {
-                    marked[earlier] |= self.pending[at].op.needs(&self.pending[earlier].op);
+                for (mark, earlier) in marked.iter_mut().zip(&self.pending).take(at) {
+                    *mark |= self.pending[at].op.needs(&earlier.op);
                 }
             }
         }

@@ -214,10 +214,11 @@ impl Campaign<'_> {
         self.made += 1;
         let mut judged = self.judge.judge(&disk, at, last.map(|(by, _)| *by));
         // Before anything was acknowledged there may be nothing yet.
-        if judged.is_ok() && self.made % self.each == 0 {
+        if judged.is_ok() && self.made.is_multiple_of(self.each) {
             self.started += 1;
             write_down(&disk, self.root);
-            judged = begin_again(&self.root.join("data"), last.is_some(), self.started % SERVED == 0);
+            judged =
+                begin_again(&self.root.join("data"), last.is_some(), self.started.is_multiple_of(SERVED));
         }
         if let Err(why) = judged {
             let first = format!(
@@ -229,7 +230,7 @@ impl Campaign<'_> {
             );
             self.found.entry(why).or_insert((0, first)).0 += 1;
         }
-        if self.made % 10_000 == 0 {
+        if self.made.is_multiple_of(10_000) {
             println!("{} states", self.made);
         }
     }

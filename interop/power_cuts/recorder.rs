@@ -129,6 +129,7 @@ impl Recorder {
         let (send, started) = mpsc::channel();
         let recorder = self.clone();
         let recording = std::thread::spawn(move || {
+            #[expect(clippy::zombie_processes, reason = "it is waited for by ptrace, in `follow`")]
             let mut child = command.spawn().unwrap();
             send.send((child.id(), child.stdin.take(), child.stdout.take().unwrap())).unwrap();
             drop(send);

@@ -161,18 +161,10 @@ pub const CODES: [(&str, Fault, &str); 26] = [
     ("CT20", Fault::Client, "this user, or everybody, has as many locks as there may be"),
     ("CT21", Fault::Source, "the locks could not be read or written"),
     ("CT22", Fault::Client, "nothing can be put within itself, or in the place of what it is in"),
-    (
-        "CT23",
-        Fault::Operator,
-        "the datastore's directory overlaps with a path that the server reserves for its own files",
-    ),
+    ("CT23", Fault::Operator, "the datastore's directory overlaps with files of the server itself"),
     ("CT24", Fault::Client, "a lock with Depth: infinity needs write access to every member of the tree"),
     ("CT25", Fault::Client, "an upload or a copy into the directory is still going on"),
-    (
-        "CT26",
-        Fault::Client,
-        "a condition of the request held when it began, and did not hold where it took place",
-    ),
+    ("CT26", Fault::Client, "a condition of the request held at its beginning, and not at the change"),
 ];
 
 impl Refusal {

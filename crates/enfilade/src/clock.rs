@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// Milliseconds since the epoch.
+#[expect(clippy::disallowed_methods, reason = "this is the one place that reads clocks")]
 fn wall_millis() -> i64 {
     let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
     match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {

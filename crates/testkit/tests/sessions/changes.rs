@@ -283,7 +283,7 @@ impl World {
 
     /// The group goes, and each of its members has the mark: who else would tell of it, once nothing leads to the group?
     fn forget_group(&mut self, n: usize) {
-        let group = self.groups[n].take().unwrap();
+        self.groups[n] = None;
         let ended = self.ended();
         let members: Vec<usize> =
             self.members.iter().filter(|(group, _)| *group == n).map(|(_, user)| *user).collect();
