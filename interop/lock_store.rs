@@ -23,6 +23,9 @@ fn a_lock_is_refused_after_some_seconds_while_another_process_writes_locks() {
     let ask = |name: &str| {
         curl(&server, &login, &format!("/dav/main/{name}"), &["--request", "LOCK", "--data", LOCK])
     };
+    assert_eq!(put("gone").status, 201);
+    let locked = ask("gone");
+    let token = locked.head.iter().find_map(|line| line.strip_prefix("lock-token: ")).unwrap().to_owned();
     let (go, until) = channel::<()>();
     let (tell, begun) = channel::<()>();
     let directory = server.data().join("locks");
@@ -55,6 +58,18 @@ fn a_lock_is_refused_after_some_seconds_while_another_process_writes_locks() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(server.log().contains(&own), "{}", server.log());
+    // A lock that cannot be ended does not make a deletion one that failed.
+    let condition = format!("If: ({token})");
+    let deleted = curl(&server, &login, "/dav/main/gone", &["--request", "DELETE", "--header", &condition]);
+    assert_eq!((deleted.status, curl(&server, &login, "/dav/main/gone", &PROPFIND_0).status), (204, 404));
+    let is_told = || {
+        server.log().contains("its locks could not be ended")
+            && server.log().contains("datastore unlock main /gone")
+    };
+    while !is_told() {
+        assert!(began.elapsed() < Duration::from_secs(150), "{}", server.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
     go.send(()).unwrap();
     other.join().unwrap();
     assert_eq!(ask("file").status, 200);

@@ -7,6 +7,9 @@ use enfilade_sources::files::fernet_keys::{FernetKey, Found};
 use std::io;
 use std::path::{Path, PathBuf};
 
+const RESTORE: &str = "restore the directory or its permissions; only if the keys are lost: `enfilade keys init` makes new ones, and all \
+    present tokens become invalid";
+
 /// What a server knows of its keys.
 pub struct KeyWatch {
     directory: PathBuf,
@@ -61,24 +64,29 @@ impl KeyWatch {
     pub fn look(&mut self, found: io::Result<Found>, tick_millis: u64) -> KeyLook {
         let why = match found {
             Ok(found) if !found.keys.is_empty() => return self.take(found),
+            // A server that was never given keys is not missing them.
+            Err(why) if why.kind() == io::ErrorKind::NotFound && matches!(self.state, State::Never) => {
+                return KeyLook { news: KeyNews::Same, problems: Vec::new() };
+            }
             // An empty directory is what is left where a file system is no longer mounted.
             Ok(_) => "there is no key".to_owned(),
             Err(why) => why.to_string(),
         };
         let (good, since) = match self.state {
-            // A server that never had keys is not missing them.
-            State::Never => return KeyLook { news: KeyNews::Same, problems: Vec::new() },
-            State::Gone => return KeyLook { news: KeyNews::Same, problems: vec![self.refuses(&why)] },
+            State::Never | State::Gone => {
+                return KeyLook { news: KeyNews::Same, problems: vec![self.refuses(&why)] };
+            }
             State::Good(good) => (good, tick_millis),
             State::Stale(good, since) => (good, since),
         };
         if tick_millis.saturating_sub(since) < self.stale_millis {
             self.state = State::Stale(good, since);
             let problem = format!(
-                "the keys in `{}` cannot be read: {why}; the last good keys are used for {} s, then no token is accepted or issued; put \
-                 the directory back, or make new keys with `enfilade keys init`",
+                "the keys in `{}` cannot be read: {why}; the last good keys are used for {} s from the first failed read, then no token \
+                 is accepted or issued; {}",
                 self.directory.display(),
-                self.stale_millis / 1_000
+                self.stale_millis / 1_000,
+                RESTORE
             );
             return KeyLook { news: KeyNews::Same, problems: vec![problem] };
         }
@@ -97,7 +105,7 @@ impl KeyWatch {
         let is_key = |name: &str| name.parse::<u32>().is_ok();
         let problems = found.ignored.iter().filter(|(name, _)| is_key(name)).map(|(name, why)| {
             format!(
-                "key `{name}` in `{}` is not used: {why}; see `enfilade keys check`",
+                "key `{name}` in `{}` is not used: {why}; tokens that need this key are refused; correct the file, then run `enfilade keys check`",
                 self.directory.display()
             )
         });
@@ -107,8 +115,7 @@ impl KeyWatch {
 
     fn refuses(&self, why: &str) -> String {
         format!(
-            "the keys in `{}` cannot be read: {why}; no token is accepted or issued; put the directory back, or make new keys with \
-             `enfilade keys init`",
+            "the keys in `{}` cannot be read: {why}; no token is accepted or issued; {RESTORE}",
             self.directory.display()
         )
     }
@@ -142,6 +149,9 @@ mod tests {
         };
         let is = |news: &str, problems: &[&'static str]| (news.to_owned(), problems.to_vec());
         assert_eq!(step(0), is("same", &[]), "nobody misses what never was");
+        std::fs::create_dir_all(keys.directory()).unwrap();
+        assert_eq!(step(0), is("same", &["refuses"]), "a directory without keys, from the start on");
+        std::fs::remove_dir(keys.directory()).unwrap();
         keys.init().unwrap();
         assert_eq!([step(1), step(2)], [is("[0, 1]", &[]), is("same", &[])]);
         let away = place.join("away");

@@ -161,7 +161,11 @@ pub const CODES: [(&str, Fault, &str); 26] = [
     ("ID23", Fault::Client, "the client's certificate is nobody's token"),
     ("ID24", Fault::Client, "a signature that a service asks about is not by the EC2 key it names"),
     ("ID25", Fault::Client, "the password is right and too old, or was to be changed first"),
-    ("ID26", Fault::Client, "the token's issue time is ahead of this server's clock"),
+    (
+        "ID26",
+        Fault::Client,
+        "the token's issue time is more than 5 s ahead of this server's clock, and no session of this store",
+    ),
 ];
 
 impl Refusal {

@@ -117,7 +117,10 @@ pub enum Refusal {
     #[error("an upload into `{0}` is still going on: try again when it has ended")]
     Uploading(String),
     /// A condition of the request held when it came, and does not hold where it takes place.
-    #[error("a condition of the request does not hold any more: somebody else changed what it is about")]
+    #[error(
+        "a condition of the request (If, If-Match or If-None-Match) is no longer true: the resource or its locks \
+            changed during the request; read it again and repeat the request"
+    )]
     Unmet,
     /// Something in a directory is not the visitor's to change.
     #[error(
@@ -164,7 +167,7 @@ pub const CODES: [(&str, Fault, &str); 26] = [
     ("CT23", Fault::Operator, "the datastore's directory overlaps with files of the server itself"),
     ("CT24", Fault::Client, "a lock with Depth: infinity needs write access to every member of the tree"),
     ("CT25", Fault::Client, "an upload or a copy into the directory is still going on"),
-    ("CT26", Fault::Client, "a condition of the request held at its beginning, and not at the change"),
+    ("CT26", Fault::Client, "a condition was true when the request began, but not at the change"),
 ];
 
 impl Refusal {

@@ -531,9 +531,9 @@ pub(crate) enum Facts {
         #[arg(long)]
         accept_rollback: bool,
     },
-    /// Bring a store that an older version wrote up to this one; a backup is written beside it first
+    /// Upgrade a store of an older version to the format of this version; first a backup is written next to the store
     Upgrade {
-        /// Read everything and say what would be done; nothing is changed
+        /// Only check that every record can be upgraded, and print what would be done; nothing is changed
         #[arg(long)]
         dry_run: bool,
     },

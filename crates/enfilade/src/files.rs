@@ -37,7 +37,8 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
             }
             problems.extend(tell(&source, &set, &faces));
             problems.extend(source.follow_mark().err().map(|why| {
-                format!("`facts/high-water` cannot be followed: {why}; start this server again, or changes are obeyed a second late")
+                format!("`facts/high-water` cannot be opened, or is of another store: {why}; changes by other \
+                    processes take effect up to one second late; correct the cause before you start a server again")
             }));
             if problems != told {
                 problems.iter().for_each(|problem| output::note(&format!("warning: {problem}")));

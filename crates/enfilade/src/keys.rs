@@ -98,7 +98,11 @@ fn look(house: &House, keys: &FernetKeys, watch: &mut KeyWatch, told: &mut Vec<S
             Ok(ring) => house.set_keys(Some(ring)),
             Err(why) => {
                 house.set_keys(None);
-                problems.push(format!("the keys in `{}` cannot be used: {why}", keys.directory().display()));
+                problems.push(format!(
+                    "the keys in `{}` cannot be used: {why}; no token is accepted or issued; run \
+                    `enfilade keys check` and restore the damaged key",
+                    keys.directory().display()
+                ));
             }
         },
     }

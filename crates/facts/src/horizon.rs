@@ -50,8 +50,8 @@ impl Horizon {
     }
 }
 
-/// How much time has passed for certain: a wall clock that nobody can set forward. It goes on as the clock since the start of the machine
-/// does, and stands still while the machine is off or the wall clock is behind it.
+/// The purge time: a wall-clock time that a wrong clock cannot move ahead. It advances with the clock since the start of the machine. It
+/// stops while the machine is off, and is never later than the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
     /// Seconds since the epoch.

@@ -99,8 +99,8 @@ pub const TICKET_SECONDS: i64 = 7_200;
 /// The longest life of a session's token, in seconds: `[identity] token_seconds` may not be more, and a token of another server with the
 /// same keys that lasts longer is refused. So a revocation that was kept for as long is about no token any more.
 pub const TOKEN_SECONDS_MAX: i64 = 31 * 86_400;
-/// How far ahead sessions may be issued by one commit, in seconds: while people sign in, one commit is made in so many seconds. Who signs
-/// in after a mark has a session that is issued so much later than the clock says, at most, while the clock is right.
+/// How far one commit moves the horizon ahead of the clock, in seconds. While users log in, there is about one such commit in this time.
+/// A session that is issued after a mark has an issue time about this far ahead of the clock; more if marks and logins alternate.
 pub const HORIZON_SECONDS: i64 = 60;
 
 /// How much later than our clock says a token of another server may have been issued, in seconds: clocks differ.

@@ -97,9 +97,14 @@ impl Stay {
         Ok(self.locks().at_or_beneath(self.datastore.name(), path)?)
     }
 
-    /// What these locks were on is deleted or has another name.
-    pub(crate) fn end_locks(&self, tokens: &[LockToken]) -> Result<(), Refusal> {
-        Ok(self.locks().end(tokens)?)
+    /// Ends the locks of a resource that is deleted or has another name. That is done by now, so an error goes to the log and not to the client.
+    pub(crate) fn end_locks(&self, path: &StorePath, tokens: &[LockToken]) {
+        let Err(why) = self.locks().end(tokens) else { return };
+        let name = self.datastore.name();
+        self.record_end_of_lock(path, "refuse", format!(
+            "the resource is gone, but its locks could not be ended: {why}; they end at their timeout, or by `enfilade datastore unlock \
+             {name} {path}`"
+        ));
     }
 
     /// Whether any lock may cover what is in a directory.

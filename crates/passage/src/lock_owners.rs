@@ -40,19 +40,28 @@ impl Stay {
             return Ok(true);
         }
         self.locks().end(&[lock.token])?;
+        let why = format!(
+            "the lock was ended: its owner, user {}, may no longer change the locked resource",
+            lock.user
+        );
+        self.record_end_of_lock(&lock.path, "permit", why);
+        Ok(false)
+    }
+
+    /// Writes a line of the audit log about locks that the server ends by itself.
+    pub(crate) fn record_end_of_lock(&self, path: &StorePath, verdict: &'static str, reason: String) {
         let visit = &self.visit;
         visit.house.audit().record(Event {
             face: "passage",
             verb: "end lock".into(),
             authid: visit.principal().authid.to_word(),
-            datastore: lock.datastore.to_string(),
-            path: lock.path.to_string(),
-            verdict: "permit",
-            reason: format!("the owner of this lock, user {}, may no longer change what it is on", lock.user),
+            datastore: self.datastore.name().to_string(),
+            path: path.to_string(),
+            verdict,
+            reason,
             revision: self.revision().0,
             ..Event::default()
         });
-        Ok(false)
     }
 
     /// Whether any session of a lock's owner may change what the lock is on. What is not known counts as a yes: the lock stands.

@@ -191,7 +191,8 @@ pub fn read_backup(
         let (_, value) = codec::open(table, &key, &stored)?;
         tally.add(&stored);
         let value = bring_up(origin.format, table, value);
-        let value = value.ok_or_else(|| damaged("a record has not the form of its table"))?;
+        let value =
+            value.ok_or_else(|| damaged("a record is not valid for its table: use another backup"))?;
         records.push((table, key, value));
         progress(tally.count, origin.records);
     }
@@ -234,10 +235,7 @@ pub fn dump(
     each_fact(view, |table, key, value| {
         let describe = Describe { key, value, secrets };
         let described = table.visit(describe).flatten();
-        line(
-            &described
-                .ok_or_else(|| codec::damaged(table, key, "it has not the form of this table's records"))?,
-        )
+        line(&described.ok_or_else(|| codec::damaged(table, key, "it is not a valid record of this table"))?)
     })?;
     Ok(origin)
 }

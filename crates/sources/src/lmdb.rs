@@ -83,8 +83,8 @@ pub enum OpenError {
     Network(PathBuf),
     /// Written by a later version.
     #[error(
-        "facts in `{path}` have format {found}, this program knows {FORMAT}: run a newer enfilade, or restore a backup of \
-        format {FORMAT}"
+        "facts in `{path}` have format {found}, this program works with {FORMAT}: run a newer enfilade, or move this directory \
+        away and restore a backup with `enfilade facts restore`"
     )]
     Newer {
         /// The directory.
@@ -105,7 +105,7 @@ pub enum OpenError {
     },
     /// Written by an earlier build that nobody upgrades.
     #[error(
-        "facts in `{path}` have format {found}, and the oldest that can be upgraded is {FORMAT_OLDEST}; begin in another directory (--data)"
+        "facts in `{path}` have format {found}, and the oldest that can be upgraded is {FORMAT_OLDEST}: use another directory (--data)"
     )]
     TooOld {
         /// The directory.
@@ -421,7 +421,7 @@ mod tests {
     fn a_store_of_another_format_and_a_foreign_one_are_refused() {
         let scratch = Scratch::new();
         for (format, expected) in
-            [(FORMAT + 1, "run a newer enfilade"), (FORMAT - 1, "facts upgrade"), (1, "begin in another")]
+            [(FORMAT + 1, "run a newer enfilade"), (FORMAT - 1, "facts upgrade"), (1, "use another directory")]
         {
             let path = scratch.path().join(format.to_string());
             drop(Lmdb::open(&path).unwrap());

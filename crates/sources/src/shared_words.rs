@@ -49,7 +49,9 @@ impl SharedWords {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         let id = id_of(&file.metadata()?);
         if id != *other.shown.lock().unwrap_or_else(PoisonError::into_inner) {
-            return Err(io::Error::other("the file was replaced once more"));
+            return Err(io::Error::other(
+                "the file was replaced again at the same time; the server tries again in a second",
+            ));
         }
         self.mapping.show(&file)?;
         *shown = id;
@@ -95,7 +97,7 @@ fn open(path: &Path, magic: [u8; 8]) -> io::Result<File> {
         }
     }
     if found != magic {
-        let text = format!("`{}` does not begin as it should: it is damaged", path.display());
+        let text = format!("`{}` is damaged, its first bytes are wrong: see docs/backup.md", path.display());
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
     Ok(file)
@@ -115,6 +117,6 @@ mod tests {
         let path = scratch.path().join("words");
         std::fs::write(&path, [1; MAP_BYTES]).unwrap();
         let why = SharedWords::open(&path, *b"somewhat").err().unwrap().to_string();
-        assert!(why.contains("words` does not begin as it should"), "{why}");
+        assert!(why.contains("words` is damaged"), "{why}");
     }
 }

@@ -61,7 +61,8 @@ impl Turns {
         let (mut is_taken, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if *is_taken {
             return Err(NoTurn::Busy(format!(
-                "this server has been {} for more than {at_most:?}; try again, or see what it waits for",
+                "this server has been {} for more than {at_most:?}, or has waited to do so; try again; another line \
+                    of the log may name the process that blocks it",
                 self.doing
             )));
         }
@@ -129,7 +130,9 @@ fn holder(file: &File, waited: Duration, doing: &str) -> String {
     // The kernel shows its list in pieces: locks that are given back between two of them hide others, so one look is not enough.
     let look = |_| flock_holder(&std::fs::read_to_string("/proc/locks").unwrap_or_default(), inode);
     let Some(pid) = (0..LOOKS).find_map(look) else {
-        return format!("another process has been {doing} for {waited:?}; try again");
+        return format!(
+            "another process, which could not be identified, has been {doing} for {waited:?}; try again, or find it with `lslocks`"
+        );
     };
     let read = |what: &str| std::fs::read_to_string(format!("/proc/{pid}/{what}")).unwrap_or_default();
     let command = read("cmdline").split('\0').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
@@ -138,7 +141,7 @@ fn holder(file: &File, waited: Duration, doing: &str) -> String {
     let is_stopped = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']));
     let hint = match is_stopped {
         true => format!("it is stopped: continue it with `kill -CONT {pid}`, or end it"),
-        false => "try again, or see what it waits for".to_owned(),
+        false => format!("try again; if it stays so, end process {pid}"),
     };
     format!("process {pid} (`{command}`) has been {doing} for more than {waited:?}; {hint}")
 }

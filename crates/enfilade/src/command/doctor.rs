@@ -239,7 +239,7 @@ fn files(place: &Place, lmdb: &Lmdb) -> Vec<Finding> {
     for file in files {
         let good = file
             .good
-            .map_or("not known to have been good".to_owned(), |good| format!("good at revision {good}"));
+            .map_or("last good revision unknown".to_owned(), |good| format!("good at revision {good}"));
         if file.problem_count == 0 {
             let path = set.path(file.file);
             findings.push(well(file.file.as_str(), format!("{}: {good}, {looked}", path.display())));

@@ -270,7 +270,7 @@ fn upgrade(place: &Place, dry_run: bool, json: bool) -> anyhow::Result<()> {
     }
     let (plan, at) = run_upgrade(older)?;
     let value = json!({ "upgraded": true, "plan": described(&plan), "revision": at.revision.0 });
-    let text = format!("{}\nthe facts are upgraded; that is revision {}", told(&plan), at.revision);
+    let text = format!("{}\nthe facts are upgraded; the new revision is {}", told(&plan), at.revision);
     output::done(json, &value, &text);
     Ok(())
 }
@@ -284,7 +284,10 @@ fn told(plan: &Plan) -> String {
     let Plan { from, to, records, tables, backup } = plan;
     let new: Vec<&str> = tables.iter().map(|table| table.name()).collect();
     let new = if new.is_empty() { String::new() } else { format!("; new tables: {}", new.join(", ")) };
-    format!("format {from} to {to}: {records} records{new}; the backup is `{}`", backup.display())
+    format!(
+        "format {from} to {to}: {records} records{new}; backup file of the upgrade: `{}`",
+        backup.display()
+    )
 }
 
 fn described(plan: &Plan) -> serde_json::Value {
@@ -299,12 +302,13 @@ pub(super) fn upgrade_to_serve(place: &Place) -> anyhow::Result<()> {
     let plan = older.plan()?;
     if UPGRADE_AT_START_RECORDS_MAX < plan.records {
         bail!(
-            "{}; that takes longer than a start should: run `enfilade facts upgrade`, and start again",
+            "{}; this server did not start, because an upgrade of so many records takes long: stop every other server \
+             of this store, run `enfilade facts upgrade`, then start again",
             told(&plan)
         );
     }
     output::note(&format!("upgrading the facts: {}", told(&plan)));
     let (_, at) = run_upgrade(older)?;
-    output::note(&format!("the facts are upgraded; that is revision {}", at.revision));
+    output::note(&format!("the facts are upgraded; the new revision is {}", at.revision));
     Ok(())
 }

@@ -25,12 +25,16 @@ pub const ENDINGS: [(&str, &str, &str); 24] = [
     ("a user is deleted", "everything of the user", "the same"),
     ("a user gets another password", "all sessions of the user", "the same"),
     (
-        "a user whose time is over gets more of it",
-        "everything of the user from before",
+        "an expired user gets a later expiry date",
+        "all earlier sessions of the user",
         "has no expiry of users",
     ),
     ("a user is taken out of a group", "everything of the user", "the same"),
-    ("a group is taken out of a group", "everything of its members", "has no groups in groups"),
+    (
+        "a group is removed from another group",
+        "everything of the members of the removed group",
+        "has no groups in groups",
+    ),
     ("a group is deleted", "everything of its members", "the same if it had a role"),
     (
         "a role is taken from a user",

@@ -136,7 +136,8 @@ impl Stay {
                     && matches!(directory.child(name), Err(Content::Absent(_))) => {}
             Err(why) => return Err(why),
         }
-        self.end_locks(&own)
+        self.end_locks(path, &own);
+        Ok(())
     }
 
     /// Deletes a directory whose members are gone; says whether it stays.

@@ -84,7 +84,7 @@ impl Stay {
             true => self.inherit_anew(&room.directory, room.path, &target, &mut work),
             false => Vec::new(),
         };
-        self.end_locks(&own)?;
+        self.end_locks(from, &own);
         Ok(Placed { replaced: room.replaced.is_some(), left })
     }
 

@@ -93,7 +93,12 @@ pub(super) fn alone(path: &Path) -> Result<File, OpenError> {
 /// Makes what [`live`] holds into what [`alone`] holds.
 pub(super) fn keep_others_out(path: &Path, live: &File) -> Result<(), OpenError> {
     let taken = flock(live, FlockOperation::NonBlockingLockExclusive);
-    taken.map_err(|_| OpenError::io(path, &"other processes have it open: stop them first"))
+    taken.map_err(|_| {
+        OpenError::io(
+            path,
+            &"other processes have it open: stop them first (`lsof +D` with this directory lists them)",
+        )
+    })
 }
 
 /// Held by the one process that ships the change log; nothing when another one does.

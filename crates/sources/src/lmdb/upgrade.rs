@@ -30,10 +30,14 @@ pub enum UpgradeError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// It could not be read to its last record.
-    #[error("the facts cannot be upgraded, nothing was changed: {0}")]
+    #[error(
+        "the facts cannot be upgraded: {0}; the store was not changed: correct the cause and run `enfilade facts upgrade` again"
+    )]
     Copy(#[from] CopyError),
     /// The backup.
-    #[error("the backup `{path}` cannot be written, nothing was changed: {why}")]
+    #[error(
+        "the backup `{path}` cannot be written: {why}; the store was not changed: correct the cause and run `enfilade facts upgrade` again"
+    )]
     Backup {
         /// Where it was to be.
         path: PathBuf,
@@ -41,7 +45,9 @@ pub enum UpgradeError {
         why: io::Error,
     },
     /// The transaction.
-    #[error("the facts cannot be upgraded, nothing was changed: {0}")]
+    #[error(
+        "the facts cannot be upgraded: {0}; the store was not changed: correct the cause and run `enfilade facts upgrade` again"
+    )]
     Commit(#[from] CommitError),
 }
 
@@ -215,7 +221,7 @@ impl From<SourceError> for Failed {
 }
 
 fn brought_up(from: u32, table: Table, key: &[u8], value: &[u8]) -> Result<Vec<u8>, SourceError> {
-    let form = || format!("it has not the form that records of this table had in format {from}");
+    let form = || format!("it is not a valid record of this table in format {from}");
     bring_up(from, table, value).ok_or_else(|| codec::damaged(table, key, &form()))
 }
 
@@ -508,7 +514,7 @@ mod tests {
     fn a_newer_store_and_one_that_is_too_old_are_not_upgraded() {
         let scratch = Scratch::new();
         for (format, expected) in
-            [(FORMAT + 1, "run a newer enfilade"), (FORMAT_OLDEST - 1, "begin in another")]
+            [(FORMAT + 1, "run a newer enfilade"), (FORMAT_OLDEST - 1, "use another directory")]
         {
             let path = scratch.path().join(format.to_string());
             make_without_a_table(&path, format);
