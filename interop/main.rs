@@ -22,6 +22,7 @@ mod freshness;
 mod full_disk;
 mod gone;
 mod gone_for_good;
+mod growth;
 mod http2;
 mod headers;
 mod identity_alike;

@@ -60,7 +60,7 @@ fn kept_file_of_2(value: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::source::Revision;
-    use crate::tables::LogEntry;
+    use crate::tables::{LogEntry, Written};
 
     #[test]
     fn a_new_table_is_a_new_format() {
@@ -72,7 +72,8 @@ mod tests {
         let mut old = Writer::default();
         old.text("who").text("what").i64(7).u64(45).option(None::<()>, |_, ()| {});
         let new = bring_up(2, Table::Log, &old.into_bytes()).unwrap();
-        let entry = LogEntry { who: "who".into(), what: "what".into(), unix_seconds: 7, written: None };
+        let entry =
+            LogEntry { who: "who".into(), what: "what".into(), unix_seconds: 7, written: Written::Unsaid };
         assert_eq!(LogEntry::decode(&mut Reader::new(&new)), Some(entry));
 
         let kept = KeptFile { good: Some(Revision(45)), problem_count: 1, ..KeptFile::default() };

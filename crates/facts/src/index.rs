@@ -4,9 +4,11 @@
 //! change log, inside the same transaction; whoever looks with an older view has to take a new one. Readers take no lock
 //! and see whole indexes only: the new one is made beside the old one, and published with its revision in one store.
 
-use crate::source::{At, Revision, SourceError};
-use crate::tables::{LogEntry, Table};
+use crate::limits::{CATCH_UP_KEYS_MIN, LOG_KEYS_MAX};
+use crate::source::{At, SourceError};
+use crate::tables::Table;
 use crate::view::View;
+use crate::written::written_since;
 use arc_swap::ArcSwapOption;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,6 +31,18 @@ pub trait Indexed: Clone + Send + Sync + 'static {
     /// # Errors
     /// When it cannot be read or believed.
     fn update(&mut self, view: &View<'_>, table: Table, key: &[u8]) -> Result<(), SourceError>;
+
+    /// The same for each of several keys.
+    ///
+    /// # Errors
+    /// As [`Indexed::update`].
+    fn update_all(
+        &mut self,
+        view: &View<'_>,
+        written: &BTreeSet<(Table, Vec<u8>)>,
+    ) -> Result<(), SourceError> {
+        written.iter().try_for_each(|(table, key)| self.update(view, *table, key))
+    }
 }
 
 /// Why an index could not be asked.
@@ -95,17 +109,8 @@ impl<T: Indexed> Index<T> {
             return Ok(Arc::clone(built));
         }
         view.head()?;
-        let written = before.as_ref().and_then(|before| written_since(view, before.at));
-        let value = match (before, written) {
-            (Some(before), Some(written)) => {
-                let mut value = before.value.clone();
-                for (table, key) in written.into_iter().filter(|(table, _)| T::TABLES.contains(table)) {
-                    value.update(view, table, &key)?;
-                }
-                value
-            }
-            _ => T::build(view)?,
-        };
+        let caught_up = before.map(|before| caught_up(&before, view)).transpose()?.flatten();
+        let value = caught_up.map_or_else(|| T::build(view), Ok)?;
         let built = Arc::new(Built { at: view.at(), value });
         self.built.store(Some(Arc::clone(&built)));
         Ok(built)
@@ -120,17 +125,29 @@ fn is_of<T>(built: &Built<T>, view: &View<'_>) -> Result<bool, IndexError> {
     Ok(built.at == at)
 }
 
-/// What was written since; `None` when the log does not say, or says more than it is worth following.
-fn written_since(view: &View<'_>, before: At) -> Option<BTreeSet<(Table, Vec<u8>)>> {
+/// The index as of the view, by what was written since; `None` when the log does not say that, or says more than it is worth following.
+fn caught_up<T: Indexed>(before: &Built<T>, view: &View<'_>) -> Result<Option<T>, SourceError> {
     let newest = view.at();
-    let behind = newest.revision.0.checked_sub(before.revision.0)?;
-    if before.store != newest.store || CATCH_UP_MAX < behind {
-        return None;
+    let behind = newest.revision.0.saturating_sub(before.at.revision.0);
+    if before.at.store != newest.store || CATCH_UP_MAX < behind {
+        return Ok(None);
     }
-    let mut written = BTreeSet::new();
-    for number in before.revision.0 + 1..=newest.revision.0 {
-        // The numbers have no gaps: one that is not there was trimmed, or is damaged.
-        written.extend(view.get::<LogEntry>(&Revision(number)).ok()??.written?);
+    let mut records = 0_u64;
+    for table in T::TABLES {
+        records = records.saturating_add(view.tally(*table, &[])?.count);
     }
-    Some(written)
+    let mut left = records.max(CATCH_UP_KEYS_MIN);
+    let (mut value, mut written) = (before.value.clone(), BTreeSet::new());
+    for keys in written_since(view, before.at.revision) {
+        let Some((_, keys)) = keys else { return Ok(None) };
+        let Some(fewer) = left.checked_sub(keys.len() as u64) else { return Ok(None) };
+        left = fewer;
+        written.extend(keys.into_iter().filter(|(table, _)| T::TABLES.contains(table)));
+        // A key that is written again and again is taken in once, and no more keys than these are in memory.
+        if LOG_KEYS_MAX <= written.len() {
+            value.update_all(view, &std::mem::take(&mut written))?;
+        }
+    }
+    value.update_all(view, &written)?;
+    Ok(Some(value))
 }

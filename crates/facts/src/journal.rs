@@ -9,9 +9,11 @@
 use crate::change::{AuditRecord, Change, Expected};
 use crate::codec::{self, Reader, Writer};
 use crate::format::FORMAT;
-use crate::limits::{KEY_BYTES_MAX, LOG_KEYS_MAX, LOG_SECONDS_MIN, LOG_TEXT_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::limits::{
+    KEY_BYTES_MAX, LOG_KEYS_MAX, LOG_PIECES_MAX, LOG_SECONDS_MIN, LOG_TEXT_BYTES_MAX, VALUE_BYTES_MAX,
+};
 use crate::source::{At, CommitError, Revision, SourceError, StoreId};
-use crate::tables::{Key, LogEntry, Row, Table};
+use crate::tables::{Key, Keys, LogEntry, LogPiece, PieceKey, Row, Table, Written};
 use crate::view::{Snapshot, View};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -206,46 +208,62 @@ pub fn write_down(
     if writes.is_empty() {
         return Ok(writes);
     }
-    let entry = log_entry(change, &writes);
+    let log = log_of(change, &writes, at);
     tallies.write_to(&mut writes);
-    trim(before, change.audit().unix_seconds, shipped, &mut writes)?;
-    writes.push(Write::put(&at.revision, &entry, at));
+    trim(before, change.audit().unix_seconds, shipped, TRIMMED_AT_ONCE * log.len(), &mut writes)?;
+    writes.extend(log);
     writes.push(Head { revision: at.revision, commit }.write());
     Ok(writes)
 }
 
-/// Everything that is written to a store whose tables were emptied: these facts, and who it is from now on, as one change
-/// at this place. The log says only that it happened; indexes are made anew.
-pub fn write_anew(
-    facts: impl Iterator<Item = (Table, Vec<u8>, Vec<u8>)>,
-    audit: &AuditRecord,
-    at: At,
-    commit: u64,
-) -> impl Iterator<Item = Write> {
-    let mut tallies = Some(BTreeMap::<(Table, Vec<u8>), Tally>::new());
-    let mut facts = facts.fuse();
-    let AuditRecord { who, what, unix_seconds } = audit.clone();
-    let entry = LogEntry { who, what, unix_seconds, written: None };
-    let mut last = Vec::new().into_iter();
-    std::iter::from_fn(move || {
-        if let Some((table, key, value)) = facts.next() {
-            let stored = codec::seal(table, &key, at.revision, &value);
-            for group in [table.group(&key), &[]] {
-                if let Some(tallies) = &mut tallies {
-                    tallies.entry((table, group.to_vec())).or_default().add(&stored);
-                }
+/// Counts the records of a table that come in the order of their keys, and hands out the tally of each group when it is whole. So a table
+/// of any size is counted with one tally in memory.
+pub struct Counting {
+    table: Table,
+    whole: Tally,
+    group: Option<(Vec<u8>, Tally)>,
+}
+
+impl Counting {
+    /// Nothing yet.
+    pub fn of(table: Table) -> Self {
+        Counting { table, whole: Tally::default(), group: None }
+    }
+
+    /// One more record, as stored; the tally of the group before it, when that is whole now.
+    pub fn add(&mut self, key: &[u8], stored: &[u8]) -> Option<Write> {
+        self.whole.add(stored);
+        let group = self.table.group(key);
+        match &mut self.group {
+            Some((of, tally)) if of == group => {
+                tally.add(stored);
+                None
             }
-            return Some(Write { table, key, stored: Some(stored) });
+            before => {
+                let whole = before.replace((group.to_vec(), Tally::of(stored)));
+                whole.map(|(group, tally)| tally_write(((self.table, group), tally)))
+            }
         }
-        if let Some(tallies) = tallies.take() {
-            let mut writes: Vec<Write> = tallies.into_iter().map(tally_write).collect();
-            writes.push(Write::put(&IdentityKey, &Identity { format: FORMAT, store: at.store }, at));
-            writes.push(Write::put(&at.revision, &entry, at));
-            writes.push(Head { revision: at.revision, commit }.write());
-            last = writes.into_iter();
-        }
-        last.next()
-    })
+    }
+
+    /// The tally of the last group, and that of the table.
+    pub fn finish(self) -> impl Iterator<Item = Write> {
+        let last = self.group.map(|(group, tally)| tally_write(((self.table, group), tally)));
+        let whole = tally_write(((self.table, Vec::new()), self.whole));
+        last.into_iter().chain((self.whole.count != 0).then_some(whole))
+    }
+}
+
+/// What is written last to a store of which every record was written anew, as one change at this place: who it is from now on, an entry
+/// of the log that says only that it happened, so that indexes are made anew, and the head.
+pub fn write_last(audit: &AuditRecord, at: At, commit: u64) -> [Write; 3] {
+    let AuditRecord { who, what, unix_seconds } = audit.clone();
+    let entry = LogEntry { who, what, unix_seconds, written: Written::Unsaid };
+    [
+        Write::put(&IdentityKey, &Identity { format: FORMAT, store: at.store }, at),
+        Write::put(&at.revision, &entry, at),
+        Head { revision: at.revision, commit }.write(),
+    ]
 }
 
 /// Puts a tally.
@@ -254,32 +272,55 @@ pub fn tally_write(((table, group), tally): ((Table, Vec<u8>), Tally)) -> Write 
     Write { table: Table::Tallies, key: tally_key(table, &group), stored }
 }
 
-fn log_entry(change: &Change, writes: &[Write]) -> LogEntry {
+/// The entry of a change, and the pieces that name its keys where they are many.
+fn log_of(change: &Change, writes: &[Write], at: At) -> Vec<Write> {
     let audit = change.audit();
     let short = |text: &str| text.chars().take(LOG_TEXT_BYTES_MAX / 4).collect();
-    let written = (writes.len() <= LOG_KEYS_MAX)
-        .then(|| writes.iter().map(|write| (write.table, write.key.clone())).collect());
-    LogEntry { who: short(&audit.who), what: short(&audit.what), unix_seconds: audit.unix_seconds, written }
+    let keys =
+        |writes: &[Write]| -> Keys { writes.iter().map(|write| (write.table, write.key.clone())).collect() };
+    let pieces: Vec<&[Write]> = match writes.len() {
+        ..=LOG_KEYS_MAX => Vec::new(),
+        _ => writes.chunks(LOG_KEYS_MAX).collect(),
+    };
+    let written = match pieces.len() {
+        0 => Written::Here(keys(writes)),
+        count @ ..=LOG_PIECES_MAX => Written::Pieces(u32::try_from(count).unwrap_or(u32::MAX)),
+        _ => Written::Unsaid,
+    };
+    let named = if written == Written::Unsaid { &[] } else { pieces.as_slice() };
+    let (who, what) = (short(&audit.who), short(&audit.what));
+    let entry = LogEntry { who, what, unix_seconds: audit.unix_seconds, written };
+    let mut log = vec![Write::put(&at.revision, &entry, at)];
+    log.extend((0..).zip(named).map(|(number, piece)| {
+        Write::put(&PieceKey { revision: at.revision, number }, &LogPiece(keys(piece)), at)
+    }));
+    log
 }
 
-/// How many old entries each commit takes away: more than it adds, so that a long log gets short.
+/// How many old records of the log are taken away for each that is added: more than one, so that a long log gets short.
 const TRIMMED_AT_ONCE: usize = 4;
 
 fn trim(
     before: &dyn Snapshot,
     now: i64,
     shipped: Revision,
+    mut left: usize,
     writes: &mut Vec<Write>,
 ) -> Result<(), SourceError> {
-    let mut left = TRIMMED_AT_ONCE;
     before.scan(Table::Log, &[], &mut |key, stored| {
-        let is_shipped = Revision::from_bytes(key).is_none_or(|key| key <= shipped);
-        // An entry nobody can read says nothing to anybody.
-        let is_old = codec::open(Table::Log, key, stored)
-            .ok()
-            .and_then(|(_, value)| LogEntry::decode(&mut Reader::new(value)))
-            .is_none_or(|entry| entry.unix_seconds.saturating_add(LOG_SECONDS_MIN) < now);
-        if left == 0 || !is_shipped || !is_old {
+        let goes = match Revision::from_bytes(key) {
+            Some(revision) => {
+                // An entry nobody can read says nothing to anybody.
+                let is_old = codec::open(Table::Log, key, stored)
+                    .ok()
+                    .and_then(|(_, value)| LogEntry::decode(&mut Reader::new(value)))
+                    .is_none_or(|entry| entry.unix_seconds.saturating_add(LOG_SECONDS_MIN) < now);
+                revision <= shipped && is_old
+            }
+            // A piece whose entry goes, or went before.
+            None => true,
+        };
+        if left == 0 || !goes {
             return ControlFlow::Break(());
         }
         left -= 1;

@@ -19,6 +19,7 @@ pub mod source;
 pub mod tables;
 pub mod view;
 pub mod vocabulary;
+pub mod written;
 
 pub use change::{AuditRecord, Change, Expect, Expected};
 pub use horizon::{Horizon, Passed};
@@ -31,3 +32,4 @@ pub use refusal::{Door, Fault, Refuse};
 pub use source::{At, CommitError, Read, Revision, Source, SourceError, StoreId};
 pub use tables::{Row, Table};
 pub use view::{Each, Found, Snapshot, View};
+pub use written::written_since;

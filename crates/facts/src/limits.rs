@@ -58,8 +58,12 @@ pub const MAP_PERCENT_MAX: u64 = 95;
 /// So many records a server upgrades to a new format before it serves; more are left to `enfilade facts upgrade`. It is what a slow machine
 /// does in well under a minute.
 pub const UPGRADE_AT_START_RECORDS_MAX: u64 = 500_000;
-/// How many keys one entry of the change log names; a larger change makes indexes build themselves anew.
+/// How many keys one record of the change log names; those of a larger change stand in pieces.
 pub const LOG_KEYS_MAX: usize = 1024;
+/// Most pieces of one change. A change of more than 262,144 records names none of them, and indexes are built anew after it.
+pub const LOG_PIECES_MAX: usize = 256;
+/// So many keys an index takes in from the change log at once, whatever its size; beyond it takes in no more than its tables have records.
+pub const CATCH_UP_KEYS_MIN: u64 = 65_536;
 /// How long an entry of the change log is kept at least, in seconds; and until it was shipped to the audit log.
 pub const LOG_SECONDS_MIN: i64 = 3600;
 /// Longest text that says what a change did, in bytes.

@@ -34,7 +34,7 @@ pub use files::{FileFault, FileName, FileVersion, Kept, KeptFile};
 pub use grants::{Grant, GrantKey, GrantScope, Grantee, NamedRole};
 pub use identities::{Domain, Group, Password, User};
 pub use leaving::{Leaving, LeavingKey};
-pub use log::LogEntry;
+pub use log::{Keys, LogEntry, LogPiece, PieceKey, Written};
 pub use memberships::{Member, Membership, MembershipKey};
 pub use names::{Name, NameKey, NameKind};
 pub use projects::{AccessRule, Binding, Delegation, Profile, Project};

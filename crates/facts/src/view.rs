@@ -45,6 +45,20 @@ pub trait Snapshot {
     /// # Errors
     /// When the store cannot be read.
     fn at_or_after(&self, table: Table, key: &[u8]) -> Result<Found<'_>, SourceError>;
+    /// All stored records whose key is this one or comes after it, in key order, until `each` breaks.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    fn scan_from(&self, table: Table, key: &[u8], each: Each<'_>) -> Result<(), SourceError> {
+        let mut from = key.to_vec();
+        while let Some((key, stored)) = self.at_or_after(table, &from)? {
+            if each(key, stored).is_break() {
+                break;
+            }
+            from = [key, &[0]].concat();
+        }
+        Ok(())
+    }
 }
 
 /// Facts at one revision (invariant F2). Short-lived: one synchronous block, never across an `.await`.
@@ -75,6 +89,10 @@ impl Snapshot for View<'_> {
 
     fn at_or_after(&self, table: Table, key: &[u8]) -> Result<Found<'_>, SourceError> {
         self.snapshot.at_or_after(table, key)
+    }
+
+    fn scan_from(&self, table: Table, key: &[u8], each: Each<'_>) -> Result<(), SourceError> {
+        self.snapshot.scan_from(table, key, each)
     }
 }
 
@@ -261,6 +279,47 @@ impl<'a> View<'a> {
                 return Ok(());
             }
             from = successor(table, group);
+        }
+    }
+
+    /// The stored records of so many groups at most, from the first one after a group on: a table can be read in parts, each in a view of its
+    /// own. Each record is sound, and none of these groups is missing. Says which group was the last; `None` where no more follow.
+    ///
+    /// # Errors
+    /// As [`View::scan`], and those of `each`, which ends it.
+    pub fn part<E: From<SourceError>>(
+        &self,
+        table: Table,
+        after: Option<&[u8]>,
+        groups_max: usize,
+        mut each: impl FnMut(&[u8], &[u8]) -> Result<(), E>,
+    ) -> Result<Option<Vec<u8>>, E> {
+        self.head()?;
+        let from = after.map_or_else(Vec::new, |after| successor(table, after));
+        // The tally of the whole table stands before those of its groups.
+        let tally_from = if from.is_empty() { tally_key(table, &[0]) } else { tally_key(table, &from) };
+        let mut expected = Vec::new();
+        self.snapshot.scan_from(Table::Tallies, &tally_from, &mut |key, tally| match key.split_first() {
+            Some((of, group)) if *of == table as u8 && expected.len() < groups_max => {
+                expected.push((group.to_vec(), Tally::from_bytes(tally)));
+                ControlFlow::Continue(())
+            }
+            _ => ControlFlow::Break(()),
+        })?;
+        let last = expected.get(groups_max.saturating_sub(1)).map(|(group, _)| group.clone());
+        let mut count = Count::Groups { table, expected: expected.into_iter(), current: None };
+        let mut failed = None;
+        self.snapshot.scan_from(table, &from, &mut |key, stored| {
+            if last.as_deref().is_some_and(|last| last < table.group(key)) {
+                return ControlFlow::Break(());
+            }
+            let sound = count.next(key, stored).and_then(|()| codec::open(table, key, stored));
+            failed = sound.map_err(E::from).and_then(|_| each(key, stored)).err();
+            if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        match failed {
+            Some(why) => Err(why),
+            None => Ok(count.finish().map(|()| last)?),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::copy::Progress;
 use enfilade_facts::codec::{self, Reader};
 use enfilade_facts::journal::{Tally, tally_key};
-use enfilade_facts::tables::{Fact, Key, Name, NameKey, Row, Visit};
+use enfilade_facts::tables::{Fact, Key, LogEntry, Name, NameKey, PieceKey, Row, Visit, Written};
 use enfilade_facts::{Revision, Snapshot, SourceError, Table, View};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -155,7 +155,7 @@ fn find_lost(
     failed.map_or(Ok(()), Err)
 }
 
-/// The log has no gaps and ends where the head says.
+/// The log has no gaps and ends where the head says, and no entry lacks a piece.
 fn check_log(
     snapshot: &dyn Snapshot,
     head: Option<Revision>,
@@ -163,13 +163,29 @@ fn check_log(
 ) -> Result<u64, SourceError> {
     let mut entries = 0;
     let mut newest: Option<Revision> = None;
+    // Of the newest entry: how many of its pieces were there, and how many it says.
+    let mut pieces = (0, 0);
     let mut problem = |what: String| problems.push(Problem { key: Vec::new(), what });
     snapshot.scan(Table::Log, &[], &mut |key, stored| {
-        entries += 1;
-        if let Err(why) = codec::open(Table::Log, key, stored) {
+        let opened = codec::open(Table::Log, key, stored);
+        if let Err(why) = &opened {
             problem(why.to_string());
         }
+        if let Some(piece) = PieceKey::from_bytes(key) {
+            // Those whose entry was trimmed go next.
+            pieces.0 += u32::from(newest == Some(piece.revision));
+            return ControlFlow::Continue(());
+        }
+        entries += 1;
         let this = Revision::from_bytes(key);
+        if pieces.0 != pieces.1 {
+            problem(lacking(newest, pieces));
+        }
+        let written = opened.ok().and_then(|(_, value)| LogEntry::decode(&mut Reader::new(value)));
+        pieces = match written.map(|entry| entry.written) {
+            Some(Written::Pieces(count)) => (0, count),
+            _ => (0, 0),
+        };
         if let (Some(before), Some(this)) = (newest, this)
             && before.0 + 1 != this.0
         {
@@ -178,12 +194,20 @@ fn check_log(
         newest = this;
         ControlFlow::Continue(())
     })?;
+    if pieces.0 != pieces.1 {
+        problem(lacking(newest, pieces));
+    }
     if let (Some(head), Some(newest)) = (head, newest)
         && head != newest
     {
         problem(format!("the change log ends at change {}, the head is at {}", newest.0, head.0));
     }
     Ok(entries)
+}
+
+fn lacking(entry: Option<Revision>, (found, said): (u32, u32)) -> String {
+    let number = entry.unwrap_or(Revision(0));
+    format!("change {number} of the change log has {found} pieces of {said}")
 }
 
 /// Puts the name of the thing to each problem whose key is an id, as far as the names can be read.
@@ -254,6 +278,21 @@ mod tests {
         let checked = memory.snapshot(|snapshot| check(snapshot, &mut |_, _| {})).unwrap();
         let count = |table| checked.tables.iter().find(|(this, _)| *this == table).unwrap().1;
         assert_eq!((count(Table::Domains), count(Table::Datastores), count(Table::Log)), (1, 1, 2));
+    }
+
+    #[test]
+    fn a_piece_of_the_log_that_is_lost_is_named() {
+        let memory = house();
+        let mut large = change();
+        for n in 0..=enfilade_facts::limits::LOG_KEYS_MAX as u128 {
+            large.put(&DomainId::from_bytes(n.to_be_bytes()), &Domain::new(Realm::local()));
+        }
+        memory.commit(&large).unwrap();
+        assert_eq!(problems(&memory), Vec::<String>::new());
+        put_something(&memory);
+        assert_eq!(problems(&memory), Vec::<String>::new());
+        memory.damage(Table::Log, &PieceKey { revision: Revision(3), number: 1 }.bytes(), |_| None);
+        assert_eq!(problems(&memory), ["change 3 of the change log has 1 pieces of 2"]);
     }
 
     #[test]

@@ -1,22 +1,32 @@
 //! Facts on their way out of a store and back into one: backups for machines, dumps for people.
 //!
-//! A backup is one line of JSON that says where it was taken, then every record with its checksum, then how many there
-//! were and their digest. A dump is one line of JSON for each record.
+//! A backup is one line of JSON that says where it was taken, then every record as it is stored, in the order of tables and keys, then how
+//! many there were and their digest. A dump is one line of JSON for each record. Both are read record by record, and nobody has all of them
+//! in memory. What is wrong is known at the last one only: whoever takes them in has to undo it then.
 
+mod body;
+mod gather;
+
+pub use gather::{Gathered, Views};
+
+use body::Body;
 use enfilade_facts::codec::{self, Reader, Writer};
 use enfilade_facts::format::{FORMAT, bring_up};
-use enfilade_facts::journal::{Identity, IdentityKey, Tally};
-use enfilade_facts::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use enfilade_facts::journal::{Identity, IdentityKey};
 use enfilade_facts::tables::{Fact, Key, Visit};
-use enfilade_facts::{Revision, SourceError, Table, View};
+use enfilade_facts::{SourceError, Table, View};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, Read, Write};
-use std::ops::ControlFlow;
 
 /// What copies of stores of format 2 called theirs: their revision was LMDB's own number, and the number of the change stood beside it.
 const FORMAT_OF_2: u32 = 1;
+
+const BACKUP: &str = "backup";
+const DUMP: &str = "dump";
+/// Longest first line, in bytes.
+const LINE_BYTES_MAX: u64 = 4096;
 
 /// Where and when a copy was taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,7 +69,8 @@ pub enum CopyError {
 }
 
 impl Origin {
-    fn of(view: &View<'_>, kind: &str, unix_seconds: i64, secrets: bool) -> Result<Self, SourceError> {
+    /// Of a backup of what the view holds.
+    fn of(view: &View<'_>, unix_seconds: i64) -> Result<Self, SourceError> {
         let counts = Table::of_facts().map(|table| view.tally(table, &[]).map(|tally| tally.count));
         let identity = view.get::<Identity>(&IdentityKey)?;
         let format = identity.map_or(FORMAT, |identity| identity.format);
@@ -70,19 +81,22 @@ impl Origin {
             format => (format, head.revision.0, None),
         };
         Ok(Origin {
-            enfilade_facts: kind.to_owned(),
+            enfilade_facts: BACKUP.to_owned(),
             format,
             store: view.at().store.to_string(),
             revision,
             change,
             unix_seconds,
             records: counts.sum::<Result<u64, _>>()?,
-            secrets,
+            secrets: true,
         })
     }
 
     fn read(line: &[u8], kind: &str) -> Result<Self, CopyError> {
         let what = |why: String| CopyError::Malformed(format!("this is no {kind} of facts: {why}"));
+        if !line.ends_with(b"\n") && line.len() < LINE_BYTES_MAX as usize {
+            return Err(body::cut(kind));
+        }
         let mut origin: Origin =
             serde_json::from_slice(line).map_err(|why| what(format!("line 1: {why}")))?;
         if origin.enfilade_facts != kind {
@@ -100,144 +114,110 @@ impl Origin {
     }
 }
 
-/// Told after every record how many there were so far, and how many there will be.
+/// Told after every record how many steps were made so far, and how many there will be.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
-pub(crate) fn each_fact(
-    view: &View<'_>,
-    mut each: impl FnMut(Table, &[u8], &[u8]) -> Result<(), CopyError>,
-) -> Result<(), CopyError> {
-    for table in Table::of_facts() {
-        let mut failed = None;
-        view.scan_values(table, &[], &mut |key, value| {
-            Ok(match each(table, key, value) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(why) => {
-                    failed = Some(why);
-                    ControlFlow::Break(())
-                }
-            })
-        })?;
-        failed.map_or(Ok(()), Err)?;
-    }
-    Ok(())
+/// A copy that is read record by record.
+pub struct Copy<'r> {
+    /// Where and when it was taken.
+    pub origin: Origin,
+    /// Its records. After an error, and where one follows, none of them is believed.
+    pub records: Box<dyn Iterator<Item = Result<Record, CopyError>> + 'r>,
 }
 
-/// Writes a backup of what the view holds.
+/// Reads a backup.
 ///
 /// # Errors
-/// When the facts cannot be read and believed to the last record, or the file cannot be written.
-pub fn backup(
-    view: &View<'_>,
-    unix_seconds: i64,
-    to: &mut dyn Write,
-    progress: Progress<'_>,
-) -> Result<Origin, CopyError> {
-    let origin = Origin::of(view, "backup", unix_seconds, true)?;
-    serde_json::to_writer(&mut *to, &origin).map_err(io::Error::from)?;
-    to.write_all(b"\n")?;
-    let mut tally = Tally::default();
-    each_fact(view, |table, key, value| {
-        let stored = codec::seal(table, key, Revision(origin.revision), value);
-        tally.add(&stored);
-        to.write_all(&[table as u8])?;
-        for part in [key, &stored] {
-            to.write_all(&u32::try_from(part.len()).unwrap_or(u32::MAX).to_be_bytes())?;
-            to.write_all(part)?;
-        }
-        progress(tally.count, origin.records);
-        Ok(())
-    })?;
-    to.write_all(&[END])?;
-    to.write_all(&tally.count.to_be_bytes())?;
-    to.write_all(&tally.digest.to_be_bytes())?;
-    Ok(origin)
-}
-
-/// Stands where the number of a table would.
-const END: u8 = u8::MAX;
-
-/// Reads a backup and believes it whole or not at all.
-///
-/// # Errors
-/// When a byte of it is not what was written.
-pub fn read_backup(
-    mut from: impl BufRead,
-    progress: Progress<'_>,
-) -> Result<(Origin, Vec<Record>), CopyError> {
-    let mut line = Vec::new();
-    (&mut from).take(4096).read_until(b'\n', &mut line)?;
-    let origin = Origin::read(&line, "backup")?;
-    let mut records = Vec::new();
-    let mut tally = Tally::default();
+/// When its first line is not what was written. The records end with an error when any byte of them is not, or one is missing.
+pub fn read_backup<'r>(mut from: impl BufRead + 'r) -> Result<Copy<'r>, CopyError> {
+    let origin = first_line(&mut from, BACKUP)?;
+    let (format, expected) = (origin.format, origin.records);
     let damaged = |why: &str| CopyError::Malformed(format!("the backup is damaged: {why}"));
-    loop {
-        let [number] = fixed(&mut from)?;
-        if number == END {
-            break;
-        }
-        let table = Table::of_facts().find(|table| *table as u8 == number);
-        let table = table.ok_or_else(|| damaged("a record of no known table"))?;
-        let [key, stored] = [KEY_BYTES_MAX, VALUE_BYTES_MAX + 64].map(|limit| {
-            let bytes = u32::from_be_bytes(fixed(&mut from)?) as usize;
-            if limit < bytes {
-                return Err(damaged("a record larger than any can be"));
-            }
-            let mut part = vec![0; bytes];
-            from.read_exact(&mut part)?;
-            Ok(part)
-        });
-        let (key, stored) = (key?, stored?);
+    let mut body = Body::of(from);
+    let mut next = move || {
+        let Some((table, key, stored)) = body.next()? else {
+            return match body.count() == expected {
+                true => Ok(None),
+                false => Err(damaged("records are missing")),
+            };
+        };
         let (_, value) = codec::open(table, &key, &stored)?;
-        tally.add(&stored);
-        let value = bring_up(origin.format, table, value);
-        let value =
-            value.ok_or_else(|| damaged("a record is not valid for its table: use another backup"))?;
-        records.push((table, key, value));
-        progress(tally.count, origin.records);
-    }
-    let end = Tally {
-        count: u64::from_be_bytes(fixed(&mut from)?),
-        digest: u128::from_be_bytes(fixed(&mut from)?),
+        let value = bring_up(format, table, value);
+        Ok(Some((
+            table,
+            key,
+            value.ok_or_else(|| damaged("a record is not valid for its table: use another backup"))?,
+        )))
     };
-    if end != tally || tally.count != origin.records {
-        return Err(damaged("records are missing or are not those that were written"));
-    }
-    Ok((origin, records))
+    Ok(Copy { origin, records: Box::new(std::iter::from_fn(move || next().transpose())) })
 }
 
-fn fixed<const N: usize>(from: &mut impl Read) -> Result<[u8; N], CopyError> {
-    let mut bytes = [0; N];
-    from.read_exact(&mut bytes).map_err(|why| match why.kind() {
-        io::ErrorKind::UnexpectedEof => CopyError::Malformed("the backup ends too early".into()),
-        _ => why.into(),
-    })?;
-    Ok(bytes)
+fn first_line(from: &mut impl BufRead, kind: &str) -> Result<Origin, CopyError> {
+    let mut line = Vec::new();
+    from.take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+    Origin::read(&line, kind)
 }
 
-/// Writes a dump: one line of JSON for where it was taken and one for each record. Without `secrets`, a word stands in
-/// the place of every hash of one.
-///
-/// # Errors
-/// As [`backup`].
-pub fn dump(
-    view: &View<'_>,
-    unix_seconds: i64,
-    secrets: bool,
-    to: &mut dyn Write,
-) -> Result<Origin, CopyError> {
-    let origin = Origin::of(view, "dump", unix_seconds, secrets)?;
-    let mut line = |value: &Value| -> Result<(), CopyError> {
-        serde_json::to_writer(&mut *to, value).map_err(io::Error::from)?;
-        Ok(to.write_all(b"\n")?)
-    };
-    line(&serde_json::to_value(&origin).map_err(io::Error::from)?)?;
-    each_fact(view, |table, key, value| {
-        let describe = Describe { key, value, secrets };
-        let described = table.visit(describe).flatten();
-        line(&described.ok_or_else(|| codec::damaged(table, key, "it is not a valid record of this table"))?)
-    })?;
-    Ok(origin)
+impl Gathered {
+    /// Writes a backup. `progress` counts bytes.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_backup(&mut self, to: &mut dyn Write, progress: Progress<'_>) -> Result<(), CopyError> {
+        serde_json::to_writer(&mut *to, &self.origin).map_err(io::Error::from)?;
+        to.write_all(b"\n")?;
+        let all = self.bytes()?;
+        let mut body = self.body()?;
+        let mut done = 0;
+        loop {
+            let copied = io::copy(&mut (&mut body).take(1 << 20), to)?;
+            if copied == 0 {
+                return Ok(());
+            }
+            done += copied;
+            progress(done, all);
+        }
+    }
+
+    /// Writes a dump: one line of JSON for where it was taken and one for each record. Without `secrets`, a word stands in
+    /// the place of every hash of one. `progress` counts records.
+    ///
+    /// # Errors
+    /// When it cannot be written, or a record has not the form of its table.
+    pub fn write_dump(
+        &mut self,
+        secrets: bool,
+        to: &mut dyn Write,
+        progress: Progress<'_>,
+    ) -> Result<(), CopyError> {
+        let origin = Origin { enfilade_facts: DUMP.to_owned(), secrets, ..self.origin.clone() };
+        let mut line = |value: &Value| -> Result<(), CopyError> {
+            serde_json::to_writer(&mut *to, value).map_err(io::Error::from)?;
+            Ok(to.write_all(b"\n")?)
+        };
+        line(&serde_json::to_value(&origin).map_err(io::Error::from)?)?;
+        let mut body = Body::of(self.body()?);
+        while let Some((table, key, stored)) = body.next()? {
+            let (_, value) = codec::open(table, &key, &stored)?;
+            let described = table.visit(Describe { key: &key, value, secrets }).flatten();
+            let form = || codec::damaged(table, &key, "it is not a valid record of this table");
+            line(&described.ok_or_else(form)?)?;
+            progress(body.count(), origin.records);
+        }
+        Ok(())
+    }
+
+    /// The same facts, to be taken in elsewhere.
+    ///
+    /// # Errors
+    /// When they cannot be read again.
+    pub fn into_copy(self) -> Result<Copy<'static>, CopyError> {
+        let mut file = Vec::new();
+        serde_json::to_writer(&mut file, &self.origin).map_err(io::Error::from)?;
+        file.push(b'\n');
+        let body = self.into_body()?;
+        read_backup(io::Cursor::new(file).chain(body))
+    }
 }
 
 struct Describe<'r> {
@@ -262,28 +242,31 @@ impl Visit for Describe<'_> {
     }
 }
 
-/// Reads a dump.
+/// Reads a dump. Its records may come in any order.
 ///
 /// # Errors
-/// At the first line that is not what it should be, with its number.
-pub fn read_dump(from: impl BufRead) -> Result<(Origin, Vec<Record>), CopyError> {
-    let mut lines = from.lines();
-    let first = lines.next().transpose()?.unwrap_or_default();
-    let origin = Origin::read(first.as_bytes(), "dump")?;
-    let mut records = Vec::new();
-    for (index, line) in lines.enumerate() {
-        let wrong = |why: String| CopyError::Malformed(format!("line {}: {why}", index + 2));
-        let line: Line = serde_json::from_str(&line?).map_err(|why| wrong(why.to_string()))?;
+/// When its first line is not what was written. The records end with an error at the first line that is not what it should be, with its
+/// number, and when there are more or less than the first line says.
+pub fn read_dump<'r>(mut from: impl BufRead + 'r) -> Result<Copy<'r>, CopyError> {
+    let origin = first_line(&mut from, DUMP)?;
+    let expected = origin.records;
+    let (mut lines, mut count) = (from.lines(), 0);
+    let mut next = move || {
+        let Some(line) = lines.next().transpose()? else {
+            return match count == expected {
+                true => Ok(None),
+                false => Err(CopyError::Malformed(format!("{count} records, and line 1 says {expected}"))),
+            };
+        };
+        count += 1;
+        let wrong = |why: String| CopyError::Malformed(format!("line {}: {why}", count + 1));
+        let line: Line = serde_json::from_str(&line).map_err(|why| wrong(why.to_string()))?;
         let table = Table::named(&line.table).ok_or_else(|| wrong(format!("no table `{}`", line.table)))?;
         let record = table.visit(Undescribe { key: line.key, row: line.row });
         let record = record.ok_or_else(|| wrong(format!("table `{}` holds no facts", line.table)))?;
-        records.push(record.map_err(|why| wrong(why.to_string()))?);
-    }
-    if records.len() as u64 != origin.records {
-        let why = format!("{} records, and line 1 says {}", records.len(), origin.records);
-        return Err(CopyError::Malformed(why));
-    }
-    Ok((origin, records))
+        Ok(Some(record.map_err(|why| wrong(why.to_string()))?))
+    };
+    Ok(Copy { origin, records: Box::new(std::iter::from_fn(move || next().transpose())) })
 }
 
 #[derive(Deserialize)]

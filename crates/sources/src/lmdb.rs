@@ -5,6 +5,7 @@
 //! refused; directory and files are for their owner alone, or for one group; a directory is opened once in a process,
 //! however often asked; a store that has gone back is refused; a writer is waited for so long and then named.
 
+mod anew;
 mod environment;
 mod high_water;
 mod lost_map;
@@ -342,7 +343,7 @@ mod tests {
     use crate::scratch::Scratch;
     use enfilade_facts::journal::{Head, Identity, IdentityKey, Write};
     use enfilade_facts::limits::LOG_SECONDS_MIN;
-    use enfilade_facts::tables::{Domain, Key, LogEntry};
+    use enfilade_facts::tables::{Domain, Key, LogEntry, Written};
     use enfilade_facts::vocabulary::DomainId;
     use enfilade_facts::{AuditRecord, Read, Revision, Table};
     use std::os::unix::fs::{FileExt, MetadataExt};
@@ -420,9 +421,11 @@ mod tests {
     #[test]
     fn a_store_of_another_format_and_a_foreign_one_are_refused() {
         let scratch = Scratch::new();
-        for (format, expected) in
-            [(FORMAT + 1, "run a newer enfilade"), (FORMAT - 1, "facts upgrade"), (1, "use another directory")]
-        {
+        for (format, expected) in [
+            (FORMAT + 1, "run a newer enfilade"),
+            (FORMAT - 1, "facts upgrade"),
+            (1, "use another directory"),
+        ] {
             let path = scratch.path().join(format.to_string());
             drop(Lmdb::open(&path).unwrap());
             tamper(&path, |at| {
@@ -545,7 +548,7 @@ mod tests {
             (lmdb.at(), Ok(Some(Revision(2))))
         );
         let entry = lmdb.read(|view| view.get::<LogEntry>(&Revision(1))).unwrap().unwrap().unwrap();
-        assert_eq!(entry.written, Some(vec![(Table::Domains, id.bytes().to_vec())]));
+        assert_eq!(entry.written, Written::Here(vec![(Table::Domains, id.bytes().to_vec())]));
         assert_eq!(entry.who, "a test");
     }
 

@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test: it fails by panicking")]
 
-use enfilade_facts::journal::tally_key;
-use enfilade_facts::limits::{LOG_KEYS_MAX, LOG_SECONDS_MIN};
-use enfilade_facts::tables::{Domain, Key};
+use enfilade_facts::journal::{Head, tally_key};
+use enfilade_facts::limits::{LOG_KEYS_MAX, LOG_PIECES_MAX, LOG_SECONDS_MIN};
+use enfilade_facts::tables::{Domain, Key, LogPiece, PieceKey};
 use enfilade_facts::vocabulary::DomainId;
 use enfilade_facts::{
-    AuditRecord, Change, Index, IndexError, Indexed, Read, Revision, Source, SourceError, StoreId, Table,
-    View,
+    At, AuditRecord, Change, Each, Found, Index, IndexError, Indexed, Read, Revision, Snapshot, Source,
+    SourceError, StoreId, Table, View,
 };
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_sources::memory::Memory;
@@ -196,6 +196,138 @@ fn what_is_lost_damaged_or_stale_makes_the_index_refuse_until_it_is_mended() {
     assert!(look().is_err());
     memory.damage(Table::Tallies, &tally_key(Table::Domains, &[]), |_| whole.clone());
     assert_eq!(look(), Ok(3));
+}
+
+fn many(count: u128, enabled: bool) -> Change {
+    let mut change = change(0);
+    for n in 0..count {
+        change.put(&DomainId::from_bytes((n << 64).to_be_bytes()), &domain(enabled));
+    }
+    change
+}
+
+/// Counts the domains that are read, however that is done.
+struct Counted<'v> {
+    inner: &'v View<'v>,
+    read: Cell<u64>,
+}
+
+impl Counted<'_> {
+    fn count(&self, table: Table) {
+        self.read.set(self.read.get() + u64::from(table == Table::Domains));
+    }
+}
+
+impl Snapshot for Counted<'_> {
+    fn at(&self) -> At {
+        Snapshot::at(self.inner)
+    }
+    fn head(&self) -> Result<Head, SourceError> {
+        Snapshot::head(self.inner)
+    }
+    fn get<'s>(&'s self, table: Table, key: &[u8]) -> Result<Option<&'s [u8]>, SourceError> {
+        self.count(table);
+        Snapshot::get(self.inner, table, key)
+    }
+    fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError> {
+        Snapshot::scan(self.inner, table, prefix, &mut |key, stored| {
+            self.count(table);
+            each(key, stored)
+        })
+    }
+    fn at_or_after(&self, table: Table, key: &[u8]) -> Result<Found<'_>, SourceError> {
+        self.count(table);
+        Snapshot::at_or_after(self.inner, table, key)
+    }
+}
+
+#[test]
+fn a_large_change_is_taken_in_by_its_keys() {
+    const ALL: u128 = 100_000;
+    const CHANGED: u128 = 5_000;
+    let memory = Memory::new(StoreId(1));
+    let index = Index::<Enabled>::new();
+    let look = || {
+        memory
+            .read(|view| {
+                let counted = Counted { inner: view, read: Cell::new(0) };
+                let seen = index.read(&View::new(&counted), Enabled::clone).unwrap();
+                assert_eq!(seen, Enabled::build(view).unwrap());
+                counted.read.get()
+            })
+            .unwrap()
+    };
+    memory.commit(&many(ALL, true)).unwrap();
+    assert_eq!(look(), 100_000);
+    memory.commit(&many(CHANGED, false)).unwrap();
+    assert_eq!(look(), 5_000);
+    // Five pieces, and the last of them is not full.
+    let pieces = |number| PieceKey { revision: Revision(2), number };
+    let is_there =
+        |number| memory.read(|view| view.get::<LogPiece>(&pieces(number)).unwrap().is_some()).unwrap();
+    assert_eq!([0, 4, 5].map(is_there), [true, true, false]);
+}
+
+#[test]
+fn a_large_change_of_which_a_piece_is_lost_makes_it_anew() {
+    let memory = Memory::new(StoreId(1));
+    let index = Index::<Enabled>::new();
+    let look =
+        || memory.read(|view| index.read(view, |seen| seen.0.values().filter(|is| **is).count())).unwrap();
+    memory.commit(&many(3_000, false)).unwrap();
+    assert_eq!(look(), Ok(0));
+    memory.commit(&many(3_000, true)).unwrap();
+    let built = BUILT.get();
+    let piece = PieceKey { revision: Revision(2), number: 1 };
+    assert!(memory.damage(Table::Log, &piece.bytes(), |_| None).is_some());
+    assert_eq!((look(), BUILT.get()), (Ok(3_000), built + 1));
+}
+
+/// More than the log names of one change.
+#[test]
+fn after_a_change_of_nearly_everything_it_is_made_anew() {
+    let memory = Memory::new(StoreId(1));
+    let index = Index::<Enabled>::new();
+    let look = || memory.read(|view| index.read(view, |seen| seen.0.len())).unwrap();
+    assert_eq!(look(), Ok(0));
+    let built = BUILT.get();
+    memory.commit(&many((LOG_KEYS_MAX * LOG_PIECES_MAX) as u128 + 1, true)).unwrap();
+    assert_eq!((look(), BUILT.get()), (Ok(LOG_KEYS_MAX * LOG_PIECES_MAX + 1), built + 1));
+    let log = || {
+        let mut records = 0;
+        let count = &mut |_: &[u8], _: &[u8]| {
+            records += 1;
+            std::ops::ControlFlow::Continue(())
+        };
+        memory.snapshot(|snapshot| snapshot.scan(Table::Log, &[], count)).unwrap();
+        records
+    };
+    assert_eq!(log(), 1);
+}
+
+#[test]
+fn the_pieces_of_old_changes_go_with_their_entries() {
+    let memory = Memory::new(StoreId(1));
+    let log = || {
+        let mut keys = Vec::new();
+        let each = &mut |key: &[u8], _: &[u8]| {
+            keys.push(key.to_vec());
+            std::ops::ControlFlow::Continue(())
+        };
+        memory.snapshot(|snapshot| snapshot.scan(Table::Log, &[], each)).unwrap();
+        keys
+    };
+    memory.commit(&many(10_000, true)).unwrap();
+    memory.commit(change(0).put(&id(1), &domain(true))).unwrap();
+    assert_eq!(log().len(), 1 + 10 + 1);
+    let mut left = Vec::new();
+    for n in 1..=4 {
+        memory.commit(change(LOG_SECONDS_MIN + n).put(&id(1), &domain(n % 2 == 0))).unwrap();
+        left.push(log().len());
+    }
+    // Each takes four away and adds one, until only what is young is left.
+    assert_eq!(left, [9, 6, 3, 4]);
+    assert_eq!(log().first().map(Vec::len), Some(8));
 }
 
 #[test]

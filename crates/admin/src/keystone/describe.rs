@@ -122,6 +122,14 @@ impl Indexed for Catalog {
         *self = Self::build(view)?;
         Ok(())
     }
+
+    fn update_all(
+        &mut self,
+        view: &View<'_>,
+        written: &BTreeSet<(Table, Vec<u8>)>,
+    ) -> Result<(), SourceError> {
+        written.first().map_or(Ok(()), |(table, key)| self.update(view, *table, key))
+    }
 }
 
 /// The catalog as of a view. Where the index has gone on to a later one, it is put together from the view.

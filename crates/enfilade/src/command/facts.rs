@@ -9,7 +9,7 @@ use enfilade_facts::limits::UPGRADE_AT_START_RECORDS_MAX;
 use enfilade_facts::tables::LogEntry;
 use enfilade_facts::{At, AuditRecord, Read, Revision, Source};
 use enfilade_sources::check;
-use enfilade_sources::copy::{self, CopyError, Origin, Record};
+use enfilade_sources::copy::{self, Copy, Gathered};
 use enfilade_sources::files::atomic;
 use enfilade_sources::lmdb::{Lmdb, Older, OpenError, Plan};
 use serde_json::json;
@@ -25,17 +25,14 @@ pub(super) fn run(place: &Place, command: Facts, json: bool) -> anyhow::Result<E
         Facts::Log { last } => log(&open(place)?, last, json)?,
         Facts::Backup { file } => backup(&open(place)?, &file, json)?,
         Facts::Restore { file: Some(file), force, accept_rollback } => {
-            let mut progress = Progress::start("reading the backup");
-            let from = read(&file)?;
-            let copy = copy::read_backup(from, &mut |done, all| progress.show(done, all));
-            drop(progress);
+            let copy = read(place, &file).and_then(|from| Ok(copy::read_backup(from)?));
             put_in_place(place, &file, copy, Consent { force, accept_rollback }, json)?;
         }
         Facts::Restore { file: None, .. } => accept(place, json)?,
         Facts::Upgrade { dry_run } => upgrade(place, dry_run, json)?,
-        Facts::Dump { file, secrets } => dump(&open(place)?, file.as_deref(), secrets)?,
+        Facts::Dump { file, secrets } => dump(place, file.as_deref(), secrets)?,
         Facts::Load { file, force, accept_rollback } => {
-            let copy = copy::read_dump(read(&file)?);
+            let copy = read(place, &file).and_then(|from| Ok(copy::read_dump(from)?));
             put_in_place(place, &file, copy, Consent { force, accept_rollback }, json)?;
         }
     }
@@ -46,8 +43,13 @@ fn open(place: &Place) -> Result<Lmdb, OpenError> {
     Lmdb::open_for(&place.facts(), place.config.facts.group)
 }
 
-fn read(file: &Path) -> anyhow::Result<BufReader<File>> {
-    Ok(BufReader::new(File::open(file).with_context(|| format!("`{}` cannot be opened", file.display()))?))
+/// A copy that is taken in while others wait to write: what comes through a pipe is read to its end before that.
+fn read(place: &Place, file: &Path) -> anyhow::Result<BufReader<File>> {
+    let mut from = File::open(file)?;
+    if !from.metadata()?.is_file() {
+        from = atomic::spooled(from, &place.data)?;
+    }
+    Ok(BufReader::with_capacity(1 << 20, from))
 }
 
 fn audit(what: String) -> AuditRecord {
@@ -126,37 +128,51 @@ fn log(lmdb: &Lmdb, last: u64, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn gather(lmdb: &Lmdb, directory: &Path) -> anyhow::Result<Gathered> {
+    let mut progress = Progress::start("reading the facts");
+    let mut show = |done, all| progress.show(done, all);
+    let now = clock::now().unix_seconds;
+    let gathered = Gathered::of(&|look| lmdb.with_view(look), directory, now, &mut show);
+    gathered.with_context(|| format!("the facts cannot be copied to `{}`", directory.display()))
+}
+
+/// Where a file of this name is.
+fn directory_of(file: &Path) -> &Path {
+    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn backup(lmdb: &Lmdb, file: &Path, json: bool) -> anyhow::Result<()> {
+    let mut gathered = gather(lmdb, directory_of(file))?;
     let mut progress = Progress::start("writing the backup");
-    let mut origin = None;
     atomic::write_with(file, 0o600, |to| {
         let mut to = BufWriter::new(to);
-        let now = clock::now().unix_seconds;
-        let mut show = |done, all| progress.show(done, all);
-        let written = lmdb.read(|view| copy::backup(view, now, &mut to, &mut show));
-        let written = written.map_err(CopyError::from).flatten().map_err(std::io::Error::other)?;
-        origin = Some(written);
+        let mut show = |done, all| progress.at(done, all);
+        gathered.write_backup(&mut to, &mut show).map_err(std::io::Error::other)?;
         to.flush()
     })
     .with_context(|| format!("`{}` cannot be written", file.display()))?;
     drop(progress);
-    let origin = origin.context("nothing was written")?;
+    let origin = &gathered.origin;
     let text = format!(
         "{} records as of revision {} are in {}; it holds hashes of secrets",
         origin.records,
         origin.revision,
         file.display()
     );
-    output::done(json, &serde_json::to_value(&origin)?, &text);
+    output::done(json, &serde_json::to_value(origin)?, &text);
     Ok(())
 }
 
-fn dump(lmdb: &Lmdb, file: Option<&Path>, secrets: bool) -> anyhow::Result<()> {
-    let now = clock::now().unix_seconds;
-    let write = |to: &mut dyn Write| -> std::io::Result<()> {
+fn dump(place: &Place, file: Option<&Path>, secrets: bool) -> anyhow::Result<()> {
+    let lmdb = open(place)?;
+    let mut gathered = gather(&lmdb, file.map_or(&place.data, |file| directory_of(file)))?;
+    // Nobody knows how long a pipe takes.
+    drop(lmdb);
+    let mut progress = Progress::start("writing the dump");
+    let mut write = |to: &mut dyn Write| -> std::io::Result<()> {
         let mut to = BufWriter::new(to);
-        let written = lmdb.read(|view| copy::dump(view, now, secrets, &mut to));
-        written.map_err(CopyError::from).flatten().map_err(std::io::Error::other)?;
+        let mut show = |done, all| progress.show(done, all);
+        gathered.write_dump(secrets, &mut to, &mut show).map_err(std::io::Error::other)?;
         to.flush()
     };
     match file {
@@ -177,15 +193,28 @@ struct Consent {
 fn put_in_place(
     place: &Place,
     file: &Path,
-    copy: Result<(Origin, Vec<Record>), CopyError>,
+    copy: anyhow::Result<Copy<'_>>,
     consent: Consent,
     json: bool,
 ) -> anyhow::Result<()> {
-    let (origin, records) = copy.with_context(|| format!("`{}`; nothing was changed", file.display()))?;
-    let count = records.len();
+    let unchanged = || format!("`{}`; nothing was changed", file.display());
+    let copy = copy.with_context(unchanged)?;
+    let origin = copy.origin.clone();
+    let count = origin.records;
     let audit = audit(format!("facts restore {} of revision {}", file.display(), origin.revision));
-    let (lmdb, aside) = open_to_overwrite(place, consent.force)?;
-    let at = lmdb.restore(records, Revision(origin.revision), &audit, consent.accept_rollback)?;
+    let mut progress = Progress::start("restoring the facts");
+    let mut show = |done, all| progress.show(done, all);
+    let fill = |lmdb: &Lmdb| lmdb.restore(copy, &audit, consent.accept_rollback, &mut show);
+    let filled = match open_to_overwrite(place, consent.force)? {
+        Some(lmdb) => fill(&lmdb).map(|at| (at, None)),
+        None => {
+            let (facts, now) = (place.facts(), clock::now().unix_seconds);
+            let filled = Lmdb::set_aside(&facts, place.config.facts.group, now, fill);
+            filled.map(|(at, aside)| (at, Some(aside)))
+        }
+    };
+    drop(progress);
+    let (at, aside) = filled.with_context(unchanged)?;
     let mut text = format!(
         "{count} records as of revision {} are in place; it is store {} now",
         origin.revision, at.store
@@ -206,9 +235,8 @@ fn put_in_place(
     Ok(())
 }
 
-/// The store, or an empty one in the place of a store that cannot be opened.
-fn open_to_overwrite(place: &Place, force: bool) -> anyhow::Result<(Lmdb, Option<std::path::PathBuf>)> {
-    let group = place.config.facts.group;
+/// The store; nothing where it cannot be opened and may be set aside.
+fn open_to_overwrite(place: &Place, force: bool) -> anyhow::Result<Option<Lmdb>> {
     match open(place) {
         Ok(lmdb) => {
             if !force && !enfilade_admin::is_empty(&lmdb as &dyn Source)? {
@@ -217,12 +245,11 @@ fn open_to_overwrite(place: &Place, force: bool) -> anyhow::Result<(Lmdb, Option
                     place.facts().display()
                 );
             }
-            Ok((lmdb, None))
+            Ok(Some(lmdb))
         }
         Err(why @ (OpenError::Io { .. } | OpenError::WentBack { .. } | OpenError::Replaced(_))) if force => {
             output::note(&format!("warning: {why}"));
-            let (lmdb, aside) = Lmdb::set_aside(&place.facts(), group, clock::now().unix_seconds)?;
-            Ok((lmdb, Some(aside)))
+            Ok(None)
         }
         Err(why @ (OpenError::Io { .. } | OpenError::WentBack { .. } | OpenError::Replaced(_))) => {
             Err(anyhow::Error::from(why)
@@ -243,7 +270,10 @@ fn accept(place: &Place, json: bool) -> anyhow::Result<()> {
         Err(why) => return Err(why.into()),
     }
     let audit = audit("facts restore --accept-rollback".into());
-    let at = Lmdb::accept(&place.facts(), place.config.facts.group, &audit)?;
+    let mut progress = Progress::start("restoring the facts");
+    let mut show = |done, all| progress.show(done, all);
+    let at = Lmdb::accept(&place.facts(), place.config.facts.group, &audit, &mut show)?;
+    drop(progress);
     accepted(at);
     Ok(())
 }

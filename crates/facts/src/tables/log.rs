@@ -1,9 +1,10 @@
 //! The change log: what each change wrote, who made it and when. Indexes catch up from it, and it is what the audit log
 //! is written from.
+//!
+//! The keys of a large change stand in pieces, each a record of its own after the entry, so that nobody has to have all of them in memory.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
-use crate::limits::LOG_KEYS_MAX;
 use crate::source::Revision;
 
 impl Key for Revision {
@@ -15,6 +16,9 @@ impl Key for Revision {
     }
 }
 
+/// The keys of records that were put or deleted.
+pub type Keys = Vec<(Table, Vec<u8>)>;
+
 /// One change. Its key is its revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
@@ -24,8 +28,19 @@ pub struct LogEntry {
     pub what: String,
     /// When, seconds since the epoch.
     pub unix_seconds: i64,
-    /// What was put or deleted; `None` when it was more than [`LOG_KEYS_MAX`] records: then an index is built anew.
-    pub written: Option<Vec<(Table, Vec<u8>)>>,
+    /// What was put or deleted.
+    pub written: Written,
+}
+
+/// Where the keys of a change are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// Nowhere: all facts were replaced, or there are more than the log names. An index is built anew.
+    Unsaid,
+    /// Here: no more than [`LOG_KEYS_MAX`](crate::limits::LOG_KEYS_MAX).
+    Here(Keys),
+    /// In so many pieces ([`LogPiece`]), which have the numbers from 0.
+    Pieces(u32),
 }
 
 impl Row for LogEntry {
@@ -34,22 +49,120 @@ impl Row for LogEntry {
 
     fn encode(&self, to: &mut Writer) {
         to.text(&self.who).text(&self.what).i64(self.unix_seconds);
-        let written = self.written.as_ref().filter(|written| written.len() <= LOG_KEYS_MAX);
-        to.option(written, |to, written| {
-            to.list(written, |to, (table, key)| {
-                to.u8(*table as u8).bytes(key);
-            });
-        });
+        match &self.written {
+            Written::Unsaid => to.u8(0),
+            Written::Here(keys) => write_keys(to.u8(1), keys),
+            Written::Pieces(count) => to.u8(2).u32(*count),
+        };
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
-        let table = |number: u8| Table::ALL.into_iter().find(|table| *table as u8 == number);
         Some(LogEntry {
             who: from.text()?,
             what: from.text()?,
             unix_seconds: from.i64()?,
-            written: from
-                .option(|from| from.list(|from| Some((table(from.u8()?)?, from.bytes()?.to_vec()))))?,
+            written: match from.u8()? {
+                0 => Written::Unsaid,
+                1 => Written::Here(read_keys(from)?),
+                2 => Written::Pieces(from.u32()?),
+                _ => return None,
+            },
         })
+    }
+}
+
+/// Some of the keys of a large change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogPiece(pub Keys);
+
+/// The key of a piece: right after that of its entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PieceKey {
+    /// The revision of the change.
+    pub revision: Revision,
+    /// Which piece it is.
+    pub number: u32,
+}
+
+impl Key for PieceKey {
+    fn bytes(&self) -> Vec<u8> {
+        [self.revision.0.to_be_bytes().as_slice(), &self.number.to_be_bytes()].concat()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (revision, number) = bytes.split_first_chunk()?;
+        let number = u32::from_be_bytes(number.try_into().ok()?);
+        Some(PieceKey { revision: Revision(u64::from_be_bytes(*revision)), number })
+    }
+}
+
+impl Row for LogPiece {
+    const TABLE: Table = Table::Log;
+    type Key = PieceKey;
+
+    fn encode(&self, to: &mut Writer) {
+        write_keys(to, &self.0);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(LogPiece(read_keys(from)?))
+    }
+}
+
+fn write_keys<'w>(to: &'w mut Writer, keys: &Keys) -> &'w mut Writer {
+    to.list(keys, |to, (table, key)| {
+        to.u8(*table as u8).bytes(key);
+    })
+}
+
+fn read_keys(from: &mut Reader<'_>) -> Option<Keys> {
+    let table = |number: u8| Table::ALL.into_iter().find(|table| *table as u8 == number);
+    from.list(|from| Some((table(from.u8()?)?, from.bytes()?.to_vec())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(bytes: &[u8]) -> Option<LogEntry> {
+        let mut from = Reader::new(bytes);
+        LogEntry::decode(&mut from).filter(|_| from.is_empty())
+    }
+
+    #[test]
+    fn entries_that_were_written_before_there_were_pieces_say_the_same() {
+        let start = || {
+            let mut to = Writer::default();
+            to.text("who").text("what").i64(7);
+            to
+        };
+        let keys = vec![(Table::Users, b"key".to_vec())];
+        let (mut unsaid, mut here) = (start(), start());
+        unsaid.option(None::<()>, |_, ()| {});
+        here.option(Some(&keys), |to, keys| {
+            to.list(keys, |to, (table, key)| {
+                to.u8(*table as u8).bytes(key);
+            });
+        });
+        for (old, written) in [(unsaid, Written::Unsaid), (here, Written::Here(keys))] {
+            let entry = LogEntry { who: "who".into(), what: "what".into(), unix_seconds: 7, written };
+            let old = old.into_bytes();
+            assert_eq!(decoded(&old), Some(entry.clone()));
+            let mut new = Writer::default();
+            entry.encode(&mut new);
+            assert_eq!(new.into_bytes(), old);
+        }
+    }
+
+    #[test]
+    fn pieces_stand_after_their_entry_and_before_the_next_one() {
+        let piece = |revision, number| PieceKey { revision: Revision(revision), number }.bytes();
+        let keys = [Revision(7).bytes(), piece(7, 0), piece(7, 1), piece(7, 256), Revision(8).bytes()];
+        assert!(keys.is_sorted());
+        assert_eq!(
+            PieceKey::from_bytes(&piece(7, 256)).map(|key| (key.revision.0, key.number)),
+            Some((7, 256))
+        );
+        assert_eq!((PieceKey::from_bytes(&keys[0]), Revision::from_bytes(&keys[1])), (None, None));
     }
 }

@@ -1,7 +1,7 @@
 //! Replacing a file so that every reader sees the old bytes or the new ones, also after a power cut.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
@@ -76,6 +76,31 @@ fn write_beside(
         let _ = std::fs::remove_file(&temp);
     })?;
     Ok(temp)
+}
+
+/// A file for reading and writing on the file system of this directory. It has no name any more: it goes when it is closed, however its
+/// process ends.
+///
+/// # Errors
+/// When it cannot be made.
+pub(crate) fn unnamed(directory: &Path) -> io::Result<File> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(|why| io::Error::other(why.to_string()))?;
+    let temp = directory.join(format!(".enfilade-{:016x}", u64::from_be_bytes(random)));
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&temp)?;
+    std::fs::remove_file(&temp)?;
+    Ok(file)
+}
+
+/// What can be read from here to its end, in a file that is [`unnamed`].
+///
+/// # Errors
+/// When it cannot be read or written.
+pub fn spooled(mut from: impl Read, directory: &Path) -> io::Result<File> {
+    let mut file = unnamed(directory)?;
+    io::copy(&mut from, &mut file)?;
+    file.rewind()?;
+    Ok(file)
 }
 
 /// Syncs the directory this path is in.

@@ -1,5 +1,6 @@
 //! Opening the environment: once in a process for each directory, with a database for each table and the store's identity.
 
+use super::anew::Anew;
 use super::high_water::HighWater;
 use super::reading::Reading;
 use super::tables::{self, Records, Tables, There};
@@ -67,6 +68,11 @@ impl Environment {
     /// The database of a table that is there.
     pub(super) fn records(&self, table: Table) -> heed::Result<&Records<'static>> {
         self.find(table).ok_or(heed::Error::Mdb(heed::MdbError::BadDbi))
+    }
+
+    /// The tables, to write all of them anew.
+    pub(super) fn anew(&self) -> Anew<'static> {
+        Anew(self.tables)
     }
 
     /// A revision of this store.

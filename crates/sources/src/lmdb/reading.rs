@@ -6,6 +6,7 @@ use enfilade_facts::codec;
 use enfilade_facts::journal::Head;
 use enfilade_facts::{At, Each, Found, Revision, Snapshot, SourceError, Table};
 use heed::RoTxn;
+use std::ops::Bound;
 
 /// LMDB's own limit (its default build); one more than the longest key of a record.
 const LMDB_KEY_BYTES_MAX: usize = 511;
@@ -79,6 +80,12 @@ impl Snapshot for Reading<'_> {
             return records.get_greater_than_or_equal_to(self.txn, key).map_err(unavailable);
         }
         records.first(self.txn).map_err(unavailable)
+    }
+
+    fn scan_from(&self, table: Table, key: &[u8], each: Each<'_>) -> Result<(), SourceError> {
+        let Some(records) = self.environment.find(table) else { return Ok(()) };
+        let from = if can_be(key) { Bound::Included(key) } else { Bound::Unbounded };
+        walk(records.range(self.txn, &(from, Bound::Unbounded)).map_err(unavailable)?, each)
     }
 
     fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError> {

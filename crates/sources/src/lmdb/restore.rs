@@ -1,16 +1,20 @@
 //! Putting other facts in the place of those that are there.
 //!
 //! Restored facts are another store, with another id, so that nothing that was judged on the old ones is asked again. It
-//! is one transaction: running processes see it with their next view, and need not be stopped or told. Only a store
+//! is one transaction: running processes see it with their next view, and need not be stopped or told. Records are written as they are
+//! read, and a copy that turns out to be damaged or cut at its last byte ends the transaction. Only a store
 //! that cannot be opened any more is set aside as a whole, and for that nobody may have it open.
 
 use super::environment::{self, Trust};
 use super::high_water::HighWater;
 use super::reading::Reading;
 use super::{Lmdb, OpenError, place, unavailable};
-use crate::copy::{CopyError, Record, each_fact};
-use enfilade_facts::journal::write_anew;
-use enfilade_facts::{At, AuditRecord, CommitError, Revision, SourceError, StoreId, Table, View};
+use crate::copy::{Copy, CopyError, Gathered, Progress, Views};
+use crate::files::atomic;
+use enfilade_facts::codec;
+use enfilade_facts::journal::write_last;
+use enfilade_facts::{At, AuditRecord, CommitError, Revision, SourceError, StoreId, Table};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Facts that were not put in place; those that are there are as they were.
@@ -33,24 +37,27 @@ pub enum RestoreError {
     /// The store could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The facts that are there could not be read.
+    /// The copy, or the facts that are there, could not be read to the last record.
     #[error(transparent)]
     Copy(#[from] CopyError),
 }
 
 impl Lmdb {
-    /// Puts these facts, which are of this revision, in the place of all that are there. That is a change, later than any there was.
+    /// Puts these facts in the place of all that are there. That is a change, later than any there was. `progress` counts each record twice:
+    /// when it is written, and when it is counted.
     ///
     /// # Errors
     /// [`RestoreError`]; nothing is changed then.
     pub fn restore(
         &self,
-        facts: Vec<Record>,
-        revision: Revision,
+        copy: Copy<'_>,
         audit: &AuditRecord,
         accept_rollback: bool,
+        progress: Progress<'_>,
     ) -> Result<At, RestoreError> {
         let environment = &*self.environment;
+        let Copy { origin, records } = copy;
+        let revision = Revision(origin.revision);
         environment.writers.alone(|| {
             let acknowledged = environment.high_water.revision();
             if revision < acknowledged && !accept_rollback {
@@ -68,11 +75,29 @@ impl Lmdb {
             let at = At { store: StoreId(u128::from_be_bytes(id)), revision: newest.max(revision) }.next();
             // What is not in the audit log yet has to stay; a log with a gap is of no use.
             let keeps_log = revision <= newest;
+            let anew = environment.anew();
             for table in Table::ALL.into_iter().filter(|table| !(keeps_log && *table == Table::Log)) {
-                environment.records(table).and_then(|records| records.clear(&mut txn)).map_err(failed)?;
+                anew.of(table).and_then(|records| records.clear(&mut txn)).map_err(failed)?;
             }
-            for write in write_anew(facts.into_iter(), audit, at, commit) {
-                environment.write(&mut txn, &[write]).map_err(failed)?;
+            let mut done = 0;
+            for record in records {
+                let (table, key, value) = record?;
+                let stored = codec::seal(table, &key, at.revision, &value);
+                if !anew.add(&mut txn, table, &key, &stored).map_err(failed)? {
+                    return Err(twice(table, &key).into());
+                }
+                done += 1;
+                progress(done, origin.records * 2);
+            }
+            for table in Table::of_facts() {
+                let mut counted = || {
+                    done += 1;
+                    progress(done, origin.records * 2);
+                };
+                anew.count(&mut txn, table, &mut counted).map_err(failed)?;
+            }
+            for write in write_last(audit, at, commit) {
+                anew.write(&mut txn, write).map_err(failed)?;
             }
             environment.high_water.announce(at.store);
             txn.commit().map_err(failed)?;
@@ -86,41 +111,61 @@ impl Lmdb {
     ///
     /// # Errors
     /// When somebody has it open, or it cannot be read whole.
-    pub fn accept(path: &Path, group: Option<u32>, audit: &AuditRecord) -> Result<At, RestoreError> {
+    pub fn accept(
+        path: &Path,
+        group: Option<u32>,
+        audit: &AuditRecord,
+        progress: Progress<'_>,
+    ) -> Result<At, RestoreError> {
         drop(place::alone(path)?);
         let lmdb = Lmdb { environment: environment::open(path, group, Trust::AsItIs)? };
-        let mut facts = Vec::new();
-        let taken = lmdb.snapshot(|snapshot| {
-            each_fact(&View::new(snapshot), |table, key, value| {
-                facts.push((table, key.to_vec(), value.to_vec()));
-                Ok(())
-            })
-        });
-        taken.map_err(CommitError::from)??;
-        lmdb.restore(facts, lmdb.environment.high_water.revision(), audit, true)
+        let environment = &*lmdb.environment;
+        let views: Views<'_> = &|look| environment.reading(|_, view| look(view));
+        let mut gathered = Gathered::of(views, path, audit.unix_seconds, progress)?;
+        gathered.origin.revision = environment.high_water.revision().0;
+        lmdb.restore(gathered.into_copy()?, audit, true, progress)
     }
 
-    /// Moves a store that cannot be opened out of the way, whole, and makes an empty one in its place, which takes no
-    /// facts older than those that were acknowledged before. Says where the old one is.
+    /// Makes a store in the place of one that cannot be opened, has `fill` fill it, and moves the old one out of the way, whole. The new
+    /// one takes no facts older than those that were acknowledged before. Says what `fill` said, and where the old one is.
+    ///
+    /// Until `fill` is done the old one stays where it is. Then the two directories change their names in one step.
     ///
     /// # Errors
-    /// When somebody has it open, or it cannot be moved.
-    pub fn set_aside(
+    /// When somebody has it open, `fill` fails, or it cannot be moved; the old one is where it was then.
+    pub fn set_aside<R>(
         path: &Path,
         group: Option<u32>,
         unix_seconds: i64,
-    ) -> Result<(Self, PathBuf), RestoreError> {
+        fill: impl FnOnce(&Self) -> Result<R, RestoreError>,
+    ) -> Result<(R, PathBuf), RestoreError> {
         let failed = |why| OpenError::io(path, &why);
         let held = place::alone(path)?;
         let mark = HighWater::open(&path.join(place::HIGH_WATER)).map(|mark| mark.revision()).ok();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let aside = path.with_file_name(format!("{name}.set-aside-{unix_seconds}"));
-        std::fs::rename(path, &aside).map_err(failed)?;
-        let lmdb = Lmdb::open_for(path, group)?;
+        let named = |what: &str| path.with_file_name(format!("{name}.{what}-{unix_seconds}"));
+        let (aside, new) = (named("set-aside"), named("new"));
+        let made = Self::open_for(&new, group).map_err(RestoreError::from).and_then(|lmdb| {
+            lmdb.environment.high_water.raise(mark.unwrap_or(Revision(0)));
+            fill(&lmdb)
+        });
+        let made = made.inspect_err(|_| drop(std::fs::remove_dir_all(&new)))?;
+        exchange(path, &new).and_then(|()| std::fs::rename(&new, &aside)).map_err(failed)?;
+        atomic::sync_directory(path).map_err(failed)?;
         drop(held);
-        lmdb.environment.high_water.raise(mark.unwrap_or(Revision(0)));
-        Ok((lmdb, aside))
+        Ok((made, aside))
     }
+}
+
+/// Gives two directories each other's name.
+fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+}
+
+fn twice(table: Table, key: &[u8]) -> CopyError {
+    let key = codec::printable(key);
+    CopyError::Malformed(format!("table `{}`, key {key}: there are two records of it", table.name()))
 }
 
 fn random_failed(why: &getrandom::Error) -> CommitError {
@@ -131,7 +176,7 @@ fn random_failed(why: &getrandom::Error) -> CommitError {
 mod tests {
     use super::*;
     use crate::conformance::{put_something, something_is_there};
-    use crate::copy::{Origin, backup, dump, read_backup, read_dump};
+    use crate::copy::{read_backup, read_dump};
     use crate::scratch::Scratch;
     use enfilade_facts::tables::{Datastore, LogEntry};
     use enfilade_facts::{Read, Source};
@@ -140,12 +185,19 @@ mod tests {
         AuditRecord { who: "a test".into(), what: "restore".into(), unix_seconds: 5 }
     }
 
-    fn back_up(lmdb: &Lmdb) -> (Origin, Vec<Record>) {
+    fn gathered(lmdb: &Lmdb) -> Gathered {
+        let place = std::env::temp_dir();
+        Gathered::of(&|look| lmdb.with_view(look), &place, 7, &mut |_, _| {}).unwrap()
+    }
+
+    fn back_up(lmdb: &Lmdb) -> Vec<u8> {
         let mut file = Vec::new();
-        let origin = lmdb.read(|view| backup(view, 7, &mut file, &mut |_, _| {})).unwrap().unwrap();
-        let (read, records) = read_backup(file.as_slice(), &mut |_, _| {}).unwrap();
-        assert_eq!(read, origin);
-        (read, records)
+        gathered(lmdb).write_backup(&mut file, &mut |_, _| {}).unwrap();
+        file
+    }
+
+    fn restore(lmdb: &Lmdb, backup: &[u8], accept_rollback: bool) -> Result<At, RestoreError> {
+        lmdb.restore(read_backup(backup)?, &audit(), accept_rollback, &mut |_, _| {})
     }
 
     fn stores(lmdb: &Lmdb) -> usize {
@@ -163,12 +215,12 @@ mod tests {
         let path = scratch.path().join("facts");
         let lmdb = Lmdb::open(&path).unwrap();
         put_something(&lmdb);
-        let (origin, records) = back_up(&lmdb);
+        let backup = back_up(&lmdb);
         let before = remove_something(&lmdb);
-        let why = lmdb.restore(records.clone(), Revision(origin.revision), &audit(), false).unwrap_err();
+        let why = restore(&lmdb, &backup, false).unwrap_err();
         assert!(why.to_string().contains("are of revision 1, and 2 was acknowledged"), "{why}");
         assert_eq!((stores(&lmdb), lmdb.at()), (0, before));
-        let after = lmdb.restore(records, Revision(origin.revision), &audit(), true).unwrap();
+        let after = restore(&lmdb, &backup, true).unwrap();
         assert!(after.store != before.store && before.revision < after.revision);
         assert_eq!((lmdb.at(), lmdb.read(|view| view.at()).unwrap()), (after, after));
         something_is_there(&lmdb);
@@ -180,19 +232,26 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_with_one_byte_changed_or_missing_is_not_believed() {
+    fn a_backup_with_one_byte_changed_or_missing_changes_nothing() {
         let scratch = Scratch::new();
         let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
         put_something(&lmdb);
-        let mut file = Vec::new();
-        lmdb.read(|view| backup(view, 7, &mut file, &mut |_, _| {})).unwrap().unwrap();
+        let file = back_up(&lmdb);
+        let at = lmdb.at();
+        let why = |file: &[u8]| restore(&lmdb, file, true).map(drop).unwrap_err().to_string();
         let start = file.iter().position(|byte| *byte == b'\n').unwrap() + 1;
-        for at in start..file.len() {
-            let mut flipped = file.clone();
-            flipped[at] ^= 4;
-            assert!(read_backup(flipped.as_slice(), &mut |_, _| {}).is_err(), "byte {at}");
-            assert!(read_backup(&file[..at], &mut |_, _| {}).is_err(), "cut at {at}");
+        for cut in 0..file.len() {
+            let why = why(&file[..cut]);
+            assert!(why.contains("ends too early: it was cut"), "cut at {cut}: {why}");
         }
+        for byte in start..file.len() {
+            let mut flipped = file.clone();
+            flipped[byte] ^= 4;
+            why(&flipped);
+        }
+        assert_eq!(lmdb.at(), at);
+        something_is_there(&lmdb);
+        restore(&lmdb, &file, true).unwrap();
     }
 
     /// Its writer was killed between the commit and the mark. A view may have shown it, so its number is not given out again.
@@ -201,10 +260,10 @@ mod tests {
         let scratch = Scratch::new();
         let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
         put_something(&lmdb);
-        let (origin, records) = back_up(&lmdb);
+        let backup = back_up(&lmdb);
         let seen = put_something(&lmdb);
         lmdb.environment.high_water.begin(seen.store, Revision(1));
-        let restored = lmdb.restore(records, Revision(origin.revision), &audit(), false).unwrap();
+        let restored = restore(&lmdb, &backup, false).unwrap();
         assert_eq!(restored.revision, seen.next().revision);
         let log = lmdb.read(|view| view.list::<LogEntry>(&[]).unwrap()).unwrap();
         assert_eq!(log.iter().map(|(number, _)| number.0).collect::<Vec<_>>(), [1, 2, 3]);
@@ -218,11 +277,11 @@ mod tests {
         put_something(&lmdb);
         let at = lmdb.at();
         lmdb.environment.high_water.raise(Revision(9));
-        let why = Lmdb::accept(&path, None, &audit()).unwrap_err().to_string();
+        let why = Lmdb::accept(&path, None, &audit(), &mut |_, _| {}).unwrap_err().to_string();
         assert!(why.contains("other processes have it open"), "{why}");
         drop(lmdb);
         assert!(Lmdb::open(&path).is_err());
-        let accepted = Lmdb::accept(&path, None, &audit()).unwrap();
+        let accepted = Lmdb::accept(&path, None, &audit(), &mut |_, _| {}).unwrap();
         assert_ne!(accepted.store, at.store);
         let lmdb = Lmdb::open(&path).unwrap();
         something_is_there(&lmdb);
@@ -235,18 +294,27 @@ mod tests {
         let path = scratch.path().join("facts");
         let lmdb = Lmdb::open(&path).unwrap();
         put_something(&lmdb);
-        let (origin, records) = back_up(&lmdb);
+        let backup = back_up(&lmdb);
         put_something(&lmdb);
         drop(lmdb);
         std::fs::write(path.join("data.mdb"), [7; 8192]).unwrap();
         assert!(Lmdb::open(&path).is_err());
-        let (lmdb, aside) = Lmdb::set_aside(&path, None, 77).unwrap();
+        // What cannot be filled is not put in place.
+        for (file, accept_rollback, expected) in
+            [(&backup[..], false, "say --accept-rollback"), (&backup[..backup.len() - 1], true, "it was cut")]
+        {
+            let filled = Lmdb::set_aside(&path, None, 77, |lmdb| restore(lmdb, file, accept_rollback));
+            let why = filled.unwrap_err().to_string();
+            assert!(why.contains(expected), "{why}");
+            assert_eq!(std::fs::read(path.join("data.mdb")).unwrap(), [7; 8192]);
+            assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 1);
+        }
+        let (at, aside) = Lmdb::set_aside(&path, None, 77, |lmdb| restore(lmdb, &backup, true)).unwrap();
         assert!(aside.ends_with("facts.set-aside-77") && aside.join("data.mdb").exists());
-        assert!(lmdb.restore(records.clone(), Revision(origin.revision), &audit(), false).is_err());
-        lmdb.restore(records, Revision(origin.revision), &audit(), true).unwrap();
+        assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 2);
+        let lmdb = Lmdb::open(&path).unwrap();
+        assert_eq!((lmdb.at(), at.revision), (at, Revision(3)));
         something_is_there(&lmdb);
-        drop(lmdb);
-        something_is_there(&Lmdb::open(&path).unwrap());
     }
 
     #[test]
@@ -271,17 +339,69 @@ mod tests {
         put_something(&lmdb);
         for secrets in [true, false] {
             let mut text = Vec::new();
-            lmdb.read(|view| dump(view, 7, secrets, &mut text)).unwrap().unwrap();
+            gathered(&lmdb).write_dump(secrets, &mut text, &mut |_, _| {}).unwrap();
             assert_eq!(String::from_utf8_lossy(&text).contains("$y$hash"), secrets);
-            let (origin, records) = read_dump(text.as_slice()).unwrap();
-            assert_eq!((records.len(), origin.secrets), (2, secrets));
+            let copy = read_dump(text.as_slice()).unwrap();
+            assert_eq!((copy.origin.records, copy.origin.secrets), (2, secrets));
+            let records: Vec<_> = copy.records.map(Result::unwrap).collect();
             if secrets {
-                assert_eq!(records, back_up(&lmdb).1);
+                let backup = back_up(&lmdb);
+                let backup = read_backup(backup.as_slice()).unwrap();
+                assert_eq!(records, backup.records.map(Result::unwrap).collect::<Vec<_>>());
             }
         }
+    }
+
+    /// People sort dumps, cut lines out of them and write some in.
+    #[test]
+    fn a_dump_in_any_order_is_taken_in_and_one_with_a_line_twice_or_too_few_is_not() {
+        let scratch = Scratch::new();
+        let lmdb = Lmdb::open(&scratch.path().join("facts")).unwrap();
+        let mut change = crate::conformance::change();
+        for n in 0..50_u8 {
+            let id = enfilade_facts::vocabulary::DomainId::from_bytes([n; 16]);
+            change.put(&id, &enfilade_facts::tables::Domain::new("x1".parse().unwrap()));
+        }
+        lmdb.commit(&change).unwrap();
+        put_something(&lmdb);
+        let mut text = Vec::new();
+        gathered(&lmdb).write_dump(true, &mut text, &mut |_, _| {}).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let mixed = |step: usize| -> Vec<&str> {
+            let places = (0..lines.len() - 1).map(|n| lines[1 + n * step % (lines.len() - 1)]);
+            std::iter::once(lines[0]).chain(places).collect()
+        };
+        let load = |lines: &[&str]| {
+            lmdb.restore(read_dump(lines.join("\n").as_bytes())?, &audit(), true, &mut |_, _| {})
+        };
+        let sound = || {
+            let checked = lmdb.snapshot(|snapshot| crate::check::check(snapshot, &mut |_, _| {}));
+            assert_eq!(checked.unwrap().unwrap().problems, Vec::<String>::new());
+        };
+        for step in [1, 50, 7] {
+            load(&mixed(step)).unwrap();
+            sound();
+            something_is_there(&lmdb);
+        }
+        let at = lmdb.at();
+        let mut twice = lines.clone();
+        twice[9] = twice[30];
+        for (lines, expected) in
+            [(&lines[..9], "8 records, and line 1 says 51"), (&twice, "there are two records of it")]
+        {
+            let why = load(lines).unwrap_err().to_string();
+            assert!(why.contains(expected), "{why}");
+            assert_eq!(lmdb.at(), at);
+            sound();
+        }
+    }
+
+    #[test]
+    fn a_dump_with_a_record_of_the_log_is_refused_with_its_line() {
         let wrong = b"{\"enfilade_facts\":\"dump\",\"format\":1,\"store\":\"\",\"revision\":1,\"change\":1,\
             \"unix_seconds\":1,\"records\":1,\"secrets\":true}\n{\"table\":\"log\",\"key\":1,\"row\":2}\n";
-        let why = read_dump(wrong.as_slice()).unwrap_err().to_string();
+        let why = read_dump(wrong.as_slice()).unwrap().records.next().unwrap().unwrap_err().to_string();
         assert_eq!(why, "line 2: table `log` holds no facts");
     }
 }

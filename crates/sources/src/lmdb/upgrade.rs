@@ -5,23 +5,24 @@
 //! was. A backup that the older program reads is written first. Nobody else may have the store open: an older program would
 //! go on writing records of the older form.
 
+use super::anew::Anew;
 use super::environment::{Environment, open_of_any_format};
 use super::{OpenError, place, unavailable};
-use crate::copy::{self, CopyError, Progress, each_fact};
+use crate::copy::{CopyError, Gathered, Progress, Views};
 use crate::files::atomic;
 use enfilade_facts::codec;
 use enfilade_facts::format::{FORMAT, FORMAT_OLDEST, bring_up};
-use enfilade_facts::journal::{Head, Identity, IdentityKey, Tally, Write, tally_write};
-use enfilade_facts::tables::{Key, LogEntry};
+use enfilade_facts::journal::{Identity, write_last};
 use enfilade_facts::{At, AuditRecord, CommitError, Revision, SourceError, Table};
 use heed::types::Bytes;
-use heed::{CommitOrAbort, Database, RwTxn};
+use heed::{CommitOrAbort, RwTxn};
 use std::io::{self, BufWriter, Write as _};
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
 
-/// So many records are in memory at once.
+/// So many records are in memory at once, and so many bytes of them; but for one.
 const BATCH: usize = 1024;
+const BATCH_BYTES: usize = 8 << 20;
 
 /// The store was not upgraded; it is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -130,11 +131,13 @@ impl Older {
     pub fn try_out(&self, progress: Progress<'_>) -> Result<Plan, UpgradeError> {
         let (plan, mut done) = (self.plan()?, 0);
         self.environment.reading(|_, view| {
-            each_fact(view, |table, key, value| {
-                brought_up(plan.from, table, key, value)?;
-                done += 1;
-                progress(done, plan.records);
-                Ok(())
+            Table::of_facts().try_for_each(|table| {
+                view.scan_values(table, &[], &mut |key, value| {
+                    brought_up(plan.from, table, key, value)?;
+                    done += 1;
+                    progress(done, plan.records);
+                    Ok(ControlFlow::Continue(()))
+                })
             })
         })??;
         Ok(plan)
@@ -147,16 +150,18 @@ impl Older {
     pub fn upgrade(self, audit: &AuditRecord, progress: Progress<'_>) -> Result<(Plan, At), UpgradeError> {
         place::keep_others_out(&self.path, &self.environment.live)?;
         let plan = self.plan()?;
-        let all = plan.records * 2;
+        // Gathered, brought up, counted.
+        let all = plan.records * 3;
+        let views: Views<'_> = &|look| self.environment.reading(|_, view| look(view));
+        let directory = plan.backup.parent().unwrap_or(&self.path);
+        let mut gathered =
+            Gathered::of(views, directory, audit.unix_seconds, &mut |done, _| progress(done, all))?;
         let written = atomic::write_with(&plan.backup, 0o600, |to| {
             let mut to = BufWriter::new(to);
-            let mut progress = |done, _| progress(done, all);
-            let written = self
-                .environment
-                .reading(|_, view| copy::backup(view, audit.unix_seconds, &mut to, &mut progress));
-            written.map_err(CopyError::from).flatten().map_err(io::Error::other)?;
+            gathered.write_backup(&mut to, &mut |_, _| {}).map_err(io::Error::other)?;
             to.flush()
         });
+        drop(gathered);
         written.map_err(|why| UpgradeError::Backup { path: plan.backup.clone(), why })?;
         let store = self.identity.store;
         let at = At { store, revision: self.revision }.next();
@@ -178,27 +183,21 @@ impl Older {
     fn rewrite(&self, at: At, audit: &AuditRecord, progress: &mut dyn FnMut()) -> Result<(), Failed> {
         let (env, from) = (&self.environment.env, self.identity.format);
         env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
-            let mut tables = Vec::with_capacity(Table::ALL.len());
-            for table in Table::ALL {
-                tables.push((table, opener.create_database::<Bytes, Bytes>(txn, Some(table.name()))?));
+            let mut tables = [None; Table::ALL.len()];
+            for (table, records) in Table::ALL.into_iter().zip(&mut tables) {
+                *records = Some(opener.create_database::<Bytes, Bytes>(txn, Some(table.name()))?);
             }
-            let commit = txn.id() as u64;
-            let mut rewriting = Rewriting { from, at, tables, progress };
-            rewriting.of(Table::Tallies)?.clear(txn)?;
+            let (anew, commit) = (Anew(tables), txn.id() as u64);
+            anew.of(Table::Tallies)?.clear(txn)?;
+            bring_up_table(&anew, txn, Table::Log, from, at, progress)?;
             for table in Table::of_facts() {
-                rewriting.table(txn, table)?;
+                bring_up_table(&anew, txn, table, from, at, progress)?;
+                anew.count(txn, table, progress)?;
             }
-            rewriting.table(txn, Table::Log)?;
-            let entry = LogEntry {
-                who: audit.who.clone(),
-                what: format!("upgrade to format {FORMAT}"),
-                unix_seconds: audit.unix_seconds,
-                written: None,
-            };
-            let identity = Identity { format: FORMAT, store: at.store };
-            rewriting.write(txn, Write::put(&at.revision, &entry, at))?;
-            rewriting.write(txn, Write::put(&IdentityKey, &identity, at))?;
-            rewriting.write(txn, Head { revision: at.revision, commit }.write())?;
+            let audit = AuditRecord { what: format!("upgrade to format {FORMAT}"), ..audit.clone() };
+            for write in write_last(&audit, at, commit) {
+                anew.write(txn, write)?;
+            }
             Ok::<_, Failed>(CommitOrAbort::<(), ()>::Commit(()))
         })?;
         Ok(())
@@ -225,72 +224,45 @@ fn brought_up(from: u32, table: Table, key: &[u8], value: &[u8]) -> Result<Vec<u
     bring_up(from, table, value).ok_or_else(|| codec::damaged(table, key, &form()))
 }
 
-struct Rewriting<'e, 'p> {
+/// Each record of a table in its new form. Facts are of the upgrade's revision from now on: older ones carry numbers that mean nothing
+/// any more. What stands in the log is of its own.
+fn bring_up_table(
+    anew: &Anew<'_>,
+    txn: &mut RwTxn<'_>,
+    table: Table,
     from: u32,
     at: At,
-    tables: Vec<(Table, Database<'e, Bytes, Bytes>)>,
-    progress: &'p mut dyn FnMut(),
-}
-
-impl<'e> Rewriting<'e, '_> {
-    fn of(&self, table: Table) -> heed::Result<Database<'e, Bytes, Bytes>> {
-        let found = self.tables.iter().find(|(this, _)| *this == table);
-        found.map(|(_, records)| *records).ok_or(heed::Error::Mdb(heed::MdbError::BadDbi))
-    }
-
-    fn write(&self, txn: &mut RwTxn<'_>, Write { table, key, stored }: Write) -> heed::Result<()> {
-        match stored {
-            Some(stored) => self.of(table)?.put(txn, &key, &stored),
-            None => self.of(table)?.delete(txn, &key).map(drop),
-        }
-    }
-
-    /// Each record of a table in its new form, and their tallies. Facts are of the upgrade's revision from now on: older ones carry numbers
-    /// that mean nothing any more. An entry of the log is of its own.
-    fn table(&mut self, txn: &mut RwTxn<'_>, table: Table) -> Result<(), Failed> {
-        let records = self.of(table)?;
-        let mut whole = Tally::default();
-        let mut group: Option<(Vec<u8>, Tally)> = None;
-        let mut last: Option<Vec<u8>> = None;
-        loop {
-            let from = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            let mut batch = Vec::with_capacity(BATCH);
-            for record in records.range(txn, &(from, Bound::Unbounded))?.take(BATCH) {
-                let (key, stored) = record?;
-                let (_, value) = codec::open(table, key, stored)?;
-                batch.push((key.to_vec(), brought_up(self.from, table, key, value)?));
-            }
-            let Some((key, _)) = batch.last() else { break };
-            last = Some(key.clone());
-            for (key, value) in batch {
-                let revision = match table {
-                    Table::Log => Revision::from_bytes(&key),
-                    _ => Some(self.at.revision),
-                };
-                let form = || codec::damaged(table, &key, "the key has not the form of this table's keys");
-                let stored = codec::seal(table, &key, revision.ok_or_else(form)?, &value);
-                records.put(txn, &key, &stored)?;
-                if table.holds_facts() {
-                    whole.add(&stored);
-                    match &mut group {
-                        Some((of, tally)) if of == table.group(&key) => tally.add(&stored),
-                        _ => {
-                            let new = (table.group(&key).to_vec(), Tally::of(&stored));
-                            self.count(txn, table, group.replace(new))?;
-                        }
-                    }
-                    (self.progress)();
-                }
+    progress: &mut dyn FnMut(),
+) -> Result<(), Failed> {
+    let records = anew.of(table)?;
+    let mut last: Option<Vec<u8>> = None;
+    loop {
+        let after = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut batch = Vec::with_capacity(BATCH);
+        let mut bytes = 0;
+        for record in records.range(txn, &(after, Bound::Unbounded))?.take(BATCH) {
+            let (key, stored) = record?;
+            let (_, value) = codec::open(table, key, stored)?;
+            bytes += value.len();
+            batch.push((key.to_vec(), brought_up(from, table, key, value)?));
+            if BATCH_BYTES < bytes {
+                break;
             }
         }
-        self.count(txn, table, group)?;
-        self.count(txn, table, Some((Vec::new(), whole)))?;
-        Ok(())
-    }
-
-    fn count(&self, txn: &mut RwTxn<'_>, table: Table, group: Option<(Vec<u8>, Tally)>) -> heed::Result<()> {
-        let Some((group, tally)) = group.filter(|(_, tally)| tally.count != 0) else { return Ok(()) };
-        self.write(txn, tally_write(((table, group), tally)))
+        let Some((key, _)) = batch.last() else { return Ok(()) };
+        last = Some(key.clone());
+        for (key, value) in batch {
+            let revision = match table {
+                Table::Log => key.first_chunk().map(|revision| Revision(u64::from_be_bytes(*revision))),
+                _ => Some(at.revision),
+            };
+            let form = || codec::damaged(table, &key, "the key has not the form of this table's keys");
+            let stored = codec::seal(table, &key, revision.ok_or_else(form)?, &value);
+            records.put(txn, &key, &stored)?;
+            if table.holds_facts() {
+                progress();
+            }
+        }
     }
 }
 
@@ -298,14 +270,17 @@ impl<'e> Rewriting<'e, '_> {
 mod tests {
     use super::*;
     use crate::conformance::{change, put_something, something_is_there};
+    use crate::copy::read_backup;
     use crate::lmdb::Lmdb;
     use crate::lmdb::environment::open_map_of;
     use crate::lmdb::reading::Reading;
     use crate::lmdb::tables::{There, find, make};
     use crate::scratch::Scratch;
     use enfilade_facts::codec::Writer;
-    use enfilade_facts::journal::write_down;
-    use enfilade_facts::tables::{Datastore, Domain, Member, Membership, MembershipKey, Revocation, Revoked};
+    use enfilade_facts::journal::{Head, Write, write_down};
+    use enfilade_facts::tables::{
+        Datastore, Domain, Key, LogEntry, Member, Membership, MembershipKey, Revocation, Revoked,
+    };
     use enfilade_facts::vocabulary::{DomainId, GroupId, UserId};
     use enfilade_facts::{Change, Read, Source};
     use heed::EnvFlags;
@@ -433,7 +408,7 @@ mod tests {
         let older = Older::open(&path, None).unwrap().unwrap();
         let mut most = (0, 0);
         let (done, at) = older.upgrade(&audit(), &mut |done, all| most = (done, all)).unwrap();
-        assert_eq!((done, at.revision, most), (plan.clone(), Revision(4), (2 * records, 2 * records)));
+        assert_eq!((done, at.revision, most), (plan.clone(), Revision(4), (3 * records, 3 * records)));
 
         assert!(Older::open(&path, None).unwrap().is_none());
         let lmdb = Lmdb::open(&path).unwrap();
@@ -460,9 +435,9 @@ mod tests {
 
         // The backup is of the format before, and is brought up when it is restored.
         let backup = std::fs::read(&plan.backup).unwrap();
-        let (origin, records) = copy::read_backup(backup.as_slice(), &mut |_, _| {}).unwrap();
-        assert_eq!((origin.format, origin.revision), (2, 3));
-        lmdb.restore(records, Revision(3), &audit(), true).unwrap();
+        let copy = read_backup(backup.as_slice()).unwrap();
+        assert_eq!((copy.origin.format, copy.origin.revision), (2, 3));
+        lmdb.restore(copy, &audit(), true, &mut |_, _| {}).unwrap();
         something_is_there(&lmdb);
     }
 

@@ -1,0 +1,127 @@
+//! The records of a backup, one after the other, and what says that none is missing.
+//!
+//! ```text
+//! (table u8 | length u32 BE | key | length u32 BE | record as stored)…  255 | count u64 BE | digest u128 BE
+//! ```
+
+use super::CopyError;
+use enfilade_facts::Table;
+use enfilade_facts::codec;
+use enfilade_facts::journal::Tally;
+use enfilade_facts::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use std::collections::BTreeMap;
+use std::io::{self, BufWriter, Read, Write};
+
+/// A record as it is stored, its checksum included.
+pub(super) type Stored = (Table, Vec<u8>, Vec<u8>);
+
+/// Stands where the number of a table would.
+const END: u8 = u8::MAX;
+/// More than a header has.
+const HEADER_BYTES_MAX: usize = 64;
+
+/// The error for a copy that ends before it should.
+pub(super) fn cut(kind: &str) -> CopyError {
+    CopyError::Malformed(format!(
+        "the {kind} ends too early: it was cut when it was written or copied; take another {kind}"
+    ))
+}
+
+/// Records that are read.
+pub(super) struct Body<R> {
+    from: R,
+    tally: Tally,
+}
+
+impl<R: Read> Body<R> {
+    pub(super) fn of(from: R) -> Self {
+        Body { from, tally: Tally::default() }
+    }
+
+    /// How many there were so far.
+    pub(super) fn count(&self) -> u64 {
+        self.tally.count
+    }
+
+    /// The next one; `None` at the end, when all that were written were read.
+    ///
+    /// # Errors
+    /// When a byte is not what was written, as far as that is known by now.
+    pub(super) fn next(&mut self) -> Result<Option<Stored>, CopyError> {
+        let damaged = |why: &str| CopyError::Malformed(format!("the backup is damaged: {why}"));
+        let [number] = self.fixed()?;
+        if number == END {
+            let count = u64::from_be_bytes(self.fixed()?);
+            let end = Tally { count, digest: u128::from_be_bytes(self.fixed()?) };
+            return match end == self.tally {
+                true => Ok(None),
+                false => Err(damaged("records are missing or are not those that were written")),
+            };
+        }
+        let table = Table::of_facts().find(|table| *table as u8 == number);
+        let table = table.ok_or_else(|| damaged("a record of no known table"))?;
+        let [key, stored] = [KEY_BYTES_MAX, VALUE_BYTES_MAX + HEADER_BYTES_MAX].map(|limit| {
+            let bytes = u32::from_be_bytes(self.fixed()?) as usize;
+            if limit < bytes {
+                return Err(damaged("a record larger than any can be"));
+            }
+            let mut part = vec![0; bytes];
+            self.fill(&mut part)?;
+            Ok(part)
+        });
+        let (key, stored) = (key?, stored?);
+        codec::open(table, &key, &stored)?;
+        self.tally.add(&stored);
+        Ok(Some((table, key, stored)))
+    }
+
+    fn fixed<const N: usize>(&mut self) -> Result<[u8; N], CopyError> {
+        let mut bytes = [0; N];
+        self.fill(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), CopyError> {
+        self.from.read_exact(bytes).map_err(|why| match why.kind() {
+            io::ErrorKind::UnexpectedEof => cut("backup"),
+            _ => why.into(),
+        })
+    }
+}
+
+/// Records that are written.
+pub(super) struct Writing<W: Write> {
+    to: BufWriter<W>,
+    tally: Tally,
+    tables: BTreeMap<Table, Tally>,
+}
+
+impl<W: Write> Writing<W> {
+    pub(super) fn to(to: W) -> Self {
+        let (tally, tables) = (Tally::default(), BTreeMap::new());
+        Writing { to: BufWriter::with_capacity(1 << 20, to), tally, tables }
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.tally.count
+    }
+
+    pub(super) fn add(&mut self, table: Table, key: &[u8], stored: &[u8]) -> io::Result<()> {
+        self.tally.add(stored);
+        self.tables.entry(table).or_default().add(stored);
+        self.to.write_all(&[table as u8])?;
+        for part in [key, stored] {
+            self.to.write_all(&u32::try_from(part.len()).unwrap_or(u32::MAX).to_be_bytes())?;
+            self.to.write_all(part)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the end; what was written to, and the tally of each table of which there are records.
+    pub(super) fn finish(mut self) -> io::Result<(W, BTreeMap<Table, Tally>)> {
+        self.to.write_all(&[END])?;
+        self.to.write_all(&self.tally.count.to_be_bytes())?;
+        self.to.write_all(&self.tally.digest.to_be_bytes())?;
+        Ok((self.to.into_inner().map_err(io::IntoInnerError::into_error)?, self.tables))
+    }
+}

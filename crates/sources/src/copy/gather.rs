@@ -1,0 +1,192 @@
+//! All facts of one revision, gathered in views that are short.
+//!
+//! A view that lasts as long as a copy of ten million records keeps every page that changes meanwhile, and the store grows by all of them. So
+//! each table is read in parts, each in a view of its own, and written into a file without a name. The parts are of different revisions:
+//! then the change log says which records were written since the first of them, and one more view, in which only those are looked up,
+//! makes all of them of its own revision. Whether the log named every one of them is not taken on trust: the digest of each table that
+//! was gathered has to be the one the store itself has at that revision.
+
+use super::body::{Body, Writing};
+use super::{CopyError, Origin, Progress};
+use crate::files::atomic;
+use enfilade_facts::codec;
+use enfilade_facts::journal::Tally;
+use enfilade_facts::{Revision, Snapshot, SourceError, StoreId, Table, View, written_since};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufReader, Seek};
+use std::path::Path;
+
+/// Lends a view of the newest revision, once: as [`Source::with_view`](enfilade_facts::Source::with_view).
+pub type Views<'a> = &'a dyn Fn(&mut dyn FnMut(&View<'_>)) -> Result<(), SourceError>;
+
+/// So many groups of records are read in one view.
+const GROUPS: usize = 4096;
+/// So much of what changed meanwhile is in memory at once, in bytes; but for one change, of which it may be all.
+const CHANGED_BYTES: usize = 32 << 20;
+/// How often what changed meanwhile is taken in.
+const ROUNDS: usize = 16;
+
+/// Facts of one revision, in a file without a name.
+pub struct Gathered {
+    /// Where and when.
+    pub origin: Origin,
+    spool: File,
+}
+
+impl Gathered {
+    /// Gathers all facts, in a file in this directory, which takes as much room there as a backup. `progress` counts each record once.
+    ///
+    /// # Errors
+    /// When the facts cannot be read and believed to the last record, or change faster than they can be read, or the file cannot be
+    /// written.
+    pub fn of(
+        views: Views<'_>,
+        directory: &Path,
+        unix_seconds: i64,
+        progress: Progress<'_>,
+    ) -> Result<Self, CopyError> {
+        let (first, all) = read(views, |view| {
+            let origin = Origin::of(view, unix_seconds)?;
+            Ok::<_, SourceError>((view.at(), origin.records))
+        })??;
+        let mut spool = Writing::to(atomic::unnamed(directory)?);
+        for table in Table::of_facts() {
+            let mut after = None;
+            loop {
+                let last = read(views, |view| {
+                    is_of(view, first.store)?;
+                    view.part(table, after.as_deref(), GROUPS, |key, stored| {
+                        spool.add(table, key, stored)?;
+                        progress(spool.count(), all.max(spool.count()));
+                        Ok::<_, CopyError>(())
+                    })
+                })??;
+                after = last;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+        let (mut spool, mut tallies) = spool.finish()?;
+        let mut upto = first.revision;
+        for _ in 0..ROUNDS {
+            let changed = read(views, |view| {
+                is_of(view, first.store)?;
+                Changed::since(upto, view, unix_seconds)
+            })??;
+            upto = changed.upto;
+            if !changed.records.is_empty() {
+                (spool, tallies) = changed.taken_into(spool, directory)?;
+            }
+            let Some((origin, expected)) = changed.end else { continue };
+            for (table, expected) in expected {
+                if expected != tallies.get(&table).copied().unwrap_or_default() {
+                    let why = "the records that were read are not those that are counted";
+                    return Err(codec::damaged(table, &[], why).into());
+                }
+            }
+            return Ok(Gathered { origin, spool });
+        }
+        let why = "the facts change faster than they can be copied; try again when less is written";
+        Err(CopyError::Malformed(why.into()))
+    }
+
+    /// How long the records are, in bytes.
+    pub(super) fn bytes(&self) -> io::Result<u64> {
+        Ok(self.spool.metadata()?.len())
+    }
+
+    /// The records, from the first one on.
+    pub(super) fn body(&mut self) -> io::Result<BufReader<&mut File>> {
+        self.spool.rewind()?;
+        Ok(BufReader::with_capacity(1 << 20, &mut self.spool))
+    }
+
+    /// The same.
+    pub(super) fn into_body(mut self) -> io::Result<BufReader<File>> {
+        self.spool.rewind()?;
+        Ok(BufReader::with_capacity(1 << 20, self.spool))
+    }
+}
+
+fn read<R>(views: Views<'_>, look: impl FnOnce(&View<'_>) -> R) -> Result<R, SourceError> {
+    let (mut look, mut answer) = (Some(look), None);
+    views(&mut |view| answer = look.take().map(|look| look(view)))?;
+    answer.ok_or_else(|| SourceError::Unavailable("the source lent no view".into()))
+}
+
+fn is_of(view: &View<'_>, store: StoreId) -> Result<(), CopyError> {
+    match view.at().store == store {
+        true => Ok(()),
+        false => Err(unknown()),
+    }
+}
+
+fn unknown() -> CopyError {
+    let why = "all facts were replaced while they were copied, or more than the change log names; try again";
+    CopyError::Malformed(why.into())
+}
+
+/// What was written after a revision.
+struct Changed {
+    /// The records as they are now; `None` where there is none any more.
+    records: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
+    /// Everything that was written up to here is in it.
+    upto: Revision,
+    /// Where that is the revision of the view: what a copy as of it says, and the tally of each table.
+    end: Option<(Origin, Vec<(Table, Tally)>)>,
+}
+
+impl Changed {
+    fn since(before: Revision, view: &View<'_>, unix_seconds: i64) -> Result<Self, CopyError> {
+        let mut changed = Changed { records: BTreeMap::new(), upto: before, end: None };
+        let mut bytes = 0;
+        for keys in written_since(view, before) {
+            let (revision, keys) = keys.ok_or_else(unknown)?;
+            if CHANGED_BYTES < bytes && changed.upto < revision {
+                return Ok(changed);
+            }
+            changed.upto = revision;
+            for (table, key) in keys.into_iter().filter(|(table, _)| table.holds_facts()) {
+                // The digest of the whole table says whether this is the record that was written last.
+                let stored = Snapshot::get(view, table, &key)?;
+                stored.map_or(Ok(()), |stored| codec::open(table, &key, stored).map(drop))?;
+                let stored = stored.map(<[u8]>::to_vec);
+                bytes += key.len() + stored.as_ref().map_or(0, Vec::len) + 128;
+                changed.records.insert((table, key), stored);
+            }
+        }
+        let tally = |table| Ok::<_, SourceError>((table, view.tally(table, &[])?));
+        let tallies = Table::of_facts().map(tally).collect::<Result<_, _>>()?;
+        changed.end = Some((Origin::of(view, unix_seconds)?, tallies));
+        Ok(changed)
+    }
+
+    /// Gathered records with these in their places, and the tally of each table.
+    fn taken_into(&self, mut gathered: File, directory: &Path) -> Result<Tallied, CopyError> {
+        gathered.rewind()?;
+        let mut body = Body::of(BufReader::with_capacity(1 << 20, gathered));
+        let mut spool = Writing::to(atomic::unnamed(directory)?);
+        let mut changed = self.records.iter().peekable();
+        loop {
+            let before = body.next()?;
+            let place = before.as_ref().map(|(table, key, _)| (*table, key.as_slice()));
+            let mut is_replaced = false;
+            while let Some(((table, key), stored)) = changed
+                .next_if(|((table, key), _)| place.is_none_or(|place| (*table, key.as_slice()) <= place))
+            {
+                is_replaced |= place == Some((*table, key.as_slice()));
+                stored.as_ref().map_or(Ok(()), |stored| spool.add(*table, key, stored))?;
+            }
+            match before {
+                None => return Ok(spool.finish()?),
+                Some((table, key, stored)) if !is_replaced => spool.add(table, &key, &stored)?,
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+/// Gathered records, and the tally of each table of which there are some.
+type Tallied = (File, BTreeMap<Table, Tally>);

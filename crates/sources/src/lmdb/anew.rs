@@ -1,0 +1,88 @@
+//! Writing every record of a store anew, in one transaction: restores and upgrades.
+//!
+//! However large it is, LMDB keeps no more than 32,767 changed pages of the transaction in memory (128 MiB, by its feature `mdb_idl_logn_14`)
+//! and writes the others to free places of the file, where nobody sees them before the commit. Tallies are counted afterwards, from what
+//! was written, so that records may come in any order and none is kept here.
+
+use super::tables::{Records, Tables};
+use enfilade_facts::Table;
+use enfilade_facts::journal::{Counting, Write};
+use heed::{MdbError, PutFlags, RwTxn};
+use std::ops::Bound;
+
+/// So many records are looked at between two writes.
+const BATCH: usize = 1024;
+
+/// The tables of a store that is written anew.
+pub(super) struct Anew<'e>(pub(super) Tables<'e>);
+
+impl<'e> Anew<'e> {
+    /// The database of a table.
+    pub(super) fn of(&self, table: Table) -> heed::Result<Records<'e>> {
+        let found = Table::ALL.iter().zip(&self.0).find(|(this, _)| **this == table);
+        found.and_then(|(_, records)| *records).ok_or(heed::Error::Mdb(MdbError::BadDbi))
+    }
+
+    /// Adds a record; says whether there was none under this key. In the order of the keys pages become full.
+    pub(super) fn add(
+        &self,
+        txn: &mut RwTxn<'_>,
+        table: Table,
+        key: &[u8],
+        stored: &[u8],
+    ) -> heed::Result<bool> {
+        let records = self.of(table)?;
+        for flags in [PutFlags::APPEND, PutFlags::NO_OVERWRITE] {
+            match records.put_with_flags(txn, flags, key, stored) {
+                Err(heed::Error::Mdb(MdbError::KeyExist)) => {}
+                put => return put.map(|()| true),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Puts or deletes a record.
+    pub(super) fn write(&self, txn: &mut RwTxn<'_>, write: Write) -> heed::Result<()> {
+        let Write { table, key, stored } = write;
+        match stored {
+            Some(stored) => self.of(table)?.put(txn, &key, &stored),
+            None => self.of(table)?.delete(txn, &key).map(drop),
+        }
+    }
+
+    /// Counts the records of a table, of which there are no tallies yet.
+    pub(super) fn count(
+        &self,
+        txn: &mut RwTxn<'_>,
+        table: Table,
+        progress: &mut dyn FnMut(),
+    ) -> heed::Result<()> {
+        let records = self.of(table)?;
+        let mut counting = Counting::of(table);
+        let mut last: Option<Vec<u8>> = None;
+        loop {
+            let from = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            let (mut tallies, mut end) = (Vec::new(), None);
+            for record in records.range(txn, &(from, Bound::Unbounded))?.take(BATCH) {
+                let (key, stored) = record?;
+                tallies.extend(counting.add(key, stored));
+                end = Some(key);
+                progress();
+            }
+            let end = end.map(<[u8]>::to_vec);
+            self.add_all(txn, tallies)?;
+            if end.is_none() {
+                break;
+            }
+            last = end;
+        }
+        self.add_all(txn, counting.finish())
+    }
+
+    fn add_all(&self, txn: &mut RwTxn<'_>, writes: impl IntoIterator<Item = Write>) -> heed::Result<()> {
+        for Write { table, key, stored } in writes {
+            self.add(txn, table, &key, &stored.unwrap_or_default())?;
+        }
+        Ok(())
+    }
+}
