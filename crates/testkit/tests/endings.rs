@@ -192,7 +192,7 @@ fn take(what: &str, world: &World) -> Taken {
             }
             ("in person", &[], undo(|_| {}))
         }
-        "a user whose time is over gets more of it" => {
+        "an expired user gets a later expiry date" => {
             world.expire_user(1);
             ("in person", &[], undo(|world| world.expire_user(0)))
         }
@@ -203,7 +203,7 @@ fn take(what: &str, world: &World) -> Taken {
             };
             ("in person", &[], undo(back))
         }
-        "a group is taken out of a group" => {
+        "a group is removed from another group" => {
             enfilade_admin::remove_member(&desk, &outer, &Target::Group(inner)).unwrap();
             let back = |world: &World| {
                 let inner = Target::Group(world.groups[0].clone());
