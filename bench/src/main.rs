@@ -13,6 +13,7 @@ mod datastores;
 mod facts;
 mod fernet;
 mod flood;
+mod growth;
 mod identity;
 mod machine;
 mod passage;
@@ -63,7 +64,7 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
         return passage::pure::part(part, tokens.parse()?, times.parse()?).map(|()| true);
     }
     let (name, options) = words.split_first().ok_or(
-        "expected a name; known are access, access-alone, certs, content, datastores, facts, fernet, flood, identity, keystone, keystone-article, passage and tokens",
+        "expected a name; known are access, access-alone, certs, content, datastores, facts, fernet, flood, growth, identity, keystone, keystone-article, passage and tokens",
     )?;
     let (mut json, mut plot, mut small, mut install) = (false, None, false, false);
     let mut count = 25_000;
@@ -90,6 +91,7 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
         "facts" => facts::run(&mut report, small)?,
         "fernet" => fernet::run(&mut report, small)?,
         "flood" => flood::run(&mut report, small)?,
+        "growth" => growth::run(&mut report, small)?,
         "identity" => identity::run(&mut report, small)?,
         "keystone" => fernet::beside_keystone(&mut report, install, small)?,
         "keystone-article" => article::run(&mut report, small)?,
@@ -97,7 +99,7 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
         "tokens" => tokens::run(&mut report, small)?,
         other => {
             return Err(format!(
-                "no benchmark `{other}`; known are access, access-alone, certs, content, datastores, facts, fernet, flood, identity, keystone, keystone-article, passage and tokens"
+                "no benchmark `{other}`; known are access, access-alone, certs, content, datastores, facts, fernet, flood, growth, identity, keystone, keystone-article, passage and tokens"
             )
             .into());
         }

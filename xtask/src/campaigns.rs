@@ -64,6 +64,11 @@ const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "trees", test: &["-p", "enfilade-testkit", "--test", "interleaved"], n: 100_000 },
     Campaign { name: "timing", test: &["-p", "enfilade", "--test", "interop", "timing"], n: 135_000 },
     Campaign {
+        name: "upgrade",
+        test: &["-p", "enfilade-sources", "--lib", "an_upgrade_has_only_some"],
+        n: 1_000_000,
+    },
+    Campaign {
         name: "well-formed",
         test: &["-p", "enfilade", "--test", "interop", "random_bodies_come_back"],
         n: 20_000,

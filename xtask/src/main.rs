@@ -45,6 +45,7 @@ cargo xtask COMMAND
   squeeze [--n N]       the worst of each grammar, each N times: memory grows by 64 MiB at most, and others do not wait
   swaps [--n N]         a link takes a directory's place during every verb: none leaves the root
   timing [--n N]        refusals are alike in bytes and in time, and 5 µs more would be found
+  upgrade [--n N]       a store of format 2 with N records is upgraded: how many records a second, and in how much memory
   well-formed [--n N]   random bodies through PROPPATCH and LOCK: what comes back is XML that others read, with the same value
   trees [--n N]         COPY, MOVE and DELETE of whole trees while somebody else acts between any two steps: nothing is lost
   pages                 write docs/refusals.md and docs/limits.md anew from the tables in the code

@@ -472,6 +472,49 @@ mod tests {
         }
     }
 
+    /// `cargo xtask upgrade`: how many records a second, and in how much memory.
+    #[test]
+    fn an_upgrade_has_only_some_of_many_records_in_memory() {
+        let size = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok());
+        let size: u128 = size.unwrap_or(20_000);
+        let scratch = Scratch::new();
+        let path = scratch.path().join("facts");
+        make_without_a_table(&path, 2);
+        for from in (0..size).step_by(20_000) {
+            let mut many = change();
+            for n in from..size.min(from + 20_000) {
+                let text = format!("{n:60}");
+                let domain = Domain { description: Some(text), ..Domain::new("x1".parse().unwrap()) };
+                many.put(&DomainId::from_bytes((n << 96).to_be_bytes()), &domain);
+            }
+            commit_as_of_2(&path, &many);
+        }
+        let anonymous = || {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+            line.split_whitespace().next().unwrap().parse::<u64>().unwrap() >> 10
+        };
+        let (before, mut most, mut last) = (anonymous(), 0, 0);
+        #[expect(clippy::disallowed_methods, reason = "what is measured is time")]
+        let began = std::time::Instant::now();
+        let mut progress = |done: u64, _| {
+            if done.is_multiple_of(4096) {
+                (most, last) = (anonymous().max(most), done);
+            }
+        };
+        let older = Older::open(&path, None).unwrap().unwrap();
+        let (plan, _) = older.upgrade(&audit(), &mut progress).unwrap();
+        let seconds = began.elapsed().as_secs_f64();
+        assert_eq!((u128::from(plan.records), last >> 12), (size, plan.records * 3 >> 12));
+        let grown = most.saturating_sub(before);
+        let each_second = plan.records as f64 / seconds;
+        println!("upgrade: {size} records in {seconds:.1} s ({each_second:.0} a second), {grown} MiB");
+        assert!(grown < 256, "{grown} MiB");
+        let lmdb = Lmdb::open(&path).unwrap();
+        let checked = lmdb.snapshot(|snapshot| crate::check::check(snapshot, &mut |_, _| {}));
+        assert_eq!(checked.unwrap().unwrap().problems, Vec::<String>::new());
+    }
+
     /// What made every store unusable for ever: a table was made by a commit that left the head as it was.
     #[test]
     fn a_table_that_is_missing_is_refused_and_not_made() {
