@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test suite: it fails by panicking")]
 
+use enfilade_facts::codec;
 use enfilade_facts::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use enfilade_facts::tables::{Credential, Datastore, Domain, Membership, Name, NameKey, Verifier};
+use enfilade_facts::tables::{Credential, Datastore, Domain, Key, Membership, Name, NameKey, Verifier};
 use enfilade_facts::tables::{Member, MembershipKey};
 use enfilade_facts::vocabulary::{CredentialId, DatastoreName, DomainId, GroupId, UserId};
 use enfilade_facts::{At, AuditRecord, Change, CommitError, Read, Source, SourceError, Table, View};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 /// Runs the whole suite, each part on an empty source of its own.
@@ -22,6 +24,7 @@ pub fn all(make: impl Fn() -> Box<dyn Source>) {
         what_is_too_large_is_refused,
         keys_no_store_can_hold_are_just_not_there,
         some_record_is_near_every_key_unless_there_is_none,
+        parts_and_pages_are_together_the_whole,
         changes_from_many_threads_are_all_made,
     ] {
         part(&*make());
@@ -182,6 +185,69 @@ fn some_record_is_near_every_key_unless_there_is_none(source: &dyn Source) {
     put(source, 5, "five");
     let names = [1, 3, 4, 5, 6].map(|n| near(n).unwrap().name.as_str().to_owned());
     assert_eq!(names, ["three", "three", "five", "five", "three"]);
+}
+
+/// Keys as long as any can be among them, and groups of several records.
+fn parts_and_pages_are_together_the_whole(source: &dyn Source) {
+    let mut many = change();
+    for n in 0..9_u8 {
+        let name = |length: usize| NameKey::user(&id(n), &"x".repeat(length));
+        many.put(&name(KEY_BYTES_MAX - 17), &Name([n; 16])).put(&name(1), &Name([n; 16]));
+        many.put(&name(KEY_BYTES_MAX - 18), &Name([n; 16]));
+        let member = Member::User(UserId::from_bytes([n; 16]));
+        for group in 0..n {
+            many.put(&MembershipKey { member, group: GroupId::from_bytes([group; 16]) }, &Membership);
+        }
+    }
+    source.commit(&many).unwrap();
+    for table in Table::of_facts() {
+        let mut whole = Vec::new();
+        let scanned = source.read(|view| {
+            view.scan_values(table, &[], &mut |key, value| {
+                whole.push((key.to_vec(), value.to_vec()));
+                Ok(ControlFlow::Continue(()))
+            })
+        });
+        scanned.unwrap().unwrap();
+        for groups in [1, 2, 3, 100] {
+            let (mut parts, mut after, mut most) = (Vec::new(), None, 0);
+            loop {
+                let mut seen = BTreeSet::new();
+                let part = source.read(|view| {
+                    view.part(table, after.as_deref(), groups, |key, stored| {
+                        seen.insert(table.group(key).to_vec());
+                        parts.push((key.to_vec(), codec::open(table, key, stored)?.1.to_vec()));
+                        Ok::<_, SourceError>(())
+                    })
+                });
+                after = part.unwrap().unwrap();
+                most = most.max(seen.len());
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(parts, whole, "{table:?} in parts of {groups}");
+            assert!(most <= groups, "{most} groups in parts of {groups}");
+        }
+    }
+    // The same by pages of one group each.
+    let (mut names, mut after) = (0, None);
+    loop {
+        let page = source.read(|view| {
+            let mut next = None;
+            let paged = view.page::<Name>(&[], after.as_deref(), |key, _| {
+                next = Some(key.bytes());
+                ControlFlow::Break(())
+            });
+            paged.map(|()| next)
+        });
+        after = page.unwrap().unwrap();
+        if after.is_none() {
+            break;
+        }
+        names += 1;
+    }
+    assert_eq!(names, 27);
 }
 
 fn what_is_too_large_is_refused(source: &dyn Source) {

@@ -46,6 +46,17 @@ impl Gathered {
         unix_seconds: i64,
         progress: Progress<'_>,
     ) -> Result<Self, CopyError> {
+        Self::within(CHANGED_BYTES, views, directory, unix_seconds, progress)
+    }
+
+    /// The same with so much of what changed meanwhile in memory.
+    fn within(
+        changed_bytes: usize,
+        views: Views<'_>,
+        directory: &Path,
+        unix_seconds: i64,
+        progress: Progress<'_>,
+    ) -> Result<Self, CopyError> {
         let (first, all) = read(views, |view| {
             let origin = Origin::of(view, unix_seconds)?;
             Ok::<_, SourceError>((view.at(), origin.records))
@@ -73,7 +84,7 @@ impl Gathered {
         for _ in 0..ROUNDS {
             let changed = read(views, |view| {
                 is_of(view, first.store)?;
-                Changed::since(upto, view, unix_seconds)
+                Changed::since(upto, view, unix_seconds, changed_bytes)
             })??;
             upto = changed.upto;
             if !changed.records.is_empty() {
@@ -139,12 +150,18 @@ struct Changed {
 }
 
 impl Changed {
-    fn since(before: Revision, view: &View<'_>, unix_seconds: i64) -> Result<Self, CopyError> {
+    /// Changes up to the one with which they are more than so many bytes.
+    fn since(
+        before: Revision,
+        view: &View<'_>,
+        unix_seconds: i64,
+        bytes_max: usize,
+    ) -> Result<Self, CopyError> {
         let mut changed = Changed { records: BTreeMap::new(), upto: before, end: None };
         let mut bytes = 0;
         for keys in written_since(view, before) {
             let (revision, keys) = keys.ok_or_else(unknown)?;
-            if CHANGED_BYTES < bytes && changed.upto < revision {
+            if bytes_max < bytes && changed.upto < revision {
                 return Ok(changed);
             }
             changed.upto = revision;
@@ -190,3 +207,68 @@ impl Changed {
 
 /// Gathered records, and the tally of each table of which there are some.
 type Tallied = (File, BTreeMap<Table, Tally>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::change;
+    use crate::copy::read_backup;
+    use crate::memory::Memory;
+    use enfilade_facts::tables::Domain;
+    use enfilade_facts::vocabulary::DomainId;
+    use enfilade_facts::{Read, Source};
+    use std::cell::Cell;
+    use std::ops::ControlFlow;
+
+    /// Gathers with next to nothing in memory, while before each view so many domains are written, one by one, up to so many in all.
+    fn gather(each: u32, all: u32) -> Result<(Memory, Vec<(Vec<u8>, Vec<u8>)>), CopyError> {
+        let memory = Memory::new(StoreId(1));
+        let next = Cell::new(0);
+        let views = |look: &mut dyn FnMut(&View<'_>)| {
+            for _ in 0..each.min(all - next.get()) {
+                let n = next.replace(next.get() + 1);
+                let id = DomainId::from_bytes([(n * 7 % 50) as u8; 16]);
+                let domain =
+                    Domain { description: Some(n.to_string()), ..Domain::new("x1".parse().unwrap()) };
+                let mut change = change();
+                match n % 3 {
+                    2 => change.delete::<Domain>(&id),
+                    _ => change.put(&id, &domain),
+                };
+                memory.commit(&change).unwrap();
+            }
+            memory.with_view(look)
+        };
+        let mut gathered = Gathered::within(10_000, &views, &std::env::temp_dir(), 7, &mut |_, _| {})?;
+        let mut file = Vec::new();
+        gathered.write_backup(&mut file, &mut |_, _| {})?;
+        let records =
+            read_backup(file.as_slice())?.records.map(|record| record.map(|(_, key, value)| (key, value)));
+        let records = records.collect::<Result<_, _>>()?;
+        Ok((memory, records))
+    }
+
+    #[test]
+    fn what_changed_is_taken_in_bit_by_bit() {
+        // The last changes come with the first look at what changed, or with one of the looks after it.
+        for (each, all) in [(3, 80), (10, 300), (10, 350), (1, 10_000)] {
+            let (memory, records) = gather(each, all).unwrap();
+            let mut expected = Vec::new();
+            let scanned = memory.read(|view| {
+                view.scan_values(Table::Domains, &[], &mut |key, value| {
+                    expected.push((key.to_vec(), value.to_vec()));
+                    Ok(ControlFlow::Continue(()))
+                })
+            });
+            scanned.unwrap().unwrap();
+            assert_eq!(records, expected, "{each} of {all}");
+            assert!(!expected.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_changes_faster_than_it_is_read_is_given_up() {
+        let why = gather(100, 100_000).err().unwrap().to_string();
+        assert!(why.contains("change faster than they can be copied"), "{why}");
+    }
+}

@@ -51,6 +51,15 @@ fn can_be(key: &[u8]) -> bool {
     (1..=LMDB_KEY_BYTES_MAX).contains(&key.len())
 }
 
+/// Where a key would stand. What is too long to be one stands right after its longest beginning that can be one.
+fn from(key: &[u8]) -> Bound<&[u8]> {
+    match key.get(..LMDB_KEY_BYTES_MAX) {
+        Some(longest) if longest.len() < key.len() => Bound::Excluded(longest),
+        _ if key.is_empty() => Bound::Unbounded,
+        _ => Bound::Included(key),
+    }
+}
+
 impl Snapshot for Reading<'_> {
     fn at(&self) -> At {
         self.at
@@ -76,16 +85,17 @@ impl Snapshot for Reading<'_> {
 
     fn at_or_after(&self, table: Table, key: &[u8]) -> Result<Found<'_>, SourceError> {
         let Some(records) = self.environment.find(table) else { return Ok(None) };
-        if can_be(key) {
-            return records.get_greater_than_or_equal_to(self.txn, key).map_err(unavailable);
-        }
-        records.first(self.txn).map_err(unavailable)
+        let found = match from(key) {
+            Bound::Unbounded => records.first(self.txn),
+            Bound::Included(key) => records.get_greater_than_or_equal_to(self.txn, key),
+            Bound::Excluded(key) => records.get_greater_than(self.txn, key),
+        };
+        found.map_err(unavailable)
     }
 
     fn scan_from(&self, table: Table, key: &[u8], each: Each<'_>) -> Result<(), SourceError> {
         let Some(records) = self.environment.find(table) else { return Ok(()) };
-        let from = if can_be(key) { Bound::Included(key) } else { Bound::Unbounded };
-        walk(records.range(self.txn, &(from, Bound::Unbounded)).map_err(unavailable)?, each)
+        walk(records.range(self.txn, &(from(key), Bound::Unbounded)).map_err(unavailable)?, each)
     }
 
     fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError> {
