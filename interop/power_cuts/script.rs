@@ -151,6 +151,7 @@ impl Script {
         self.cli(&["acl", "set", "main", "/", "allow authenticated full inherit=files,dirs", "--recursive"]);
         let backup = self.data.join("backup");
         self.cli(&["facts", "backup", backup.to_str().unwrap()]);
+        self.cli(&["facts", "compact"]);
     }
 
     fn files(&mut self) {

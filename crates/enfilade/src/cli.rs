@@ -537,6 +537,12 @@ pub(crate) enum Facts {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Make the file of the store as short as its records allow; no other process may have the store open
+    Compact {
+        /// Read everything and say how much shorter the file would be; nothing is changed, and servers may run
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Write everything as JSON, one line for each record, to standard output or a file
     Dump {
         /// Where

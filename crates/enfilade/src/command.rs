@@ -41,6 +41,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     };
     if matches!(command, Command::Serve(_)) {
         facts::upgrade_to_serve(&place)?;
+        facts::compact_to_serve(&place)?;
     }
     let home = Home::open(place)?;
     match command {

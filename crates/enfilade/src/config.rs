@@ -2,12 +2,13 @@
 
 mod values;
 
-pub(crate) use values::{AtMost, Duration, Roots, TransportSecurity};
+pub(crate) use values::{AtMost, Duration, MapSize, Roots, TransportSecurity};
 
 use crate::listen::Networks;
 use anyhow::{Context, bail};
 use enfilade_admin::{CertificatePlace, IndexUse, PASSWORDS_KEPT_MAX, PasswordRules};
 use enfilade_facts::limits::{LIMITS, LimitError, Limits, TOKEN_SECONDS_MAX};
+use enfilade_sources::lmdb::Terms;
 use enfilade_tls::{Match, Rules};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -235,6 +236,15 @@ pub(crate) struct Facts {
     pub(crate) group: Option<u32>,
     /// For how long what a file said last is believed when it cannot be read, in seconds; 60 unless set.
     pub(crate) stale_limit: Option<i64>,
+    /// How far the store of facts may grow, in MiB; 65,536 unless set.
+    pub(crate) map_mebibytes: Option<MapSize>,
+}
+
+impl Facts {
+    /// How the store is opened.
+    pub(crate) fn terms(&self) -> Terms {
+        Terms { group: self.group, map_bytes: self.map_mebibytes.map(MapSize::bytes) }
+    }
 }
 
 /// What is too much, as `[limits]` has it.
@@ -273,7 +283,7 @@ fn keys() -> impl Iterator<Item = (String, Obeyed)> {
 }
 
 /// The same but for the limits, which have a table of their own.
-const KEYS: [(&str, Obeyed); 32] = [
+const KEYS: [(&str, Obeyed); 33] = [
     ("tls.listen", Obeyed::AtRestart),
     ("tls.plain_listen", Obeyed::AtRestart),
     ("tls.http_listen", Obeyed::AtRestart),
@@ -306,6 +316,7 @@ const KEYS: [(&str, Obeyed); 32] = [
     ("facts.files", Obeyed::AtRestart),
     ("facts.group", Obeyed::AtRestart),
     ("facts.stale_limit", Obeyed::AtRestart),
+    ("facts.map_mebibytes", Obeyed::AtRestart),
 ];
 
 impl Config {
@@ -551,7 +562,7 @@ mod tests {
     /// A key that is missing from the list could neither be set nor be waited for.
     #[test]
     fn every_key_that_can_be_set_is_in_the_list() {
-        let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\ncertificates='/x'\ncrt_list='/l'\nissuers='/i'\nhsts='max-age=1'\n[datastores]\nroots='/r'\n[identity]\nhash_slots=1\npenalties=true\nfernet_keys='/k'\nmax_active_keys=3\nrotate_every='7d'\ntoken_seconds=1\nexpired_seconds=1\n[passwords]\ncharacters_min=1\nkinds_min=1\nexpire_after='1d'\nkeep_for='1d'\nunlike_last=1\nchange_given=true\n[access]\nwatch=false\n[facts]\nfiles='/y'\ngroup=1\nstale_limit=9", &[]).unwrap();
+        let config = of("[tls]\nplain_listen='127.0.0.1:1'\nhttp_listen='127.0.0.1:1'\nacme_challenges='/a'\ncertificates='/x'\ncrt_list='/l'\nissuers='/i'\nhsts='max-age=1'\n[datastores]\nroots='/r'\n[identity]\nhash_slots=1\npenalties=true\nfernet_keys='/k'\nmax_active_keys=3\nrotate_every='7d'\ntoken_seconds=1\nexpired_seconds=1\n[passwords]\ncharacters_min=1\nkinds_min=1\nexpire_after='1d'\nkeep_for='1d'\nunlike_last=1\nchange_given=true\n[access]\nwatch=false\n[facts]\nfiles='/y'\ngroup=1\nstale_limit=9\nmap_mebibytes=16", &[]).unwrap();
         let table = toml::Table::try_from(config).unwrap();
         let keys = table.iter().flat_map(|(section, value)| {
             value.as_table().unwrap().keys().map(move |key| format!("{section}.{key}"))

@@ -103,7 +103,7 @@ pub(crate) fn caller() -> String {
 impl Home {
     /// Opens what is in the data directory; makes what is missing.
     pub(crate) fn open(place: Place) -> anyhow::Result<Home> {
-        let source = Lmdb::open_for(&place.facts(), place.config.facts.group)?;
+        let source = Lmdb::open_for(&place.facts(), place.config.facts.terms())?;
         let Place { data, config, config_file } = place;
         make_directory(&data.join("keys"), config.facts.group)?;
         let hash_key = key::load_or_make(&data.join("keys/token-hash.key"), config.facts.group)?;

@@ -13,7 +13,7 @@ use crate::limits::{
     KEY_BYTES_MAX, LOG_KEYS_MAX, LOG_PIECES_MAX, LOG_SECONDS_MIN, LOG_TEXT_BYTES_MAX, VALUE_BYTES_MAX,
 };
 use crate::source::{At, CommitError, Revision, SourceError, StoreId};
-use crate::tables::{Key, Keys, LogEntry, LogPiece, PieceKey, Row, Table, Written};
+use crate::tables::{self, Key, Keys, LogEntry, LogPiece, PieceKey, Row, Table, Written};
 use crate::view::{Snapshot, View};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -214,6 +214,22 @@ pub fn write_down(
     writes.extend(log);
     writes.push(Head { revision: at.revision, commit }.write());
     Ok(writes)
+}
+
+/// Whether these writes, on top of `before`, take rights away and give none (`tables::only_takes`), so that they may use the last of the map.
+///
+/// # Errors
+/// When the store cannot be read.
+pub fn only_takes(before: &dyn Snapshot, writes: &[Write]) -> Result<bool, SourceError> {
+    for Write { table, key, stored } in writes.iter().filter(|write| write.table.holds_facts()) {
+        let Some(stored) = stored else { continue };
+        let old = before.get(*table, key)?.and_then(|old| codec::open(*table, key, old).ok());
+        let (_, value) = codec::open(*table, key, stored)?;
+        if !tables::only_takes(*table, old.map(|(_, old)| old), value) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Counts the records of a table that come in the order of their keys, and hands out the tally of each group when it is whole. So a table

@@ -53,11 +53,19 @@ pub const ACL_BYTES_MAX: usize = 64 * 1024;
 pub const KEY_BYTES_MAX: usize = 510;
 /// Largest value of a record, in bytes.
 pub const VALUE_BYTES_MAX: usize = 1024 * 1024;
-/// How much of its map a store may fill before changes are refused, in hundredths: what is left is for deleting.
+/// How much of its map a store may fill before changes that give something are refused, in hundredths: what is left is for changes that take
+/// rights away.
 pub const MAP_PERCENT_MAX: u64 = 95;
-/// So many records a server upgrades to a new format before it serves; more are left to `enfilade facts upgrade`. `cargo xtask upgrade` took
+/// The smallest map a store may have, in bytes: what is left of it for changes that take rights away is enough for some thousands of them.
+pub const MAP_BYTES_MIN: u64 = 16 << 20;
+/// The largest map a store may have, in bytes: a process has 128 TiB of addresses, and maps other things, too.
+pub const MAP_BYTES_MAX: u64 = 1 << 44;
+/// So many records a server upgrades to a new format or compacts before it serves; more are left to `enfilade facts upgrade` and `enfilade
+/// facts compact`. `cargo xtask upgrade` took
 /// 9 to 15 s for them on two cores with other work, so a machine that is four to six times as slow takes a minute.
 pub const UPGRADE_AT_START_RECORDS_MAX: u64 = 1_000_000;
+/// A file of facts that is shorter than this is not worth compacting, in bytes.
+pub const COMPACT_WORTH_BYTES_MIN: u64 = 64 << 20;
 /// How many keys one record of the change log names; those of a larger change stand in pieces.
 pub const LOG_KEYS_MAX: usize = 1024;
 /// Most pieces of one change. A change of more than 262,144 records names none of them, and indexes are built anew after it.

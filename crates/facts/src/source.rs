@@ -76,6 +76,20 @@ pub enum CommitError {
     /// Another process has been writing for too long; the text names it and says what to do.
     #[error("{0}")]
     Busy(String),
+    /// The store has nearly filled its map, and the change gives something.
+    #[error(
+        "the facts use {} of the {} MiB they may have, and what is left is for changes that take rights away (disable, delete, revoke); \
+        set `[facts] map_mebibytes` to a larger number in enfilade.toml and restart every enfilade process on this data directory, or \
+        stop all of them and run `enfilade facts compact`",
+        .used_bytes >> 20,
+        .map_bytes >> 20
+    )]
+    Full {
+        /// How much of the map is in use, in bytes.
+        used_bytes: u64,
+        /// How large the map is, in bytes.
+        map_bytes: u64,
+    },
     /// A key or value is larger than the store takes.
     #[error("table `{}`: {what} of {bytes} bytes is over the limit of {limit}", table.name())]
     TooLarge {

@@ -21,6 +21,7 @@ mod projects;
 mod reverse;
 mod revocations;
 mod sids;
+mod taking;
 mod trusts;
 
 pub use assignments::{Assignment, AssignmentKey, Who};
@@ -41,6 +42,7 @@ pub use projects::{AccessRule, Binding, Delegation, Profile, Project};
 pub use reverse::{Reverse, ReverseKey};
 pub use revocations::{Revocation, Revoked};
 pub use sids::{SidSpace, SidSpaceKey};
+pub use taking::only_takes;
 pub use trusts::Trust;
 
 use crate::codec::{Reader, Writer};

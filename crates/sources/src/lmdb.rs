@@ -6,6 +6,7 @@
 //! however often asked; a store that has gone back is refused; a writer is waited for so long and then named.
 
 mod anew;
+mod compact;
 mod environment;
 mod high_water;
 mod lost_map;
@@ -13,12 +14,14 @@ mod newest;
 mod place;
 mod reading;
 mod restore;
+mod room;
 mod shipping;
 mod tables;
 mod upgrade;
 mod writers;
 
 use crate::files::lookout::Lookout;
+pub use compact::{CompactError, Compaction};
 use enfilade_facts::format::{FORMAT, FORMAT_OLDEST};
 use enfilade_facts::journal::write_down;
 use enfilade_facts::{At, Change, CommitError, Read, Revision, Snapshot, Source, SourceError, View};
@@ -54,7 +57,14 @@ pub struct Status {
     pub readers_max: u32,
 }
 
-const FULL: &str = "the store has nearly filled its map, and takes deletions only";
+/// How a store is opened: every process that uses it has to open it in the same way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// The number of the group whose members share it; its owner alone otherwise.
+    pub group: Option<u32>,
+    /// How far its file may grow, in bytes; 64 GiB unless set, or less where address space is rationed.
+    pub map_bytes: Option<u64>,
+}
 
 /// The store cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -161,15 +171,15 @@ impl Lmdb {
     /// # Errors
     /// [`OpenError`]; nothing is changed then, but for a directory or an empty store that may have been made.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        Self::open_for(path, None)
+        Self::open_for(path, Terms::default())
     }
 
-    /// The same for daemons of several users, who are all in this group.
+    /// The same on other terms.
     ///
     /// # Errors
     /// As [`Lmdb::open`].
-    pub fn open_for(path: &Path, group: Option<u32>) -> Result<Self, OpenError> {
-        Ok(Lmdb { environment: environment::open(path, group, Trust::Checked)? })
+    pub fn open_for(path: &Path, terms: Terms) -> Result<Self, OpenError> {
+        Ok(Lmdb { environment: environment::open(path, terms, Trust::Checked)? })
     }
 
     /// Who looks at the files that are mirrored into this store.
@@ -234,7 +244,7 @@ impl Lmdb {
         let environment = &*self.environment;
         let mut txn = environment.env.write_txn().map_err(unavailable)?;
         let commit = txn.id() as u64;
-        let is_full = environment.is_full(&txn).map_err(unavailable)?;
+        let mut room = environment.room(&txn).map_err(unavailable)?;
         let before = Reading::of(environment, &txn, commit.saturating_sub(1))?;
         let (first, mut now, mut of) = (before.at, before.at, before.commit);
         // A commit on top of an older state would give an acknowledged revision's number to other facts.
@@ -245,20 +255,18 @@ impl Lmdb {
             let writes = write_down(&reading, change, commit, environment.high_water.shipped());
             answers.push(match writes {
                 Ok(writes) if writes.is_empty() => Ok(now),
-                Ok(writes)
-                    if is_full
-                        && writes.iter().any(|write| write.table.holds_facts() && write.stored.is_some()) =>
-                {
-                    Err(SourceError::Unavailable(FULL.into()).into())
-                }
-                Ok(writes) => {
-                    environment.write(&mut txn, &writes).map_err(unavailable)?;
-                    (now, of) = (now.next(), commit);
-                    Ok(now)
-                }
+                Ok(writes) => match room.take(&reading, &writes)? {
+                    Some(full) => Err(full),
+                    None => {
+                        environment.write(&mut txn, &writes).map_err(unavailable)?;
+                        (now, of) = (now.next(), commit);
+                        Ok(now)
+                    }
+                },
                 Err(why) => Err(why),
             });
         }
+        room.check(environment, &txn)?;
         // A commit that writes nothing LMDB would not count.
         if first == now {
             txn.abort();
@@ -294,7 +302,13 @@ fn hint(why: &heed::Error) -> &'static str {
             Some(12) => "; there is too little address space for the map (see `ulimit -v`)",
             _ => "",
         },
-        heed::Error::Mdb(heed::MdbError::MapFull) => "; the store has reached the size of its map",
+        heed::Error::Mdb(heed::MdbError::MapFull) => {
+            "; the facts use all they may have, nothing was changed: set `[facts] map_mebibytes` to a larger number in enfilade.toml and \
+             restart every enfilade process on this data directory, or stop all of them and run `enfilade facts compact`"
+        }
+        heed::Error::Mdb(heed::MdbError::MapResized) => {
+            "; another process uses a larger map: restart this one with the `[facts] map_mebibytes` of that one"
+        }
         heed::Error::Mdb(heed::MdbError::ReadersFull) => "; too many processes read it at once",
         heed::Error::Mdb(heed::MdbError::BadRslot) => {
             "; this thread is looking at a view already, and one is the most"

@@ -6,6 +6,7 @@ use crate::home::{Place, file_set};
 use crate::{clock, output};
 use enfilade_admin::{BadCertificate, CertificateFiles, CertificateTerms, DatastoreWarning, ReservedPaths};
 use enfilade_facts::Read;
+use enfilade_facts::limits::MAP_PERCENT_MAX;
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_sources::files::attempts::{Attempted, Attempts};
@@ -54,7 +55,7 @@ pub(super) fn run(place: &Place, json: bool) -> anyhow::Result<ExitCode> {
     let mut findings = vec![directory(&place.data), descriptors(), acls(&place.data)];
     findings.push(well("configuration", "it can be read"));
     findings.extend(certificates_of(place));
-    match Lmdb::open_for(&place.facts(), place.config.facts.group) {
+    match Lmdb::open_for(&place.facts(), place.config.facts.terms()) {
         Ok(lmdb) => {
             findings.extend(store(&lmdb));
             findings.extend(files(place, &lmdb));
@@ -182,8 +183,21 @@ fn store(lmdb: &Lmdb) -> Vec<Finding> {
         Ok(Err(why)) | Err(why) => error("facts", why.to_string()),
     }];
     if status.map_bytes / 100 * 80 < status.used_bytes {
-        findings
-            .push(warning("facts", format!("{} of {} bytes are used", status.used_bytes, status.map_bytes)));
+        let says = format!(
+            "they use {} of the {} MiB they may have; from {MAP_PERCENT_MAX} % on only changes that take rights away pass: set `[facts] \
+             map_mebibytes` to a larger number and restart every enfilade process on this data directory",
+            status.used_bytes >> 20,
+            status.map_bytes >> 20
+        );
+        findings.push(warning("facts", says));
+    }
+    if status.is_worth_compacting() {
+        let says = format!(
+            "{} of the {} MiB of the file are in use: restart the servers, or stop them and run `enfilade facts compact`",
+            status.used_bytes >> 20,
+            status.file_bytes >> 20
+        );
+        findings.push(warning("facts", says));
     }
     if stale > 0 {
         findings.push(warning(

@@ -11,7 +11,7 @@ use enfilade_facts::{At, AuditRecord, Read, Revision, Source};
 use enfilade_sources::check;
 use enfilade_sources::copy::{self, Copy, Gathered};
 use enfilade_sources::files::atomic;
-use enfilade_sources::lmdb::{Lmdb, Older, OpenError, Plan};
+use enfilade_sources::lmdb::{CompactError, Compaction, Lmdb, Older, OpenError, Plan};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
@@ -30,6 +30,7 @@ pub(super) fn run(place: &Place, command: Facts, json: bool) -> anyhow::Result<E
         }
         Facts::Restore { file: None, .. } => accept(place, json)?,
         Facts::Upgrade { dry_run } => upgrade(place, dry_run, json)?,
+        Facts::Compact { dry_run } => compact(place, dry_run, json)?,
         Facts::Dump { file, secrets } => dump(place, file.as_deref(), secrets)?,
         Facts::Load { file, force, accept_rollback } => {
             let copy = read(place, &file).and_then(|from| Ok(copy::read_dump(from)?));
@@ -40,7 +41,7 @@ pub(super) fn run(place: &Place, command: Facts, json: bool) -> anyhow::Result<E
 }
 
 fn open(place: &Place) -> Result<Lmdb, OpenError> {
-    Lmdb::open_for(&place.facts(), place.config.facts.group)
+    Lmdb::open_for(&place.facts(), place.config.facts.terms())
 }
 
 /// A copy that is taken in while others wait to write: what comes through a pipe is read to its end before that.
@@ -62,14 +63,17 @@ fn status(lmdb: &Lmdb, json: bool) {
         output::json_line(&json!({
             "store": status.at.store.to_string(), "revision": status.at.revision.0, "shipped": status.shipped.0,
             "file_bytes": status.file_bytes, "used_bytes": status.used_bytes,
-            "map_bytes": status.map_bytes, "readers": status.readers, "readers_max": status.readers_max,
+            "map_bytes": status.map_bytes, "worth_compacting": status.is_worth_compacting(), "readers": status.readers, "readers_max": status.readers_max,
         }));
         return;
     }
+    let advice =
+        if status.is_worth_compacting() { "; `enfilade facts compact` makes it shorter" } else { "" };
     let rows = [
         ("store", status.at.store.to_string()),
         ("revision", format!("{}, the audit log is at {}", status.at.revision, status.shipped)),
         ("size", format!("{} of {}", mebibytes(status.used_bytes), mebibytes(status.map_bytes))),
+        ("file", format!("{}{advice}", mebibytes(status.file_bytes))),
         ("readers", format!("{} of {}", status.readers, status.readers_max)),
     ];
     rows.iter().for_each(|(what, value)| output::line(&format!("{what:<10}{value}")));
@@ -209,7 +213,7 @@ fn put_in_place(
         Some(lmdb) => fill(&lmdb).map(|at| (at, None)),
         None => {
             let (facts, now) = (place.facts(), clock::now().unix_seconds);
-            let filled = Lmdb::set_aside(&facts, place.config.facts.group, now, fill);
+            let filled = Lmdb::set_aside(&facts, place.config.facts.terms(), now, fill);
             filled.map(|(at, aside)| (at, Some(aside)))
         }
     };
@@ -272,14 +276,14 @@ fn accept(place: &Place, json: bool) -> anyhow::Result<()> {
     let audit = audit("facts restore --accept-rollback".into());
     let mut progress = Progress::start("restoring the facts");
     let mut show = |done, all| progress.show(done, all);
-    let at = Lmdb::accept(&place.facts(), place.config.facts.group, &audit, &mut show)?;
+    let at = Lmdb::accept(&place.facts(), place.config.facts.terms(), &audit, &mut show)?;
     drop(progress);
     accepted(at);
     Ok(())
 }
 
 fn older(place: &Place) -> Result<Option<Older>, OpenError> {
-    Older::open(&place.facts(), place.config.facts.group)
+    Older::open(&place.facts(), place.config.facts.terms())
 }
 
 fn upgrade(place: &Place, dry_run: bool, json: bool) -> anyhow::Result<()> {
@@ -340,5 +344,73 @@ pub(super) fn upgrade_to_serve(place: &Place) -> anyhow::Result<()> {
     output::note(&format!("upgrading the facts: {}", told(&plan)));
     let (_, at) = run_upgrade(older)?;
     output::note(&format!("the facts are upgraded; the new revision is {}", at.revision));
+    Ok(())
+}
+
+fn compact(place: &Place, dry_run: bool, json: bool) -> anyhow::Result<()> {
+    if dry_run {
+        let lmdb = open(place)?;
+        let mut progress = Progress::start("reading the facts");
+        let plan = lmdb.plan_compaction(&mut |done, all| progress.show(done, all))?;
+        drop(progress);
+        let revision = json!({ "compacted": false, "plan": measured(&plan) });
+        output::done(
+            json,
+            &revision,
+            &format!("{} would be won, about; nothing was changed", shorter(&plan)),
+        );
+        return Ok(());
+    }
+    let (done, at) = run_compact(place).map_err(|why| match why {
+        CompactError::Open(why @ OpenError::Io { .. }) => anyhow::Error::from(why)
+            .context("the facts are compacted only while no other process uses them; a server does it when it starts and much is won"),
+        why => why.into(),
+    })?;
+    let value = json!({ "compacted": true, "plan": measured(&done), "revision": at.revision.0 });
+    output::done(json, &value, &format!("{} are won; that is revision {}", shorter(&done), at.revision));
+    Ok(())
+}
+
+fn run_compact(place: &Place) -> Result<(Compaction, At), CompactError> {
+    let mut progress = Progress::start("compacting the facts");
+    let audit = audit(String::new());
+    Lmdb::compact(&place.facts(), place.config.facts.terms(), &audit, &mut |done, all| {
+        progress.show(done, all)
+    })
+}
+
+fn shorter(done: &Compaction) -> String {
+    let (before, after) = (mebibytes(done.bytes_before), mebibytes(done.bytes_after));
+    format!("{} records, from {before} to {after}: {}", done.records, mebibytes(done.won_bytes()))
+}
+
+fn measured(done: &Compaction) -> serde_json::Value {
+    json!({
+        "records": done.records, "bytes_before": done.bytes_before, "bytes_after": done.bytes_after,
+        "won_bytes": done.won_bytes(),
+    })
+}
+
+/// A server compacts by itself what is worth it and takes less than a minute. It serves in any case.
+pub(super) fn compact_to_serve(place: &Place) -> anyhow::Result<()> {
+    let lmdb = open(place)?;
+    let records = lmdb.read(|view| {
+        let counts =
+            enfilade_facts::Table::of_facts().map(|table| view.tally(table, &[]).map(|tally| tally.count));
+        counts.sum::<Result<u64, _>>()
+    })??;
+    let is_worth_it = lmdb.status().is_worth_compacting();
+    drop(lmdb);
+    if !is_worth_it || UPGRADE_AT_START_RECORDS_MAX < records {
+        return Ok(());
+    }
+    match run_compact(place) {
+        Ok((done, at)) => output::note(&format!(
+            "the facts were compacted: {} are won; that is revision {}",
+            shorter(&done),
+            at.revision
+        )),
+        Err(why) => output::note(&format!("the facts are not compacted now: {why}")),
+    }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Values of keys that have a form of their own.
 
+use enfilade_facts::limits::{MAP_BYTES_MAX, MAP_BYTES_MIN};
 use hyper::header::HeaderValue;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -33,6 +34,34 @@ impl<const MOST: u64> TryFrom<u64> for AtMost<MOST> {
 impl<const MOST: u64> From<AtMost<MOST>> for u64 {
     fn from(number: AtMost<MOST>) -> u64 {
         number.0
+    }
+}
+
+/// How far a store of facts may grow, in MiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "u64", into = "u64")]
+pub(crate) struct MapSize(u64);
+
+impl MapSize {
+    pub(crate) fn bytes(self) -> u64 {
+        self.0 << 20
+    }
+}
+
+impl TryFrom<u64> for MapSize {
+    type Error = String;
+    fn try_from(mebibytes: u64) -> Result<Self, String> {
+        let (least, most) = (MAP_BYTES_MIN >> 20, MAP_BYTES_MAX >> 20);
+        match (least..=most).contains(&mebibytes) {
+            true => Ok(MapSize(mebibytes)),
+            false => Err(format!("a map of {mebibytes} MiB; expected {least} to {most}")),
+        }
+    }
+}
+
+impl From<MapSize> for u64 {
+    fn from(size: MapSize) -> u64 {
+        size.0
     }
 }
 

@@ -5,13 +5,12 @@ use super::high_water::HighWater;
 use super::reading::Reading;
 use super::tables::{self, Records, Tables, There};
 use super::writers::Writers;
-use super::{OpenError, lost_map, newest, place, unavailable};
+use super::{OpenError, Terms, lost_map, newest, place, unavailable};
 use crate::files::lookout::Lookout;
 use crate::mapping::{lock_file_bytes, reserve};
 use crate::new_map;
 use enfilade_facts::format::{FORMAT, FORMAT_OLDEST};
 use enfilade_facts::journal::{Identity, IdentityKey, Write};
-use enfilade_facts::limits::MAP_PERCENT_MAX;
 use enfilade_facts::{At, Revision, SourceError, StoreId, Table, View};
 use heed::{Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn, WithTls};
 use std::cell::Cell;
@@ -159,20 +158,12 @@ impl Environment {
         self.used_in(&*self.env.read_txn()?)
     }
 
-    fn used_in(&self, txn: &RoTxn<'_>) -> heed::Result<u64> {
+    pub(super) fn used_in(&self, txn: &RoTxn<'_>) -> heed::Result<u64> {
         self.tables.iter().flatten().try_fold(0, |sum, records| {
             let stat = records.stat(txn)?;
             let pages = stat.branch_pages + stat.leaf_pages + stat.overflow_pages;
             Ok(sum + pages as u64 * u64::from(stat.page_size))
         })
-    }
-
-    /// Whether more would be too much.
-    pub(super) fn is_full(&self, txn: &RoTxn<'_>) -> heed::Result<bool> {
-        let info = self.env.info();
-        let most = info.map_size as u64 / 100 * MAP_PERCENT_MAX;
-        // Only a file that was that long once can be that full now.
-        Ok(most < info.last_page_number as u64 * 4096 && most < self.used_in(txn)?)
     }
 
     /// Who the store says it is, and at which revision.
@@ -221,15 +212,15 @@ static OPEN: Mutex<Option<Shared>> = Mutex::new(None);
 type Shared = HashMap<(u64, u64), Weak<Environment>>;
 
 /// The environment in this directory, opened now or shared with whoever opened it before.
-pub(super) fn open(path: &Path, group: Option<u32>, trust: Trust) -> Result<Arc<Environment>, OpenError> {
-    place::prepare(path, group)?;
+pub(super) fn open(path: &Path, terms: Terms, trust: Trust) -> Result<Arc<Environment>, OpenError> {
+    place::prepare(path, terms.group)?;
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let open = open.get_or_insert_default();
     open.retain(|_, environment| environment.strong_count() > 0);
     if let Some(environment) = data_file(path).ok().and_then(|file| open.get(&file)).and_then(Weak::upgrade) {
         return Ok(environment);
     }
-    let environment = Arc::new(open_anew(path, group, trust)?);
+    let environment = Arc::new(open_anew(path, terms, trust)?);
     let file = data_file(path).map_err(|why| OpenError::io(path, &why))?;
     open.insert(file, Arc::downgrade(&environment));
     Ok(environment)
@@ -241,8 +232,9 @@ fn data_file(path: &Path) -> std::io::Result<(u64, u64)> {
     Ok((meta.dev(), meta.ino()))
 }
 
-fn open_anew(path: &Path, group: Option<u32>, trust: Trust) -> Result<Environment, OpenError> {
-    let (environment, found) = open_of_any_format(path, group)?;
+/// Opens it, whoever else in this process has it open.
+pub(super) fn open_anew(path: &Path, terms: Terms, trust: Trust) -> Result<Environment, OpenError> {
+    let (environment, found) = open_of_any_format(path, terms)?;
     let place = path.to_owned();
     match found.cmp(&FORMAT) {
         Ordering::Greater => return Err(OpenError::Newer { path: place, found }),
@@ -265,7 +257,7 @@ fn open_anew(path: &Path, group: Option<u32>, trust: Trust) -> Result<Environmen
 
 /// The environment in this directory, with the tables that are there, and the format of the store; what it says of itself is
 /// not compared with anything yet. Where there is nothing a store is made.
-pub(super) fn open_of_any_format(path: &Path, group: Option<u32>) -> Result<(Environment, u32), OpenError> {
+pub(super) fn open_of_any_format(path: &Path, terms: Terms) -> Result<(Environment, u32), OpenError> {
     let failed = |why: &dyn std::fmt::Display| OpenError::io(path, why);
     let lmdb_failed = |why| OpenError::heed(path, &why);
     lost_map::end_cleanly();
@@ -274,12 +266,12 @@ pub(super) fn open_of_any_format(path: &Path, group: Option<u32>) -> Result<(Env
     let is_marked = path.join(place::HIGH_WATER).exists() || !path.join("data.mdb").exists();
     new_map::make_where_missing(path, |place| open_map_of(place, MAP_BYTES[2], EnvFlags::empty()))
         .map_err(lmdb_failed)?;
-    let env = open_map(path).map_err(lmdb_failed)?;
-    let env = if is_marked { env } else { believed(path, env)? };
+    let env = open_map(path, terms).map_err(lmdb_failed)?;
+    let env = if is_marked { env } else { believed(path, terms, env)? };
     let high_water = HighWater::open(&path.join(place::HIGH_WATER)).map_err(|why| failed(&why))?;
     let lookout = Lookout::open(&path.join(place::LOOKOUT)).map_err(|why| failed(&why))?;
     let writers = Writers::open(&path.join(place::WRITER_LOCK)).map_err(|why| failed(&why))?;
-    place::set_modes(path, group).map_err(|why| failed(&why))?;
+    place::set_modes(path, terms.group).map_err(|why| failed(&why))?;
     // Readers that died while nobody was here would make the file grow from the first commit on.
     env.clear_stale_readers().map_err(lmdb_failed)?;
     let mut there = tables::find(&env).map_err(lmdb_failed)?;
@@ -300,11 +292,11 @@ pub(super) fn open_of_any_format(path: &Path, group: Option<u32>) -> Result<(Env
 }
 
 /// Opens the map again, when its newest commit is the newest there was.
-fn believed(path: &Path, env: Env<WithTls>) -> Result<Env<WithTls>, OpenError> {
+fn believed(path: &Path, terms: Terms, env: Env<WithTls>) -> Result<Env<WithTls>, OpenError> {
     let map_bytes = env.info().map_size;
     env.prepare_for_closing().wait();
     match newest::damage(path, map_bytes).map_err(|why| OpenError::heed(path, &why))? {
-        None => open_map(path).map_err(|why| OpenError::heed(path, &why)),
+        None => open_map(path, terms).map_err(|why| OpenError::heed(path, &why)),
         Some(why) => Err(OpenError::io(
             path,
             &format!(
@@ -316,9 +308,10 @@ fn believed(path: &Path, env: Env<WithTls>) -> Result<Env<WithTls>, OpenError> {
     }
 }
 
-fn open_map(path: &Path) -> heed::Result<Env<WithTls>> {
+fn open_map(path: &Path, terms: Terms) -> heed::Result<Env<WithTls>> {
     let mut last = heed::Error::EnvAlreadyOpened;
-    for bytes in MAP_BYTES {
+    let said = terms.map_bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    for bytes in said.map_or(MAP_BYTES.to_vec(), |bytes| vec![bytes]) {
         match open_map_of(path, bytes, EnvFlags::empty()) {
             // Its last user is letting go of it on another thread at this moment.
             Err(heed::Error::EnvAlreadyOpened) => {
@@ -369,7 +362,7 @@ mod tests {
         });
         assert!(theirs.is_ok());
         drop(env);
-        let why = open(&path, None, Trust::Checked).err().unwrap().to_string();
+        let why = open(&path, Terms::default(), Trust::Checked).err().unwrap().to_string();
         assert!(why.contains("no store of facts"), "{why}");
     }
 

@@ -19,6 +19,8 @@ const LIVE_LOCK: &str = "live.lock";
 pub(super) const SHIPPING_LOCK: &str = "shipping.lock";
 /// Who looks at the files people edit.
 pub(super) const LOOKOUT: &str = "lookout";
+/// The directory in which the store is written anew, while nobody else has it open.
+pub(super) const COMPACTING: &str = "compacting";
 /// LMDB's own files, and ours beside them.
 const FILES: [&str; 7] = ["data.mdb", LOCK_FILE, HIGH_WATER, LOOKOUT, WRITER_LOCK, LIVE_LOCK, SHIPPING_LOCK];
 /// NFS, SMB, CIFS, SMB2, 9P, Ceph, AFS (linux/magic.h).
@@ -78,9 +80,15 @@ pub(super) fn set_modes(path: &Path, group: Option<u32>) -> std::io::Result<()> 
 pub(super) fn live(path: &Path) -> std::io::Result<File> {
     let file = lock_file(path, LIVE_LOCK)?;
     flock(&file, FlockOperation::NonBlockingLockShared).map_err(|_| {
-        std::io::Error::other("another process is restoring or upgrading it: try again when that is done")
+        std::io::Error::other(
+            "another process is restoring, upgrading or compacting it: try again when that is done",
+        )
     })?;
-    Ok(file)
+    // Whoever compacts it has it alone, so this is what was left when that was killed.
+    match std::fs::remove_dir_all(path.join(COMPACTING)) {
+        Err(why) if why.kind() != std::io::ErrorKind::NotFound => Err(why),
+        _ => Ok(file),
+    }
 }
 
 /// Held while nobody has the store open; nobody can open it meanwhile.
@@ -163,7 +171,10 @@ mod tests {
         let scratch = Scratch::new();
         let path = scratch.path().join("facts");
         let group = rustix::process::getgid().as_raw();
-        drop(crate::lmdb::Lmdb::open_for(&path, Some(group)).unwrap());
+        drop(
+            crate::lmdb::Lmdb::open_for(&path, crate::lmdb::Terms { group: Some(group), map_bytes: None })
+                .unwrap(),
+        );
         let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!(mode(&path), 0o770);
         let made = FILES.iter().map(|name| path.join(name)).filter(|file| file.exists());

@@ -8,7 +8,7 @@
 use super::environment::{self, Trust};
 use super::high_water::HighWater;
 use super::reading::Reading;
-use super::{Lmdb, OpenError, place, unavailable};
+use super::{Lmdb, OpenError, Terms, place, unavailable};
 use crate::copy::{Copy, CopyError, Gathered, Progress, Views};
 use crate::files::atomic;
 use enfilade_facts::codec;
@@ -113,12 +113,12 @@ impl Lmdb {
     /// When somebody has it open, or it cannot be read whole.
     pub fn accept(
         path: &Path,
-        group: Option<u32>,
+        terms: Terms,
         audit: &AuditRecord,
         progress: Progress<'_>,
     ) -> Result<At, RestoreError> {
         drop(place::alone(path)?);
-        let lmdb = Lmdb { environment: environment::open(path, group, Trust::AsItIs)? };
+        let lmdb = Lmdb { environment: environment::open(path, terms, Trust::AsItIs)? };
         let environment = &*lmdb.environment;
         let views: Views<'_> = &|look| environment.reading(|_, view| look(view));
         let mut gathered = Gathered::of(views, path, audit.unix_seconds, progress)?;
@@ -135,7 +135,7 @@ impl Lmdb {
     /// When somebody has it open, `fill` fails, or it cannot be moved; the old one is where it was then.
     pub fn set_aside<R>(
         path: &Path,
-        group: Option<u32>,
+        terms: Terms,
         unix_seconds: i64,
         fill: impl FnOnce(&Self) -> Result<R, RestoreError>,
     ) -> Result<(R, PathBuf), RestoreError> {
@@ -145,7 +145,7 @@ impl Lmdb {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let named = |what: &str| path.with_file_name(format!("{name}.{what}-{unix_seconds}"));
         let (aside, new) = (named("set-aside"), named("new"));
-        let made = Self::open_for(&new, group).map_err(RestoreError::from).and_then(|lmdb| {
+        let made = Self::open_for(&new, terms).map_err(RestoreError::from).and_then(|lmdb| {
             lmdb.environment.high_water.raise(mark.unwrap_or(Revision(0)));
             fill(&lmdb)
         });
@@ -277,11 +277,11 @@ mod tests {
         put_something(&lmdb);
         let at = lmdb.at();
         lmdb.environment.high_water.raise(Revision(9));
-        let why = Lmdb::accept(&path, None, &audit(), &mut |_, _| {}).unwrap_err().to_string();
+        let why = Lmdb::accept(&path, Terms::default(), &audit(), &mut |_, _| {}).unwrap_err().to_string();
         assert!(why.contains("other processes have it open"), "{why}");
         drop(lmdb);
         assert!(Lmdb::open(&path).is_err());
-        let accepted = Lmdb::accept(&path, None, &audit(), &mut |_, _| {}).unwrap();
+        let accepted = Lmdb::accept(&path, Terms::default(), &audit(), &mut |_, _| {}).unwrap();
         assert_ne!(accepted.store, at.store);
         let lmdb = Lmdb::open(&path).unwrap();
         something_is_there(&lmdb);
@@ -303,13 +303,15 @@ mod tests {
         for (file, accept_rollback, expected) in
             [(&backup[..], false, "say --accept-rollback"), (&backup[..backup.len() - 1], true, "it was cut")]
         {
-            let filled = Lmdb::set_aside(&path, None, 77, |lmdb| restore(lmdb, file, accept_rollback));
+            let filled =
+                Lmdb::set_aside(&path, Terms::default(), 77, |lmdb| restore(lmdb, file, accept_rollback));
             let why = filled.unwrap_err().to_string();
             assert!(why.contains(expected), "{why}");
             assert_eq!(std::fs::read(path.join("data.mdb")).unwrap(), [7; 8192]);
             assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 1);
         }
-        let (at, aside) = Lmdb::set_aside(&path, None, 77, |lmdb| restore(lmdb, &backup, true)).unwrap();
+        let (at, aside) =
+            Lmdb::set_aside(&path, Terms::default(), 77, |lmdb| restore(lmdb, &backup, true)).unwrap();
         assert!(aside.ends_with("facts.set-aside-77") && aside.join("data.mdb").exists());
         assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 2);
         let lmdb = Lmdb::open(&path).unwrap();

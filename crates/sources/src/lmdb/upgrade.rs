@@ -7,7 +7,7 @@
 
 use super::anew::Anew;
 use super::environment::{Environment, open_of_any_format};
-use super::{OpenError, place, unavailable};
+use super::{OpenError, Terms, place, unavailable};
 use crate::copy::{CopyError, Gathered, Progress, Views};
 use crate::files::atomic;
 use enfilade_facts::codec;
@@ -86,11 +86,11 @@ impl Older {
     ///
     /// # Errors
     /// When it cannot be opened, has gone back, or is of a format that cannot be upgraded.
-    pub fn open(path: &Path, group: Option<u32>) -> Result<Option<Self>, OpenError> {
+    pub fn open(path: &Path, terms: Terms) -> Result<Option<Self>, OpenError> {
         if !path.join("data.mdb").exists() {
             return Ok(None);
         }
-        let (environment, found) = open_of_any_format(path, group)?;
+        let (environment, found) = open_of_any_format(path, terms)?;
         let place = path.to_owned();
         match found {
             FORMAT => return Ok(None),
@@ -303,7 +303,7 @@ mod tests {
 
     /// Commits as a program of format 2 did: records carry LMDB's number, and the entry of the log says it.
     fn commit_as_of_2(path: &Path, change: &Change) {
-        let (environment, _) = open_of_any_format(path, None).unwrap();
+        let (environment, _) = open_of_any_format(path, Terms::default()).unwrap();
         environment.check(path).unwrap();
         let mut txn = environment.env.write_txn().unwrap();
         let commit = txn.id() as u64;
@@ -394,7 +394,7 @@ mod tests {
         assert!(refusal(&path).contains("run `enfilade facts upgrade`"), "{}", refusal(&path));
         let whole = std::fs::read(path.join("data.mdb")).unwrap();
 
-        let older = Older::open(&path, None).unwrap().unwrap();
+        let older = Older::open(&path, Terms::default()).unwrap().unwrap();
         let mut seen = 0;
         let plan = older.try_out(&mut |done, all| (seen, ()) = (all, assert!(done <= all))).unwrap();
         // Each membership is found by its other end, too.
@@ -405,12 +405,12 @@ mod tests {
         drop(older);
         assert_eq!(std::fs::read(path.join("data.mdb")).unwrap(), whole);
 
-        let older = Older::open(&path, None).unwrap().unwrap();
+        let older = Older::open(&path, Terms::default()).unwrap().unwrap();
         let mut most = (0, 0);
         let (done, at) = older.upgrade(&audit(), &mut |done, all| most = (done, all)).unwrap();
         assert_eq!((done, at.revision, most), (plan.clone(), Revision(4), (3 * records, 3 * records)));
 
-        assert!(Older::open(&path, None).unwrap().is_none());
+        assert!(Older::open(&path, Terms::default()).unwrap().is_none());
         let lmdb = Lmdb::open(&path).unwrap();
         assert_eq!(lmdb.at(), at);
         something_is_there(&lmdb);
@@ -458,7 +458,7 @@ mod tests {
                 whole[place.unwrap()] ^= 1;
                 std::fs::write(&file, whole).unwrap();
             }
-            let older = Older::open(&path, None).unwrap().unwrap();
+            let older = Older::open(&path, Terms::default()).unwrap().unwrap();
             if name == "backup" {
                 std::fs::create_dir(older.plan().unwrap().backup).unwrap();
             }
@@ -536,13 +536,13 @@ mod tests {
         {
             let path = scratch.path().join(format.to_string());
             make_without_a_table(&path, format);
-            let why = Older::open(&path, None).err().unwrap().to_string();
+            let why = Older::open(&path, Terms::default()).err().unwrap().to_string();
             assert!(why.contains(expected), "{why}");
             assert!(refusal(&path).contains(expected), "{}", refusal(&path));
         }
-        assert!(Older::open(&scratch.path().join("nowhere"), None).unwrap().is_none());
+        assert!(Older::open(&scratch.path().join("nowhere"), Terms::default()).unwrap().is_none());
         let path = scratch.path().join("current");
         put_something(&Lmdb::open(&path).unwrap());
-        assert!(Older::open(&path, None).unwrap().is_none());
+        assert!(Older::open(&path, Terms::default()).unwrap().is_none());
     }
 }

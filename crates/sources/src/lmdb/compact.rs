@@ -1,0 +1,449 @@
+//! Giving back the room of what was deleted. LMDB uses free pages again and never makes its file shorter, and pages that were split stay as
+//! full as that left them.
+//!
+//! The records are put into a new file in the order of their keys, in a directory beside the old one; the file is synced, and takes the
+//! name of the old one. So the old store is there until the new one is whole. That is a change with a revision and an entry in the log; it
+//! writes no fact, so the tallies are those of before. Nobody else may have the store open: a process would go on with the file that it has.
+
+use super::environment::{self, Environment, Trust, open_map_of};
+use super::reading::Reading;
+use super::tables::{Records, Tables};
+use super::{Lmdb, OpenError, Status, Terms, place, unavailable};
+use crate::copy::Progress;
+use crate::files::atomic::sync_directory;
+use enfilade_facts::codec;
+use enfilade_facts::journal::{Head, IdentityKey, Tally, Write};
+use enfilade_facts::limits::COMPACT_WORTH_BYTES_MIN;
+use enfilade_facts::tables::{Key, LogEntry, Written};
+use enfilade_facts::{At, AuditRecord, Snapshot, SourceError, Table, View};
+use heed::types::Bytes;
+use heed::{CommitOrAbort, Env, EnvFlags, PutFlags, RwTxn, WithTls};
+use std::fs::{DirBuilder, File, Permissions};
+use std::io;
+use std::ops::ControlFlow;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
+use std::path::Path;
+
+const DATA: &str = "data.mdb";
+/// So many bytes of records are written by one transaction: its pages are in memory until it is committed.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// The store was not compacted; it is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum CompactError {
+    /// It could not be opened, or not alone.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It could not be read to its last record, or not be written anew.
+    #[error("the facts cannot be compacted, nothing was changed: {0}")]
+    Source(#[from] SourceError),
+    /// The new file.
+    #[error("the facts cannot be compacted, nothing was changed: the new file cannot be put in place: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl From<heed::Error> for CompactError {
+    fn from(why: heed::Error) -> Self {
+        unavailable(why).into()
+    }
+}
+
+/// What a compaction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compaction {
+    /// How many records there are, tallies and the log included.
+    pub records: u64,
+    /// How long the file was, in bytes.
+    pub bytes_before: u64,
+    /// How long it is, in bytes.
+    pub bytes_after: u64,
+}
+
+impl Compaction {
+    /// How much shorter the file is, in bytes.
+    pub fn won_bytes(&self) -> u64 {
+        self.bytes_before.saturating_sub(self.bytes_after)
+    }
+}
+
+impl Status {
+    /// Whether a compaction gives so much back that it is worth the while: at least half of a file that is not small. It may win more, where
+    /// pages are not full.
+    pub fn is_worth_compacting(&self) -> bool {
+        COMPACT_WORTH_BYTES_MIN <= self.file_bytes && self.used_bytes < self.file_bytes / 2
+    }
+}
+
+impl Lmdb {
+    /// What a compaction would do, without writing anything. The length of the new file is worked out, to within a few hundredths.
+    ///
+    /// # Errors
+    /// When the store cannot be read and believed to the last record.
+    pub fn plan_compaction(&self, progress: Progress<'_>) -> Result<Compaction, SourceError> {
+        let bytes_before = self.environment.env.real_disk_size().map_err(unavailable)?;
+        let (mut pages, mut tree) = (PAGES_OF_NONE, (Table::Head, Tree::default()));
+        let records = self.environment.reading(|reading, view| {
+            each_record(reading, view, progress, &mut |table, key, stored| {
+                if tree.0 != table {
+                    pages += std::mem::replace(&mut tree, (table, Tree::default())).1.pages();
+                }
+                tree.1.put(key.len(), stored.len());
+                Ok(())
+            })
+        })??;
+        pages += tree.1.pages();
+        Ok(Compaction { records, bytes_before, bytes_after: pages * PAGE_BYTES })
+    }
+
+    /// Compacts the store in this directory. The old file is there until the new one is whole and synced.
+    ///
+    /// # Errors
+    /// When other processes have it open, or any of it fails; the store is as it was then. After a power cut it is as it was, or compacted.
+    pub fn compact(
+        path: &Path,
+        terms: Terms,
+        audit: &AuditRecord,
+        progress: Progress<'_>,
+    ) -> Result<(Compaction, At), CompactError> {
+        place::prepare(path, terms.group)?;
+        let environment = environment::open_anew(path, terms, Trust::Checked)?;
+        place::keep_others_out(path, &environment.live)?;
+        let aside = path.join(place::COMPACTING);
+        let done = put_in_place(path, &aside, environment, audit, progress);
+        let _ = std::fs::remove_dir_all(&aside);
+        done
+    }
+}
+
+fn put_in_place(
+    path: &Path,
+    aside: &Path,
+    environment: Environment,
+    audit: &AuditRecord,
+    progress: Progress<'_>,
+) -> Result<(Compaction, At), CompactError> {
+    let (old, new) = (path.join(DATA), aside.join(DATA));
+    let meta = std::fs::metadata(&old)?;
+    DirBuilder::new().mode(0o700).create(aside)?;
+    let env = open_map_of(aside, environment.env.info().map_size, EnvFlags::NO_SYNC)?;
+    let written = environment.reading(|reading, view| write(&env, reading, view, audit, progress));
+    let (records, at) = written.map_err(CompactError::from).flatten()?;
+    env.force_sync()?;
+    env.prepare_for_closing().wait();
+    let file = File::options().read(true).write(true).open(&new)?;
+    // A daemon of another user goes on with the file. The group first: whoever has given a file away may not change it any more.
+    let _ = fchown(&file, None, Some(meta.gid())).and_then(|()| fchown(&file, Some(meta.uid()), None));
+    file.set_permissions(Permissions::from_mode(meta.mode() & 0o777))?;
+    file.sync_all()?;
+    let bytes_after = file.metadata()?.len();
+    let Environment { env, high_water, live, .. } = environment;
+    // LMDB's lock file says which commit is the newest; the first who opens the store after this begins it anew.
+    env.prepare_for_closing().wait();
+    std::fs::rename(&new, &old)?;
+    sync_directory(&old)?;
+    high_water.raise(at.revision);
+    drop(live);
+    Ok((Compaction { records, bytes_before: meta.len(), bytes_after }, at))
+}
+
+/// Writes everything into an empty environment, and the head last: it is of the last commit, and no commit before has one.
+fn write(
+    env: &Env<WithTls>,
+    from: &Reading<'_>,
+    view: &View<'_>,
+    audit: &AuditRecord,
+    progress: Progress<'_>,
+) -> Result<(u64, At), CompactError> {
+    let made = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
+        let mut tables: Tables<'_> = [None; Table::ALL.len()];
+        for (table, records) in
+            Table::ALL.into_iter().zip(&mut tables).filter(|(table, _)| *table != Table::Head)
+        {
+            *records = Some(opener.create_database(txn, Some(table.name()))?);
+        }
+        Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(tables))
+    })?;
+    let CommitOrAbort::Commit(tables) = made else {
+        return Err(unavailable(heed::Error::EnvAlreadyOpened).into());
+    };
+    let mut writing = Writing { env, txn: None, bytes: 0 };
+    let records = each_record(from, view, progress, &mut |table, key, stored| {
+        let records = Table::ALL.into_iter().zip(&tables).find(|(this, _)| *this == table);
+        let records = records.and_then(|(_, records)| records.as_ref());
+        records.map_or(Ok(()), |records| writing.put(records, key, stored)).map_err(unavailable)
+    })?;
+    writing.commit()?;
+    let identity = from.get(Table::Head, &IdentityKey.bytes())?.map(<[u8]>::to_vec);
+    let at = view.at().next();
+    let entry = LogEntry {
+        who: audit.who.clone(),
+        what: "compact the facts".to_owned(),
+        unix_seconds: audit.unix_seconds,
+        written: Written::Here(Vec::new()),
+    };
+    env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
+        let log = opener.create_database::<Bytes, Bytes>(txn, Some(Table::Log.name()))?;
+        let head = opener.create_database::<Bytes, Bytes>(txn, Some(Table::Head.name()))?;
+        let start = Head { revision: at.revision, commit: txn.id() as u64 }.write();
+        for (records, Write { key, stored, .. }) in
+            [(log, Write::put(&at.revision, &entry, at)), (head, start)]
+        {
+            records.put(txn, &key, &stored.unwrap_or_default())?;
+        }
+        head.put(txn, &IdentityKey.bytes(), &identity.unwrap_or_default())?;
+        Ok::<_, heed::Error>(CommitOrAbort::<(), ()>::Commit(()))
+    })?;
+    Ok((records, at))
+}
+
+/// Records on their way into a new environment, in the order of their keys.
+struct Writing<'e> {
+    env: &'e Env<WithTls>,
+    txn: Option<RwTxn<'e>>,
+    bytes: usize,
+}
+
+impl Writing<'_> {
+    fn put(&mut self, records: &Records<'static>, key: &[u8], stored: &[u8]) -> heed::Result<()> {
+        if BATCH_BYTES < self.bytes {
+            self.commit()?;
+        }
+        if self.txn.is_none() {
+            self.txn = Some(self.env.write_txn()?);
+        }
+        self.bytes += key.len() + stored.len();
+        match &mut self.txn {
+            Some(txn) => records.put_with_flags(txn, PutFlags::APPEND, key, stored),
+            None => Ok(()),
+        }
+    }
+
+    fn commit(&mut self) -> heed::Result<()> {
+        self.bytes = 0;
+        self.txn.take().map_or(Ok(()), RwTxn::commit)
+    }
+}
+
+/// Calls `each` for every record but the head's, table by table, in the order of the keys, and compares each table with its tally. Says
+/// how many there were.
+fn each_record(
+    from: &Reading<'_>,
+    view: &View<'_>,
+    progress: Progress<'_>,
+    each: &mut dyn FnMut(Table, &[u8], &[u8]) -> Result<(), SourceError>,
+) -> Result<u64, SourceError> {
+    view.head()?;
+    let tables = || Table::ALL.into_iter().filter(|table| *table != Table::Head);
+    let count = |table| Ok(from.environment.records(table)?.stat(from.txn)?.entries as u64);
+    let all = tables().map(count).sum::<heed::Result<u64>>().map_err(unavailable)?;
+    let mut done = 0;
+    for table in tables() {
+        let (mut counted, mut failed) = (Tally::default(), None);
+        from.scan(table, &[], &mut |key, stored| {
+            let sound = match table {
+                // What a tally says is believed only together with its records.
+                Table::Tallies => Ok(()),
+                _ => codec::open(table, key, stored).map(|_| counted.add(stored)),
+            };
+            (failed, done) = (sound.and_then(|()| each(table, key, stored)).err(), done + 1);
+            progress(done, all);
+            if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        failed.map_or(Ok(()), Err)?;
+        if table.holds_facts() && counted != view.tally(table, &[])? {
+            let why = "the records are not those that were written last; see `enfilade facts check`";
+            return Err(codec::damaged(table, &[], why));
+        }
+    }
+    Ok(done)
+}
+
+const PAGE_BYTES: u64 = 4096;
+/// Two pages that say where the trees are, and the trees of tables and of free pages.
+const PAGES_OF_NONE: u64 = 2 + 1 + 1;
+/// What a page has for its nodes, in bytes (`PAGEHDRSZ` of LMDB are taken).
+const PAGE_ROOM: usize = PAGE_BYTES as usize - PAGE_HEAD;
+const PAGE_HEAD: usize = 16;
+/// What a node has before its key, and where the page says that it is, in bytes.
+const NODE_HEAD: usize = 8 + 2;
+/// Of more than so many bytes the value stands in pages of its own, as two nodes have to fit into a page.
+const NODE_BYTES_MAX: usize = (PAGE_ROOM / 2 & !1) - 2;
+
+/// How many pages LMDB takes for the records of a table that are put in the order of their keys: each page is filled before the next one.
+#[derive(Default)]
+struct Tree {
+    /// Pages and what is left in the last of them, from the leaves up.
+    levels: Vec<(u64, usize)>,
+    /// Pages of large values.
+    others: u64,
+}
+
+impl Tree {
+    fn put(&mut self, key_bytes: usize, stored_bytes: usize) {
+        let inside = match key_bytes + stored_bytes + NODE_HEAD - 2 {
+            bytes if NODE_BYTES_MAX < bytes => {
+                self.others += ((PAGE_HEAD + stored_bytes) as u64).div_ceil(PAGE_BYTES);
+                size_of::<u64>()
+            }
+            _ => stored_bytes,
+        };
+        self.put_at(0, key_bytes, inside);
+    }
+
+    /// Puts a node into the last page of a level, or into a new one, which the level above has to lead to.
+    fn put_at(&mut self, level: usize, key_bytes: usize, inside: usize) {
+        let bytes = NODE_HEAD + (key_bytes + inside).next_multiple_of(2);
+        match self.levels.get_mut(level) {
+            Some((_, left)) if bytes <= *left => *left -= bytes,
+            Some((pages, left)) => {
+                (*pages, *left) = (*pages + 1, PAGE_ROOM.saturating_sub(bytes));
+                if self.levels.len() == level + 1 {
+                    // It was the root: now there is one above it, which leads to the page before, too.
+                    self.levels.push((1, PAGE_ROOM - NODE_HEAD));
+                }
+                self.put_at(level + 1, key_bytes, 0);
+            }
+            None => self.levels.push((1, PAGE_ROOM.saturating_sub(bytes))),
+        }
+    }
+
+    fn pages(&self) -> u64 {
+        self.others + self.levels.iter().map(|(pages, _)| pages).sum::<u64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::{change, put_something, something_is_there};
+    use crate::scratch::Scratch;
+    use enfilade_facts::tables::{Datastore, Domain, Extra, ExtraKey, ThingKind};
+    use enfilade_facts::vocabulary::{DomainId, UserId};
+    use enfilade_facts::{Read, Revision, Source};
+
+    fn audit() -> AuditRecord {
+        AuditRecord { who: "a test".into(), what: String::new(), unix_seconds: 5 }
+    }
+
+    fn compact(path: &Path) -> Result<(Compaction, At), CompactError> {
+        let (mut most, mut last) = (0, 0);
+        let done = Lmdb::compact(path, Terms::default(), &audit(), &mut |done, all| {
+            assert!(last < done && done <= all);
+            (last, most) = (done, all);
+        })?;
+        assert_eq!((last, done.0.records), (most, most));
+        Ok(done)
+    }
+
+    fn id(n: u64) -> DomainId {
+        DomainId::from_bytes(
+            u128::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes(),
+        )
+    }
+
+    /// Small records in any order, large ones, and most of them deleted again.
+    fn churned(path: &Path) -> Lmdb {
+        let lmdb = Lmdb::open(path).unwrap();
+        put_something(&lmdb);
+        let extra = |n: u8| ExtraKey::of(ThingKind::User, &UserId::from_bytes([n; 16]));
+        for round in 0..20 {
+            let mut filling = change();
+            for n in 0..300 {
+                filling.put(&id(round * 300 + n), &Domain::new("x1".parse().unwrap()));
+            }
+            lmdb.commit(&filling).unwrap();
+            lmdb.commit(change().put(&extra(round as u8), &Extra("x".repeat(50_000)))).unwrap();
+        }
+        for round in 0..15 {
+            let mut emptying = change();
+            for n in 0..300 {
+                emptying.delete::<Domain>(&id(round * 300 + n));
+            }
+            lmdb.commit(emptying.delete::<Extra>(&extra(round as u8))).unwrap();
+        }
+        lmdb
+    }
+
+    fn dump(lmdb: &Lmdb) -> Vec<u8> {
+        let mut text = Vec::new();
+        lmdb.read(|view| crate::copy::dump(view, 7, true, &mut text)).unwrap().unwrap();
+        let start = text.iter().position(|byte| *byte == b'\n').unwrap();
+        text.split_off(start)
+    }
+
+    #[test]
+    fn the_same_facts_are_in_a_shorter_file_and_the_store_goes_on() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("facts");
+        let lmdb = churned(&path);
+        let (before, facts) = (lmdb.at(), dump(&lmdb));
+        let planned = lmdb.plan_compaction(&mut |_, _| {}).unwrap();
+        drop(lmdb);
+        let other = place::live(&path).unwrap();
+        let why = compact(&path).unwrap_err().to_string();
+        assert!(why.contains("stop them first"), "{why}");
+        drop(other);
+        let (done, at) = compact(&path).unwrap();
+        assert_eq!(at, before.next());
+        let length = std::fs::metadata(path.join(DATA)).unwrap().len();
+        assert_eq!(
+            (done.bytes_after, done.records, done.bytes_before),
+            (length, planned.records, planned.bytes_before)
+        );
+        assert!(done.bytes_after * 2 < done.bytes_before, "{done:?}");
+        let off = planned.bytes_after.abs_diff(done.bytes_after);
+        assert!(off <= done.bytes_after / 20 + 64 * 1024, "{planned:?} {done:?}");
+        assert!(!path.join(place::COMPACTING).exists());
+
+        let lmdb = Lmdb::open(&path).unwrap();
+        assert_eq!((lmdb.at(), lmdb.read(|view| view.at()).unwrap()), (at, at));
+        assert_eq!(dump(&lmdb), facts);
+        something_is_there(&lmdb);
+        let checked =
+            lmdb.snapshot(|snapshot| crate::check::check(snapshot, &mut |_, _| {})).unwrap().unwrap();
+        assert_eq!(checked.problems, Vec::<String>::new());
+        let entry = lmdb.read(|view| view.get::<LogEntry>(&at.revision)).unwrap().unwrap().unwrap();
+        assert_eq!((entry.what.as_str(), entry.written), ("compact the facts", Written::Here(Vec::new())));
+        let next = lmdb.commit(change().delete::<Datastore>(&"tank".parse().unwrap())).unwrap();
+        assert_eq!(next, at.next());
+        drop(lmdb);
+        // There is little left to win, and the mark is not needed to see that the newest commit is the newest.
+        let (again, at) = compact(&path).unwrap();
+        assert!(again.won_bytes() < 256 * 1024, "{again:?}");
+        std::fs::remove_file(path.join(place::HIGH_WATER)).unwrap();
+        let lmdb = Lmdb::open(&path).unwrap();
+        assert_eq!((lmdb.at(), at.revision), (at, Revision(next.revision.0 + 1)));
+        assert_eq!(Lmdb::open(&path).unwrap().status().at, at);
+    }
+
+    #[test]
+    fn a_damaged_store_is_left_as_it_is() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("facts");
+        let lmdb = Lmdb::open(&path).unwrap();
+        put_something(&lmdb);
+        drop(lmdb);
+        let file = path.join(DATA);
+        let mut whole = std::fs::read(&file).unwrap();
+        let needle = b"something";
+        let places: Vec<usize> =
+            (0..whole.len() - needle.len()).filter(|&at| whole[at..].starts_with(needle)).collect();
+        places.iter().for_each(|&at| whole[at] ^= 1);
+        std::fs::write(&file, &whole).unwrap();
+        let why = compact(&path).unwrap_err().to_string();
+        assert!(why.contains("nothing was changed") && why.contains("damaged record"), "{why}");
+        assert_eq!(std::fs::read(&file).unwrap(), whole);
+        assert!(!path.join(place::COMPACTING).exists());
+    }
+
+    #[test]
+    fn what_a_killed_compaction_left_is_taken_away_when_the_store_is_opened() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("facts");
+        drop(Lmdb::open(&path).unwrap());
+        std::fs::create_dir(path.join(place::COMPACTING)).unwrap();
+        std::fs::write(path.join(place::COMPACTING).join(DATA), "half").unwrap();
+        drop(Lmdb::open(&path).unwrap());
+        assert!(!path.join(place::COMPACTING).exists());
+    }
+}
