@@ -3,8 +3,9 @@
 
 use crate::session::{Methods, Session};
 use crate::view;
-use enfilade_facts::tables::{Key, Revocation, Revoked, Table};
-use enfilade_facts::{Horizon, Index, IndexError, Indexed, Revision, SourceError, View};
+use enfilade_facts::limits::REVOCATIONS_INDEXED_MAX;
+use enfilade_facts::tables::{Key, ReverseKey, Revocation, Revoked, Table};
+use enfilade_facts::{Horizon, Index, IndexError, Indexed, LastMarks, Revision, SourceError, View};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -17,10 +18,13 @@ const NEWEST: usize = 8;
 /// Since when everything that is revoked is.
 #[derive(Clone)]
 pub struct Revocations {
-    top: Vec<Arc<Shelf>>,
+    /// Nothing where there are more marks than `most`: then the view is asked, where each has one record.
+    top: Option<Vec<Arc<Shelf>>>,
+    most: u64,
     count: u64,
-    /// The last second that a mark counts up to, or did: one that goes by time, and any.
-    last: [i64; 2],
+    /// The last second that a mark counts up to, or did.
+    last: LastMarks,
+    horizon: Horizon,
     /// Marks of tokens that end in this second or before it may have been purged.
     purged: i64,
     /// The newest marks, the last one last, each with the revision it was taken in at, which is not before the one it is of.
@@ -39,8 +43,21 @@ struct Shelf {
     parts: [Part; FAN],
 }
 
-/// A few marks, and since when each is.
-type Part = Option<Arc<[(Revoked, i64)]>>;
+/// A few marks, in their order, and since when each is.
+type Part = Option<Arc<[Entry]>>;
+
+/// Without room between entries: there may be millions.
+#[derive(Clone, Copy)]
+struct Entry {
+    mark: Revoked,
+    before: [u8; 8],
+}
+
+impl Entry {
+    fn new(mark: Revoked, before: i64) -> Self {
+        Entry { mark, before: before.to_ne_bytes() }
+    }
+}
 
 /// Where a mark is: the filter of its part has both of its bits set. Ids are random, so any of their bytes choose well.
 struct Place {
@@ -63,19 +80,34 @@ impl Shelf {
             return None;
         }
         let marks = self.parts.get(place.part)?.as_ref()?;
-        marks.iter().find(|(known, _)| known == mark).map(|(_, before)| *before)
+        let found = marks.binary_search_by(|entry| entry.mark.cmp(mark)).ok()?;
+        marks.get(found).map(|entry| i64::from_ne_bytes(entry.before))
     }
 
     /// Whether it was there before.
     fn set(&mut self, mark: Revoked, before: Option<i64>, place: &Place) -> Option<bool> {
-        let (part, filter) = (self.parts.get_mut(place.part)?, self.filters.get_mut(place.part)?);
-        let old = part.as_deref().unwrap_or_default();
-        let others = old.iter().filter(|(known, _)| *known != mark).copied();
-        let marks: Arc<[_]> = others.chain(before.map(|before| (mark, before))).collect();
-        let was = marks.len() < old.len() + usize::from(before.is_some());
-        *filter = marks.iter().fold(0, |filter, (mark, _)| filter | Place::of(mark).bits);
-        *part = Some(marks);
+        let old = self.parts.get(place.part)?.as_deref().unwrap_or_default();
+        let (smaller, rest) = old.split_at(old.partition_point(|entry| entry.mark < mark));
+        let larger = rest.iter().filter(|entry| entry.mark != mark);
+        let new = before.map(|before| Entry::new(mark, before));
+        let marks: Arc<[Entry]> = smaller.iter().chain(&new).chain(larger).copied().collect();
+        let was = rest.first().is_some_and(|entry| entry.mark == mark);
+        self.put(place.part, marks)?;
         Some(was)
+    }
+
+    /// Adds marks that come after all that are there.
+    fn add(&mut self, part: usize, marks: &[Entry]) -> Option<()> {
+        let old = self.parts.get(part)?.as_deref().unwrap_or_default();
+        let marks = old.iter().chain(marks).copied().collect();
+        self.put(part, marks)
+    }
+
+    fn put(&mut self, part: usize, marks: Arc<[Entry]>) -> Option<()> {
+        *self.filters.get_mut(part)? =
+            marks.iter().fold(0, |filter, entry| filter | Place::of(&entry.mark).bits);
+        *self.parts.get_mut(part)? = Some(marks);
+        Some(())
     }
 }
 
@@ -113,6 +145,11 @@ fn covers(session: &Session, mark: &Revoked, before: i64) -> i64 {
     if mark.is_timeless() && !is_of_key { i64::MAX } else { before }
 }
 
+/// Since when it is so, as the view says it.
+fn since_by(facts: &View<'_>, mark: &Revoked) -> Result<Option<i64>, SourceError> {
+    Ok(facts.get::<Revocation>(mark)?.map(|row| row.issued_before))
+}
+
 /// Whether a mark is about what was issued at this second.
 pub(crate) fn is_set(
     facts: &View<'_>,
@@ -121,9 +158,9 @@ pub(crate) fn is_set(
     issued_at: i64,
 ) -> Result<bool, SourceError> {
     let before = match index.read(facts, |revoked| revoked.since(mark)) {
-        Ok(before) => before,
+        Ok(Some(before)) => before,
         Err(IndexError::Source(why)) => return Err(why),
-        Err(IndexError::Ahead) => facts.get::<Revocation>(mark)?.map(|row| row.issued_before),
+        Ok(None) | Err(IndexError::Ahead) => since_by(facts, mark)?,
     };
     Ok(before.is_some_and(|before| issued_at <= before))
 }
@@ -144,11 +181,8 @@ pub(crate) fn issuing(
     now: i64,
 ) -> Result<Issuing, SourceError> {
     let after = |last: i64| now.max(last.saturating_add(1));
-    match index.read(facts, |revoked| (revoked.since(&Revoked::Horizon), revoked.last)) {
-        Ok((second, [of_time, of_any])) => {
-            let horizon = Horizon::from_second(second);
-            Ok(Issuing { horizon, first: after(of_time), later: after(of_any) })
-        }
+    match index.read(facts, |revoked| (revoked.horizon, revoked.last)) {
+        Ok((horizon, last)) => Ok(Issuing { horizon, first: after(last.of_time), later: after(last.of_any) }),
         Err(IndexError::Source(why)) => Err(why),
         Err(IndexError::Ahead) => {
             let horizon = Horizon::of(facts)?;
@@ -158,9 +192,9 @@ pub(crate) fn issuing(
     }
 }
 
-/// Looks for the first of the marks that was set when the token had been issued, or in that very second. Where the index has
-/// gone on to a later revision than the view's, the view itself is asked: slower, and right. `judged` is the revision at which
-/// none of them was set, if there is one.
+/// Looks for the first of the marks that was set when the token had been issued, or in that very second. Where there are too many for the
+/// index, or it has gone on to a later revision than the view's, the view itself is asked: slower, and right. `judged` is the revision at
+/// which none of them was set, if there is one.
 pub(crate) fn look(
     view: &view::View<'_>,
     index: &Index<Revocations>,
@@ -168,40 +202,48 @@ pub(crate) fn look(
     judged: Option<Revision>,
 ) -> Result<Look, SourceError> {
     let issued_at = session.claim.issued_at;
+    let is_set = |mark: &Revoked, before: Option<i64>| {
+        before.is_some_and(|before| issued_at <= covers(session, mark, before))
+    };
     let found = index.read(view.facts, |revoked| {
         let later = judged.and_then(|judged| revoked.after(judged));
         let may_be = |mark: &Revoked| later.is_none_or(|later| later.iter().any(|(_, new)| new == mark));
-        let is_set = |mark: &Revoked| {
-            revoked.since(mark).is_some_and(|before| issued_at <= covers(session, mark, before))
-        };
-        let is_purged = session.claim.expires_at <= revoked.purged;
-        let by = marks(session).find(|mark| may_be(mark) && is_set(mark));
-        let by = by.or(is_purged.then_some(Revoked::Passed));
-        Look { by, others: Some(revoked.others) }
-    });
-    match found {
-        Ok(found) => Ok(found),
-        Err(IndexError::Source(why)) => Err(why),
-        Err(IndexError::Ahead) => {
-            let purged = view.facts.get::<Revocation>(&Revoked::Passed)?;
-            let is_purged = purged.is_some_and(|row| session.claim.expires_at <= row.issued_before);
-            let mut by = is_purged.then_some(Revoked::Passed);
-            for mark in marks(session) {
-                let row = view.facts.get::<Revocation>(&mark)?;
-                if row.is_some_and(|row| issued_at <= covers(session, &mark, row.issued_before)) {
-                    by = Some(mark);
-                    break;
-                }
+        let mut by = None;
+        let mut is_known = true;
+        for mark in marks(session).filter(may_be) {
+            match revoked.since(&mark) {
+                Some(before) if is_set(&mark, before) => by = Some(mark),
+                Some(_) => continue,
+                None => is_known = false,
             }
-            Ok(Look { by, others: None })
+            break;
+        }
+        let is_purged = session.claim.expires_at <= revoked.purged;
+        (is_known, Look { by: by.or(is_purged.then_some(Revoked::Passed)), others: Some(revoked.others) })
+    });
+    let others = match found {
+        Ok((true, found)) => return Ok(found),
+        Ok((false, found)) => found.others,
+        Err(IndexError::Source(why)) => return Err(why),
+        Err(IndexError::Ahead) => None,
+    };
+    let purged = since_by(view.facts, &Revoked::Passed)?;
+    let is_purged = purged.is_some_and(|purged| session.claim.expires_at <= purged);
+    let mut by = is_purged.then_some(Revoked::Passed);
+    for mark in marks(session) {
+        if is_set(&mark, since_by(view.facts, &mark)?) {
+            by = Some(mark);
+            break;
         }
     }
+    Ok(Look { by, others })
 }
 
 impl Revocations {
-    fn since(&self, mark: &Revoked) -> Option<i64> {
+    /// Since when something is revoked, if it is; nothing where the view has to be asked.
+    fn since(&self, mark: &Revoked) -> Option<Option<i64>> {
         let place = Place::of(mark);
-        self.top.get(place.top)?.get(mark, &place)
+        self.top.as_ref().map(|top| top.get(place.top)?.get(mark, &place))
     }
 
     /// The marks that were set after a revision; `None` where that is too long ago.
@@ -222,23 +264,108 @@ impl Revocations {
         self.count
     }
 
-    fn set(&mut self, mark: Revoked, before: Option<i64>) {
-        let place = Place::of(&mark);
-        let Some(shelf) = self.top.get_mut(place.top) else { return };
-        let Some(was) = Arc::make_mut(shelf).set(mark, before, &place) else { return };
-        if !mark.is_mark() {
-            if mark == Revoked::Passed {
-                self.purged = before.unwrap_or(i64::MIN);
+    /// The index of what the view holds, of no more than so many marks.
+    fn within(view: &View<'_>, most: u64) -> Result<Self, SourceError> {
+        let revision = view.at().revision;
+        let count = count(view)?;
+        let known = LastMarks::of(view)?.filter(|last| last.is_complete);
+        let mut built = Revocations {
+            top: None,
+            most,
+            count,
+            last: known.unwrap_or(LastMarks::NONE),
+            horizon: Horizon::of(view)?,
+            purged: since_by(view, &Revoked::Passed)?.unwrap_or(i64::MIN),
+            newest: Vec::new(),
+            forgotten: revision,
+            others: revision,
+        };
+        if count > most && known.is_some() {
+            return Ok(built);
+        }
+        let mut shelves = Shelves::new();
+        view.scan::<Revocation>(&[], |mark, row| {
+            if mark.is_mark() {
+                built.last.take_in(&mark, row.issued_before);
+                if count <= most {
+                    shelves.add(Entry::new(mark, row.issued_before));
+                }
             }
-            return;
+            ControlFlow::Continue(())
+        })?;
+        built.top = (count <= most).then(|| shelves.finish());
+        Ok(built)
+    }
+
+    fn set(&mut self, view: &View<'_>, mark: Revoked, before: Option<i64>) -> Result<(), SourceError> {
+        match mark {
+            Revoked::Horizon => self.horizon = Horizon::from_second(before),
+            Revoked::Passed => self.purged = before.unwrap_or(i64::MIN),
+            Revoked::Last => {}
+            mark => {
+                if let Some(before) = before {
+                    self.last.take_in(&mark, before);
+                }
+                if let Some(top) = &mut self.top {
+                    let place = Place::of(&mark);
+                    let was = top
+                        .get_mut(place.top)
+                        .and_then(|shelf| Arc::make_mut(shelf).set(mark, before, &place));
+                    self.count = self.count + u64::from(before.is_some()) - u64::from(was == Some(true));
+                    if self.most < self.count {
+                        self.top = None;
+                    }
+                } else {
+                    self.count = count(view)?;
+                    if self.count <= self.most / 2 {
+                        *self = Self::within(view, self.most)?;
+                    }
+                }
+            }
         }
-        let [of_time, of_any] = &mut self.last;
-        let before_or_never = before.unwrap_or(i64::MIN);
-        *of_any = before_or_never.max(*of_any);
-        if !mark.is_timeless() {
-            *of_time = before_or_never.max(*of_time);
+        Ok(())
+    }
+}
+
+/// How many marks there are.
+fn count(view: &View<'_>) -> Result<u64, SourceError> {
+    let mut count = view.tally(Table::Revocations, &[])?.count;
+    for none in [Revoked::Horizon, Revoked::Passed, Revoked::Last] {
+        count = count.saturating_sub(view.get::<Revocation>(&none)?.is_some().into());
+    }
+    Ok(count)
+}
+
+/// A tree under construction, of marks in their order: those of a part come one after the other, once for each kind.
+struct Shelves {
+    top: Vec<Shelf>,
+    run: Vec<Entry>,
+}
+
+impl Shelves {
+    fn new() -> Self {
+        let empty = || Shelf { filters: [0; FAN], parts: [const { None }; FAN] };
+        Shelves { top: std::iter::repeat_with(empty).take(FAN).collect(), run: Vec::new() }
+    }
+
+    fn add(&mut self, entry: Entry) {
+        let place = |entry: &Entry| (Place::of(&entry.mark).top, Place::of(&entry.mark).part);
+        if self.run.last().is_some_and(|last| place(last) != place(&entry)) {
+            self.put_run();
         }
-        self.count = self.count + u64::from(before.is_some()) - u64::from(was);
+        self.run.push(entry);
+    }
+
+    fn put_run(&mut self) {
+        if let Some(Place { top, part, .. }) = self.run.first().map(|entry| Place::of(&entry.mark)) {
+            self.top.get_mut(top).and_then(|shelf| shelf.add(part, &self.run));
+            self.run.clear();
+        }
+    }
+
+    fn finish(mut self) -> Vec<Arc<Shelf>> {
+        self.put_run();
+        self.top.into_iter().map(Arc::new).collect()
     }
 }
 
@@ -246,36 +373,24 @@ impl Indexed for Revocations {
     const TABLES: &'static [Table] = &Table::ALL;
 
     fn build(view: &View<'_>) -> Result<Self, SourceError> {
-        let empty = Arc::new(Shelf { filters: [0; FAN], parts: [const { None }; FAN] });
-        let revision = view.at().revision;
-        let (top, newest) = (vec![empty; FAN], Vec::new());
-        let mut built = Revocations {
-            top,
-            count: 0,
-            last: [i64::MIN; 2],
-            purged: i64::MIN,
-            newest,
-            forgotten: revision,
-            others: revision,
-        };
-        view.scan::<Revocation>(&[], |mark, row| {
-            built.set(mark, Some(row.issued_before));
-            ControlFlow::Continue(())
-        })?;
-        Ok(built)
+        Self::within(view, REVOCATIONS_INDEXED_MAX)
     }
 
     fn update(&mut self, view: &View<'_>, table: Table, key: &[u8]) -> Result<(), SourceError> {
         if table != Table::Revocations {
-            self.others = view.at().revision;
+            let is_beside = table == Table::Reverse && ReverseKey::is_beside_a_mark(key);
+            self.others = if is_beside { self.others } else { view.at().revision };
             return Ok(());
         }
         // A key nobody can read is nobody's mark; the scan that finds it says so.
         let Some(mark) = Revoked::from_bytes(key) else { return Ok(()) };
-        self.set(mark, view.get::<Revocation>(&mark)?.map(|row| row.issued_before));
+        self.set(view, mark, since_by(view, &mark)?)?;
         if mark.is_mark() {
             self.remember(view.at().revision, mark);
         }
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

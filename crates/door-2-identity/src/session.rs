@@ -497,7 +497,9 @@ fn what_by(by: &Revoked) -> &'static str {
         Revoked::Group(_) | Revoked::Role(_) | Revoked::Link(_) => {
             "a group, role or role assignment that it depends on"
         }
-        Revoked::Horizon | Revoked::Passed => "the clock: it was set back to before the end of the token",
+        Revoked::Horizon | Revoked::Passed | Revoked::Last => {
+            "the clock: it was set back to before the end of the token"
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! A change of the facts: what has to be true before, what is put and what is deleted, and who does it.
 
 use crate::codec::Writer;
-use crate::horizon::{Horizon, Passed};
+use crate::horizon::{Horizon, LastMarks, Passed};
 use crate::source::{Revision, SourceError};
-use crate::tables::{Ends, Key, Reverse, Revocation, Revoked, Row, Table};
+use crate::tables::{Ends, Key, Reverse, ReverseKey, Revocation, Revoked, Row, Table};
 use crate::view::View;
 use std::collections::BTreeMap;
 
@@ -52,6 +52,9 @@ pub struct Change {
     marks: BTreeMap<Revoked, Ending>,
     horizon: Option<i64>,
 }
+
+/// What is put or deleted under which keys.
+pub(crate) type Settled = BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>;
 
 /// How a mark is to be set. Up to which second it counts is known when the change is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +153,17 @@ impl Change {
         self.put(&Revoked::Passed, &passed.row())
     }
 
+    /// From this commit on it is known up to which second marks count.
+    pub fn put_last_marks(&mut self, last: LastMarks) -> &mut Self {
+        self.put(&Revoked::Last, &last.row())
+    }
+
+    /// Takes away a mark that is about no token any more.
+    pub fn purge(&mut self, mark: &Revoked, row: &Revocation) -> &mut Self {
+        self.expect_same(mark, row).delete::<Revocation>(mark);
+        self.delete::<Reverse>(&ReverseKey::Ends(row.until, *mark))
+    }
+
     /// Removes a record that sessions rest on, and ends them.
     pub fn remove<R: Ends>(&mut self, key: &R::Key) -> &mut Self {
         self.delete::<R>(key).end_with::<R>(key)
@@ -179,17 +193,22 @@ impl Change {
         self
     }
 
-    /// The marks of this change, and how far the horizon moves, on top of the facts it is committed to: the records by their keys.
+    /// The marks of this change, what goes with them, and how far the horizon moves, on top of the facts it is committed to: what is
+    /// written under which keys.
     ///
     /// # Errors
     /// When what was revoked cannot be read.
-    pub(crate) fn settle(&self, view: &View<'_>) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, SourceError> {
-        let mut rows = BTreeMap::new();
+    pub(crate) fn settle(&self, view: &View<'_>) -> Result<Settled, SourceError> {
+        let mut settled = Settled::new();
         if self.marks.is_empty() && self.horizon.is_none() {
-            return Ok(rows);
+            return Ok(settled);
         }
+        let mut put = |mark: &Revoked, row: &Revocation| {
+            settled.insert((Table::Revocations, mark.bytes()), Some(value_of(row)));
+        };
         let (now, horizon) = (self.audit.unix_seconds, Horizon::of(view)?);
         let mut last = self.horizon.unwrap_or(i64::MIN);
+        let (mut last_marks, mut ends) = (LastMarks::NONE, Settled::new());
         for (mark, ending) in &self.marks {
             let row = Revocation::of(now, horizon.last_issue(now));
             let row = match ending {
@@ -197,16 +216,29 @@ impl Change {
                 Ending::Until(end) => row.ending(*end),
                 Ending::AsOf(ended) => *ended,
             };
-            let row = view.get::<Revocation>(mark)?.map_or(row, |before| row.and(before));
+            let before = view.get::<Revocation>(mark)?;
+            let row = before.map_or(row, |before| row.and(before));
             if !mark.is_timeless() {
                 last = last.max(row.issued_before);
             }
-            rows.insert(mark.bytes(), value_of(&row));
+            last_marks.take_in(mark, row.issued_before);
+            put(mark, &row);
+            let mut end =
+                |until, stored| ends.insert((Table::Reverse, ReverseKey::Ends(until, *mark).bytes()), stored);
+            before.map(|before| end(before.until, None));
+            end(row.until, Some(value_of(&Reverse)));
         }
         if !horizon.allows(last) {
-            rows.insert(Revoked::Horizon.bytes(), value_of(&Revocation::of_time(last, now, last)));
+            put(&Revoked::Horizon, &Revocation::of_time(last, now, last));
         }
-        Ok(rows)
+        let known = LastMarks::of(view)?;
+        if let Some((known, both)) = known.map(|known| (known, known.and(last_marks)))
+            && known != both
+        {
+            put(&Revoked::Last, &both.row());
+        }
+        settled.append(&mut ends);
+        Ok(settled)
     }
 
     /// Whether nothing would be written.

@@ -99,3 +99,55 @@ impl Passed {
         Revocation::of_time(self.purged, self.tick_seconds, self.unix_seconds)
     }
 }
+
+/// Up to which second marks count at most, so that nobody has to look at all of them for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastMarks {
+    /// The last second that a mark counts up to, or did, which goes by time.
+    pub of_time: i64,
+    /// The same of any mark.
+    pub of_any: i64,
+    /// Whether that is so of every mark there is, and each is found by its end ([`ReverseKey::Ends`](crate::tables::ReverseKey::Ends)). Marks
+    /// of before format 4 are taken in one after the other.
+    pub is_complete: bool,
+}
+
+impl LastMarks {
+    /// Of no mark.
+    pub const NONE: Self = LastMarks { of_time: i64::MIN, of_any: i64::MIN, is_complete: false };
+
+    /// Those of these facts; nothing until somebody began to take in what there is.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn of(view: &View<'_>) -> Result<Option<Self>, SourceError> {
+        let row = view.get::<Revocation>(&Revoked::Last)?;
+        Ok(row.map(|Revocation { issued_before, revoked_at, until }| LastMarks {
+            of_time: issued_before,
+            of_any: revoked_at,
+            is_complete: until != 0,
+        }))
+    }
+
+    /// Takes in a mark that counts up to this second.
+    pub fn take_in(&mut self, mark: &Revoked, issued_before: i64) {
+        self.of_any = self.of_any.max(issued_before);
+        if !mark.is_timeless() {
+            self.of_time = self.of_time.max(issued_before);
+        }
+    }
+
+    /// What two of them say together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        LastMarks {
+            of_time: self.of_time.max(other.of_time),
+            of_any: self.of_any.max(other.of_any),
+            is_complete: self.is_complete || other.is_complete,
+        }
+    }
+
+    pub(crate) fn row(self) -> Revocation {
+        Revocation::of_time(self.of_time, self.of_any, self.is_complete.into())
+    }
+}

@@ -193,10 +193,11 @@ pub fn write_down(
     let mut writes = Vec::new();
     let mut tallies = Tallies { before, changed: BTreeMap::new(), whole: BTreeMap::new() };
     let settled = change.settle(&view)?;
-    let is_settled = |table: Table, key: &[u8]| table == Table::Revocations && settled.contains_key(key);
-    let marks = settled.iter().map(|(key, row)| (Table::Revocations, key.as_slice(), Some(row.as_slice())));
-    for (table, key, value) in change.writes().filter(|(table, key, _)| !is_settled(*table, key)).chain(marks)
-    {
+    let is_settled =
+        |table: Table, key: &[u8]| !settled.is_empty() && settled.contains_key(&(table, key.to_vec()));
+    let others = change.writes().filter(|(table, key, _)| !is_settled(*table, key));
+    let marks = settled.iter().map(|((table, key), value)| (*table, key.as_slice(), value.as_deref()));
+    for (table, key, value) in others.chain(marks) {
         let old = before.get(table, key)?;
         if old.is_none() && value.is_none() {
             continue;
@@ -225,7 +226,7 @@ pub fn only_takes(before: &dyn Snapshot, writes: &[Write]) -> Result<bool, Sourc
         let Some(stored) = stored else { continue };
         let old = before.get(*table, key)?.and_then(|old| codec::open(*table, key, old).ok());
         let (_, value) = codec::open(*table, key, stored)?;
-        if !tables::only_takes(*table, old.map(|(_, old)| old), value) {
+        if !tables::only_takes(*table, key, old.map(|(_, old)| old), value) {
             return Ok(false);
         }
     }

@@ -22,7 +22,7 @@ pub mod vocabulary;
 pub mod written;
 
 pub use change::{AuditRecord, Change, Expect, Expected};
-pub use horizon::{Horizon, Passed};
+pub use horizon::{Horizon, LastMarks, Passed};
 pub use index::{Index, IndexError, Indexed};
 pub use locks::LockStore;
 pub use memo::{Held, Memo, MemoKey, MemoSeed, Weigh, Word, WordMemo};

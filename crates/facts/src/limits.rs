@@ -65,7 +65,7 @@ pub const MAP_BYTES_MAX: u64 = 1 << 44;
 /// 9 to 15 s for them on two cores with other work, so a machine that is four to six times as slow takes a minute.
 pub const UPGRADE_AT_START_RECORDS_MAX: u64 = 1_000_000;
 /// A file of facts that is shorter than this is not worth compacting, in bytes.
-pub const COMPACT_WORTH_BYTES_MIN: u64 = 64 << 20;
+pub const COMPACT_WORTH_BYTES_MIN: u64 = 64 * 1024 * 1024;
 /// How many keys one record of the change log names; those of a larger change stand in pieces.
 pub const LOG_KEYS_MAX: usize = 1024;
 /// Most pieces of one change. A change of more than 262,144 records names none of them, and indexes are built anew after it.
@@ -111,6 +111,9 @@ pub const TICKET_SECONDS: i64 = 7_200;
 /// The longest life of a session's token, in seconds: `[identity] token_seconds` may not be more, and a token of another server with the
 /// same keys that lasts longer is refused. So a revocation that was kept for as long is about no token any more.
 pub const TOKEN_SECONDS_MAX: i64 = 31 * 86_400;
+/// So many revocations each process keeps in memory, 25 bytes each; where there are more, the store is asked for the handful that a
+/// session may be ended by.
+pub const REVOCATIONS_INDEXED_MAX: u64 = 10_000_000;
 /// How far one commit moves the horizon ahead of the clock, in seconds. While users log in, there is about one such commit in this time.
 /// A session that is issued after a mark has an issue time about this far ahead of the clock; more if marks and logins alternate.
 pub const HORIZON_SECONDS: i64 = 60;

@@ -120,6 +120,31 @@ fn limits_page(root: &Path) -> Result<String, String> {
             let _ = writeln!(page, "| `{key}` | {usual} | {least} to {most} | {what} |");
         }
     }
+    page.push_str(&fixed_limits(root)?);
+    Ok(page)
+}
+
+/// Limits of the store of facts that nobody can set, in the order of the page.
+const FIXED: [&str; 4] =
+    ["MAP_PERCENT_MAX", "COMPACT_WORTH_BYTES_MIN", "UPGRADE_AT_START_RECORDS_MAX", "REVOCATIONS_INDEXED_MAX"];
+
+fn fixed_limits(root: &Path) -> Result<String, String> {
+    let path = "crates/facts/src/limits.rs";
+    let text = std::fs::read_to_string(root.join(path)).map_err(|why| format!("`{path}`: {why}"))?;
+    let mut page = String::from(
+        "\n## Limits of the store of facts\n\nThese cannot be set. How far the store may grow can be: `[facts] map_mebibytes` \
+         ([backup.md](backup.md#when-the-store-is-nearly-full)).\n\n| limit | is | bounds |\n|---|---|---|\n",
+    );
+    for name in FIXED {
+        let (before, after) = text
+            .split_once(&format!("pub const {name}: "))
+            .ok_or_else(|| format!("`{path}` has no constant `{name}`"))?;
+        let number = after.split_once(" = ").and_then(|(_, rest)| rest.split_once(';'));
+        let number = plain_number(number.ok_or_else(|| format!("`{path}`: `{name}` has no value"))?.0);
+        let mut said: Vec<&str> = before.lines().rev().map_while(|line| line.strip_prefix("/// ")).collect();
+        said.reverse();
+        let _ = writeln!(page, "| `{name}` | {number} | {} |", said.join(" "));
+    }
     Ok(page)
 }
 

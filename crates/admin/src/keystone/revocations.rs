@@ -2,8 +2,8 @@
 
 use crate::desk::Desk;
 use crate::error::Error;
-use enfilade_facts::tables::{Revocation, Revoked};
-use enfilade_facts::{At, Passed, Read, Source};
+use enfilade_facts::tables::{Key, Reverse, ReverseKey, Revocation, Revoked};
+use enfilade_facts::{At, LastMarks, Passed, Read, Source, SourceError, View};
 use std::ops::ControlFlow;
 
 /// Something that was revoked, for listing.
@@ -40,6 +40,8 @@ const PURGED_AT_ONCE: usize = 256;
 /// which services may still be told of one. It goes by the time that has passed for certain ([`Passed`]), so a wall clock that is ahead for
 /// a while takes nothing away that is live. A token whose mark may be gone is over, also when the clock is set back.
 ///
+/// It looks at marks in the order of their ends, and at none that stays but the first. Only the first purge of a store reads all.
+///
 /// # Errors
 /// When the facts cannot be changed.
 pub fn purge_revocations(desk: &Desk<'_>, expired_seconds: i64) -> Result<usize, Error> {
@@ -49,34 +51,82 @@ pub fn purge_revocations(desk: &Desk<'_>, expired_seconds: i64) -> Result<usize,
         change.put_passed(passed);
         Ok(())
     })?;
+    take_in_older_marks(desk)?;
     let mut purged = 0;
     loop {
-        let mut old = Vec::new();
+        let old = desk.facts.read(|view| ended_before(view, over))??;
+        let Some((last, _)) = old.last() else { return Ok(purged) };
+        passed = passed.purging(*last);
+        desk.commit("purge revocations of tokens that have expired", |view, change| {
+            change.put_passed(passed);
+            for (until, mark) in &old {
+                change.delete::<Reverse>(&ReverseKey::Ends(*until, *mark));
+                // It may have been set again meanwhile, and then it is found by a later end.
+                if let Some(row) = view.get::<Revocation>(mark)?.filter(|row| row.until == *until) {
+                    change.purge(mark, &row);
+                }
+            }
+            Ok(())
+        })?;
+        purged += old.len();
+    }
+}
+
+/// Some of the marks that end before this second, the first ones first.
+fn ended_before(view: &View<'_>, over: i64) -> Result<Vec<(i64, Revoked)>, SourceError> {
+    let mut old = Vec::new();
+    view.page::<Reverse>(&ReverseKey::ends(), None, |key, _| {
+        let ReverseKey::Ends(until, mark) = key else { return ControlFlow::Break(()) };
+        if over <= until {
+            return ControlFlow::Break(());
+        }
+        old.push((until, mark));
+        if old.len() < PURGED_AT_ONCE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(old)
+}
+
+/// Has every mark found by its end, also those that were set before format 4; and notes that, so that it is done once.
+fn take_in_older_marks(desk: &Desk<'_>) -> Result<(), Error> {
+    if desk.facts.read(LastMarks::of)??.is_some_and(|last| last.is_complete) {
+        return Ok(());
+    }
+    // From this commit on each new mark is taken in as it is set; the others follow.
+    let what = "find revocations by their ends";
+    desk.commit(what, |view, change| {
+        change.put_last_marks(LastMarks::of(view)?.unwrap_or(LastMarks::NONE));
+        Ok(())
+    })?;
+    let (mut last, mut after) = (LastMarks::NONE, None::<Vec<u8>>);
+    loop {
+        let mut marks = Vec::new();
         desk.facts.read(|view| {
-            view.scan::<Revocation>(&[], |mark, row| {
-                if mark.is_mark() && row.until < over {
-                    old.push((mark, row));
-                }
-                match old.len() < PURGED_AT_ONCE {
-                    true => ControlFlow::Continue(()),
-                    false => ControlFlow::Break(()),
-                }
+            view.page::<Revocation>(&[], after.as_deref(), |mark, row| {
+                marks.push((mark, row));
+                if marks.len() < PURGED_AT_ONCE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })
         })??;
-        if old.is_empty() {
-            return Ok(purged);
-        }
-        purged += old.len();
-        let last = old.iter().map(|(_, row)| row.until).fold(i64::MIN, i64::max);
-        passed = passed.purging(last);
-        desk.commit("purge revocations of tokens that have expired", |_, change| {
-            change.put_passed(passed);
-            for (mark, row) in &old {
-                change.expect_same(mark, row).delete::<Revocation>(mark);
+        let Some((mark, _)) = marks.last() else { break };
+        after = Some(mark.bytes());
+        marks.retain(|(mark, _)| mark.is_mark());
+        marks.iter().for_each(|(mark, row)| last.take_in(mark, row.issued_before));
+        desk.commit(what, |view, change| {
+            for (mark, _) in &marks {
+                if let Some(row) = view.get::<Revocation>(mark)? {
+                    change.expect_same(mark, &row).put(&ReverseKey::Ends(row.until, *mark), &Reverse);
+                }
             }
             Ok(())
         })?;
     }
+    desk.commit(what, |view, change| {
+        let row = view.get::<Revocation>(&Revoked::Last)?;
+        let known = LastMarks::of(view)?.unwrap_or(LastMarks::NONE);
+        change.expect_unchanged(&Revoked::Last, row.as_ref());
+        change.put_last_marks(LastMarks { is_complete: true, ..known.and(last) });
+        Ok(())
+    })?;
+    Ok(())
 }
 
 /// Everything that is revoked.

@@ -299,7 +299,7 @@ fn list_revocations(home: &Home, json: bool) -> anyhow::Result<()> {
         Revoked::Group(id) => ("group", id.to_string()),
         Revoked::Role(id) => ("role", id.to_string()),
         Revoked::Link(id) => ("roles on a scope, or groups and roles of a domain", audit_id_to_text(id)),
-        Revoked::Horizon | Revoked::Passed => ("nothing", String::new()),
+        Revoked::Horizon | Revoked::Passed | Revoked::Last => ("nothing", String::new()),
     };
     if json {
         rows.iter().for_each(|row| {
@@ -351,7 +351,8 @@ fn list_sessions(home: &Home, user: Option<&Userid>, json: bool) -> anyhow::Resu
                 | Revoked::Role(_)
                 | Revoked::Link(_)
                 | Revoked::Horizon
-                | Revoked::Passed => false,
+                | Revoked::Passed
+                | Revoked::Last => false,
             }
         })
     };

@@ -133,7 +133,8 @@ fn event(event: &RevocationSummary) -> Option<Value> {
         | Revoked::Role(_)
         | Revoked::Link(_)
         | Revoked::Horizon
-        | Revoked::Passed => return None,
+        | Revoked::Passed
+        | Revoked::Last => return None,
     };
     let mut fields = Map::new();
     fields.insert(name.to_owned(), Value::String(id));

@@ -1,7 +1,7 @@
 //! The same the other way round: what is found by one end in its own table is found by the other here. Memberships and grants bring
 //! their rows along with each change; what stands in a value, whoever changes it keeps here.
 
-use super::{BlobId, GrantScope, Grantee, Key, Member, Row, Table, Who};
+use super::{BlobId, GrantScope, Grantee, Key, Member, Revoked, Row, Table, Who};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{CredentialId, GroupId, ProjectId, RoleId, RolePath, TrustId, UserId};
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,8 @@ pub enum ReverseKey {
     LentOn(TrustId, TrustId),
     /// To this one, on this path.
     Assigned(Who, RolePath),
+    /// The last token that it is about ends at this second, this mark: so what is over is found without looking at what is not.
+    Ends(i64, Revoked),
 }
 
 const GRANTED: u8 = 1;
@@ -38,6 +40,7 @@ const TRUSTS: u8 = 6;
 const TRUST_FOR: u8 = 7;
 const LENT_ON: u8 = 8;
 const ASSIGNED: u8 = 9;
+const ENDS: u8 = 10;
 
 impl ReverseKey {
     /// The prefix of what was granted on something.
@@ -91,6 +94,16 @@ impl ReverseKey {
         Some([&[ASSIGNED, kind], id.as_slice()].concat())
     }
 
+    /// The prefix of all marks, in the order in which they end.
+    pub fn ends() -> Vec<u8> {
+        vec![ENDS]
+    }
+
+    /// Whether a key of this table stands beside a mark, and says nothing that a mark does not.
+    pub fn is_beside_a_mark(key: &[u8]) -> bool {
+        key.first() == Some(&ENDS)
+    }
+
     /// What hangs together is asked for together.
     pub(super) fn group_bytes(key: &[u8]) -> usize {
         // Who has roles on a scope is many; which roles one of them has there is few.
@@ -115,6 +128,11 @@ impl Key for ReverseKey {
             ReverseKey::LentOn(from, id) => [Self::lent_on_from(from).as_slice(), id.bytes()].concat(),
             ReverseKey::Assigned(who, path) => {
                 [Self::assigned_to(who).unwrap_or_default().as_slice(), path.as_str().as_bytes()].concat()
+            }
+            ReverseKey::Ends(second, mark) => {
+                // The order of the bytes is that of the seconds.
+                let second = second.cast_unsigned() ^ 1 << 63;
+                [&[ENDS], second.to_be_bytes().as_slice(), &mark.bytes()].concat()
             }
         }
     }
@@ -154,6 +172,10 @@ impl Key for ReverseKey {
                 let path = std::str::from_utf8(bytes.get(18..)?).ok()?;
                 return Some(ReverseKey::Assigned(who, path.parse().ok()?));
             }
+            ENDS => {
+                let second = u64::from_be_bytes(from.fixed()?) ^ 1 << 63;
+                return Some(ReverseKey::Ends(second.cast_signed(), Revoked::from_bytes(from.rest())?));
+            }
             _ => return None,
         };
         from.is_empty().then_some(key)
@@ -172,5 +194,21 @@ impl Row for Reverse {
 
     fn decode(_: &mut Reader<'_>) -> Option<Self> {
         Some(Reverse)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_stand_in_the_order_of_their_ends() {
+        let mark = Revoked::Token([7; 16]);
+        let keys = [i64::MIN, -1, 0, 1, 1 << 40, i64::MAX].map(|second| ReverseKey::Ends(second, mark));
+        assert!(keys.each_ref().map(Key::bytes).is_sorted());
+        for key in keys {
+            assert!(ReverseKey::is_beside_a_mark(&key.bytes()));
+            assert_eq!(ReverseKey::from_bytes(&key.bytes()), Some(key));
+        }
     }
 }

@@ -39,6 +39,8 @@ pub enum Revoked {
     Horizon,
     /// No session: how much time has passed for certain ([`Passed`](crate::Passed)).
     Passed,
+    /// No session: up to which second marks count at most ([`LastMarks`](crate::LastMarks)).
+    Last,
 }
 
 impl Revoked {
@@ -67,7 +69,7 @@ impl Revoked {
 
     /// Whether it ends sessions. The others say at which time this table is.
     pub fn is_mark(&self) -> bool {
-        !matches!(self, Revoked::Horizon | Revoked::Passed)
+        !matches!(self, Revoked::Horizon | Revoked::Passed | Revoked::Last)
     }
 
     /// Of which kind, as the key says it, and which of them.
@@ -86,6 +88,7 @@ impl Revoked {
             Revoked::Link(id) => (11, id),
             Revoked::Horizon => (12, &NO_ID),
             Revoked::Passed => (13, &NO_ID),
+            Revoked::Last => (14, &NO_ID),
         }
     }
 
@@ -120,6 +123,7 @@ impl Key for Revoked {
             11 => Revoked::Link(id),
             12 if id == NO_ID => Revoked::Horizon,
             13 if id == NO_ID => Revoked::Passed,
+            14 if id == NO_ID => Revoked::Last,
             _ => return None,
         })
     }
@@ -234,9 +238,9 @@ mod tests {
             let bytes = [&[kind], [kind; 16].as_slice()].concat();
             assert_eq!(Revoked::from_bytes(&bytes).unwrap().bytes(), bytes);
         }
-        for of_time in [Revoked::Horizon, Revoked::Passed] {
+        for of_time in [Revoked::Horizon, Revoked::Passed, Revoked::Last] {
             assert_eq!(Revoked::from_bytes(&of_time.bytes()), Some(of_time));
         }
-        assert_eq!([Revoked::from_bytes(&[12; 17]), Revoked::from_bytes(&[14; 17])], [None, None]);
+        assert_eq!([Revoked::from_bytes(&[12; 17]), Revoked::from_bytes(&[15; 17])], [None, None]);
     }
 }

@@ -1,17 +1,20 @@
 //! Which records take rights away and give none. When the map of a store is nearly full, only such records are put: what is left of the map is
 //! for them.
 
-use super::{Assignment, Credential, Datastore, Domain, NamedRole, Project, Row, Table, Trust, User};
+use super::{
+    Assignment, Credential, Datastore, Domain, NamedRole, Project, ReverseKey, Row, Table, Trust, User,
+};
 use crate::codec::Reader;
 
 /// Whether a record gives nothing that the one before did not give. `before` and `after` are values without their headers. A new record gives
 /// something, but for marks, what goes with them, and what keeps the facts in step with files.
-pub fn only_takes(table: Table, before: Option<&[u8]>, after: &[u8]) -> bool {
+pub fn only_takes(table: Table, key: &[u8], before: Option<&[u8]>, after: &[u8]) -> bool {
     if before == Some(after) {
         return true;
     }
     match table {
         Table::Revocations | Table::Leaving | Table::Files => true,
+        Table::Reverse => ReverseKey::is_beside_a_mark(key),
         Table::Domains => both(before, after, domain),
         Table::Users => both(before, after, user),
         Table::Credentials => both(before, after, credential),
@@ -113,7 +116,9 @@ fn assignment(before: &Assignment, after: &Assignment) -> bool {
 mod tests {
     use super::*;
     use crate::codec::Writer;
-    use crate::tables::{Extra, Kept, Leaving, Password, Previous, Revocation, Verifier};
+    use crate::tables::{
+        BlobId, Extra, Kept, Key, Leaving, Password, Previous, Revocation, Revoked, Verifier,
+    };
     use crate::vocabulary::{DomainId, Maintenance, MaintenanceMode, ProjectId, Role, RoleId, Sid, UserId};
 
     fn bytes<R: Row>(row: &R) -> Vec<u8> {
@@ -123,11 +128,11 @@ mod tests {
     }
 
     fn takes<R: Row>(before: &R, after: &R) -> bool {
-        only_takes(R::TABLE, Some(&bytes(before)), &bytes(after))
+        only_takes(R::TABLE, b"", Some(&bytes(before)), &bytes(after))
     }
 
     fn is_new<R: Row>(row: &R) -> bool {
-        only_takes(R::TABLE, None, &bytes(row))
+        only_takes(R::TABLE, b"", None, &bytes(row))
     }
 
     fn alice() -> User {
@@ -246,5 +251,8 @@ mod tests {
 
         assert!(is_new(&Revocation::of(1, 1)) && is_new(&Leaving));
         assert!(!is_new(&Extra("{}".into())));
+        let reverse = |key: ReverseKey| only_takes(Table::Reverse, &key.bytes(), None, b"");
+        assert!(reverse(ReverseKey::Ends(9, Revoked::User(user))));
+        assert!(!reverse(ReverseKey::Blob(user, BlobId([1; 32]))));
     }
 }

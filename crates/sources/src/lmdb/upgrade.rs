@@ -423,7 +423,7 @@ mod tests {
             assert_eq!(view.revision_of::<Membership>(&membership(7, 0)), Ok(Some(at.revision)));
             let log: Vec<_> = view.list::<LogEntry>(&[]).unwrap();
             let log: Vec<_> = log.iter().map(|(number, entry)| (number.0, entry.what.as_str())).collect();
-            assert_eq!(log, [(1, "test"), (2, "test"), (3, "test"), (4, "upgrade to format 3")]);
+            assert_eq!(log, [(1, "test"), (2, "test"), (3, "test"), (4, "upgrade to format 4")]);
         })
         .unwrap();
         // The table that is new takes records, and the store can be opened ever after.
@@ -502,7 +502,7 @@ mod tests {
                 (most, last) = (anonymous().max(most), done);
             }
         };
-        let older = Older::open(&path, None).unwrap().unwrap();
+        let older = Older::open(&path, Terms::default()).unwrap().unwrap();
         let (plan, _) = older.upgrade(&audit(), &mut progress).unwrap();
         let seconds = began.elapsed().as_secs_f64();
         assert_eq!((u128::from(plan.records), last >> 12), (size, plan.records * 3 >> 12));

@@ -329,7 +329,8 @@ impl World {
                 | Revoked::Role(_)
                 | Revoked::Link(_)
                 | Revoked::Horizon
-                | Revoked::Passed => false,
+                | Revoked::Passed
+                | Revoked::Last => false,
             };
             // Who has one token in mind means it, whatever any clock says.
             let is_one = matches!(event.mark, Revoked::Token(_) | Revoked::Chain(_) | Revoked::Trust(_));

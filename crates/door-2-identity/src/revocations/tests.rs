@@ -1,0 +1,169 @@
+//! The index says the same whether it holds the marks or has the view asked.
+
+use super::*;
+use enfilade_facts::journal::{Head, write_down};
+use enfilade_facts::vocabulary::{TrustId, UserId};
+use enfilade_facts::{At, AuditRecord, Change, Each, Found, Snapshot, StoreId};
+use std::collections::BTreeMap;
+
+struct Facts {
+    at: At,
+    records: BTreeMap<(Table, Vec<u8>), Vec<u8>>,
+}
+
+impl Facts {
+    fn new() -> Self {
+        let at = At { store: StoreId(1), revision: Revision(0) };
+        let mut facts = Facts { at, records: BTreeMap::new() };
+        let head = Head { revision: at.revision, commit: 0 }.write();
+        facts.records.insert((head.table, head.key), head.stored.unwrap());
+        facts
+    }
+
+    fn commit(&mut self, edit: impl FnOnce(&View<'_>, &mut Change)) {
+        let audit = AuditRecord {
+            who: "t".into(),
+            what: "t".into(),
+            unix_seconds: 1_000 + self.at.revision.0.cast_signed(),
+        };
+        let mut change = Change::new(audit);
+        edit(&View::new(self), &mut change);
+        let writes = write_down(self, &change, self.at.revision.0 + 1, Revision(0)).unwrap();
+        for write in writes {
+            match write.stored {
+                Some(stored) => self.records.insert((write.table, write.key), stored),
+                None => self.records.remove(&(write.table, write.key)),
+            };
+        }
+        self.at = self.at.next();
+    }
+}
+
+impl Snapshot for Facts {
+    fn at(&self) -> At {
+        self.at
+    }
+    fn get<'s>(&'s self, table: Table, key: &[u8]) -> Result<Option<&'s [u8]>, SourceError> {
+        Ok(self.records.get(&(table, key.to_vec())).map(Vec::as_slice))
+    }
+    fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError> {
+        for ((_, key), stored) in self.records.range((table, prefix.to_vec())..) {
+            if !key.starts_with(prefix) || self.get(table, key)?.is_none() || each(key, stored).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+    fn at_or_after(&self, table: Table, key: &[u8]) -> Result<Found<'_>, SourceError> {
+        let next = self.records.range((table, key.to_vec())..).next();
+        Ok(next
+            .filter(|((of, _), _)| *of == table)
+            .map(|((_, key), stored)| (key.as_slice(), stored.as_slice())))
+    }
+}
+
+/// Few, so that some are set again, and several in one part.
+fn mark(n: usize) -> Revoked {
+    let id = [u8::try_from(n % 2).unwrap(), 0, u8::try_from(n % 7).unwrap(), u8::try_from(n % 5).unwrap()];
+    let id: [u8; 16] = std::array::from_fn(|at| id.get(at).copied().unwrap_or(0));
+    match n % 4 {
+        0 => Revoked::Token(id),
+        1 => Revoked::User(UserId::from_bytes(id)),
+        2 => Revoked::Chain(id),
+        _ => Revoked::Trust(TrustId::from_bytes(id)),
+    }
+}
+
+fn catch_up(index: &mut Revocations, facts: &Facts) {
+    let view = View::new(facts);
+    // More than was written does no harm.
+    for (table, key) in facts.records.keys().filter(|(table, _)| *table == Table::Revocations) {
+        index.update(&view, *table, key).unwrap();
+    }
+}
+
+#[test]
+fn with_more_marks_than_it_holds_it_says_the_same() {
+    for complete_at in [0, 40, usize::MAX] {
+        let mut facts = Facts::new();
+        let most = 20;
+        let [mut small, mut large] =
+            [most, u64::MAX].map(|most| Revocations::within(&View::new(&facts), most).unwrap());
+        let (mut was_here, mut was_asked, mut state) = (0, 0, 7_usize);
+        for step in 0..300 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let this = mark(state >> 33);
+            // First many are set, then they go.
+            let sets = step < 150 || (state >> 20).is_multiple_of(5);
+            let mut gone = None;
+            facts.commit(|view, change| {
+                if step == complete_at {
+                    let last = LastMarks { is_complete: true, of_time: i64::MAX / 2, of_any: i64::MAX / 2 };
+                    change.put_last_marks(last);
+                }
+                let known = view.list::<Revocation>(&[]).unwrap();
+                let known = known.iter().filter(|(mark, _)| mark.is_mark()).nth(0);
+                match known {
+                    Some((mark, row)) if !sets => {
+                        change.purge(mark, row);
+                        gone = Some(*mark);
+                    }
+                    _ => _ = change.end(this),
+                }
+            });
+            for index in [&mut small, &mut large] {
+                catch_up(index, &facts);
+                if let Some(gone) = gone {
+                    index.update(&View::new(&facts), Table::Revocations, &gone.bytes()).unwrap();
+                }
+            }
+            let view = View::new(&facts);
+            let built = Revocations::within(&view, most).unwrap();
+            assert_eq!((small.count, built.count), (large.count, large.count), "step {step}");
+            assert_eq!(built.top.is_some(), large.count <= most);
+            assert!(small.top.is_some() || most / 2 < small.count);
+            assert!(small.top.is_none() || small.count <= most);
+            assert_eq!((small.horizon, built.horizon), (large.horizon, large.horizon));
+            // No mark counts up to a later second than the index says.
+            let mut last = LastMarks::NONE;
+            for (mark, row) in view.list::<Revocation>(&[]).unwrap().iter().filter(|(mark, _)| mark.is_mark())
+            {
+                last.take_in(mark, row.issued_before);
+            }
+            for index in [&small, &large, &built] {
+                assert!(
+                    last.of_time <= index.last.of_time && last.of_any <= index.last.of_any,
+                    "step {step}"
+                );
+            }
+            (was_here, was_asked) =
+                (was_here + u32::from(small.top.is_some()), was_asked + u32::from(small.top.is_none()));
+            for n in 0..280 {
+                let (mark, expected) = (mark(n), since_by(&view, &mark(n)).unwrap());
+                for index in [&small, &large, &built] {
+                    assert_eq!(index.since(&mark).unwrap_or(expected), expected, "step {step}: {mark:?}");
+                }
+            }
+        }
+        assert!(was_here > 50 && was_asked > 50, "{was_here} and {was_asked}");
+    }
+}
+
+#[test]
+fn an_entry_takes_25_bytes() {
+    assert_eq!(size_of::<Entry>(), 25);
+}
+
+#[test]
+fn what_stands_beside_a_mark_is_no_other_change() {
+    let mut facts = Facts::new();
+    facts.commit(|_, change| _ = change.end(mark(1)));
+    let mut index = Revocations::build(&View::new(&facts)).unwrap();
+    let before = index.others;
+    facts.commit(|_, change| _ = change.end(mark(2)));
+    let beside = ReverseKey::Ends(9, mark(2)).bytes();
+    index.update(&View::new(&facts), Table::Reverse, &beside).unwrap();
+    assert_eq!(index.others, before);
+    index.update(&View::new(&facts), Table::Users, b"somebody").unwrap();
+    assert!(before < index.others);
+}

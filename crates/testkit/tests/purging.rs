@@ -1,0 +1,198 @@
+//! A purge of revocations reads what it takes away, and not what stays: the records it reads are counted.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use enfilade_admin::keystone::{list_revocations, purge_revocations, revoke};
+use enfilade_admin::{Desk, PasswordRules, ReservedPaths};
+use enfilade_facts::tables::{Reverse, ReverseKey, Revocation, Revoked};
+use enfilade_facts::vocabulary::UserId;
+use enfilade_facts::{
+    At, AuditRecord, Change, CommitError, Each, Found, LastMarks, Now, Read, Snapshot, Source, SourceError,
+    StoreId, Table, View,
+};
+use enfilade_sources::files::file_set::FileSet;
+use enfilade_sources::memory::Memory;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts the records that are looked at.
+struct Counted {
+    source: Memory,
+    reads: AtomicU64,
+}
+
+struct Counting<'a>(&'a dyn Snapshot, &'a AtomicU64);
+
+impl Source for Counted {
+    fn at(&self) -> At {
+        self.source.at()
+    }
+    fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError> {
+        self.source.with_view(&mut |view| look(&View::new(&Counting(view, &self.reads))))
+    }
+    fn commit(&self, change: &Change) -> Result<At, CommitError> {
+        self.source.commit(change)
+    }
+}
+
+impl Snapshot for Counting<'_> {
+    fn at(&self) -> At {
+        self.0.at()
+    }
+    fn get<'s>(&'s self, table: Table, key: &[u8]) -> Result<Option<&'s [u8]>, SourceError> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.get(table, key)
+    }
+    fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError> {
+        self.0.scan(table, prefix, &mut |key, stored| {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            each(key, stored)
+        })
+    }
+    fn at_or_after(&self, table: Table, key: &[u8]) -> Result<Found<'_>, SourceError> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.at_or_after(table, key)
+    }
+}
+
+/// The time at which the marks are set.
+const START: i64 = 1_000_000;
+
+struct World {
+    counted: Counted,
+    files: FileSet,
+    reserved: ReservedPaths,
+}
+
+impl World {
+    fn new() -> Self {
+        let counted = Counted { source: Memory::new(StoreId(1)), reads: AtomicU64::new(0) };
+        World { counted, files: FileSet::new(Path::new("/nowhere")), reserved: ReservedPaths::default() }
+    }
+
+    fn desk(&self, seconds: i64) -> Desk<'_> {
+        let now = Now {
+            unix_seconds: START + seconds,
+            tick_millis: 1_000 * u64::try_from(seconds).unwrap(),
+            files_current: true,
+        };
+        Desk {
+            facts: &self.counted,
+            files: &self.files,
+            passwords: PasswordRules::NONE,
+            reserved: &self.reserved,
+            roots: None,
+            who: "a test",
+            now,
+        }
+    }
+
+    /// Sets marks of tokens that end so many seconds after the start.
+    fn revoke(&self, ids: std::ops::Range<u64>, end: i64) {
+        let ids: Vec<Revoked> = ids.map(mark).collect();
+        for marks in ids.chunks(100) {
+            revoke(&self.desk(0), marks, Some(START + end), "some tokens").unwrap();
+        }
+    }
+
+    /// How many marks a purge took away, and how many records it read for that.
+    fn purge(&self, seconds: i64) -> (usize, u64) {
+        let before = self.counted.reads.load(Ordering::Relaxed);
+        let purged = purge_revocations(&self.desk(seconds), 0).unwrap();
+        (purged, self.counted.reads.load(Ordering::Relaxed) - before)
+    }
+
+    fn left(&self) -> usize {
+        list_revocations(&self.counted).unwrap().len()
+    }
+
+    fn ends(&self) -> usize {
+        self.counted.read(|view| view.list::<Reverse>(&ReverseKey::ends()).unwrap().len()).unwrap()
+    }
+
+    fn last(&self) -> Option<LastMarks> {
+        self.counted.read(|view| LastMarks::of(view).unwrap()).unwrap()
+    }
+}
+
+/// In an order of their own.
+fn mark(n: u64) -> Revoked {
+    Revoked::Token(u128::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes())
+}
+
+#[test]
+fn a_purge_reads_no_mark_that_stays() {
+    let reads = [100, 2_000].map(|n| {
+        let world = World::new();
+        assert_eq!(world.purge(1).0, 0);
+        world.revoke(0..n, 100_000);
+        world.revoke(n..n + 300, 1_000);
+        let (nothing, idle) = world.purge(900);
+        let (purged, reads) = world.purge(1_001);
+        assert_eq!((nothing, purged, world.left(), world.ends()), (0, 300, n as usize, n as usize));
+        (idle, reads)
+    });
+    let [(idle, few), (_, many)] = reads;
+    assert_eq!(reads[0], reads[1], "of 100 and of 2,000 marks");
+    assert!(idle < 50 && few == many && few < 300 * 12 + 100, "{idle} and {few} records");
+}
+
+#[test]
+fn a_mark_that_is_set_again_stays_as_long_as_the_later_one_says() {
+    let world = World::new();
+    world.purge(1);
+    world.revoke(0..10, 1_000);
+    world.revoke(0..5, 5_000);
+    // And a mark whose later end is the earlier one.
+    world.revoke(5..6, 500);
+    assert_eq!((world.left(), world.ends()), (10, 10));
+    assert_eq!((world.purge(1_001).0, world.left(), world.ends()), (5, 5, 5));
+    assert_eq!((world.purge(5_001).0, world.left(), world.ends()), (5, 0, 0));
+}
+
+/// As programs of before wrote them: found by nothing but their keys.
+#[test]
+fn marks_of_older_formats_are_taken_in_once_and_purged_in_their_turn() {
+    for in_between in [0, 1, 700] {
+        let world = World::new();
+        world.revoke(0..600, 1_000);
+        world.revoke(600..1_000, 100_000);
+        let user = Revoked::User(UserId::from_bytes([7; 16]));
+        revoke(&world.desk(0), &[user], None, "a user").unwrap();
+        let mut older = Change::new(AuditRecord { who: "t".into(), what: "t".into(), unix_seconds: 0 });
+        older.delete::<Revocation>(&Revoked::Last);
+        let ends = world.counted.read(|view| view.list::<Reverse>(&ReverseKey::ends()).unwrap()).unwrap();
+        // Some of them this program set, before it took in the others.
+        ends.iter().skip(in_between).for_each(|(key, _)| _ = older.delete::<Reverse>(key));
+        world.counted.commit(&older).unwrap();
+        assert_eq!((world.left(), world.ends(), world.last()), (1_001, in_between, None));
+
+        let (nothing, reads) = world.purge(10);
+        assert!(nothing == 0 && reads > 1_000, "{reads}");
+        assert_eq!(world.ends(), 1_001);
+        let last = world.last().unwrap();
+        assert!(last.is_complete);
+        let marks = list_revocations(&world.counted).unwrap();
+        let newest = marks.iter().map(|row| row.revocation.issued_before).max().unwrap();
+        assert_eq!((last.of_any, last.of_time), (newest, newest));
+        let (nothing, reads) = world.purge(20);
+        assert!(nothing == 0 && reads < 50, "{reads}");
+        // How much time has passed is known from the first purge on.
+        assert_eq!((world.purge(1_011).0, world.left(), world.ends()), (600, 401, 401));
+    }
+}
+
+/// A store in which a purge was killed after any of its batches.
+#[test]
+fn a_mark_without_its_record_is_no_trouble() {
+    let world = World::new();
+    world.purge(1);
+    world.revoke(0..20, 1_000);
+    let mut change = Change::new(AuditRecord { who: "t".into(), what: "t".into(), unix_seconds: 0 });
+    (0..5).for_each(|n| _ = change.delete::<Revocation>(&mark(n)));
+    world.counted.commit(&change).unwrap();
+    assert_eq!((world.purge(1_001).0, world.left(), world.ends()), (20, 0, 0));
+    let ended = |_: ReverseKey, _: Reverse| ControlFlow::Continue(());
+    world.counted.read(|view| view.scan::<Reverse>(&[], ended).unwrap()).unwrap();
+}
