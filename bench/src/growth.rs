@@ -1,5 +1,7 @@
 //! Stores of ten million records: what their copies take in memory and time, and what a backup costs a store that is written meanwhile.
 
+pub(crate) mod revocations;
+
 use crate::Failure;
 use crate::machine::anonymous_bytes;
 use crate::report::Report;

@@ -64,17 +64,19 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
         return passage::pure::part(part, tokens.parse()?, times.parse()?).map(|()| true);
     }
     let (name, options) = words.split_first().ok_or(
-        "expected a name; known are access, access-alone, certs, content, datastores, facts, fernet, flood, growth, identity, keystone, keystone-article, passage and tokens",
+        "expected a name; known are access, access-alone, certs, content, datastores, facts, fernet, flood, growth, growth-revocations, identity, keystone, keystone-article, passage and tokens",
     )?;
     let (mut json, mut plot, mut small, mut install) = (false, None, false, false);
-    let mut count = 25_000;
+    let mut count = if *name == "growth-revocations" { 10_000_000 } else { 25_000 };
     let mut options = options.iter();
     while let Some(option) = options.next() {
         match *option {
             "--json" => json = true,
             "--small" => small = true,
             "--install" if *name == "keystone" => install = true,
-            "--n" if *name == "certs" => count = options.next().ok_or("`--n` needs a number")?.parse()?,
+            "--n" if matches!(*name, "certs" | "growth-revocations") => {
+                count = options.next().ok_or("`--n` needs a number")?.parse()?;
+            }
             "--plot" => plot = Some(PathBuf::from(options.next().ok_or("`--plot` needs a directory")?)),
             other => {
                 return Err(format!("no option `{other}`; known are --json, --plot DIR and --small").into());
@@ -92,6 +94,9 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
         "fernet" => fernet::run(&mut report, small)?,
         "flood" => flood::run(&mut report, small)?,
         "growth" => growth::run(&mut report, small)?,
+        "growth-revocations" => {
+            growth::revocations::run(&mut report, if small { 10_000 } else { count as u64 })?;
+        }
         "identity" => identity::run(&mut report, small)?,
         "keystone" => fernet::beside_keystone(&mut report, install, small)?,
         "keystone-article" => article::run(&mut report, small)?,
@@ -99,7 +104,7 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
         "tokens" => tokens::run(&mut report, small)?,
         other => {
             return Err(format!(
-                "no benchmark `{other}`; known are access, access-alone, certs, content, datastores, facts, fernet, flood, growth, identity, keystone, keystone-article, passage and tokens"
+                "no benchmark `{other}`; known are access, access-alone, certs, content, datastores, facts, fernet, flood, growth, growth-revocations, identity, keystone, keystone-article, passage and tokens"
             )
             .into());
         }

@@ -1,0 +1,149 @@
+//! Revocations in numbers: what the index of a process takes, what a session costs with it and beyond it, what a purge costs.
+
+use crate::Failure;
+use crate::clock;
+use crate::fernet::cloud::Cloud;
+use crate::machine::anonymous_bytes;
+use crate::report::Report;
+use crate::scratch::Scratch;
+use crate::stopwatch::{Samples, nanos, now};
+use crate::stores::{audit, id};
+use enfilade_admin::keystone::purge_revocations;
+use enfilade_admin::{Desk, PasswordRules, ReservedPaths};
+use enfilade_facts::limits::REVOCATIONS_INDEXED_MAX;
+use enfilade_facts::tables::Revoked;
+use enfilade_facts::{Change, Source};
+use enfilade_identity::SessionAsk;
+use enfilade_sources::files::file_set::FileSet;
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+const ROUNDS: usize = 15;
+/// So many that what is remembered of one is gone when it comes again.
+const SESSIONS: u64 = 64;
+/// So many marks have passed when they are purged.
+const PASSED: u64 = 1_000;
+
+pub(crate) fn run(report: &mut Report, most: u64) -> Result<(), Failure> {
+    let scratch = Scratch::new("growth-revocations")?;
+    let place = scratch.path().join("facts");
+    let cloud = Cloud::build(&place, 10, 0)?;
+    // As a server does soon after its first start: from now on every mark is found by its end.
+    purge(&cloud)?;
+    let mut known = 0;
+    for n in [most / 100, most / 10, most] {
+        set(report, &cloud, known..n)?;
+        known = n;
+        judge(report, &cloud, n)?;
+    }
+    if REVOCATIONS_INDEXED_MAX <= known {
+        set(report, &cloud, known..REVOCATIONS_INDEXED_MAX + 1)?;
+        judge(report, &cloud, REVOCATIONS_INDEXED_MAX + 1)?;
+    }
+    Ok(())
+}
+
+/// Tokens, in the order in which their ids come.
+fn mark(n: u64) -> Revoked {
+    Revoked::Token(id(12, n))
+}
+
+fn set(report: &mut Report, cloud: &Cloud, numbers: std::ops::Range<u64>) -> Result<(), Failure> {
+    let (count, began) = (numbers.end - numbers.start, now());
+    let mut change = Change::new(audit("revoke"));
+    for n in numbers.clone() {
+        change.end(mark(n));
+        if n % 20_000 == 19_999 || n + 1 == numbers.end {
+            cloud.lmdb().commit(&change)?;
+            change = Change::new(audit("revoke"));
+        }
+        if n % 500_000 == 499_999 {
+            eprintln!("{} revocations", n + 1);
+        }
+    }
+    let each = began.elapsed().as_secs_f64() * 1e6 / count.max(1) as f64;
+    report.once("one revocation of many in a change", numbers.end, each, "µs");
+    let status = cloud.lmdb().status();
+    report.once(
+        "in use of the file, for each",
+        numbers.end,
+        status.used_bytes as f64 / numbers.end as f64,
+        "bytes",
+    );
+    Ok(())
+}
+
+fn judge(report: &mut Report, cloud: &Cloud, n: u64) -> Result<(), Failure> {
+    let house = cloud.house(1, 1)?;
+    let (before, began) = (own_bytes()?, now());
+    let counted = house.revocations().map_err(|_| "the revocations cannot be counted")?;
+    if counted != n {
+        return Err(format!("{counted} revocations are there, expected {n}").into());
+    }
+    report.once("the index of a process, made anew", n, began.elapsed().as_secs_f64() * 1e3, "ms");
+    let grown = own_bytes()?.saturating_sub(before) as f64 / f64::from(1 << 20);
+    report.once("memory of the process for it", n, grown, "MiB");
+
+    let asks: Vec<SessionAsk> =
+        (0..SESSIONS).map(|n| cloud.session(&house, n % 10)).collect::<Result<_, _>>()?;
+    let mut turn = asks.iter().cycle();
+    let anew = nanos(ROUNDS, || {
+        let admitted =
+            turn.next().is_some_and(|ask| house.admit_session(ask, Ipv4Addr::LOCALHOST.into()).is_ok());
+        assert!(admitted);
+    });
+    report.middle("a session judged anew", n, &anew, "ns");
+
+    let (mut one, mut again) = (Samples::default(), Samples::default());
+    for round in 0..101 {
+        let mut change = Change::new(audit("revoke"));
+        // Ended long ago, so that the purge below finds it.
+        change.end_until(mark(1 << 40 | n << 8 | round), 1);
+        let began = now();
+        cloud.lmdb().commit(&change)?;
+        one.push(began.elapsed().as_secs_f64() * 1e6);
+        let (ask, began) = (asks.first().ok_or("no session")?, now());
+        assert!(house.admit_session(ask, Ipv4Addr::LOCALHOST.into()).is_ok());
+        again.push(began.elapsed().as_secs_f64() * 1e6);
+    }
+    report.middle("one revocation, alone", n, &one, "µs");
+    report.middle("the first session after it", n, &again, "µs");
+    drop(house);
+
+    purge(cloud)?;
+    let began = now();
+    let nothing = purge(cloud)?;
+    report.once("a purge that finds nothing", n, began.elapsed().as_secs_f64() * 1e3, "ms");
+    let mut change = Change::new(audit("revoke"));
+    for passed in 0..PASSED {
+        change.end_until(mark(1 << 41 | passed), 1);
+    }
+    cloud.lmdb().commit(&change)?;
+    let began = now();
+    let purged = purge(cloud)?;
+    report.once("a purge of 1,000", n, began.elapsed().as_secs_f64() * 1e3, "ms");
+    if (nothing, purged as u64) != (0, PASSED) {
+        return Err(format!("{nothing} and {purged} were purged, expected 0 and {PASSED}").into());
+    }
+    eprintln!("{n} revocations are measured");
+    Ok(())
+}
+
+fn purge(cloud: &Cloud) -> Result<usize, Failure> {
+    let files = FileSet::new(Path::new("/nowhere"));
+    let reserved = ReservedPaths::default();
+    let desk = Desk {
+        facts: cloud.lmdb(),
+        files: &files,
+        passwords: PasswordRules::NONE,
+        reserved: &reserved,
+        roots: None,
+        who: "a benchmark",
+        now: clock::now(),
+    };
+    Ok(purge_revocations(&desk, 0)?)
+}
+
+fn own_bytes() -> Result<u64, Failure> {
+    Ok(anonymous_bytes("self").ok_or("this machine does not say what memory a process has")?)
+}
