@@ -201,3 +201,38 @@ fn a_first_start_that_fails_can_be_done_again() {
     }
     assert!(at > 20, "{at}");
 }
+
+/// A restore in the place of a store that cannot be opened: either that one is where it was, or the new one is, whole.
+#[test]
+fn a_store_that_cannot_be_opened_stays_until_the_restored_one_is_whole() {
+    const RESTORE: &[&str] = &["facts", "restore", "BACKUP", "--force", "--accept-rollback"];
+    const DAMAGED: [u8; 8192] = [7; 8192];
+    let scratch = Scratch::new();
+    let good = scratch.path().join("good");
+    must(&good, &["init"]);
+    must(&good, &["facts", "backup", scratch.path().join("backup").to_str().unwrap()]);
+    let after = facts(&good);
+    std::fs::write(good.join("facts/data.mdb"), DAMAGED).unwrap();
+    let (mut stayed, mut restored) = (0, 0);
+    for fault in FAULTS {
+        let mut at = 1;
+        while let Some((output, data)) = fault_at(&good, scratch.path(), RESTORE, fault, at) {
+            let what = format!("{fault} at {at}: {output:?}");
+            if std::fs::read(data.join("facts/data.mdb")).unwrap() == DAMAGED {
+                assert!(!output.status.success(), "{what}");
+                must(&data, RESTORE);
+                stayed += 1;
+            } else {
+                restored += 1;
+            }
+            assert_eq!(facts(&data), after, "{what}");
+            assert!(must(&data, &["facts", "check"]).contains("\"sound\":true"), "{what}");
+            at += 1;
+        }
+        assert!(at > 3, "{fault}: only {at} writes: is the library loaded?");
+    }
+    println!(
+        "restore over damage: {stayed} times the old one stayed, {restored} times the new one was there"
+    );
+    assert!(stayed > 10 && restored > 0, "{stayed}, {restored}");
+}

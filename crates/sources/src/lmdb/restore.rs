@@ -143,14 +143,19 @@ impl Lmdb {
         let held = place::alone(path)?;
         let mark = HighWater::open(&path.join(place::HIGH_WATER)).map(|mark| mark.revision()).ok();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let named = |what: &str| path.with_file_name(format!("{name}.{what}-{unix_seconds}"));
-        let (aside, new) = (named("set-aside"), named("new"));
+        let named = |second| path.with_file_name(format!("{name}.set-aside-{second}"));
+        let aside = (unix_seconds..).map(named).find(|aside| !aside.exists()).unwrap_or_default();
+        let new = path.with_file_name(format!("{name}.new"));
+        // Left by a restore that was killed: nobody else makes one while the lock is held.
+        if new.exists() {
+            std::fs::remove_dir_all(&new).map_err(failed)?;
+        }
         let made = Self::open_for(&new, terms).map_err(RestoreError::from).and_then(|lmdb| {
             lmdb.environment.high_water.raise(mark.unwrap_or(Revision(0)));
             fill(&lmdb)
         });
         let made = made.inspect_err(|_| drop(std::fs::remove_dir_all(&new)))?;
-        exchange(path, &new).and_then(|()| std::fs::rename(&new, &aside)).map_err(failed)?;
+        std::fs::rename(&new, &aside).and_then(|()| exchange(path, &aside)).map_err(failed)?;
         atomic::sync_directory(path).map_err(failed)?;
         drop(held);
         Ok((made, aside))
