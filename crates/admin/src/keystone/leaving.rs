@@ -4,9 +4,9 @@ use crate::desk::Desk;
 use crate::error::Error;
 use crate::users::forget_user;
 use enfilade_facts::tables::{
-    Assignment, AssignmentKey, Binding, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group,
-    Leaving, LeavingKey, Membership, MembershipKey, Name, NameKey, NameKind, NamedRole, Project, Reverse,
-    ReverseKey, Revocation, Revoked, Who,
+    Assignment, AssignmentKey, Binding, Domain, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group,
+    Leaving, LeavingKey, Member, Membership, MembershipKey, Name, NameKey, NameKind, NamedRole, Project,
+    Reverse, ReverseKey, Revocation, Revoked, Who,
 };
 use enfilade_facts::vocabulary::{DomainId, GroupId, ProjectId, RoleId};
 use enfilade_facts::{Change, Read, View};
@@ -150,16 +150,18 @@ pub(super) fn of_group(
         if left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     for key in &members {
-        if let ReverseKey::Member(group, member) = key {
-            let key = MembershipKey { member: *member, group: *group };
-            change.remove_as_of::<Membership>(&key, ended);
-        }
+        let ReverseKey::Member(group, member) = key else { continue };
+        let key = MembershipKey { member: *member, group: *group };
+        match member {
+            // It ended before, with a mark of that time, which it passes on later: a newer one would end what its members did since.
+            Member::Group(inner) if is_gone(view, inner)? => change.delete::<Membership>(&key),
+            _ => change.remove_as_of::<Membership>(&key, ended),
+        };
     }
     if left == 0 {
         return Ok(false);
     }
-    let member = enfilade_facts::tables::Member::Group(*id);
-    for (key, _) in view.list::<Membership>(&member.prefix())? {
+    for (key, _) in view.list::<Membership>(&Member::Group(*id).prefix())? {
         change.delete::<Membership>(&key);
     }
     for (key, _) in view.list::<Grant>(&GrantKey::of(&Grantee::Group(*id)))?.into_iter().take(AT_ONCE) {
@@ -169,6 +171,12 @@ pub(super) fn of_group(
         change.delete::<Assignment>(&key);
     }
     Ok(true)
+}
+
+/// Whether a group was removed, by itself or with its domain, and is not yet swept.
+fn is_gone(view: &View<'_>, id: &GroupId) -> Result<bool, Error> {
+    let Some(group) = view.get::<Group>(id)? else { return Ok(true) };
+    Ok(view.get::<Domain>(&group.domain)?.is_none())
 }
 
 /// Whether no grant is left on these.

@@ -6,6 +6,7 @@
 
 mod changes;
 mod model;
+mod reasons;
 mod trees;
 
 use enfilade_admin::NewUser;
@@ -18,7 +19,7 @@ use enfilade_facts::{AuditRecord, Change, Horizon, Read, Refuse};
 use enfilade_identity::fernet::frame;
 use enfilade_identity::fernet::payload::Audit;
 use enfilade_identity::{Ask, Claim, Methods, Scope, Session, SessionAsk, Wanted};
-use enfilade_passage::{KeyRing, Visit};
+use enfilade_passage::{KeyRing, Refusal, Visit};
 use enfilade_testkit::{Remembering, TestHouse};
 use model::{Delegation, Dice, Ended, Event, Group, Issued, Taken, Token, Trust, Where, Whom};
 use std::collections::{BTreeMap, BTreeSet};
@@ -231,10 +232,13 @@ impl World {
         }
     }
 
-    fn come_in_by(&self, token: &Token) -> Result<Visit, &'static str> {
+    fn ask(&self, token: &Token) -> Result<Visit, Refusal> {
         let ask = SessionAsk { token: Secret::new(token.text.as_bytes()).unwrap() };
-        let visit = self.house.house.admit_session(&ask, Ipv4Addr::LOCALHOST.into());
-        visit.map_err(|refusal| refusal.code())
+        self.house.house.admit_session(&ask, Ipv4Addr::LOCALHOST.into())
+    }
+
+    fn come_in_by(&self, token: &Token) -> Result<Visit, &'static str> {
+        self.ask(token).map_err(|refusal| refusal.code())
     }
 
     fn check(&self, token: &Token) {
@@ -250,7 +254,9 @@ impl World {
                 let groups: BTreeSet<usize> = visit.principal().groups.iter().map(number).collect();
                 assert_eq!(groups, self.groups_of(token.user), "{token:?}");
             }
-            Err(code) => assert_eq!(None, expected, "refused with {code}: {token:?}"),
+            Err(code) => {
+                assert!(expected.is_none(), "refused with {code}: {token:?}\n{}", self.reasons(token));
+            }
         }
     }
 

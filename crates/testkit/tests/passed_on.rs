@@ -1,0 +1,78 @@
+//! What was removed passes its mark on when it is swept: who signed in after the removal stays signed in.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use enfilade_admin::keystone as admin;
+use enfilade_admin::{NewUser, Target};
+use enfilade_facts::vocabulary::{GroupName, Realm, Secret, UserId, Userid};
+use enfilade_identity::fernet::frame;
+use enfilade_identity::fernet::payload::Audit;
+use enfilade_identity::{Claim, Methods, Scope, SessionAsk};
+use enfilade_passage::KeyRing;
+use enfilade_testkit::{Remembering, TestHouse};
+use std::net::Ipv4Addr;
+
+fn keys() -> KeyRing {
+    KeyRing::new(&[(0, &[7; 32]), (1, &[8; 32])]).unwrap()
+}
+
+/// A session that is issued now, as one of this house is: later than every mark.
+fn sign_in(house: &TestHouse, user: UserId, own: u8) -> String {
+    house.clock.advance_seconds(10);
+    let now = house.clock.now().unix_seconds;
+    let claim = Claim {
+        user,
+        methods: Methods::PASSWORD,
+        scope: Scope::Unscoped,
+        lent: None,
+        issued_at: now,
+        expires_at: now + 3_600,
+        audit: Audit { own: [own; 16], chain: None },
+    };
+    frame::seal(&keys(), u64::try_from(now).unwrap(), [own; 16], &claim.to_payload()).unwrap()
+}
+
+fn stands(house: &TestHouse, token: &str) -> bool {
+    let ask = SessionAsk { token: Secret::new(token.as_bytes()).unwrap() };
+    house.house.admit_session(&ask, Ipv4Addr::LOCALHOST.into()).is_ok()
+}
+
+/// Ann is in a group of a domain, and that group is in another one. The domain is removed, and is swept by so many steps; ann signs in; the
+/// outer group is removed, and all is swept.
+#[test]
+fn a_group_in_a_removed_group_that_is_gone_itself_ends_nothing_new() {
+    for steps in 0..4 {
+        let house = TestHouse::new(Remembering::AsServed);
+        house.house.set_keys(Some(keys()));
+        let desk = || house.desk();
+        let domains = ["home", "crews"].map(|name| {
+            let realm: Realm = name.parse().unwrap();
+            let (id, _) = admin::add_domain(&desk(), &realm, None).unwrap();
+            (realm, id)
+        });
+        let ann: Userid = "ann@home".parse().unwrap();
+        let (id, _) = enfilade_admin::add_user(&desk(), &NewUser::named(ann.clone())).unwrap();
+        let [inner, outer] = ["inner@crews", "outer@home"].map(|name| {
+            let name: GroupName = name.parse().unwrap();
+            enfilade_admin::add_group(&desk(), &name, None, None, None).unwrap();
+            name
+        });
+        enfilade_admin::add_member(&desk(), &inner, &Target::User(ann)).unwrap();
+        enfilade_admin::add_member(&desk(), &outer, &Target::Group(inner)).unwrap();
+        let before = sign_in(&house, id, 1);
+        assert!(stands(&house, &before));
+        let [_, (crews, crews_id)] = &domains;
+        admin::set_domain(&desk(), crews, false).unwrap();
+        admin::delete_domain(&desk(), crews_id).unwrap();
+        assert!(!stands(&house, &before));
+        for _ in 0..steps {
+            admin::sweep(&desk()).unwrap();
+        }
+        let after = sign_in(&house, id, 2);
+        assert!(stands(&house, &after), "after {steps} steps");
+        enfilade_admin::remove_group(&desk(), &outer).unwrap();
+        while admin::sweep(&desk()).unwrap() {}
+        assert!(stands(&house, &after), "after {steps} steps, and the outer group");
+        assert!(!stands(&house, &before), "after {steps} steps, and the outer group");
+    }
+}
