@@ -74,6 +74,10 @@ pub(crate) fn within_horizon(
     match judged {
         Ok(session) if issuing.horizon.allows(session.claim.issued_at) => Issue::Session(session),
         Ok(session) => Issue::Beyond(session.claim.issued_at),
+        Err(Refusal::TokenExpired { .. }) => {
+            let seconds = issuing.purged.saturating_sub(now.unix_seconds);
+            Issue::Refusal(Refusal::ClockBehind { seconds })
+        }
         Err(refusal) => Issue::Refusal(refusal),
     }
 }

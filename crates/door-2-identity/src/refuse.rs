@@ -85,6 +85,14 @@ pub enum Refusal {
         /// What was revoked.
         by: &'static str,
     },
+    /// No session can be issued: it would end before what was purged.
+    #[error(
+        "the clock of this server is behind by {seconds} s or more: it is not known any more what was revoked of sessions that end this early, so none is issued; set the clock"
+    )]
+    ClockBehind {
+        /// By how many seconds at least.
+        seconds: i64,
+    },
     /// The user or credential a token speaks of is gone.
     #[error("whoever the token was for is gone")]
     NoSubject,
@@ -135,7 +143,7 @@ pub enum Refusal {
 }
 
 /// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 26] = [
+pub const CODES: [(&str, Fault, &str); 27] = [
     ("ID01", Fault::Client, "no credential was given"),
     ("ID02", Fault::Client, "the credential cannot be read, or there is more than one"),
     ("ID03", Fault::Client, "the credential was revoked, or withdrawn while it was in use"),
@@ -166,6 +174,7 @@ pub const CODES: [(&str, Fault, &str); 26] = [
         Fault::Client,
         "the token's issue time is more than 5 s ahead of this server's clock, and no session of this store",
     ),
+    ("ID27", Fault::Operator, "this server's clock is set back too far to issue sessions"),
 ];
 
 impl Refusal {
@@ -215,6 +224,7 @@ impl Refuse for Refusal {
             Refusal::WrongSignature => "ID24",
             Refusal::PasswordOver { .. } => "ID25",
             Refusal::TokenNotYet { .. } => "ID26",
+            Refusal::ClockBehind { .. } => "ID27",
         }
     }
 

@@ -115,6 +115,8 @@ impl Shelf {
 pub(crate) struct Look {
     /// By what the claim is revoked, if it is.
     pub(crate) by: Option<Revoked>,
+    /// For how many seconds it is over whatever the clock says, if it is: marks of what ended as early may have been purged.
+    pub(crate) over: Option<i64>,
     /// The revision at which anything but revocations was changed last; `None` where that is not known.
     pub(crate) others: Option<Revision>,
 }
@@ -172,6 +174,8 @@ pub(crate) struct Issuing {
     pub(crate) first: i64,
     /// The same of every mark.
     pub(crate) later: i64,
+    /// A session that ends in this second or before it is over: marks of such may have been purged.
+    pub(crate) purged: i64,
 }
 
 /// What a session is issued by that is judged on this view. Where the index has gone on, the horizon is later than all marks.
@@ -181,15 +185,28 @@ pub(crate) fn issuing(
     now: i64,
 ) -> Result<Issuing, SourceError> {
     let after = |last: i64| now.max(last.saturating_add(1));
-    match index.read(facts, |revoked| (revoked.horizon, revoked.last)) {
-        Ok((horizon, last)) => Ok(Issuing { horizon, first: after(last.of_time), later: after(last.of_any) }),
+    match index.read(facts, |revoked| (revoked.horizon, revoked.last, revoked.purged)) {
+        Ok((horizon, last, purged)) => {
+            Ok(Issuing { horizon, first: after(last.of_time), later: after(last.of_any), purged })
+        }
         Err(IndexError::Source(why)) => Err(why),
         Err(IndexError::Ahead) => {
             let horizon = Horizon::of(facts)?;
             let last = after(horizon.last_issue(now));
-            Ok(Issuing { horizon, first: last, later: last })
+            Ok(Issuing { horizon, first: last, later: last, purged: purged_by(facts)? })
         }
     }
+}
+
+/// Marks of tokens that end in this second or before it may have been purged, as the view says it.
+fn purged_by(facts: &View<'_>) -> Result<i64, SourceError> {
+    Ok(since_by(facts, &Revoked::Passed)?.unwrap_or(i64::MIN))
+}
+
+/// For how many seconds a session is over, where marks of what ends as early may have been purged.
+fn over(session: &Session, purged: i64) -> Option<i64> {
+    let ends = session.claim.expires_at;
+    (ends <= purged).then(|| purged.saturating_sub(ends))
 }
 
 /// Looks for the first of the marks that was set when the token had been issued, or in that very second. Where there are too many for the
@@ -218,8 +235,7 @@ pub(crate) fn look(
             }
             break;
         }
-        let is_purged = session.claim.expires_at <= revoked.purged;
-        (is_known, Look { by: by.or(is_purged.then_some(Revoked::Passed)), others: Some(revoked.others) })
+        (is_known, Look { by, over: over(session, revoked.purged), others: Some(revoked.others) })
     });
     let others = match found {
         Ok((true, found)) => return Ok(found),
@@ -227,16 +243,14 @@ pub(crate) fn look(
         Err(IndexError::Source(why)) => return Err(why),
         Err(IndexError::Ahead) => None,
     };
-    let purged = since_by(view.facts, &Revoked::Passed)?;
-    let is_purged = purged.is_some_and(|purged| session.claim.expires_at <= purged);
-    let mut by = is_purged.then_some(Revoked::Passed);
+    let (mut by, over) = (None, over(session, purged_by(view.facts)?));
     for mark in marks(session) {
         if is_set(&mark, since_by(view.facts, &mark)?) {
             by = Some(mark);
             break;
         }
     }
-    Ok(Look { by, others })
+    Ok(Look { by, over, others })
 }
 
 impl Revocations {

@@ -325,7 +325,7 @@ pub(crate) fn still_stands(
 ) -> Result<bool, Refusal> {
     let Some(rests_on) = session.rests_on else { return Ok(false) };
     let look = revocations::look(view, revocations, session, Some(judged))?;
-    Ok(look.by.is_none() && look.others == Some(rests_on))
+    Ok(look.by.is_none() && look.over.is_none() && look.others == Some(rests_on))
 }
 
 /// What the facts say of a claim at this revision; whether it is in time has been judged.
@@ -381,6 +381,9 @@ pub(crate) fn stand(
     let look = revocations::look(view, revocations, &session, None)?;
     if let Some(by) = look.by {
         return Err(Refusal::TokenRevoked { authid, by: what_by(&by) });
+    }
+    if let Some(seconds) = look.over {
+        return Err(Refusal::TokenExpired { seconds });
     }
     session.rests_on = look.others;
     Ok((standing, session))
@@ -494,12 +497,12 @@ fn what_by(by: &Revoked) -> &'static str {
         Revoked::Trust(_) => "everything by its trust",
         Revoked::Consumer(_) => "everything by its consumer",
         Revoked::Credential(_) => "every session of its application credential",
-        Revoked::Group(_) | Revoked::Role(_) | Revoked::Link(_) => {
-            "a group, role or role assignment that it depends on"
-        }
-        Revoked::Horizon | Revoked::Passed | Revoked::Last => {
-            "the clock: it was set back to before the end of the token"
-        }
+        Revoked::Group(_)
+        | Revoked::Role(_)
+        | Revoked::Link(_)
+        | Revoked::Horizon
+        | Revoked::Passed
+        | Revoked::Last => "a group, role or role assignment that it depends on",
     }
 }
 

@@ -346,9 +346,11 @@ fn identity_status(refusal: &Identity) -> StatusCode {
         Identity::Delegated(_) => StatusCode::FORBIDDEN,
         Identity::Barred { .. } => StatusCode::TOO_MANY_REQUESTS,
         Identity::GroupsTooDeep | Identity::TooManyGroups => StatusCode::FORBIDDEN,
-        Identity::Busy | Identity::NoKeys | Identity::Kept { .. } | Identity::Facts(_) => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        Identity::Busy
+        | Identity::NoKeys
+        | Identity::Kept { .. }
+        | Identity::ClockBehind { .. }
+        | Identity::Facts(_) => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 

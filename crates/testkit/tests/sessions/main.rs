@@ -289,7 +289,7 @@ impl World {
                 self.tokens.push(token);
             }
             // The clock is so far behind that a session would have ended before what was purged.
-            Err(refusal) if is_over => assert_eq!(refusal.code(), "ID03", "{token:?}"),
+            Err(refusal) if is_over => assert_eq!(refusal.code(), "ID27", "{token:?}"),
             Err(refusal) => {
                 assert_eq!((refusal.code(), roles), ("ID19", None), "{token:?}");
             }

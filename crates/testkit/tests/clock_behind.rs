@@ -1,0 +1,71 @@
+//! A clock that was set back to before what was purged: no session is issued, and the refusal names the clock.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use enfilade_admin::NewUser;
+use enfilade_admin::keystone as admin;
+use enfilade_facts::tables::{Password, Revoked, User};
+use enfilade_facts::vocabulary::{Realm, Secret, Userid};
+use enfilade_facts::{AuditRecord, Change, Read as _, Refuse as _, Source as _};
+use enfilade_identity::{Ask, Scope, SessionAsk, Wanted};
+use enfilade_passage::KeyRing;
+use enfilade_testkit::{Remembering, TestHouse};
+use std::net::Ipv4Addr;
+
+/// Of `pw`.
+const HASH: &str = "$5$rounds=1000$salt$gdEupGonUIiJCMc1vfHpiFjFhRA3Jf3USQ7IYKjZitD";
+const DAY: i64 = 86_400;
+
+#[tokio::test]
+async fn no_session_is_issued_that_would_end_before_what_was_purged() {
+    let house = TestHouse::new(Remembering::AsServed);
+    house.house.set_keys(Some(KeyRing::new(&[(0, &[7; 32]), (1, &[8; 32])]).unwrap()));
+    let realm: Realm = "home".parse().unwrap();
+    admin::add_domain(&house.desk(), &realm, None).unwrap();
+    let ann: Userid = "ann@home".parse().unwrap();
+    let (id, _) = enfilade_admin::add_user(&house.desk(), &NewUser::named(ann.clone())).unwrap();
+    let row = house.facts().read(|view| view.get::<User>(&id)).unwrap().unwrap().unwrap();
+    let mut change =
+        Change::new(AuditRecord { who: "a test".into(), what: "a cheap password".into(), unix_seconds: 0 });
+    change.put(&id, &User { password: Some(Password::of(HASH.into())), ..row });
+    house.source.commit(&change).unwrap();
+    let come_in = async || {
+        let ask = Ask { authid: ann.clone().into(), secret: Secret::new(b"pw").unwrap() };
+        loop {
+            // A busy machine may have no time for the hash at once.
+            match house.come_in(ask.clone()).await {
+                Err(why) if why.code() == "ID09" => {}
+                visit => return visit.unwrap(),
+            }
+        }
+    };
+    let stands = |token: &str| {
+        let ask = SessionAsk { token: Secret::new(token.as_bytes()).unwrap() };
+        house.house.admit_session(&ask, Ipv4Addr::LOCALHOST.into()).map(drop).map_err(|why| why.code())
+    };
+    let wanted = || Wanted::Scope(Scope::Unscoped);
+    let early = come_in().await.issue(wanted()).await.unwrap();
+    let end = early.session.claim.expires_at;
+    let mark = Revoked::Token(early.session.claim.audit.own);
+    admin::revoke(&house.desk(), &[mark], Some(end), "a test").unwrap();
+    // Time is known to have passed by the clock since the start of the machine alone, between two looks at it.
+    admin::purge_revocations(&house.desk(), 0).unwrap();
+    house.clock.advance_seconds(3 * DAY.unsigned_abs());
+    admin::purge_revocations(&house.desk(), 0).unwrap();
+    assert!(admin::list_revocations(house.facts()).unwrap().is_empty());
+    let late = come_in().await.issue(wanted()).await.unwrap();
+
+    for (back, issued) in [(2 * DAY, None), (3 * DAY + 7_200, Some("ID27")), (30 * DAY, Some("ID27"))] {
+        house.clock.set_wall(-back);
+        let made = come_in().await.issue(wanted()).await;
+        assert_eq!(made.as_ref().err().map(|why| why.code()), issued, "{back}");
+        if let Err(why) = made {
+            assert!(why.to_string().contains("the clock of this server is behind by"), "{why}");
+        }
+        // What was revoked does not come back, and what was issued by the right clock stands.
+        assert_eq!(stands(&early.token), Err("ID17"), "{back}");
+        assert_eq!(stands(&late.token), Ok(()), "{back}");
+        house.clock.set_wall(back);
+    }
+    come_in().await.issue(wanted()).await.unwrap();
+}
