@@ -279,6 +279,7 @@ impl Audit for NoLog {
 
 pub(crate) fn house(source: Arc<Lmdb>, ledger: Ledger) -> Arc<House> {
     House::new(Parts {
+        allow_issue: enfilade_testkit::allow_issue(Arc::clone(&source) as Arc<dyn Source>),
         source,
         clock: Arc::new(|| NOW),
         clock_sets: Arc::new(|| 0),

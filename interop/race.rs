@@ -119,6 +119,7 @@ impl Source for WithoutRule1 {
 
 fn house(source: Arc<dyn Source>) -> Arc<House> {
     House::new(Parts {
+        allow_issue: enfilade_testkit::allow_issue(Arc::clone(&source)),
         source,
         clock: Arc::new(|| NOW),
         clock_sets: Arc::new(|| 0),

@@ -46,7 +46,7 @@ pub use projects::{
 pub use resolve::{
     CredentialRef, DomainRef, ThingRef, authid_of_credential, authid_of_user, domain_of, project_of,
 };
-pub use revocations::{RevocationSummary, list_revocations, purge_revocations, revoke};
+pub use revocations::{RevocationSummary, allow_issue, list_revocations, purge_revocations, revoke};
 pub use things::{
     Build, Saved, children_of, delete_domain, delete_group, delete_region, delete_role, extra_of, groups_of,
     parents_of, save_domain, save_endpoint, save_group, save_project, save_region, save_role, save_service,

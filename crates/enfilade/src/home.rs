@@ -216,6 +216,7 @@ impl Home {
         (ledger, locks): (Ledger, Arc<dyn LockStore>),
         watch: Option<Watch>,
     ) -> anyhow::Result<Arc<House>> {
+        let issuing = Arc::clone(&self.source);
         let house = House::new(Parts {
             source: Arc::clone(&self.source) as Arc<dyn Source>,
             clock: clock::of_server(Arc::clone(&self.source), self.files.stale_limit()),
@@ -225,6 +226,9 @@ impl Home {
             hash_key: self.hash_key(),
             identity_memo: IdentityMemo::new(seed()?, IDENTITY_MEMO_BYTES),
             session_terms: terms(&self.config),
+            allow_issue: Arc::new(move |now, second| {
+                enfilade_admin::keystone::allow_issue(&*issuing, now, second)
+            }),
             random: Arc::new(|bytes: &mut [u8]| getrandom::fill(bytes).is_ok()),
             access_memo: AccessMemo::new(seed()?, ACCESS_MEMO_BYTES),
             gate: HashGate::new(hash_slots(&self.config)),

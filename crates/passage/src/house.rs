@@ -3,7 +3,7 @@
 use crate::audit::Audit;
 use crate::gate::HashGate;
 use crate::penalties::Penalties;
-use crate::sessions::{Random, SessionTerms, Sessions};
+use crate::sessions::{AllowIssue, Random, SessionTerms, Sessions};
 use crate::shares::Shares;
 use crate::stores::HouseStores;
 use enfilade_access::AccessMemo;
@@ -39,6 +39,8 @@ pub struct Parts {
     pub identity_memo: IdentityMemo,
     /// How long sessions last.
     pub session_terms: SessionTerms,
+    /// Lets sessions be issued later than the facts say by now.
+    pub allow_issue: AllowIssue,
     /// What is too much.
     pub limits: Limits,
     /// Where audit ids and the like come from.

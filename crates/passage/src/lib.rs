@@ -51,7 +51,7 @@ pub use listing::{Entry, Listing};
 pub use penalties::{Penalties, PenaltyCounts};
 pub use refuse::{Refusal, Stands};
 pub use review::Reviewed;
-pub use sessions::{Made, Random, SessionTerms, Ticket, TicketAsk};
+pub use sessions::{AllowIssue, Made, Random, SessionTerms, Ticket, TicketAsk};
 pub use shares::{Share, Turn};
 pub use stores::DatastoreState;
 pub use trees::{Left, Placed, Placing};

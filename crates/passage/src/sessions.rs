@@ -6,7 +6,7 @@ use crate::walk::Visit;
 use enfilade_access::ApiPermit;
 use enfilade_facts::limits::{SESSION_TRIES_MAX, TICKET_SECONDS};
 use enfilade_facts::vocabulary::CredentialId;
-use enfilade_facts::{AuditRecord, Change, CommitError, Horizon, Now, Read, View};
+use enfilade_facts::{At, CommitError, Now, Read, View};
 use enfilade_identity::fernet::payload::AuditId;
 use enfilade_identity::fernet::{KeyRing, frame};
 use enfilade_identity::{
@@ -36,6 +36,9 @@ impl Default for SessionTerms {
 
 /// Fills with random bytes; says whether it could. Only the binary has a real one.
 pub type Random = Arc<dyn Fn(&mut [u8]) -> bool + Send + Sync>;
+
+/// Lets sessions be issued up to a second, at a time. Only `admin` changes facts, so the house is built with this.
+pub type AllowIssue = Arc<dyn Fn(Now, i64) -> Result<At, CommitError> + Send + Sync>;
 
 /// The keys as they were read last, and what was revoked.
 pub(crate) struct Sessions {
@@ -178,20 +181,10 @@ impl House {
         })
     }
 
-    /// Lets sessions be issued up to this second, and a little further, before any is.
+    /// Lets sessions be issued up to this second, before any is.
     async fn move_horizon(self: &Arc<Self>, now: Now, second: i64) -> Result<(), Refusal> {
-        let house = Arc::clone(self);
-        let audit = AuditRecord {
-            who: "enfilade".to_owned(),
-            what: "issue sessions at a later time".to_owned(),
-            unix_seconds: now.unix_seconds,
-        };
-        let committed = tokio::task::spawn_blocking(move || {
-            let mut change = Change::new(audit);
-            change.allow_issue(Horizon::moved_for(second, now));
-            house.parts.source.commit(&change)
-        });
-        match committed.await {
+        let allow = Arc::clone(&self.parts.allow_issue);
+        match tokio::task::spawn_blocking(move || allow(now, second)).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(CommitError::Source(why))) => Err(why.into()),
             Ok(Err(_)) | Err(_) => Err(IdentityRefusal::Busy.into()),

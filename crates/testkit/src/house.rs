@@ -8,8 +8,8 @@ use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, Useri
 use enfilade_facts::{LockStore, MemoSeed, Source, StoreId};
 use enfilade_identity::{Ask, HashKey, IdentityMemo};
 use enfilade_passage::{
-    Audit, Event, HashGate, House, Parts, Penalties, Random, Refusal, ReservedPaths, SessionTerms, Upgrade,
-    Visit,
+    AllowIssue, Audit, Event, HashGate, House, Parts, Penalties, Random, Refusal, ReservedPaths,
+    SessionTerms, Upgrade, Visit,
 };
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::locks::MemoryLocks;
@@ -122,6 +122,7 @@ impl TestHouse {
             hash_key: hash_key(),
             identity_memo: IdentityMemo::new(MemoSeed([1; 16]), bytes),
             session_terms: SessionTerms::default(),
+            allow_issue: allow_issue(Arc::clone(&source) as Arc<dyn Source>),
             random: counting(),
             access_memo: AccessMemo::new(MemoSeed([2; 16]), bytes),
             gate: HashGate::new(1),
@@ -225,6 +226,11 @@ impl TestHouse {
         let secret = self.secrets.get(&authid.to_string()).map_or("wrong", String::as_str);
         self.come_in(Ask { authid, secret: Secret::new(secret.as_bytes()).unwrap() }).await
     }
+}
+
+/// What lets a house on these facts issue sessions at a later time.
+pub fn allow_issue(facts: Arc<dyn Source>) -> AllowIssue {
+    Arc::new(move |now, second| enfilade_admin::keystone::allow_issue(&*facts, now, second))
 }
 
 /// Not random, but never the same twice.

@@ -25,6 +25,6 @@ pub mod second_reader;
 mod world;
 
 pub use clock::FixedClock;
-pub use house::{Scratch, TestHouse};
+pub use house::{Scratch, TestHouse, allow_issue};
 pub use samba::{Samba, SambaUser};
 pub use world::{Remembering, run_world};

@@ -211,6 +211,7 @@ fn kept_in_files(lmdb: &Lmdb, files: &FileSet) -> Vec<(String, String)> {
 /// What every login gets of every store: one line each. A line that begins with `+` lets somebody in.
 async fn answers(logins: &[(String, String)], source: Arc<dyn Source>) -> Vec<String> {
     let house = House::new(Parts {
+        allow_issue: enfilade_testkit::allow_issue(Arc::clone(&source)),
         source,
         clock: Arc::new(|| NOW),
         clock_sets: Arc::new(|| 0),

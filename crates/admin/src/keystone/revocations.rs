@@ -3,7 +3,9 @@
 use crate::desk::Desk;
 use crate::error::Error;
 use enfilade_facts::tables::{Key, Reverse, ReverseKey, Revocation, Revoked};
-use enfilade_facts::{At, LastMarks, Passed, Read, Source, SourceError, View};
+use enfilade_facts::{
+    At, AuditRecord, Change, CommitError, Horizon, LastMarks, Now, Passed, Read, Source, SourceError, View,
+};
 use std::ops::ControlFlow;
 
 /// Something that was revoked, for listing.
@@ -31,6 +33,17 @@ pub fn revoke(desk: &Desk<'_>, marks: &[Revoked], end: Option<i64>, what: &str) 
         Ok(())
     })?;
     Ok(at)
+}
+
+/// Lets sessions be issued up to this second, and some time after it. It is done before a session of that second is issued.
+///
+/// # Errors
+/// When the facts cannot be changed.
+pub fn allow_issue(facts: &dyn Source, now: Now, second: i64) -> Result<At, CommitError> {
+    let (who, what) = ("enfilade".to_owned(), "issue sessions at a later time".to_owned());
+    let mut change = Change::new(AuditRecord { who, what, unix_seconds: now.unix_seconds });
+    change.allow_issue(Horizon::moved_for(second, now));
+    facts.commit(&change)
 }
 
 /// How many go in one commit: a writer that comes meanwhile waits for no more than these.

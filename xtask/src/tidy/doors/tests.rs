@@ -91,3 +91,16 @@ fn doors_and_facts_do_no_io() {
     assert_eq!(outside(&after)[0].line, 5);
     assert!(outside(&source("crates/facts/src/x.rs", "use std::{fmt, io};\nlet process = 1;\n")).is_empty());
 }
+
+#[test]
+fn only_admin_changes_facts() {
+    let text = "fn f() {\n    source.commit(&change);\n}\n#[cfg(test)]\nmod tests {\n    source.commit(&change);\n}\n";
+    for (folder, lines) in [("crates/passage", vec![2]), ("crates/faces", vec![2]), ("crates/admin", vec![])]
+    {
+        let mut findings = Vec::new();
+        check(&[source(&format!("{folder}/src/x.rs"), text)], &mut findings);
+        let found: Vec<usize> =
+            findings.iter().map(|finding| finding.line).filter(|line| *line != 0).collect();
+        assert_eq!(found, lines, "{folder}");
+    }
+}
