@@ -5,6 +5,7 @@ use crate::gone::{Cloud, enabled, project};
 use crate::locks::{LOCK, lock, open, put, unlock};
 use crate::server::Server;
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
 const ROLE: &str = "DatastorePowerUser";
 
@@ -60,6 +61,12 @@ fn a_lock_of_a_user_who_lost_the_right_keeps_nobody_out() {
         let (status, token) = lock(&server, &bob, "/dav/main/dir/file", "0");
         assert_eq!(status, 200);
         happens(&server);
+        for (path, depth) in [("/dav/main/dir/file", "0"), ("/dav/main/dir", "1")] {
+            let depth = format!("Depth: {depth}");
+            let shown = curl(&server, &alice, path, &["--request", "PROPFIND", "--header", &depth]).text();
+            assert_eq!(shown.contains("activelock>"), expected == 423, "{what}: {shown}");
+        }
+        assert!(!server.log().contains(r#""verb":"end lock""#), "{what}: showing a lock ended it");
         // Each way a lock is met: at the file, from above, and by another lock.
         assert_eq!(
             lock(&server, &alice, "/dav/main/dir", "infinity").0,
@@ -70,6 +77,12 @@ fn a_lock_of_a_user_who_lost_the_right_keeps_nobody_out() {
         if expected == 204 {
             assert_eq!(dir, 423, "{what}: alice has the whole directory");
             assert_eq!(mine, "");
+            // The log is written a moment after the answer.
+            let began = Instant::now();
+            while !server.log().contains(r#""verb":"end lock""#) && began.elapsed() < Duration::from_secs(10)
+            {
+                std::thread::sleep(Duration::from_millis(20));
+            }
             let log = server.log();
             assert_eq!(log.matches(r#""verb":"end lock""#).count(), 1, "{what}: {log}");
         } else {

@@ -12,6 +12,7 @@ use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
 use crate::lock_owners::to_lock;
 use crate::verbs::{Found, of_parent};
+use std::sync::Arc;
 
 /// What somebody wants of a lock.
 #[derive(Clone, Debug)]
@@ -82,14 +83,15 @@ impl Stay {
         Ok(self.locks().covering(self.datastore.name(), path)?)
     }
 
-    /// The locks that cover a path the visitor may see.
+    /// The locks that cover a path the visitor may see, and count.
     ///
     /// # Errors
     /// When the locks cannot be read.
-    pub fn shown_locks(&self, path: &StorePath) -> Result<Vec<ShownLock>, Refusal> {
+    pub fn shown_locks(&mut self, path: &StorePath) -> Result<Vec<ShownLock>, Refusal> {
         let user = self.visit.principal().user;
-        let shown = |lock: Lock| ShownLock { shows_token: lock.user == user, lock };
-        Ok(self.locks_on(path)?.into_iter().map(shown).collect())
+        let mut locks = self.locks_on(path)?;
+        locks.retain(|lock| self.is_shown(lock));
+        Ok(locks.into_iter().map(|lock| ShownLock { shows_token: lock.user == user, lock }).collect())
     }
 
     /// The tokens of the locks on a path and on everything beneath it.
@@ -183,11 +185,15 @@ impl Stay {
             seconds: terms.seconds,
         };
         let lock = self.take_lock(&ask)?;
-        let house = std::sync::Arc::clone(&self.visit.house);
+        let house = Arc::clone(&self.visit.house);
         let is_new = existing.is_none();
         let settled = match existing {
-            // Whoever changes a name now and has not seen the lock is waited for; then what is locked has to be what was judged.
-            Some(node) => self.root.in_turn(|| Ok(self.root.still_leads_to(path, &node)?)),
+            // Whoever changes a name now and has not seen the lock is waited for; then what is locked has to be what was judged. The conditions of
+            // the request are about what is there without this lock, and one more lock makes none of them false.
+            Some(node) => Arc::clone(&self.root).in_turn(|| {
+                self.if_still()?;
+                Ok(self.root.still_leads_to(path, &node)?)
+            }),
             None => {
                 let tokens = [tokens, &[lock.token]].concat();
                 self.upload(path.clone(), Some(0)).and_then(|mut made| {
@@ -274,6 +280,7 @@ impl Stay {
                 lock => lock?,
             };
             self.still_may_lock(&lock)?;
+            self.if_still()?;
             return Ok(self.locks().refresh((self.datastore.name(), path), *token, user, seconds)?);
         }
         Err(Content::NoSuchLock.into())
@@ -327,7 +334,10 @@ impl Stay {
         let found = self.find(path, AccessMask::WRITE_NAMED_ATTRIBUTES)?;
         self.unless_locked(path, Touches::Content, tokens)?;
         enfilade_content::change_properties(found.permit(), &found.node, changes, || {
-            self.unless_locked(path, Touches::Content, tokens)
+            self.unless_locked(path, Touches::Content, tokens)?;
+            self.if_still()?;
+            // What was put in its place meanwhile would not have what is acknowledged.
+            Ok(self.root.still_leads_to(path, &found.node)?)
         })
     }
 }

@@ -176,7 +176,7 @@ impl Listing {
     ///
     /// # Errors
     /// When they cannot be read.
-    pub fn shown_locks(&self, entry: &Entry) -> Result<Vec<ShownLock>, Refusal> {
+    pub fn shown_locks(&mut self, entry: &Entry) -> Result<Vec<ShownLock>, Refusal> {
         let Ok(path) = self.path.join(&entry.name) else { return Ok(Vec::new()) };
         self.stay.shown_locks(&path)
     }

@@ -1,15 +1,18 @@
 //! Whether a lock still counts. A lock keeps others out as long as its owner may change what it is on: where the owner lost the account, the role
-//! or the trust, nobody would be left to give it up. This is asked only when a lock is in the way of another user, or is given up.
+//! or the trust, nobody would be left to give it up. This is asked only when a lock is in the way of another user, is given up, or is shown.
 
 use crate::audit::Event;
 use crate::reach;
 use crate::refuse::Refusal;
 use crate::walk::Stay;
 use enfilade_access::{Ask, NodeKind, Refusal as Access, Wanted};
-use enfilade_content::{Lock, Refusal as Content};
-use enfilade_facts::Read as _;
+use enfilade_content::{Lock, LockToken, Refusal as Content};
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
+use enfilade_facts::{At, Read as _};
 use enfilade_identity::Principal;
+use std::collections::BTreeMap;
+
+const ASK_EVERY_MILLIS: u64 = 1000;
 
 /// What a user needs on something to lock it: to change the content of a file, and the entries of a directory.
 pub(crate) fn to_lock(kind: NodeKind) -> &'static [Wanted<'static>] {
@@ -21,7 +24,32 @@ pub(crate) fn to_lock(kind: NodeKind) -> &'static [Wanted<'static>] {
     }
 }
 
+/// Which locks count, as far as that was asked for one answer: of a locked tree each member has the same lock. It is asked again when the facts
+/// changed, and after a second.
+#[derive(Default)]
+pub(crate) struct Counted {
+    asked: Option<(At, u64)>,
+    known: BTreeMap<LockToken, bool>,
+}
+
 impl Stay {
+    /// Whether a lock is shown: one that does not count keeps nobody out. It is not ended, as showing changes nothing.
+    pub(crate) fn is_shown(&mut self, lock: &Lock) -> bool {
+        let house = &self.visit.house;
+        let (at, tick) = (house.parts.source.at(), house.now().tick_millis);
+        let is_fresh =
+            |(then, when): &(At, u64)| *then == at && tick.saturating_sub(*when) < ASK_EVERY_MILLIS;
+        if !self.counted.asked.as_ref().is_some_and(is_fresh) {
+            self.counted = Counted { asked: Some((at, tick)), known: BTreeMap::new() };
+        }
+        if let Some(counts) = self.counted.known.get(&lock.token) {
+            return *counts;
+        }
+        let counts = self.owner_may_change(lock);
+        self.counted.known.insert(lock.token, counts);
+        counts
+    }
+
     /// # Errors
     /// [`Content::Locked`] where the lock counts; else it is ended.
     pub(crate) fn unless_counts(&self, lock: &Lock) -> Result<(), Refusal> {

@@ -209,12 +209,7 @@ impl Stay {
     ) -> Result<Vec<LockToken>, Refusal> {
         self.unmoved(path, directory)?;
         self.unless_locked(path, touches, tokens)?;
-        if let Some(mut still) = self.still.take() {
-            let holds = still(self);
-            // Nothing was done yet, so the next name is the first one.
-            self.still = holds.is_err().then_some(still);
-            holds?;
-        }
+        self.if_still()?;
         Ok(self
             .locks_on(path)?
             .into_iter()

@@ -6,6 +6,7 @@
 
 use crate::gate::Asker;
 use crate::house::House;
+use crate::lock_owners::Counted;
 use crate::refuse::Refusal;
 use crate::stores::Handle;
 use enfilade_access::{AccessPermit, Ask as AccessAsk};
@@ -255,6 +256,7 @@ impl Visit {
                     root,
                     fill: handle.fill.clone(),
                     still: None,
+                    counted: Counted::default(),
                     guard,
                 }));
             }
@@ -292,7 +294,7 @@ impl Visit {
     }
 }
 
-/// A condition of a request, asked in the turn in which a name changes.
+/// A condition of a request, asked where the request takes place.
 pub type Still = Box<dyn FnMut(&mut Stay) -> Result<(), Refusal> + Send>;
 
 /// Somebody inside a datastore: doors 2 and 3 passed, the operation counted until this is dropped.
@@ -301,8 +303,10 @@ pub struct Stay {
     pub(crate) datastore: DatastorePermit,
     pub(crate) root: Arc<Root>,
     pub(crate) fill: Fill,
-    /// What is judged once more where a name changes.
+    /// What is judged once more where the request takes place.
     pub(crate) still: Option<Still>,
+    /// Which locks count.
+    pub(crate) counted: Counted,
     #[expect(dead_code, reason = "held so that the ledger counts the operation")]
     guard: OperationGuard,
 }
@@ -320,10 +324,21 @@ impl Stay {
         })
     }
 
-    /// Makes a COPY, MOVE, DELETE or MKCOL depend on `still` where it takes place, too: in the turn in which the first name changes. After that it
-    /// is not asked again, because the request itself changed what it is about.
+    /// Makes a request depend on `still` where it takes place, too: in the turn in which the first name changes, or properties change, or a lock
+    /// is taken. After that it is not asked again, because the request itself changed what it is about.
     pub fn only_if(&mut self, still: impl FnMut(&mut Stay) -> Result<(), Refusal> + Send + 'static) {
         self.still = Some(Box::new(still));
+    }
+
+    /// Asks what [`Stay::only_if`] was given, unless it was asked before and held.
+    ///
+    /// # Errors
+    /// What it refuses; nothing may be changed then, and it is asked again.
+    pub(crate) fn if_still(&mut self) -> Result<(), Refusal> {
+        let Some(mut still) = self.still.take() else { return Ok(()) };
+        let holds = still(self);
+        self.still = holds.is_err().then_some(still);
+        holds
     }
 
     /// Whether everything this stay rests on is what it was when it was granted. A few nanoseconds.

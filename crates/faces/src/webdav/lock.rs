@@ -22,19 +22,19 @@ pub(crate) async fn lock<B: Incoming>(call: Call<B>) -> Answer {
         let (limits, seconds) = (visit.limits(), seconds(&head.headers, &visit.limits()));
         let is_deep = is_deep(&head.headers)?;
         let asked = read(&collect_xml(body, &limits).await?, &limits)?;
-        let goal = place.clone();
         let (lock, is_new, is_refreshed, now) = blocking_failure(visit.share(), move || {
-            let mut stay = visit.enter(&goal.datastore, OperationKind::Write)?;
-            let tokens = bearing.check(&mut stay, &goal)?;
+            let mut stay = visit.enter(&place.datastore, OperationKind::Write)?;
+            let path = place.path.clone();
+            let tokens = bearing.check_twice(&mut stay, place)?;
             let now = stay.now().unix_seconds;
             Ok(match asked {
                 Some((is_exclusive, said)) => {
                     let terms = LockTerms { is_deep, is_exclusive, said, seconds };
-                    let (lock, is_new) = stay.lock(&goal.path, terms, &tokens)?;
+                    let (lock, is_new) = stay.lock(&path, terms, &tokens)?;
                     (lock, is_new, false, now)
                 }
                 // Without a body it is for a lock there is (§9.10.2).
-                None => (stay.refresh_lock(&goal.path, &tokens, seconds)?, false, true, now),
+                None => (stay.refresh_lock(&path, &tokens, seconds)?, false, true, now),
             })
         })
         .await?;

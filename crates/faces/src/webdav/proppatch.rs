@@ -27,12 +27,12 @@ pub(crate) async fn proppatch<B: Incoming>(call: Call<B>) -> Answer {
         let goal = place.clone();
         let kind = blocking_failure(visit.share(), move || {
             let mut stay = visit.enter(&goal.datastore, OperationKind::Write)?;
-            let tokens = bearing.check(&mut stay, &goal)?;
-            if refused {
-                return Ok(stay.find(&goal.path, AccessMask::NONE)?.kind());
+            let path = goal.path.clone();
+            let tokens = bearing.check_twice(&mut stay, goal)?;
+            if !refused {
+                stay.change_properties(&path, &changes, &tokens)?;
             }
-            stay.change_properties(&goal.path, &changes, &tokens)?;
-            Ok(stay.find(&goal.path, AccessMask::NONE)?.kind())
+            Ok(stay.find(&path, AccessMask::NONE)?.kind())
         })
         .await?;
         let form = Form::of(Asked::Some(names));
