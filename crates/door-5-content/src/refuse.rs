@@ -122,6 +122,17 @@ pub enum Refusal {
             changed during the request; read it again and repeat the request"
     )]
     Unmet,
+    /// A COPY or MOVE took place, was refused afterwards, and could not be undone.
+    #[error(
+        "the request took place at `{path}`, and was refused afterwards; it could not be undone, because somebody else changed a name meanwhile{}",
+        now_at(kept.as_deref())
+    )]
+    NotTakenBack {
+        /// Where it took place.
+        path: String,
+        /// What it replaced has this path now, if it replaced something that is kept.
+        kept: Option<String>,
+    },
     /// Something in a directory is not the visitor's to change.
     #[error(
         "a lock with Depth: infinity on `{0}` needs write access to every member, and this user does not have it"
@@ -141,7 +152,7 @@ pub enum Refusal {
 }
 
 /// Code, fault and meaning of every refusal of this door.
-pub const CODES: [(&str, Fault, &str); 26] = [
+pub const CODES: [(&str, Fault, &str); 27] = [
     ("CT01", Fault::Client, "nothing is there that can be served"),
     ("CT02", Fault::Client, "the directory it should be in is not there"),
     ("CT03", Fault::Client, "something of that name is there already"),
@@ -168,6 +179,7 @@ pub const CODES: [(&str, Fault, &str); 26] = [
     ("CT24", Fault::Client, "a lock with Depth: infinity needs write access to every member of the tree"),
     ("CT25", Fault::Client, "an upload or a copy into the directory is still going on"),
     ("CT26", Fault::Client, "a condition was true when the request began, but not at the change"),
+    ("CT27", Fault::Client, "a COPY or MOVE took place, was refused afterwards, and could not be undone"),
 ];
 
 impl Refusal {
@@ -197,6 +209,10 @@ impl Refusal {
             errno => Refusal::io(errno, "opening", name),
         }
     }
+}
+
+fn now_at(kept: Option<&str>) -> String {
+    kept.map_or_else(String::new, |kept| format!("; what it replaced is `{kept}` now"))
 }
 
 /// Whether a lookup that ended so has found nothing: no entry, a link, another file system, a name nothing can have.
@@ -242,6 +258,7 @@ impl Refuse for Refusal {
             Refusal::NotAll(_) => "CT24",
             Refusal::Uploading(_) => "CT25",
             Refusal::Unmet => "CT26",
+            Refusal::NotTakenBack { .. } => "CT27",
         }
     }
 
@@ -284,6 +301,7 @@ mod tests {
             Refusal::NotAll(text()),
             Refusal::Uploading(text()),
             Refusal::Unmet,
+            Refusal::NotTakenBack { path: text(), kept: None },
         ];
         let codes: Vec<_> = every.iter().map(Refuse::code).collect();
         assert_eq!(codes, CODES.map(|(code, ..)| code));

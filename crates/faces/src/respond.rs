@@ -388,6 +388,7 @@ fn content_status(refusal: &Content, aim: Aim, stands: Stands) -> StatusCode {
         Content::Exists { .. }
         | Content::NotEmpty { .. }
         | Content::ChangedMeanwhile { .. }
+        | Content::NotTakenBack { .. }
         | Content::Uploading(_) => StatusCode::CONFLICT,
         Content::WrongKind { .. } | Content::IsRoot => StatusCode::METHOD_NOT_ALLOWED,
         Content::NoSpace { .. } | Content::OverQuota { .. } => StatusCode::INSUFFICIENT_STORAGE,

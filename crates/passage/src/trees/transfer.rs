@@ -78,7 +78,13 @@ impl Stay {
             .map_err(Refusal::from)
             .and_then(|()| self.judge_again(from, &target, &mut work))
             .and_then(|_| self.judge_replaced(&room, &mut work));
-        let freed = self.complete_or_take_back(moved, &room, judged)?;
+        let freed = match self.complete_or_take_back(moved, &room, judged) {
+            Err(why @ Refusal::Content(Content::NotTakenBack { .. })) => {
+                self.end_locks(from, &own);
+                return Err(why);
+            }
+            freed => freed?,
+        };
         self.fill.freed(freed);
         let left = match self.datastore.access().moved_inherits {
             true => self.inherit_anew(&room.directory, room.path, &target, &mut work),
@@ -138,8 +144,10 @@ impl Stay {
         }
     }
 
-    /// What was replaced is gone, where it was judged so, and how much content went with it; else everything is as it was before, or is told to
-    /// be otherwise.
+    /// What was replaced is gone, where it was judged so, and how much content went with it; else everything is as it was before.
+    ///
+    /// # Errors
+    /// What was refused; [`Content::NotTakenBack`] where somebody else took one of the names meanwhile.
     pub(super) fn complete_or_take_back(
         &mut self,
         relocated: Relocated,
@@ -153,15 +161,16 @@ impl Stay {
             }
             Err(why) => why,
         };
-        let taken_back = relocated.take_back();
-        if matches!(taken_back, Ok(None)) {
-            return Err(why);
-        }
+        let kept = match relocated.take_back() {
+            Ok(None) => return Err(why),
+            Ok(Some(name)) => Some(name),
+            Err(Content::ChangedMeanwhile(_) | Content::Exists(_)) => None,
+            Err(why) => return Err(why.into()),
+        };
         self.fill.count_anew();
-        // What was replaced could not go back to its name: it has another one there.
         let beside = |name: String| room.path.split().and_then(|(parent, _)| parent.join(&name).ok());
-        let beside = taken_back?.and_then(beside).unwrap_or_default();
-        Err(Content::ChangedMeanwhile(beside.to_string()).into())
+        let kept = kept.and_then(beside).map(|path| path.to_string());
+        Err(Content::NotTakenBack { path: room.path.to_string(), kept }.into())
     }
 
     /// The right to put something at a path, and to let go what is there.

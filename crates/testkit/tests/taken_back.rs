@@ -1,0 +1,107 @@
+//! A COPY or MOVE that took place and is refused afterwards is undone; where another program took a name meanwhile, the answer says what is true.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use enfilade_facts::Refuse as _;
+use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, StorePath};
+use enfilade_passage::{LockTerms, Placing, Refusal, Stay};
+use enfilade_testkit::{Remembering, TestHouse};
+use std::path::Path;
+
+fn path(text: &str) -> StorePath {
+    StorePath::from_plain(text).unwrap()
+}
+
+type Act = fn(&mut Stay, Placing<'_>) -> Result<(), Refusal>;
+type Meddle = fn(&Path);
+
+const CASES: [(&str, Act, Meddle, &str, &[&str]); 5] = [
+    (
+        "a MOVE onto a tree, undone",
+        |stay, placing| stay.relocate(&path("tree"), &path("old"), placing).map(drop),
+        |_| {},
+        "CT17: the tree was not worked through to its end: whoever asked for it went away",
+        &["old/was", "tree/new"],
+    ),
+    (
+        "a MOVE, and its old name is taken",
+        |stay, placing| stay.relocate(&path("tree"), &path("other"), placing).map(drop),
+        |root| std::fs::write(root.join("tree"), "").unwrap(),
+        "CT27: the request took place at `/other`, and was refused afterwards; it could not be undone, because somebody else changed a name meanwhile",
+        &["old/was", "other/new", "tree"],
+    ),
+    (
+        "a MOVE onto a tree, and its old name is taken",
+        |stay, placing| stay.relocate(&path("tree"), &path("old"), placing).map(drop),
+        |root| std::fs::write(root.join("tree"), "").unwrap(),
+        "CT27: the request took place at `/old`, and was refused afterwards; it could not be undone, because somebody else changed a name meanwhile; what it replaced is `/old (kept 1)` now",
+        &["old (kept 1)/was", "old/new", "tree"],
+    ),
+    (
+        "a MOVE onto a tree, and its new name is changed",
+        |stay, placing| stay.relocate(&path("tree"), &path("old"), placing).map(drop),
+        |root| std::fs::rename(root.join("old"), root.join("away")).unwrap(),
+        "CT27: the request took place at `/old`, and was refused afterwards; it could not be undone, because somebody else changed a name meanwhile; what it replaced is `/old` now",
+        &["away/new", "old/was"],
+    ),
+    (
+        "a COPY onto a tree, and its name is changed",
+        |stay, placing| stay.copy(&path("tree"), &path("old"), placing).map(drop),
+        |root| std::fs::rename(root.join("old"), root.join("away")).unwrap(),
+        "CT27: the request took place at `/old`, and was refused afterwards; it could not be undone, because somebody else changed a name meanwhile; what it replaced is `/old` now",
+        &["away/new", "old/was", "tree/new"],
+    ),
+];
+
+fn files(root: &Path) -> Vec<String> {
+    let (mut found, mut rest) = (Vec::new(), vec![root.to_owned()]);
+    while let Some(directory) = rest.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let place = entry.unwrap().path();
+            match place.is_dir() {
+                true => rest.push(place),
+                false => found.push(place.strip_prefix(root).unwrap().to_str().unwrap().to_owned()),
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[tokio::test]
+async fn what_cannot_be_undone_is_told_as_it_is() {
+    for (what, act, meddle, told, left) in CASES {
+        let mut house = TestHouse::new(Remembering::AsServed);
+        let (main, alice): (DatastoreName, Authid) =
+            ("main".parse().unwrap(), "alice@local".parse().unwrap());
+        house.add_datastore(&main);
+        house.add_user(&alice.user, None);
+        house.assign("/datastore/main", &alice, "DatastoreAdmin");
+        let root = house.content(&main);
+        for (directory, file) in [("tree", "new"), ("old", "was")] {
+            std::fs::create_dir(root.join(directory)).unwrap();
+            std::fs::write(root.join(directory).join(file), "x").unwrap();
+        }
+        let visit = house.admit(&alice).await.unwrap();
+        let enter = || visit.clone().enter(&main, OperationKind::Write).unwrap();
+        let terms = LockTerms { is_deep: false, is_exclusive: true, said: String::new(), seconds: 60 };
+        let (lock, _) = enter().lock(&path("tree/new"), terms, &[]).unwrap();
+        // Once the new is in its place, nobody waits for the answer any more.
+        let is_placed = || root.join("other/new").exists() || root.join("old/new").exists();
+        let is_wanted = || {
+            let is_placed = is_placed();
+            if is_placed {
+                meddle(&root);
+            }
+            !is_placed
+        };
+        let tokens = [lock.token];
+        let placing = Placing { overwrite: true, is_deep: true, tokens: &tokens, is_wanted: &is_wanted };
+        let refusal = act(&mut enter(), placing).unwrap_err();
+        assert_eq!(format!("{}: {refusal}", refusal.code()), told, "{what}");
+        assert_eq!(files(&root), left, "{what}");
+        // A lock does not go with what is moved (RFC 4918 §7.6), and stays on what is not.
+        let is_there = !enter().shown_locks(&path("tree/new")).unwrap().is_empty();
+        assert_eq!(is_there, left.contains(&"tree/new"), "{what}");
+    }
+}
