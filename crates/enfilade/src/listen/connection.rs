@@ -5,7 +5,7 @@ use super::course::{Course, finish, http1_builder, http2_builder};
 use super::fields::Fields;
 use super::heads::Heads;
 use super::lingering::Lingering;
-use super::received::Received;
+use super::received::{Malformed, Received};
 use super::splicing::Splicing;
 use super::{Networks, proxied};
 use crate::certificates::Keeper;
@@ -21,7 +21,6 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -304,20 +303,20 @@ async fn speak<S>(
 {
     let limits = faces.limits();
     let course = Course::new(limits, Arc::clone(&connection.cut), is_h2);
-    let is_malformed = Arc::<AtomicBool>::default();
-    let heads = Arc::new(Heads::new(Arc::clone(&is_malformed)));
-    let (requested, malformed) = (Arc::clone(&heads), Arc::clone(&is_malformed));
+    let malformed = Arc::<Malformed>::default();
+    let heads = Arc::new(Heads::new(Arc::clone(&malformed)));
+    let (requested, found) = (Arc::clone(&heads), Arc::clone(&malformed));
     // Counted by this connection alone: what all count together costs each of them.
     let here = Arc::new((faces, connection, Arc::clone(&course), standing));
     let service = service_fn(move |mut request: Request<Incoming>| {
         // Before anything else is read: the library hands a request on as soon as its head came.
         let flaw = match is_h2 {
-            true => malformed.load(Ordering::Acquire).then_some(Flaw::Fields),
+            true => malformed.is_so().then_some(Flaw::Fields),
             false => requested.begins(exact(request.body())),
         };
         tell(&mut request, flaw);
-        let (here, is_malformed) = (Arc::clone(&here), Arc::clone(&malformed));
-        let request = request.map(|body| Received::new(body, is_malformed, Arc::clone(&here.3)));
+        let (here, malformed) = (Arc::clone(&here), Arc::clone(&malformed));
+        let request = request.map(|body| Received::new(body, malformed, Arc::clone(&here.3)));
         async move {
             let (faces, connection, course, standing) = &*here;
             let running = course.begin();
@@ -331,7 +330,7 @@ async fn speak<S>(
         let (watching, mut fields) = (Arc::clone(&course), Fields::default());
         let stream = InspectReader::new(course.watch(stream), move |bytes| {
             if fields.came(bytes) {
-                is_malformed.store(true, Ordering::Release);
+                found.set();
                 watching.has_enough();
             }
         });

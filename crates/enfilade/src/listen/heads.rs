@@ -10,8 +10,8 @@
 #[cfg(test)]
 mod agreement;
 
+use super::received::Malformed;
 use enfilade_faces::Flaw;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Follows the bytes of one connection.
@@ -20,8 +20,8 @@ pub(super) struct Heads(Mutex<Follower>);
 
 impl Heads {
     /// With what it says when a trailer section was malformed: its body must not come to its end.
-    pub(super) fn new(is_malformed: Arc<AtomicBool>) -> Self {
-        Heads(Mutex::new(Follower { is_malformed, ..Follower::default() }))
+    pub(super) fn new(malformed: Arc<Malformed>) -> Self {
+        Heads(Mutex::new(Follower { malformed, ..Follower::default() }))
     }
 
     /// These bytes came.
@@ -48,7 +48,7 @@ struct Follower {
     has_length: bool,
     has_coding: bool,
     /// A trailer section was malformed.
-    is_malformed: Arc<AtomicBool>,
+    malformed: Arc<Malformed>,
     /// What came after a head whose request is not yet handed on: requests that are sent all at once.
     held: Vec<u8>,
 }
@@ -76,7 +76,7 @@ enum At {
 impl Follower {
     fn begins(&mut self, body: Option<u64>) -> Option<Flaw> {
         let flaw = match self.at {
-            At::Past if !self.is_malformed.load(Ordering::Acquire) => self.flaw,
+            At::Past if !self.malformed.is_so() => self.flaw,
             // A request where none can begin, or after one whose end is in doubt.
             _ => Some(Flaw::Boundary),
         };
@@ -144,7 +144,7 @@ impl Follower {
             At::Target | At::Fields => self.after_head_line(text),
             At::Trailers => {
                 if is_bare {
-                    self.is_malformed.store(true, Ordering::Release);
+                    self.malformed.set();
                 }
                 if text.is_empty() { At::Target } else { At::Trailers }
             }
@@ -280,14 +280,14 @@ mod tests {
             ("0\r\nx: y\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n", true),
         ] {
             for piece in 1..=body.len() {
-                let is_malformed = Arc::<AtomicBool>::default();
-                let heads = Heads::new(Arc::clone(&is_malformed));
+                let malformed = Arc::<Malformed>::default();
+                let heads = Heads::new(Arc::clone(&malformed));
                 // All at once, and the body after the request is handed on.
                 let (with_head, later) = body.split_at(if piece == 1 { body.len() } else { 0 });
                 heads.came([head, with_head].concat().as_bytes());
                 assert_eq!(heads.begins(None), None);
                 later.as_bytes().chunks(piece).for_each(|piece| heads.came(piece));
-                assert_eq!(is_malformed.load(Ordering::Acquire), is_bad, "{body:?} in pieces of {piece}");
+                assert_eq!(malformed.is_so(), is_bad, "{body:?} in pieces of {piece}");
                 let after = b"GET /c HTTP/1.1\r\nHost: x\r\n\r\n";
                 heads.came(after);
                 assert_eq!(heads.begins(Some(0)).is_some(), is_bad, "{body:?} in pieces of {piece}");

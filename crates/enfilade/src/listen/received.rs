@@ -5,15 +5,47 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// Whether a connection sent something malformed.
+#[derive(Debug, Default)]
+pub(super) struct Malformed {
+    is_so: AtomicBool,
+    /// Of the body that waits for more bytes. Over HTTP/1.1 there is one; over HTTP/2 a block of fields comes whole, and its body waits for nothing.
+    waiting: Mutex<Option<Waker>>,
+}
+
+impl Malformed {
+    /// It did. The body that waits hears of it at once: the library takes the rest of the connection for more of a trailer section.
+    pub(super) fn set(&self) {
+        self.is_so.store(true, Ordering::Release);
+        let waiting = self.waiting().take();
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    pub(super) fn is_so(&self) -> bool {
+        self.is_so.load(Ordering::Acquire)
+    }
+
+    fn wake(&self, cx: &Context<'_>) {
+        let mut waiting = self.waiting();
+        if !waiting.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
+            *waiting = Some(cx.waker().clone());
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// A body that does not come to its end once its connection sent something malformed: it may be in the trailers of this very request
 /// (RFC 9113 §8.1.1).
 pub(super) struct Received {
     body: Incoming,
-    is_malformed: Arc<AtomicBool>,
+    malformed: Arc<Malformed>,
     standing: Arc<Standing>,
     /// While more of it is waited for.
     waiting: Option<Waiting>,
@@ -21,8 +53,8 @@ pub(super) struct Received {
 
 impl Received {
     /// On a connection that stands so, and that says so when it sent something malformed.
-    pub(super) fn new(body: Incoming, is_malformed: Arc<AtomicBool>, standing: Arc<Standing>) -> Self {
-        Received { body, is_malformed, standing, waiting: None }
+    pub(super) fn new(body: Incoming, malformed: Arc<Malformed>, standing: Arc<Standing>) -> Self {
+        Received { body, malformed, standing, waiting: None }
     }
 }
 
@@ -35,19 +67,24 @@ impl Body for Received {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let this = self.get_mut();
-        let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) else {
-            if this.waiting.is_none() {
-                this.waiting = this.standing.waits();
+        let frame = match Pin::new(&mut this.body).poll_frame(cx) {
+            Poll::Ready(Some(Ok(data))) if data.is_data() => Poll::Ready(Some(Ok(data))),
+            frame => {
+                if frame.is_pending() {
+                    this.malformed.wake(cx);
+                }
+                match this.malformed.is_so() {
+                    true => Poll::Ready(Some(Err(malformed()))),
+                    false => frame.map(|frame| frame.map(|frame| frame.map_err(Into::into))),
+                }
             }
-            return Poll::Pending;
         };
-        this.waiting = None;
-        let is_data = frame.as_ref().is_some_and(|frame| frame.as_ref().is_ok_and(Frame::is_data));
-        if !is_data && this.is_malformed.load(Ordering::Acquire) {
-            let why = io::Error::new(io::ErrorKind::InvalidData, "the connection sent malformed fields");
-            return Poll::Ready(Some(Err(why.into())));
+        match frame.is_pending() {
+            true if this.waiting.is_none() => this.waiting = this.standing.waits(),
+            true => {}
+            false => this.waiting = None,
         }
-        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+        frame
     }
 
     fn is_end_stream(&self) -> bool {
@@ -57,4 +94,8 @@ impl Body for Received {
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
     }
+}
+
+fn malformed() -> Box<dyn std::error::Error + Send + Sync> {
+    io::Error::new(io::ErrorKind::InvalidData, "the connection sent malformed fields").into()
 }

@@ -2,7 +2,7 @@
 //! target `/bad` is always followed by a fragment, also in bodies. So where the library hands on `/bad` and no flaw was found, the two did not
 //! agree on where a request begins.
 
-use super::Heads;
+use super::{Heads, Malformed};
 use enfilade_faces::Flaw;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Body as _, Bytes, Incoming};
@@ -11,7 +11,6 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::io::InspectReader;
@@ -87,7 +86,7 @@ impl Dice {
 /// The targets that were handed on, and what was found wrong with each. As in the listener, a connection ends with the first flaw.
 async fn handed_on(bytes: &[u8], piece: usize) -> Vec<(String, Option<Flaw>)> {
     let (mut client, server) = tokio::io::duplex(1 << 16);
-    let malformed = Arc::<AtomicBool>::default();
+    let malformed = Arc::<Malformed>::default();
     let heads = Arc::new(Heads::new(Arc::clone(&malformed)));
     let (requested, came) = (Arc::clone(&heads), Arc::<Mutex<Vec<_>>>::default());
     let seen = Arc::clone(&came);
@@ -99,7 +98,7 @@ async fn handed_on(bytes: &[u8], piece: usize) -> Vec<(String, Option<Flaw>)> {
         let malformed = Arc::clone(&malformed);
         async move {
             let read = request.into_body().collect().await;
-            match flaw.is_none() && read.is_ok() && !malformed.load(Ordering::Acquire) {
+            match flaw.is_none() && read.is_ok() && !malformed.is_so() {
                 true => Ok(Response::new(Empty::<Bytes>::new())),
                 false => Err(io::Error::other("refused")),
             }
