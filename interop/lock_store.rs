@@ -5,10 +5,89 @@ use crate::server::Server;
 use enfilade_facts::locks::LockStore as _;
 use enfilade_sources::locks::LmdbLocks;
 use std::ops::ControlFlow;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const LOCK: &str = "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockinfo>";
+
+/// Another process, as the locks of the store see it, that writes locks until it is let go.
+struct Held {
+    go: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Held {
+    fn begin(server: &Server) -> Self {
+        let (go, until) = channel::<()>();
+        let (tell, begun) = channel::<()>();
+        let directory = server.data().join("locks");
+        let thread = std::thread::spawn(move || {
+            let locks = LmdbLocks::open(&directory, None).unwrap();
+            let hold = &mut |_: &mut dyn enfilade_facts::locks::LockRowsMut| {
+                tell.send(()).unwrap();
+                let _ = until.recv();
+                ControlFlow::Break(())
+            };
+            locks.write(hold).unwrap();
+        });
+        begun.recv().unwrap();
+        Held { go, thread }
+    }
+
+    fn end(self) {
+        self.go.send(()).unwrap();
+        self.thread.join().unwrap();
+    }
+}
+
+#[test]
+fn conditions_of_lock_and_proppatch_are_judged_again_after_a_wait() {
+    let server = Server::start();
+    let (alice, bob) =
+        (server.add_user("alice", "DatastorePowerUser"), server.add_user("bob", "DatastorePowerUser"));
+    server.cli(&["acl", "set", "main", "/", "allow authenticated full inherit=files,dirs"]);
+    let ask = |login: &str, name: &str, arguments: &[&str]| {
+        curl(&server, login, &format!("/dav/main/{name}"), arguments)
+    };
+    for name in ["locked", "patched"] {
+        assert_eq!(ask(&bob, name, &["--request", "PUT", "--data", "x"]).status, 201);
+    }
+    // A lock that does not count any more: whoever it is in the way of waits for the store of locks, to end it.
+    assert_eq!(ask(&bob, "patched", &["--request", "LOCK", "--data", LOCK]).status, 200);
+    server.cli(&["user", "disable", "bob@local"]);
+    let etag = |name: &str| {
+        let answer = ask(&alice, name, &["--head"]);
+        answer.head.iter().find_map(|line| line.strip_prefix("etag: ").map(str::to_owned)).unwrap()
+    };
+    const PATCH: &str = "<D:propertyupdate xmlns:D='DAV:'><D:set><D:prop><a xmlns='urn:x'>1</a></D:prop></D:set></D:propertyupdate>";
+    let acts = [("LOCK", "locked", LOCK, 200), ("PROPPATCH", "patched", PATCH, 207)];
+    for changes in [true, false] {
+        let held = Held::begin(&server);
+        std::thread::scope(|scope| {
+            let (ask, alice) = (&ask, &alice);
+            let all: Vec<_> = acts
+                .iter()
+                .map(|(verb, name, body, _)| {
+                    let condition = format!("If: ([{}])", etag(name));
+                    scope.spawn(move || {
+                        ask(alice, name, &["--request", verb, "--header", &condition, "--data", body]).status
+                    })
+                })
+                .collect();
+            // Until both wait.
+            std::thread::sleep(Duration::from_secs(1));
+            if changes {
+                let main = server.data().join("datastores/main");
+                acts.iter().for_each(|(_, name, ..)| std::fs::write(main.join(name), "changed").unwrap());
+            }
+            held.end();
+            let found: Vec<u16> = all.into_iter().map(|one| one.join().unwrap()).collect();
+            let expected = acts.map(|(.., status)| if changes { 412 } else { status });
+            assert_eq!(found, expected);
+        });
+    }
+}
 
 #[test]
 fn a_lock_is_refused_after_some_seconds_while_another_process_writes_locks() {
@@ -26,19 +105,7 @@ fn a_lock_is_refused_after_some_seconds_while_another_process_writes_locks() {
     assert_eq!(put("gone").status, 201);
     let locked = ask("gone");
     let token = locked.head.iter().find_map(|line| line.strip_prefix("lock-token: ")).unwrap().to_owned();
-    let (go, until) = channel::<()>();
-    let (tell, begun) = channel::<()>();
-    let directory = server.data().join("locks");
-    let other = std::thread::spawn(move || {
-        let locks = LmdbLocks::open(&directory).unwrap();
-        let hold = &mut |_: &mut dyn enfilade_facts::locks::LockRowsMut| {
-            tell.send(()).unwrap();
-            let _ = until.recv();
-            ControlFlow::Break(())
-        };
-        locks.write(hold).unwrap();
-    });
-    begun.recv().unwrap();
+    let held = Held::begin(&server);
     let began = Instant::now();
     std::thread::scope(|scope| {
         let all: Vec<_> = (0..12).map(|n| scope.spawn(move || ask(&format!("file{n}")))).collect();
@@ -52,7 +119,11 @@ fn a_lock_is_refused_after_some_seconds_while_another_process_writes_locks() {
     });
     assert!(began.elapsed() < Duration::from_secs(100), "{:?}", began.elapsed());
     let own = format!("process {}", std::process::id());
-    let said = || server.log().lines().filter(|line| line.contains("writing locks of files")).count();
+    // It says what it is that cannot be used: the locks, not the facts.
+    let told = |line: &&str| {
+        line.contains("the locks of files cannot be used: ") && line.contains("writing locks of files")
+    };
+    let said = || server.log().lines().filter(told).count();
     while said() < 12 {
         assert!(began.elapsed() < Duration::from_secs(100), "{}", server.log());
         std::thread::sleep(Duration::from_millis(20));
@@ -70,7 +141,6 @@ fn a_lock_is_refused_after_some_seconds_while_another_process_writes_locks() {
         assert!(began.elapsed() < Duration::from_secs(150), "{}", server.log());
         std::thread::sleep(Duration::from_millis(20));
     }
-    go.send(()).unwrap();
-    other.join().unwrap();
+    held.end();
     assert_eq!(ask("file").status, 200);
 }

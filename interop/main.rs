@@ -64,6 +64,7 @@ mod roots;
 mod samba;
 mod secrets_kept;
 mod server;
+mod shared_by_group;
 mod shares;
 mod signals;
 mod squeeze;

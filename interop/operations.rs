@@ -52,7 +52,7 @@ impl LedgerWords for Own {
 }
 
 fn ledger(place: &Path) -> Ledger {
-    let words = OwnWords::take(place, ledger_words(64, 2)).unwrap();
+    let words = OwnWords::take(place, ledger_words(64, 2), None).unwrap();
     Ledger::new(Arc::new(Own(words)), std::process::id(), 2, NOW)
 }
 

@@ -133,7 +133,7 @@ fn facts(place: &Path) -> Result<Held, String> {
 }
 
 fn locks(place: &Path) -> Result<Held, String> {
-    let store = LmdbLocks::open(place).map_err(|why| why.to_string())?;
+    let store = LmdbLocks::open(place, None).map_err(|why| why.to_string())?;
     let (mut number, mut all, mut failed) = (0, Everything::default(), None);
     let look = &mut |rows: &dyn enfilade_facts::locks::LockRows| {
         let each = &mut |key: &[u8], value: &[u8]| {

@@ -195,17 +195,15 @@ pub fn check_keys(keys: &FernetKeys, terms: &KeyTerms) -> Result<Vec<String>, Er
     let found = read(keys)?;
     let directory = keys.directory().display();
     let mut problems = Vec::new();
-    if found.mode & 0o077 != 0 {
+    if let Some(mode) = found.too_wide {
         problems.push(format!(
-            "`{directory}` can be opened by others (mode {:o}); run `chmod 700 '{directory}'`",
-            found.mode
+            "`{directory}` can be opened by others (mode {mode:o}); run `chmod 700 '{directory}'`"
         ));
     }
     for (number, key) in &found.keys {
-        if key.mode & 0o077 != 0 {
+        if let Some(mode) = key.too_wide {
             problems.push(format!(
-                "key {number} can be read by others (mode {:o}); run `chmod 600 '{directory}/{number}'`",
-                key.mode
+                "key {number} can be read by others (mode {mode:o}); run `chmod 600 '{directory}/{number}'`"
             ));
         }
     }

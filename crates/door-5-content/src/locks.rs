@@ -4,12 +4,12 @@
 //! many locks there are. Paths stand in keys by a digest; whose digest it is, the record says.
 
 use crate::refuse::Refusal;
+use enfilade_facts::MemoSeed;
 use enfilade_facts::codec::{Reader, Writer};
 use enfilade_facts::limits::Limits;
-use enfilade_facts::locks::{LockRows, LockRowsMut, LockStore};
+use enfilade_facts::locks::{LockRows, LockRowsMut, LockStore, LocksError};
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::{DatastoreName, StorePath, UserId};
-use enfilade_facts::{MemoSeed, SourceError};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::str::FromStr;
@@ -333,7 +333,7 @@ impl<'s> Locks<'s> {
 
     fn change(
         &self,
-        mut work: impl FnMut(&mut dyn LockRowsMut, i64) -> Result<Result<(), Refusal>, SourceError>,
+        mut work: impl FnMut(&mut dyn LockRowsMut, i64) -> Result<Result<(), Refusal>, LocksError>,
     ) -> Result<(), Refusal> {
         let (now, mut outcome) = (self.now, Ok(Ok(())));
         self.store.write(&mut |rows| {
@@ -358,7 +358,7 @@ fn in_the_way(
     touches: Touches,
     user: UserId,
     tokens: &[LockToken],
-) -> Result<Option<Lock>, SourceError> {
+) -> Result<Option<Lock>, LocksError> {
     let holds = |lock: &Lock| lock.user == user && tokens.contains(&lock.token);
     // Of shared locks one is enough.
     let passes = |locks: Vec<Lock>| match locks.iter().any(holds) {
@@ -385,7 +385,7 @@ fn around(
     datastore: &DatastoreName,
     path: &StorePath,
     is_deep: bool,
-) -> Result<Vec<Lock>, SourceError> {
+) -> Result<Vec<Lock>, LocksError> {
     let mut found = covering(rows, now, datastore, path)?;
     if is_deep {
         found.extend(beneath(rows, now, datastore, path)?);
@@ -398,7 +398,7 @@ fn covering(
     now: i64,
     datastore: &DatastoreName,
     path: &StorePath,
-) -> Result<Vec<Lock>, SourceError> {
+) -> Result<Vec<Lock>, LocksError> {
     let mut found = Vec::new();
     for at in self_and_above(path) {
         let locks = locks(rows, now, AT, datastore, &at)?;
@@ -412,7 +412,7 @@ fn beneath(
     now: i64,
     datastore: &DatastoreName,
     path: &StorePath,
-) -> Result<Vec<Lock>, SourceError> {
+) -> Result<Vec<Lock>, LocksError> {
     let locks = locks(rows, now, BENEATH, datastore, path)?;
     Ok(locks.into_iter().filter(|lock| is_beneath(&lock.path, path)).collect())
 }
@@ -422,17 +422,17 @@ fn at_or_beneath(
     now: i64,
     datastore: &DatastoreName,
     path: &StorePath,
-) -> Result<Vec<Lock>, SourceError> {
+) -> Result<Vec<Lock>, LocksError> {
     let at = locks(rows, now, AT, datastore, path)?.into_iter().filter(|lock| lock.path == *path);
     Ok(at.chain(beneath(rows, now, datastore, path)?).collect())
 }
 
 /// Every lock of a store, also those that are over.
-fn all(rows: &dyn LockRows, datastore: &DatastoreName) -> Result<Vec<Lock>, SourceError> {
+fn all(rows: &dyn LockRows, datastore: &DatastoreName) -> Result<Vec<Lock>, LocksError> {
     at_or_beneath(rows, i64::MIN, datastore, &StorePath::root())
 }
 
-fn forget_old(rows: &mut dyn LockRowsMut, now: i64, datastore: &DatastoreName) -> Result<(), SourceError> {
+fn forget_old(rows: &mut dyn LockRowsMut, now: i64, datastore: &DatastoreName) -> Result<(), LocksError> {
     let old = all(rows, datastore)?.into_iter().filter(|lock| lock.until <= now);
     old.collect::<Vec<_>>().iter().try_for_each(|lock| remove(rows, lock))
 }
@@ -452,7 +452,7 @@ fn locks(
     kind: u8,
     datastore: &DatastoreName,
     path: &StorePath,
-) -> Result<Vec<Lock>, SourceError> {
+) -> Result<Vec<Lock>, LocksError> {
     let mut found = Vec::new();
     for token in tokens(rows, kind, datastore, path, usize::MAX)? {
         found.extend(of_token(rows, now, token)?.filter(|lock| lock.datastore == *datastore));
@@ -466,7 +466,7 @@ fn tokens(
     datastore: &DatastoreName,
     path: &StorePath,
     at_most: usize,
-) -> Result<Vec<LockToken>, SourceError> {
+) -> Result<Vec<LockToken>, LocksError> {
     let mut found = Vec::new();
     rows.scan(&prefix(kind, datastore, path), &mut |key, _| {
         found.extend(key.last_chunk().map(|token| LockToken(*token)));
@@ -475,19 +475,19 @@ fn tokens(
     Ok(found)
 }
 
-fn of_token(rows: &dyn LockRows, now: i64, token: LockToken) -> Result<Option<Lock>, SourceError> {
+fn of_token(rows: &dyn LockRows, now: i64, token: LockToken) -> Result<Option<Lock>, LocksError> {
     let Some(bytes) = rows.get(&by_token(token))? else { return Ok(None) };
-    let damaged = || SourceError::Unavailable(format!("the record of the lock {token} cannot be read"));
+    let damaged = || LocksError(format!("the record of the lock {token} cannot be read"));
     let lock = Lock::decode(&bytes).ok_or_else(damaged)?;
     Ok(Some(lock).filter(|lock| now < lock.until))
 }
 
-fn write(rows: &mut dyn LockRowsMut, lock: &Lock) -> Result<(), SourceError> {
+fn write(rows: &mut dyn LockRowsMut, lock: &Lock) -> Result<(), LocksError> {
     rows.put(&by_token(lock.token), &lock.encode())?;
     places(lock).into_iter().try_for_each(|key| rows.put(&key, b""))
 }
 
-fn remove(rows: &mut dyn LockRowsMut, lock: &Lock) -> Result<(), SourceError> {
+fn remove(rows: &mut dyn LockRowsMut, lock: &Lock) -> Result<(), LocksError> {
     rows.delete(&by_token(lock.token))?;
     places(lock).into_iter().try_for_each(|key| rows.delete(&key))
 }

@@ -1,8 +1,9 @@
 //! Why there are no bytes.
 
 use enfilade_access::ObjectId;
+use enfilade_facts::locks::LocksError;
 use enfilade_facts::vocabulary::{AccessMask, PathRefused, StorePath};
-use enfilade_facts::{Door, Fault, Refuse, SourceError};
+use enfilade_facts::{Door, Fault, Refuse};
 use rustix::io::Errno;
 
 /// A refusal of door 5.
@@ -109,7 +110,7 @@ pub enum Refusal {
     TooManyLocks,
     /// The locks cannot be had.
     #[error(transparent)]
-    Locks(#[from] SourceError),
+    Locks(#[from] LocksError),
     /// Something was to be put within itself, or in the place of what it is in.
     #[error("nothing can be put within itself, or in the place of what it is in")]
     WithinItself,
@@ -295,7 +296,7 @@ mod tests {
             Refusal::Locked(text()),
             Refusal::NoSuchLock,
             Refusal::TooManyLocks,
-            Refusal::Locks(SourceError::Unavailable(text())),
+            Refusal::Locks(LocksError(text())),
             Refusal::WithinItself,
             Refusal::Reserved { path: text(), reserved: text() },
             Refusal::NotAll(text()),

@@ -17,12 +17,10 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
     let mut mirror = Mirror::new(home.files.clone());
     let set = home.files.clone();
     let path = home.data.join("attempts");
-    let attempts = Attempts::open(&path)
+    let attempts = home
+        .shared(&path, Attempts::open(&path))
         .inspect_err(|why| {
-            output::note(&format!(
-                "warning: failed logins are not told to the doctor: `{}`: {why}",
-                path.display()
-            ))
+            output::note(&format!("warning: failed logins are not told to the doctor: {why:#}"));
         })
         .ok();
     std::thread::Builder::new().name("files".into()).spawn(move || {

@@ -19,7 +19,6 @@ use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_sources::locks::{LmdbLocks, MemoryLocks};
 use enfilade_sources::mounts::MountWatch;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -146,7 +145,8 @@ impl Home {
     /// When each token was used last.
     pub(crate) fn last_used(&self) -> anyhow::Result<LastUsed> {
         let path = self.data.join("last-used");
-        LastUsed::open(&path, seed()?).with_context(|| format!("`{}` cannot be opened", path.display()))
+        let opened = LastUsed::open(&path, seed()?);
+        self.shared(&path, opened)
     }
 
     /// The directories beneath which datastores may be made over HTTP.
@@ -163,20 +163,29 @@ impl Home {
     /// Which sessions were given out.
     pub(crate) fn sessions(&self) -> anyhow::Result<IssuedSessions> {
         let path = self.data.join("sessions");
-        IssuedSessions::open(&path).with_context(|| format!("`{}` cannot be opened", path.display()))
+        let opened = IssuedSessions::open(&path);
+        self.shared(&path, opened)
+    }
+
+    /// A file that was opened, or made, and that all servers here write.
+    pub(crate) fn shared<F>(&self, path: &Path, opened: std::io::Result<F>) -> anyhow::Result<F> {
+        let shared =
+            opened.and_then(|file| directory::share_file(path, self.config.facts.group).map(|()| file));
+        shared.with_context(|| format!("`{}` cannot be opened", path.display()))
     }
 
     /// The locks of files, for a server: of them all servers here know.
     pub(crate) fn locks(&self) -> anyhow::Result<Arc<dyn LockStore>> {
         let directory = self.data.join("locks");
         make_directory(&directory, self.config.facts.group)?;
-        Ok(Arc::new(LmdbLocks::open(&directory)?))
+        Ok(Arc::new(LmdbLocks::open(&directory, self.config.facts.group)?))
     }
 
     /// Where the keys of tokens are.
     pub(crate) fn fernet_keys(&self) -> FernetKeys {
         let said = self.config.identity.fernet_keys.clone();
-        FernetKeys::new(said.unwrap_or_else(|| self.data.join("keys/fernet")))
+        let keys = FernetKeys::new(said.unwrap_or_else(|| self.data.join("keys/fernet")));
+        keys.shared_by(self.config.facts.group)
     }
 
     /// Where the certificates are.
@@ -186,7 +195,7 @@ impl Home {
 
     /// The keys all servers here seal tickets of TLS with.
     pub(crate) fn ticket_keys(&self) -> FernetKeys {
-        FernetKeys::new(self.data.join("keys/tickets"))
+        FernetKeys::new(self.data.join("keys/tickets")).shared_by(self.config.facts.group)
     }
 
     /// The configuration as it is written now.
@@ -250,7 +259,7 @@ impl Home {
 
 /// The files people edit, of a data directory by this configuration.
 pub(crate) fn file_set(data: &Path, config: &Config) -> FileSet {
-    let set = FileSet::new(config.facts.files.as_deref().unwrap_or(data));
+    let set = FileSet::new(config.facts.files.as_deref().unwrap_or(data)).shared_by(config.facts.group);
     match config.facts.stale_limit {
         Some(seconds) => set.with_stale_limit(seconds),
         None => set,
@@ -314,12 +323,6 @@ pub(crate) fn seed() -> anyhow::Result<MemoSeed> {
 
 /// Makes a directory only its owner can open, or also the members of a group.
 pub(crate) fn make_directory(path: &Path, group: Option<u32>) -> anyhow::Result<()> {
-    let is_new = !path.exists();
-    let mut made = directory::make(path, &mut Vec::new());
-    if is_new && group.is_some() {
-        made = made
-            .and_then(|()| std::os::unix::fs::chown(path, None, group))
-            .and_then(|()| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o770)));
-    }
+    let made = directory::make_for(path, group);
     made.with_context(|| format!("directory `{}` cannot be made", path.display()))
 }

@@ -44,7 +44,7 @@ pub(crate) fn shared(home: &Home) -> anyhow::Result<(Ledger, Arc<dyn LockStore>)
 fn own(home: &Home) -> anyhow::Result<Ledger> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let directory = place(&home.data);
-    let words = OwnWords::take(&directory, ledger_words(STORES_MAX, threads))
+    let words = OwnWords::take(&directory, ledger_words(STORES_MAX, threads), home.config.facts.group)
         .with_context(|| format!("operations cannot be counted in `{}`", directory.display()))?;
     let data = home.data.clone();
     // What cannot be read is not told to clients; the command line says why.

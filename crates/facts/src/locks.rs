@@ -1,8 +1,12 @@
 //! Where locks of files are kept, seen from inside. They change all the time and every commit of facts empties memos, so they are no facts:
 //! they are rows of a store of their own, which every server of the machine shares and a restart does not lose.
 
-use crate::source::SourceError;
 use std::ops::ControlFlow;
+
+/// The store of locks does not answer. Whoever asked has to refuse.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the locks of files cannot be used: {0}")]
+pub struct LocksError(pub String);
 
 /// Looks at a row, key and value.
 pub type EachRow<'e> = &'e mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
@@ -13,13 +17,13 @@ pub trait LockRows {
     ///
     /// # Errors
     /// When the store cannot be read.
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, SourceError>;
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, LocksError>;
 
     /// Shows every row whose key begins so, until it was enough.
     ///
     /// # Errors
     /// When the store cannot be read.
-    fn scan(&self, prefix: &[u8], each: EachRow<'_>) -> Result<(), SourceError>;
+    fn scan(&self, prefix: &[u8], each: EachRow<'_>) -> Result<(), LocksError>;
 }
 
 /// The same, to be changed.
@@ -28,13 +32,13 @@ pub trait LockRowsMut: LockRows {
     ///
     /// # Errors
     /// When the store cannot be written.
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), SourceError>;
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), LocksError>;
 
     /// Takes a row away, if it is there.
     ///
     /// # Errors
     /// When the store cannot be written.
-    fn delete(&mut self, key: &[u8]) -> Result<(), SourceError>;
+    fn delete(&mut self, key: &[u8]) -> Result<(), LocksError>;
 }
 
 /// A place locks live in.
@@ -43,7 +47,7 @@ pub trait LockStore: Send + Sync {
     ///
     /// # Errors
     /// When the store cannot be read; then `look` was not called.
-    fn read(&self, look: &mut dyn FnMut(&dyn LockRows)) -> Result<(), SourceError>;
+    fn read(&self, look: &mut dyn FnMut(&dyn LockRows)) -> Result<(), LocksError>;
 
     /// Lends the rows to whoever alone may change them now. What was changed is durable when this returns, or none of it where `change` says
     /// so.
@@ -53,5 +57,5 @@ pub trait LockStore: Send + Sync {
     fn write(
         &self,
         change: &mut dyn FnMut(&mut dyn LockRowsMut) -> ControlFlow<()>,
-    ) -> Result<(), SourceError>;
+    ) -> Result<(), LocksError>;
 }

@@ -1,10 +1,10 @@
 //! The locks of files: an LMDB environment of their own beside the facts, and one in memory for whoever only asks and for tests.
 
+use crate::files::directory::share_file;
 use crate::mapping::{lock_file_bytes, reserve};
 use crate::new_map;
 use crate::turn::{NoTurn, Turns, WAIT};
-use enfilade_facts::locks::{EachRow, LockRows, LockRowsMut, LockStore};
-use enfilade_facts::source::SourceError;
+use enfilade_facts::locks::{EachRow, LockRows, LockRowsMut, LockStore, LocksError};
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvOpenOptions, RoTxn, RwTxn, WithTls};
 use std::collections::BTreeMap;
@@ -26,17 +26,21 @@ pub struct LmdbLocks {
 }
 
 impl LmdbLocks {
-    /// Opens the locks in this directory, which is there; only once in a process.
+    /// Opens the locks in this directory, which is there; only once in a process. They are for its owner alone, or also for the members of a
+    /// group.
     ///
     /// # Errors
     /// When they cannot be opened, the disk has no room for them, or another process writes for too long.
-    pub fn open(directory: &Path) -> Result<Self, SourceError> {
-        let failed = |why: std::io::Error| SourceError::Unavailable(format!("the locks of files: {why}"));
+    pub fn open(directory: &Path, group: Option<u32>) -> Result<Self, LocksError> {
+        let failed = |why: std::io::Error| LocksError(why.to_string());
         reserve(&directory.join("lock.mdb"), lock_file_bytes(READERS_MAX)).map_err(failed)?;
         let turns = Turns::open(&directory.join("writer.lock"), "writing locks of files").map_err(failed)?;
         let mut options = EnvOpenOptions::new().read_txn_with_tls();
         options.map_size(MAP_BYTES).max_readers(READERS_MAX);
         new_map::make_where_missing(directory, |place| open(&options, place)).map_err(unavailable)?;
+        for name in ["data.mdb", "lock.mdb", "writer.lock"] {
+            share_file(&directory.join(name), group).map_err(failed)?;
+        }
         let env = open(&options, directory).map_err(unavailable)?;
         // Whoever died while reading must not keep old pages.
         env.clear_stale_readers().map_err(unavailable)?;
@@ -48,9 +52,7 @@ impl LmdbLocks {
         drop(turn);
         match made.map_err(unavailable)? {
             CommitOrAbort::Commit(rows) => Ok(LmdbLocks { env, rows, turns }),
-            CommitOrAbort::Abort(()) => {
-                Err(SourceError::Unavailable("the locks of files cannot be made".to_owned()))
-            }
+            CommitOrAbort::Abort(()) => Err(LocksError("their table cannot be made".to_owned())),
         }
     }
 }
@@ -61,13 +63,13 @@ fn open(options: &EnvOpenOptions<WithTls>, directory: &Path) -> heed::Result<Env
     unsafe { options.open(directory) }
 }
 
-fn unavailable(why: heed::Error) -> SourceError {
-    SourceError::Unavailable(format!("the locks of files: {why}"))
+fn unavailable(why: heed::Error) -> LocksError {
+    LocksError(why.to_string())
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
-fn no_turn(why: NoTurn) -> SourceError {
-    SourceError::Unavailable(format!("the locks of files: {why}"))
+fn no_turn(why: NoTurn) -> LocksError {
+    LocksError(why.to_string())
 }
 
 struct Reading<'t> {
@@ -76,11 +78,11 @@ struct Reading<'t> {
 }
 
 impl LockRows for Reading<'_> {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, SourceError> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, LocksError> {
         Ok(self.rows.get(self.txn, key).map_err(unavailable)?.map(<[u8]>::to_vec))
     }
 
-    fn scan(&self, prefix: &[u8], each: EachRow<'_>) -> Result<(), SourceError> {
+    fn scan(&self, prefix: &[u8], each: EachRow<'_>) -> Result<(), LocksError> {
         for row in self.rows.prefix_iter(self.txn, prefix).map_err(unavailable)? {
             let (key, value) = row.map_err(unavailable)?;
             if each(key, value).is_break() {
@@ -97,27 +99,27 @@ struct Writing<'t> {
 }
 
 impl LockRows for Writing<'_> {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, SourceError> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, LocksError> {
         Reading { rows: self.rows, txn: &self.txn }.get(key)
     }
 
-    fn scan(&self, prefix: &[u8], each: EachRow<'_>) -> Result<(), SourceError> {
+    fn scan(&self, prefix: &[u8], each: EachRow<'_>) -> Result<(), LocksError> {
         Reading { rows: self.rows, txn: &self.txn }.scan(prefix, each)
     }
 }
 
 impl LockRowsMut for Writing<'_> {
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), SourceError> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), LocksError> {
         self.rows.put(&mut self.txn, key, value).map_err(unavailable)
     }
 
-    fn delete(&mut self, key: &[u8]) -> Result<(), SourceError> {
+    fn delete(&mut self, key: &[u8]) -> Result<(), LocksError> {
         self.rows.delete(&mut self.txn, key).map(drop).map_err(unavailable)
     }
 }
 
 impl LockStore for LmdbLocks {
-    fn read(&self, look: &mut dyn FnMut(&dyn LockRows)) -> Result<(), SourceError> {
+    fn read(&self, look: &mut dyn FnMut(&dyn LockRows)) -> Result<(), LocksError> {
         let txn = self.env.read_txn().map_err(unavailable)?;
         look(&Reading { rows: self.rows, txn: &txn });
         Ok(())
@@ -126,7 +128,7 @@ impl LockStore for LmdbLocks {
     fn write(
         &self,
         change: &mut dyn FnMut(&mut dyn LockRowsMut) -> ControlFlow<()>,
-    ) -> Result<(), SourceError> {
+    ) -> Result<(), LocksError> {
         let _turn = self.turns.take(WAIT).map_err(no_turn)?;
         let mut writing = Writing { rows: self.rows, txn: self.env.write_txn().map_err(unavailable)? };
         match change(&mut writing) {
@@ -144,11 +146,11 @@ pub struct MemoryLocks(Mutex<Map>);
 struct Map(BTreeMap<Vec<u8>, Vec<u8>>);
 
 impl LockRows for Map {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, SourceError> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, LocksError> {
         Ok(self.0.get(key).cloned())
     }
 
-    fn scan(&self, prefix: &[u8], each: EachRow<'_>) -> Result<(), SourceError> {
+    fn scan(&self, prefix: &[u8], each: EachRow<'_>) -> Result<(), LocksError> {
         for (key, value) in self.0.range(prefix.to_vec()..).take_while(|(key, _)| key.starts_with(prefix)) {
             if each(key, value).is_break() {
                 break;
@@ -159,19 +161,19 @@ impl LockRows for Map {
 }
 
 impl LockRowsMut for Map {
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), SourceError> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), LocksError> {
         self.0.insert(key.to_vec(), value.to_vec());
         Ok(())
     }
 
-    fn delete(&mut self, key: &[u8]) -> Result<(), SourceError> {
+    fn delete(&mut self, key: &[u8]) -> Result<(), LocksError> {
         self.0.remove(key);
         Ok(())
     }
 }
 
 impl LockStore for MemoryLocks {
-    fn read(&self, look: &mut dyn FnMut(&dyn LockRows)) -> Result<(), SourceError> {
+    fn read(&self, look: &mut dyn FnMut(&dyn LockRows)) -> Result<(), LocksError> {
         look(&*self.0.lock().unwrap_or_else(PoisonError::into_inner));
         Ok(())
     }
@@ -179,7 +181,7 @@ impl LockStore for MemoryLocks {
     fn write(
         &self,
         change: &mut dyn FnMut(&mut dyn LockRowsMut) -> ControlFlow<()>,
-    ) -> Result<(), SourceError> {
+    ) -> Result<(), LocksError> {
         let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut after = rows.clone();
         if change(&mut after).is_continue() {
@@ -234,7 +236,7 @@ mod tests {
     #[test]
     fn either_store_keeps_what_was_changed_whole_or_not_at_all() {
         let scratch = Scratch::new();
-        keeps_what_was_changed_whole_or_not_at_all(&LmdbLocks::open(scratch.path()).unwrap());
+        keeps_what_was_changed_whole_or_not_at_all(&LmdbLocks::open(scratch.path(), None).unwrap());
         keeps_what_was_changed_whole_or_not_at_all(&MemoryLocks::default());
     }
 
@@ -245,9 +247,9 @@ mod tests {
             rows.put(b"a", b"x").unwrap();
             ControlFlow::Continue(())
         };
-        LmdbLocks::open(scratch.path()).unwrap().write(put).unwrap();
+        LmdbLocks::open(scratch.path(), None).unwrap().write(put).unwrap();
         let mut found = None;
-        let again = LmdbLocks::open(scratch.path()).unwrap();
+        let again = LmdbLocks::open(scratch.path(), None).unwrap();
         again.read(&mut |rows| found = rows.get(b"a").unwrap()).unwrap();
         assert_eq!(found, Some(b"x".to_vec()));
     }

@@ -4,10 +4,11 @@
 //! process ends, however it ends: a file nobody has locked says nothing. Nobody looks at process ids, so one that is given
 //! out again fools nobody. Others read with `read`, so that a file that is made anew under them is no fault.
 
+use crate::files::directory::{self, share_file};
 use crate::mapping::Mapping;
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
@@ -29,16 +30,18 @@ pub struct TheirWords {
 }
 
 impl OwnWords {
-    /// So many words, all zero, in a file of the directory that nobody else has. All of it has its place on the disk.
+    /// So many words, all zero, in a file of the directory that nobody else has. All of it has its place on the disk. The directory is for its
+    /// owner alone, or also for the members of a group.
     ///
     /// # Errors
     /// When there is none, it cannot be made, or the disk has no room for it.
-    pub fn take(directory: &Path, count: usize) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    pub fn take(directory: &Path, count: usize, group: Option<u32>) -> io::Result<Self> {
+        directory::make_for(directory, group)?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         // One takes a place at a time; the lock ends with the file.
         let turn = options.open(directory.join("turn"))?;
+        share_file(&directory.join("turn"), group)?;
         turn.lock()?;
         for number in 0..PROCESSES_MAX {
             let path = place(directory, number);
@@ -52,6 +55,7 @@ impl OwnWords {
                 Ok(()) | Err(_) => {}
             }
             let file = options.open(&next)?;
+            share_file(&next, group)?;
             file.lock()?;
             let mapping = match Mapping::new(&file, count) {
                 Ok(mapping) => mapping,
@@ -136,7 +140,7 @@ mod tests {
         let directory = scratch.path().join("processes");
         assert_eq!(living(&directory).unwrap().len(), 0);
         let (one, other) =
-            (OwnWords::take(&directory, 1_000).unwrap(), OwnWords::take(&directory, 8).unwrap());
+            (OwnWords::take(&directory, 1_000, None).unwrap(), OwnWords::take(&directory, 8, None).unwrap());
         one.words()[999].store(5, Ordering::SeqCst);
         other.words()[7].store(6, Ordering::SeqCst);
         let found = living(&directory).unwrap();
@@ -146,7 +150,7 @@ mod tests {
         drop(one);
         assert_eq!(living(&directory).unwrap().len(), 1);
         // Whoever comes next finds nothing of the one before.
-        let again = OwnWords::take(&directory, 1_000).unwrap();
+        let again = OwnWords::take(&directory, 1_000, None).unwrap();
         assert!(again.words().iter().all(|word| word.load(Ordering::SeqCst) == 0));
         assert_eq!(living(&directory).unwrap().len(), 2);
     }
@@ -155,10 +159,10 @@ mod tests {
     fn there_is_room_for_so_many_and_no_more() {
         let scratch = Scratch::new();
         let mut held: Vec<_> =
-            (0..PROCESSES_MAX).map(|_| OwnWords::take(scratch.path(), 8).unwrap()).collect();
-        let why = OwnWords::take(scratch.path(), 8).err().unwrap().to_string();
+            (0..PROCESSES_MAX).map(|_| OwnWords::take(scratch.path(), 8, None).unwrap()).collect();
+        let why = OwnWords::take(scratch.path(), 8, None).err().unwrap().to_string();
         assert!(why.contains("64 servers run on"), "{why}");
         held.pop();
-        assert!(OwnWords::take(scratch.path(), 8).is_ok());
+        assert!(OwnWords::take(scratch.path(), 8, None).is_ok());
     }
 }

@@ -142,7 +142,7 @@ fn act(verb: &str, mut stay: Stay) -> Result<(), Refusal> {
 fn worker() {
     let (Ok(verb), Some(place)) = (std::env::var(VERB), std::env::var_os(PLACE)) else { return };
     let place = PathBuf::from(place);
-    let locks = Arc::new(LmdbLocks::open(&place.join("locks")).unwrap());
+    let locks = Arc::new(LmdbLocks::open(&place.join("locks"), None).unwrap());
     let mut house = TestHouse::with_locks(Remembering::AsServed, locks);
     let name: DatastoreName = "main".parse().unwrap();
     let edit = DatastoreEdit::Create {
@@ -259,7 +259,7 @@ fn scratch() -> PathBuf {
 }
 
 fn is_locked(place: &Path) -> bool {
-    let locks = LmdbLocks::open(&place.join("locks")).unwrap();
+    let locks = LmdbLocks::open(&place.join("locks"), None).unwrap();
     let now = enfilade_testkit::FixedClock::default().now().unix_seconds;
     let found = enfilade_content::Locks::new(&locks, now, enfilade_facts::limits::Limits::default())
         .covering(&"main".parse().unwrap(), &StorePath::from_plain("fresh").unwrap());

@@ -33,6 +33,20 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32, like: Option<&Metadata>) ->
     put_in_place(&temp, path)
 }
 
+/// As [`write()`], for its owner alone, or also for the members of a group.
+///
+/// # Errors
+/// As [`write()`], and when it cannot be given to the group.
+pub fn write_shared(path: &Path, bytes: &[u8], group: Option<u32>) -> io::Result<()> {
+    let mode = if group.is_some() { 0o660 } else { 0o600 };
+    let temp = write_beside(path, mode, None, |file| {
+        // Before there is anything to read in it.
+        group.map_or(Ok(()), |group| fchown(&*file, None, Some(group)))?;
+        file.write_all(bytes)
+    })?;
+    put_in_place(&temp, path)
+}
+
 fn put_in_place(temp: &Path, path: &Path) -> io::Result<()> {
     std::fs::rename(temp, path).and_then(|()| sync_directory(path)).inspect_err(|_| {
         let _ = std::fs::remove_file(temp);

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ const KEY_BYTES: usize = 32;
 #[derive(Clone, Debug)]
 pub struct FernetKeys {
     directory: PathBuf,
+    group: Option<u32>,
 }
 
 /// A key.
@@ -31,8 +32,8 @@ pub struct FernetKey {
     bytes: Zeroizing<[u8; KEY_BYTES]>,
     /// When its file was made or given this number last, seconds since the epoch: a primary signs since then.
     pub since: i64,
-    /// The mode of its file.
-    pub mode: u32,
+    /// The mode of its file, where others may read it.
+    pub too_wide: Option<u32>,
 }
 
 impl FernetKey {
@@ -49,8 +50,8 @@ pub struct Found {
     pub keys: BTreeMap<u32, FernetKey>,
     /// Files that are no keys, each with the reason.
     pub ignored: Vec<(String, String)>,
-    /// The mode of the directory.
-    pub mode: u32,
+    /// The mode of the directory, where others may enter it.
+    pub too_wide: Option<u32>,
 }
 
 impl Found {
@@ -92,7 +93,19 @@ fn above(numbers: impl Iterator<Item = u32>, keep: usize) -> Vec<u32> {
 impl FernetKeys {
     /// In this directory, which need not be there yet.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
-        FernetKeys { directory: directory.into() }
+        FernetKeys { directory: directory.into(), group: None }
+    }
+
+    /// The same, which the members of a group may use like their owner, where one is named.
+    #[must_use]
+    pub fn shared_by(self, group: Option<u32>) -> Self {
+        FernetKeys { group, ..self }
+    }
+
+    /// The mode of the directory or of a file in it, where others may open it than are meant to.
+    fn too_wide(&self, meta: &Metadata) -> Option<u32> {
+        let allowed = if self.group == Some(meta.gid()) { 0o770 } else { 0o700 };
+        Some(meta.mode() & 0o777).filter(|mode| mode & !allowed & 0o077 != 0)
     }
 
     /// Where they are.
@@ -119,7 +132,7 @@ impl FernetKeys {
 
     fn read_once(&self) -> io::Result<Found> {
         let mut found =
-            Found { mode: std::fs::metadata(&self.directory)?.mode() & 0o777, ..Found::default() };
+            Found { too_wide: self.too_wide(&std::fs::metadata(&self.directory)?), ..Found::default() };
         for entry in std::fs::read_dir(&self.directory)? {
             let name = entry?.file_name();
             let name = name.to_string_lossy();
@@ -155,7 +168,7 @@ impl FernetKeys {
         let key = bytes.first_chunk().filter(|_| length == Ok(KEY_BYTES));
         let key = key.ok_or_else(|| wrong("it does not hold 32 bytes in base64url"))?;
         let bytes = Zeroizing::new(*key);
-        Ok(FernetKey { bytes, since: meta.ctime(), mode: meta.mode() & 0o777 })
+        Ok(FernetKey { bytes, since: meta.ctime(), too_wide: self.too_wide(&meta) })
     }
 
     /// One at a time changes the keys; the lock goes with the file.
@@ -171,7 +184,7 @@ impl FernetKeys {
     /// # Errors
     /// When any of it cannot be made.
     pub fn init(&self) -> io::Result<bool> {
-        directory::make(&self.directory, &mut Vec::new())?;
+        directory::make_for(&self.directory, self.group)?;
         let directory = self.lock()?;
         let found = self.read()?;
         if found.keys.contains_key(&STAGED) && found.keys.len() > 1 {
@@ -192,7 +205,7 @@ impl FernetKeys {
         let mut key = Zeroizing::new([0; KEY_BYTES]);
         getrandom::fill(key.as_mut()).map_err(|why| io::Error::other(why.to_string()))?;
         let text = Zeroizing::new(URL_SAFE.encode(key.as_ref()));
-        atomic::write(&self.path(STAGED), text.as_bytes(), 0o600)
+        atomic::write_shared(&self.path(STAGED), text.as_bytes(), self.group)
     }
 
     /// What rotating would do.

@@ -1,7 +1,7 @@
 //! Where the files people edit lie, their locks, and writing to them as the originals do.
 
 use super::lock::{self, FileLock};
-use super::{atomic, bounded};
+use super::{atomic, bounded, directory};
 use enfilade_facts::limits::STALE_LIMIT_SECONDS;
 use enfilade_facts::tables::FileName;
 use std::io;
@@ -20,12 +20,19 @@ const FINISH_WAIT: Duration = Duration::from_millis(400);
 pub struct FileSet {
     directory: PathBuf,
     stale_limit: i64,
+    group: Option<u32>,
 }
 
 impl FileSet {
     /// In this directory, with the usual stale limit.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
-        FileSet { directory: directory.into(), stale_limit: STALE_LIMIT_SECONDS }
+        FileSet { directory: directory.into(), stale_limit: STALE_LIMIT_SECONDS, group: None }
+    }
+
+    /// The same, whose new files and locks the members of a group may use like their owner, where one is named. What is there stays as it is.
+    #[must_use]
+    pub fn shared_by(self, group: Option<u32>) -> Self {
+        FileSet { group, ..self }
     }
 
     /// With another stale limit, in seconds.
@@ -83,7 +90,12 @@ impl FileSet {
     pub fn lock(&self, files: &[FileName]) -> io::Result<Locked<'_>> {
         let mut locks = Vec::new();
         for file in FileName::ALL.into_iter().filter(|file| files.contains(file)) {
-            locks.push((file, FileLock::take(&self.lock_path(file), LOCK_WAIT)?));
+            let path = self.lock_path(file);
+            let is_new = !path.exists();
+            locks.push((file, FileLock::take(&path, LOCK_WAIT)?));
+            if is_new {
+                directory::share_file(&path, self.group)?;
+            }
         }
         Ok(Locked { set: self, locks })
     }
@@ -136,8 +148,12 @@ impl Locked<'_> {
             Err(why) if why.kind() == io::ErrorKind::NotFound => (Vec::new(), None),
             Err(why) => return Err(failed(why)),
         };
+        let is_new = old.is_none();
         match edit(&bytes)? {
-            Some(new) if new != bytes || old.is_none() => {
+            Some(new) if is_new && self.set.group.is_some() => {
+                atomic::write_shared(&target, &new, self.set.group).map_err(failed)
+            }
+            Some(new) if is_new || new != bytes => {
                 atomic::replace(&target, &new, 0o640, old.as_ref()).map_err(failed)
             }
             _ => Ok(()),

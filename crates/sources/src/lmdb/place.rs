@@ -1,10 +1,10 @@
 //! The directory the store lies in: for its owner alone or for one group, and on a file system of this machine.
 
 use super::OpenError;
-use crate::files::directory;
+use crate::files::directory::{self, share};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, Metadata};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// LMDB's own, which every process maps for writing.
@@ -119,21 +119,6 @@ fn lock_file(path: &Path, name: &str) -> std::io::Result<File> {
     File::options().write(true).create(true).truncate(false).mode(0o600).open(path.join(name))
 }
 
-/// Only the owner can; for everybody else it is right already, or they could not have opened it.
-fn share(path: &Path, group: Option<u32>, mode: u32) -> std::io::Result<()> {
-    let meta = std::fs::metadata(path)?;
-    if meta.uid() != rustix::process::geteuid().as_raw() && !rustix::process::geteuid().is_root() {
-        return Ok(());
-    }
-    if group.is_some_and(|group| group != meta.gid()) {
-        std::os::unix::fs::chown(path, None, group)?;
-    }
-    if meta.mode() & 0o777 != mode {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
-    }
-    Ok(())
-}
-
 /// Looks the device up in `/proc/self/mountinfo` (proc(5)): the third field is the device, the type follows ` - `.
 fn is_network_fuse(mountinfo: &[u8], device: u64) -> bool {
     let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
@@ -148,6 +133,7 @@ fn is_network_fuse(mountinfo: &[u8], device: u64) -> bool {
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn what_others_can_open_is_refused_with_the_way_to_mend_it() {
