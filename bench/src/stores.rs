@@ -143,6 +143,7 @@ fn house_of(
     memo_bytes: usize,
 ) -> Arc<House> {
     House::new(Parts {
+        allow_issue: enfilade_testkit::allow_issue(Arc::clone(&source)),
         source,
         clock,
         clock_sets: Arc::new(|| 0),

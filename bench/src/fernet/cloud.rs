@@ -138,6 +138,7 @@ impl Cloud {
         let tick = clock::now().tick_millis;
         self.lmdb.lookout().looked(tick, tick);
         let house = House::new(Parts {
+            allow_issue: enfilade_testkit::allow_issue(Arc::clone(&source)),
             source,
             clock: clock::of_server(Arc::clone(&self.lmdb), 86_400),
             clock_sets: clock::sets(),

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 /// Makes a directory that only its owner can enter, and those above it that are missing, and syncs the directory above each new one. Each one
 /// that was made is added to `made`, outermost first, also when a later step fails.
 ///
-/// The first directory that is there is synced, too: a process may have made it and ended before it could do so itself. Those above that one
-/// were synced before it was made.
+/// The first directory that is there is synced, too, where that is possible: a process may have made it and ended before it could do so
+/// itself. Those above that one were synced before it was made.
 ///
 /// # Errors
 /// When one cannot be made or synced.
@@ -19,7 +19,8 @@ pub fn make(path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     let mut missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
     let there = path.ancestors().nth(missing.len());
     if let Some(there) = there.filter(|there| there.file_name().is_some()) {
-        sync_directory(there)?;
+        // The one above may belong to somebody else, on a file system that syncs no directories.
+        let _ = sync_directory(there);
     }
     while let Some(directory) = missing.pop() {
         match DirBuilder::new().mode(0o700).create(directory) {

@@ -4,7 +4,7 @@ use super::World;
 use super::model::Token;
 use enfilade_admin::keystone as admin;
 use enfilade_facts::Read;
-use enfilade_facts::tables::{Key, LogEntry, Revocation, Revoked, Table};
+use enfilade_facts::tables::{Key, LogEntry, Revocation, Revoked, Table, Written};
 use std::fmt::Write as _;
 
 impl World {
@@ -28,7 +28,7 @@ impl World {
             let wrote =
                 |(table, key): &(Table, Vec<u8>)| *table == Table::Revocations && *key == row.mark.bytes();
             for (revision, entry) in &log {
-                if entry.written.as_ref().is_none_or(|written| written.iter().any(wrote)) {
+                if matches!(&entry.written, Written::Here(keys) if keys.iter().any(wrote)) {
                     let _ = writeln!(told, "    {revision} at {}: {}", entry.unix_seconds, entry.what);
                 }
             }
