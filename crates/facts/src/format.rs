@@ -19,7 +19,7 @@ use crate::tables::{KeptFile, Row, Table};
 /// |---|---|
 /// | 2 | the first that can be upgraded; records carry LMDB's number of the commit |
 /// | 3 | records carry the revision, which is the number of the change; entries of the log need not say it |
-/// | 4 | marks are found by their ends, too; what older programs wrote is taken in by the first purge, so no record changes |
+/// | 4 | marks are found by their ends, too; what older programs wrote is taken in by the first purge, so no record changes; the keys of a large change stand in pieces in the log |
 pub const FORMAT: u32 = 4;
 /// The oldest format that can be upgraded.
 pub const FORMAT_OLDEST: u32 = 2;
@@ -29,7 +29,7 @@ pub fn bring_up(from: u32, table: Table, value: &[u8]) -> Option<Vec<u8>> {
     (from..FORMAT).try_fold(value.to_vec(), |value, format| step(format, table, value))
 }
 
-/// The value of a record in the form of the next format.
+/// The value of a record in the form of the next format. From format 4 on the log holds entries and pieces.
 fn step(format: u32, table: Table, value: Vec<u8>) -> Option<Vec<u8>> {
     match (format, table) {
         (2, Table::Log) => log_entry_of_2(&value),

@@ -472,6 +472,41 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_pieces_of_the_log_are_those_of_their_entry_afterwards() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("facts");
+        make_without_a_table(&path, 3);
+        let mut large = change();
+        for n in 0..3_000_u128 {
+            large.put(&DomainId::from_bytes(n.to_be_bytes()), &Domain::new("x1".parse().unwrap()));
+        }
+        {
+            let (environment, _) = open_of_any_format(&path, Terms::default()).unwrap();
+            environment.check(&path).unwrap();
+            let mut txn = environment.env.write_txn().unwrap();
+            let commit = txn.id() as u64;
+            let reading = Reading::of(&environment, &txn, commit - 1).unwrap();
+            let writes = write_down(&reading, &large, commit, Revision(0)).unwrap();
+            environment.write(&mut txn, &writes).unwrap();
+            txn.commit().unwrap();
+            environment.high_water.raise(Revision(1));
+            environment.env.prepare_for_closing().wait();
+        }
+        let older = Older::open(&path, Terms::default()).unwrap().unwrap();
+        older.upgrade(&audit(), &mut |_, _| {}).unwrap();
+        let lmdb = Lmdb::open(&path).unwrap();
+        let checked = lmdb.snapshot(|snapshot| crate::check::check(snapshot, &mut |_, _| {}));
+        assert_eq!(checked.unwrap().unwrap().problems, Vec::<String>::new());
+        lmdb.read(|view| {
+            let keys: Vec<_> = enfilade_facts::written_since(view, Revision(0)).collect();
+            let counts: Vec<_> =
+                keys.iter().map(|keys| keys.as_ref().map(|(at, keys)| (at.0, keys.len()))).collect();
+            assert_eq!(counts, [Some((1, 1024)), Some((1, 1024)), Some((1, 952)), None]);
+        })
+        .unwrap();
+    }
+
     /// `cargo xtask upgrade`: how many records a second, and in how much memory.
     #[test]
     fn an_upgrade_has_only_some_of_many_records_in_memory() {
