@@ -355,7 +355,12 @@ fn of_json(world: &World) {
             "\",\"password\":\"x\"}}}}}",
         ),
     ] {
-        world.ask(16, "POST", "/v3/auth/tokens", "Content-Type: application/json\r\n", &body);
+        // One round of hashes shows nothing of the memory that is kept after each.
+        let rounds = if body.contains("password") { 5 } else { 1 };
+        for _ in 0..rounds {
+            world.ask(16, "POST", "/v3/auth/tokens", "Content-Type: application/json\r\n", &body);
+        }
+        world.part(&body[..60]);
     }
     for body in [
         whole("a=&", "", ""),
@@ -366,6 +371,7 @@ fn of_json(world: &World) {
         let form = "Content-Type: application/x-www-form-urlencoded\r\n";
         world.ask(16, "POST", "/api2/json/access/ticket", form, &body);
         world.ask(16, "POST", "/api2/json/access/users", form, &body);
+        world.part(&body[..20]);
     }
 }
 

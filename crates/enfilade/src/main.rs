@@ -13,6 +13,7 @@ mod first_start;
 mod home;
 mod keys;
 mod listen;
+mod memory;
 mod notes;
 mod notify;
 mod operations;
@@ -32,6 +33,7 @@ use zeroizing_alloc::ZeroAlloc;
 static ALLOCATOR: ZeroAlloc<System> = ZeroAlloc(System);
 
 fn main() -> ExitCode {
+    memory::hand_back();
     let cli = cli::Cli::parse();
     let json = cli.json;
     match command::run(cli) {

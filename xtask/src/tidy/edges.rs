@@ -76,8 +76,8 @@ const LIBRARIES: [(&str, &[&str], &str); 45] = [
     ),
     (
         "libc",
-        &["enfilade-preload", "enfilade-xattrat"],
-        "standing before the C library; a system call no library wraps",
+        &["enfilade", "enfilade-preload", "enfilade-xattrat"],
+        "standing before the C library; calls no library wraps",
     ),
     (
         "nix",

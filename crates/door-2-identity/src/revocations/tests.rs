@@ -102,7 +102,7 @@ fn with_more_marks_than_it_holds_it_says_the_same() {
                     change.put_last_marks(last);
                 }
                 let known = view.list::<Revocation>(&[]).unwrap();
-                let known = known.iter().filter(|(mark, _)| mark.is_mark()).nth(0);
+                let known = known.iter().find(|(mark, _)| mark.is_mark());
                 match known {
                     Some((mark, row)) if !sets => {
                         change.purge(mark, row);

@@ -220,8 +220,10 @@ mod tests {
     use std::cell::Cell;
     use std::ops::ControlFlow;
 
+    type Pair = (Vec<u8>, Vec<u8>);
+
     /// Gathers with next to nothing in memory, while before each view so many domains are written, one by one, up to so many in all.
-    fn gather(each: u32, all: u32) -> Result<(Memory, Vec<(Vec<u8>, Vec<u8>)>), CopyError> {
+    fn gather(each: u32, all: u32) -> Result<(Memory, Vec<Pair>), CopyError> {
         let memory = Memory::new(StoreId(1));
         let next = Cell::new(0);
         let views = |look: &mut dyn FnMut(&View<'_>)| {

@@ -224,13 +224,15 @@ impl Writing<'_> {
     }
 }
 
+type EachRecord<'e> = &'e mut dyn FnMut(Table, &[u8], &[u8]) -> Result<(), SourceError>;
+
 /// Calls `each` for every record but the head's, table by table, in the order of the keys, and compares each table with its tally. Says
 /// how many there were.
 fn each_record(
     from: &Reading<'_>,
     view: &View<'_>,
     progress: Progress<'_>,
-    each: &mut dyn FnMut(Table, &[u8], &[u8]) -> Result<(), SourceError>,
+    each: EachRecord<'_>,
 ) -> Result<u64, SourceError> {
     view.head()?;
     let tables = || Table::ALL.into_iter().filter(|table| *table != Table::Head);
@@ -267,7 +269,7 @@ const PAGE_HEAD: usize = 16;
 /// What a node has before its key, and where the page says that it is, in bytes.
 const NODE_HEAD: usize = 8 + 2;
 /// Of more than so many bytes the value stands in pages of its own, as two nodes have to fit into a page.
-const NODE_BYTES_MAX: usize = (PAGE_ROOM / 2 & !1) - 2;
+const NODE_BYTES_MAX: usize = ((PAGE_ROOM / 2) & !1) - 2;
 
 /// How many pages LMDB takes for the records of a table that are put in the order of their keys: each page is filled before the next one.
 #[derive(Default)]

@@ -540,7 +540,7 @@ mod tests {
         let older = Older::open(&path, Terms::default()).unwrap().unwrap();
         let (plan, _) = older.upgrade(&audit(), &mut progress).unwrap();
         let seconds = began.elapsed().as_secs_f64();
-        assert_eq!((u128::from(plan.records), last >> 12), (size, plan.records * 3 >> 12));
+        assert_eq!((u128::from(plan.records), last >> 12), (size, (plan.records * 3) >> 12));
         let grown = most.saturating_sub(before);
         let each_second = plan.records as f64 / seconds;
         println!("upgrade: {size} records in {seconds:.1} s ({each_second:.0} a second), {grown} MiB");
