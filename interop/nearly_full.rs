@@ -13,6 +13,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 const MEBIBYTES: u64 = 16;
+/// Makes numbers into ids that are spread over all there are.
+const MIXED: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
 /// The second is what the way out says.
 const WAY_OUT: [&str; 2] = ["`[facts] map_mebibytes`", "`enfilade facts compact`"];
 
@@ -191,7 +193,7 @@ fn at_the_real_end_of_the_map_nothing_is_lost_and_a_larger_map_is_the_way_on() {
     let (mut n, mut acknowledged, mut at_once, mut last) = (0_u128, Vec::new(), 256_u128, String::new());
     while at_once > 0 {
         let marks: Vec<Revoked> =
-            (n..n + at_once).map(|n| Revoked::Token(((n << 64) | (n * 0x9e37_79b9)).to_be_bytes())).collect();
+            (n..n + at_once).map(|n| Revoked::Token(n.wrapping_mul(MIXED).to_be_bytes())).collect();
         let mut change = change();
         marks.iter().for_each(|mark| _ = change.end(*mark));
         match lmdb.commit(&change) {

@@ -21,6 +21,8 @@ use std::path::Path;
 const ROUNDS: usize = 15;
 /// So many that what is remembered of one is gone when it comes again.
 const SESSIONS: u64 = 64;
+/// So many marks are set by one change: their ids are anywhere, so each page is written once in so many.
+const AT_ONCE: u64 = 500_000;
 /// So many marks have passed when they are purged.
 const PASSED: u64 = 1_000;
 
@@ -53,11 +55,9 @@ fn set(report: &mut Report, cloud: &Cloud, numbers: std::ops::Range<u64>) -> Res
     let mut change = Change::new(audit("revoke"));
     for n in numbers.clone() {
         change.end(mark(n));
-        if n % 20_000 == 19_999 || n + 1 == numbers.end {
+        if n % AT_ONCE == AT_ONCE - 1 || n + 1 == numbers.end {
             cloud.lmdb().commit(&change)?;
             change = Change::new(audit("revoke"));
-        }
-        if n % 500_000 == 499_999 {
             eprintln!("{} revocations", n + 1);
         }
     }

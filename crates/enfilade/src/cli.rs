@@ -2,9 +2,11 @@
 
 pub(crate) mod acl;
 pub(crate) mod certs;
+mod facts;
 mod import;
 pub(crate) mod keystone;
 
+pub(crate) use facts::Facts;
 pub(crate) use import::Import;
 
 use clap::{Args, Parser, Subcommand};
@@ -500,68 +502,6 @@ pub(crate) enum Datastore {
     },
     /// Take a datastore out of the configuration; its content stays where it is
     Remove { name: DatastoreName },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Facts {
-    /// Show which store it is, how new and how large
-    Status,
-    /// Read everything and name whatever is wrong; exits with 1 when something is
-    Check,
-    /// Show the newest changes: who made them, when, and what they did
-    Log {
-        /// How many
-        #[arg(long, default_value_t = 20, value_name = "N")]
-        last: u64,
-    },
-    /// Write a backup, while everything goes on
-    Backup {
-        /// Where; a file that is there is replaced once the backup is whole
-        file: PathBuf,
-    },
-    /// Put the facts of a backup in the place of those that are there; running servers obey at once
-    Restore {
-        /// The backup; without one, and with --accept-rollback, what is there is taken as it is
-        #[arg(required_unless_present = "accept_rollback")]
-        file: Option<PathBuf>,
-        /// Replace facts that are there
-        #[arg(long)]
-        force: bool,
-        /// Go back to before changes that were acknowledged: what was revoked since is good again
-        #[arg(long)]
-        accept_rollback: bool,
-    },
-    /// Upgrade a store of an older version to the format of this version; first a backup is written next to the store
-    Upgrade {
-        /// Only check that every record can be upgraded, and print what would be done; nothing is changed
-        #[arg(long)]
-        dry_run: bool,
-    },
-    /// Make the file of the store as short as its records allow; no other process may have the store open
-    Compact {
-        /// Read everything and say how much shorter the file would be; nothing is changed, and servers may run
-        #[arg(long)]
-        dry_run: bool,
-    },
-    /// Write everything as JSON, one line for each record, to standard output or a file
-    Dump {
-        /// Where
-        file: Option<PathBuf>,
-        /// With the hashes of passwords and secrets; without, `redacted` stands in their place
-        #[arg(long)]
-        secrets: bool,
-    },
-    /// Put the facts of a dump in the place of those that are there
-    Load {
-        /// The dump
-        file: PathBuf,
-        /// Replace facts that are there
-        #[arg(long)]
-        force: bool,
-        /// Go back to before changes that were acknowledged: what was revoked since is good again
-        #[arg(long)]
-        accept_rollback: bool,
-    },
 }
 
 #[derive(Debug, Args)]
