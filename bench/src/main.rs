@@ -54,6 +54,9 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
     if let ["make-certs", place, count] = words.as_slice() {
         return certs::make(place.as_ref(), count.parse()?).map(|()| true);
     }
+    if let ["growth-revocations-part", place] = words.as_slice() {
+        return growth::revocations::part(place.as_ref()).map(|()| true);
+    }
     if let ["access-part", acls, tree, groups] = words.as_slice() {
         return access::part(acls, tree, groups.parse()?).map(|()| true);
     }

@@ -12,11 +12,14 @@ use enfilade_admin::keystone::purge_revocations;
 use enfilade_admin::{Desk, PasswordRules, ReservedPaths};
 use enfilade_facts::limits::REVOCATIONS_INDEXED_MAX;
 use enfilade_facts::tables::Revoked;
-use enfilade_facts::{Change, Source};
-use enfilade_identity::SessionAsk;
+use enfilade_facts::{Change, Index, Read, Source};
+use enfilade_identity::{Revocations, SessionAsk};
 use enfilade_sources::files::file_set::FileSet;
+use enfilade_sources::lmdb::Lmdb;
+use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::process::Command;
 
 const ROUNDS: usize = 15;
 /// So many that what is remembered of one is gone when it comes again.
@@ -36,11 +39,11 @@ pub(crate) fn run(report: &mut Report, most: u64) -> Result<(), Failure> {
     for n in [most / 100, most / 10, most] {
         set(report, &cloud, known..n)?;
         known = n;
-        judge(report, &cloud, n)?;
+        judge(report, &cloud, &place, n)?;
     }
     if REVOCATIONS_INDEXED_MAX <= known {
         set(report, &cloud, known..REVOCATIONS_INDEXED_MAX + 1)?;
-        judge(report, &cloud, REVOCATIONS_INDEXED_MAX + 1)?;
+        judge(report, &cloud, &place, REVOCATIONS_INDEXED_MAX + 1)?;
     }
     Ok(())
 }
@@ -73,16 +76,32 @@ fn set(report: &mut Report, cloud: &Cloud, numbers: std::ops::Range<u64>) -> Res
     Ok(())
 }
 
-fn judge(report: &mut Report, cloud: &Cloud, n: u64) -> Result<(), Failure> {
-    let house = cloud.house(1, 1)?;
+/// What a process that has just started takes for the index: how long, and how much memory of its own.
+pub(crate) fn part(place: &Path) -> Result<(), Failure> {
+    let lmdb = Lmdb::open(place)?;
+    let index = Index::<Revocations>::new();
     let (before, began) = (own_bytes()?, now());
-    let counted = house.revocations().map_err(|_| "the revocations cannot be counted")?;
-    if counted != n {
-        return Err(format!("{counted} revocations are there, expected {n}").into());
+    let count = lmdb.read(|view| index.read(view, Revocations::count))??;
+    let millis = began.elapsed().as_secs_f64() * 1e3;
+    let grown = own_bytes()?.saturating_sub(before);
+    println!("{}", json!({ "count": count, "millis": millis, "bytes": grown }));
+    Ok(())
+}
+
+fn judge(report: &mut Report, cloud: &Cloud, place: &Path, n: u64) -> Result<(), Failure> {
+    let me = std::env::current_exe()?;
+    let said = Command::new(me).arg("growth-revocations-part").arg(place).output()?;
+    let said: Value = serde_json::from_slice(&said.stdout)?;
+    let number = |key: &str| said.get(key).and_then(Value::as_f64).ok_or("the index could not be made");
+    if number("count")? as u64 != n {
+        return Err(format!("{said}: expected {n} revocations").into());
     }
-    report.once("the index of a process, made anew", n, began.elapsed().as_secs_f64() * 1e3, "ms");
-    let grown = own_bytes()?.saturating_sub(before) as f64 / f64::from(1 << 20);
-    report.once("memory of the process for it", n, grown, "MiB");
+    report.once("the index of a process, made anew", n, number("millis")?, "ms");
+    report.once("memory of its own for it", n, number("bytes")? / f64::from(1 << 20), "MiB");
+    let house = cloud.house(1, 1)?;
+    if house.revocations().map_err(|_| "the revocations cannot be counted")? != n {
+        return Err("the index of this process has another number".into());
+    }
 
     let asks: Vec<SessionAsk> =
         (0..SESSIONS).map(|n| cloud.session(&house, n % 10)).collect::<Result<_, _>>()?;
