@@ -274,6 +274,20 @@ impl Op {
         }
     }
 
+    /// A rename from one directory into another is two entries, each synced with its own directory: the new name may be there with the old one
+    /// still there, and not the other way round.
+    fn halves(&self) -> Option<[Op; 2]> {
+        let Op::Name(namings) = self else { return None };
+        let [one, other] = namings.as_slice() else { return None };
+        let halves = |new: &Naming, old: &Naming| [new, old].map(|naming| Op::Name(vec![naming.clone()]));
+        match (one.after, other.after) {
+            _ if one.directory == other.directory => None,
+            (Some(_), None) => Some(halves(one, other)),
+            (None, Some(_)) => Some(halves(other, one)),
+            _ => None,
+        }
+    }
+
     /// Whether this cannot be on the disk without that, which was before it.
     fn needs(&self, earlier: &Op) -> bool {
         let Op::Name(namings) = self else { return false };
@@ -290,6 +304,8 @@ impl Op {
 struct Pending {
     op: Op,
     is_durable: bool,
+    /// Which rename from one directory into another it is a half of.
+    rename: Option<usize>,
 }
 
 /// A moment at which the power may go.
@@ -298,6 +314,7 @@ pub(crate) struct Cut {
     model: Model,
     base: Disk,
     pending: Vec<Pending>,
+    renames: usize,
 }
 
 /// Which of the states of a moment.
@@ -319,7 +336,7 @@ pub(crate) const FIXED: [Choice; 5] =
 
 impl Cut {
     pub(crate) fn new(model: Model, root_mode: u32) -> Self {
-        Cut { model, base: Disk::new(root_mode), pending: Vec::new() }
+        Cut { model, base: Disk::new(root_mode), pending: Vec::new(), renames: 0 }
     }
 
     pub(crate) fn pending(&self) -> usize {
@@ -330,7 +347,7 @@ impl Cut {
         match event {
             // What has no name cannot be seen.
             Event::Op(op @ Op::Make { .. }) => self.base.apply(op, Kept::Whole),
-            Event::Op(op) => self.pending.push(Pending { op: op.clone(), is_durable: false }),
+            Event::Op(op) => self.add(op),
             Event::Flushed(id) => {
                 let is_it =
                     |pending: &&mut Pending| matches!(&pending.op, Op::Write { id: of, .. } if of == id);
@@ -355,6 +372,18 @@ impl Cut {
                 self.fold();
             }
             Event::Sent(_) => {}
+        }
+    }
+
+    fn add(&mut self, op: &Op) {
+        let whole = |op| Pending { op, is_durable: false, rename: None };
+        match op.halves().filter(|_| self.model == Model::Strict) {
+            Some(halves) => {
+                self.renames += 1;
+                let rename = Some(self.renames);
+                self.pending.extend(halves.map(|op| Pending { rename, ..whole(op) }));
+            }
+            None => self.pending.push(whole(op.clone())),
         }
     }
 
@@ -385,7 +414,8 @@ impl Cut {
         for at in (0..self.pending.len()).rev() {
             if marked[at] && matches!(self.pending[at].op, Op::Name(_)) {
                 for (mark, earlier) in marked.iter_mut().zip(&self.pending).take(at) {
-                    *mark |= self.pending[at].op.needs(&earlier.op);
+                    let is_half = earlier.rename.is_some() && earlier.rename == self.pending[at].rename;
+                    *mark |= is_half || self.pending[at].op.needs(&earlier.op);
                 }
             }
         }

@@ -24,6 +24,7 @@ struct Script {
 }
 
 const LOCK: &str = "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockinfo>";
+const UNPATCH: &str = "<D:propertyupdate xmlns:D='DAV:' xmlns:x='urn:x'><D:remove><D:prop><x:color/></D:prop></D:remove></D:propertyupdate>";
 const PROPPATCH: &str = "<D:propertyupdate xmlns:D='DAV:' xmlns:x='urn:x'><D:set><D:prop><x:color>red</x:color></D:prop></D:set></D:propertyupdate>";
 
 impl Script {
@@ -67,6 +68,18 @@ impl Script {
 
     /// Status, head and body of a request, which must succeed.
     fn ask(&mut self, method: &str, path: &str, headers: &[&str], body: &[u8]) -> (String, String) {
+        self.ask_while(method, path, headers, &[body], |_| {})
+    }
+
+    /// The same with something else after the first part of the body, if there are more.
+    fn ask_while(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[&str],
+        body: &[&[u8]],
+        meanwhile: impl FnOnce(&mut Self),
+    ) -> (String, String) {
         let mut command = Command::new("curl");
         command.args([
             "--silent",
@@ -82,15 +95,24 @@ impl Script {
             command.args(["--user", &self.login]);
         }
         headers.iter().for_each(|header| _ = command.args(["--header", header]));
-        if !body.is_empty() {
-            command.args(["--data-binary", "@-"]);
+        match body {
+            [b""] => {}
+            [_] => _ = command.args(["--data-binary", "@-"]),
+            // As it comes.
+            _ => _ = command.args(["--upload-file", "-"]),
         }
         let address = self.address.clone();
         command.arg(format!("http://{address}{path}"));
         command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
         let from = self.recorder.len();
         let mut curl = command.spawn().expect("curl is needed");
-        curl.stdin.take().unwrap().write_all(body).unwrap();
+        let mut to_curl = curl.stdin.take().unwrap();
+        to_curl.write_all(body[0]).unwrap();
+        if body.len() > 1 {
+            meanwhile(self);
+        }
+        body[1..].iter().for_each(|part| to_curl.write_all(part).unwrap());
+        drop(to_curl);
         let output = curl.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(said.starts_with("HTTP/1.1 2"), "{method} {path}: {said}");
@@ -158,12 +180,19 @@ impl Script {
         let large = vec![b'x'; 1_200_000];
         let to = |path: &str| format!("Destination: http://{}/dav/main/{path}", self.address);
         let (moved, over, tree, copy) = (to("moved"), to("file"), to("trees"), to("copy"));
+        let (up, up_tree, down, empty) = (to("up"), to("tree/deeper"), to("tree/deep/a"), to("empty"));
         self.ask("PUT", "/dav/main/file", &[], b"first");
         self.ask("PUT", "/dav/main/file", &[], b"second, and longer");
         self.ask("PUT", "/dav/main/large", &[], &large);
         self.ask("MKCOL", "/dav/main/tree", &[], b"");
         self.ask("MKCOL", "/dav/main/tree/deep", &[], b"");
         self.ask("PUT", "/dav/main/tree/deep/a", &[], b"a");
+        // From one directory into another, also over what is there.
+        self.ask("PUT", "/dav/main/tree/deep/b", &[], b"b");
+        self.ask("MOVE", "/dav/main/tree/deep/b", &[&up], b"");
+        self.ask("MOVE", "/dav/main/up", &[&down], b"");
+        self.ask("MKCOL", "/dav/main/tree/deep/below", &[], b"");
+        self.ask("MOVE", "/dav/main/tree/deep/below", &[&up_tree], b"");
         self.ask("PUT", "/dav/main/other", &[], b"other");
         self.ask("PROPPATCH", "/dav/main/other", &[], PROPPATCH.as_bytes());
         let (head, _) = self.ask("LOCK", "/dav/main/other", &["Depth: 0"], LOCK.as_bytes());
@@ -171,13 +200,20 @@ impl Script {
         let condition = format!("If: ({token})");
         self.ask("PUT", "/dav/main/other", &[&condition], b"locked");
         self.ask("UNLOCK", "/dav/main/other", &[&format!("Lock-Token: {token}")], b"");
+        self.ask("PROPPATCH", "/dav/main/other", &[], UNPATCH.as_bytes());
+        self.ask("PROPPATCH", "/dav/main/other", &[], PROPPATCH.as_bytes());
         self.ask("LOCK", "/dav/main/unborn", &["Depth: 0"], LOCK.as_bytes());
         self.ask("MOVE", "/dav/main/large", &[&moved], b"");
         self.ask("COPY", "/dav/main/moved", &[&over], b"");
         self.ask("COPY", "/dav/main/tree", &[&copy], b"");
+        self.ask("COPY", "/dav/main/tree/deeper", &[&empty], b"");
         self.ask("MOVE", "/dav/main/tree", &[&tree], b"");
         self.ask("MOVE", "/dav/main/copy", &[&tree], b"");
         self.cli(&["acl", "set", "main", "/other", "allow authenticated read"]);
+        // An ACL that is changed while a file is replaced is that of the new file.
+        self.ask_while("PUT", "/dav/main/other", &[], &[&large, b"and more"], |script| {
+            script.cli(&["acl", "set", "main", "/other", "allow authenticated full"]);
+        });
         self.ask("DELETE", "/dav/main/moved", &[], b"");
         self.ask("DELETE", "/dav/main/trees", &[], b"");
     }
