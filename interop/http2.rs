@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 
 /// Kinds of frames (§6).
 pub(crate) const DATA: u8 = 0;
+pub(crate) const HEADERS: u8 = 1;
 pub(crate) const RESET: u8 = 3;
+const PING: u8 = 6;
 pub(crate) const GOAWAY: u8 = 7;
 
 /// `SETTINGS_INITIAL_WINDOW_SIZE` (§6.5.2).
@@ -14,7 +16,7 @@ pub(crate) const INITIAL_WINDOW: u16 = 4;
 
 pub(crate) struct Http2 {
     client: Child,
-    input: ChildStdin,
+    input: Arc<Mutex<ChildStdin>>,
     came: Arc<Mutex<Vec<u8>>>,
     reader: Option<std::thread::JoinHandle<()>>,
     streams: u32,
@@ -31,13 +33,25 @@ impl Http2 {
             .expect("openssl is needed");
         let (mut output, came) = (client.stdout.take().unwrap(), Arc::<Mutex<Vec<u8>>>::default());
         let to = Arc::clone(&came);
+        let input = Arc::new(Mutex::new(client.stdin.take().unwrap()));
+        let answers = Arc::clone(&input);
         let reader = std::thread::spawn(move || {
-            let mut piece = [0; 65_536];
+            let (mut piece, mut looked) = ([0; 65_536], 0);
             while let Ok(count @ 1..) = output.read(&mut piece) {
-                to.lock().unwrap().extend_from_slice(&piece[..count]);
+                let mut came = to.lock().unwrap();
+                came.extend_from_slice(&piece[..count]);
+                // A client that takes nothing is there still: pings are answered (§6.7), or the connection ends after 50 seconds.
+                while let [a, b, c, kind, flags, _, _, _, _, rest @ ..] = &came[looked..] {
+                    let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+                    let Some(content) = rest.get(..length) else { break };
+                    if (*kind, flags & 1) == (PING, 0) {
+                        let pong = [&[0, 0, 8, PING, 1, 0, 0, 0, 0], content].concat();
+                        let _ = answers.lock().unwrap().write_all(&pong);
+                    }
+                    looked += 9 + length;
+                }
             }
         });
-        let input = client.stdin.take().unwrap();
         let mut http2 = Http2 { client, input, came, reader: Some(reader), streams: 0 };
         let settings: Vec<u8> = settings
             .iter()
@@ -49,7 +63,8 @@ impl Http2 {
     }
 
     pub(crate) fn say(&mut self, bytes: &[u8]) {
-        let _ = self.input.write_all(bytes).and_then(|()| self.input.flush());
+        let mut input = self.input.lock().unwrap();
+        let _ = input.write_all(bytes).and_then(|()| input.flush());
     }
 
     pub(crate) fn frame(&mut self, kind: u8, flags: u8, stream: u32, content: &[u8]) {
