@@ -320,6 +320,21 @@ fn an_upload_is_refused_at_its_next_piece_and_at_its_end() {
     }
 }
 
+/// Door 3 is asked again, too: a mode that is not known closes the store for those who are inside.
+#[test]
+fn an_upload_is_refused_when_its_store_says_what_is_not_known() {
+    for (mode, goes_on) in [("read-only", true), ("offlin", false)] {
+        let world = World::new();
+        let mut upload = world.enter(OperationKind::Write).unwrap().upload(path("new"), None).unwrap();
+        upload.write(b"a").unwrap();
+        let edit = DatastoreEdit::Maintenance(Some(Maintenance::from_property(mode)));
+        enfilade_admin::edit_datastore(&world.house.desk(), &world.main, &edit).unwrap();
+        assert_eq!(upload.write(b"b").is_ok(), goes_on, "{mode}");
+        assert_eq!(upload.finish().is_ok(), goes_on, "{mode}");
+        assert_eq!(world.content("new").is_some(), goes_on, "{mode}");
+    }
+}
+
 /// The facts say nothing of a file's ACL: it is looked at each second.
 #[test]
 fn a_download_ends_within_a_second_when_the_acl_no_longer_grants_it() {

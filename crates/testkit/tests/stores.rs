@@ -1,0 +1,50 @@
+//! Which datastores a visitor is told of, and how much room is left in them.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, StorePath};
+use enfilade_testkit::{Remembering, TestHouse};
+
+fn house() -> (TestHouse, Authid) {
+    let (mut house, alice) =
+        (TestHouse::new(Remembering::AsServed), "alice@local".parse::<Authid>().unwrap());
+    for name in ["one", "two", "three"] {
+        house.add_datastore(&name.parse().unwrap());
+    }
+    house.add_user(&alice.user, None);
+    (house, alice)
+}
+
+#[tokio::test]
+async fn a_visitor_is_told_of_the_stores_a_role_shows() {
+    let (house, alice) = house();
+    house.assign("/datastore/one", &alice, "DatastoreReader");
+    house.assign("/datastore/three", &alice, "DatastoreAdmin");
+    let stores = house.admit(&alice).await.unwrap().stores().unwrap();
+    let mut names: Vec<String> = stores.iter().map(ToString::to_string).collect();
+    names.sort();
+    assert_eq!(names, ["one", "three"]);
+}
+
+#[tokio::test]
+async fn what_is_left_is_the_rest_of_the_quota_or_of_the_disk() {
+    let (house, alice) = house();
+    let one: DatastoreName = "one".parse().unwrap();
+    house.assign("/datastore", &alice, "DatastoreAdmin");
+    let everything = enfilade_admin::NewAcl::Lines(vec!["allow everyone full inherit=files,dirs".into()]);
+    enfilade_admin::set_acl(&house.desk(), &one, &StorePath::root(), &everything).unwrap();
+    let visit = house.admit(&alice).await.unwrap();
+    let quota = || visit.clone().enter(&one, OperationKind::Write).unwrap().quota().unwrap();
+    let (left, used) = quota();
+    assert!(left > 1_000_000 && used > 0, "{left} {used}: those of the disk");
+    enfilade_admin::edit_profile(&house.desk(), &one, |profile| profile.quota = Some(1_000_000)).unwrap();
+    let mut upload = visit
+        .clone()
+        .enter(&one, OperationKind::Write)
+        .unwrap()
+        .upload(StorePath::from_plain("file").unwrap(), None)
+        .unwrap();
+    upload.write(&vec![7; 400_000]).unwrap();
+    upload.finish().unwrap();
+    assert_eq!(quota(), (600_000, 400_000));
+}
