@@ -39,7 +39,7 @@ const ALL: [&str; 11] = [
 ];
 
 /// A library, the crates that may know it, and why it is there.
-const LIBRARIES: [(&str, &[&str], &str); 45] = [
+const LIBRARIES: [(&str, &[&str], &str); 47] = [
     ("anyhow", &["enfilade"], "errors of commands, which nobody matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),
     ("argon2", &["enfilade-identity"], "password hashes"),
@@ -88,6 +88,7 @@ const LIBRARIES: [(&str, &[&str], &str); 45] = [
     ("parking_lot", &["enfilade-bench"], "the lock of a server that is measured beside ours"),
     ("memchr", &["enfilade"], "the lines of requests"),
     ("mime_guess", &["enfilade-faces"], "what a file is, by its name"),
+    ("proc-macro2", &["xtask"], "where a mutant stands"),
     ("quick-xml", &["enfilade-faces"], "WebDAV bodies"),
     ("quick_cache", &["enfilade-bench"], "what the memo is measured beside"),
     ("rcgen", &["enfilade", "enfilade-bench"], "the first certificate; certificates to measure with"),
@@ -101,13 +102,14 @@ const LIBRARIES: [(&str, &[&str], &str); 45] = [
     ("serde_yaml_ng", &["enfilade"], "clouds.yaml"),
     (
         "serde_json",
-        &["enfilade-faces", "enfilade", "enfilade-sources", "enfilade-bench"],
-        "answers and output; dumps, token.shadow",
+        &["enfilade-faces", "enfilade", "enfilade-sources", "enfilade-bench", "xtask"],
+        "answers and output; dumps, token.shadow; what cargo says",
     ),
     ("sha-crypt", &["enfilade-identity"], "hashes of other systems"),
     ("signal-hook", &["enfilade-sources"], "ending cleanly when a map is cut short"),
     ("siphasher", &["enfilade-facts"], "checksums and memo keys"),
     ("smol_str", &["enfilade-facts"], "names without an allocation"),
+    ("syn", &["xtask"], "expressions that mutants take the place of"),
     ("thiserror", &["*"], "errors"),
     (
         "tokio",

@@ -1,0 +1,236 @@
+//! `cargo xtask mutants`: small changes of the code, one at a time, and whether a test finds each. cargo-mutants lists them; all that can
+//! be are built into one program, in which the environment says which one is on (`switch.rs`), and cargo-mutants runs the others.
+
+mod alone;
+mod build;
+mod judge;
+mod list;
+mod results;
+mod switch;
+
+use list::Mutant;
+use results::{Outcome, Results};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// Parts of the code, in the order in which they are worth most.
+const AREAS: [(&str, &[&str]); 9] = [
+    ("the walk", &["crates/passage/src/walk.rs"]),
+    ("the journal", &["crates/facts/src/journal.rs"]),
+    ("LMDB", &["crates/sources/src/lmdb"]),
+    ("doors 2 to 4", &["crates/door-2-identity", "crates/door-3-datastore", "crates/door-4-access"]),
+    ("passage", &["crates/passage"]),
+    ("facts", &["crates/facts"]),
+    ("sources", &["crates/sources"]),
+    ("door 5", &["crates/door-5-content"]),
+    ("door 1", &["crates/door-1-tls"]),
+];
+
+/// What the command was asked for.
+#[derive(Default)]
+struct Asked {
+    only: Vec<String>,
+    minutes: Option<u64>,
+    shard: Option<(usize, usize)>,
+    json: bool,
+    /// Survivors once more: tests were written since.
+    again: bool,
+    /// Survivors against the tests of the binary, too.
+    interop: bool,
+    /// The programs of tests that judge, by parts of their names; all unless said.
+    judges: Vec<String>,
+    /// Nothing is run: what is known.
+    report: bool,
+}
+
+/// Runs what is not known yet, says what was found, and fails for a survivor without a reason.
+pub(crate) fn run(words: &[&str]) -> Result<(), String> {
+    let asked = asked(words)?;
+    let place = build::Place { root: xtask::root().join("target/mutants") };
+    std::fs::create_dir_all(&place.root).map_err(|why| format!("`{}`: {why}", place.root.display()))?;
+    let place = build::Place { root: place.root.canonicalize().map_err(|why| why.to_string())? };
+    let mutants = list::all()?;
+    let page = xtask::root().join("xtask/mutants.toml");
+    let text = std::fs::read_to_string(&page).map_err(|why| format!("`{}`: {why}", page.display()))?;
+    let reasons = results::reasons(&text)?;
+    let mut results = Results::read(&place.root.join("results.jsonl"), &mutants)?;
+    let chosen = chosen(&mutants, &asked);
+    if !asked.report {
+        work(&place, &mutants, &chosen, &mut results, &asked)?;
+    }
+    say(&chosen, &results, &reasons, asked.json);
+    let wrong = results::wrong(&mutants, &chosen, &results, &reasons);
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "{}\nmutants: {} of them; write a test, or a reason in xtask/mutants.toml",
+        wrong.join("\n"),
+        wrong.len()
+    ))
+}
+
+fn asked(words: &[&str]) -> Result<Asked, String> {
+    let mut asked = Asked::default();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().copied().ok_or_else(|| format!("`{word}` needs a value"));
+        match *word {
+            "--only" => asked.only.push(value()?.to_owned()),
+            "--minutes" => asked.minutes = Some(value()?.parse().map_err(|_| "`--minutes` needs a number")?),
+            "--shard" => {
+                let given =
+                    value()?.split_once('/').and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
+                let shard = given.filter(|(k, n)| (1..=*n).contains(k));
+                asked.shard = Some(shard.ok_or("`--shard` needs K/N, with K from 1 to N")?);
+            }
+            "--json" => asked.json = true,
+            "--again" => asked.again = true,
+            "--interop" => asked.interop = true,
+            "--judges" => asked.judges.push(value()?.to_owned()),
+            "--report" => asked.report = true,
+            other => {
+                let known = "--only, --minutes, --shard, --again, --interop, --judges, --report and --json";
+                return Err(format!("no option `{other}`; known are {known}"));
+            }
+        }
+    }
+    Ok(asked)
+}
+
+fn area(file: &str) -> usize {
+    let of = |(_, paths): &(&str, &[&str])| paths.iter().any(|path| file.starts_with(path));
+    AREAS.iter().position(of).unwrap_or(AREAS.len())
+}
+
+/// The mutants that were asked for, what is worth most first.
+fn chosen<'m>(mutants: &'m [Mutant], asked: &Asked) -> Vec<&'m Mutant> {
+    let wanted = |mutant: &&Mutant| {
+        let (k, n) = asked.shard.unwrap_or((1, 1));
+        let is_here =
+            asked.only.is_empty() || asked.only.iter().any(|path| mutant.file.starts_with(path.as_str()));
+        is_here && usize::try_from(mutant.id).is_ok_and(|id| id % n == k - 1)
+    };
+    let mut chosen: Vec<&Mutant> = mutants.iter().filter(wanted).collect();
+    chosen.sort_by_key(|mutant| area(&mutant.file));
+    chosen
+}
+
+#[expect(clippy::disallowed_methods, reason = "a runner stops after the time it is given")]
+fn work(
+    place: &build::Place,
+    mutants: &[Mutant],
+    chosen: &[&Mutant],
+    results: &mut Results,
+    asked: &Asked,
+) -> Result<(), String> {
+    let began = Instant::now();
+    let mut programs = build::build(place, mutants, results, asked.interop)?;
+    let judges = |name: &str| asked.judges.iter().any(|part| name.contains(part.as_str()));
+    programs.retain(|program| asked.judges.is_empty() || judges(&program.name));
+    println!("mutants: built in {:.0} s", began.elapsed().as_secs_f64());
+    let judges = judge::record(place, programs)?;
+    let is_open = |results: &Results, mutant: &Mutant| match results.of(mutant) {
+        None => true,
+        Some(found) => !found.alone && found.outcome.survives() && (asked.again || asked.interop),
+    };
+    let open: Vec<&&Mutant> = chosen.iter().filter(|mutant| is_open(results, mutant)).collect();
+    let (count, started) = (open.len(), Instant::now());
+    let is_over = || asked.minutes.is_some_and(|minutes| began.elapsed() > Duration::from_secs(60 * minutes));
+    for (nth, mutant) in open.into_iter().enumerate() {
+        if is_over() {
+            println!("mutants: the time is over, {} are left", count - nth);
+            return Ok(());
+        }
+        let found = judge::judge(place, &judges, mutant.id, &mutant.package)?;
+        let each = started.elapsed().as_secs_f64() / (nth + 1) as f64;
+        let (outcome, by) = (found.outcome.name(), &found.by);
+        println!("{:>5}/{count} {each:.1} s each  {outcome:<9} {} {by}", nth + 1, mutant.full_name);
+        results.keep(mutant, found)?;
+    }
+    let is_alone =
+        |mutant: &&&Mutant| results.of(mutant).is_some_and(|found| found.outcome == Outcome::Alone);
+    let alone: Vec<&Mutant> = chosen.iter().filter(is_alone).copied().collect();
+    if is_over() || alone.is_empty() {
+        return Ok(());
+    }
+    alone::run(place, &alone, results)
+}
+
+/// The table of areas, or the same as JSON.
+fn say(chosen: &[&Mutant], results: &Results, reasons: &[results::Reason], as_json: bool) {
+    let mut rows = Vec::new();
+    for (nth, (name, _)) in AREAS.iter().enumerate() {
+        let here: Vec<&&Mutant> = chosen.iter().filter(|mutant| area(&mutant.file) == nth).collect();
+        let count = |of: &dyn Fn(Outcome) -> bool| {
+            here.iter().filter(|mutant| results.of(mutant).is_some_and(|found| of(found.outcome))).count()
+        };
+        let survivors =
+            here.iter().filter(|mutant| results.of(mutant).is_some_and(|found| found.outcome.survives()));
+        let with_reason =
+            survivors.filter(|mutant| reasons.iter().any(|reason| reason.is_of(mutant))).count();
+        let ran = count(&|outcome| outcome != Outcome::Alone);
+        rows.push((
+            *name,
+            [
+                here.len(),
+                ran,
+                count(&|outcome| outcome == Outcome::Caught),
+                count(&|outcome| outcome == Outcome::TimedOut),
+                count(&|outcome| outcome == Outcome::Unviable),
+                count(&Outcome::survives),
+                with_reason,
+            ],
+        ));
+    }
+    let titles = ["mutants", "ran", "caught", "timed out", "unviable", "survived", "with a reason"];
+    if as_json {
+        let rows = rows.iter().map(|(name, counts)| {
+            let counts = titles.iter().zip(counts).map(|(title, count)| ((*title).to_owned(), json!(count)));
+            Value::Object(counts.chain([("area".to_owned(), json!(name))]).collect())
+        });
+        let survivors = chosen.iter().filter_map(|mutant| {
+            let found = results.of(mutant).filter(|found| found.outcome.survives())?;
+            let has_reason = reasons.iter().any(|reason| reason.is_of(mutant));
+            Some(json!({ "mutant": mutant.full_name, "at": mutant.at, "outcome": found.outcome.name(), "reason": has_reason }))
+        });
+        println!(
+            "{}",
+            json!({ "areas": rows.collect::<Vec<_>>(), "survivors": survivors.collect::<Vec<_>>() })
+        );
+        return;
+    }
+    println!("{:<14}{}", "area", titles.map(|title| format!("{title:>14}")).concat());
+    for (name, counts) in rows.iter().filter(|(_, [all, ..])| *all > 0) {
+        println!("{name:<14}{}", counts.map(|count| format!("{count:>14}")).concat());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options() {
+        for (words, ok) in [
+            (&["--only", "crates/facts", "--minutes", "5", "--shard", "2/4", "--json"][..], true),
+            (&["--shard", "0/4"], false),
+            (&["--shard", "5/4"], false),
+            (&["--minutes", "many"], false),
+            (&["--only"], false),
+            (&["--all"], false),
+        ] {
+            assert_eq!(asked(words).is_ok(), ok, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn every_area_is_there() {
+        for (name, paths) in AREAS {
+            for path in paths {
+                assert!(xtask::root().join(path).exists(), "{name}: {path}");
+                assert_eq!(AREAS[area(path)].0, name);
+            }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Which tests reach which mutants, and what they say of one.
+
+use super::build::{Place, Program};
+use super::results::{Found, Outcome, digest};
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// The longest a single test may take when no mutant is on.
+const RECORDING_MAX: Duration = Duration::from_secs(150);
+
+/// What a run of tests may take of a processor: so many times what it took without a mutant, and this on top.
+const SLACK_TIMES: u32 = 5;
+const SLACK: Duration = Duration::from_secs(20);
+
+/// By the clock it may take so many times as long again: a machine with much else to do is no reason.
+const CLOCK_TIMES: u32 = 5;
+
+/// The signal that ends a program which took more of a processor than it may (`SIGXCPU`).
+const TOOK_TOO_MUCH: i32 = 24;
+
+/// Anonymous memory of a test, in KiB: a mutant may allocate without end.
+const MEMORY_MAX_KIB: u32 = 6 << 20;
+
+/// A test, what it takes, and the mutants it comes past.
+pub(super) struct Test {
+    name: String,
+    took: Duration,
+    reached: HashSet<u32>,
+}
+
+/// A program of tests that was run once without a mutant.
+pub(super) struct Judge {
+    program: Program,
+    tests: Vec<Test>,
+}
+
+/// Runs each test alone with no mutant on, and writes down what it reaches. What is known of the same program is not run again.
+pub(super) fn record(place: &Place, programs: Vec<Program>) -> Result<Vec<Judge>, String> {
+    let kept = place.root.join("reached");
+    std::fs::create_dir_all(&kept).map_err(|why| format!("`{}`: {why}", kept.display()))?;
+    let mut judges = Vec::new();
+    for program in programs {
+        let content =
+            std::fs::read(&program.path).map_err(|why| format!("`{}`: {why}", program.path.display()))?;
+        let path = kept.join(format!("{}-{:016x}.json", program.name.replace(' ', "-"), digest(&content)));
+        let known = std::fs::read_to_string(&path).ok().and_then(|text| known(&text));
+        let tests = match known {
+            Some(tests) => tests,
+            None => {
+                let tests = record_all(place, &program)?;
+                let rows: Vec<Value> = tests
+                    .iter()
+                    .map(|test| json!({ "name": test.name, "ms": test.took.as_millis() as u64, "reached": test.reached }))
+                    .collect();
+                let text = Value::Array(rows).to_string();
+                std::fs::write(&path, text).map_err(|why| format!("`{}`: {why}", path.display()))?;
+                tests
+            }
+        };
+        judges.push(Judge { program, tests });
+    }
+    Ok(judges)
+}
+
+fn known(text: &str) -> Option<Vec<Test>> {
+    let rows: Vec<Value> = serde_json::from_str(text).ok()?;
+    let test = |row: &Value| {
+        let ids = row.get("reached")?.as_array()?.iter();
+        Some(Test {
+            name: row.get("name")?.as_str()?.to_owned(),
+            took: Duration::from_millis(row.get("ms")?.as_u64()?),
+            reached: ids.filter_map(|id| u32::try_from(id.as_u64()?).ok()).collect(),
+        })
+    };
+    rows.iter().map(test).collect()
+}
+
+fn record_all(place: &Place, program: &Program) -> Result<Vec<Test>, String> {
+    let listed = Command::new(&program.path)
+        .args(["--list", "--format", "terse"])
+        .current_dir(&program.place)
+        .output()
+        .map_err(|why| format!("`{}`: {why}", program.path.display()))?;
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let names: Vec<&str> = listed.lines().filter_map(|line| line.strip_suffix(": test")).collect();
+    let reached = place.root.join("reached.txt");
+    let mut tests = Vec::new();
+    for name in names {
+        let _ = std::fs::remove_file(&reached);
+        let (ran, took) = run(place, program, &[name], None, Some(&reached), RECORDING_MAX)?;
+        if ran != Ran::Passed {
+            println!(
+                "mutants: {} {name} does not pass without a mutant ({ran:?}) and judges none",
+                program.name
+            );
+            continue;
+        }
+        let text = std::fs::read_to_string(&reached).unwrap_or_default();
+        tests.push(Test {
+            name: name.to_owned(),
+            took,
+            reached: text.lines().filter_map(|id| id.parse().ok()).collect(),
+        });
+    }
+    let took: Duration = tests.iter().map(|test| test.took).sum();
+    println!("mutants: {}: {} tests, {:.1} s", program.name, tests.len(), took.as_secs_f64());
+    Ok(tests)
+}
+
+/// What the tests say of a mutant: those of its own crate first, then the programs that take least time for it.
+pub(super) fn judge(place: &Place, judges: &[Judge], id: u32, package: &str) -> Result<Found, String> {
+    let mut runs: Vec<(bool, Duration, &Judge, Vec<&str>)> = Vec::new();
+    for judge in judges {
+        let mut tests: Vec<&Test> = judge.tests.iter().filter(|test| test.reached.contains(&id)).collect();
+        tests.sort_by_key(|test| test.took);
+        if !tests.is_empty() {
+            let took = tests.iter().map(|test| test.took).sum();
+            let names = tests.iter().map(|test| test.name.as_str()).collect();
+            runs.push((judge.program.package != package, took, judge, names));
+        }
+    }
+    runs.sort_by_key(|(is_other, took, ..)| (*is_other && *took > Duration::from_secs(1), *took));
+    let found = |outcome, by| Ok(Found { outcome, by, alone: false });
+    if runs.is_empty() {
+        return found(Outcome::Unreached, String::new());
+    }
+    for (_, took, judge, names) in runs {
+        let (ran, _) = run(place, &judge.program, &names, Some(id), None, took * SLACK_TIMES + SLACK)?;
+        match ran {
+            Ran::Passed => {}
+            Ran::Failed(test) => return found(Outcome::Caught, format!("{} {test}", judge.program.name)),
+            Ran::TooLong => return found(Outcome::TimedOut, judge.program.name.clone()),
+        }
+    }
+    found(Outcome::Survived, String::new())
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Ran {
+    Passed,
+    Failed(String),
+    TooLong,
+}
+
+/// Runs tests of a program until the first fails; all it started ends with it.
+#[expect(clippy::disallowed_methods, reason = "a runner gives up on what takes too long")]
+fn run(
+    place: &Place,
+    program: &Program,
+    tests: &[&str],
+    mutant: Option<u32>,
+    reached: Option<&Path>,
+    limit: Duration,
+) -> Result<(Ran, Duration), String> {
+    let failed = |why: std::io::Error| format!("`{}`: {why}", program.path.display());
+    let scratch = place.root.join("tmp");
+    let _ = std::fs::remove_dir_all(&scratch);
+    std::fs::create_dir_all(&scratch).map_err(failed)?;
+    let limited = format!("ulimit -d {MEMORY_MAX_KIB}; ulimit -S -t {}; exec \"$@\"", limit.as_secs().max(1));
+    let mut command = Command::new("sh");
+    command.args(["-c", &limited, "sh"]).arg(&program.path);
+    command.arg("--exact").args(tests).current_dir(&program.place).process_group(0);
+    command.env("CARGO_MANIFEST_DIR", &program.place).env("TMPDIR", &scratch).env("PROPTEST_CASES", "256");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    mutant.iter().for_each(|id| _ = command.env("MUTANT_ON", id.to_string()));
+    reached.iter().for_each(|path| _ = command.env("MUTANTS_REACHED", path));
+    let began = Instant::now();
+    let mut child = command.spawn().map_err(failed)?;
+    let ran = follow(&mut child, began + limit * CLOCK_TIMES);
+    // The group, so that no server of a test stays.
+    let _ =
+        Command::new("kill").args(["-9", "--", &format!("-{}", child.id())]).stderr(Stdio::null()).status();
+    let status = child.wait().map_err(failed)?;
+    let took = began.elapsed();
+    let ran = match ran {
+        Some(ran) => ran,
+        None if status.success() => Ran::Passed,
+        None if status.signal() == Some(TOOK_TOO_MUCH) => Ran::TooLong,
+        None => Ran::Failed(format!("ends with {status}")),
+    };
+    Ok((ran, took))
+}
+
+/// Reads what the tests say until they end by themselves (none), one fails, or the time is over.
+#[expect(clippy::disallowed_methods, reason = "a runner gives up on what takes too long")]
+fn follow(child: &mut Child, until: Instant) -> Option<Ran> {
+    let lines: Receiver<String> = {
+        let (sender, receiver) = channel();
+        let out = child.stdout.take()?;
+        std::thread::spawn(move || {
+            for line in BufReader::new(out).split(b'\n').map_while(Result::ok) {
+                if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                    break;
+                }
+            }
+        });
+        receiver
+    };
+    loop {
+        match lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(line) => {
+                if let Some(name) = failed_test(&line) {
+                    return Some(Ran::Failed(name.to_owned()));
+                }
+                if line.starts_with("test result: ok.") {
+                    // What a test left running may hold the pipe open.
+                    return Some(Ran::Passed);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => return Some(Ran::TooLong),
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    while Instant::now() < until {
+        match child.try_wait() {
+            Ok(Some(_)) | Err(_) => return None,
+            Ok(None) => std::thread::park_timeout(Duration::from_millis(5)),
+        }
+    }
+    Some(Ran::TooLong)
+}
+
+fn failed_test(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_tests_say() {
+        assert_eq!(failed_test("test a::b ... FAILED"), Some("a::b"));
+        assert_eq!(failed_test("test a::b ... ok"), None);
+        assert_eq!(failed_test("test result: FAILED. 0 passed"), None);
+        let row = json!([{ "name": "a", "ms": 12, "reached": [1, 2] }]).to_string();
+        let tests = known(&row).unwrap();
+        assert_eq!((tests[0].took.as_millis(), tests[0].reached.len()), (12, 2));
+        assert!(known("[{}]").is_none());
+    }
+
+    #[test]
+    fn a_run_ends_at_the_first_failure_and_in_time() {
+        let place = Place { root: std::env::temp_dir().join(format!("xtask-judge-{}", std::process::id())) };
+        std::fs::create_dir_all(&place.root).unwrap();
+        let path = place.root.join("program");
+        for (script, limit, expected) in [
+            ("echo 'test a ... ok'; echo 'test result: ok. 1 passed'", 50, Ran::Passed),
+            ("echo 'test a ... FAILED'; sleep 100", 50, Ran::Failed("a".into())),
+            ("sleep 100", 1, Ran::TooLong),
+            ("while :; do :; done", 1, Ran::TooLong),
+            ("exit 0", 50, Ran::Passed),
+            ("exit 7", 50, Ran::Failed("ends with exit status: 7".into())),
+        ] {
+            std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+            assert!(Command::new("chmod").arg("+x").arg(&path).status().unwrap().success());
+            let program = Program {
+                name: "p".into(),
+                package: "p".into(),
+                path: path.clone(),
+                place: place.root.clone(),
+            };
+            let ran = run(&place, &program, &["a"], None, None, Duration::from_secs(limit)).unwrap();
+            assert_eq!(ran.0, expected, "{script}");
+        }
+        std::fs::remove_dir_all(&place.root).unwrap();
+    }
+}
