@@ -197,13 +197,15 @@ pub fn check_keys(keys: &FernetKeys, terms: &KeyTerms) -> Result<Vec<String>, Er
     let mut problems = Vec::new();
     if let Some(mode) = found.too_wide {
         problems.push(format!(
-            "`{directory}` can be opened by others (mode {mode:o}); run `chmod 700 '{directory}'`"
+            "`{directory}` can be opened by others (mode {mode:o}); run `chmod 700 '{directory}'`; if `[facts] group` \
+                is set, run `chgrp` with that group and `chmod 770` instead"
         ));
     }
     for (number, key) in &found.keys {
         if let Some(mode) = key.too_wide {
             problems.push(format!(
-                "key {number} can be read by others (mode {mode:o}); run `chmod 600 '{directory}/{number}'`"
+                "key {number} can be read by others (mode {mode:o}); run `chmod 600 '{directory}/{number}'`; if \
+                    `[facts] group` is set, run `chgrp` with that group and `chmod 660` instead"
             ));
         }
     }

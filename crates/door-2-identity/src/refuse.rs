@@ -87,7 +87,8 @@ pub enum Refusal {
     },
     /// No session can be issued: it would end before what was purged.
     #[error(
-        "the clock of this server is behind by {seconds} s or more: it is not known any more what was revoked of sessions that end this early, so none is issued; set the clock"
+        "the clock of this server is at least {seconds} s behind: revocations of sessions with so early an end may be \
+            deleted already, so the server issues no session; set the clock of the server, then log in again"
     )]
     ClockBehind {
         /// By how many seconds at least.

@@ -213,7 +213,7 @@ impl Refusal {
 }
 
 fn now_at(kept: Option<&str>) -> String {
-    kept.map_or_else(String::new, |kept| format!("; what it replaced is `{kept}` now"))
+    kept.map_or_else(String::new, |kept| format!("; the resource that it replaced is now at `{kept}`"))
 }
 
 /// Whether a lookup that ended so has found nothing: no entry, a link, another file system, a name nothing can have.

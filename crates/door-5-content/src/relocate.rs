@@ -70,24 +70,24 @@ impl Relocated {
         let turn = directory.turn();
         let _turn = turn.take();
         let is_free = match &from {
-            Some((from, name)) => from.entry(name)?.is_none(),
+            // What is not known counts as taken.
+            Some((from, name)) => matches!(from.entry(name), Ok(None)),
             None => true,
         };
         let can_go_back = is_free && directory.still_is(&name, &target).is_ok();
         let refuse = |errno| Refusal::io(errno, "renaming", &name);
         match (replaced, from) {
-            (Some((mut temporary, replaced)), from) if can_go_back => {
-                lock(&target);
-                temporary.exchange(&directory, &name, target.kind()).map_err(refuse)?;
-                unlock(&replaced);
+            (Some((mut temporary, replaced)), from) => {
+                // Whatever fails from here on: what has the reserved name is content, and no copy of it is left elsewhere.
+                temporary.keep();
+                let (at, nodes) = ((&directory, name.as_str()), (&target, &replaced));
+                if !can_go_back || go_back(&mut temporary, at, nodes, from.as_ref()).is_err() {
+                    return keep_beside(temporary, &replaced, &directory, &name).map(Some);
+                }
                 directory.sync()?;
                 match from {
-                    Some((from, name)) => {
-                        temporary.become_new(&name)?;
-                        unlock(&target);
-                        from.sync()?;
-                    }
-                    None => removal_of_tree(temporary, &target)?,
+                    Some((from, _)) => from.sync()?,
+                    None => removal_of_tree(temporary.let_go(), &target)?,
                 }
                 Ok(None)
             }
@@ -98,20 +98,6 @@ impl Relocated {
                 from.sync()?;
                 Ok(None)
             }
-            (Some((mut temporary, replaced)), _) => {
-                for free in free_names(&name) {
-                    match temporary.move_to(&directory, &free) {
-                        Ok(()) => {
-                            unlock(&replaced);
-                            directory.sync()?;
-                            return Ok(Some(free));
-                        }
-                        Err(Errno::EXIST | Errno::NAMETOOLONG) => {}
-                        Err(errno) => return Err(refuse(errno)),
-                    }
-                }
-                Err(Refusal::Exists(name))
-            }
             (None, None) if can_go_back => {
                 lock(&target);
                 removal_of_tree(Temporary::take_over(&directory, &name, &target)?, &target)?;
@@ -120,6 +106,50 @@ impl Relocated {
             (None, _) => Err(Refusal::ChangedMeanwhile(name)),
         }
     }
+}
+
+/// Gives what was replaced its name again, and the new thing the name it had, if it had one. Where that name cannot be given, both are as
+/// before.
+fn go_back(
+    temporary: &mut Temporary,
+    (directory, name): (&Node, &str),
+    (target, replaced): (&Node, &Node),
+    from: Option<&(Node, String)>,
+) -> Result<(), Refusal> {
+    let refuse = |errno| Refusal::io(errno, "renaming", name);
+    lock(target);
+    temporary.exchange(directory, name, target.kind()).map_err(refuse)?;
+    if let Some((_, old)) = from {
+        if let Err(why) = temporary.become_new(old) {
+            temporary.exchange(directory, name, replaced.kind()).map_err(refuse)?;
+            unlock(target);
+            return Err(why);
+        }
+        unlock(target);
+    }
+    unlock(replaced);
+    Ok(())
+}
+
+/// Gives what was replaced a free name beside the new thing, which is returned.
+fn keep_beside(
+    mut temporary: Temporary,
+    replaced: &Node,
+    directory: &Node,
+    name: &str,
+) -> Result<String, Refusal> {
+    for free in free_names(name) {
+        match temporary.move_to(directory, &free) {
+            Ok(()) => {
+                unlock(replaced);
+                directory.sync()?;
+                return Ok(free);
+            }
+            Err(Errno::EXIST | Errno::NAMETOOLONG) => {}
+            Err(errno) => return Err(Refusal::io(errno, "renaming", name)),
+        }
+    }
+    Err(Refusal::Exists(name.to_owned()))
 }
 
 /// The name itself, and then others like it.

@@ -118,6 +118,17 @@ impl Temporary {
         Ok(())
     }
 
+    /// From now on it is content that somebody may miss: it stays when this is dropped.
+    pub(crate) fn keep(&mut self) {
+        self.to_remove = false;
+    }
+
+    /// It goes when this is dropped.
+    pub(crate) fn let_go(mut self) -> Self {
+        self.to_remove = true;
+        self
+    }
+
     /// The directory it stands in.
     pub(crate) fn place(&self) -> &Node {
         &self.directory

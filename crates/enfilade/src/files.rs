@@ -20,7 +20,10 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
     let attempts = home
         .shared(&path, Attempts::open(&path))
         .inspect_err(|why| {
-            output::note(&format!("warning: failed logins are not told to the doctor: {why:#}"));
+            output::note(&format!(
+                "warning: failed logins are not recorded for `enfilade doctor`: {why:#}; correct \
+                the cause, then restart this server"
+            ));
         })
         .ok();
     std::thread::Builder::new().name("files".into()).spawn(move || {

@@ -95,6 +95,12 @@ impl Passed {
         Passed { purged: self.purged.max(until), ..self }
     }
 
+    /// The same, and no less was purged than this record of another purge says.
+    #[must_use]
+    pub fn after(self, other: Option<&Revocation>) -> Self {
+        other.map_or(self, |other| self.purging(other.issued_before))
+    }
+
     pub(crate) fn row(self) -> Revocation {
         Revocation::of_time(self.purged, self.tick_seconds, self.unix_seconds)
     }

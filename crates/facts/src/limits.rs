@@ -53,8 +53,8 @@ pub const ACL_BYTES_MAX: usize = 64 * 1024;
 pub const KEY_BYTES_MAX: usize = 510;
 /// Largest value of a record, in bytes.
 pub const VALUE_BYTES_MAX: usize = 1024 * 1024;
-/// How much of its map a store may fill before changes that give something are refused, in hundredths: what is left is for changes that take
-/// rights away.
+/// How much of its map a store may use, in percent, before new records and other changes that give rights are refused. The rest is kept for
+/// changes that take rights away.
 pub const MAP_PERCENT_MAX: u64 = 95;
 /// The smallest map a store may have, in bytes: what is left of it for changes that take rights away is enough for some thousands of them.
 pub const MAP_BYTES_MIN: u64 = 16 << 20;

@@ -78,7 +78,8 @@ pub enum CommitError {
     Busy(String),
     /// The store has nearly filled its map, and the change gives something.
     #[error(
-        "the facts use {} of the {} MiB they may have, and what is left is for changes that take rights away (disable, delete, revoke); \
+        "this change was refused: the facts use {} of the {} MiB they may have, and the rest is kept for changes that \
+            take rights away (disable, delete, revoke); \
         set `[facts] map_mebibytes` to a larger number in enfilade.toml and restart every enfilade process on this data directory, or \
         stop all of them and run `enfilade facts compact`",
         .used_bytes >> 20,

@@ -255,7 +255,9 @@ pub fn read_dump<'r>(mut from: impl BufRead + 'r) -> Result<Copy<'r>, CopyError>
         let Some(line) = lines.next().transpose()? else {
             return match count == expected {
                 true => Ok(None),
-                false => Err(CopyError::Malformed(format!("{count} records, and line 1 says {expected}"))),
+                false => Err(CopyError::Malformed(format!(
+                    "{count} records, and line 1 says {expected}: lines were lost or added; use another dump"
+                ))),
             };
         };
         count += 1;

@@ -307,7 +307,8 @@ fn hint(why: &heed::Error) -> &'static str {
              restart every enfilade process on this data directory, or stop all of them and run `enfilade facts compact`"
         }
         heed::Error::Mdb(heed::MdbError::MapResized) => {
-            "; another process uses a larger map: restart this one with the `[facts] map_mebibytes` of that one"
+            "; the file has grown past the map of this process: set `[facts] map_mebibytes` to one number for all \
+                processes on this data directory, then restart this process"
         }
         heed::Error::Mdb(heed::MdbError::ReadersFull) => "; too many processes read it at once",
         heed::Error::Mdb(heed::MdbError::BadRslot) => {

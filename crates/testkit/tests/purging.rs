@@ -7,19 +7,22 @@ use enfilade_admin::{Desk, PasswordRules, ReservedPaths};
 use enfilade_facts::tables::{Reverse, ReverseKey, Revocation, Revoked};
 use enfilade_facts::vocabulary::UserId;
 use enfilade_facts::{
-    At, AuditRecord, Change, CommitError, Each, Found, LastMarks, Now, Read, Snapshot, Source, SourceError,
-    StoreId, Table, View,
+    At, AuditRecord, Change, CommitError, Each, Found, LastMarks, Now, Passed, Read, Snapshot, Source,
+    SourceError, StoreId, Table, View,
 };
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::memory::Memory;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts the records that are looked at.
 struct Counted {
     source: Memory,
     reads: AtomicU64,
+    /// What another server does right before the next commit.
+    meanwhile: Mutex<Option<Box<dyn FnOnce(&Memory) + Send>>>,
 }
 
 struct Counting<'a>(&'a dyn Snapshot, &'a AtomicU64);
@@ -32,6 +35,9 @@ impl Source for Counted {
         self.source.with_view(&mut |view| look(&View::new(&Counting(view, &self.reads))))
     }
     fn commit(&self, change: &Change) -> Result<At, CommitError> {
+        if let Some(act) = self.meanwhile.lock().unwrap().take() {
+            act(&self.source);
+        }
         self.source.commit(change)
     }
 }
@@ -67,7 +73,11 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let counted = Counted { source: Memory::new(StoreId(1)), reads: AtomicU64::new(0) };
+        let counted = Counted {
+            source: Memory::new(StoreId(1)),
+            reads: AtomicU64::new(0),
+            meanwhile: Mutex::default(),
+        };
         World { counted, files: FileSet::new(Path::new("/nowhere")), reserved: ReservedPaths::default() }
     }
 
@@ -195,4 +205,23 @@ fn a_mark_without_its_record_is_no_trouble() {
     assert_eq!((world.purge(1_001).0, world.left(), world.ends()), (20, 0, 0));
     let ended = |_: ReverseKey, _: Reverse| ControlFlow::Continue(());
     world.counted.read(|view| view.scan::<Reverse>(&[], ended).unwrap()).unwrap();
+}
+
+#[test]
+fn a_purge_does_not_take_back_what_another_one_noted_meanwhile() {
+    let world = World::new();
+    world.revoke(0..1, 10);
+    world.purge(0);
+    let further = |facts: &Memory| {
+        let passed = facts.read(|view| {
+            let now = Now { unix_seconds: START + 20, tick_millis: 20_000, files_current: true };
+            Passed::by(view, now).unwrap().purging(START + 10)
+        });
+        let audit = AuditRecord { who: "another".into(), what: "purge".into(), unix_seconds: START + 20 };
+        facts.commit(Change::new(audit).put_passed(passed.unwrap())).unwrap();
+    };
+    *world.counted.meanwhile.lock().unwrap() = Some(Box::new(further));
+    world.purge(5);
+    let row = world.counted.read(|view| view.get::<Revocation>(&Revoked::Passed)).unwrap().unwrap();
+    assert_eq!(row.map(|row| row.issued_before), Some(START + 10));
 }

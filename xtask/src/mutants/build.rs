@@ -163,7 +163,8 @@ fn build_with(
             ));
         }
     }
-    Err("the compiler takes out mutants without end".to_owned())
+    Err("after all rounds of the compiler there are still mutants that do not compile: look at the last compiler \
+        errors, then at xtask/src/mutants/build.rs".to_owned())
 }
 
 /// Whether a mutant has no switch.

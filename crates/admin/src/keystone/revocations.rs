@@ -60,10 +60,7 @@ const PURGED_AT_ONCE: usize = 256;
 pub fn purge_revocations(desk: &Desk<'_>, expired_seconds: i64) -> Result<usize, Error> {
     let mut passed = desk.facts.read(|view| Passed::by(view, desk.now))??;
     let over = passed.unix_seconds.saturating_sub(expired_seconds);
-    desk.commit("note how much time has passed", |_, change| {
-        change.put_passed(passed);
-        Ok(())
-    })?;
+    desk.commit("note how much time has passed", |view, change| note_passed(view, change, passed))?;
     take_in_older_marks(desk)?;
     let mut purged = 0;
     loop {
@@ -71,7 +68,7 @@ pub fn purge_revocations(desk: &Desk<'_>, expired_seconds: i64) -> Result<usize,
         let Some((last, _)) = old.last() else { return Ok(purged) };
         passed = passed.purging(*last);
         desk.commit("purge revocations of tokens that have expired", |view, change| {
-            change.put_passed(passed);
+            note_passed(view, change, passed)?;
             for (until, mark) in &old {
                 change.delete::<Reverse>(&ReverseKey::Ends(*until, *mark));
                 // It may have been set again meanwhile, and then it is found by a later end.
@@ -83,6 +80,13 @@ pub fn purge_revocations(desk: &Desk<'_>, expired_seconds: i64) -> Result<usize,
         })?;
         purged += old.len();
     }
+}
+
+/// Notes how much time has passed. Another purge may have gone further meanwhile: what that one took away stays noted.
+fn note_passed(view: &View<'_>, change: &mut Change, passed: Passed) -> Result<(), Error> {
+    let row = view.get::<Revocation>(&Revoked::Passed)?;
+    change.expect_unchanged(&Revoked::Passed, row.as_ref()).put_passed(passed.after(row.as_ref()));
+    Ok(())
 }
 
 /// Some of the marks that end before this second, the first ones first.
@@ -107,6 +111,8 @@ fn take_in_older_marks(desk: &Desk<'_>) -> Result<(), Error> {
     // From this commit on each new mark is taken in as it is set; the others follow.
     let what = "find revocations by their ends";
     desk.commit(what, |view, change| {
+        let row = view.get::<Revocation>(&Revoked::Last)?;
+        change.expect_unchanged(&Revoked::Last, row.as_ref());
         change.put_last_marks(LastMarks::of(view)?.unwrap_or(LastMarks::NONE));
         Ok(())
     })?;

@@ -133,3 +133,22 @@ fn both_names_of_a_moved_tree_are_kept_until_it_was_judged_once_more() {
     assert_eq!(code(crate::collection::make(&top, "directory", &given(b""), judge, gone)), "CT09");
     assert_eq!(names_on_disk(&scratch.at("")), ["from", "to"]);
 }
+
+#[test]
+fn what_was_replaced_is_never_removed_where_it_cannot_get_a_name() {
+    let scratch = Scratch::new();
+    scratch.directory("from");
+    scratch.write("to", "old");
+    let root = scratch.root();
+    let find = |path: &str| root.find(&StorePath::from_plain(path).unwrap()).unwrap();
+    let (top, target, replaced) = (find(""), find("from"), find("to"));
+    let (from, to) = (At { directory: &top, name: "from" }, At { directory: &top, name: "to" });
+    let moved = relocate(&target, from, to, Some(&replaced), || Ok::<_, Refusal>(()), || Ok(())).unwrap();
+    // Another program takes the new name, and every name that what was replaced could get.
+    std::fs::rename(scratch.at("to"), scratch.at("away")).unwrap();
+    scratch.write("to", "");
+    (1..100).for_each(|n| scratch.write(&format!("to (kept {n})"), ""));
+    assert!(moved.take_back().is_err());
+    let hidden = names_on_disk(&scratch.at("")).into_iter().find(|name| name.starts_with(".enfilade-"));
+    assert_eq!(std::fs::read(scratch.at(&hidden.unwrap())).unwrap(), b"old");
+}

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Facts {
-    /// Show which store it is, how new and how large
+    /// Show the id, the revision and the size of the store
     Status,
-    /// Read everything and name whatever is wrong; exits with 1 when something is
+    /// Read every record and print what is damaged; the exit code is 1 if something is damaged
     Check,
     /// Show the newest changes: who made them, when, and what they did
     Log {
@@ -15,14 +15,14 @@ pub(crate) enum Facts {
         #[arg(long, default_value_t = 20, value_name = "N")]
         last: u64,
     },
-    /// Write a backup, while everything goes on
+    /// Write a backup; servers may run and write meanwhile
     Backup {
-        /// Where; a file that is there is replaced once the backup is whole
+        /// The backup file; if it exists, it is replaced when the new backup is complete
         file: PathBuf,
     },
-    /// Put the facts of a backup in the place of those that are there; running servers obey at once
+    /// Replace all facts by those of a backup; running servers use them with their next request
     Restore {
-        /// The backup; without one, and with --accept-rollback, what is there is taken as it is
+        /// The backup file; without it, --accept-rollback accepts a store that has gone back, with the facts that are in it now
         #[arg(required_unless_present = "accept_rollback")]
         file: Option<PathBuf>,
         /// Replace facts that are there

@@ -193,7 +193,7 @@ fn store(lmdb: &Lmdb) -> Vec<Finding> {
     }
     if status.is_worth_compacting() {
         let says = format!(
-            "{} of the {} MiB of the file are in use: restart the servers, or stop them and run `enfilade facts compact`",
+            "only {} of the {} MiB of the file are in use: stop all enfilade processes on this data directory and run `enfilade facts compact`",
             status.used_bytes >> 20,
             status.file_bytes >> 20
         );

@@ -201,7 +201,7 @@ fn put_in_place(
     consent: Consent,
     json: bool,
 ) -> anyhow::Result<()> {
-    let unchanged = || format!("`{}`; nothing was changed", file.display());
+    let unchanged = || format!("`{}` was not restored; nothing was changed", file.display());
     let copy = copy.with_context(unchanged)?;
     let origin = copy.origin.clone();
     let count = origin.records;
@@ -357,17 +357,19 @@ fn compact(place: &Place, dry_run: bool, json: bool) -> anyhow::Result<()> {
         output::done(
             json,
             &revision,
-            &format!("{} would be won, about; nothing was changed", shorter(&plan)),
+            &format!("{} would be saved (an estimate); nothing was changed", shorter(&plan)),
         );
         return Ok(());
     }
     let (done, at) = run_compact(place).map_err(|why| match why {
-        CompactError::Open(why @ OpenError::Io { .. }) => anyhow::Error::from(why)
-            .context("the facts are compacted only while no other process uses them; a server does it when it starts and much is won"),
+        CompactError::Open(why @ OpenError::Io { .. }) => anyhow::Error::from(why).context(
+            "the facts were not compacted, and nothing was changed: no other process may use them; stop \
+                every enfilade process on this data directory, then run this command again",
+        ),
         why => why.into(),
     })?;
     let value = json!({ "compacted": true, "plan": measured(&done), "revision": at.revision.0 });
-    output::done(json, &value, &format!("{} are won; that is revision {}", shorter(&done), at.revision));
+    output::done(json, &value, &format!("{} saved; the new revision is {}", shorter(&done), at.revision));
     Ok(())
 }
 
@@ -406,11 +408,13 @@ pub(super) fn compact_to_serve(place: &Place) -> anyhow::Result<()> {
     }
     match run_compact(place) {
         Ok((done, at)) => output::note(&format!(
-            "the facts were compacted: {} are won; that is revision {}",
+            "the facts were compacted: {} saved; the new revision is {}",
             shorter(&done),
             at.revision
         )),
-        Err(why) => output::note(&format!("the facts are not compacted now: {why}")),
+        Err(why) => output::note(&format!(
+            "the facts were not compacted at this start, and the server continues: {why}"
+        )),
     }
     Ok(())
 }

@@ -54,7 +54,9 @@ impl TryFrom<u64> for MapSize {
         let (least, most) = (MAP_BYTES_MIN >> 20, MAP_BYTES_MAX >> 20);
         match (least..=most).contains(&mebibytes) {
             true => Ok(MapSize(mebibytes)),
-            false => Err(format!("a map of {mebibytes} MiB; expected {least} to {most}")),
+            false => {
+                Err(format!("a map of {mebibytes} MiB is not possible; give a number from {least} to {most}"))
+            }
         }
     }
 }

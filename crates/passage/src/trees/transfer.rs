@@ -165,7 +165,10 @@ impl Stay {
             Ok(None) => return Err(why),
             Ok(Some(name)) => Some(name),
             Err(Content::ChangedMeanwhile(_) | Content::Exists(_)) => None,
-            Err(why) => return Err(why.into()),
+            Err(why) => {
+                self.fill.count_anew();
+                return Err(why.into());
+            }
         };
         self.fill.count_anew();
         let beside = |name: String| room.path.split().and_then(|(parent, _)| parent.join(&name).ok());

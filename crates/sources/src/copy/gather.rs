@@ -93,7 +93,7 @@ impl Gathered {
             let Some((origin, expected)) = changed.end else { continue };
             for (table, expected) in expected {
                 if expected != tallies.get(&table).copied().unwrap_or_default() {
-                    let why = "the records that were read are not those that are counted";
+                    let why = "the records that were read do not match the digest of this table: run `enfilade facts check`";
                     return Err(codec::damaged(table, &[], why).into());
                 }
             }
@@ -135,7 +135,7 @@ fn is_of(view: &View<'_>, store: StoreId) -> Result<(), CopyError> {
 }
 
 fn unknown() -> CopyError {
-    let why = "all facts were replaced while they were copied, or more than the change log names; try again";
+    let why = "during the copy all facts were restored, or one change wrote more records than the change log can name; try again";
     CopyError::Malformed(why.into())
 }
 

@@ -170,7 +170,10 @@ fn exchange(one: &Path, other: &Path) -> io::Result<()> {
 
 fn twice(table: Table, key: &[u8]) -> CopyError {
     let key = codec::printable(key);
-    CopyError::Malformed(format!("table `{}`, key {key}: there are two records of it", table.name()))
+    CopyError::Malformed(format!(
+        "table `{}`, key {key}: there are two records of it: delete one of the two lines and correct the number in line 1, or use another copy",
+        table.name()
+    ))
 }
 
 fn random_failed(why: &getrandom::Error) -> CommitError {
