@@ -17,12 +17,14 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+type Act = Box<dyn FnOnce(&Memory) + Send>;
+
 /// Counts the records that are looked at.
 struct Counted {
     source: Memory,
     reads: AtomicU64,
     /// What another server does right before the next commit.
-    meanwhile: Mutex<Option<Box<dyn FnOnce(&Memory) + Send>>>,
+    meanwhile: Mutex<Option<Act>>,
 }
 
 struct Counting<'a>(&'a dyn Snapshot, &'a AtomicU64);

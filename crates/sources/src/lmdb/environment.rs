@@ -166,6 +166,12 @@ impl Environment {
         })
     }
 
+    /// How long a page is, in bytes: that of the machine the store was made on.
+    pub(super) fn page_bytes(&self, txn: &RoTxn<'_>) -> heed::Result<u64> {
+        let records = self.tables.iter().flatten().next();
+        Ok(records.map(|records| records.stat(txn)).transpose()?.map_or(4096, |stat| stat.page_size.into()))
+    }
+
     /// Who the store says it is, and at which revision.
     pub(super) fn introduce(&self, path: &Path) -> Result<(Identity, Revision), OpenError> {
         let failed = |why| OpenError::io(path, &why);

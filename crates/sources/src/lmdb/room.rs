@@ -31,7 +31,8 @@ impl Environment {
     pub(super) fn room(&self, txn: &RoTxn<'_>) -> heed::Result<Room> {
         let info = self.env.info();
         let map_bytes = info.map_size as u64;
-        let (most, file_bytes) = (map_bytes / 100 * MAP_PERCENT_MAX, info.last_page_number as u64 * 4096);
+        let most = map_bytes / 100 * MAP_PERCENT_MAX;
+        let file_bytes = info.last_page_number as u64 * self.page_bytes(txn)?;
         let used_bytes = (most < file_bytes).then(|| self.used_in(txn)).transpose()?;
         Ok(Room { map_bytes, most, file_bytes, used_bytes, is_doubtful: false })
     }
