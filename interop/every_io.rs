@@ -75,6 +75,10 @@ fn facts(data: &Path) -> Vec<String> {
             // A mark lasts for a time from now on.
             mark.remove("until");
         }
+        // Its end is also in the key that finds it by that.
+        if let Some(second) = value.pointer_mut("/key/Ends/0") {
+            *second = Value::Null;
+        }
         forget(&mut value);
         value.to_string()
     });

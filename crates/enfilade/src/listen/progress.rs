@@ -184,7 +184,9 @@ impl Sliced {
                 None => return Poll::Ready(None),
             }
         }
-        let slice = self.rest.split_to(self.rest.len().min(SLICE_BYTES));
+        // A copy: what HTTP/2 holds of a piece would keep all of the piece, also once it is let go.
+        let piece = self.rest.split_to(self.rest.len().min(SLICE_BYTES));
+        let slice = Bytes::copy_from_slice(&piece);
         self.taken += slice.len() as u64;
         Poll::Ready(Some(Ok(Frame::data(slice))))
     }
