@@ -69,7 +69,7 @@ fn a_store_is_compacted_while_nobody_has_it_open_and_by_a_server_that_starts() {
     let output = server.cli_output(&["facts", "compact"], "");
     let why = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        !output.status.success() && why.contains("stop them first") && why.contains("when it starts"),
+        !output.status.success() && why.contains("stop them first") && why.contains("run this command again"),
         "{why}"
     );
     let plan = server.cli(&["facts", "compact", "--dry-run"])[0].clone();
