@@ -135,7 +135,7 @@ fn a_lock_is_refused_after_some_seconds_while_another_process_writes_locks() {
     assert_eq!((deleted.status, curl(&server, &login, "/dav/main/gone", &PROPFIND_0).status), (204, 404));
     let is_told = || {
         server.log().contains("its locks could not be ended")
-            && server.log().contains("datastore unlock main /gone")
+            && server.log().contains("datastore unlock main '/gone'")
     };
     while !is_told() {
         assert!(began.elapsed() < Duration::from_secs(150), "{}", server.log());
