@@ -1,6 +1,6 @@
 //! Moving in: what `enfilade serve` and `enfilade init` make in an empty data directory.
 
-use crate::home::{Home, make_directory};
+use crate::home::{DATASTORES, Home, make_directory};
 use crate::output;
 use anyhow::Context;
 use enfilade_admin::{CertificatePlace, DatastoreEdit, Desk, NewUser, PasswordRules, Target};
@@ -34,8 +34,11 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     let password: String = enfilade_identity::generate_secret(random()?).chars().skip(4).take(24).collect();
     let name: DatastoreName = "main".parse()?;
     if enfilade_admin::list_datastores(source)?.is_empty() {
-        make_directory(&home.data.join("datastores"), None)?;
-        let path = home.data.join("datastores/main");
+        let path = home.data.join(DATASTORES).join(name.as_str());
+        let group = home.config.facts.group;
+        make_directory(&home.data.join(DATASTORES), group)?;
+        // Servers of several users share it like the facts.
+        make_directory(&path, group)?;
         let path = path.to_str().context("the data directory's path is not UTF-8")?.to_owned();
         let edit = DatastoreEdit::Create { path, properties: Vec::new() };
         enfilade_admin::edit_datastore(&home.desk(), &name, &edit)?;

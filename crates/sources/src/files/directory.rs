@@ -1,9 +1,11 @@
 //! Making directories that are still there after a power cut, and giving what is in them to a group.
 
 use super::atomic::sync_directory;
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags};
 use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Makes a directory that only its owner can enter, and those above it that are missing, and syncs the directory above each new one. Each one
@@ -55,17 +57,30 @@ pub fn share_file(path: &Path, group: Option<u32>) -> io::Result<()> {
     if group.is_some() { share(path, group, 0o660) } else { Ok(()) }
 }
 
-/// Only the owner can; for everybody else it is right already, or they could not have opened it.
+/// Gives a file or directory to a group, and sets its mode. Only the owner and root can, so for everybody else it is right already: they could
+/// open it. A symbolic link is refused: a member of the group may have put it there, and it may name a file of the owner elsewhere.
+///
+/// The descriptor is for the path alone (`O_PATH`): to close one that can read ends the locks LMDB has on the file (fcntl(2)).
 pub(crate) fn share(path: &Path, group: Option<u32>, mode: u32) -> io::Result<()> {
-    let meta = std::fs::metadata(path)?;
-    if meta.uid() != rustix::process::geteuid().as_raw() && !rustix::process::geteuid().is_root() {
+    let file = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let is = rustix::fs::fstat(&file)?;
+    if FileType::from_raw_mode(is.st_mode) == FileType::Symlink {
+        let text = format!(
+            "`{}` is a symbolic link, expected a file of this data directory: remove it",
+            path.display()
+        );
+        return Err(io::Error::other(text));
+    }
+    let caller = rustix::process::geteuid();
+    if is.st_uid != caller.as_raw() && !caller.is_root() {
         return Ok(());
     }
-    if group.is_some_and(|group| group != meta.gid()) {
-        std::os::unix::fs::chown(path, None, group)?;
+    if let Some(group) = group.filter(|group| *group != is.st_gid) {
+        rustix::fs::chownat(&file, "", None, Some(Gid::from_raw(group)), AtFlags::EMPTY_PATH)?;
     }
-    if meta.mode() & 0o777 != mode {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    if is.st_mode & 0o777 != mode {
+        let of_descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
+        std::fs::set_permissions(of_descriptor, std::fs::Permissions::from_mode(mode))?;
     }
     Ok(())
 }
@@ -85,5 +100,20 @@ mod tests {
         assert_eq!(made, [outer, inner.clone()]);
         std::fs::write(inner.join("file"), "").unwrap();
         assert!(make(&inner.join("file/c"), &mut made).is_err());
+    }
+
+    #[test]
+    fn a_link_is_not_followed_to_what_it_names() {
+        let scratch = Scratch::new();
+        let (file, link) = (scratch.path().join("file"), scratch.path().join("link"));
+        std::fs::write(&file, "").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let group = Some(rustix::process::getegid().as_raw());
+        let mode = || std::fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+        assert!(share_file(&link, group).unwrap_err().to_string().contains("is a symbolic link"));
+        assert_eq!(mode(), 0o600);
+        share_file(&file, group).unwrap();
+        assert_eq!(mode(), 0o660);
     }
 }

@@ -1,9 +1,10 @@
 //! The key of the fast hash of generated secrets: 32 random bytes in a file of their own, for the owner alone.
 //! Facts never hold it, so that no dump or backup of facts does.
 
+use super::directory::share;
 use super::{atomic, bounded};
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
@@ -62,7 +63,7 @@ pub fn load_or_make(path: &Path, group: Option<u32>) -> Result<SecretKey, KeyErr
         getrandom::fill(random.as_mut()).map_err(|why| failed(io::Error::other(why.to_string())))?;
         match atomic::write_new(path, random.as_ref(), 0o600) {
             Err(why) if why.kind() != io::ErrorKind::AlreadyExists => return Err(failed(why)),
-            Ok(()) if group.is_some() => share(path, group).map_err(failed)?,
+            Ok(()) if group.is_some() => share(path, group, 0o640).map_err(failed)?,
             _ => {}
         }
     }
@@ -78,11 +79,6 @@ pub fn load_or_make(path: &Path, group: Option<u32>) -> Result<SecretKey, KeyErr
     let bytes = read.as_slice().try_into();
     let bytes = bytes.map_err(|_| KeyError::Length { path: path.to_owned(), bytes: read.len() })?;
     Ok(SecretKey(Zeroizing::new(bytes)))
-}
-
-fn share(path: &Path, group: Option<u32>) -> io::Result<()> {
-    std::os::unix::fs::chown(path, None, group)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o640))
 }
 
 #[cfg(test)]
