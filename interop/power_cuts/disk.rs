@@ -322,6 +322,8 @@ pub(crate) struct Cut {
 pub(crate) enum Choice {
     Everything,
     Nothing,
+    /// Names alone: renames before anything that was done to the files.
+    Names,
     /// Names, modes and attributes, and no bytes.
     NamesOnly,
     /// The same, and files are as long as they would be.
@@ -331,8 +333,14 @@ pub(crate) enum Choice {
     Random(u64),
 }
 
-pub(crate) const FIXED: [Choice; 5] =
-    [Choice::Nothing, Choice::NamesOnly, Choice::NamesAndLengths, Choice::BytesOnly, Choice::Everything];
+pub(crate) const FIXED: [Choice; 6] = [
+    Choice::Nothing,
+    Choice::Names,
+    Choice::NamesOnly,
+    Choice::NamesAndLengths,
+    Choice::BytesOnly,
+    Choice::Everything,
+];
 
 impl Cut {
     pub(crate) fn new(model: Model, root_mode: u32) -> Self {
@@ -431,6 +439,7 @@ impl Cut {
         match choice {
             Choice::Everything => each(&mut |_, _| Kept::Whole),
             Choice::Nothing => each(&mut |_, _| Kept::Gone),
+            Choice::Names => each(&mut |_, op| only_if(matches!(op, Op::Name(_)))),
             Choice::NamesOnly => each(&mut |_, op| only_if(!op.is_write())),
             Choice::NamesAndLengths => {
                 each(&mut |_, op| if op.is_write() { Kept::Long } else { Kept::Whole })

@@ -23,7 +23,7 @@ use std::process::{Command, Stdio};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_enfilade");
 /// How many states the test makes.
-const STATES: usize = 1_000;
+const STATES: usize = 4_000;
 /// The binary itself is started on one state of so many, and at most on so many states.
 const STARTED: usize = 100;
 const STARTED_MAX: usize = 300;
@@ -178,19 +178,23 @@ struct Campaign<'a> {
 }
 
 impl Campaign<'_> {
-    /// Makes so many states: those that are the same for every run after each acknowledgement, then random ones at all events.
+    /// Makes so many states: those that are the same for every run, after each acknowledgement and before each sync, then random ones at all
+    /// events.
     fn run(&mut self, states: usize) {
-        let fixed = self.acknowledged.len() * FIXED.len() * 2;
+        let is_sync = |at: usize| matches!(self.events.get(at), Some(Event::Sync { .. }));
+        let is_acknowledged = |at: usize| self.acknowledged.iter().any(|(by, _)| *by == at);
+        let chosen: Vec<bool> =
+            (0..=self.events.len()).map(|at| is_sync(at) || is_acknowledged(at)).collect();
+        let fixed = chosen.iter().filter(|is_chosen| **is_chosen).count() * FIXED.len() * 2;
         let cuts = (self.events.len() + 1) * 2;
         // With many states each cut has all of the fixed ones, too.
         let is_long = states > (FIXED.len() + 1) * cuts;
         let random = states.saturating_sub(if is_long { FIXED.len() * cuts } else { fixed });
         for model in [Model::Strict, Model::Ordered] {
             let mut cut = Cut::new(model, 0o700);
-            for at in 0..=self.events.len() {
-                let is_acknowledged = self.acknowledged.iter().any(|(by, _)| *by == at);
+            for (at, is_chosen) in chosen.iter().enumerate() {
                 let mut choices = Vec::new();
-                if is_acknowledged || is_long {
+                if *is_chosen || is_long {
                     choices.extend(FIXED);
                 }
                 let each = random / cuts + usize::from(self.dice.below(cuts) < random % cuts);

@@ -248,6 +248,9 @@ impl Upload {
     }
 }
 
+/// How often an ACL that changes during the upload is copied once more before the file gets its name.
+const RENEWALS_MAX: usize = 4;
+
 /// Takes the place of `target`. An ACL that was changed while the bytes came in must not be undone by the one that was
 /// copied before: so it is compared just before the rename, and, for the sake of other processes, just after.
 /// Whoever changes it later than that finds the old file without a name ([`acl::set_acl`]).
@@ -259,27 +262,28 @@ fn replace<E: From<Refusal>>(
     judge: impl FnOnce() -> Result<(), E>,
 ) -> Result<(), E> {
     let directory = temporary.place().clone();
-    let mut renewed = false;
+    // Synced before the rename: otherwise a power cut may leave the new file with the old ACL, after somebody was told that the ACL is changed.
     let mut renew = || {
         let now = Kept::of(target)?;
-        if now != kept {
+        let differs = now != kept;
+        if differs {
             now.give(file)?;
             kept = now;
-            renewed = true;
+            file.sync()?;
         }
-        Ok::<(), Refusal>(())
+        Ok::<bool, Refusal>(differs)
     };
-    {
-        let turn = directory.turn().take();
-        judge()?;
-        turn.may_change(&directory, name)?;
-        directory.still_is(name, target)?;
-        renew()?;
-        temporary.become_instead(name)?;
-        renew()?;
+    let turn = directory.turn().take();
+    judge()?;
+    turn.may_change(&directory, name)?;
+    directory.still_is(name, target)?;
+    // A sync takes long enough for another change.
+    for _ in 0..RENEWALS_MAX {
+        if !renew()? {
+            break;
+        }
     }
-    if renewed {
-        file.sync()?;
-    }
+    temporary.become_instead(name)?;
+    renew()?;
     Ok(())
 }

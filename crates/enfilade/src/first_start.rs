@@ -62,21 +62,29 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     Ok(Some(Settled { admin, password }))
 }
 
-/// A self-signed certificate for localhost, where there is no certificate directory yet.
+/// A self-signed certificate for localhost, where the certificate directory does not exist yet. The directory gets its name when all is in it:
+/// an empty one would keep the next start from serving.
 fn make_certificate(home: &Home) -> anyhow::Result<()> {
     let CertificatePlace::Directory(directory) = home.certificates() else { return Ok(()) };
     if directory.exists() {
         return Ok(());
     }
-    make_directory(&directory, None)?;
+    let named = || format!("certificate directory `{}` cannot be made", directory.display());
+    let name = directory.file_name().with_context(named)?.to_string_lossy();
+    let new = directory.with_file_name(format!("{name}.new"));
+    make_directory(&new, None)?;
     let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
     let made =
         rcgen::generate_simple_self_signed(names).context("the certificate for localhost cannot be made")?;
     let bundle = format!("{}{}", made.cert.pem(), made.signing_key.serialize_pem());
-    atomic::write(&directory.join(CERTIFICATE), bundle.as_bytes(), 0o600)?;
+    atomic::write(&new.join(CERTIFICATE), bundle.as_bytes(), 0o600).with_context(named)?;
     // For clients that want to check it; a bundle's key is for us alone.
-    atomic::write(&directory.join("localhost.crt"), made.cert.pem().as_bytes(), 0o644)?;
-    Ok(())
+    atomic::write(&new.join("localhost.crt"), made.cert.pem().as_bytes(), 0o644).with_context(named)?;
+    match std::fs::rename(&new, &directory) {
+        // Another server that starts was faster.
+        Err(_) if directory.exists() => Ok(()),
+        renamed => renamed.and_then(|()| atomic::sync_directory(&directory)).with_context(named),
+    }
 }
 
 fn random<const N: usize>() -> anyhow::Result<[u8; N]> {

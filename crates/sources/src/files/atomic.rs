@@ -118,7 +118,10 @@ pub fn spooled(mut from: impl Read, directory: &Path) -> io::Result<File> {
 }
 
 /// Syncs the directory this path is in.
-pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// When it cannot be opened or synced.
+pub fn sync_directory(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
         _ => File::open(".")?.sync_all(),
