@@ -1,7 +1,6 @@
 //! A house in process, on facts in memory and files in a directory of its own.
 
 use crate::clock::FixedClock;
-use crate::world::Remembering;
 use enfilade_access::AccessMemo;
 use enfilade_admin::{DatastoreEdit, Desk, NewUser, PasswordRules, TokenTerms};
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, Userid};
@@ -20,6 +19,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
+
+/// How much the doors remember while a world is asked; the answers must not differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remembering {
+    /// As when serving.
+    AsServed,
+    /// One set of each memo: nearly everything is computed anew.
+    Hardly,
+}
 
 /// A directory of its own, removed when dropped.
 #[derive(Debug)]

@@ -1,20 +1,11 @@
 //! Reading a world and asking what it asks.
 
-use crate::house::TestHouse;
+use crate::house::{Remembering, TestHouse};
 use enfilade_admin::{DatastoreEdit, NewAcl, Target, UserEdit};
 use enfilade_facts::Refuse;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Maintenance, OperationKind, StorePath};
 use enfilade_passage::Refusal;
 use std::os::unix::fs::PermissionsExt;
-
-/// How much the doors remember while a world is asked; the answers must not differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Remembering {
-    /// As when serving.
-    AsServed,
-    /// One set of each memo: nearly everything is computed anew.
-    Hardly,
-}
 
 /// Runs a world; every line that does not come out as it says is returned as `line N: …`.
 pub fn run_world(text: &str, remembering: Remembering) -> Vec<String> {
