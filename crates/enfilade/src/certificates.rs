@@ -14,25 +14,13 @@ use enfilade_admin::{
     BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, IndexUse, LeafIndex, Verified,
 };
 use enfilade_facts::{MemoKey, MemoSeed};
-use enfilade_tls::{
-    Certificates, CrtList, Digest, KeyMemo, Policy, Ready, Refusal, Rules, Tickets, TlsPermit,
-};
-use std::collections::{BTreeSet, HashMap};
+use enfilade_tls::{Certificates, Digest, KeyMemo, Policy, Ready, Refusal, Rules, Tickets, TlsPermit};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OnceCell, Semaphore};
 use tokio_rustls::rustls::ServerConfig;
-
-/// The directories of the certificates at a place, as far as it can be read now.
-pub(crate) fn directories(place: &CertificatePlace) -> BTreeSet<PathBuf> {
-    let CertificatePlace::List(list) = place else { return [place.path().to_owned()].into() };
-    let base = list.parent().map(Path::to_owned).unwrap_or_default();
-    let text = std::fs::read_to_string(list).unwrap_or_default();
-    let lines = CrtList::parse(&text).lines;
-    let of_lines = lines.iter().filter_map(|line| base.join(&line.file).parent().map(Path::to_owned));
-    of_lines.chain([base.clone()]).collect()
-}
 
 /// Keys that are kept parsed: about 4 KiB each.
 const HOT_MAX: usize = 16_384;

@@ -1,6 +1,7 @@
 //! Following the files people edit, and what else is done once a second while serving.
 
 use crate::home::Home;
+use crate::look::look;
 use crate::{clock, output};
 use enfilade_faces::{Faces, FileLook};
 use enfilade_passage::PenaltyCounts;
@@ -57,14 +58,6 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
         }
     })?;
     Ok(())
-}
-
-/// Looks, and says so to every process of the machine when the look came to its end.
-pub(crate) fn look(source: &Lmdb, mirror: &mut Mirror) -> anyhow::Result<Vec<String>> {
-    let began = clock::now();
-    let outcome = mirror.look(source, began)?;
-    source.lookout().looked(began.tick_millis, clock::now().tick_millis);
-    Ok(outcome.problems)
 }
 
 /// What the facts say of the files: into the metrics, and what is wrong in words.

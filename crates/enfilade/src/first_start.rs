@@ -1,7 +1,8 @@
 //! Moving in: what `enfilade serve` and `enfilade init` make in an empty data directory.
 
-use crate::home::{DATASTORES, Home, make_directory};
+use crate::home::{Home, make_directory};
 use crate::output;
+use crate::reserved::DATASTORES;
 use anyhow::Context;
 use enfilade_admin::{CertificatePlace, DatastoreEdit, Desk, NewUser, PasswordRules, Target};
 use enfilade_facts::vocabulary::{DatastoreName, Role, RolePath, Secret, Userid};

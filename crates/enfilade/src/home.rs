@@ -2,7 +2,9 @@
 
 use crate::access_log::NoLog;
 use crate::config::{self, AtMost, Config};
-use crate::{certificates, clock, files};
+use crate::look::look;
+use crate::reserved::{DATASTORES, reserved};
+use crate::{clock, output};
 use anyhow::Context;
 use enfilade_access::AccessMemo;
 use enfilade_admin::{CertificatePlace, Desk, KeyTerms, PasswordRules, Reserved, ReservedPaths};
@@ -205,8 +207,8 @@ impl Home {
 
     /// Brings the facts up to what the files say now; trouble in them is told, and keeps nobody from working.
     pub(crate) fn look_at_files(&self) -> anyhow::Result<()> {
-        let problems = files::look(&self.source, &mut Mirror::new(self.files.clone()))?;
-        problems.iter().for_each(|problem| crate::output::note(&format!("warning: {problem}")));
+        let problems = look(&self.source, &mut Mirror::new(self.files.clone()))?;
+        problems.iter().for_each(|problem| output::note(&format!("warning: {problem}")));
         Ok(())
     }
 
@@ -264,23 +266,6 @@ pub(crate) fn file_set(data: &Path, config: &Config) -> FileSet {
         Some(seconds) => set.with_stale_limit(seconds),
         None => set,
     }
-}
-
-/// The directory in the data directory that is for datastores.
-pub(crate) const DATASTORES: &str = "datastores";
-
-/// Every directory and file the server itself reads or writes (invariant S8).
-pub(crate) fn reserved(data: &Path, config: &Config, config_file: Option<&Path>) -> Reserved {
-    let Config { tls, identity, facts, .. } = config;
-    let own = [&facts.files, &identity.fernet_keys, &tls.issuers, &tls.acme_challenges];
-    // What is in the memory of processes is there, too.
-    let others = [data.to_owned(), PathBuf::from("/proc")];
-    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
-    let directories = own.into_iter().flatten().cloned().chain(others).map(absolute).collect();
-    let certificates = certificates::directories(&tls.place(data)).into_iter().map(absolute).collect();
-    let files = [Some(config::path(data, config_file)), std::env::current_exe().ok(), tls.crt_list.clone()];
-    let files = files.into_iter().flatten().map(absolute).collect();
-    Reserved { directories, certificates, files, datastores: Some(data.join(DATASTORES)) }
 }
 
 /// How many slow hashes are computed at once.

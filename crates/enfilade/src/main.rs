@@ -13,6 +13,7 @@ mod first_start;
 mod home;
 mod keys;
 mod listen;
+mod look;
 mod memory;
 mod notes;
 mod notify;
@@ -20,6 +21,7 @@ mod operations;
 mod output;
 mod progress;
 mod reload;
+mod reserved;
 mod serve;
 mod sweeping;
 

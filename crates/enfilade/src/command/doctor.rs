@@ -242,7 +242,7 @@ fn files(place: &Place, lmdb: &Lmdb) -> Vec<Finding> {
         Some(millis) => format!("looked at {}.{} s before this", millis / 1000, millis % 1000 / 100),
         None => "not looked at by any server since the machine started".to_owned(),
     };
-    if let Err(why) = crate::files::look(lmdb, &mut Mirror::new(set.clone())) {
+    if let Err(why) = crate::look::look(lmdb, &mut Mirror::new(set.clone())) {
         return vec![error("files", why.to_string())];
     }
     let files = match enfilade_admin::list_files(lmdb) {

@@ -1,7 +1,7 @@
 //! Accepting connections and speaking HTTP on them.
 
 use super::admission::{Admission, Admitted, Share, Standing};
-use super::course::{Course, finish, http1_builder, http2_builder};
+use super::course::{Course, Drain, finish, http1_builder, http2_builder};
 use super::fields::Fields;
 use super::heads::Heads;
 use super::lingering::Lingering;
@@ -28,9 +28,6 @@ use tokio::sync::{Notify, watch};
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::rustls::{self, server::Acceptor};
 use tokio_util::io::InspectReader;
-
-/// Turns true once: stop accepting, finish what runs.
-pub(crate) type Drain = watch::Receiver<bool>;
 
 /// Where connections come in.
 #[derive(Clone)]

@@ -1,7 +1,6 @@
 //! How a connection goes on, and how it ends: of itself, by being cut, by draining, because its client makes no progress; one of HTTP/2 also
 //! after so many requests, so much time, or so many streams that its client took back.
 
-use super::connection::Drain;
 use super::progress::{Counted, Flow, Progress, Running, Seen, Verdict};
 use enfilade_faces::Body;
 use enfilade_facts::limits::Limits;
@@ -12,9 +11,12 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::io::InspectReader;
+
+/// Turns true once: stop accepting, finish what runs.
+pub(crate) type Drain = watch::Receiver<bool>;
 
 /// Streams that are reset are counted over so long (CVE-2023-44487).
 const RESETS_OVER: Duration = Duration::from_secs(30);

@@ -1,0 +1,13 @@
+//! One look at the files people edit.
+
+use crate::clock;
+use enfilade_sources::files::mirror::Mirror;
+use enfilade_sources::lmdb::Lmdb;
+
+/// Looks, and says so to every process of the machine when the look came to its end.
+pub(crate) fn look(source: &Lmdb, mirror: &mut Mirror) -> anyhow::Result<Vec<String>> {
+    let began = clock::now();
+    let outcome = mirror.look(source, began)?;
+    source.lookout().looked(began.tick_millis, clock::now().tick_millis);
+    Ok(outcome.problems)
+}
