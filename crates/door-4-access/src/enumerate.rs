@@ -9,22 +9,12 @@ use crate::mode;
 use crate::open::Case;
 use crate::refuse::Refusal;
 use crate::roles::Resolved;
+use crate::sight::Sight;
 use crate::view::View;
 use enfilade_datastore::DatastorePermit;
 use enfilade_facts::Now;
 use enfilade_facts::vocabulary::{AccessMask, RolePath, StorePath, check_entry_name};
 use enfilade_identity::IdentityPermit;
-
-/// What became of one entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sight {
-    /// The visitor may see it.
-    Seen,
-    /// It is not there for the visitor.
-    Hidden,
-    /// Its ACL has to be read first.
-    Unread,
-}
 
 /// Which of the children of a directory the visitor may see, in their order. What cannot be judged is not seen.
 ///

@@ -4,8 +4,8 @@
 //! What was lent does no more than it was lent. It changes nobody's account, groups and roles. What it makes that lets somebody in is
 //! within it, and ends with it.
 
-use crate::policy::About;
-use enfilade_facts::vocabulary::{CredentialId, ProjectId, RoleId};
+use crate::about::{About, Lends};
+use enfilade_facts::vocabulary::{CredentialId, RoleId};
 use enfilade_identity::{IdentityPermit, Methods, Principal, Reach, Session};
 
 /// What a call is, to what was lent.
@@ -42,15 +42,6 @@ impl Lending {
             }
         }
     }
-}
-
-/// What would be lent on.
-#[derive(Clone, Copy, Debug)]
-pub struct Lends<'a> {
-    /// The project.
-    pub project: &'a ProjectId,
-    /// The roles there, by id or name.
-    pub roles: &'a [String],
 }
 
 /// What a visitor was lent.

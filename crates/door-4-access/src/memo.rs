@@ -13,8 +13,8 @@
 
 use crate::acl::{Ace, SecurityDescriptor};
 use crate::ask::{States, StoredAcl, Subject};
-use crate::enumerate::Sight;
 use crate::roles::Resolved;
+use crate::sight::Sight;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::AccessMask;
 use enfilade_facts::{At, Held, Memo, MemoKey, MemoSeed, Now, Weigh, Word, WordMemo};

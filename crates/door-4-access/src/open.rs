@@ -3,13 +3,13 @@
 
 use crate::ask::{Ask, NodeKind, StoredAcl, Subject, Wanted};
 use crate::evaluate;
-use crate::explain;
 use crate::inherit::Creator;
 use crate::memo::{AccessMemo, AclId, Assigned, Question};
 use crate::mode;
 use crate::permit::AccessPermit;
 use crate::refuse::Refusal;
 use crate::roles::{Resolved, is_admitted_below, is_unknown, resolve, resolve_below};
+use crate::steps;
 use crate::view::View;
 use enfilade_datastore::DatastorePermit;
 use enfilade_facts::tables::AccessRules;
@@ -208,7 +208,9 @@ impl Case<'_> {
         let visible = granted.covers(self.visible);
         let missing = if visible { wanted } else { self.visible } & !granted;
         let decided_by = match self.roles(&RolePath::of(self.datastore, ask.path)) {
-            Ok(roles) => explain::decided_by(&explain::walk(self, &roles, ask.target), missing),
+            Ok(roles) => {
+                steps::decided_by(&steps::walk(&self.view, self.principal, &roles, ask.target), missing)
+            }
             Err(refusal) => return refusal,
         };
         match (visible, ask.wanted) {

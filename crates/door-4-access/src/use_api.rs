@@ -1,10 +1,11 @@
 //! Keystone's API: may they do this? The roles of the session decide, by Keystone's default rules (oslo.policy of release 30), and what was
 //! lent does no more than [`crate::Lending`] says.
 
+use crate::about::About;
 use crate::bounds::beyond;
 use crate::lending::only_made_by;
 use crate::permit::ApiPermit;
-use crate::policy::{About, Rule, Who};
+use crate::policy::{Rule, Who};
 use crate::refuse::Refusal;
 use crate::view::View;
 use enfilade_facts::Now;

@@ -6,11 +6,11 @@ use super::{
 };
 use crate::acl::{Ace, AceFlags, AceType, SecurityDescriptor};
 use crate::ask::{Ask, NodeKind, ObjectId, States, StoredAcl, Subject, Version, Wanted};
-use crate::enumerate::Sight;
 use crate::explain::{judge, rights};
 use crate::memo::AccessMemo;
 use crate::open::{Case, would};
 use crate::reference;
+use crate::sight::Sight;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::tables::{AccessRules, Who};
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, Role, Sid, StorePath, UserId};

@@ -1,0 +1,140 @@
+//! What is looked at to decide about one target, step by step and in words.
+
+use crate::acl::{Ace, AceFlags, AceType};
+use crate::ask::Subject;
+use crate::evaluate::{implied, owns, settles, speaks_of};
+use crate::mode;
+use crate::roles::{GivenRoles, Resolved};
+use crate::text::print_ace;
+use crate::view::View;
+use enfilade_facts::vocabulary::AccessMask;
+use enfilade_identity::Principal;
+use std::fmt;
+
+/// One thing that was looked at, printable: what it is, whether it speaks of the principal, and which rights it settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step(Looked);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Looked {
+    Roles { given: GivenRoles, rights: AccessMask },
+    SkipsAcl,
+    Mode { mode: u32, uid: u32, gid: u32, granted: AccessMask },
+    Damaged(String),
+    NoList,
+    Owner(AccessMask),
+    Entry { number: usize, ace: Ace, speaks: bool, settled: AccessMask },
+    Unspoken(AccessMask),
+}
+
+impl Step {
+    /// The rights this step keeps the principal from.
+    fn withholds(&self) -> AccessMask {
+        match &self.0 {
+            Looked::Roles { rights, .. } => !*rights,
+            Looked::Mode { granted, .. } => !*granted,
+            Looked::Entry { ace, settled, .. } if ace.kind == AceType::Deny => *settled,
+            Looked::Unspoken(rights) => *rights,
+            Looked::Damaged(_) => AccessMask::ALL,
+            Looked::SkipsAcl | Looked::NoList | Looked::Owner(_) | Looked::Entry { .. } => AccessMask::NONE,
+        }
+    }
+
+    /// What it is called where it alone decided.
+    fn called(&self) -> String {
+        match &self.0 {
+            Looked::Roles { given, .. } => given.to_string(),
+            Looked::Entry { number, ace, .. } => called(*number, ace),
+            Looked::Unspoken(_) => "no entry of the ACL grants it".into(),
+            _ => self.to_string(),
+        }
+    }
+}
+
+fn called(number: usize, ace: &Ace) -> String {
+    format!("ACE #{number} `{}`", print_ace(ace, &|_| None))
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Looked::Roles { given, .. } if given.roles.is_empty() && given.of_token.is_none() => {
+                f.write_str("no role is assigned here or above: `enfilade role assign` gives one")
+            }
+            Looked::Roles { given, rights } => write!(f, "{given}: {rights}"),
+            Looked::SkipsAcl => f.write_str("the ACL does not count for this role"),
+            Looked::Mode { mode, uid, gid, granted } => {
+                write!(f, "no ACL; mode {:o} of {uid}:{gid} grants {granted}", mode & 0o777)
+            }
+            Looked::Damaged(why) => write!(f, "the ACL cannot be believed: {why}"),
+            Looked::NoList => f.write_str("the ACL has no list and grants everything"),
+            Looked::Owner(granted) => write!(f, "the owner is granted {granted}"),
+            Looked::Entry { number, ace, speaks, settled } => {
+                f.write_str(&called(*number, ace))?;
+                match ace.kind {
+                    AceType::Audit => f.write_str(" asks for a record and decides nothing"),
+                    _ if ace.flags.has(AceFlags::INHERIT_ONLY) => f.write_str(" is for what is made below"),
+                    _ if !speaks => f.write_str(" speaks of somebody else"),
+                    _ if settled.is_empty() => f.write_str(" comes too late"),
+                    AceType::Allow => write!(f, " grants {settled}"),
+                    AceType::Deny => write!(f, " denies {settled}"),
+                }
+            }
+            Looked::Unspoken(rights) => write!(f, "no entry speaks of {rights}"),
+        }
+    }
+}
+
+/// Everything that is looked at, in order.
+pub(crate) fn walk(view: &View<'_>, principal: &Principal, roles: &Resolved, target: &Subject) -> Vec<Step> {
+    let rights = roles.rights(target.kind);
+    let mut steps = vec![Step(Looked::Roles { given: roles.given(view, principal), rights })];
+    if roles.skips_acl() {
+        steps.push(Step(Looked::SkipsAcl));
+    } else if !rights.is_empty() {
+        walk_acl(target, principal, &mut steps);
+    }
+    steps
+}
+
+/// The steps that keep these rights from the principal, by name.
+pub(crate) fn decided_by(walk: &[Step], missing: AccessMask) -> String {
+    let mut left = missing;
+    let mut names = Vec::new();
+    for step in walk {
+        if !(left & step.withholds()).is_empty() {
+            names.push(step.called());
+            left = left & !step.withholds();
+        }
+    }
+    names.join("; ")
+}
+
+/// The ACL entry by entry: which spoke of the principal, and what each settled.
+fn walk_acl(target: &Subject, principal: &Principal, steps: &mut Vec<Step>) {
+    let descriptor = match target.descriptor() {
+        Ok(Some(descriptor)) => descriptor,
+        Ok(None) => {
+            let (mode, uid, gid) = (target.mode, target.uid, target.gid);
+            let granted = mode::granted(target, principal);
+            return steps.push(Step(Looked::Mode { mode, uid, gid, granted }));
+        }
+        Err(why) => return steps.push(Step(Looked::Damaged(why.to_string()))),
+    };
+    let Some(entries) = &descriptor.dacl else { return steps.push(Step(Looked::NoList)) };
+    let owns = owns(&descriptor, principal);
+    let implied = implied(entries, owns);
+    if !implied.is_empty() {
+        steps.push(Step(Looked::Owner(implied)));
+    }
+    let mut open = AccessMask::ALL & !implied;
+    for (ace, number) in entries.iter().zip(1..) {
+        let speaks = speaks_of(ace, principal, owns);
+        let settled = if speaks { settles(ace) & open } else { AccessMask::NONE };
+        open = open & !settled;
+        steps.push(Step(Looked::Entry { number, ace: *ace, speaks, settled }));
+    }
+    if !open.is_empty() {
+        steps.push(Step(Looked::Unspoken(open)));
+    }
+}
