@@ -4,7 +4,7 @@
 //! pushes out each other's, and not those of the names people use.
 
 use crate::permit::TlsPermit;
-use crate::serve::Ready;
+use crate::ready::Ready;
 use crate::view::Digest;
 use enfilade_facts::MemoKey;
 use std::collections::{HashMap, VecDeque};

@@ -24,6 +24,18 @@ pub fn open(view: &Certificates, ask: &Ask) -> Result<TlsPermit, Refusal> {
     Ok(TlsPermit { ask: ask.clone(), file: Arc::clone(file), is_default: !is_found })
 }
 
+impl TlsPermit {
+    /// Whether a host may be asked for on a connection this was granted for: it has the same terms now. A client comes to one name, and
+    /// may ask for another; with what it showed here it may be asked only what it would have had to show there.
+    pub fn has_terms_of(&self, view: &Certificates, host: &str) -> bool {
+        if let Some(only) = view.only_policy() {
+            return only.epoch() == self.file.policy.epoch();
+        }
+        let ask = Ask { name: Ask::new(Some(host)).name, ..self.ask.clone() };
+        open(view, &ask).is_ok_and(|there| there.policy().epoch() == self.file.policy.epoch())
+    }
+}
+
 /// The first file of each kind of key.
 #[derive(Clone, Copy, Default)]
 struct Kinds<'v> {

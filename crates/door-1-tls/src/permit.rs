@@ -1,9 +1,8 @@
 //! The proof that door 1 was passed.
 
 use crate::ask::Ask;
-use crate::open::open;
 use crate::policy::Policy;
-use crate::view::{CertificateFile, Certificates};
+use crate::view::CertificateFile;
 use std::sync::Arc;
 
 /// The connection came for this name, and this file answers it.
@@ -15,16 +14,6 @@ pub struct TlsPermit {
 }
 
 impl TlsPermit {
-    /// Whether a host may be asked for on a connection this was granted for: it has the same terms now. A client comes to one name, and
-    /// may ask for another; with what it showed here it may be asked only what it would have had to show there.
-    pub fn has_terms_of(&self, view: &Certificates, host: &str) -> bool {
-        if let Some(only) = view.only_policy() {
-            return only.epoch() == self.file.policy.epoch();
-        }
-        let ask = Ask { name: Ask::new(Some(host)).name, ..self.ask.clone() };
-        open(view, &ask).is_ok_and(|there| there.policy().epoch() == self.file.policy.epoch())
-    }
-
     /// The name the client came for, in lower case, if it gave one.
     pub fn name(&self) -> Option<&str> {
         self.ask.name.as_deref()

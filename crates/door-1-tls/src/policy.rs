@@ -3,7 +3,7 @@
 
 use crate::bundle::Bundle;
 use crate::crt_list::{Options, Verify};
-use crate::serve::{Nothing, Ready};
+use crate::ready::{Nothing, Ready};
 use crate::tickets::Tickets;
 use aws_lc_rs::digest;
 use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs as provider};
