@@ -9,6 +9,7 @@
 
 mod datastores;
 mod draft;
+mod ids;
 mod people;
 mod roles;
 mod users;

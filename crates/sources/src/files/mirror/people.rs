@@ -1,7 +1,7 @@
 //! Users and tokens by name, as the facts have them.
 
 use super::draft::Draft;
-use super::users::Ids;
+use super::ids::Ids;
 use enfilade_facts::tables::{Credential, Domain, Name, NameKey, User};
 use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, Realm, TokenName, UserId, Userid};
 use enfilade_facts::{SourceError, View};

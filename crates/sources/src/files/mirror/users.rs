@@ -1,6 +1,7 @@
 //! What `user.cfg` and `token.shadow` say, compared with the facts. Both together, because a token is in both.
 
 use super::draft::Draft;
+use super::ids::{Ids, unavailable};
 use super::people::People;
 use crate::files::section_config::LineError;
 use crate::files::token_shadow::{Hashes, Secrets};
@@ -369,24 +370,4 @@ fn is_whole(users: &UserCfg) -> bool {
 
 fn fault_of(kept: Option<&Kept>) -> Option<&FileFault> {
     kept.and_then(|kept| kept.fault.as_ref())
-}
-
-/// Random ids, asked of the kernel many at once.
-#[derive(Default)]
-pub(super) struct Ids(Vec<[u8; 16]>);
-
-impl Ids {
-    pub(super) fn next(&mut self) -> Result<[u8; 16], SourceError> {
-        if self.0.is_empty() {
-            let mut bytes = [0; 16 * 256];
-            getrandom::fill(&mut bytes)
-                .map_err(|why| unavailable(&format!("the kernel gives no random bytes: {why}")))?;
-            self.0.extend(bytes.as_chunks::<16>().0);
-        }
-        self.0.pop().ok_or_else(|| unavailable("the kernel gives no random bytes"))
-    }
-}
-
-fn unavailable(why: &str) -> SourceError {
-    SourceError::Unavailable(why.to_owned())
 }
