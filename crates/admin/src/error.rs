@@ -54,3 +54,7 @@ pub enum Error {
     #[error(transparent)]
     Access(#[from] enfilade_access::Refusal),
 }
+
+pub(crate) fn missing(what: &'static str, id: impl std::fmt::Display) -> Error {
+    Error::Missing { what, name: id.to_string(), hint: "look at the list of them" }
+}

@@ -9,6 +9,7 @@ mod acl_trees;
 mod acls;
 mod bootstrap;
 mod certificates;
+mod chosen;
 mod datastores;
 mod error;
 mod files;

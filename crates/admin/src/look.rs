@@ -2,9 +2,9 @@
 
 use crate::error::Error;
 use enfilade_access::well_known;
-use enfilade_facts::tables::{Credential, Domain, Group, Name, NameKey, User, Who};
+use enfilade_facts::tables::{Credential, Domain, Group, Name, NameKey, NamedRole, User, Who};
 use enfilade_facts::vocabulary::{
-    Authid, CredentialId, DomainId, GroupId, GroupName, Realm, Sid, TokenName, Ugid, UserId, Userid,
+    Authid, CredentialId, DomainId, GroupId, GroupName, Realm, RoleId, Sid, TokenName, Ugid, UserId, Userid,
 };
 use enfilade_facts::{Read, Source, SourceError, View};
 use std::collections::HashMap;
@@ -88,6 +88,17 @@ pub(crate) fn who(view: &View<'_>, target: &Target) -> Result<Who, Error> {
         Target::Token(user, token) => Ok(Who::Token(token_id(view, user, token)?)),
         Target::Group(group) => Ok(Who::Group(group_id(view, group)?)),
     }
+}
+
+pub(crate) fn role_id(view: &View<'_>, name: &str) -> Result<RoleId, Error> {
+    if let Ok(id) = name.parse::<RoleId>()
+        && view.get::<NamedRole>(&id)?.is_some()
+    {
+        return Ok(id);
+    }
+    let found = view.get::<Name>(&NameKey::role(name))?.map(Name::role);
+    let hint = "see `enfilade role list --named`, or make it with `enfilade role define`";
+    found.ok_or_else(|| Error::Missing { what: "role", name: name.to_owned(), hint })
 }
 
 pub(crate) fn token_id(view: &View<'_>, owner: &Userid, name: &TokenName) -> Result<CredentialId, Error> {

@@ -1,8 +1,7 @@
 //! What passwords have to be, and how long they last. None of it holds unless the house says so.
 
-use crate::desk::Desk;
 use crate::error::Error;
-use enfilade_facts::tables::{Password, Profile, User};
+use enfilade_facts::tables::{Password, Profile};
 use enfilade_facts::vocabulary::Secret;
 use std::sync::{Mutex, PoisonError};
 
@@ -36,12 +35,12 @@ pub enum ChosenBy {
 }
 
 /// What is known when a password is chosen.
-struct Choice<'a> {
-    password: &'a Secret,
-    by: &'a ChosenBy,
-    before: Option<&'a Password>,
-    profile: &'a Profile,
-    now: i64,
+pub(crate) struct Choice<'a> {
+    pub(crate) password: &'a Secret,
+    pub(crate) by: &'a ChosenBy,
+    pub(crate) before: Option<&'a Password>,
+    pub(crate) profile: &'a Profile,
+    pub(crate) now: i64,
 }
 
 /// Whoever chooses passwords, and however many do, has one core for it.
@@ -71,7 +70,7 @@ impl PasswordRules {
     ///
     /// # Errors
     /// When the rules do not allow it.
-    fn choose(&self, choice: &Choice<'_>) -> Result<Password, Error> {
+    pub(crate) fn choose(&self, choice: &Choice<'_>) -> Result<Password, Error> {
         self.check_form(choice.password)?;
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         if let ChosenBy::User(old) = choice.by {
@@ -106,7 +105,7 @@ impl PasswordRules {
         }
     }
 
-    fn meanwhile() -> Error {
+    pub(crate) fn meanwhile() -> Error {
         Error::Refused("the password was changed by somebody else just now".to_owned())
     }
 
@@ -150,43 +149,6 @@ impl PasswordRules {
             ))),
             false => Ok(()),
         }
-    }
-}
-
-/// A password that was chosen for a user as the user was then: hashing takes longer than a view may be held.
-pub(crate) struct Chosen {
-    instead_of: Option<Password>,
-    password: Password,
-}
-
-impl Chosen {
-    /// Chooses it.
-    ///
-    /// # Errors
-    /// When the rules do not allow it.
-    pub(crate) fn of(
-        desk: &Desk<'_>,
-        user: &User,
-        profile: &Profile,
-        (password, by): (&Secret, &ChosenBy),
-    ) -> Result<Self, Error> {
-        let (before, now) = (user.password.as_ref(), desk.now.unix_seconds);
-        let password = desk.passwords.choose(&Choice { password, by, before, profile, now })?;
-        Ok(Chosen { instead_of: user.password.clone(), password })
-    }
-
-    /// Gives it to the user, in a change.
-    ///
-    /// # Errors
-    /// When the user has another password by now than the one it was to take the place of.
-    pub(crate) fn put(&self, desk: &Desk<'_>, user: &mut User, profile: &Profile) -> Result<(), Error> {
-        if user.password != self.instead_of {
-            return Err(PasswordRules::meanwhile());
-        }
-        let mut password = self.password.clone();
-        password.until = desk.passwords.until(&password, profile);
-        user.password = Some(password);
-        Ok(())
     }
 }
 

@@ -1,9 +1,10 @@
 //! Users.
 
+use crate::chosen::Chosen;
 use crate::desk::{Desk, random};
-use crate::error::Error;
+use crate::error::{Error, missing};
 use crate::look::{Names, dangling, domain_id, user_id};
-use crate::passwords::{Chosen, ChosenBy};
+use crate::passwords::ChosenBy;
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Blob, Credential, Domain, Extra, ExtraKey, FileName, Grant, GrantKey, Grantee,
@@ -90,7 +91,7 @@ pub fn save_user(
         set_user(desk, &userid, &edit)?;
     }
     let (saved, _) = desk.commit(&format!("user {id} update"), |view, change| {
-        let user = view.get::<User>(id)?.ok_or_else(|| crate::keystone::missing("user", id))?;
+        let user = view.get::<User>(id)?.ok_or_else(|| missing("user", id))?;
         let before = beside(view, id)?;
         let save = build(&user, &before)?;
         check_comment(save.comment.as_deref())?;
@@ -178,7 +179,7 @@ pub fn delete_user(desk: &Desk<'_>, id: &UserId) -> Result<(), Error> {
 
 fn find_by_id(desk: &Desk<'_>, id: &UserId) -> Result<(User, Domain), Error> {
     desk.facts.read(|view| {
-        let missing = || crate::keystone::missing("user", id);
+        let missing = || crate::error::missing("user", id);
         let user = view.get::<User>(id)?.ok_or_else(missing)?;
         let domain = view.get::<Domain>(&user.domain)?.ok_or_else(missing)?;
         Ok((user, domain))

@@ -1,17 +1,16 @@
 //! Application credentials: API tokens with a project.
 
-use super::grants::role_id;
+use super::delegations::{end_within, forget};
 use super::made::forget_made;
-use super::things::missing;
 use crate::desk::{Desk, random};
 use crate::error::Error;
+use crate::look::role_id;
 use crate::users::check_comment;
-use enfilade_facts::limits::CREDENTIAL_CHAIN_MAX;
 use enfilade_facts::tables::{
     AccessRule, Credential, Delegation, Name, NameKey, Reverse, ReverseKey, User, Verifier,
 };
 use enfilade_facts::vocabulary::{CredentialId, ProjectId, RoleId, Secret, TokenName, UserId};
-use enfilade_facts::{At, Change, Read, Source, View};
+use enfilade_facts::{At, Read, Source};
 use enfilade_identity::HashKey;
 
 /// One to be made.
@@ -109,73 +108,6 @@ pub fn create_application_credential(
     Ok((made, generated, at))
 }
 
-/// When what a credential's session makes is to end, in seconds since the epoch; 0 is for ever. It is within that credential, and the
-/// change is made only if that is still the same.
-pub(crate) fn end_within(
-    view: &View<'_>,
-    change: &mut Change,
-    by: Option<CredentialId>,
-    (project, roles): (&ProjectId, &[RoleId]),
-    wanted: i64,
-) -> Result<i64, Error> {
-    let Some(by) = by else { return Ok(wanted) };
-    let maker = maker_of(view, change, &by)?;
-    let delegation = view.get::<Delegation>(&by)?.ok_or_else(|| missing("application credential", by))?;
-    let held = enfilade_identity::roles_by(view, &maker.owner, project, &by)?;
-    let is_less = delegation.unrestricted
-        && delegation.rules.is_empty()
-        && delegation.project == *project
-        && roles.iter().all(|role| held.iter().any(|held| held.id == *role));
-    if !is_less {
-        return Err(Error::Refused("an application credential can create credentials and trusts only if it is unrestricted and has no access rules, only for its own project, and only with roles that it has".to_owned()));
-    }
-    if lineage_of(view, &by)?.len() >= CREDENTIAL_CHAIN_MAX {
-        let why = format!(
-            "the chain of application credentials that created one another is at its limit of {CREDENTIAL_CHAIN_MAX}: log in as the user and create a new one"
-        );
-        return Err(Error::Refused(why));
-    }
-    change.expect_same(&by, &delegation);
-    // The sooner of the two.
-    Ok([wanted, maker.expires].into_iter().filter(|end| *end != 0).min().unwrap_or(0))
-}
-
-/// The credential whose session makes something that lets somebody in, unchanged until that is made. While its old secret is still good,
-/// nobody knows by which of the two a session came, and what was made by the old one would outlive it.
-///
-/// # Errors
-/// When it is gone, or its old secret is still good.
-pub(crate) fn maker_of(view: &View<'_>, change: &mut Change, by: &CredentialId) -> Result<Credential, Error> {
-    let maker = view.get::<Credential>(by)?.ok_or_else(|| missing("application credential", by))?;
-    let now = change.audit().unix_seconds;
-    if maker.previous.as_ref().is_some_and(|previous| now < previous.until) {
-        let why = format!(
-            "application credential {} makes nothing while its old secret is still good; end that with `token set --end-grace`",
-            maker.name
-        );
-        return Err(Error::Refused(why));
-    }
-    change.expect_same(by, &maker);
-    Ok(maker)
-}
-
-/// A credential, the one it was made by, and so on.
-///
-/// # Errors
-/// When the facts cannot be read.
-pub fn lineage_of(view: &View<'_>, id: &CredentialId) -> Result<Vec<CredentialId>, Error> {
-    let mut lineage = vec![*id];
-    let mut last = *id;
-    while let Some(by) = view.get::<Delegation>(&last)?.and_then(|delegation| delegation.by) {
-        if lineage.len() > CREDENTIAL_CHAIN_MAX {
-            break;
-        }
-        lineage.push(by);
-        last = by;
-    }
-    Ok(lineage)
-}
-
 /// Those of a user, by name.
 ///
 /// # Errors
@@ -218,25 +150,4 @@ pub fn delete_application_credential(
         forget(view, change, id)
     })?;
     Ok(at)
-}
-
-/// Takes one away in a change.
-pub(crate) fn forget(view: &View<'_>, change: &mut Change, id: &CredentialId) -> Result<(), Error> {
-    if let Some(row) = view.get::<Credential>(id)? {
-        change.expect_same(id, &row).delete::<Credential>(id);
-        change.delete::<Name>(&NameKey::token(&row.owner, &row.name));
-    }
-    forget_delegation(view, change, id)
-}
-
-/// The same of what makes it one.
-pub(crate) fn forget_delegation(
-    view: &View<'_>,
-    change: &mut Change,
-    id: &CredentialId,
-) -> Result<(), Error> {
-    if let Some(delegation) = view.get::<Delegation>(id)? {
-        change.delete::<Delegation>(id).delete::<Reverse>(&ReverseKey::For(delegation.project, *id));
-    }
-    Ok(())
 }

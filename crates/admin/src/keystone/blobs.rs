@@ -1,9 +1,8 @@
 //! What services keep for users, such as EC2 keys.
 
-use super::application_credentials::maker_of;
-use super::things::missing;
+use super::delegations::maker_of;
 use crate::desk::{Desk, random};
-use crate::error::Error;
+use crate::error::{Error, missing};
 use enfilade_facts::Change;
 use enfilade_facts::tables::{Blob, BlobId, Project, Reverse, ReverseKey, Revoked, User};
 

@@ -1,6 +1,6 @@
 //! The catalog: services, regions and endpoints.
 
-use super::projects::check_name;
+use super::names::check_name;
 use crate::desk::{Desk, random};
 use crate::error::Error;
 use enfilade_facts::tables::{Endpoint, Interface, Region, RegionId, Service};

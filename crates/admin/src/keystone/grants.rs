@@ -1,9 +1,9 @@
 //! Roles of Keystone's kind, and who has which on what.
 
-use super::projects::check_name;
+use super::names::check_name;
 use crate::desk::{Desk, random};
 use crate::error::Error;
-use crate::look::{Names, Target, dangling, domain_id, group_id, user_id};
+use crate::look::{Names, Target, dangling, domain_id, group_id, role_id, user_id};
 use enfilade_facts::tables::{
     Domain, Grant, GrantKey, GrantScope, Grantee, Group, Name, NameKey, NamedRole, Project, User,
 };
@@ -33,17 +33,6 @@ pub struct GrantSummary {
     pub on: String,
     /// The record's key.
     pub key: GrantKey,
-}
-
-pub(crate) fn role_id(view: &View<'_>, name: &str) -> Result<RoleId, Error> {
-    if let Ok(id) = name.parse::<RoleId>()
-        && view.get::<NamedRole>(&id)?.is_some()
-    {
-        return Ok(id);
-    }
-    let found = view.get::<Name>(&NameKey::role(name))?.map(Name::role);
-    let hint = "see `enfilade role list --named`, or make it with `enfilade role define`";
-    found.ok_or_else(|| Error::Missing { what: "role", name: name.to_owned(), hint })
 }
 
 fn key_of(view: &View<'_>, who: &Target, on: &On, role: &str) -> Result<GrantKey, Error> {

@@ -1,9 +1,9 @@
 //! Taking over what a Keystone holds, once, under the ids it has there. What is here already stays as it is.
 
-use super::projects::check_name;
-use super::things::{IMMUTABLE, missing};
+use super::extra::IMMUTABLE;
+use super::names::check_name;
 use crate::desk::Desk;
-use crate::error::Error;
+use crate::error::{Error, missing};
 use crate::import::Imported;
 use crate::look::dangling;
 use enfilade_facts::tables::{

@@ -1,12 +1,14 @@
 //! What was removed is unreachable at once; what hung on it is taken away here, in small commits, by whoever has time.
 
+use super::delegations::forget;
+use super::trusts::remove_trusts;
 use crate::desk::Desk;
 use crate::error::Error;
 use crate::users::forget_user;
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Binding, Domain, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group,
     Leaving, LeavingKey, Member, Membership, MembershipKey, Name, NameKey, NameKind, NamedRole, Project,
-    Reverse, ReverseKey, Revocation, Revoked, Who,
+    Reverse, ReverseKey, Revocation, Revoked, ThingKind, Who,
 };
 use enfilade_facts::vocabulary::{DomainId, GroupId, ProjectId, RoleId};
 use enfilade_facts::{Change, Read, View};
@@ -88,7 +90,7 @@ fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool
     let groups = names(view, NameKind::Group, id)?;
     for (key, name) in &groups {
         change.delete::<Name>(key).remove_as_of::<Group>(&name.group(), ended);
-        change.delete::<Extra>(&ExtraKey::of(enfilade_facts::tables::ThingKind::Group, &name.group()));
+        change.delete::<Extra>(&ExtraKey::of(ThingKind::Group, &name.group()));
         change.put(&LeavingKey::Group(name.group()), &Leaving);
     }
     let projects = names(view, NameKind::Project, id)?;
@@ -96,7 +98,7 @@ fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool
         change.delete::<Name>(key);
         let id = name.project();
         if let Some(row) = view.get::<Project>(&id)? {
-            super::projects::forget_project(change, &id, &row);
+            forget_project(change, &id, &row);
         }
     }
     let roles = names(view, NameKind::Role, id)?;
@@ -108,6 +110,15 @@ fn of_domain(view: &View<'_>, change: &mut Change, id: &DomainId) -> Result<bool
     }
     let is_empty = groups.is_empty() && projects.is_empty() && roles.is_empty();
     Ok(is_empty && take_grants_on(view, change, &[GrantScope::Domain(*id), GrantScope::BelowDomain(*id)])?)
+}
+
+/// Takes one away in a change; what hangs on it goes later.
+pub(super) fn forget_project(change: &mut Change, id: &ProjectId, row: &Project) {
+    change.delete::<Project>(id).delete::<Extra>(&ExtraKey::of(ThingKind::Project, id));
+    if let Some(parent) = row.parent {
+        change.delete::<Reverse>(&ReverseKey::Child(parent, *id));
+    }
+    change.put(&LeavingKey::Project(*id), &Leaving);
 }
 
 /// Whether everything of it went.
@@ -128,10 +139,10 @@ pub(super) fn of_project(view: &View<'_>, change: &mut Change, id: &ProjectId) -
     for key in &credentials {
         change.delete::<Reverse>(key);
         if let ReverseKey::For(_, credential) = key {
-            super::application_credentials::forget(view, change, credential)?;
+            forget(view, change, credential)?;
         }
     }
-    super::remove_trusts(view, change, &ReverseKey::trusts_for(id))?;
+    remove_trusts(view, change, &ReverseKey::trusts_for(id))?;
     Ok(credentials.len() < AT_ONCE)
 }
 

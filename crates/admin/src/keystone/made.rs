@@ -1,8 +1,8 @@
 //! What an application credential made goes with it: other credentials, and what those made, trusts and keys. It is good for nothing from the
 //! same commit on, whether its record is there or not; so that nobody finds it in a list, it is taken away, too.
 
-use super::application_credentials::forget;
 use super::blobs::remove_blob;
+use super::delegations::forget;
 use super::trusts::remove_trust;
 use crate::error::Error;
 use enfilade_facts::tables::{Blob, Credential, Delegation, Name, NameKey, Reverse, ReverseKey, Trust};

@@ -1,15 +1,17 @@
 //! Projects.
 
+use super::leaving::{forget_project, of_project};
+use super::names::check_name;
+use super::things::children_of;
 use crate::desk::{Desk, random};
-use crate::error::Error;
+use crate::error::{Error, missing};
 use crate::look::{dangling, domain_id, user_id};
 use crate::users::check_comment;
 use enfilade_facts::tables::{
-    Binding, Datastore, Domain, Extra, ExtraKey, Leaving, LeavingKey, Name, NameKey, Profile, Project,
-    Reverse, ReverseKey, ThingKind,
+    Binding, Datastore, Domain, Leaving, LeavingKey, Name, NameKey, Profile, Project,
 };
-use enfilade_facts::vocabulary::{DatastoreName, ProjectId, Realm, Userid, is_unseen};
-use enfilade_facts::{At, Change, Read, Source, View};
+use enfilade_facts::vocabulary::{DatastoreName, ProjectId, Realm, Userid};
+use enfilade_facts::{At, Read, Source, View};
 
 /// A project, for listing.
 #[derive(Clone, Debug)]
@@ -64,16 +66,6 @@ pub fn add_project(
         change.expect_absent::<Name>(&by_name).put(&by_name, &Name(*id.bytes())).put(&id, &row);
         Ok(id)
     })
-}
-
-/// Names that Keystone's clients choose: text without characters that are not seen, at most 64 bytes (its columns hold as much).
-pub(super) fn check_name(what: &str, name: &str) -> Result<(), Error> {
-    if name.is_empty() || name.len() > 64 || name.trim() != name || name.chars().any(is_unseen) {
-        return Err(Error::Invalid(format!(
-            "the {what}'s name is empty, longer than 64 bytes, begins or ends with white space, or contains control or invisible characters (for example U+200B)"
-        )));
-    }
-    Ok(())
 }
 
 /// The project that is meant: an id, `NAME@DOMAIN`, or a name there is once.
@@ -137,30 +129,21 @@ pub fn set_project(desk: &Desk<'_>, id: &ProjectId, edit: &ProjectEdit) -> Resul
 /// When it is gone, others are in it, or the facts cannot be changed.
 pub fn remove_project(desk: &Desk<'_>, id: &ProjectId) -> Result<At, Error> {
     let ((), at) = desk.commit(&format!("project remove {id}"), |view, change| {
-        let row = view.get::<Project>(id)?.ok_or_else(|| super::things::missing("project", id))?;
-        if !super::things::children_of(view, id)?.is_empty() {
+        let row = view.get::<Project>(id)?.ok_or_else(|| missing("project", id))?;
+        if !children_of(view, id)?.is_empty() {
             let why = format!("Cannot delete the project {id} since it is not a leaf in the hierarchy.");
             return Err(Error::Refused(why));
         }
         change.expect_same(id, &row).delete::<Name>(&NameKey::project(&row.domain, &row.name));
         forget_project(change, id, &row);
         // A small one goes wholly.
-        if super::leaving::of_project(view, change, id)? {
+        if of_project(view, change, id)? {
             change.delete::<Leaving>(&LeavingKey::Project(*id));
         }
         change.end_with::<Project>(id);
         Ok(())
     })?;
     Ok(at)
-}
-
-/// Takes one away in a change; what hangs on it goes later.
-pub(super) fn forget_project(change: &mut Change, id: &ProjectId, row: &Project) {
-    change.delete::<Project>(id).delete::<Extra>(&ExtraKey::of(ThingKind::Project, id));
-    if let Some(parent) = row.parent {
-        change.delete::<Reverse>(&ReverseKey::Child(parent, *id));
-    }
-    change.put(&LeavingKey::Project(*id), &Leaving);
 }
 
 /// Every project, by name and domain.

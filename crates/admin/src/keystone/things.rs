@@ -1,9 +1,10 @@
 //! Domains, projects, groups, roles and the catalog by id, as Identity v3 changes them: one function for each kind makes it or makes it
 //! another, with what clients keep beside it.
 
-use super::projects::check_name;
+use super::extra::{extra_of, put_extra};
+use super::names::check_name;
 use crate::desk::{Desk, random};
-use crate::error::Error;
+use crate::error::{Error, missing};
 use crate::users::{check_comment, choose_sid};
 use enfilade_facts::limits::PROJECT_DEPTH_MAX;
 use enfilade_facts::tables::{
@@ -26,43 +27,6 @@ pub struct Saved<K, R> {
     pub row: R,
     /// What clients keep beside it.
     pub extra: String,
-}
-
-/// What clients may keep beside a thing, in bytes.
-const EXTRA_BYTES_MAX: usize = 16 * 1024;
-
-/// What clients keep beside a thing; empty for nothing.
-///
-/// # Errors
-/// When it cannot be read.
-pub fn extra_of(
-    view: &View<'_>,
-    kind: ThingKind,
-    key: &impl Key,
-) -> Result<String, enfilade_facts::SourceError> {
-    Ok(view.get::<Extra>(&ExtraKey::of(kind, key))?.map(|Extra(text)| text).unwrap_or_default())
-}
-
-/// The attributes of what the API neither changes nor removes.
-pub(crate) const IMMUTABLE: &str = r#"{"options":{"immutable":true}}"#;
-
-pub(crate) fn put_extra(
-    change: &mut Change,
-    kind: ThingKind,
-    key: &impl Key,
-    text: &str,
-) -> Result<(), Error> {
-    if text.len() > EXTRA_BYTES_MAX {
-        return Err(Error::Invalid(format!(
-            "its attributes are longer than {EXTRA_BYTES_MAX} bytes together"
-        )));
-    }
-    let at = ExtraKey::of(kind, key);
-    match text.is_empty() {
-        true => change.delete::<Extra>(&at),
-        false => change.put(&at, &Extra(text.to_owned())),
-    };
-    Ok(())
 }
 
 /// The steps every kind shares: what it was, what it is to be, and both written down.
@@ -587,8 +551,4 @@ pub fn groups_of(view: &View<'_>, user: &UserId) -> Result<Vec<(GroupId, Group)>
         found.extend(view.get::<Group>(&key.group)?.map(|row| (key.group, row)));
     }
     Ok(found)
-}
-
-pub(crate) fn missing(what: &'static str, id: impl std::fmt::Display) -> Error {
-    Error::Missing { what, name: id.to_string(), hint: "look at the list of them" }
 }

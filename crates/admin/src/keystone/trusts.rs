@@ -1,8 +1,8 @@
 //! Trusts: what users let others do on their behalf.
 
-use super::application_credentials::end_within;
+use super::delegations::end_within;
 use crate::desk::{Desk, random};
-use crate::error::Error;
+use crate::error::{Error, missing};
 use enfilade_facts::limits::REDELEGATIONS_MAX;
 use enfilade_facts::tables::{Project, Reverse, ReverseKey, Trust, User};
 use enfilade_facts::vocabulary::{CredentialId, ProjectId, RoleId, TrustId, UserId};
@@ -65,10 +65,10 @@ pub fn create_trust(desk: &Desk<'_>, new: &NewTrust) -> Result<(TrustId, Trust, 
             return Err(Error::Refused(why));
         }
         if view.get::<User>(&trustee)?.is_none() {
-            return Err(super::things::missing("user", trustee));
+            return Err(missing("user", trustee));
         }
         if let Some(parent) = &parent {
-            let from = view.get::<Trust>(parent)?.ok_or_else(|| super::things::missing("trust", parent))?;
+            let from = view.get::<Trust>(parent)?.ok_or_else(|| missing("trust", parent))?;
             // Nothing that is lent on is more than what it came from.
             let is_less = from.redelegations > redelegations
                 && (from.trustor, from.project) == (trustor, project)
@@ -126,7 +126,7 @@ pub fn list_trusts(source: &dyn Source) -> Result<Vec<(TrustId, Trust)>, Error> 
 /// When there is none left, or the facts cannot be changed.
 pub fn use_trust(desk: &Desk<'_>, id: &TrustId) -> Result<(), Error> {
     desk.commit(&format!("trust {id} use"), |view, change| {
-        let row = view.get::<Trust>(id)?.ok_or_else(|| super::things::missing("trust", id))?;
+        let row = view.get::<Trust>(id)?.ok_or_else(|| missing("trust", id))?;
         let Some(uses) = row.uses else { return Ok(()) };
         let left = uses
             .checked_sub(1)

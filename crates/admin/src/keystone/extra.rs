@@ -1,0 +1,42 @@
+//! What clients keep beside a thing: a JSON object that is not looked into.
+
+use crate::error::Error;
+use enfilade_facts::tables::{Extra, ExtraKey, Key, ThingKind};
+use enfilade_facts::{Change, View};
+
+/// What clients may keep beside a thing, in bytes.
+const EXTRA_BYTES_MAX: usize = 16 * 1024;
+
+/// What clients keep beside a thing; empty for nothing.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn extra_of(
+    view: &View<'_>,
+    kind: ThingKind,
+    key: &impl Key,
+) -> Result<String, enfilade_facts::SourceError> {
+    Ok(view.get::<Extra>(&ExtraKey::of(kind, key))?.map(|Extra(text)| text).unwrap_or_default())
+}
+
+/// The attributes of what the API neither changes nor removes.
+pub(crate) const IMMUTABLE: &str = r#"{"options":{"immutable":true}}"#;
+
+pub(crate) fn put_extra(
+    change: &mut Change,
+    kind: ThingKind,
+    key: &impl Key,
+    text: &str,
+) -> Result<(), Error> {
+    if text.len() > EXTRA_BYTES_MAX {
+        return Err(Error::Invalid(format!(
+            "its attributes are longer than {EXTRA_BYTES_MAX} bytes together"
+        )));
+    }
+    let at = ExtraKey::of(kind, key);
+    match text.is_empty() {
+        true => change.delete::<Extra>(&at),
+        false => change.put(&at, &Extra(text.to_owned())),
+    };
+    Ok(())
+}
