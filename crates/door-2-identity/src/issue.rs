@@ -1,10 +1,11 @@
 //! Making sessions: of a password, of an application credential, or of another session, which it cannot outgrow.
 
 use crate::fernet::payload::{Audit, AuditId};
+use crate::judge::{Tokens, stand};
 use crate::permit::IdentityPermit;
 use crate::refuse::Refusal;
 use crate::revocations;
-use crate::session::{Claim, Lent, Methods, Scope, Session, Tokens, stand};
+use crate::session::{Claim, Lent, Methods, Scope, Session};
 use crate::view::View;
 use enfilade_facts::Now;
 use enfilade_facts::vocabulary::{DomainId, ProjectId, TrustId};

@@ -14,7 +14,6 @@ use crate::session::SessionAsk;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::Authid;
 use enfilade_facts::{Memo, MemoKey, MemoSeed, Now, Weigh, WordMemo};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The memos of door 2.
 pub struct IdentityMemo {
@@ -26,24 +25,6 @@ pub struct IdentityMemo {
     session: KeyMaker,
     certificate: KeyMaker,
     unread: KeyMaker,
-}
-
-/// In which minute a verdict was used last, counted from the server's start. Not of the verdict, only kept beside it.
-#[derive(Debug, Default)]
-pub(crate) struct Used(AtomicU64);
-
-impl Clone for Used {
-    fn clone(&self) -> Self {
-        Used(AtomicU64::new(self.0.load(Ordering::Relaxed)))
-    }
-}
-
-impl Used {
-    pub(crate) fn is_first_in(&self, minute: u64) -> bool {
-        // 0 is never.
-        let minute = minute + 1;
-        self.0.load(Ordering::Relaxed) != minute && self.0.swap(minute, Ordering::Relaxed) != minute
-    }
 }
 
 impl Weigh for Granted {

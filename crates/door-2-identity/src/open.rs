@@ -3,14 +3,16 @@
 use crate::ask::{Ask, CertificateAsk};
 use crate::crypt;
 use crate::generated::HashKey;
-use crate::memo::{IdentityMemo, Used};
+use crate::judge::{self, Tokens};
+use crate::memo::IdentityMemo;
 use crate::permit::{Granted, IdentityPermit, Proof, Validated};
 use crate::principal::{Principal, Reach, SidSet};
 use crate::refuse::Refusal;
 use crate::revocations;
-use crate::session::{self, Claim, Session, SessionAsk, Tokens};
+use crate::session::{Claim, Session, SessionAsk};
 use crate::standing::{self, Standing, stand_in};
 use crate::upgrade::Upgrade;
+use crate::used::Used;
 use crate::view::View;
 use crate::work::Work;
 use enfilade_facts::limits::PASSWORD_MEMO_MILLIS;
@@ -102,7 +104,7 @@ pub fn open_certificate(
     let token = view.credential(&id)?.ok_or_else(nobodys)?;
     let user = view.user(&token.owner)?.ok_or_else(nobodys)?;
     let realm: Realm = view.domain(&user.domain)?.ok_or_else(nobodys)?.name;
-    let mut authid = Authid::from(session::userid(&user.name, &realm).ok_or_else(nobodys)?);
+    let mut authid = Authid::from(judge::userid(&user.name, &realm).ok_or_else(nobodys)?);
     authid.token = Some(token.name);
     let standing = Standing::of(&view, &authid, token.owner, Some(id))?.ok_or_else(nobodys)?;
     standing.check(&view, now)?;
@@ -192,7 +194,7 @@ fn known_session(
     if known.at() == view.at() {
         return Ok(Some(known));
     }
-    if !session::still_stands(&View::new(view), session, known.at().revision, tokens.revocations)? {
+    if !judge::still_stands(&View::new(view), session, known.at().revision, tokens.revocations)? {
         return Ok(None);
     }
     let granted = Granted { at: view.at(), ..Granted::clone(&known.granted) };
@@ -228,7 +230,7 @@ fn grant_session(
     if now.unix_seconds < claim.good_from(horizon) {
         return Err(Refusal::TokenNotYet { seconds: claim.issued_at.saturating_sub(now.unix_seconds) });
     }
-    let (standing, session) = session::stand(view, now, claim, tokens.revocations)?;
+    let (standing, session) = judge::stand(view, now, claim, tokens.revocations)?;
     let view = &view.of_session(claim.issued_at, tokens.revocations);
     let proof = Proof { credential: claim.credential(), verifier: memo.key("session").key(), upgrade: None };
     let mut granted = grant(view, now, &standing, proof, u64::MAX, memo)?;
@@ -455,6 +457,14 @@ fn known_match(
     Ok(until.filter(|until| now.tick_millis < *until).ok_or(key))
 }
 
+impl Proof {
+    /// What was proven, once the upgrade is made.
+    pub(crate) fn upgraded(&self, memo: &IdentityMemo) -> Option<Proof> {
+        let verifier = digest(memo, Verifier::Keyed(self.upgrade.as_ref()?.to));
+        Some(Proof { credential: self.credential, verifier, upgrade: None })
+    }
+}
+
 pub(crate) fn digest(memo: &IdentityMemo, verifier: Verifier) -> MemoKey {
     match verifier {
         Verifier::Keyed(digest) => memo.key("keyed").bytes(&digest).key(),
@@ -518,7 +528,7 @@ fn grant(
     if let Some(credential) = &proof.credential
         && let Some(delegation) = view.delegation(credential)?
     {
-        principal.reach = session::reach_of(view, &standing.id, credential, delegation.project)?;
+        principal.reach = judge::reach_of(view, &standing.id, credential, delegation.project)?;
     }
     let verifiers = standing.verifiers(now).into_iter();
     let of_secret = verifiers.filter(|(verifier, _)| digest(memo, verifier.clone()) == proof.verifier);

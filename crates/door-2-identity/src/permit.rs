@@ -1,11 +1,9 @@
 //! The proof that door 2 was passed.
 
-use crate::memo::{IdentityMemo, Used};
-use crate::open::digest;
 use crate::principal::Principal;
 use crate::session::Session;
 use crate::upgrade::Upgrade;
-use enfilade_facts::tables::Verifier;
+use crate::used::Used;
 use enfilade_facts::vocabulary::CredentialId;
 use enfilade_facts::{At, Held, MemoKey, Now};
 use std::sync::Arc;
@@ -49,14 +47,6 @@ pub(crate) struct Proof {
     pub(crate) verifier: MemoKey,
     /// What is to take the verifier's place.
     pub(crate) upgrade: Option<Arc<Upgrade>>,
-}
-
-impl Proof {
-    /// What was proven, once the upgrade is made.
-    pub(crate) fn upgraded(&self, memo: &IdentityMemo) -> Option<Proof> {
-        let verifier = digest(memo, Verifier::Keyed(self.upgrade.as_ref()?.to));
-        Some(Proof { credential: self.credential, verifier, upgrade: None })
-    }
 }
 
 impl std::fmt::Debug for Proof {

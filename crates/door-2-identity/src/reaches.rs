@@ -1,10 +1,11 @@
 //! How far the sessions of a user can reach, with the right secrets: asked when the rights of somebody count who did not come.
 
+use crate::judge;
 use crate::memo::IdentityMemo;
 use crate::open::principal;
 use crate::principal::{Principal, Reach};
 use crate::refuse::Refusal;
-use crate::session::{self, HeldRole, Scope};
+use crate::session::{HeldRole, Scope};
 use crate::standing::Standing;
 use crate::view::View;
 use enfilade_facts::Now;
@@ -26,7 +27,7 @@ pub fn reaches(
     let view = &View::new(view);
     let Some(row) = view.user(&user)? else { return Ok(Vec::new()) };
     let Some(realm) = view.domain(&row.domain)?.map(|domain| domain.name) else { return Ok(Vec::new()) };
-    let Some(userid) = session::userid(&row.name, &realm) else { return Ok(Vec::new()) };
+    let Some(userid) = judge::userid(&row.name, &realm) else { return Ok(Vec::new()) };
     let Some(standing) = Standing::of(view, &Authid::from(userid), user, None)? else {
         return Ok(Vec::new());
     };
@@ -36,14 +37,14 @@ pub fn reaches(
     }
     let mut found = vec![principal(view, &standing, memo)?];
     let Some(project) = project else { return Ok(found) };
-    if !session::is_open(view, project)? {
+    if !judge::is_open(view, project)? {
         return Ok(found);
     }
     let scope = Scope::Project(*project);
-    let mut sets = vec![session::roles_on(view, &user, scope, None)];
+    let mut sets = vec![judge::roles_on(view, &user, scope, None)];
     for id in view.trusts_for(&user)? {
-        let trusted = session::trusted(view, now, &user, scope, &id);
-        sets.push(trusted.and_then(|trusted| session::lent_roles(view, &trusted.trust)));
+        let trusted = judge::trusted(view, now, &user, scope, &id);
+        sets.push(trusted.and_then(|trusted| judge::lent_roles(view, &trusted.trust)));
     }
     for set in sets {
         let roles: Vec<HeldRole> = match set {

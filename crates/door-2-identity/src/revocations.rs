@@ -2,7 +2,6 @@
 //! else changed: as long as nothing did, a session that stood needs no more than that look.
 
 use crate::session::{Methods, Session};
-use crate::view;
 use enfilade_facts::limits::REVOCATIONS_INDEXED_MAX;
 use enfilade_facts::tables::{Key, ReverseKey, Revocation, Revoked, Table};
 use enfilade_facts::{Horizon, Index, IndexError, Indexed, LastMarks, Revision, SourceError, View};
@@ -121,7 +120,7 @@ pub(crate) struct Look {
     pub(crate) others: Option<Revision>,
 }
 
-/// Whatever a session may be revoked by, beside what it rests on: see [`view::View::of_session`].
+/// Whatever a session may be revoked by, beside what it rests on: see [`crate::view::View::of_session`].
 fn marks(session: &Session) -> impl Iterator<Item = Revoked> {
     let (claim, user_domain) = (&session.claim, session.user_domain);
     let scope_domain = session.scope_domain.filter(|domain| *domain != user_domain);
@@ -213,7 +212,7 @@ fn over(session: &Session, purged: i64) -> Option<i64> {
 /// index, or it has gone on to a later revision than the view's, the view itself is asked: slower, and right. `judged` is the revision at
 /// which none of them was set, if there is one.
 pub(crate) fn look(
-    view: &view::View<'_>,
+    facts: &View<'_>,
     index: &Index<Revocations>,
     session: &Session,
     judged: Option<Revision>,
@@ -222,7 +221,7 @@ pub(crate) fn look(
     let is_set = |mark: &Revoked, before: Option<i64>| {
         before.is_some_and(|before| issued_at <= covers(session, mark, before))
     };
-    let found = index.read(view.facts, |revoked| {
+    let found = index.read(facts, |revoked| {
         let later = judged.and_then(|judged| revoked.after(judged));
         let may_be = |mark: &Revoked| later.is_none_or(|later| later.iter().any(|(_, new)| new == mark));
         let mut by = None;
@@ -243,9 +242,9 @@ pub(crate) fn look(
         Err(IndexError::Source(why)) => return Err(why),
         Err(IndexError::Ahead) => None,
     };
-    let (mut by, over) = (None, over(session, purged_by(view.facts)?));
+    let (mut by, over) = (None, over(session, purged_by(facts)?));
     for mark in marks(session) {
-        if is_set(&mark, since_by(view.facts, &mark)?) {
+        if is_set(&mark, since_by(facts, &mark)?) {
             by = Some(mark);
             break;
         }

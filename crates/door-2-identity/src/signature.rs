@@ -3,8 +3,9 @@
 
 use crate::fernet::payload::{Audit, AuditId};
 use crate::issue::{Issue, within_horizon};
+use crate::judge::{Tokens, stand};
 use crate::refuse::Refusal;
-use crate::session::{Claim, Lent, Methods, Scope, Session, Tokens, stand};
+use crate::session::{Claim, Lent, Methods, Scope, Session};
 use crate::view::View;
 use aws_lc_rs::{constant_time, hmac};
 use enfilade_facts::Now;

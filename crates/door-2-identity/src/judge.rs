@@ -1,0 +1,286 @@
+//! What the facts say of a session now: its subject, its scope, its roles, and what was revoked.
+
+use crate::fernet::KeyRing;
+use crate::principal::Reach;
+use crate::refuse::Refusal;
+use crate::revocations::{self, Revocations};
+use crate::session::{Claim, HeldRole, Lent, Scope, Session, Trusted};
+use crate::standing::Standing;
+use crate::view::View;
+use enfilade_facts::limits::{CREDENTIAL_CHAIN_MAX, REDELEGATIONS_MAX};
+use enfilade_facts::tables::{GrantScope, Revoked, Trust};
+use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, ProjectId, Realm, TrustId, UserId, Userid};
+use enfilade_facts::{Index, Now, Revision};
+use std::collections::BTreeSet;
+
+/// The keys as they were read, and how often that was before: a verdict counts only with the keys it was judged by.
+#[derive(Debug)]
+pub struct Ring {
+    /// The keys.
+    pub keys: KeyRing,
+    /// Never the same for two readings of one process; never 0.
+    pub generation: u64,
+}
+
+/// What tokens are judged by beside the facts.
+#[derive(Clone, Copy)]
+pub struct Tokens<'a> {
+    /// The keys; nobody's token is read without.
+    pub ring: Option<&'a Ring>,
+    /// What was revoked.
+    pub revocations: &'a Index<Revocations>,
+}
+
+/// Whether a session that stood at an earlier revision, `judged`, stands at this one without being judged anew: nothing but revocations
+/// was changed since, and none of them is about it.
+pub(crate) fn still_stands(
+    view: &View<'_>,
+    session: &Session,
+    judged: Revision,
+    revocations: &Index<Revocations>,
+) -> Result<bool, Refusal> {
+    let Some(rests_on) = session.rests_on else { return Ok(false) };
+    let look = revocations::look(view.facts, revocations, session, Some(judged))?;
+    Ok(look.by.is_none() && look.over.is_none() && look.others == Some(rests_on))
+}
+
+/// What the facts say of a claim at this revision; whether it is in time has been judged.
+pub(crate) fn stand(
+    view: &View<'_>,
+    now: Now,
+    claim: &Claim,
+    revocations: &Index<Revocations>,
+) -> Result<(Standing, Session), Refusal> {
+    let gone = || Refusal::NoSubject;
+    let view = &view.of_session(claim.issued_at, revocations);
+    let user = view.user(&claim.user)?.ok_or_else(gone)?;
+    let realm: Realm = view.domain(&user.domain)?.ok_or_else(gone)?.name;
+    let mut authid = Authid::from(userid(&user.name, &realm).ok_or_else(gone)?);
+    let credential = claim.credential();
+    if let Some(credential) = &credential {
+        authid.token = Some(view.credential(credential)?.ok_or_else(gone)?.name);
+    }
+    let standing = Standing::of(view, &authid, claim.user, credential)?.ok_or_else(gone)?;
+    standing.check(view, now)?;
+    let user_domain = user.domain;
+    let scope_domain = match claim.scope {
+        Scope::Unscoped | Scope::System => None,
+        Scope::Domain(domain) => Some(domain),
+        Scope::Project(project) => {
+            let row = view.project(&project)?.filter(|project| project.enabled);
+            Some(row.ok_or(Refusal::NoScope("the project is gone or disabled"))?.domain)
+        }
+    };
+    if let Some(domain) = scope_domain
+        && !view.domain(&domain)?.is_some_and(|domain| domain.enabled)
+    {
+        return Err(Refusal::NoScope("the domain is gone or disabled"));
+    }
+    let trusted = match claim.lent {
+        Some(Lent::Trust(id)) => Some(Box::new(trusted(view, now, &claim.user, claim.scope, &id)?)),
+        _ => None,
+    };
+    // Before what was revoked: who has nothing there is told so.
+    let roles = match &trusted {
+        Some(trusted) => lent_roles(view, &trusted.trust)?,
+        None => roles_on(view, &claim.user, claim.scope, credential.as_ref())?,
+    };
+    // A new session is to have every group of its user, also where its roles come by no group of that user: files know the groups.
+    let asked_no_groups = claim.scope == Scope::Unscoped || trusted.is_some();
+    if asked_no_groups && now.unix_seconds <= claim.issued_at {
+        view.groups_of(&claim.user)?;
+    }
+    view.check_over(&authid)?;
+    let delegation = credential.map(|credential| view.delegation(&credential)).transpose()?.flatten();
+    let mut session =
+        Session { claim: *claim, roles, user_domain, scope_domain, delegation, trusted, rests_on: None };
+    let look = revocations::look(view.facts, revocations, &session, None)?;
+    if let Some(by) = look.by {
+        return Err(Refusal::TokenRevoked { authid, by: what_by(&by) });
+    }
+    if let Some(seconds) = look.over {
+        return Err(Refusal::TokenExpired { seconds });
+    }
+    session.rests_on = look.others;
+    Ok((standing, session))
+}
+
+/// A trust by which a user has a session for a scope: it is there, for this user and this project, and each user who lends could come in.
+pub(crate) fn trusted(
+    view: &View<'_>,
+    now: Now,
+    user: &UserId,
+    scope: Scope,
+    id: &TrustId,
+) -> Result<Trusted, Refusal> {
+    let is_meant = |trust: &Trust| trust.trustee == *user && scope == Scope::Project(trust.project);
+    let is_in_time = |trust: &Trust| trust.expires == 0 || now.unix_seconds < trust.expires;
+    let trust = view.trust(id)?.filter(|trust| is_meant(trust) && is_in_time(trust));
+    let trust = trust.ok_or(Refusal::NoScope("the trust is gone, over, or another's"))?;
+    let end = if trust.expires == 0 { i64::MAX } else { trust.expires - 1 };
+    // One that an application credential made is good while that one is.
+    let (domain, good_until) = lender(view, now, &trust.trustor, trust.by)?;
+    let mut trusted =
+        Trusted { lenders: vec![(trust.trustor, domain)], good_until: good_until.min(end), trust };
+    // What was lent on rests on each trust it came by, and on each user who lent it on.
+    let mut above = trusted.trust.parent;
+    while let Some(id) = above {
+        let is_near = trusted.lenders.len() <= usize::from(REDELEGATIONS_MAX);
+        let parent = view.trust(&id)?.filter(|parent| is_in_time(parent) && is_near);
+        let parent = parent.ok_or(Refusal::NoScope("a trust it was lent on from is gone"))?;
+        let (domain, good_until) = lender(view, now, &parent.trustee, None)?;
+        trusted.lenders.push((parent.trustee, domain));
+        trusted.good_until = trusted.good_until.min(good_until);
+        above = parent.parent;
+    }
+    Ok(trusted)
+}
+
+/// The domain of a user who lends something, and the last second this user, and the application credential it was lent by, are in time.
+fn lender(
+    view: &View<'_>,
+    now: Now,
+    id: &UserId,
+    by: Option<CredentialId>,
+) -> Result<(DomainId, i64), Refusal> {
+    let gone = || Refusal::NoScope("a user who lent it is gone");
+    let user = view.user(id)?.ok_or_else(gone)?;
+    let realm: Realm = view.domain(&user.domain)?.ok_or_else(gone)?.name;
+    let authid = Authid::from(userid(&user.name, &realm).ok_or_else(gone)?);
+    let standing = Standing::of(view, &authid, *id, by)?.ok_or_else(gone)?;
+    standing.check(view, now).map_err(|refusal| match refusal {
+        Refusal::Disabled { .. } | Refusal::Expired { .. } => {
+            Refusal::NoScope("a user who lent it is disabled or expired")
+        }
+        other => other,
+    })?;
+    Ok((user.domain, standing.good_until()))
+}
+
+/// The roles a user has on a project now, implied ones included; none where there are none.
+///
+/// # Errors
+/// When the facts cannot be read, or the user is in more groups than may be.
+pub fn roles_of(
+    view: &enfilade_facts::View<'_>,
+    user: &UserId,
+    project: &ProjectId,
+) -> Result<Vec<HeldRole>, Refusal> {
+    match roles_on(&View::new(view), user, Scope::Project(*project), None) {
+        Err(Refusal::NoScope(_)) => Ok(Vec::new()),
+        judged => judged,
+    }
+}
+
+/// The same within an application credential.
+///
+/// # Errors
+/// As for [`roles_of`].
+pub fn roles_by(
+    view: &enfilade_facts::View<'_>,
+    user: &UserId,
+    project: &ProjectId,
+    credential: &CredentialId,
+) -> Result<Vec<HeldRole>, Refusal> {
+    match roles_on(&View::new(view), user, Scope::Project(*project), Some(credential)) {
+        Err(Refusal::NoScope(_)) => Ok(Vec::new()),
+        judged => judged,
+    }
+}
+
+/// What a trust lends, implied roles included: all of it, while the trustor has all of it (Keystone's rule).
+pub(crate) fn lent_roles(view: &View<'_>, trust: &Trust) -> Result<Vec<HeldRole>, Refusal> {
+    let held = roles_on(view, &trust.trustor, Scope::Project(trust.project), trust.by.as_ref())?;
+    let lent = view.with_implied(trust.roles.iter().copied().collect())?;
+    let is_whole = !lent.is_empty() && lent.iter().all(|role| held.contains(role));
+    match is_whole {
+        true => Ok(lent.into_iter().collect()),
+        false => Err(Refusal::NoScope("whoever trusts has no longer all the roles of the trust")),
+    }
+}
+
+pub(crate) fn userid(name: &str, realm: &Realm) -> Option<Userid> {
+    format!("{name}@{realm}").parse().ok()
+}
+
+fn what_by(by: &Revoked) -> &'static str {
+    match by {
+        Revoked::Token(_) => "the token",
+        Revoked::Chain(_) => "the chain it is of",
+        Revoked::User(_) => "everything of its user",
+        Revoked::Project(_) => "everything for its project",
+        Revoked::Domain(_) => "everything of its domain",
+        Revoked::Trust(_) => "everything by its trust",
+        Revoked::Consumer(_) => "everything by its consumer",
+        Revoked::Credential(_) => "every session of its application credential",
+        Revoked::Group(_)
+        | Revoked::Role(_)
+        | Revoked::Link(_)
+        | Revoked::Horizon
+        | Revoked::Passed
+        | Revoked::Last => "a group, role or role assignment that it depends on",
+    }
+}
+
+/// Where an application credential reaches that is shown itself, without a session: where a session of it would.
+pub(crate) fn reach_of(
+    view: &View<'_>,
+    user: &UserId,
+    credential: &CredentialId,
+    project: ProjectId,
+) -> Result<Reach, Refusal> {
+    if view.delegation(credential)?.is_some_and(|delegation| !delegation.rules.is_empty()) {
+        return Ok(Reach::Nothing);
+    }
+    let roles = match is_open(view, &project)? {
+        true => roles_on(view, user, Scope::Project(project), Some(credential)),
+        false => Err(Refusal::NoScope("the project is gone or disabled")),
+    };
+    match roles {
+        Ok(roles) => Ok(Reach::Project { project, roles: roles.into_iter().map(|role| role.name).collect() }),
+        Err(Refusal::NoScope(_)) => Ok(Reach::Nothing),
+        Err(refusal) => Err(refusal),
+    }
+}
+
+/// Whether there can be sessions for a project: it is there and enabled, and so is its domain.
+pub(crate) fn is_open(view: &View<'_>, project: &ProjectId) -> Result<bool, Refusal> {
+    match view.project(project)?.filter(|project| project.enabled) {
+        Some(row) => Ok(view.domain(&row.domain)?.is_some_and(|domain| domain.enabled)),
+        None => Ok(false),
+    }
+}
+
+/// The roles a claim stands for now. A session for something without any role there is none (Keystone's rule).
+pub(crate) fn roles_on(
+    view: &View<'_>,
+    user: &UserId,
+    scope: Scope,
+    credential: Option<&CredentialId>,
+) -> Result<Vec<HeldRole>, Refusal> {
+    let on = match scope {
+        Scope::Unscoped => return Ok(Vec::new()),
+        Scope::Project(id) => GrantScope::Project(id),
+        Scope::Domain(id) => GrantScope::Domain(id),
+        Scope::System => GrantScope::System,
+    };
+    let mut held = view.with_implied(view.granted(user, &on)?)?;
+    // A credential, and each that it was made by: [`Standing::of`] has found that they are there.
+    let mut next = credential.copied();
+    for _ in 0..=CREDENTIAL_CHAIN_MAX {
+        let Some(id) = next else { break };
+        view.rests_on(&Revoked::Credential(id))?;
+        let delegation = view.delegation(&id)?;
+        let is_of = |project| scope == Scope::Project(project);
+        let delegation = delegation
+            .filter(|delegation| is_of(delegation.project))
+            .ok_or(Refusal::NoScope("the credential is not for this project"))?;
+        let given: BTreeSet<_> = view.with_implied(delegation.roles.into_iter().collect())?;
+        held.retain(|role| given.contains(role));
+        next = delegation.by;
+    }
+    match held.is_empty() {
+        true => Err(Refusal::NoScope("the user has no role there")),
+        false => Ok(held.into_iter().collect()),
+    }
+}
