@@ -3,6 +3,7 @@
 
 mod alone;
 mod build;
+mod digest;
 mod judge;
 mod list;
 mod results;

@@ -1,7 +1,8 @@
 //! Which tests reach which mutants, and what they say of one.
 
 use super::build::{Place, Program};
-use super::results::{Found, Outcome, digest};
+use super::digest::digest;
+use super::results::{Found, Outcome};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};

@@ -1,5 +1,6 @@
 //! Which mutants exist: cargo-mutants lists them.
 
+use super::digest::digest;
 use serde_json::Value;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -141,7 +142,7 @@ fn numbered(mut mutants: Vec<Mutant>) -> Vec<Mutant> {
         let key = format!("{}\n{}\n{}", mutant.file, mutant.name, mutant.at);
         let nth = seen.entry(key.clone()).or_default();
         *nth += 1;
-        let wide = super::results::digest(&format!("{key}\n{nth}"));
+        let wide = digest(&format!("{key}\n{nth}"));
         let mut id = u32::try_from(wide & 0x7fff_ffff).unwrap_or_default().max(1);
         while !taken.insert(id) {
             id += 1;

@@ -1,9 +1,9 @@
 //! What is known of each mutant, and why a survivor may stay.
 
+use super::digest::digest;
 use super::list::Mutant;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -50,13 +50,6 @@ pub(super) struct Found {
     pub(super) by: String,
     /// It has no switch, whatever the outcome: cargo-mutants builds it alone.
     pub(super) alone: bool,
-}
-
-/// A digest that is the same in each run of the same program.
-pub(super) fn digest(content: &(impl Hash + ?Sized)) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    content.hash(&mut hasher);
-    hasher.finish()
 }
 
 /// What earlier runs found, for the files as they are now.
