@@ -10,6 +10,8 @@ mod words;
 mod sizes;
 mod doors;
 mod routes;
+mod imports;
+mod circles;
 mod pages;
 
 pub use pages::{Page, WRITTEN};
@@ -47,6 +49,7 @@ pub fn check(root: &Path) -> Vec<Finding> {
     sizes::check(&sources, &mut findings);
     doors::check(&sources, &mut findings);
     routes::check(&sources, &mut findings);
+    circles::check(&sources, &mut findings);
     pages::check(root, &sources, &mut findings);
     findings.sort();
     findings
