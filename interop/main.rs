@@ -30,6 +30,7 @@ mod import;
 mod import_cloud;
 mod keys;
 mod key_directory;
+mod last_room;
 mod keystone;
 mod kill_loop;
 mod leftovers;

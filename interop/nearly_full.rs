@@ -6,33 +6,34 @@ use crate::server::{Server, WITHOUT_PENALTIES};
 use enfilade_facts::limits::MAP_PERCENT_MAX;
 use enfilade_facts::tables::{Extra, ExtraKey, Revoked, ThingKind};
 use enfilade_facts::vocabulary::UserId;
-use enfilade_facts::{AuditRecord, Change, CommitError, Source};
+use enfilade_facts::{AuditRecord, Change, CommitError, Requester, Source};
 use enfilade_sources::lmdb::{Lmdb, Status, Terms};
 use serde_json::{Value, json};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-const MEBIBYTES: u64 = 16;
+pub(crate) const MEBIBYTES: u64 = 16;
 /// Makes numbers into ids that are spread over all there are.
 const MIXED: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
 /// The second is what the way out says.
-const WAY_OUT: [&str; 2] = ["`[facts] map_mebibytes`", "`enfilade facts compact`"];
+pub(crate) const WAY_OUT: [&str; 2] = ["`[facts] map_mebibytes`", "`enfilade facts compact`"];
 
-fn set_map(data: &Path, mebibytes: u64) {
+pub(crate) fn set_map(data: &Path, mebibytes: u64) {
     let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data);
     std::fs::write(data.join("enfilade.toml"), format!("[facts]\nmap_mebibytes = {mebibytes}\n")).unwrap();
 }
 
-fn open(data: &Path) -> Lmdb {
+pub(crate) fn open(data: &Path) -> Lmdb {
     Lmdb::open_for(&data.join("facts"), Terms { group: None, map_bytes: Some(MEBIBYTES << 20) }).unwrap()
 }
 
-fn change() -> Change {
-    Change::new(AuditRecord { who: "a test".into(), what: "fill".into(), unix_seconds: 1 })
+pub(crate) fn change() -> Change {
+    let audit = AuditRecord { who: "a test".into(), what: "fill".into(), unix_seconds: 1 };
+    Change::requested_by(Requester::Administrator, audit)
 }
 
 /// Puts records of nobody until no more are taken, the last of them small.
-fn fill(lmdb: &Lmdb) {
+pub(crate) fn fill(lmdb: &Lmdb) {
     let mut n = 0_u128;
     for bytes in [60_000, 4_000, 100] {
         loop {
@@ -69,7 +70,7 @@ fn refused(server: &Server, arguments: &[&str]) {
     );
 }
 
-fn status(server: &Server, login: &str) -> u16 {
+pub(crate) fn status(server: &Server, login: &str) -> u16 {
     curl(server, login, "/dav/main/", &PROPFIND_0).status
 }
 

@@ -327,6 +327,7 @@ fn prepare(place: &Path, count: usize) -> PathBuf {
         reserved: &ReservedPaths::default(),
         roots: None,
         who: "a test",
+        requester: enfilade_facts::Requester::Administrator,
         now: NOW,
     };
     let owner: Userid = "robot@local".parse().unwrap();
@@ -380,6 +381,7 @@ fn race(checks: u64, without: &str) -> Outcome {
         reserved: &ReservedPaths::default(),
         roots: None,
         who: "a test",
+        requester: enfilade_facts::Requester::Administrator,
         now: NOW,
     };
     let owner: Userid = "robot@local".parse().unwrap();

@@ -50,6 +50,7 @@ fn tree(server: &Server) {
         reserved: &ReservedPaths::default(),
         roots: None,
         who: "a test",
+        requester: enfilade_facts::Requester::Administrator,
         now: Now { unix_seconds: 1, tick_millis: 1, files_current: true },
     };
     for n in 0..1000 {

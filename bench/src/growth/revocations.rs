@@ -158,6 +158,7 @@ fn purge(cloud: &Cloud) -> Result<usize, Failure> {
         reserved: &reserved,
         roots: None,
         who: "a benchmark",
+        requester: enfilade_facts::Requester::Administrator,
         now: clock::now(),
     };
     Ok(purge_revocations(&desk, 0)?)

@@ -4,7 +4,7 @@
 use crate::error::Error;
 use crate::passwords::PasswordRules;
 use enfilade_content::ReservedPaths;
-use enfilade_facts::{At, AuditRecord, Change, CommitError, Now, Read, Source, View};
+use enfilade_facts::{At, AuditRecord, Change, CommitError, Now, Read, Requester, Source, View};
 use enfilade_sources::files::file_set::FileSet;
 use std::path::PathBuf;
 
@@ -23,6 +23,8 @@ pub struct Desk<'a> {
     pub roots: Option<&'a [PathBuf]>,
     /// Who makes the changes, for the audit log: an authid, or a person at the command line.
     pub who: &'a str,
+    /// With whose rights they are made.
+    pub requester: Requester,
     /// The present time.
     pub now: Now,
 }
@@ -45,7 +47,7 @@ impl Desk<'_> {
         let audit = self.audit(what);
         let mut conflict = None;
         for _ in 0..TRIES {
-            let mut change = Change::new(audit.clone());
+            let mut change = Change::requested_by(self.requester, audit.clone());
             let result = self.facts.read(|view| build(view, &mut change))??;
             match self.facts.commit(&change) {
                 Ok(at) => return Ok((result, at)),

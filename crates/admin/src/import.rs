@@ -73,7 +73,7 @@ pub fn import_proxmox(desk: &Desk<'_>, from: &FileSet, pretend: bool) -> Result<
     let (mut report, mut at) = match pretend {
         false => desk.commit(&what, build)?,
         true => {
-            let mut change = Change::new(desk.audit(&what));
+            let mut change = Change::requested_by(desk.requester, desk.audit(&what));
             (desk.facts.read(|view| build(view, &mut change))??, desk.facts.at())
         }
     };

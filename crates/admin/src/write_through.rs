@@ -6,7 +6,7 @@ use enfilade_facts::tables::{FileName, KeptFile};
 use enfilade_facts::{At, Read};
 use enfilade_sources::files::acl_cfg::AclCfg;
 use enfilade_sources::files::file_set::{EditError, Locked};
-use enfilade_sources::files::mirror::Mirror;
+use enfilade_sources::files::mirror::{Editor, Mirror};
 use enfilade_sources::files::section_config::{self, Section};
 use enfilade_sources::files::token_shadow::TokenShadow;
 
@@ -24,11 +24,14 @@ impl Desk<'_> {
         files: &[FileName],
         edit: impl FnOnce(&Files<'_>) -> Result<(), Error>,
     ) -> Result<At, Error> {
+        // A file that is changed is not changed back when the facts have no room.
+        self.facts.has_room_for(self.requester)?;
         let locked = self.files.lock(files).map_err(|why| Error::File(why.to_string()))?;
         let mut mirror = Mirror::new(self.files.clone());
         mirror.has_seen(self.facts, self.now)?;
         edit(&Files(&locked))?;
-        let looked = mirror.look_for(self.facts, self.now, Some((self.who, what)));
+        let editor = Editor { who: self.who, what, requester: self.requester };
+        let looked = mirror.look_for(self.facts, self.now, Some(editor));
         let outcome = looked.map_err(|why| {
             Error::File(format!(
                 "the file is changed, and the facts do not follow yet: {why}; a server tries again every second"

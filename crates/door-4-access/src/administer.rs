@@ -6,8 +6,8 @@ use crate::permit::AdminPermit;
 use crate::refuse::Refusal;
 use crate::roles::{resolve, resolve_below};
 use crate::view::View;
-use enfilade_facts::Now;
 use enfilade_facts::vocabulary::{Privileges, RolePath, Userid};
+use enfilade_facts::{Now, Requester};
 use enfilade_identity::{IdentityPermit, Principal, Reach};
 
 /// Where roles on datastores are.
@@ -48,7 +48,9 @@ pub fn administer(
         principal.reach == Reach::Everything && authid.token.is_none() && ask.own == Some(&authid.user);
     let (here, _) = privileges(view, now, principal, ask.path)?;
     if is_own || here.covers(ask.needed) {
-        return Ok(AdminPermit { who: authid.clone() });
+        let by_role = here.covers(ask.needed) && ask.needed != Privileges::NONE;
+        let requester = if by_role { Requester::Administrator } else { Requester::User };
+        return Ok(AdminPermit { who: authid.clone(), requester });
     }
     let missing = ask.needed.names().collect::<Vec<_>>().join(", ");
     Err(Refusal::NoPrivilege { path: ask.path.to_string(), missing })

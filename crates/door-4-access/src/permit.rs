@@ -3,8 +3,8 @@
 use crate::ask::ObjectId;
 use crate::inherit::Creator;
 use crate::policy::{Rule, Who};
-use enfilade_facts::At;
 use enfilade_facts::vocabulary::{AccessMask, Authid, CredentialId, DomainId, ProjectId, UserId};
+use enfilade_facts::{At, Requester};
 
 /// These rights on this object, as of a revision.
 /// Made in one place, [`crate::open`] (invariant D2).
@@ -21,12 +21,18 @@ pub struct AccessPermit {
 #[derive(Clone, Debug)]
 pub struct AdminPermit {
     pub(crate) who: Authid,
+    pub(crate) requester: Requester,
 }
 
 impl AdminPermit {
     /// Who has it.
     pub fn who(&self) -> &Authid {
         &self.who
+    }
+
+    /// With whose rights changes are made by it: an administrator's where a role gives the privileges, not where it is the user's own.
+    pub fn requester(&self) -> Requester {
+        self.requester
     }
 }
 
@@ -50,6 +56,11 @@ impl ApiPermit {
     /// Whether it is an administrator's.
     pub fn is_administrators(&self) -> bool {
         self.by == Who::Admin
+    }
+
+    /// With whose rights changes are made by it. A domain's manager counts as a user: tenants have such managers.
+    pub fn requester(&self) -> Requester {
+        if self.is_administrators() { Requester::Administrator } else { Requester::User }
     }
 
     /// Whether it is leave to see the secrets of this user: the user's own, and an administrator's. Who reads everything could become

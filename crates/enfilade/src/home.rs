@@ -8,7 +8,7 @@ use crate::{clock, output};
 use anyhow::Context;
 use enfilade_access::AccessMemo;
 use enfilade_admin::{CertificatePlace, Desk, KeyTerms, PasswordRules, Reserved, ReservedPaths};
-use enfilade_facts::{LockStore, MemoSeed, Now, Source};
+use enfilade_facts::{LockStore, MemoSeed, Now, Requester, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{Audit, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade, Watch};
 use enfilade_sources::files::directory;
@@ -136,8 +136,8 @@ impl Home {
     /// Where facts are changed by whoever runs this command.
     pub(crate) fn desk(&self) -> Desk<'_> {
         let (files, passwords, who) = (&self.files, &self.passwords, self.who.as_str());
-        let reserved = &self.reserved;
-        Desk { facts: self.source(), files, passwords, reserved, roots: None, who, now: clock::now() }
+        let (reserved, requester, now) = (&self.reserved, Requester::Administrator, clock::now());
+        Desk { facts: self.source(), files, passwords, reserved, roots: None, who, requester, now }
     }
 
     pub(crate) fn hash_key(&self) -> HashKey {
@@ -281,8 +281,8 @@ pub(crate) fn server_desk<'a>(
     reserved: &'a ReservedPaths,
     now: Now,
 ) -> Desk<'a> {
-    let passwords = PasswordRules::NONE;
-    Desk { facts, files, passwords, reserved, roots: Some(&[]), who: "enfilade serve", now }
+    let (passwords, requester) = (PasswordRules::NONE, Requester::Administrator);
+    Desk { facts, files, passwords, reserved, roots: Some(&[]), who: "enfilade serve", requester, now }
 }
 
 /// How long sessions last.

@@ -185,7 +185,7 @@ impl Call {
 
     /// Where changes are made, by whoever has leave to.
     fn at_desk<R>(&self, permit: &ApiPermit, change: impl FnOnce(&Desk<'_>) -> R) -> R {
-        change(&self.faces.desk(&permit.who().to_string()))
+        change(&self.faces.desk(&permit.who().to_string(), permit.requester()))
     }
 
     fn parameter(&self, at: usize) -> &str {

@@ -115,7 +115,7 @@ impl Call {
 
     /// Where changes are made, by whoever has leave to.
     fn at_desk<R>(&self, permit: &AdminPermit, change: impl FnOnce(&Desk<'_>) -> R) -> R {
-        change(&self.faces.desk(&permit.who().to_string()))
+        change(&self.faces.desk(&permit.who().to_string(), permit.requester()))
     }
 
     /// The original's optimistic lock: a change for a state that is no more is refused.

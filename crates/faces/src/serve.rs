@@ -15,7 +15,7 @@ use enfilade_admin::keystone::Catalog;
 use enfilade_admin::{Desk, FileSet, PasswordRules};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::memo::KeyMaker;
-use enfilade_facts::{Index, Memo, MemoSeed};
+use enfilade_facts::{Index, Memo, MemoSeed, Requester};
 use enfilade_passage::{CertificateAsk, House, IdentityRefusal, LastVisitor, Refusal, Visit};
 use hyper::body::Body as _;
 use hyper::header::{ALLOW, CONTENT_LENGTH, HOST, HeaderValue, STRICT_TRANSPORT_SECURITY};
@@ -206,8 +206,8 @@ impl Faces {
         &self.house
     }
 
-    /// Where changes are made by whoever has leave to.
-    pub(crate) fn desk<'a>(&'a self, who: &'a str) -> Desk<'a> {
+    /// Where changes are made by a permitted caller, with these rights.
+    pub(crate) fn desk<'a>(&'a self, who: &'a str, requester: Requester) -> Desk<'a> {
         let house = &self.house;
         Desk {
             facts: house.source(),
@@ -216,6 +216,7 @@ impl Faces {
             reserved: house.reserved(),
             roots: Some(&self.roots),
             who,
+            requester,
             now: house.now(),
         }
     }

@@ -42,11 +42,23 @@ pub struct AuditRecord {
     pub unix_seconds: i64,
 }
 
+/// With whose rights a change is made. Users can make any number of changes that only take away; they must not use up the room that an
+/// administrator needs to take something away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Requester {
+    /// A user, of what is the user's own.
+    #[default]
+    User,
+    /// An administrator, or the server itself.
+    Administrator,
+}
+
 /// A list of expect, put and delete, made atomically or not at all.
 /// The last word on a key wins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     audit: AuditRecord,
+    requester: Requester,
     expects: Vec<Expect>,
     writes: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
     marks: BTreeMap<Revoked, Ending>,
@@ -68,15 +80,25 @@ enum Ending {
 }
 
 impl Change {
-    /// An empty change.
+    /// An empty change of a user.
     pub fn new(audit: AuditRecord) -> Self {
+        Self::requested_by(Requester::User, audit)
+    }
+
+    /// An empty change, made with these rights.
+    pub fn requested_by(requester: Requester, audit: AuditRecord) -> Self {
         let (expects, writes, marks) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        Change { audit, expects, writes, marks, horizon: None }
+        Change { audit, requester, expects, writes, marks, horizon: None }
     }
 
     /// Who makes it, and what it does.
     pub fn audit(&self) -> &AuditRecord {
         &self.audit
+    }
+
+    /// With whose rights it is made.
+    pub fn requester(&self) -> Requester {
+        self.requester
     }
 
     /// Only if there is no such record.

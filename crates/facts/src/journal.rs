@@ -223,14 +223,28 @@ pub fn write_down(
 /// When the store cannot be read.
 pub fn only_takes(before: &dyn Snapshot, writes: &[Write]) -> Result<bool, SourceError> {
     for Write { table, key, stored } in writes.iter().filter(|write| write.table.holds_facts()) {
-        let Some(stored) = stored else { continue };
         let old = before.get(*table, key)?.and_then(|old| codec::open(*table, key, old).ok());
-        let (_, value) = codec::open(*table, key, stored)?;
-        if !tables::only_takes(*table, key, old.map(|(_, old)| old), value) {
+        let new = stored.as_deref().map(|stored| codec::open(*table, key, stored)).transpose()?;
+        let takes = tables::only_takes(*table, old.map(|(_, value)| value), new.map(|(_, value)| value));
+        if !takes && !(stored.is_none() && is_of_nobody(before, writes, *table, key)?) {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// Whether the one whom a record kept out is not there after these writes.
+fn is_of_nobody(
+    before: &dyn Snapshot,
+    writes: &[Write],
+    table: Table,
+    key: &[u8],
+) -> Result<bool, SourceError> {
+    let Some((table, key)) = tables::keeps_out(table, key) else { return Ok(false) };
+    Ok(match writes.iter().find(|write| (write.table, &write.key) == (table, &key)) {
+        Some(write) => write.stored.is_none(),
+        None => before.get(table, &key)?.is_none(),
+    })
 }
 
 /// Counts the records of a table that come in the order of their keys, and hands out the tally of each group when it is whole. So a table

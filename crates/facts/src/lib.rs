@@ -21,7 +21,7 @@ pub mod view;
 pub mod vocabulary;
 pub mod written;
 
-pub use change::{AuditRecord, Change, Expect, Expected};
+pub use change::{AuditRecord, Change, Expect, Expected, Requester};
 pub use horizon::{Horizon, LastMarks, Passed};
 pub use index::{Index, IndexError, Indexed};
 pub use locks::LockStore;

@@ -56,6 +56,10 @@ pub const VALUE_BYTES_MAX: usize = 1024 * 1024;
 /// How much of its map a store may use, in percent, before new records and other changes that give rights are refused. The rest is kept for
 /// changes that take rights away.
 pub const MAP_PERCENT_MAX: u64 = 95;
+/// How much of its map a store may use, in percent, before changes that users make for themselves are refused, also those that take rights
+/// away: revoking own tokens, a new password, uses of a trust. The rest is kept for administrators. In the smallest map that is 120 pages: LMDB
+/// uses the pages that a change gave back two changes later, and a small change takes about 16.
+pub const MAP_PERCENT_OF_USERS_MAX: u64 = 97;
 /// The smallest map a store may have, in bytes: what is left of it for changes that take rights away is enough for some thousands of them.
 pub const MAP_BYTES_MIN: u64 = 16 << 20;
 /// The largest map a store may have, in bytes: a process has 128 TiB of addresses, and maps other things, too.

@@ -1,6 +1,6 @@
 //! Where facts come from, seen from inside: one view at a time, one change at a time.
 
-use crate::change::Change;
+use crate::change::{Change, Requester};
 use crate::tables::Table;
 use crate::view::View;
 use serde::{Deserialize, Serialize};
@@ -76,10 +76,9 @@ pub enum CommitError {
     /// Another process has been writing for too long; the text names it and says what to do.
     #[error("{0}")]
     Busy(String),
-    /// The store has nearly filled its map, and the change gives something.
+    /// The store has nearly filled its map, and the rest of it is kept for other changes.
     #[error(
-        "this change was refused: the facts use {} of the {} MiB they may have, and the rest is kept for changes that \
-            take rights away (disable, delete, revoke); \
+        "this change was refused: the facts use {} of the {} MiB they may have, and the rest is kept for {kept_for}; \
         set `[facts] map_mebibytes` to a larger number in enfilade.toml and restart every enfilade process on this data directory, or \
         stop all of them and run `enfilade facts compact`",
         .used_bytes >> 20,
@@ -90,6 +89,8 @@ pub enum CommitError {
         used_bytes: u64,
         /// How large the map is, in bytes.
         map_bytes: u64,
+        /// Which changes are made nevertheless.
+        kept_for: &'static str,
     },
     /// A key or value is larger than the store takes.
     #[error("table `{}`: {what} of {bytes} bytes is over the limit of {limit}", table.name())]
@@ -126,6 +127,15 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// [`CommitError`]; nothing of the change is there then.
     fn commit(&self, change: &Change) -> Result<At, CommitError>;
+
+    /// Whether there is room for changes that are made with these rights, as long as they only take away. It is asked before something else
+    /// is changed that the facts have to follow.
+    ///
+    /// # Errors
+    /// [`CommitError::Full`], or when the store cannot be read.
+    fn has_room_for(&self, _requester: Requester) -> Result<(), CommitError> {
+        Ok(())
+    }
 }
 
 /// The way everybody reads: a short synchronous look (invariants F2 and E1).

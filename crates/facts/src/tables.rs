@@ -42,7 +42,7 @@ pub use projects::{AccessRule, Binding, Delegation, Profile, Project};
 pub use reverse::{Reverse, ReverseKey};
 pub use revocations::{Revocation, Revoked};
 pub use sids::{SidSpace, SidSpaceKey};
-pub use taking::only_takes;
+pub use taking::{keeps_out, only_takes};
 pub use trusts::Trust;
 
 use crate::codec::{Reader, Writer};

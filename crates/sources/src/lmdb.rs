@@ -24,7 +24,9 @@ use crate::files::lookout::Lookout;
 pub use compact::{CompactError, Compaction};
 use enfilade_facts::format::{FORMAT, FORMAT_OLDEST};
 use enfilade_facts::journal::write_down;
-use enfilade_facts::{At, Change, CommitError, Read, Revision, Snapshot, Source, SourceError, View};
+use enfilade_facts::{
+    At, Change, CommitError, Read, Requester, Revision, Snapshot, Source, SourceError, View,
+};
 use environment::{Environment, Trust};
 use reading::Reading;
 pub use restore::RestoreError;
@@ -255,13 +257,13 @@ impl Lmdb {
             let writes = write_down(&reading, change, commit, environment.high_water.shipped());
             answers.push(match writes {
                 Ok(writes) if writes.is_empty() => Ok(now),
-                Ok(writes) => match room.take(&reading, &writes)? {
-                    Some(full) => Err(full),
-                    None => {
+                Ok(writes) => match room.take(&reading, &writes, change.requester()) {
+                    Ok(()) => {
                         environment.write(&mut txn, &writes).map_err(unavailable)?;
                         (now, of) = (now.next(), commit);
                         Ok(now)
                     }
+                    Err(why) => Err(why),
                 },
                 Err(why) => Err(why),
             });
@@ -349,6 +351,10 @@ impl Source for Lmdb {
             return Ok(self.at());
         }
         self.environment.writers.commit(change, |changes| self.write_all(changes))
+    }
+
+    fn has_room_for(&self, requester: Requester) -> Result<(), CommitError> {
+        self.environment.has_room_for(requester)
     }
 }
 

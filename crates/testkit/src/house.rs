@@ -4,7 +4,7 @@ use crate::clock::FixedClock;
 use enfilade_access::AccessMemo;
 use enfilade_admin::{DatastoreEdit, Desk, NewUser, PasswordRules, TokenTerms};
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, Userid};
-use enfilade_facts::{LockStore, MemoSeed, Source, StoreId};
+use enfilade_facts::{LockStore, MemoSeed, Requester, Source, StoreId};
 use enfilade_identity::{Ask, HashKey, IdentityMemo};
 use enfilade_passage::{
     AllowIssue, Audit, Event, HashGate, House, Parts, Penalties, Random, Refusal, ReservedPaths,
@@ -112,6 +112,7 @@ impl TestHouse {
             reserved: &ReservedPaths::default(),
             roots: None,
             who: "a test",
+            requester: Requester::Administrator,
             now: clock.now(),
         };
         enfilade_admin::ensure_local_realm(&desk).unwrap();
@@ -169,6 +170,7 @@ impl TestHouse {
             reserved: self.house.reserved(),
             roots: None,
             who: "a test",
+            requester: Requester::Administrator,
             now: self.clock.now(),
         }
     }

@@ -6,7 +6,7 @@
 use enfilade_admin::{DatastoreEdit, Desk, NewAcl, PasswordRules};
 use enfilade_facts::source::Source;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Maintenance, OperationKind, StorePath};
-use enfilade_facts::{At, Change, CommitError, SourceError, View};
+use enfilade_facts::{At, Change, CommitError, Requester, SourceError, View};
 use enfilade_passage::{Ledger, Process, Refusal, ReservedPaths, Stay, Visit, ledger_words};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_testkit::{FixedClock, Remembering, TestHouse};
@@ -109,6 +109,7 @@ impl World {
                 reserved: &reserved,
                 roots: None,
                 who: "another process",
+                requester: Requester::Administrator,
                 now: clock.now(),
             };
             let offline = DatastoreEdit::Maintenance(Some(Maintenance::from_property("offline")));

@@ -16,7 +16,7 @@ use enfilade_admin::{
 };
 use enfilade_facts::tables::FileName;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, Role, Secret, StorePath, Userid};
-use enfilade_facts::{MemoSeed, Now, Refuse, Source};
+use enfilade_facts::{MemoSeed, Now, Refuse, Requester, Source};
 use enfilade_identity::{Ask, HashKey, IdentityMemo};
 use enfilade_passage::{Audit, Event, HashGate, House, Parts, Penalties};
 use enfilade_sources::files::file_set::FileSet;
@@ -69,6 +69,7 @@ fn build(place: &Path) -> Vec<(String, String)> {
         reserved: &ReservedPaths::default(),
         roots: None,
         who: "a test",
+        requester: Requester::Administrator,
         now: NOW,
     };
     enfilade_admin::ensure_local_realm(&desk).unwrap();

@@ -7,8 +7,8 @@ use enfilade_admin::{Desk, PasswordRules, ReservedPaths};
 use enfilade_facts::tables::{Reverse, ReverseKey, Revocation, Revoked};
 use enfilade_facts::vocabulary::UserId;
 use enfilade_facts::{
-    At, AuditRecord, Change, CommitError, Each, Found, LastMarks, Now, Passed, Read, Snapshot, Source,
-    SourceError, StoreId, Table, View,
+    At, AuditRecord, Change, CommitError, Each, Found, LastMarks, Now, Passed, Read, Requester, Snapshot,
+    Source, SourceError, StoreId, Table, View,
 };
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::memory::Memory;
@@ -96,6 +96,7 @@ impl World {
             reserved: &self.reserved,
             roots: None,
             who: "a test",
+            requester: Requester::Administrator,
             now,
         }
     }

@@ -128,7 +128,7 @@ pub fn import_cloud(
         report.extend(match pretend {
             false => desk.commit("import keystone", build)?.0,
             true => {
-                let mut change = Change::new(desk.audit("import keystone"));
+                let mut change = Change::requested_by(desk.requester, desk.audit("import keystone"));
                 desk.facts.read(|view| build(view, &mut change))??
             }
         });

@@ -4,7 +4,8 @@ use crate::desk::Desk;
 use crate::error::Error;
 use enfilade_facts::tables::{Key, Reverse, ReverseKey, Revocation, Revoked};
 use enfilade_facts::{
-    At, AuditRecord, Change, CommitError, Horizon, LastMarks, Now, Passed, Read, Source, SourceError, View,
+    At, AuditRecord, Change, CommitError, Horizon, LastMarks, Now, Passed, Read, Requester, Source,
+    SourceError, View,
 };
 use std::ops::ControlFlow;
 
@@ -41,7 +42,9 @@ pub fn revoke(desk: &Desk<'_>, marks: &[Revoked], end: Option<i64>, what: &str) 
 /// When the facts cannot be changed.
 pub fn allow_issue(facts: &dyn Source, now: Now, second: i64) -> Result<At, CommitError> {
     let (who, what) = ("enfilade".to_owned(), "issue sessions at a later time".to_owned());
-    let mut change = Change::new(AuditRecord { who, what, unix_seconds: now.unix_seconds });
+    // Not in the name of the user who logs in: without it nobody could, and in a minute there is about one.
+    let audit = AuditRecord { who, what, unix_seconds: now.unix_seconds };
+    let mut change = Change::requested_by(Requester::Administrator, audit);
     change.allow_issue(Horizon::moved_for(second, now));
     facts.commit(&change)
 }

@@ -9,6 +9,7 @@ use enfilade_admin::keystone::{
     CredentialRef, DomainRef, ThingRef, authid_of_credential, authid_of_user, domain_of, find_trust,
     project_of, use_trust,
 };
+use enfilade_facts::Requester;
 use enfilade_facts::vocabulary::{Secret, TrustId};
 use enfilade_passage::{Credential, IdentityRefusal, Refusal, Scope, SessionAsk, Wanted};
 use hyper::StatusCode;
@@ -99,7 +100,7 @@ pub(super) async fn login(
 /// A trust whose uses are counted is used before its session is made: two at once never share the last.
 async fn count_use(faces: &Faces, who: String, id: TrustId) -> Result<(), Trouble> {
     let faces = faces.clone();
-    let done = tokio::task::spawn_blocking(move || Ok(use_trust(&faces.desk(&who), &id)?));
+    let done = tokio::task::spawn_blocking(move || Ok(use_trust(&faces.desk(&who, Requester::User), &id)?));
     done.await.unwrap_or_else(|_| Err(Wire::Worker.into()))
 }
 
@@ -129,7 +130,7 @@ pub(super) async fn change_password(
     connection.stranger.is_known();
     let faces = faces.clone();
     let done = tokio::task::spawn_blocking(move || {
-        super::users::set_own_password(&faces.desk(&who), &id, &old, &new)
+        super::users::set_own_password(&faces.desk(&who, Requester::User), &id, &old, &new)
     });
     done.await.unwrap_or_else(|_| Err(Wire::Worker.into()))?;
     Ok(Said::nothing())

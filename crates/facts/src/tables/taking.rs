@@ -2,37 +2,53 @@
 //! for them.
 
 use super::{
-    Assignment, Credential, Datastore, Domain, NamedRole, Project, ReverseKey, Row, Table, Trust, User,
+    Assignment, AssignmentKey, Credential, Datastore, Domain, Key, NamedRole, Project, Row, Table, Trust,
+    User, Who,
 };
 use crate::codec::Reader;
+use crate::vocabulary::Role;
 
-/// Whether a record gives nothing that the one before did not give. `before` and `after` are values without their headers. A new record gives
-/// something, but for marks, what goes with them, and what keeps the facts in step with files.
-pub fn only_takes(table: Table, key: &[u8], before: Option<&[u8]>, after: &[u8]) -> bool {
-    if before == Some(after) {
+/// Whether a record gives nothing that the one before did not give. `before` and `after` are values without their headers; `None` is no record.
+/// A new record gives something, but for marks, NoAccess, and what keeps the facts in step with files. To delete a record gives nothing, but
+/// for NoAccess: see [`keeps_out`].
+pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
+    if before == after {
         return true;
     }
-    match table {
-        Table::Revocations | Table::Leaving | Table::Files => true,
-        Table::Reverse => ReverseKey::is_beside_a_mark(key),
-        Table::Domains => both(before, after, domain),
-        Table::Users => both(before, after, user),
-        Table::Credentials => both(before, after, credential),
-        Table::Projects => both(before, after, project),
-        Table::Roles => both(before, after, role),
-        Table::Trusts => both(before, after, trust),
-        Table::Datastores => both(before, after, datastore),
-        Table::Assignments => both(before, after, assignment),
+    match (table, after) {
+        (Table::Assignments, after) => assignment(before, after),
+        // Records that lead to others, which are judged themselves.
+        (Table::Revocations | Table::Leaving | Table::Files | Table::Reverse, _) | (_, None) => true,
+        (Table::Domains, Some(after)) => both(before, after, domain),
+        (Table::Users, Some(after)) => both(before, after, user),
+        (Table::Credentials, Some(after)) => both(before, after, credential),
+        (Table::Projects, Some(after)) => both(before, after, project),
+        (Table::Roles, Some(after)) => both(before, after, role),
+        (Table::Trusts, Some(after)) => both(before, after, trust),
+        (Table::Datastores, Some(after)) => both(before, after, datastore),
         _ => false,
     }
 }
 
+/// The record of the one whom an assignment keeps out, by its key. When that record goes, the assignment may go, too. What `acl.cfg` says of a
+/// name has none.
+pub fn keeps_out(table: Table, key: &[u8]) -> Option<(Table, Vec<u8>)> {
+    let key = AssignmentKey::from_bytes(key).filter(|_| table == Table::Assignments)?;
+    match key.who {
+        Who::User(user) => Some((Table::Users, user.bytes().to_vec())),
+        Who::Group(group) => Some((Table::Groups, group.bytes().to_vec())),
+        Who::Token(token) => Some((Table::Credentials, token.bytes().to_vec())),
+        Who::Named(_) => None,
+    }
+}
+
+fn read<R: Row>(bytes: &[u8]) -> Option<R> {
+    let mut from = Reader::new(bytes);
+    R::decode(&mut from).filter(|_| from.is_empty())
+}
+
 fn both<R: Row>(before: Option<&[u8]>, after: &[u8], is_less: fn(&R, &R) -> bool) -> bool {
-    let row = |bytes: &[u8]| {
-        let mut from = Reader::new(bytes);
-        R::decode(&mut from).filter(|_| from.is_empty())
-    };
-    let rows = before.and_then(row).zip(row(after));
+    let rows = before.and_then(read).zip(read(after));
     rows.is_some_and(|(before, after)| is_less(&before, &after))
 }
 
@@ -108,17 +124,25 @@ fn datastore(before: &Datastore, after: &Datastore) -> bool {
     (after.maintenance.is_some() || before.maintenance.is_none()) && *after == same
 }
 
-fn assignment(before: &Assignment, after: &Assignment) -> bool {
-    is_part_of(&after.roles, &before.roles)
+/// NoAccess on a path and below it leaves nothing. Without it the other roles count again, or those that were given above.
+fn assignment(before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
+    let roles = |bytes: Option<&[u8]>| match bytes {
+        Some(bytes) => read::<Assignment>(bytes).map(|row| row.roles),
+        None => Some(Vec::new()),
+    };
+    let rows = roles(before).zip(roles(after));
+    rows.is_some_and(|(before, after)| {
+        let no_access = |(role, _): &&(Role, bool)| *role == Role::NoAccess;
+        after.contains(&(Role::NoAccess, true))
+            || is_part_of(&after, &before) && before.iter().filter(no_access).all(|role| after.contains(role))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::codec::Writer;
-    use crate::tables::{
-        BlobId, Extra, Kept, Key, Leaving, Password, Previous, Revocation, Revoked, Verifier,
-    };
+    use crate::tables::{Extra, Kept, Leaving, Password, Previous, Reverse, Revocation, Verifier};
     use crate::vocabulary::{DomainId, Maintenance, MaintenanceMode, ProjectId, Role, RoleId, Sid, UserId};
 
     fn bytes<R: Row>(row: &R) -> Vec<u8> {
@@ -128,11 +152,15 @@ mod tests {
     }
 
     fn takes<R: Row>(before: &R, after: &R) -> bool {
-        only_takes(R::TABLE, b"", Some(&bytes(before)), &bytes(after))
+        only_takes(R::TABLE, Some(&bytes(before)), Some(&bytes(after)))
     }
 
     fn is_new<R: Row>(row: &R) -> bool {
-        only_takes(R::TABLE, b"", None, &bytes(row))
+        only_takes(R::TABLE, None, Some(&bytes(row)))
+    }
+
+    fn is_deleted<R: Row>(row: &R) -> bool {
+        only_takes(R::TABLE, Some(&bytes(row)), None)
     }
 
     fn alice() -> User {
@@ -207,10 +235,6 @@ mod tests {
         let closed = Datastore { maintenance, ..open.clone() };
         assert!(takes(&open, &closed) && !takes(&closed, &open));
 
-        let roles = |roles: &[(Role, bool)]| Assignment { roles: roles.to_vec(), fault: None };
-        let (one, two) = (roles(&[(Role::Audit, true)]), roles(&[(Role::Audit, true), (Role::Admin, true)]));
-        assert!(takes(&two, &one) && !takes(&one, &two) && !is_new(&one));
-
         let project = Project {
             domain: DomainId::from_bytes([1; 16]),
             parent: None,
@@ -251,8 +275,39 @@ mod tests {
 
         assert!(is_new(&Revocation::of(1, 1)) && is_new(&Leaving));
         assert!(!is_new(&Extra("{}".into())));
-        let reverse = |key: ReverseKey| only_takes(Table::Reverse, &key.bytes(), None, b"");
-        assert!(reverse(ReverseKey::Ends(9, Revoked::User(user))));
-        assert!(!reverse(ReverseKey::Blob(user, BlobId([1; 32]))));
+        assert!(is_new(&Reverse) && is_deleted(&alice()) && is_deleted(&token) && is_deleted(&open));
+    }
+
+    #[test]
+    fn of_roles_on_a_path() {
+        const AUDIT: (Role, bool) = (Role::Audit, true);
+        const ADMIN: (Role, bool) = (Role::Admin, true);
+        const OUT: (Role, bool) = (Role::NoAccess, true);
+        const OUT_HERE: (Role, bool) = (Role::NoAccess, false);
+        let cases: [(&[(Role, bool)], &[(Role, bool)], bool); 14] = [
+            (&[AUDIT, ADMIN], &[AUDIT], true),
+            (&[AUDIT], &[], true),
+            (&[AUDIT], &[AUDIT, ADMIN], false),
+            (&[AUDIT], &[ADMIN], false),
+            (&[], &[AUDIT], false),
+            (&[OUT], &[], false),
+            (&[OUT_HERE], &[], false),
+            (&[OUT], &[OUT_HERE], false),
+            (&[OUT], &[AUDIT], false),
+            (&[AUDIT, OUT], &[AUDIT], false),
+            (&[AUDIT, OUT], &[OUT], true),
+            (&[AUDIT], &[AUDIT, OUT], true),
+            (&[AUDIT], &[OUT_HERE], false),
+            (&[], &[OUT], true),
+        ];
+        for (before, after, expected) in cases {
+            // An empty set is no record.
+            let row = |roles: &[(Role, bool)]| {
+                (!roles.is_empty()).then(|| bytes(&Assignment { roles: roles.to_vec(), fault: None }))
+            };
+            let takes = only_takes(Table::Assignments, row(before).as_deref(), row(after).as_deref());
+            assert_eq!(takes, expected, "{before:?} to {after:?}");
+        }
+        assert!(!only_takes(Table::Assignments, Some(b"damaged"), None));
     }
 }

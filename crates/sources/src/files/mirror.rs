@@ -27,7 +27,9 @@ use draft::Draft;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::tables::{FileFault, FileName, FileVersion, KeptFile};
 use enfilade_facts::vocabulary::Authid;
-use enfilade_facts::{At, AuditRecord, CommitError, MemoSeed, Now, Read, Source, SourceError};
+use enfilade_facts::{
+    At, AuditRecord, Change, CommitError, MemoSeed, Now, Read, Requester, Source, SourceError,
+};
 use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::io;
@@ -48,6 +50,17 @@ pub struct Outcome {
     pub removed: usize,
     /// Everything that is wrong with the files, with file, line and reason.
     pub problems: Vec<String>,
+}
+
+/// The one who changed a file by a command or call. Any other edit is an administrator's.
+#[derive(Clone, Copy, Debug)]
+pub struct Editor<'a> {
+    /// By name, for the audit log.
+    pub who: &'a str,
+    /// What was done.
+    pub what: &'a str,
+    /// With whose rights.
+    pub requester: Requester,
 }
 
 /// A look that came to nothing.
@@ -144,7 +157,7 @@ impl Mirror {
         self.look_for(source, now, None)
     }
 
-    /// The same, after somebody changed a file with its lock held: who, and what was done.
+    /// The same, after somebody changed a file with its lock held.
     ///
     /// # Errors
     /// As [`Mirror::look`].
@@ -152,7 +165,7 @@ impl Mirror {
         &mut self,
         source: &dyn Source,
         now: Now,
-        by: Option<(&str, &str)>,
+        by: Option<Editor<'_>>,
     ) -> Result<Outcome, MirrorError> {
         let mut tries = 1;
         loop {
@@ -172,7 +185,7 @@ impl Mirror {
         &mut self,
         source: &dyn Source,
         now: Now,
-        by: Option<(&str, &str)>,
+        by: Option<Editor<'_>>,
     ) -> Result<Outcome, MirrorError> {
         let rows = source.read(|view| view.list::<KeptFile>(&[]))??;
         let mut rows: BTreeMap<FileName, KeptFile> = rows.into_iter().collect();
@@ -185,7 +198,9 @@ impl Mirror {
         let said = Said::of(&news, self.walk(&news));
         let audit = audit(&news, by, now);
         let (change, mut outcome, after, due) = source.read(|view| {
-            let mut draft = Draft::new(view, audit.clone(), now, self.set.stale_limit());
+            let requester = by.map_or(Requester::Administrator, |by| by.requester);
+            let change = Change::requested_by(requester, audit.clone());
+            let mut draft = Draft::new(view, change, now, self.set.stale_limit());
             let mut after = Vec::new();
             for news in &news {
                 after.push((news.file, said.row(news, &mut draft)));
@@ -511,12 +526,12 @@ impl Said {
 }
 
 /// Who makes the change, and what it does.
-fn audit(news: &[News], by: Option<(&str, &str)>, now: Now) -> AuditRecord {
+fn audit(news: &[News], by: Option<Editor<'_>>, now: Now) -> AuditRecord {
     let names: Vec<&str> =
         news.iter().filter(|news| !news.is_known()).map(|news| news.file.as_str()).collect();
     let names = names.join(", ");
     let (who, what) = match by {
-        Some((who, what)) => (who.to_owned(), what.to_owned()),
+        Some(by) => (by.who.to_owned(), by.what.to_owned()),
         None => (names.clone(), format!("mirror {names}")),
     };
     AuditRecord { who, what, unix_seconds: now.unix_seconds }

@@ -1,11 +1,11 @@
 //! What is left of the map. The last of it is for changes that take rights away: a user who is disabled or a session that is revoked must not
-//! wait until somebody has made room.
+//! wait until somebody has made room. The very last of it is for administrators alone: a user may revoke own tokens as often as the user likes.
 
 use super::environment::Environment;
 use super::unavailable;
 use enfilade_facts::journal::{Write, only_takes};
-use enfilade_facts::limits::MAP_PERCENT_MAX;
-use enfilade_facts::{CommitError, Snapshot, SourceError};
+use enfilade_facts::limits::{MAP_PERCENT_MAX, MAP_PERCENT_OF_USERS_MAX};
+use enfilade_facts::{CommitError, Requester, Snapshot};
 use heed::RoTxn;
 
 /// The pages of a record, and of the tree above it, are no more than so many times as large as the record, once it is large.
@@ -13,60 +13,169 @@ const PAGES_PER_BYTE: u64 = 4;
 /// A small record alone has pages of each level of its tree copied, and of that of its tally.
 const BYTES_PER_WRITE: u64 = 16 * 4096;
 
+/// How much of a map may be in use after a change.
+#[derive(Clone, Copy)]
+struct Bound {
+    percent: u64,
+    /// Which changes are made nevertheless.
+    rest: &'static str,
+}
+
+const GIVING: Bound =
+    Bound { percent: MAP_PERCENT_MAX, rest: "changes that take rights away (disable, delete, revoke)" };
+const OF_USERS: Bound = Bound {
+    percent: MAP_PERCENT_OF_USERS_MAX,
+    rest: "administrators who take rights away (disable, delete, revoke)",
+};
+
 /// The room for the changes of one transaction.
 pub(super) struct Room {
     map_bytes: u64,
-    /// How much may be in use before only changes that take away are made.
-    most: u64,
     /// How long the file was, and what the changes may take since, at most: no more than that is in use.
     file_bytes: u64,
     /// How much was in use; it is not asked for while the file is short.
     used_bytes: Option<u64>,
-    /// Whether changes that give something may have come into what is not for them.
-    is_doubtful: bool,
+    /// What has to hold after these changes; nothing where they may use all of the map, or cannot have come so far.
+    bound: Option<Bound>,
 }
 
 impl Environment {
-    /// What is left, as a transaction that writes begins.
+    /// What is left, as a transaction begins.
     pub(super) fn room(&self, txn: &RoTxn<'_>) -> heed::Result<Room> {
         let info = self.env.info();
-        let map_bytes = info.map_size as u64;
-        let most = map_bytes / 100 * MAP_PERCENT_MAX;
         let file_bytes = info.last_page_number as u64 * self.page_bytes(txn)?;
-        let used_bytes = (most < file_bytes).then(|| self.used_in(txn)).transpose()?;
-        Ok(Room { map_bytes, most, file_bytes, used_bytes, is_doubtful: false })
+        let mut room = Room { map_bytes: info.map_size as u64, file_bytes, used_bytes: None, bound: None };
+        if room.most(GIVING) < file_bytes {
+            room.used_bytes = Some(self.used_in(txn)?);
+        }
+        Ok(room)
+    }
+
+    /// Whether changes of these rights that only take away find room.
+    pub(super) fn has_room_for(&self, requester: Requester) -> Result<(), CommitError> {
+        let txn = self.env.read_txn().map_err(unavailable)?;
+        let room = self.room(&txn).map_err(unavailable)?;
+        bound(true, requester).map_or(Ok(()), |bound| room.keep(bound, room.used_bytes))
+    }
+}
+
+/// What has to hold after a change; nothing where it may use all of the map.
+fn bound(only_takes: bool, requester: Requester) -> Option<Bound> {
+    match (only_takes, requester) {
+        (false, _) => Some(GIVING),
+        (true, Requester::User) => Some(OF_USERS),
+        (true, Requester::Administrator) => None,
     }
 }
 
 impl Room {
-    /// Notes what a change writes. Says why it may not be made, if it may not.
+    fn most(&self, bound: Bound) -> u64 {
+        self.map_bytes / 100 * bound.percent
+    }
+
+    /// Notes what a change writes. Refuses it where so much is in use already.
     pub(super) fn take(
         &mut self,
         before: &dyn Snapshot,
         writes: &[Write],
-    ) -> Result<Option<CommitError>, SourceError> {
+        requester: Requester,
+    ) -> Result<(), CommitError> {
         let of_write = |Write { key, stored, .. }: &Write| {
             let bytes = key.len() + stored.as_ref().map_or(0, Vec::len);
             bytes as u64 * PAGES_PER_BYTE + BYTES_PER_WRITE
         };
         self.file_bytes = self.file_bytes.saturating_add(writes.iter().map(of_write).sum());
-        if self.file_bytes <= self.most || only_takes(before, writes)? {
-            return Ok(None);
-        }
-        self.is_doubtful = true;
-        Ok(self.used_bytes.filter(|used| self.most < *used).map(|used| self.full(used)))
-    }
-
-    /// Refuses the transaction where changes that give something came into what is not for them.
-    pub(super) fn check(&self, environment: &Environment, txn: &RoTxn<'_>) -> Result<(), CommitError> {
-        if !self.is_doubtful {
+        if self.file_bytes <= self.most(GIVING) {
             return Ok(());
         }
-        let used = environment.used_in(txn).map_err(unavailable)?;
-        if self.most < used { Err(self.full(used)) } else { Ok(()) }
+        let Some(bound) = bound(only_takes(before, writes)?, requester) else { return Ok(()) };
+        self.keep(bound, self.used_bytes)?;
+        if self.most(bound) < self.file_bytes && self.bound.is_none_or(|other| bound.percent < other.percent)
+        {
+            self.bound = Some(bound);
+        }
+        Ok(())
     }
 
-    fn full(&self, used_bytes: u64) -> CommitError {
-        CommitError::Full { used_bytes, map_bytes: self.map_bytes }
+    /// Refuses the transaction where changes came into what is not for them.
+    pub(super) fn check(&self, environment: &Environment, txn: &RoTxn<'_>) -> Result<(), CommitError> {
+        let Some(bound) = self.bound else { return Ok(()) };
+        self.keep(bound, Some(environment.used_in(txn).map_err(unavailable)?))
+    }
+
+    fn keep(&self, bound: Bound, used_bytes: Option<u64>) -> Result<(), CommitError> {
+        match used_bytes {
+            Some(used_bytes) if self.most(bound) < used_bytes => {
+                Err(CommitError::Full { used_bytes, map_bytes: self.map_bytes, kept_for: bound.rest })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lmdb::{Lmdb, Terms};
+    use crate::scratch::Scratch;
+    use enfilade_facts::limits::MAP_BYTES_MIN;
+    use enfilade_facts::tables::{Extra, ExtraKey, Revoked, ThingKind};
+    use enfilade_facts::vocabulary::UserId;
+    use enfilade_facts::{AuditRecord, Change, Source};
+
+    fn by(requester: Requester) -> Change {
+        let audit = AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 1 };
+        Change::requested_by(requester, audit)
+    }
+
+    /// Spread over all ids.
+    fn mark(n: u64) -> Revoked {
+        Revoked::Token(u128::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes())
+    }
+
+    #[test]
+    fn each_kind_of_change_leaves_room_for_the_next() {
+        let scratch = Scratch::new();
+        let terms = Terms { group: None, map_bytes: Some(MAP_BYTES_MIN) };
+        let lmdb = Lmdb::open_for(&scratch.path().join("facts"), terms).unwrap();
+        let percent = || lmdb.status().used_bytes as f64 * 100.0 / MAP_BYTES_MIN as f64;
+        let mut n = 0;
+        let mut until_full = |requester, put: &dyn Fn(&mut Change, u64)| loop {
+            n += 1;
+            let mut change = by(requester);
+            put(&mut change, n);
+            match lmdb.commit(&change) {
+                Ok(_) => {}
+                Err(CommitError::Full { kept_for, .. }) => return kept_for,
+                Err(why) => panic!("{why}"),
+            }
+        };
+        for bytes in [60_000, 400] {
+            for requester in [Requester::Administrator, Requester::User] {
+                let kept_for = until_full(requester, &|change, n| {
+                    let key = ExtraKey::of(ThingKind::User, &UserId::from_bytes(u128::from(n).to_be_bytes()));
+                    change.put(&key, &Extra("x".repeat(bytes)));
+                });
+                assert_eq!(kept_for, GIVING.rest);
+            }
+        }
+        assert!((94.5..95.2).contains(&percent()), "{}", percent());
+        assert!(lmdb.has_room_for(Requester::User).is_ok());
+        let kept_for = until_full(Requester::User, &|change, n| {
+            (0..2).for_each(|m| _ = change.end(mark(n * 2 + m)));
+        });
+        assert_eq!(kept_for, OF_USERS.rest);
+        assert!((96.5..97.2).contains(&percent()), "{}", percent());
+        // More than enough to disable everybody who uses up the room.
+        for n in 0..200 {
+            lmdb.commit(by(Requester::Administrator).end(mark(1 << 40 | n))).unwrap();
+        }
+        assert!(matches!(lmdb.has_room_for(Requester::User), Err(CommitError::Full { .. })));
+        assert!(lmdb.has_room_for(Requester::Administrator).is_ok());
+        // Of changes that share a commit each has an answer of its own.
+        let [user, administrator] = [Requester::User, Requester::Administrator]
+            .map(|requester| by(requester).end(mark(1 << 41)).clone());
+        let answers = lmdb.write_all(&[&user, &administrator, &user]);
+        assert_eq!(answers.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true, false]);
     }
 }

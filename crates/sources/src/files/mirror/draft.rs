@@ -1,7 +1,7 @@
 //! The change under construction that makes the facts what the files say.
 
 use enfilade_facts::tables::{Ends, FileFault, FileName, KeptFile};
-use enfilade_facts::{AuditRecord, Change, Now, Row, View};
+use enfilade_facts::{Change, Now, Row, View};
 use std::collections::BTreeMap;
 
 /// A change, what it counts, and what is to be told.
@@ -20,8 +20,8 @@ pub(super) struct Draft<'v, 's> {
 }
 
 impl<'v, 's> Draft<'v, 's> {
-    pub(super) fn new(view: &'v View<'s>, audit: AuditRecord, now: Now, stale_limit: i64) -> Self {
-        let (change, problems) = (Change::new(audit), BTreeMap::new());
+    pub(super) fn new(view: &'v View<'s>, change: Change, now: Now, stale_limit: i64) -> Self {
+        let problems = BTreeMap::new();
         Draft { view, change, added: 0, changed: 0, removed: 0, problems, due: None, now, stale_limit }
     }
 

@@ -1,0 +1,130 @@
+//! The last of a map is for administrators: users cannot use it up, however often they revoke what is their own.
+
+use crate::curl::curl;
+use crate::gone::{Cloud, project};
+use crate::nearly_full::{MEBIBYTES, change, fill, open, set_map, status};
+use crate::server::{Server, WITHOUT_PENALTIES};
+use enfilade_facts::Source;
+use enfilade_facts::limits::MAP_PERCENT_OF_USERS_MAX;
+use enfilade_facts::tables::Revoked;
+use enfilade_sources::lmdb::Lmdb;
+use serde_json::{Value, json};
+
+const MINE: &str = "kept for administrators who take rights away";
+
+/// Ends sessions of nobody until a user's changes find no room.
+fn fill_for_users(lmdb: &Lmdb) {
+    for n in 0_u128.. {
+        let status = lmdb.status();
+        if status.map_bytes / 100 * MAP_PERCENT_OF_USERS_MAX < status.used_bytes {
+            return;
+        }
+        let mut change = change();
+        (0..2).for_each(|m| _ = change.end(Revoked::Token((n << 64 | m << 120 | 2).to_be_bytes())));
+        lmdb.commit(&change).unwrap();
+    }
+}
+
+#[test]
+fn what_users_do_for_themselves_leaves_room_for_what_administrators_take_away() {
+    let cloud = Cloud::on(Server::start_on(|data| set_map(data, MEBIBYTES), &[WITHOUT_PENALTIES]));
+    let server = &cloud.server;
+    let alice = server.add_user("alice", "DatastoreReader");
+    let passwd = ["user", "passwd", "alice@local", "--password-stdin"];
+    assert!(server.cli_output(&passwd, "a long password\n").status.success());
+    let own: Vec<String> = (0..2).map(|n| server.add_token(&format!("alice@local!own{n}"))).collect();
+    let person =
+        |name: &str| cloud.make("user", json!({ "name": name, "domain_id": "default", "password": "pw" }));
+    let [ann, ben] = ["ann", "ben"].map(person);
+    let (member, of) =
+        (cloud.role("member"), cloud.make("project", json!({ "name": "of", "domain_id": "default" })));
+    for user in [&ann, &ben] {
+        cloud.change("PUT", &format!("/v3/projects/{of}/users/{user}/roles/{member}"), &Value::Null);
+    }
+    let session = |name: &str| cloud.login(name, "default", "pw", project("of", "default")).unwrap();
+    let token = session("ann");
+    let lent = json!({ "application_credential": { "name": "job" } });
+    let credentials = format!("/v3/users/{ann}/application_credentials");
+    let (_, made) = cloud.call(&token, "POST", &credentials, &lent);
+    let credential = format!("{credentials}/{}", made["application_credential"]["id"].as_str().unwrap());
+    let trust = json!({ "trust": {
+        "trustor_user_id": ann, "trustee_user_id": ben, "project_id": of, "impersonation": true,
+        "roles": [{ "id": member }], "remaining_uses": 5,
+    } });
+    let (_, made) = cloud.call(&token, "POST", "/v3/OS-TRUST/trusts", &trust);
+    let trust = made["trust"]["id"].as_str().unwrap().to_owned();
+
+    let lmdb = open(&server.data());
+    fill(&lmdb);
+    fill_for_users(&lmdb);
+    let refused = |(status, said): (u16, String)| {
+        assert!(matches!(status, 400 | 503) && said.contains(MINE), "{status} {said}");
+    };
+    let by_header = |by: &str, subject: &str| {
+        let headers = [format!("X-Auth-Token: {by}"), format!("X-Subject-Token: {subject}")];
+        let gone = ["--request", "DELETE", "--header", &headers[0], "--header", &headers[1]];
+        let answer = curl(server, "", "/v3/auth/tokens", &gone);
+        (answer.status, answer.text())
+    };
+    let called = |(status, said): (u16, Value)| (status, said.to_string());
+    // Logins go on.
+    let token = session("ann");
+    refused(by_header(&token, &token));
+    refused(called(cloud.call(&token, "DELETE", &credential, &Value::Null)));
+    let password = json!({ "user": { "original_password": "pw", "password": "another" } });
+    refused(called(cloud.call("", "POST", &format!("/v3/users/{ann}/password"), &password)));
+    let identity =
+        json!({ "methods": ["password"], "password": { "user": { "id": ben, "password": "pw" } } });
+    let by_trust =
+        json!({ "auth": { "identity": identity, "scope": { "OS-TRUST:trust": { "id": trust } } } });
+    let answer = curl(server, "", "/v3/auth/tokens", &["-d", &by_trust.to_string()]);
+    refused((answer.status, answer.text()));
+    let path = |n: usize| format!("/api2/json/access/users/alice%40local/token/own{n}");
+    let answer = curl(server, "alice@local:a long password", &path(0), &["--request", "DELETE"]);
+    refused((answer.status, answer.text()));
+    // Nothing of that was done.
+    assert!(cloud.stands(&token).is_some());
+    assert_eq!([&alice, &own[0], &own[1]].map(|login| status(server, login)), [207; 3]);
+    session("ann");
+
+    let admin = cloud.login("admin", "default", "pw", project("admin", "default")).unwrap();
+    assert_eq!(by_header(&admin, &token).0, 204);
+    assert!(cloud.stands(&token).is_none());
+    let answer =
+        curl(server, &format!("admin@local:{}", server.password), &path(0), &["--request", "DELETE"]);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    server.cli(&["token", "delete", "alice@local!own1"]);
+    assert_eq!([&alice, &own[0], &own[1]].map(|login| status(server, login)), [207, 401, 401]);
+    let tokens = [session("ann"), session("ben")];
+    let disabled = json!({ "user": { "enabled": false } });
+    cloud.change("PATCH", &format!("/v3/users/{ann}"), &disabled);
+    server.cli(&["revoke", "user", "ben@Default"]);
+    server.cli(&["user", "disable", "alice@local"]);
+    assert!(tokens.iter().all(|token| cloud.stands(token).is_none()));
+    assert_eq!(status(server, &alice), 401);
+    assert_eq!(server.cli(&["facts", "check"])[0]["sound"], true);
+}
+
+/// NoAccess keeps somebody out: to take it away is to give something.
+#[test]
+fn no_access_is_given_and_not_taken_back_when_the_map_is_nearly_full() {
+    let server = Server::start_on(|data| set_map(data, MEBIBYTES), &[WITHOUT_PENALTIES]);
+    let logins = ["alice", "bob", "carol"].map(|name| server.add_user(name, "DatastoreReader"));
+    let role = |what: &'static str, name: &'static str, role: &'static str| {
+        let who = format!("{name}@local");
+        server.cli_output(&["role", what, "--path", "/datastore/main", "--auth-id", &who, role], "")
+    };
+    for name in ["alice", "carol"] {
+        assert!(role("assign", name, "NoAccess").status.success());
+    }
+    fill(&open(&server.data()));
+    let kept = role("remove", "alice", "NoAccess");
+    let why = String::from_utf8_lossy(&kept.stderr);
+    assert!(!kept.status.success() && why.contains("kept for changes that take rights away"), "{why}");
+    assert!(role("assign", "bob", "NoAccess").status.success());
+    assert!(role("remove", "alice", "DatastoreReader").status.success());
+    assert_eq!(logins.each_ref().map(|login| status(&server, login)), [404; 3]);
+    // Of somebody who is gone it is of no use.
+    server.cli(&["user", "remove", "carol@local"]);
+    assert_eq!(status(&server, &logins[2]), 401);
+}
