@@ -74,6 +74,7 @@ mod stalled_log;
 mod start;
 mod terms;
 mod timing;
+mod together;
 mod trees;
 mod upgrade;
 mod waiting;

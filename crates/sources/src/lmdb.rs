@@ -11,6 +11,7 @@ mod environment;
 mod high_water;
 mod lost_map;
 mod newest;
+mod pages;
 mod place;
 mod reading;
 mod restore;

@@ -6,6 +6,7 @@
 //! writes no fact, so the tallies are those of before. Nobody else may have the store open: a process would go on with the file that it has.
 
 use super::environment::{self, Environment, Trust, open_map_of};
+use super::pages::Pages;
 use super::reading::Reading;
 use super::tables::{Records, Tables};
 use super::{Lmdb, OpenError, Status, Terms, place, unavailable};
@@ -18,7 +19,7 @@ use enfilade_facts::tables::{Key, LogEntry, Written};
 use enfilade_facts::{At, AuditRecord, Snapshot, SourceError, Table, View};
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Env, EnvFlags, PutFlags, RwTxn, WithTls};
-use std::fs::{DirBuilder, File, Permissions};
+use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
@@ -81,18 +82,15 @@ impl Lmdb {
     /// When the store cannot be read and believed to the last record.
     pub fn plan_compaction(&self, progress: Progress<'_>) -> Result<Compaction, SourceError> {
         let bytes_before = self.environment.env.real_disk_size().map_err(unavailable)?;
-        let (mut pages, mut tree) = (PAGES_OF_NONE, (Table::Head, Tree::default()));
-        let records = self.environment.reading(|reading, view| {
-            each_record(reading, view, progress, &mut |table, key, stored| {
-                if tree.0 != table {
-                    pages += std::mem::replace(&mut tree, (table, Tree::default())).1.pages();
-                }
-                tree.1.put(key.len(), stored.len());
+        let (records, pages) = self.environment.reading(|reading, view| {
+            let mut pages = Pages::new(self.environment.page_bytes(reading.txn).map_err(unavailable)?);
+            let records = each_record(reading, view, progress, &mut |table, key, stored| {
+                pages.put(table, key.len(), stored.len());
                 Ok(())
-            })
+            })?;
+            Ok::<_, SourceError>((records, pages))
         })??;
-        pages += tree.1.pages();
-        Ok(Compaction { records, bytes_before, bytes_after: pages * PAGE_BYTES })
+        Ok(Compaction { records, bytes_before, bytes_after: pages.bytes() })
     }
 
     /// Compacts the store in this directory. The old file is there until the new one is whole and synced.
@@ -108,9 +106,12 @@ impl Lmdb {
         place::prepare(path, terms.group)?;
         let environment = environment::open_anew(path, terms, Trust::Checked)?;
         place::keep_others_out(path, &environment.live)?;
+        // Held until nothing is left of the work: another compaction makes its file in the same directory.
+        let held = environment.live.try_clone()?;
         let aside = path.join(place::COMPACTING);
         let done = put_in_place(path, &aside, environment, audit, progress);
         let _ = std::fs::remove_dir_all(&aside);
+        drop(held);
         done
     }
 }
@@ -131,19 +132,41 @@ fn put_in_place(
     env.force_sync()?;
     env.prepare_for_closing().wait();
     let file = File::options().read(true).write(true).open(&new)?;
-    // A daemon of another user goes on with the file. The group first: whoever has given a file away may not change it any more.
-    let _ = fchown(&file, None, Some(meta.gid())).and_then(|()| fchown(&file, Some(meta.uid()), None));
-    file.set_permissions(Permissions::from_mode(meta.mode() & 0o777))?;
+    give(&file, &meta)?;
     file.sync_all()?;
     let bytes_after = file.metadata()?.len();
-    let Environment { env, high_water, live, .. } = environment;
+    let Environment { env, high_water, .. } = environment;
     // LMDB's lock file says which commit is the newest; the first who opens the store after this begins it anew.
     env.prepare_for_closing().wait();
     std::fs::rename(&new, &old)?;
     sync_directory(&old)?;
     high_water.raise(at.revision);
-    drop(live);
     Ok((Compaction { records, bytes_before: meta.len(), bytes_after }, at))
+}
+
+/// Gives a new file the owner, group and mode of the old one: a server of another user goes on with it.
+///
+/// # Errors
+/// When a user who could open the old one could not open it.
+fn give(file: &File, old: &Metadata) -> io::Result<()> {
+    // The owner last: a file that was given away cannot be changed any more.
+    let group = fchown(file, None, Some(old.gid()));
+    file.set_permissions(Permissions::from_mode(old.mode() & 0o777))?;
+    let given = group.and_then(|()| fchown(file, Some(old.uid()), None));
+    let new = file.metadata()?;
+    let is_usable = match old.mode() & 0o060 {
+        0 => new.uid() == old.uid(),
+        _ => new.gid() == old.gid(),
+    };
+    given.or_else(|why| if is_usable { Ok(()) } else { Err(why) }).map_err(|why| {
+        let (uid, gid) = (old.uid(), old.gid());
+        io::Error::new(
+            why.kind(),
+            format!(
+                "it cannot be given to user {uid} and group {gid}, as the old one is: {why}; run this as root or as that user"
+            ),
+        )
+    })
 }
 
 /// Writes everything into an empty environment, and the head last: it is of the last commit, and no commit before has one.
@@ -258,60 +281,6 @@ fn each_record(
         }
     }
     Ok(done)
-}
-
-const PAGE_BYTES: u64 = 4096;
-/// Two pages that say where the trees are, and the trees of tables and of free pages.
-const PAGES_OF_NONE: u64 = 2 + 1 + 1;
-/// What a page has for its nodes, in bytes (`PAGEHDRSZ` of LMDB are taken).
-const PAGE_ROOM: usize = PAGE_BYTES as usize - PAGE_HEAD;
-const PAGE_HEAD: usize = 16;
-/// What a node has before its key, and where the page says that it is, in bytes.
-const NODE_HEAD: usize = 8 + 2;
-/// Of more than so many bytes the value stands in pages of its own, as two nodes have to fit into a page.
-const NODE_BYTES_MAX: usize = ((PAGE_ROOM / 2) & !1) - 2;
-
-/// How many pages LMDB takes for the records of a table that are put in the order of their keys: each page is filled before the next one.
-#[derive(Default)]
-struct Tree {
-    /// Pages and what is left in the last of them, from the leaves up.
-    levels: Vec<(u64, usize)>,
-    /// Pages of large values.
-    others: u64,
-}
-
-impl Tree {
-    fn put(&mut self, key_bytes: usize, stored_bytes: usize) {
-        let inside = match key_bytes + stored_bytes + NODE_HEAD - 2 {
-            bytes if NODE_BYTES_MAX < bytes => {
-                self.others += ((PAGE_HEAD + stored_bytes) as u64).div_ceil(PAGE_BYTES);
-                size_of::<u64>()
-            }
-            _ => stored_bytes,
-        };
-        self.put_at(0, key_bytes, inside);
-    }
-
-    /// Puts a node into the last page of a level, or into a new one, which the level above has to lead to.
-    fn put_at(&mut self, level: usize, key_bytes: usize, inside: usize) {
-        let bytes = NODE_HEAD + (key_bytes + inside).next_multiple_of(2);
-        match self.levels.get_mut(level) {
-            Some((_, left)) if bytes <= *left => *left -= bytes,
-            Some((pages, left)) => {
-                (*pages, *left) = (*pages + 1, PAGE_ROOM.saturating_sub(bytes));
-                if self.levels.len() == level + 1 {
-                    // It was the root: now there is one above it, which leads to the page before, too.
-                    self.levels.push((1, PAGE_ROOM - NODE_HEAD));
-                }
-                self.put_at(level + 1, key_bytes, 0);
-            }
-            None => self.levels.push((1, PAGE_ROOM.saturating_sub(bytes))),
-        }
-    }
-
-    fn pages(&self) -> u64 {
-        self.others + self.levels.iter().map(|(pages, _)| pages).sum::<u64>()
-    }
 }
 
 #[cfg(test)]

@@ -68,8 +68,8 @@ mod tests {
     use enfilade_facts::{Read, Source};
 
     /// In the page of the newest commit: LMDB's number of it, as this machine writes it.
-    fn number_in(data: &[u8], commit: u64) -> usize {
-        let page = (commit as usize & 1) * 4096;
+    fn number_in(data: &[u8], commit: u64, page_bytes: usize) -> usize {
+        let page = (commit as usize & 1) * page_bytes;
         let mut places = (page..page + 256).filter(|&at| data[at..at + 8] == commit.to_ne_bytes());
         let (first, last) = (places.next().unwrap(), places.next_back());
         last.unwrap_or(first)
@@ -85,10 +85,11 @@ mod tests {
                 crate::conformance::put_something(&lmdb);
             }
             let (at, commit) = (lmdb.at(), lmdb.read(|view| view.head()).unwrap().unwrap().commit);
+            let page_bytes = lmdb.environment.page_bytes(&lmdb.environment.env.read_txn().unwrap()).unwrap();
             drop(lmdb);
             let file = path.join("data.mdb");
             let whole = std::fs::read(&file).unwrap();
-            let number = number_in(&whole, commit);
+            let number = number_in(&whole, commit, page_bytes as usize);
             let remove_mark = || std::fs::remove_file(path.join(place::HIGH_WATER)).unwrap();
             let mut refused = 0;
             for bit in 0..64 {

@@ -11,7 +11,7 @@ use heed::RoTxn;
 /// The pages of a record, and of the tree above it, are no more than so many times as large as the record, once it is large.
 const PAGES_PER_BYTE: u64 = 4;
 /// A small record alone has pages of each level of its tree copied, and of that of its tally.
-const BYTES_PER_WRITE: u64 = 16 * 4096;
+const PAGES_PER_WRITE: u64 = 16;
 
 /// How much of a map may be in use after a change.
 #[derive(Clone, Copy)]
@@ -31,6 +31,7 @@ const OF_USERS: Bound = Bound {
 /// The room for the changes of one transaction.
 pub(super) struct Room {
     map_bytes: u64,
+    page_bytes: u64,
     /// How long the file was, and what the changes may take since, at most: no more than that is in use.
     file_bytes: u64,
     /// How much was in use; it is not asked for while the file is short.
@@ -42,9 +43,9 @@ pub(super) struct Room {
 impl Environment {
     /// What is left, as a transaction begins.
     pub(super) fn room(&self, txn: &RoTxn<'_>) -> heed::Result<Room> {
-        let info = self.env.info();
-        let file_bytes = info.last_page_number as u64 * self.page_bytes(txn)?;
-        let mut room = Room { map_bytes: info.map_size as u64, file_bytes, used_bytes: None, bound: None };
+        let (info, page_bytes) = (self.env.info(), self.page_bytes(txn)?);
+        let (map_bytes, file_bytes) = (info.map_size as u64, info.last_page_number as u64 * page_bytes);
+        let mut room = Room { map_bytes, page_bytes, file_bytes, used_bytes: None, bound: None };
         if room.most(GIVING) < file_bytes {
             room.used_bytes = Some(self.used_in(txn)?);
         }
@@ -82,7 +83,7 @@ impl Room {
     ) -> Result<(), CommitError> {
         let of_write = |Write { key, stored, .. }: &Write| {
             let bytes = key.len() + stored.as_ref().map_or(0, Vec::len);
-            bytes as u64 * PAGES_PER_BYTE + BYTES_PER_WRITE
+            bytes as u64 * PAGES_PER_BYTE + self.page_bytes * PAGES_PER_WRITE
         };
         self.file_bytes = self.file_bytes.saturating_add(writes.iter().map(of_write).sum());
         if self.file_bytes <= self.most(GIVING) {

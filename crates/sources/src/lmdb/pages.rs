@@ -1,0 +1,130 @@
+//! How many pages LMDB takes for records that are put in the order of their keys: each page is filled before the next one.
+
+use enfilade_facts::Table;
+
+/// Two pages that say where the trees are, and the trees of tables and of free pages.
+const PAGES_OF_NONE: u64 = 2 + 1 + 1;
+/// What a page has before its nodes, in bytes (`PAGEHDRSZ` of LMDB).
+const PAGE_HEAD: usize = 16;
+/// What a node has before its key, and where the page says that it is, in bytes.
+const NODE_HEAD: usize = 8 + 2;
+
+/// The pages of a file, as it is written table by table.
+pub(super) struct Pages {
+    page_bytes: u64,
+    /// Of the tables that are done.
+    done: u64,
+    table: Table,
+    tree: Tree,
+}
+
+impl Pages {
+    /// Of a file with pages of this length, in bytes.
+    pub(super) fn new(page_bytes: u64) -> Self {
+        Pages { page_bytes, done: PAGES_OF_NONE, table: Table::Head, tree: Tree::new(page_bytes) }
+    }
+
+    /// One more record; after those of one table come those of the next one.
+    pub(super) fn put(&mut self, table: Table, key_bytes: usize, stored_bytes: usize) {
+        if self.table != table {
+            self.table = table;
+            self.done += std::mem::replace(&mut self.tree, Tree::new(self.page_bytes)).pages();
+        }
+        self.tree.put(key_bytes, stored_bytes);
+    }
+
+    /// How long the file is, in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.done + self.tree.pages()) * self.page_bytes
+    }
+}
+
+/// The pages of one table.
+struct Tree {
+    page_bytes: u64,
+    /// What a page has for its nodes, in bytes.
+    room: usize,
+    /// Pages and what is left in the last of them, from the leaves up.
+    levels: Vec<(u64, usize)>,
+    /// Pages of large values.
+    others: u64,
+}
+
+impl Tree {
+    fn new(page_bytes: u64) -> Self {
+        let room = usize::try_from(page_bytes).unwrap_or(usize::MAX).saturating_sub(PAGE_HEAD);
+        Tree { page_bytes, room, levels: Vec::new(), others: 0 }
+    }
+
+    /// Of more than so many bytes the value stands in pages of its own, as two nodes have to fit into a page.
+    fn node_bytes_max(&self) -> usize {
+        ((self.room / 2) & !1) - 2
+    }
+
+    fn put(&mut self, key_bytes: usize, stored_bytes: usize) {
+        let inside = match key_bytes + stored_bytes + NODE_HEAD - 2 {
+            bytes if self.node_bytes_max() < bytes => {
+                self.others += ((PAGE_HEAD + stored_bytes) as u64).div_ceil(self.page_bytes);
+                size_of::<u64>()
+            }
+            _ => stored_bytes,
+        };
+        self.put_at(0, key_bytes, inside);
+    }
+
+    /// Puts a node into the last page of a level, or into a new one, which the level above has to lead to.
+    fn put_at(&mut self, level: usize, key_bytes: usize, inside: usize) {
+        let bytes = NODE_HEAD + (key_bytes + inside).next_multiple_of(2);
+        match self.levels.get_mut(level) {
+            Some((_, left)) if bytes <= *left => *left -= bytes,
+            Some((pages, left)) => {
+                (*pages, *left) = (*pages + 1, self.room.saturating_sub(bytes));
+                if self.levels.len() == level + 1 {
+                    // It was the root: now there is one above it, which leads to the page before, too.
+                    self.levels.push((1, self.room - NODE_HEAD));
+                }
+                self.put_at(level + 1, key_bytes, 0);
+            }
+            None => self.levels.push((1, self.room.saturating_sub(bytes))),
+        }
+    }
+
+    fn pages(&self) -> u64 {
+        self.others + self.levels.iter().map(|(pages, _)| pages).sum::<u64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_as_large_as_they_are_said_to_be() {
+        // The length of a page, and so many records of 10 and 90 bytes, each a node of 110: how long the file is.
+        let cases = [
+            (4096, 0, 4),
+            (4096, 1, 4 + 1),
+            // 37 nodes to a page; 4 of them have a page above them.
+            (4096, 37, 4 + 1),
+            (4096, 38, 4 + 2 + 1),
+            (4096, 148, 4 + 4 + 1),
+            (16384, 148, 4 + 1),
+            (16384, 149, 4 + 2 + 1),
+        ];
+        for (page_bytes, records, pages) in cases {
+            let mut file = Pages::new(page_bytes);
+            (0..records).for_each(|_| file.put(Table::Users, 10, 90));
+            assert_eq!(file.bytes(), pages * page_bytes, "{page_bytes} {records}");
+        }
+        // A large value: 50,000 bytes and the head of its first page, beside a node that leads there.
+        for (page_bytes, pages) in [(4096, 4 + 1 + 13), (16384, 4 + 1 + 4), (32768, 4 + 1 + 2)] {
+            let mut file = Pages::new(page_bytes);
+            file.put(Table::Users, 10, 50_000);
+            assert_eq!(file.bytes(), pages * page_bytes, "{page_bytes}");
+        }
+        // Each table has a tree of its own.
+        let mut file = Pages::new(4096);
+        [Table::Users, Table::Groups].iter().for_each(|table| file.put(*table, 10, 90));
+        assert_eq!(file.bytes(), (4 + 2) * 4096);
+    }
+}

@@ -1,0 +1,90 @@
+//! Processes that want one store at the same moment: one works on it alone, and the others wait or are refused until it is done.
+
+use crate::server::{BINARY, Scratch};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+fn run(data: &Path, arguments: &[&str]) -> Output {
+    Command::new(BINARY).args(["--json", "--data"]).arg(data).args(arguments).output().unwrap()
+}
+
+fn why(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Waits until something is so; says whether it came to that within 60 seconds.
+fn comes(is_so: impl Fn() -> bool) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(60) {
+        if is_so() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+/// A system call of a command is held up or fails.
+fn traced(data: &Path, inject: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new("strace");
+    let call = inject.split(':').next().unwrap();
+    command.args([
+        "-f",
+        "-o",
+        "/dev/null",
+        "-e",
+        &format!("trace={call}"),
+        "-e",
+        &format!("inject={inject}"),
+    ]);
+    command.arg(BINARY).args(["--json", "--data"]).arg(data).args(arguments);
+    command
+}
+
+#[test]
+fn a_compaction_keeps_others_out_until_nothing_of_it_is_left() {
+    let scratch = Scratch::new();
+    let data = scratch.path().join("data");
+    assert!(run(&data, &["init"]).status.success());
+    let file = data.join("facts/data.mdb");
+    let inode = || std::fs::metadata(&file).map_or(0, |meta| meta.ino());
+    let before = inode();
+    let mut slow = traced(&data, "unlinkat:delay_enter=1500000", &["facts", "compact"]).spawn().unwrap();
+    assert!(comes(|| inode() != before));
+    // The new file has its name, and the directory it was made in is still there.
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(data.join("facts/compacting").exists());
+    let other = run(&data, &["facts", "compact"]);
+    assert!(!other.status.success() && why(&other).contains("run this command again"), "{other:?}");
+    assert!(slow.wait().unwrap().success());
+    assert!(!data.join("facts/compacting").exists());
+    assert!(run(&data, &["facts", "compact"]).status.success());
+}
+
+/// Root may open everything, so only root can make a file that the store's owner cannot open.
+#[test]
+fn a_compaction_never_takes_the_store_from_its_owner() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("not root: a file of another user cannot be made here");
+    }
+    let scratch = Scratch::new();
+    let data = scratch.path().join("data");
+    assert!(run(&data, &["init"]).status.success());
+    let file = data.join("facts/data.mdb");
+    let is = || std::fs::metadata(&file).map(|meta| (meta.ino(), meta.uid(), meta.gid())).unwrap();
+    std::os::unix::fs::chown(&file, Some(1234), Some(1234)).unwrap();
+    let before = is();
+    let refused = traced(&data, "fchown:error=EPERM", &["facts", "compact"]).output().unwrap();
+    let said = why(&refused);
+    assert!(!refused.status.success() && said.contains("nothing was changed"), "{said}");
+    assert!(said.contains("cannot be given to user 1234 and group 1234"), "{said}");
+    assert_eq!(is(), before);
+    assert!(!data.join("facts/compacting").exists());
+    assert!(run(&data, &["facts", "compact"]).status.success());
+    assert_eq!((is().0 == before.0, is().1, is().2), (false, 1234, 1234));
+    // What is the caller's own need not be given to anybody.
+    std::os::unix::fs::chown(&file, Some(0), Some(1234)).unwrap();
+    assert!(traced(&data, "fchown:error=EPERM", &["facts", "compact"]).status().unwrap().success());
+}
