@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// Puts so many MiB into the store, and deletes them again.
-fn churn(data: &Path, mebibytes: u64) {
+pub(crate) fn churn(data: &Path, mebibytes: u64) {
     let lmdb = Lmdb::open(&data.join("facts")).unwrap();
     let change = || Change::new(AuditRecord { who: "a test".into(), what: "fill".into(), unix_seconds: 1 });
     let key = |n: u64| ExtraKey::of(ThingKind::User, &UserId::from_bytes(u128::from(n).to_be_bytes()));

@@ -80,12 +80,17 @@ impl Server {
 
     /// Kills it and starts it again on the same data; the port is another one.
     pub(crate) fn kill_and_restart(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.stop();
         let (child, told) = spawn(&self.data(), &[]);
         self.child = child;
         self.address = told["listen"].as_str().unwrap().to_owned();
         self.operations = told["ops_listen"].as_str().unwrap().to_owned();
+    }
+
+    /// Kills it.
+    pub(crate) fn stop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -190,7 +195,7 @@ fn spawn(data: &Path, environment: &[(&str, &str)]) -> (Child, Value) {
 }
 
 /// The command that serves a data directory on ports of its own.
-fn serving(data: &Path, environment: &[(&str, &str)]) -> Command {
+pub(crate) fn serving(data: &Path, environment: &[(&str, &str)]) -> Command {
     let mut command = Command::new(BINARY);
     command
         .args(["--json", "--data"])

@@ -1,9 +1,13 @@
 //! Processes that want one store at the same moment: one works on it alone, and the others wait or are refused until it is done.
 
-use crate::server::{BINARY, Scratch};
+use crate::compact::churn;
+use crate::curl::{PROPFIND_0, curl};
+use crate::server::{BINARY, Scratch, Server, serving};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn run(data: &Path, arguments: &[&str]) -> Output {
@@ -24,6 +28,56 @@ fn comes(is_so: impl Fn() -> bool) -> bool {
         std::thread::sleep(Duration::from_millis(1));
     }
     false
+}
+
+/// Stops a process, or lets it go on.
+fn signal(child: &Child, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+/// The server that compacts is stopped in the middle of it, as if that took long.
+#[test]
+fn of_two_servers_that_start_together_one_compacts_and_both_serve() {
+    let mut first = Server::start();
+    let data = first.data();
+    let alice = first.add_user("alice", "DatastoreReader");
+    churn(&data, 100);
+    let log = data.with_extension("log");
+    let start = || {
+        let log = std::fs::File::options().append(true).open(&log).unwrap();
+        serving(&data, &[]).stdout(Stdio::piped()).stderr(log).spawn().unwrap()
+    };
+    let logged = |what: &str| std::fs::read_to_string(&log).unwrap().matches(what).count();
+    first.stop();
+    let mut one = start();
+    let compacting = data.join("facts/compacting");
+    assert!(comes(|| compacting.exists()), "{}", first.log());
+    signal(&one, rustix::process::Signal::STOP);
+    assert!(compacting.exists(), "it was too fast to be stopped");
+    let mut other = start();
+    assert!(comes(|| logged("this server waits") == 1 || logged("rror") > 0), "{}", first.log());
+    // A command does not wait.
+    let refused = run(&data, &["user", "list"]);
+    assert!(
+        !refused.status.success() && why(&refused).contains("restoring, upgrading or compacting"),
+        "{refused:?}"
+    );
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(other.try_wait().unwrap().is_none(), "{}", first.log());
+    assert_eq!(logged("this server waits, for 120 s at most"), 1);
+    signal(&one, rustix::process::Signal::CONT);
+    for child in [&mut one, &mut other] {
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let told: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{}", first.log()));
+        first.address = told["listen"].as_str().unwrap().to_owned();
+        assert_eq!(curl(&first, &alice, "/dav/main/", &PROPFIND_0).status, 207);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert_eq!(logged("the facts were compacted"), 1, "{}", first.log());
+    assert!(!compacting.exists());
 }
 
 /// A system call of a command is held up or fails.

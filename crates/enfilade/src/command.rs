@@ -17,7 +17,7 @@ mod users;
 
 use crate::cli::{Cli, Command};
 use crate::home::{Home, Place};
-use crate::{first_start, serve};
+use crate::{first_start, serve, start};
 use anyhow::{Context, bail};
 use enfilade_facts::vocabulary::Secret;
 use std::io::{BufRead, Read as _};
@@ -39,11 +39,10 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Certs(command) => return certs::run(&place, command, json),
         command => command,
     };
-    if matches!(command, Command::Serve(_)) {
-        facts::upgrade_to_serve(&place)?;
-        facts::compact_to_serve(&place)?;
-    }
-    let home = Home::open(place)?;
+    let home = match command {
+        Command::Serve(_) => start::open_home(&place)?,
+        _ => Home::open(place)?,
+    };
     match command {
         Command::Facts(_)
         | Command::Doctor

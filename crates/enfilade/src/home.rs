@@ -65,6 +65,7 @@ pub(crate) fn data_directory(said: Option<PathBuf>) -> anyhow::Result<PathBuf> {
 }
 
 /// The data directory and its configuration, before anything in it is opened.
+#[derive(Clone)]
 pub(crate) struct Place {
     pub(crate) data: PathBuf,
     pub(crate) config: Config,

@@ -23,7 +23,9 @@ mod progress;
 mod reload;
 mod reserved;
 mod serve;
+mod start;
 mod sweeping;
+mod upkeep;
 
 use clap::Parser;
 use std::alloc::System;

@@ -80,6 +80,16 @@ pub enum OpenError {
         /// What the system said.
         why: String,
     },
+    /// Another process has it alone.
+    #[error(
+        "facts in `{0}` cannot be opened: another process is restoring, upgrading or compacting them; try again when that is done"
+    )]
+    Taken(PathBuf),
+    /// It is to be had alone, and is not.
+    #[error(
+        "facts in `{0}` cannot be had alone: other processes have them open; stop them first (`lsof +D` with this directory lists them)"
+    )]
+    InUse(PathBuf),
     /// Others could read or change it.
     #[error("facts in `{path}` can be opened by others (mode {mode:o}); run `chmod {allowed:o} '{path}'`")]
     TooWide {

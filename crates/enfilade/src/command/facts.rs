@@ -1,17 +1,19 @@
 //! `enfilade facts`.
 
 use crate::cli::Facts;
-use crate::home::{Place, caller};
+use crate::home::Place;
 use crate::progress::Progress;
+use crate::upkeep::{
+    audit, compact as run_compact, mebibytes, older, open, shorter, told, upgrade as run_upgrade,
+};
 use crate::{clock, output};
 use anyhow::{Context, bail};
-use enfilade_facts::limits::UPGRADE_AT_START_RECORDS_MAX;
 use enfilade_facts::tables::LogEntry;
-use enfilade_facts::{At, AuditRecord, Read, Revision, Source};
+use enfilade_facts::{At, Read, Revision, Source};
 use enfilade_sources::check;
 use enfilade_sources::copy::{self, Copy, Gathered};
 use enfilade_sources::files::atomic;
-use enfilade_sources::lmdb::{CompactError, Compaction, Lmdb, Older, OpenError, Plan};
+use enfilade_sources::lmdb::{CompactError, Compaction, Lmdb, OpenError, Plan};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
@@ -40,10 +42,6 @@ pub(super) fn run(place: &Place, command: Facts, json: bool) -> anyhow::Result<E
     Ok(ExitCode::SUCCESS)
 }
 
-fn open(place: &Place) -> Result<Lmdb, OpenError> {
-    Lmdb::open_for(&place.facts(), place.config.facts.terms())
-}
-
 /// A copy that is taken in while others wait to write: what comes through a pipe is read to its end before that.
 fn read(place: &Place, file: &Path) -> anyhow::Result<BufReader<File>> {
     let mut from = File::open(file)?;
@@ -51,10 +49,6 @@ fn read(place: &Place, file: &Path) -> anyhow::Result<BufReader<File>> {
         from = atomic::spooled(from, &place.data)?;
     }
     Ok(BufReader::with_capacity(1 << 20, from))
-}
-
-fn audit(what: String) -> AuditRecord {
-    AuditRecord { who: caller(), what, unix_seconds: clock::now().unix_seconds }
 }
 
 fn status(lmdb: &Lmdb, json: bool) {
@@ -77,10 +71,6 @@ fn status(lmdb: &Lmdb, json: bool) {
         ("readers", format!("{} of {}", status.readers, status.readers_max)),
     ];
     rows.iter().for_each(|(what, value)| output::line(&format!("{what:<10}{value}")));
-}
-
-fn mebibytes(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
 fn run_check(lmdb: &Lmdb, json: bool) -> anyhow::Result<ExitCode> {
@@ -282,10 +272,6 @@ fn accept(place: &Place, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn older(place: &Place) -> Result<Option<Older>, OpenError> {
-    Older::open(&place.facts(), place.config.facts.terms())
-}
-
 fn upgrade(place: &Place, dry_run: bool, json: bool) -> anyhow::Result<()> {
     let Some(older) = older(place)? else {
         // What is wrong with a store that need not be upgraded is said, too.
@@ -309,42 +295,10 @@ fn upgrade(place: &Place, dry_run: bool, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run_upgrade(older: Older) -> anyhow::Result<(Plan, At)> {
-    let mut progress = Progress::start("upgrading the facts");
-    Ok(older.upgrade(&audit(String::new()), &mut |done, all| progress.show(done, all))?)
-}
-
-fn told(plan: &Plan) -> String {
-    let Plan { from, to, records, tables, backup } = plan;
-    let new: Vec<&str> = tables.iter().map(|table| table.name()).collect();
-    let new = if new.is_empty() { String::new() } else { format!("; new tables: {}", new.join(", ")) };
-    format!(
-        "format {from} to {to}: {records} records{new}; backup file of the upgrade: `{}`",
-        backup.display()
-    )
-}
-
 fn described(plan: &Plan) -> serde_json::Value {
     let Plan { from, to, records, tables, backup } = plan;
     let tables: Vec<&str> = tables.iter().map(|table| table.name()).collect();
     json!({ "from": from, "to": to, "records": records, "tables": tables, "backup": backup })
-}
-
-/// A server upgrades what takes less than a minute by itself, so that a package can be updated without a word.
-pub(super) fn upgrade_to_serve(place: &Place) -> anyhow::Result<()> {
-    let Some(older) = older(place)? else { return Ok(()) };
-    let plan = older.plan()?;
-    if UPGRADE_AT_START_RECORDS_MAX < plan.records {
-        bail!(
-            "{}; this server did not start, because an upgrade of so many records takes long: stop every other server \
-             of this store, run `enfilade facts upgrade`, then start again",
-            told(&plan)
-        );
-    }
-    output::note(&format!("upgrading the facts: {}", told(&plan)));
-    let (_, at) = run_upgrade(older)?;
-    output::note(&format!("the facts are upgraded; the new revision is {}", at.revision));
-    Ok(())
 }
 
 fn compact(place: &Place, dry_run: bool, json: bool) -> anyhow::Result<()> {
@@ -362,10 +316,11 @@ fn compact(place: &Place, dry_run: bool, json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     let (done, at) = run_compact(place).map_err(|why| match why {
-        CompactError::Open(why @ OpenError::Io { .. }) => anyhow::Error::from(why).context(
-            "the facts were not compacted, and nothing was changed: no other process may use them; stop \
+        CompactError::Open(why @ (OpenError::InUse(_) | OpenError::Taken(_))) => anyhow::Error::from(why)
+            .context(
+                "the facts were not compacted, and nothing was changed: no other process may use them; stop \
                 every enfilade process on this data directory, then run this command again",
-        ),
+            ),
         why => why.into(),
     })?;
     let value = json!({ "compacted": true, "plan": measured(&done), "revision": at.revision.0 });
@@ -373,48 +328,9 @@ fn compact(place: &Place, dry_run: bool, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run_compact(place: &Place) -> Result<(Compaction, At), CompactError> {
-    let mut progress = Progress::start("compacting the facts");
-    let audit = audit(String::new());
-    Lmdb::compact(&place.facts(), place.config.facts.terms(), &audit, &mut |done, all| {
-        progress.show(done, all)
-    })
-}
-
-fn shorter(done: &Compaction) -> String {
-    let (before, after) = (mebibytes(done.bytes_before), mebibytes(done.bytes_after));
-    format!("{} records, from {before} to {after}: {}", done.records, mebibytes(done.won_bytes()))
-}
-
 fn measured(done: &Compaction) -> serde_json::Value {
     json!({
         "records": done.records, "bytes_before": done.bytes_before, "bytes_after": done.bytes_after,
         "won_bytes": done.won_bytes(),
     })
-}
-
-/// A server compacts by itself what is worth it and takes less than a minute. It serves in any case.
-pub(super) fn compact_to_serve(place: &Place) -> anyhow::Result<()> {
-    let lmdb = open(place)?;
-    let records = lmdb.read(|view| {
-        let counts =
-            enfilade_facts::Table::of_facts().map(|table| view.tally(table, &[]).map(|tally| tally.count));
-        counts.sum::<Result<u64, _>>()
-    })??;
-    let is_worth_it = lmdb.status().is_worth_compacting();
-    drop(lmdb);
-    if !is_worth_it || UPGRADE_AT_START_RECORDS_MAX < records {
-        return Ok(());
-    }
-    match run_compact(place) {
-        Ok((done, at)) => output::note(&format!(
-            "the facts were compacted: {} saved; the new revision is {}",
-            shorter(&done),
-            at.revision
-        )),
-        Err(why) => output::note(&format!(
-            "the facts were not compacted at this start, and the server continues: {why}"
-        )),
-    }
-    Ok(())
 }

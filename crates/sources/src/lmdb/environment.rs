@@ -268,7 +268,7 @@ pub(super) fn open_of_any_format(path: &Path, terms: Terms) -> Result<(Environme
     let lmdb_failed = |why| OpenError::heed(path, &why);
     lost_map::end_cleanly();
     reserve(&path.join(place::LOCK_FILE), lock_file_bytes(READERS_MAX)).map_err(|why| failed(&why))?;
-    let live = place::live(path).map_err(|why| failed(&why))?;
+    let live = place::live(path)?;
     let is_marked = path.join(place::HIGH_WATER).exists() || !path.join("data.mdb").exists();
     new_map::make_where_missing(path, |place| open_map_of(place, MAP_BYTES[2], EnvFlags::empty()))
         .map_err(lmdb_failed)?;

@@ -3,7 +3,9 @@
 use super::OpenError;
 use crate::files::directory::{self, share};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::fs::{File, Metadata};
+use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -69,7 +71,7 @@ fn check_mode(path: &Path, meta: &Metadata, group: Option<u32>, most: u32) -> Re
 }
 
 /// The umask, and whoever made a file first, say what modes the files have; this says what they have to be.
-pub(super) fn set_modes(path: &Path, group: Option<u32>) -> std::io::Result<()> {
+pub(super) fn set_modes(path: &Path, group: Option<u32>) -> io::Result<()> {
     for name in FILES.into_iter().filter(|name| path.join(name).exists()) {
         share(&path.join(name), group, modes(group).1)?;
     }
@@ -77,16 +79,15 @@ pub(super) fn set_modes(path: &Path, group: Option<u32>) -> std::io::Result<()> 
 }
 
 /// Held while this process has the store open.
-pub(super) fn live(path: &Path) -> std::io::Result<File> {
-    let file = lock_file(path, LIVE_LOCK)?;
-    flock(&file, FlockOperation::NonBlockingLockShared).map_err(|_| {
-        std::io::Error::other(
-            "another process is restoring, upgrading or compacting it: try again when that is done",
-        )
-    })?;
+pub(super) fn live(path: &Path) -> Result<File, OpenError> {
+    let failed = |why: io::Error| OpenError::io(path, &why);
+    let file = lock_file(path, LIVE_LOCK).map_err(failed)?;
+    if !try_lock(&file, FlockOperation::NonBlockingLockShared).map_err(failed)? {
+        return Err(OpenError::Taken(path.to_owned()));
+    }
     // Whoever compacts it has it alone, so this is what was left when that was killed.
     match std::fs::remove_dir_all(path.join(COMPACTING)) {
-        Err(why) if why.kind() != std::io::ErrorKind::NotFound => Err(why),
+        Err(why) if why.kind() != io::ErrorKind::NotFound => Err(failed(why)),
         _ => Ok(file),
     }
 }
@@ -98,24 +99,31 @@ pub(super) fn alone(path: &Path) -> Result<File, OpenError> {
     Ok(file)
 }
 
-/// Makes what [`live`] holds into what [`alone`] holds.
+/// Makes what [`live`] holds into what [`alone`] holds. When that fails nothing is held any more (flock(2)).
 pub(super) fn keep_others_out(path: &Path, live: &File) -> Result<(), OpenError> {
-    let taken = flock(live, FlockOperation::NonBlockingLockExclusive);
-    taken.map_err(|_| {
-        OpenError::io(
-            path,
-            &"other processes have it open: stop them first (`lsof +D` with this directory lists them)",
-        )
-    })
+    match try_lock(live, FlockOperation::NonBlockingLockExclusive) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(OpenError::InUse(path.to_owned())),
+        Err(why) => Err(OpenError::io(path, &why)),
+    }
+}
+
+/// Whether the lock was to be had.
+fn try_lock(file: &File, operation: FlockOperation) -> io::Result<bool> {
+    match flock(file, operation) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(why) => Err(why.into()),
+    }
 }
 
 /// Held by the one process that ships the change log; nothing when another one does.
-pub(super) fn shipping(path: &Path) -> std::io::Result<Option<File>> {
+pub(super) fn shipping(path: &Path) -> io::Result<Option<File>> {
     let file = lock_file(path, SHIPPING_LOCK)?;
-    Ok(flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok().then_some(file))
+    Ok(try_lock(&file, FlockOperation::NonBlockingLockExclusive)?.then_some(file))
 }
 
-fn lock_file(path: &Path, name: &str) -> std::io::Result<File> {
+fn lock_file(path: &Path, name: &str) -> io::Result<File> {
     File::options().write(true).create(true).truncate(false).mode(0o600).open(path.join(name))
 }
 

@@ -286,7 +286,7 @@ mod tests {
         let at = lmdb.at();
         lmdb.environment.high_water.raise(Revision(9));
         let why = Lmdb::accept(&path, Terms::default(), &audit(), &mut |_, _| {}).unwrap_err().to_string();
-        assert!(why.contains("other processes have it open"), "{why}");
+        assert!(why.contains("other processes have them open"), "{why}");
         drop(lmdb);
         assert!(Lmdb::open(&path).is_err());
         let accepted = Lmdb::accept(&path, Terms::default(), &audit(), &mut |_, _| {}).unwrap();

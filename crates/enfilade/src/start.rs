@@ -1,0 +1,101 @@
+//! What a server does with its facts before it serves: it waits for others, upgrades, and compacts.
+
+use crate::home::{Home, Place};
+use crate::output;
+use crate::upkeep::{compact, older, open, shorter, told, upgrade};
+use anyhow::bail;
+use enfilade_facts::limits::UPGRADE_AT_START_RECORDS_MAX;
+use enfilade_facts::{Read, Table};
+use enfilade_sources::lmdb::{OpenError, UpgradeError};
+use std::time::Duration;
+
+/// How often the facts are tried again that another process has.
+const TRY_AGAIN: Duration = Duration::from_millis(200);
+/// For how long a server waits for a process that restores, upgrades or compacts them: 2 minutes. At its start a server takes up to one.
+const WORK_TRIES: u32 = 600;
+/// For how long an upgrade waits for others to close them: 5 seconds. Those that start at the same time close them at once; a server of the
+/// older version does not.
+const CLOSE_TRIES: u32 = 25;
+
+/// Opens what is in the data directory, to serve it. Of servers that start together one upgrades or compacts, and the others wait for it.
+pub(crate) fn open_home(place: &Place) -> anyhow::Result<Home> {
+    let mut tries = 0;
+    loop {
+        let why = match try_to_open(place, tries == 0) {
+            Err(why) => why,
+            opened => return opened,
+        };
+        let most = match others(&why) {
+            Some(OpenError::Taken(_)) => WORK_TRIES,
+            Some(OpenError::InUse(_)) => CLOSE_TRIES,
+            _ => 0,
+        };
+        if most <= tries {
+            return Err(why);
+        }
+        if tries == 0 {
+            let seconds = TRY_AGAIN.as_millis() * u128::from(most) / 1000;
+            output::note(&format!("this server waits, for {seconds} s at most: {why}"));
+        }
+        tries += 1;
+        std::thread::park_timeout(TRY_AGAIN);
+    }
+}
+
+fn try_to_open(place: &Place, is_first: bool) -> anyhow::Result<Home> {
+    upgrade_to_serve(place, is_first)?;
+    compact_to_serve(place)?;
+    Home::open(place.clone())
+}
+
+/// Why the facts could not be opened.
+fn others(why: &anyhow::Error) -> Option<&OpenError> {
+    match why.downcast_ref::<UpgradeError>() {
+        Some(UpgradeError::Open(why)) => Some(why),
+        _ => why.downcast_ref::<OpenError>(),
+    }
+}
+
+/// A server upgrades what takes less than a minute by itself, so that a package can be updated without a word.
+fn upgrade_to_serve(place: &Place, is_first: bool) -> anyhow::Result<()> {
+    let Some(older) = older(place)? else { return Ok(()) };
+    let plan = older.plan()?;
+    if UPGRADE_AT_START_RECORDS_MAX < plan.records {
+        bail!(
+            "{}; this server did not start, because an upgrade of so many records takes long: stop every other server \
+             of this store, run `enfilade facts upgrade`, then start again",
+            told(&plan)
+        );
+    }
+    if is_first {
+        output::note(&format!("upgrading the facts: {}", told(&plan)));
+    }
+    let (_, at) = upgrade(older)?;
+    output::note(&format!("the facts are upgraded; the new revision is {}", at.revision));
+    Ok(())
+}
+
+/// A server compacts by itself what is worth it and takes less than a minute. It serves in any case.
+fn compact_to_serve(place: &Place) -> anyhow::Result<()> {
+    let lmdb = open(place)?;
+    let records = lmdb.read(|view| {
+        let counts = Table::of_facts().map(|table| view.tally(table, &[]).map(|tally| tally.count));
+        counts.sum::<Result<u64, _>>()
+    })??;
+    let is_worth_it = lmdb.status().is_worth_compacting();
+    drop(lmdb);
+    if !is_worth_it || UPGRADE_AT_START_RECORDS_MAX < records {
+        return Ok(());
+    }
+    match compact(place) {
+        Ok((done, at)) => output::note(&format!(
+            "the facts were compacted: {} saved; the new revision is {}",
+            shorter(&done),
+            at.revision
+        )),
+        Err(why) => output::note(&format!(
+            "the facts were not compacted at this start, and the server continues: {why}"
+        )),
+    }
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! Upgrading and compacting the facts, by a command or when a server starts, and what is said of it.
+
+use crate::clock;
+use crate::home::{Place, caller};
+use crate::progress::Progress;
+use enfilade_facts::{At, AuditRecord};
+use enfilade_sources::lmdb::{CompactError, Compaction, Lmdb, Older, OpenError, Plan, UpgradeError};
+
+/// The facts.
+pub(crate) fn open(place: &Place) -> Result<Lmdb, OpenError> {
+    Lmdb::open_for(&place.facts(), place.config.facts.terms())
+}
+
+/// The facts, where they have the format of an older version.
+pub(crate) fn older(place: &Place) -> Result<Option<Older>, OpenError> {
+    Older::open(&place.facts(), place.config.facts.terms())
+}
+
+/// Who does it, and when.
+pub(crate) fn audit(what: String) -> AuditRecord {
+    AuditRecord { who: caller(), what, unix_seconds: clock::now().unix_seconds }
+}
+
+/// Upgrades them, with a backup.
+pub(crate) fn upgrade(older: Older) -> Result<(Plan, At), UpgradeError> {
+    let mut progress = Progress::start("upgrading the facts");
+    older.upgrade(&audit(String::new()), &mut |done, all| progress.show(done, all))
+}
+
+/// An upgrade in words.
+pub(crate) fn told(plan: &Plan) -> String {
+    let Plan { from, to, records, tables, backup } = plan;
+    let new: Vec<&str> = tables.iter().map(|table| table.name()).collect();
+    let new = if new.is_empty() { String::new() } else { format!("; new tables: {}", new.join(", ")) };
+    format!(
+        "format {from} to {to}: {records} records{new}; backup file of the upgrade: `{}`",
+        backup.display()
+    )
+}
+
+/// Compacts them.
+pub(crate) fn compact(place: &Place) -> Result<(Compaction, At), CompactError> {
+    let mut progress = Progress::start("compacting the facts");
+    let audit = audit(String::new());
+    Lmdb::compact(&place.facts(), place.config.facts.terms(), &audit, &mut |done, all| {
+        progress.show(done, all)
+    })
+}
+
+/// A compaction in words.
+pub(crate) fn shorter(done: &Compaction) -> String {
+    let (before, after) = (mebibytes(done.bytes_before), mebibytes(done.bytes_after));
+    format!("{} records, from {before} to {after}: {}", done.records, mebibytes(done.won_bytes()))
+}
+
+/// A number of bytes in words.
+pub(crate) fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
