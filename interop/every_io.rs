@@ -58,14 +58,14 @@ fn run(data: &Path, arguments: &[&str], fault: Option<(&str, u64, &Path)>) -> Ou
     command.output().unwrap()
 }
 
-fn must(data: &Path, arguments: &[&str]) -> String {
+pub(crate) fn must(data: &Path, arguments: &[&str]) -> String {
     let output = run(data, arguments, None);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// All facts, but for what is random in every run.
-fn facts(data: &Path) -> Vec<String> {
+pub(crate) fn facts(data: &Path) -> Vec<String> {
     // A look brings the facts up to the files, as the next command or a running server would.
     must(data, &["user", "list"]);
     let dump = must(data, &["facts", "dump"]);
@@ -109,7 +109,7 @@ fn forget(value: &mut Value) {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     let _ = std::fs::remove_dir_all(to);
     std::fs::create_dir(to).unwrap();
     let copied = Command::new("cp").arg("-a").arg(from).arg(to.join("data")).status().unwrap();

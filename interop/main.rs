@@ -83,3 +83,4 @@ mod well_formed;
 mod webdav4;
 mod whole_copies;
 mod wire;
+mod without_exchange;

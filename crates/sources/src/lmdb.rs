@@ -10,6 +10,7 @@ mod compact;
 mod environment;
 mod high_water;
 mod lost_map;
+mod moved;
 mod newest;
 mod pages;
 mod place;
@@ -90,6 +91,17 @@ pub enum OpenError {
         "facts in `{0}` cannot be had alone: other processes have them open; stop them first (`lsof +D` with this directory lists them)"
     )]
     InUse(PathBuf),
+    /// A restore was killed before it could move the new store to its place.
+    #[error(
+        "`{path}` is missing, and `{new}` is there: a restore was interrupted; move the restored store to its place with \
+        `mv -T '{new}' '{path}'`, or remove it to begin with an empty store"
+    )]
+    Unmoved {
+        /// Where the store has to be.
+        path: PathBuf,
+        /// Where the restored one is.
+        new: PathBuf,
+    },
     /// Others could read or change it.
     #[error("facts in `{path}` can be opened by others (mode {mode:o}); run `chmod {allowed:o} '{path}'`")]
     TooWide {

@@ -13,7 +13,7 @@ use enfilade_facts::{At, Read, Revision, Source};
 use enfilade_sources::check;
 use enfilade_sources::copy::{self, Copy, Gathered};
 use enfilade_sources::files::atomic;
-use enfilade_sources::lmdb::{CompactError, Compaction, Lmdb, OpenError, Plan};
+use enfilade_sources::lmdb::{CompactError, Compaction, Lmdb, OpenError, Plan, RestoreError};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
@@ -203,12 +203,16 @@ fn put_in_place(
         Some(lmdb) => fill(&lmdb).map(|at| (at, None)),
         None => {
             let (facts, now) = (place.facts(), clock::now().unix_seconds);
-            let filled = Lmdb::set_aside(&facts, place.config.facts.terms(), now, fill);
+            let terms = place.config.facts.terms();
+            let filled = Lmdb::set_aside(&facts, terms, now, consent.accept_rollback, fill);
             filled.map(|(at, aside)| (at, Some(aside)))
         }
     };
     drop(progress);
-    let (at, aside) = filled.with_context(unchanged)?;
+    let (at, aside) = filled.map_err(|why| match why {
+        why @ RestoreError::Halfway { .. } => why.into(),
+        why => anyhow::Error::from(why).context(unchanged()),
+    })?;
     let mut text = format!(
         "{count} records as of revision {} are in place; it is store {} now",
         origin.revision, at.store

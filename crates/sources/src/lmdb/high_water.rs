@@ -37,6 +37,19 @@ impl HighWater {
         Ok(HighWater { words, seen: AtomicU64::new(0), path: path.to_owned() })
     }
 
+    /// Up to which revision changes were acknowledged, of a store that need not be open. Nothing is made.
+    ///
+    /// # Errors
+    /// When the file is missing, is no such file, or says of no store that it is its.
+    pub(super) fn read(path: &Path) -> io::Result<Revision> {
+        let bytes = std::fs::read(path)?;
+        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "it is damaged");
+        let words: Vec<u64> = bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+        let is_said =
+            bytes.starts_with(&MAGIC) && STORE.iter().any(|at| words.get(*at).is_some_and(|word| *word != 0));
+        words.get(REVISION).filter(|_| is_said).map(|word| Revision(*word)).ok_or_else(damaged)
+    }
+
     /// Looks at the file that has the name now. Where that is another one, because somebody removed or replaced it, its numbers are raised
     /// to those of the one before, and it is the one that counts from now on: what other processes acknowledge is written there.
     ///
@@ -150,6 +163,28 @@ mod tests {
         other.raise(Revision(4));
         other.set_shipped(Revision(4));
         assert_eq!((one.revision(), one.shipped()), (Revision(5), Revision(4)));
+    }
+
+    #[test]
+    fn what_says_nothing_is_not_taken_for_a_number() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("high-water");
+        let read = || HighWater::read(&path).map_err(|why| why.kind());
+        assert_eq!(read(), Err(io::ErrorKind::NotFound));
+        assert!(!path.exists());
+        let here = HighWater::open(&path).unwrap();
+        assert_eq!(read(), Err(io::ErrorKind::InvalidData), "of no store yet");
+        here.begin(StoreId(7), Revision(3));
+        assert_eq!(read(), Ok(Revision(3)));
+        here.begin(StoreId(7 << 80), Revision(0));
+        assert_eq!(read(), Ok(Revision(0)));
+        let whole = std::fs::read(&path).unwrap();
+        let mut other = whole.clone();
+        other[0] ^= 1;
+        for damaged in [&other[..], &whole[..24], &vec![0; whole.len()], b""] {
+            std::fs::write(&path, damaged).unwrap();
+            assert_eq!(read(), Err(io::ErrorKind::InvalidData), "{} bytes", damaged.len());
+        }
     }
 
     #[test]

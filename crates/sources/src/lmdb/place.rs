@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// LMDB's own, which every process maps for writing.
 pub(super) const LOCK_FILE: &str = "lock.mdb";
@@ -36,11 +36,20 @@ fn modes(group: Option<u32>) -> (u32, u32) {
     if group.is_some() { (0o770, 0o660) } else { (0o700, 0o600) }
 }
 
+/// Where a restore makes the store that takes the place of one that cannot be opened.
+pub(super) fn next_to(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{name}.new"))
+}
+
 /// Makes the directory where there is none, and checks it and the files in it.
 pub(super) fn prepare(path: &Path, group: Option<u32>) -> Result<(), OpenError> {
     let failed = |why| OpenError::io(path, &why);
     let (of_directory, of_file) = modes(group);
     let is_new = !path.exists();
+    if is_new && next_to(path).exists() {
+        return Err(OpenError::Unmoved { path: path.to_owned(), new: next_to(path) });
+    }
     directory::make(path, &mut Vec::new()).map_err(failed)?;
     if is_new && group.is_some() {
         share(path, group, of_directory).map_err(failed)?;

@@ -7,6 +7,7 @@
 
 use super::environment::{self, Trust};
 use super::high_water::HighWater;
+use super::moved::Moved;
 use super::reading::Reading;
 use super::{Lmdb, OpenError, Terms, place, unavailable};
 use crate::copy::{Copy, CopyError, Gathered, Progress, Views};
@@ -14,7 +15,6 @@ use crate::files::atomic;
 use enfilade_facts::codec;
 use enfilade_facts::journal::write_last;
 use enfilade_facts::{At, AuditRecord, CommitError, Revision, SourceError, StoreId, Table};
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// Facts that were not put in place; those that are there are as they were.
@@ -30,6 +30,32 @@ pub enum RestoreError {
         found: Revision,
         /// The newest that was acknowledged.
         expected: Revision,
+    },
+    /// What was revoked since might be good again.
+    #[error(
+        "`{path}`, which says up to which revision changes were acknowledged, cannot be read: {why}; so nobody can tell whether these facts are \
+        older, and whatever was revoked or taken away since would be good again; if that is accepted, say --accept-rollback"
+    )]
+    UnknownAge {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The old store was moved away, and neither the new one nor the old one could be moved to its place.
+    #[error(
+        "`{path}` is missing now: the restored store is whole in `{new}`, and the one that cannot be opened is in `{aside}`; neither could be \
+        moved to its place ({why}): stop every enfilade on this data directory and run `mv -T '{new}' '{path}'`"
+    )]
+    Halfway {
+        /// Where the store has to be.
+        path: PathBuf,
+        /// Where the restored one is.
+        new: PathBuf,
+        /// Where the one of before is.
+        aside: PathBuf,
+        /// What the system said.
+        why: String,
     },
     /// The store could not do it.
     #[error(transparent)]
@@ -129,43 +155,51 @@ impl Lmdb {
     /// Makes a store in the place of one that cannot be opened, has `fill` fill it, and moves the old one out of the way, whole. The new
     /// one takes no facts older than those that were acknowledged before. Says what `fill` said, and where the old one is.
     ///
-    /// Until `fill` is done the old one stays where it is. Then the two directories change their names in one step.
+    /// Until `fill` is done the old one stays where it is. Then the two directories change their names in one step; in two, where the file
+    /// system cannot do that.
     ///
     /// # Errors
-    /// When somebody has it open, `fill` fails, or it cannot be moved; the old one is where it was then.
+    /// When somebody has it open, nobody knows how old it is and `accept_rollback` is not said, `fill` fails, or it cannot be moved; the old one
+    /// is where it was then, but for [`RestoreError::Halfway`].
     pub fn set_aside<R>(
         path: &Path,
         terms: Terms,
         unix_seconds: i64,
+        accept_rollback: bool,
         fill: impl FnOnce(&Self) -> Result<R, RestoreError>,
     ) -> Result<(R, PathBuf), RestoreError> {
         let failed = |why| OpenError::io(path, &why);
         let held = place::alone(path)?;
-        let mark = HighWater::open(&path.join(place::HIGH_WATER)).map(|mark| mark.revision()).ok();
+        let mark = path.join(place::HIGH_WATER);
+        let acknowledged = match HighWater::read(&mark) {
+            Ok(revision) => revision,
+            Err(_) if accept_rollback => Revision(0),
+            Err(why) => return Err(RestoreError::UnknownAge { path: mark, why: why.to_string() }),
+        };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let named = |second| path.with_file_name(format!("{name}.set-aside-{second}"));
         let aside = (unix_seconds..).map(named).find(|aside| !aside.exists()).unwrap_or_default();
-        let new = path.with_file_name(format!("{name}.new"));
+        let new = place::next_to(path);
         // Left by a restore that was killed: nobody else makes one while the lock is held.
         if new.exists() {
             std::fs::remove_dir_all(&new).map_err(failed)?;
         }
         let made = Self::open_for(&new, terms).map_err(RestoreError::from).and_then(|lmdb| {
-            lmdb.environment.high_water.raise(mark.unwrap_or(Revision(0)));
+            lmdb.environment.high_water.raise(acknowledged);
             fill(&lmdb)
         });
-        let made = made.inspect_err(|_| drop(std::fs::remove_dir_all(&new)))?;
-        std::fs::rename(&new, &aside).and_then(|()| exchange(path, &aside)).map_err(failed)?;
+        let remove = || drop(std::fs::remove_dir_all(&new));
+        let made = made.inspect_err(|_| remove())?;
+        let moved = Moved { path, new: &new, aside: &aside }.swap();
+        moved.inspect_err(|why| {
+            if !matches!(why, RestoreError::Halfway { .. }) {
+                remove()
+            }
+        })?;
         atomic::sync_directory(path).map_err(failed)?;
         drop(held);
         Ok((made, aside))
     }
-}
-
-/// Gives two directories each other's name.
-fn exchange(one: &Path, other: &Path) -> io::Result<()> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
 }
 
 fn twice(table: Table, key: &[u8]) -> CopyError {
@@ -311,20 +345,64 @@ mod tests {
         for (file, accept_rollback, expected) in
             [(&backup[..], false, "say --accept-rollback"), (&backup[..backup.len() - 1], true, "it was cut")]
         {
-            let filled =
-                Lmdb::set_aside(&path, Terms::default(), 77, |lmdb| restore(lmdb, file, accept_rollback));
+            let fill = |lmdb: &Lmdb| restore(lmdb, file, accept_rollback);
+            let filled = Lmdb::set_aside(&path, Terms::default(), 77, accept_rollback, fill);
             let why = filled.unwrap_err().to_string();
             assert!(why.contains(expected), "{why}");
             assert_eq!(std::fs::read(path.join("data.mdb")).unwrap(), [7; 8192]);
             assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 1);
         }
         let (at, aside) =
-            Lmdb::set_aside(&path, Terms::default(), 77, |lmdb| restore(lmdb, &backup, true)).unwrap();
+            Lmdb::set_aside(&path, Terms::default(), 77, true, |lmdb| restore(lmdb, &backup, true)).unwrap();
         assert!(aside.ends_with("facts.set-aside-77") && aside.join("data.mdb").exists());
         assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 2);
         let lmdb = Lmdb::open(&path).unwrap();
         assert_eq!((lmdb.at(), at.revision), (at, Revision(3)));
         something_is_there(&lmdb);
+    }
+
+    /// Without the mark nobody knows whether the backup is older than what was acknowledged.
+    #[test]
+    fn a_store_of_unknown_age_is_only_replaced_where_a_rollback_is_accepted() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("facts");
+        let lmdb = Lmdb::open(&path).unwrap();
+        put_something(&lmdb);
+        let backup = back_up(&lmdb);
+        remove_something(&lmdb);
+        drop(lmdb);
+        std::fs::write(path.join("data.mdb"), [7; 8192]).unwrap();
+        let mark = path.join(place::HIGH_WATER);
+        let whole = std::fs::read(&mark).unwrap();
+        let filled = |accept_rollback| {
+            let fill = |lmdb: &Lmdb| restore(lmdb, &backup, accept_rollback);
+            Lmdb::set_aside(&path, Terms::default(), 77, accept_rollback, fill)
+        };
+        let damaged = [[0xff; 8].to_vec(), whole[8..].to_vec()].concat();
+        for content in [None, Some(damaged), Some(vec![0; whole.len()]), Some(Vec::new())] {
+            match content {
+                None => std::fs::remove_file(&mark).unwrap(),
+                Some(content) => std::fs::write(&mark, content).unwrap(),
+            }
+            let why = filled(false).unwrap_err().to_string();
+            assert!(why.contains("high-water`") && why.contains("say --accept-rollback"), "{why}");
+            assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 1);
+        }
+        filled(true).unwrap();
+        something_is_there(&Lmdb::open(&path).unwrap());
+    }
+
+    /// As when a restore was killed between the two renames.
+    #[test]
+    fn a_store_that_is_not_in_its_place_yet_is_not_taken_for_none() {
+        let scratch = Scratch::new();
+        let (path, new) = (scratch.path().join("facts"), scratch.path().join("facts.new"));
+        put_something(&Lmdb::open(&new).unwrap());
+        let why = Lmdb::open(&path).err().unwrap().to_string();
+        assert!(why.contains("a restore was interrupted") && why.contains("mv -T"), "{why}");
+        assert!(!path.exists());
+        std::fs::rename(&new, &path).unwrap();
+        something_is_there(&Lmdb::open(&path).unwrap());
     }
 
     #[test]

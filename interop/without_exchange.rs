@@ -1,0 +1,114 @@
+//! A restore in the place of a store that cannot be opened, on a file system that cannot exchange two names: overlayfs, ZFS before 2.2.
+
+use crate::every_io::{FAULTS, copy, facts, must, preload};
+use crate::server::{BINARY, Scratch};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const DAMAGED: [u8; 8192] = [7; 8192];
+
+/// Runs a command whose `renameat2` fails, and one of its other calls, if that is said.
+fn run(data: &Path, arguments: &[&str], fault: Option<(&str, u64, &Path)>) -> Output {
+    let mut command = Command::new("strace");
+    command.args(["-f", "-o", "/dev/null", "-e", "trace=renameat2", "-e", "inject=renameat2:error=EINVAL"]);
+    // Of strace itself nothing is counted.
+    let mut set = |name: &str, value: &str| _ = command.args(["-E", &format!("{name}={value}")]);
+    if let Some((fault, at, mark)) = fault {
+        set("LD_PRELOAD", preload().to_str().unwrap());
+        set("FAULT", fault);
+        set("FAULT_AT", &at.to_string());
+        set("FAULT_MARK", mark.to_str().unwrap());
+    }
+    command.arg(BINARY).args(["--json", "--data"]).arg(data).args(arguments).output().unwrap()
+}
+
+fn set_aside(data: &Path) -> Vec<PathBuf> {
+    let found = std::fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path());
+    found.filter(|path| path.to_str().unwrap().contains("facts.set-aside-")).collect()
+}
+
+fn is_damaged(store: &Path) -> bool {
+    std::fs::read(store.join("data.mdb")).is_ok_and(|bytes| bytes == DAMAGED)
+}
+
+#[test]
+fn the_old_store_is_in_its_place_or_aside_and_never_the_new_one() {
+    let is_campaign = std::env::var_os("ENFILADE_CAMPAIGN_N").is_some();
+    let scratch = Scratch::new();
+    let (good, place) = (scratch.path().join("good"), scratch.path().join("faulted"));
+    let backup = scratch.path().join("backup").to_str().unwrap().to_owned();
+    must(&good, &["init"]);
+    must(&good, &["facts", "backup", &backup]);
+    let after = facts(&good);
+    std::fs::write(good.join("facts/data.mdb"), DAMAGED).unwrap();
+    let restore = ["facts", "restore", &backup, "--force"];
+    let (data, mark) = (place.join("data"), place.join("mark"));
+    let (mut stayed, mut restored, mut between) = (0, 0, 0);
+    for fault in if is_campaign { &FAULTS[..] } else { &FAULTS[..2] } {
+        for at in 1.. {
+            copy(&good, &place);
+            let output = run(&data, &restore, Some((fault, at, &mark)));
+            let what = format!("{fault} at {at}: {output:?}");
+            let (store, new) = (data.join("facts"), data.join("facts.new"));
+            if output.status.code().is_some() {
+                assert!(set_aside(&data).iter().all(|aside| is_damaged(aside)), "{what}");
+            }
+            if !mark.exists() {
+                assert!(output.status.success() && at > 10, "{what}: is the library loaded?");
+            }
+            if !store.exists() {
+                // It was killed between the two renames: nobody takes that for an empty house.
+                let refused = run(&data, &["user", "list"], None);
+                let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+                assert!(!refused.status.success() && why.contains("mv -T"), "{what}: {why}");
+                std::fs::rename(&new, &store).unwrap();
+                between += 1;
+            } else if is_damaged(&store) {
+                assert!(!output.status.success(), "{what}");
+                assert!(output.status.code().is_none() || !new.exists(), "{what}");
+                assert!(run(&data, &restore, None).status.success());
+                stayed += 1;
+            } else {
+                restored += 1;
+            }
+            assert_eq!(facts(&data), after, "{what}");
+            assert!(set_aside(&data).iter().any(|aside| is_damaged(aside)), "{what}");
+            if !mark.exists() {
+                break;
+            }
+        }
+    }
+    println!(
+        "without exchange: {stayed} times the old one stayed, {restored} times the new one was there, {between} times neither"
+    );
+    assert!(stayed > 10 && restored > 0 && between > 0, "{stayed}, {restored}, {between}");
+}
+
+#[test]
+fn a_restore_over_a_store_of_unknown_age_says_so() {
+    let scratch = Scratch::new();
+    let data = scratch.path().join("data");
+    let backup = scratch.path().join("backup").to_str().unwrap().to_owned();
+    must(&data, &["init"]);
+    must(&data, &["facts", "backup", &backup]);
+    must(&data, &["token", "create", "admin@local!revoked"]);
+    must(&data, &["token", "delete", "admin@local!revoked"]);
+    std::fs::write(data.join("facts/data.mdb"), DAMAGED).unwrap();
+    let mark = data.join("facts/high-water");
+    for damage in [true, false] {
+        match damage {
+            true => std::fs::write(&mark, [0xff; 4096]).unwrap(),
+            false => std::fs::remove_file(&mark).unwrap(),
+        }
+        let refused = run(&data, &["facts", "restore", &backup, "--force"], None);
+        let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+        let said =
+            ["facts/high-water`", "nobody can tell whether these facts are older", "nothing was changed"];
+        assert!(!refused.status.success() && said.iter().all(|said| why.contains(said)), "{why}");
+        assert!(is_damaged(&data.join("facts")));
+    }
+    assert!(
+        run(&data, &["facts", "restore", &backup, "--force", "--accept-rollback"], None).status.success()
+    );
+    assert!(must(&data, &["facts", "check"]).contains("\"sound\":true"));
+}
