@@ -154,7 +154,8 @@ impl Metrics {
         metric(&mut text, "enfilade_failed_logins_total", "counter", "attempts to come in that failed", rows);
         // Where they cannot be read no token is judged either, and that is told elsewhere.
         let revocations = house.revocations().ok().map(|count| (String::new(), count));
-        metric(&mut text, "enfilade_revocations", "gauge", "revocations that live", revocations);
+        let help = "revocations that are not deleted yet, also of tokens that have expired";
+        metric(&mut text, "enfilade_revocations", "gauge", help, revocations);
         self.render_files(&mut text);
         let revision = [(String::new(), at.revision.0)];
         metric(&mut text, "enfilade_facts_revision", "gauge", "the newest revision of the facts", revision);
