@@ -4,7 +4,7 @@
 //! and writes the others to free places of the file, where nobody sees them before the commit. Tallies are counted afterwards, from what
 //! was written, so that records may come in any order and none is kept here.
 
-use super::tables::{Records, Tables};
+use super::tables::{self, Records, Tables};
 use enfilade_facts::Table;
 use enfilade_facts::journal::{Counting, Write};
 use heed::{MdbError, PutFlags, RwTxn};
@@ -19,8 +19,7 @@ pub(super) struct Anew<'e>(pub(super) Tables<'e>);
 impl<'e> Anew<'e> {
     /// The database of a table.
     pub(super) fn of(&self, table: Table) -> heed::Result<Records<'e>> {
-        let found = Table::ALL.iter().zip(&self.0).find(|(this, _)| **this == table);
-        found.and_then(|(_, records)| *records).ok_or(heed::Error::Mdb(MdbError::BadDbi))
+        tables::of(&self.0, table).copied().ok_or(heed::Error::Mdb(MdbError::BadDbi))
     }
 
     /// Adds a record; says whether there was none under this key. In the order of the keys pages become full.

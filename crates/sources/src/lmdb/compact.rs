@@ -8,7 +8,7 @@
 use super::environment::{self, Environment, Trust, open_map_of};
 use super::pages::Pages;
 use super::reading::Reading;
-use super::tables::{Records, Tables};
+use super::tables::{self, Records, Tables};
 use super::{Lmdb, OpenError, Status, Terms, place, unavailable};
 use crate::copy::Progress;
 use crate::files::atomic::sync_directory;
@@ -186,13 +186,12 @@ fn write(
         }
         Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(tables))
     })?;
-    let CommitOrAbort::Commit(tables) = made else {
+    let CommitOrAbort::Commit(made) = made else {
         return Err(unavailable(heed::Error::EnvAlreadyOpened).into());
     };
     let mut writing = Writing { env, txn: None, bytes: 0 };
     let records = each_record(from, view, progress, &mut |table, key, stored| {
-        let records = Table::ALL.into_iter().zip(&tables).find(|(this, _)| *this == table);
-        let records = records.and_then(|(_, records)| records.as_ref());
+        let records = tables::of(&made, table);
         records.map_or(Ok(()), |records| writing.put(records, key, stored)).map_err(unavailable)
     })?;
     writing.commit()?;

@@ -60,8 +60,7 @@ thread_local! {
 impl Environment {
     /// The database of a table; in a store that is older than the table there is none.
     pub(super) fn find(&self, table: Table) -> Option<&Records<'static>> {
-        let found = Table::ALL.iter().zip(&self.tables).find(|(this, _)| **this == table);
-        found.and_then(|(_, records)| records.as_ref())
+        tables::of(&self.tables, table)
     }
 
     /// The database of a table that is there.

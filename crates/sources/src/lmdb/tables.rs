@@ -14,6 +14,12 @@ pub(super) type Records<'e> = Database<'e, Bytes, Bytes>;
 /// In the order of `Table::ALL`; a table that is not there has no records.
 pub(super) type Tables<'e> = [Option<Records<'e>>; Table::ALL.len()];
 
+/// The records of a table, where it is there.
+pub(super) fn of<'t, 'e>(tables: &'t Tables<'e>, table: Table) -> Option<&'t Records<'e>> {
+    let found = Table::ALL.iter().zip(tables).find(|(this, _)| **this == table);
+    found.and_then(|(_, records)| records.as_ref())
+}
+
 /// What an environment holds.
 pub(super) enum There {
     /// Nothing yet.
