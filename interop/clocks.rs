@@ -1,7 +1,7 @@
 //! The wall clock is set ahead and back under a server, by seconds and by days. What was revoked stays revoked whatever the clock
 //! says, and who signs in afterwards has a session that is good at once.
 
-use crate::every_io::preload;
+use crate::command::preload;
 use crate::gone::{Cloud, enabled, project};
 use crate::server::{Scratch, Server, WITHOUT_PENALTIES};
 use serde_json::{Value, json};

@@ -1,15 +1,15 @@
 //! `enfilade facts compact`: the same facts in a shorter file, alone or when a server starts, and never anything in between.
 
+use crate::command::{FAULTS, run, said, why};
 use crate::curl::{PROPFIND_0, curl};
-use crate::every_io::{FAULTS, preload};
-use crate::server::{BINARY, Scratch, Server};
+use crate::server::{Scratch, Server};
 use enfilade_facts::tables::{Extra, ExtraKey, ThingKind};
 use enfilade_facts::vocabulary::UserId;
 use enfilade_facts::{AuditRecord, Change, Source};
 use enfilade_sources::lmdb::Lmdb;
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 /// Puts so many MiB into the store, and deletes them again.
 pub(crate) fn churn(data: &Path, mebibytes: u64) {
@@ -25,23 +25,6 @@ pub(crate) fn churn(data: &Path, mebibytes: u64) {
     };
     batches(&|change, n| _ = change.put(&key(n), &Extra("x".repeat(65_000))));
     batches(&|change, n| _ = change.delete::<Extra>(&key(n)));
-}
-
-fn run(data: &Path, arguments: &[&str], fault: Option<(&str, u64, &Path)>) -> Output {
-    let mut command = Command::new(BINARY);
-    command.args(["--json", "--data"]).arg(data).args(arguments);
-    if let Some((fault, at, mark)) = fault {
-        command.env("LD_PRELOAD", preload());
-        command.env("FAULT", fault).env("FAULT_AT", at.to_string()).env("FAULT_MARK", mark);
-    }
-    command.output().unwrap()
-}
-
-fn said(data: &Path, arguments: &[&str]) -> Vec<Value> {
-    let output = run(data, arguments, None);
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    let lines = String::from_utf8(output.stdout).unwrap();
-    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// Every record, and not when that was asked.
@@ -67,7 +50,7 @@ fn a_store_is_compacted_while_nobody_has_it_open_and_by_a_server_that_starts() {
 
     // Under a server it is refused, and what it would do is told.
     let output = server.cli_output(&["facts", "compact"], "");
-    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+    let why = why(&output);
     assert!(
         !output.status.success() && why.contains("stop them first") && why.contains("run this command again"),
         "{why}"

@@ -2,15 +2,14 @@
 //! until it passes clean; some are about users and tokens that are kept in files. Afterwards the facts are those before or those after, never between; what was acknowledged is
 //! there; the store opens and every record of it is sound.
 
-use crate::server::{BINARY, Scratch};
+use crate::command::{self, FAULTS, Fault, passed};
+use crate::server::Scratch;
 use serde_json::Value;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::LazyLock;
 
-/// Everything is tried in the campaign; in CI the two kinds that go deepest.
-pub(crate) const FAULTS: [&str; 5] = ["EIO", "kill-after", "short", "ENOSPC", "kill-before"];
+/// In CI the two kinds that go deepest.
 const CI_FAULTS: usize = 2;
 
 const OPERATIONS: [&[&str]; 12] = [
@@ -28,19 +27,7 @@ const OPERATIONS: [&[&str]; 12] = [
     &["facts", "backup", "NEW-BACKUP"],
 ];
 
-/// The library that is loaded before the C library. Cargo builds no library of another package for a test, so the test
-/// asks for it.
-pub(crate) fn preload() -> &'static Path {
-    static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
-        let built = Command::new(env!("CARGO")).args(["build", "--quiet", "-p", "enfilade-preload"]).status();
-        assert!(built.unwrap().success());
-        let test = std::env::current_exe().unwrap();
-        test.ancestors().nth(2).unwrap().join("libenfilade_preload.so")
-    });
-    &BUILT
-}
-
-fn run(data: &Path, arguments: &[&str], fault: Option<(&str, u64, &Path)>) -> Output {
+fn run(data: &Path, arguments: &[&str], fault: Option<Fault<'_>>) -> Output {
     let here = data.parent().unwrap();
     let path = |name: &str| here.join(name).to_str().unwrap().to_owned();
     let arguments = arguments.iter().map(|argument| match *argument {
@@ -49,19 +36,12 @@ fn run(data: &Path, arguments: &[&str], fault: Option<(&str, u64, &Path)>) -> Ou
         "NEW-BACKUP" => path("new-backup"),
         other => other.to_owned(),
     });
-    let mut command = Command::new(BINARY);
-    command.args(["--json", "--data"]).arg(data).args(arguments);
-    if let Some((fault, at, mark)) = fault {
-        command.env("LD_PRELOAD", preload());
-        command.env("FAULT", fault).env("FAULT_AT", at.to_string()).env("FAULT_MARK", mark);
-    }
-    command.output().unwrap()
+    let arguments: Vec<String> = arguments.collect();
+    command::run(data, &arguments.iter().map(String::as_str).collect::<Vec<_>>(), fault)
 }
 
-pub(crate) fn must(data: &Path, arguments: &[&str]) -> String {
-    let output = run(data, arguments, None);
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+fn must(data: &Path, arguments: &[&str]) -> String {
+    passed(arguments, &run(data, arguments, None))
 }
 
 /// All facts, but for what is random in every run.

@@ -11,6 +11,7 @@ mod alike;
 mod canary;
 mod certificates;
 mod clocks;
+mod command;
 mod curl;
 mod datastores;
 mod enumeration;

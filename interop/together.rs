@@ -1,22 +1,14 @@
 //! Processes that want one store at the same moment: one works on it alone, and the others wait or are refused until it is done.
 
+use crate::command::{run, traced, why};
 use crate::compact::churn;
 use crate::curl::{PROPFIND_0, curl};
-use crate::server::{BINARY, Scratch, Server, serving};
+use crate::server::{Scratch, Server, serving};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
-
-fn run(data: &Path, arguments: &[&str]) -> Output {
-    Command::new(BINARY).args(["--json", "--data"]).arg(data).args(arguments).output().unwrap()
-}
-
-fn why(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
 
 /// Waits until something is so; says whether it came to that within 60 seconds.
 fn comes(is_so: impl Fn() -> bool) -> bool {
@@ -58,7 +50,7 @@ fn of_two_servers_that_start_together_one_compacts_and_both_serve() {
     let mut other = start();
     assert!(comes(|| logged("this server waits") == 1 || logged("rror") > 0), "{}", first.log());
     // A command does not wait.
-    let refused = run(&data, &["user", "list"]);
+    let refused = run(&data, &["user", "list"], None);
     assert!(
         !refused.status.success() && why(&refused).contains("restoring, upgrading or compacting"),
         "{refused:?}"
@@ -80,41 +72,25 @@ fn of_two_servers_that_start_together_one_compacts_and_both_serve() {
     assert!(!compacting.exists());
 }
 
-/// A system call of a command is held up or fails.
-fn traced(data: &Path, inject: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new("strace");
-    let call = inject.split(':').next().unwrap();
-    command.args([
-        "-f",
-        "-o",
-        "/dev/null",
-        "-e",
-        &format!("trace={call}"),
-        "-e",
-        &format!("inject={inject}"),
-    ]);
-    command.arg(BINARY).args(["--json", "--data"]).arg(data).args(arguments);
-    command
-}
-
 #[test]
 fn a_compaction_keeps_others_out_until_nothing_of_it_is_left() {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
-    assert!(run(&data, &["init"]).status.success());
+    assert!(run(&data, &["init"], None).status.success());
     let file = data.join("facts/data.mdb");
     let inode = || std::fs::metadata(&file).map_or(0, |meta| meta.ino());
     let before = inode();
-    let mut slow = traced(&data, "unlinkat:delay_enter=1500000", &["facts", "compact"]).spawn().unwrap();
+    let mut slow =
+        traced(&data, &["facts", "compact"], "unlinkat:delay_enter=1500000", None).spawn().unwrap();
     assert!(comes(|| inode() != before));
     // The new file has its name, and the directory it was made in is still there.
     std::thread::sleep(Duration::from_millis(300));
     assert!(data.join("facts/compacting").exists());
-    let other = run(&data, &["facts", "compact"]);
+    let other = run(&data, &["facts", "compact"], None);
     assert!(!other.status.success() && why(&other).contains("run this command again"), "{other:?}");
     assert!(slow.wait().unwrap().success());
     assert!(!data.join("facts/compacting").exists());
-    assert!(run(&data, &["facts", "compact"]).status.success());
+    assert!(run(&data, &["facts", "compact"], None).status.success());
 }
 
 /// Root may open everything, so only root can make a file that the store's owner cannot open.
@@ -125,20 +101,20 @@ fn a_compaction_never_takes_the_store_from_its_owner() {
     }
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
-    assert!(run(&data, &["init"]).status.success());
+    assert!(run(&data, &["init"], None).status.success());
     let file = data.join("facts/data.mdb");
     let is = || std::fs::metadata(&file).map(|meta| (meta.ino(), meta.uid(), meta.gid())).unwrap();
     std::os::unix::fs::chown(&file, Some(1234), Some(1234)).unwrap();
     let before = is();
-    let refused = traced(&data, "fchown:error=EPERM", &["facts", "compact"]).output().unwrap();
+    let refused = traced(&data, &["facts", "compact"], "fchown:error=EPERM", None).output().unwrap();
     let said = why(&refused);
     assert!(!refused.status.success() && said.contains("nothing was changed"), "{said}");
     assert!(said.contains("cannot be given to user 1234 and group 1234"), "{said}");
     assert_eq!(is(), before);
     assert!(!data.join("facts/compacting").exists());
-    assert!(run(&data, &["facts", "compact"]).status.success());
+    assert!(run(&data, &["facts", "compact"], None).status.success());
     assert_eq!((is().0 == before.0, is().1, is().2), (false, 1234, 1234));
     // What is the caller's own need not be given to anybody.
     std::os::unix::fs::chown(&file, Some(0), Some(1234)).unwrap();
-    assert!(traced(&data, "fchown:error=EPERM", &["facts", "compact"]).status().unwrap().success());
+    assert!(traced(&data, &["facts", "compact"], "fchown:error=EPERM", None).status().unwrap().success());
 }

@@ -9,14 +9,13 @@
 //! with content beneath `/srv/house`), what that binary itself said of it (`dump.jsonl` with secrets, `log.jsonl`, `backup`),
 //! and the values of the two tokens (`tokens.json`).
 
+use crate::command::{FAULTS, run, said, values, why};
 use crate::curl::{PROPFIND_0, curl};
-use crate::every_io::{FAULTS, preload};
-use crate::server::{BINARY, Scratch, Server};
+use crate::server::{Scratch, Server};
 use enfilade_facts::format::{FORMAT, FORMAT_OLDEST};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 fn fixture(format: u32) -> PathBuf {
     let place = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../interop/fixtures/format-{format}"));
@@ -51,26 +50,6 @@ fn lay_out(format: u32, data: &Path) {
     for name in ["main", "second"] {
         std::fs::create_dir_all(datastores.join(name)).unwrap();
     }
-}
-
-fn run(data: &Path, arguments: &[&str], fault: Option<(&str, u64, &Path)>) -> Output {
-    let mut command = Command::new(BINARY);
-    command.args(["--json", "--data"]).arg(data).args(arguments);
-    if let Some((fault, at, mark)) = fault {
-        command.env("LD_PRELOAD", preload());
-        command.env("FAULT", fault).env("FAULT_AT", at.to_string()).env("FAULT_MARK", mark);
-    }
-    command.output().unwrap()
-}
-
-fn said(data: &Path, arguments: &[&str]) -> Vec<Value> {
-    let output = run(data, arguments, None);
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    values(&String::from_utf8(output.stdout).unwrap())
-}
-
-fn values(lines: &str) -> Vec<Value> {
-    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 fn kept(format: u32, file: &str) -> Vec<Value> {
@@ -120,7 +99,7 @@ fn a_store_of_each_older_format_is_upgraded_by_command_and_nothing_else_touches_
         let before = store();
         for arguments in [["user", "list"], ["facts", "status"], ["facts", "check"], ["token", "list"]] {
             let output = run(&data, &arguments, None);
-            let why = String::from_utf8_lossy(&output.stderr).into_owned();
+            let why = why(&output);
             assert!(
                 !output.status.success() && why.contains("enfilade facts upgrade"),
                 "{arguments:?}: {why}"

@@ -1,25 +1,16 @@
 //! A restore in the place of a store that cannot be opened, on a file system that cannot exchange two names: overlayfs, ZFS before 2.2.
 
-use crate::every_io::{FAULTS, copy, facts, must, preload};
-use crate::server::{BINARY, Scratch};
+use crate::command::{FAULTS, Fault, said, traced, why};
+use crate::every_io::{copy, facts};
+use crate::server::Scratch;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 const DAMAGED: [u8; 8192] = [7; 8192];
 
 /// Runs a command whose `renameat2` fails, and one of its other calls, if that is said.
-fn run(data: &Path, arguments: &[&str], fault: Option<(&str, u64, &Path)>) -> Output {
-    let mut command = Command::new("strace");
-    command.args(["-f", "-o", "/dev/null", "-e", "trace=renameat2", "-e", "inject=renameat2:error=EINVAL"]);
-    // Of strace itself nothing is counted.
-    let mut set = |name: &str, value: &str| _ = command.args(["-E", &format!("{name}={value}")]);
-    if let Some((fault, at, mark)) = fault {
-        set("LD_PRELOAD", preload().to_str().unwrap());
-        set("FAULT", fault);
-        set("FAULT_AT", &at.to_string());
-        set("FAULT_MARK", mark.to_str().unwrap());
-    }
-    command.arg(BINARY).args(["--json", "--data"]).arg(data).args(arguments).output().unwrap()
+fn run(data: &Path, arguments: &[&str], fault: Option<Fault<'_>>) -> Output {
+    traced(data, arguments, "renameat2:error=EINVAL", fault).output().unwrap()
 }
 
 fn set_aside(data: &Path) -> Vec<PathBuf> {
@@ -37,8 +28,8 @@ fn the_old_store_is_in_its_place_or_aside_and_never_the_new_one() {
     let scratch = Scratch::new();
     let (good, place) = (scratch.path().join("good"), scratch.path().join("faulted"));
     let backup = scratch.path().join("backup").to_str().unwrap().to_owned();
-    must(&good, &["init"]);
-    must(&good, &["facts", "backup", &backup]);
+    said(&good, &["init"]);
+    said(&good, &["facts", "backup", &backup]);
     let after = facts(&good);
     std::fs::write(good.join("facts/data.mdb"), DAMAGED).unwrap();
     let restore = ["facts", "restore", &backup, "--force"];
@@ -51,7 +42,9 @@ fn the_old_store_is_in_its_place_or_aside_and_never_the_new_one() {
             let what = format!("{fault} at {at}: {output:?}");
             let (store, new) = (data.join("facts"), data.join("facts.new"));
             if output.status.code().is_some() {
-                assert!(set_aside(&data).iter().all(|aside| is_damaged(aside)), "{what}");
+                let is_told =
+                    |aside: &PathBuf| why(&output).contains(&format!("remove `{}`", aside.display()));
+                assert!(set_aside(&data).iter().all(|aside| is_damaged(aside) || is_told(aside)), "{what}");
             }
             if !mark.exists() {
                 assert!(output.status.success() && at > 10, "{what}: is the library loaded?");
@@ -59,8 +52,7 @@ fn the_old_store_is_in_its_place_or_aside_and_never_the_new_one() {
             if !store.exists() {
                 // It was killed between the two renames: nobody takes that for an empty house.
                 let refused = run(&data, &["user", "list"], None);
-                let why = String::from_utf8_lossy(&refused.stderr).into_owned();
-                assert!(!refused.status.success() && why.contains("mv -T"), "{what}: {why}");
+                assert!(!refused.status.success() && why(&refused).contains("mv -T"), "{what}: {refused:?}");
                 std::fs::rename(&new, &store).unwrap();
                 between += 1;
             } else if is_damaged(&store) {
@@ -89,10 +81,10 @@ fn a_restore_over_a_store_of_unknown_age_says_so() {
     let scratch = Scratch::new();
     let data = scratch.path().join("data");
     let backup = scratch.path().join("backup").to_str().unwrap().to_owned();
-    must(&data, &["init"]);
-    must(&data, &["facts", "backup", &backup]);
-    must(&data, &["token", "create", "admin@local!revoked"]);
-    must(&data, &["token", "delete", "admin@local!revoked"]);
+    said(&data, &["init"]);
+    said(&data, &["facts", "backup", &backup]);
+    said(&data, &["token", "create", "admin@local!revoked"]);
+    said(&data, &["token", "delete", "admin@local!revoked"]);
     std::fs::write(data.join("facts/data.mdb"), DAMAGED).unwrap();
     let mark = data.join("facts/high-water");
     for damage in [true, false] {
@@ -101,7 +93,7 @@ fn a_restore_over_a_store_of_unknown_age_says_so() {
             false => std::fs::remove_file(&mark).unwrap(),
         }
         let refused = run(&data, &["facts", "restore", &backup, "--force"], None);
-        let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+        let why = why(&refused);
         let said =
             ["facts/high-water`", "nobody can tell whether these facts are older", "nothing was changed"];
         assert!(!refused.status.success() && said.iter().all(|said| why.contains(said)), "{why}");
@@ -110,5 +102,5 @@ fn a_restore_over_a_store_of_unknown_age_says_so() {
     assert!(
         run(&data, &["facts", "restore", &backup, "--force", "--accept-rollback"], None).status.success()
     );
-    assert!(must(&data, &["facts", "check"]).contains("\"sound\":true"));
+    assert!(said(&data, &["facts", "check"])[0]["sound"] == true);
 }
