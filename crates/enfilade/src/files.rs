@@ -19,7 +19,7 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
     let set = home.files.clone();
     let path = home.data.join("attempts");
     let attempts = home
-        .shared(&path, Attempts::open(&path))
+        .shared(&path, Attempts::open)
         .inspect_err(|why| {
             output::note(&format!(
                 "warning: failed logins are not recorded for `enfilade doctor`: {why:#}; correct \

@@ -148,8 +148,8 @@ impl Home {
     /// When each token was used last.
     pub(crate) fn last_used(&self) -> anyhow::Result<LastUsed> {
         let path = self.data.join("last-used");
-        let opened = LastUsed::open(&path, seed()?);
-        self.shared(&path, opened)
+        let seed = seed()?;
+        self.shared(&path, |path| LastUsed::open(path, seed))
     }
 
     /// The directories beneath which datastores may be made over HTTP.
@@ -166,14 +166,16 @@ impl Home {
     /// Which sessions were given out.
     pub(crate) fn sessions(&self) -> anyhow::Result<IssuedSessions> {
         let path = self.data.join("sessions");
-        let opened = IssuedSessions::open(&path);
-        self.shared(&path, opened)
+        self.shared(&path, IssuedSessions::open)
     }
 
-    /// A file that was opened, or made, and that all servers here write.
-    pub(crate) fn shared<F>(&self, path: &Path, opened: std::io::Result<F>) -> anyhow::Result<F> {
-        let shared =
-            opened.and_then(|file| directory::share_file(path, self.config.facts.group).map(|()| file));
+    /// Opens a file, or makes it, that all servers here write.
+    pub(crate) fn shared<F>(
+        &self,
+        path: &Path,
+        open: impl FnOnce(&Path) -> std::io::Result<F>,
+    ) -> anyhow::Result<F> {
+        let shared = directory::open_for(path, self.config.facts.group, open);
         shared.with_context(|| format!("`{}` cannot be opened", path.display()))
     }
 

@@ -4,7 +4,7 @@
 //! process ends, however it ends: a file nobody has locked says nothing. Nobody looks at process ids, so one that is given
 //! out again fools nobody. Others read with `read`, so that a file that is made anew under them is no fault.
 
-use crate::files::directory::{self, share_file};
+use crate::files::directory::{self, open_for};
 use crate::mapping::Mapping;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -40,8 +40,7 @@ impl OwnWords {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         // One takes a place at a time; the lock ends with the file.
-        let turn = options.open(directory.join("turn"))?;
-        share_file(&directory.join("turn"), group)?;
+        let turn = open_for(&directory.join("turn"), group, |path| options.open(path))?;
         turn.lock()?;
         for number in 0..PROCESSES_MAX {
             let path = place(directory, number);
@@ -54,8 +53,7 @@ impl OwnWords {
                 Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
                 Ok(()) | Err(_) => {}
             }
-            let file = options.open(&next)?;
-            share_file(&next, group)?;
+            let file = open_for(&next, group, |path| options.open(path))?;
             file.lock()?;
             let mapping = match Mapping::new(&file, count) {
                 Ok(mapping) => mapping,

@@ -57,6 +57,20 @@ pub fn share_file(path: &Path, group: Option<u32>) -> io::Result<()> {
     if group.is_some() { share(path, group, 0o660) } else { Ok(()) }
 }
 
+/// Opens a file, or makes it, and lets the members of a group read and write it, where a group is named.
+///
+/// # Errors
+/// Those of `open`, and as [`share_file`].
+pub fn open_for<F>(
+    path: &Path,
+    group: Option<u32>,
+    open: impl FnOnce(&Path) -> io::Result<F>,
+) -> io::Result<F> {
+    let file = open(path)?;
+    share_file(path, group)?;
+    Ok(file)
+}
+
 /// Gives a file or directory to a group, and sets its mode. Only the owner and root can, so for everybody else it is right already: they could
 /// open it. A symbolic link is refused: a member of the group may have put it there, and it may name a file of the owner elsewhere.
 ///

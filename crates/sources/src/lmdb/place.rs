@@ -46,14 +46,10 @@ pub(super) fn next_to(path: &Path) -> PathBuf {
 pub(super) fn prepare(path: &Path, group: Option<u32>) -> Result<(), OpenError> {
     let failed = |why| OpenError::io(path, &why);
     let (of_directory, of_file) = modes(group);
-    let is_new = !path.exists();
-    if is_new && next_to(path).exists() {
+    if !path.exists() && next_to(path).exists() {
         return Err(OpenError::Unmoved { path: path.to_owned(), new: next_to(path) });
     }
-    directory::make(path, &mut Vec::new()).map_err(failed)?;
-    if is_new && group.is_some() {
-        share(path, group, of_directory).map_err(failed)?;
-    }
+    directory::make_for(path, group).map_err(failed)?;
     let meta = std::fs::metadata(path).map_err(failed)?;
     check_mode(path, &meta, group, of_directory)?;
     let kind = rustix::fs::statfs(path).map_err(|why| failed(why.into()))?.f_type as u64 & 0xffff_ffff;
