@@ -179,4 +179,27 @@ mod tests {
         let answers = lmdb.write_all(&[&user, &administrator, &user]);
         assert_eq!(answers.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true, false]);
     }
+
+    /// It is seen only when all of them are written that there is no room for one.
+    #[test]
+    fn a_change_that_does_not_fit_does_not_take_others_with_it() {
+        let scratch = Scratch::new();
+        let terms = Terms { group: None, map_bytes: Some(MAP_BYTES_MIN) };
+        let lmdb = Lmdb::open_for(&scratch.path().join("facts"), terms).unwrap();
+        let extra = |n: u8, bytes: usize| {
+            let mut change = by(Requester::Administrator);
+            change
+                .put(&ExtraKey::of(ThingKind::User, &UserId::from_bytes([n; 16])), &Extra("x".repeat(bytes)));
+            change
+        };
+        (0..15).for_each(|n| _ = lmdb.commit(&extra(n, 1_000_000)).unwrap());
+        let ends = |n| by(Requester::User).end(mark(n)).clone();
+        let before = lmdb.at().revision.0;
+        let answers = lmdb.write_all(&[&ends(1), &extra(99, 1_000_000), &ends(2)]);
+        let numbers: Vec<_> = answers.iter().map(|answer| answer.as_ref().map(|at| at.revision.0)).collect();
+        assert!(
+            matches!(&numbers[..], [Ok(one), Err(CommitError::Full { .. }), Ok(other)] if (*one, *other) == (before + 1, before + 2)),
+            "{numbers:?}"
+        );
+    }
 }
