@@ -132,6 +132,15 @@ impl Key for Revoked {
 /// Up to which second of issue, and how long that has to be known. Only a [`Change`](crate::Change) makes one, with [`Change::end`],
 /// when it is committed: so no code can choose the second.
 ///
+/// Three records of this table end no session ([`Revoked::is_mark`]). Their three numbers say something else, which `facts/src/horizon.rs`
+/// reads and writes:
+///
+/// | record | `issued_before` | `revoked_at` | `until` |
+/// |---|---|---|---|
+/// | [`Horizon`](crate::Horizon) | the last second of issue | the wall clock when it was moved | the last second of issue |
+/// | [`Passed`](crate::Passed) | marks of tokens that end so early may have been purged | the clock since the start of the machine | the time that has passed for certain |
+/// | [`LastMarks`](crate::LastMarks) | the last second that a mark counts up to which goes by time | the same of any mark | 1 when that is so of every mark |
+///
 /// [`Change::end`]: crate::Change::end
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Dumped")]
