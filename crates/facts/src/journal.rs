@@ -226,7 +226,8 @@ pub fn only_takes(before: &dyn Snapshot, writes: &[Write]) -> Result<bool, Sourc
         let old = before.get(*table, key)?.and_then(|old| codec::open(*table, key, old).ok());
         let new = stored.as_deref().map(|stored| codec::open(*table, key, stored)).transpose()?;
         let takes = tables::only_takes(*table, old.map(|(_, value)| value), new.map(|(_, value)| value));
-        if !takes && !(stored.is_none() && is_of_nobody(before, writes, *table, key)?) {
+        let goes_with_holder = !takes && stored.is_none() && is_of_nobody(before, writes, *table, key)?;
+        if !takes && !goes_with_holder {
             return Ok(false);
         }
     }

@@ -284,7 +284,8 @@ mod tests {
         const ADMIN: (Role, bool) = (Role::Admin, true);
         const OUT: (Role, bool) = (Role::NoAccess, true);
         const OUT_HERE: (Role, bool) = (Role::NoAccess, false);
-        let cases: [(&[(Role, bool)], &[(Role, bool)], bool); 14] = [
+        type Roles = &'static [(Role, bool)];
+        let cases: [(Roles, Roles, bool); 14] = [
             (&[AUDIT, ADMIN], &[AUDIT], true),
             (&[AUDIT], &[], true),
             (&[AUDIT], &[AUDIT, ADMIN], false),
