@@ -82,6 +82,9 @@ const LEFT: [(&str, &[&str]); 5] = [
     ("crates/sources", &["lmdb::environment", "lmdb::newest", "lmdb::reading"]),
 ];
 
+/// The rooms of a door that decides, the lowest first (ARCHITECTURE.md, "Inside a door").
+const ROOMS: [&str; 6] = ["ask", "refuse", "view", "permit", "memo", "open"];
+
 const HERE: &str = "xtask/src/tidy/circles.rs";
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
@@ -98,7 +101,12 @@ fn circles(sources: &[Source], left: &[(&str, &[&str])]) -> Vec<Finding> {
         let excused = left.iter().filter(|(krate, _)| *krate == folder).flat_map(|(_, modules)| *modules);
         let excused = excused.copied().collect();
         match Modules::read(source, &by_path) {
-            Ok(modules) => findings.extend(in_crate(folder, &modules.graph(), &excused)),
+            Ok(modules) => {
+                let graph = modules.graph();
+                findings.extend(in_crate(folder, &graph, &excused));
+                let is_door = folder.starts_with("crates/door-");
+                findings.extend(is_door.then(|| out_of_order(&graph)).into_iter().flatten());
+            }
             Err((path, why)) => {
                 let what = format!("its imports cannot be read: {why}");
                 findings.push(Finding { path, line: 0, what });
@@ -109,7 +117,8 @@ fn circles(sources: &[Source], left: &[(&str, &[&str])]) -> Vec<Finding> {
 }
 
 fn in_crate(folder: &str, graph: &Graph, excused: &BTreeSet<&str>) -> Vec<Finding> {
-    let circles: Vec<Vec<&str>> = graph.keys().filter_map(|module| shortest_circle(graph, module)).collect();
+    let circles: Vec<Vec<&str>> =
+        graph.keys().filter_map(|module| shortest_way(graph, module, module)).collect();
     let is_in_one = |module: &str| circles.iter().any(|circle| circle.contains(&module));
     let mut findings = Vec::new();
     let mut named: BTreeSet<&str> = BTreeSet::new();
@@ -117,7 +126,8 @@ fn in_crate(folder: &str, graph: &Graph, excused: &BTreeSet<&str>) -> Vec<Findin
         // A circle is found once for each of its modules.
         let is_new = circle.iter().any(|module| !named.contains(module));
         if is_new && circle.iter().any(|module| !excused.contains(module)) {
-            findings.extend(finding(graph, circle));
+            let Some(first) = circle.first() else { continue };
+            findings.extend(finding(graph, circle, first, circle_of));
             named.extend(circle);
         }
     }
@@ -128,19 +138,41 @@ fn in_crate(folder: &str, graph: &Graph, excused: &BTreeSet<&str>) -> Vec<Findin
     findings
 }
 
-/// The shortest way over imports from the module to itself, without its end.
-fn shortest_circle<'g>(graph: &'g Graph, module: &'g str) -> Option<Vec<&'g str>> {
+fn circle_of(way: String) -> String {
+    format!(
+        "{way} is a circle of imports: decide which module is lower, and move what it needs of a higher one into a module below both, \
+         or the function that needs both into the higher one"
+    )
+}
+
+/// A room imports none that stands above it, nor a module that does.
+fn out_of_order(graph: &Graph) -> Vec<Finding> {
+    let pairs = ROOMS.iter().enumerate().flat_map(|(index, room)| {
+        let above = ROOMS.iter().skip(index + 1);
+        above.filter_map(|above| Some((shortest_way(graph, room, above)?, *above)))
+    });
+    let what = |way: String, above| {
+        format!(
+            "{way}: `{above}` stands above in the order of a door's rooms ({}); move what is needed of it into a module below",
+            ROOMS.join(", ")
+        )
+    };
+    pairs.filter_map(|(way, above)| finding(graph, &way, above, |text| what(text, above))).collect()
+}
+
+/// The shortest way over imports from one module to another or to itself, without its end.
+fn shortest_way<'g>(graph: &'g Graph, from: &'g str, end: &str) -> Option<Vec<&'g str>> {
     let mut came_from: HashMap<&str, &str> = HashMap::new();
-    let mut next = VecDeque::from([module]);
+    let mut next = VecDeque::from([from]);
     while let Some(here) = next.pop_front() {
         for to in graph.get(here)?.keys() {
-            if to == module {
+            if to == end {
                 let before = |here: &&str| came_from.get(here).copied();
-                let mut circle: Vec<&str> = std::iter::successors(Some(here), before).collect();
-                circle.reverse();
-                return Some(circle);
+                let mut way: Vec<&str> = std::iter::successors(Some(here), before).collect();
+                way.reverse();
+                return Some(way);
             }
-            if !came_from.contains_key(to.as_str()) {
+            if to != from && !came_from.contains_key(to.as_str()) {
                 came_from.insert(to, here);
                 next.push_back(to);
             }
@@ -149,16 +181,14 @@ fn shortest_circle<'g>(graph: &'g Graph, module: &'g str) -> Option<Vec<&'g str>
     None
 }
 
-fn finding(graph: &Graph, circle: &[&str]) -> Option<Finding> {
-    let (first, second) = (circle.first()?, circle.get(1)?);
-    let edge = graph.get(*first)?.get(*second)?;
-    let way = circle.iter().chain([first]).map(|module| format!("`{module}`"));
-    let way = way.collect::<Vec<_>>().join(" -> ");
-    let what = format!(
-        "{way} is a circle of imports: decide which module is lower, and move what it needs of a higher one into a module below both, \
-         or the function that needs both into the higher one"
-    );
-    Some(Finding { path: edge.path.clone(), line: edge.line, what })
+/// At the first import of a way.
+fn finding(graph: &Graph, way: &[&str], end: &str, what: impl FnOnce(String) -> String) -> Option<Finding> {
+    let first = way.first()?;
+    let second = way.get(1).copied().unwrap_or(end);
+    let edge = graph.get(*first)?.get(second)?;
+    let names = way.iter().copied().chain([end]).map(|module| format!("`{module}`"));
+    let text = names.collect::<Vec<_>>().join(" -> ");
+    Some(Finding { path: edge.path.clone(), line: edge.line, what: what(text) })
 }
 
 #[cfg(test)]

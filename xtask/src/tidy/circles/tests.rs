@@ -126,3 +126,26 @@ fn a_file_that_cannot_be_read_is_a_finding() {
     let found = found(&[("main.rs", "mod a;\n"), ("a.rs", "use crate::{;\n")], &[]);
     assert!(found[0].starts_with("c/src/a.rs:0: its imports cannot be read"), "{found:?}");
 }
+
+#[test]
+fn the_rooms_of_a_door_stand_in_their_order() {
+    let door = |folder: &str, view: &str| {
+        let files = [
+            ("lib.rs", "mod view;\nmod permit;\nmod part;\n"),
+            ("view.rs", view),
+            ("part.rs", "use crate::permit::P;\n"),
+            ("permit.rs", "struct P;\n"),
+        ];
+        let sources: Vec<Source> =
+            files.iter().map(|(path, text)| Source::new(format!("{folder}/src/{path}"), *text)).collect();
+        circles(&sources, &[]).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    for (view, way) in [("use crate::permit::P;\n", ""), ("use crate::part::X;\n", "`part` -> ")] {
+        let found = door("crates/door-9", view);
+        assert_eq!(found.len(), 1, "{found:?}");
+        let begin = format!("crates/door-9/src/view.rs:1: `view` -> {way}`permit`: `permit` stands above");
+        assert!(found[0].starts_with(&begin), "{found:?}");
+        assert_eq!(door("crates/x", view), [""; 0]);
+    }
+    assert_eq!(door("crates/door-9", "use crate::view::X;\n"), [""; 0]);
+}
