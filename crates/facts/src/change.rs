@@ -1,8 +1,9 @@
 //! A change of the facts: what has to be true before, what is put and what is deleted, and who does it.
 
 use crate::codec::Writer;
+use crate::error::SourceError;
 use crate::horizon::{Horizon, LastMarks, Passed};
-use crate::source::{Revision, SourceError};
+use crate::revision::Revision;
 use crate::tables::{Ends, Key, Reverse, ReverseKey, Revocation, Revoked, Row, Table};
 use crate::view::View;
 use std::collections::BTreeMap;

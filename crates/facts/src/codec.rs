@@ -6,8 +6,9 @@
 //! LMDB has no checksums: of 400 single-bit flips 306 silently changed or lost a record, and one such bit can turn
 //! a deny into an allow. The checksum finds damage; it is no signature, the key is a constant.
 
-use crate::source::{Revision, SourceError};
-use crate::tables::Table;
+use crate::error::SourceError;
+use crate::revision::Revision;
+use crate::table::Table;
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::fmt::Write as _;
 use std::hash::Hasher;

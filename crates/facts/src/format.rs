@@ -60,7 +60,7 @@ fn kept_file_of_2(value: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::Revision;
+    use crate::revision::Revision;
     use crate::tables::{LogEntry, Written};
 
     #[test]

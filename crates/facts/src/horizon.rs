@@ -8,9 +8,9 @@
 //! Tokens of other servers with the same keys know no horizon. They are refused while they are from later than the last second a mark
 //! would count up to: so what a mark is not about was not good when the mark was set.
 
+use crate::error::SourceError;
 use crate::limits::{CLOCK_SKEW_SECONDS, HORIZON_SECONDS};
 use crate::now::Now;
-use crate::source::SourceError;
 use crate::tables::{Revocation, Revoked};
 use crate::view::View;
 use std::ops::ControlFlow;

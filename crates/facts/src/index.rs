@@ -4,9 +4,10 @@
 //! change log, inside the same transaction; whoever looks with an older view has to take a new one. Readers take no lock
 //! and see whole indexes only: the new one is made beside the old one, and published with its revision in one store.
 
+use crate::error::SourceError;
 use crate::limits::{CATCH_UP_KEYS_MIN, LOG_KEYS_MAX};
-use crate::source::{At, SourceError};
-use crate::tables::Table;
+use crate::revision::At;
+use crate::table::Table;
 use crate::view::View;
 use crate::written::written_since;
 use arc_swap::ArcSwapOption;

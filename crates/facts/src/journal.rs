@@ -6,170 +6,21 @@
 //! The head says in its own words at which revision the store is, and which commit of the source wrote it, because the
 //! tally of an old tree agrees with that tree.
 
+pub use crate::head::{Head, Identity, IdentityKey, Write};
+pub use crate::tally::{Tally, tally_key};
+
 use crate::change::{AuditRecord, Change, Expected};
-use crate::codec::{self, Reader, Writer};
+use crate::codec::{self, Reader};
+use crate::error::{CommitError, SourceError};
 use crate::format::FORMAT;
 use crate::limits::{
     KEY_BYTES_MAX, LOG_KEYS_MAX, LOG_PIECES_MAX, LOG_SECONDS_MIN, LOG_TEXT_BYTES_MAX, VALUE_BYTES_MAX,
 };
-use crate::source::{At, CommitError, Revision, SourceError, StoreId};
+use crate::revision::{At, Revision};
 use crate::tables::{self, Key, Keys, LogEntry, LogPiece, PieceKey, Row, Table, Written};
 use crate::view::{Snapshot, View};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-
-/// How many records there are, and the sum of their checksums, in whatever order they are added.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// How many.
-    pub count: u64,
-    /// The sum of their checksums, modulo 2^128.
-    pub digest: u128,
-}
-
-impl Tally {
-    /// With one more record, as stored.
-    pub fn add(&mut self, stored: &[u8]) {
-        self.plus(Tally { count: 1, digest: codec::claimed_checksum(stored) });
-    }
-
-    fn plus(&mut self, other: Tally) {
-        self.count = self.count.wrapping_add(other.count);
-        self.digest = self.digest.wrapping_add(other.digest);
-    }
-
-    fn minus(&mut self, other: Tally) {
-        self.count = self.count.wrapping_sub(other.count);
-        self.digest = self.digest.wrapping_sub(other.digest);
-    }
-
-    /// Of one record.
-    pub fn of(stored: &[u8]) -> Self {
-        let mut tally = Tally::default();
-        tally.add(stored);
-        tally
-    }
-
-    /// As stored. It has no checksum: nothing is believed for its sake alone.
-    fn to_bytes(self) -> Vec<u8> {
-        [self.count.to_be_bytes().as_slice(), &self.digest.to_be_bytes()].concat()
-    }
-
-    /// As stored; what has not that form agrees with nothing.
-    pub fn from_bytes(bytes: &[u8]) -> Self {
-        let parts =
-            bytes.split_first_chunk::<8>().and_then(|(count, rest)| Some((count, rest.try_into().ok()?)));
-        match parts {
-            Some((count, digest)) => {
-                Tally { count: u64::from_be_bytes(*count), digest: u128::from_be_bytes(digest) }
-            }
-            None => Tally { count: u64::MAX, digest: 0 },
-        }
-    }
-}
-
-/// Where the tally of a group is; the empty group is the whole table.
-pub fn tally_key(table: Table, group: &[u8]) -> Vec<u8> {
-    let mut key = Vec::with_capacity(1 + group.len());
-    key.push(table as u8);
-    key.extend_from_slice(group);
-    key
-}
-
-/// At which revision the store is, and which commit of the source wrote that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
-    /// The newest change.
-    pub revision: Revision,
-    /// The number the source itself gives the commit (LMDB: its transaction id). Facts that were read by another number are
-    /// of another revision.
-    pub commit: u64,
-}
-
-impl Head {
-    /// The head's key.
-    pub const KEY: &'static [u8] = b"head";
-
-    /// The head as it is stored. Its header holds the number of the commit where other records have their revision.
-    ///
-    /// # Errors
-    /// When it is gone or cannot be believed.
-    pub fn open(stored: Option<&[u8]>) -> Result<Self, SourceError> {
-        let damaged = |why| codec::damaged(Table::Head, Self::KEY, why);
-        let stored = stored.ok_or_else(|| damaged("the record is gone"))?;
-        let (Revision(commit), value) = codec::open(Table::Head, Self::KEY, stored)?;
-        let revision = value.try_into().map(u64::from_be_bytes).map(Revision);
-        let revision = revision.map_err(|_| damaged("the value has not the form of this table's records"))?;
-        Ok(Head { revision, commit })
-    }
-
-    /// Puts the head.
-    pub fn write(self) -> Write {
-        let stored =
-            codec::seal(Table::Head, Self::KEY, Revision(self.commit), &self.revision.0.to_be_bytes());
-        Write { table: Table::Head, key: Self::KEY.to_vec(), stored: Some(stored) }
-    }
-}
-
-/// Which store this is; its own record, beside the head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// The layout of the whole store.
-    pub format: u32,
-    /// Its id; a restored backup has another one.
-    pub store: StoreId,
-}
-
-/// The identity's key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IdentityKey;
-
-impl Key for IdentityKey {
-    fn bytes(&self) -> Vec<u8> {
-        b"store".to_vec()
-    }
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        (bytes == b"store").then_some(IdentityKey)
-    }
-}
-
-impl Row for Identity {
-    const TABLE: Table = Table::Head;
-    type Key = IdentityKey;
-
-    fn encode(&self, to: &mut Writer) {
-        to.u32(self.format).fixed(&self.store.0.to_be_bytes());
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Option<Self> {
-        Some(Identity { format: from.u32()?, store: StoreId(u128::from_be_bytes(from.fixed()?)) })
-    }
-}
-
-/// One record to be written; `None` deletes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Write {
-    /// Its table.
-    pub table: Table,
-    /// Its key.
-    pub key: Vec<u8>,
-    /// The record with its header.
-    pub stored: Option<Vec<u8>>,
-}
-
-impl Write {
-    /// Puts a row, as of a revision.
-    pub fn put<R: Row>(key: &R::Key, row: &R, at: At) -> Self {
-        let key = key.bytes();
-        let mut value = Writer::default();
-        row.encode(&mut value);
-        Write {
-            table: R::TABLE,
-            stored: Some(codec::seal(R::TABLE, &key, at.revision, &value.into_bytes())),
-            key,
-        }
-    }
-}
 
 /// Everything that is written for a change on top of `before`: its records, their tallies, its entry in the log, the
 /// head. The change has the next revision. Nothing when it would change nothing. `commit` is the source's own number of

@@ -3,9 +3,12 @@
 //! This crate does no I/O, has no `async` and reads no clock (invariant F1).
 //! Everything else in the house depends on it, and it depends on nothing of the house.
 
+mod assigned;
 pub mod change;
 pub mod codec;
+mod error;
 pub mod format;
+mod head;
 pub mod horizon;
 pub mod index;
 pub mod journal;
@@ -15,13 +18,17 @@ pub mod memo;
 pub mod mounts;
 pub mod now;
 pub mod refusal;
+mod revision;
 pub mod source;
+mod table;
 pub mod tables;
+mod tally;
 pub mod view;
 pub mod vocabulary;
 pub mod written;
 
 pub use change::{AuditRecord, Change, Expect, Expected, Requester};
+pub use error::{CommitError, SourceError};
 pub use horizon::{Horizon, LastMarks, Passed};
 pub use index::{Index, IndexError, Indexed};
 pub use locks::LockStore;
@@ -29,7 +36,9 @@ pub use memo::{Held, Memo, MemoKey, MemoSeed, Weigh, Word, WordMemo};
 pub use mounts::Mounts;
 pub use now::Now;
 pub use refusal::{Door, Fault, Refuse};
-pub use source::{At, CommitError, Read, Revision, Source, SourceError, StoreId};
-pub use tables::{Row, Table};
+pub use revision::{At, Revision, StoreId};
+pub use source::{Read, Source};
+pub use table::Table;
+pub use tables::Row;
 pub use view::{Each, Found, Snapshot, View};
 pub use written::written_since;

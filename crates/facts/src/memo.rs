@@ -12,7 +12,7 @@ mod words;
 pub use shared::{Held, Memo, Weigh};
 pub use words::{Word, WordMemo};
 
-use crate::source::At;
+use crate::revision::At;
 
 /// The key of the digest. Random, one per process, never written down.
 #[derive(Clone, Copy)]

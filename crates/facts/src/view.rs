@@ -1,9 +1,12 @@
 //! Looking at the facts of one revision.
 
 use crate::codec::{self, Reader};
-use crate::journal::{Head, Tally, tally_key};
-use crate::source::{At, Revision, SourceError};
-use crate::tables::{Key, Row, Table};
+use crate::error::SourceError;
+use crate::head::Head;
+use crate::revision::{At, Revision};
+use crate::table::Table;
+use crate::tables::{Key, Row};
+use crate::tally::{Tally, tally_key};
 use std::cell::OnceCell;
 use std::ops::ControlFlow;
 

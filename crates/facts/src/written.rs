@@ -1,6 +1,6 @@
 //! What was written since a revision, as the change log names it.
 
-use crate::source::Revision;
+use crate::revision::Revision;
 use crate::tables::{Keys, LogEntry, LogPiece, PieceKey, Written};
 use crate::view::View;
 

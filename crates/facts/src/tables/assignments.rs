@@ -1,24 +1,9 @@
 //! Roles on paths, as `acl.cfg` has them.
 
-use super::{FileFault, Key, Reverse, ReverseKey, Row, Table};
+use super::{FileFault, Key, ReverseKey, Row, Table, Who};
 use crate::codec::{Reader, Writer};
-use crate::vocabulary::{CredentialId, GroupId, Role, RolePath, Ugid, UserId};
-use crate::{SourceError, View};
+use crate::vocabulary::{CredentialId, GroupId, Role, RolePath, UserId};
 use serde::{Deserialize, Serialize};
-
-/// Whom an assignment is for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Who {
-    /// One user.
-    User(UserId),
-    /// Everybody in a group.
-    Group(GroupId),
-    /// One token.
-    Token(CredentialId),
-    /// Whoever has this name. It is what `acl.cfg` says, whether anybody of that name is there or not, so this record's
-    /// truth is that file.
-    Named(Ugid),
-}
 
 /// Path and whom; ordered by path, so that one scan finds everybody on a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,19 +20,6 @@ impl AssignmentKey {
         let mut bytes = node.as_bytes().to_vec();
         bytes.push(0);
         bytes
-    }
-
-    /// Those of somebody, whatever the path; none where it is a name in a file.
-    ///
-    /// # Errors
-    /// As [`View::get`].
-    pub fn all_of(view: &View<'_>, who: &Who) -> Result<Vec<AssignmentKey>, SourceError> {
-        let Some(prefix) = ReverseKey::assigned_to(who) else { return Ok(Vec::new()) };
-        let key = |(key, _)| match key {
-            ReverseKey::Assigned(who, path) => Some(AssignmentKey { path, who }),
-            _ => None,
-        };
-        Ok(view.list::<Reverse>(&prefix)?.into_iter().filter_map(key).collect())
     }
 
     /// Everybody on one node is asked for together. A path holds no NUL.

@@ -2,7 +2,7 @@
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
-use crate::source::Revision;
+use crate::revision::Revision;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

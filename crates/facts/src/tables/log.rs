@@ -5,7 +5,7 @@
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};
-use crate::source::Revision;
+use crate::revision::Revision;
 
 impl Key for Revision {
     fn bytes(&self) -> Vec<u8> {

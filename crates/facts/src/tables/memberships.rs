@@ -1,39 +1,9 @@
 //! Who is in which group. Groups may be in groups.
 
-use super::{Key, ReverseKey, Row, Table};
+use super::{Key, Member, ReverseKey, Row, Table};
 use crate::codec::{Reader, Writer};
-use crate::vocabulary::{GroupId, UserId};
+use crate::vocabulary::GroupId;
 use serde::{Deserialize, Serialize};
-
-/// Who can be in a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Member {
-    /// A user.
-    User(UserId),
-    /// Another group, with everybody in it.
-    Group(GroupId),
-}
-
-impl Member {
-    /// The prefix of this member's keys: one scan finds the groups it is in.
-    pub fn prefix(&self) -> Vec<u8> {
-        let (kind, id) = match self {
-            Member::User(id) => (1, id.bytes()),
-            Member::Group(id) => (2, id.bytes()),
-        };
-        let mut bytes = vec![kind];
-        bytes.extend_from_slice(id);
-        bytes
-    }
-
-    pub(super) fn read(from: &mut Reader<'_>) -> Option<Self> {
-        match (from.u8()?, from.fixed()?) {
-            (1, id) => Some(Member::User(UserId::from_bytes(id))),
-            (2, id) => Some(Member::Group(GroupId::from_bytes(id))),
-            _ => None,
-        }
-    }
-}
 
 /// A member and a group it is in directly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

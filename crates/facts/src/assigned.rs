@@ -1,0 +1,20 @@
+//! Where somebody has roles.
+
+use crate::error::SourceError;
+use crate::tables::{AssignmentKey, Reverse, ReverseKey, Who};
+use crate::view::View;
+
+impl AssignmentKey {
+    /// Those of somebody, whatever the path; none where it is a name in a file.
+    ///
+    /// # Errors
+    /// As [`View::get`].
+    pub fn all_of(view: &View<'_>, who: &Who) -> Result<Vec<AssignmentKey>, SourceError> {
+        let Some(prefix) = ReverseKey::assigned_to(who) else { return Ok(Vec::new()) };
+        let key = |(key, _)| match key {
+            ReverseKey::Assigned(who, path) => Some(AssignmentKey { path, who }),
+            _ => None,
+        };
+        Ok(view.list::<Reverse>(&prefix)?.into_iter().filter_map(key).collect())
+    }
+}

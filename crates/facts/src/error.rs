@@ -1,0 +1,68 @@
+//! Why facts cannot be read, and why a change was not made.
+
+use crate::table::Table;
+
+/// The facts could not be had. Whoever asked has to refuse (invariant D5).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SourceError {
+    /// A record is there but cannot be believed (invariant F3).
+    #[error("damaged record in table `{}`, key {key}: {why}", table.name())]
+    Damaged {
+        /// The table.
+        table: Table,
+        /// The key, printable.
+        key: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The store itself does not answer.
+    #[error("facts cannot be read: {0}")]
+    Unavailable(String),
+}
+
+/// A change was not made; nothing of it is there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommitError {
+    /// Somebody else changed what this change was based on: look again and redo it.
+    #[error("table `{}`, key {key}: changed by somebody else meanwhile, try again", table.name())]
+    Conflict {
+        /// The table.
+        table: Table,
+        /// The key, printable.
+        key: String,
+    },
+    /// Another process has been writing for too long; the text names it and says what to do.
+    #[error("{0}")]
+    Busy(String),
+    /// The store has nearly filled its map, and the rest of it is kept for other changes.
+    #[error(
+        "this change was refused: the facts use {} of the {} MiB they may have, and the rest is kept for {kept_for}; \
+        set `[facts] map_mebibytes` to a larger number in enfilade.toml and restart every enfilade process on this data directory, or \
+        stop all of them and run `enfilade facts compact`",
+        .used_bytes >> 20,
+        .map_bytes >> 20
+    )]
+    Full {
+        /// How much of the map is in use, in bytes.
+        used_bytes: u64,
+        /// How large the map is, in bytes.
+        map_bytes: u64,
+        /// Which changes are made nevertheless.
+        kept_for: &'static str,
+    },
+    /// A key or value is larger than the store takes.
+    #[error("table `{}`: {what} of {bytes} bytes is over the limit of {limit}", table.name())]
+    TooLarge {
+        /// The table.
+        table: Table,
+        /// "key" or "value".
+        what: &'static str,
+        /// How large it is.
+        bytes: usize,
+        /// How large it may be.
+        limit: usize,
+    },
+    /// The store could not do it.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+}

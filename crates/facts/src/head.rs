@@ -1,0 +1,102 @@
+//! What a store says of itself: which it is, and at which revision.
+
+use crate::codec::{self, Reader, Writer};
+use crate::error::SourceError;
+use crate::revision::{At, Revision, StoreId};
+use crate::table::Table;
+use crate::tables::{Key, Row};
+
+/// At which revision the store is, and which commit of the source wrote that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The newest change.
+    pub revision: Revision,
+    /// The number the source itself gives the commit (LMDB: its transaction id). Facts that were read by another number are
+    /// of another revision.
+    pub commit: u64,
+}
+
+impl Head {
+    /// The head's key.
+    pub const KEY: &'static [u8] = b"head";
+
+    /// The head as it is stored. Its header holds the number of the commit where other records have their revision.
+    ///
+    /// # Errors
+    /// When it is gone or cannot be believed.
+    pub fn open(stored: Option<&[u8]>) -> Result<Self, SourceError> {
+        let damaged = |why| codec::damaged(Table::Head, Self::KEY, why);
+        let stored = stored.ok_or_else(|| damaged("the record is gone"))?;
+        let (Revision(commit), value) = codec::open(Table::Head, Self::KEY, stored)?;
+        let revision = value.try_into().map(u64::from_be_bytes).map(Revision);
+        let revision = revision.map_err(|_| damaged("the value has not the form of this table's records"))?;
+        Ok(Head { revision, commit })
+    }
+
+    /// Puts the head.
+    pub fn write(self) -> Write {
+        let stored =
+            codec::seal(Table::Head, Self::KEY, Revision(self.commit), &self.revision.0.to_be_bytes());
+        Write { table: Table::Head, key: Self::KEY.to_vec(), stored: Some(stored) }
+    }
+}
+
+/// Which store this is; its own record, beside the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The layout of the whole store.
+    pub format: u32,
+    /// Its id; a restored backup has another one.
+    pub store: StoreId,
+}
+
+/// The identity's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdentityKey;
+
+impl Key for IdentityKey {
+    fn bytes(&self) -> Vec<u8> {
+        b"store".to_vec()
+    }
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        (bytes == b"store").then_some(IdentityKey)
+    }
+}
+
+impl Row for Identity {
+    const TABLE: Table = Table::Head;
+    type Key = IdentityKey;
+
+    fn encode(&self, to: &mut Writer) {
+        to.u32(self.format).fixed(&self.store.0.to_be_bytes());
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Identity { format: from.u32()?, store: StoreId(u128::from_be_bytes(from.fixed()?)) })
+    }
+}
+
+/// One record to be written; `None` deletes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// Its table.
+    pub table: Table,
+    /// Its key.
+    pub key: Vec<u8>,
+    /// The record with its header.
+    pub stored: Option<Vec<u8>>,
+}
+
+impl Write {
+    /// Puts a row, as of a revision.
+    pub fn put<R: Row>(key: &R::Key, row: &R, at: At) -> Self {
+        let key = key.bytes();
+        let mut value = Writer::default();
+        row.encode(&mut value);
+        Write {
+            table: R::TABLE,
+            stored: Some(codec::seal(R::TABLE, &key, at.revision, &value.into_bytes())),
+            key,
+        }
+    }
+}

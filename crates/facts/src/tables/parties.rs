@@ -1,0 +1,49 @@
+//! Whom a record is for, where that can be one of several kinds.
+
+use crate::codec::Reader;
+use crate::vocabulary::{CredentialId, GroupId, Ugid, UserId};
+use serde::{Deserialize, Serialize};
+
+/// Whom an assignment is for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Who {
+    /// One user.
+    User(UserId),
+    /// Everybody in a group.
+    Group(GroupId),
+    /// One token.
+    Token(CredentialId),
+    /// Whoever has this name. It is what `acl.cfg` says, whether anybody of that name is there or not, so this record's
+    /// truth is that file.
+    Named(Ugid),
+}
+
+/// Who can be in a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Member {
+    /// A user.
+    User(UserId),
+    /// Another group, with everybody in it.
+    Group(GroupId),
+}
+
+impl Member {
+    /// The prefix of this member's keys: one scan finds the groups it is in.
+    pub fn prefix(&self) -> Vec<u8> {
+        let (kind, id) = match self {
+            Member::User(id) => (1, id.bytes()),
+            Member::Group(id) => (2, id.bytes()),
+        };
+        let mut bytes = vec![kind];
+        bytes.extend_from_slice(id);
+        bytes
+    }
+
+    pub(super) fn read(from: &mut Reader<'_>) -> Option<Self> {
+        match (from.u8()?, from.fixed()?) {
+            (1, id) => Some(Member::User(UserId::from_bytes(id))),
+            (2, id) => Some(Member::Group(GroupId::from_bytes(id))),
+            _ => None,
+        }
+    }
+}
