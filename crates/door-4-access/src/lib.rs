@@ -47,7 +47,7 @@ pub use lending::Lending;
 pub use memo::AccessMemo;
 pub use nfs4::Owner;
 pub use ntacl::BadAcl;
-pub use open::{admits, bound_to, knows_roles, open, refuse_alike, would, would_admit};
+pub use open::{admits, bound_to, knows_roles, open, refuse_alike, would};
 pub use permit::{AccessPermit, AdminPermit, ApiPermit};
 pub use policy::{POLICY, Rule, Who, rule_named};
 pub use refuse::{CODES, Refusal};

@@ -70,25 +70,11 @@ pub fn refuse_alike(
     }
 }
 
-/// Has the visitor any role in the store? Else it looks absent, whatever is asked of it.
+/// Has the principal any role in the datastore? Without one it looks absent, whatever is asked of it.
 ///
 /// # Errors
 /// [`Refusal::NoRole`], or when the facts cannot be read.
 pub fn admits(
-    view: &enfilade_facts::View<'_>,
-    now: Now,
-    identity: &IdentityPermit,
-    datastore: &DatastoreName,
-    memo: &AccessMemo,
-) -> Result<(), Refusal> {
-    would_admit(view, now, identity.principal(), datastore, memo)
-}
-
-/// The decision of [`admits`] for a principal that presented no credential.
-///
-/// # Errors
-/// As [`admits`].
-pub fn would_admit(
     view: &enfilade_facts::View<'_>,
     now: Now,
     principal: &Principal,

@@ -2,12 +2,13 @@
 //! order, the same directories above the target (`reach.rs`), the same question to door 4. No permit comes of it.
 
 use crate::house::House;
+use crate::modes::Explain;
 use crate::reach;
 use crate::refuse::Refusal;
 use crate::walk::Stay;
 use enfilade_access::{Ask, Creator, Judgement, NodeKind, Subject, Wanted};
 use enfilade_content::{Node, Root};
-use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, Standing};
+use enfilade_datastore::DatastorePermit;
 use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, OperationKind, StorePath};
 use enfilade_facts::{Door, Read, Refuse, View};
@@ -95,23 +96,6 @@ impl House {
         let now = self.now();
         Ok(self.parts.source.read(|view| enfilade_identity::who_would(view, now, authid, memo))??)
     }
-
-    /// Doors 3 and 4, as [`crate::Visit::enter`] asks them. A visitor without a role learns nothing else of the store.
-    fn would_enter(
-        &self,
-        principal: &Principal,
-        name: &DatastoreName,
-        kind: OperationKind,
-    ) -> Result<DatastorePermit, Refusal> {
-        let ask = DatastoreAsk { name, kind, standing: Standing::Entering };
-        let (now, mounts) = (self.now(), self.mounts());
-        self.parts.source.read(|view| {
-            let record = self.stores.record(view, name)?;
-            let permit = enfilade_datastore::open(&record, now, &mounts, &ask);
-            enfilade_access::would_admit(view, now, principal, name, &self.parts.access_memo)?;
-            Ok(permit?)
-        })?
-    }
 }
 
 /// A walk, and what the doors said so far.
@@ -133,11 +117,11 @@ impl Explaining<'_> {
         })?;
         let reads = AccessMask::READ.covers(right);
         let kind = if reads { OperationKind::Read } else { OperationKind::Write };
-        let permit =
-            self.answer(Door::Datastore, self.house.would_enter(&principal, name, kind), |permit| {
-                let (kind, root) = (permit.kind(), permit.root());
-                format!("datastore {name} exists and is open for {kind}; its content is in {root}")
-            })?;
+        let entered = self.house.enter(&mut Explain(&principal), name, kind);
+        let permit = self.answer(Door::Datastore, entered.map(|(permit, ())| permit), |permit| {
+            let (kind, root) = (permit.kind(), permit.root());
+            format!("datastore {name} exists and is open for {kind}; its content is in {root}")
+        })?;
         let root =
             Root::open(permit.root(), permit.access().acls, self.house.reserved()).map_err(Refusal::from);
         let root = root.or_else(|why| self.refused(why, Vec::new()))?;

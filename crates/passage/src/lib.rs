@@ -5,6 +5,7 @@
 //! `reach.rs` is the way past the directories above a target; `explain.rs` walks the same doors without acting, `review.rs` door 4 for a whole tree; `audit.rs` is the one event every request leaves.
 
 mod walk;
+mod modes;
 mod reach;
 mod verbs;
 mod listing;

@@ -1,11 +1,12 @@
 //! Who may do what with everything in a tree, asked of door 4 object by object. No permit comes of it.
 
 use crate::house::House;
+use crate::modes::Review;
 use crate::reach;
 use crate::refuse::Refusal;
 use enfilade_access::{Ask, NodeKind, Subject, Wanted};
 use enfilade_content::{LookedAt, Root, list_as_operator};
-use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, Standing};
+use enfilade_datastore::DatastorePermit;
 use enfilade_facts::Read as _;
 use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, OperationKind, StorePath};
 use enfilade_identity::Principal;
@@ -40,10 +41,8 @@ impl House {
         path: &StorePath,
         each: &mut dyn FnMut(&Reviewed<'_>),
     ) -> Result<(), Refusal> {
-        let (now, mounts) = (self.now(), self.mounts());
-        let ask = DatastoreAsk { name, kind: OperationKind::Read, standing: Standing::Entering };
-        let record = self.parts.source.read(|view| self.stores.record(view, name))??;
-        let datastore = enfilade_datastore::open(&record, now, &mounts, &ask)?;
+        let now = self.now();
+        let (datastore, ()) = self.enter(&mut Review, name, OperationKind::Read)?;
         let root = Root::open(datastore.root(), datastore.access().acls, self.reserved())?;
         let people = people.iter().map(|authid| self.who_would(authid)).collect::<Result<Vec<_>, _>>()?;
         let top = root.find(path)?;

@@ -1,11 +1,12 @@
 //! The house's datastores: what is kept open of them, who is inside, and how they are let go.
 
 use crate::house::House;
+use crate::modes::{Housekeeping, LookUp};
 use crate::refuse::Refusal;
 use enfilade_access::AdminPermit;
 use enfilade_content::{Fill, Root, Usage};
 use enfilade_datastore::{
-    Active, Ask, DatastorePermit, Entered, Known, OperationGuard, Place, Process, Record, Standing, Stores,
+    Active, Ask, DatastorePermit, Entered, Known, OperationGuard, Place, Process, Record, Stores,
 };
 use enfilade_facts::tables::DatastoreProfile;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
@@ -72,15 +73,14 @@ impl HouseStores {
 }
 
 impl House {
-    /// An operation enters the ledger, if there is such a store; with what is wanted of its handle. The store is judged after this.
+    /// An operation enters the ledger, if there is such a store; with what is wanted of its handle. [`House::enter`] judges the store after this.
     pub(crate) fn count_in<R>(
         &self,
-        name: &DatastoreName,
-        kind: OperationKind,
+        ask: &Ask<'_>,
         now: Now,
         of_handle: impl Fn(&Arc<Handle>) -> R,
     ) -> Result<Option<(OperationGuard, R)>, Refusal> {
-        let ledger = &self.parts.ledger;
+        let (ledger, name, kind) = (&self.parts.ledger, ask.name, ask.kind);
         let enter = |stores: &Stores<Handle>| match stores.entrance(name) {
             Some((place, handle)) => Ok(Some((ledger.enter(name, place, kind, now)?, of_handle(handle)))),
             None => Ok(None),
@@ -104,6 +104,24 @@ impl House {
         Arc::clone(self.open().entry(name.clone()).or_default())
     }
 
+    /// The record of a store as of the newest revision, where the index is of that revision: as good as one on a view that is taken now.
+    pub(crate) fn newest_record(&self, name: &DatastoreName) -> Option<Record> {
+        let at = self.parts.source.at();
+        self.stores.index.peek(at, |stores| stores.record(name, at))
+    }
+
+    /// The decision of door 3.
+    pub(crate) fn judge(
+        &self,
+        record: &Record,
+        now: Now,
+        ask: &Ask<'_>,
+    ) -> Result<DatastorePermit, enfilade_datastore::Refusal> {
+        let mounts = if record.is_removable() { Some(self.mounts()) } else { None };
+        let mounts = mounts.as_deref().unwrap_or(&self.stores.no_mounts);
+        enfilade_datastore::open(record, now, mounts, ask)
+    }
+
     /// Door 3 alone, for whoever passed the others in another way: no view, no lock and no system call while nothing changes.
     ///
     /// # Errors
@@ -113,30 +131,7 @@ impl House {
         name: &DatastoreName,
         kind: OperationKind,
     ) -> Result<(DatastorePermit, OperationGuard), Refusal> {
-        let (permit, guard, ()) = self.come_in(name, kind, |_| ())?;
-        Ok((permit, guard))
-    }
-
-    fn come_in<R>(
-        &self,
-        name: &DatastoreName,
-        kind: OperationKind,
-        of_handle: impl Fn(&Arc<Handle>) -> R,
-    ) -> Result<(DatastorePermit, OperationGuard, R), Refusal> {
-        let now = self.now();
-        // Entered first: what comes after that is the view the store is judged on, or as good as one.
-        let unknown = || enfilade_datastore::Refusal::Unknown(name.clone());
-        let (guard, of_handle) = self.count_in(name, kind, now, of_handle)?.ok_or_else(unknown)?;
-        let at = self.parts.source.at();
-        let record = match self.stores.index.peek(at, |stores| stores.record(name, at)) {
-            Some(record) => record,
-            None => self.parts.source.read(|view| self.stores.record(view, name))??,
-        };
-        let mounts = if record.is_removable() { Some(self.mounts()) } else { None };
-        let mounts = mounts.as_deref().unwrap_or(&self.stores.no_mounts);
-        let ask = Ask { name, kind, standing: Standing::Entering };
-        let permit = enfilade_datastore::open(&record, now, mounts, &ask)?;
-        Ok((permit, guard, of_handle))
+        self.enter(&mut LookUp, name, kind)
     }
 
     /// The open root of a store, kept for whoever comes next unless the facts changed since the permit. Whoever waits for a directory that
@@ -208,7 +203,7 @@ impl House {
     /// # Errors
     /// The refusal of door 3 or 5.
     pub fn usage(&self, _permit: &AdminPermit, name: &DatastoreName) -> Result<Usage, Refusal> {
-        let (permit, _inside, handle) = self.come_in(name, OperationKind::Lookup, Arc::clone)?;
+        let (permit, (_guard, handle)) = self.enter(&mut Housekeeping, name, OperationKind::Lookup)?;
         let root = self.root(&handle, &permit)?;
         let disk = root.usage()?;
         let Some(quota) = permit.quota() else { return Ok(disk) };
@@ -222,9 +217,8 @@ impl House {
         let profiles = self.parts.source.read(|view| view.list::<DatastoreProfile>(&[]));
         let rows = profiles.and_then(|rows| rows).unwrap_or_default();
         for (name, _) in rows.into_iter().filter(|(_, profile)| profile.quota.is_some()) {
-            let Ok((permit, _inside, handle)) = self.come_in(&name, OperationKind::Read, Arc::clone) else {
-                continue;
-            };
+            let entered = self.enter(&mut Housekeeping, &name, OperationKind::Read);
+            let Ok((permit, (_guard, handle))) = entered else { continue };
             // Where it cannot be read, whoever wants something of it is told.
             if handle.fill.is_counted()
                 && let Ok(root) = self.root(&handle, &permit)
@@ -239,8 +233,8 @@ impl House {
         let now = self.now().unix_seconds;
         let mut removed = 0;
         for state in self.datastores() {
-            let inside = self.come_in(&state.name, OperationKind::Write, Arc::clone);
-            let Ok((permit, _inside, handle)) = inside else { continue };
+            let entered = self.enter(&mut Housekeeping, &state.name, OperationKind::Write);
+            let Ok((permit, (_guard, handle))) = entered else { continue };
             if let Ok(root) = self.root(&handle, &permit) {
                 removed += root.remove_abandoned(now, is_wanted).unwrap_or(0);
             }

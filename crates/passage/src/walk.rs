@@ -7,8 +7,8 @@
 use crate::gate::Asker;
 use crate::house::House;
 use crate::lock_owners::Counted;
+use crate::modes::{Act, LedgerEntry, Mode};
 use crate::refuse::Refusal;
-use crate::stores::Handle;
 use enfilade_access::{AccessPermit, Ask as AccessAsk};
 use enfilade_content::{Fill, Root};
 use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, OperationGuard, Standing};
@@ -209,59 +209,36 @@ impl Visit {
         &self.identity
     }
 
-    /// Door 3: the operation enters the ledger, and only then is a view taken and the store judged on it.
+    /// Doors 3 and 4 of a datastore; then door 5 opens its directory.
     ///
     /// # Errors
-    /// The refusal of door 3; of door 4 when no role makes the store visible; of door 2 when the credential was
-    /// withdrawn meanwhile; of door 5 when the store's directory cannot be opened.
-    pub fn enter(self, name: &DatastoreName, kind: OperationKind) -> Result<Stay, Refusal> {
-        let stay = self.enter_by(name, kind, |house, handle, permit| house.root(handle, permit).map(Some))?;
-        stay.ok_or_else(|| enfilade_datastore::Refusal::Unknown(name.clone()).into())
+    /// The refusal of door 3; of door 4 when no role makes the datastore visible; of door 2 when the credential was withdrawn meanwhile;
+    /// of door 5 when the directory of the datastore cannot be opened.
+    pub fn enter(mut self, name: &DatastoreName, kind: OperationKind) -> Result<Stay, Refusal> {
+        let house = Arc::clone(&self.house);
+        let (datastore, operation) = house.enter(&mut Act(&mut self), name, kind)?;
+        let root = house.root(&operation.1, &datastore)?;
+        Ok(self.stay(datastore, operation, root))
     }
 
     /// The same where nothing has to be waited for: `None` says that [`Visit::enter`] has to be asked.
     ///
     /// # Errors
     /// As [`Visit::enter`].
-    pub fn enter_at_hand(self, name: &DatastoreName, kind: OperationKind) -> Result<Option<Stay>, Refusal> {
-        self.enter_by(name, kind, |house, handle, permit| Ok(house.root_at_hand(handle, permit)))
-    }
-
-    fn enter_by(
+    pub fn enter_at_hand(
         mut self,
         name: &DatastoreName,
         kind: OperationKind,
-        root: impl Fn(&House, &Arc<Handle>, &DatastorePermit) -> Result<Option<Arc<Root>>, Refusal>,
     ) -> Result<Option<Stay>, Refusal> {
         let house = Arc::clone(&self.house);
-        let now = house.now();
-        let mounts = house.mounts();
-        // A store that is made between the two looks is found by the next turn.
-        for _ in 0..4 {
-            let counted = house.count_in(name, kind, now, Arc::clone)?;
-            let datastore = house.parts.source.read(|view| {
-                self.ask_again(view)?;
-                let ask = DatastoreAsk { name, kind, standing: Standing::Entering };
-                let record = house.stores.record(view, name)?;
-                let permit = enfilade_datastore::open(&record, now, &mounts, &ask);
-                // Whoever has no role here learns nothing about the store, not even that it is in maintenance.
-                enfilade_access::admits(view, now, &self.identity, name, &house.parts.access_memo)?;
-                Ok::<_, Refusal>(permit?)
-            })??;
-            if let Some((guard, handle)) = counted {
-                let Some(root) = root(&house, &handle, &datastore)? else { return Ok(None) };
-                return Ok(Some(Stay {
-                    visit: self,
-                    datastore,
-                    root,
-                    fill: handle.fill.clone(),
-                    still: None,
-                    counted: Counted::default(),
-                    guard,
-                }));
-            }
-        }
-        Err(enfilade_datastore::Refusal::Unknown(name.clone()).into())
+        let (datastore, operation) = house.enter(&mut Act(&mut self), name, kind)?;
+        let root = house.root_at_hand(&operation.1, &datastore);
+        Ok(root.map(|root| self.stay(datastore, operation, root)))
+    }
+
+    fn stay(self, datastore: DatastorePermit, (guard, handle): LedgerEntry, root: Arc<Root>) -> Stay {
+        let fill = handle.fill.clone();
+        Stay { visit: self, datastore, root, fill, still: None, counted: Counted::default(), guard }
     }
 
     /// The datastores that are not absent for the visitor, by name.
@@ -274,8 +251,9 @@ impl Visit {
         house.parts.source.read(|view| {
             self.ask_again(view)?;
             let (now, memo) = (house.now(), &house.parts.access_memo);
+            let principal = self.identity.principal();
             let is_there =
-                |name: &DatastoreName| enfilade_access::admits(view, now, &self.identity, name, memo).is_ok();
+                |name: &DatastoreName| enfilade_access::admits(view, now, principal, name, memo).is_ok();
             Ok(names.filter(is_there).collect())
         })?
     }
@@ -291,6 +269,45 @@ impl Visit {
                 .with(|tokens| enfilade_identity::reopen(view, now, &self.identity, tokens, memo))?;
         }
         Ok(())
+    }
+}
+
+impl House {
+    /// Doors 3 and 4 of a datastore, in every mode. This is the one place of rule 5 (`docs/freshness.md`): the operation enters the ledger first.
+    /// The facts that the datastore is judged on are read after that.
+    ///
+    /// # Errors
+    /// The refusal of door 3; of door 4 when no role makes the store visible; of door 2 when the credential was withdrawn meanwhile.
+    pub(crate) fn enter<M: Mode>(
+        &self,
+        mode: &mut M,
+        name: &DatastoreName,
+        kind: OperationKind,
+    ) -> Result<(DatastorePermit, M::Operation), Refusal> {
+        let now = self.now();
+        let ask = DatastoreAsk { name, kind, standing: Standing::Entering };
+        // A datastore that is made between the two steps is found by the next turn.
+        for _ in 0..4 {
+            let operation = M::count(self, &ask, now)?;
+            let known = if M::HAS_PRINCIPAL { None } else { self.newest_record(name) };
+            let permit = match known {
+                Some(record) => self.judge(&record, now, &ask)?,
+                None => self.parts.source.read(|view| {
+                    let principal = mode.principal(view)?;
+                    let record = self.stores.record(view, name)?;
+                    let permit = self.judge(&record, now, &ask);
+                    // A principal without a role here is told nothing about the datastore, not even that it is in maintenance.
+                    if let Some(principal) = principal {
+                        enfilade_access::admits(view, now, principal, name, &self.parts.access_memo)?;
+                    }
+                    Ok::<_, Refusal>(permit?)
+                })??,
+            };
+            if let Some(operation) = operation {
+                return Ok((permit, operation));
+            }
+        }
+        Err(enfilade_datastore::Refusal::Unknown(name.clone()).into())
     }
 }
 
@@ -353,7 +370,6 @@ impl Stay {
         look: impl FnOnce(&Self, &View<'_>) -> Result<R, Refusal>,
     ) -> Result<R, Refusal> {
         let house = Arc::clone(&self.visit.house);
-        let mounts = house.mounts();
         house.parts.source.read(|view| {
             self.visit.ask_again(view)?;
             let now = house.now();
@@ -361,7 +377,7 @@ impl Stay {
                 let (name, kind) = (self.datastore.name().clone(), self.datastore.kind());
                 let ask = DatastoreAsk { name: &name, kind, standing: Standing::Inside };
                 let record = house.stores.record(view, &name)?;
-                self.datastore = enfilade_datastore::open(&record, now, &mounts, &ask)?;
+                self.datastore = house.judge(&record, now, &ask)?;
             }
             look(self, view)
         })?

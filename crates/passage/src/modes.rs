@@ -1,0 +1,100 @@
+//! What a walk through the doors is for. The doors and their order are the same in every mode. A mode says which principal is judged, whether
+//! an operation enters the ledger, and what comes of it.
+//!
+//! Only requests and the server's own tasks enter the ledger. What an explanation or a review is given can act on nothing: a
+//! [`crate::Stay`] takes an operation that was counted.
+
+use crate::house::House;
+use crate::refuse::Refusal;
+use crate::stores::Handle;
+use crate::walk::Visit;
+use enfilade_datastore::{Ask, OperationGuard};
+use enfilade_facts::{Now, View};
+use enfilade_identity::Principal;
+use std::sync::Arc;
+
+/// What differs between walks.
+pub(crate) trait Mode {
+    /// What the walk holds while it is in the datastore.
+    type Operation;
+    /// Whether door 4 is asked about a principal, which takes a view. Without a principal the index of datastores is enough, while it is of the
+    /// newest revision.
+    const HAS_PRINCIPAL: bool = false;
+
+    /// The operation enters the ledger; `None` where there is no such datastore.
+    fn count(house: &House, ask: &Ask<'_>, now: Now) -> Result<Option<Self::Operation>, Refusal>;
+
+    /// Door 2 on this view: the principal that is judged.
+    fn principal(&mut self, _: &View<'_>) -> Result<Option<&Principal>, Refusal> {
+        Ok(None)
+    }
+}
+
+/// An operation that the ledger counts, and the handle of its datastore.
+pub(crate) type LedgerEntry = (OperationGuard, Arc<Handle>);
+
+/// A request. Its visitor passed door 2, which is asked again when the facts changed.
+pub(crate) struct Act<'v>(pub(crate) &'v mut Visit);
+
+impl Mode for Act<'_> {
+    type Operation = LedgerEntry;
+    const HAS_PRINCIPAL: bool = true;
+
+    fn count(house: &House, ask: &Ask<'_>, now: Now) -> Result<Option<LedgerEntry>, Refusal> {
+        house.count_in(ask, now, Arc::clone)
+    }
+
+    fn principal(&mut self, view: &View<'_>) -> Result<Option<&Principal>, Refusal> {
+        self.0.ask_again(view)?;
+        Ok(Some(self.0.identity.principal()))
+    }
+}
+
+/// An explanation: what the doors would answer a principal. No credential was presented.
+pub(crate) struct Explain<'p>(pub(crate) &'p Principal);
+
+impl Mode for Explain<'_> {
+    type Operation = ();
+    const HAS_PRINCIPAL: bool = true;
+
+    fn count(_: &House, _: &Ask<'_>, _: Now) -> Result<Option<()>, Refusal> {
+        Ok(Some(()))
+    }
+
+    fn principal(&mut self, _: &View<'_>) -> Result<Option<&Principal>, Refusal> {
+        Ok(Some(self.0))
+    }
+}
+
+/// A review: door 4 is asked about many principals, on each object and not about the datastore.
+pub(crate) struct Review;
+
+impl Mode for Review {
+    type Operation = ();
+
+    fn count(_: &House, _: &Ask<'_>, _: Now) -> Result<Option<()>, Refusal> {
+        Ok(Some(()))
+    }
+}
+
+/// A task of the server itself, or one that an administrator has the permit for.
+pub(crate) struct Housekeeping;
+
+impl Mode for Housekeeping {
+    type Operation = LedgerEntry;
+
+    fn count(house: &House, ask: &Ask<'_>, now: Now) -> Result<Option<LedgerEntry>, Refusal> {
+        house.count_in(ask, now, Arc::clone)
+    }
+}
+
+/// The same without the handle, so that threads write nothing they share.
+pub(crate) struct LookUp;
+
+impl Mode for LookUp {
+    type Operation = OperationGuard;
+
+    fn count(house: &House, ask: &Ask<'_>, now: Now) -> Result<Option<OperationGuard>, Refusal> {
+        Ok(house.count_in(ask, now, |_| ())?.map(|(guard, ())| guard))
+    }
+}
