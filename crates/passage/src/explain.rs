@@ -1,14 +1,13 @@
-//! Walking the doors without acting: what each would say, and which rule decides. The way is that of a request: the same doors in the same
-//! order, the same directories above the target (`reach.rs`), the same question to door 4. No permit comes of it.
+//! What each door would say to a principal, and which rule decides. The way is that of a request (`walk.rs`, `reach.rs`), with a recorder.
+//! No permit comes of it.
 
 use crate::house::House;
 use crate::modes::Explain;
-use crate::reach;
+use crate::reach::{Inside, Onlooker};
 use crate::refuse::Refusal;
 use crate::walk::Stay;
 use enfilade_access::{Ask, Creator, Judgement, NodeKind, Subject, Wanted};
 use enfilade_content::{Node, Root};
-use enfilade_datastore::DatastorePermit;
 use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, OperationKind, StorePath};
 use enfilade_facts::{Door, Read, Refuse, View};
@@ -125,24 +124,17 @@ impl Explaining<'_> {
         let root =
             Root::open(permit.root(), permit.access().acls, self.house.reserved()).map_err(Refusal::from);
         let root = root.or_else(|why| self.refused(why, Vec::new()))?;
-        // What door 4 refused, with what it looked at.
-        let mut refused = None;
-        let mut may = |ask: &Ask<'_>| {
-            let would = self.house.would(&principal, &permit, ask);
-            if would.is_err() {
-                refused = Some((ask.path.clone(), ask.target.clone()));
-            }
-            would
-        };
-        let outcome = reach_and_ask((&root, &permit), &principal, path, right, &mut may);
+        let onlooker = Onlooker { house: self.house, principal: &principal, datastore: &permit, root: &root };
+        let mut recorder = Recorder { onlooker, refused: None };
+        let outcome = recorder.request(path, right);
         let (target, why) = match outcome {
             Ok(node) => ((path.clone(), node.subject()), None),
-            Err(why) => match refused {
+            Err(why) => match recorder.refused {
                 Some(refused) => (refused, Some(why)),
                 None => return self.refused(why, Vec::new()),
             },
         };
-        let judged = self.house.judged(&principal, &permit, &target);
+        let judged = onlooker.judgement(&target);
         let walk = judged.map(|judged| judged.walk.iter().map(ToString::to_string).collect());
         let walk = walk.unwrap_or_default();
         if let Some(why) = why {
@@ -173,72 +165,68 @@ impl Explaining<'_> {
     }
 }
 
-/// The target, once door 4 granted everything a request for this right asks.
-fn reach_and_ask(
-    (root, permit): (&Root, &DatastorePermit),
-    principal: &Principal,
-    path: &StorePath,
-    right: AccessMask,
-    may: reach::May<'_>,
-) -> Result<Node, Refusal> {
-    let rules = permit.access();
-    // What is deleted is reached through its directory.
-    let (node, parent) = match right.covers(AccessMask::DELETE) {
-        true => {
-            let (directory, name) = reach::parent(root, rules, path, may)?;
-            (directory.child(name)?, Some(directory.subject()))
-        }
-        false => (reach::target(root, rules, path, may)?, None),
-    };
-    let subject = node.subject();
-    // What would be made gets an ACL.
-    let has_acl = |directory: &Node, kind| {
-        let creator = Creator { sid: principal.sid, uid: principal.uid };
-        enfilade_access::inherited(&directory.subject(), directory.acls(), creator, kind).map(drop)
-    };
-    for wanted in questions(right, node.kind(), parent.as_ref(), rules) {
-        match may(&Ask { path, target: &subject, wanted }) {
-            // What may not be seen is refused like something new where there is no right to make it.
-            Err(Refusal::Access(hidden)) if matches!(wanted, Wanted::Overwrite) && hidden.is_of_hidden() => {
-                let (directory, _) = reach::parent(root, rules, path, may)?;
-                let above = path.split().map(|(above, _)| above).unwrap_or_default();
-                let (target, wanted) = (&directory.subject(), Wanted::Create(NodeKind::File));
-                may(&Ask { path: &above, target, wanted })?;
-                has_acl(&directory, NodeKind::File)?;
-                return Err(hidden.into());
-            }
-            asked => asked?,
-        }
-        if let Wanted::Create(kind) = wanted {
-            has_acl(&node, kind)?;
-        }
-    }
-    Ok(node)
+/// Notes what door 4 refused, and otherwise asks as a request does.
+struct Recorder<'a> {
+    onlooker: Onlooker<'a>,
+    /// The last target that was refused.
+    refused: Option<(StorePath, Subject)>,
 }
 
-impl House {
-    /// What door 4 would say.
-    pub(crate) fn would(
-        &self,
-        principal: &Principal,
-        permit: &DatastorePermit,
-        ask: &Ask<'_>,
-    ) -> Result<(), Refusal> {
-        let (now, store, memo) = (self.now(), (permit.name(), permit.access()), &self.parts.access_memo);
-        let would = |view: &View<'_>| enfilade_access::would(view, now, principal, store, ask, memo);
-        Ok(self.parts.source.read(would)?.map(drop)?)
+impl Inside for Recorder<'_> {
+    type Granted = ();
+
+    fn root(&self) -> &Root {
+        self.onlooker.root()
     }
 
-    fn judged(
-        &self,
-        principal: &Principal,
-        permit: &DatastorePermit,
-        (path, subject): &(StorePath, Subject),
-    ) -> Result<Judgement, Refusal> {
-        let (now, store, memo) = (self.now(), (permit.name(), permit.access()), &self.parts.access_memo);
+    fn rules(&self) -> &AccessRules {
+        self.onlooker.rules()
+    }
+
+    fn ask(&mut self, ask: &Ask<'_>) -> Result<(), Refusal> {
+        self.onlooker.ask(ask).inspect_err(|_| self.refused = Some((ask.path.clone(), ask.target.clone())))
+    }
+
+    fn creator(&self, granted: &()) -> Creator {
+        self.onlooker.creator(granted)
+    }
+}
+
+impl Recorder<'_> {
+    /// The target, once door 4 granted everything a request for this right asks.
+    fn request(&mut self, path: &StorePath, right: AccessMask) -> Result<Node, Refusal> {
+        // What is deleted is reached through its directory.
+        let (node, parent) = match right.covers(AccessMask::DELETE) {
+            true => {
+                let (directory, name) = self.reach_parent(path)?;
+                (directory.child(name)?, Some(directory.subject()))
+            }
+            false => (self.reach(path)?, None),
+        };
+        let (target, rules) = (&node.subject(), *self.rules());
+        for wanted in questions(right, node.kind(), parent.as_ref(), &rules) {
+            match wanted {
+                Wanted::Overwrite => {
+                    let (directory, _) = self.reach_parent(path)?;
+                    self.may_overwrite(path, &directory, &node)?;
+                }
+                Wanted::Create(kind) => self.may_create_in(path, &node, kind).map(drop)?,
+                wanted => self.ask(&Ask { path, target, wanted })?,
+            }
+        }
+        Ok(node)
+    }
+}
+
+impl Onlooker<'_> {
+    /// What door 4 looks at for a target, in words.
+    fn judgement(&self, (path, subject): &(StorePath, Subject)) -> Result<Judgement, Refusal> {
+        let (parts, now) = (&self.house.parts, self.house.now());
+        let (principal, memo) = (self.principal, &parts.access_memo);
+        let store = (self.datastore.name(), self.datastore.access());
         let judge =
             |view: &View<'_>| enfilade_access::judge(view, now, principal, store, path, subject, memo);
-        Ok(self.parts.source.read(judge)??)
+        Ok(parts.source.read(judge)??)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Locks and dead properties: who may take and leave them, and that the visitor's own locks are all that stand in nobody's way.
 
 use crate::house::House;
+use crate::reach::Inside as _;
 use crate::refuse::Refusal;
 use crate::trees::{Sight, Work};
 use crate::walk::Stay;

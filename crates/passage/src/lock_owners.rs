@@ -2,7 +2,7 @@
 //! or the trust, nobody would be left to give it up. This is asked only when a lock is in the way of another user, is given up, or is shown.
 
 use crate::audit::Event;
-use crate::reach;
+use crate::reach::{Inside as _, Onlooker};
 use crate::refuse::Refusal;
 use crate::walk::Stay;
 use enfilade_access::{Ask, NodeKind, Refusal as Access, Wanted};
@@ -119,18 +119,19 @@ impl Stay {
 
     /// Whether a principal would get a lock of what is at a path. Where nothing is, whether they would get to make a file there.
     fn would_lock(&self, principal: &Principal, path: &StorePath) -> Result<(), Refusal> {
-        let rules = self.datastore.access();
-        let may = &mut |ask: &Ask<'_>| self.visit.house.would(principal, &self.datastore, ask);
-        match reach::target(&self.root, rules, path, may) {
+        let (house, datastore, root) = (&self.visit.house, &self.datastore, &self.root);
+        let mut owner = Onlooker { house, principal, datastore, root };
+        match owner.reach(path) {
             Ok(node) => {
                 let target = &node.subject();
-                to_lock(node.kind()).iter().try_for_each(|wanted| may(&Ask { path, target, wanted: *wanted }))
+                let mut needed = to_lock(node.kind()).iter();
+                needed.try_for_each(|wanted| owner.ask(&Ask { path, target, wanted: *wanted }))
             }
             Err(Refusal::Content(Content::Absent(_))) => {
-                let (directory, _) = reach::parent(&self.root, rules, path, may)?;
+                let (directory, _) = owner.reach_parent(path)?;
                 let above = path.split().map(|(above, _)| above).unwrap_or_default();
                 let (target, wanted) = (&directory.subject(), Wanted::Create(NodeKind::File));
-                may(&Ask { path: &above, target, wanted })
+                owner.ask(&Ask { path: &above, target, wanted })
             }
             Err(why) => Err(why),
         }

@@ -1,62 +1,176 @@
-//! The way to a target: past every directory above it, where the datastore asks whether the visitor may pass. A request and an
-//! explanation take this same way; they differ only in how they ask door 4.
+//! Inside a datastore: the way to a target, past every directory above it where the datastore checks each, and the questions to door 4 that
+//! verbs have in common. A request, an explanation, a review and the check of a lock's owner all go this way. They differ in what door 4 gives
+//! them: a request gets a permit, the others only the answer.
 
+use crate::house::House;
 use crate::refuse::Refusal;
-use enfilade_access::{Ask, NodeKind, Wanted};
+use crate::verbs::of_parent;
+use crate::walk::Stay;
+use enfilade_access::{AccessPermit, Ask, Creator, Inheritance, NodeKind, Wanted};
 use enfilade_content::{Node, Refusal as Content, Root};
+use enfilade_datastore::DatastorePermit;
+use enfilade_facts::Read as _;
 use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::StorePath;
+use enfilade_identity::Principal;
 
-/// Asks door 4.
-pub(crate) type May<'m> = &'m mut dyn FnMut(&Ask<'_>) -> Result<(), Refusal>;
+/// A principal in a datastore.
+pub(crate) trait Inside {
+    /// What door 4 gives.
+    type Granted;
 
-/// What is at a path, past every directory above it where the rules check each.
-///
-/// # Errors
-/// The refusal of door 4 for a directory that may not be passed, or of door 5.
-pub(crate) fn target(
-    root: &Root,
-    rules: &AccessRules,
-    path: &StorePath,
-    may: May<'_>,
-) -> Result<Node, Refusal> {
-    if !rules.checks_traverse {
-        return Ok(root.find(path)?);
+    /// The directory of the datastore.
+    fn root(&self) -> &Root;
+
+    /// How access to the datastore is judged.
+    fn rules(&self) -> &AccessRules;
+
+    /// Asks door 4.
+    fn ask(&mut self, ask: &Ask<'_>) -> Result<Self::Granted, Refusal>;
+
+    /// The owner of what is made with what door 4 gave.
+    fn creator(&self, granted: &Self::Granted) -> Creator;
+
+    /// What is at a path.
+    ///
+    /// # Errors
+    /// The refusal of door 4 for a directory that may not be passed, or of door 5.
+    fn reach(&mut self, path: &StorePath) -> Result<Node, Refusal> {
+        if !self.rules().checks_traverse {
+            return Ok(self.root().find(path)?);
+        }
+        let mut at = StorePath::root();
+        let mut node = self.root().find(&at)?;
+        for name in path.names() {
+            self.ask(&Ask { path: &at, target: &node.subject(), wanted: Wanted::Passing })?;
+            node = node.child(name)?;
+            at = at.join(name).map_err(|_| Content::Absent(path.to_string()))?;
+        }
+        Ok(node)
     }
-    let mut at = StorePath::root();
-    let mut node = root.find(&at)?;
-    for name in path.names() {
-        let subject = node.subject();
-        may(&Ask { path: &at, target: &subject, wanted: Wanted::Passing })?;
-        node = node.child(name)?;
-        at = at.join(name).map_err(|_| Content::Absent(path.to_string()))?;
+
+    /// The directory a path is or would be in, and the name there.
+    ///
+    /// # Errors
+    /// As [`Inside::reach`]; [`Content::ParentAbsent`] where there is no such directory, [`Content::IsRoot`] for the root.
+    fn reach_parent<'p>(&mut self, path: &'p StorePath) -> Result<(Node, &'p str), Refusal> {
+        if !self.rules().checks_traverse {
+            return Ok(self.root().find_parent(path)?);
+        }
+        let (above, name) = path.split().ok_or(Content::IsRoot)?;
+        match self.reach(&above) {
+            Ok(node) if node.kind() == NodeKind::Directory => {
+                self.ask(&Ask { path: &above, target: &node.subject(), wanted: Wanted::Passing })?;
+                Ok((node, name))
+            }
+            Ok(_) | Err(Refusal::Content(Content::Absent(_) | Content::Special(_))) => {
+                Err(Content::ParentAbsent(path.to_string()).into())
+            }
+            Err(refusal) => Err(refusal),
+        }
     }
-    Ok(node)
+
+    /// The right to write over a file. What may not be seen is refused like what may not be made there.
+    ///
+    /// # Errors
+    /// The refusal of door 4.
+    fn may_overwrite(
+        &mut self,
+        path: &StorePath,
+        directory: &Node,
+        target: &Node,
+    ) -> Result<Self::Granted, Refusal> {
+        match self.ask(&Ask { path, target: &target.subject(), wanted: Wanted::Overwrite }) {
+            Err(Refusal::Access(hidden)) if hidden.is_of_hidden() => {
+                self.may_create(path, directory, NodeKind::File).map_err(of_parent)?;
+                Err(hidden.into())
+            }
+            may => may,
+        }
+    }
+
+    /// The right to make something at a path, in the directory that was found for it, and what it has from there.
+    ///
+    /// # Errors
+    /// The refusal of door 4, also where nothing could be inherited.
+    fn may_create(
+        &mut self,
+        path: &StorePath,
+        directory: &Node,
+        kind: NodeKind,
+    ) -> Result<(Self::Granted, Inheritance), Refusal> {
+        let above = path.split().map(|(above, _)| above).unwrap_or_default();
+        self.may_create_in(&above, directory, kind)
+    }
+
+    /// The same for something in the directory at this path.
+    ///
+    /// # Errors
+    /// As [`Inside::may_create`].
+    fn may_create_in(
+        &mut self,
+        path: &StorePath,
+        directory: &Node,
+        kind: NodeKind,
+    ) -> Result<(Self::Granted, Inheritance), Refusal> {
+        let subject = directory.subject();
+        let granted = self.ask(&Ask { path, target: &subject, wanted: Wanted::Create(kind) })?;
+        let creator = self.creator(&granted);
+        let from_start = enfilade_access::inherited(&subject, directory.acls(), creator, kind)?;
+        Ok((granted, from_start))
+    }
 }
 
-/// The directory a path is or would be in, and the name there.
-///
-/// # Errors
-/// As [`target`]; [`Content::ParentAbsent`] where there is no such directory, [`Content::IsRoot`] for the root.
-pub(crate) fn parent<'p>(
-    root: &Root,
-    rules: &AccessRules,
-    path: &'p StorePath,
-    may: May<'_>,
-) -> Result<(Node, &'p str), Refusal> {
-    if !rules.checks_traverse {
-        return Ok(root.find_parent(path)?);
+impl Inside for Stay {
+    type Granted = AccessPermit;
+
+    fn root(&self) -> &Root {
+        &self.root
     }
-    let (above, name) = path.split().ok_or(Content::IsRoot)?;
-    match target(root, rules, &above, may) {
-        Ok(node) if node.kind() == NodeKind::Directory => {
-            let subject = node.subject();
-            may(&Ask { path: &above, target: &subject, wanted: Wanted::Passing })?;
-            Ok((node, name))
-        }
-        Ok(_) | Err(Refusal::Content(Content::Absent(_) | Content::Special(_))) => {
-            Err(Content::ParentAbsent(path.to_string()).into())
-        }
-        Err(refusal) => Err(refusal),
+
+    fn rules(&self) -> &AccessRules {
+        self.datastore.access()
+    }
+
+    fn ask(&mut self, ask: &Ask<'_>) -> Result<AccessPermit, Refusal> {
+        self.may(ask)
+    }
+
+    fn creator(&self, permit: &AccessPermit) -> Creator {
+        permit.creator()
+    }
+}
+
+/// A principal that presented no credential. Door 4 answers, and grants nothing.
+#[derive(Clone, Copy)]
+pub(crate) struct Onlooker<'a> {
+    pub(crate) house: &'a House,
+    pub(crate) principal: &'a Principal,
+    pub(crate) datastore: &'a DatastorePermit,
+    pub(crate) root: &'a Root,
+}
+
+impl Inside for Onlooker<'_> {
+    type Granted = ();
+
+    fn root(&self) -> &Root {
+        self.root
+    }
+
+    fn rules(&self) -> &AccessRules {
+        self.datastore.access()
+    }
+
+    fn ask(&mut self, ask: &Ask<'_>) -> Result<(), Refusal> {
+        let (parts, now) = (&self.house.parts, self.house.now());
+        let store = (self.datastore.name(), self.datastore.access());
+        let memo = &parts.access_memo;
+        let asked =
+            parts.source.read(|view| enfilade_access::would(view, now, self.principal, store, ask, memo));
+        Ok(asked?.map(drop)?)
+    }
+
+    fn creator(&self, (): &()) -> Creator {
+        Creator { sid: self.principal.sid, uid: self.principal.uid }
     }
 }

@@ -1,8 +1,9 @@
-//! Who may do what with everything in a tree, asked of door 4 object by object. No permit comes of it.
+//! What many principals may do with everything in a tree: the walk of a request (`walk.rs`, `reach.rs`) for each of them, and door 4 asked
+//! about each object. No permit comes of it.
 
 use crate::house::House;
 use crate::modes::Review;
-use crate::reach;
+use crate::reach::{Inside as _, Onlooker};
 use crate::refuse::Refusal;
 use enfilade_access::{Ask, NodeKind, Subject, Wanted};
 use enfilade_content::{LookedAt, Root, list_as_operator};
@@ -45,8 +46,10 @@ impl House {
         let (datastore, ()) = self.enter(&mut Review, name, OperationKind::Read)?;
         let root = Root::open(datastore.root(), datastore.access().acls, self.reserved())?;
         let people = people.iter().map(|authid| self.who_would(authid)).collect::<Result<Vec<_>, _>>()?;
+        let onlooker = |principal| Onlooker { house: self, principal, datastore: &datastore, root: &root };
+        let mut onlookers: Vec<_> = people.iter().map(onlooker).collect();
         let top = root.find(path)?;
-        let passes = self.who_passes(&people, &datastore, &root, path)?;
+        let passes = who_reaches(&mut onlookers, path)?;
         let parent = match path.is_root() {
             true => None,
             false => Some(root.find_parent(path)?.0.subject()),
@@ -63,7 +66,7 @@ impl House {
                 Err(enfilade_content::Refusal::Absent(_)) => continue,
                 Err(other) => return Err(other.into()),
             };
-            let passes = self.who_passes_on(&people, &datastore, (&directory, &subject), &passes);
+            let passes = who_passes(&mut onlookers, &directory, &subject, &passes);
             let at = LookedAt { unix_seconds: now.unix_seconds, ..LookedAt::default() };
             let mut names = Vec::new();
             loop {
@@ -87,44 +90,6 @@ impl House {
             levels.extend(beneath.into_iter().rev());
         }
         Ok(())
-    }
-
-    /// Which of the people a request of theirs for this path lets past every directory above it.
-    fn who_passes(
-        &self,
-        people: &[Principal],
-        datastore: &DatastorePermit,
-        root: &Root,
-        path: &StorePath,
-    ) -> Result<Vec<bool>, Refusal> {
-        let passes = |principal| {
-            let reached = reach::target(root, datastore.access(), path, &mut |ask| {
-                self.would(principal, datastore, ask)
-            });
-            match reached {
-                Ok(_) => Ok(true),
-                Err(Refusal::Access(_)) => Ok(false),
-                Err(other) => Err(other),
-            }
-        };
-        people.iter().map(passes).collect()
-    }
-
-    /// Which of those who come as far as a directory also pass through it.
-    fn who_passes_on(
-        &self,
-        people: &[Principal],
-        datastore: &DatastorePermit,
-        (path, target): (&StorePath, &Subject),
-        passes: &[bool],
-    ) -> Vec<bool> {
-        if !datastore.access().checks_traverse {
-            return passes.to_vec();
-        }
-        let ask = Ask { path, target, wanted: Wanted::Passing };
-        let pass =
-            |(principal, passes): (_, &bool)| *passes && self.would(principal, datastore, &ask).is_ok();
-        people.iter().zip(passes).map(pass).collect()
     }
 
     fn review_one(
@@ -154,4 +119,28 @@ impl House {
         each(&Reviewed { path, kind: subject.kind, rights: &rights, trouble: trouble.as_deref() });
         Ok(())
     }
+}
+
+/// Which of them a request for this path lets past every directory above it.
+fn who_reaches(people: &mut [Onlooker<'_>], path: &StorePath) -> Result<Vec<bool>, Refusal> {
+    let reaches = |person: &mut Onlooker<'_>| match person.reach(path) {
+        Ok(_) => Ok(true),
+        Err(Refusal::Access(_)) => Ok(false),
+        Err(other) => Err(other),
+    };
+    people.iter_mut().map(reaches).collect()
+}
+
+/// Which of those who reach a directory also pass through it.
+fn who_passes(
+    people: &mut [Onlooker<'_>],
+    path: &StorePath,
+    directory: &Subject,
+    reaches: &[bool],
+) -> Vec<bool> {
+    let ask = Ask { path, target: directory, wanted: Wanted::Passing };
+    let passes = |(person, reaches): (&mut Onlooker<'_>, &bool)| {
+        *reaches && (!person.rules().checks_traverse || person.ask(&ask).is_ok())
+    };
+    people.iter_mut().zip(reaches).map(passes).collect()
 }

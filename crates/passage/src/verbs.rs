@@ -1,14 +1,13 @@
 //! The verbs: which right each needs, on which descriptor, and that the descriptor that was checked is the one acted on
 //! (invariant S5). Everything here blocks on the file system: call it off the async workers.
 
-use crate::reach;
+use crate::reach::Inside as _;
 use crate::refuse::{Refusal, Stands};
 use crate::walk::Stay;
-use enfilade_access::{AccessPermit, Ask, Inheritance, NodeKind, SecurityDescriptor, Subject, Wanted};
+use enfilade_access::{AccessPermit, Ask, NodeKind, SecurityDescriptor, Subject, Wanted};
 use enfilade_content::{LockToken, Meta, Node, Pipe, Reader, Refusal as Content, Room, Touches, Upload};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
-use std::sync::Arc;
 
 /// A file or directory the visitor may see.
 pub struct Found {
@@ -57,18 +56,6 @@ impl Stay {
         let subject = node.subject();
         let permit = self.may(&Ask { path, target: &subject, wanted: Wanted::On(wanted) })?;
         Ok(Found { node, subject, permit })
-    }
-
-    /// What is at a path, past every directory on the way where these have to let one pass.
-    fn reach(&mut self, path: &StorePath) -> Result<Node, Refusal> {
-        let (root, rules) = (Arc::clone(&self.root), *self.datastore.access());
-        reach::target(&root, &rules, path, &mut |ask| self.may(ask).map(drop))
-    }
-
-    /// The directory a path is or would be in, and the name there.
-    pub(crate) fn reach_parent<'p>(&mut self, path: &'p StorePath) -> Result<(Node, &'p str), Refusal> {
-        let (root, rules) = (Arc::clone(&self.root), *self.datastore.access());
-        reach::parent(&root, &rules, path, &mut |ask| self.may(ask).map(drop))
     }
 
     /// The entry of a directory that a path leads to; where there is none that is found out as late as something hidden is.
@@ -180,23 +167,6 @@ impl Stay {
         Ok(())
     }
 
-    /// The right to write over a file. What may not be seen is refused like what may not be made there.
-    pub(crate) fn may_overwrite(
-        &mut self,
-        path: &StorePath,
-        directory: &Node,
-        target: &Node,
-    ) -> Result<AccessPermit, Refusal> {
-        let subject = target.subject();
-        match self.may(&Ask { path, target: &subject, wanted: Wanted::Overwrite }) {
-            Err(Refusal::Access(hidden)) if hidden.is_of_hidden() => {
-                self.may_create(path, directory, NodeKind::File).map_err(of_parent)?;
-                Err(hidden.into())
-            }
-            may => may,
-        }
-    }
-
     /// What has a name, where a file may be made if nothing has it. A name that is taken by a link or the like is refused as one that is taken
     /// by something hidden: after the right to make it.
     pub(crate) fn present_or_taken(
@@ -219,20 +189,6 @@ impl Stay {
             self.may(&Ask { path, target: &subject, wanted: Wanted::Overwrite })?;
         }
         Ok(())
-    }
-
-    /// The right to make something in `directory`, and what it has from there.
-    pub(crate) fn may_create(
-        &mut self,
-        path: &StorePath,
-        directory: &Node,
-        kind: NodeKind,
-    ) -> Result<(AccessPermit, Inheritance), Refusal> {
-        let parent = path.split().map(|(parent, _)| parent).unwrap_or_default();
-        let subject = directory.subject();
-        let permit = self.may(&Ask { path: &parent, target: &subject, wanted: Wanted::Create(kind) })?;
-        let from_start = enfilade_access::inherited(&subject, directory.acls(), permit.creator(), kind)?;
-        Ok((permit, from_start))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::transfer::Room;
 use super::walked::Walked;
 use super::{Left, Level, Met, Placed, Placing, Work, is_hidden, is_within};
+use crate::reach::Inside as _;
 use crate::refuse::{Refusal, Stands};
 use crate::verbs::Found;
 use crate::walk::Stay;

@@ -1,6 +1,7 @@
 //! DELETE: member by member, each judged in the turn in which it goes.
 
 use super::{Left, Level, Met, Work, is_hidden, is_within};
+use crate::reach::Inside as _;
 use crate::refuse::Refusal;
 use crate::walk::Stay;
 use enfilade_access::{AccessPermit, NodeKind};

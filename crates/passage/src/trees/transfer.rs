@@ -2,6 +2,7 @@
 //! of it was judged under a name nobody can ask for.
 
 use super::{Placed, Placing, Tree, Work, is_within};
+use crate::reach::Inside as _;
 use crate::refuse::{Refusal, Stands};
 use crate::verbs::present;
 use crate::walk::Stay;
