@@ -4,7 +4,7 @@ use crate::desk::Desk;
 use crate::error::Error;
 use crate::look::{Names, Target, group_id, user_id};
 use enfilade_access::{AclLine, SecurityDescriptor, Subject, from_sddl, parse_line, print_lines, to_sddl};
-use enfilade_content::{Node, Refusal as Content, Root};
+use enfilade_content::{Blocking, Node, Refusal as Content, Root};
 use enfilade_facts::tables::{Datastore, DatastoreProfile, Group, User};
 use enfilade_facts::vocabulary::{AclDialect, DatastoreName, Sid, StorePath};
 use enfilade_facts::{Read, Source, View};
@@ -108,7 +108,7 @@ pub(crate) fn descriptor_of(
 /// When the ACL cannot be written.
 pub fn open_to_roles(desk: &Desk<'_>, path: &str, dialect: AclDialect) -> Result<(), Error> {
     let root = Root::open(path, dialect, desk.reserved)?;
-    let owner = root.find(&StorePath::root())?.subject().owner();
+    let owner = root.find(&StorePath::root(), Blocking)?.subject().owner();
     let blob = enfilade_access::open_to_roles(dialect).written(dialect, owner);
     let blob = blob.map_err(|why| Error::Invalid(why.to_string()))?;
     match enfilade_content::seed_acl(&root, &blob) {
@@ -125,7 +125,7 @@ pub(crate) fn find(desk: &Desk<'_>, name: &DatastoreName, path: &StorePath) -> R
         name: name.to_string(),
         hint: "see `enfilade datastore list`",
     })?;
-    Ok(Root::open(&datastore.root(name), profile.access.acls, desk.reserved)?.find(path)?)
+    Ok(Root::open(&datastore.root(name), profile.access.acls, desk.reserved)?.find(path, Blocking)?)
 }
 
 /// The SID of a user or group by its name here, or where people are numbers the one of its number.

@@ -3,6 +3,7 @@
 
 use crate::list::anything_in;
 use crate::node::Node;
+use crate::patience::Blocking;
 use crate::properties;
 use crate::refuse::Refusal;
 use crate::root::Root;
@@ -77,7 +78,7 @@ pub fn set_acl_as_operator(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal>
 /// [`Refusal::NotEmpty`] when the directory holds anything (a file system's own `lost+found` does not count),
 /// [`Refusal::Exists`] when it has an ACL.
 pub fn seed_acl(root: &Root, acl: &[u8]) -> Result<AclPlace, Refusal> {
-    let node = root.find(&StorePath::root())?;
+    let node = root.find(&StorePath::root(), Blocking)?;
     if anything_in(&node)? {
         return Err(Refusal::NotEmpty("/".to_owned()));
     }
@@ -89,8 +90,10 @@ pub fn seed_acl(root: &Root, acl: &[u8]) -> Result<AclPlace, Refusal> {
 
 /// Where this process may write ACLs in a directory, tried out on a file that is removed again; `None` for nowhere.
 pub fn acl_place(directory: &Path) -> Option<AclPlace> {
-    let node =
-        Root::open_own(directory.to_str()?, AclDialect::default()).ok()?.find(&StorePath::root()).ok()?;
+    let node = Root::open_own(directory.to_str()?, AclDialect::default())
+        .ok()?
+        .find(&StorePath::root(), Blocking)
+        .ok()?;
     let (_removed_when_dropped, file) = Temporary::file(&node).ok()?;
     store(&file, b"probe").ok()
 }

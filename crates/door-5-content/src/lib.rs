@@ -4,13 +4,14 @@
 //! descriptor that permit was granted for (invariant S5). Every verb asks the permit first whether it covers that
 //! object; if it does not, the caller has a bug and nothing is done.
 //!
-//! Everything here blocks; the passage runs it off the asynchronous workers.
+//! Everything here blocks, unless it is told not to ([`CachedOnly`]); the passage runs it off the asynchronous workers.
 //! Nothing beneath a datastore's root is ever reached through a link, a `..` or a mount.
 //!
 //! One way leads from a path to a change:
 //! [`Root::find`] → [`Node::subject`] → *door 4* → [`read`](fn@read), [`list`](fn@list), [`Upload`],
 //! [`make_collection`], [`delete`] or [`set_acl`].
 
+mod patience;
 mod reserved;
 mod kinds;
 mod root;
@@ -42,6 +43,7 @@ pub use list::{Entry, Listing, LookedAt, OpenEntry, list, list_as_operator};
 pub use locks::{Lock, LockAsk, LockToken, Locks, Touches};
 pub use names::{NamesMemo, can_be_shown};
 pub use node::{Meta, Node};
+pub use patience::{Blocking, Cached, CachedOnly, Patience};
 pub use pipe::Pipe;
 pub use properties::{Property, PropertyChange, change_properties, properties};
 pub use quota::{Fill, Room};

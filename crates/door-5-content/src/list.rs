@@ -4,6 +4,7 @@ use crate::acl;
 use crate::kinds::is_served;
 use crate::names::{Named, Names, NamesMemo, Reading, can_be_shown, reopened, servable};
 use crate::node::{Meta, Node, stat_entry};
+use crate::patience::{Cached, Patience};
 use crate::refuse::{Refusal, is_absent, is_special};
 use crate::root::{NODE_FLAGS, Root, open_beneath};
 use crate::watch::Watch;
@@ -147,34 +148,26 @@ impl Listing {
         })
     }
 
-    /// All there is, before anything was asked for, where that is as little as that and nothing has to be waited for; else nothing, and
+    /// All there is, before anything was asked for, where these are at most so many and nothing has to be waited for. Else
     /// [`Listing::next_batch`] has to be asked.
-    pub fn all_at_hand(&mut self, at_most: usize, at: LookedAt<'_>) -> Option<Vec<Entry>> {
+    pub fn all_cached(&mut self, at_most: usize, at: LookedAt<'_>) -> Cached<Vec<Entry>> {
         self.note_what_was_heard(at);
-        let names = self.reading.all_known(&self.directory, at_most, at)?;
+        let Some(names) = self.reading.all_known(&self.directory, at_most, at) else {
+            return Cached::WouldWait;
+        };
         at.watch.into_iter().for_each(Watch::heed);
         let each = names.some(0..names.len()).map(|named| match self.watched(named, at) {
             Some(subject) => Some(Entry { name: Word::new(named.name), meta: None, subject }),
-            None => self.entry_at_hand(named.name, at),
+            None => self.entry_cached(named.name, at),
         });
-        each.collect()
+        each.collect::<Option<_>>().into()
     }
 
     /// An entry as the kernel has it in memory.
-    fn entry_at_hand(&self, name: &str, at: LookedAt<'_>) -> Option<Entry> {
-        let meta = self.directory.stat_at_hand(name)?;
+    fn entry_cached(&self, name: &str, at: LookedAt<'_>) -> Option<Entry> {
+        let meta = self.directory.stat_cached(name)?;
         let subject = meta.subject(self.version(&meta, at), StoredAcl::Unread);
         Some(Entry { name: Word::new(name), meta: Some(meta), subject })
-    }
-
-    /// Asks the kernel about an entry of which only its directory was asked, where it has it in memory; whether that is so, and it still is
-    /// the object that was judged.
-    pub fn describe_at_hand(&self, entry: &mut Entry) -> bool {
-        if entry.meta.is_none() {
-            entry.meta =
-                self.directory.stat_at_hand(&entry.name).filter(|meta| is_the_same(meta, &entry.subject));
-        }
-        entry.meta.is_some()
     }
 
     /// What is judged of an entry of which nothing has to be asked.
@@ -228,12 +221,15 @@ impl Listing {
         }
     }
 
-    /// Asks the kernel about an entry of which only its directory was asked; whether it still is the object that was judged.
-    pub fn describe(&self, entry: &mut Entry) -> bool {
+    /// Asks the kernel about an entry of which only its directory was asked; whether it still is the object that was judged. With
+    /// [`CachedOnly`](crate::CachedOnly) that is also not so where the kernel would have to wait for a disk.
+    pub fn describe<P: Patience>(&self, entry: &mut Entry, _: P) -> bool {
         if entry.meta.is_none() {
-            let found = stat_entry(self.directory.fd(), &entry.name).ok();
-            entry.meta =
-                found.and_then(|found| served(&found)).filter(|meta| is_the_same(meta, &entry.subject));
+            let found = match P::MAY_WAIT {
+                true => stat_entry(self.directory.fd(), &entry.name).ok().and_then(|found| served(&found)),
+                false => self.directory.stat_cached(&entry.name),
+            };
+            entry.meta = found.filter(|meta| is_the_same(meta, &entry.subject));
         }
         entry.meta.is_some()
     }

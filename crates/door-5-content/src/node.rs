@@ -3,7 +3,7 @@
 use crate::acl;
 use crate::kinds::is_served;
 use crate::refuse::Refusal;
-use crate::root::{NODE_FLAGS, Place, Tree, Turn, open_at_hand, open_beneath};
+use crate::root::{NODE_FLAGS, Place, Tree, Turn, open_beneath, open_cached};
 use enfilade_access::{AccessPermit, NodeKind, ObjectId, StoredAcl, Subject, Version};
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, PathRefused, check_entry_name};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -242,8 +242,8 @@ impl Node {
     }
 
     /// What the kernel says of an entry of this directory that can be served, where it need not wait for a disk to say so.
-    pub(crate) fn stat_at_hand(&self, name: &str) -> Option<Meta> {
-        let file = open_at_hand(self.fd(), name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC).ok()?;
+    pub(crate) fn stat_cached(&self, name: &str) -> Option<Meta> {
+        let file = open_cached(self.fd(), name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC).ok()?;
         Meta::of(&stat(file.as_fd(), "", AtFlags::EMPTY_PATH).ok()?)
     }
 

@@ -1,6 +1,7 @@
 //! Reading a file, at any offset and on the descriptor that was judged.
 
 use crate::node::{Meta, Node};
+use crate::patience::Cached;
 use crate::refuse::Refusal;
 use enfilade_access::{AccessPermit, NodeKind};
 use enfilade_facts::vocabulary::AccessMask;
@@ -75,7 +76,7 @@ impl Reader {
     }
 
     /// Reads as much from `offset` on as there is room for, or to the end, where all of that is in memory: how much that is.
-    pub fn fill_at_hand(&self, offset: u64, room: &mut [u8]) -> Option<usize> {
+    pub fn fill_cached(&self, offset: u64, room: &mut [u8]) -> Cached<usize> {
         let mut filled = 0;
         while let Some(spare) = room.get_mut(filled..).filter(|spare| !spare.is_empty()) {
             let at = offset + filled as u64;
@@ -84,10 +85,10 @@ impl Reader {
             }
             match preadv2(self.node.fd(), &mut [IoSliceMut::new(spare)], at, ReadWriteFlags::NOWAIT) {
                 Ok(count @ 1..) => filled += count,
-                _ => return None,
+                _ => return Cached::WouldWait,
             }
         }
-        Some(filled)
+        Cached::Ready(filled)
     }
 
     /// Reads into `buffer` from `offset` on; says how many bytes came, 0 at the end of the file.

@@ -3,6 +3,7 @@
 use crate::kinds::{KnownPaths, OPENING_NOTHING, is_file};
 use crate::list::stamping_file_system;
 use crate::node::{Node, object_at};
+use crate::patience::{Blocking, Cached, Patience};
 use crate::refuse::{Refusal, is_absent};
 use crate::reserved::ReservedPaths;
 use crate::watch::mount_of;
@@ -185,19 +186,42 @@ impl Root {
         &self.directory
     }
 
-    /// Opens what is at `path`.
+    /// Opens what is at `path`. With [`CachedOnly`](crate::CachedOnly) only where the kernel need not wait for a disk.
     ///
     /// # Refuses
     /// [`Refusal::Absent`] when there is nothing, and just so when a link or another file system is in the way.
-    pub fn find(&self, path: &StorePath) -> Result<Node, Refusal> {
+    pub fn find<P: Patience>(&self, path: &StorePath, _: P) -> Result<P::Of<Node>, Refusal> {
         let relative = if path.is_root() { "." } else { path.as_str() };
-        let known = &self.tree.place.known;
-        let ask = || open_beneath(&*self.directory, relative, OPENING_NOTHING, Mode::empty());
-        let opened = known
-            .check(relative, ask)
-            .and_then(|()| open_beneath(&*self.directory, relative, NODE_FLAGS, Mode::empty()));
+        P::choose(
+            relative,
+            |relative| self.find_blocking(path, relative),
+            |relative| self.find_cached(path, relative),
+        )
+    }
+
+    fn find_blocking(&self, path: &StorePath, relative: &str) -> Result<Node, Refusal> {
+        let open = |flags| open_beneath(&*self.directory, relative, flags, Mode::empty());
+        let opened = self.tree.place.known.check(relative, || open(OPENING_NOTHING));
+        let opened = opened.and_then(|()| open(NODE_FLAGS));
         let file = opened.map_err(|errno| Refusal::lookup(errno, &path.to_string()))?;
         self.describe(file, path, relative)
+    }
+
+    fn find_cached(&self, path: &StorePath, relative: &str) -> Result<Cached<Node>, Refusal> {
+        if self.tree.place.stamping.is_none() {
+            return Ok(Cached::WouldWait);
+        }
+        let open = |flags| open_cached(self.directory.as_fd(), relative, flags);
+        let opened = self.tree.place.known.check(relative, || open(OPENING_NOTHING));
+        match opened.and_then(|()| open(NODE_FLAGS)) {
+            // The kernel never says from memory that a file is no directory. Where the path leads through one, that is said as soon as where
+            // it leads through nothing: the file may be hidden.
+            Err(Errno::AGAIN) if self.leads_through_a_file(path) => Err(Refusal::Absent(path.to_string())),
+            // The kernel does not have all of it in memory, or does not know the flag (before 5.12).
+            Err(Errno::AGAIN | Errno::INVAL | Errno::INTR) => Ok(Cached::WouldWait),
+            Err(errno) => Err(Refusal::lookup(errno, &path.to_string())),
+            Ok(file) => self.describe(file, path, relative).map(Cached::Ready),
+        }
     }
 
     fn describe(&self, file: OwnedFd, path: &StorePath, relative: &str) -> Result<Node, Refusal> {
@@ -208,33 +232,11 @@ impl Root {
         node
     }
 
-    /// The same, only where the kernel need not wait for a disk: `None` says that [`Root::find`] has to be asked.
-    ///
-    /// # Refuses
-    /// As [`Root::find`].
-    pub fn find_at_hand(&self, path: &StorePath) -> Result<Option<Node>, Refusal> {
-        if self.tree.place.stamping.is_none() {
-            return Ok(None);
-        }
-        let relative = if path.is_root() { "." } else { path.as_str() };
-        let open = |flags| open_at_hand(self.directory.as_fd(), relative, flags);
-        let known = self.tree.place.known.check(relative, || open(OPENING_NOTHING));
-        match known.and_then(|()| open(NODE_FLAGS)) {
-            // The kernel never says at hand that a file is no directory. Where the path leads through one, that is said as soon as where
-            // it leads through nothing: the file may be hidden.
-            Err(Errno::AGAIN) if self.leads_through_a_file(path) => Err(Refusal::Absent(path.to_string())),
-            // Not all of it is at hand, or the kernel knows nothing of that (before 5.12).
-            Err(Errno::AGAIN | Errno::INVAL | Errno::INTR) => Ok(None),
-            Err(errno) => Err(Refusal::lookup(errno, &path.to_string())),
-            Ok(file) => self.describe(file, path, relative).map(Some),
-        }
-    }
-
     /// Whether the way to a path leads through a file, as far as the kernel has that in memory.
     fn leads_through_a_file(&self, path: &StorePath) -> bool {
         let mut above = path.split().map(|(parent, _)| parent);
         while let Some(path) = above.filter(|path| !path.is_root()) {
-            match open_at_hand(self.directory.as_fd(), path.as_str(), OPENING_NOTHING) {
+            match open_cached(self.directory.as_fd(), path.as_str(), OPENING_NOTHING) {
                 Ok(found) => return is_file(found.as_fd()),
                 Err(Errno::AGAIN) => above = path.split().map(|(parent, _)| parent),
                 Err(_) => return false,
@@ -273,7 +275,7 @@ impl Root {
     pub fn find_parent<'p>(&self, path: &'p StorePath) -> Result<(Node, &'p str), Refusal> {
         let (parent, name) = path.split().ok_or(Refusal::IsRoot)?;
         let absent = || Refusal::ParentAbsent(path.to_string());
-        match self.find(&parent) {
+        match self.find(&parent, Blocking) {
             Ok(node) if node.kind() == NodeKind::Directory => Ok((node, name)),
             Ok(_) | Err(Refusal::Absent(_) | Refusal::Special(_)) => Err(absent()),
             Err(refusal) => Err(refusal),
@@ -282,7 +284,7 @@ impl Root {
 }
 
 /// As [`open_beneath`], only where the kernel has all of the path in memory.
-pub(crate) fn open_at_hand(directory: BorrowedFd<'_>, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
+pub(crate) fn open_cached(directory: BorrowedFd<'_>, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
     openat2(directory, path, flags, Mode::empty(), BENEATH.union(ResolveFlags::CACHED))
 }
 

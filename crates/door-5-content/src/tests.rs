@@ -10,7 +10,7 @@ mod racing;
 mod uploads;
 
 use crate::relocate::At;
-use crate::{Node, Refusal, Root, collection, relocate};
+use crate::{Blocking, Node, Refusal, Root, collection, relocate};
 use enfilade_access::Inheritance;
 use enfilade_facts::Refuse;
 use enfilade_facts::vocabulary::{AclDialect, StorePath};
@@ -53,7 +53,7 @@ impl Scratch {
     }
 
     fn find(&self, path: &str) -> Result<Node, Refusal> {
-        self.root().find(&StorePath::from_plain(path).unwrap())
+        self.root().find(&StorePath::from_plain(path).unwrap(), Blocking)
     }
 
     pub(crate) fn node(&self, path: &str) -> Node {

@@ -6,7 +6,7 @@ use crate::refuse::Refusal;
 use crate::verbs::Found;
 use crate::walk::Stay;
 use enfilade_access::{Ask, Sight, StoredAcl, Subject, Version, Wanted};
-use enfilade_content::{Entry as Looked, LookedAt, Meta, Node, Property};
+use enfilade_content::{Blocking, Cached, CachedOnly, Entry as Looked, LookedAt, Meta, Node, Property};
 use enfilade_facts::vocabulary::{AccessMask, StorePath, Word};
 use enfilade_facts::{MemoKey, Now};
 use std::sync::Arc;
@@ -239,7 +239,7 @@ impl Listing {
         keep(&mut entries, &mut sights, |sight| sight != Sight::Hidden);
         for (entry, sight) in entries.iter_mut().zip(&mut sights) {
             // Of what is shown everything is said, unless it is another object than the one that was judged.
-            if *sight == Sight::Seen && !self.listing.describe(entry) {
+            if *sight == Sight::Seen && !self.listing.describe(entry, Blocking) {
                 *sight = Sight::Unread;
             }
         }
@@ -260,7 +260,7 @@ impl Listing {
     pub fn all_at_hand(&mut self, at_most: usize) -> Result<Option<Vec<Entry>>, Refusal> {
         let house = Arc::clone(&self.stay.visit.house);
         let at = looked_at(&house);
-        let Some(entries) = self.listing.all_at_hand(at_most, at) else { return Ok(None) };
+        let Cached::Ready(entries) = self.listing.all_cached(at_most, at) else { return Ok(None) };
         if house.clock_sets() != at.clock {
             return Ok(None);
         }
@@ -270,7 +270,7 @@ impl Listing {
         }
         let seen = entries.into_iter().zip(sights).filter(|(_, sight)| *sight == Sight::Seen);
         let described = seen.map(|(mut entry, _)| {
-            let is_there = self.listing.describe_at_hand(&mut entry);
+            let is_there = self.listing.describe(&mut entry, CachedOnly);
             let Looked { name, meta, subject } = entry;
             meta.filter(|_| is_there).map(|meta| Entry { name, meta, subject })
         });

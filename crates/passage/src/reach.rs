@@ -7,7 +7,7 @@ use crate::refuse::Refusal;
 use crate::verbs::of_parent;
 use crate::walk::Stay;
 use enfilade_access::{AccessPermit, Ask, Creator, Inheritance, NodeKind, Wanted};
-use enfilade_content::{Node, Refusal as Content, Root};
+use enfilade_content::{Blocking, Node, Refusal as Content, Root};
 use enfilade_datastore::DatastorePermit;
 use enfilade_facts::Read as _;
 use enfilade_facts::tables::AccessRules;
@@ -37,10 +37,10 @@ pub(crate) trait Inside {
     /// The refusal of door 4 for a directory that may not be passed, or of door 5.
     fn reach(&mut self, path: &StorePath) -> Result<Node, Refusal> {
         if !self.rules().checks_traverse {
-            return Ok(self.root().find(path)?);
+            return Ok(self.root().find(path, Blocking)?);
         }
         let mut at = StorePath::root();
-        let mut node = self.root().find(&at)?;
+        let mut node = self.root().find(&at, Blocking)?;
         for name in path.names() {
             self.ask(&Ask { path: &at, target: &node.subject(), wanted: Wanted::Passing })?;
             node = node.child(name)?;

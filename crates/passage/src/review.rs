@@ -6,7 +6,7 @@ use crate::modes::Review;
 use crate::reach::{Inside as _, Onlooker};
 use crate::refuse::Refusal;
 use enfilade_access::{Ask, NodeKind, Subject, Wanted};
-use enfilade_content::{LookedAt, Root, list_as_operator};
+use enfilade_content::{Blocking, LookedAt, Root, list_as_operator};
 use enfilade_datastore::DatastorePermit;
 use enfilade_facts::Read as _;
 use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, OperationKind, StorePath};
@@ -48,7 +48,7 @@ impl House {
         let people = people.iter().map(|authid| self.who_would(authid)).collect::<Result<Vec<_>, _>>()?;
         let onlooker = |principal| Onlooker { house: self, principal, datastore: &datastore, root: &root };
         let mut onlookers: Vec<_> = people.iter().map(onlooker).collect();
-        let top = root.find(path)?;
+        let top = root.find(path, Blocking)?;
         let passes = who_reaches(&mut onlookers, path)?;
         let parent = match path.is_root() {
             true => None,
@@ -60,7 +60,7 @@ impl House {
             if kind == NodeKind::File {
                 continue;
             }
-            let (mut listing, subject) = match root.find(&directory) {
+            let (mut listing, subject) = match root.find(&directory, Blocking) {
                 Ok(node) => (list_as_operator(&node)?, node.subject()),
                 // It went meanwhile.
                 Err(enfilade_content::Refusal::Absent(_)) => continue,

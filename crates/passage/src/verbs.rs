@@ -5,7 +5,9 @@ use crate::reach::Inside as _;
 use crate::refuse::{Refusal, Stands};
 use crate::walk::Stay;
 use enfilade_access::{AccessPermit, Ask, NodeKind, SecurityDescriptor, Subject, Wanted};
-use enfilade_content::{LockToken, Meta, Node, Pipe, Reader, Refusal as Content, Room, Touches, Upload};
+use enfilade_content::{
+    Blocking, CachedOnly, LockToken, Meta, Node, Pipe, Reader, Refusal as Content, Room, Touches, Upload,
+};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
@@ -43,8 +45,8 @@ impl Stay {
         if self.datastore.access().checks_traverse {
             return Ok(None);
         }
-        match self.root.find_at_hand(path) {
-            Ok(node) => node.map(|node| self.judge(path, node, wanted)).transpose(),
+        match self.root.find(path, CachedOnly) {
+            Ok(node) => node.ready().map(|node| self.judge(path, node, wanted)).transpose(),
             Err(why) => {
                 self.refuse_alike(path);
                 Err(why.into())
@@ -76,7 +78,7 @@ impl Stay {
     /// The work of refusing something hidden, for a path that leads nowhere.
     fn refuse_alike(&mut self, path: &StorePath) {
         // Opened, because that takes a part of the time.
-        let Ok(root) = self.root.find(&StorePath::root()) else { return };
+        let Ok(root) = self.root.find(&StorePath::root(), Blocking) else { return };
         let subject = root.subject();
         let refused = self.on_view(|stay, view| {
             let house = &stay.visit.house;
@@ -294,7 +296,7 @@ impl Reading {
     /// When the visitor may no longer read it.
     pub fn read_at_hand(&mut self, offset: u64, room: &mut [u8]) -> Result<Option<usize>, Refusal> {
         self.check()?;
-        Ok(self.reader.fill_at_hand(offset, room))
+        Ok(self.reader.fill_cached(offset, room).ready())
     }
 
     /// May the visitor still? Looks at the facts, and once a second at the file's ACL.

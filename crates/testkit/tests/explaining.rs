@@ -4,7 +4,7 @@
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
 
 use enfilade_admin::{DatastoreEdit, NewAcl, UserEdit};
-use enfilade_content::Root;
+use enfilade_content::{Blocking, Root};
 use enfilade_facts::Refuse as _;
 use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{
@@ -211,7 +211,11 @@ impl World {
                 let root =
                     Root::open(self.root.to_str().unwrap(), self.rules.acls, self.house.house.reserved())
                         .unwrap();
-                enfilade_content::set_acl_as_operator(&root.find(&plain(path)).unwrap(), b"damaged").unwrap();
+                enfilade_content::set_acl_as_operator(
+                    &root.find(&plain(path), Blocking).unwrap(),
+                    b"damaged",
+                )
+                .unwrap();
             }
             roll if roll < 12 => {
                 let dice = &mut self.dice;

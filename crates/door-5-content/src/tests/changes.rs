@@ -2,7 +2,7 @@
 
 use super::{Scratch, code, given, make, names_on_disk, remove, rename};
 use crate::relocate::{At, relocate};
-use crate::{Refusal, Upload, acl};
+use crate::{Blocking, Refusal, Upload, acl};
 use enfilade_access::{NodeKind, StoredAcl};
 use enfilade_facts::vocabulary::StorePath;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -113,7 +113,7 @@ fn both_names_of_a_moved_tree_are_kept_until_it_was_judged_once_more() {
     let scratch = Scratch::new();
     scratch.write("from/x", "");
     let root = scratch.root();
-    let find = |path: &str| root.find(&StorePath::from_plain(path).unwrap()).unwrap();
+    let find = |path: &str| root.find(&StorePath::from_plain(path).unwrap(), Blocking).unwrap();
     let (top, target) = (find(""), find("from"));
     let (from, to) = (At { directory: &top, name: "from" }, At { directory: &top, name: "to" });
     let judge = || Ok::<_, Refusal>(());
@@ -140,7 +140,7 @@ fn what_was_replaced_is_never_removed_where_it_cannot_get_a_name() {
     scratch.directory("from");
     scratch.write("to", "old");
     let root = scratch.root();
-    let find = |path: &str| root.find(&StorePath::from_plain(path).unwrap()).unwrap();
+    let find = |path: &str| root.find(&StorePath::from_plain(path).unwrap(), Blocking).unwrap();
     let (top, target, replaced) = (find(""), find("from"), find("to"));
     let (from, to) = (At { directory: &top, name: "from" }, At { directory: &top, name: "to" });
     let moved = relocate(&target, from, to, Some(&replaced), || Ok::<_, Refusal>(()), || Ok(())).unwrap();

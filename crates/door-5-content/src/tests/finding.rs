@@ -1,7 +1,7 @@
 //! Finding and reading.
 
 use super::{Scratch, bytes_of, code};
-use crate::{Root, read};
+use crate::{Blocking, Cached, CachedOnly, Root, read};
 use enfilade_access::NodeKind;
 use enfilade_facts::vocabulary::AclDialect;
 use enfilade_facts::vocabulary::StorePath;
@@ -58,7 +58,7 @@ fn no_link_is_followed_wherever_it_stands_or_points() {
 }
 
 #[test]
-fn what_is_at_hand_is_what_is_found() {
+fn what_is_cached_is_what_is_found() {
     let scratch = Scratch::new();
     scratch.write("in/f", "inside");
     symlink("in", scratch.at("link")).unwrap();
@@ -81,14 +81,14 @@ fn what_is_at_hand_is_what_is_found() {
         // From now on it is in memory, that it is absent too.
         let found = scratch.find(path).map(|node| (node.object(), node.meta().clone()));
         let path = StorePath::from_plain(path).unwrap();
-        let at_hand = match scratch.root().find_at_hand(&path).transpose() {
-            None => return println!("not asserted: {path} is not at hand here"),
-            Some(at_hand) => at_hand.map(|node| (node.object(), node.meta().clone())),
+        let cached = match scratch.root().find(&path, CachedOnly).map(Cached::ready).transpose() {
+            None => return println!("not asserted: {path} is not cached here"),
+            Some(cached) => cached.map(|node| (node.object(), node.meta().clone())),
         };
-        assert_eq!(code(at_hand.clone()), code(found.clone()), "{path}");
-        assert_eq!(at_hand.ok(), found.clone().ok(), "{path}");
+        assert_eq!(code(cached.clone()), code(found.clone()), "{path}");
+        assert_eq!(cached.ok(), found.clone().ok(), "{path}");
         if let Some(("in", name)) = path.as_str().rsplit_once('/').filter(|_| path.name() != "below") {
-            assert_eq!(directory.stat_at_hand(name), found.ok().map(|(_, meta)| meta), "{path}");
+            assert_eq!(directory.stat_cached(name), found.ok().map(|(_, meta)| meta), "{path}");
         }
     }
 }
@@ -114,7 +114,7 @@ fn nothing_climbs_out() {
 fn other_file_systems_look_absent() {
     let root = Root::open_own("/", AclDialect::Ntacl).unwrap();
     for path in ["proc", "proc/version", "proc/self/root"] {
-        assert_eq!(code(root.find(&StorePath::from_plain(path).unwrap())), "CT01", "{path}");
+        assert_eq!(code(root.find(&StorePath::from_plain(path).unwrap(), Blocking)), "CT01", "{path}");
     }
 }
 
@@ -149,9 +149,9 @@ fn a_pipe_is_not_opened_to_see_what_it_is() {
     // Until it waits.
     std::thread::park_timeout(std::time::Duration::from_millis(300));
     for _ in 0..3 {
-        assert_eq!(code(root.find(&path)), "CT11");
+        assert_eq!(code(root.find(&path, Blocking)), "CT11");
         assert_eq!(code(directory.child("pipe")), "CT11");
-        assert!(!matches!(root.find_at_hand(&path), Ok(Some(_))));
+        assert!(!matches!(root.find(&path, CachedOnly), Ok(Cached::Ready(_))));
         let mut listing = crate::list_as_operator(&directory).unwrap();
         let listed = listing.next_batch(10, crate::LookedAt::default()).unwrap();
         assert_eq!(listed.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["f"]);
@@ -171,11 +171,11 @@ fn what_takes_the_place_of_a_file_is_seen_as_what_it_is() {
     scratch.write("f", "");
     let root = scratch.root();
     let path = StorePath::from_plain("f").unwrap();
-    assert_eq!(code(root.find(&path)), "granted");
+    assert_eq!(code(root.find(&path, Blocking)), "granted");
     std::fs::remove_file(scratch.at("f")).unwrap();
     rustix::fs::mkfifoat(CWD, scratch.at("f"), Mode::RUSR | Mode::WUSR).unwrap();
-    assert_eq!(code(root.find(&path)), "CT11");
-    assert_eq!(code(root.find(&path)), "CT11");
+    assert_eq!(code(root.find(&path, Blocking)), "CT11");
+    assert_eq!(code(root.find(&path, Blocking)), "CT11");
 }
 
 #[test]

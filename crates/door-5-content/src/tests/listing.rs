@@ -3,6 +3,7 @@
 use super::{Scratch, code};
 use crate::acl::{set_acl_as_operator, set_attribute};
 use crate::list::{Entry, Listing, LookedAt, listing, names_held};
+use crate::patience::Blocking;
 use crate::watch::Watch;
 use enfilade_access::{Ace, AceFlags, AceType, SecurityDescriptor, StoredAcl, Version};
 use enfilade_facts::vocabulary::{AccessMask, Sid};
@@ -264,7 +265,7 @@ fn what_is_mounted_on_a_name_says_nothing_of_what_is_beneath() {
     listed.read_by_name(before.iter_mut(), at);
     let during = by_name(&scratch, &watch).map(|(listing, at, mut entries)| {
         listing.read_by_name(entries.iter_mut(), at);
-        let are_there = entries.iter_mut().map(|entry| listing.describe(entry)).collect::<Vec<_>>();
+        let are_there = entries.iter_mut().map(|entry| listing.describe(entry, Blocking)).collect::<Vec<_>>();
         (entries, are_there)
     });
     assert!(run(Command::new("umount").arg(scratch.at("file"))));
@@ -295,7 +296,7 @@ fn what_is_shown_is_asked_for_and_is_what_was_judged() {
     std::fs::rename(scratch.at("new"), scratch.at("changes")).unwrap();
     std::fs::remove_file(scratch.at("goes")).unwrap();
     for entry in &mut entries {
-        let is_it = listing.describe(entry);
+        let is_it = listing.describe(entry, Blocking);
         assert_eq!(is_it, entry.name == "stays", "{}", entry.name);
         assert_eq!(entry.meta.is_some(), is_it);
     }

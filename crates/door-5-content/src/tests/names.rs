@@ -4,6 +4,7 @@ use super::Scratch;
 use super::listing::HEARING;
 use crate::list::{Entry, Listing, LookedAt, is_from_memory, listing};
 use crate::names::NamesMemo;
+use crate::patience::{Blocking, CachedOnly};
 use crate::root::Root;
 use crate::watch::Watch;
 use enfilade_facts::MemoSeed;
@@ -43,8 +44,8 @@ fn listed(mut listing: Listing, at_most: usize, at: LookedAt<'_>) -> (Vec<(Strin
 }
 
 /// The same where nothing has to be waited for, of a directory of few names.
-fn at_hand(scratch: &Scratch, at_most: usize, at: LookedAt<'_>) -> Option<Vec<(String, u64)>> {
-    let entries = listing(&scratch.node("d")).unwrap().all_at_hand(at_most, at)?;
+fn cached(scratch: &Scratch, at_most: usize, at: LookedAt<'_>) -> Option<Vec<(String, u64)>> {
+    let entries = listing(&scratch.node("d")).unwrap().all_cached(at_most, at).ready()?;
     let mut all: Vec<_> =
         entries.into_iter().map(|entry| (entry.name.to_string(), entry.subject.object.inode)).collect();
     all.sort();
@@ -122,19 +123,19 @@ fn what_is_remembered_of_a_directory_is_what_is_in_it() {
         tick(&scratch);
         change();
         let (expected, at) = (there(&scratch), long_after(&memo));
-        assert_eq!(at_hand(&scratch, 16, at), None, "{what}");
+        assert_eq!(cached(&scratch, 16, at), None, "{what}");
         assert_eq!(all(), (expected.clone(), false), "{what}");
         assert_eq!(all(), (expected.clone(), true), "{what}, and then nothing");
         let at_most = expected.len();
-        assert_eq!(at_hand(&scratch, at_most, at), Some(expected), "{what}, and then nothing");
-        assert!(at_most == 0 || at_hand(&scratch, at_most - 1, at).is_none(), "{what}");
-        assert_eq!(at_hand(&scratch, 16, LookedAt { names: None, ..at }), None, "{what}");
+        assert_eq!(cached(&scratch, at_most, at), Some(expected), "{what}, and then nothing");
+        assert!(at_most == 0 || cached(&scratch, at_most - 1, at).is_none(), "{what}");
+        assert_eq!(cached(&scratch, 16, LookedAt { names: None, ..at }), None, "{what}");
     }
 }
 
 /// Whether changes are heard of or each entry is asked.
 #[test]
-fn what_is_at_hand_is_what_is_told_else() {
+fn what_is_cached_is_what_is_told_else() {
     let (scratch, _alone) = (Scratch::new(), HEARING.lock());
     ["d/a", "d/b", "d/e/f", "clock"].iter().for_each(|name| scratch.write(name, "x"));
     symlink("a", scratch.at("d/link")).unwrap();
@@ -160,18 +161,22 @@ fn what_is_at_hand_is_what_is_told_else() {
             }
             let mut listing = listing(&scratch.node("d")).unwrap();
             if change == 0 {
-                assert!(listing.all_at_hand(16, at).is_none(), "nothing is known");
+                assert!(listing.all_cached(16, at).ready().is_none(), "nothing is known");
             }
             let mut told = sorted(listing.next_batch(16, at).unwrap());
             let mut begun = self::listing(&scratch.node("d")).unwrap();
-            let mut quick = sorted(begun.all_at_hand(16, at).unwrap());
+            let mut quick = sorted(begun.all_cached(16, at).ready().unwrap());
             assert_eq!(
                 quick.iter().map(state).collect::<Vec<_>>(),
                 told.iter().map(state).collect::<Vec<_>>()
             );
             assert!(watch.is_none() || quick.iter().all(|entry| entry.meta.is_none()));
             for (quick, told) in quick.iter_mut().zip(&mut told) {
-                assert!(begun.describe_at_hand(quick) && listing.describe(told), "{}", quick.name);
+                assert!(
+                    begun.describe(quick, CachedOnly) && listing.describe(told, Blocking),
+                    "{}",
+                    quick.name
+                );
                 assert_eq!(quick.meta, told.meta);
             }
             let now: Vec<_> = quick.iter().map(state).collect();
@@ -180,7 +185,7 @@ fn what_is_at_hand_is_what_is_told_else() {
             // Another object than the one that was judged.
             let mut other = quick.remove(0);
             (other.meta, other.subject.object.inode) = (None, other.subject.object.inode + 1);
-            assert!(!begun.describe_at_hand(&mut other));
+            assert!(!begun.describe(&mut other, CachedOnly));
         }
     }
 }
@@ -244,7 +249,7 @@ fn few_names_of_a_large_directory_are_not_all_of_them() {
         if n % 1_000 == 0 { scratch.write(&name, "") } else { symlink("x", scratch.at(&name)).unwrap() }
     });
     if is_remembered(&scratch, &memo) {
-        assert_eq!(at_hand(&scratch, 16, long_after(&memo)), None);
+        assert_eq!(cached(&scratch, 16, long_after(&memo)), None);
         assert_eq!(there(&scratch).len(), 5);
     }
 }
@@ -294,7 +299,7 @@ fn an_encrypted_directory_is_not_remembered() {
         let path = if name == "plain" { "lost+found" } else { name };
         let _ = std::fs::create_dir(mounted.join(path));
         let root = Root::open_own(mounted.to_str().unwrap(), AclDialect::Ntacl).unwrap();
-        let node = || root.find(&StorePath::from_plain(path).unwrap()).unwrap();
+        let node = || root.find(&StorePath::from_plain(path).unwrap(), Blocking).unwrap();
         [0, 1].map(|_| listed(listing(&node()).unwrap(), 100, long_after(&memo)).1)
     });
     assert!(run(Command::new("umount").arg(&mounted)));

@@ -3,7 +3,7 @@
 use super::{Scratch, code, given, make, names_on_disk, remove, rename};
 use crate::properties::{self, Property, PropertyChange};
 use crate::relocate::At;
-use crate::{Refusal, Root, Upload, acl, read};
+use crate::{Blocking, Refusal, Root, Upload, acl, read};
 use enfilade_access::StoredAcl;
 use enfilade_facts::vocabulary::StorePath;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -31,7 +31,7 @@ fn a_link_that_takes_a_directorys_place_never_leads_out() {
             done.store(true, Ordering::Release);
         });
         while !done.load(Ordering::Acquire) {
-            match root.find(&path) {
+            match root.find(&path, Blocking) {
                 Ok(node) => {
                     let mut buffer = [0; 16];
                     let count = read::reader(&node).unwrap().read_at(0, &mut buffer).unwrap();
@@ -55,7 +55,7 @@ fn swaps() -> usize {
 /// What every verb does beneath a directory, on what it finds there.
 fn every_verb(root: &Root, turn: usize) -> Result<(), Refusal> {
     let path = |text: &str| StorePath::from_plain(text).unwrap();
-    let (directory, name) = match root.find(&path("place")) {
+    let (directory, name) = match root.find(&path("place"), Blocking) {
         Ok(directory) => (directory, format!("n{}", turn % 7)),
         Err(refusal) => return Err(refusal),
     };
@@ -69,21 +69,21 @@ fn every_verb(root: &Root, turn: usize) -> Result<(), Refusal> {
             upload.finish().map(drop)
         }
         2 => make(&root.find_parent(&path("place/d"))?.0, &name, &given(b"acl")).map(drop),
-        3 => remove(&directory, &name, &root.find(&path("place").join(&name).unwrap())?),
+        3 => remove(&directory, &name, &root.find(&path("place").join(&name).unwrap(), Blocking)?),
         4 => {
             let (from, to) =
                 (At { directory: &directory, name: &name }, At { directory: &directory, name: "moved" });
-            rename(&root.find(&path("place").join(&name).unwrap())?, from, to)
+            rename(&root.find(&path("place").join(&name).unwrap(), Blocking)?, from, to)
         }
         5 => {
-            let moved = root.find(&path("place/moved"))?;
-            remove(&root.find(&path("place"))?, "moved", &moved)
+            let moved = root.find(&path("place/moved"), Blocking)?;
+            remove(&root.find(&path("place"), Blocking)?, "moved", &moved)
         }
-        6 => acl::change(&root.find(&file)?, b"inside").map(drop),
+        6 => acl::change(&root.find(&file, Blocking)?, b"inside").map(drop),
         _ => {
             let (namespace, name) = (String::new(), "p".to_owned());
             let property = Property { namespace, name, language: None, value: "inside".to_owned() };
-            properties::change(&root.find(&file)?, &[PropertyChange::Set(property)], || Ok(()))
+            properties::change(&root.find(&file, Blocking)?, &[PropertyChange::Set(property)], || Ok(()))
         }
     }
 }

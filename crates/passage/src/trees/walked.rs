@@ -6,7 +6,7 @@ use super::{Left, Level, Met, Work, is_hidden};
 use crate::refuse::Refusal;
 use crate::walk::Stay;
 use enfilade_access::{Ask, NodeKind, ObjectId, Subject, Wanted};
-use enfilade_content::{Node, Refusal as Content};
+use enfilade_content::{Blocking, Node, Refusal as Content};
 use enfilade_facts::vocabulary::{AccessMask, PathRefused, StorePath};
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
@@ -80,11 +80,12 @@ impl Stay {
     ) -> Result<(), Refusal> {
         for (path, object) in &walked.directories {
             work.go_on(self)?;
-            let opened =
-                self.root.find(path).map_err(Refusal::from).and_then(|node| match node.object() == *object {
+            let opened = self.root.find(path, Blocking).map_err(Refusal::from).and_then(|node| {
+                match node.object() == *object {
                     true => Level::begin(self, path.clone(), node, ()),
                     false => Err(Content::ChangedMeanwhile(path.to_string()).into()),
-                });
+                }
+            });
             let mut level = match opened {
                 Ok(level) => level,
                 // What came to be there is not said.

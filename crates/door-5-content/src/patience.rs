@@ -1,0 +1,122 @@
+//! Whether a call may wait: for a disk, for another machine, or for a thread that waits for one of these.
+
+/// Whether a call may wait, as a type: [`Blocking`] or [`CachedOnly`]. A call that may wait gives what it was asked for. A call that may not
+/// gives that or [`Cached::WouldWait`].
+pub trait Patience: Copy {
+    /// Whether it may wait.
+    const MAY_WAIT: bool;
+
+    /// What a call gives that was asked for a `T`.
+    type Of<T>;
+
+    /// Gives this.
+    fn ready<T>(found: T) -> Self::Of<T>;
+
+    /// Goes on with what another call gave.
+    ///
+    /// # Errors
+    /// Those of `next`.
+    fn and_then<T, U, E>(
+        found: Self::Of<T>,
+        next: impl FnOnce(T) -> Result<Self::Of<U>, E>,
+    ) -> Result<Self::Of<U>, E>;
+
+    /// Goes the way that waits, or the one that ends where it would have to.
+    ///
+    /// # Errors
+    /// Those of the way.
+    fn choose<W, T, E>(
+        with: W,
+        blocking: impl FnOnce(W) -> Result<T, E>,
+        cached: impl FnOnce(W) -> Result<Cached<T>, E>,
+    ) -> Result<Self::Of<T>, E>;
+
+    /// Does what is never done without waiting.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    fn wait<T, E>(work: impl FnOnce() -> Result<T, E>) -> Result<Self::Of<T>, E> {
+        Self::choose((), |()| work(), |()| Ok(Cached::WouldWait))
+    }
+}
+
+/// May wait. Never on an asynchronous worker.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocking;
+
+/// May not wait: what the kernel and this process have in memory has to be enough.
+#[derive(Clone, Copy, Debug)]
+pub struct CachedOnly;
+
+/// What a call gives that may not wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cached<T> {
+    /// What was asked for.
+    Ready(T),
+    /// Nothing was done: ask again with [`Blocking`].
+    WouldWait,
+}
+
+impl<T> Cached<T> {
+    /// What was asked for, unless the call would have had to wait.
+    pub fn ready(self) -> Option<T> {
+        match self {
+            Cached::Ready(found) => Some(found),
+            Cached::WouldWait => None,
+        }
+    }
+}
+
+impl<T> From<Option<T>> for Cached<T> {
+    fn from(found: Option<T>) -> Self {
+        found.map_or(Cached::WouldWait, Cached::Ready)
+    }
+}
+
+impl Patience for Blocking {
+    const MAY_WAIT: bool = true;
+    type Of<T> = T;
+
+    fn ready<T>(found: T) -> T {
+        found
+    }
+
+    fn and_then<T, U, E>(found: T, next: impl FnOnce(T) -> Result<U, E>) -> Result<U, E> {
+        next(found)
+    }
+
+    fn choose<W, T, E>(
+        with: W,
+        blocking: impl FnOnce(W) -> Result<T, E>,
+        _: impl FnOnce(W) -> Result<Cached<T>, E>,
+    ) -> Result<T, E> {
+        blocking(with)
+    }
+}
+
+impl Patience for CachedOnly {
+    const MAY_WAIT: bool = false;
+    type Of<T> = Cached<T>;
+
+    fn ready<T>(found: T) -> Cached<T> {
+        Cached::Ready(found)
+    }
+
+    fn and_then<T, U, E>(
+        found: Cached<T>,
+        next: impl FnOnce(T) -> Result<Cached<U>, E>,
+    ) -> Result<Cached<U>, E> {
+        match found {
+            Cached::Ready(found) => next(found),
+            Cached::WouldWait => Ok(Cached::WouldWait),
+        }
+    }
+
+    fn choose<W, T, E>(
+        with: W,
+        _: impl FnOnce(W) -> Result<T, E>,
+        cached: impl FnOnce(W) -> Result<Cached<T>, E>,
+    ) -> Result<Cached<T>, E> {
+        cached(with)
+    }
+}
