@@ -11,7 +11,7 @@ use crate::stores::{self, Store};
 use enfilade_facts::tables::{Assignment, AssignmentKey, Datastore, Who};
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, Role, Secret, StorePath, UserId};
 use enfilade_facts::{Change, Source};
-use enfilade_passage::{Credential as Ask, House};
+use enfilade_passage::{Blocking, Credential as Ask, House};
 use std::sync::Arc;
 
 const ROUNDS: usize = 21;
@@ -46,8 +46,9 @@ fn furnish(store: &Store, scratch: &Scratch) -> Result<DatastoreName, Failure> {
 /// Doors 2 to 4 for a file, from the credential to the permit; what is left out is only HTTP and the bytes.
 fn walk(house: &Arc<House>, ask: &Ask, store: &DatastoreName, path: &StorePath) -> Result<(), Failure> {
     let visit = stores::visit(house, ask)?;
-    let mut stay = visit.enter(store, OperationKind::Read).map_err(|refusal| refusal.to_string())?;
-    stay.find(path, AccessMask::READ_DATA).map_err(|refusal| refusal.to_string())?;
+    let mut stay =
+        visit.enter(store, OperationKind::Read, Blocking).map_err(|refusal| refusal.to_string())?;
+    stay.find(path, AccessMask::READ_DATA, Blocking).map_err(|refusal| refusal.to_string())?;
     Ok(())
 }
 

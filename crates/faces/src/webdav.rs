@@ -31,7 +31,7 @@ use crate::trace::Trace;
 use conditions::Bearing;
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath};
-use enfilade_passage::{Refusal, Share, Visit};
+use enfilade_passage::{Blocking, Refusal, Share, Visit};
 use hyper::header::{ALLOW, HOST, HeaderName, HeaderValue, ORIGIN};
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode};
@@ -245,7 +245,8 @@ fn empty(status: StatusCode) -> Answer {
 
 async fn options<B: Incoming>(call: Call<B>) -> Answer {
     let (visit, place) = (call.visit, call.place);
-    let entered = blocking(visit.share(), move || visit.enter(&place.datastore, OperationKind::Lookup)).await;
+    let entered =
+        blocking(visit.share(), move || visit.enter(&place.datastore, OperationKind::Lookup, Blocking)).await;
     end(call.trace, entered.map(|_| options_answer()), Aim::Target)
 }
 
@@ -278,7 +279,7 @@ async fn make_collection<B: Incoming>(call: Call<B>) -> Answer {
         Err(wire) => return end(trace, Err(wire.into()), Aim::Collection),
     };
     let made = blocking_failure(visit.share(), move || {
-        let mut stay = visit.enter(&place.datastore, OperationKind::Write)?;
+        let mut stay = visit.enter(&place.datastore, OperationKind::Write, Blocking)?;
         let path = place.path.clone();
         let tokens = bearing.check_twice(&mut stay, place)?;
         Ok(stay.make_collection(&path, &tokens)?)
@@ -301,7 +302,7 @@ async fn delete<B: Incoming>(call: Call<B>) -> Answer {
         let watcher = still_there.watcher();
         let goal = place.clone();
         let left = blocking_failure(visit.share(), move || {
-            let mut stay = visit.enter(&goal.datastore, OperationKind::Write)?;
+            let mut stay = visit.enter(&goal.datastore, OperationKind::Write, Blocking)?;
             let path = goal.path.clone();
             let tokens = bearing.check_twice(&mut stay, goal)?;
             Ok(stay.delete(&path, &tokens, &|| watcher.is_there())?)

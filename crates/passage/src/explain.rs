@@ -7,7 +7,7 @@ use crate::reach::{Inside, Onlooker};
 use crate::refuse::Refusal;
 use crate::walk::Stay;
 use enfilade_access::{Ask, Creator, Judgement, NodeKind, Subject, Wanted};
-use enfilade_content::{Node, Root};
+use enfilade_content::{Blocking, Node, Root};
 use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, OperationKind, StorePath};
 use enfilade_facts::{Door, Read, Refuse, View};
@@ -201,7 +201,7 @@ impl Recorder<'_> {
                 let (directory, name) = self.reach_parent(path)?;
                 (directory.child(name)?, Some(directory.subject()))
             }
-            false => (self.reach(path)?, None),
+            false => (self.reach(path, Blocking)?, None),
         };
         let (target, rules) = (&node.subject(), *self.rules());
         for wanted in questions(right, node.kind(), parent.as_ref(), &rules) {
@@ -247,7 +247,7 @@ impl Stay {
     /// # Errors
     /// The refusal of door 4 or 5.
     pub fn why(mut self, path: &StorePath, right: AccessMask) -> Result<OwnRights, Refusal> {
-        let found = self.find(path, AccessMask::NONE)?;
+        let found = self.find(path, AccessMask::NONE, Blocking)?;
         let subject = found.node.subject();
         let judgement = self.on_view(|stay, view| {
             let house = &stay.visit.house;

@@ -7,7 +7,7 @@ use crate::trees::{Sight, Work};
 use crate::walk::Stay;
 use enfilade_access::{Ask, NodeKind};
 use enfilade_content::{
-    Lock, LockAsk, LockToken, Locks, Node, Property, PropertyChange, Refusal as Content, Touches,
+    Blocking, Lock, LockAsk, LockToken, Locks, Node, Property, PropertyChange, Refusal as Content, Touches,
 };
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
@@ -124,7 +124,7 @@ impl Stay {
     /// # Errors
     /// When the locks cannot be read, or an earlier door says no by now.
     pub fn state_of(&mut self, path: &StorePath) -> Result<PathState, Refusal> {
-        let found = match self.find(path, AccessMask::NONE) {
+        let found = match self.find(path, AccessMask::NONE, Blocking) {
             Ok(found) => Some(found),
             // Hidden is absent: of neither anything is known.
             Err(Refusal::Content(_) | Refusal::Access(_)) => None,
@@ -151,7 +151,7 @@ impl Stay {
         tokens: &[LockToken],
     ) -> Result<(Lock, bool), Refusal> {
         let (directory, existing) = match path.is_root() {
-            true => (None, Some(self.find(path, AccessMask::NONE)?.node)),
+            true => (None, Some(self.find(path, AccessMask::NONE, Blocking)?.node)),
             false => {
                 let (directory, name) = self.reach_parent(path).map_err(of_parent)?;
                 let existing = self.present_or_taken(path, &directory, name)?;
@@ -252,7 +252,7 @@ impl Stay {
 
     /// Whether the visitor may still change what a lock of theirs is on. What may not be seen has no lock for them.
     fn still_may_lock(&mut self, lock: &Lock) -> Result<(), Refusal> {
-        let node = match self.find(&lock.path, AccessMask::NONE) {
+        let node = match self.find(&lock.path, AccessMask::NONE, Blocking) {
             Ok(found) => found.node,
             Err(Refusal::Content(_) | Refusal::Access(_)) => return Err(Content::NoSuchLock.into()),
             Err(why) => return Err(why),
@@ -295,7 +295,7 @@ impl Stay {
     pub fn unlock(&mut self, path: &StorePath, token: LockToken) -> Result<(), Refusal> {
         let user = self.visit.principal().user;
         let lock = self.own_lock(path, token)?;
-        let node = match self.find(&lock.path, AccessMask::NONE) {
+        let node = match self.find(&lock.path, AccessMask::NONE, Blocking) {
             Ok(found) => found.node,
             // The answer is that for a lock that ended with what it was on.
             Err(Refusal::Content(_) | Refusal::Access(_)) => {
@@ -332,7 +332,7 @@ impl Stay {
         changes: &[PropertyChange],
         tokens: &[LockToken],
     ) -> Result<(), Refusal> {
-        let found = self.find(path, AccessMask::WRITE_NAMED_ATTRIBUTES)?;
+        let found = self.find(path, AccessMask::WRITE_NAMED_ATTRIBUTES, Blocking)?;
         self.unless_locked(path, Touches::Content, tokens)?;
         enfilade_content::change_properties(found.permit(), &found.node, changes, || {
             self.unless_locked(path, Touches::Content, tokens)?;

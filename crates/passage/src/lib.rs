@@ -30,8 +30,8 @@ pub use enfilade_access::{
     Other, POLICY, Party, Refusal as AccessRefusal, Rule, SecurityDescriptor, Who, manager_gives, rule_named,
 };
 pub use enfilade_content::{
-    Lock, LockToken, Meta, Pipe, Property, PropertyChange, Refusal as ContentRefusal, Reserved,
-    ReservedPaths, Touches, Usage, Watch,
+    Blocking, Cached, CachedOnly, Lock, LockToken, Meta, Patience, Pipe, Property, PropertyChange,
+    Refusal as ContentRefusal, Reserved, ReservedPaths, Touches, Usage, Watch,
 };
 pub use enfilade_datastore::Refusal as DatastoreRefusal;
 pub use enfilade_datastore::{Active, Entered, Ledger, LedgerWords, Process, ledger_words};

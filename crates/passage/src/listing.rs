@@ -17,7 +17,7 @@ impl Stay {
     /// # Errors
     /// The refusal of door 4 or 5.
     pub fn list(mut self, path: StorePath) -> Result<Listing, Refusal> {
-        let found = self.find(&path, AccessMask::LIST)?;
+        let found = self.find(&path, AccessMask::LIST, Blocking)?;
         self.list_found(path, found)
     }
 
@@ -89,7 +89,7 @@ impl Listing {
     /// # Errors
     /// When an earlier door says no by now.
     pub fn go_on_in(&mut self, path: StorePath) -> Result<bool, Refusal> {
-        let opened = self.stay.find(&path, AccessMask::LIST).and_then(|found| {
+        let opened = self.stay.find(&path, AccessMask::LIST, Blocking).and_then(|found| {
             let listing = enfilade_content::list(&found.permit, &found.node)?;
             Ok((found.node, listing))
         });
@@ -165,7 +165,7 @@ impl Listing {
     /// When an earlier door says no by now.
     pub fn find(&mut self, entry: &Entry, wanted: AccessMask) -> Result<Option<Found>, Refusal> {
         let Ok(path) = self.path.join(&entry.name) else { return Ok(None) };
-        match self.stay.find(&path, wanted) {
+        match self.stay.find(&path, wanted, Blocking) {
             Ok(found) => Ok(Some(found).filter(|found| found.node.object() == entry.meta.object)),
             Err(Refusal::Content(_) | Refusal::Access(_)) => Ok(None),
             Err(why) => Err(why),
@@ -253,20 +253,22 @@ impl Listing {
     }
 
     /// All visible entries, before anything was asked for, where there are at most so many in the directory and nothing has to be waited
-    /// for: `None` says that [`Listing::next_batch`] has to be asked.
+    /// for. Else [`Listing::next_batch`] has to be asked.
     ///
     /// # Errors
     /// As [`Listing::next_batch`].
-    pub fn all_at_hand(&mut self, at_most: usize) -> Result<Option<Vec<Entry>>, Refusal> {
+    pub fn all_cached(&mut self, at_most: usize) -> Result<Cached<Vec<Entry>>, Refusal> {
         let house = Arc::clone(&self.stay.visit.house);
         let at = looked_at(&house);
-        let Cached::Ready(entries) = self.listing.all_cached(at_most, at) else { return Ok(None) };
+        let Cached::Ready(entries) = self.listing.all_cached(at_most, at) else {
+            return Ok(Cached::WouldWait);
+        };
         if house.clock_sets() != at.clock {
-            return Ok(None);
+            return Ok(Cached::WouldWait);
         }
         let sights = self.see(entries.iter().map(judged))?;
         if sights.contains(&Sight::Unread) {
-            return Ok(None);
+            return Ok(Cached::WouldWait);
         }
         let seen = entries.into_iter().zip(sights).filter(|(_, sight)| *sight == Sight::Seen);
         let described = seen.map(|(mut entry, _)| {
@@ -274,7 +276,7 @@ impl Listing {
             let Looked { name, meta, subject } = entry;
             meta.filter(|_| is_there).map(|meta| Entry { name, meta, subject })
         });
-        Ok(described.collect())
+        Ok(described.collect::<Option<_>>().into())
     }
 
     /// Reads what need not be opened for it.

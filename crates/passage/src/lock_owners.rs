@@ -6,7 +6,7 @@ use crate::reach::{Inside as _, Onlooker};
 use crate::refuse::Refusal;
 use crate::walk::Stay;
 use enfilade_access::{Ask, NodeKind, Refusal as Access, Wanted};
-use enfilade_content::{Lock, LockToken, Refusal as Content};
+use enfilade_content::{Blocking, Lock, LockToken, Refusal as Content};
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 use enfilade_facts::{At, Read as _};
 use enfilade_identity::Principal;
@@ -121,7 +121,7 @@ impl Stay {
     fn would_lock(&self, principal: &Principal, path: &StorePath) -> Result<(), Refusal> {
         let (house, datastore, root) = (&self.visit.house, &self.datastore, &self.root);
         let mut owner = Onlooker { house, principal, datastore, root };
-        match owner.reach(path) {
+        match owner.reach(path, Blocking) {
             Ok(node) => {
                 let target = &node.subject();
                 let mut needed = to_lock(node.kind()).iter();

@@ -7,7 +7,7 @@ use crate::refuse::Refusal;
 use crate::verbs::of_parent;
 use crate::walk::Stay;
 use enfilade_access::{AccessPermit, Ask, Creator, Inheritance, NodeKind, Wanted};
-use enfilade_content::{Blocking, Node, Refusal as Content, Root};
+use enfilade_content::{Blocking, Node, Patience, Refusal as Content, Root};
 use enfilade_datastore::DatastorePermit;
 use enfilade_facts::Read as _;
 use enfilade_facts::tables::AccessRules;
@@ -35,18 +35,20 @@ pub(crate) trait Inside {
     ///
     /// # Errors
     /// The refusal of door 4 for a directory that may not be passed, or of door 5.
-    fn reach(&mut self, path: &StorePath) -> Result<Node, Refusal> {
+    fn reach<P: Patience>(&mut self, path: &StorePath, patience: P) -> Result<P::Of<Node>, Refusal> {
         if !self.rules().checks_traverse {
-            return Ok(self.root().find(path, Blocking)?);
+            return Ok(self.root().find(path, patience)?);
         }
-        let mut at = StorePath::root();
-        let mut node = self.root().find(&at, Blocking)?;
-        for name in path.names() {
-            self.ask(&Ask { path: &at, target: &node.subject(), wanted: Wanted::Passing })?;
-            node = node.child(name)?;
-            at = at.join(name).map_err(|_| Content::Absent(path.to_string()))?;
-        }
-        Ok(node)
+        P::wait(|| {
+            let mut at = StorePath::root();
+            let mut node = self.root().find(&at, Blocking)?;
+            for name in path.names() {
+                self.ask(&Ask { path: &at, target: &node.subject(), wanted: Wanted::Passing })?;
+                node = node.child(name)?;
+                at = at.join(name).map_err(|_| Content::Absent(path.to_string()))?;
+            }
+            Ok(node)
+        })
     }
 
     /// The directory a path is or would be in, and the name there.
@@ -58,7 +60,7 @@ pub(crate) trait Inside {
             return Ok(self.root().find_parent(path)?);
         }
         let (above, name) = path.split().ok_or(Content::IsRoot)?;
-        match self.reach(&above) {
+        match self.reach(&above, Blocking) {
             Ok(node) if node.kind() == NodeKind::Directory => {
                 self.ask(&Ask { path: &above, target: &node.subject(), wanted: Wanted::Passing })?;
                 Ok((node, name))

@@ -123,7 +123,7 @@ impl House {
 
 /// Which of them a request for this path lets past every directory above it.
 fn who_reaches(people: &mut [Onlooker<'_>], path: &StorePath) -> Result<Vec<bool>, Refusal> {
-    let reaches = |person: &mut Onlooker<'_>| match person.reach(path) {
+    let reaches = |person: &mut Onlooker<'_>| match person.reach(path, Blocking) {
         Ok(_) => Ok(true),
         Err(Refusal::Access(_)) => Ok(false),
         Err(other) => Err(other),

@@ -4,12 +4,12 @@ use crate::house::House;
 use crate::modes::{Housekeeping, LookUp};
 use crate::refuse::Refusal;
 use enfilade_access::AdminPermit;
-use enfilade_content::{Fill, Root, Usage};
+use enfilade_content::{Blocking, Fill, Patience, Root, Usage};
 use enfilade_datastore::{
     Active, Ask, DatastorePermit, Entered, Known, OperationGuard, Place, Process, Record, Stores,
 };
 use enfilade_facts::tables::DatastoreProfile;
-use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
+use enfilade_facts::vocabulary::{AclDialect, DatastoreName, OperationKind};
 use enfilade_facts::{At, Index, Mounts, Now, Read, View};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -28,6 +28,13 @@ pub(crate) struct Handle {
 struct OpenRoot {
     kept: Option<Arc<Root>>,
     held: Weak<Root>,
+}
+
+impl OpenRoot {
+    /// The one that is kept, if its ACLs are of this kind.
+    fn kept(&self, acls: AclDialect) -> Option<Arc<Root>> {
+        self.kept.as_ref().filter(|root| root.acls() == acls).cloned()
+    }
 }
 
 impl Handle {
@@ -134,13 +141,24 @@ impl House {
         self.enter(&mut LookUp, name, kind)
     }
 
-    /// The open root of a store, kept for whoever comes next unless the facts changed since the permit. Whoever waits for a directory that
-    /// does not answer waits for this store alone.
-    pub(crate) fn root(&self, handle: &Arc<Handle>, permit: &DatastorePermit) -> Result<Arc<Root>, Refusal> {
+    /// The open root of a store, kept for the next operation unless the facts changed since the permit. Waits for a directory that does not
+    /// answer, which keeps no other store from being opened; with [`CachedOnly`](enfilade_content::CachedOnly) only a root that is kept open.
+    pub(crate) fn root<P: Patience>(
+        &self,
+        handle: &Arc<Handle>,
+        permit: &DatastorePermit,
+        _: P,
+    ) -> Result<P::Of<Arc<Root>>, Refusal> {
+        let acls = permit.access().acls;
+        let kept = || handle.root.try_lock().ok().and_then(|root| root.kept(acls));
+        P::choose((), |()| self.open_root(handle, permit), |()| Ok(kept().into()))
+    }
+
+    fn open_root(&self, handle: &Arc<Handle>, permit: &DatastorePermit) -> Result<Arc<Root>, Refusal> {
         let mut of_handle = handle.root();
         let acls = permit.access().acls;
-        if let Some(root) = of_handle.kept.as_ref().filter(|root| root.acls() == acls) {
-            return Ok(Arc::clone(root));
+        if let Some(root) = of_handle.kept(acls) {
+            return Ok(root);
         }
         let root = match of_handle.held.upgrade() {
             Some(root) if root.acls() == acls => root,
@@ -153,12 +171,6 @@ impl House {
             of_handle.kept = Some(Arc::clone(&root));
         }
         Ok(root)
-    }
-
-    /// The same where it is open already: whoever may not wait is told nothing else.
-    pub(crate) fn root_at_hand(&self, handle: &Arc<Handle>, permit: &DatastorePermit) -> Option<Arc<Root>> {
-        let of_handle = handle.root.try_lock().ok()?;
-        of_handle.kept.as_ref().filter(|root| root.acls() == permit.access().acls).cloned()
     }
 
     fn note_open(&self, name: &DatastoreName, handle: &Arc<Handle>) -> bool {
@@ -204,7 +216,7 @@ impl House {
     /// The refusal of door 3 or 5.
     pub fn usage(&self, _permit: &AdminPermit, name: &DatastoreName) -> Result<Usage, Refusal> {
         let (permit, (_guard, handle)) = self.enter(&mut Housekeeping, name, OperationKind::Lookup)?;
-        let root = self.root(&handle, &permit)?;
+        let root = self.root(&handle, &permit, Blocking)?;
         let disk = root.usage()?;
         let Some(quota) = permit.quota() else { return Ok(disk) };
         let used = handle.fill.used(&root)?;
@@ -221,7 +233,7 @@ impl House {
             let Ok((permit, (_guard, handle))) = entered else { continue };
             // Where it cannot be read, whoever wants something of it is told.
             if handle.fill.is_counted()
-                && let Ok(root) = self.root(&handle, &permit)
+                && let Ok(root) = self.root(&handle, &permit, Blocking)
             {
                 let _ = handle.fill.count(&root);
             }
@@ -235,7 +247,7 @@ impl House {
         for state in self.datastores() {
             let entered = self.enter(&mut Housekeeping, &state.name, OperationKind::Write);
             let Ok((permit, (_guard, handle))) = entered else { continue };
-            if let Ok(root) = self.root(&handle, &permit) {
+            if let Ok(root) = self.root(&handle, &permit, Blocking) {
                 removed += root.remove_abandoned(now, is_wanted).unwrap_or(0);
             }
         }

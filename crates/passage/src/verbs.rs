@@ -6,7 +6,8 @@ use crate::refuse::{Refusal, Stands};
 use crate::walk::Stay;
 use enfilade_access::{AccessPermit, Ask, NodeKind, SecurityDescriptor, Subject, Wanted};
 use enfilade_content::{
-    Blocking, CachedOnly, LockToken, Meta, Node, Pipe, Reader, Refusal as Content, Room, Touches, Upload,
+    Blocking, Cached, LockToken, Meta, Node, Patience, Pipe, Reader, Refusal as Content, Room, Touches,
+    Upload,
 };
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
@@ -20,36 +21,24 @@ pub struct Found {
 }
 
 impl Stay {
-    /// A target, when the visitor may have `wanted` on it; what may not be seen is not there.
+    /// A target, when the visitor may have `wanted` on it; what may not be seen is not there. With [`CachedOnly`](crate::CachedOnly) only what the
+    /// kernel has in memory.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.
-    pub fn find(&mut self, path: &StorePath, wanted: AccessMask) -> Result<Found, Refusal> {
-        let node = match self.reach(path) {
-            Ok(node) => node,
+    pub fn find<P: Patience>(
+        &mut self,
+        path: &StorePath,
+        wanted: AccessMask,
+        patience: P,
+    ) -> Result<P::Of<Found>, Refusal> {
+        match self.reach(path, patience) {
+            Ok(node) => P::and_then(node, |node| self.judge(path, node, wanted).map(P::ready)),
             Err(why) => {
                 if is_absent(&why) {
                     self.refuse_alike(path);
                 }
-                return Err(why);
-            }
-        };
-        self.judge(path, node, wanted)
-    }
-
-    /// The same where nothing has to be waited for: `None` says that [`Stay::find`] has to be asked.
-    ///
-    /// # Errors
-    /// As [`Stay::find`].
-    pub fn find_at_hand(&mut self, path: &StorePath, wanted: AccessMask) -> Result<Option<Found>, Refusal> {
-        if self.datastore.access().checks_traverse {
-            return Ok(None);
-        }
-        match self.root.find(path, CachedOnly) {
-            Ok(node) => node.ready().map(|node| self.judge(path, node, wanted)).transpose(),
-            Err(why) => {
-                self.refuse_alike(path);
-                Err(why.into())
+                Err(why)
             }
         }
     }
@@ -91,27 +80,16 @@ impl Stay {
         drop(refused);
     }
 
-    /// A file's bytes.
+    /// A file, to read its bytes. With [`CachedOnly`](crate::CachedOnly) only what the kernel has in memory.
     ///
     /// # Errors
     /// The refusal of door 4 or 5.
-    pub fn read(mut self, path: StorePath) -> Result<Reading, Refusal> {
-        let Found { node, permit, .. } = self.find(&path, AccessMask::READ_DATA)?;
-        let reader = enfilade_content::read(&permit, &node)?;
-        let checked = self.visit.house.now().tick_millis;
-        Ok(Reading { stay: self, path, node, reader, checked })
-    }
-
-    /// The same where nothing has to be waited for: `None` says that [`Stay::read`] has to be asked.
-    ///
-    /// # Errors
-    /// As [`Stay::read`].
-    pub fn read_at_hand(mut self, path: &StorePath) -> Result<Option<Reading>, Refusal> {
-        let Some(found) = self.find_at_hand(path, AccessMask::READ_DATA)? else { return Ok(None) };
-        let Found { node, permit, .. } = found;
-        let reader = enfilade_content::read(&permit, &node)?;
-        let checked = self.visit.house.now().tick_millis;
-        Ok(Some(Reading { stay: self, path: path.clone(), node, reader, checked }))
+    pub fn read<P: Patience>(mut self, path: &StorePath, patience: P) -> Result<P::Of<Reading>, Refusal> {
+        P::and_then(self.find(path, AccessMask::READ_DATA, patience)?, |Found { node, permit, .. }| {
+            let reader = enfilade_content::read(&permit, &node)?;
+            let checked = self.visit.house.now().tick_millis;
+            Ok(P::ready(Reading { stay: self, path: path.clone(), node, reader, checked }))
+        })
     }
 
     /// Begins to write a file, new or over an old one, of so many bytes where that is known.
@@ -294,9 +272,9 @@ impl Reading {
     ///
     /// # Errors
     /// When the visitor may no longer read it.
-    pub fn read_at_hand(&mut self, offset: u64, room: &mut [u8]) -> Result<Option<usize>, Refusal> {
+    pub fn read_cached(&mut self, offset: u64, room: &mut [u8]) -> Result<Cached<usize>, Refusal> {
         self.check()?;
-        Ok(self.reader.fill_cached(offset, room).ready())
+        Ok(self.reader.fill_cached(offset, room))
     }
 
     /// May the visitor still? Looks at the facts, and once a second at the file's ACL.

@@ -7,10 +7,10 @@
 use crate::gate::Asker;
 use crate::house::House;
 use crate::lock_owners::Counted;
-use crate::modes::{Act, LedgerEntry, Mode};
+use crate::modes::{Act, Mode};
 use crate::refuse::Refusal;
 use enfilade_access::{AccessPermit, Ask as AccessAsk};
-use enfilade_content::{Fill, Root};
+use enfilade_content::{Fill, Patience, Root};
 use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, OperationGuard, Standing};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
@@ -209,36 +209,23 @@ impl Visit {
         &self.identity
     }
 
-    /// Doors 3 and 4 of a datastore; then door 5 opens its directory.
+    /// Doors 3 and 4 of a datastore; then door 5 opens its directory. With [`CachedOnly`](crate::CachedOnly) only a directory that is open.
     ///
     /// # Errors
     /// The refusal of door 3; of door 4 when no role makes the datastore visible; of door 2 when the credential was withdrawn meanwhile;
     /// of door 5 when the directory of the datastore cannot be opened.
-    pub fn enter(mut self, name: &DatastoreName, kind: OperationKind) -> Result<Stay, Refusal> {
-        let house = Arc::clone(&self.house);
-        let (datastore, operation) = house.enter(&mut Act(&mut self), name, kind)?;
-        let root = house.root(&operation.1, &datastore)?;
-        Ok(self.stay(datastore, operation, root))
-    }
-
-    /// The same where nothing has to be waited for: `None` says that [`Visit::enter`] has to be asked.
-    ///
-    /// # Errors
-    /// As [`Visit::enter`].
-    pub fn enter_at_hand(
+    pub fn enter<P: Patience>(
         mut self,
         name: &DatastoreName,
         kind: OperationKind,
-    ) -> Result<Option<Stay>, Refusal> {
+        patience: P,
+    ) -> Result<P::Of<Stay>, Refusal> {
         let house = Arc::clone(&self.house);
-        let (datastore, operation) = house.enter(&mut Act(&mut self), name, kind)?;
-        let root = house.root_at_hand(&operation.1, &datastore);
-        Ok(root.map(|root| self.stay(datastore, operation, root)))
-    }
-
-    fn stay(self, datastore: DatastorePermit, (guard, handle): LedgerEntry, root: Arc<Root>) -> Stay {
-        let fill = handle.fill.clone();
-        Stay { visit: self, datastore, root, fill, still: None, counted: Counted::default(), guard }
+        let (datastore, (guard, handle)) = house.enter(&mut Act(&mut self), name, kind)?;
+        P::and_then(house.root(&handle, &datastore, patience)?, |root| {
+            let (fill, counted) = (handle.fill.clone(), Counted::default());
+            Ok(P::ready(Stay { visit: self, datastore, root, fill, still: None, counted, guard }))
+        })
     }
 
     /// The datastores that are not absent for the visitor, by name.

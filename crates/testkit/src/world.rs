@@ -4,7 +4,7 @@ use crate::house::{Remembering, TestHouse};
 use enfilade_admin::{DatastoreEdit, NewAcl, Target, UserEdit};
 use enfilade_facts::Refuse;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Maintenance, OperationKind, StorePath};
-use enfilade_passage::Refusal;
+use enfilade_passage::{Blocking, Refusal};
 use std::os::unix::fs::PermissionsExt;
 
 /// Runs a world; every line that does not come out as it says is returned as `line N: …`.
@@ -132,11 +132,11 @@ impl World {
             Err(refusal) => return Ok(refusal.code().to_owned()),
         };
         let kind = if matches!(verb, "read" | "list") { OperationKind::Read } else { OperationKind::Write };
-        let stay = visit.enter(self.here()?, kind);
+        let stay = visit.enter(self.here()?, kind, Blocking);
         let done = stay.and_then(|mut stay| match verb {
             "read" => {
                 let mut bytes = Vec::with_capacity(64);
-                stay.read(path)?.read_at(0, &mut bytes).map(|()| "permit".to_owned())
+                stay.read(&path, Blocking)?.read_at(0, &mut bytes).map(|()| "permit".to_owned())
             }
             "list" => {
                 let mut listing = stay.list(path)?;

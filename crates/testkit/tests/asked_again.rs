@@ -7,7 +7,9 @@ use enfilade_admin::{DatastoreEdit, Desk, NewAcl, PasswordRules};
 use enfilade_facts::source::Source;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Maintenance, OperationKind, StorePath};
 use enfilade_facts::{At, Change, CommitError, Requester, SourceError, View};
-use enfilade_passage::{Ledger, Process, Refusal, ReservedPaths, Stay, Visit, ledger_words};
+use enfilade_passage::{
+    Blocking, CachedOnly, Ledger, Process, Refusal, ReservedPaths, Stay, Visit, ledger_words,
+};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_testkit::{FixedClock, Remembering, TestHouse};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -88,7 +90,7 @@ impl World {
     }
 
     fn enter(&self, kind: OperationKind) -> Result<Stay, Refusal> {
-        self.visit().enter(&self.main, kind)
+        self.visit().enter(&self.main, kind, Blocking)
     }
 
     fn process(&self) -> Process {
@@ -158,7 +160,7 @@ fn nobody_enters_a_store_after_it_was_closed_and_nobody_was_counted() {
                 }
                 steps += 1;
             }));
-            let entered = visit.enter(&world.main, OperationKind::Write);
+            let entered = visit.enter(&world.main, OperationKind::Write, Blocking);
             *world.actor.lock().unwrap() = None;
             let is_closed = is_closed.load(Ordering::SeqCst);
             assert!(
@@ -178,8 +180,8 @@ fn nobody_enters_a_store_after_it_was_closed_and_nobody_was_counted() {
 #[test]
 fn a_root_is_not_kept_across_a_revision() {
     let is_kept = |world: &World| {
-        let stay = world.visit().enter_at_hand(&world.main, OperationKind::Read).unwrap();
-        stay.is_some()
+        let stay = world.visit().enter(&world.main, OperationKind::Read, CachedOnly).unwrap();
+        stay.ready().is_some()
     };
     let world = World::new();
     world.enter(OperationKind::Read).map(drop).unwrap();
@@ -198,7 +200,7 @@ fn a_root_is_not_kept_across_a_revision() {
             }
             steps += 1;
         }));
-        let entered = visit.enter(&world.main, OperationKind::Read);
+        let entered = visit.enter(&world.main, OperationKind::Read, Blocking);
         *world.actor.lock().unwrap() = None;
         if !done.load(Ordering::SeqCst) {
             break;
@@ -248,7 +250,7 @@ fn the_ledger_is_not_stamped_while_a_root_is_being_opened() {
             }
             steps += 1;
         }));
-        let entered = visit.enter(&world.main, OperationKind::Read);
+        let entered = visit.enter(&world.main, OperationKind::Read, Blocking);
         *world.actor.lock().unwrap() = None;
         drop(entered);
         let Some((stamped, is_open)) = *found.lock().unwrap() else { break };
@@ -278,7 +280,7 @@ fn a_listing_during_which_the_clock_is_set_is_not_answered_from_memory() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let listing = || {
         let visit = runtime.block_on(house.admit(&alice)).unwrap();
-        visit.enter(&main, OperationKind::Read).unwrap().list(StorePath::root()).unwrap()
+        visit.enter(&main, OperationKind::Read, Blocking).unwrap().list(StorePath::root()).unwrap()
     };
     let file = house.content(&main).join("file");
     std::fs::write(&file, "x").unwrap();
@@ -286,11 +288,14 @@ fn a_listing_during_which_the_clock_is_set_is_not_answered_from_memory() {
     // Read once, and remembered by its state.
     assert_eq!(listing().next_batch(16).unwrap().unwrap().len(), 1);
     assert!(
-        listing().all_at_hand(16).unwrap().is_some_and(|entries| entries.len() == 1),
+        listing().all_cached(16).unwrap().ready().is_some_and(|entries| entries.len() == 1),
         "it is not remembered"
     );
     is_setting.store(true, Ordering::SeqCst);
-    assert!(listing().all_at_hand(16).unwrap().is_none(), "answered from memory while the clock was set");
+    assert!(
+        listing().all_cached(16).unwrap().ready().is_none(),
+        "answered from memory while the clock was set"
+    );
     assert_eq!(listing().next_batch(16).unwrap().unwrap().len(), 1);
 }
 
@@ -346,7 +351,7 @@ fn a_download_ends_within_a_second_when_the_acl_no_longer_grants_it() {
         enfilade_admin::set_acl(&world.house.desk(), &world.main, &path("file"), &lines).unwrap();
     };
     set("allow everyone full");
-    let mut reading = world.enter(OperationKind::Read).unwrap().read(path("file")).unwrap();
+    let mut reading = world.enter(OperationKind::Read).unwrap().read(&path("file"), Blocking).unwrap();
     let mut read = || {
         let mut buffer = Vec::with_capacity(4);
         reading.read_at(0, &mut buffer).is_ok()

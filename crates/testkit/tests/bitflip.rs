@@ -18,7 +18,7 @@ use enfilade_facts::tables::FileName;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, Role, Secret, StorePath, Userid};
 use enfilade_facts::{MemoSeed, Now, Refuse, Requester, Source};
 use enfilade_identity::{Ask, HashKey, IdentityMemo};
-use enfilade_passage::{Audit, Event, HashGate, House, Parts, Penalties};
+use enfilade_passage::{Audit, Blocking, Event, HashGate, House, Parts, Penalties};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
@@ -248,7 +248,7 @@ async fn answers(logins: &[(String, String)], source: Arc<dyn Source>) -> Vec<St
             [("alpha", OperationKind::Write), ("beta", OperationKind::Read), ("gamma", OperationKind::Read)]
         {
             let name: DatastoreName = store.parse().unwrap();
-            let seen = visit.clone().enter(&name, kind).and_then(|stay| match kind {
+            let seen = visit.clone().enter(&name, kind, Blocking).and_then(|stay| match kind {
                 OperationKind::Write => stay.upload(StorePath::from_plain("new").unwrap(), None).map(drop),
                 _ => stay.list(StorePath::from_plain("").unwrap()).map(drop),
             });

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, StorePath};
-use enfilade_passage::{ContentRefusal, LockTerms, Placing, Property, PropertyChange, Refusal, Stay};
+use enfilade_passage::{
+    Blocking, ContentRefusal, LockTerms, Placing, Property, PropertyChange, Refusal, Stay,
+};
 use enfilade_testkit::{Remembering, TestHouse};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -104,7 +106,7 @@ fn a_condition_is_judged_once_where_the_request_takes_place() {
         }
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let visit = runtime.block_on(house.admit(&alice)).unwrap();
-        let enter = || visit.clone().enter(&name, OperationKind::Write).unwrap();
+        let enter = || visit.clone().enter(&name, OperationKind::Write, Blocking).unwrap();
         let (before, names) = (state(&root, enter()), every_path(&root));
         let mut stay = enter();
         stay.only_if(|_| Err(ContentRefusal::Unmet.into()));

@@ -11,7 +11,7 @@
 use enfilade_admin::DatastoreEdit;
 use enfilade_facts::Refuse as _;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, StorePath};
-use enfilade_passage::{LockTerms, Placing, Refusal, Stay};
+use enfilade_passage::{Blocking, LockTerms, Placing, Refusal, Stay};
 use enfilade_sources::locks::LmdbLocks;
 use enfilade_testkit::{Remembering, TestHouse};
 use std::collections::BTreeMap;
@@ -155,7 +155,7 @@ fn worker() {
     house.assign("/datastore/main", &root, "DatastoreAdmin");
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let visit = runtime.block_on(house.admit(&root)).unwrap();
-    let stay = visit.enter(&name, OperationKind::Write).unwrap();
+    let stay = visit.enter(&name, OperationKind::Write, Blocking).unwrap();
     let own = std::process::id().to_string();
     Command::new("kill").args(["-STOP", &own]).status().unwrap();
     let done = act(&verb, stay);

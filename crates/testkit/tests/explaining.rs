@@ -272,16 +272,16 @@ impl World {
             Err(why) => return Some(why.code()),
         };
         let put = |stay: Stay, path: StorePath| stay.upload(path, None)?.finish().map(drop);
-        let done = visit.enter(&self.tank, kind).and_then(|mut stay| match right {
-            AccessMask::READ_DATA if is_file => stay.read(at).map(drop),
+        let done = visit.enter(&self.tank, kind, Blocking).and_then(|mut stay| match right {
+            AccessMask::READ_DATA if is_file => stay.read(&at, Blocking).map(drop),
             AccessMask::LIST if is_directory => stay.list(at).map(drop),
             AccessMask::WRITE_DATA if is_file => put(stay, at),
             AccessMask::ADD_FILE if is_directory => put(stay, below),
             AccessMask::ADD_SUBDIRECTORY if is_directory => stay.make_collection(&below, &[]),
             AccessMask::DELETE => stay.delete(&at, &[], &|| true).map(drop),
-            AccessMask::TRAVERSE if is_directory => stay.find(&below, AccessMask::NONE).map(drop),
+            AccessMask::TRAVERSE if is_directory => stay.find(&below, AccessMask::NONE, Blocking).map(drop),
             AccessMask::WRITE_NAMED_ATTRIBUTES => stay.change_properties(&at, &[], &[]),
-            _ => stay.find(&at, right).map(drop),
+            _ => stay.find(&at, right, Blocking).map(drop),
         });
         let code = done.map_or_else(|why: Refusal| why.code(), |()| "permit");
         Some(match (right, code) {
@@ -309,7 +309,7 @@ impl World {
         self.made += 1;
         let goal = plain(&format!("{}/new-{}", to.trim_end_matches('/'), self.made));
         let done = match self.house.admit(&who).await {
-            Ok(visit) => visit.enter(&self.tank, OperationKind::Write).and_then(|mut stay| {
+            Ok(visit) => visit.enter(&self.tank, OperationKind::Write, Blocking).and_then(|mut stay| {
                 let placing = Placing { overwrite: false, is_deep: true, tokens: &[], is_wanted: &|| true };
                 match is_move {
                     true => stay.relocate(&plain(from), &goal, placing),

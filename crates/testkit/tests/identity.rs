@@ -9,7 +9,7 @@ use enfilade_facts::vocabulary::{
 };
 use enfilade_facts::{AuditRecord, Change, Read, Refuse};
 use enfilade_identity::Ask;
-use enfilade_passage::LastVisitor;
+use enfilade_passage::{Blocking, LastVisitor};
 use enfilade_testkit::{Remembering, TestHouse};
 
 fn alice() -> Userid {
@@ -97,13 +97,13 @@ async fn a_password_ends_with_its_second_for_whoever_is_inside_too() {
     enfilade_admin::set_password(&desk, &alice(), &Secret::new(b"correct horse").unwrap()).unwrap();
     let right = || ask("alice@local", "correct horse");
     let visit = house.come_in(right()).await.unwrap();
-    let mut inside = visit.enter(&main, OperationKind::Read).unwrap();
+    let mut inside = visit.enter(&main, OperationKind::Read, Blocking).unwrap();
     house.clock.advance_seconds(9);
     assert_eq!(code(&house, right()).await, "permit");
-    assert!(inside.find(&StorePath::root(), AccessMask::LIST).is_ok());
+    assert!(inside.find(&StorePath::root(), AccessMask::LIST, Blocking).is_ok());
     house.clock.advance_seconds(1);
     assert_eq!(code(&house, right()).await, "ID25");
-    let cut = inside.find(&StorePath::root(), AccessMask::LIST).map(drop);
+    let cut = inside.find(&StorePath::root(), AccessMask::LIST, Blocking).map(drop);
     assert_eq!(cut.map_err(|why| why.code()), Err("ID25"));
     // That it is over is for whoever knows it.
     assert_eq!(code(&house, ask("alice@local", "wrong")).await, "ID05");
@@ -153,13 +153,13 @@ async fn whoever_is_inside_is_asked_again_when_the_facts_changed() {
     // Something that does not concern her.
     let edit = UserEdit { enabled: Some(false), ..UserEdit::default() };
     enfilade_admin::set_user(&house.desk(), &bob, &edit).unwrap();
-    assert!(visit.clone().enter(&tank, OperationKind::Read).is_ok());
+    assert!(visit.clone().enter(&tank, OperationKind::Read, Blocking).is_ok());
     // Her token, deleted and made again under the same name: another token.
     let name = "test".parse().unwrap();
     enfilade_admin::delete_token(&house.desk(), &alice(), &name).unwrap();
     let key = enfilade_identity::HashKey::new(&[42; 32]);
     enfilade_admin::create_token(&house.desk(), &key, &alice(), &name, &TokenTerms::default()).unwrap();
-    let refused = visit.enter(&tank, OperationKind::Read).err().unwrap();
+    let refused = visit.enter(&tank, OperationKind::Read, Blocking).err().unwrap();
     assert_eq!(refused.code(), "ID03");
 }
 
@@ -304,7 +304,7 @@ async fn a_slow_hash_gives_way_when_the_secret_is_used_and_nobody_inside_notices
     assert!(!enfilade_admin::upgrade_token(&house.desk(), &upgrade).unwrap(), "once");
 
     // Whoever is inside stays; whoever comes needs no slow hash, right or wrong.
-    assert!(inside.enter(&tank, OperationKind::Read).is_ok());
+    assert!(inside.enter(&tank, OperationKind::Read, Blocking).is_ok());
     let before = computed();
     assert!(come(&uuid, UUID).await.is_ok());
     assert_eq!(code(&house, ask(&uuid.to_string(), "550e8400-e29b-41d4-a716-446655440001")).await, "ID05");

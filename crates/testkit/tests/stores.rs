@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, StorePath};
+use enfilade_passage::Blocking;
 use enfilade_testkit::{Remembering, TestHouse};
 
 fn house() -> (TestHouse, Authid) {
@@ -34,13 +35,13 @@ async fn what_is_left_is_the_rest_of_the_quota_or_of_the_disk() {
     let everything = enfilade_admin::NewAcl::Lines(vec!["allow everyone full inherit=files,dirs".into()]);
     enfilade_admin::set_acl(&house.desk(), &one, &StorePath::root(), &everything).unwrap();
     let visit = house.admit(&alice).await.unwrap();
-    let quota = || visit.clone().enter(&one, OperationKind::Write).unwrap().quota().unwrap();
+    let quota = || visit.clone().enter(&one, OperationKind::Write, Blocking).unwrap().quota().unwrap();
     let (left, used) = quota();
     assert!(left > 1_000_000 && used > 0, "{left} {used}: those of the disk");
     enfilade_admin::edit_profile(&house.desk(), &one, |profile| profile.quota = Some(1_000_000)).unwrap();
     let mut upload = visit
         .clone()
-        .enter(&one, OperationKind::Write)
+        .enter(&one, OperationKind::Write, Blocking)
         .unwrap()
         .upload(StorePath::from_plain("file").unwrap(), None)
         .unwrap();

@@ -4,7 +4,7 @@
 
 use enfilade_facts::Refuse as _;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, StorePath};
-use enfilade_passage::{LockTerms, Placing, Refusal, Stay};
+use enfilade_passage::{Blocking, LockTerms, Placing, Refusal, Stay};
 use enfilade_testkit::{Remembering, TestHouse};
 use std::path::Path;
 
@@ -83,7 +83,7 @@ async fn what_cannot_be_undone_is_told_as_it_is() {
             std::fs::write(root.join(directory).join(file), "x").unwrap();
         }
         let visit = house.admit(&alice).await.unwrap();
-        let enter = || visit.clone().enter(&main, OperationKind::Write).unwrap();
+        let enter = || visit.clone().enter(&main, OperationKind::Write, Blocking).unwrap();
         let terms = LockTerms { is_deep: false, is_exclusive: true, said: String::new(), seconds: 60 };
         let (lock, _) = enter().lock(&path("tree/new"), terms, &[]).unwrap();
         // Once the new is in its place, nobody waits for the answer any more.

@@ -4,7 +4,7 @@
 
 use enfilade_facts::Refuse as _;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath, Userid};
-use enfilade_passage::Placing;
+use enfilade_passage::{Blocking, Placing};
 use enfilade_testkit::{Remembering, TestHouse};
 
 /// The usual limit of a minute (`("tree_seconds", "60")`), by a clock that goes on by so much with each member.
@@ -20,7 +20,7 @@ async fn a_copy_that_takes_longer_than_it_may_is_ended_and_leaves_nothing() {
     std::fs::create_dir(root.join("from")).unwrap();
     (0..9).for_each(|n| std::fs::write(root.join("from").join(n.to_string()), "x").unwrap());
     for (seconds, expected) in [(2, None), (10, Some("CT17"))] {
-        let mut stay = visit.clone().enter(&tank, OperationKind::Write).unwrap();
+        let mut stay = visit.clone().enter(&tank, OperationKind::Write, Blocking).unwrap();
         let goes_on = || {
             house.clock.advance_seconds(seconds);
             true
@@ -62,7 +62,7 @@ async fn a_member_that_is_renamed_while_it_is_copied_is_in_the_copy_once_or_is_n
                 }
                 true
             };
-            let mut stay = visit.clone().enter(&tank, OperationKind::Write).unwrap();
+            let mut stay = visit.clone().enter(&tank, OperationKind::Write, Blocking).unwrap();
             let placing = Placing { overwrite: false, is_deep: true, tokens: &[], is_wanted: &goes_on };
             let goal = format!("to-{number}-{moment}");
             let (source, goal_path) =

@@ -12,7 +12,9 @@ use crate::serve::{Connection, Incoming};
 use crate::trace::Trace;
 use bytes::Bytes;
 use enfilade_facts::vocabulary::OperationKind;
-use enfilade_passage::{ContentRefusal, Reading, Refusal, Turn, Visit};
+use enfilade_passage::{
+    Blocking, Cached, CachedOnly, ContentRefusal, Patience, Reading, Refusal, Turn, Visit,
+};
 use hyper::header::{
     ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderValue,
     IF_RANGE, LAST_MODIFIED, RANGE, X_CONTENT_TYPE_OPTIONS,
@@ -47,19 +49,12 @@ pub(crate) async fn get<B: Incoming>(call: Call<B>, content: Content) -> Answer 
     let counts = parts.version == Version::HTTP_2;
     let is_of_collection = parts.uri.path().ends_with('/');
     // What is in memory is there sooner than another thread would be woken.
-    let begun = match at_hand(&visit, &place, &parts.headers, content, counts) {
-        Ok(Some(begun)) => Ok(begun),
+    let begun = match begin(visit.clone(), &place, &parts.headers, (content, counts), CachedOnly) {
+        Ok(Cached::Ready(begun)) => Ok(begun),
         // Else one hop for all of it: a file that fits into one piece needs no other.
-        Ok(None) => {
+        Ok(Cached::WouldWait) => {
             blocking_failure(visit.share(), move || {
-                let reading = visit.enter(&place.datastore, OperationKind::Read)?.read(place.path)?;
-                begin(reading, &parts.headers, content, counts, |reading, offset, bytes| {
-                    let mut piece = Vec::with_capacity(bytes);
-                    reading.read_at(offset, &mut piece)?;
-                    piece.truncate(bytes);
-                    Ok(Some(piece.into()))
-                })
-                .and_then(|begun| begun.ok_or(Wire::Worker.into()))
+                begin(visit, &place, &parts.headers, (content, counts), Blocking)
             })
             .await
         }
@@ -113,77 +108,87 @@ enum Sent {
     Parts(Parts),
 }
 
-/// The same without waiting for anything; nothing where that cannot be.
-fn at_hand(
-    visit: &Visit,
+/// The head of an answer, and its first piece.
+fn begin<P: Patience>(
+    visit: Visit,
     place: &Place,
     headers: &HeaderMap,
-    content: Content,
-    counts: bool,
-) -> Result<Option<Begun>, Failure> {
-    let Some(stay) = visit.clone().enter_at_hand(&place.datastore, OperationKind::Read)? else {
-        return Ok(None);
-    };
-    let Some(reading) = stay.read_at_hand(&place.path)? else { return Ok(None) };
-    begin(reading, headers, content, counts, |reading, offset, bytes| {
-        let mut room = Room::of(bytes);
-        let filled = reading.read_at_hand(offset, room.get(bytes))?;
-        Ok(filled.map(|filled| room.filled(filled)))
+    (content, counts): (Content, bool),
+    patience: P,
+) -> Result<P::Of<Begun>, Failure> {
+    let stay = visit.enter(&place.datastore, OperationKind::Read, patience)?;
+    let reading = P::and_then(stay, |stay| stay.read(&place.path, patience))?;
+    P::and_then(reading, |mut reading| {
+        let (mut answer, wanted) = head(&reading, headers, content)?;
+        let range = match wanted {
+            _ if content == Content::Left => return Ok(P::ready((reading, answer, Sent::Nothing))),
+            Wanted::Part(range) if !range.is_empty() => range,
+            Wanted::Part(_) | Wanted::Nothing => return Ok(P::ready((reading, answer, Sent::Nothing))),
+            Wanted::Parts(parts) => return Ok(P::ready((reading, answer, Sent::Parts(parts)))),
+        };
+        let most = range.end.min(range.start + PIECE_BYTES);
+        let wanted = usize::try_from(most - range.start).unwrap_or(0);
+        let whole = reading.meta().bytes;
+        // Of a file that fits into one piece a digest costs little.
+        let add_digest = |answer: &mut Answer, piece: &Bytes| {
+            if piece.len() as u64 == whole
+                && let Some(digest) = digest::wanted(headers, piece)
+            {
+                answer.headers_mut().insert("repr-digest", digest);
+            }
+        };
+        let place = match counts && wanted > UNCOUNTED_BYTES {
+            false => None,
+            true => match reading.share().answer_now(PIECE_BYTES as u32) {
+                // The user's clients take too little of what they asked for: this is read when they took more, and before that for its digest.
+                Err(_) if wanted as u64 == whole && headers.contains_key(digest::WANTED) => {
+                    return P::and_then(first_piece::<P>(&mut reading, range.start, wanted)?, |piece| {
+                        add_digest(&mut answer, &piece);
+                        Ok(P::ready((reading, answer, Sent::Begun(Bytes::new(), range))))
+                    });
+                }
+                Err(_) => return Ok(P::ready((reading, answer, Sent::Begun(Bytes::new(), range)))),
+                Ok(place) => Some(place),
+            },
+        };
+        P::and_then(first_piece::<P>(&mut reading, range.start, wanted)?, |piece| {
+            let piece = match place {
+                Some(place) => counted(piece, place),
+                None => piece,
+            };
+            // Where the file got shorter meanwhile, what is missing is looked for, and cuts the answer.
+            let rest = range.start + piece.len() as u64..range.end;
+            if !rest.is_empty() {
+                return Ok(P::ready((reading, answer, Sent::Begun(piece, rest))));
+            }
+            add_digest(&mut answer, &piece);
+            Ok(P::ready((reading, answer, Sent::Whole(piece))))
+        })
     })
 }
 
-/// The head of an answer, and the first piece as `read` reads it; nothing where that says that it cannot.
-fn begin(
-    mut reading: Reading,
-    headers: &HeaderMap,
-    content: Content,
-    counts: bool,
-    read: impl FnOnce(&mut Reading, u64, usize) -> Result<Option<Bytes>, Failure>,
-) -> Result<Option<Begun>, Failure> {
-    let (mut answer, wanted) = head(&reading, headers, content)?;
-    let range = match wanted {
-        _ if content == Content::Left => return Ok(Some((reading, answer, Sent::Nothing))),
-        Wanted::Part(range) if !range.is_empty() => range,
-        Wanted::Part(_) | Wanted::Nothing => return Ok(Some((reading, answer, Sent::Nothing))),
-        Wanted::Parts(parts) => return Ok(Some((reading, answer, Sent::Parts(parts)))),
-    };
-    let most = range.end.min(range.start + PIECE_BYTES);
-    let wanted = usize::try_from(most - range.start).unwrap_or(0);
-    let whole = reading.meta().bytes;
-    // Of a file that fits into one piece a digest costs little.
-    let add_digest = |answer: &mut Answer, piece: &Bytes| {
-        if piece.len() as u64 == whole
-            && let Some(digest) = digest::wanted(headers, piece)
-        {
-            answer.headers_mut().insert("repr-digest", digest);
-        }
-    };
-    let place = match counts && wanted > UNCOUNTED_BYTES {
-        false => None,
-        true => match reading.share().answer_now(PIECE_BYTES as u32) {
-            // The user's clients take too little of what they asked for: this is read when they took more, and before that for its digest.
-            Err(_) => {
-                if wanted as u64 == whole && headers.contains_key(digest::WANTED) {
-                    let Some(piece) = read(&mut reading, range.start, wanted)? else { return Ok(None) };
-                    add_digest(&mut answer, &piece);
-                }
-                return Ok(Some((reading, answer, Sent::Begun(Bytes::new(), range))));
-            }
-            Ok(place) => Some(place),
+/// So many bytes from `offset` on, or as many as there are.
+fn first_piece<P: Patience>(
+    reading: &mut Reading,
+    offset: u64,
+    bytes: usize,
+) -> Result<P::Of<Bytes>, Refusal> {
+    P::choose(
+        reading,
+        |reading| {
+            let mut piece = Vec::with_capacity(bytes);
+            reading.read_at(offset, &mut piece)?;
+            piece.truncate(bytes);
+            Ok(piece.into())
         },
-    };
-    let Some(piece) = read(&mut reading, range.start, wanted)? else { return Ok(None) };
-    let piece = match place {
-        Some(place) => counted(piece, place),
-        None => piece,
-    };
-    // Where the file got shorter meanwhile, what is missing is looked for, and cuts the answer.
-    let rest = range.start + piece.len() as u64..range.end;
-    if !rest.is_empty() {
-        return Ok(Some((reading, answer, Sent::Begun(piece, rest))));
-    }
-    add_digest(&mut answer, &piece);
-    Ok(Some((reading, answer, Sent::Whole(piece))))
+        |reading| {
+            let mut room = Room::of(bytes);
+            Ok(match reading.read_cached(offset, room.get(bytes))? {
+                Cached::Ready(filled) => Cached::Ready(room.filled(filled)),
+                Cached::WouldWait => Cached::WouldWait,
+            })
+        },
+    )
 }
 
 /// Which bytes are to follow a head.

@@ -10,7 +10,7 @@ use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::Incoming;
 use enfilade_facts::limits::{LOCK_OWNER_BYTES_MAX, Limits};
 use enfilade_facts::vocabulary::OperationKind;
-use enfilade_passage::{ContentRefusal, LockTerms, LockToken, Refusal, ShownLock};
+use enfilade_passage::{Blocking, ContentRefusal, LockTerms, LockToken, Refusal, ShownLock};
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Response, StatusCode};
 
@@ -23,7 +23,7 @@ pub(crate) async fn lock<B: Incoming>(call: Call<B>) -> Answer {
         let is_deep = is_deep(&head.headers)?;
         let asked = read(&collect_xml(body, &limits).await?, &limits)?;
         let (lock, is_new, is_refreshed, now) = blocking_failure(visit.share(), move || {
-            let mut stay = visit.enter(&place.datastore, OperationKind::Write)?;
+            let mut stay = visit.enter(&place.datastore, OperationKind::Write, Blocking)?;
             let path = place.path.clone();
             let tokens = bearing.check_twice(&mut stay, place)?;
             let now = stay.now().unix_seconds;
@@ -62,7 +62,7 @@ pub(crate) async fn unlock<B: Incoming>(call: Call<B>) -> Answer {
     let outcome = async {
         let token = token(&head.headers)?;
         let unlocked = blocking_failure(visit.share(), move || {
-            let mut stay = visit.enter(&place.datastore, OperationKind::Write)?;
+            let mut stay = visit.enter(&place.datastore, OperationKind::Write, Blocking)?;
             // What is no token of ours is of no lock.
             let token = token.ok_or(Refusal::from(ContentRefusal::NoSuchLock))?;
             Ok(stay.unlock(&place.path, token)?)

@@ -10,7 +10,7 @@ use crate::serve::Incoming;
 use crate::trace::Trace;
 use bytes::Bytes;
 use enfilade_facts::vocabulary::{AccessMask, OperationKind};
-use enfilade_passage::{Entry, NodeKind, Turn, Visit};
+use enfilade_passage::{Blocking, Entry, NodeKind, Turn, Visit};
 use hyper::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
     REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
@@ -54,7 +54,8 @@ pub(crate) async fn page<B: Incoming>(call: Call<B>) -> Answer {
     let turn = visit.share().page().await;
     let held = Arc::new(visit.share().answer(HELD_BYTES).await);
     let listed = blocking_failure(visit.share(), move || {
-        let mut listing = visit.enter(&place.datastore, OperationKind::Read)?.list(place.path.clone())?;
+        let mut listing =
+            visit.enter(&place.datastore, OperationKind::Read, Blocking)?.list(place.path.clone())?;
         let mut rows = Rows::default();
         while rows.rows.len() <= most
             && let Some(batch) = listing.next_batch(BATCH_ENTRIES)?
@@ -161,7 +162,7 @@ pub(crate) async fn stores(visit: Visit, trace: Trace) -> Answer {
 pub(crate) async fn why<B: Incoming>(call: Call<B>, right: AccessMask) -> Answer {
     let Call { visit, place, trace, .. } = call;
     let told = blocking(visit.share(), move || {
-        visit.enter(&place.datastore, OperationKind::Lookup)?.why(&place.path, right)
+        visit.enter(&place.datastore, OperationKind::Lookup, Blocking)?.why(&place.path, right)
     });
     let outcome = told.await.map(|why| {
         let value = serde_json::json!({

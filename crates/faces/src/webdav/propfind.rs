@@ -13,14 +13,16 @@ use bytes::Bytes;
 use enfilade_facts::Now;
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, Sid, StorePath};
-use enfilade_passage::{Entry, Found, Listing, NodeKind, Refusal, Stay, Turn, Visit};
+use enfilade_passage::{
+    Blocking, Cached, CachedOnly, Entry, Found, Listing, NodeKind, Patience, Refusal, Stay, Turn, Visit,
+};
 use hyper::header::HeaderValue;
 use hyper::{HeaderMap, Version};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// What more entries than these take, another thread is worth.
-const AT_HAND_ENTRIES: usize = 16;
+const CACHED_ENTRIES_MAX: usize = 16;
 /// How many entries are looked at before door 4 is asked about all of them.
 const BATCH_ENTRIES: usize = 1024;
 /// So many of them, and then it is looked whether anybody still waits.
@@ -48,7 +50,7 @@ pub(crate) async fn propfind<B: Incoming>(call: Call<B>) -> Answer {
         let asked = propfind_request::read(&collect_xml(body, &limits).await?, &limits)?;
         let form = Arc::new(Form::of(asked));
         // What is in memory is there sooner than another thread would be woken.
-        let begun = match at_hand(&visit, &place, &form, depth, &limits)? {
+        let begun = match at_once(&visit, &place, &form, depth, &limits)? {
             Some(Looked::Whole(xml, revision))
                 if head.version != Version::HTTP_2 || xml.len() <= UNCOUNTED_BYTES =>
             {
@@ -67,11 +69,7 @@ pub(crate) async fn propfind<B: Incoming>(call: Call<B>) -> Answer {
         let looked = blocking_failure(visit.share(), move || {
             let begun = match begun {
                 Some(begun) => begun,
-                None => {
-                    let mut stay = visit.enter(&place.datastore, OperationKind::Read)?;
-                    let found = stay.find(&place.path, AccessMask::NONE)?;
-                    begin(stay, found, place, form, depth, &limits)?
-                }
+                None => begin(visit, &place, &form, depth, &limits, Blocking)?,
             };
             Ok(begun.go_on()?)
         });
@@ -167,8 +165,8 @@ struct UnderWay {
     entries_left: u64,
 }
 
-/// As much of an answer as there is without waiting for anything; nothing where not even what is asked for is at hand.
-fn at_hand(
+/// As much of an answer as there is without waiting for anything; nothing where even what is asked for would have to be waited for.
+fn at_once(
     visit: &Visit,
     place: &Place,
     form: &Arc<Form>,
@@ -180,20 +178,34 @@ fn at_hand(
     if wants.quota || wants.control || depth == Depth::Infinity {
         return Ok(None);
     }
-    let entered = visit.clone().enter_at_hand(&place.datastore, OperationKind::Read)?;
-    let Some(mut stay) = entered else { return Ok(None) };
-    let Some(found) = stay.find_at_hand(&place.path, AccessMask::NONE)? else { return Ok(None) };
-    Ok(Some(match begin(stay, found, place.clone(), Arc::clone(form), depth, limits)? {
-        Looked::Begun(mut under_way) => {
-            let is_over = under_way.end_at_hand()?;
-            under_way.looked(is_over)
+    Ok(match begin(visit.clone(), place, form, depth, limits, CachedOnly)? {
+        Cached::WouldWait => None,
+        Cached::Ready(Looked::Begun(mut under_way)) => {
+            let is_over = under_way.end_cached()?;
+            Some(under_way.looked(is_over))
         }
-        whole => whole,
-    }))
+        Cached::Ready(whole) => Some(whole),
+    })
 }
 
 /// Says what was asked for, and begins to list what is in it.
-fn begin(
+fn begin<P: Patience>(
+    visit: Visit,
+    place: &Place,
+    form: &Arc<Form>,
+    depth: Depth,
+    limits: &Limits,
+    patience: P,
+) -> Result<P::Of<Looked>, Failure> {
+    P::and_then(visit.enter(&place.datastore, OperationKind::Read, patience)?, |mut stay| {
+        P::and_then(stay.find(&place.path, AccessMask::NONE, patience)?, |found| {
+            begin_with(stay, found, place.clone(), Arc::clone(form), depth, limits).map(P::ready)
+        })
+    })
+}
+
+/// The same of what was found.
+fn begin_with(
     mut stay: Stay,
     found: Found,
     place: Place,
@@ -316,8 +328,8 @@ impl UnderWay {
     }
 
     /// Renders all entries, where they are few and nothing has to be waited for; whether they are.
-    fn end_at_hand(&mut self) -> Result<bool, Refusal> {
-        let Some(entries) = self.listing.all_at_hand(AT_HAND_ENTRIES)? else { return Ok(false) };
+    fn end_cached(&mut self) -> Result<bool, Refusal> {
+        let Cached::Ready(entries) = self.listing.all_cached(CACHED_ENTRIES_MAX)? else { return Ok(false) };
         if entries.len() as u64 > self.entries_left || self.are_bare(&entries).contains(&false) {
             return Ok(false);
         }

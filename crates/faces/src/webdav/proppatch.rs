@@ -10,7 +10,7 @@ use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::Incoming;
 use enfilade_facts::limits::{Limits, PROPERTIES_BYTES_MAX};
 use enfilade_facts::vocabulary::{AccessMask, OperationKind};
-use enfilade_passage::{NodeKind, Property, PropertyChange};
+use enfilade_passage::{Blocking, NodeKind, Property, PropertyChange};
 use hyper::StatusCode;
 
 pub(crate) async fn proppatch<B: Incoming>(call: Call<B>) -> Answer {
@@ -26,13 +26,13 @@ pub(crate) async fn proppatch<B: Incoming>(call: Call<B>) -> Answer {
         let (names, changes): (Vec<Name>, Vec<PropertyChange>) = changes.into_iter().unzip();
         let goal = place.clone();
         let kind = blocking_failure(visit.share(), move || {
-            let mut stay = visit.enter(&goal.datastore, OperationKind::Write)?;
+            let mut stay = visit.enter(&goal.datastore, OperationKind::Write, Blocking)?;
             let path = goal.path.clone();
             let tokens = bearing.check_twice(&mut stay, goal)?;
             if !refused {
                 stay.change_properties(&path, &changes, &tokens)?;
             }
-            Ok(stay.find(&path, AccessMask::NONE)?.kind())
+            Ok(stay.find(&path, AccessMask::NONE, Blocking)?.kind())
         })
         .await?;
         let form = Form::of(Asked::Some(names));

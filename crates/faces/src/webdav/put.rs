@@ -8,7 +8,7 @@ use crate::serve::Incoming;
 use crate::trace::Trace;
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::OperationKind;
-use enfilade_passage::{Refusal, Uploading};
+use enfilade_passage::{Blocking, Refusal, Uploading};
 use http_body_util::BodyExt;
 use hyper::header::{CONTENT_RANGE, ETAG, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
@@ -40,7 +40,7 @@ pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
     let outcome = async {
         let bearing = Bearing::of(&head)?;
         let (begun, bearing, place) = blocking_failure(visit.share(), move || {
-            let mut stay = visit.enter(&place.datastore, OperationKind::Write)?;
+            let mut stay = visit.enter(&place.datastore, OperationKind::Write, Blocking)?;
             let tokens = bearing.check(&mut stay, &place)?;
             let mut begun = stay.upload(place.path.clone(), expected)?;
             begun.unless_locked(tokens)?;

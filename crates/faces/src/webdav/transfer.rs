@@ -6,7 +6,7 @@ use super::{Call, StillThere, blocking_failure, empty, end};
 use crate::respond::{Aim, Answer, Failure, Wire};
 use crate::serve::Incoming;
 use enfilade_facts::vocabulary::OperationKind;
-use enfilade_passage::{Placed, Placing};
+use enfilade_passage::{Blocking, Placed, Placing};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, StatusCode};
 
@@ -38,7 +38,7 @@ pub(crate) async fn transfer<B: Incoming>(call: Call<B>, transfer: Transfer) -> 
         let watcher = still_there.watcher();
         let from = place.clone();
         let placed = blocking_failure(visit.share(), move || {
-            let mut stay = visit.enter(&from.datastore, OperationKind::Write)?;
+            let mut stay = visit.enter(&from.datastore, OperationKind::Write, Blocking)?;
             let source = from.path.clone();
             let tokens = bearing.check_twice(&mut stay, from)?;
             let is_wanted = move || watcher.is_there();

@@ -9,7 +9,7 @@ use crate::verbs::Found;
 use crate::walk::Stay;
 use enfilade_access::{Ask, Inheritance, NodeKind, StoredAcl, Subject, Wanted};
 use enfilade_content::{
-    Draft, Node, Reader, Refusal as Content, Relocated, Room as Quota, Upload, copy_properties,
+    Blocking, Draft, Node, Reader, Refusal as Content, Relocated, Room as Quota, Upload, copy_properties,
 };
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
@@ -51,7 +51,8 @@ impl Stay {
         if from == to || is_within(from, to) {
             return Err(Content::WithinItself.into());
         }
-        let found = self.find(from, AccessMask::READ_DATA).map_err(|why| why.about(Stands::Source))?;
+        let found =
+            self.find(from, AccessMask::READ_DATA, Blocking).map_err(|why| why.about(Stands::Source))?;
         let kind = found.kind();
         if kind == NodeKind::Directory && is_within(to, from) && placing.is_deep {
             return Err(Content::WithinItself.into());
@@ -139,7 +140,7 @@ impl Stay {
             work.go_on(self)?;
             taken.room_for(offset)?;
             if !self.unchanged() {
-                self.find(from, AccessMask::READ_DATA)?;
+                self.find(from, AccessMask::READ_DATA, Blocking)?;
             }
         }
         taken.bytes = taken.bytes.saturating_add(offset);

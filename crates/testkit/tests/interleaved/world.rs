@@ -6,7 +6,7 @@ use enfilade_content::Locks;
 use enfilade_facts::LockStore;
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, StorePath};
-use enfilade_passage::{LockTerms, Placing, Refusal, Stay, Visit};
+use enfilade_passage::{Blocking, LockTerms, Placing, Refusal, Stay, Visit};
 use enfilade_sources::locks::MemoryLocks;
 use enfilade_testkit::{Remembering, TestHouse};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
@@ -174,7 +174,7 @@ impl World {
 
 impl Actors {
     fn stay(&self, who: Actor) -> Stay {
-        self.visits[who as usize].clone().enter(&self.name, OperationKind::Write).unwrap()
+        self.visits[who as usize].clone().enter(&self.name, OperationKind::Write, Blocking).unwrap()
     }
 
     fn lock(&self, who: Actor, name: &str) -> Result<(), Refusal> {
