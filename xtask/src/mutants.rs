@@ -16,7 +16,10 @@ use std::time::{Duration, Instant};
 
 /// Parts of the code, in the order in which they are worth most.
 const AREAS: [(&str, &[&str]); 9] = [
-    ("the walk", &["crates/passage/src/walk.rs"]),
+    (
+        "the walk",
+        &["crates/passage/src/walk.rs", "crates/passage/src/admission.rs", "crates/passage/src/reach.rs"],
+    ),
     ("the journal", &["crates/facts/src/journal.rs"]),
     ("LMDB", &["crates/sources/src/lmdb"]),
     ("doors 2 to 4", &["crates/door-2-identity", "crates/door-3-datastore", "crates/door-4-access"]),

@@ -4,7 +4,7 @@ use crate::house::House;
 use crate::reach::Inside as _;
 use crate::refuse::Refusal;
 use crate::trees::{Sight, Work};
-use crate::walk::Stay;
+use crate::walk::{Found, Stay};
 use enfilade_access::{Ask, NodeKind};
 use enfilade_content::{
     Blocking, Lock, LockAsk, LockToken, Locks, Node, Property, PropertyChange, Refusal as Content, Touches,
@@ -12,7 +12,7 @@ use enfilade_content::{
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
 use crate::lock_owners::to_lock;
-use crate::verbs::{Found, of_parent};
+use crate::verbs::of_parent;
 use std::sync::Arc;
 
 /// What somebody wants of a lock.

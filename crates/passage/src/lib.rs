@@ -6,6 +6,8 @@
 
 mod walk;
 mod modes;
+mod admission;
+mod stay;
 mod reach;
 mod verbs;
 mod listing;
@@ -43,6 +45,7 @@ pub use enfilade_identity::{
     Validated, Wanted,
 };
 
+pub use admission::LastVisitor;
 pub use audit::{Audit, Event};
 pub use explain::{DoorAnswer, Explanation, OwnRights};
 pub use gate::{Asker, GateCounts, HashGate};
@@ -54,7 +57,8 @@ pub use refuse::{Refusal, Stands};
 pub use review::Reviewed;
 pub use sessions::{AllowIssue, Made, Random, SessionTerms, Ticket, TicketAsk};
 pub use shares::{Share, Turn};
+pub use stay::Still;
 pub use stores::DatastoreState;
 pub use trees::{Left, Placed, Placing};
-pub use verbs::{Found, Reading, Uploading};
-pub use walk::{LastVisitor, Stay, Still, Visit};
+pub use verbs::{Reading, Uploading};
+pub use walk::{Found, Stay, Visit};

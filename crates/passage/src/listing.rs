@@ -3,8 +3,7 @@
 use crate::holding::ShownLock;
 use crate::house::House;
 use crate::refuse::Refusal;
-use crate::verbs::Found;
-use crate::walk::Stay;
+use crate::walk::{Found, Stay};
 use enfilade_access::{Ask, Sight, StoredAcl, Subject, Version, Wanted};
 use enfilade_content::{Blocking, Cached, CachedOnly, Entry as Looked, LookedAt, Meta, Node, Property};
 use enfilade_facts::vocabulary::{AccessMask, StorePath, Word};

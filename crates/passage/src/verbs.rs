@@ -3,7 +3,7 @@
 
 use crate::reach::Inside as _;
 use crate::refuse::{Refusal, Stands};
-use crate::walk::Stay;
+use crate::walk::{Found, Stay};
 use enfilade_access::{AccessPermit, Ask, NodeKind, SecurityDescriptor, Subject, Wanted};
 use enfilade_content::{
     Blocking, Cached, LockToken, Meta, Node, Patience, Pipe, Reader, Refusal as Content, Room, Touches,
@@ -12,43 +12,7 @@ use enfilade_content::{
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
-/// A file or directory the visitor may see.
-pub struct Found {
-    /// The open descriptor.
-    pub node: Node,
-    pub(crate) subject: Subject,
-    pub(crate) permit: AccessPermit,
-}
-
 impl Stay {
-    /// A target, when the visitor may have `wanted` on it; what may not be seen is not there. With [`CachedOnly`](crate::CachedOnly) only what the
-    /// kernel has in memory.
-    ///
-    /// # Errors
-    /// The refusal of door 4 or 5.
-    pub fn find<P: Patience>(
-        &mut self,
-        path: &StorePath,
-        wanted: AccessMask,
-        patience: P,
-    ) -> Result<P::Of<Found>, Refusal> {
-        match self.reach(path, patience) {
-            Ok(node) => P::and_then(node, |node| self.judge(path, node, wanted).map(P::ready)),
-            Err(why) => {
-                if is_absent(&why) {
-                    self.refuse_alike(path);
-                }
-                Err(why)
-            }
-        }
-    }
-
-    fn judge(&mut self, path: &StorePath, node: Node, wanted: AccessMask) -> Result<Found, Refusal> {
-        let subject = node.subject();
-        let permit = self.may(&Ask { path, target: &subject, wanted: Wanted::On(wanted) })?;
-        Ok(Found { node, subject, permit })
-    }
-
     /// The entry of a directory that a path leads to; where there is none that is found out as late as something hidden is.
     pub(crate) fn child_or_alike(
         &mut self,
@@ -65,7 +29,7 @@ impl Stay {
     }
 
     /// The work of refusing something hidden, for a path that leads nowhere.
-    fn refuse_alike(&mut self, path: &StorePath) {
+    pub(crate) fn refuse_alike(&mut self, path: &StorePath) {
         // Opened, because that takes a part of the time.
         let Ok(root) = self.root.find(&StorePath::root(), Blocking) else { return };
         let subject = root.subject();
@@ -172,7 +136,8 @@ impl Stay {
     }
 }
 
-fn is_absent(why: &Refusal) -> bool {
+/// Whether it refuses because nothing is there.
+pub(crate) fn is_absent(why: &Refusal) -> bool {
     matches!(why, Refusal::Content(Content::Absent(_) | Content::Special(_) | Content::ParentAbsent(_)))
 }
 

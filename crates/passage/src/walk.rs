@@ -1,112 +1,34 @@
-//! The way of a request through doors two to four. Door one stood at the handshake; door five acts on what is granted here.
+//! The way of a request: read this page first, from top to bottom. It is the same way in every mode (`modes.rs`), and whether or not a call
+//! may wait ([`Patience`]).
 //!
-//! Every view is one short synchronous block (invariants F2 and E1). A permit carries the revision it was granted at;
-//! when a later view has another, the earlier doors are asked again, which costs tens of nanoseconds when nothing changed
-//! that concerns them.
+//! ```text
+//!  credential ──▶ Visit ──▶ Stay ──▶ Found ──▶ answer
+//!           door 2    doors 3, 4   door 4    door 5
+//! ```
+//!
+//! Door 1 judged at the TLS handshake (`enfilade/src/listen/connection.rs`). Door 5 acts on what is granted here (`verbs.rs`, `listing.rs`,
+//! `trees.rs`, `holding.rs`).
+//!
+//! Every view is one short synchronous block (invariants F2 and E1). A permit carries the revision it was granted at. When a later view has
+//! another revision, the earlier doors are asked again. That costs tens of nanoseconds when nothing changed that concerns them.
 
-use crate::gate::Asker;
 use crate::house::House;
 use crate::lock_owners::Counted;
 use crate::modes::{Act, Mode};
+use crate::reach::Inside as _;
 use crate::refuse::Refusal;
-use enfilade_access::{AccessPermit, Ask as AccessAsk};
-use enfilade_content::{Fill, Patience, Root};
+use crate::stay::Still;
+use crate::verbs::is_absent;
+use enfilade_access::{AccessPermit, Ask as AccessAsk, Subject, Wanted};
+use enfilade_content::{Fill, Node, Patience, Root};
 use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, OperationGuard, Standing};
-use enfilade_facts::limits::Limits;
-use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
-use enfilade_facts::{MemoKey, Now, Read, Revision, View};
-use enfilade_identity::{CertificateAsk, IdentityPermit, Outcome, Principal, Verdict};
+use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, StorePath};
+use enfilade_facts::{Read, View};
+use enfilade_identity::IdentityPermit;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 impl House {
-    /// Door 2: who is this? When a slow hash is missing it is computed behind the gate, which only fills the memo;
-    /// then the door is asked again, against fresh facts. Whoever fails waits for the answer; an address that fails too
-    /// often is refused for a while: every password, and every other secret that needs a slow hash.
-    ///
-    /// # Errors
-    /// The door's refusal.
-    pub async fn admit(
-        self: &Arc<Self>,
-        ask: enfilade_identity::Ask,
-        from: IpAddr,
-    ) -> Result<Visit, Refusal> {
-        let said = ask.authid.clone();
-        self.admit_as(ask, &said, from).await
-    }
-
-    /// The same for whoever was named in other words, which failures are counted by: who they are is not to be learnt from a delay.
-    ///
-    /// # Errors
-    /// The door's refusal.
-    pub async fn admit_as(
-        self: &Arc<Self>,
-        ask: enfilade_identity::Ask,
-        said: &impl std::fmt::Display,
-        from: IpAddr,
-    ) -> Result<Visit, Refusal> {
-        let penalties = &self.parts.penalties;
-        // A password is not even compared with a remembered one: an address that is barred would guess without a delay.
-        if ask.authid.token.is_none() {
-            self.unless_barred(from)?;
-        }
-        let refusal = match self.ask_identity(&ask, from).await {
-            Ok(identity) => {
-                penalties.succeeded(said, self.now());
-                return Ok(self.welcome(identity, from));
-            }
-            Err(refusal) => refusal,
-        };
-        if let Refusal::Identity(identity) = &refusal
-            && identity.is_failure()
-        {
-            self.unless_barred(from)?;
-            let delay = penalties.failed(from, said, self.now());
-            // Even the shortest sleep waits for the timer to tick.
-            if !delay.is_zero() {
-                tokio::time::sleep(delay).await;
-            }
-        }
-        Err(refusal)
-    }
-
-    /// Door 2 for whoever showed a certificate in the TLS handshake.
-    ///
-    /// # Errors
-    /// The door's refusal.
-    pub fn admit_certificate(self: &Arc<Self>, ask: &CertificateAsk, from: IpAddr) -> Result<Visit, Refusal> {
-        let (parts, now) = (&self.parts, self.now());
-        let opened = parts
-            .source
-            .read(|view| enfilade_identity::open_certificate(view, now, ask, &parts.identity_memo))?;
-        Ok(self.welcome(opened?, from))
-    }
-
-    /// Door 2 for whoever comes again on the connection they came on before, with the very same bytes: known without reading
-    /// them, while nothing changed. For anybody else, the digest [`LastVisitor::is`] takes once they were read and admitted.
-    ///
-    /// # Errors
-    /// That digest.
-    pub fn recognise(
-        self: &Arc<Self>,
-        last: &LastVisitor,
-        (name, value): (&[u8], &[u8]),
-        from: IpAddr,
-    ) -> Result<Visit, MemoKey> {
-        // The revision first, as everywhere.
-        let (at, keys) = (self.parts.source.at(), self.sessions.generation());
-        let brought = self.parts.identity_memo.unread(name, value);
-        let known = last.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*known {
-            Some((key, identity))
-                if *key == brought && enfilade_identity::still_holds(at, || self.now(), identity, keys) =>
-            {
-                Ok(self.welcome(identity.clone(), from))
-            }
-            _ => Err(brought),
-        }
-    }
-
     pub(crate) fn welcome(self: &Arc<Self>, identity: IdentityPermit, from: IpAddr) -> Visit {
         let now = self.now();
         if identity.session().is_none() {
@@ -122,68 +44,6 @@ impl House {
         }
         Visit { house: Arc::clone(self), identity }
     }
-
-    fn unless_barred(&self, from: IpAddr) -> Result<(), Refusal> {
-        match self.parts.penalties.bar(from, self.now()) {
-            Some(left) => Err(enfilade_identity::Refusal::Barred { seconds: left.as_secs().max(1) }.into()),
-            None => Ok(()),
-        }
-    }
-
-    /// Door 2 for whoever was let in at this revision before: no view, no lock, nothing to wait for.
-    pub fn knows(&self, ask: &enfilade_identity::Ask) -> Option<IdentityPermit> {
-        // The revision first: what is acknowledged after this is obeyed by the next request.
-        let at = self.parts.source.at();
-        enfilade_identity::remembered(at, || self.now(), ask, &self.parts.identity_memo)
-    }
-
-    async fn ask_identity(
-        &self,
-        ask: &enfilade_identity::Ask,
-        from: IpAddr,
-    ) -> Result<IdentityPermit, Refusal> {
-        if let Some(identity) = self.knows(ask) {
-            return Ok(identity);
-        }
-        let parts = &self.parts;
-        // Twice is enough unless the stored hash changes between the work and the second look.
-        for _ in 0..4 {
-            let now = self.now();
-            let verdict = parts.source.read(|view| {
-                enfilade_identity::open(view, now, ask, &parts.hash_key, &parts.identity_memo)
-            })?;
-            match verdict {
-                Verdict::Permit(identity) => return Ok(identity),
-                Verdict::Refusal(refusal) => return Err(refusal.into()),
-                Verdict::NeedsWork(work) => {
-                    self.unless_barred(from)?;
-                    let asker = Asker { from, failures: parts.penalties.failures(from, now) };
-                    match parts.gate.run(work.clone(), asker).await? {
-                        Outcome::Matches(key) => parts.identity_memo.remember_match(key, self.now()),
-                        Outcome::Differs => return Err(work.refuse().into()),
-                    }
-                }
-            }
-        }
-        Err(enfilade_identity::Refusal::Busy.into())
-    }
-}
-
-/// Who came last on a connection, under the digest of what they brought.
-#[derive(Default)]
-pub struct LastVisitor(Mutex<Option<(MemoKey, IdentityPermit)>>);
-
-impl LastVisitor {
-    /// From now on it is this one.
-    pub fn is(&self, brought: MemoKey, visit: &Visit) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((brought, visit.identity.clone()));
-    }
-}
-
-impl std::fmt::Debug for LastVisitor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("LastVisitor")
-    }
 }
 
 /// Somebody who passed door 2.
@@ -194,21 +54,6 @@ pub struct Visit {
 }
 
 impl Visit {
-    /// Who.
-    pub fn principal(&self) -> &Principal {
-        self.identity.principal()
-    }
-
-    /// What is too much here.
-    pub fn limits(&self) -> Limits {
-        self.house.limits()
-    }
-
-    /// The permit.
-    pub fn identity(&self) -> &IdentityPermit {
-        &self.identity
-    }
-
     /// Doors 3 and 4 of a datastore; then door 5 opens its directory. With [`CachedOnly`](crate::CachedOnly) only a directory that is open.
     ///
     /// # Errors
@@ -226,36 +71,6 @@ impl Visit {
             let (fill, counted) = (handle.fill.clone(), Counted::default());
             Ok(P::ready(Stay { visit: self, datastore, root, fill, still: None, counted, guard }))
         })
-    }
-
-    /// The datastores that are not absent for the visitor, by name.
-    ///
-    /// # Errors
-    /// When the facts cannot be read, or door 2 says no by now.
-    pub fn stores(mut self) -> Result<Vec<DatastoreName>, Refusal> {
-        let house = Arc::clone(&self.house);
-        let names = house.datastores().into_iter().map(|state| state.name);
-        house.parts.source.read(|view| {
-            self.ask_again(view)?;
-            let (now, memo) = (house.now(), &house.parts.access_memo);
-            let principal = self.identity.principal();
-            let is_there =
-                |name: &DatastoreName| enfilade_access::admits(view, now, principal, name, memo).is_ok();
-            Ok(names.filter(is_there).collect())
-        })?
-    }
-
-    /// Door 2 again, if the facts changed since it was passed.
-    pub(crate) fn ask_again(&mut self, view: &View<'_>) -> Result<(), Refusal> {
-        let house = &self.house;
-        let now = house.now();
-        if !self.identity.holds(view.at(), now) {
-            let memo = &house.parts.identity_memo;
-            self.identity = house
-                .sessions
-                .with(|tokens| enfilade_identity::reopen(view, now, &self.identity, tokens, memo))?;
-        }
-        Ok(())
     }
 }
 
@@ -298,9 +113,6 @@ impl House {
     }
 }
 
-/// A condition of a request, asked where the request takes place.
-pub type Still = Box<dyn FnMut(&mut Stay) -> Result<(), Refusal> + Send>;
-
 /// Somebody inside a datastore: doors 2 and 3 passed, the operation counted until this is dropped.
 pub struct Stay {
     pub(crate) visit: Visit,
@@ -316,6 +128,34 @@ pub struct Stay {
 }
 
 impl Stay {
+    /// A target, when the visitor may have `wanted` on it; what may not be seen is not there. With [`CachedOnly`](crate::CachedOnly) only what the
+    /// kernel has in memory.
+    ///
+    /// # Errors
+    /// The refusal of door 4 or 5.
+    pub fn find<P: Patience>(
+        &mut self,
+        path: &StorePath,
+        wanted: AccessMask,
+        patience: P,
+    ) -> Result<P::Of<Found>, Refusal> {
+        match self.reach(path, patience) {
+            Ok(node) => P::and_then(node, |node| self.judge(path, node, wanted).map(P::ready)),
+            Err(why) => {
+                if is_absent(&why) {
+                    self.refuse_alike(path);
+                }
+                Err(why)
+            }
+        }
+    }
+
+    fn judge(&mut self, path: &StorePath, node: Node, wanted: AccessMask) -> Result<Found, Refusal> {
+        let subject = node.subject();
+        let permit = self.may(&AccessAsk { path, target: &subject, wanted: Wanted::On(wanted) })?;
+        Ok(Found { node, subject, permit })
+    }
+
     /// Door 4, on a fresh view, about a target whose ACL was just read from its descriptor.
     ///
     /// # Errors
@@ -326,29 +166,6 @@ impl Stay {
             let memo = &house.parts.access_memo;
             Ok(enfilade_access::open(view, house.now(), &stay.visit.identity, &stay.datastore, ask, memo)?)
         })
-    }
-
-    /// Makes a request depend on `still` where it takes place, too: in the turn in which the first name changes, or properties change, or a lock
-    /// is taken. After that it is not asked again, because the request itself changed what it is about.
-    pub fn only_if(&mut self, still: impl FnMut(&mut Stay) -> Result<(), Refusal> + Send + 'static) {
-        self.still = Some(Box::new(still));
-    }
-
-    /// Asks what [`Stay::only_if`] was given, unless it was asked before and held.
-    ///
-    /// # Errors
-    /// What it refuses; nothing may be changed then, and it is asked again.
-    pub(crate) fn if_still(&mut self) -> Result<(), Refusal> {
-        let Some(mut still) = self.still.take() else { return Ok(()) };
-        let holds = still(self);
-        self.still = holds.is_err().then_some(still);
-        holds
-    }
-
-    /// Whether everything this stay rests on is what it was when it was granted. A few nanoseconds.
-    pub(crate) fn unchanged(&self) -> bool {
-        let house = &self.visit.house;
-        self.visit.identity.holds(house.parts.source.at(), house.now())
     }
 
     /// Runs `look` on a fresh view, doors 2 and 3 asked again first when the facts changed.
@@ -369,34 +186,27 @@ impl Stay {
             look(self, view)
         })?
     }
+}
 
-    /// The revision the doors last judged on.
-    pub fn revision(&self) -> Revision {
-        self.datastore.at().revision
-    }
+/// A file or directory the visitor may see.
+pub struct Found {
+    /// The open descriptor.
+    pub node: Node,
+    pub(crate) subject: Subject,
+    pub(crate) permit: AccessPermit,
+}
 
-    /// Who it is.
-    pub fn principal(&self) -> &Principal {
-        self.visit.principal()
-    }
-
-    /// The time.
-    pub fn now(&self) -> Now {
-        self.visit.house.now()
-    }
-
-    /// How much may still come, and how much is there, in bytes.
-    ///
-    /// # Errors
-    /// When the file system does not say.
-    pub fn quota(&self) -> Result<(u64, u64), Refusal> {
-        let disk = self.root.usage()?;
-        Ok(match self.datastore.quota() {
-            None => (disk.available, disk.used),
-            Some(quota) => {
-                let used = self.fill.used(&self.root)?;
-                (disk.available.min(quota.saturating_sub(used)), used)
-            }
-        })
+impl Visit {
+    /// Door 2 again, if the facts changed since it was passed.
+    pub(crate) fn ask_again(&mut self, view: &View<'_>) -> Result<(), Refusal> {
+        let house = &self.house;
+        let now = house.now();
+        if !self.identity.holds(view.at(), now) {
+            let memo = &house.parts.identity_memo;
+            self.identity = house
+                .sessions
+                .with(|tokens| enfilade_identity::reopen(view, now, &self.identity, tokens, memo))?;
+        }
+        Ok(())
     }
 }

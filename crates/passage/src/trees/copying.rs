@@ -5,8 +5,7 @@ use super::walked::Walked;
 use super::{Left, Level, Met, Placed, Placing, Work, is_hidden, is_within};
 use crate::reach::Inside as _;
 use crate::refuse::{Refusal, Stands};
-use crate::verbs::Found;
-use crate::walk::Stay;
+use crate::walk::{Found, Stay};
 use enfilade_access::{Ask, Inheritance, NodeKind, StoredAcl, Subject, Wanted};
 use enfilade_content::{
     Blocking, Draft, Node, Reader, Refusal as Content, Relocated, Room as Quota, Upload, copy_properties,

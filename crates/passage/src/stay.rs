@@ -1,0 +1,101 @@
+//! What else is asked of a visitor, and of one who is inside a datastore.
+
+use crate::refuse::Refusal;
+use crate::walk::{Stay, Visit};
+use enfilade_facts::limits::Limits;
+use enfilade_facts::vocabulary::DatastoreName;
+use enfilade_facts::{Now, Read, Revision};
+use enfilade_identity::{IdentityPermit, Principal};
+use std::sync::Arc;
+
+impl Visit {
+    /// Who.
+    pub fn principal(&self) -> &Principal {
+        self.identity.principal()
+    }
+
+    /// What is too much here.
+    pub fn limits(&self) -> Limits {
+        self.house.limits()
+    }
+
+    /// The permit.
+    pub fn identity(&self) -> &IdentityPermit {
+        &self.identity
+    }
+
+    /// The datastores that are not absent for the visitor, by name.
+    ///
+    /// # Errors
+    /// When the facts cannot be read, or door 2 says no by now.
+    pub fn stores(mut self) -> Result<Vec<DatastoreName>, Refusal> {
+        let house = Arc::clone(&self.house);
+        let names = house.datastores().into_iter().map(|state| state.name);
+        house.parts.source.read(|view| {
+            self.ask_again(view)?;
+            let (now, memo) = (house.now(), &house.parts.access_memo);
+            let principal = self.identity.principal();
+            let is_there =
+                |name: &DatastoreName| enfilade_access::admits(view, now, principal, name, memo).is_ok();
+            Ok(names.filter(is_there).collect())
+        })?
+    }
+}
+
+/// A condition of a request, asked where the request takes place.
+pub type Still = Box<dyn FnMut(&mut Stay) -> Result<(), Refusal> + Send>;
+
+impl Stay {
+    /// Makes a request depend on `still` where it takes place, too: in the turn in which the first name changes, or properties change, or a lock
+    /// is taken. After that it is not asked again, because the request itself changed what it is about.
+    pub fn only_if(&mut self, still: impl FnMut(&mut Stay) -> Result<(), Refusal> + Send + 'static) {
+        self.still = Some(Box::new(still));
+    }
+
+    /// Asks what [`Stay::only_if`] was given, unless it was asked before and held.
+    ///
+    /// # Errors
+    /// What it refuses; nothing may be changed then, and it is asked again.
+    pub(crate) fn if_still(&mut self) -> Result<(), Refusal> {
+        let Some(mut still) = self.still.take() else { return Ok(()) };
+        let holds = still(self);
+        self.still = holds.is_err().then_some(still);
+        holds
+    }
+
+    /// Whether everything this stay rests on is what it was when it was granted. A few nanoseconds.
+    pub(crate) fn unchanged(&self) -> bool {
+        let house = &self.visit.house;
+        self.visit.identity.holds(house.parts.source.at(), house.now())
+    }
+
+    /// The revision the doors last judged on.
+    pub fn revision(&self) -> Revision {
+        self.datastore.at().revision
+    }
+
+    /// Who it is.
+    pub fn principal(&self) -> &Principal {
+        self.visit.principal()
+    }
+
+    /// The time.
+    pub fn now(&self) -> Now {
+        self.visit.house.now()
+    }
+
+    /// How much may still come, and how much is there, in bytes.
+    ///
+    /// # Errors
+    /// When the file system does not say.
+    pub fn quota(&self) -> Result<(u64, u64), Refusal> {
+        let disk = self.root.usage()?;
+        Ok(match self.datastore.quota() {
+            None => (disk.available, disk.used),
+            Some(quota) => {
+                let used = self.fill.used(&self.root)?;
+                (disk.available.min(quota.saturating_sub(used)), used)
+            }
+        })
+    }
+}
