@@ -228,7 +228,8 @@ fn check_rightly(lmdb: &Arc<Lmdb>, source: Arc<dyn Source>, place: &Path, counts
     while !board.get(0) {
         let token = choice.next(&board);
         let revoked_before = board.get(token + 1);
-        let admitted = runtime.block_on(house.admit(tokens[token].ask(), [127, 0, 0, 1].into())).is_ok();
+        let credential = enfilade_passage::Credential::Secret(tokens[token].ask());
+        let admitted = runtime.block_on(house.admit(&credential, [127, 0, 0, 1].into())).is_ok();
         let is_live = loop {
             let live = lmdb.read(|view| index.read(view, |live| live.0.contains(&tokens[token].id))).unwrap();
             match live {

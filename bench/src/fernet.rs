@@ -9,11 +9,11 @@ use crate::peers;
 use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::stopwatch::{Samples, nanos, now, shared};
+use crate::stores;
 use cloud::Cloud;
 use enfilade_facts::vocabulary::Secret;
-use enfilade_identity::{SessionAsk, Wanted};
-use enfilade_passage::House;
-use std::net::Ipv4Addr;
+use enfilade_identity::Wanted;
+use enfilade_passage::{Credential, House};
 
 const ROUNDS: usize = 15;
 /// So many that what is remembered of one is gone when it comes again, where four are remembered.
@@ -74,11 +74,10 @@ pub(crate) fn beside_keystone(report: &mut Report, install: bool, small: bool) -
 /// Sessions that were known before something else was revoked: one look at what was. In turns with few and with many
 /// revocations, so that what else the machine does falls on both; how much more it takes with many, in nanoseconds.
 fn looked_at_again(report: &mut Report, clouds: [(&Cloud, u64); 2]) -> Result<f64, Failure> {
-    let from = Ipv4Addr::LOCALHOST.into();
     let mut houses = Vec::new();
     for (cloud, revocations) in clouds {
         let house = cloud.house(64 << 20, 1)?;
-        let known: Vec<SessionAsk> =
+        let known: Vec<Credential> =
             (0..KNOWN).map(|n| cloud.session(&house, n as u64 % 10)).collect::<Result<_, _>>()?;
         houses.push((cloud, revocations, house, known, Samples::default()));
     }
@@ -86,7 +85,7 @@ fn looked_at_again(report: &mut Report, clouds: [(&Cloud, u64); 2]) -> Result<f6
     for round in 0..4 * ROUNDS as u64 {
         let mut took = Vec::new();
         for (cloud, revocations, house, known, samples) in &mut houses {
-            let admit = |ask: &SessionAsk| assert!(house.admit_session(ask, from).is_ok());
+            let admit = |credential: &Credential| assert!(stores::come_in(house, credential).is_ok());
             cloud.revoke(*revocations + 1_000_000 + round)?;
             // The first brings the index up; the first round of all makes them known.
             known.iter().take(1).for_each(admit);
@@ -110,13 +109,12 @@ fn looked_at_again(report: &mut Report, clouds: [(&Cloud, u64); 2]) -> Result<f6
 
 fn door(report: &mut Report, cloud: &Cloud, revocations: u64, keys: u32) -> Result<f64, Failure> {
     let house = cloud.house(64 << 20, keys)?;
-    let from = Ipv4Addr::LOCALHOST.into();
-    let asks = |house: &House, count: usize| -> Result<Vec<SessionAsk>, Failure> {
+    let asks = |house: &House, count: usize| -> Result<Vec<Credential>, Failure> {
         (0..count).map(|n| cloud.session(house, n as u64 % 10)).collect()
     };
     let known = asks(&house, KNOWN)?;
     let admit =
-        |n: usize| assert!(known.get(n % KNOWN).is_some_and(|ask| house.admit_session(ask, from).is_ok()));
+        |n: usize| assert!(known.get(n % KNOWN).is_some_and(|one| stores::come_in(&house, one).is_ok()));
     (0..KNOWN).for_each(admit);
     let mut n = 0;
     let one = nanos(ROUNDS, || {
@@ -145,7 +143,7 @@ fn door(report: &mut Report, cloud: &Cloud, revocations: u64, keys: u32) -> Resu
     let asks = asks(&forgetful, SESSIONS)?;
     let mut turn = asks.iter().cycle();
     let anew = nanos(ROUNDS, || {
-        assert!(turn.next().is_some_and(|ask| forgetful.admit_session(ask, from).is_ok()));
+        assert!(turn.next().is_some_and(|one| stores::come_in(&forgetful, one).is_ok()));
     });
     let anew = report.middle(&name("a session judged anew"), revocations, &anew, "ns");
     eprintln!("{revocations} revocations, {keys} keys: known {hot:.0} ns, judged anew {anew:.0} ns");
@@ -154,17 +152,16 @@ fn door(report: &mut Report, cloud: &Cloud, revocations: u64, keys: u32) -> Resu
 
 fn making(report: &mut Report, cloud: &Cloud) -> Result<(), Failure> {
     let house = cloud.house(64 << 20, 2)?;
-    let ask = cloud.session(&house, 0)?;
-    let from = Ipv4Addr::LOCALHOST.into();
+    let credential = cloud.session(&house, 0)?;
     let wanted = Wanted::Scope(cloud.scope());
     // The first session moves the horizon of issue times, which is a change of facts; those after it wait for nothing.
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let first = house.admit_session(&ask, from).map_err(|why| format!("not admitted: {why:?}"))?;
+    let first = stores::come_in(&house, &credential)?;
     runtime
         .block_on(async { { first }.issue(wanted).await })
         .map_err(|why| format!("not issued: {why:?}"))?;
     let made = nanos(ROUNDS, || {
-        let visit = house.admit_session(&ask, from);
+        let visit = stores::come_in(&house, &credential);
         let made =
             visit.map(|mut visit| cloud::at_once(visit.issue(wanted)).is_some_and(|made| made.is_ok()));
         assert!(made.is_ok_and(|made| made));

@@ -11,7 +11,7 @@ use crate::stores::{self, Store};
 use enfilade_facts::tables::{Assignment, AssignmentKey, Datastore, Who};
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, Role, Secret, StorePath, UserId};
 use enfilade_facts::{Change, Source};
-use enfilade_passage::{Blocking, Credential as Ask, House};
+use enfilade_passage::{Blocking, House, SecretAsk as Ask};
 use std::sync::Arc;
 
 const ROUNDS: usize = 21;

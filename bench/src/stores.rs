@@ -12,7 +12,7 @@ use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, Secret, Sid, Us
 use enfilade_facts::{AuditRecord, Change, MemoSeed, Now, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{
-    Audit, Credential as Ask, Event, HashGate, House, Ledger, Parts, Penalties, Visit, ledger_words,
+    Audit, Event, HashGate, House, Ledger, Parts, Penalties, SecretAsk as Ask, Visit, ledger_words,
 };
 use enfilade_sources::lmdb::Lmdb;
 use std::future::Future;
@@ -287,7 +287,15 @@ impl Audit for Nowhere {
 
 /// Comes in where nothing has to be waited for.
 pub(crate) fn visit(house: &Arc<House>, ask: &Ask) -> Result<Visit, Failure> {
-    let walk = pin!(house.admit(ask.clone(), Ipv4Addr::LOCALHOST.into()));
+    come_in(house, &enfilade_passage::Credential::Secret(ask.clone()))
+}
+
+/// The same with any credential.
+pub(crate) fn come_in(
+    house: &Arc<House>,
+    credential: &enfilade_passage::Credential,
+) -> Result<Visit, Failure> {
+    let walk = pin!(house.admit(credential, Ipv4Addr::LOCALHOST.into()));
     match walk.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(visit) => visit.map_err(|refusal| format!("refused: {refusal}").into()),
         Poll::Pending => Err("a slow hash was asked for".into()),

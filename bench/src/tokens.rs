@@ -152,7 +152,7 @@ fn two_threads(
     store: &Store,
     house: &std::sync::Arc<enfilade_passage::House>,
     cache: &TokenCache,
-    asks: &[enfilade_passage::Credential],
+    asks: &[enfilade_passage::SecretAsk],
     theirs: &[(crate::peers::token_cache::Tokenid, String)],
 ) -> Result<(), Failure> {
     let (mut ours, mut peers, mut ratios) = (Samples::default(), Samples::default(), Samples::default());

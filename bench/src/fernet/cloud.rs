@@ -13,7 +13,7 @@ use enfilade_facts::{Change, MemoSeed, Source};
 use enfilade_identity::fernet::payload::Audit;
 use enfilade_identity::fernet::{KeyRing, frame};
 use enfilade_identity::{Claim, IdentityMemo, Methods, Scope, SessionAsk};
-use enfilade_passage::{HashGate, House, Parts, Penalties, SessionTerms};
+use enfilade_passage::{Credential, HashGate, House, Parts, Penalties, SessionTerms};
 use enfilade_sources::lmdb::Lmdb;
 use std::future::Future;
 use std::path::Path;
@@ -162,12 +162,12 @@ impl Cloud {
     }
 
     /// A session of a user, signed with the oldest key, so that all are tried.
-    pub(crate) fn session(&self, house: &House, n: u64) -> Result<SessionAsk, Failure> {
+    pub(crate) fn session(&self, house: &House, n: u64) -> Result<Credential, Failure> {
         // As good as random, unlike what the house counts up.
         let counted = house.random().ok_or("no random bytes")?;
         let own = stores::id(16, u128::from_be_bytes(counted) as u64);
         let token = token(n, own)?;
-        Ok(SessionAsk { token: Secret::new(token.as_bytes()).ok_or("no token")? })
+        Ok(Credential::Session(SessionAsk { token: Secret::new(token.as_bytes()).ok_or("no token")? }))
     }
 }
 

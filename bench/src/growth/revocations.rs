@@ -7,17 +7,17 @@ use crate::machine::anonymous_bytes;
 use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::stopwatch::{Samples, nanos, now};
-use crate::stores::{audit, id};
+use crate::stores::{self, audit, id};
 use enfilade_admin::keystone::purge_revocations;
 use enfilade_admin::{Desk, PasswordRules, ReservedPaths};
 use enfilade_facts::limits::REVOCATIONS_INDEXED_MAX;
 use enfilade_facts::tables::Revoked;
 use enfilade_facts::{Change, Index, Read, Source};
-use enfilade_identity::{Revocations, SessionAsk};
+use enfilade_identity::Revocations;
+use enfilade_passage::Credential;
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::lmdb::Lmdb;
 use serde_json::{Value, json};
-use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
 
@@ -103,13 +103,11 @@ fn judge(report: &mut Report, cloud: &Cloud, place: &Path, n: u64) -> Result<(),
         return Err("the index of this process has another number".into());
     }
 
-    let asks: Vec<SessionAsk> =
+    let credentials: Vec<Credential> =
         (0..SESSIONS).map(|n| cloud.session(&house, n % 10)).collect::<Result<_, _>>()?;
-    let mut turn = asks.iter().cycle();
+    let mut turn = credentials.iter().cycle();
     let anew = nanos(ROUNDS, || {
-        let admitted =
-            turn.next().is_some_and(|ask| house.admit_session(ask, Ipv4Addr::LOCALHOST.into()).is_ok());
-        assert!(admitted);
+        assert!(turn.next().is_some_and(|one| stores::come_in(&house, one).is_ok()));
     });
     report.middle("a session judged anew", n, &anew, "ns");
 
@@ -121,8 +119,8 @@ fn judge(report: &mut Report, cloud: &Cloud, place: &Path, n: u64) -> Result<(),
         let began = now();
         cloud.lmdb().commit(&change)?;
         one.push(began.elapsed().as_secs_f64() * 1e6);
-        let (ask, began) = (asks.first().ok_or("no session")?, now());
-        assert!(house.admit_session(ask, Ipv4Addr::LOCALHOST.into()).is_ok());
+        let (first, began) = (credentials.first().ok_or("no session")?, now());
+        assert!(stores::come_in(&house, first).is_ok());
         again.push(began.elapsed().as_secs_f64() * 1e6);
     }
     report.middle("one revocation, alone", n, &one, "µs");

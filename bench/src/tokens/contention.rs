@@ -29,14 +29,15 @@ fn all_at_once(house: &Arc<House>, store: &Store, tokens: impl Iterator<Item = u
     let runtime = runtime()?;
     let asks = tokens.map(|n| store.ask(n)).collect::<Result<Vec<_>, _>>()?;
     runtime.block_on(async {
-        let walk = |(n, ask): (usize, enfilade_passage::Credential)| {
+        let walk = |(n, ask): (usize, enfilade_passage::SecretAsk)| {
             let house = Arc::clone(house);
             // Each from an address of its own: what is counted here is not how many one address may have.
             let from = Ipv4Addr::new(10, 0, (n / 250) as u8, (n % 250) as u8);
+            let credential = enfilade_passage::Credential::Secret(ask);
             async move {
                 // Who finds no place in the queue comes again, as it is told to.
                 for _ in 0..1_000 {
-                    match house.admit(ask.clone(), from.into()).await {
+                    match house.admit(&credential, from.into()).await {
                         Ok(_) => return true,
                         Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
                     }

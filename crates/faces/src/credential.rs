@@ -4,26 +4,22 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use enfilade_facts::vocabulary::{Authid, Secret};
-use enfilade_passage::{Credential, IdentityRefusal as Refusal, SessionAsk, TicketAsk};
+use enfilade_passage::{
+    CertificateAsk, Credential, IdentityRefusal as Refusal, SecretAsk, SessionAsk, TicketAsk,
+};
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, COOKIE, HeaderName, HeaderValue};
 use zeroize::Zeroizing;
 
-/// What was brought.
-pub(crate) enum Brought {
-    /// A name and a secret.
-    Secret(Credential),
-    /// A session's token.
-    Session(SessionAsk),
-}
-
 const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
 
-/// The one header of a request that carries its credential.
-pub(crate) struct Carried<'a> {
-    name: &'a HeaderName,
-    value: &'a HeaderValue,
+/// What carries the one credential of a request.
+pub(crate) enum Carried<'a> {
+    /// A header, and its name.
+    Header(&'a HeaderName, &'a HeaderValue),
+    /// The certificate of the connection.
+    Certificate(&'a CertificateAsk),
 }
 
 /// The request's credential.
@@ -96,7 +92,7 @@ pub(crate) fn beside_a_subject(headers: &HeaderMap) -> Result<Carried<'_>, Refus
     let (mut found, mut is_one) = (None, true);
     for (name, value) in headers {
         if name == AUTHORIZATION || name == AUTH_TOKEN {
-            is_one &= found.replace(Carried { name, value }).is_none();
+            is_one &= found.replace(Carried::Header(name, value)).is_none();
         }
     }
     // No cookie is read here; beside something else it may be somebody's credential all the same.
@@ -107,30 +103,36 @@ pub(crate) fn beside_a_subject(headers: &HeaderMap) -> Result<Carried<'_>, Refus
 }
 
 impl Carried<'_> {
-    /// The bytes of it.
+    /// What it is called, and its bytes.
     pub(crate) fn unread(&self) -> (&[u8], &[u8]) {
-        (self.name.as_str().as_bytes(), self.value.as_bytes())
+        match self {
+            Carried::Header(name, value) => (name.as_str().as_bytes(), value.as_bytes()),
+            Carried::Certificate(ask) => (b"certificate", &ask.fingerprint),
+        }
     }
 
-    /// What they say.
+    /// The credential.
     ///
     /// # Errors
-    /// When they cannot be read.
-    pub(crate) fn read(&self) -> Result<Brought, Refusal> {
-        if self.name == AUTH_TOKEN {
-            return session(self.value.as_bytes());
+    /// When it cannot be read.
+    pub(crate) fn read(&self) -> Result<Credential, Refusal> {
+        let (name, value) = match self {
+            Carried::Header(name, value) => (*name, *value),
+            Carried::Certificate(ask) => return Ok(Credential::Certificate(**ask)),
+        };
+        if name == AUTH_TOKEN {
+            return session(value.as_bytes());
         }
-        let value =
-            self.value.to_str().map_err(|_| malformed("the Authorization header is not plain text"))?;
+        let value = value.to_str().map_err(|_| malformed("the Authorization header is not plain text"))?;
         let (scheme, rest) = value.split_once([' ', '=']).unwrap_or((value, ""));
         let is_followed_by_blank = value.as_bytes().get(scheme.len()) != Some(&b'=');
         match scheme {
-            "PBSAPIToken" | "PDMAPIToken" => proxmox(rest).map(Brought::Secret),
+            "PBSAPIToken" | "PDMAPIToken" => proxmox(rest).map(Credential::Secret),
             "PVEAPIToken" => Err(malformed(
                 "`PVEAPIToken` is for another server; expected `PBSAPIToken=USER@REALM!TOKEN:SECRET`",
             )),
             _ if scheme.eq_ignore_ascii_case("basic") && is_followed_by_blank => {
-                basic(rest).map(Brought::Secret)
+                basic(rest).map(Credential::Secret)
             }
             _ if scheme.eq_ignore_ascii_case("bearer") && is_followed_by_blank => session(rest.as_bytes()),
             _ => Err(malformed(
@@ -140,15 +142,15 @@ impl Carried<'_> {
     }
 }
 
-fn session(token: &[u8]) -> Result<Brought, Refusal> {
+fn session(token: &[u8]) -> Result<Credential, Refusal> {
     let token = Secret::new(token);
     let token =
         token.ok_or_else(|| malformed("the token is empty, longer than 511 bytes or holds a NUL byte"))?;
-    Ok(Brought::Session(SessionAsk { token }))
+    Ok(Credential::Session(SessionAsk { token }))
 }
 
 /// `user@realm!token:secret`, the secret percent-encoded, as Proxmox Backup Server and Datacenter Manager take it.
-fn proxmox(text: &str) -> Result<Credential, Refusal> {
+fn proxmox(text: &str) -> Result<SecretAsk, Refusal> {
     let Some((authid, secret)) = text.split_once(':') else {
         return Err(malformed(match text.contains('=') {
             true => "there is `=` between token and secret; expected `PBSAPIToken=USER@REALM!TOKEN:SECRET`",
@@ -189,7 +191,7 @@ pub(crate) fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// `user@realm!token:secret` or `user@realm:password`, in base64 (RFC 7617).
-fn basic(encoded: &str) -> Result<Credential, Refusal> {
+fn basic(encoded: &str) -> Result<SecretAsk, Refusal> {
     // The engine is strict: padding is required, and bits that stand for nothing have to be zero.
     let decoded = STANDARD.decode(encoded).map_err(|_| malformed("the Basic credential is not base64"))?;
     let decoded = Zeroizing::new(decoded);
@@ -202,11 +204,11 @@ fn basic(encoded: &str) -> Result<Credential, Refusal> {
     secret_of(authid, secret)
 }
 
-fn secret_of(authid: Authid, secret: &[u8]) -> Result<Credential, Refusal> {
+fn secret_of(authid: Authid, secret: &[u8]) -> Result<SecretAsk, Refusal> {
     let secret = Secret::new(secret);
     let secret =
         secret.ok_or_else(|| malformed("the secret is empty, longer than 511 bytes or holds a NUL byte"))?;
-    Ok(Credential { authid, secret })
+    Ok(SecretAsk { authid, secret })
 }
 
 fn malformed(why: &str) -> Refusal {
@@ -225,14 +227,14 @@ mod tests {
         headers
     }
 
-    fn extract(headers: &HeaderMap) -> Result<Brought, Refusal> {
+    fn extract(headers: &HeaderMap) -> Result<Credential, Refusal> {
         carried(headers)?.read()
     }
 
-    fn of(value: &str) -> Result<Credential, Refusal> {
+    fn of(value: &str) -> Result<SecretAsk, Refusal> {
         match extract(&headers(&[("authorization", value)]))? {
-            Brought::Secret(credential) => Ok(credential),
-            Brought::Session(_) => panic!("{value}"),
+            Credential::Secret(credential) => Ok(credential),
+            _ => panic!("{value}"),
         }
     }
 
@@ -268,12 +270,12 @@ mod tests {
         for (name, value) in
             [("authorization", "Bearer abc"), ("authorization", "bearer abc"), ("x-auth-token", "abc")]
         {
-            let Ok(Brought::Session(ask)) = extract(&headers(&[(name, value)])) else { panic!("{value}") };
+            let Ok(Credential::Session(ask)) = extract(&headers(&[(name, value)])) else { panic!("{value}") };
             assert_eq!(ask.token.reveal(), b"abc");
         }
         let subject = headers(&[("x-auth-token", "abc"), ("x-subject-token", "def")]);
         assert!(matches!(extract(&subject), Err(Refusal::Malformed(_))));
-        assert!(matches!(beside_a_subject(&subject).unwrap().read(), Ok(Brought::Session(_))));
+        assert!(matches!(beside_a_subject(&subject).unwrap().read(), Ok(Credential::Session(_))));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The way of a request from the listener to its route.
 
 use crate::body::Body;
-use crate::credential::{self, Brought, Carried};
+use crate::credential::{self, Carried};
 use crate::keystone::Rendered;
 use crate::metrics::Metrics;
 use crate::respond::{Aim, Answer, Failure, Wire, failed};
@@ -16,7 +16,7 @@ use enfilade_admin::{Desk, FileSet, PasswordRules};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::{Index, Memo, MemoSeed, Requester};
-use enfilade_passage::{CertificateAsk, House, IdentityRefusal, LastVisitor, Refusal, Visit};
+use enfilade_passage::{CertificateAsk, Credential, House, IdentityRefusal, LastVisitor, Refusal, Visit};
 use hyper::body::Body as _;
 use hyper::header::{ALLOW, CONTENT_LENGTH, HOST, HeaderValue, STRICT_TRANSPORT_SECURITY};
 use hyper::{Method, Request};
@@ -309,7 +309,8 @@ impl Faces {
             Ok(Some(ask)) => {
                 trace.event.authid = ask.userid.as_str().into();
                 let changes_something = !matches!(*request.method(), Method::GET | Method::HEAD);
-                let admitted = self.house.admit_ticket(&ask, changes_something, connection.peer.ip());
+                let credential = Credential::Ticket { ticket: ask, changes_something };
+                let admitted = self.house.admit(&credential, connection.peer.ip()).await;
                 admitted.inspect(|_| connection.stranger.is_known())
             }
             Ok(None) => {
@@ -371,7 +372,7 @@ pub(crate) enum Takes {
 }
 
 impl Faces {
-    /// Door 2, for a credential in a header.
+    /// Door 2, for a credential in a header, or in the certificate of the connection.
     pub(crate) async fn admit(
         &self,
         connection: &Connection,
@@ -382,10 +383,8 @@ impl Faces {
         let from = connection.peer.ip();
         let takes_secrets = takes == Takes::Everything;
         let carried = match (carried, &connection.certificate) {
-            // Whoever brings something else beside it means that.
-            (Err(IdentityRefusal::NoCredential), Some(ask)) if takes_secrets => {
-                return self.admit_certificate(connection, ask, trace);
-            }
+            // A request that carries something else as well means that.
+            (Err(IdentityRefusal::NoCredential), Some(ask)) if takes_secrets => Carried::Certificate(ask),
             (carried, _) => carried?,
         };
         let visit = match self.house.recognise(&connection.last, carried.unread(), from) {
@@ -394,39 +393,14 @@ impl Faces {
             }
             Ok(visit) => visit,
             Err(brought) => {
-                let visit = match carried.read()? {
-                    Brought::Secret(_) if !takes_secrets => {
+                let credential = carried.read()?;
+                if let Credential::Secret(ask) = &credential {
+                    if !takes_secrets {
                         return Err(IdentityRefusal::NoCredential.into());
                     }
-                    Brought::Secret(ask) => {
-                        trace.event.authid = ask.authid.to_word();
-                        self.house.admit(ask, from).await?
-                    }
-                    Brought::Session(ask) => self.house.admit_session(&ask, from)?,
-                };
-                connection.last.is(brought, &visit);
-                visit
-            }
-        };
-        connection.stranger.is_known();
-        trace.event.authid = visit.principal().authid.to_word();
-        trace.event.revision = visit.identity().at().revision.0;
-        Ok(visit)
-    }
-}
-
-impl Faces {
-    fn admit_certificate(
-        &self,
-        connection: &Connection,
-        ask: &CertificateAsk,
-        trace: &mut Trace,
-    ) -> Result<Visit, Refusal> {
-        let from = connection.peer.ip();
-        let visit = match self.house.recognise(&connection.last, (b"certificate", &ask.fingerprint), from) {
-            Ok(visit) => visit,
-            Err(brought) => {
-                let visit = self.house.admit_certificate(ask, from)?;
+                    trace.event.authid = ask.authid.to_word();
+                }
+                let visit = self.house.admit(&credential, from).await?;
                 connection.last.is(brought, &visit);
                 visit
             }

@@ -1,49 +1,59 @@
-//! Door 2 for each kind of credential that is no session (`sessions.rs` has those).
+//! Door 2 for each kind of credential.
 
 use crate::gate::Asker;
 use crate::house::House;
 use crate::refuse::Refusal;
+use crate::sessions::TicketAsk;
 use crate::walk::Visit;
 use enfilade_facts::{MemoKey, Read};
-use enfilade_identity::{CertificateAsk, IdentityPermit, Outcome, Verdict};
+use enfilade_identity::{Ask, CertificateAsk, IdentityPermit, Outcome, SessionAsk, Verdict};
+use std::fmt::Display;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-impl House {
-    /// Door 2: who is this? When a slow hash is missing it is computed behind the gate, which only fills the memo;
-    /// then the door is asked again, against fresh facts. Whoever fails waits for the answer; an address that fails too
-    /// often is refused for a while: every password, and every other secret that needs a slow hash.
-    ///
-    /// # Errors
-    /// The door's refusal.
-    pub async fn admit(
-        self: &Arc<Self>,
-        ask: enfilade_identity::Ask,
-        from: IpAddr,
-    ) -> Result<Visit, Refusal> {
-        let said = ask.authid.clone();
-        self.admit_as(ask, &said, from).await
-    }
+/// What a client presents.
+#[derive(Debug)]
+pub enum Credential {
+    /// A name and a secret: a password, or the secret of an API token.
+    Secret(Ask),
+    /// The same from a client that named the account in other words. Its failures are counted by these words, so that a delay does not tell
+    /// which account that is.
+    NamedSecret(Ask, String),
+    /// The token of a session.
+    Session(SessionAsk),
+    /// A certificate that was shown in the TLS handshake.
+    Certificate(CertificateAsk),
+    /// A login ticket.
+    Ticket {
+        /// What is in it.
+        ticket: TicketAsk,
+        /// Whether the request changes something, for which the ticket alone is not enough.
+        changes_something: bool,
+    },
+}
 
-    /// The same for whoever was named in other words, which failures are counted by: who they are is not to be learnt from a delay.
+impl House {
+    /// Door 2 for a name and a secret. When a slow hash is missing it is computed behind the gate, which only fills the memo; then the door is
+    /// asked again, against fresh facts. A client that fails waits for the answer. An address that fails too often is refused for a while:
+    /// every password, and every other secret that needs a slow hash.
     ///
     /// # Errors
     /// The door's refusal.
-    pub async fn admit_as(
-        self: &Arc<Self>,
-        ask: enfilade_identity::Ask,
-        said: &impl std::fmt::Display,
+    pub(crate) async fn open_secret(
+        &self,
+        ask: &Ask,
+        named: &(impl Display + Sync),
         from: IpAddr,
-    ) -> Result<Visit, Refusal> {
+    ) -> Result<IdentityPermit, Refusal> {
         let penalties = &self.parts.penalties;
         // A password is not even compared with a remembered one: an address that is barred would guess without a delay.
         if ask.authid.token.is_none() {
             self.unless_barred(from)?;
         }
-        let refusal = match self.ask_identity(&ask, from).await {
+        let refusal = match self.ask_identity(ask, from).await {
             Ok(identity) => {
-                penalties.succeeded(said, self.now());
-                return Ok(self.welcome(identity, from));
+                penalties.succeeded(named, self.now());
+                return Ok(identity);
             }
             Err(refusal) => refusal,
         };
@@ -51,7 +61,7 @@ impl House {
             && identity.is_failure()
         {
             self.unless_barred(from)?;
-            let delay = penalties.failed(from, said, self.now());
+            let delay = penalties.failed(from, named, self.now());
             // Even the shortest sleep waits for the timer to tick.
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
@@ -60,16 +70,14 @@ impl House {
         Err(refusal)
     }
 
-    /// Door 2 for whoever showed a certificate in the TLS handshake.
+    /// Door 2 for a certificate.
     ///
     /// # Errors
     /// The door's refusal.
-    pub fn admit_certificate(self: &Arc<Self>, ask: &CertificateAsk, from: IpAddr) -> Result<Visit, Refusal> {
+    pub(crate) fn open_certificate(&self, ask: &CertificateAsk) -> Result<IdentityPermit, Refusal> {
         let (parts, now) = (&self.parts, self.now());
-        let opened = parts
-            .source
-            .read(|view| enfilade_identity::open_certificate(view, now, ask, &parts.identity_memo))?;
-        Ok(self.welcome(opened?, from))
+        let memo = &parts.identity_memo;
+        Ok(parts.source.read(|view| enfilade_identity::open_certificate(view, now, ask, memo))??)
     }
 
     /// Door 2 for whoever comes again on the connection they came on before, with the very same bytes: known without reading
@@ -105,17 +113,13 @@ impl House {
     }
 
     /// Door 2 for whoever was let in at this revision before: no view, no lock, nothing to wait for.
-    pub fn knows(&self, ask: &enfilade_identity::Ask) -> Option<IdentityPermit> {
+    pub fn knows(&self, ask: &Ask) -> Option<IdentityPermit> {
         // The revision first: what is acknowledged after this is obeyed by the next request.
         let at = self.parts.source.at();
         enfilade_identity::remembered(at, || self.now(), ask, &self.parts.identity_memo)
     }
 
-    async fn ask_identity(
-        &self,
-        ask: &enfilade_identity::Ask,
-        from: IpAddr,
-    ) -> Result<IdentityPermit, Refusal> {
+    async fn ask_identity(&self, ask: &Ask, from: IpAddr) -> Result<IdentityPermit, Refusal> {
         if let Some(identity) = self.knows(ask) {
             return Ok(identity);
         }

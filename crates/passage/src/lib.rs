@@ -40,12 +40,12 @@ pub use enfilade_datastore::{Active, Entered, Ledger, LedgerWords, Process, ledg
 pub use enfilade_identity::fernet::KeyRing;
 pub use enfilade_identity::fernet::payload::audit_id_to_text;
 pub use enfilade_identity::{
-    AWS4_HMAC_SHA256, Ask as Credential, CertificateAsk, Claim, HashKey, HeldRole, Lent,
+    AWS4_HMAC_SHA256, Ask as SecretAsk, CertificateAsk, Claim, HashKey, HeldRole, Lent,
     Refusal as IdentityRefusal, Scope, Session, SessionAsk, SignatureAsk, Signed, Signing, Upgrade,
     Validated, Wanted,
 };
 
-pub use admission::LastVisitor;
+pub use admission::{Credential, LastVisitor};
 pub use audit::{Audit, Event};
 pub use explain::{DoorAnswer, Explanation, OwnRights};
 pub use gate::{Asker, GateCounts, HashGate};

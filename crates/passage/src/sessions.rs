@@ -1,5 +1,6 @@
 //! Sessions: coming in with one, getting one, and being asked about somebody's.
 
+use crate::admission::Credential;
 use crate::house::House;
 use crate::refuse::Refusal;
 use crate::walk::Visit;
@@ -14,7 +15,6 @@ use enfilade_identity::{
     SignatureAsk, Tokens, Validated, Wanted,
 };
 use std::fmt::Write as _;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -136,30 +136,21 @@ impl House {
         count?.or(Ok(0))
     }
 
-    /// Door 2 for a session's token.
+    /// Whether a session may be used as the ticket it came in. A request that changes something needs the ticket's own CSRF token as well,
+    /// because browsers send cookies with requests of any page.
     ///
     /// # Errors
-    /// The door's refusal.
-    pub fn admit_session(self: &Arc<Self>, ask: &SessionAsk, from: IpAddr) -> Result<Visit, Refusal> {
-        Ok(self.welcome(self.ask_session(ask)?, from))
-    }
-
-    /// Door 2 for a ticket. What changes something needs the ticket's own CSRF token beside it, because browsers send cookies
-    /// with whatever any page asks for.
-    ///
-    /// # Errors
-    /// The door's refusal.
-    pub fn admit_ticket(
-        self: &Arc<Self>,
-        ask: &TicketAsk,
+    /// The refusal of door 2.
+    pub(crate) fn check_ticket(
+        &self,
+        visit: &Visit,
+        ticket: &TicketAsk,
         changes_something: bool,
-        from: IpAddr,
-    ) -> Result<Visit, Refusal> {
-        let visit = self.admit_session(&ask.session, from)?;
+    ) -> Result<(), Refusal> {
         let claim = visit.identity.session().map(|session| session.claim);
         let is_ticket =
             claim.is_some_and(|claim| claim.scope == Scope::Unscoped && claim.audit.chain.is_none());
-        if !is_ticket || visit.principal().authid.to_string() != ask.userid {
+        if !is_ticket || visit.principal().authid.to_string() != ticket.userid {
             return Err(IdentityRefusal::Malformed("the ticket is not of that user".into()).into());
         }
         let is_ours = |given: &String| {
@@ -167,9 +158,9 @@ impl House {
             id.zip(csrf_bytes(given))
                 .is_some_and(|(id, digest)| self.parts.hash_key.matches(&id, CSRF, &digest))
         };
-        match changes_something && !ask.csrf.as_ref().is_some_and(is_ours) {
+        match changes_something && !ticket.csrf.as_ref().is_some_and(is_ours) {
             true => Err(IdentityRefusal::CrossSite.into()),
-            false => Ok(visit),
+            false => Ok(()),
         }
     }
 
@@ -191,7 +182,11 @@ impl House {
         }
     }
 
-    fn ask_session(&self, ask: &SessionAsk) -> Result<IdentityPermit, Refusal> {
+    /// Door 2 for a session's token.
+    ///
+    /// # Errors
+    /// The door's refusal.
+    pub(crate) fn open_session(&self, ask: &SessionAsk) -> Result<IdentityPermit, Refusal> {
         let (parts, now) = (&self.parts, self.now());
         let memo = &parts.identity_memo;
         // The revision first, as for secrets.
@@ -285,15 +280,14 @@ impl Visit {
         Err(IdentityRefusal::Busy.into())
     }
 
-    /// A ticket for a visitor who came with a password; for one who came with a ticket, the same again: none outlives the
-    /// first.
+    /// A ticket for a visitor who came with a password. One who came with a ticket gets the same again: none outlives the first.
     ///
     /// # Errors
     /// The refusal of door 2.
-    pub async fn ticket(&mut self, before: Option<&SessionAsk>) -> Result<Ticket, Refusal> {
-        if let (Some(ask), Some(session)) = (before, self.identity.session()) {
-            let token =
-                String::from_utf8(ask.token.reveal().to_vec()).map_err(|_| IdentityRefusal::NotOurs)?;
+    pub async fn ticket(&mut self, credential: &Credential) -> Result<Ticket, Refusal> {
+        if let (Credential::Ticket { ticket, .. }, Some(session)) = (credential, self.identity.session()) {
+            let token = ticket.session.token.reveal().to_vec();
+            let token = String::from_utf8(token).map_err(|_| IdentityRefusal::NotOurs)?;
             return Ok(Ticket { token, csrf: self.house.csrf_of(&session.claim) });
         }
         if self.identity.token().is_some() {

@@ -12,6 +12,7 @@
 //! Every view is one short synchronous block (invariants F2 and E1). A permit carries the revision it was granted at. When a later view has
 //! another revision, the earlier doors are asked again. That costs tens of nanoseconds when nothing changed that concerns them.
 
+use crate::admission::Credential;
 use crate::house::House;
 use crate::lock_owners::Counted;
 use crate::modes::{Act, Mode};
@@ -29,6 +30,27 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 impl House {
+    /// Door 2: who is this? Only a name and a secret may have to wait, for a slow hash or because too many failed before (`admission.rs`). Whoever
+    /// comes again on the same connection with the same bytes is recognised before these are read ([`House::recognise`]).
+    ///
+    /// # Errors
+    /// The door's refusal.
+    pub async fn admit(self: &Arc<Self>, credential: &Credential, from: IpAddr) -> Result<Visit, Refusal> {
+        let identity = match credential {
+            Credential::Secret(ask) => self.open_secret(ask, &ask.authid, from).await?,
+            Credential::NamedSecret(ask, named) => self.open_secret(ask, named, from).await?,
+            Credential::Session(ask) => self.open_session(ask)?,
+            Credential::Certificate(ask) => self.open_certificate(ask)?,
+            Credential::Ticket { ticket, .. } => self.open_session(&ticket.session)?,
+        };
+        let visit = self.welcome(identity, from);
+        if let Credential::Ticket { ticket, changes_something } = credential {
+            self.check_ticket(&visit, ticket, *changes_something)?;
+        }
+        Ok(visit)
+    }
+
+    /// What is noted of everybody who passes door 2.
     pub(crate) fn welcome(self: &Arc<Self>, identity: IdentityPermit, from: IpAddr) -> Visit {
         let now = self.now();
         if identity.session().is_none() {

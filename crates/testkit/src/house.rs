@@ -5,9 +5,9 @@ use enfilade_access::AccessMemo;
 use enfilade_admin::{DatastoreEdit, Desk, NewUser, PasswordRules, TokenTerms};
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, Userid};
 use enfilade_facts::{LockStore, MemoSeed, Requester, Source, StoreId};
-use enfilade_identity::{Ask, HashKey, IdentityMemo};
+use enfilade_identity::{Ask, HashKey, IdentityMemo, SessionAsk};
 use enfilade_passage::{
-    AllowIssue, Audit, Event, HashGate, House, Parts, Penalties, Random, Refusal, ReservedPaths,
+    AllowIssue, Audit, Credential, Event, HashGate, House, Parts, Penalties, Random, Refusal, ReservedPaths,
     SessionTerms, Upgrade, Visit,
 };
 use enfilade_sources::files::file_set::FileSet;
@@ -16,9 +16,11 @@ use enfilade_sources::memory::Memory;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 
 /// How much the doors remember while a world is asked; the answers must not differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,7 +225,20 @@ impl TestHouse {
     /// # Errors
     /// The refusal of door 2.
     pub async fn come_in(&self, ask: Ask) -> Result<Visit, Refusal> {
-        self.house.admit(ask, Ipv4Addr::LOCALHOST.into()).await
+        self.house.admit(&Credential::Secret(ask), Ipv4Addr::LOCALHOST.into()).await
+    }
+
+    /// Comes in with the token of a session, which waits for nothing.
+    ///
+    /// # Errors
+    /// The refusal of door 2.
+    pub fn come_in_by(&self, token: &[u8]) -> Result<Visit, Refusal> {
+        let credential = Credential::Session(SessionAsk { token: Secret::new(token).unwrap() });
+        let admitted = pin!(self.house.admit(&credential, Ipv4Addr::LOCALHOST.into()));
+        match admitted.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(admitted) => admitted,
+            Poll::Pending => panic!("door 2 waits for something"),
+        }
     }
 
     /// Comes in: a user by the token `test`, a token with the secret it was made with; any other with a wrong one.

@@ -18,7 +18,7 @@ use enfilade_facts::tables::FileName;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, Role, Secret, StorePath, Userid};
 use enfilade_facts::{MemoSeed, Now, Refuse, Requester, Source};
 use enfilade_identity::{Ask, HashKey, IdentityMemo};
-use enfilade_passage::{Audit, Blocking, Event, HashGate, House, Parts, Penalties};
+use enfilade_passage::{Audit, Blocking, Credential, Event, HashGate, House, Parts, Penalties};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
@@ -235,7 +235,7 @@ async fn answers(logins: &[(String, String)], source: Arc<dyn Source>) -> Vec<St
     for (authid, secret) in logins {
         let authid: Authid = authid.parse().unwrap();
         let ask = Ask { authid, secret: Secret::new(secret.as_bytes()).unwrap() };
-        let visit = match house.admit(ask, [127, 0, 0, 1].into()).await {
+        let visit = match house.admit(&Credential::Secret(ask), [127, 0, 0, 1].into()).await {
             Ok(visit) => visit,
             Err(refusal) => {
                 lines.extend((0..4).map(|_| refusal.code().to_owned()));

@@ -7,10 +7,9 @@ use enfilade_admin::keystone as admin;
 use enfilade_facts::tables::{Password, Revoked, User};
 use enfilade_facts::vocabulary::{Realm, Secret, Userid};
 use enfilade_facts::{AuditRecord, Change, Read as _, Refuse as _, Source as _};
-use enfilade_identity::{Ask, Scope, SessionAsk, Wanted};
+use enfilade_identity::{Ask, Scope, Wanted};
 use enfilade_passage::KeyRing;
 use enfilade_testkit::{Remembering, TestHouse};
-use std::net::Ipv4Addr;
 
 /// Of `pw`.
 const HASH: &str = "$5$rounds=1000$salt$gdEupGonUIiJCMc1vfHpiFjFhRA3Jf3USQ7IYKjZitD";
@@ -39,10 +38,7 @@ async fn no_session_is_issued_that_would_end_before_what_was_purged() {
             }
         }
     };
-    let stands = |token: &str| {
-        let ask = SessionAsk { token: Secret::new(token.as_bytes()).unwrap() };
-        house.house.admit_session(&ask, Ipv4Addr::LOCALHOST.into()).map(drop).map_err(|why| why.code())
-    };
+    let stands = |token: &str| house.come_in_by(token.as_bytes()).map(drop).map_err(|why| why.code());
     let wanted = || Wanted::Scope(Scope::Unscoped);
     let early = come_in().await.issue(wanted()).await.unwrap();
     let end = early.session.claim.expires_at;

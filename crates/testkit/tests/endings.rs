@@ -12,10 +12,9 @@ use enfilade_facts::vocabulary::{
 };
 use enfilade_identity::fernet::frame;
 use enfilade_identity::fernet::payload::Audit;
-use enfilade_identity::{Claim, HashKey, Lent, Methods, Scope, SessionAsk, chain_of};
+use enfilade_identity::{Claim, HashKey, Lent, Methods, Scope, chain_of};
 use enfilade_passage::KeyRing;
 use enfilade_testkit::{Remembering, TestHouse};
-use std::net::Ipv4Addr;
 
 const KEY: BlobId = BlobId([9; 32]);
 
@@ -123,9 +122,7 @@ impl World {
 
     /// The roles of a session; none where it is over.
     fn roles(&self, token: &str) -> Vec<String> {
-        let ask = SessionAsk { token: Secret::new(token.as_bytes()).unwrap() };
-        let visit = self.house.house.admit_session(&ask, Ipv4Addr::LOCALHOST.into());
-        let Ok(visit) = visit else { return Vec::new() };
+        let Ok(visit) = self.house.come_in_by(token.as_bytes()) else { return Vec::new() };
         visit.identity().session().unwrap().roles.iter().map(|role| role.name.clone()).collect()
     }
 

@@ -46,7 +46,8 @@ async fn a_herd_on_one_password_is_hashed_once() {
         .map(|_| {
             let house = house.house.clone();
             tokio::spawn(async move {
-                house.admit(ask("alice@local", "correct horse"), [127, 0, 0, 1].into()).await.is_ok()
+                let credential = enfilade_passage::Credential::Secret(ask("alice@local", "correct horse"));
+                house.admit(&credential, [127, 0, 0, 1].into()).await.is_ok()
             })
         })
         .collect();
@@ -175,7 +176,7 @@ async fn whoever_comes_again_on_a_connection_is_known_only_while_nothing_changed
     let knows = |bytes: &[u8]| house.house.recognise(&last, (b"authorization", bytes), from);
     let come_in = async |bytes: &[u8], ask: Ask| {
         let brought = knows(bytes).err().unwrap();
-        last.is(brought, &house.house.admit(ask, from).await.unwrap());
+        last.is(brought, &house.house.admit(&enfilade_passage::Credential::Secret(ask), from).await.unwrap());
         assert!(knows(bytes).is_ok());
         assert!(knows(b"something else").is_err());
         assert!(house.house.recognise(&last, (b"x-auth-token", bytes), from).is_err());

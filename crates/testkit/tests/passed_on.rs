@@ -4,13 +4,12 @@
 
 use enfilade_admin::keystone as admin;
 use enfilade_admin::{NewUser, Target};
-use enfilade_facts::vocabulary::{GroupName, Realm, Secret, UserId, Userid};
+use enfilade_facts::vocabulary::{GroupName, Realm, UserId, Userid};
 use enfilade_identity::fernet::frame;
 use enfilade_identity::fernet::payload::Audit;
-use enfilade_identity::{Claim, Methods, Scope, SessionAsk};
+use enfilade_identity::{Claim, Methods, Scope};
 use enfilade_passage::KeyRing;
 use enfilade_testkit::{Remembering, TestHouse};
-use std::net::Ipv4Addr;
 
 fn keys() -> KeyRing {
     KeyRing::new(&[(0, &[7; 32]), (1, &[8; 32])]).unwrap()
@@ -33,8 +32,7 @@ fn sign_in(house: &TestHouse, user: UserId, own: u8) -> String {
 }
 
 fn stands(house: &TestHouse, token: &str) -> bool {
-    let ask = SessionAsk { token: Secret::new(token.as_bytes()).unwrap() };
-    house.house.admit_session(&ask, Ipv4Addr::LOCALHOST.into()).is_ok()
+    house.come_in_by(token.as_bytes()).is_ok()
 }
 
 /// Ann is in a group of a domain, and that group is in another one. The domain is removed, and is swept by so many steps; ann signs in; the

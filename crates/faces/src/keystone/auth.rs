@@ -11,7 +11,7 @@ use enfilade_admin::keystone::{
 };
 use enfilade_facts::Requester;
 use enfilade_facts::vocabulary::{Secret, TrustId};
-use enfilade_passage::{Credential, IdentityRefusal, Refusal, Scope, SessionAsk, Wanted};
+use enfilade_passage::{Credential, IdentityRefusal, Refusal, Scope, SecretAsk, SessionAsk, Wanted};
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use hyper::http::request::Parts;
@@ -46,19 +46,22 @@ pub(super) async fn login(
 ) -> Outcome {
     let (proof, scope) = read(body)?;
     let (house, from) = (faces.arc_house(), connection.peer.ip());
-    let mut visit = match proof {
-        Proof::Token(ask) => house.admit_session(&ask, from)?,
+    let credential = match proof {
+        Proof::Token(ask) => Credential::Session(ask),
         Proof::Password(user, secret) => {
-            trace.event.authid = user.to_string().into();
+            let named = user.to_string();
+            trace.event.authid = named.as_str().into();
             let authid = authid_of_user(house.source(), &user)?;
-            house.admit_as(Credential { authid, secret }, &user, from).await?
+            Credential::NamedSecret(SecretAsk { authid, secret }, named)
         }
         Proof::Credential(credential, secret) => {
-            trace.event.authid = credential.to_string().into();
+            let named = credential.to_string();
+            trace.event.authid = named.as_str().into();
             let authid = authid_of_credential(house.source(), &credential)?;
-            house.admit_as(Credential { authid, secret }, &credential, from).await?
+            Credential::NamedSecret(SecretAsk { authid, secret }, named)
         }
     };
+    let mut visit = house.admit(&credential, from).await?;
     connection.stranger.is_known();
     trace.event.authid = visit.principal().authid.to_word();
     let nowhere = || {
@@ -121,7 +124,8 @@ pub(super) async fn change_password(
     let authid = authid_of_user(house.source(), &said)?;
     trace.event.authid = authid.to_word();
     let who = authid.to_string();
-    let id = match house.admit_as(Credential { authid, secret: old.clone() }, &said, from).await {
+    let credential = Credential::NamedSecret(SecretAsk { authid, secret: old.clone() }, said.to_string());
+    let id = match house.admit(&credential, from).await {
         Ok(visit) => visit.principal().user,
         // It was the right one, and for this it is good.
         Err(Refusal::Identity(IdentityRefusal::PasswordOver { user, .. })) => user,

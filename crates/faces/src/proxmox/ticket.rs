@@ -8,7 +8,7 @@ use crate::respond::{Answer, Failure, Wire, status_of};
 use crate::serve::{Connection, Faces, Incoming};
 use crate::trace::Trace;
 use enfilade_facts::vocabulary::{Authid, Secret, Userid};
-use enfilade_passage::{Credential, IdentityRefusal, Refusal};
+use enfilade_passage::{Credential, IdentityRefusal, Refusal, SecretAsk};
 use hyper::header::CONTENT_TYPE;
 use hyper::{Method, Request, StatusCode};
 use serde_json::{Value, json};
@@ -55,20 +55,20 @@ async fn tried<B: Incoming>(
     trace.event.authid = username.chars().take(128).collect();
     let userid: Userid = username.parse().map_err(|_| Wire::Call)?;
     let (house, from) = (faces.arc_house(), connection.peer.ip());
-    let ticket = if password.starts_with("PBS:") { Some(ticket_of(password, None)?) } else { None };
-    let mut visit = match &ticket {
-        Some(ticket) if ticket.userid != username => {
+    let credential = if password.starts_with("PBS:") {
+        let ticket = ticket_of(password, None)?;
+        if ticket.userid != username {
             let why = "the ticket is not of that user".to_owned();
             return Err(Refusal::from(IdentityRefusal::Malformed(why)).into());
         }
-        Some(ticket) => house.admit_ticket(ticket, false, from)?,
-        None => {
-            let secret = Secret::new(password.as_bytes()).ok_or(Wire::Call)?;
-            house.admit(Credential { authid: Authid::from(userid.clone()), secret }, from).await?
-        }
+        Credential::Ticket { ticket, changes_something: false }
+    } else {
+        let secret = Secret::new(password.as_bytes()).ok_or(Wire::Call)?;
+        Credential::Secret(SecretAsk { authid: Authid::from(userid.clone()), secret })
     };
+    let mut visit = house.admit(&credential, from).await?;
     connection.stranger.is_known();
-    let made = visit.ticket(ticket.as_ref().map(|ticket| &ticket.session)).await?;
+    let made = visit.ticket(&credential).await?;
     Ok(json!({
         "username": userid.to_string(), "ticket": ticket_text(&userid.to_string(), &made.token),
         "CSRFPreventionToken": made.csrf,

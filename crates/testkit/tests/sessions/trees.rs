@@ -3,14 +3,13 @@
 use super::model::Dice;
 use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust, On};
 use enfilade_admin::{NewUser, Target};
-use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, Realm, Secret, TrustId, UserId, Userid};
+use enfilade_facts::vocabulary::{CredentialId, DomainId, ProjectId, Realm, TrustId, UserId, Userid};
 use enfilade_identity::fernet::frame;
 use enfilade_identity::fernet::payload::Audit;
-use enfilade_identity::{Claim, HashKey, Lent, Methods, Reach, Scope, SessionAsk, Wanted};
+use enfilade_identity::{Claim, HashKey, Lent, Methods, Reach, Scope, Wanted};
 use enfilade_passage::{KeyRing, Visit};
 use enfilade_testkit::{Remembering, TestHouse};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 
 struct World {
     house: TestHouse,
@@ -123,8 +122,7 @@ impl World {
     }
 
     fn come_in(&self, token: &str) -> Option<Visit> {
-        let ask = SessionAsk { token: Secret::new(token.as_bytes()).unwrap() };
-        self.house.house.admit_session(&ask, Ipv4Addr::LOCALHOST.into()).ok()
+        self.house.come_in_by(token.as_bytes()).ok()
     }
 
     /// What the user has there, and nothing else ever.
