@@ -1,12 +1,12 @@
-//! What each door would say to a principal, and which rule decides. The way is that of a request (`walk.rs`, `reach.rs`), with a recorder.
-//! No permit comes of it.
+//! What each door would say to a principal, and which rule decides. The way is that of a request (`walk.rs`, `reach.rs`), and what
+//! is answered on it is recorded. No permit comes of it.
 
 use crate::house::House;
 use crate::modes::Explain;
 use crate::reach::{Inside, Onlooker};
 use crate::refuse::Refusal;
 use crate::walk::Stay;
-use enfilade_access::{Ask, Creator, Judgement, NodeKind, Subject, Wanted};
+use enfilade_access::{Ask, Judgement, NodeKind, Subject, Wanted};
 use enfilade_content::{Blocking, Node, Root};
 use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, OperationKind, StorePath};
@@ -124,12 +124,11 @@ impl Explaining<'_> {
         let root =
             Root::open(permit.root(), permit.access().acls, self.house.reserved()).map_err(Refusal::from);
         let root = root.or_else(|why| self.refused(why, Vec::new()))?;
-        let onlooker = Onlooker { house: self.house, principal: &principal, datastore: &permit, root: &root };
-        let mut recorder = Recorder { onlooker, refused: None };
-        let outcome = recorder.request(path, right);
+        let mut onlooker = Onlooker::new(self.house, &principal, (&permit, &root));
+        let outcome = onlooker.request(path, right);
         let (target, why) = match outcome {
             Ok(node) => ((path.clone(), node.subject()), None),
-            Err(why) => match recorder.refused {
+            Err(why) => match onlooker.refused.take() {
                 Some(refused) => (refused, Some(why)),
                 None => return self.refused(why, Vec::new()),
             },
@@ -165,34 +164,7 @@ impl Explaining<'_> {
     }
 }
 
-/// Notes what door 4 refused, and otherwise asks as a request does.
-struct Recorder<'a> {
-    onlooker: Onlooker<'a>,
-    /// The last target that was refused.
-    refused: Option<(StorePath, Subject)>,
-}
-
-impl Inside for Recorder<'_> {
-    type Granted = ();
-
-    fn root(&self) -> &Root {
-        self.onlooker.root()
-    }
-
-    fn rules(&self) -> &AccessRules {
-        self.onlooker.rules()
-    }
-
-    fn ask(&mut self, ask: &Ask<'_>) -> Result<(), Refusal> {
-        self.onlooker.ask(ask).inspect_err(|_| self.refused = Some((ask.path.clone(), ask.target.clone())))
-    }
-
-    fn creator(&self, granted: &()) -> Creator {
-        self.onlooker.creator(granted)
-    }
-}
-
-impl Recorder<'_> {
+impl Onlooker<'_> {
     /// The target, once door 4 granted everything a request for this right asks.
     fn request(&mut self, path: &StorePath, right: AccessMask) -> Result<Node, Refusal> {
         // What is deleted is reached through its directory.
@@ -216,9 +188,7 @@ impl Recorder<'_> {
         }
         Ok(node)
     }
-}
 
-impl Onlooker<'_> {
     /// What door 4 looks at for a target, in words.
     fn judgement(&self, (path, subject): &(StorePath, Subject)) -> Result<Judgement, Refusal> {
         let (parts, now) = (&self.house.parts, self.house.now());

@@ -119,8 +119,7 @@ impl Stay {
 
     /// Whether a principal would get a lock of what is at a path. Where nothing is, whether they would get to make a file there.
     fn would_lock(&self, principal: &Principal, path: &StorePath) -> Result<(), Refusal> {
-        let (house, datastore, root) = (&self.visit.house, &self.datastore, &self.root);
-        let mut owner = Onlooker { house, principal, datastore, root };
+        let mut owner = Onlooker::new(&self.visit.house, principal, (&self.datastore, &self.root));
         match owner.reach(path, Blocking) {
             Ok(node) => {
                 let target = &node.subject();

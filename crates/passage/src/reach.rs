@@ -6,7 +6,7 @@ use crate::house::House;
 use crate::refuse::Refusal;
 use crate::verbs::of_parent;
 use crate::walk::Stay;
-use enfilade_access::{AccessPermit, Ask, Creator, Inheritance, NodeKind, Wanted};
+use enfilade_access::{AccessPermit, Ask, Creator, Inheritance, NodeKind, Subject, Wanted};
 use enfilade_content::{Blocking, Node, Patience, Refusal as Content, Root};
 use enfilade_datastore::DatastorePermit;
 use enfilade_facts::Read as _;
@@ -144,12 +144,23 @@ impl Inside for Stay {
 }
 
 /// A principal that presented no credential. Door 4 answers, and grants nothing.
-#[derive(Clone, Copy)]
 pub(crate) struct Onlooker<'a> {
     pub(crate) house: &'a House,
     pub(crate) principal: &'a Principal,
     pub(crate) datastore: &'a DatastorePermit,
     pub(crate) root: &'a Root,
+    /// The last target that door 4 refused.
+    pub(crate) refused: Option<(StorePath, Subject)>,
+}
+
+impl<'a> Onlooker<'a> {
+    pub(crate) fn new(
+        house: &'a House,
+        principal: &'a Principal,
+        (datastore, root): (&'a DatastorePermit, &'a Root),
+    ) -> Self {
+        Onlooker { house, principal, datastore, root, refused: None }
+    }
 }
 
 impl Inside for Onlooker<'_> {
@@ -166,10 +177,13 @@ impl Inside for Onlooker<'_> {
     fn ask(&mut self, ask: &Ask<'_>) -> Result<(), Refusal> {
         let (parts, now) = (&self.house.parts, self.house.now());
         let store = (self.datastore.name(), self.datastore.access());
-        let memo = &parts.access_memo;
+        let (principal, memo) = (self.principal, &parts.access_memo);
         let asked =
-            parts.source.read(|view| enfilade_access::would(view, now, self.principal, store, ask, memo));
-        Ok(asked?.map(drop)?)
+            parts.source.read(|view| enfilade_access::would(view, now, principal, store, ask, memo))?;
+        asked.map(drop).map_err(|why| {
+            self.refused = Some((ask.path.clone(), ask.target.clone()));
+            why.into()
+        })
     }
 
     fn creator(&self, (): &()) -> Creator {

@@ -46,7 +46,7 @@ impl House {
         let (datastore, ()) = self.enter(&mut Review, name, OperationKind::Read)?;
         let root = Root::open(datastore.root(), datastore.access().acls, self.reserved())?;
         let people = people.iter().map(|authid| self.who_would(authid)).collect::<Result<Vec<_>, _>>()?;
-        let onlooker = |principal| Onlooker { house: self, principal, datastore: &datastore, root: &root };
+        let onlooker = |principal| Onlooker::new(self, principal, (&datastore, &root));
         let mut onlookers: Vec<_> = people.iter().map(onlooker).collect();
         let top = root.find(path, Blocking)?;
         let passes = who_reaches(&mut onlookers, path)?;
