@@ -1,8 +1,10 @@
 //! The walk through doors two to five, the hash gate, and asking again.
 //!
-//! Start with [`House::admit`] in `walk.rs`: it is the way every request takes.
-//! `verbs.rs` says for each verb which right it needs on which descriptor, `listing.rs` shows directories, `trees.rs` for whole trees, `holding.rs` for locks and properties, `lock_owners.rs` for locks of owners who lost the right; `gate.rs` is where slow hashes are computed;
-//! `reach.rs` is the way past the directories above a target; `explain.rs` walks the same doors without acting, `review.rs` door 4 for a whole tree; `audit.rs` is the one event every request leaves.
+//! Start with `walk.rs`: it is the way of every request. `modes.rs` says what differs for an explanation, a review and the server's own tasks.
+//! `admission.rs` and `sessions.rs` have door 2 for each kind of credential, `gate.rs` computes slow hashes, `stores.rs` keeps datastores open and
+//! counts who is inside, `reach.rs` is the way past the directories above a target. `verbs.rs` says for each verb which right it needs on which
+//! descriptor, `listing.rs` shows directories, `trees.rs` works on whole trees, `holding.rs` has locks and properties, `lock_owners.rs` locks of
+//! owners who lost the right. `explain.rs` and `review.rs` say what the doors would answer. `audit.rs` is the one event of every request.
 
 mod walk;
 mod modes;

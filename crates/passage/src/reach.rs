@@ -28,7 +28,7 @@ pub(crate) trait Inside {
     /// Asks door 4.
     fn ask(&mut self, ask: &Ask<'_>) -> Result<Self::Granted, Refusal>;
 
-    /// The owner of what is made with what door 4 gave.
+    /// The owner of a file that is made with this.
     fn creator(&self, granted: &Self::Granted) -> Creator;
 
     /// What is at a path.

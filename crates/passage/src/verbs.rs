@@ -4,7 +4,7 @@
 use crate::reach::Inside as _;
 use crate::refuse::{Refusal, Stands};
 use crate::walk::{Found, Stay};
-use enfilade_access::{AccessPermit, Ask, NodeKind, SecurityDescriptor, Subject, Wanted};
+use enfilade_access::{AccessPermit, Ask, NodeKind, SecurityDescriptor, Wanted};
 use enfilade_content::{
     Blocking, Cached, LockToken, Meta, Node, Patience, Pipe, Reader, Refusal as Content, Room, Touches,
     Upload,

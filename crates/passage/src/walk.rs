@@ -30,8 +30,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 impl House {
-    /// Door 2: who is this? Only a name and a secret may have to wait, for a slow hash or because too many failed before (`admission.rs`). Whoever
-    /// comes again on the same connection with the same bytes is recognised before these are read ([`House::recognise`]).
+    /// Door 2: who is this? Only a name and a secret may have to wait: for a slow hash, or because too many failed before (`admission.rs`). A
+    /// client that sends the same bytes again on its connection is recognised before they are read ([`House::recognise`]).
     ///
     /// # Errors
     /// The door's refusal.
@@ -50,7 +50,7 @@ impl House {
         Ok(visit)
     }
 
-    /// What is noted of everybody who passes door 2.
+    /// Notes that a visitor passed door 2.
     pub(crate) fn welcome(self: &Arc<Self>, identity: IdentityPermit, from: IpAddr) -> Visit {
         let now = self.now();
         if identity.session().is_none() {
