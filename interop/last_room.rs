@@ -9,6 +9,7 @@ use enfilade_facts::limits::MAP_PERCENT_OF_USERS_MAX;
 use enfilade_facts::tables::Revoked;
 use enfilade_sources::lmdb::Lmdb;
 use serde_json::{Value, json};
+use std::path::Path;
 
 const MINE: &str = "kept for administrators who take rights away";
 
@@ -103,6 +104,33 @@ fn what_users_do_for_themselves_leaves_room_for_what_administrators_take_away() 
     assert!(tokens.iter().all(|token| cloud.stands(token).is_none()));
     assert_eq!(status(server, &alice), 401);
     assert_eq!(server.cli(&["facts", "check"])[0]["sound"], true);
+}
+
+/// A file is changed before the facts that follow it, so it is asked before whether they have room.
+#[test]
+fn a_file_is_not_changed_for_a_user_whose_change_finds_no_room() {
+    let prepare = |data: &Path| {
+        set_map(data, MEBIBYTES);
+        std::fs::write(data.join("user.cfg"), "user: ann@pbs\n\n").unwrap();
+    };
+    let server = Server::start_on(prepare, &[WITHOUT_PENALTIES]);
+    let passwd = ["user", "passwd", "ann@pbs", "--password-stdin"];
+    let done = server.cli_output(&passwd, "a long password\n");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    server.cli(&["token", "create", "ann@pbs!own"]);
+    let files = || {
+        ["user.cfg", "token.shadow"].map(|name| std::fs::read_to_string(server.data().join(name)).unwrap())
+    };
+    let before = files();
+    let lmdb = open(&server.data());
+    fill(&lmdb);
+    fill_for_users(&lmdb);
+    let path = "/api2/json/access/users/ann%40pbs/token/own";
+    let answer = curl(&server, "ann@pbs:a long password", path, &["--request", "DELETE"]);
+    assert!(answer.status == 400 && answer.text().contains(MINE), "{}", answer.text());
+    assert!(before[0].contains("ann@pbs!own") && files() == before);
+    server.cli(&["token", "delete", "ann@pbs!own"]);
+    assert!(!files()[0].contains("ann@pbs!own"));
 }
 
 /// NoAccess keeps somebody out: to take it away is to give something.
