@@ -145,12 +145,15 @@ fn no_access_is_given_and_not_taken_back_when_the_map_is_nearly_full() {
     for name in ["alice", "carol"] {
         assert!(role("assign", name, "NoAccess").status.success());
     }
+    // With it goes the whole record.
+    assert!(role("remove", "alice", "DatastoreReader").status.success());
     fill(&open(&server.data()));
     let kept = role("remove", "alice", "NoAccess");
     let why = String::from_utf8_lossy(&kept.stderr);
     assert!(!kept.status.success() && why.contains("kept for changes that take rights away"), "{why}");
     assert!(role("assign", "bob", "NoAccess").status.success());
-    assert!(role("remove", "alice", "DatastoreReader").status.success());
+    assert!(role("remove", "bob", "DatastoreReader").status.success());
+    assert!(!role("remove", "bob", "NoAccess").status.success());
     assert_eq!(logins.each_ref().map(|login| status(&server, login)), [404; 3]);
     // Of somebody who is gone it is of no use.
     server.cli(&["user", "remove", "carol@local"]);
