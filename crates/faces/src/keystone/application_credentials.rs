@@ -1,4 +1,4 @@
-//! Application credentials: the API tokens of this house that are for a project.
+//! Application credentials: API tokens that are limited to a project.
 
 use super::render::{access_rule, time};
 use super::{Call, Outcome, Said, Trouble};
@@ -16,7 +16,7 @@ fn user(call: &Call) -> Result<UserId, Trouble> {
     call.parameter(0).parse().map_err(|_| Trouble::missing("user", call.parameter(0)))
 }
 
-/// Leave for what is asked of the user's.
+/// The permit for the call on credentials of the user.
 fn allow(call: &mut Call, user: &UserId) -> Result<ApiPermit, Trouble> {
     call.allow(&About { user: Some(user), ..About::default() })
 }
@@ -91,7 +91,8 @@ pub(super) fn create(call: &mut Call) -> Outcome {
         secret: match text(given, "secret") {
             None => None,
             Some(text) => Some(
-                Secret::new(text.as_bytes()).ok_or_else(|| Trouble::invalid("secret: it is no secret"))?,
+                Secret::new(text.as_bytes())
+                    .ok_or_else(|| Trouble::invalid("secret: expected 1 to 511 bytes without NUL"))?,
             ),
         },
     };
@@ -120,7 +121,7 @@ fn flag(given: &Value, name: &str) -> Result<bool, Trouble> {
     }
 }
 
-/// What was asked for, of what the session has; all of that where nothing was.
+/// The requested roles, each of which the session must have; all roles of the session if the request names none.
 fn roles(given: &Value, held: &[HeldRole]) -> Result<Vec<String>, Trouble> {
     let wanted = given.get("roles").and_then(Value::as_array).filter(|roles| !roles.is_empty());
     let Some(wanted) = wanted else { return Ok(held.iter().map(|role| role.id.to_string()).collect()) };
@@ -161,7 +162,7 @@ fn expires(given: &Value, now: i64) -> Result<i64, Trouble> {
             let seconds = value.as_str().and_then(from_rfc3339);
             let seconds = seconds.filter(|seconds| now < *seconds);
             seconds.ok_or_else(|| {
-                Trouble::invalid("expires_at: expected a time to come, as 2030-01-31T12:00:00Z")
+                Trouble::invalid("expires_at: expected a time in the future, such as 2030-01-31T12:00:00Z")
             })
         }
     }
@@ -193,7 +194,7 @@ fn body(call: &Call, one: &ApplicationCredential, secret: Option<&str>) -> Resul
     Ok(value)
 }
 
-/// The rules of the user's credentials, each once, with leave for what is asked.
+/// The access rules of all credentials of the user, after door 4 has allowed the call.
 fn rules_of_user(call: &mut Call) -> Result<Vec<AccessRule>, Trouble> {
     let (user, domain) = super::users::of_path(call, 0)?;
     call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;
@@ -233,11 +234,11 @@ pub(super) fn show_rule(call: &mut Call) -> Outcome {
     Ok(Said::json(StatusCode::OK, &json!({ "access_rule": body })))
 }
 
-/// A rule is there as long as its credential, and goes with it.
+/// Always refused: a rule exists as long as its credential, and is deleted with it.
 pub(super) fn delete_rule(call: &mut Call) -> Outcome {
     rule_of_path(call)?;
     Err(Trouble::Said(
         StatusCode::FORBIDDEN,
-        "an application credential has this rule; delete that".to_owned(),
+        "an application credential uses this access rule; delete the credential instead".to_owned(),
     ))
 }

@@ -1,4 +1,4 @@
-//! Who has which role on what: given and taken one by one, and listed in every way clients ask.
+//! Role assignments: assign, remove, check, and list with all filters of the API.
 
 use super::listing::{self, Filters, plain};
 use super::{Call, Outcome, Said, Trouble, domains, groups, projects, query, roles, users};
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-/// What the path of a grant names.
+/// Scope, grantee and role that the path of a grant names.
 struct Named {
     who: Grantee,
     scope: GrantScope,
@@ -23,7 +23,7 @@ struct Named {
     permit: ApiPermit,
 }
 
-/// Scope, grantee and role as the path says them: their order is the same on every path of grants.
+/// Reads scope, grantee and role from the path; their order is the same on every path of grants.
 fn named(call: &mut Call) -> Result<Named, Trouble> {
     let path = call.route.path;
     let below = path.starts_with("/OS-INHERIT");
@@ -112,7 +112,7 @@ pub(super) fn take(call: &mut Call) -> Outcome {
     }
 }
 
-/// The roles of one on one.
+/// Lists the roles of one grantee on one scope.
 pub(super) fn of_path(call: &mut Call) -> Outcome {
     let named = named(call)?;
     let rows = call.look(|view| {
@@ -129,7 +129,7 @@ pub(super) fn of_path(call: &mut Call) -> Outcome {
     Ok(super::listed(call, "roles", rows))
 }
 
-/// What a list of assignments is asked for.
+/// The filters of a list of assignments.
 #[derive(Default)]
 struct Asked {
     user: Option<UserId>,
@@ -163,7 +163,7 @@ fn asked(call: &Call) -> Result<Option<Asked>, Trouble> {
         with_names: flag(call, "include_names"),
         ..Asked::default()
     };
-    // An id that is none is nobody's.
+    // A malformed id matches no record.
     let mut is_none = false;
     let id = |name: &str| query(&call.head, name).map(plain);
     macro_rules! parsed {
@@ -237,12 +237,12 @@ pub(super) fn list(call: &mut Call) -> Outcome {
                 None => Ok(ControlFlow::Continue(())),
             }
         };
-        // Everything there is comes as it stands in the table, page by page; whatever else is asked is found by one end.
+        // Without filters the list reads the table page by page; with filters it looks records up by one end of the grant.
         if asked.user.is_none() && asked.group.is_none() && asked.scope.is_none() && !asked.is_effective {
             let (mut last, mut wants_end) = (None, false);
             return listing::records::<Grant>(view, &[], after, |key, _| {
                 let group = GrantKey::of_on(&key.who, &key.scope);
-                // A page goes on after whole groups, so it ends with one.
+                // A page ends after a whole group, because the next page begins with one.
                 if wants_end && last.as_ref() != Some(&group) {
                     return Ok(ControlFlow::Break(()));
                 }
@@ -290,10 +290,10 @@ fn is_wanted(asked: &Asked, row: &Row) -> bool {
     asked.role.is_none_or(|role| role == row.key.role) && (!asked.only_inherited || is_below(&row.from.scope))
 }
 
-/// The grants that are found by one of their ends, and what follows from them where that is asked for.
+/// The grants found by one of their ends and, if requested, their effective assignments.
 fn found(view: &View<'_>, asked: &Asked, scope: Option<&GrantScope>) -> Result<Vec<Row>, Trouble> {
     let mut keys = Vec::new();
-    // Where roles come from that count on a scope.
+    // The scopes whose grants count on this scope.
     let mut sources: Vec<GrantScope> = Vec::new();
     match scope {
         Some(GrantScope::Project(id)) => {
@@ -362,7 +362,7 @@ fn found(view: &View<'_>, asked: &Asked, scope: Option<&GrantScope>) -> Result<V
     Ok(rows.into_iter().filter(|row| is_wanted(asked, row)).collect())
 }
 
-/// What a grant comes to: for users alone, on things themselves, and with every role it implies.
+/// The effective assignments of a grant: for users only, on resources themselves, with every implied role.
 fn following(
     view: &View<'_>,
     asked: &Asked,
@@ -385,7 +385,7 @@ fn following(
         }
         (scope, _) => vec![scope],
     };
-    // A domain's own role counts only by what it implies.
+    // A domain-specific role counts only through the roles it implies.
     let (mut roles, mut seen, mut edge) = (Vec::new(), BTreeSet::from([from.role]), vec![(from.role, None)]);
     while let Some((role, prior)) = edge.pop() {
         let Some(row) = view.get::<NamedRole>(&role)? else { continue };
@@ -411,7 +411,7 @@ fn following(
     Ok(rows)
 }
 
-/// Every user in a group, by groups in it, too.
+/// Every user in a group, also through nested groups.
 fn users_in(view: &View<'_>, group: GroupId) -> Result<Vec<UserId>, Trouble> {
     let (mut users, mut seen, mut edge) = (BTreeSet::new(), BTreeSet::from([group]), vec![group]);
     while let Some(group) = edge.pop() {
@@ -445,7 +445,7 @@ fn path_of(key: &GrantKey) -> String {
     }
 }
 
-/// One as it is told; nothing where one of its ends is there no more.
+/// The assignment as JSON; `None` if one of its ends no longer exists.
 fn body(view: &View<'_>, base: &str, row: &Row, with_names: bool) -> Result<Option<Value>, Trouble> {
     let domain_of = |id: &DomainId| {
         let row = view.get::<Domain>(id)?;

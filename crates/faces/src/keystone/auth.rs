@@ -1,4 +1,4 @@
-//! `POST /v3/auth/tokens`: who they say they are, what proves it, and what the token is to be for.
+//! `POST /v3/auth/tokens`: the user, the proof, and the requested scope.
 
 use super::render::{Form, token_body};
 use super::{Outcome, Said, Trouble, query};
@@ -18,7 +18,7 @@ use hyper::http::request::Parts;
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-/// What proves it.
+/// The proof of identity.
 #[derive(Debug)]
 enum Proof {
     Password(ThingRef, Secret),
@@ -26,7 +26,7 @@ enum Proof {
     Credential(CredentialRef, Secret),
 }
 
-/// What the token is to be for, as it was said.
+/// The requested scope, as the request names it.
 #[derive(Debug, PartialEq, Eq)]
 enum ScopeRef {
     Usual,
@@ -65,7 +65,7 @@ pub(super) async fn login(
     connection.stranger.is_known();
     trace.event.authid = visit.principal().authid.to_word();
     let nowhere = || {
-        Trouble::from(Refusal::from(IdentityRefusal::NoScope("there is no such project, domain or trust")))
+        Trouble::from(Refusal::from(IdentityRefusal::NoScope("the project, domain or trust does not exist")))
     };
     let wanted = match scope {
         ScopeRef::Usual => Wanted::Usual,
@@ -86,7 +86,7 @@ pub(super) async fn login(
         _ => None,
     };
     if let Some(id) = trust {
-        // Nobody else uses it up.
+        // Checked first, so that a request that is refused does not consume a use of the trust.
         visit.would_issue(wanted)?;
         count_use(faces, visit.principal().authid.to_string(), id).await?;
     }
@@ -100,14 +100,14 @@ pub(super) async fn login(
     Ok(Said { status: StatusCode::CREATED, body: body.into(), subject: subject.ok() })
 }
 
-/// A trust whose uses are counted is used before its session is made: two at once never share the last.
+/// Counts a use of a limited trust before its session is made, so that two requests cannot share the last use.
 async fn count_use(faces: &Faces, who: String, id: TrustId) -> Result<(), Trouble> {
     let faces = faces.clone();
     let done = tokio::task::spawn_blocking(move || Ok(use_trust(&faces.desk(&who, Requester::User), &id)?));
     done.await.unwrap_or_else(|_| Err(Wire::Worker.into()))
 }
 
-/// `POST /v3/users/{id}/password`: whoever knows the old one needs no session. It is judged as a login is, with its delays.
+/// `POST /v3/users/{id}/password`: needs the current password and no session. Judged like a login, with the same delays.
 pub(super) async fn change_password(
     faces: &Faces,
     connection: &Connection,
@@ -127,7 +127,7 @@ pub(super) async fn change_password(
     let credential = Credential::NamedSecret(SecretAsk { authid, secret: old.clone() }, said.to_string());
     let id = match house.admit(&credential, from).await {
         Ok(visit) => visit.principal().user,
-        // It was the right one, and for this it is good.
+        // The password is right but expired: it may still be changed.
         Err(Refusal::Identity(IdentityRefusal::PasswordOver { user, .. })) => user,
         Err(refusal) => return Err(refusal.into()),
     };
@@ -140,7 +140,7 @@ pub(super) async fn change_password(
     Ok(Said::nothing())
 }
 
-/// Takes a body apart. What is missing or of another type is said with its place.
+/// Parses a body. The error names the attribute that is missing or has the wrong type.
 fn read(body: &[u8]) -> Result<(Proof, ScopeRef), Trouble> {
     let value: Value = serde_json::from_slice(body)
         .map_err(|_| Trouble::invalid("the body is not JSON; expected {\"auth\": {\"identity\": …}}"))?;
@@ -227,7 +227,7 @@ fn text(value: &Value, name: &str) -> Option<String> {
     value.get(name)?.as_str().map(str::to_owned)
 }
 
-/// What is no secret at all can match nothing: whoever sent it is told what anybody is told.
+/// A text that cannot be a secret matches none; the refusal is the same as for a wrong secret.
 fn secret(value: &Value, name: &str) -> Result<Secret, Trouble> {
     let text = Zeroizing::new(text(value, name).ok_or_else(|| missing(name))?);
     Secret::new(text.as_bytes()).ok_or_else(|| Refusal::from(IdentityRefusal::NoCredential).into())
@@ -275,7 +275,7 @@ mod tests {
         assert!(of(&format!("{{\"auth\":{{{password}{both}}}}}")).is_err());
     }
 
-    /// Whatever comes, it is taken apart or refused in words; nothing breaks.
+    /// Every input is parsed or refused with an error; none panics.
     #[test]
     fn fuzzed_bodies_are_read_or_refused() {
         let n: u64 = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(20_000);

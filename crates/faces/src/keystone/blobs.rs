@@ -1,4 +1,4 @@
-//! What services keep here for users: `/credentials`, and EC2 keys, which are of one kind of them.
+//! Credentials that services store for users: `/credentials`, and EC2 keys, which are credentials of type `ec2`.
 
 use super::given::{Given, invalid};
 use super::listing::{self, Filters, plain};
@@ -14,14 +14,14 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 
-/// The id of an EC2 credential: what finds it by its access key (as in the original).
+/// The id of an EC2 credential: the SHA-256 of its access key (as in Keystone).
 pub(super) fn ec2_id(access: &str) -> BlobId {
     let mut id = BlobId([0; 32]);
     id.0.iter_mut().zip(digest(&SHA256, access.as_bytes()).as_ref()).for_each(|(to, byte)| *to = *byte);
     id
 }
 
-/// A credential as it is told: what it keeps, to its user and to administrators alone.
+/// A credential as JSON. Only its user and administrators see the blob.
 fn body(base: &str, id: &BlobId, row: &Blob, permit: &ApiPermit) -> Value {
     let blob = permit.tells_secrets_of(&row.user).then_some(&row.blob);
     json!({
@@ -51,12 +51,12 @@ fn lineage_of(row: Option<&Blob>) -> Vec<CredentialId> {
     row.and_then(|row| row.ec2.as_ref()?.by).into_iter().collect()
 }
 
-/// Whether a list that a permit is for holds this one.
+/// Whether the permit lets the list contain this credential.
 fn is_listed(permit: &ApiPermit, row: &Blob) -> bool {
     permit.only_made_by().is_none_or(|by| lineage_of(Some(row)).contains(&by))
 }
 
-/// Everybody's, for whoever may see them; one's own, for everybody else.
+/// Lists the credentials of all users if the session may see them, otherwise the caller's own.
 pub(super) fn list(call: &mut Call) -> Outcome {
     let own = call.visit.principal().user;
     let asked: Option<UserId> = match query(&call.head, "user_id").map(plain) {
@@ -100,19 +100,19 @@ pub(super) fn show(call: &mut Call) -> Outcome {
 
 /// The access key of an EC2 credential's blob, by which it is found, and the secret key.
 fn keys_of(blob: &str) -> Result<(String, String), Error> {
-    let value: Value =
-        serde_json::from_str(blob).map_err(|_| invalid("the blob of an EC2 credential is a JSON object"))?;
+    let value: Value = serde_json::from_str(blob)
+        .map_err(|_| invalid("blob: expected a JSON object for an EC2 credential"))?;
     let text = |name: &str| {
         value.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
     };
     match (text("access"), text("secret")) {
         (Some(access), Some(secret)) => Ok((access, secret)),
-        _ => Err(invalid("the blob of an EC2 credential has `access` and `secret`")),
+        _ => Err(invalid("blob: expected `access` and `secret` for an EC2 credential")),
     }
 }
 
-/// Whether a session by a key is what its blob says: by no trust and no access token, and by no other application credential than the one
-/// that made the key, if any did.
+/// Whether a session made with the key matches its blob: the blob names no trust, no access token, and no application credential except
+/// the one that created the key.
 pub(super) fn is_obeyed(row: &Blob) -> bool {
     let value: Value = serde_json::from_str(&row.blob).unwrap_or_default();
     let by = row.ec2.as_ref().and_then(|key| key.by).map(|id| id.to_string());
@@ -137,12 +137,12 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     let project = given.id::<ProjectId>("project_id")?.flatten();
     match (kind.as_str(), &project) {
         ("ec2", Some(project)) => about.lends = Some(Lends { project, roles: &[] }),
-        // No record says of any other kind which credential made it.
+        // Only EC2 keys record the credential that made them.
         _ => about.lineage = Some(&[]),
     }
     let permit = call.allow(&about)?;
     let (id, ec2) = match (kind.as_str(), &project) {
-        ("ec2", None) => return Err(invalid("an EC2 credential is for a project").into()),
+        ("ec2", None) => return Err(invalid("project_id: an EC2 credential needs a project").into()),
         ("ec2", Some(_)) => {
             let (access, secret) = keys_of(&blob)?;
             (ec2_id(&access), Some(Ec2Key { secret, by: lender(call) }))
@@ -163,7 +163,7 @@ fn lender(call: &Call) -> Option<CredentialId> {
     call.visit.identity().session().and_then(|session| session.claim.credential())
 }
 
-/// A key for a project stands for what its user is there. To a user, a project without a role of the user's is like one that is absent.
+/// A key for a project has its user's roles on the project. A project on which the user has no role is reported as not found.
 fn check_project(
     call: &Call,
     permit: &ApiPermit,
@@ -185,7 +185,7 @@ fn check_project(
 pub(super) fn update(call: &mut Call) -> Outcome {
     let (id, row, permit) = found(call, 0)?;
     let given = Given::of(call, "credential")?;
-    // Whose it is and where it counts are what it was made for.
+    // Its user and its project cannot be changed.
     for (name, is) in
         [("user_id", Some(row.user.to_string())), ("project_id", row.project.map(|id| id.to_string()))]
     {
@@ -200,7 +200,7 @@ pub(super) fn update(call: &mut Call) -> Outcome {
     if given.has("type") {
         edited.kind = given.needed("type")?;
     }
-    let keeps = || invalid("an EC2 credential keeps its kind and its access key");
+    let keeps = || invalid("type and access key of an EC2 credential cannot be changed");
     match &mut edited.ec2 {
         Some(key) if edited.kind == "ec2" => {
             let (access, secret) = keys_of(&edited.blob)?;
@@ -238,7 +238,7 @@ fn ec2_body(base: &str, row: &Blob, permit: &ApiPermit) -> Value {
     })
 }
 
-/// The user of the path, with leave for what is asked of theirs: of all their keys, or of one of this lineage.
+/// The user of the path, and the permit for the call on all keys of the user, or on one key of this lineage.
 fn owner(call: &mut Call, lineage: Option<&[CredentialId]>) -> Result<(UserId, ApiPermit), Trouble> {
     let (user, domain) = users::of_path(call, 0)?;
     let about = About { user: Some(&user), domain: domain.as_ref(), lineage, ..About::default() };

@@ -1,4 +1,4 @@
-//! Which versions there are, and where everything is (JSON-home).
+//! API versions and JSON-home.
 
 use super::routes::V3;
 use super::{Body, Said};
@@ -9,12 +9,12 @@ use hyper::header::{ACCEPT, HOST};
 use hyper::http::request::Parts;
 use serde_json::{Map, Value, json};
 
-/// As the client called this server.
+/// The base URL by which the client reached this server.
 pub(super) fn base(head: &Parts, connection: &Connection) -> String {
     let scheme = if connection.is_tls { "https" } else { "http" };
     let host = head.uri.authority().map(|authority| authority.as_str());
     let host = host.or_else(|| head.headers.get(HOST).and_then(|host| host.to_str().ok()));
-    // What is no host and port is not repeated.
+    // A header that is not a host and port is not copied into the response.
     let is_plain = |host: &&str| host.bytes().all(|b| b.is_ascii_alphanumeric() || b".-:[]".contains(&b));
     format!("{scheme}://{}", host.filter(is_plain).unwrap_or("localhost"))
 }
@@ -40,7 +40,7 @@ pub(super) fn version(head: &Parts, base: &str) -> Said {
     }
 }
 
-/// draft-nottingham-json-home-03, as Keystone fills it.
+/// JSON-home (draft-nottingham-json-home-03), in Keystone's form.
 fn home() -> Value {
     const DOCS: &str = "https://docs.openstack.org/api/openstack-identity/3";
     let mut resources = Map::new();

@@ -26,7 +26,7 @@ pub(super) fn body(base: &str, id: &DomainId, row: &Domain, extra: &str) -> Valu
     with_extra(body, extra, format!("{base}/v3/domains/{id}"))
 }
 
-/// The domain a text names, if it is there.
+/// Finds a domain by id.
 pub(super) fn find(view: &View<'_>, id: &str) -> Result<Option<(DomainId, Domain)>, Trouble> {
     let Ok(id) = DomainId::from_keystone(id) else { return Ok(None) };
     Ok(view.get::<Domain>(&id)?.map(|row| (id, row)))

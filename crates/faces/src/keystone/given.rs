@@ -1,11 +1,11 @@
-//! What a client put into a body: one object under one name, each attribute of its kind, and whatever else it keeps there.
+//! Request bodies: one object under one name, with typed attributes and any other attributes, which are stored as they are.
 
 use super::Call;
 use enfilade_admin::Error;
 use serde_json::{Map, Value, json};
 use std::str::FromStr;
 
-/// The object, and what it is called.
+/// The object and its name in the body.
 pub(super) struct Given {
     what: &'static str,
     object: Map<String, Value>,
@@ -15,10 +15,10 @@ pub(super) fn invalid(why: impl Into<String>) -> Error {
     Error::Invalid(why.into())
 }
 
-/// Whether a value is of the kind an option has.
+/// Whether a value has the type of the option.
 type IsIt = fn(&Value) -> bool;
 
-/// Options Keystone knows, and what each is.
+/// Resource options of Keystone and the type of each.
 const OPTIONS: [(&str, IsIt); 9] = [
     ("immutable", Value::is_boolean),
     ("ignore_change_password_upon_first_use", Value::is_boolean),
@@ -53,7 +53,7 @@ impl Given {
         self.object.contains_key(name)
     }
 
-    /// A text: nothing where it is not said, and nothing in it where it is said to be none.
+    /// A text: `None` if the attribute is absent, `Some(None)` if it is null.
     pub(super) fn text(&self, name: &str) -> Result<Option<Option<String>>, Error> {
         match self.object.get(name) {
             None => Ok(None),
@@ -103,7 +103,7 @@ impl Given {
         all.map(Some).ok_or_else(|| self.wrong(name, "a list of texts"))
     }
 
-    /// What is kept beside the record: what was there, with what is new over it. An attribute or option that is null goes.
+    /// The additional attributes to store: those of before, overwritten by those of the body. A null removes the attribute or option.
     pub(super) fn extra(&self, known: &[&str], before: &str) -> Result<String, Error> {
         let mut kept: Map<String, Value> = serde_json::from_str(before).unwrap_or_default();
         let new = self.object.iter().filter(|(name, _)| !known.contains(&name.as_str()));
@@ -130,7 +130,7 @@ impl Given {
                 }
             }
             if wants_more_than_a_password(&options) {
-                let why = "no second factor is checked here: multi_factor_auth_rules need one that is [\"password\"] alone";
+                let why = "multi-factor authentication is not supported: multi_factor_auth_rules must contain the rule [\"password\"]";
                 return Err(Error::Refused(why.to_owned()));
             }
             if !options.is_empty() {
@@ -141,20 +141,21 @@ impl Given {
     }
 }
 
-/// Whether a user's options ask for what nobody can show here: it is refused, because to let somebody in with less would be worse.
+/// Whether the user's options require a second factor. Such options are refused: this server cannot check one, and to ignore the rule would
+/// weaken the account.
 pub fn wants_more_than_a_password(options: &Map<String, Value>) -> bool {
     let is_on = options.get("multi_factor_auth_enabled") == Some(&Value::Bool(true));
     let rules = options.get("multi_factor_auth_rules").and_then(Value::as_array);
     is_on && rules.is_some_and(|rules| !rules.is_empty() && !rules.contains(&json!(["password"])))
 }
 
-/// Whether an option is set among what is kept beside a record.
+/// Whether an option is set in the additional attributes of a record.
 pub(super) fn has_option(extra: &str, name: &str) -> bool {
     let kept: Map<String, Value> = serde_json::from_str(extra).unwrap_or_default();
     kept.get("options").and_then(|options| options.get(name)) == Some(&Value::Bool(true))
 }
 
-/// A record's attributes with what is kept beside it, options always, and its own link.
+/// The record's attributes, its additional attributes, `options` (always), and its own link.
 pub(super) fn with_extra(mut body: Map<String, Value>, extra: &str, link: String) -> Value {
     let kept: Map<String, Value> = serde_json::from_str(extra).unwrap_or_default();
     for (name, value) in kept {
@@ -165,14 +166,14 @@ pub(super) fn with_extra(mut body: Map<String, Value>, extra: &str, link: String
     Value::Object(body)
 }
 
-/// What may not be done with a record that says so itself.
+/// Refuses to change an immutable record, unless the change removes the option `immutable`.
 pub(super) fn unless_immutable(extra: &str, given: Option<&Given>) -> Result<(), Error> {
     let unlocks = given.is_some_and(|given| {
         let option = given.object.get("options").and_then(|options| options.get("immutable"));
         option.is_some_and(|value| *value == Value::Bool(false) || value.is_null())
     });
     match has_option(extra, "immutable") && !unlocks {
-        true => Err(Error::Refused("it is immutable; take its option `immutable` away first".to_owned())),
+        true => Err(Error::Refused("it is immutable; remove its option `immutable` first".to_owned())),
         false => Ok(()),
     }
 }

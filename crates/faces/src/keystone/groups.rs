@@ -1,4 +1,4 @@
-//! Groups and who is in them.
+//! Groups and their members.
 
 use super::domains;
 use super::given::{Given, invalid, unless_immutable, with_extra};
@@ -31,7 +31,7 @@ pub(super) fn described(view: &View<'_>, base: &str, id: &GroupId, row: &Group) 
     Ok(body(base, id, row, &extra_of(view, ThingKind::Group, id)?))
 }
 
-/// The group a text names, if it and its domain are there.
+/// Finds a group by id; a group in a removed domain counts as removed.
 pub(super) fn find(view: &View<'_>, id: &str) -> Result<Option<(GroupId, Group)>, Trouble> {
     let Ok(id) = id.parse::<GroupId>() else { return Ok(None) };
     let Some(row) = view.get::<Group>(&id)? else { return Ok(None) };
@@ -92,9 +92,11 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     let name = given.text("name")?.flatten().unwrap_or_default();
     let changes = &[Party::GroupNamed(&name)];
     let domain = found.as_ref().map(|(id, _)| id);
-    // Whoever may not is told so whether the domain is there or not.
+    // Judged first: a caller without the right does not learn whether the domain exists.
     let permit = call.allow(&About { domain, changes, ..About::default() })?;
-    let said = said.ok_or_else(|| invalid("Invalid input for field/attribute domain_id: expected one."))?;
+    let said = said.ok_or_else(|| {
+        invalid("Invalid input for field/attribute domain_id: expected the id of a domain.")
+    })?;
     let (domain, _) = found.ok_or_else(|| Trouble::missing("domain", &said))?;
     let name = given.needed("name")?;
     // The SID is made with the record.
@@ -156,7 +158,7 @@ fn stored(key: &ReverseKey) -> Vec<u8> {
     enfilade_facts::tables::Key::bytes(key)
 }
 
-/// The group and the user of the path, with leave for what is asked.
+/// The group and the user of the path, and the permit for the call.
 fn member(call: &mut Call) -> Result<(MembershipKey, ApiPermit), Trouble> {
     let (group, user) = (call.parameter(0).to_owned(), call.parameter(1).to_owned());
     let (group_row, user_row) = call.look(|view| Ok((find(view, &group)?, users::find(view, &user)?)))?;

@@ -14,20 +14,20 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use tokio::sync::mpsc;
 
-/// So many records are looked at on one view.
+/// The most records to read in one view.
 const PAGE: usize = 500;
 
 /// A piece of an answer has so many bytes, and at most one record more.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// What an answer in pieces holds at most, in bytes: a piece that is made, one that waits, and one that is sent, each with the record
-/// that goes beyond it.
+/// The most memory of a response sent in pieces, in bytes: one piece in preparation, one in the queue and one being sent, each with
+/// the record that exceeds it.
 const HELD_BYTES: u32 = 4 * CHUNK_BYTES as u32;
 
-/// Takes a place to go on after, and a record that stands before it.
+/// Takes a record and the position after it, from which the listing can continue.
 pub(super) type Each<'e> = &'e mut dyn FnMut(Vec<u8>, Value) -> ControlFlow<()>;
 
-/// Reads the records that come after one, and gives each with the place to go on after it, until it is told to stop.
+/// Reads the records after a position. Passes each one with the position after it, until the receiver stops.
 pub(super) type Source = dyn FnMut(&View<'_>, Option<&[u8]>, Each<'_>) -> Result<(), Trouble> + Send;
 
 /// The records of a table from a place on, where each of them may be trouble.
@@ -47,7 +47,7 @@ pub(super) fn records<R: Row>(
     trouble.map_or(Ok(()), Err)
 }
 
-/// What a list has to have.
+/// Filters of a list request.
 pub(super) struct Filters(Vec<(String, Compare, String)>);
 
 #[derive(Clone, Copy)]
@@ -75,12 +75,12 @@ const COMPARES: [(&str, Compare); 8] = [
 ];
 
 impl Filters {
-    /// Nothing.
+    /// No filters.
     pub(super) fn none() -> Self {
         Filters(Vec::new())
     }
 
-    /// All parameters that are attributes; those named are the caller's own affair.
+    /// Takes all parameters that are attributes, except the named ones, which the caller handles.
     pub(super) fn of(head: &Parts, except: &[&str]) -> Self {
         let pairs = form(head.uri.query().unwrap_or_default());
         let own = ["limit", "marker", "sort_key", "sort_dir", "nocatalog"];
@@ -92,7 +92,7 @@ impl Filters {
                 .map(|(name, value)| match name.split_once("__") {
                     None => (name, Compare::Equal, value),
                     Some((attribute, how)) => {
-                        // `icontains` and the like do not look at the case, as all of them do here not.
+                        // `icontains` and so on ignore case, as all comparisons here do.
                         let how = how.strip_prefix('i').unwrap_or(how);
                         let compare = COMPARES.iter().find(|(known, _)| *known == how);
                         (attribute.to_owned(), compare.map_or(Compare::Equal, |(_, compare)| *compare), value)
@@ -102,12 +102,12 @@ impl Filters {
         )
     }
 
-    /// Whether a record has all of it. Attributes it has not are nobody's business.
+    /// Whether a record passes every filter. A filter on an attribute that the record does not have is ignored.
     pub(super) fn hold(&self, body: &Value) -> bool {
         self.0.iter().all(|(name, compare, wanted)| match body.get(name) {
             None => true,
             Some(Value::Bool(is)) => {
-                // Everything but these is yes: `?enabled` alone, too.
+                // All other values mean true, also `?enabled` without a value.
                 let wanted = !["0", "false", "no", "off"].contains(&wanted.to_ascii_lowercase().as_str());
                 *is == wanted
             }
@@ -132,7 +132,7 @@ impl Filters {
     }
 }
 
-/// Names and values as forms have them.
+/// Names and values of the query.
 pub(super) fn form(query: &str) -> Vec<(String, String)> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     pairs
@@ -141,7 +141,7 @@ pub(super) fn form(query: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// One part of a query as it was before it was escaped; what is no escape stays.
+/// Percent-decodes one part of a query; invalid escapes stay as they are.
 pub(super) fn plain(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -201,7 +201,7 @@ impl Listing {
             stopped = looked >= PAGE || json.len() >= CHUNK_BYTES;
             if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        // One that did not fit any more says that there is a next page.
+        // A record that no longer fits shows that a next page exists.
         self.is_over = broke || !stopped;
         if !broke && self.is_over {
             self.last_id = None;
@@ -222,14 +222,14 @@ pub(super) fn answer(
     let limit = match query(&call.head, "limit") {
         None => u64::MAX,
         Some(text) => text.parse().ok().filter(|limit| *limit > 0).ok_or_else(|| {
-            Trouble::invalid("Invalid input for field/attribute limit: expected a number from 1 on.")
+            Trouble::invalid("Invalid input for field/attribute limit: expected a number, 1 or more.")
         })?,
     };
     let json = format!("{{\"{many}\":[");
     let (rows, last_id, is_over) = (0, None, false);
     let mut listing = Listing { source, filters, after, left: limit, rows, last_id, is_over, json };
     let house = std::sync::Arc::clone(call.faces.arc_house());
-    // Over HTTP/2 many answers wait on one connection, so what is not counted is short.
+    // Over HTTP/2 one connection holds many responses, so the part that no budget counts is short.
     let first = if call.head.version == Version::HTTP_2 { UNCOUNTED_BYTES } else { CHUNK_BYTES };
     while !listing.is_over && listing.json.len() < first {
         house.source().read(|view| listing.go_on(view))??;
@@ -242,7 +242,7 @@ pub(super) fn answer(
     }
     let (sender, pieces) = mpsc::channel(1);
     let (mut visit, mut permit) = (call.visit.clone(), permit.clone());
-    // A piece is made when there is a place for it: nobody who does not read holds a thread.
+    // The next piece is made when the queue has room: a client that does not read occupies no thread.
     tokio::runtime::Handle::current().spawn(async move {
         let held = std::sync::Arc::new(visit.share().answer(HELD_BYTES).await);
         while let Ok(place) = sender.reserve().await {
@@ -288,7 +288,7 @@ pub(super) struct Kind<R: Row> {
     pub(super) place: fn(&R) -> (DomainId, &str),
 }
 
-/// Whether what is of a domain is in the list of one domain, or of all that are there.
+/// Whether a record of the domain belongs to the list: of the listed domain, or of every domain that exists.
 fn is_in(view: &View<'_>, listed: Option<DomainId>, of: DomainId) -> Result<bool, Trouble> {
     match listed {
         Some(listed) => Ok(listed == of),
@@ -296,7 +296,7 @@ fn is_in(view: &View<'_>, listed: Option<DomainId>, of: DomainId) -> Result<bool
     }
 }
 
-/// Answers with the things of one domain or of all: those a visitor may see, with all the filters. A name leads to its thing at once.
+/// Lists the visible records of one domain or of all, with all filters. A filter by name is a lookup.
 pub(super) fn things<R: Row + 'static>(
     call: &mut Call,
     kind: Kind<R>,
@@ -325,7 +325,7 @@ where
             let found = call.look(|view| {
                 let Some(key) = parse(&text) else { return Ok(None) };
                 let row = view.get::<R>(&key)?;
-                // One that is not in this list is answered as one that is nowhere.
+                // A marker outside this list is answered like one that does not exist.
                 let row = match row {
                     Some(row) if is_in(view, domain, place(&row).0)? => {
                         render(view, &key, &row)?.map(|_| row)
@@ -343,7 +343,7 @@ where
             Some(body) => Ok(each(place, body)),
             None => Ok(ControlFlow::Continue(())),
         };
-        // What has an id by a name.
+        // The record with this name.
         let named = |key: &NameKey| match view.get::<Name>(key)?.map(id) {
             Some(key) => Ok::<_, Trouble>(view.get::<R>(&key)?.map(|row| (key, row))),
             None => Ok(None),
@@ -374,7 +374,7 @@ where
                 })
             }
             (None, None) => records::<R>(view, &[], after, |key, row| {
-                // What is in a domain that was removed is there no more.
+                // A record in a removed domain counts as removed.
                 let domain = place(&row).0;
                 let is_there = match domains.get(&domain) {
                     Some(known) => *known,
@@ -388,7 +388,7 @@ where
     answer(call, many, &permit, Filters::of(&call.head, &except), after, Box::new(source))
 }
 
-/// What stands behind the rows: links to this page, and to the next where there is one.
+/// The end of the body, after the rows: links to this page and, if it exists, to the next page.
 fn end(listing: &Listing, url: &str, asked: &str) -> String {
     let own = if asked.is_empty() { url.to_owned() } else { format!("{url}?{asked}") };
     let next = listing.last_id.as_ref().filter(|_| listing.left == 0).map(|last| {

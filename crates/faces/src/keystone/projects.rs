@@ -29,7 +29,7 @@ pub(super) fn body(base: &str, id: &ProjectId, row: &Project, extra: &str) -> Va
     with_extra(body, extra, format!("{base}/v3/projects/{id}"))
 }
 
-/// The project a text names, if it and its domain are there.
+/// Finds a project by id; a project in a removed domain counts as removed.
 pub(super) fn find(view: &View<'_>, id: &str) -> Result<Option<(ProjectId, Project)>, Trouble> {
     let Ok(id) = id.parse::<ProjectId>() else { return Ok(None) };
     let Some(row) = view.get::<Project>(&id)? else { return Ok(None) };
@@ -37,7 +37,7 @@ pub(super) fn find(view: &View<'_>, id: &str) -> Result<Option<(ProjectId, Proje
     Ok(is_there.then_some((id, row)))
 }
 
-/// The one of the path, and leave to do what is asked with it.
+/// The project of the path, and the permit for the call.
 fn found(call: &mut Call) -> Result<(ProjectId, Project, String, ApiPermit), Trouble> {
     let said = call.parameter(0).to_owned();
     let found = call.look(|view| {
@@ -54,7 +54,7 @@ fn found(call: &mut Call) -> Result<(ProjectId, Project, String, ApiPermit), Tro
     Ok((id, row, extra, permit))
 }
 
-/// What `tags`, `tags-any`, `not-tags` and `not-tags-any` ask for.
+/// The filters `tags`, `tags-any`, `not-tags` and `not-tags-any`.
 struct TagAsk([Option<Vec<String>>; 4]);
 
 impl TagAsk {
@@ -78,7 +78,7 @@ impl TagAsk {
 
 pub(super) fn list(call: &mut Call) -> Outcome {
     let (base, tags) = (call.base.clone(), TagAsk::of(call));
-    // Domains are no projects here, whatever a client calls them.
+    // Domains are not projects here, so no project has `is_domain`.
     if query(&call.head, "is_domain")
         .is_some_and(|text| ["true", "1"].contains(&text.to_ascii_lowercase().as_str()))
     {
@@ -127,7 +127,7 @@ fn is_asked(call: &Call, name: &str) -> bool {
 pub(super) fn show(call: &mut Call) -> Outcome {
     let (id, row, extra, _) = found(call)?;
     let mut shown = body(&call.base, &id, &row, &extra);
-    // Whoever is a member of the project alone is told of what they have a role on.
+    // A caller that is only a member of the project sees only projects on which the caller has a role.
     let about = About { project: Some(&id), domain: Some(&row.domain), ..About::default() };
     let own = match call.allow_by("list_role_assignments_for_tree", &about) {
         Ok(_) => None,
@@ -202,11 +202,11 @@ fn unique(tags: Vec<String>) -> Vec<String> {
 pub(super) fn create(call: &mut Call) -> Outcome {
     let given = Given::of(call, "project")?;
     if given.flag("is_domain")? == Some(true) {
-        return Err(invalid("a domain is made with POST /v3/domains").into());
+        return Err(invalid("is_domain: use POST /v3/domains to create a domain").into());
     }
     let parent = given.text("parent_id")?.flatten();
     let domain = given.text("domain_id")?.flatten();
-    // Where nothing is said it is the domain the session is of.
+    // The default is the domain of the session.
     let own = call.visit.identity().session().map(|session| match session.claim.scope {
         enfilade_passage::Scope::Domain(domain) => domain,
         _ => session.project_domain().unwrap_or(session.user_domain),
@@ -227,7 +227,7 @@ pub(super) fn create(call: &mut Call) -> Outcome {
         (None, None) => own.filter(|_| parent.is_none()),
     };
     let other = parent.as_ref().map_or(Other::None, |_| Other::found(above.as_ref().map(|(_, id)| id)));
-    // Whoever may not is told so whether they are there or not.
+    // Judged first: a caller without the right does not learn whether they exist.
     let permit = call.allow(&About { domain: at.as_ref(), other, ..About::default() })?;
     if let (Some(said), None) = (&domain, &in_domain) {
         return Err(Trouble::missing("domain", said));
@@ -235,7 +235,9 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     if let (Some(said), None) = (&parent, &above) {
         return Err(Trouble::missing("project", said));
     }
-    let domain = at.ok_or_else(|| invalid("Invalid input for field/attribute domain_id: expected one."))?;
+    let domain = at.ok_or_else(|| {
+        invalid("Invalid input for field/attribute domain_id: expected the id of a domain.")
+    })?;
     let parent = above.and_then(|(id, _)| id);
     let name = given.needed("name")?;
     let (enabled, description, tags) = (true, None, Vec::new());
@@ -287,7 +289,7 @@ fn set_tags(call: &mut Call, edit: impl Fn(&mut Vec<String>) -> bool) -> Result<
     let tag = listing::plain(call.parameter(1));
     let saved = call.save(&permit, |desk| {
         save_project(desk, Some(id), &|before| {
-            let (row, extra) = before.ok_or_else(|| invalid("it is gone"))?;
+            let (row, extra) = before.ok_or_else(|| invalid("the project was removed"))?;
             let mut row = row.clone();
             match edit(&mut row.tags) {
                 true => Ok((row, extra.to_owned())),
@@ -299,14 +301,14 @@ fn set_tags(call: &mut Call, edit: impl Fn(&mut Vec<String>) -> bool) -> Result<
 }
 
 pub(super) fn put_tags(call: &mut Call) -> Outcome {
-    // Whoever may not is told so whatever the body is.
+    // Judged first: a caller without the right is refused whatever the body contains.
     found(call)?;
     let body: Value =
         serde_json::from_slice(&call.body).map_err(|_| Trouble::invalid("the body is not JSON"))?;
     let text = |tag: &Value| tag.as_str().map(str::to_owned);
     let tags = body.get("tags").and_then(Value::as_array);
     let tags = tags.and_then(|tags| tags.iter().map(text).collect::<Option<Vec<_>>>());
-    let expected = || Trouble::invalid("Expecting to find tags, a list of texts, in the body.");
+    let expected = || Trouble::invalid("Expecting to find tags, a list of strings, in the body.");
     let tags = unique(tags.ok_or_else(expected)?);
     let tags = set_tags(call, |own| {
         own.clone_from(&tags);

@@ -1,4 +1,4 @@
-//! What a token stands for, as JSON: Keystone's fields in Keystone's order.
+//! A session as JSON: Keystone's fields in Keystone's order.
 
 use super::Trouble;
 use bytes::Bytes;
@@ -9,13 +9,13 @@ use enfilade_passage::{Lent, Session, audit_id_to_text};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// What of it is wanted.
+/// Which parts of the body the request wants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     pub(super) with_catalog: bool,
 }
 
-/// A body that was made on these facts, and is the same as long as nothing but revocations is changed.
+/// A rendered body. It stays valid as long as no facts except revocations change.
 pub(crate) struct Rendered {
     pub(crate) store: StoreId,
     pub(crate) rests_on: Revision,
@@ -182,7 +182,7 @@ pub(super) fn access_rule(rule: &enfilade_facts::tables::AccessRule) -> Value {
     json!({ "id": format!("{id:032x}"), "service": rule.service, "method": rule.method, "path": rule.path })
 }
 
-/// With the six digits of a fraction that Keystone's times have.
+/// A time with six decimals, as in Keystone.
 pub(super) fn time(unix_seconds: i64) -> String {
     to_rfc3339(unix_seconds).replace('Z', ".000000Z")
 }

@@ -1,4 +1,4 @@
-//! Roles, and which other roles each implies.
+//! Roles and role implications.
 
 use super::domains;
 use super::given::{Given, invalid, unless_immutable, with_extra};
@@ -25,7 +25,7 @@ fn body(base: &str, id: &RoleId, row: &NamedRole, extra: &str) -> Value {
     with_extra(body, extra, format!("{base}/v3/roles/{id}"))
 }
 
-/// The role a text names, if it is there.
+/// Finds a role by id.
 pub(super) fn find(view: &View<'_>, id: &str) -> Result<Option<(RoleId, NamedRole)>, Trouble> {
     let Ok(id) = id.parse::<RoleId>() else { return Ok(None) };
     Ok(view.get::<NamedRole>(&id)?.map(|row| (id, row)))
@@ -45,7 +45,7 @@ fn found(call: &mut Call) -> Result<(RoleId, NamedRole, String, ApiPermit), Trou
     Ok((id, row, extra, permit))
 }
 
-/// Without `domain_id` those of no domain are meant, as in the original.
+/// Without `domain_id` only global roles are listed, as in Keystone.
 pub(super) fn list(call: &mut Call) -> Outcome {
     let permit = call.allow(&About::default())?;
     let domain = query(&call.head, "domain_id").map(plain).unwrap_or_default();
@@ -150,7 +150,7 @@ pub(super) fn list_implied(call: &mut Call) -> Outcome {
 /// A role and its id.
 type Role = (RoleId, NamedRole);
 
-/// Both roles of the path, with leave for what is asked.
+/// Both roles of the path, and the permit for the call.
 fn both(call: &mut Call) -> Result<(Role, Role, ApiPermit), Trouble> {
     let (prior, row, _, permit) = found(call)?;
     let said = call.parameter(1).to_owned();

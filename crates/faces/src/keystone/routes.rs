@@ -1,5 +1,5 @@
-//! Every call of Identity v3 there is here: what it needs, who answers, and what it is for. The checks, JSON-home, the OpenAPI
-//! document and the page in `docs/` all come from this table.
+//! The calls of Identity v3: what each needs, its handler, and its summary. The checks, JSON-home, the OpenAPI document and the page
+//! in `docs/` all come from this table.
 
 #[cfg(test)]
 mod documents;
@@ -10,33 +10,33 @@ pub use table::V3;
 use super::{Call, Outcome};
 use hyper::Method;
 
-/// What a call needs before it is looked at.
+/// The credential a call needs before its body is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum V3Need {
-    /// Nothing: the reviewed few.
+    /// None. Every such call was reviewed.
     Nobody,
-    /// A session. Which role it has to have is judged by door 4.
+    /// A session. Door 4 judges whether its roles suffice.
     Session,
 }
 
-/// Who answers.
+/// The handler of a call.
 #[derive(Clone, Copy)]
 pub(super) enum V3Call {
-    /// Which versions there are.
+    /// Lists API versions.
     Version,
-    /// A token.
+    /// Creates a token.
     Login,
-    /// Another password, for the one there is.
+    /// Changes a password, given the current one.
     ChangePassword,
-    /// What a token stands for.
+    /// Validates a token and shows its session.
     Validate,
-    /// Whether a token is good.
+    /// Validates a token.
     Check,
-    /// A session for whoever signed a request to another service.
+    /// Validates a signed request to another service and creates a session for the owner of the key.
     Ec2,
-    /// The same, of a request to S3.
+    /// Validates a signed request to S3 and names the owner of the key.
     S3,
-    /// Everything else: it may wait for a disk.
+    /// Any other handler, which may wait for a disk.
     Do(fn(&mut Call) -> Outcome),
 }
 
@@ -45,19 +45,19 @@ pub(super) enum V3Call {
 pub struct V3Route {
     /// The method; `GET` is `HEAD`, too, unless that has a row of its own.
     pub method: &'static str,
-    /// The path below `/v3`; a segment in braces stands for any.
+    /// The path below `/v3`; a segment in braces matches any value.
     pub path: &'static str,
-    /// What it needs.
+    /// The credential it needs.
     pub need: V3Need,
-    /// Who answers.
+    /// Its handler.
     pub(super) call: V3Call,
-    /// The rule that says who may, without `identity:`; empty where nobody has to be known.
+    /// The name of its authorization rule, without `identity:`; empty if it needs no credential.
     pub rule: &'static str,
-    /// What it is for.
+    /// Its summary in OpenAPI.
     pub says: &'static str,
 }
 
-/// What the original has and this does not: it is said so.
+/// Extensions of Keystone that answer 501 here.
 const NOT_YET: [&str; 9] = [
     "OS-EP-FILTER",
     "OS-FEDERATION",
@@ -71,7 +71,7 @@ const NOT_YET: [&str; 9] = [
 ];
 
 impl V3Route {
-    /// What JSON-home and OpenAPI call it: the words of the path, the last one for one thing where it names one.
+    /// Its name in JSON-home and OpenAPI: the words of the path, the last one in the singular where the path names one resource.
     pub(super) fn relation(&self) -> String {
         if self.path.is_empty() {
             return "version".to_owned();
@@ -86,21 +86,21 @@ impl V3Route {
     }
 }
 
-/// What was found for a request.
+/// The result of routing a request.
 pub(super) enum Match<'p> {
-    /// A call, and what stood where its path has braces.
+    /// The call, and the values of its path parameters.
     Route(&'static V3Route, Vec<&'p str>),
-    /// The path is one, the method is none of its.
+    /// The path exists, but not with this method.
     OtherMethod,
-    /// Keystone has it.
+    /// Keystone has this path; it is not implemented here.
     NotYet,
-    /// Nothing.
+    /// No such path.
     Nothing,
 }
 
 /// The call that is meant; the path is the one below `/v3`, without a slash at its end.
 pub(super) fn find<'p>(method: &Method, path: &'p str) -> Match<'p> {
-    // Most rows do not begin as the path does.
+    // A cheap filter: most rows have another prefix.
     let may_be = |route: &&V3Route| path.starts_with(route.path.split('{').next().unwrap_or_default());
     let of_path: Vec<_> =
         V3.iter().filter(may_be).filter_map(|route| Some((route, parameters(route.path, path)?))).collect();

@@ -1,4 +1,4 @@
-//! What a session is for, and what its user could get others for.
+//! The catalog of a session, and the scopes its user may request.
 
 use super::render::catalog_body;
 use super::{Call, Outcome, Said, domains, forbidden, listed, projects};

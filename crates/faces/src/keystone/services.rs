@@ -55,7 +55,7 @@ fn region_body(base: &str, id: &RegionId, row: &Region, extra: &str) -> Value {
     without_options(with_extra(body, extra, link))
 }
 
-/// Things of the catalog have none.
+/// Records of the catalog have no domain.
 fn without_options(mut body: Value) -> Value {
     if let Some(map) = body.as_object_mut() {
         map.remove("options");
@@ -63,7 +63,7 @@ fn without_options(mut body: Value) -> Value {
     body
 }
 
-/// What the path names, with leave for what is asked.
+/// The record the path names, and the permit for the call.
 fn found<R: enfilade_facts::tables::Row>(
     call: &mut Call,
     (kind, what): (ThingKind, &'static str),
@@ -182,7 +182,7 @@ fn endpoint(given: &Given, before: Option<(&Endpoint, &str)>) -> Result<(Endpoin
         Some((row, extra)) => (row.clone(), extra),
         None => {
             let needed = |name: &str| {
-                invalid(format!("Invalid input for field/attribute {name} of endpoint: expected one."))
+                invalid(format!("Invalid input for field/attribute {name} of endpoint: it is required."))
             };
             let row = Endpoint {
                 service: service.ok_or_else(|| needed("service_id"))?,
@@ -209,7 +209,7 @@ fn endpoint(given: &Given, before: Option<(&Endpoint, &str)>) -> Result<(Endpoin
 pub(super) fn create_endpoint(call: &mut Call) -> Outcome {
     let permit = call.allow(&About::default())?;
     let given = Given::of(call, "endpoint")?;
-    // Under its old name a region is made where it is not there (as in the original).
+    // With the old parameter `region` a missing region is created (as in Keystone).
     if let (Some(Some(region)), false) = (given.text("region")?, given.has("region_id")) {
         let made = call.save(&permit, |desk| {
             let keep = |before: Option<(&Region, &str)>| {
@@ -287,7 +287,7 @@ pub(super) fn put_region(call: &mut Call) -> Outcome {
     let given = Given::of(call, "region")?;
     let id = RegionId(plain(call.parameter(0)));
     if given.text("id")?.flatten().is_some_and(|said| said != id.0) {
-        return Err(invalid("the id in the body is not that of the path").into());
+        return Err(invalid("the id in the body differs from the id in the path").into());
     }
     let (made, _) =
         call.save(&permit, |desk| save_region(desk, &id, true, &|before| region(&given, before)))?;

@@ -1,5 +1,5 @@
-//! `/ec2tokens` and `/s3tokens`: a service has a request that somebody signed with an EC2 key, and asks for a session of theirs. What
-//! was signed is put together here as the client did, from the parts of the request that the service hands on.
+//! `/ec2tokens` and `/s3tokens`: a service received a request signed with an EC2 key, and asks for a session of the owner of the key. The
+//! string to sign is rebuilt here from the parts of the request that the service passes on.
 
 use super::render::{Form, token_body};
 use super::{Call, Outcome, Said, Trouble, blobs};
@@ -14,15 +14,15 @@ use hyper::header::HeaderValue;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
-/// Reads what is asked about.
+/// Reads the signature and the signed string from the body.
 type Read = fn(&Map<String, Value>) -> Result<SignatureAsk, Trouble>;
 
-/// `POST /v3/ec2tokens`: the request itself.
+/// `POST /v3/ec2tokens`: the service sends the parts of the request.
 pub(super) async fn ec2(call: &mut Call) -> Outcome {
     answer(call, read_ec2, true).await
 }
 
-/// `POST /v3/s3tokens`: what was signed. The service gets to know who it was, and no token (as in the original).
+/// `POST /v3/s3tokens`: the service sends the string to sign. The response names the user and contains no token (as in Keystone).
 pub(super) async fn s3(call: &mut Call) -> Outcome {
     answer(call, read_s3, false).await
 }
@@ -34,7 +34,7 @@ async fn answer(call: &mut Call, read: Read, with_token: bool) -> Outcome {
     let signed = ["credentials", "credential", "ec2Credentials"].iter().find_map(|name| given.get(name));
     let signed = signed.and_then(Value::as_object).ok_or_else(|| missing("credentials"))?;
     let ask = read(signed)?;
-    // A key of an older version may say that it is by a trust: it is good for nothing, as it would be good for more than that.
+    // The blob of a key from an older version may name a trust. Such a key is refused, because it would grant more than the trust.
     if call.look(|view| Ok(view.get::<Blob>(&ask.key)?))?.is_some_and(|row| !blobs::is_obeyed(&row)) {
         return Err(wrong());
     }
@@ -84,7 +84,7 @@ fn read_s3(signed: &Map<String, Value>) -> Result<SignatureAsk, Trouble> {
     Ok(SignatureAsk { key, signing, signed: Signed::Storage, texts: vec![said], signature })
 }
 
-/// A request, as a service hands it on.
+/// A request, as a service passes it on.
 struct Request<'a> {
     verb: &'a str,
     host: &'a str,
@@ -107,7 +107,7 @@ fn read_ec2(signed: &Map<String, Value>) -> Result<SignatureAsk, Trouble> {
     let (signing, date, texts) = match version.as_deref() {
         Some("2") => request.v2(),
         None => request.v4(text(signed, "body_hash").unwrap_or_default()),
-        // 0 and 1 sign so little of a request that anything can be made of it.
+        // Versions 0 and 1 sign too little of a request to be secure.
         Some(_) => None,
     }
     .ok_or_else(wrong)?;
@@ -138,7 +138,7 @@ impl Request<'_> {
         parameters.insert("SignatureMethod".into(), "HmacSHA256".into());
         let query = query(&parameters);
         let text = |host: &str| format!("{}\n{host}\n{}\n{query}", self.verb, self.path).into_bytes();
-        // Some clients leave the port out of what they sign.
+        // Some clients omit the port from the string to sign.
         let without_port = self.host.rsplit_once(':').map(|(host, _)| host);
         Some((Signing::V2, date, [Some(self.host), without_port].into_iter().flatten().map(text).collect()))
     }
@@ -181,7 +181,7 @@ impl Request<'_> {
     }
 }
 
-/// Sorted, and spelled in the one way that is agreed on.
+/// The canonical query string: sorted, with canonical escapes.
 fn query(parameters: &Map<String, Value>) -> String {
     let mut names: Vec<&String> = parameters.keys().collect();
     names.sort();
@@ -233,7 +233,7 @@ mod tests {
         let at = Signed::Request(seconds("2015-08-30T12:36:00Z").unwrap());
         let expected = Some((Signing::V4, at, vec![text.to_owned()]));
         assert_eq!(read(&signed), expected);
-        // What is signed is the date in the header; whatever a parameter says of it is nobody's word.
+        // The date in the header is signed; a date in a parameter is ignored.
         signed["params"]["Timestamp"] = "2024-01-01T00:00:00Z".into();
         assert_eq!(read(&signed).map(|(_, signed, _)| signed), Some(at));
     }

@@ -1,4 +1,4 @@
-//! Tokens of others: what they stand for, whether they are good, and their end.
+//! Validate, check and revoke tokens; list revocation events.
 
 use super::render::{Form, Rendered, time, token_body};
 use super::{Call, Outcome, SUBJECT, Said, Trouble};
@@ -11,7 +11,7 @@ use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use serde_json::{Map, Value, json};
 
-/// Who asks about a token of an application credential with access rules has to know what those are.
+/// The header by which a service declares that it enforces access rules. Without it a token with access rules is not shown.
 const KNOWS_RULES: &str = "openstack-identity-access-rules";
 
 struct Subject {
@@ -37,7 +37,7 @@ fn subject(call: &Call, allow_expired: bool) -> Result<Subject, Trouble> {
     let (Some(header), None) = (values.next(), values.next()) else { return Err(none()) };
     let ask = SessionAsk { token: Secret::new(header.as_bytes()).ok_or_else(none)? };
     let validated = call.visit.validate(&ask, allow_expired).map_err(|refusal| match refusal {
-        // What says nothing about the token is no 404.
+        // A refusal that says nothing about the token is not turned into a 404.
         refusal @ Refusal::Identity(IdentityRefusal::Facts(_) | IdentityRefusal::Kept { .. }) => {
             refusal.into()
         }
@@ -59,7 +59,7 @@ pub(super) fn validate(call: &mut Call) -> Outcome {
         (version >= 1.0).then_some(())
     };
     if session.has_rules() && knows_rules().is_none() {
-        return Err(Trouble::Subject(IdentityRefusal::NoScope("whoever asks knows no access rules").into()));
+        return Err(Trouble::Subject(IdentityRefusal::NoScope("the token has access rules, and the requesting service does not declare that it enforces them").into()));
     }
     let form = Form { with_catalog: call.query("nocatalog").is_none() };
     let key = call.faces.rendered_key().bytes(found.ask.token.reveal());
@@ -71,7 +71,7 @@ pub(super) fn validate(call: &mut Call) -> Outcome {
         None => {
             let (text, made_at) =
                 token_body(call.faces.house().source(), session, call.faces.catalog(), form)?;
-            // Made on later facts than the token was judged on, it is right for now and not remembered.
+            // A body made from later facts than the verdict is correct now, but not remembered.
             if let Some(rests_on) = rests_on.filter(|_| made_at == at) {
                 let rendered = Rendered { store: at.store, rests_on, text: text.clone() };
                 call.faces.rendered().put(key, rendered);
@@ -88,7 +88,7 @@ pub(super) fn check(call: &mut Call) -> Outcome {
     Ok(Said { status: StatusCode::OK, body: super::Body::empty(), subject: Some(found.header) })
 }
 
-/// Ends a token and, unless that is not wanted, whatever was made of it.
+/// Revokes a token and, unless `cascade` is off, all tokens made from it.
 pub(super) fn revoke(call: &mut Call) -> Outcome {
     let found = subject(call, false)?;
     let session = found.session()?;
@@ -107,7 +107,7 @@ pub(super) fn events(call: &mut Call) -> Outcome {
     let since = match call.query("since") {
         None => i64::MIN,
         Some(text) => from_rfc3339(&text.replace("%3A", ":"))
-            .ok_or_else(|| Trouble::invalid(format!("since: `{text}` is no time")))?,
+            .ok_or_else(|| Trouble::invalid(format!("since: `{text}` is not a time")))?,
     };
     let events = list_revocations(call.faces.house().source())?;
     let events: Vec<Value> =
@@ -117,7 +117,7 @@ pub(super) fn events(call: &mut Call) -> Outcome {
     Ok(Said::json(StatusCode::OK, &json!({ "events": events, "links": links })))
 }
 
-/// As services know them. Of what a session rests on they are told with the next validation.
+/// A revocation event in Keystone's form. Marks that Keystone does not know take effect at the next validation.
 fn event(event: &RevocationSummary) -> Option<Value> {
     let hex = |id: &[u8; 16]| format!("{:032x}", u128::from_be_bytes(*id));
     let (name, id) = match &event.mark {

@@ -1,4 +1,4 @@
-//! Trusts: made and deleted by whoever trusts, seen by both.
+//! Trusts: the trustor creates and deletes them; trustor and trustee may read them.
 
 use super::render::time;
 use super::{Call, Outcome, Said, Trouble};
@@ -75,7 +75,7 @@ pub(super) fn create(call: &mut Call) -> Outcome {
         serde_json::from_slice(&call.body).map_err(|_| Trouble::invalid("the body is not JSON"))?;
     let given = value.get("trust").ok_or_else(|| Trouble::invalid("Expecting to find trust in the body."))?;
     let mut new = read(given, call.faces.house().now().unix_seconds)?;
-    // A session by a trust makes others of that trust, and no others.
+    // A session of a trust may only redelegate that trust.
     let session = call.visit.identity().session();
     new.parent = session.and_then(|session| session.claim.trust());
     new.by = session.and_then(|session| session.claim.credential());
@@ -94,7 +94,7 @@ fn read(given: &Value, now: i64) -> Result<NewTrust, Trouble> {
         Some(value) => {
             let number =
                 value.as_u64().and_then(|number| u32::try_from(number).ok()).filter(|number| *number > 0);
-            let wrong = || Trouble::invalid(format!("trust.{name}: expected a number from 1 on"));
+            let wrong = || Trouble::invalid(format!("trust.{name}: expected a number, 1 or more"));
             number.map(Some).ok_or_else(wrong)
         }
     };
@@ -116,7 +116,9 @@ fn read(given: &Value, now: i64) -> Result<NewTrust, Trouble> {
         Some(value) => {
             let seconds = value.as_str().and_then(from_rfc3339).filter(|seconds| now < *seconds);
             seconds.ok_or_else(|| {
-                Trouble::invalid("trust.expires_at: expected a time to come, as 2030-01-31T12:00:00Z")
+                Trouble::invalid(
+                    "trust.expires_at: expected a time in the future, such as 2030-01-31T12:00:00Z",
+                )
             })?
         }
     };
@@ -124,7 +126,7 @@ fn read(given: &Value, now: i64) -> Result<NewTrust, Trouble> {
     let role = |role: &Value| {
         let said = ["id", "name"].into_iter().find_map(|name| role.get(name)?.as_str());
         said.map(str::to_owned)
-            .ok_or_else(|| Trouble::invalid("trust.roles: expected an id or a name of each"))
+            .ok_or_else(|| Trouble::invalid("trust.roles: expected the id or the name of each role"))
     };
     Ok(NewTrust {
         trustor: user("trustor_user_id")?,

@@ -50,7 +50,7 @@ pub(super) fn password_end(row: &User) -> Option<String> {
     row.password.as_ref().map(|password| password.until).filter(|until| *until != 0).map(time)
 }
 
-/// The user a text names, if the user and the domain are there.
+/// Finds a user by id; a user in a removed domain counts as removed.
 pub(super) fn find(view: &View<'_>, id: &str) -> Result<Option<(UserId, User)>, Trouble> {
     let Ok(id) = id.parse::<UserId>() else { return Ok(None) };
     let Some(row) = view.get::<User>(&id)? else { return Ok(None) };
@@ -63,12 +63,12 @@ pub(super) fn of_path(call: &Call, at: usize) -> Result<(UserId, Option<DomainId
     let found = call.look(|view| find(view, said))?;
     match found {
         Some((id, row)) => Ok((id, Some(row.domain))),
-        // Whoever may not know gets to hear that before it is said that nobody is there.
+        // The rule is judged before the 404: a caller without the right does not learn that the user does not exist.
         None => Ok((said.parse().unwrap_or(UserId::from_bytes([0; 16])), None)),
     }
 }
 
-/// For those of whom [`of_path`] said nothing more.
+/// The user, or 404; for callers that use [`of_path`].
 pub(super) fn still_there(call: &Call, id: &UserId) -> Result<User, Trouble> {
     let found = call.look(|view| find(view, &id.to_string()))?;
     found.map(|(_, row)| row).ok_or_else(|| Trouble::missing("user", call.parameter(0)))
@@ -92,7 +92,7 @@ fn found(call: &mut Call) -> Result<(UserId, User, Beside, ApiPermit), Trouble> 
     Ok((id, row, beside, permit))
 }
 
-/// `?password_expires_at=lt:2026-01-01T00:00:00Z`. Whose password does not end is never found so.
+/// `?password_expires_at=lt:2026-01-01T00:00:00Z`. A user whose password does not expire never matches.
 struct PasswordEnd {
     holds: fn(&i64, &i64) -> bool,
     seconds: i64,
@@ -155,13 +155,13 @@ fn secret(text: &str) -> Result<Secret, Error> {
         .ok_or_else(|| invalid("Invalid input for field/attribute password: expected 1 to 511 bytes."))
 }
 
-/// What of the options passwords go by.
+/// Copies the options that the password rules use into the profile.
 fn heed_options(Beside { profile, extra }: &mut Beside) {
     profile.keeps_password = has_option(extra, "ignore_password_expiry");
     profile.takes_given_password = has_option(extra, "ignore_change_password_upon_first_use");
 }
 
-/// A user as the body says; what it does not say stays.
+/// The user with the changes of the body.
 fn changed(given: &Given, user: &User, before: &Beside) -> Result<UserSave, Error> {
     let mut beside = before.clone();
     if let Some(project) = given.id::<ProjectId>("default_project_id")? {
@@ -192,9 +192,11 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     let name = given.text("name")?.flatten().unwrap_or_default();
     let changes = &[Party::UserNamed(&name)];
     let domain = found.as_ref().map(|(id, _)| id);
-    // Whoever may not is told so whether the domain is there or not.
+    // Judged first: a caller without the right does not learn whether the domain exists.
     let permit = call.allow(&About { domain, changes, ..About::default() })?;
-    let said = said.ok_or_else(|| invalid("Invalid input for field/attribute domain_id: expected one."))?;
+    let said = said.ok_or_else(|| {
+        invalid("Invalid input for field/attribute domain_id: expected the id of a domain.")
+    })?;
     let (_, row) = found.ok_or_else(|| Trouble::missing("domain", &said))?;
     let userid = format!("{}@{}", given.needed("name")?, row.name).parse();
     let userid = userid.map_err(|why| invalid(format!("Invalid input for field/attribute name: {why}")))?;

@@ -1,5 +1,5 @@
-//! What is written down of the table: an OpenAPI document and a page. A test holds both to it; `UPDATE_EXPECT=1` writes them
-//! anew.
+//! The OpenAPI document and the page in `docs/` that are generated from the table. A test compares them with the table; with
+//! `UPDATE_EXPECT=1` it rewrites them.
 
 use super::{V3, V3Need, V3Route};
 use enfilade_passage::rule_named;
@@ -39,7 +39,8 @@ fn parameters(route: &V3Route) -> Vec<Value> {
     all
 }
 
-/// A kind of thing: its collection, what one and many are called in bodies, what it has for certain, and what may be said of it.
+/// A kind of resource: its collection, its name in a body (singular, plural), its attributes in every response, and the attributes a
+/// request may set.
 type Thing = (
     &'static str,
     &'static str,
@@ -48,7 +49,7 @@ type Thing = (
     &'static [(&'static str, &'static str)],
 );
 
-/// Attributes and their types; `text?` may be null.
+/// Attributes and their types. `text?` is a text or null.
 const THINGS: [Thing; 14] = [
     (
         "domains",
@@ -272,7 +273,7 @@ fn object(attributes: &[(&str, &str)], needed: bool) -> Value {
     }
 }
 
-/// The kind of thing a path is about: the last word of it that names a collection.
+/// The kind of resource a path names: its last segment that is not a parameter names the collection.
 fn thing(path: &str) -> Option<&'static Thing> {
     let words: Vec<&str> =
         path.split('/').filter(|part| !part.is_empty() && !part.starts_with('{')).collect();
@@ -280,7 +281,7 @@ fn thing(path: &str) -> Option<&'static Thing> {
     THINGS.iter().find(|(collection, ..)| collection == last)
 }
 
-/// What a good answer is: its status, and what is in it.
+/// The status and the schema of a successful response.
 fn good(route: &V3Route) -> (u16, Option<Value>) {
     let ends_with_one = route.path.ends_with('}');
     let many = |name: &str, items: Value| {
@@ -356,7 +357,7 @@ fn operation(route: &V3Route) -> String {
     format!("{}_{path}", route.method.to_ascii_lowercase())
 }
 
-/// Where what was made leads: to the calls whose path names such a thing, and nothing else that is not known.
+/// OpenAPI links from a created resource to the calls whose path contains its id and no other unknown parameter.
 fn links(route: &V3Route) -> Map<String, Value> {
     let made = if route.method == "POST" { thing(route.path) } else { None };
     let Some((collection, name, ..)) = made.filter(|_| route.need == V3Need::Session) else {
@@ -399,21 +400,25 @@ fn answers(route: &V3Route) -> Value {
     answers.insert(status.to_string(), told);
     let is_public = route.need == V3Need::Nobody;
     for (status, says, counts) in [
-        ("400", "the body or a parameter cannot be read, or says what cannot be", true),
-        ("401", "no credential, or one that is good no longer", !route.path.is_empty()),
-        ("403", "the session's roles do not allow it, or the thing does not", !route.path.is_empty()),
-        ("404", "what it is about is not there, or is good no longer", !route.path.is_empty()),
+        ("400", "the body or a parameter is malformed or invalid", true),
+        ("401", "no valid credential", !route.path.is_empty()),
+        (
+            "403",
+            "the session's roles or the state of the resource do not allow the call",
+            !route.path.is_empty(),
+        ),
+        ("404", "the resource does not exist, or is no longer valid", !route.path.is_empty()),
         ("409", "the name or id is taken", matches!(route.method, "POST" | "PUT" | "PATCH")),
         ("413", "the body is larger than 112 KiB", matches!(route.method, "POST" | "PUT" | "PATCH")),
-        ("414", "the address is longer than 8 KiB", true),
+        ("414", "the URL is longer than 8 KiB", true),
         ("429", "too many attempts from this address failed", is_public && !route.path.is_empty()),
         ("431", "the headers are longer than 32 KiB", true),
         (
             "501",
-            "a part of it that is not served",
+            "the request uses a part of trusts that is not implemented",
             route.path.starts_with("/OS-TRUST") && route.method == "POST",
         ),
-        ("503", "too busy, or the facts cannot be read", true),
+        ("503", "the server is overloaded, or the facts cannot be read", true),
     ] {
         if counts {
             let body = json!({ "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } });
@@ -456,8 +461,8 @@ fn openapi() -> Value {
 }
 
 fn page() -> String {
-    let mut text = "# The calls of Identity v3\n\nWritten from `crates/faces/src/keystone/routes.rs`, as [identity-v3.openapi.json](identity-v3.openapi.json) is; who may is \
-                    in [keystone.md](keystone.md).\n\n| call | any of | lent | for |\n|---|---|---|---|\n"
+    let mut text = "# The calls of Identity v3\n\nGenerated from `crates/faces/src/keystone/routes/table.rs`, like [identity-v3.openapi.json](identity-v3.openapi.json). The rules are \
+explained in [keystone.md](keystone.md).\n\n| call | any of | lent | summary |\n|---|---|---|---|\n"
         .to_owned();
     for route in V3 {
         let (needs, lent) = match rule_named(route.rule) {
@@ -488,32 +493,32 @@ fn what_is_written_down_is_the_table() {
     expect_file!["../../../../../docs/identity-v3.md"].assert_eq(&page());
 }
 
-/// Every rule Keystone 30 routes by, as it prints them.
+/// Every routing rule of Keystone 30, as Keystone prints them.
 const KEYSTONE: &str = include_str!("keystone-30.txt");
 
-/// What is not here of it, by how its paths begin, and why.
+/// Rules of Keystone that are not implemented: how their paths begin, and the reason.
 const ELSEWHERE: [(&str, &str); 16] = [
-    ("/static/", "not applicable: pages of its own"),
+    ("/static/", "not applicable: Keystone's own pages"),
     ("/v3/OS-EP-FILTER", "planned: every project sees the whole catalog"),
-    ("/v3/OS-FEDERATION", "planned: nobody comes in by another identity provider yet"),
-    ("/v3/auth/OS-FEDERATION", "planned: nobody comes in by another identity provider yet"),
-    ("/v3/OS-OAUTH1", "not applicable: OAuth 1.0a; application credentials and trusts lend what it lent"),
+    ("/v3/OS-FEDERATION", "planned: logins through another identity provider are not supported yet"),
+    ("/v3/auth/OS-FEDERATION", "planned: logins through another identity provider are not supported yet"),
+    ("/v3/OS-OAUTH1", "not applicable: OAuth 1.0a; use application credentials or trusts to delegate"),
     (
         "/v3/users/{}/OS-OAUTH1",
-        "not applicable: OAuth 1.0a; application credentials and trusts lend what it lent",
+        "not applicable: OAuth 1.0a; use application credentials or trusts to delegate",
     ),
-    ("/v3/OS-OAUTH2", "planned: client credentials; an application credential is taken as it is"),
-    ("/v3/OS-SIMPLE-CERT", "not applicable: there are no PKI tokens"),
-    ("/v3/auth/tokens/OS-PKI", "not applicable: there are no PKI tokens"),
-    ("/v3/domains/config", "not applicable: a domain has no driver of its own to configure"),
-    ("/v3/domains/{}/config", "not applicable: a domain has no driver of its own to configure"),
-    ("/v3/endpoints/{}/OS-ENDPOINT-POLICY", "not applicable: policies of other services are not kept here"),
-    ("/v3/policies", "not applicable: policies of other services are not kept here"),
+    ("/v3/OS-OAUTH2", "planned: client credentials; use an application credential directly"),
+    ("/v3/OS-SIMPLE-CERT", "not applicable: PKI tokens are not supported"),
+    ("/v3/auth/tokens/OS-PKI", "not applicable: PKI tokens are not supported"),
+    ("/v3/domains/config", "not applicable: domains have no identity driver to configure"),
+    ("/v3/domains/{}/config", "not applicable: domains have no identity driver to configure"),
+    ("/v3/endpoints/{}/OS-ENDPOINT-POLICY", "not applicable: policies of other services are not stored"),
+    ("/v3/policies", "not applicable: policies of other services are not stored"),
     ("/v3/limits", "planned: limits of other services"),
     ("/v3/registered_limits", "planned: limits of other services"),
     (
         "/v3/users/{}/tokens",
-        "not applicable: never documented; `openstack token revoke`, or disable the user",
+        "not applicable: never documented; run `openstack token revoke`, or disable the user",
     ),
 ];
 
@@ -538,12 +543,12 @@ fn rules() -> String {
             ELSEWHERE.iter().find(|(begin, _)| plain_path.starts_with(begin)).map(|(_, reason)| *reason);
         let here = match (missing.as_slice(), reason) {
             ([], _) => "implemented".to_owned(),
-            // Its framework answers these on every path of a kind, with 405.
+            // Keystone's framework answers 405 for these methods on every path of the kind.
             (some, _) if some.len() < methods.split(',').count() => {
                 format!("implemented but for {}", some.join(", "))
             }
             (_, Some(reason)) => reason.to_owned(),
-            (_, None) => panic!("`{line}` has no row: implement it, or say in ELSEWHERE why it is not here"),
+            (_, None) => panic!("`{line}` has no row: implement it, or give the reason in ELSEWHERE"),
         };
         let path = path.replace('<', "{").replace('>', "}").replace("string:", "").replace("path:", "");
         text.push_str(&format!("| `{methods} {path}` | {here} |\n"));
