@@ -1,5 +1,5 @@
-//! The collections above the datastores: `/` holds `/dav/`, and that holds the datastores that are there for the visitor. Explorer and others
-//! ask about every collection on the way to the one they mount.
+//! The collections above the datastores: `/` contains `/dav/`, which contains the datastores visible to the user. Explorer and other
+//! clients request every collection on the path to the one they mount.
 
 use super::multistatus::{self, Form, More, Resource, multi_status, push_response};
 use super::propfind::{Depth, depth};
@@ -82,7 +82,7 @@ pub(crate) async fn answer<B: Incoming>(call: Bare<B>, above: Above) -> Answer {
     }
 }
 
-/// What is said of a collection that is no directory.
+/// The properties of a collection that is not a directory on disk.
 fn collection() -> Meta {
     Meta {
         bytes: 0,

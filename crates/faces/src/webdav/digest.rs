@@ -1,4 +1,5 @@
-//! `Repr-Digest` and `Content-Digest` (RFC 9530): what came is compared with what its sender says it is, before it is shown to anybody.
+//! `Repr-Digest` and `Content-Digest` (RFC 9530): the received content is compared with the digests of the sender before it becomes
+//! visible.
 
 use crate::head::list;
 use crate::respond::Wire;
@@ -11,10 +12,10 @@ use hyper::header::HeaderValue;
 /// The header of a client that would like a digest (RFC 9530 §4).
 pub(crate) const WANTED: &str = "want-repr-digest";
 
-/// A digest that is worked out while bytes come, and what it is to be.
+/// A digest that is computed while bytes arrive, and its expected value.
 pub(crate) struct Running(Context, Vec<u8>);
 
-/// What the sender says, where it is something we can check: a PUT has the whole representation for content, so either header will do.
+/// The digests of the sender with a supported algorithm. The content of a PUT is the whole representation, so either header will do.
 pub(crate) fn asked(headers: &HeaderMap) -> Result<Vec<Running>, Wire> {
     let mut all = Vec::new();
     for name in ["repr-digest", "content-digest"] {
@@ -30,7 +31,7 @@ pub(crate) fn asked(headers: &HeaderMap) -> Result<Vec<Running>, Wire> {
                 match algorithm.trim() {
                     "sha-256" => all.push(Running(Context::new(&SHA256), expected()?)),
                     "sha-512" => all.push(Running(Context::new(&SHA512), expected()?)),
-                    // §5: what is not known, or broken for long, is not looked at.
+                    // §5: unknown and insecure algorithms are ignored.
                     _ => {}
                 }
             }
@@ -44,13 +45,13 @@ impl Running {
         self.0.update(bytes);
     }
 
-    /// Whether it came out as was said.
+    /// Whether the digest has the expected value.
     pub(crate) fn holds(self) -> bool {
         self.0.finish().as_ref() == self.1
     }
 }
 
-/// What is at hand, digested, where the client would like that (`Want-Repr-Digest`, §4): by the algorithm it likes best of ours.
+/// The digest of content in memory, if the client asks for it (`Want-Repr-Digest`, §4), with the supported algorithm it prefers.
 pub(crate) fn wanted(headers: &HeaderMap, whole: &[u8]) -> Option<HeaderValue> {
     let said = list(headers, WANTED)?;
     let liking = |name: &str| {

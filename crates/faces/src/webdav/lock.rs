@@ -33,7 +33,7 @@ pub(crate) async fn lock<B: Incoming>(call: Call<B>) -> Answer {
                     let (lock, is_new) = stay.lock(&path, terms, &tokens)?;
                     (lock, is_new, false, now)
                 }
-                // Without a body it is for a lock there is (§9.10.2).
+                // Without a body it refreshes an existing lock (§9.10.2).
                 None => (stay.refresh_lock(&path, &tokens, seconds)?, false, true, now),
             })
         })
@@ -63,7 +63,7 @@ pub(crate) async fn unlock<B: Incoming>(call: Call<B>) -> Answer {
         let token = token(&head.headers)?;
         let unlocked = blocking_failure(visit.share(), move || {
             let mut stay = visit.enter(&place.datastore, OperationKind::Write, Blocking)?;
-            // What is no token of ours is of no lock.
+            // A token in another form belongs to no lock.
             let token = token.ok_or(Refusal::from(ContentRefusal::NoSuchLock))?;
             Ok(stay.unlock(&place.path, token)?)
         });
@@ -95,7 +95,7 @@ fn is_deep(headers: &HeaderMap) -> Result<bool, Wire> {
     }
 }
 
-/// The first of what a client would like that can be had; what cannot be read is as if it was not said (§10.7).
+/// The first supported timeout of the client's list; malformed ones are ignored (§10.7).
 pub(super) fn seconds(headers: &HeaderMap, limits: &Limits) -> i64 {
     let said = list(headers, "timeout").unwrap_or_default();
     let most = limits.lock_seconds.cast_signed();
@@ -104,7 +104,7 @@ pub(super) fn seconds(headers: &HeaderMap, limits: &Limits) -> i64 {
         .map_or(most, |seconds| i64::from(seconds).clamp(1, most))
 }
 
-/// Whether an exclusive lock is asked for, and what its owner says of themselves; nothing where there is no body.
+/// Whether the body requests an exclusive lock, and its owner element; `None` without a body.
 pub(super) fn read(body: &[u8], limits: &Limits) -> Result<Option<(bool, String)>, Wire> {
     if body.is_empty() {
         return Ok(None);

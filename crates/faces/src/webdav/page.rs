@@ -1,5 +1,5 @@
-//! A directory as a page for people, in any browser: shown and downloaded without a script, and with one also changed. The browser signs in
-//! as every client does; the page is of one origin, loads nothing from elsewhere and lets nobody frame it.
+//! A directory as an HTML page, for any browser: listing and downloads work without a script, changes need one. The browser authenticates
+//! like every client. The page has one origin, loads nothing from elsewhere and cannot be framed.
 
 use super::multistatus::{http_date, push_iso_date};
 use super::xml::push_text;
@@ -21,9 +21,9 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 const BATCH_ENTRIES: usize = 1024;
-/// How much of a page is written before it is sent, in bytes.
+/// The size of a piece of a page, in bytes.
 const PIECE_BYTES: usize = 64 * 1024;
-/// What pieces of a page are held at once, in bytes: one that is sent, one that waits, one that is written.
+/// The most memory of a page, in bytes: one piece being sent, one in the queue, one being written.
 const HELD_BYTES: u32 = 3 * 64 * 1024;
 /// Rows the browser lays out together.
 const PART_ROWS: usize = 200;
@@ -32,12 +32,12 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 pub(crate) const STYLE: &str = include_str!("page/page.css");
 pub(crate) const SCRIPT: &str = include_str!("page/page.js");
 
-/// Whether somebody looks with a browser.
+/// Whether the client is a browser.
 pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
     headers.get_all(ACCEPT).iter().any(|value| value.to_str().is_ok_and(|text| text.contains("text/html")))
 }
 
-/// Sends a browser to where the page's own links lead on from.
+/// Redirects a browser to the URL with a slash at the end, from which relative links work.
 pub(crate) fn moved(place: &Place) -> Answer {
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = StatusCode::MOVED_PERMANENTLY;
@@ -76,7 +76,7 @@ pub(crate) async fn page<B: Incoming>(call: Call<B>) -> Answer {
     answer
 }
 
-/// Writes a page as it is taken. What it shows was judged before it began.
+/// Writes a page as fast as the client reads it. Its entries were judged before it began.
 async fn write(
     mut writing: Writing,
     sender: mpsc::Sender<Result<Bytes, Cut>>,
@@ -94,17 +94,17 @@ async fn write(
     drop(turn);
 }
 
-/// What a page shows of entries: tens of thousands may be held for as long as it takes to send them.
+/// The entries of a page: tens of thousands may be in memory while the page is sent.
 #[derive(Default)]
 struct Rows {
     names: String,
     rows: Vec<Row>,
-    /// There is more than a page shows.
+    /// The directory has more entries than a page shows.
     is_cut: bool,
 }
 
 struct Row {
-    /// Where its name ends among all, and how long it is.
+    /// The end and the length of its name in the shared text.
     name_end: usize,
     name_bytes: u16,
     is_directory: bool,
@@ -134,13 +134,13 @@ impl Rows {
         self.is_cut = self.rows.len() > most;
         self.rows.truncate(most);
         let mut rows = std::mem::take(&mut self.rows);
-        // Each name is made lower case once: long names that begin alike would be compared over and over.
+        // Each name is converted to lower case once, not at every comparison.
         rows.sort_by_cached_key(|row| (!row.is_directory, self.name(row).to_lowercase()));
         Rows { rows, ..self }
     }
 }
 
-/// The datastores that are there for somebody.
+/// The datastores visible to the user.
 pub(crate) async fn stores(visit: Visit, trace: Trace) -> Answer {
     let outcome = blocking(visit.share(), move || visit.stores()).await.map(|names| {
         let mut html = begin("datastores", "<h1>datastores</h1>", false);
@@ -158,7 +158,7 @@ pub(crate) async fn stores(visit: Visit, trace: Trace) -> Answer {
     end(trace, outcome, Aim::Target)
 }
 
-/// Why the visitor may do something with what they see, or may not.
+/// Explains why the user has or lacks a right on a visible entry.
 pub(crate) async fn why<B: Incoming>(call: Call<B>, right: AccessMask) -> Answer {
     let Call { visit, place, trace, .. } = call;
     let told = blocking(visit.share(), move || {
@@ -224,16 +224,16 @@ fn begin(title: &str, heading: &str, is_store: bool) -> String {
 struct Writing {
     rows: Rows,
     written: usize,
-    /// What the links of rows begin with.
+    /// The prefix of the links of rows.
     url: String,
-    /// What stands before the rows, until it is written; and what behind them.
+    /// The HTML before the rows, until it is written, and the HTML after them.
     head: String,
     tail: Option<String>,
 }
 
 impl Writing {
     fn of(place: &Place, rows: Rows) -> Self {
-        // The way down, each part a link.
+        // The path, each part a link.
         let mut heading = format!(
             "<h1><a href=\"{PREFIX}\">datastores</a> / <a href=\"{PREFIX}{0}/\">{0}</a>",
             place.datastore
@@ -260,7 +260,7 @@ impl Writing {
         Writing { rows, written: 0, url, head, tail }
     }
 
-    /// The next piece; nothing at the end.
+    /// The next piece; empty at the end.
     fn next_piece(&mut self) -> String {
         let mut html = std::mem::take(&mut self.head);
         html.reserve(PIECE_BYTES + PIECE_BYTES / 8);
@@ -313,13 +313,13 @@ fn row(html: &mut String, base: &str, name: &str, row: &Row) {
         "<div class=\"row entry file\" role=\"listitem\" data-name=\""
     });
     push_text(html, name);
-    // When a directory changed says that something did which may be hidden.
+    // The modification time of a directory could show a hidden change.
     let shown = if is_directory { 0 } else { modified };
     let _ = write!(html, "\" data-time=\"{shown}\"");
     if !is_directory {
         let _ = write!(html, " data-size=\"{bytes}\"");
     }
-    // The whole path: a name of its own could be taken for a scheme.
+    // The whole path: a browser could read a bare name with a colon as a scheme.
     html.push_str("><a href=\"");
     html.push_str(base);
     href::push_name(html, name);
@@ -345,7 +345,7 @@ fn row(html: &mut String, base: &str, name: &str, row: &Row) {
     );
 }
 
-/// As people read it: three digits at most, in thousands of 1,024.
+/// A size with at most three digits, in powers of 1,024.
 fn push_size(html: &mut String, bytes: u64) {
     let mut size = bytes as f64;
     for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {

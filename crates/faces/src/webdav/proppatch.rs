@@ -1,4 +1,4 @@
-//! PROPPATCH (RFC 4918 §9.2): dead properties set and removed, all of it or nothing.
+//! PROPPATCH (RFC 4918 §9.2): sets and removes dead properties, all of them or none.
 
 use super::conditions::Bearing;
 use super::multistatus::{self, Form, Live, multi_status, push_status};
@@ -20,7 +20,7 @@ pub(crate) async fn proppatch<B: Incoming>(call: Call<B>) -> Answer {
         let bearing = Bearing::of(&head)?;
         let limits = visit.limits();
         let changes = read(&collect_xml(body, &limits).await?, &limits)?;
-        // What the server itself says cannot be set; then nothing is.
+        // Live properties cannot be set; then no change is made.
         let is_protected = |name: &Name| Live::of(name).is_some();
         let refused = changes.iter().any(|(name, _)| is_protected(name));
         let (names, changes): (Vec<Name>, Vec<PropertyChange>) = changes.into_iter().unzip();

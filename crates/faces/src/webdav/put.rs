@@ -1,4 +1,4 @@
-//! PUT: to a hidden file, then in one step into place.
+//! PUT: writes a hidden file, then renames it in one step.
 
 use super::conditions::Bearing;
 use super::digest::{self, Running};
@@ -14,7 +14,7 @@ use hyper::header::{CONTENT_RANGE, ETAG, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
 use std::time::Duration;
 
-/// How much is gathered before it is written, in bytes: each write is a trip to a thread that may block.
+/// The size of the write buffer, in bytes: each write needs a thread that may block.
 const PIECE_BYTES: usize = 256 * 1024;
 
 pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
@@ -24,16 +24,16 @@ pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
         window: Duration::from_secs(progress_seconds),
         least: upload_bytes_per_second * progress_seconds,
     };
-    // RFC 9110 §14.4: a PUT of a part would be taken for the whole.
+    // RFC 9110 §14.4: otherwise a partial PUT would replace the whole resource.
     if request.headers().contains_key(CONTENT_RANGE) {
         return end(trace, Err(Wire::Header("Content-Range").into()), Aim::File);
     }
-    // A slash at the end names a collection, and these are made by MKCOL (RFC 4918 §9.7.2).
+    // A slash at the end names a collection, which MKCOL creates (RFC 4918 §9.7.2).
     if request.uri().path().ends_with('/') {
         return end(trace, Err(Wire::Method.into()), Aim::File);
     }
     let (head, body) = request.into_parts();
-    // Whoever does not know yet in which pieces it comes may still know how much it is (Finder).
+    // A client that sends chunks may still declare the length (Finder).
     let said =
         head.headers.get("x-expected-entity-length").and_then(|value| value.to_str().ok()?.parse().ok());
     let expected = body.size_hint().exact().or(said);
@@ -53,7 +53,7 @@ pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
         let uploading = receive(begun, body, digests, pace, &mut trace).await?;
         let meta = blocking_failure(uploading.share(), move || {
             made.map(|seconds| uploading.set_modified(seconds)).transpose()?;
-            // While the bytes came others may have written there.
+            // Others may have written there during the upload.
             uploading.finish_if(|stay| bearing.check(stay, &place).map(drop))
         })
         .await?;
@@ -70,7 +70,7 @@ pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
     end(trace, outcome, Aim::File)
 }
 
-/// When the content was made, as ownCloud's clients say it.
+/// The modification time in the header of ownCloud's clients.
 fn made(headers: &HeaderMap) -> Result<Option<i64>, Wire> {
     let Some(value) = headers.get("x-oc-mtime") else { return Ok(None) };
     let text = value.to_str().unwrap_or_default();
@@ -79,7 +79,7 @@ fn made(headers: &HeaderMap) -> Result<Option<i64>, Wire> {
     seconds.filter(is_possible).map(Some).ok_or(Wire::Header("X-OC-Mtime"))
 }
 
-/// How many bytes have to come in each window of time.
+/// The least number of bytes in each window of time.
 #[derive(Clone, Copy)]
 struct Pace {
     window: Duration,
@@ -112,7 +112,7 @@ async fn receive<B: Incoming>(
         let frame = match frame {
             Some(Ok(frame)) => Some(frame),
             None => None,
-            // What came is thrown away with the upload.
+            // The received bytes are discarded with the upload.
             Some(Err(_)) => return Err(Wire::BodyBroken.into()),
         };
         let is_last = frame.is_none();

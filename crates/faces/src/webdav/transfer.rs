@@ -10,12 +10,12 @@ use enfilade_passage::{Blocking, Placed, Placing};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, StatusCode};
 
-/// Whether the source stays.
+/// COPY or MOVE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transfer {
-    /// It stays.
+    /// The source stays.
     Copy,
-    /// It goes.
+    /// The source is removed.
     Move,
 }
 
@@ -33,7 +33,7 @@ pub(crate) async fn transfer<B: Incoming>(call: Call<B>, transfer: Transfer) -> 
         }
         let overwrite = overwrite(&head.headers)?;
         let is_deep = is_deep(&head.headers, transfer)?;
-        // Dropped with this request, also where its client goes away in the middle.
+        // Dropped with this request, also if its client disconnects.
         let still_there = StillThere::default();
         let watcher = still_there.watcher();
         let from = place.clone();
