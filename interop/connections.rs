@@ -59,7 +59,7 @@ fn whoever_says_nothing_or_is_nobody_waits_for_a_turn() {
         let (said, took) = until_the_end(&mut TcpStream::connect(to).unwrap());
         assert!(said.is_empty() && (3..20).contains(&took.as_secs()), "{said} {took:?}");
     }
-    // Those on which somebody was let in take no places.
+    // Authenticated connections use no slots.
     let let_in = |_| {
         let mut stream = TcpStream::connect(&server.plain).unwrap();
         assert_eq!(ask(&mut stream, &token), "HTTP/1.1 200 OK");
@@ -67,7 +67,7 @@ fn whoever_says_nothing_or_is_nobody_waits_for_a_turn() {
     };
     let mut known: Vec<TcpStream> = (0..4).map(let_in).collect();
     let half = "GET /whoami HTTP/1.1\r\nHost:";
-    // The first of them is there before the second is.
+    // The first is counted before the second connects.
     let mut strangers = [5, 6].map(|count| {
         let stream = begin(&server.plain, half);
         until_open(&server, count);
@@ -85,10 +85,10 @@ fn whoever_says_nothing_or_is_nobody_waits_for_a_turn() {
 
 #[test]
 fn slow_connections_of_an_address_keep_nobody_out() {
-    // As it is unless set: of an address 256 on which nobody was let in, and 64 of them served at once.
+    // The defaults: 256 unauthenticated connections of an address, and 64 of them served at once.
     let (server, token) = start(&[("head_seconds", "60"), ("first_byte_seconds", "30")]);
     let half = "GET /whoami HTTP/1.1\r\nHost:";
-    // A head that does not come to its end, and a body of a login.
+    // An unfinished head, and an unfinished body of a login.
     let login = "POST /v3/auth/tokens HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{";
     for said in [half, login] {
         let slow: Vec<TcpStream> = (0..100).map(|_| begin(&server.plain, said)).collect();
@@ -115,7 +115,7 @@ fn an_address_may_have_any_number_of_connections_that_signed_in() {
     let mut known: Vec<TcpStream> = (0..40).map(let_in).collect();
     let silent: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(&server.plain).unwrap()).collect();
     until_open(&server, known.len() + silent.len());
-    // One more on which nobody was let in is closed at once: nothing else would end it within a minute.
+    // Another unauthenticated connection is closed at once: no other limit would end it within a minute.
     let (said, took) = until_the_end(&mut TcpStream::connect(&server.plain).unwrap());
     assert!(said.is_empty() && took < Duration::from_secs(30), "{said} {took:?}");
     known.iter_mut().for_each(|stream| assert_eq!(ask(stream, &token), "HTTP/1.1 200 OK"));
@@ -264,7 +264,7 @@ fn http2_streams_are_not_taken_back_for_ever() {
     http2.take_back();
     until("told to go", &server, || http2.is_told_to_go());
     assert!(http2.client.try_wait().unwrap().is_none());
-    // Whoever stays is cut off, and whatever else he says.
+    // A connection that stays is cut, whatever it sends.
     (0..10).for_each(|_| http2.take_back());
     until("cut off", &server, || http2.reader.is_finished());
     assert!(server.is_running());
@@ -284,7 +284,13 @@ fn connections_leave_descriptors_for_files() {
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let (status, said) = serve(284);
-    assert!(status == Some(1) && said.contains("only 284 files may be open, too few"), "{status:?} {said}");
+    assert!(
+        status == Some(1) && said.contains("the limit of 284 open files is too low"),
+        "{status:?} {said}"
+    );
     let (_, said) = serve(1000);
-    assert!(said.contains("644 connections at most, not 10000: only 1000 files may be open"), "{said}");
+    assert!(
+        said.contains("at most 644 connections instead of 10000: the limit of open files is 1000"),
+        "{said}"
+    );
 }

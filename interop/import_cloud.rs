@@ -30,7 +30,7 @@ fn call(server: &Server, token: &str, method: &str, path: &str, body: &Value) ->
     serde_json::from_str(&answer.text()).unwrap_or_default()
 }
 
-/// What a list holds, without what says where it is.
+/// The records of a list, without links.
 fn held(server: &Server, token: &str, path: &str, many: &str) -> Vec<Value> {
     let mut rows = call(server, token, "GET", path, &Value::Null)[many].as_array().unwrap().clone();
     rows.iter_mut().for_each(|row| drop(row.as_object_mut().unwrap().remove("links")));
@@ -103,7 +103,7 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     let (would, did) = (would.last().unwrap(), report.last().unwrap());
     assert!(did["taken"].as_u64() > Some(25) && did["taken"] == would["taken"], "{would} {did} {report:#?}");
 
-    // The same as there: its administrator comes in here with a password of this place.
+    // The records are the same as there; the administrator gets a new password here.
     let output = here.cli_output(&["user", "passwd", "admin@Default", "--password-stdin"], "pw");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     make_keys(&here);
@@ -122,12 +122,12 @@ fn a_cloud_is_taken_over_under_the_same_ids() {
     }
     let credentials = held(&here, &token_here, &path, "application_credentials");
     assert_eq!(credentials[0]["name"], "ci");
-    // Again there is nothing more to take.
+    // A second import adds nothing.
     let again = import(&[]);
     assert_eq!(again.last().unwrap()["taken"], 0, "{again:#?}");
 }
 
-/// What the command says, line by line.
+/// The output of the command, line by line.
 fn import(here: &Server, url: &str, trust: &str, more: &[&str]) -> Vec<Value> {
     let clouds = here.scratch.path().join("clouds.yaml");
     let auth = "username: admin\n      password: pw\n      project_name: admin";
@@ -181,9 +181,9 @@ fn keystone_itself_is_taken_over() {
     let did = import(&["--passwords", there["dump"].as_str().unwrap()]);
     let taken = did.last().unwrap()["taken"].as_u64().unwrap();
     assert!(taken > 25 && would.last().unwrap()["taken"] == taken, "{did:#?}");
-    let is_left = |line: &Value| line.to_string().contains("one of two factors");
+    let is_left = |line: &Value| line.to_string().contains("needs a second factor");
     assert_eq!(did.iter().filter(|line| is_left(line)).count(), 1, "{did:#?}");
-    // Its administrator comes in with the password from there, too.
+    // The administrator's password from there is valid here, too.
     make_keys(&here);
     let token = login(&here);
     let lists = there["lists"].as_object().unwrap();
@@ -209,7 +209,7 @@ fn keystone_itself_is_taken_over() {
     keystone.wait().unwrap();
 }
 
-/// Whether everything a record there says is said here, but for where it is and what only Keystone has.
+/// Whether a record here has all attributes of the record there, except links and attributes that only Keystone has.
 fn is_same(there: &Value, here: &Value) -> bool {
     const ITS_OWN: [&str; 5] = ["links", "is_domain", "options", "password_expires_at", "unrestricted"];
     match (there, here) {

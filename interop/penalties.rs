@@ -1,4 +1,4 @@
-//! Guessing: it gets slow, then it gets nowhere, and nobody else notices.
+//! Guessing of passwords is delayed, then barred, and does not affect other clients.
 
 use crate::curl::{PROPFIND_0, command, curl};
 use crate::server::Server;
@@ -36,7 +36,7 @@ fn an_address_that_guesses_is_not_heard_while_everybody_else_is() {
         .iter()
         .find_map(|line| line.to_ascii_lowercase().strip_prefix("retry-after: ")?.parse().ok());
     assert!(retry.is_some_and(|seconds: u64| (1..=60).contains(&seconds)), "{barred:?}");
-    // A slow hash would be work for whoever guesses; a secret we made costs nothing and lets in.
+    // A barred address may not cause slow hashes; a generated secret needs none and is accepted.
     assert_eq!(status(&server, "alice@local:correct horse", &[]), 429);
     assert_eq!(status(&server, &alice, &[]), 207);
     assert_eq!(status(&server, "alice@local:correct horse", &FROM_ELSEWHERE), 207);
@@ -48,7 +48,9 @@ fn an_address_that_guesses_is_not_heard_while_everybody_else_is() {
     assert!(log.contains("\"ID13\""), "{log}");
     let told = || {
         let findings = server.cli_output(&["doctor"], "").stdout;
-        String::from_utf8(findings).unwrap().contains("attempts of barred addresses: somebody guesses")
+        String::from_utf8(findings)
+            .unwrap()
+            .contains("attempts from barred addresses: passwords are being guessed")
     };
     assert!((0..50).any(|_| told() || (std::thread::sleep(Duration::from_millis(100)), false).1));
 }

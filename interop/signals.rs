@@ -1,4 +1,4 @@
-//! Signals, and what the service manager is told.
+//! Signals, and notifications to the service manager.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{BINARY, Scratch, Server};
@@ -37,16 +37,16 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
             .contains(&format!("enfilade_reload_failed {value}"))
     };
 
-    // A configuration nobody can read.
+    // A malformed configuration.
     let toml = server.data().join("enfilade.toml");
     std::fs::write(&toml, "[tls]\nlisten = nowhere\n").unwrap();
     signal("HUP", server.pid());
-    wait_until("the failure is told", || server.log().contains("nothing was reloaded") && metric("1"));
+    wait_until("the failure is told", || server.log().contains("reload failed") && metric("1"));
     let named = format!("configuration `{}`: line 2: invalid", toml.display());
     assert!(server.log().contains(&named), "{}", server.log());
     assert_eq!(status(), 207);
 
-    // A broken file leaves what was there; whoever comes is served as before.
+    // A broken file leaves the old certificate in use; clients are served as before.
     std::fs::remove_file(&toml).unwrap();
     let pem = server.data().join("tls/localhost.pem");
     let good = std::fs::read(&pem).unwrap();
@@ -59,7 +59,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     wait_until("the broken file is told", || is_told(&pem) && metric("1"));
     assert_eq!(status(), 207);
 
-    // One that can be used beside one that cannot.
+    // A usable file and a broken file.
     std::fs::write(&pem, &good).unwrap();
     let broken = server.data().join("tls/broken.pem");
     std::fs::write(&broken, "no certificate").unwrap();
@@ -68,7 +68,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     assert_eq!(status(), 207);
     std::fs::remove_file(&broken).unwrap();
 
-    // Another house's certificate: whoever trusts the old one alone is not served any more.
+    // The certificate of another server: clients that trust only the old one refuse it.
     let other = Server::start();
     std::fs::copy(other.data().join("tls/localhost.pem"), &pem).unwrap();
     signal("HUP", server.pid());
@@ -84,7 +84,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
         trusts(other.certificate()).unwrap().success() && !trusts(server.certificate()).unwrap().success()
     });
     wait_until("nothing is wrong any more", || metric("0"));
-    // Without anybody saying so: the directory is watched.
+    // Without a signal: the directory is watched.
     std::fs::write(&pem, good).unwrap();
     wait_until("the old one is served again", || {
         let url = server.url("/.well-known/enfilade");
@@ -131,7 +131,7 @@ fn a_reload_names_what_waits_for_a_restart_and_what_is_wrong_with_mirrored_files
     let configuration = "[tls]\nlisten = '127.0.0.1:1'\n[identity]\nhash_slots = 3\npenalties = false\n";
     std::fs::write(server.data().join("enfilade.toml"), configuration).unwrap();
     signal("HUP", server.pid());
-    let named = "obeyed after a restart only: `tls.listen`, `identity.penalties`\n";
+    let named = "restart the server to apply these changed keys: `tls.listen`, `identity.penalties`\n";
     wait_until("it is named", || server.log().contains(named));
     let threads = || {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
@@ -152,7 +152,7 @@ fn a_reload_names_what_waits_for_a_restart_and_what_is_wrong_with_mirrored_files
     wait_until("the problem is told", || told() == 1);
     signal("HUP", server.pid());
     wait_until("the problem is told again", || told() == 2);
-    assert!(!server.log().contains("nothing was reloaded"), "{}", server.log());
+    assert!(!server.log().contains("reload failed"), "{}", server.log());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! ACLs of whole trees by the command line, and what the running server makes of them at once.
+//! ACLs of whole trees by the command line, which take effect in the running server at once.
 
 use crate::curl::{PROPFIND_1, curl};
 use crate::server::{Server, write_acl};
@@ -78,16 +78,18 @@ fn an_acl_is_handed_on_to_a_tree_saved_and_put_back() {
     assert_eq!((&said["changed"], &said["same"]), (&Value::from(94 - 21), &Value::from(21)), "{said}");
     assert_eq!(server.cli(&["acl", "save", "main", "/tree"]), before);
     assert_eq!(seen(&server, &bob, path).len(), 33);
-    // What is gone is named, and what cannot be read is told with its line.
+    // Missing paths are named, and malformed lines are reported with their number.
     std::fs::remove_file(root.join("f3")).unwrap();
     let output = server.cli_output(&["acl", "restore", "main"], &saved);
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        !output.status.success() && errors.contains("tree/f3") && errors.contains("1 ACLs were not put back"),
+        !output.status.success()
+            && errors.contains("tree/f3")
+            && errors.contains("1 ACLs could not be restored"),
         "{errors}"
     );
     let output = server.cli_output(&["acl", "restore", "main"], "\nnonsense\n");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("line 2 is none that `acl save` wrote"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("line 2 is not a line of `acl save`"));
 }
 
 #[test]
@@ -127,9 +129,9 @@ fn a_review_says_who_may_do_what_and_what_changed() {
     assert!(rows.iter().all(|row| row["who"] == "bob@local" && !row["rights"].to_string().contains("write")));
     assert_eq!(review(&["--auth-id", "bob@local", "--right", "write"]), Vec::<Value>::new());
     assert_eq!(review(&["--auth-id", "alice@local", "--right", "write"]).len(), 6);
-    // Everybody: the administrator too, whose role skips ACLs.
+    // All users, including the administrator, whose role overrides ACLs.
     assert_eq!(review(&[]).len(), 6 + 6 + 5);
-    // As the server itself says.
+    // As in the server's response.
     assert_eq!(seen(&server, &alice, "/dav/main/tree/"), ["a", "b", "z"]);
     let keep = |name: &str| {
         let file = server.scratch.path().join(name);
@@ -165,7 +167,7 @@ fn a_review_says_who_may_do_what_and_what_changed() {
     let csv = String::from_utf8(csv.stdout).unwrap();
     let lines: Vec<&str> = csv.lines().collect();
     assert!(lines[0] == "path,kind,who,rights" && lines[1].starts_with("/tree/a,file,bob@local,"), "{csv}");
-    // What cannot be believed is named, and is nobody's.
+    // A malformed ACL is reported, and grants nothing.
     write_acl(&root.join("z"), b"nonsense");
     let output = server.cli_output(&["acl", "review", "main", "/tree", "--auth-id", "alice@local"], "");
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -180,7 +182,7 @@ fn each_datastore_says_what_may_be_seen_and_whether_the_way_counts() {
     std::fs::create_dir_all(root.join("outer/inner")).unwrap();
     std::fs::write(root.join("outer/inner/file"), "x").unwrap();
     for (path, acl) in [
-        // What shows names and sizes, and no bytes.
+        // Grants names and sizes, but no content.
         ("/outer", "allow alice@local read-attributes,read-acl"),
         ("/outer/inner", "allow alice@local read"),
         ("/outer/inner/file", "allow alice@local read"),
@@ -194,7 +196,7 @@ fn each_datastore_says_what_may_be_seen_and_whether_the_way_counts() {
     assert_eq!(seen(&server, &alice, "/dav/main/"), ["outer"]);
     assert_eq!(curl(&server, &alice, "/dav/main/outer/", &PROPFIND_1).status, 403);
     server.cli(&["datastore", "set", "main", "--check-traverse", "yes"]);
-    // There or not, nobody is told.
+    // The response does not show whether it exists.
     assert_eq!((status("/dav/main/outer/inner/file"), status("/dav/main/outer/gone")), (403, 403));
     let put = |path: &str| curl(&server, &alice, path, &["-X", "PUT", "-d", "x"]).status;
     assert_eq!((put("/dav/main/outer/inner/file"), put("/dav/main/outer/gone/x")), (403, 403));

@@ -1,5 +1,5 @@
-//! Where audit events go: one JSON line each, on standard error. Nothing in it is a secret, and `serde_json` escapes
-//! whatever a client put into a path, so that a line stays a line.
+//! The access log: one JSON line per audit event, on standard error. It contains no secret, and `serde_json` escapes control
+//! characters in a path, so that an event is always one line.
 
 use enfilade_facts::Now;
 use enfilade_facts::vocabulary::CredentialId;
@@ -13,18 +13,18 @@ use std::time::Duration;
 
 /// How many events may wait for the writer.
 const EVENTS_MAX: usize = 16_384;
-/// How long the writer lets events gather once there is one: waking it for each costs more than writing it.
+/// How long the writer collects events after the first one: waking it for each event costs more than writing the event.
 const GATHER: Duration = Duration::from_millis(4);
 
-/// Hands events to a thread that writes them, so that a slow terminal holds no request up, and what is written of a request
-/// does not show in how long it takes.
+/// Passes events to a thread that writes them, so that a slow terminal delays no request, and the time of a request does not depend on
+/// its log line.
 pub(crate) struct AccessLog {
     last_used: LastUsed,
     sessions: IssuedSessions,
     waiting: Mutex<Waiting>,
-    /// There is an event where there was none.
+    /// Signals the first event in an empty queue.
     begun: Condvar,
-    /// Held by whoever writes, so that lines stay in order.
+    /// Held while writing, so that lines stay in order.
     writing: Mutex<Writing>,
 }
 
@@ -35,7 +35,7 @@ struct Waiting {
     lost: u64,
 }
 
-/// Memory that is used again.
+/// Reused buffers.
 #[derive(Default)]
 struct Writing {
     events: Vec<Event>,
@@ -113,7 +113,7 @@ impl Audit for AccessLog {
     }
 }
 
-/// Puts a line together by hand: this is done for every request, and a tree of values first costs as much as all doors.
+/// Builds a line by hand: this runs for every request, and a tree of JSON values would cost as much as all doors.
 fn line(line: &mut Vec<u8>, time: i64, event: &Event, lost_before: u64) {
     let _ = write!(line, r#"{{"event":"request","time":{time}"#);
     for (name, text) in [
@@ -144,7 +144,7 @@ fn line(line: &mut Vec<u8>, time: i64, event: &Event, lost_before: u64) {
     let _ = writeln!(line, r#","lost_before":{lost_before}}}"#);
 }
 
-/// For commands that ask the doors without serving anybody.
+/// For commands that ask the doors without serving.
 pub(crate) struct NoLog;
 
 impl Audit for NoLog {

@@ -1,4 +1,5 @@
-//! Where changes go: one JSON line each, on standard error beside the requests. The facts keep each until it was written.
+//! The audit log: one JSON line per change, on standard error together with the access log. The facts keep each change until it was
+//! written.
 
 use crate::output;
 use enfilade_sources::lmdb::{Lmdb, ShippingError};
@@ -7,10 +8,10 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often it is looked whether there is a change to write. Looking costs two loads while there is none.
+/// How often the thread looks for changes to write. Without changes a look costs two loads.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Writes changes as they come, in a thread of its own: while nobody reads the log it waits, and nobody else does.
+/// Starts a thread that writes changes as they come. If nothing reads standard error only this thread waits.
 pub(crate) fn follow(source: &Arc<Lmdb>) -> std::io::Result<()> {
     let source = Arc::clone(source);
     std::thread::Builder::new().name("change-log".into()).spawn(move || {

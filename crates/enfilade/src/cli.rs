@@ -1,4 +1,4 @@
-//! The command line's words.
+//! The command line: commands, options and help.
 
 pub(crate) mod acl;
 pub(crate) mod certs;
@@ -35,11 +35,11 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve; on an empty data directory make everything that is needed first
+    /// Serve; creates a certificate, an administrator and a datastore first if the data directory is empty
     Serve(Serve),
-    /// Make a new data directory with an administrator, a datastore and a certificate, without serving
+    /// Create a new data directory with an administrator, a datastore and a certificate, without serving
     Init,
-    /// Make what an OpenStack cloud begins with: an administrator, a project, roles, the identity service, and keys
+    /// Set up an OpenStack cloud: create an administrator, a project, roles, the identity service, and keys
     Bootstrap(keystone::Bootstrap),
     /// Users
     #[command(subcommand)]
@@ -50,22 +50,22 @@ pub(crate) enum Command {
     /// Domains: realms of users, groups and projects
     #[command(subcommand)]
     Domain(keystone::Domain),
-    /// Projects: what roles are given on, and datastores are bound to
+    /// Projects: roles are assigned on them, and datastores are bound to them
     #[command(subcommand)]
     Project(keystone::Project),
     /// Roles: on paths, and on projects, domains and the system
     #[command(subcommand)]
     Role(RoleCommand),
-    /// Services and where they are, as OpenStack's clients are told
+    /// The service catalog: services and their endpoints
     #[command(subcommand)]
     Catalog(keystone::Catalog),
     /// API tokens
     #[command(subcommand)]
     Token(Token),
-    /// Keys of Fernet tokens, in a directory as `keystone-manage` lays it out
+    /// Keys of Fernet tokens, in a directory with the layout of `keystone-manage`
     #[command(subcommand)]
     Keys(Keys),
-    /// Take back what was given: tokens, and everything of a user, a project or a domain
+    /// Revoke tokens, and all sessions of a user, a project or a domain
     #[command(subcommand)]
     Revoke(keystone::Revoke),
     /// Sessions of users
@@ -80,70 +80,70 @@ pub(crate) enum Command {
     /// Certificates
     #[command(subcommand)]
     Certs(certs::Certs),
-    /// The store of facts itself: check, backup, restore, the log of changes
+    /// The store of facts: status, check, backup, restore, the log of changes
     #[command(subcommand)]
     Facts(Facts),
-    /// Take over what another house has, once
+    /// Import users, roles, datastores and other records from another server, once
     #[command(subcommand)]
     Import(Import),
-    /// Walk the doors without acting: who may do what where, and which rule says so
+    /// Show whether an access is permitted, and which rule decides it
     Explain(Explain),
-    /// Look at everything that can be looked at without serving; exits with 1 when something does not work
+    /// Check configuration, certificates, facts and datastores without serving; exits with 1 on an error
     Doctor,
-    /// Write a shell's completions to standard output
+    /// Write completions for a shell to standard output
     Completions {
         /// Which shell
         shell: clap_complete::Shell,
     },
     /// Write the manual pages, one for each command, into a directory
     Man {
-        /// Where
+        /// The directory
         directory: PathBuf,
     },
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Keys {
-    /// The keys: what each is for, and until when tokens may need it
+    /// Show the keys: the use of each, and until when tokens may need it
     List,
-    /// Make the directory, a staged key and one that signs, as far as they are missing
+    /// Create the directory, a staged key and a primary key, as far as they are missing
     Init,
-    /// Let the staged key sign, stage a new one, and drop what is more than `[identity] max_active_keys`
+    /// Make the staged key the primary key, create a new staged key, and delete keys beyond `[identity] max_active_keys`
     Rotate {
         /// Also drop keys that live tokens may still need: those are refused then
         #[arg(long)]
         force: bool,
     },
-    /// Drop what is more than `[identity] max_active_keys`
+    /// Delete keys beyond `[identity] max_active_keys`
     Prune {
         /// Also drop keys that live tokens may still need: those are refused then
         #[arg(long)]
         force: bool,
     },
-    /// Modes, missing keys, and files that are none; exits with 1 when something is wrong
+    /// Check file modes, missing keys, and files that are not keys; exits with 1 on an error
     Check,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Where to serve HTTPS [default: 127.0.0.1:8443]
+    /// The address for HTTPS [default: 127.0.0.1:8443]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Where to serve metrics and health [default: 127.0.0.1:9443]
+    /// The address for metrics and health [default: 127.0.0.1:9443]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) ops_listen: Option<SocketAddr>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum User {
-    /// Make a user
+    /// Create a user
     Add {
         /// NAME@REALM
         user: Userid,
         /// Read the password from the first line of standard input
         #[arg(long)]
         password_stdin: bool,
-        /// What ACLs call the user [default: the next SID of this store]
+        /// The SID of the user in ACLs [default: the next SID of this store]
         #[arg(long)]
         sid: Option<Sid>,
         /// User number, for files without an ACL
@@ -152,7 +152,7 @@ pub(crate) enum User {
         /// Primary group number, for files without an ACL
         #[arg(long)]
         gid: Option<u32>,
-        /// Until when, in seconds since the epoch; 0 is for ever
+        /// When it expires, in seconds since the epoch; 0 is never
         #[arg(long, default_value_t = 0, value_name = "SECONDS")]
         expires: i64,
         #[arg(long)]
@@ -172,33 +172,33 @@ pub(crate) enum User {
     Set {
         /// NAME@REALM
         user: Userid,
-        /// Until when, in seconds since the epoch; 0 is for ever
+        /// When it expires, in seconds since the epoch; 0 is never
         #[arg(long, value_name = "SECONDS")]
         expires: Option<i64>,
-        /// Who it is; empty takes the comment away
+        /// A comment; an empty value removes it
         #[arg(long)]
         comment: Option<String>,
-        /// The number files know the user by where they have no ACL, or one that names people by number
+        /// User number, for files without an ACL and for ACLs that name users by number
         #[arg(long)]
         uid: Option<u32>,
-        /// The primary group's number for the same
+        /// Primary group number, for the same files
         #[arg(long)]
         gid: Option<u32>,
-        /// The project a login is for when it names none (NAME, NAME@DOMAIN or its id); empty takes it away
+        /// The project of a login that names none (NAME, NAME@DOMAIN or its id); an empty value removes it
         #[arg(long, value_name = "PROJECT")]
         default_project: Option<String>,
     },
-    /// Remove a user with all tokens, memberships and roles; whoever has the name later is somebody else
+    /// Remove a user with all tokens, memberships and roles; a later user of the same name gets none of them
     Remove {
         /// NAME@REALM
         user: Userid,
     },
-    /// Keep a user and all tokens of the user out
+    /// Refuse all logins, tokens and sessions of a user
     Disable {
         /// NAME@REALM
         user: Userid,
     },
-    /// Let a user in again
+    /// Enable a disabled user
     Enable {
         /// NAME@REALM
         user: Userid,
@@ -207,11 +207,11 @@ pub(crate) enum User {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Group {
-    /// Make a group
+    /// Create a group
     Add {
         /// NAME, or NAME@REALM
         group: GroupName,
-        /// What ACLs call the group [default: the next SID of this store]
+        /// The SID of the group in ACLs [default: the next SID of this store]
         #[arg(long)]
         sid: Option<Sid>,
         /// Group number, for files without an ACL
@@ -220,21 +220,21 @@ pub(crate) enum Group {
         #[arg(long)]
         comment: Option<String>,
     },
-    /// Show all groups and who is in them
+    /// Show all groups and their members
     List,
     /// Remove a group, its memberships and its roles
     Remove {
         /// NAME, or NAME@REALM
         group: GroupName,
     },
-    /// Who is in a group
+    /// Members of a group
     #[command(subcommand)]
     Member(Member),
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Member {
-    /// Put users or groups into a group
+    /// Add users or groups to a group
     Add {
         /// NAME, or NAME@REALM
         group: GroupName,
@@ -242,7 +242,7 @@ pub(crate) enum Member {
         #[arg(required = true)]
         members: Vec<String>,
     },
-    /// Take users or groups out of a group
+    /// Remove users or groups from a group
     Remove {
         /// NAME, or NAME@REALM
         group: GroupName,
@@ -256,15 +256,15 @@ pub(crate) enum Member {
 pub(crate) struct Assignment {
     #[command(flatten)]
     pub(crate) on: On,
-    /// For whom: USER@REALM, USER@REALM!TOKEN or @GROUP
+    /// USER@REALM, USER@REALM!TOKEN or @GROUP
     #[arg(long, value_name = "WHO")]
     pub(crate) auth_id: String,
     /// On a path: Admin, Audit, NoAccess, DatastoreAdmin, DatastoreReader, DatastoreBackup, DatastorePowerUser or DatastoreAudit;
-    /// elsewhere what `role define` made, such as reader, member, manager, admin
+    /// elsewhere a role created with `role define`, such as reader, member, manager, admin
     pub(crate) role: String,
 }
 
-/// Where a role is given.
+/// Where a role is assigned.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct On {
@@ -284,36 +284,36 @@ pub(crate) struct On {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RoleCommand {
-    /// Give somebody a role on a path, a project, a domain or the system
+    /// Assign a role on a path, a project, a domain or the system
     Assign {
         #[command(flatten)]
         assignment: Assignment,
-        /// Only on the path itself, not below
+        /// Only on the path itself, not on paths below it
         #[arg(long, requires = "path")]
         no_propagate: bool,
     },
-    /// Take a role away
+    /// Remove an assignment
     Remove {
         #[command(flatten)]
         assignment: Assignment,
     },
-    /// Show who has which role where
+    /// Show all assignments
     List {
-        /// On projects, domains and the system, instead of paths
+        /// Assignments on projects, domains and the system, instead of paths
         #[arg(long)]
         named: bool,
     },
-    /// Make a role for projects, domains and the system
+    /// Create a role for projects, domains and the system
     Define {
         /// Its name
         name: String,
-        /// Whoever has it has these, too
+        /// A role that it implies; may be given several times
         #[arg(long, value_name = "ROLE")]
         implies: Vec<String>,
         #[arg(long)]
         description: Option<String>,
     },
-    /// Remove such a role, whoever has it
+    /// Remove a role that `role define` created, with all its assignments
     Undefine {
         /// Its name
         name: String,
@@ -322,29 +322,29 @@ pub(crate) enum RoleCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Token {
-    /// Make a token; its secret is shown once
+    /// Create a token; its secret is shown once
     Create {
         /// USER@REALM!NAME
         token: Authid,
-        /// Until when, in seconds since the epoch; 0 is for ever
+        /// When it expires, in seconds since the epoch; 0 is never
         #[arg(long, default_value_t = 0, value_name = "SECONDS")]
         expires: i64,
         #[arg(long)]
         comment: Option<String>,
-        /// Only the roles that are assigned to the token itself, within its owner's; otherwise it has its owner's
+        /// Give it only the roles assigned to the token itself, within those of its owner [default: all roles of its owner]
         #[arg(long)]
         own_roles: bool,
-        /// A client certificate (PEM) in the place of a secret: whoever shows it in the TLS handshake has come in
+        /// A client certificate (PEM) instead of a secret: a TLS client that presents it is authenticated
         #[arg(long, conflicts_with = "project", value_name = "FILE")]
         certificate: Option<PathBuf>,
-        /// For this project alone (NAME, NAME@DOMAIN or its id): an application credential of OpenStack's clients
+        /// Limit it to this project (NAME, NAME@DOMAIN or its id): an application credential of OpenStack's clients
         #[arg(long, conflicts_with = "own_roles")]
         project: Option<String>,
-        /// With these of its owner's roles there; without any, with all that are given there now
+        /// A role of its owner on the project; may be given several times [default: all roles its owner has there now]
         #[arg(long, requires = "project", value_name = "ROLE")]
         role: Vec<String>,
     },
-    /// Show tokens, of one user or of everybody
+    /// Show tokens of one user or of all users
     List {
         /// USER@REALM
         user: Option<Userid>,
@@ -358,37 +358,37 @@ pub(crate) enum Token {
     Set {
         /// USER@REALM!NAME
         token: Authid,
-        /// Let it in
+        /// Enable it
         #[arg(long, conflicts_with = "disable")]
         enable: bool,
-        /// Keep it out
+        /// Refuse it until it is enabled again
         #[arg(long)]
         disable: bool,
-        /// Until when, in seconds since the epoch; 0 is for ever
+        /// When it expires, in seconds since the epoch; 0 is never
         #[arg(long, value_name = "SECONDS")]
         expires: Option<i64>,
-        /// What it is for; empty takes the comment away
+        /// A comment; an empty value removes it
         #[arg(long)]
         comment: Option<String>,
-        /// End the grace of the secret that was replaced
+        /// Refuse the replaced secret from now on, although its grace period has not ended
         #[arg(long)]
         end_grace: bool,
-        /// From now on only the roles that are assigned to the token itself, within its owner's
+        /// From now on, give it only the roles assigned to the token itself, within those of its owner
         #[arg(long)]
         own_roles: bool,
-        /// From now on its owner's roles
+        /// From now on, give it all roles of its owner
         #[arg(long, conflicts_with = "own_roles")]
         owner_roles: bool,
     },
-    /// Give a token a new secret, which is shown once
+    /// Replace the secret of a token; the new secret is shown once
     Regenerate {
         /// USER@REALM!NAME
         token: Authid,
-        /// How long the old secret still works: a number and s, m, h or d
+        /// How long the old secret stays valid: a number and s, m, h or d
         #[arg(long, default_value = "0s", value_name = "TIME", value_parser = crate::cli::seconds)]
         grace: i64,
     },
-    /// Have the slow hash of a token from elsewhere replaced by a fast one when its secret is used next
+    /// Replace the slow hash of an imported token by a fast one when its secret is used next
     Upgrade {
         /// USER@REALM!NAME
         #[arg(required_unless_present = "all")]
@@ -404,7 +404,7 @@ pub(crate) enum Token {
     },
 }
 
-/// A time as people write it: `90s`, `15m`, `24h`, `7d`.
+/// Parses a duration: `90s`, `15m`, `24h`, `7d`.
 pub(crate) fn seconds(text: &str) -> Result<i64, String> {
     let unit = match text.chars().last() {
         Some('s') => 1,
@@ -419,18 +419,18 @@ pub(crate) fn seconds(text: &str) -> Result<i64, String> {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Datastore {
-    /// Make a datastore
+    /// Create a datastore
     Create {
         name: DatastoreName,
-        /// Where its content is; made when it is not there
+        /// The directory of its content; created if it does not exist
         #[arg(long)]
         path: PathBuf,
         #[arg(long)]
         comment: Option<String>,
-        /// How much it may hold: bytes, or a number with K, M, G, T or P (of 1024), such as 500G
+        /// The most it may hold: bytes, or a number with K, M, G, T or P (of 1024), such as 500G
         #[arg(long, value_parser = quantity)]
         quota: Option<u64>,
-        /// How ACLs are written down on its files: ntacl (security.NTACL) or nfs4 (security.nfs4acl_xdr) [default: ntacl]
+        /// How ACLs are stored on its files: ntacl (security.NTACL) or nfs4 (security.nfs4acl_xdr) [default: ntacl]
         #[arg(long, value_name = "DIALECT")]
         acls: Option<AclDialect>,
         /// Another property of `datastore.cfg`, such as gc-schedule=daily
@@ -439,59 +439,58 @@ pub(crate) enum Datastore {
     },
     /// Show all datastores
     List,
-    /// Show one datastore: its properties, how full it is, who is inside, and what is amiss
+    /// Show one datastore: its properties, usage, active operations, and warnings
     Show { name: DatastoreName },
     /// Change a datastore's properties
     Set {
         name: DatastoreName,
-        /// What it is for; empty takes the comment away
+        /// A comment; an empty value removes it
         #[arg(long)]
         comment: Option<String>,
-        /// Bind it to a project (NAME, NAME@DOMAIN or its id), so that whoever has a role there can mount it; empty unbinds it
+        /// Bind it to a project (NAME, NAME@DOMAIN or its id), so that members of the project can mount it; an empty value unbinds it
         #[arg(long)]
         project: Option<String>,
-        /// How much it may hold: bytes, or a number with K, M, G, T or P (of 1024), such as 500G; `none` for as much as there is room
+        /// The most it may hold: bytes, or a number with K, M, G, T or P (of 1024), such as 500G; `none` for no limit
         #[arg(long, value_parser = quantity_or_none)]
         quota: Option<Quantity>,
-        /// It is there only while something is mounted at this directory, as a share of another machine is; `none` to always be there
+        /// Serve it only while a file system is mounted at this directory, such as a network share; `none` to serve it always
         #[arg(long)]
         mounted_at: Option<String>,
-        /// How ACLs are written down on its files: ntacl (security.NTACL) or nfs4 (security.nfs4acl_xdr)
+        /// How ACLs are stored on its files: ntacl (security.NTACL) or nfs4 (security.nfs4acl_xdr)
         #[arg(long, value_name = "DIALECT")]
         acls: Option<AclDialect>,
-        /// The rights that must be granted on an entry for it to be there for somebody [at first: read-data,read-named-attributes,
-        /// read-attributes,read-acl]
+        /// The rights a user needs on an entry to see it [initially: read-data,read-named-attributes,read-attributes,read-acl]
         #[arg(long, value_name = "RIGHTS")]
         visible_by: Option<AccessMask>,
-        /// Whether every directory on the way to a file must grant traverse, as on UNIX, or a file is judged alone, as on Windows
+        /// Whether every directory above a file must grant traverse, as on UNIX; with `no` only the ACL of the file counts, as on Windows
         #[arg(long, value_name = "YES|NO", value_parser = ["yes", "no"])]
         check_traverse: Option<String>,
-        /// Whether what is moved keeps its ACLs, as on Windows, or inherits those of its new directory
+        /// Whether a moved object keeps its ACL, as on Windows, or inherits from its new directory
         #[arg(long, value_name = "KEEP|INHERIT", value_parser = ["keep", "inherit"])]
         moves: Option<String>,
-        /// Whether a copy inherits the ACLs of its directory, as on Windows, or keeps those of what it is a copy of
+        /// Whether a copy inherits from its directory, as on Windows, or keeps the ACL of its source
         #[arg(long, value_name = "KEEP|INHERIT", value_parser = ["keep", "inherit"])]
         copies: Option<String>,
-        /// Another property of `datastore.cfg`, such as gc-schedule=daily; an empty value takes it away
+        /// Another property of `datastore.cfg`, such as gc-schedule=daily; an empty value removes it
         #[arg(long = "property", value_name = "KEY=VALUE", value_parser = property)]
         properties: Vec<(String, String)>,
     },
-    /// Close a datastore for some kinds of work, or open it again
+    /// Close a datastore for some kinds of operations, or open it again
     Maintenance {
         name: DatastoreName,
         /// read-only, offline, unmount, s3-refresh, delete, or none to open it again
         #[arg(value_parser = ["read-only", "offline", "unmount", "s3-refresh", "delete", "none"])]
         mode: String,
-        /// For whoever is refused
+        /// A message for refused clients
         #[arg(long)]
         message: Option<String>,
-        /// Wait until everybody who is inside and may not come in any more has left, in every server of the machine
+        /// Wait until all operations that the mode forbids have ended, in every server of the machine
         #[arg(long)]
         wait: bool,
     },
-    /// Show who is inside which datastore: operations that read and write, in every server of the machine
+    /// Show the active operations of each datastore, in every server of the machine
     Operations {
-        /// Of this datastore alone
+        /// Only this datastore
         name: Option<DatastoreName>,
     },
     /// Remove all WebDAV locks that cover a path, for all owners
@@ -500,7 +499,7 @@ pub(crate) enum Datastore {
         /// The path in the datastore
         path: String,
     },
-    /// Take a datastore out of the configuration; its content stays where it is
+    /// Remove a datastore from the configuration; its content is not deleted
     Remove { name: DatastoreName },
 }
 
@@ -512,12 +511,12 @@ pub(crate) struct Explain {
     /// The path in the datastore
     #[arg(default_value = "/")]
     pub(crate) path: String,
-    /// read, write, delete, full, or any right `acl set` knows
+    /// read, write, delete, full, or any other right of `acl set`
     #[arg(default_value = "read")]
     pub(crate) right: AccessMask,
 }
 
-/// How much, or as much as there is room.
+/// A quota in bytes; `None` is no limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quantity(pub(crate) Option<u64>);
 

@@ -1,4 +1,4 @@
-//! The one place that reads clocks.
+//! The only module that reads clocks.
 
 use enfilade_facts::Now;
 use enfilade_passage::{Clock, ClockSets};
@@ -29,7 +29,7 @@ fn millis(id: ClockId) -> i64 {
 }
 
 fn reading(unix_millis: i64, tick_millis: i64) -> Now {
-    // Before 1970 nothing can be said about expiry; 0 makes what expires at all look not yet expired only until then.
+    // A clock before 1970 is read as 0: then nothing counts as expired.
     Now {
         unix_seconds: unix_millis.div_euclid(1_000).max(0),
         tick_millis: u64::try_from(tick_millis).unwrap_or(0),
@@ -37,20 +37,20 @@ fn reading(unix_millis: i64, tick_millis: i64) -> Now {
     }
 }
 
-/// Both clocks, now; for whoever has just looked at the files.
+/// Both clocks, now.
 pub(crate) fn now() -> Now {
     // Since the machine started, sleep included: the same for every process of it.
     reading(wall_millis(), millis(ClockId::Boottime))
 }
 
-/// Nanoseconds since the epoch: what file systems stamp changes with.
+/// Nanoseconds since the epoch, for comparison with times of files.
 pub(crate) fn nanos() -> u64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Realtime);
     (tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(tv_nsec as u64)
 }
 
-/// How far the wall clock and the clock since the start are ahead of the kernel's cheapest one, which is a tick (4 ms at
-/// most) late. That changes only when somebody sets the clock or the machine sleeps, so it is looked at ten times a second.
+/// The offset of the wall clock and of the boot-time clock from the kernel's cheapest clock, which is at most one tick (4 ms) late. The
+/// offset changes only when the clock is set or the machine sleeps, so it is read ten times a second.
 struct Ahead {
     looked: AtomicI64,
     unix: AtomicI64,
@@ -94,14 +94,14 @@ pub(crate) fn of_server(source: Arc<Lmdb>, stale_limit: i64) -> Clock {
     })
 }
 
-/// Never reached: what matters of the timer is that it is cancelled when the clock is set.
+/// Never reached: the timer only serves to be cancelled when the clock is set.
 const FAR_SECONDS: i64 = 1 << 36;
 
-/// How often somebody set the wall clock since this was called. The kernel tells at the very next look: it cancels timers that wait for a
-/// time of day. Where there is no such timer it might have been set at every look.
+/// Counts how often the wall clock was set since this call. The kernel cancels timers that wait for a time of day, so the next look sees
+/// it. Without such a timer every look counts as a change.
 pub(crate) fn sets() -> ClockSets {
     let timer = timer().ok();
-    // Looked at and counted in one: whoever is told that it was set is not told later than anybody else.
+    // Read and counted under one lock: no caller sees the old count after another saw the new one.
     let count = Mutex::new(0_u64);
     Arc::new(move || {
         let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
@@ -149,7 +149,7 @@ mod tests {
     fn setting_the_clock_is_counted_and_looking_at_it_is_not() {
         let sets = sets();
         assert_eq!([sets(), sets(), sets()], [0, 0, 0]);
-        // Only root may, and only to the time it is anyway.
+        // Only root may set the clock, and only to the present time.
         let now = clock_gettime(ClockId::Realtime);
         if rustix::time::clock_settime(ClockId::Realtime, now).is_ok() {
             assert_eq!([sets(), sets()], [1, 1]);

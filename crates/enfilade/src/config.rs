@@ -1,4 +1,4 @@
-//! `enfilade.toml`, and the environment over it. An unknown key is an error that names the nearest known one.
+//! `enfilade.toml`, overridden by environment variables. An unknown key is an error that names the nearest known one.
 
 mod values;
 
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// Everything that can be set.
+/// The configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct Config {
@@ -34,13 +34,13 @@ pub(crate) struct Config {
 pub(crate) struct Tls {
     /// Where HTTPS is served.
     pub(crate) listen: SocketAddr,
-    /// Where HTTP without TLS is served, for a proxy in front; off unless set.
+    /// The address for HTTP without TLS, behind a proxy; off unless set.
     pub(crate) plain_listen: Option<SocketAddr>,
-    /// Where plain HTTP is answered with the way to HTTPS; off unless set.
+    /// The address for plain HTTP that redirects to HTTPS; off unless set.
     pub(crate) http_listen: Option<SocketAddr>,
-    /// Where the files are that an authority asks for over plain HTTP (ACME, HTTP-01), as certbot's webroot has them.
+    /// The directory of ACME challenges (HTTP-01), as certbot's webroot writes them.
     pub(crate) acme_challenges: Option<PathBuf>,
-    /// Who hands connections of others on, with a PROXY header (version 2) before them: addresses and networks; nobody unless set.
+    /// Load balancers trusted to send a PROXY v2 header: addresses and networks; none unless set.
     pub(crate) proxy_from: Networks,
     /// The directory of PEM bundles; `tls` in the data directory unless set.
     pub(crate) certificates: Option<PathBuf>,
@@ -48,16 +48,17 @@ pub(crate) struct Tls {
     pub(crate) crt_list: Option<PathBuf>,
     /// A directory of authorities' certificates, for bundles that hold only their leaf.
     pub(crate) issuers: Option<PathBuf>,
-    /// How far it is believed what an earlier start knew of the files; `checked` unless set.
+    /// How far the index of an earlier start is trusted; `checked` unless set.
     pub(crate) index: UseOfIndex,
     /// When keys are verified; `background` unless set.
     pub(crate) check: Check,
     /// Which of several certificates with a name answers; `exact-first` unless set.
     #[serde(rename = "match")]
     pub(crate) matching: Matching,
-    /// Whether a name nobody has is refused instead of answered with the first certificate; it is not unless set.
+    /// Whether a server name without a certificate is refused instead of answered with the default certificate; it is not unless set.
     pub(crate) strict_sni: bool,
-    /// What browsers are told by `Strict-Transport-Security` on every answer by TLS, as `max-age=31536000; includeSubDomains`; nothing unless set.
+    /// The value of `Strict-Transport-Security` on every response over TLS, such as `max-age=31536000; includeSubDomains`; not sent
+    /// unless set.
     pub(crate) hsts: Option<TransportSecurity>,
 }
 
@@ -65,25 +66,25 @@ pub(crate) struct Tls {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Check {
-    /// Before the server listens; a file that cannot be used stops the start.
+    /// Before the server listens; an unusable certificate stops the start.
     Eager,
-    /// While it serves already; a file that cannot be used is taken out and told.
+    /// While the server runs; an unusable certificate is no longer served, and a warning is logged.
     #[default]
     Background,
     /// At the first handshake that needs it.
     Lazy,
 }
 
-/// How far an index of certificates is believed.
+/// How far the index of certificates is trusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum UseOfIndex {
     /// Every file is read at every start.
     Off,
-    /// Every file is asked whether it changed.
+    /// Every file is checked for changes before its names are served.
     #[default]
     Checked,
-    /// They are asked after names are answered.
+    /// Files are checked for changes after their names are served.
     Trusted,
 }
 
@@ -91,10 +92,10 @@ pub(crate) enum UseOfIndex {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Matching {
-    /// One with the name itself before one with a wildcard.
+    /// A certificate with the exact name before one with a wildcard.
     #[default]
     ExactFirst,
-    /// As HAProxy: ECDSA first, of both.
+    /// As HAProxy: an ECDSA certificate first, with the exact name or a wildcard.
     Haproxy,
 }
 
@@ -109,7 +110,7 @@ impl Tls {
         }
     }
 
-    /// As whoever reads it has it.
+    /// The setting in the type of the reader of certificates.
     pub(crate) fn index_use(&self) -> IndexUse {
         match self.index {
             UseOfIndex::Off => IndexUse::Off,
@@ -118,7 +119,7 @@ impl Tls {
         }
     }
 
-    /// As door 1 has it.
+    /// The rules for door 1.
     pub(crate) fn rules(&self) -> Rules {
         let matching = match self.matching {
             Matching::ExactFirst => Match::ExactFirst,
@@ -151,7 +152,7 @@ impl Default for Tls {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct Access {
-    /// Whether changes of files are heard of where the kernel tells of them; they are unless this is false.
+    /// Whether listings use the kernel's notifications of changed files; they do unless this is false.
     pub(crate) watch: Option<bool>,
 }
 
@@ -167,40 +168,40 @@ pub(crate) struct Datastores {
 pub(crate) struct Identity {
     /// How many slow hashes are computed at once; half the cores unless set.
     pub(crate) hash_slots: Option<usize>,
-    /// Whether failing to come in costs a delay and in the end a pause; it does unless this is false.
+    /// Whether failed logins are delayed and in the end barred for a while; they are unless this is false.
     pub(crate) penalties: Option<bool>,
-    /// Where the keys of Fernet tokens are, as `keystone-manage` lays them out [default: `keys/fernet` in the data directory].
+    /// The directory of Fernet keys, with the layout of `keystone-manage`; `keys/fernet` in the data directory unless set.
     pub(crate) fernet_keys: Option<PathBuf>,
-    /// How many of them there are at most; 3 unless set.
+    /// The most keys in it; 3 unless set.
     pub(crate) max_active_keys: Option<usize>,
-    /// How often a server turns the keys: a number and s, m, h or d; it does not unless set.
+    /// How often a server rotates the keys: a number and s, m, h or d; never unless set.
     pub(crate) rotate_every: Option<Duration>,
-    /// How long a Fernet token is good, in seconds, up to 31 days; 3600 unless set.
+    /// How long a Fernet token is valid, in seconds, at most 31 days; 3600 unless set.
     pub(crate) token_seconds: Option<AtMost<{ TOKEN_SECONDS_MAX as u64 }>>,
-    /// How long after that services may still have it validated, in seconds; 172800 unless set.
+    /// How long after its expiry services may still validate it, in seconds; 172800 unless set.
     pub(crate) expired_seconds: Option<i64>,
 }
 
-/// What passwords have to be, and how long they last. None of it holds unless it is set.
+/// Password rules. All are off unless set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct Passwords {
     /// The fewest characters.
     pub(crate) characters_min: Option<AtMost<511>>,
-    /// Of how many kinds they have to be: lower case, upper case, digits, others.
+    /// The fewest kinds of characters: lower case, upper case, digits, others.
     pub(crate) kinds_min: Option<AtMost<4>>,
-    /// How long one is good: a number and s, m, h or d.
+    /// When a password expires: a number and s, m, h or d.
     pub(crate) expire_after: Option<Duration>,
-    /// How long a user keeps one at least, likewise.
+    /// How long a user must keep a new password, likewise.
     pub(crate) keep_for: Option<Duration>,
-    /// As many, the present one among them, may not be chosen again by their user.
+    /// How many of the last passwords, including the current one, the user may not choose again.
     pub(crate) unlike_last: Option<AtMost<{ PASSWORDS_KEPT_MAX as u64 }>>,
-    /// Whether one that somebody else has chosen is good for choosing another alone.
+    /// Whether a password set by somebody else can only be used to change it.
     pub(crate) change_given: Option<bool>,
 }
 
 impl Passwords {
-    /// As whoever sets one has them.
+    /// The rules in the type that checks passwords.
     pub(crate) fn rules(&self) -> PasswordRules {
         let seconds = |time: &Option<Duration>| time.as_ref().map_or(0, |time| time.seconds);
         PasswordRules {
@@ -217,7 +218,7 @@ impl Passwords {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct Operations {
-    /// Where metrics and health are served.
+    /// The address for metrics and health.
     pub(crate) listen: SocketAddr,
 }
 
@@ -230,13 +231,13 @@ impl Default for Operations {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct Facts {
-    /// Where `datastore.cfg`, `user.cfg`, `acl.cfg` and `token.shadow` are; the data directory unless set.
+    /// The directory of `datastore.cfg`, `user.cfg`, `acl.cfg` and `token.shadow`; the data directory unless set.
     pub(crate) files: Option<PathBuf>,
-    /// The number of the group whose members share the facts; the directories' owner alone unless set.
+    /// The number of the group whose members share the data directory; only the owner unless set.
     pub(crate) group: Option<u32>,
-    /// For how long what a file said last is believed when it cannot be read, in seconds; 60 unless set.
+    /// How long the last content of a file counts while the file cannot be read, in seconds; 60 unless set.
     pub(crate) stale_limit: Option<i64>,
-    /// How far the store of facts may grow, in MiB; 65,536 unless set.
+    /// The largest size of the store of facts, in MiB; 65,536 unless set.
     pub(crate) map_mebibytes: Option<MapSize>,
 }
 
@@ -247,7 +248,7 @@ impl Facts {
     }
 }
 
-/// What is too much, as `[limits]` has it.
+/// The section `[limits]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "BTreeMap<String, u64>", into = "BTreeMap<String, u64>")]
 pub(crate) struct Bounds(pub(crate) Limits);
@@ -267,22 +268,22 @@ impl From<Bounds> for BTreeMap<String, u64> {
     }
 }
 
-/// When a key that was changed is obeyed.
+/// When a changed key takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Obeyed {
     /// With the next SIGHUP.
     AtReload,
-    /// After a restart: sockets are bound, directories opened and tables made once.
+    /// After a restart: sockets are bound, directories opened and tables allocated once.
     AtRestart,
 }
 
-/// Every key there is.
+/// All keys.
 fn keys() -> impl Iterator<Item = (String, Obeyed)> {
     let limits = LIMITS.iter().map(|row| (format!("limits.{}", row.key), Obeyed::AtRestart));
     KEYS.iter().map(|(key, obeyed)| ((*key).to_owned(), *obeyed)).chain(limits)
 }
 
-/// The same but for the limits, which have a table of their own.
+/// All keys except the limits, which have a table of their own.
 const KEYS: [(&str, Obeyed); 33] = [
     ("tls.listen", Obeyed::AtRestart),
     ("tls.plain_listen", Obeyed::AtRestart),
@@ -320,7 +321,7 @@ const KEYS: [(&str, Obeyed); 33] = [
 ];
 
 impl Config {
-    /// The keys that differ from this configuration and are obeyed after a restart only.
+    /// The keys that differ from this configuration and take effect only after a restart.
     pub(crate) fn waits_for_restart(&self, changed: &Config) -> anyhow::Result<Vec<String>> {
         let (old, new) = (toml::Table::try_from(self)?, toml::Table::try_from(changed)?);
         let value = |table: &toml::Table, key: &str| {
@@ -335,7 +336,7 @@ impl Config {
 const FILE: &str = "enfilade.toml";
 const ENVIRONMENT_PREFIX: &str = "ENFILADE_";
 
-/// Where the configuration of a data directory is, unless another file is named.
+/// The path of the configuration of a data directory, unless another file is given.
 pub(crate) fn path(data: &Path, file: Option<&Path>) -> PathBuf {
     file.map_or_else(|| data.join(FILE), Path::to_path_buf)
 }
@@ -345,7 +346,7 @@ pub(crate) fn read(data: &Path, file: Option<&Path>) -> anyhow::Result<Config> {
     let path = path(data, file);
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
-        // Only the file nobody asked for may be missing.
+        // Only the default file may be missing.
         Err(why) if why.kind() == std::io::ErrorKind::NotFound && file.is_none() => String::new(),
         Err(why) => {
             return Err(why).with_context(|| format!("configuration `{}` cannot be read", path.display()));
@@ -390,16 +391,16 @@ fn with_environment(
         known(&key).with_context(|| format!("environment variable `{name}`"))?;
         let section = table.entry(section).or_insert_with(|| toml::Table::new().into());
         let Some(section) = section.as_table_mut() else {
-            bail!("environment variable `{name}` sets a key of something that is no table")
+            bail!("environment variable `{name}` sets a key below a value that is not a table")
         };
-        // A number stays a number, and so do yes and no; everything else is text.
+        // Numbers and booleans keep their types; everything else is a string.
         let value = match (value.parse::<i64>(), value.parse::<bool>()) {
             (Ok(number), _) => toml::Value::from(number),
             (_, Ok(yes)) => toml::Value::from(yes),
             _ => toml::Value::from(value),
         };
         section.insert(key_in_section.to_owned(), value);
-        // The file was read on its own before: whatever is wrong now came from here.
+        // The file was valid before, so the error is in the variable.
         let so_far = toml::Value::Table(table.clone()).try_into::<Config>();
         so_far.map_err(|why| anyhow::anyhow!("environment variable `{name}`: {}", why.message()))?;
     }
@@ -416,7 +417,7 @@ fn unknown(key: &str) -> anyhow::Error {
     anyhow::anyhow!("unknown key `{key}`; the nearest known one is `{nearest}`")
 }
 
-/// How many letters have to be changed, added or left out to make one of the other (Levenshtein).
+/// The edit distance of two words (Levenshtein).
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, from) in a.bytes().enumerate() {

@@ -1,4 +1,4 @@
-//! Keeping the house told of the keys that sign tokens.
+//! Follows the repository of Fernet keys.
 
 use crate::home::{Home, key_terms, seed, server_desk};
 use crate::output;
@@ -11,13 +11,12 @@ use enfilade_sources::files::fernet_keys::Found;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the repository is looked at. The key that signs next is there long before it does, so nobody's token is refused
-/// meanwhile.
+/// How often the repository is read. A key is published long before it signs, so no token is refused in between.
 const EVERY: Duration = Duration::from_millis(500);
-/// How often revocations that are about nothing any more are taken away.
+/// How often revocations that no longer match any token are deleted.
 const PURGE_EVERY: u32 = 1_200;
 
-/// The keys; nothing where there are none.
+/// The keys; `None` if the repository is empty.
 pub(crate) fn read(keys: &FernetKeys) -> anyhow::Result<Option<KeyRing>> {
     match keys.read() {
         Ok(found) if found.keys.is_empty() => Ok(None),
@@ -44,7 +43,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
         needed.filter(|needed| i64::try_from(key_terms.max_active).is_ok_and(|max| max < *needed))
     {
         output::note(&format!(
-            "warning: keys turn more slowly than `[identity] rotate_every` says: that needs max_active_keys = {needed}, and it is {}",
+            "warning: keys rotate more slowly than `[identity] rotate_every` requests: that needs max_active_keys = {needed}, not {}",
             key_terms.max_active
         ));
     }
@@ -55,18 +54,15 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     std::thread::Builder::new().name("keys".into()).spawn(move || {
         for turn in 1_u32.. {
             std::thread::park_timeout(EVERY);
-            // Of keys that cannot be read another warning speaks.
+            // If the keys cannot be read, another warning says so.
             if let Some(every) = every.filter(|_| watch.is_readable()) {
                 match rotate_due_keys(&keys, &key_terms, house.now().unix_seconds, every) {
                     Ok(None) => {}
                     Ok(Some(rotation)) => {
-                        output::note(&format!(
-                            "the keys were turned: {} signs from now on",
-                            rotation.primary
-                        ));
+                        output::note(&format!("keys rotated: key {} signs from now on", rotation.primary));
                         not_turned.clear();
                     }
-                    // A key that is still needed is waited for, and that was said at the start.
+                    // A key that is still needed delays the rotation; the warning at the start said so.
                     Err(Error::Invalid(_)) => {}
                     Err(why) => {
                         let why = format!("warning: the keys are not turned: {why}");
@@ -80,7 +76,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
             look(&house, &keys, &mut watch, &mut told);
             if turn % PURGE_EVERY == 0 {
                 let desk = server_desk(&*source, &files, house.reserved(), house.now());
-                // Nobody waits for it, and the next time does as well.
+                // A failure is harmless: the next turn tries again.
                 let _ = purge_revocations(&desk, terms.expired_seconds + 1_800);
             }
         }
@@ -88,7 +84,7 @@ pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Has the house use the keys as they are now, and tells what is wrong with them once.
+/// Reads the keys and puts them into use; logs each problem once.
 fn look(house: &House, keys: &FernetKeys, watch: &mut KeyWatch, told: &mut Vec<String>) {
     let KeyLook { news, mut problems } = watch.look(keys.read(), house.now().tick_millis);
     match news {

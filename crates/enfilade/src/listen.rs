@@ -1,4 +1,4 @@
-//! Sockets: who may connect, the TLS handshake, HTTP on the connection, and draining.
+//! Sockets: admission, the TLS handshake, HTTP on the connection, and draining.
 
 mod admission;
 mod connection;
@@ -18,7 +18,7 @@ pub(crate) use proxied::Networks;
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
 
-/// Binds, with an error that says what to do.
+/// Binds a listening socket.
 pub(crate) async fn bind(what: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.map_err(|why| {
         anyhow::anyhow!("cannot listen on {address} for {what}: {why}; choose another address with --listen or --ops-listen")

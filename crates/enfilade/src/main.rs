@@ -1,5 +1,5 @@
-//! The binary: listeners, TLS acceptor, command line, configuration, clock. It is thin: it reads the world outside
-//! (arguments, files, clocks, sockets, signals) and hands it inward.
+//! The binary: listeners, TLS acceptor, command line, configuration, clock. It only reads its environment (arguments, files, clocks,
+//! sockets, signals) and passes it to the other crates.
 
 mod access_log;
 mod audit_log;
@@ -32,7 +32,7 @@ use std::alloc::System;
 use std::process::ExitCode;
 use zeroizing_alloc::ZeroAlloc;
 
-/// Wipes whatever is freed: a secret passes through buffers of libraries that do not know it is one.
+/// Wipes freed memory: secrets pass through buffers of libraries that do not wipe them.
 #[global_allocator]
 static ALLOCATOR: ZeroAlloc<System> = ZeroAlloc(System);
 

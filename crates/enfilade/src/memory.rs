@@ -1,27 +1,27 @@
-//! What the allocator does with memory that is freed.
+//! Settings of the allocator for freed memory.
 //!
-//! The C library hands large blocks back to the system when they are freed, but after each it raises the size from which it does so, up to
-//! 32 MiB, and keeps twice that in each of its arenas. So the 19 MiB of one password hash would let every thread keep what it frees.
+//! The C library returns large freed blocks to the system, but after each it raises the threshold, up to 32 MiB, and keeps twice that in
+//! each arena. So one password hash of 19 MiB would make every thread keep its freed memory.
 
-/// Blocks of so many bytes are handed back when they are freed.
+/// Freed blocks of this many bytes or more are returned to the system.
 #[cfg(target_env = "gnu")]
 const HANDED_BACK_BYTES: libc::c_int = 1 << 20;
-/// So many free bytes may stay at the end of an arena.
+/// The most free bytes at the end of an arena.
 #[cfg(target_env = "gnu")]
 const KEPT_BYTES: libc::c_int = 2 << 20;
 
-/// Has large blocks handed back to the system, whatever was freed before (mallopt(3)).
+/// Fixes the threshold (mallopt(3)).
 #[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "a call of the C library that no library wraps")]
 pub(crate) fn hand_back() {
     for (parameter, bytes) in
         [(libc::M_MMAP_THRESHOLD, HANDED_BACK_BYTES), (libc::M_TRIM_THRESHOLD, KEPT_BYTES)]
     {
-        // SAFETY: it takes two numbers. Nothing else runs yet; a number it does not like leaves all as it was.
+        // SAFETY: it takes two numbers. No other thread runs yet; an invalid number changes nothing.
         let _ = unsafe { libc::mallopt(parameter, bytes) };
     }
 }
 
-/// Other C libraries do so by themselves.
+/// Other C libraries need no setting.
 #[cfg(not(target_env = "gnu"))]
 pub(crate) fn hand_back() {}

@@ -1,15 +1,15 @@
-//! Notes of a server, on their way to standard error: nobody who has something to say waits until somebody reads it.
+//! Queue of a server's log lines to standard error: a thread that logs never waits for the reader.
 //!
-//! Lines wait in memory, so many at most, for one thread that writes them. What finds no place is counted, and the count stands in the
-//! log where the lines would stand.
+//! A bounded number of lines waits in memory for one thread that writes them. Lines that do not fit are counted, and the log shows the
+//! count in their place.
 
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// How many lines wait for the writer at most.
+/// The most lines in the queue.
 const LINES_MAX: usize = 4_096;
-/// How long a line may be that waits, in bytes; the rest of a longer one is left out.
+/// The longest line in the queue, in bytes; a longer one is truncated.
 const LINE_BYTES_MAX: usize = 4_096;
 
 /// The notes of this process, once it serves.
@@ -18,7 +18,7 @@ static NOTES: OnceLock<Notes> = OnceLock::new();
 #[derive(Default)]
 struct Notes {
     waiting: Mutex<Waiting>,
-    /// There is a line where there was none.
+    /// Signals the first line in an empty queue.
     begun: Condvar,
     /// Held by the thread that writes, so that lines stay in order.
     writing: Mutex<()>,
@@ -27,7 +27,7 @@ struct Notes {
 #[derive(Default)]
 struct Waiting {
     lines: VecDeque<String>,
-    /// How many found no place since the last one that did.
+    /// The number of dropped lines since the last queued one.
     lost: u64,
 }
 
@@ -41,7 +41,7 @@ impl Waiting {
         self.lines.push_back(format!("{}\n", line.get(..end).unwrap_or_default()));
     }
 
-    /// Everything that waits as one text, and nothing waits after this.
+    /// Empties the queue into one text.
     fn take(&mut self) -> String {
         let mut text: String = self.lines.drain(..).collect();
         match std::mem::take(&mut self.lost) {
@@ -66,7 +66,7 @@ impl Notes {
     }
 }
 
-/// From now on notes wait for a thread of their own.
+/// Starts the writer thread.
 pub(crate) fn hand_over() -> std::io::Result<()> {
     let notes = NOTES.get_or_init(Notes::default);
     std::thread::Builder::new().name("notes".into()).spawn(move || {
@@ -78,7 +78,7 @@ pub(crate) fn hand_over() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Writes every note that waits; this does wait for the reader.
+/// Writes the whole queue; this call waits for the reader.
 pub(crate) fn write() {
     NOTES.get().into_iter().for_each(Notes::write);
 }
@@ -112,7 +112,7 @@ mod tests {
             "{}",
             lines[LINES_MAX]
         );
-        // Said once, and there is room again.
+        // The count is logged once, and the queue has room again.
         waiting.push(&"é".repeat(LINE_BYTES_MAX));
         assert_eq!(waiting.take().len(), LINE_BYTES_MAX + 1);
     }

@@ -1,5 +1,5 @@
-//! Telling the service manager how far the server is (sd_notify(3)): a datagram of `NAME=value` lines to the socket that
-//! `NOTIFY_SOCKET` names. Without one nobody wants to know.
+//! Reports the server's state to the service manager (sd_notify(3)): a datagram of `NAME=value` lines to the socket in `NOTIFY_SOCKET`.
+//! Without that variable nothing is sent.
 
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,7 +12,7 @@ pub(crate) fn ready() {
 
 /// The server reads its configuration again; [`ready`] follows.
 pub(crate) fn reloading() {
-    // The manager wants to know when this was said, by the clock that `CLOCK_MONOTONIC` is.
+    // The manager needs the time of the notification by `CLOCK_MONOTONIC`.
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let microseconds = now.tv_sec * 1_000_000 + now.tv_nsec / 1000;
     tell(&format!("RELOADING=1\nMONOTONIC_USEC={microseconds}"));
@@ -26,10 +26,10 @@ pub(crate) fn stopping() {
 fn tell(text: &str) {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let address = match name.as_bytes() {
-        // A name that begins with `@` is no file.
+        // A name that begins with `@` is an abstract socket, not a file.
         [b'@', rest @ ..] => SocketAddr::from_abstract_name(rest),
         _ => SocketAddr::from_pathname(&name),
     };
-    // A manager that does not listen holds nobody up.
+    // An unreachable manager does not stop the server.
     let _ = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(text.as_bytes(), &address));
 }

@@ -1,4 +1,4 @@
-//! Who is inside which datastore: this server's part of it, and everybody's.
+//! Active operations of datastores: those of this server, and those of all servers.
 
 use crate::home::Home;
 use crate::{clock, output};
@@ -17,12 +17,12 @@ use std::time::Duration;
 
 /// Datastores that may be in use at once.
 const STORES_MAX: usize = 131_072;
-/// What nobody is inside of is closed so often at least: so long a directory that was put in another's place is not seen.
+/// Roots without active operations are closed after this many ticks at the latest: until then a replaced directory is not noticed.
 const LET_GO_TICKS: u32 = 4;
-/// How often it is looked whether something changed.
+/// How often the thread looks for changes.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Where each server counts.
+/// The directory in which each server counts its operations.
 pub(crate) fn place(data: &Path) -> PathBuf {
     data.join("operations")
 }
@@ -35,24 +35,24 @@ impl LedgerWords for Own {
     }
 }
 
-/// What all servers here have in common beside the facts: who is inside, and what is locked.
+/// State that all servers of the data directory share besides the facts: active operations and locks.
 pub(crate) fn shared(home: &Home) -> anyhow::Result<(Ledger, Arc<dyn LockStore>)> {
     Ok((own(home)?, home.locks()?))
 }
 
-/// The ledger of a server, which others read.
+/// The ledger of this server, which other servers read.
 fn own(home: &Home) -> anyhow::Result<Ledger> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let directory = place(&home.data);
     let words = OwnWords::take(&directory, ledger_words(STORES_MAX, threads), home.config.facts.group)
         .with_context(|| format!("operations cannot be counted in `{}`", directory.display()))?;
     let data = home.data.clone();
-    // What cannot be read is not told to clients; the command line says why.
+    // On an error clients see no operations of other servers; the command line shows the error.
     let everybody = Arc::new(move || everybody(&data).unwrap_or_default());
     Ok(Ledger::new(Arc::new(Own(words)), std::process::id(), threads, clock::now()).beside(everybody))
 }
 
-/// Every server of this data directory, and who is inside.
+/// Every server of this data directory, with its active operations.
 pub(crate) fn everybody(data: &Path) -> anyhow::Result<Vec<Process>> {
     let directory = place(data);
     let living =
@@ -60,10 +60,10 @@ pub(crate) fn everybody(data: &Path) -> anyhow::Result<Vec<Process>> {
     Ok(living.iter().filter_map(|words| Process::read(words.count(), |at| words.word(at))).collect())
 }
 
-/// What others do to the files shows after so long: what a quota counts, and what is amiss.
+/// How often directories of datastores are checked: quota usage and warnings are at most this old.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// Lets go of what nobody is inside of whenever the facts change, and now and then.
+/// Starts a thread that closes roots without active operations when the facts change, and periodically.
 pub(crate) fn follow(house: &Arc<House>) -> anyhow::Result<()> {
     let house = Arc::clone(house);
     std::thread::Builder::new().name("operations".into()).spawn(move || {
@@ -82,7 +82,7 @@ pub(crate) fn follow(house: &Arc<House>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Looks after what others do to the directories of the stores: counts what has a quota, and tells of what is amiss.
+/// Starts a thread that checks the directories of datastores: counts usage for quotas, and logs warnings.
 pub(crate) fn look_after(faces: &Faces) -> anyhow::Result<()> {
     let faces = faces.clone();
     std::thread::Builder::new().name("stores".into()).spawn(move || {
@@ -109,14 +109,14 @@ pub(crate) fn look_after(faces: &Faces) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes what was left behind by a crash, at the start and every day.
+/// Starts a thread that removes unfinished uploads and copies of crashed servers, at the start and every day.
 pub(crate) fn remove_abandoned(faces: &Faces) -> anyhow::Result<()> {
     let faces = faces.clone();
     std::thread::Builder::new().name("abandoned".into()).spawn(move || {
         loop {
             let removed = faces.house().remove_abandoned(&|| !faces.metrics().is_draining());
             if removed > 0 {
-                output::note(&format!("{removed} uploads and copies that were never finished are removed"));
+                output::note(&format!("removed {removed} unfinished uploads and copies"));
             }
             std::thread::park_timeout(ABANDONED_EVERY);
         }
@@ -126,5 +126,5 @@ pub(crate) fn remove_abandoned(faces: &Faces) -> anyhow::Result<()> {
 
 const ABANDONED_EVERY: Duration = Duration::from_secs(24 * 3600);
 
-/// More than so many are for the doctor to tell.
+/// The most warnings to log; `enfilade doctor` shows all.
 const WARNINGS_TOLD_MAX: usize = 100;

@@ -1,4 +1,4 @@
-//! What people and programs read: tables that line up, or JSON.
+//! Output of commands: aligned tables, or JSON.
 
 #![expect(clippy::print_stderr, reason = "this is the command line's voice")]
 
@@ -7,7 +7,7 @@ use std::io::Write as _;
 
 /// A line for people.
 pub(crate) fn line(text: &str) {
-    // A reader that went away (`| head`) is no error of ours.
+    // A closed pipe (`| head`) is not an error.
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn error(json: bool, why: &anyhow::Error) {
 
 pub(crate) use enfilade_facts::vocabulary::to_rfc3339 as time;
 
-/// Either the JSON value or the line for people.
+/// Prints the JSON value or the text.
 pub(crate) fn done(json: bool, value: &Value, text: &str) {
     if json { json_line(value) } else { line(text) }
 }
@@ -51,7 +51,7 @@ pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) {
     }
 }
 
-/// As people read it, in units of 1024.
+/// A size in units of 1024.
 pub(crate) fn bytes(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {

@@ -1,4 +1,4 @@
-//! A bar for whatever takes more than a moment, where somebody is looking.
+//! A progress bar for long work, if standard error is a terminal.
 
 use crate::clock;
 use std::io::{IsTerminal as _, Write as _};
@@ -8,12 +8,12 @@ use std::time::Duration;
 /// How far something is.
 pub(crate) struct Progress {
     what: &'static str,
-    /// When it was last drawn; `None` where nobody looks.
+    /// When it was last drawn; `None` without a terminal.
     drawn: Option<u64>,
     has_drawn: bool,
 }
 
-/// Milliseconds between two drawings; what is done sooner draws nothing.
+/// Milliseconds between two drawings; shorter work draws nothing.
 const STEP: u64 = 200;
 const WIDTH: u64 = 30;
 
@@ -23,15 +23,15 @@ impl Progress {
         Progress { what, drawn, has_drawn: false }
     }
 
-    /// So many of so many are done.
+    /// Shows the progress: `done` of `all`.
     pub(crate) fn show(&mut self, done: u64, all: u64) {
-        // Asking for the time costs more than most records do.
+        // Reading the clock costs more than most records.
         if done.is_multiple_of(1024) {
             self.at(done, all);
         }
     }
 
-    /// The same, for whoever does not ask often.
+    /// The same, for callers that report rarely.
     pub(crate) fn at(&mut self, done: u64, all: u64) {
         let now = clock::now().tick_millis;
         match self.drawn {
@@ -45,7 +45,7 @@ impl Progress {
     }
 }
 
-/// Does something, and shows meanwhile how much of it is done.
+/// Runs the work in a thread, and shows its progress.
 pub(crate) fn beside<R>(what: &'static str, all: usize, work: impl FnOnce(&AtomicUsize) -> R) -> R {
     let (done, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -61,7 +61,7 @@ pub(crate) fn beside<R>(what: &'static str, all: usize, work: impl FnOnce(&Atomi
     })
 }
 
-/// Whatever becomes of the work, nobody goes on drawing.
+/// Stops the drawing thread, also when the work fails.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {

@@ -1,8 +1,7 @@
-//! SIGHUP: the configuration is read first, and one error in it leaves everything as it was.
+//! SIGHUP: the configuration is read first, and an error in it changes nothing.
 //!
-//! Certificates that changed are exchanged for connections that come from now on; those that are open go on, and a file that cannot be
-//! used leaves the certificate in its place that was there. Files that are mirrored are followed anyway, each section for itself: what is
-//! wrong with them is told again, and holds nothing else up.
+//! Changed certificates are used for new connections; open connections continue, and an unusable file leaves the old certificate in use.
+//! Mirrored files are followed anyway, each section for itself: their problems are logged again, and stop nothing else.
 
 use crate::certificates::{Keeper, Served};
 use crate::config::Check;
@@ -18,7 +17,7 @@ pub(crate) fn reload(home: &Home, served: &Arc<Served>, faces: &Faces) -> Result
     faces.metrics().reloaded(reloaded.as_ref().is_ok_and(|(_, is_whole)| *is_whole));
     let said = match reloaded {
         Ok((count, _)) => Ok(format!("reloaded: {count} certificates are served from now on")),
-        Err(why) => Err(format!("nothing was reloaded, everything is as it was: {why:#}")),
+        Err(why) => Err(format!("reload failed, nothing changed: {why:#}")),
     };
     match &said {
         Ok(said) => output::note(said),
@@ -54,7 +53,10 @@ fn exchange_all(home: &Home, served: &Arc<Served>, faces: &Faces) -> anyhow::Res
     let _ = faces.house().let_go();
     if !waiting.is_empty() {
         let waiting: Vec<String> = waiting.iter().map(|key| format!("`{key}`")).collect();
-        output::note(&format!("warning: changed, and obeyed after a restart only: {}", waiting.join(", ")));
+        output::note(&format!(
+            "warning: restart the server to apply these changed keys: {}",
+            waiting.join(", ")
+        ));
     }
     Ok((count, is_whole))
 }

@@ -40,39 +40,39 @@ pub(crate) fn run(mut home: Home, arguments: &Serve, json: bool) -> anyhow::Resu
         .enable_all()
         .max_blocking_threads(home.config.limits.0.threads as usize)
         .build()?;
-    // What was noted before it failed stands before the error.
+    // Log lines from before the failure are written before the error.
     runtime.block_on(serve(&home, settled, connections, json)).inspect_err(|_| notes::write())?;
-    // What still blocks on a file system is not waited for.
+    // Threads that are blocked on a file system are not waited for.
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(ExitCode::SUCCESS)
 }
 
-/// A listing holds a descriptor for each entry of a batch; the usual soft limit of 1,024 is for programs with `select`.
-/// Says how many there may be; nothing where there is no limit.
+/// Raises the soft limit of descriptors to the hard limit: a listing holds a descriptor for each entry of a batch, and the usual soft
+/// limit of 1,024 is for programs with `select`. Returns the limit; `None` if there is no limit.
 fn raise_descriptor_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     getrlimit(Resource::Nofile).current
 }
 
-/// Descriptors that are left to serve files with, beside a tenth of all.
+/// Descriptors reserved for files, in addition to a tenth of all.
 const DESCRIPTORS_LEFT: u64 = 256;
 
-/// No more connections than there are descriptors for.
+/// Limits the number of connections by the number of descriptors.
 fn within_descriptors(connections: u64, descriptors: Option<u64>) -> anyhow::Result<u64> {
     let Some(descriptors) = descriptors else { return Ok(connections) };
     let most = (descriptors - descriptors / 10).saturating_sub(DESCRIPTORS_LEFT);
     let advice = "raise `LimitNOFILE` of the service, or `ulimit -Hn`, to 65536 or more";
-    anyhow::ensure!(most > 0, "only {descriptors} files may be open, too few to serve with; {advice}");
+    anyhow::ensure!(most > 0, "the limit of {descriptors} open files is too low to serve; {advice}");
     if most < connections {
         output::note(&format!(
-            "{most} connections at most, not {connections}: only {descriptors} files may be open; {advice}"
+            "at most {most} connections instead of {connections}: the limit of open files is {descriptors}; {advice}"
         ));
     }
     Ok(most.min(connections))
 }
 
-/// What names are answered with from the start.
+/// The certificates at the start.
 struct Loaded {
     tls: Tls,
     bad: Vec<BadCertificate>,
@@ -84,7 +84,7 @@ fn load(home: &Home) -> anyhow::Result<Loaded> {
     let tickets = Tickets::default();
     certificates::follow_ticket_keys(home, &tickets)?;
     let keeper = Keeper::new(&home.config.tls, &home.data, &tickets)?;
-    // Before anything is looked at, so that nothing happens in between.
+    // The watch begins before the files are read, so that no change is missed.
     let watched = Watched::new(keeper.files.directories());
     let (certificates, bad) = keeper.load(home.config.tls.rules())?;
     if home.config.tls.check == Check::Eager {
@@ -94,11 +94,11 @@ fn load(home: &Home) -> anyhow::Result<Loaded> {
     Ok(Loaded { tls, bad, tickets, watched })
 }
 
-/// Where the kernel does not tell of changes, each entry of a listing is asked for its state.
+/// Opens the watch of changed files. Without it each entry of a listing needs a statx.
 fn hears_changes(home: &Home) -> Option<Watch> {
     match home.config.access.watch {
         Some(false) => None,
-        _ => Watch::new().inspect_err(|why| output::note(&format!("{why}; listings take a bit longer"))).ok(),
+        _ => Watch::new().inspect_err(|why| output::note(&format!("{why}; listings will be slower"))).ok(),
     }
 }
 
@@ -184,7 +184,7 @@ async fn serve(home: &Home, settled: Option<Settled>, connections: u64, json: bo
         output::note(&format!("{} connections were cut", admission.count()));
     }
     watching.abort();
-    // The reader of the log may have stopped reading.
+    // The reader of the log may not read any more.
     let write = move || {
         log.write();
         notes::write();
@@ -193,7 +193,7 @@ async fn serve(home: &Home, settled: Option<Settled>, connections: u64, json: bo
     Ok(())
 }
 
-/// Threads that keep the house told of what changes outside of it, and in order.
+/// Starts the threads that follow changes outside this process, and those that clean up.
 fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces) -> anyhow::Result<()> {
     files::follow(home, faces.clone())?;
     audit_log::follow(&home.source)?;
@@ -205,7 +205,7 @@ fn follow_everything(home: &Home, house: &Arc<House>, faces: &Faces) -> anyhow::
     sweeping::follow(home, house)
 }
 
-/// Gives tokens that are to be upgraded their fast hash, off the way of the request that brought the secret.
+/// Starts a thread that upgrades hashes of marked tokens, so that the request with the secret does not wait for it.
 fn follow_upgrades(home: &Home) -> anyhow::Result<SyncSender<Upgrade>> {
     let (source, files, reserved) =
         (Arc::clone(&home.source), home.files.clone(), Arc::clone(&home.reserved));
@@ -221,15 +221,17 @@ fn follow_upgrades(home: &Home) -> anyhow::Result<SyncSender<Upgrade>> {
     Ok(upgrades)
 }
 
-/// Tokens that nobody can use are named once, the first of many; the doctor names them all.
+/// Logs tokens with an unusable hash once, the first of them; `enfilade doctor` shows all.
 fn tell_bad_hashes(home: &Home) -> anyhow::Result<()> {
     const TOLD_MAX: usize = 20;
     let source = Arc::clone(&home.source);
-    // Looking through all of them takes a while where there are a million.
+    // Checking a million tokens takes a while.
     std::thread::Builder::new().name("hashes".into()).spawn(move || {
         let Ok(bad) = enfilade_admin::list_bad_hashes(&*source) else { return };
         for (token, why) in bad.iter().take(TOLD_MAX) {
-            output::note(&format!("warning: the hash of `{token}` cannot be used: {why}"));
+            output::note(&format!(
+                "warning: the hash of token `{token}` is unusable: {why}; run `enfilade token regenerate`"
+            ));
         }
         let untold = bad.len().saturating_sub(TOLD_MAX);
         if untold > 0 {
@@ -239,7 +241,7 @@ fn tell_bad_hashes(home: &Home) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Keeps the house told of what is mounted.
+/// Starts a thread that follows mounts.
 fn follow_mounts(house: &Arc<House>) -> anyhow::Result<()> {
     let house = Arc::clone(house);
     let mut watch = MountWatch::open().context("/proc/self/mountinfo cannot be opened")?;
@@ -247,7 +249,7 @@ fn follow_mounts(house: &Arc<House>) -> anyhow::Result<()> {
         loop {
             match watch.read() {
                 Ok(mounts) => house.set_mounts(mounts),
-                // Nobody knows what is mounted: removable stores are not there.
+                // Mounts are unknown: datastores that need a mount count as not mounted.
                 Err(_) => house.set_mounts(enfilade_facts::Mounts::default()),
             }
             let _ = watch.wait(Duration::from_secs(60));
@@ -256,7 +258,7 @@ fn follow_mounts(house: &Arc<House>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where everything listens; a port that was 0 is known by now.
+/// The addresses of all listeners; a port 0 is replaced by the assigned one.
 struct Addresses {
     tls: SocketAddr,
     operations: SocketAddr,
@@ -299,7 +301,7 @@ fn tell(home: &Home, settled: Option<Settled>, json: bool, addresses: &Addresses
     output::line(&format!("  curl {trust}-u '{login}' -X PROPFIND -H 'Depth: 1' {url}"));
 }
 
-/// Which extended attribute new ACLs go to: it decides whether Samba can serve the same tree.
+/// The extended attribute for new ACLs: it decides whether Samba can serve the same tree.
 fn acl_note(home: &Home) -> &'static str {
     match enfilade_content::acl_place(&home.data) {
         Some(enfilade_content::AclPlace::Security) => "security.NTACL",

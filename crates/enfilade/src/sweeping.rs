@@ -1,4 +1,4 @@
-//! Taking away, piece by piece, what hung on something that was removed.
+//! Deletes, in small transactions, the records that depended on removed records.
 
 use crate::home::{Home, server_desk};
 use enfilade_admin::keystone::sweep;
@@ -6,18 +6,18 @@ use enfilade_passage::House;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often it is looked whether there is anything.
+/// How often the thread looks for records to delete.
 const EVERY: Duration = Duration::from_secs(1);
-/// Between two pieces: whoever wants to change something comes in between.
+/// Pause between two transactions, so that other changes can run.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Begins it.
+/// Starts the thread.
 pub(crate) fn follow(home: &Home, house: &Arc<House>) -> anyhow::Result<()> {
     let (source, files, house) = (Arc::clone(&home.source), home.files.clone(), Arc::clone(house));
     std::thread::Builder::new().name("sweeping".into()).spawn(move || {
         loop {
             let desk = server_desk(&*source, &files, house.reserved(), house.now());
-            // What could not be taken away now stays unreachable, and is taken away another time.
+            // Records that could not be deleted stay unreachable, and are deleted later.
             let more = sweep(&desk).unwrap_or(false);
             std::thread::park_timeout(if more { PAUSE } else { EVERY });
         }

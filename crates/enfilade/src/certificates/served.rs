@@ -1,4 +1,4 @@
-//! Exchanging the certificates while they are served: one change after the other, and each a snapshot of its own.
+//! Replaces the served certificates at run time: changes are serialized, and each publishes a new snapshot.
 
 use super::{Keeper, TOLD_MAX, tell, warn};
 use crate::config::Tls as TlsConfig;
@@ -15,22 +15,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// What is served, and what cannot be.
+/// The served certificates, and the files that cannot be used.
 pub(crate) struct Served {
     exchange: watch::Sender<Tls>,
-    /// What is wrong with which file. Whoever changes something holds it.
+    /// Problems by file. Held during every change.
     bad: Mutex<BTreeMap<String, String>>,
-    /// When it was told last which certificates end soon.
+    /// When the last warning about expiring certificates was logged, in seconds since the epoch.
     ends_told: Mutex<i64>,
     faces: Faces,
     tickets: Tickets,
 }
 
-/// Whoever writes a file writes another one with it, or the same once more: so long nothing has to happen before it is looked at.
+/// How long the directory must be unchanged before it is read: files are often written together, or twice.
 const QUIET: Duration = Duration::from_millis(100);
-/// And then it is looked at, whatever happens.
+/// After this many turns it is read even if changes continue.
 const QUIET_TURNS_MAX: usize = 20;
-/// Renewing takes some days where people are asked.
+/// Warn this early: a renewal by hand takes days.
 const SOON_DAYS: i64 = 14;
 const DAY: i64 = 86_400;
 const WATCH_TURN: Duration = Duration::from_secs(60);
@@ -51,7 +51,7 @@ impl Served {
         Arc::new(served)
     }
 
-    /// No datastore may reach where the certificates are.
+    /// Reserves the directories of certificates, so that no datastore contains them.
     fn reserve(&self, keeper: &Keeper) {
         let (house, directories) = (self.faces.house(), keeper.files.directories());
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
@@ -62,12 +62,12 @@ impl Served {
             reserved.certificates = directories;
         });
         if is_other {
-            // Roots that are open are judged again when they are opened again.
+            // Closes open roots of datastores, so that each is checked against the reserved paths when it is opened again.
             let _ = house.let_go();
         }
     }
 
-    /// What all certificates' tickets are sealed with.
+    /// The keys that seal session tickets of all certificates.
     pub(crate) fn tickets(&self) -> &Tickets {
         &self.tickets
     }
@@ -89,7 +89,7 @@ impl Served {
         self.exchange.send_replace(Tls { certificates: Arc::new(certificates), keeper });
     }
 
-    /// Tells of what is newly wrong; what was asked and is not wrong is well again.
+    /// Logs new problems; removes the problems of examined files that are good again.
     fn note(
         &self,
         bad: &mut BTreeMap<String, String>,
@@ -104,7 +104,7 @@ impl Served {
         self.measure(bad);
     }
 
-    /// Looks at the whole directory again; says how many certificates there are, and whether nothing is wrong.
+    /// Reads the whole directory again. Returns the number of certificates, and whether no file has a problem.
     pub(crate) fn look_again(&self, rules: Rules) -> anyhow::Result<(usize, bool)> {
         let mut bad = self.bad();
         let Tls { certificates, keeper } = self.exchange.borrow().clone();
@@ -114,18 +114,18 @@ impl Served {
         }
         let (count, is_well) = (looked.certificates.count(), looked.bad.is_empty());
         self.exchange(looked.certificates, keeper);
-        // Whatever is not known to be good was read again.
+        // Every file that is not known to be good was read again.
         warn(&looked.warnings);
         self.note(&mut bad, |_| true, looked.bad);
         Ok((count, is_well))
     }
 
-    /// Whether what is served is of this configuration.
+    /// Whether the served certificates come from this configuration.
     pub(crate) fn is_of(&self, tls: &TlsConfig, data: &Path) -> bool {
         self.exchange.borrow().keeper.is_of(tls, data)
     }
 
-    /// From another place from now on.
+    /// Serves the certificates of another place from now on.
     pub(crate) fn move_to(&self, keeper: Keeper, rules: Rules) -> anyhow::Result<(usize, bool)> {
         let (certificates, found) = keeper.load(rules)?;
         let mut bad = self.bad();
@@ -135,7 +135,7 @@ impl Served {
         Ok((count, is_well))
     }
 
-    /// Reads every key, tells how long that took, and takes out what cannot be used.
+    /// Reads every key, logs how long that took, and stops serving unusable certificates.
     pub(crate) fn verify(self: &Arc<Self>) -> anyhow::Result<()> {
         let served = Arc::clone(self);
         std::thread::Builder::new().name("certificates".into()).spawn(move || {
@@ -155,7 +155,7 @@ impl Served {
             let now = served.exchange.borrow().clone();
             if Arc::ptr_eq(&now.keeper, &keeper) && wrong > 0 {
                 let next = now.certificates.after(out);
-                // Where nothing would be left, what there is says at the handshake what is wrong.
+                // If none would remain, the old ones stay: the handshake then reports the problem.
                 if !next.is_empty() {
                     served.exchange(next, keeper);
                 }
@@ -170,14 +170,16 @@ impl Served {
         Ok(())
     }
 
-    /// Looks at what changed, under the rules there are.
+    /// Reads the changed files and applies the current rules.
     pub(crate) fn look_at(&self, changed: Changed) {
         let files = match changed {
             Changed::Files(files) => files,
             Changed::Everything => {
                 let rules = self.exchange.borrow().certificates.rules();
                 if let Err(why) = self.look_again(rules) {
-                    output::note(&format!("warning: the certificates are as they were: {why:#}"));
+                    output::note(&format!(
+                        "warning: certificates not reloaded, the old ones stay in use: {why:#}"
+                    ));
                 }
                 return;
             }
@@ -188,12 +190,16 @@ impl Served {
         let looked = match keeper.files.look_at(&certificates, &files, rules, clock::nanos()) {
             Ok(looked) => looked,
             Err(why) => {
-                output::note(&format!("warning: the certificates are as they were: {why:#}"));
+                output::note(&format!(
+                    "warning: certificates not reloaded, the old ones stay in use: {why:#}"
+                ));
                 return;
             }
         };
         if looked.certificates.is_empty() {
-            output::note("warning: no certificate is left; the last ones are kept until there is another");
+            output::note(
+                "warning: no usable certificate left in the directory; the old ones stay in use until one is added",
+            );
             return;
         }
         self.exchange(looked.certificates, Arc::clone(&keeper));
@@ -202,16 +208,16 @@ impl Served {
         self.note(&mut bad, asked, looked.bad);
     }
 
-    /// For the next start.
+    /// Writes the index for the next start.
     pub(crate) fn write_down(&self) {
         let Tls { certificates, keeper } = self.exchange.borrow().clone();
         keeper.write_down(&certificates);
     }
 
-    /// Follows the files, from what was watched before they were looked at.
+    /// Starts a thread that follows the files. `watched` was opened before they were first read.
     pub(crate) fn follow(self: &Arc<Self>, watched: Option<Watched>) -> anyhow::Result<()> {
         let served = Arc::clone(self);
-        // Files that were believed are asked now.
+        // Files that the index vouched for are read now.
         let mut watched = watched.filter(|_| !self.exchange.borrow().keeper.believes);
         std::thread::Builder::new().name("certificates".into()).spawn(move || {
             loop {
@@ -219,7 +225,7 @@ impl Served {
                 let directories = keeper.files.directories();
                 if watched.as_ref().is_none_or(|watched| watched.directories != directories) {
                     watched = Watched::new(directories);
-                    // Whatever happened before it was watched.
+                    // For changes before the watch began.
                     served.look_at(Changed::Everything);
                 }
                 served.warn_of_ends();
@@ -248,7 +254,7 @@ impl Served {
         Ok(())
     }
 
-    /// Tells once a day what ends soon, or has ended.
+    /// Logs once a day which certificates expire soon or have expired.
     fn warn_of_ends(&self) {
         let now = clock::now().unix_seconds;
         let mut told = self.ends_told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -271,20 +277,20 @@ impl Served {
         if ending.len() > TOLD_MAX {
             let more = ending.len() - TOLD_MAX;
             output::note(&format!(
-                "warning: and {more} more end soon; see `enfilade certs list --expiring {SOON_DAYS}d`"
+                "warning: and {more} more expire soon; see `enfilade certs list --expiring {SOON_DAYS}d`"
             ));
         }
     }
 }
 
-/// Directories that are watched.
+/// Watched directories.
 pub(crate) struct Watched {
     directories: BTreeSet<PathBuf>,
     watch: DirectoryWatch,
 }
 
 impl Watched {
-    /// From now on; `None` where that cannot be.
+    /// Starts watching; `None` if the kernel refuses.
     pub(crate) fn new(directories: BTreeSet<PathBuf>) -> Option<Self> {
         let watch = DirectoryWatch::new(directories.iter().cloned()).ok()?;
         Some(Watched { directories, watch })

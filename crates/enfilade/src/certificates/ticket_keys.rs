@@ -1,5 +1,5 @@
-//! The keys tickets of TLS are sealed with: one repository for all servers of a data directory, laid out and turned as that of Fernet
-//! tokens is. The next key lies there long before it seals, so that every server opens what another one gave.
+//! The keys that seal TLS session tickets: one repository for all servers of a data directory, laid out and rotated like that of
+//! Fernet tokens. The next key is published long before it seals, so that every server can open tickets of the others.
 
 use crate::home::Home;
 use crate::{clock, output};
@@ -10,12 +10,12 @@ use std::time::Duration;
 
 /// How long a key seals, in seconds.
 const SEALS_SECONDS: i64 = 6 * 3600;
-/// With the next one and the one that seals, as many as tickets outlive.
+/// The number of keys: the next key, the one that seals, and those that live tickets need.
 const KEYS_MAX: usize = 2 + (TICKET_SECONDS as i64 / SEALS_SECONDS) as usize;
 /// A key lies there for hours before it seals, so this is soon enough.
 const EVERY: Duration = Duration::from_secs(30);
 
-/// Reads the keys now and from time to time, and turns them when it is time, in a thread of its own.
+/// Reads the keys now and periodically, and rotates them when they are due, in a thread of its own.
 pub(crate) fn follow(home: &Home, tickets: &Tickets) -> anyhow::Result<()> {
     let (keys, tickets) = (home.ticket_keys(), tickets.clone());
     let mut told = String::new();
@@ -23,7 +23,10 @@ pub(crate) fn follow(home: &Home, tickets: &Tickets) -> anyhow::Result<()> {
         let why = match look(&keys, &tickets) {
             Ok(()) => String::new(),
             Err(why) => {
-                format!("warning: clients cannot go on with tickets: {}: {why}", keys.directory().display())
+                format!(
+                    "warning: TLS session tickets cannot be used, every client does a full handshake: {}: {why}",
+                    keys.directory().display()
+                )
             }
         };
         if why != told && !why.is_empty() {
@@ -50,14 +53,14 @@ fn look(keys: &FernetKeys, tickets: &Tickets) -> Result<(), String> {
     };
     let mut found = keys.read().map_err(|why| why.to_string())?;
     if is_due(&found) {
-        // Another server may have turned them meanwhile, and that was it.
+        // Another server may have rotated them in the meantime; then the rotation is refused.
         let agree = |found: &Found, _: &_| is_due(found).then_some(()).ok_or_else(String::new);
         let _ = keys.rotate(KEYS_MAX, agree);
         found = keys.read().map_err(|why| why.to_string())?;
     }
-    let primary = found.primary().filter(|number| *number != STAGED).ok_or("there is no key that seals")?;
+    let primary = found.primary().filter(|number| *number != STAGED).ok_or("the primary key is missing")?;
     let of = |key: &FernetKey| TicketKey::new(key.bytes());
-    let current = found.keys.get(&primary).map(|key| of(key).id()).ok_or("there is no key that seals")?;
+    let current = found.keys.get(&primary).map(|key| of(key).id()).ok_or("the primary key is missing")?;
     let all = found.keys.values().map(of).collect();
     tickets.set(all, current);
     Ok(())

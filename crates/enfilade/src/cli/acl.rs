@@ -1,4 +1,4 @@
-//! The words of ACLs.
+//! `enfilade acl`: commands, options and help.
 
 use clap::Subcommand;
 use enfilade_admin::Target;
@@ -13,7 +13,7 @@ pub(crate) enum Acl {
         /// The path in the datastore
         #[arg(default_value = "/")]
         path: String,
-        /// In one line, as icacls and samba-tool write it
+        /// In SDDL, one line, as icacls and samba-tool write it
         #[arg(long)]
         sddl: bool,
     },
@@ -23,69 +23,69 @@ pub(crate) enum Acl {
         protected\n  \
         allow @staff read,write inherit=files,dirs\n  \
         deny everyone delete\n\n\
-        The first entry that speaks of a right decides it. Rights: read, write, modify, full, or single ones\n\
+        The first entry that names a right decides it. Rights: read, write, modify, full, or single ones\n\
         (list, add-file, add-subdirectory, delete, read-acl, write-acl, …). Who: USER@REALM, @GROUP, everyone,\n\
-        authenticated, creator-owner, or a SID. `protected`: nothing is handed on to it from above.")]
+        authenticated, creator-owner, or a SID. `protected`: it inherits nothing.")]
     Set {
         datastore: DatastoreName,
         /// The path in the datastore
         path: String,
-        /// The lines; from standard input when none is given
+        /// The lines [default: read from standard input]
         lines: Vec<String>,
-        /// One line of SDDL in the place of lines, such as `D:(A;OICI;0x1200a9;;;AU)`
+        /// The ACL in SDDL instead of lines, such as `D:(A;OICI;0x1200a9;;;AU)`
         #[arg(long, conflicts_with = "lines", value_name = "TEXT")]
         sddl: Option<String>,
-        /// Hand it on to everything beneath: each object keeps its own entries, and what it inherited it inherits anew
+        /// Propagate it to everything below: each object keeps its explicit entries, and its inherited entries are replaced
         #[arg(long)]
         recursive: bool,
-        /// Say what would change, and change nothing
+        /// Show the changes without making them
         #[arg(long, requires = "recursive")]
         dry_run: bool,
     },
-    /// Write the ACLs of a path and of everything beneath it to standard output, a line of JSON each
+    /// Write the ACLs of a path and of everything below it to standard output, one line of JSON each
     Save {
         datastore: DatastoreName,
         /// The path in the datastore
         #[arg(default_value = "/")]
         path: String,
     },
-    /// Put ACLs back that were saved, from standard input; what is not there any more is named
+    /// Restore ACLs that `acl save` wrote, from standard input; paths that no longer exist are reported
     Restore { datastore: DatastoreName },
-    /// Tell who may do what with a path and with everything beneath it: a line for each object and person
+    /// Show the rights of each user on a path and on everything below it: one line per object and user
     #[command(
-        after_help = "Roles and ACLs count together, as for a request. What is not told of is not there for that person.\n\
-        Keep what two reviews say with --json, and compare them with `acl changes`."
+        after_help = "Roles and ACLs count together, as for a request. An object without a line is not visible to that user.\n\
+        Save two reviews with --json, and compare them with `acl changes`."
     )]
     Review {
         datastore: DatastoreName,
         /// The path in the datastore
         #[arg(default_value = "/")]
         path: String,
-        /// Of this user or token alone; may be given several times [default: every user]
+        /// Only this user or token; may be given several times [default: every user]
         #[arg(long = "auth-id", value_name = "AUTHID")]
         people: Vec<Authid>,
-        /// Tell only of objects these rights are granted on
+        /// Show only objects on which these rights are granted
         #[arg(long, default_value = "read-attributes")]
         right: AccessMask,
-        /// A table for spreadsheets
+        /// Write CSV, for spreadsheets
         #[arg(long)]
         csv: bool,
     },
-    /// Let entries for a SID from elsewhere, as of a domain the files came from, speak of a user or group here
+    /// Map a foreign SID, such as one of the domain the files came from, to a user or group here
     Map {
-        /// What the entries name
+        /// The foreign SID in the ACL entries
         sid: Sid,
         /// USER@REALM or @GROUP@REALM
         who: Target,
     },
-    /// Let entries for such a SID speak of nobody again
+    /// Remove the mapping of a foreign SID
     Unmap {
-        /// What the entries name
+        /// The foreign SID in the ACL entries
         sid: Sid,
     },
-    /// Show the SIDs from elsewhere, and of whom their entries speak
+    /// Show the mapped foreign SIDs and the user or group of each
     Mapped,
-    /// Compare two reviews that were kept with --json: what somebody gained, lost, or may do otherwise
+    /// Compare two reviews that were saved with --json: rights gained, lost, or changed
     Changes {
         /// The earlier one
         before: PathBuf,

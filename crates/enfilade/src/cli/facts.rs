@@ -9,9 +9,9 @@ pub(crate) enum Facts {
     Status,
     /// Read every record and print what is damaged; the exit code is 1 if something is damaged
     Check,
-    /// Show the newest changes: who made them, when, and what they did
+    /// Show the newest changes: author, time, and content
     Log {
-        /// How many
+        /// The number of changes
         #[arg(long, default_value_t = 20, value_name = "N")]
         last: u64,
     },
@@ -25,10 +25,10 @@ pub(crate) enum Facts {
         /// The backup file; without it, --accept-rollback accepts a store that has gone back, with the facts that are in it now
         #[arg(required_unless_present = "accept_rollback")]
         file: Option<PathBuf>,
-        /// Replace facts that are there
+        /// Replace existing facts
         #[arg(long)]
         force: bool,
-        /// Go back to before changes that were acknowledged: what was revoked since is good again
+        /// Accept an older state: acknowledged changes are lost, and what was revoked since is valid again
         #[arg(long)]
         accept_rollback: bool,
     },
@@ -46,20 +46,20 @@ pub(crate) enum Facts {
     },
     /// Write everything as JSON, one line for each record, to standard output or a file
     Dump {
-        /// Where
+        /// The file [default: standard output]
         file: Option<PathBuf>,
-        /// With the hashes of passwords and secrets; without, `redacted` stands in their place
+        /// Include the hashes of passwords and secrets; otherwise they are written as `redacted`
         #[arg(long)]
         secrets: bool,
     },
-    /// Put the facts of a dump in the place of those that are there
+    /// Replace all facts by those of a dump
     Load {
         /// The dump
         file: PathBuf,
-        /// Replace facts that are there
+        /// Replace existing facts
         #[arg(long)]
         force: bool,
-        /// Go back to before changes that were acknowledged: what was revoked since is good again
+        /// Accept an older state: acknowledged changes are lost, and what was revoked since is valid again
         #[arg(long)]
         accept_rollback: bool,
     },

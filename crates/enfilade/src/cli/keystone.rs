@@ -1,4 +1,4 @@
-//! The words of what Keystone's clients know of: domains, projects, the catalog, sessions.
+//! Commands for what Keystone's clients use: domains, projects, the catalog, sessions.
 
 use clap::{Args, Subcommand};
 use enfilade_facts::tables::Interface;
@@ -18,43 +18,43 @@ pub(crate) struct Bootstrap {
     /// The role that may do everything
     #[arg(long, default_value = "admin", value_name = "NAME")]
     pub(crate) role: String,
-    /// What the identity service is called
+    /// The name of the identity service
     #[arg(long, default_value = "keystone", value_name = "NAME")]
     pub(crate) service: String,
-    /// The region it is in
+    /// Its region
     #[arg(long, default_value = "RegionOne", value_name = "NAME")]
     pub(crate) region: String,
-    /// Where everybody reaches it [default: https:// and `[tls] listen`]
+    /// Its public URL [default: https:// and `[tls] listen`]
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
-    /// Where other services reach it [default: the public URL]
+    /// Its URL for other services [default: the public URL]
     #[arg(long, value_name = "URL")]
     pub(crate) internal_url: Option<String>,
-    /// Where administrators reach it [default: the public URL]
+    /// Its URL for administrators [default: the public URL]
     #[arg(long, value_name = "URL")]
     pub(crate) admin_url: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Domain {
-    /// Make a domain: a realm of users, groups and projects
+    /// Create a domain: a realm of users, groups and projects
     Add {
         /// Its name
         domain: Realm,
     },
     /// Show all domains
     List,
-    /// Let its users in again
+    /// Enable a disabled domain
     Enable {
         /// Its name
         domain: Realm,
     },
-    /// Keep its users out, and end their sessions
+    /// Refuse all logins of its users, and end their sessions
     Disable {
         /// Its name
         domain: Realm,
     },
-    /// Remove a domain nothing is in
+    /// Remove an empty domain
     Remove {
         /// Its name
         domain: Realm,
@@ -63,14 +63,14 @@ pub(crate) enum Domain {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Project {
-    /// Make a project
+    /// Create a project
     Add {
         /// Its name
         name: String,
         /// The domain it is in
         #[arg(long, default_value = "Default")]
         domain: Realm,
-        /// What it is for
+        /// A description
         #[arg(long)]
         description: Option<String>,
     },
@@ -80,13 +80,13 @@ pub(crate) enum Project {
     Set {
         /// NAME, NAME@DOMAIN or its id
         project: String,
-        /// What it is for; empty takes the text away
+        /// A description; an empty value removes it
         #[arg(long)]
         description: Option<String>,
-        /// Let people work in it
+        /// Enable it
         #[arg(long, conflicts_with = "disable")]
         enable: bool,
-        /// Let nobody work in it
+        /// Refuse all sessions for it until it is enabled again
         #[arg(long)]
         disable: bool,
     },
@@ -99,22 +99,22 @@ pub(crate) enum Project {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Catalog {
-    /// Show services and where they are
+    /// Show services and their endpoints
     List,
-    /// Make a service
+    /// Create a service
     Service {
-        /// What kind, such as `object-store`
+        /// Its type, such as `object-store`
         kind: String,
-        /// What it is called
+        /// Its name
         name: String,
     },
-    /// Say where a service is; one of the same interface and region moves
+    /// Create an endpoint of a service, or change the URL of the one with the same interface and region
     Endpoint {
         /// The service's id
         service: ServiceId,
         /// public, internal or admin
         interface: Interface,
-        /// The address; $(project_id)s stands for the project of whoever asks
+        /// The URL; $(project_id)s is replaced by the project of the client
         url: String,
         /// The region
         #[arg(long)]
@@ -134,38 +134,38 @@ pub(crate) enum Catalog {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Revoke {
-    /// One token
+    /// Revoke one token
     Token {
         /// Its audit id, as `openstack token` and the log show it; `-` reads the token itself from standard input
         token: String,
     },
-    /// A token and everything that was made of it
+    /// Revoke a token and all tokens made from it
     Chain {
         /// The audit id of the first token; `-` reads a token of the chain from standard input
         token: String,
     },
-    /// Everything a user was given so far
+    /// Revoke all sessions of a user that exist now
     User {
         /// NAME@DOMAIN
         user: Userid,
     },
-    /// Everything that was given for a project so far
+    /// Revoke all sessions for a project that exist now
     Project {
         /// NAME, NAME@DOMAIN or its id
         project: String,
     },
-    /// Everything the users of a domain were given so far, and everything for it
+    /// Revoke all sessions of users of a domain and all sessions for it that exist now
     Domain {
         /// Its name
         domain: Realm,
     },
-    /// Show what is revoked
+    /// Show all revocations
     List,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Session {
-    /// Show sessions that were given out and neither ended nor were revoked, of one user or of everybody
+    /// Show valid sessions of one user or of all users
     List {
         /// NAME@DOMAIN
         user: Option<Userid>,

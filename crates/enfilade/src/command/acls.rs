@@ -13,7 +13,7 @@ use review::Form;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, Read as _};
 
-/// So many objects are named where they were left as they are.
+/// The most unchanged objects to name.
 const NAMED_MAX: usize = 20;
 
 pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
@@ -49,7 +49,7 @@ pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
             let value = json!({
                 "datastore": datastore.to_string(), "path": path.to_string(), "acl": now.lines, "attribute": place,
             });
-            output::done(json, &value, &format!("{path} of {datastore} has the ACL, in {place}"));
+            output::done(json, &value, &format!("ACL of {path} of {datastore} set, in {place}"));
         }
         Acl::Save { datastore, path } => {
             let path = StorePath::from_plain(&path)?;
@@ -77,12 +77,12 @@ pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
         Acl::Map { sid, who } => {
             let at = enfilade_admin::map_sid(&home.desk(), sid, &who)?;
             let value = json!({ "sid": sid.to_string(), "who": who.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("entries for {sid} speak of {who}"));
+            output::done(json, &value, &format!("{sid} is mapped to {who}"));
         }
         Acl::Unmap { sid } => {
             let at = enfilade_admin::unmap_sid(&home.desk(), sid)?;
             let value = json!({ "sid": sid.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("entries for {sid} speak of nobody"));
+            output::done(json, &value, &format!("{sid} is no longer mapped"));
         }
         Acl::Mapped => {
             let rows = enfilade_admin::mapped_sids(source)?;
@@ -94,14 +94,14 @@ pub(super) fn run(home: &Home, command: Acl, json: bool) -> anyhow::Result<()> {
             }
             let rows: Vec<Vec<String>> =
                 rows.into_iter().map(|(sid, who)| vec![sid.to_string(), who]).collect();
-            output::table(&["SID", "SPEAKS OF"], &rows);
+            output::table(&["SID", "MAPPED TO"], &rows);
         }
         Acl::Changes { before, after } => review::changes(&before, &after, json)?,
     }
     Ok(())
 }
 
-/// Those that were given, or those of standard input.
+/// The lines of the command line, or those of standard input.
 fn lines_of(lines: Vec<String>) -> anyhow::Result<Vec<String>> {
     if !lines.is_empty() {
         return Ok(lines);
@@ -133,33 +133,33 @@ fn spread(
         "protected": protected, "left": left.iter().map(|(path, why)| json!({ "path": path, "error": why })).collect::<Vec<Value>>(),
     });
     let mut text = format!(
-        "{changed} ACLs {would}, {same} were so already, {} objects are protected from what is above",
+        "{changed} ACLs {would}, {same} already correct, {} objects are protected and inherit nothing",
         protected.len()
     );
     for (path, why) in left.iter().take(NAMED_MAX) {
-        text.push_str(&format!("\nleft as it is: {path}: {why}"));
+        text.push_str(&format!("\nnot changed: {path}: {why}"));
     }
     if left.len() > NAMED_MAX {
         text.push_str(&format!("\nand {} more; --json names all", left.len() - NAMED_MAX));
     }
     output::done(json, &value, &text);
-    anyhow::ensure!(left.is_empty(), "{} objects were left as they are", left.len());
+    anyhow::ensure!(left.is_empty(), "{} objects could not be changed; see the messages above", left.len());
     Ok(())
 }
 
 fn restore(home: &Home, datastore: &DatastoreName, json: bool) -> anyhow::Result<()> {
     let (mut changed, mut same, mut bad) = (0_u64, 0_u64, 0_u64);
     for (number, line) in (1..).zip(std::io::stdin().lock().lines()) {
-        let line = line.context("what was saved cannot be read")?;
+        let line = line.context("standard input cannot be read")?;
         if line.trim().is_empty() {
             continue;
         }
         let row: Value = serde_json::from_str(&line).with_context(|| {
-            format!("line {number} is none that `acl save` wrote: expected a path and its sddl")
+            format!("line {number} is not a line of `acl save`: expected JSON with `path` and `sddl`")
         })?;
         let text = |key: &str| row.get(key).and_then(Value::as_str);
         let (Some(path), Some(sddl)) = (text("path"), text("sddl")) else {
-            anyhow::bail!("line {number} is none that `acl save` wrote: expected a path and its sddl");
+            anyhow::bail!("line {number} is not a line of `acl save`: expected JSON with `path` and `sddl`");
         };
         let path = StorePath::from_plain(path)?;
         match enfilade_admin::restore_acl(&home.desk(), datastore, &path, sddl) {
@@ -172,7 +172,7 @@ fn restore(home: &Home, datastore: &DatastoreName, json: bool) -> anyhow::Result
         }
     }
     let value = json!({ "datastore": datastore.to_string(), "changed": changed, "same": same, "left": bad });
-    output::done(json, &value, &format!("{changed} ACLs were put back, {same} were so already"));
-    anyhow::ensure!(bad == 0, "{bad} ACLs were not put back");
+    output::done(json, &value, &format!("{changed} ACLs restored, {same} already correct"));
+    anyhow::ensure!(bad == 0, "{bad} ACLs could not be restored; see the warnings above");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `enfilade certs`: what a server would answer with, looked at without one.
+//! `enfilade certs`: reads the certificates as a server would.
 
 use crate::cli::certs::Certs;
 use crate::home::{Place, seed};
@@ -18,10 +18,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const DAY: i64 = 24 * 3600;
-/// How long nothing is waited for at a time.
+/// The longest wait for a change at a time.
 const TURN: Duration = Duration::from_secs(3600);
 const QUIET: Duration = Duration::from_millis(100);
-/// So many names of a certificate are shown in a table.
+/// The most names of a certificate to show in a table.
 const NAMES_SHOWN: usize = 3;
 
 pub(super) fn run(place: &Place, command: Certs, json: bool) -> anyhow::Result<ExitCode> {
@@ -60,7 +60,7 @@ fn kind(algorithm: Algorithm) -> &'static str {
     }
 }
 
-/// What time is left, in words.
+/// The remaining time, in words.
 fn left(not_after: i64, now: i64) -> String {
     match not_after - now {
         over if over < 0 => "expired".to_owned(),
@@ -145,7 +145,8 @@ fn show(
         return Ok(ExitCode::SUCCESS);
     }
     let now = clock::now().unix_seconds;
-    let because = if is_default { "it is the first: nobody has the name" } else { "it has the name" };
+    let because =
+        if is_default { "default: no certificate has the name" } else { "the certificate has the name" };
     let mut rows = vec![
         ["file".to_owned(), permit.certificate().to_owned()],
         ["answers because".to_owned(), because.to_owned()],
@@ -161,16 +162,16 @@ fn show(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where a bundle of this name is; the name is one the directory's rules take for a bundle's.
+/// The path of a bundle of this name. The name must be one that the rules of the directory accept.
 fn place_of(files: &CertificateFiles, name: &str) -> anyhow::Result<PathBuf> {
     let is_plain = !name.is_empty() && !name.contains(['/', '\0']) && name != "." && name != "..";
     let CertificatePlace::Directory(directory) = files.place() else {
         bail!(
-            "certificates are named by a crt-list: write the file, then its line; a running server follows both"
+            "certificates are listed in a crt-list: write the file, then its line in the list; a running server loads both"
         );
     };
     if !is_plain || !is_certificate(directory, OsStr::new(name)) {
-        bail!("`{name}` would not be read as a bundle: choose a name such as `www.example.com.pem`");
+        bail!("`{name}` is not a name for a bundle: choose one such as `www.example.com.pem`");
     }
     Ok(directory.join(name))
 }
@@ -191,8 +192,9 @@ fn add(files: &CertificateFiles, file: &Path, name: Option<String>, json: bool) 
         Bundle::read(parts, &Issuers::default(), clock::now().unix_seconds)
     };
     let bundle = read(whole.key.as_deref());
-    let leaf = bundle.map_err(|why| anyhow::anyhow!("`{}` is not taken: {why}", file.display()))?.leaf;
-    // With the key in it, wherever that was: one file is replaced in one step.
+    let leaf =
+        bundle.map_err(|why| anyhow::anyhow!("`{}` is not a usable bundle: {why}", file.display()))?.leaf;
+    // The key is included, also if it was in another file, so that one rename replaces both.
     let key = whole.key.as_ref().filter(|_| read(None).is_err()).cloned().unwrap_or_default();
     let replaces = place.exists();
     let joined = [whole.pem.as_slice(), b"\n", key.as_slice()].concat();
@@ -201,7 +203,7 @@ fn add(files: &CertificateFiles, file: &Path, name: Option<String>, json: bool) 
         .with_context(|| format!("`{}` cannot be written", place.display()))?;
     let mut value = described(&place.to_string_lossy(), &leaf);
     value.as_object_mut().into_iter().for_each(|map| drop(map.insert("replaced".into(), replaces.into())));
-    let what = if replaces { "is renewed" } else { "is there" };
+    let what = if replaces { "renewed" } else { "added" };
     let until = output::time(leaf.not_after);
     output::done(json, &value, &format!("`{name}` {what}: {}, valid until {until}", leaf.names.join(" ")));
     Ok(ExitCode::SUCCESS)
@@ -211,7 +213,7 @@ fn remove(files: &CertificateFiles, name: &str, json: bool) -> anyhow::Result<Ex
     let place = place_of(files, name)?;
     std::fs::remove_file(&place)
         .with_context(|| format!("`{}` cannot be removed; see `enfilade certs list`", place.display()))?;
-    output::done(json, &json!({ "removed": place.display().to_string() }), &format!("`{name}` is gone"));
+    output::done(json, &json!({ "removed": place.display().to_string() }), &format!("`{name}` removed"));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -238,7 +240,7 @@ fn check(place: &Place, files: &CertificateFiles, json: bool) -> anyhow::Result<
     Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What becomes of the certificates, a line each, until somebody ends it: as a server beside it sees them.
+/// Reports changes of the certificates, one line each, as a running server sees them, until it is stopped.
 fn watch(place: &Place, files: &CertificateFiles, json: bool) -> anyhow::Result<ExitCode> {
     let rules = place.config.tls.rules();
     let mut now = look(place, files)?;
@@ -248,7 +250,7 @@ fn watch(place: &Place, files: &CertificateFiles, json: bool) -> anyhow::Result<
     }
     loop {
         let changes = DirectoryWatch::new(files.directories()).with_context(|| unread(files))?;
-        // Whatever happened before it was watched.
+        // For changes before the watch began.
         let mut changed = Changed::Everything;
         loop {
             let looked = match changed {
@@ -261,12 +263,14 @@ fn watch(place: &Place, files: &CertificateFiles, json: bool) -> anyhow::Result<
                     tell_bad(&looked.bad, json);
                     now = looked;
                 }
-                Err(why) => output::note(&format!("warning: everything is as it was: {why}")),
+                Err(why) => output::note(&format!(
+                    "warning: the directory cannot be read, nothing is reported: {why}"
+                )),
             }
             changed = loop {
                 let first = changes.wait(TURN);
                 if !first.is_nothing() {
-                    // Whoever writes one file writes another with it.
+                    // Files are often written together.
                     break first.and(changes.wait(QUIET));
                 }
             };

@@ -17,7 +17,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What is changed of a store's profile; the inner `None` takes it away.
+/// Changes of a datastore's profile; an inner `None` removes the value.
 #[derive(Default)]
 struct Profile {
     quota: Option<Option<u64>>,
@@ -59,11 +59,13 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
             profile = Profile { quota: quota.map(Some), acls, ..Profile::default() };
             let path = std::path::absolute(&path).with_context(|| format!("path `{}`", path.display()))?;
             let path = path.to_str().context("the path is not UTF-8")?.to_owned();
-            // Where the path is on another machine's file system, an empty directory is left when that goes.
+            // When a network file system is unmounted, an empty directory remains.
             let point = mounts::network_mount_over(&path).ok().flatten();
-            let needs = point.as_ref().map(|point| format!(", while something is mounted at {point}"));
+            let needs = point
+                .as_ref()
+                .map(|point| format!("; it is served only while a file system is mounted at {point}"));
             let needs = needs.unwrap_or_default();
-            let text = format!("datastore {name} is there, its content is in {path}{needs}");
+            let text = format!("datastore {name} created, its content is in {path}{needs}");
             properties.extend(comment.map(|comment| ("comment".to_owned(), comment)));
             (name, DatastoreEdit::Create { path, properties }, text)
         }
@@ -105,7 +107,7 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
             let comment = comment.map(|text| ("comment".to_owned(), text));
             let set = comment.into_iter().chain(properties);
             let set = set.map(|(key, value)| (key, Some(value).filter(|text| !text.is_empty())));
-            let text = format!("datastore {name} is changed");
+            let text = format!("datastore {name} changed");
             (name, DatastoreEdit::Set(set.collect()), text)
         }
         Datastore::Operations { name } => return operations(home, name.as_ref(), json),
@@ -122,7 +124,7 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
             (name, DatastoreEdit::Remove, text)
         }
     };
-    // What is no property of the file alone leaves the file alone.
+    // Without a property of the file the file is not written.
     let is_of_file = !matches!(&edit, DatastoreEdit::Set(set) if set.is_empty());
     if is_of_file {
         enfilade_admin::edit_datastore(&home.desk(), &name, &edit)?;
@@ -138,12 +140,12 @@ pub(super) fn run(home: &Home, command: Datastore, json: bool) -> anyhow::Result
     Ok(())
 }
 
-/// Waits for everybody who came in before the store was closed: those who write, and unless it can still be read those who
-/// read; and then until no server holds anything of it open.
+/// Waits until writes that began before the datastore was closed have ended; also reads, unless it can still be read; then until no
+/// server holds any of its files open.
 fn wait(home: &Home, name: &DatastoreName, closed: Revision, reads_go_on: bool) -> anyhow::Result<()> {
     let mut told = String::new();
     loop {
-        // The change is committed: whoever is not in the ledger now has seen it (freshness protocol, rule 5).
+        // The change is committed: an operation that is not in the ledger now has seen it (freshness protocol, rule 5).
         let mut waits_for = Vec::new();
         for process in operations::everybody(&home.data)? {
             let inside = process.inside.iter().find(|(of, _)| of == name).map(|(_, active)| *active);
@@ -224,7 +226,10 @@ fn operations(home: &Home, name: Option<&DatastoreName>, json: bool) -> anyhow::
         .collect();
     output::table(&["DATASTORE", "PROCESS", "READING", "WRITING", "SINCE"], &rows);
     if rows.is_empty() {
-        output::note(&format!("nobody is inside; {} servers run here", processes.len()));
+        output::note(&format!(
+            "no active operations; {} servers run on this data directory",
+            processes.len()
+        ));
     }
     Ok(())
 }

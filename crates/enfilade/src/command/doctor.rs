@@ -1,4 +1,4 @@
-//! `enfilade doctor`: everything that can be looked at without serving, one line each, with the next step.
+//! `enfilade doctor`: checks everything that can be checked without serving; one line each, with the next step.
 
 mod names;
 
@@ -21,17 +21,17 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicUsize;
 
-/// How it stands with something.
+/// The state of a checked item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Well,
-    /// It works, and not as it should.
+    /// It works, but needs attention.
     Warning,
     /// It does not work.
     Error,
 }
 
-/// One thing that was looked at.
+/// One checked item.
 struct Finding {
     what: String,
     state: State,
@@ -50,10 +50,10 @@ fn error(what: &str, says: impl Into<String>) -> Finding {
     Finding { what: what.to_owned(), state: State::Error, says: says.into() }
 }
 
-/// Exits with 0 when nothing is wrong, 1 otherwise.
+/// Exits with 1 if an error was found, otherwise with 0. Warnings do not count.
 pub(super) fn run(place: &Place, json: bool) -> anyhow::Result<ExitCode> {
     let mut findings = vec![directory(&place.data), descriptors(), acls(&place.data)];
-    findings.push(well("configuration", "it can be read"));
+    findings.push(well("configuration", "readable"));
     findings.extend(certificates_of(place));
     match Lmdb::open_for(&place.facts(), place.config.facts.terms()) {
         Ok(lmdb) => {
@@ -105,7 +105,7 @@ fn descriptors() -> Finding {
             "descriptors",
             format!("at most {most}; raise `LimitNOFILE` to serve many connections at once"),
         ),
-        _ => well("descriptors", "enough of them"),
+        _ => well("descriptors", "enough"),
     }
 }
 
@@ -138,7 +138,7 @@ fn certificates_of(place: &Place) -> Vec<Finding> {
     let (certificates, bad, warnings) = match looked() {
         Ok(found) => found,
         Err(why) => {
-            // Where there is none yet, serving makes one; what is there and cannot be obeyed stops a start.
+            // If the directory does not exist, `serve` creates a certificate; an unusable configuration stops a start.
             return vec![match Path::new(&path).exists() {
                 true => error("certificates", format!("`{path}`: {why}")),
                 false => warning(
@@ -154,16 +154,19 @@ fn certificates_of(place: &Place) -> Vec<Finding> {
     let ends = certificates.files().filter_map(|file| validity(file, now));
     findings.extend(ends.map(|says| warning("certificate", says)));
     findings.push(match certificates.count() {
-        0 => error("certificates", format!("there is none that can be used in `{path}`")),
-        usable => well("certificates", format!("{usable} in `{path}`")),
+        0 => error(
+            "certificates",
+            format!("no usable certificate in `{path}`: add one with `enfilade certs add`"),
+        ),
+        usable => well("certificates", format!("{usable} usable in `{path}`")),
     });
     findings
 }
 
-/// Renewing takes some days where people are asked.
+/// Warn this early: a renewal by hand takes days.
 const SOON_SECONDS: i64 = 14 * 24 * 3600;
 
-/// What is wrong with the time a certificate is for, or soon will be.
+/// The problem with the validity period of a certificate, now or soon.
 fn validity(file: &CertificateFile, now: i64) -> Option<String> {
     let (file, from, to) = (&file.path, file.not_before, file.not_after);
     match () {
@@ -184,7 +187,7 @@ fn store(lmdb: &Lmdb) -> Vec<Finding> {
     }];
     if status.map_bytes / 100 * 80 < status.used_bytes {
         let says = format!(
-            "they use {} of the {} MiB they may have; from {MAP_PERCENT_MAX} % on only changes that take rights away pass: set `[facts] \
+            "{} of at most {} MiB in use; from {MAP_PERCENT_MAX} % on only changes that take rights away pass: set `[facts] \
              map_mebibytes` to a larger number and restart every enfilade process on this data directory",
             status.used_bytes >> 20,
             status.map_bytes >> 20
@@ -202,45 +205,45 @@ fn store(lmdb: &Lmdb) -> Vec<Finding> {
     if stale > 0 {
         findings.push(warning(
             "readers",
-            format!("{stale} had died and made the file grow; they are cleared now"),
+            format!("{stale} dead readers kept old pages and made the file grow; they are cleared now"),
         ));
     }
     findings.push(match unshipped {
-        0 => well("audit log", "every change is in it"),
+        0 => well("audit log", "complete: every change is in it"),
         count => warning("audit log", format!("{count} changes wait for a server to write them")),
     });
     findings
 }
 
-/// What servers counted of those who did not come in.
+/// Failed logins, as servers counted them.
 fn attempts(data: &Path) -> Finding {
     let what = "failed logins";
-    // Whoever looks makes no file that a server of another user could not write.
+    // The doctor does not create the file: a server of another user could not write to it.
     if !data.join("attempts").exists() {
-        return well(what, "no server has counted any yet");
+        return well(what, "none counted yet");
     }
     match Attempts::open(&data.join("attempts")).map(|file| file.counted(clock::now().unix_seconds)) {
         Ok(Attempted { failed, barred: 0 }) => {
-            well(what, format!("{failed} in this hour and the one before, no address barred"))
+            well(what, format!("{failed} in this hour and the one before; no address is barred"))
         }
         Ok(Attempted { failed, barred }) => warning(
             what,
             format!(
-                "{failed} in this hour and the one before, and {barred} attempts of barred addresses: somebody guesses; \
-                 the log has who, by `\"code\":\"ID13\"`"
+                "{failed} in this hour and the one before, and {barred} attempts from barred addresses: passwords are being guessed; \
+see the access log for `\"code\":\"ID13\"`"
             ),
         ),
         Err(why) => warning(what, format!("`{}` cannot be read: {why}", data.join("attempts").display())),
     }
 }
 
-/// Each file that is in use: from which revision its facts are, and who looks at it.
+/// Each mirrored file: the revision of its facts, and when a server last looked at it.
 fn files(place: &Place, lmdb: &Lmdb) -> Vec<Finding> {
     let set = file_set(&place.data, &place.config);
     let age = lmdb.lookout().age_millis(clock::now().tick_millis);
     let looked = match age {
-        Some(millis) => format!("looked at {}.{} s before this", millis / 1000, millis % 1000 / 100),
-        None => "not looked at by any server since the machine started".to_owned(),
+        Some(millis) => format!("last looked at {}.{} s ago", millis / 1000, millis % 1000 / 100),
+        None => "not looked at by a server since the machine started".to_owned(),
     };
     if let Err(why) = crate::look::look(lmdb, &mut Mirror::new(set.clone())) {
         return vec![error("files", why.to_string())];
@@ -270,12 +273,13 @@ fn files(place: &Place, lmdb: &Lmdb) -> Vec<Finding> {
     findings
 }
 
-/// Tokens that let nobody in whatever the secret, because of what is stored of it.
+/// Tokens whose stored hash is malformed, so that every secret is refused.
 fn tokens(lmdb: &Lmdb) -> Vec<Finding> {
     match enfilade_admin::list_bad_hashes(lmdb) {
         Ok(bad) => {
-            let says =
-                |why: &str| format!("the hash of its secret cannot be used: {why}; give it a new secret");
+            let says = |why: &str| {
+                format!("the hash of its secret is unusable: {why}; run `enfilade token regenerate`")
+            };
             bad.iter().map(|(token, why)| warning(&format!("token {token}"), says(why))).collect()
         }
         Err(why) => vec![error("tokens", why.to_string())],

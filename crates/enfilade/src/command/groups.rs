@@ -14,7 +14,7 @@ pub(super) fn run(home: &Home, command: Group, json: bool) -> anyhow::Result<()>
             let (id, at) = enfilade_admin::add_group(&home.desk(), &group, sid, gid, comment)?;
             let value =
                 json!({ "group": group.to_string(), "id": id.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("group @{group} is there"));
+            output::done(json, &value, &format!("group @{group} created"));
         }
         Group::List => {
             let groups = enfilade_admin::list_groups(source)?;
@@ -45,7 +45,7 @@ pub(super) fn run(home: &Home, command: Group, json: bool) -> anyhow::Result<()>
         Group::Remove { group } => {
             let at = enfilade_admin::remove_group(&home.desk(), &group)?;
             let value = json!({ "group": group.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("group @{group}, its memberships and its roles are gone"));
+            output::done(json, &value, &format!("group @{group} removed, with its memberships and roles"));
         }
         Group::Member(Member::Add { group, members }) => {
             for member in members {

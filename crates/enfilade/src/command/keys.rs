@@ -16,8 +16,8 @@ pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<Exit
             let is_made = enfilade_admin::init_keys(&keys)?;
             let directory = keys.directory().display();
             let text = match is_made {
-                true => format!("keys are in {directory}"),
-                false => format!("keys were in {directory} already; nothing was changed"),
+                true => format!("keys created in {directory}"),
+                false => format!("{directory} has keys already; nothing changed"),
             };
             output::done(json, &json!({ "directory": keys.directory(), "made": is_made }), &text);
         }
@@ -41,8 +41,8 @@ pub(super) fn run(home: &Home, command: Keys, json: bool) -> anyhow::Result<Exit
         Keys::Prune { force } => {
             let dropped = enfilade_admin::prune_keys(&keys, &terms, now, force)?;
             let text = match dropped.as_slice() {
-                [] => "there are not too many".to_owned(),
-                dropped => format!("gone: {}", numbers(dropped)),
+                [] => "no keys to delete".to_owned(),
+                dropped => format!("deleted: {}", numbers(dropped)),
             };
             output::done(json, &json!({ "dropped": dropped }), &text);
         }
@@ -88,7 +88,7 @@ fn list(keys: &FernetKeys, terms: &KeyTerms, now: i64, json: bool) -> anyhow::Re
     Ok(())
 }
 
-/// The keys as a row of boxes: what is staged, what checks, what signs.
+/// The keys as a row of boxes: staged, secondary, primary.
 fn ring(keys: &[KeySummary]) -> String {
     let boxed = |key: &KeySummary| match key.used_for {
         KeyUse::Staged => format!("[{} next]", key.number),

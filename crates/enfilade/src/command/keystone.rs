@@ -63,11 +63,11 @@ pub(super) fn domain(home: &Home, command: Domain, json: bool) -> anyhow::Result
             let (id, at) = admin::add_domain(&home.desk(), &domain, None)?;
             let value =
                 json!({ "domain": domain.to_string(), "id": id.to_keystone(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("domain {domain} is there"));
+            output::done(json, &value, &format!("domain {domain} created"));
         }
         Domain::Enable { domain } => {
             let at = admin::set_domain(&home.desk(), &domain, true)?;
-            said(domain.as_str(), at, &format!("the users of domain {domain} may come in"));
+            said(domain.as_str(), at, &format!("domain {domain} enabled"));
         }
         Domain::Disable { domain } => {
             let at = admin::set_domain(&home.desk(), &domain, false)?;
@@ -105,21 +105,21 @@ pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Resu
         Project::Add { name, domain, description } => {
             let (id, at) = admin::add_project(&home.desk(), &domain, &name, description.as_deref())?;
             let value = json!({ "project": name, "domain": domain.to_string(), "id": id.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("project {name}@{domain} is there: {id}"));
+            output::done(json, &value, &format!("project {name}@{domain} created: {id}"));
         }
         Project::Set { project, description, enable, disable } => {
             let id = find(&project)?;
             let edit = admin::ProjectEdit { enabled: (enable || disable).then_some(enable), description };
             let at = admin::set_project(&home.desk(), &id, &edit)?;
             let value = json!({ "project": id.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("project {project} is changed"));
+            output::done(json, &value, &format!("project {project} changed"));
         }
         Project::Remove { project } => {
             let id = find(&project)?;
             let at = admin::remove_project(&home.desk(), &id)?;
             admin::sweep_all(&home.desk())?;
             let value = json!({ "project": id.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("project {project} is gone, and its sessions are over"));
+            output::done(json, &value, &format!("project {project} removed; its sessions have ended"));
         }
         Project::List => {
             let projects = admin::list_projects(home.source())?;
@@ -194,7 +194,7 @@ pub(super) fn catalog(home: &Home, command: Catalog, json: bool) -> anyhow::Resu
         Catalog::Service { kind, name } => {
             let (id, at) = admin::add_service(&home.desk(), &kind, &name)?;
             let value = json!({ "id": id.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("service {name} ({kind}) is there: {id}"));
+            output::done(json, &value, &format!("service {name} ({kind}) created: {id}"));
         }
         Catalog::Endpoint { service, interface, url, region } => {
             let (id, at) = admin::add_endpoint(&home.desk(), &service, interface, region.as_deref(), &url)?;
@@ -203,14 +203,14 @@ pub(super) fn catalog(home: &Home, command: Catalog, json: bool) -> anyhow::Resu
         }
         Catalog::RemoveService { service } => {
             let at = admin::remove_service(&home.desk(), &service)?;
-            output::done(json, &json!({ "revision": at.revision.0 }), &format!("service {service} is gone"));
+            output::done(json, &json!({ "revision": at.revision.0 }), &format!("service {service} removed"));
         }
         Catalog::RemoveEndpoint { endpoint } => {
             let at = admin::remove_endpoint(&home.desk(), &endpoint)?;
             output::done(
                 json,
                 &json!({ "revision": at.revision.0 }),
-                &format!("endpoint {endpoint} is gone"),
+                &format!("endpoint {endpoint} removed"),
             );
         }
     }
@@ -229,20 +229,18 @@ pub(super) fn revoke(home: &Home, command: Revoke, json: bool) -> anyhow::Result
             (Revoked::Chain(chain), "the chain of tokens is good no longer".to_owned())
         }
         Revoke::User { user } => {
-            let text = format!("what {user} was given so far is good no longer");
+            let text = format!("all sessions of {user} revoked");
             (user_mark(home, &user)?, text)
         }
         Revoke::Project { project } => {
             let id = admin::find_project(home.source(), &project)?;
-            (Revoked::Project(id), format!("what was given for project {project} so far is good no longer"))
+            (Revoked::Project(id), format!("all sessions for project {project} revoked"))
         }
         Revoke::Domain { domain } => {
             let domains = admin::list_domains(home.source())?;
             let found = domains.iter().find(|row| row.name == domain);
-            let id = found
-                .with_context(|| format!("there is no domain `{domain}`; see `enfilade domain list`"))?
-                .id;
-            (Revoked::Domain(id), format!("what was given for domain {domain} so far is good no longer"))
+            let id = found.with_context(|| format!("no domain `{domain}`; see `enfilade domain list`"))?.id;
+            (Revoked::Domain(id), format!("all sessions of users of domain {domain} and for it revoked"))
         }
     };
     let at = admin::revoke(&home.desk(), &[mark], None, &text)?;
@@ -264,9 +262,7 @@ pub(super) fn session(home: &Home, command: Session, json: bool) -> anyhow::Resu
 fn user_mark(home: &Home, user: &Userid) -> anyhow::Result<Revoked> {
     let users = list_users(home.source())?;
     let found = users.iter().find(|row| row.userid == user.to_string());
-    Ok(Revoked::User(
-        found.with_context(|| format!("there is no user `{user}`; see `enfilade user list`"))?.id,
-    ))
+    Ok(Revoked::User(found.with_context(|| format!("no user `{user}`; see `enfilade user list`"))?.id))
 }
 
 /// The token's own audit id and its chain's: of an audit id both are that.
@@ -278,9 +274,8 @@ fn audit_ids(home: &Home, text: &str) -> anyhow::Result<([u8; 16], [u8; 16])> {
     }
     let mut line = String::new();
     std::io::stdin().lock().take(2048).read_line(&mut line).context("the token cannot be read")?;
-    let token = Secret::new(line.trim().as_bytes()).context("there is no token on standard input")?;
-    let ring =
-        crate::keys::read(&home.fernet_keys())?.context("there are no keys; run `enfilade keys init`")?;
+    let token = Secret::new(line.trim().as_bytes()).context("no token on standard input")?;
+    let ring = crate::keys::read(&home.fernet_keys())?.context("no keys; run `enfilade keys init`")?;
     let claim = enfilade_identity::Claim::read(&ring, &SessionAsk { token })?;
     Ok((claim.audit.own, claim.chain()))
 }
@@ -343,7 +338,7 @@ fn list_sessions(home: &Home, user: Option<&Userid>, json: bool) -> anyhow::Resu
                     let is_theirs = domains.iter().any(|row| row.id == *id && row.name.as_str() == realm);
                     is_theirs || session.scope == IssuedFor::Domain(*id.bytes())
                 }
-                // The list says of a session neither by what it was made nor what it rests on.
+                // The list of sessions does not contain these.
                 Revoked::Trust(_)
                 | Revoked::Consumer(_)
                 | Revoked::Credential(_)
@@ -370,7 +365,7 @@ fn list_sessions(home: &Home, user: Option<&Userid>, json: bool) -> anyhow::Resu
     };
     let mut rows = Vec::new();
     for session in home.sessions()?.live(crate::clock::now().unix_seconds) {
-        // A user who is gone has no session.
+        // A removed user has no session.
         let Some(found) = users.iter().find(|row| row.id == session.user && row.enabled) else { continue };
         let is_wanted = user.is_none_or(|user| user.to_string() == found.userid);
         if !is_wanted || is_revoked(&session, &found.userid) {

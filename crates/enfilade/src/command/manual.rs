@@ -1,4 +1,4 @@
-//! `enfilade completions` and `enfilade man`: the command line's words, for shells and for `man`.
+//! `enfilade completions` and `enfilade man`: completions for shells, and manual pages.
 
 use crate::cli::Cli;
 use crate::output;
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
     use clap::Command;
 
-    /// Every command, by the words that lead to it.
+    /// Every command with its full name.
     fn paths(command: &Command, before: &[String]) -> Vec<Vec<String>> {
         let mut here = before.to_vec();
         here.push(command.get_name().to_owned());

@@ -50,12 +50,12 @@ pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Resu
                 at = add_implication(&home.desk(), &name, implied)?;
             }
             let value = json!({ "role": name, "id": id.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("role {name} is there"));
+            output::done(json, &value, &format!("role {name} created"));
         }
         RoleCommand::Undefine { name } => {
             let at = remove_named_role(&home.desk(), &name)?;
             let value = json!({ "role": name, "revision": at.revision.0 });
-            output::done(json, &value, &format!("role {name} is gone, and nobody has it"));
+            output::done(json, &value, &format!("role {name} removed, with all its assignments"));
         }
         RoleCommand::List { named: true } => {
             let rows = list_grants(source)?;
@@ -102,7 +102,7 @@ pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Resu
     Ok(())
 }
 
-/// What is meant besides a path.
+/// The project, domain or system that the options name.
 fn named(home: &Home, on: &On) -> anyhow::Result<keystone::On> {
     Ok(match (&on.project, &on.domain) {
         (Some(project), _) => keystone::On::Project(find_project(home.source(), project)?),

@@ -46,14 +46,14 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
             let edit = TokenEdit { enabled, expires, comment, end_grace, own_roles };
             let at = enfilade_admin::set_token(&home.desk(), owner, name, &edit)?;
             let value = json!({ "tokenid": token.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("token {token} is changed"));
+            output::done(json, &value, &format!("token {token} changed"));
         }
         Token::Show { token } => {
             let (owner, _) = parts(&token)?;
             let tokens = enfilade_admin::list_tokens(source, Some(owner))?;
             let found = tokens.into_iter().find(|found| found.tokenid == token.to_string());
             show(
-                &found.with_context(|| format!("there is no token `{token}`; see `enfilade token list`"))?,
+                &found.with_context(|| format!("no token `{token}`; see `enfilade token list`"))?,
                 &home.last_used()?,
                 json,
             );
@@ -93,7 +93,7 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
             output::done(
                 json,
                 &value,
-                &format!("token {token} is gone; the next request with it is refused"),
+                &format!("token {token} deleted; the next request with it is refused"),
             );
         }
     }
@@ -109,9 +109,9 @@ fn upgrade(home: &Home, token: Option<&Authid>, json: bool) -> anyhow::Result<()
                 &json!({ "tokenid": tokenid, "left_as_it_is": left, "revision": at.revision.0 }),
             );
         } else if token.is_none() {
-            // Of all of them the many that need nothing are not worth a line.
+            // With --all, tokens that need no upgrade are not printed.
         } else if let Some(why) = left {
-            output::line(&format!("{tokenid} stays as it is: {why}"));
+            output::line(&format!("{tokenid} not changed: {why}"));
         }
     }
     if !json && (count > 0 || token.is_none()) {
@@ -134,10 +134,10 @@ fn create_of_certificate(
     let (owner, name) = parts(token)?;
     let pem = read_text(file).with_context(|| format!("`{}` cannot be read", file.display()))?;
     let fingerprint = enfilade_tls::fingerprint(&pem)
-        .map_err(|why| anyhow::anyhow!("`{}` is not taken: {why}", file.display()))?;
+        .map_err(|why| anyhow::anyhow!("`{}` is not a usable certificate: {why}", file.display()))?;
     let at = enfilade_admin::create_certificate_token(&home.desk(), owner, name, &fingerprint, terms)?;
     let value = json!({ "tokenid": token.to_string(), "revision": at.revision.0 });
-    output::done(json, &value, &format!("`{}` is the token {token} from now on", file.display()));
+    output::done(json, &value, &format!("`{}` authenticates as token {token} from now on", file.display()));
     Ok(())
 }
 
@@ -155,7 +155,8 @@ fn create_for_project(
     let project = keystone::find_project(source, project)?;
     let users = enfilade_admin::list_users(source)?;
     let owner = users.iter().find(|row| row.userid == owner.to_string());
-    let owner = owner.with_context(|| format!("there is no user of `{token}`; see `enfilade user list`"))?.id;
+    let owner =
+        owner.with_context(|| format!("the user of `{token}` does not exist; see `enfilade user list`"))?.id;
     let roles = match role.is_empty() {
         true => keystone::roles_on_project(source, &owner, &project)?,
         false => role,
@@ -234,6 +235,6 @@ fn parts(token: &Authid) -> anyhow::Result<(&Userid, &TokenName)> {
     let name = token
         .token
         .as_ref()
-        .with_context(|| format!("`{token}` names no token; expected USER@REALM!NAME"))?;
+        .with_context(|| format!("`{token}` is not the name of a token; expected USER@REALM!NAME"))?;
     Ok((&token.user, name))
 }

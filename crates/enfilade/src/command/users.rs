@@ -25,7 +25,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             } else {
                 ""
             };
-            output::done(json, &value, &format!("user {} is there{password}", new.userid));
+            output::done(json, &value, &format!("user {} created{password}", new.userid));
         }
         User::List => {
             let users = enfilade_admin::list_users(source)?;
@@ -74,7 +74,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             let edit = UserEdit { enabled: None, expires, comment, uid, gid };
             let at = set(home, &user, &edit, default_project.as_deref())?;
             let value = json!({ "user": user.to_string(), "revision": at.revision.0 });
-            output::done(json, &value, &format!("user {user} is changed"));
+            output::done(json, &value, &format!("user {user} changed"));
         }
         User::Remove { user } => {
             let at = enfilade_admin::remove_user(&home.desk(), &user)?;
@@ -82,20 +82,20 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
             output::done(
                 json,
                 &value,
-                &format!("user {user} is gone, with all tokens, memberships and roles"),
+                &format!("user {user} removed, with all tokens, memberships and roles"),
             );
         }
         User::Disable { user } => {
             let edit = UserEdit { enabled: Some(false), ..UserEdit::default() };
             let at = enfilade_admin::set_user(&home.desk(), &user, &edit)?;
             let value = json!({ "user": user.to_string(), "enabled": false, "revision": at.revision.0 });
-            output::done(json, &value, &format!("user {user} and all tokens of {user} are kept out"));
+            output::done(json, &value, &format!("user {user} disabled, with all tokens and sessions"));
         }
         User::Enable { user } => {
             let edit = UserEdit { enabled: Some(true), ..UserEdit::default() };
             let at = enfilade_admin::set_user(&home.desk(), &user, &edit)?;
             let value = json!({ "user": user.to_string(), "enabled": true, "revision": at.revision.0 });
-            output::done(json, &value, &format!("user {user} may come in"));
+            output::done(json, &value, &format!("user {user} enabled"));
         }
     }
     Ok(())

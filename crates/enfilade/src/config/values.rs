@@ -1,11 +1,11 @@
-//! Values of keys that have a form of their own.
+//! Types of configuration values.
 
 use enfilade_facts::limits::{MAP_BYTES_MAX, MAP_BYTES_MIN};
 use hyper::header::HeaderValue;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// A number that is of no use beyond this.
+/// A number with an upper bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub(crate) struct AtMost<const MOST: u64>(u64);
@@ -37,7 +37,7 @@ impl<const MOST: u64> From<AtMost<MOST>> for u64 {
     }
 }
 
-/// How far a store of facts may grow, in MiB.
+/// The largest size of the store of facts, in MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub(crate) struct MapSize(u64);
@@ -67,7 +67,7 @@ impl From<MapSize> for u64 {
     }
 }
 
-/// A time as people write it: `90s`, `15m`, `24h`, `7d`.
+/// A duration: `90s`, `15m`, `24h`, `7d`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct Duration {
@@ -80,7 +80,7 @@ impl TryFrom<String> for Duration {
     fn try_from(text: String) -> Result<Self, String> {
         let seconds = crate::cli::seconds(&text).map_err(|why| format!("`{text}`: {why}"))?;
         match seconds {
-            0 => Err("a time of 0 is none; leave the key out".into()),
+            0 => Err("a duration of 0 is not valid; remove the key to switch it off".into()),
             seconds => Ok(Duration { text, seconds }),
         }
     }
@@ -98,7 +98,7 @@ impl From<Duration> for String {
 pub(crate) struct TransportSecurity(String);
 
 impl TransportSecurity {
-    /// As it is sent.
+    /// The value as it is sent.
     pub(crate) fn header(&self) -> Option<HeaderValue> {
         HeaderValue::from_str(&self.0).ok()
     }
@@ -126,7 +126,7 @@ impl From<TransportSecurity> for String {
     }
 }
 
-/// Directories, as a list, or in one text with `:` between them.
+/// Directories, as a list, or in one string with `:` between them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "Spelled", into = "Vec<PathBuf>")]
 pub(crate) struct Roots(pub(crate) Vec<PathBuf>);

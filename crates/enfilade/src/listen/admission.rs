@@ -1,7 +1,7 @@
-//! How many connections there may be, in all and from one address.
+//! Limits on connections, in all and from one address.
 //!
-//! An address counts only for connections on which nobody was let in yet: users sit behind one address by the hundreds (NAT, load
-//! balancers), and once let in they are known by more than that.
+//! Only unauthenticated connections count toward the limit of an address: hundreds of users may share one address (NAT, load balancers),
+//! and after authentication the user identifies them.
 
 use enfilade_facts::limits::Limits;
 use std::collections::HashMap;
@@ -13,9 +13,9 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-/// How long a connection on which nobody was let in may say nothing of use while another of its address waits for its place.
+/// How long an unauthenticated connection may make no progress while another of its address waits for its slot.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often one that waits looks for a place of another that makes no progress.
+/// How often a waiting connection looks for a slot of one that makes no progress.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Counts connections.
@@ -31,22 +31,22 @@ struct Open {
     from: HashMap<Network, Here>,
 }
 
-/// Those from one network on which nobody was let in.
+/// Unauthenticated connections from one network.
 #[derive(Debug)]
 struct Here {
     count: u64,
     places: Arc<Semaphore>,
-    /// Those that have a place.
+    /// Connections that hold a slot.
     standing: Vec<Arc<Standing>>,
 }
 
-/// One counted connection; dropping it makes room.
+/// One counted connection; dropping it uncounts it.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     admission: Arc<Admission>,
 }
 
-/// What a connection takes of its address's share until somebody is let in on it.
+/// The part of its address's limit that a connection uses until it is authenticated.
 #[derive(Debug)]
 pub(crate) struct Share {
     admission: Arc<Admission>,
@@ -55,7 +55,7 @@ pub(crate) struct Share {
     places: Arc<Semaphore>,
 }
 
-/// A connection's place among those of its address on which nobody was let in.
+/// The slot of an unauthenticated connection among those of its address.
 #[derive(Debug)]
 pub(crate) struct Place {
     share: Share,
@@ -64,12 +64,12 @@ pub(crate) struct Place {
 }
 
 impl Admission {
-    /// With as many as these say.
+    /// Creates the counters with these limits.
     pub(crate) fn new(limits: Limits) -> Self {
         Admission { open: Mutex::default(), limits }
     }
 
-    /// Counts a connection in, unless there are too many.
+    /// Counts a connection; `None` if a limit is reached.
     pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<(Admitted, Share)> {
         let Limits { connections, connections_per_address, unauthenticated_per_address, .. } = self.limits;
         let networks = networks(address);
@@ -113,19 +113,19 @@ impl Drop for Admitted {
 }
 
 impl Share {
-    /// Waits until the address has a place for it and the client has said something; not for long.
+    /// Waits until the address has a free slot and the client has sent its first byte; at most `first_byte_seconds`.
     pub(crate) async fn turn(self, stream: &TcpStream, standing: Arc<Standing>) -> Option<Place> {
         let limit = Duration::from_secs(self.admission.limits.first_byte_seconds);
         let begins = async {
             let place = self.place(standing).await?;
-            // That it is readable is also said of one that is not.
+            // A closed socket is also readable.
             let is_gone = stream.peek(&mut [0]).await.ok()? == 0;
             (!is_gone).then_some(place)
         };
         tokio::time::timeout(limit, begins).await.ok().flatten()
     }
 
-    /// In the order they came; one that waits takes the place of the one that makes no progress for longest.
+    /// Waits for a slot in order of arrival. A waiting connection may take the slot of the one that made no progress for longest.
     async fn place(self, standing: Arc<Standing>) -> Option<Place> {
         let places = Arc::clone(&self.places);
         let turn = places.acquire_owned();
@@ -182,10 +182,10 @@ impl Drop for Place {
     }
 }
 
-/// How far a connection has come on which nobody was let in yet.
+/// The progress of an unauthenticated connection.
 #[derive(Debug)]
 pub(crate) struct Standing {
-    /// Somebody was let in, or it has ended.
+    /// It is authenticated, or it has ended.
     is_known: AtomicBool,
     progress: Mutex<Progress>,
     cut: Notify,
@@ -193,9 +193,9 @@ pub(crate) struct Standing {
 
 #[derive(Debug)]
 struct Progress {
-    /// Requests that are being answered.
+    /// Running requests.
     requests: u32,
-    /// Those of them that wait for the client to send their body.
+    /// Those of them that wait for their body.
     waiting: u32,
     /// The last step forward.
     since: Instant,
@@ -203,7 +203,7 @@ struct Progress {
 }
 
 impl Standing {
-    /// It begins.
+    /// A connection that begins now.
     pub(crate) fn new() -> Arc<Self> {
         let progress = Progress { requests: 0, waiting: 0, since: Instant::now(), is_cut: false };
         Arc::new(Standing {
@@ -213,12 +213,12 @@ impl Standing {
         })
     }
 
-    /// Something of use came, such as the end of a handshake.
+    /// Records progress, such as the end of a handshake.
     pub(crate) fn goes_on(&self) {
         self.progress().since = Instant::now();
     }
 
-    /// A request is being answered until what this gives is dropped: what takes long now is ours.
+    /// Marks a request as being answered until the guard is dropped. Delays in between are the server's, not the client's.
     pub(crate) fn answers(self: &Arc<Self>) -> Option<Answering> {
         if self.is_known.load(Ordering::Relaxed) {
             return None;
@@ -232,7 +232,7 @@ impl Standing {
         Some(Answering(Arc::clone(self)))
     }
 
-    /// A request waits for more of its body until what this gives is dropped: what takes long now is the client's.
+    /// Marks a request as waiting for its body until the guard is dropped. Delays in between are the client's.
     pub(crate) fn waits(self: &Arc<Self>) -> Option<Waiting> {
         if self.is_known.load(Ordering::Relaxed) {
             return None;
@@ -241,7 +241,7 @@ impl Standing {
         Some(Waiting(Arc::clone(self)))
     }
 
-    /// When it has to end because another needs its place.
+    /// Completes when the connection must end because another needs its slot.
     pub(crate) async fn is_cut(&self) {
         self.cut.notified().await;
     }
@@ -253,7 +253,7 @@ impl Standing {
 
     fn cut(&self) {
         let mut progress = self.progress();
-        // A request may have come meanwhile.
+        // A request may have arrived in between.
         if progress.is_clients_turn() {
             progress.is_cut = true;
             self.cut.notify_one();
@@ -266,13 +266,14 @@ impl Standing {
 }
 
 impl Progress {
-    /// Nothing is worked on: bytes of the client are waited for.
+    /// Whether the server only waits for bytes of the client.
     fn is_clients_turn(&self) -> bool {
         self.requests <= self.waiting
     }
 }
 
-/// A body that is waited for on a connection on which nobody was let in yet. That some of it comes is no progress: a trickle would be.
+/// A request body that an unauthenticated connection waits for. Parts of the body do not count as progress: a client could send byte by
+/// byte.
 #[derive(Debug)]
 pub(crate) struct Waiting(Arc<Standing>);
 
@@ -282,7 +283,7 @@ impl Drop for Waiting {
     }
 }
 
-/// A request on a connection on which nobody was let in yet.
+/// A request on an unauthenticated connection.
 #[derive(Debug)]
 pub(crate) struct Answering(Arc<Standing>);
 
@@ -299,7 +300,7 @@ impl Drop for Answering {
 struct Network {
     address: IpAddr,
     bits: u8,
-    /// How many times the share of an address it has.
+    /// Its limit, in multiples of the limit of an address.
     shares: u64,
 }
 

@@ -1,17 +1,17 @@
-//! What in the header blocks of an HTTP/2 connection the library takes without a word: a fragment in `:path`, which it drops, an empty
-//! `:scheme`, and pseudo-header fields in trailers (RFC 9113 §8.3). Blocks are read as far as that needs: which field each is, and where it
-//! goes on; a string is decoded only to count it, or to look for a `#`.
+//! Finds malformed fields in header blocks of HTTP/2 that the library accepts silently: a fragment in `:path`, which it drops, an empty
+//! `:scheme`, and pseudo-header fields in trailers (RFC 9113 §8.3). Blocks are parsed only as far as that needs: the name and the length of
+//! each field. A string is decoded only to count it, or to look for a `#`.
 
 use std::collections::VecDeque;
 
-/// Frames with fields, and what their flags say of them (RFC 9113 §6.2 and §6.10).
+/// Frame types that carry fields, and their flags (RFC 9113 §6.2 and §6.10).
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 const PRIORITY: u8 = 32;
 const PREFACE: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
-/// No frame of a client is larger unless it was told so (RFC 9113 §6.5.2), and it is not.
+/// The default limit of a frame (RFC 9113 §6.5.2); the server does not raise it.
 const FRAME_BYTES_MAX: usize = 16 * 1024;
 /// The library ends connections with larger blocks.
 const BLOCK_BYTES_MAX: usize = 1 << 20;
@@ -21,16 +21,16 @@ const TABLE_BYTES_MAX: usize = 4096;
 /// Follows the frames a client sends.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
-    /// How much of the preface came.
+    /// The received length of the preface.
     preface: usize,
     head: [u8; 9],
-    /// How much of a frame's head came.
+    /// The received length of a frame's header.
     headed: usize,
-    /// Bytes of a frame that are still to come.
+    /// The missing bytes of a frame.
     left: usize,
-    /// Of a frame with fields what came of it.
+    /// The received part of a frame with fields.
     payload: Vec<u8>,
-    /// Of a block that goes on what came of it, and its stream.
+    /// The received part of an unfinished block, with its stream.
     block: Vec<u8>,
     table: Table,
     /// The newest stream: a block on it or on an older one is of trailers (RFC 9113 §5.1.1).
@@ -39,7 +39,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// These bytes came. Whether a request that ended in them is malformed.
+    /// Takes received bytes. Returns whether a request that ended in them is malformed.
     pub(super) fn came(&mut self, mut bytes: &[u8]) -> bool {
         let mut is_malformed = false;
         let skipped = bytes.len().min(PREFACE - self.preface);
@@ -98,7 +98,7 @@ impl Fields {
     }
 }
 
-/// Which field a name names, as far as that matters.
+/// The kind of a field, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Name {
     Path,
@@ -107,11 +107,11 @@ enum Name {
     Other,
 }
 
-/// What there is to know of a field.
+/// The properties of a field that matter here.
 #[derive(Clone, Copy, Debug)]
 struct Field {
     name: Name,
-    /// How long its name is, in bytes; of an entry of the dynamic table, what it takes there is `size`.
+    /// The length of its name, in bytes. `size` is its size as an entry of the dynamic table.
     name_bytes: usize,
     size: usize,
     is_malformed: bool,
@@ -140,7 +140,7 @@ impl Default for Table {
 }
 
 impl Table {
-    /// Reads a block. Whether it is malformed; so is one that cannot be read, of which the library says so itself.
+    /// Reads a block. Returns whether it is malformed. A block with an invalid encoding counts as well; the library reports it itself.
     fn read(&mut self, block: &[u8], are_trailers: bool) -> bool {
         let mut input = Input(block);
         let mut is_malformed = false;
@@ -156,7 +156,7 @@ impl Table {
         is_malformed
     }
 
-    /// The next representation (RFC 7541 §6), which is of a field or of none; nothing where it cannot be read.
+    /// The next representation (RFC 7541 §6): of a field, or of none. The outer `None` means that it is malformed.
     fn field(&mut self, first: u8, input: &mut Input<'_>) -> Option<Option<Field>> {
         if first & 0x80 != 0 {
             let index = input.integer(7)?;
@@ -212,7 +212,7 @@ impl Table {
     }
 }
 
-/// What is left of a block.
+/// The unread part of a block.
 struct Input<'b>(&'b [u8]);
 
 impl<'b> Input<'b> {
@@ -255,8 +255,8 @@ struct Text<'b> {
     is_huffman: bool,
 }
 
-/// Huffman's code (RFC 7541, appendix B): how many characters have a code of how many bits. The codes of one length follow one another, and
-/// after them those of the next.
+/// The Huffman code (RFC 7541, appendix B): code lengths in bits, and the number of characters of each. Codes of one length are
+/// consecutive, followed by those of the next.
 const CODES: [(u32, u64); 21] = [
     (5, 10),
     (6, 26),
@@ -301,7 +301,7 @@ impl Text<'_> {
         }
     }
 
-    /// How long it is, decoded, in bytes; counted only where that is wanted.
+    /// Its decoded length, in bytes; counted only if needed.
     fn length(&self, is_wanted: bool) -> Option<usize> {
         match self.is_huffman && is_wanted {
             false => Some(self.bytes.len()),
@@ -309,7 +309,7 @@ impl Text<'_> {
         }
     }
 
-    /// Its characters, each as the length of its code and its place among those of that length; nothing for what is no code.
+    /// Its characters, each as the length of its code and its index among codes of that length; `None` for an invalid code.
     fn decoded(&self) -> impl Iterator<Item = Option<(u32, u64)>> {
         let (mut bytes, mut bits, mut held) = (self.bytes.iter(), 0_u64, 0_u32);
         std::iter::from_fn(move || {
@@ -319,7 +319,7 @@ impl Text<'_> {
                 bits |= u64::from(*byte) << (56 - held);
                 held += 8;
             }
-            // What fills the last byte are ones, and fewer than eight (RFC 7541 §5.2).
+            // The padding of the last byte is fewer than eight ones (RFC 7541 §5.2).
             if held < 8 && bits.leading_ones() >= held {
                 return None;
             }
@@ -337,7 +337,7 @@ impl Text<'_> {
     }
 }
 
-/// The character whose code these bits begin with.
+/// The character at the start of these bits.
 fn code(bits: u64) -> Option<(u32, u64)> {
     let (mut first, mut before) = (0, 0);
     for (length, count) in CODES {

@@ -1,11 +1,11 @@
-//! Follows the bytes of an HTTP/1.1 connection to find what the HTTP library accepts or drops without a word, and what another HTTP parser in
-//! front of this server may read in another way (request smuggling):
+//! Follows the bytes of an HTTP/1.1 connection to find input that the HTTP library accepts or drops silently, and that another HTTP
+//! parser in front of this server may parse differently (request smuggling):
 //!
 //! - a fragment in a target (RFC 9112 §3.2): the library drops it, so `DELETE /a#b` would delete `/a`;
 //! - a line that ends with LF alone, in a head or in a trailer section (RFC 9112 §2.2);
 //! - more than one `Content-Length`, or one together with `Transfer-Encoding` (RFC 9112 §6.3): the library keeps one of them.
 //!
-//! The library says how a body is framed, and refuses all other malformed lines itself.
+//! The library decides how a body is framed, and refuses all other malformed lines itself.
 
 #[cfg(test)]
 mod agreement;
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Heads(Mutex<Follower>);
 
 impl Heads {
-    /// With what it says when a trailer section was malformed: its body must not come to its end.
+    /// `malformed` is set when a trailer section is malformed: then the body must not be treated as complete.
     pub(super) fn new(malformed: Arc<Malformed>) -> Self {
         Heads(Mutex::new(Follower { malformed, ..Follower::default() }))
     }
@@ -29,7 +29,7 @@ impl Heads {
         self.follower().came(bytes);
     }
 
-    /// The library hands on the next request, whose body has so many bytes, or comes in chunks. What is wrong with its head.
+    /// Called when the library delivers the next request, with the length of its body (`None`: chunked). Returns the flaw in its head.
     pub(super) fn begins(&self, body: Option<u64>) -> Option<Flaw> {
         self.follower().begins(body)
     }
@@ -42,18 +42,18 @@ impl Heads {
 #[derive(Debug, Default)]
 struct Follower {
     at: At,
-    /// A line whose end did not come yet. The library limits how long it gets.
+    /// An unfinished line. The library limits its length.
     line: Vec<u8>,
     flaw: Option<Flaw>,
     has_length: bool,
     has_coding: bool,
     /// A trailer section was malformed.
     malformed: Arc<Malformed>,
-    /// What came after a head whose request is not yet handed on: requests that are sent all at once.
+    /// Bytes after a head whose request the library did not deliver yet (pipelined requests).
     held: Vec<u8>,
 }
 
-/// Where the next byte belongs to.
+/// The part of the message to which the next byte belongs.
 #[derive(Clone, Copy, Debug, Default)]
 enum At {
     /// The request line, or an empty line before it.
@@ -77,7 +77,7 @@ impl Follower {
     fn begins(&mut self, body: Option<u64>) -> Option<Flaw> {
         let flaw = match self.at {
             At::Past if !self.malformed.is_so() => self.flaw,
-            // A request where none can begin, or after one whose end is in doubt.
+            // A request at a place where none can begin, or after one whose end is unknown.
             _ => Some(Flaw::Boundary),
         };
         (self.flaw, self.has_length, self.has_coding) = (None, false, false);
@@ -105,14 +105,14 @@ impl Follower {
         }
     }
 
-    /// Skips what is left of a body; what comes after it.
+    /// Skips the rest of a body. Returns the bytes after it.
     fn skip<'b>(&mut self, left: u64, bytes: &'b [u8], more: fn(u64) -> At, then: At) -> &'b [u8] {
         let skipped = left.min(bytes.len() as u64);
         self.at = if skipped == left { then } else { more(left - skipped) };
         bytes.get(usize::try_from(skipped).unwrap_or(usize::MAX)..).unwrap_or_default()
     }
 
-    /// Reads one line, or keeps what came of it; what comes after it.
+    /// Reads one line, or stores an unfinished one. Returns the bytes after it.
     fn lines<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         let Some(end) = memchr::memchr(b'\n', bytes) else {
             self.line.extend_from_slice(bytes);
@@ -150,7 +150,7 @@ impl Follower {
             }
             At::Size => match size(text) {
                 0 => At::Trailers,
-                // CR LF comes after a chunk.
+                // CR LF follows a chunk.
                 size => At::Chunk(size.saturating_add(2)),
             },
             other => other,
@@ -193,7 +193,7 @@ fn size(line: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    /// What a parser hands on: where each head ends, how its body is framed, and what is wrong with it.
+    /// Requests: the head, the length of the body, the body, and the flaw.
     const REQUESTS: [(&str, Option<u64>, &str, Option<Flaw>); 16] = [
         ("GET /a HTTP/1.1\r\nHost: x\r\n\r\n", Some(0), "", None),
         ("\r\nGET /a#b HTTP/1.1\r\nHost: x\r\n\r\n", Some(0), "", Some(Flaw::Fragment)),
@@ -248,7 +248,7 @@ mod tests {
             for bytes in all.as_bytes().chunks(piece) {
                 heads.came(bytes);
                 given += bytes.len();
-                // The library hands a request on when its head is whole and the one before is done with.
+                // The library delivers a request when its head is complete and the one before has ended.
                 while let Some((head, body, text, _)) = REQUESTS.get(handed)
                     && given >= end + head.len()
                 {
@@ -276,13 +276,13 @@ mod tests {
             ("1\r\n\n\r\n0\r\nx: y\r\n\r\n", false),
             ("0\r\nx: y\n\r\n", true),
             ("0\r\n\n", true),
-            // What another parser takes for a request, the library takes for more trailers.
+            // Another parser reads a request here; the library reads more trailers.
             ("0\r\nx: y\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n", true),
         ] {
             for piece in 1..=body.len() {
                 let malformed = Arc::<Malformed>::default();
                 let heads = Heads::new(Arc::clone(&malformed));
-                // All at once, and the body after the request is handed on.
+                // All bytes at once, and the body after the library has delivered the request.
                 let (with_head, later) = body.split_at(if piece == 1 { body.len() } else { 0 });
                 heads.came([head, with_head].concat().as_bytes());
                 assert_eq!(heads.begins(None), None);

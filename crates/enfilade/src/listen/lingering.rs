@@ -1,6 +1,5 @@
-//! Closing politely: a client that is still sending (a header that was too long, an upload that was refused) would get
-//! a reset instead of the answer if we closed with its bytes unread. So what still comes is read and thrown away for a
-//! moment.
+//! Closes a connection without losing the response: a client that still sends (an oversized header, a refused upload) would get a reset
+//! instead of the response if the socket were closed with unread bytes. So remaining bytes are read and discarded for a moment.
 
 use std::future::Future as _;
 use std::io;

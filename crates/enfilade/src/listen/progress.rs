@@ -1,9 +1,9 @@
-//! Whether a connection makes progress. A peer that takes nothing of what it asked for, or asks for nothing, is let go, and so is everything
-//! that is held for it.
+//! Detects connections without progress. A connection whose peer does not read its response, or sends no request, is closed, and its
+//! resources are freed.
 //!
-//! On HTTP/1.1 there is one answer at a time, so the bytes the socket takes say it all. On HTTP/2 a client may leave the window of one stream
-//! closed while others go on: there the bytes of each answer are counted, and one that stands still is dropped with all it holds. Its stream is
-//! reset as soon as the client reads again; until then it holds one slice.
+//! HTTP/1.1 sends one response at a time, so the bytes that the socket accepts show its progress. On HTTP/2 a client may keep the window of
+//! one stream closed while others proceed: so the bytes of each response are counted, and a response without progress is dropped with its
+//! resources. Its stream is reset as soon as the client reads again; until then it holds one slice.
 
 use enfilade_faces::{Body, Cut};
 use enfilade_facts::limits::Limits;
@@ -17,34 +17,35 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-/// How much of an answer is handed to HTTP/2 at once, in bytes: what it holds for a client that takes nothing. One frame of it (RFC 9113 §4.2).
+/// How much of a response is given to the HTTP/2 library at once, in bytes: the memory held for a client that does not read. One frame
+/// (RFC 9113 §4.2).
 const SLICE_BYTES: usize = 16 * 1024;
 
-/// What goes on on a connection.
+/// The activity of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Bytes the socket took.
+    /// Bytes the socket accepted.
     sent: AtomicU64,
-    /// Something is to be sent and the socket does not take it.
+    /// The socket does not accept bytes that wait to be sent.
     is_blocked: AtomicBool,
-    /// Requests that began, and those of them that are not over.
+    /// Requests that began, and those of them still running.
     begun: AtomicU64,
     running: AtomicU64,
     /// Answers on HTTP/2.
     answers: Mutex<Vec<Weak<Mutex<Sliced>>>>,
 }
 
-/// What is to become of a connection.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     GoesOn,
-    /// Nobody asked for anything for long.
+    /// No request for too long.
     Idle,
-    /// The client does not take what is sent.
+    /// The client does not read.
     Stands,
 }
 
-/// What was seen at the last look.
+/// The values at the last check.
 #[derive(Debug)]
 pub(super) struct Seen {
     sent: u64,
@@ -58,14 +59,14 @@ impl Seen {
         Seen { sent: 0, begun: 0, was_blocked: false, active: Instant::now() }
     }
 
-    /// A connection that was told to end has as long again for it.
+    /// Restarts the idle time, for a connection that was asked to end.
     pub(super) fn begin_again(&mut self) {
         self.active = Instant::now();
     }
 }
 
 impl Progress {
-    /// A request begins; it is over when this is dropped.
+    /// A request begins; it ends when the guard is dropped.
     pub(super) fn begin(self: &Arc<Self>) -> Running {
         self.begun.fetch_add(1, Ordering::Relaxed);
         self.running.fetch_add(1, Ordering::Relaxed);
@@ -77,7 +78,7 @@ impl Progress {
         self.begun.load(Ordering::Relaxed)
     }
 
-    /// Looks again, so many seconds after the last look.
+    /// Checks the connection, `seconds` after the last check.
     pub(super) fn look(&self, seen: &mut Seen, seconds: u64, limits: &Limits) -> Verdict {
         let least = limits.download_bytes_per_second * seconds;
         self.drop_standing(least);
@@ -87,7 +88,7 @@ impl Progress {
         if lately < least && was_blocked && seen.was_blocked {
             return Verdict::Stands;
         }
-        // What little is sent may answer pings.
+        // A few bytes may be answers to pings.
         let is_sending = seen.was_blocked || lately > SLICE_BYTES as u64;
         if self.running.load(Ordering::Relaxed) > 0 || begun != seen.begun || is_sending {
             seen.active = Instant::now();
@@ -99,7 +100,7 @@ impl Progress {
         }
     }
 
-    /// Lets go of the answers of which too little was taken since the last look.
+    /// Drops responses of which too little was read since the last check.
     fn drop_standing(&self, least: u64) {
         let mut standing = Vec::new();
         self.answers.lock().unwrap_or_else(PoisonError::into_inner).retain(|answer| {
@@ -109,11 +110,11 @@ impl Progress {
             standing.extend(let_go);
             stays
         });
-        // Whatever ends with them, ends without a lock.
+        // Their destructors run without the lock.
         drop(standing);
     }
 
-    /// An answer, watched where its connection is one of HTTP/2 and it is larger than what may be held for it.
+    /// Wraps a response body. On HTTP/2 a body larger than one slice is counted.
     pub(super) fn watch(&self, body: Body, running: Running, is_h2: bool) -> Flow {
         if !is_h2 || body.size_hint().upper().is_some_and(|bytes| bytes <= SLICE_BYTES as u64) {
             return Flow::Whole(body, running);
@@ -122,7 +123,7 @@ impl Progress {
             Sliced { held: Some((body, running)), rest: Bytes::new(), taken: 0, waits: false, seen: None };
         let sliced = Arc::new(Mutex::new(sliced));
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that are over are found here, too: nothing grows between two looks.
+        // Finished responses are removed here too, so that the list does not grow between two checks.
         if answers.len() == answers.capacity() {
             answers.retain(|answer| answer.strong_count() > 0);
         }
@@ -131,7 +132,7 @@ impl Progress {
     }
 }
 
-/// A request that is not over.
+/// A running request.
 #[derive(Debug)]
 pub(super) struct Running(Arc<Progress>);
 
@@ -141,28 +142,28 @@ impl Drop for Running {
     }
 }
 
-/// The body of an answer on its way.
+/// The body of a response being sent.
 #[derive(Debug)]
 pub(crate) enum Flow {
     Whole(Body, #[expect(dead_code, reason = "held until the answer is handed over")] Running),
     Sliced(Arc<Mutex<Sliced>>),
 }
 
-/// One whose bytes are counted.
+/// A body whose bytes are counted.
 #[derive(Debug)]
 pub(crate) struct Sliced {
-    /// Nothing once it was let go.
+    /// `None` after it was dropped.
     held: Option<(Body, Running)>,
     rest: Bytes,
     taken: u64,
-    /// The client would take more than there is: it is not the one who is slow.
+    /// The client waits for more bytes: it is not the slow side.
     waits: bool,
-    /// What was taken at the last look.
+    /// The bytes read at the last check.
     seen: Option<u64>,
 }
 
 impl Sliced {
-    /// Everything it holds, where too little of it was taken.
+    /// Returns its resources if too little of it was read since the last check.
     fn look(&mut self, least: u64) -> Option<(Body, Running)> {
         let before = self.seen.replace(self.taken)?;
         if self.waits || self.taken - before >= least {
@@ -185,7 +186,8 @@ impl Sliced {
             }
         }
         let piece = self.rest.split_to(self.rest.len().min(SLICE_BYTES));
-        // HTTP/2 takes one slice also where its client takes nothing. A copy, so that the piece goes when the answer is let go.
+        // HTTP/2 accepts the first slice even if its client does not read. It is a copy, so that the piece is freed when the response is
+        // dropped.
         let slice = if self.taken == 0 { Bytes::copy_from_slice(&piece) } else { piece };
         self.taken += slice.len() as u64;
         Poll::Ready(Some(Ok(Frame::data(slice))))

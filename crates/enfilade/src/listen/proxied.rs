@@ -1,7 +1,7 @@
-//! Connections that a load balancer hands on: who is really there stands in a header before everything else (PROXY protocol, version 2).
+//! Connections from a load balancer: a header before all other bytes names the client (PROXY protocol, version 2).
 //!
-//! Only whoever is named in `[tls] proxy_from` is believed, and has to send it; anybody else who does gets nothing, because a TLS hello
-//! or a request does not begin so.
+//! Peers in `[tls] proxy_from` must send the header. From any other peer it is refused, because neither a ClientHello nor a request begins
+//! with it.
 
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 pub(crate) struct Networks(Vec<(IpAddr, u8)>);
 
 impl Networks {
-    /// Whether an address is in one of them.
+    /// Whether one of the networks contains the address.
     pub(crate) fn hold(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|(network, bits)| same_start(*network, address, *bits))
@@ -59,10 +59,10 @@ impl From<Networks> for String {
 }
 
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
-/// What follows the addresses (TLVs) is read and not used; nobody sends this much of it.
+/// The most bytes after the addresses (TLVs), which are read and not used.
 const REST_BYTES_MAX: usize = 1024;
 
-/// Reads the header; says who is really there. `LOCAL` is the load balancer's own question whether we live.
+/// Reads the header and returns the address of the client. `LOCAL` is a health check of the load balancer: then it is the peer.
 pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr) -> io::Result<SocketAddr> {
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let mut head = [0; 16];
@@ -83,7 +83,7 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), peer: SocketAddr
             .ok_or_else(|| wrong("its addresses are cut short")),
         (1, 0x21) => address::<16, 36>(&rest, |ip| Ipv6Addr::from(ip).into())
             .ok_or_else(|| wrong("its addresses are cut short")),
-        // A client of a kind we cannot name: then it is the load balancer.
+        // A client address of an unsupported kind: the address of the load balancer is used.
         (1, _) => Ok(peer),
         _ => Err(wrong("the command of the PROXY header is not known")),
     }

@@ -1,4 +1,4 @@
-//! The body of a request, as the listener hands it on.
+//! The body of a request, as the listener passes it on.
 
 use super::admission::{Standing, Waiting};
 use bytes::Bytes;
@@ -13,12 +13,12 @@ use std::task::{Context, Poll, Waker};
 #[derive(Debug, Default)]
 pub(super) struct Malformed {
     is_so: AtomicBool,
-    /// Of the body that waits for more bytes. Over HTTP/1.1 there is one; over HTTP/2 a block of fields comes whole, and its body waits for nothing.
+    /// The waker of the body that waits for more bytes. HTTP/1.1 has one such body; on HTTP/2 a block of fields arrives whole.
     waiting: Mutex<Option<Waker>>,
 }
 
 impl Malformed {
-    /// It did. The body that waits hears of it at once: the library takes the rest of the connection for more of a trailer section.
+    /// Records that it did, and wakes the waiting body: the library would read the rest of the connection as trailers.
     pub(super) fn set(&self) {
         self.is_so.store(true, Ordering::Release);
         let waiting = self.waiting().take();
@@ -47,12 +47,12 @@ pub(super) struct Received {
     body: Incoming,
     malformed: Arc<Malformed>,
     standing: Arc<Standing>,
-    /// While more of it is waited for.
+    /// Held while the body waits for more bytes.
     waiting: Option<Waiting>,
 }
 
 impl Received {
-    /// On a connection that stands so, and that says so when it sent something malformed.
+    /// A body on a connection with this progress. `malformed` is set when the connection sent malformed bytes.
     pub(super) fn new(body: Incoming, malformed: Arc<Malformed>, standing: Arc<Standing>) -> Self {
         Received { body, malformed, standing, waiting: None }
     }

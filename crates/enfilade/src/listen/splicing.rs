@@ -1,4 +1,4 @@
-//! A connection without TLS, on which large files go from the disk's pages to the network without a copy.
+//! A connection without TLS that sends large files from the page cache to the network without a copy.
 
 use enfilade_faces::{Sent, Splices};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -13,11 +13,11 @@ use tokio::net::TcpStream;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
-/// Whoever takes a pipe's bytes faster than this is sent them by a thread that waits for the socket itself: waking the runtime for every
-/// megabyte costs more than sending it.
+/// A client that reads a pipe's bytes faster than this is served by a thread that waits for the socket itself: waking the runtime for
+/// every megabyte costs more than sending it.
 const FAST: Duration = Duration::from_millis(200);
 
-/// Writes what it is given, and in the place of what only stands in for other bytes those.
+/// Writes the given bytes; replaces placeholder bytes by the content of pipes.
 pub(super) struct Splicing {
     stream: TcpStream,
     splices: Arc<Splices>,
@@ -25,13 +25,13 @@ pub(super) struct Splicing {
     sending: Option<JoinHandle<io::Result<(usize, bool)>>>,
 }
 
-/// How a client takes what is in pipes.
+/// How fast a client reads pipes.
 enum Pace {
-    /// There was nothing yet.
+    /// No pipe was sent yet.
     Unknown,
-    /// Fast, so far; the socket once more, for the thread.
+    /// Fast so far; a duplicate of the socket for the thread.
     Fast(Arc<OwnedFd>),
-    /// Slowly, or there is no descriptor for it.
+    /// Slow, or no descriptor was free for the duplicate.
     Slow,
 }
 
@@ -78,13 +78,13 @@ impl Splicing {
     }
 }
 
-/// Sends at most so many bytes; says how many, and whether that was fast. Waits for disk and socket, but never for long.
+/// Sends at most this many bytes. Returns the number sent, and whether that was fast. May wait for disk and socket, but never for long.
 fn send(splices: &Splices, socket: &OwnedFd, at_most: usize) -> io::Result<(usize, bool)> {
     let (mut sent, mut left) = (0, FAST);
     while sent < at_most {
         match splices.send(socket.as_fd(), at_most - sent) {
             Ok(Sent::Bytes(count)) => sent += count,
-            // What goes wrong after some were sent is told with the next.
+            // An error after some bytes were sent is returned by the next call.
             Ok(Sent::Empty) => match splices.fill() {
                 Err(why) if sent == 0 => return Err(why),
                 Err(_) => break,
@@ -133,7 +133,7 @@ impl AsyncWrite for Splicing {
         let own = slices.iter().take_while(|slice| !Splices::is_stand_in(slice)).count();
         match slices.get(own) {
             None => Pin::new(&mut self.stream).poll_write_vectored(cx, slices),
-            // What comes before goes first.
+            // Bytes before the placeholder are sent first.
             Some(_) if slices.iter().take(own).any(|slice| !slice.is_empty()) => {
                 let before = slices.get(..own).unwrap_or_default();
                 Pin::new(&mut self.stream).poll_write_vectored(cx, before)

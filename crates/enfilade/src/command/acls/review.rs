@@ -70,14 +70,11 @@ pub(super) fn run(
             }
         }
     })?;
-    anyhow::ensure!(
-        bad == 0,
-        "{bad} ACLs cannot be believed; nobody may do anything with what they stand on"
-    );
+    anyhow::ensure!(bad == 0, "{bad} ACLs are malformed; every access to their objects is refused");
     Ok(())
 }
 
-/// Every user who may come in.
+/// Every user that is enabled and has not expired.
 fn everybody(home: &Home) -> anyhow::Result<Vec<Authid>> {
     let now = clock::now().unix_seconds;
     let users = enfilade_admin::list_users(home.source())?;
@@ -92,7 +89,7 @@ fn kind(kind: NodeKind) -> &'static str {
     }
 }
 
-/// A field of a table (RFC 4180 §2); a spreadsheet takes what begins with these for a formula.
+/// A CSV field (RFC 4180 §2). A field that a spreadsheet would read as a formula is quoted.
 fn quoted(field: &str) -> String {
     let is_plain = !field.contains([',', '"', '\r', '\n']) && !field.starts_with(['=', '+', '-', '@', '\t']);
     if is_plain { field.to_owned() } else { format!("\"{}\"", field.replace('"', "\"\"")) }
@@ -110,7 +107,7 @@ fn read(file: &Path) -> anyhow::Result<Review> {
         let text = |key: &str| row.get(key).and_then(Value::as_str).map(str::to_owned);
         let (Some(path), Some(who), Some(rights)) = (text("path"), text("who"), text("rights")) else {
             anyhow::bail!(
-                "{}: line {number} is none of a review; expected what `acl review --json` wrote",
+                "{}: line {number} is not a line of a review; expected the output of `acl review --json`",
                 said()
             );
         };
@@ -147,7 +144,7 @@ pub(super) fn changes(before: &Path, after: &Path, json: bool) -> anyhow::Result
         }
     }
     if !json {
-        output::note(&format!("{gained} gained, {lost} lost, {other} otherwise"));
+        output::note(&format!("{gained} gained, {lost} lost, {other} changed"));
     }
     Ok(())
 }

@@ -1,17 +1,17 @@
-//! Files that no client sees: those whose names no URL means, and what uploads and copies left behind whose process ended.
+//! Files that no client sees: those whose names cannot be in a URL, and remains of uploads and copies whose process ended.
 
 use std::path::Path;
 
-/// Entries looked at in one datastore: somebody waits for the doctor.
+/// The most entries to look at in one datastore, so that the doctor ends soon.
 const LOOKED_AT_MAX: usize = 100_000;
 
-/// What there is to say of the names beneath a directory; nothing where all can be shown.
+/// Warnings about names below a directory; empty if all can be shown.
 pub(super) fn not_shown(root: &Path) -> Vec<String> {
     let (mut looked_at, mut count, mut first) = (0, 0, None);
     let (mut unfinished, mut first_unfinished) = (0, None);
     let mut left = vec![root.to_path_buf()];
     while let Some(directory) = left.pop() {
-        // What cannot be read is told by others.
+        // Unreadable directories are reported by other checks.
         for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
             looked_at += 1;
             if looked_at > LOOKED_AT_MAX {

@@ -1,4 +1,4 @@
-//! A cloud's Keystone, asked over its API: how to reach it stands in `clouds.yaml`, as for the OpenStack client.
+//! A client of a cloud's Keystone. URL and credentials come from `clouds.yaml`, as for the OpenStack client.
 
 use anyhow::{Context, anyhow, bail};
 use http_body_util::{BodyExt, Full};
@@ -17,13 +17,13 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// Largest answer that is read, in bytes.
+/// The largest response to read, in bytes.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// Where the authorities are that are believed unless `cacert` says others.
+/// The default file of trusted certificate authorities; `cacert` overrides it.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// What `clouds.yaml` says of one cloud.
+/// The entry of one cloud in `clouds.yaml`.
 pub(super) struct Cloud {
     auth_url: String,
     auth: Value,
@@ -43,7 +43,7 @@ impl Cloud {
         let found = places.iter().find(|place| place.is_file());
         let place = found.ok_or_else(|| {
             let looked: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
-            anyhow!("there is no clouds.yaml; looked for {}", looked.join(", "))
+            anyhow!("clouds.yaml not found; looked for {}", looked.join(", "))
         })?;
         let text = std::fs::read_to_string(place)
             .with_context(|| format!("`{}` cannot be read", place.display()))?;
@@ -53,19 +53,21 @@ impl Cloud {
     fn of(text: &str, name: &str) -> anyhow::Result<Self> {
         let file: Value = serde_yaml_ng::from_str(text)?;
         let cloud = file.get("clouds").and_then(|clouds| clouds.get(name));
-        let cloud = cloud.ok_or_else(|| anyhow!("there is no cloud `{name}` under `clouds:`"))?;
+        let cloud = cloud.ok_or_else(|| anyhow!("no cloud `{name}` under `clouds:`"))?;
         let auth = cloud.get("auth").cloned().ok_or_else(|| anyhow!("cloud `{name}` has no `auth:`"))?;
         let auth_url = auth.get("auth_url").and_then(Value::as_str);
         let auth_url = auth_url.ok_or_else(|| anyhow!("cloud `{name}` has no `auth_url:` under `auth:`"))?;
         let auth_url = auth_url.trim_end_matches('/').trim_end_matches("/v3").to_owned();
         if cloud.get("verify") == Some(&Value::Bool(false)) {
-            bail!("cloud `{name}` says `verify: false`; name its authority with `cacert:` instead");
+            bail!(
+                "cloud `{name}` has `verify: false`, which is refused; name its certificate authority with `cacert:`"
+            );
         }
         let authorities = cloud.get("cacert").and_then(Value::as_str).unwrap_or(AUTHORITIES).into();
         Ok(Cloud { auth_url, auth, authorities })
     }
 
-    /// What is sent to get a token.
+    /// The body of the login request.
     fn login(&self) -> anyhow::Result<Value> {
         let text = |name: &str| self.auth.get(name).and_then(Value::as_str);
         if let (Some(id), Some(secret)) =
@@ -123,14 +125,14 @@ pub(super) struct Api {
 impl Api {
     pub(super) async fn login(cloud: Cloud) -> anyhow::Result<Self> {
         let uri: Uri =
-            cloud.auth_url.parse().with_context(|| format!("`{}` is no address", cloud.auth_url))?;
+            cloud.auth_url.parse().with_context(|| format!("`{}` is not a URL", cloud.auth_url))?;
         let login = cloud.login()?;
         let mut api = Api { cloud, uri, connection: None, token: String::new() };
         let (status, token, body) = api.ask(Method::POST, "/v3/auth/tokens", &login.to_string()).await?;
         if status != StatusCode::CREATED {
-            bail!("logging in was answered with {status}: {}", message(&body));
+            bail!("the login failed with {status}: {}", message(&body));
         }
-        api.token = token.ok_or_else(|| anyhow!("the answer to the login has no token"))?;
+        api.token = token.ok_or_else(|| anyhow!("the response to the login has no token"))?;
         Ok(api)
     }
 
@@ -140,7 +142,7 @@ impl Api {
         loop {
             let (status, _, body) = self.ask(Method::GET, &next, "").await?;
             if status != StatusCode::OK {
-                bail!("`GET {next}` was answered with {status}: {}", message(&body));
+                bail!("`GET {next}` failed with {status}: {}", message(&body));
             }
             rows.extend(body.get(many).and_then(Value::as_array).cloned().unwrap_or_default());
             let link = body.get("links").and_then(|links| links.get("next")).and_then(Value::as_str);
@@ -159,10 +161,10 @@ impl Api {
         path: &str,
         body: &str,
     ) -> anyhow::Result<(StatusCode, Option<String>, Value)> {
-        let host = self.uri.authority().ok_or_else(|| anyhow!("`{}` names no host", self.uri))?.to_string();
+        let host = self.uri.authority().ok_or_else(|| anyhow!("`{}` has no host", self.uri))?.to_string();
         let prefix = self.uri.path().trim_end_matches('/');
         let path = if path.starts_with(prefix) { path.to_owned() } else { format!("{prefix}{path}") };
-        // A connection the other side has closed meanwhile is made anew, once.
+        // A connection that the server has closed is opened again, once.
         for _ in 0..2 {
             let mut connection = match self.connection.take().filter(|connection| !connection.is_closed()) {
                 Some(connection) => connection,
@@ -180,7 +182,8 @@ impl Api {
                 .and_then(|token| token.to_str().ok())
                 .map(str::to_owned);
             let whole = http_body_util::Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-            let whole = whole.map_err(|why| anyhow!("the answer to `{path}` broke off: {why}"))?.to_bytes();
+            let whole =
+                whole.map_err(|why| anyhow!("the response to `{path}` ended early: {why}"))?.to_bytes();
             self.connection = Some(connection);
             return Ok((status, subject, serde_json::from_slice(&whole).unwrap_or_default()));
         }
@@ -202,7 +205,7 @@ impl Api {
                     format!("`{}` cannot be read; name another with `cacert:`", file.display())
                 })?;
                 for certificate in certificates {
-                    // One that cannot be read lets nobody in.
+                    // A certificate that cannot be parsed is not trusted.
                     let _ = certificate.map(|certificate| roots.add(certificate));
                 }
                 let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();

@@ -1,9 +1,9 @@
-//! Hashes of passwords, from a dump of Keystone's database as `mysqldump` or `sqlite3 .dump` writes it.
+//! Reads password hashes from a dump of Keystone's database by `mysqldump` or `sqlite3 .dump`.
 
 use anyhow::{bail, ensure};
 use std::collections::HashMap;
 
-/// The values of one row; nothing for NULL.
+/// The values of one row; `None` for NULL.
 type Values = Vec<Option<String>>;
 
 /// A table: its columns in their order, and its rows.
@@ -50,7 +50,7 @@ pub(super) fn passwords(text: &str, now: i64) -> anyhow::Result<HashMap<String, 
     }
     ensure!(
         !users.columns.is_empty() && !passwords.columns.is_empty(),
-        "the tables `local_user` and `password` are not in it; expected what `mysqldump keystone` or `sqlite3 keystone.db .dump` writes"
+        "the tables `local_user` and `password` are missing; expected the output of `mysqldump keystone` or `sqlite3 keystone.db .dump`"
     );
     let of_user: HashMap<&str, &str> = users
         .rows
@@ -72,7 +72,7 @@ pub(super) fn passwords(text: &str, now: i64) -> anyhow::Result<HashMap<String, 
     Ok(newest.into_iter().map(|(user, (_, hash))| (user, hash)).collect())
 }
 
-/// Where the next statement begins that makes or fills a table. Statements stand at the begin of a line.
+/// The offset of the next statement that creates or fills a table. Statements begin at the start of a line.
 fn next_statement(text: &str) -> Option<usize> {
     let begins = ["CREATE TABLE ", "INSERT INTO "];
     let is_one =
@@ -81,7 +81,7 @@ fn next_statement(text: &str) -> Option<usize> {
     [0].into_iter().chain(lines).find(|at| is_one(*at))
 }
 
-/// A name, quoted or not, and what stands after it.
+/// A name, quoted or not, and the rest of the text.
 fn identifier(text: &str) -> (&str, &str) {
     let text = text.trim_start();
     for quote in ['`', '"'] {
@@ -93,7 +93,7 @@ fn identifier(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// The columns a table is made with, and what stands after them.
+/// The columns of a CREATE TABLE, and the rest of the text.
 fn columns(text: &str) -> (Vec<String>, &str) {
     let body = text.trim_start().strip_prefix('(').unwrap_or(text);
     let (mut depth, mut is_start, mut columns) = (0, true, Vec::new());
@@ -118,7 +118,7 @@ fn columns(text: &str) -> (Vec<String>, &str) {
 }
 
 impl Table {
-    /// Reads `(…),(…);` after an optional list of columns; what stands after it.
+    /// Reads `(…),(…);` after an optional list of columns. Returns the rest of the text.
     fn read<'t>(&mut self, text: &'t str) -> anyhow::Result<&'t str> {
         let Some((between, mut rest)) = text.split_once("VALUES") else { bail!("a statement has no VALUES") };
         if let Some(listed) = between.trim().strip_prefix('(').and_then(|text| text.strip_suffix(')')) {
@@ -135,7 +135,7 @@ impl Table {
     }
 }
 
-/// The values up to the closing parenthesis, and what stands after it.
+/// The values up to the closing parenthesis, and the rest of the text.
 fn values(text: &str) -> anyhow::Result<(Values, &str)> {
     let (mut values, mut rest) = (Vec::new(), text);
     loop {
@@ -145,7 +145,7 @@ fn values(text: &str) -> anyhow::Result<(Values, &str)> {
             values.push(Some(value));
             rest = after;
         } else {
-            let Some(end) = rest.find([',', ')']) else { bail!("a row does not end") };
+            let Some(end) = rest.find([',', ')']) else { bail!("a row has no closing parenthesis") };
             let (value, after) = rest.split_at(end);
             values.push(Some(value.trim().to_owned()).filter(|value| value != "NULL"));
             rest = after;
@@ -154,7 +154,7 @@ fn values(text: &str) -> anyhow::Result<(Values, &str)> {
         match (rest.strip_prefix(','), rest.strip_prefix(')')) {
             (Some(more), _) => rest = more,
             (_, Some(after)) => return Ok((values, after)),
-            _ => bail!("a row has something that is no value"),
+            _ => bail!("a row contains a malformed value"),
         }
     }
 }
@@ -179,7 +179,7 @@ fn quoted_text(text: &str) -> anyhow::Result<(String, &str)> {
             other => value.push(other),
         }
     }
-    bail!("a text does not end")
+    bail!("a string has no closing quote")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `enfilade import keystone`: what a Keystone holds, asked over its API, under the ids it has there.
+//! `enfilade import keystone`: reads the records of a Keystone over its API and keeps their ids.
 
 use super::cloud::{Api, Cloud};
 use super::dump;
@@ -41,7 +41,7 @@ pub(super) fn run(
     Ok(report)
 }
 
-/// What was asked for so far, and what could not be taken down.
+/// The records read so far, and those that cannot be imported.
 #[derive(Default)]
 struct Asked {
     things: Vec<CloudThing>,
@@ -49,7 +49,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Takes down each row, or why that is not possible.
+    /// Records each row, or the reason why it cannot be imported.
     fn each(&mut self, what: &str, rows: &[Value], thing: impl Fn(&Value) -> Option<CloudThing>) {
         for row in rows {
             match thing(row) {
@@ -57,8 +57,10 @@ impl Asked {
                 None => {
                     let called =
                         text(row, "name").or_else(|| text(row, "id")).unwrap_or_else(|| row.to_string());
-                    let left_out =
-                        Some("an id of it has not 32 hexadecimal digits, or a name does not fit".to_owned());
+                    let left_out = Some(
+                        "one of its ids does not have 32 hexadecimal digits, or its name is not valid here"
+                            .to_owned(),
+                    );
                     self.left.push(Imported { what: format!("{what} {called}"), left_out });
                 }
             }
@@ -88,7 +90,7 @@ fn immutable(asked: &mut Asked, rows: &[Value], id: impl Fn(&Value) -> Option<Cl
     asked.things.extend(rows.iter().filter(has_it).filter_map(id).map(CloudThing::Immutable));
 }
 
-/// How many lists are asked for, but for those of each domain, group and user.
+/// The number of requested lists, without those of each domain, group and user.
 const LISTS: u64 = 9;
 
 async fn ask(
@@ -116,7 +118,7 @@ async fn ask(
     for row in &users {
         let mut hash = text(row, "id").and_then(|id| hashes.get(&id));
         if let Some(name) = text(row, "name").filter(|_| hash.is_some() && wants_second_factor(row)) {
-            let why = "it is one of two factors, and here no second one is checked".to_owned();
+            let why = "the user needs a second factor, and none is checked here".to_owned();
             asked.left.push(Imported { what: format!("password of {name}"), left_out: Some(why) });
             hash = None;
         }
@@ -150,7 +152,7 @@ async fn ask(
     Ok((asked.things, asked.left))
 }
 
-/// Those that others are in come before these.
+/// Sorts containers before their members.
 fn outer_first(mut rows: Vec<Value>, parent: &str) -> Vec<Value> {
     let mut sorted: Vec<Value> = Vec::with_capacity(rows.len());
     while !rows.is_empty() {
@@ -160,7 +162,7 @@ fn outer_first(mut rows: Vec<Value>, parent: &str) -> Vec<Value> {
         };
         let (later, now): (Vec<Value>, Vec<Value>) = rows.iter().cloned().partition(|row| waits(row, &rows));
         if now.is_empty() {
-            // They are in each other; whoever takes them says so.
+            // They form a circle; the import reports it.
             sorted.extend(later);
             break;
         }
@@ -195,7 +197,7 @@ async fn roles(api: &mut Api, asked: &mut Asked, domains: &[Value]) -> anyhow::R
 
 fn project(row: &Value) -> Option<CloudThing> {
     let tags = row.get("tags").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    // Of a project directly in its domain that is the parent.
+    // The parent of a top-level project is its domain.
     let parent = match text(row, "parent_id").filter(|parent| Some(parent) != text(row, "domain_id").as_ref())
     {
         Some(parent) => Some(parent.parse().ok()?),
@@ -292,7 +294,7 @@ async fn catalog(api: &mut Api, asked: &mut Asked) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Their secrets nobody tells: they are here, with what they may, and let nobody in until they are made anew.
+/// The API does not give secrets: application credentials are imported with their rights, and are refused until they get a new secret.
 async fn credentials(api: &mut Api, asked: &mut Asked, users: &[Value]) -> anyhow::Result<()> {
     for user in users {
         let Some(said) = text(user, "id") else { continue };
@@ -311,7 +313,7 @@ async fn credentials(api: &mut Api, asked: &mut Asked, users: &[Value]) -> anyho
                 project: id(row, "project_id")?,
                 roles: roles.iter().filter_map(|role| id(role, "id")).collect(),
                 unrestricted: row.get("unrestricted").and_then(Value::as_bool).unwrap_or(false),
-                // Without all of its rules it would be more than it was.
+                // With only a part of its access rules it would have more rights than before.
                 rules: rules.iter().map(rule).collect::<Option<_>>()?,
                 by: None,
             };

@@ -1,6 +1,6 @@
-//! The follower and the HTTP library read the same bytes: random requests on one connection, with a few bytes changed, left out or added. A
-//! target `/bad` is always followed by a fragment, also in bodies. So where the library hands on `/bad` and no flaw was found, the two did not
-//! agree on where a request begins.
+//! The follower and the HTTP library parse the same bytes: random requests on one connection, with a few bytes changed, removed or added.
+//! A target `/bad` is always followed by a fragment, also in bodies. So if the library delivers `/bad` and no flaw was found, the two
+//! disagreed about where a request begins.
 
 use super::{Heads, Malformed};
 use enfilade_faces::Flaw;
@@ -69,7 +69,7 @@ impl Dice {
         let count = 2 + self.below(4);
         let mut bytes: Vec<u8> = (0..count).flat_map(|_| self.request().into_bytes()).collect();
         for _ in 0..self.below(3) {
-            // Where lines end is where readers disagree.
+            // Parsers disagree at line ends.
             let ends: Vec<usize> =
                 (0..bytes.len()).filter(|at| matches!(bytes[*at], b'\r' | b'\n')).collect();
             let at = if self.below(4) == 0 { self.below(bytes.len()) } else { ends[self.below(ends.len())] };
@@ -83,7 +83,7 @@ impl Dice {
     }
 }
 
-/// The targets that were handed on, and what was found wrong with each. As in the listener, a connection ends with the first flaw.
+/// The targets that the library delivered, each with its flaw. As in the listener, a connection ends with the first flaw.
 async fn handed_on(bytes: &[u8], piece: usize) -> Vec<(String, Option<Flaw>)> {
     let (mut client, server) = tokio::io::duplex(1 << 16);
     let malformed = Arc::<Malformed>::default();
