@@ -1,23 +1,23 @@
-//! What the visitor wants of the store.
+//! The question to this door: a datastore and a kind of operation.
 
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 
-/// Where an operation is with respect to the store.
+/// Whether an operation begins or already runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It is about to begin.
     Entering,
-    /// It began, and the ledger counts it: a maintenance mode set since then waits for it and does not cut it.
+    /// It runs, and the ledger counts it: a maintenance mode set since then waits for it and does not end it.
     Inside,
 }
 
-/// A store and what is to be done there.
+/// A datastore and the operation on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
     /// Which store.
     pub name: &'a DatastoreName,
-    /// To do what.
+    /// The kind of the operation.
     pub kind: OperationKind,
-    /// About to begin, or under way.
+    /// Whether the operation begins or already runs.
     pub standing: Standing,
 }

@@ -1,6 +1,6 @@
-//! Door 3: is this store there, and open for this kind of work?
+//! Door 3: does the datastore exist, and is it open for this kind of operation?
 //!
-//! no memo: a lookup is one probe of an index; what is remembered are handles, and those are no verdicts.
+//! no memo: a lookup is one probe of an index. Only handles are remembered, and a handle is not a verdict.
 
 mod ask;
 mod view;

@@ -9,7 +9,7 @@ use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode, Op
 use enfilade_facts::{Mounts, Now};
 use std::sync::Arc;
 
-/// Is this store there, and open for this kind of work, as of the record's revision and at this time?
+/// Judges whether the datastore exists and is open for this kind of operation, as of the record's revision and at this time.
 /// The operation has entered the ledger before this is asked (freshness protocol, rule 5).
 ///
 /// # Errors
@@ -23,7 +23,8 @@ pub fn open(record: &Record, now: Now, mounts: &Mounts, ask: &Ask<'_>) -> Result
         check_fault(name, fault)?;
     }
     if !now.files_current {
-        let reason = "nobody has been able to look at it lately".to_owned();
+        let reason =
+            "no server could read the file for longer than the stale limit; see `enfilade doctor`".to_owned();
         return Err(Refusal::Broken { name: name.clone(), line: 0, reason });
     }
     if !known.is_plain {
@@ -40,7 +41,8 @@ pub fn open(record: &Record, now: Now, mounts: &Mounts, ask: &Ask<'_>) -> Result
     })
 }
 
-/// The last good facts of a broken section serve until the stale limit, then nothing does: what the file says now is unknown.
+/// The last good facts of a broken section count until the stale limit. After that the datastore is refused, because its section is
+/// unknown.
 fn check_fault(name: &DatastoreName, fault: &FileFault) -> Result<(), Refusal> {
     match fault.refuses {
         false => Ok(()),
@@ -48,7 +50,7 @@ fn check_fault(name: &DatastoreName, fault: &FileFault) -> Result<(), Refusal> {
     }
 }
 
-/// Operation kind × maintenance mode, as Proxmox Backup Server has it, but for unknown modes, which refuse.
+/// Operation kind × maintenance mode, as in Proxmox Backup Server, except for unknown modes, which refuse.
 fn check_maintenance(name: &DatastoreName, maintenance: &Maintenance, ask: &Ask<'_>) -> Result<(), Refusal> {
     use MaintenanceMode::{Delete, Offline, ReadOnly, S3Refresh, Unknown, Unmount};
     use OperationKind::{Lookup, Read, Write};
@@ -89,7 +91,7 @@ mod tests {
 
     #[test]
     fn operation_kind_by_maintenance_mode() {
-        // The table of the original: lookup, read, write for each mode.
+        // The table of Proxmox: lookup, read, write for each mode.
         for (mode, expected) in [
             ("read-only", [true, true, false]),
             ("offline", [true, false, false]),
@@ -130,7 +132,7 @@ mod tests {
         let open = |now| open(&record, now, &Mounts::default(), &ask);
         let permit = open(now(true)).unwrap();
         assert!(permit.holds(at, now(true)));
-        assert!(!permit.holds(at, now(false)), "nobody looks at the file any more");
+        assert!(!permit.holds(at, now(false)), "no server reads the file any more");
         assert!(!permit.holds(At { revision: Revision(6), ..at }, now(true)));
         assert!(open(now(false)).is_err());
     }
@@ -150,7 +152,7 @@ mod tests {
         assert!(!check(&removable, None, &Mounts::default()));
         let fixed = Datastore { backing_device: None, path: "/tank".into(), ..removable };
         assert!(check(&fixed, None, &Mounts::default()));
-        // A share of another machine leaves an empty directory behind.
+        // An unmounted network share leaves an empty directory behind.
         let share = |point: &str| {
             Some(DatastoreProfile { mounted_at: Some(point.to_owned()), ..DatastoreProfile::default() })
         };

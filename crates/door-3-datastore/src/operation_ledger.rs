@@ -1,24 +1,24 @@
-//! Who is inside which store: active readers and writers, of every process of the machine.
+//! Active operations of each datastore: readers and writers of every process of the machine.
 //!
-//! An operation enters, and only then is the store's state looked at; a maintenance change is committed, and only then
-//! is the ledger read. So every operation was either counted or saw the change (freshness protocol, rule 5).
+//! An operation is counted first and then reads the state of the datastore; a maintenance change is committed first and then reads the
+//! ledger. So every operation was either counted or saw the change (freshness protocol, rule 5).
 //!
-//! Each process counts in words of its own, which others may read: a mapped file, whose lock the kernel takes back when the
-//! process ends, however it ends. Entering is one addition, leaving one subtraction, and neither can fail.
+//! Each process counts in its own memory-mapped file, which other processes may read. The kernel releases the lock of the file when the
+//! process ends, however it ends. To enter is one addition, to leave one subtraction, and neither can fail.
 //!
 //! ```text
-//! word 0        magic and version; written last by whoever makes the ledger
+//! word 0        magic and version; written last when the ledger is created
 //! word 1        process id
-//! word 2        when it began, seconds since the epoch
-//! word 3        how many stores have a place
-//! word 4        up to which revision the process closed what was to be closed
+//! word 2        when the process began, seconds since the epoch
+//! word 3        the number of datastores that have a place
+//! word 4        the revision up to which the process closed all roots that had to be closed
 //! word 5        shards
 //! from 64       a name in four words, padded with zeros, for each place
-//! after that    for each shard and place a cache line: readers in the low half and writers in the high one; when nobody was inside last,
-//!               seconds since the epoch; how many lookups, readers and writers have come in so far; the rest is for later
+//! after that    for each shard and place a cache line: readers in the low half and writers in the high half; when the count last rose
+//!               from zero, seconds since the epoch; the numbers of lookups, reads and writes so far; the rest is reserved
 //! ```
-//! A place belongs to one name as long as the process lives. A thread counts in the shard that is its own, so that two threads
-//! in one store do not pass one cache line to and fro.
+//! A place belongs to one name as long as the process lives. Each thread counts in its own shard, so that two threads in one datastore do
+//! not share a cache line.
 
 use crate::refuse::Refusal;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
@@ -27,7 +27,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Memory of a process's own, that others may read.
+/// Memory that one process writes and others may read.
 pub trait LedgerWords: Send + Sync {
     /// The words; as many at each call.
     fn words(&self) -> &[AtomicU64];
@@ -39,14 +39,14 @@ impl LedgerWords for Vec<AtomicU64> {
     }
 }
 
-/// "enfops" and the version of what is written above.
+/// "enfops" and the version of this layout.
 const MAGIC: u64 = u64::from_be_bytes(*b"enfops\x00\x02");
 const HEADER_WORDS: usize = 64;
 const NAME_WORDS: usize = 4;
 /// A cache line.
 const SEAT_WORDS: usize = 8;
 
-/// What stands where.
+/// The offsets of the parts.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     places: usize,
@@ -85,7 +85,7 @@ impl Layout {
     }
 }
 
-/// How many words a ledger takes, for so many stores at once and as many threads as count without meeting.
+/// The number of words of a ledger for this many datastores and threads.
 pub fn ledger_words(stores: usize, threads: usize) -> usize {
     Layout { places: stores, shards: shards(threads) }.words_for()
 }
@@ -96,38 +96,38 @@ fn shards(threads: usize) -> usize {
     threads.next_power_of_two().min(SHARDS_MAX)
 }
 
-/// How many are inside a store.
+/// The active operations of a datastore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Active {
     /// Reading.
     pub readers: u64,
     /// Writing.
     pub writers: u64,
-    /// Since when somebody is inside, at least as long as that, seconds since the epoch; 0 while nobody is.
+    /// Since when operations have been active, seconds since the epoch; they may have begun later. 0 without active operations.
     pub since: i64,
 }
 
-/// How often a store was entered since the process began.
+/// The number of operations on a datastore since the process began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entered {
-    /// To be looked at alone.
+    /// Lookups.
     pub lookups: u64,
-    /// To be read.
+    /// Reads.
     pub reads: u64,
-    /// To be written.
+    /// Writes.
     pub writes: u64,
 }
 
-/// What a process says of itself in its ledger.
+/// The content of the ledger of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     /// Its id.
     pub id: u32,
     /// When it began, seconds since the epoch.
     pub began: i64,
-    /// Up to which revision it closed what was to be closed.
+    /// The revision up to which it closed all roots that had to be closed.
     pub closed: Revision,
-    /// Who is inside, for each store anybody is inside of.
+    /// The active operations of each datastore that has any.
     pub inside: Vec<(DatastoreName, Active)>,
 }
 
@@ -143,11 +143,12 @@ pub struct Ledger {
 /// Reads the ledgers of every process of the machine.
 pub type Everybody = Arc<dyn Fn() -> Vec<Process> + Send + Sync>;
 
-/// Where operations on a store are counted: kept beside the store once it was entered, so that nobody looks for it again.
+/// The place where operations on a datastore are counted. Stored with the datastore after the first operation, so that it is looked up
+/// once.
 #[derive(Default)]
 pub struct Place(AtomicU32);
 
-/// Where the threads of one shard count, whatever the store. On cache lines of its own, for the count of who holds it.
+/// The counters of one shard, for all datastores. Aligned, so that its reference count has its own cache lines.
 #[repr(align(64))]
 struct Shard {
     words: Arc<dyn LedgerWords>,
@@ -163,12 +164,12 @@ pub struct OperationGuard {
 }
 
 impl Ledger {
-    /// In this memory, which holds nothing but zeros.
+    /// Creates a ledger in this memory, which must contain only zeros.
     pub fn new(words: Arc<dyn LedgerWords>, process: u32, threads: usize, now: Now) -> Self {
         let shards = shards(threads);
         let layout = Layout::in_words(words.words().len(), shards);
         let header = [MAGIC, u64::from(process), now.unix_seconds as u64, 0, 0, shards as u64];
-        // The magic last: before that there is nothing to read.
+        // The magic last: before that the ledger is not valid for readers.
         for (word, value) in words.words().iter().zip(header).rev() {
             word.store(value, Ordering::SeqCst);
         }
@@ -177,13 +178,13 @@ impl Ledger {
         Ledger { words, layout, shards, places: Mutex::default(), everybody: None }
     }
 
-    /// Beside those of other processes.
+    /// Adds a function that reads the ledgers of all processes.
     #[must_use]
     pub fn beside(self, everybody: Everybody) -> Self {
         Ledger { everybody: Some(everybody), ..self }
     }
 
-    /// Every process that is known of, this one among them.
+    /// Every known process, including this one.
     pub fn everybody(&self) -> Vec<Process> {
         match &self.everybody {
             Some(everybody) => everybody(),
@@ -191,17 +192,17 @@ impl Ledger {
         }
     }
 
-    /// In memory nobody else reads, for so many stores.
+    /// Creates a ledger in memory of this process, for at most `stores` datastores.
     pub fn private(stores: usize, now: Now) -> Self {
         let words: Vec<_> = (0..ledger_words(stores, 1)).map(|_| AtomicU64::new(0)).collect();
         Self::new(Arc::new(words), 0, 1, now)
     }
 
-    /// Counts an operation in. Take the view on which the store is judged after this. Only for stores that are there: a place is
-    /// given to any name.
+    /// Counts an operation. Take the view on which the datastore is judged after this call. Only for datastores that exist, because every
+    /// name gets a place.
     ///
     /// # Errors
-    /// When there is no room for another store.
+    /// When no place is left for another datastore.
     pub fn enter(
         &self,
         name: &DatastoreName,
@@ -227,7 +228,7 @@ impl Ledger {
         Ok(OperationGuard { shard, place, kind })
     }
 
-    /// The place of a name, which it keeps.
+    /// The place of a name; assigned at the first call.
     #[cold]
     fn find(&self, name: &DatastoreName, known: &Place) -> Result<u32, Refusal> {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
@@ -246,25 +247,25 @@ impl Ledger {
         for (word, value) in words.iter().skip(Layout::name(place)).zip(name_words) {
             word.store(value, Ordering::SeqCst);
         }
-        // Whoever reads this number finds the name.
+        // A reader of this number finds the name.
         words.iter().skip(3).take(1).for_each(|word| word.store(place as u64 + 1, Ordering::SeqCst));
         places.insert(name.clone(), number);
         known.0.store(number + 1, Ordering::Relaxed);
         Ok(number)
     }
 
-    /// Says that whatever had to be closed up to this revision is closed.
+    /// Records that all roots that had to be closed up to this revision are closed.
     pub fn closed_up_to(&self, revision: Revision) {
         self.words.words().iter().skip(4).take(1).for_each(|word| word.store(revision.0, Ordering::SeqCst));
     }
 
-    /// Who is inside a store now, of this process.
+    /// The active operations of this process on a datastore.
     pub fn active(&self, name: &DatastoreName) -> Active {
         let inside = self.process().map(|process| process.inside).unwrap_or_default();
         inside.into_iter().find(|(of, _)| of == name).map_or_else(Active::default, |(_, active)| active)
     }
 
-    /// How often each store was entered by this process.
+    /// The number of operations of this process on each datastore.
     pub fn entered(&self) -> Vec<(DatastoreName, Entered)> {
         let places: Vec<_> = {
             let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
@@ -291,8 +292,8 @@ impl Ledger {
 }
 
 impl Process {
-    /// Reads a ledger of so many words; `None` where it is none yet. After a commit that closes a store: everybody who did not
-    /// see it is in what this finds.
+    /// Reads a ledger; `None` if it is not initialized yet. If called after a commit that closes a datastore, the result contains every
+    /// operation that did not see the commit.
     pub fn read(words: usize, word: impl Fn(usize) -> u64) -> Option<Self> {
         fence(Ordering::SeqCst);
         let header: [u64; 6] = std::array::from_fn(&word);
@@ -343,14 +344,13 @@ thread_local! {
     };
 }
 
-/// The two steps of an operation on its count, and the one of whoever waits for it: apart, so that a model can take every order of
-/// them.
+/// The two steps of an operation on its count, and the step of a process that waits for it: separate, so that a model can try every order.
 trait Count {
-    /// Counted, and whatever is looked at after this is not older. How many there were.
+    /// Adds to the count. Reads after this call see no older state. Returns the count of before.
     fn come_in(&self, unit: u64) -> u64;
-    /// Whatever the operation did is done before.
+    /// Subtracts from the count, after everything the operation did.
     fn go(&self, unit: u64);
-    /// How many there are, after whatever was done before this.
+    /// Reads the count, after everything the caller did.
     fn look(&self) -> u64;
 }
 
@@ -380,7 +380,7 @@ impl Clone for Place {
     }
 }
 
-/// What one operation adds. A lookup is over before anybody could wait for it.
+/// The amount that one operation adds. A lookup adds nothing: it ends before a process could wait for it.
 fn unit(kind: OperationKind) -> u64 {
     match kind {
         OperationKind::Lookup => 0,
@@ -404,7 +404,7 @@ impl Shard {
 }
 
 impl Clone for OperationGuard {
-    /// One more operation of the kind.
+    /// Adds an operation of the kind.
     fn clone(&self) -> Self {
         if let Some(count) = self.shard.count(self.place) {
             count.come_in(unit(self.kind));
@@ -466,7 +466,7 @@ mod tests {
         let guard = enter(0, &place);
         assert!(enter(1, &Place::default()).is_ok());
         assert_eq!(enter(2, &Place::default()).err(), Some(Refusal::LedgerFull(2)));
-        // Whether the place is known or has to be found, it is the same.
+        // With a known place and with one to be found.
         let others = [enter(0, &place), enter(0, &place.clone()), enter(0, &Place::default())];
         assert_eq!(ledger.active(&names[0]).readers, 4);
         drop((guard, others));
@@ -497,7 +497,7 @@ mod tests {
                         let (store, place) = (&stores[(n + thread) % 3], Place::default());
                         let kind = if n % 2 == 0 { OperationKind::Read } else { OperationKind::Write };
                         let guard = ledger.enter(store, &place, kind, NOW).unwrap();
-                        // Dropped by another thread than the one that entered, now and then.
+                        // Sometimes dropped by another thread than the one that entered.
                         if n % 100 == 0 {
                             std::thread::spawn(move || drop(guard)).join().unwrap();
                         }
@@ -516,8 +516,8 @@ mod tests {
 
         count!(AtomicU64, fence);
 
-        /// An operation, while a maintenance change is committed and then the ledger is read. Nobody is at work after it was
-        /// acknowledged that nobody is.
+        /// An operation, while a maintenance change is committed and then the ledger is read. No operation runs after the ledger showed
+        /// none.
         fn change_beside_operation(enters_first: bool) {
             loom::model(move || {
                 let [count, closed, at_work] = [0; 3].map(|zero| Arc::new(AtomicU64::new(zero)));
@@ -543,7 +543,7 @@ mod tests {
                 let seen = at_work.load(Ordering::Relaxed);
                 let did_work = operation.join().unwrap();
                 if is_acknowledged {
-                    // Done, and all of it seen, or never begun.
+                    // Either the operation ended and its effects are visible, or it never began.
                     assert_eq!(seen, if did_work { 2 } else { 0 });
                 }
                 assert_eq!(count.look(), 0);
@@ -555,14 +555,14 @@ mod tests {
             change_beside_operation(true);
         }
 
-        /// Judged before it entered, it is neither: so the test above can fail.
+        /// In the wrong order (judged before counted) neither holds: this shows that the test above can fail.
         #[test]
         #[should_panic(expected = "assertion")]
         fn whoever_looks_before_entering_is_missed() {
             change_beside_operation(false);
         }
 
-        /// Two operations on one count, one of them dropped by another thread: nothing is left over.
+        /// Two operations on one count, one of them dropped by another thread: the count returns to zero.
         #[test]
         fn counts_of_two_come_to_nothing() {
             loom::model(|| {

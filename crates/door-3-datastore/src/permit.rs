@@ -6,8 +6,8 @@ use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
 use enfilade_facts::{At, Now};
 use std::sync::Arc;
 
-/// The store is there and open for this kind of work, as of a revision.
-/// Made in one place, [`crate::open`] (invariant D2). The passage holds the ledger's guard beside it.
+/// Proof that the datastore exists and is open for this kind of operation, as of a revision. Only [`crate::open`] creates it (invariant
+/// D2). The passage holds the guard of the ledger together with it.
 #[derive(Clone, Debug)]
 pub struct DatastorePermit {
     pub(crate) known: Arc<Known>,
@@ -22,12 +22,12 @@ impl DatastorePermit {
         &self.known.name
     }
 
-    /// What may be done.
+    /// The permitted kind of operation.
     pub fn kind(&self) -> OperationKind {
         self.kind
     }
 
-    /// Where its content is on this machine.
+    /// The path of its content on this machine.
     pub fn root(&self) -> &str {
         &self.known.root
     }
@@ -37,12 +37,12 @@ impl DatastorePermit {
         self.known.quota
     }
 
-    /// How access to its files is judged.
+    /// The rules for access to its files.
     pub fn access(&self) -> &AccessRules {
         &self.known.access
     }
 
-    /// Whether, as far as this permit's own facts say, it still holds: same revision, and `datastore.cfg` looked at as it was.
+    /// Whether the permit still holds: the revision is the same, and `datastore.cfg` is as current as it was.
     pub fn holds(&self, at: At, now: Now) -> bool {
         self.at == at && self.files_current == now.files_current
     }

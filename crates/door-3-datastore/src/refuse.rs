@@ -1,4 +1,4 @@
-//! Why a store is not there or not open.
+//! Refusals: the datastore does not exist or is not open.
 
 use enfilade_facts::vocabulary::{DatastoreName, Maintenance, OperationKind};
 use enfilade_facts::{Door, Fault, Refuse, SourceError};
@@ -9,17 +9,17 @@ pub enum Refusal {
     /// No such store.
     #[error("there is no datastore `{0}`")]
     Unknown(DatastoreName),
-    /// Closed for this kind of work.
+    /// Closed for this kind of operation.
     #[error("datastore `{name}` is in maintenance mode `{}`: no {kind}{}", maintenance.mode.name(), said(maintenance))]
     Maintenance {
         /// The store.
         name: DatastoreName,
-        /// What was to be done.
+        /// The kind of the operation.
         kind: OperationKind,
-        /// What it is closed by.
+        /// The maintenance mode and its message.
         maintenance: Maintenance,
     },
-    /// A maintenance mode we do not know: the store refuses everything until somebody mends it.
+    /// An unknown maintenance mode: the datastore refuses every operation until the mode is corrected.
     #[error(
         "datastore `{name}` has the unknown maintenance mode `{mode}`: expected read-only, offline, unmount, s3-refresh or delete"
     )]
@@ -44,10 +44,10 @@ pub enum Refusal {
         name: DatastoreName,
         /// The line; 0 where it is in no line.
         line: u32,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
-    /// The ledger has no room for another store.
+    /// The ledger has no place for another datastore.
     #[error("the operation ledger is full: {0} datastores are in use at once")]
     LedgerFull(usize),
     /// The facts could not be read.
@@ -66,9 +66,9 @@ fn at_line(line: u32) -> String {
 /// Code, fault and meaning of every refusal of this door.
 pub const CODES: [(&str, Fault, &str); 7] = [
     ("DS01", Fault::Client, "no such datastore"),
-    ("DS02", Fault::Operator, "the datastore is in maintenance and closed for this kind of work"),
-    ("DS03", Fault::Operator, "the datastore's maintenance mode is none we know"),
-    ("DS04", Fault::Operator, "what the datastore is on is not mounted"),
+    ("DS02", Fault::Operator, "the datastore is in maintenance and closed for this kind of operation"),
+    ("DS03", Fault::Operator, "the datastore's maintenance mode is unknown"),
+    ("DS04", Fault::Operator, "the datastore's file system is not mounted"),
     ("DS05", Fault::Operator, "the datastore's section of datastore.cfg cannot be read"),
     ("DS06", Fault::Operator, "the operation ledger is full"),
     ("DS07", Fault::Source, "the facts about the datastore could not be read"),

@@ -1,4 +1,4 @@
-//! Every datastore, in the process: a lookup parses nothing, takes no lock and calls nobody, however many there are.
+//! The index of all datastores in the process. A lookup parses nothing, takes no lock and makes no call, for any number of datastores.
 
 use crate::operation_ledger::Place;
 use crate::view::{Known, Record, file_fault};
@@ -8,11 +8,11 @@ use enfilade_facts::{At, Indexed, SourceError, View};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// In so many parts, so that a change copies one of them.
+/// The number of parts: a change copies one part.
 const PARTS: usize = 1024;
 
-/// All of them at one revision, each with a handle `H`: whatever is dear to make again. A handle stays with its store while where
-/// the store's content is stays; whatever else is changed, of it or of others, does not touch it.
+/// All datastores at one revision, each with a handle `H`, for state that is expensive to rebuild. A handle lives as long as the path of
+/// the datastore's content does not change; other changes do not affect it.
 pub struct Stores<H> {
     parts: Arc<[Arc<Part<H>>]>,
     fault: Option<Arc<FileFault>>,
@@ -43,24 +43,24 @@ impl<H> Stores<H> {
         self.parts.get(part_of(name))?.get(name)
     }
 
-    /// What is known of a store, as of the revision these are of.
+    /// The facts about a datastore at the revision of this index.
     pub fn record(&self, name: &DatastoreName, at: At) -> Record {
         let store = self.store(name).map(|store| Arc::clone(&store.known));
         Record { at, store, file_fault: self.fault.clone() }
     }
 
-    /// Every store's name, with what is known of it.
+    /// Every datastore's name and facts.
     pub fn each(&self) -> impl Iterator<Item = (&DatastoreName, &Known)> {
         self.parts.iter().flat_map(|part| part.iter()).map(|(name, store)| (name, &*store.known))
     }
 
-    /// Where a store's operations are counted, and its handle; `None` where there is no such store.
+    /// The place where a datastore's operations are counted, and its handle; `None` if it does not exist.
     pub fn entrance(&self, name: &DatastoreName) -> Option<(&Place, &Arc<H>)> {
         self.store(name).map(|store| (&store.place, &store.handle))
     }
 }
 
-/// Names are short, and chosen by whoever may make datastores: nobody gains by filling one part.
+/// A plain hash suffices: names are short, and only users who may create datastores choose them.
 fn part_of(name: &DatastoreName) -> usize {
     let fnv = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     let hash = name.as_str().bytes().fold(0x811c_9dc5, fnv);

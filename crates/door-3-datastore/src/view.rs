@@ -5,19 +5,18 @@ use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{At, SourceError, View};
 use std::sync::Arc;
 
-/// A datastore, and where its content is.
-/// In this order, so that what a look at a store with nothing out of the ordinary needs is in one cache line.
+/// A datastore and the path of its content. Fields are ordered so that a request to a plain datastore reads one cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Known {
-    /// Always there, and open for everything.
+    /// Without maintenance mode, mount point and fault: always open.
     pub(crate) is_plain: bool,
     pub(crate) name: DatastoreName,
     pub(crate) datastore: Datastore,
     pub(crate) root: String,
     /// How much it may hold, in bytes.
     pub(crate) quota: Option<u64>,
-    /// What has to be mounted for it to be there.
+    /// The mount point that must be mounted before the datastore is served.
     pub(crate) mount_point: Option<String>,
     pub(crate) access: AccessRules,
 }
@@ -28,7 +27,7 @@ impl Known {
         self.datastore.maintenance.as_ref().map(|maintenance| maintenance.mode.name())
     }
 
-    /// What has to be mounted for it to be there.
+    /// The mount point that must be mounted before the datastore is served.
     pub fn mount_point(&self) -> Option<&str> {
         self.mount_point.as_deref()
     }
@@ -49,39 +48,39 @@ impl Known {
         }
     }
 
-    /// As the view has it.
+    /// Reads it from a view.
     pub(crate) fn on(view: &View<'_>, name: &DatastoreName) -> Result<Option<Arc<Self>>, SourceError> {
         let Some(datastore) = view.get::<Datastore>(name)? else { return Ok(None) };
         Ok(Some(Arc::new(Known::of(name, datastore, view.get::<DatastoreProfile>(name)?))))
     }
 }
 
-/// What is known of one store at one revision.
+/// The facts about one datastore at one revision.
 #[derive(Clone, Debug)]
 pub struct Record {
     pub(crate) at: At,
     pub(crate) store: Option<Arc<Known>>,
-    /// What is wrong with the whole of `datastore.cfg`.
+    /// The problem of `datastore.cfg` as a whole.
     pub(crate) file_fault: Option<Arc<FileFault>>,
 }
 
 impl Record {
-    /// Whether there is such a store.
+    /// Whether the datastore exists.
     pub fn is_there(&self) -> bool {
         self.store.is_some()
     }
 
-    /// Whether it comes and goes.
+    /// Whether it needs a mount.
     pub fn is_removable(&self) -> bool {
         self.store.as_ref().is_some_and(|known| !known.is_plain && known.mount_point.is_some())
     }
 
-    /// What has to be mounted for the store to be there.
+    /// The mount point that must be mounted before the datastore is served.
     pub fn mount_point(&self) -> Option<&str> {
         self.store.as_ref()?.mount_point()
     }
 
-    /// As the view has it, without an index.
+    /// Reads it from a view, without an index.
     ///
     /// # Errors
     /// When it cannot be read or believed.
