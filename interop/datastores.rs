@@ -1,4 +1,4 @@
-//! Datastores through the real binary: quotas, mounts, what is amiss, and what a name that comes back has of the one before.
+//! Datastores through the real binary: quotas, mounts, warnings, and that a reused name inherits nothing.
 
 use crate::curl::{command, curl};
 use crate::operations::house;
@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A store beside `main`, open to the administrator's token.
+/// A second datastore, open to the administrator's token.
 fn store(server: &Server, name: &str, rest: &[&str]) -> String {
     let place = server.scratch.path().join(name);
     let mut arguments = vec!["datastore", "create", name, "--path", place.to_str().unwrap()];
@@ -34,7 +34,7 @@ fn a_quota_holds_and_gives_back() {
     let server = Server::start();
     let token = server.add_token("admin@local!quota");
     let place = store(&server, "small", &["--quota", "100K"]);
-    // What is there before anybody asks is counted, too.
+    // Existing files are counted, too.
     std::fs::create_dir(format!("{place}/sub")).unwrap();
     std::fs::write(format!("{place}/sub/before"), vec![0; 10_000]).unwrap();
     let body = server.scratch.path().join("body");
@@ -47,7 +47,7 @@ fn a_quota_holds_and_gives_back() {
     assert_eq!(put("one", &[]).status, 201);
     let refused = put("two", &[]);
     assert_eq!(refused.status, 507, "{}", refused.text());
-    // Without a length it is found out on the way, and nothing stays.
+    // Without a length the quota is checked during the upload, and no partial file remains.
     assert_eq!(put("two", &["-H", "Transfer-Encoding: chunked"]).status, 507);
     assert!(!Path::new(&format!("{place}/two")).exists());
     let shown = &server.cli(&["datastore", "show", "small"])[0];
@@ -56,7 +56,7 @@ fn a_quota_holds_and_gives_back() {
     let status: serde_json::Value = serde_json::from_slice(&status.body).unwrap();
     assert_eq!(status["data"]["total"], 102_400);
     assert_eq!((&status["data"]["used"], &status["data"]["avail"]), (&70_000.into(), &32_400.into()));
-    // Written over, the old bytes make room only once the new ones are there; deleted, they do.
+    // An overwrite frees the old bytes only after the new ones are stored; a DELETE frees them.
     assert_eq!(put("one", &[]).status, 507);
     assert_eq!(curl(&server, &token, "/dav/small/one", &["--request", "DELETE"]).status, 204);
     assert_eq!(put("two", &["-H", "Transfer-Encoding: chunked"]).status, 201);
@@ -73,7 +73,7 @@ fn a_quota_holds_and_gives_back() {
     );
     let lookups = "enfilade_datastore_lookups_total{datastore=\"small\",kind=\"write\"} ";
     assert!(text.contains(lookups) && !text.contains(&format!("{lookups}0\n")), "{text}");
-    // Nobody makes a series by asking for what is not there.
+    // A request for an unknown datastore creates no metric.
     assert_eq!(curl(&server, &token, "/dav/made-up/x", &[]).status, 404);
     assert!(!metrics(&server).contains("made-up"));
 }
@@ -100,7 +100,7 @@ fn a_store_on_a_share_is_there_while_that_is_mounted() {
     server.cli(&["datastore", "set", "share", "--mounted-at", "/"]);
     assert_eq!(status(), 207);
     let refused = server.cli_output(&["datastore", "set", "share", "--mounted-at", "/elsewhere"], "");
-    assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("not below"));
+    assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("is not above"));
     server.cli(&["datastore", "set", "share", "--mounted-at", "none"]);
     assert_eq!(status(), 207);
 }
@@ -141,7 +141,7 @@ fn what_is_amiss_is_told_and_what_is_written_another_reader_takes() {
         (tank["comment"].as_str(), tank["keep-last"].as_str(), tank.get("gc-schedule")),
         ("two words", "3", None)
     );
-    // People who edit the file are told, and not stopped.
+    // An edit of the file causes warnings, not a refusal.
     std::fs::write(
         &file,
         format!("{text}datastore: inner\n\tpath {inside}\n\ndatastore: gone\n\tpath /nowhere/at/all\n\n"),

@@ -107,7 +107,7 @@ fn passwords_and_what_the_command_line_lists() {
     assert_eq!(server.cli(&["datastore", "list"])[0]["datastore"], "main");
     let twice = server.cli_output(&["group", "add", "staff"], "");
     assert!(!twice.status.success());
-    assert!(String::from_utf8_lossy(&twice.stderr).contains("is there already"));
+    assert!(String::from_utf8_lossy(&twice.stderr).contains("already exists"));
     let init = server.cli_output(&["init"], "");
     assert!(String::from_utf8_lossy(&init.stderr).contains("inhabited"));
 }

@@ -1,4 +1,4 @@
-//! ACLs of whole trees: handed on anew from above, saved, and put back.
+//! ACLs of whole trees: propagate, save, restore.
 
 use crate::acls::{NewAcl, descriptor_of, find, read_acl};
 use crate::desk::Desk;
@@ -7,26 +7,27 @@ use enfilade_access::{NodeKind, SecurityDescriptor, from_sddl, propagated, to_sd
 use enfilade_content::{Listing, Node, OpenEntry, list_as_operator, set_acl_as_operator};
 use enfilade_facts::vocabulary::{DatastoreName, StorePath};
 
-/// So many entries are open at once.
+/// The most open entries at once.
 const BATCH: usize = 256;
 
-/// What became of a tree.
+/// The result of a propagation.
 #[derive(Clone, Debug, Default)]
 pub struct Spread {
     /// Objects whose ACL was changed, or would be.
     pub changed: u64,
-    /// Objects whose ACL was that already.
+    /// Objects that had the ACL already.
     pub same: u64,
-    /// Objects that are protected from what is above, with everything below them.
+    /// Protected objects: they and everything below them do not inherit.
     pub protected: Vec<String>,
-    /// Objects that were left as they are, and why.
+    /// Objects that could not be changed, each with the reason.
     pub left: Vec<(String, String)>,
 }
 
-/// Hears of an object, by its path, with what is carried; says what is carried further down, or that nothing beneath it is meant.
+/// Called for each object with its path and the value of its directory. Returns the value for the objects below it, or `None` to skip
+/// them.
 type Each<'e, C> = &'e mut dyn FnMut(&str, &OpenEntry, &C) -> Result<Option<C>, Error>;
 
-/// Everything beneath a directory, each directory before what is in it, with something that is carried down.
+/// Walks everything below a directory, each directory before its members, and passes a value down.
 fn walk<C>(top: &Node, path: &str, carried: C, each: Each<'_, C>) -> Result<(), Error> {
     if top.subject().kind == NodeKind::File {
         return Ok(());
@@ -59,19 +60,19 @@ fn walk<C>(top: &Node, path: &str, carried: C, each: Each<'_, C>) -> Result<(), 
     Ok(())
 }
 
-/// A directory on the way down.
+/// A directory on the current path.
 struct Level<C> {
     listing: Listing,
     path: String,
     carried: C,
-    /// Directories in it that come before its next entries.
+    /// Its subdirectories to walk before its next entries.
     further: Vec<(Node, String, C)>,
 }
 
-/// How many objects are beneath a path.
+/// The number of objects below a path.
 ///
 /// # Errors
-/// When the path is not there, or a directory cannot be read.
+/// When the path does not exist, or a directory cannot be read.
 pub fn count_beneath(desk: &Desk<'_>, datastore: &DatastoreName, path: &StorePath) -> Result<u64, Error> {
     let mut count = 0;
     walk(&find(desk, datastore, path)?, "", (), &mut |_, _, ()| {
@@ -81,11 +82,11 @@ pub fn count_beneath(desk: &Desk<'_>, datastore: &DatastoreName, path: &StorePat
     Ok(count)
 }
 
-/// Replaces an ACL, and hands it on to everything beneath: each object keeps its own entries, and what it inherited it inherits anew. What
-/// is protected stays as it is. `seen` hears of each object; where it is only tried, nothing is changed.
+/// Replaces an ACL and propagates it to everything below: each object keeps its explicit entries, and its inherited entries are replaced.
+/// Protected objects do not change. `seen` is called for each object. A dry run changes nothing.
 ///
 /// # Errors
-/// As for one ACL, and when a directory cannot be read; what was changed before that stays changed.
+/// As for one ACL, and when a directory cannot be read; changes made before stay.
 pub fn spread_acl(
     desk: &Desk<'_>,
     datastore: &DatastoreName,
@@ -137,10 +138,11 @@ fn put(node: &Node, after: &SecurityDescriptor, is_tried: bool, spread: &mut Spr
     Ok(())
 }
 
-/// Tells the ACL of a path and of everything beneath it, in SDDL; what has none is not told of. What cannot be read is named.
+/// Passes on the ACLs of a path and of everything below it in SDDL, with an error for each unreadable ACL. Objects without an ACL are left
+/// out.
 ///
 /// # Errors
-/// When the path is not there, or a directory cannot be read.
+/// When the path does not exist, or a directory cannot be read.
 pub fn save_acls(
     desk: &Desk<'_>,
     datastore: &DatastoreName,
@@ -161,10 +163,10 @@ pub fn save_acls(
     })
 }
 
-/// Puts an ACL back that was saved. Says whether it was another one.
+/// Restores a saved ACL. Returns whether it changed.
 ///
 /// # Errors
-/// When there is nothing at the path any more, or the ACL cannot be read or written.
+/// When the path no longer exists, or the ACL cannot be read or written.
 pub fn restore_acl(
     desk: &Desk<'_>,
     datastore: &DatastoreName,

@@ -12,7 +12,7 @@ use enfilade_facts::{Read, Source, View};
 /// The ACL of something, readable.
 #[derive(Clone, Debug)]
 pub struct AclLines {
-    /// One entry each; `None` where there is no ACL and the mode bits rule.
+    /// One line per entry; `None` if the object has no ACL, so that its mode bits decide.
     pub lines: Option<Vec<String>>,
     /// The same in one line of SDDL.
     pub sddl: Option<String>,
@@ -37,7 +37,7 @@ pub fn get_acl(desk: &Desk<'_>, datastore: &DatastoreName, path: &StorePath) -> 
     Ok(AclLines { lines, sddl, mode: subject.mode, uid: subject.uid, gid: subject.gid })
 }
 
-/// What stands on an object; `None` where the mode bits rule, and in words why it cannot be believed.
+/// The ACL of an object; `None` if the mode bits decide; an error if it is malformed.
 pub(crate) fn read_acl(subject: &Subject) -> Result<Option<SecurityDescriptor>, String> {
     subject.descriptor().map_err(|why| format!("cannot be believed: {why}"))
 }
@@ -51,10 +51,10 @@ pub enum NewAcl {
     Sddl(String),
 }
 
-/// Replaces an ACL. Owner and group are kept where the lines do not name them. Says which extended attribute it is in.
+/// Replaces an ACL. Owner and group do not change if the lines do not name them. Returns the name of the extended attribute.
 ///
 /// # Errors
-/// When the target is not there, a line cannot be read, or the ACL cannot be written.
+/// When the target does not exist, a line is malformed, or the ACL cannot be written.
 pub fn set_acl(
     desk: &Desk<'_>,
     datastore: &DatastoreName,
@@ -69,7 +69,7 @@ pub fn set_acl(
     Ok(enfilade_content::set_acl_as_operator(&node, &blob)?.name(node.acls()))
 }
 
-/// What is to stand on an object.
+/// The new ACL for an object.
 pub(crate) fn descriptor_of(
     source: &dyn Source,
     acl: &NewAcl,
@@ -101,8 +101,7 @@ pub(crate) fn descriptor_of(
     })?
 }
 
-/// Gives an empty directory an ACL under which roles alone decide: everybody who comes in may do what their role lets
-/// them. Where there is content already, or an ACL, nothing is changed.
+/// Gives an empty directory an ACL under which only roles decide. A directory with content or with an ACL is not changed.
 ///
 /// # Errors
 /// When the ACL cannot be written.
@@ -138,7 +137,7 @@ fn sid(view: &View<'_>, who: &str, dialect: AclDialect) -> Result<Sid, Error> {
                 .ok_or_else(|| crate::look::dangling("user", id))
         }
         Target::Token(user, _) => Err(Error::Invalid(format!(
-            "`{who}` is a token, and what it does it does as its owner: name `{user}`"
+            "`{who}` is a token, which acts as its owner: name the owner `{user}` instead"
         ))),
         Target::Group(group) => {
             let id = group_id(view, &group)?;
@@ -153,7 +152,7 @@ fn sid(view: &View<'_>, who: &str, dialect: AclDialect) -> Result<Sid, Error> {
 fn in_dialect(dialect: AclDialect, sid: Sid, numbered: Option<Sid>) -> Sid {
     match dialect {
         AclDialect::Ntacl => sid,
-        // Without a number it cannot be written down, which is said when it is.
+        // A principal without a number cannot be written; the write reports that.
         AclDialect::Nfs4 => numbered.unwrap_or(sid),
     }
 }

@@ -1,4 +1,4 @@
-//! The first facts of a new house.
+//! The first facts of a new data directory.
 
 use crate::desk::{Desk, random};
 use crate::error::Error;
@@ -6,7 +6,7 @@ use enfilade_facts::tables::{Domain, Name, NameKey, SidSpace, SidSpaceKey, User}
 use enfilade_facts::vocabulary::{DomainId, Realm};
 use enfilade_facts::{At, Read, Source};
 
-/// Makes the realm `local` and the space SIDs come from, where they are not there yet.
+/// Creates the realm `local` and the space of SIDs, if they do not exist yet.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -28,7 +28,7 @@ pub fn ensure_local_realm(desk: &Desk<'_>) -> Result<At, Error> {
     Ok(at)
 }
 
-/// Whether there is no user yet: a house nobody has moved into.
+/// Whether the facts contain no user yet.
 ///
 /// # Errors
 /// When the facts cannot be read.

@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 pub struct BadCertificate {
     /// The file.
     pub file: String,
-    /// What is wrong with it.
+    /// The problem.
     pub why: String,
 }
 
@@ -65,16 +65,16 @@ pub struct CertificateFiles {
     listing: Mutex<Option<Arc<Listing>>>,
 }
 
-/// What a look at the files found.
+/// The result of reading the files.
 #[derive(Debug)]
 pub struct Looked {
-    /// What there is.
+    /// The usable certificates.
     pub certificates: Certificates,
-    /// What cannot be used, by file.
+    /// Unusable files.
     pub bad: Vec<BadCertificate>,
-    /// What can be used and may trouble clients; known of those that were read whole.
+    /// Usable files that may cause problems for clients; known only for files that were read whole.
     pub warnings: Vec<BadCertificate>,
-    /// How many files were read for it.
+    /// The number of files that were read.
     pub read: usize,
 }
 
@@ -88,7 +88,7 @@ thread_local! {
 }
 
 impl CertificateFiles {
-    /// With the engine that is fastest here.
+    /// Uses the fastest engine of this machine.
     pub fn new(place: CertificatePlace, digest: Digest, terms: CertificateTerms) -> Self {
         Self::with(place, digest, terms, engine())
     }
@@ -109,12 +109,12 @@ impl CertificateFiles {
         &self.place
     }
 
-    /// What reads them.
+    /// The name of the engine that reads the files.
     pub fn engine(&self) -> String {
         self.engine.name()
     }
 
-    /// Where something may change that has to be looked at; known once everything was.
+    /// The directories to watch; complete after the first look.
     pub fn directories(&self) -> BTreeSet<PathBuf> {
         match (&self.place, self.listed()) {
             (CertificatePlace::List(_), Some(listing)) => listing.directories(),
@@ -129,18 +129,18 @@ impl CertificateFiles {
 
     fn list(&self) -> io::Result<Arc<Listing>> {
         let listing = Arc::new(Listing::read(&self.place, &self.terms)?);
-        // Of a directory it is read again each time, and need not be kept.
+        // The list of a directory is read again each time.
         if matches!(self.place, CertificatePlace::List(_)) {
             *self.listing.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&listing));
         }
         Ok(listing)
     }
 
-    /// Looks into every file, at its leaf alone: after that every name is answered. What an earlier start knows of files that are as they
-    /// were is taken from there. `now` in nanoseconds since the epoch.
+    /// Reads the leaf certificate of every file: after that every name can be answered. Unchanged files are taken from the index of an
+    /// earlier start. `now` in nanoseconds since the epoch.
     ///
     /// # Errors
-    /// When the directory or the list cannot be read, or a line of the list cannot be obeyed.
+    /// When the directory or the list cannot be read, or a line of the list is invalid.
     pub fn look(&self, rules: Rules, known: Option<&LeafIndex>, now: u64) -> io::Result<Looked> {
         self.looked.store(now, Ordering::Relaxed);
         let listing = self.list()?;
@@ -149,7 +149,7 @@ impl CertificateFiles {
         let names = unknown.as_ref().unwrap_or(&listing.names);
         let mut read = names.len();
         let mut bad = self.leaves_into(&listing, names, &mut files)?;
-        // A file that is not there may be a bundle of several kinds of keys.
+        // A file that does not exist may be a bundle of several kinds of keys.
         let kinds: Vec<OsString> =
             bad.iter().flat_map(|bad| files_of_kinds(Path::new(&bad.file))).map(Into::into).collect();
         if !kinds.is_empty() {
@@ -218,14 +218,14 @@ impl CertificateFiles {
                 let leaf = ROOM.with_borrow_mut(|room| Leaf::read(bytes, room))?;
                 match leaf.has_key || read_whole(&base.join(name)).is_ok_and(|whole| whole.key.is_some()) {
                     true => Ok(leaf),
-                    false => Err("it holds no private key, and there is no `.key` file beside it".to_owned()),
+                    false => Err("it holds no private key, and no `.key` file is next to it".to_owned()),
                 }
             });
             let said = leaf.map(|leaf| of(&text, leaf));
             let _ = place.set(said.map_err(|why| BadCertificate { file: text.clone(), why }));
         };
         if self.engine.read(base, names, &each).is_err() {
-            // Where the fast way ends there is always the other; what was read stays.
+            // If the fast engine fails, threads read the rest; files already read stay.
             Threads::default().read(base, names, &each)?;
         }
         let missing = |name: &OsString| BadCertificate {
@@ -236,11 +236,11 @@ impl CertificateFiles {
         Ok(all.map(|(found, name)| found.into_inner().unwrap_or_else(|| Err(missing(name)))).collect())
     }
 
-    /// What became of a snapshot: every file is asked whether it changed, and those that did are read and verified. A file that cannot be
-    /// used leaves what was there in its place.
+    /// The next snapshot: every file is checked for changes, and changed files are read and verified. An unusable file leaves its old
+    /// certificate in use.
     ///
     /// # Errors
-    /// When the directory or the list cannot be read, or a line of the list cannot be obeyed.
+    /// When the directory or the list cannot be read, or a line of the list is invalid.
     pub fn look_again(&self, before: &Certificates, rules: Rules, now: u64) -> io::Result<Looked> {
         let was = self.listed();
         let listing = match self.list() {
@@ -257,7 +257,7 @@ impl CertificateFiles {
                 let gone = gone.map(|file| FileChange::Remove(file.path.clone())).collect();
                 Ok(self.after(&listing, before, rules, &changed, gone, now))
             }
-            // Lines may have moved, and their terms changed: the snapshot is made anew of what is known of unchanged files.
+            // Lines may have moved and their terms may have changed: the snapshot is rebuilt from what is known about unchanged files.
             CertificatePlace::List(_) => {
                 let looked = self.relisted(&listing, before, rules, now);
                 if let Err(why) = &looked {
@@ -326,10 +326,10 @@ impl CertificateFiles {
         })
     }
 
-    /// The same where it is known which files to ask.
+    /// The same for known files.
     ///
     /// # Errors
-    /// As for everything, where one of them is what all others follow from.
+    /// As [`Self::look_again`], if one of the files is the list or another file that all others depend on.
     pub fn look_at(
         &self,
         before: &Certificates,
@@ -344,7 +344,7 @@ impl CertificateFiles {
                 listing
             }
             (CertificatePlace::List(_), _) => return self.look_again(before, rules, now),
-            // What the names say is enough, and nothing of the rest is asked for.
+            // The names of the changed files suffice; the other files are not looked at.
             (CertificatePlace::Directory(_), _) => Arc::new(Listing::of_few(&self.place, paths, &self.terms)),
         };
         let mut there = BTreeSet::new();
@@ -355,7 +355,7 @@ impl CertificateFiles {
             let text = path.to_string_lossy();
             match listing.has(&path) && is_file {
                 true => drop(there.insert(path.into_os_string())),
-                // What is on a line and gone for now is kept, as what is broken is.
+                // A certificate on a line of the list stays in use while its file is missing, as it does while its file is broken.
                 false if before.at_path(&text, |_| true).is_some() && !listing.is_of_lines() => {
                     gone.push(FileChange::Remove(text.into()));
                 }
@@ -366,7 +366,7 @@ impl CertificateFiles {
         Ok(self.after(&listing, before, rules, &there, gone, now))
     }
 
-    /// Those that are not known to be as they were: when they were verified, or when they were looked at.
+    /// Files that may have changed since they were verified or looked at.
     fn changed<'c>(
         &self,
         listing: &Listing,
@@ -407,7 +407,7 @@ impl CertificateFiles {
             let path = listing.base.join(name);
             let text = path.to_string_lossy();
             match self.whole(&path, now) {
-                // Only looked at again, because it was changed lately.
+                // Only read again, because it changed recently.
                 Ok((leaf, identity, _))
                     if before
                         .at_path(&text, |_| true)
@@ -425,7 +425,7 @@ impl CertificateFiles {
         Looked { certificates: before.under(rules).after(changes), bad, warnings, read: names.len() }
     }
 
-    /// One file, verified: its leaf, its identity once that is sure, and what may trouble clients.
+    /// One verified file: its leaf, its identity once it is certain, and warnings.
     #[allow(clippy::type_complexity, reason = "three things of one file, for this module alone")]
     fn whole(
         &self,
@@ -444,19 +444,19 @@ impl CertificateFiles {
         Bundle::read(parts, &self.terms.issuers, (now / NANOS) as i64)
     }
 
-    /// What a handshake goes on with, under a policy. `now` in nanoseconds since the epoch.
+    /// The key and chain for a handshake, under a policy. `now` in nanoseconds since the epoch.
     ///
     /// # Errors
-    /// When the file cannot be read now; what is in it is told by what comes of it.
+    /// When the file cannot be read. Problems of its content are in the result.
     pub fn ready(&self, path: &Path, policy: &Policy, now: u64) -> io::Result<Ready> {
         let whole = read_whole(path)?;
         Ok(policy.ready(self.bundle(&whole, now)))
     }
 
-    /// Reads every file whole: its key, and whether that is the certificate's. Says which cannot be used, and which were changed since
-    /// they were looked at. What is known to be as it was when it was verified is not read again.
+    /// Reads every file whole and checks that the key belongs to the certificate. Returns unusable files, and files that changed since they
+    /// were read. Files that did not change since their verification are not read again.
     pub fn verify(&self, certificates: &Certificates, threads: usize, done: &AtomicUsize) -> Verified {
-        // What was changed since then may be another than the one that was looked at, also where it says the same.
+        // A file that changed since then may be a different one, even if its content is the same.
         let now = self.looked.load(Ordering::Relaxed);
         let listing = self.listed();
         let files: Vec<_> = certificates.files().collect();
@@ -506,16 +506,16 @@ impl CertificateFiles {
     }
 }
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Debug, Default)]
 pub struct Verified {
-    /// What cannot be used, by file.
+    /// Unusable files.
     pub bad: Vec<BadCertificate>,
-    /// What can be used and may trouble clients, by file.
+    /// Usable files that may cause problems for clients.
     pub warnings: Vec<BadCertificate>,
-    /// Files that were changed meanwhile.
+    /// Files that changed during the verification.
     pub changed: BTreeSet<PathBuf>,
-    /// What is served without those that cannot be used.
+    /// The changes that remove unusable files from the snapshot.
     pub out: Vec<FileChange>,
 }
 
@@ -534,7 +534,7 @@ fn is_settled(identity: &Identity, now: u64) -> bool {
     modified.max(changed).saturating_add(RACY_NANOS) < now
 }
 
-/// The same file, and it says the same; what was not known for sure of it is now.
+/// Whether it is the same file with the same content, and its identity is now certain.
 fn is_same_reading(known: &CertificateFile, leaf: &DigestedLeaf, identity: Option<Identity>) -> bool {
     identity.is_some() && known.says_the_same(leaf) && known.identity.get().copied() == identity
 }

@@ -1,4 +1,4 @@
-//! Datastores. Their truth is `datastore.cfg`: a change is written there first, and then looked at like anybody's edit.
+//! Datastores, which are mirrored from `datastore.cfg`: a change is written to the file first, and then read like any edit.
 
 mod look;
 
@@ -22,28 +22,28 @@ use enfilade_sources::files::{datastore_cfg, directory};
 use enfilade_sources::mounts::network_mount_over;
 use std::path::{Path, PathBuf};
 
-/// What can be done with a section.
+/// A change of a section.
 #[derive(Clone, Debug)]
 pub enum DatastoreEdit {
-    /// Make it, and its directory.
+    /// Create it, with its directory.
     Create {
-        /// Where its content is; absolute.
+        /// The path of its content; absolute.
         path: String,
-        /// Whatever else its section says, by the names of `datastore.cfg`.
+        /// The other properties of its section, by their names in `datastore.cfg`.
         properties: Vec<(String, String)>,
     },
-    /// Change properties, by the names of `datastore.cfg`; `None` takes one away.
+    /// Change properties, by the names of `datastore.cfg`; `None` removes one.
     Set(Vec<(String, Option<String>)>),
     /// Close it, or open it.
     Maintenance(Option<Maintenance>),
-    /// Take it out of the file, and every role on it with it.
+    /// Remove its section, and every role on it.
     Remove,
 }
 
-/// Changes one section: the file first, under its lock, then the facts. From the returned revision on it is obeyed.
+/// Changes one section: first the file, under its lock, then the facts. The change is in effect from the returned revision on.
 ///
 /// # Errors
-/// When it makes no sense, or the file cannot be changed; nothing is changed then.
+/// When the change is invalid, or the file cannot be changed; then nothing changes.
 pub fn edit_datastore(desk: &Desk<'_>, name: &DatastoreName, edit: &DatastoreEdit) -> Result<At, Error> {
     let mut content = None;
     let verb = match edit {
@@ -58,7 +58,7 @@ pub fn edit_datastore(desk: &Desk<'_>, name: &DatastoreName, edit: &DatastoreEdi
                 ..Datastore::default()
             };
             check_path(desk, name, path, &row.root(name))?;
-            // What is on a device of its own is made there, once that is mounted.
+            // On a removable device the directory is created once the device is mounted.
             content = row.backing_device.is_none().then_some(path);
             "create"
         }
@@ -69,7 +69,7 @@ pub fn edit_datastore(desk: &Desk<'_>, name: &DatastoreName, edit: &DatastoreEdi
         }
         DatastoreEdit::Maintenance(_) => "maintenance",
         DatastoreEdit::Remove => {
-            // Whoever had a role on it has none on another datastore that gets its name.
+            // Roles on it are removed, so that a later datastore of the same name does not get them.
             if desk.facts.read(|view| view.get::<Datastore>(name))??.is_some() {
                 remove_roles_on(desk, &RolePath::of(name, &StorePath::root()))?;
             }
@@ -85,11 +85,11 @@ pub fn edit_datastore(desk: &Desk<'_>, name: &DatastoreName, edit: &DatastoreEdi
         })
     });
     if at.is_err() {
-        // Innermost first, and only what is empty.
+        // Innermost first, and only empty directories.
         made.iter().rev().for_each(|path| drop(std::fs::remove_dir(path)));
     }
     let at = at?;
-    // What is on another machine's file system leaves an empty directory behind when that goes.
+    // When a network file system is unmounted, an empty directory remains: the mount point is recorded.
     match edit {
         DatastoreEdit::Create { path, .. } => match network_mount_over(path).unwrap_or_default() {
             Some(point) => edit_profile(desk, name, |profile| profile.mounted_at = Some(point.clone())),
@@ -99,10 +99,10 @@ pub fn edit_datastore(desk: &Desk<'_>, name: &DatastoreName, edit: &DatastoreEdi
     }
 }
 
-/// Changes what is known of a datastore beside its section.
+/// Changes the properties of a datastore that are not in its section.
 ///
 /// # Errors
-/// When there is none of that name, it makes no sense, or the facts cannot be changed.
+/// When the datastore does not exist, the change is invalid, or the facts cannot be changed.
 pub fn edit_profile(
     desk: &Desk<'_>,
     name: &DatastoreName,
@@ -121,12 +121,12 @@ pub fn edit_profile(
             && !Path::new(&row.root(name)).starts_with(point)
         {
             let why =
-                format!("the datastore is not below `{point}`, so it does not matter what is mounted there");
+                format!("the mount point `{point}` is not above the datastore's path; name a directory that contains it");
             return Err(Error::Invalid(why));
         }
-        // Whoever sees an entry is told its attributes.
+        // A visible entry shows its attributes.
         if !profile.access.visible.covers(AccessMask::READ_ATTRIBUTES) {
-            let why = "what may be seen has to grant read-attributes at least";
+            let why = "the rights to see an entry must include read-attributes";
             return Err(Error::Invalid(why.to_owned()));
         }
         let acls = profile.access.acls;
@@ -145,15 +145,15 @@ pub fn edit_profile(
     Ok(at)
 }
 
-/// Two stores over the same files would each let in whom the other keeps out; and a store over the server's own files everybody.
+/// Refuses a path that overlaps another datastore, which could permit what the other refuses, or that contains the server's own files.
 fn check_path(desk: &Desk<'_>, name: &DatastoreName, said: &str, root: &str) -> Result<(), Error> {
     if !Path::new(said).is_absolute() || said.split('/').any(|part| part == "..") {
-        return Err(Error::Invalid(format!("the path `{said}` is not absolute, or holds `..`")));
+        return Err(Error::Invalid(format!("the path `{said}` is not absolute, or contains `..`")));
     }
     let path = Path::new(root);
     let others = roots(desk.facts)?.into_iter().filter(|(other, _)| other != name);
     let others: Vec<_> = others.collect();
-    // Also where a link leads, as far as it is there.
+    // Also the target of a symbolic link, as far as it exists.
     let real = path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
     let real = real.and_then(|(above, real)| Some(real.join(path.strip_prefix(above).ok()?)));
     let real = real.unwrap_or_else(|| path.to_owned());
@@ -165,11 +165,11 @@ fn check_path(desk: &Desk<'_>, name: &DatastoreName, said: &str, root: &str) -> 
             format!("the path `{path}` overlaps with `{own}`, which the server reserves for its own files; choose another directory")
         })
     };
-    // Of what is outside of the roots nothing is told: not whether it is there, nor where a link leads.
+    // Outside of the roots the refusal comes first: it shows neither whether a path exists nor the target of a link.
     outside(desk, path, &real).or_else(shared).or_else(taken).map_or(Ok(()), |why| Err(Error::Invalid(why)))
 }
 
-/// Why a datastore may not be made there, where the desk is for directories beneath some alone.
+/// Why a datastore may not be created there, if the change is limited to some roots.
 fn outside(desk: &Desk<'_>, said: &Path, real: &Path) -> Option<String> {
     let roots = desk.roots?;
     let is_beneath = |root: &PathBuf| {
@@ -189,10 +189,10 @@ fn outside(desk: &Desk<'_>, said: &Path, real: &Path) -> Option<String> {
     })
 }
 
-/// Makes the directory where it is not there; one we made is governed by roles until somebody sets an ACL.
-/// What was made is told, outermost first.
+/// Creates the directory if it does not exist. In a new directory only roles decide until an ACL is set. `made` receives the created
+/// directories, outermost first.
 fn make_content_directory(desk: &Desk<'_>, path: &str, made: &mut Vec<PathBuf>) -> Result<(), Error> {
-    let failed = |why| Error::File(format!("directory `{path}` cannot be made: {why}"));
+    let failed = |why| Error::File(format!("directory `{path}` cannot be created: {why}"));
     directory::make(Path::new(path), made).map_err(failed)?;
     open_to_roles(desk, path, AclDialect::default())
 }
@@ -201,7 +201,7 @@ fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit
     let position = sections.iter().position(|section| section.id == name.as_str());
     if let DatastoreEdit::Create { path, properties } = edit {
         if position.is_some() {
-            return Err(format!("there is a datastore `{name}` already; choose another name"));
+            return Err(format!("datastore `{name}` already exists; choose another name"));
         }
         for (_, value) in properties.iter().filter(|(key, _)| key == "maintenance-mode") {
             check_mode(value)?;
@@ -227,10 +227,10 @@ fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit
         DatastoreEdit::Set(changes) => {
             for (key, value) in changes {
                 match key.as_str() {
-                    // Where a store's content is, is what it is.
+                    // The path identifies the content: it never changes.
                     "path" | "name" | "backing-device" => {
                         return Err(format!(
-                            "`{key}` of a datastore cannot be changed; make another datastore"
+                            "`{key}` of a datastore cannot be changed; create another datastore"
                         ));
                     }
                     "maintenance-mode" => {
@@ -252,7 +252,7 @@ fn apply(sections: &mut Vec<Section>, name: &DatastoreName, edit: &DatastoreEdit
     check_section(section)
 }
 
-/// Nothing is written that would not be read.
+/// Refuses to write a section that could not be read back.
 fn check_section(section: &Section) -> Result<(), String> {
     if let Some((key, _)) = section.properties.iter().find(|(_, value)| value.contains(['\n', '\r'])) {
         return Err(format!("property `{key}`: expected one line"));
@@ -260,7 +260,7 @@ fn check_section(section: &Section) -> Result<(), String> {
     datastore_cfg::read(section).map(|_| ()).map_err(|why| why.reason)
 }
 
-/// A mode nobody knows closes a store: it is read, and never written on somebody's word.
+/// An unknown mode in the file closes the datastore; a change to an unknown mode is refused.
 fn check_mode(text: &str) -> Result<(), String> {
     match Maintenance::from_property(text).mode {
         MaintenanceMode::Unknown(mode) => Err(format!(
@@ -270,7 +270,7 @@ fn check_mode(text: &str) -> Result<(), String> {
     }
 }
 
-/// Whatever is being deleted stays so.
+/// A datastore in the mode `delete` cannot leave it.
 fn check_leaving(section: &Section, name: &DatastoreName, next: Option<&str>) -> Result<(), String> {
     let is_delete = |text: &str| Maintenance::from_property(text).mode == MaintenanceMode::Delete;
     let deleting =

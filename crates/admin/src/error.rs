@@ -1,4 +1,4 @@
-//! What can go wrong with a change, in words for whoever has to act.
+//! Errors of changes, with the next step for the operator.
 
 use enfilade_facts::vocabulary::Malformed;
 use enfilade_facts::{CommitError, SourceError};
@@ -6,33 +6,33 @@ use enfilade_facts::{CommitError, SourceError};
 /// A change that was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Something named is not there.
+    /// A named record does not exist.
     #[error("there is no {what} `{name}`; {hint}")]
     Missing {
-        /// What kind of thing.
+        /// The kind of record.
         what: &'static str,
         /// Its name.
         name: String,
         /// The next step.
         hint: &'static str,
     },
-    /// Something is there already.
-    #[error("{what} `{name}` is there already; {hint}")]
+    /// A record of this name already exists.
+    #[error("{what} `{name}` already exists; {hint}")]
     Exists {
-        /// What kind of thing.
+        /// The kind of record.
         what: &'static str,
         /// Its name.
         name: String,
         /// The next step.
         hint: &'static str,
     },
-    /// What was asked for makes no sense.
+    /// The requested change is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// It may not be done with this thing as it is.
+    /// The state of the record does not allow the change.
     #[error("{0}")]
     Refused(String),
-    /// A text has not the form it has to have.
+    /// A malformed text.
     #[error(transparent)]
     Malformed(#[from] Malformed),
     /// The facts could not be read.
@@ -44,13 +44,13 @@ pub enum Error {
     /// A file could not be changed.
     #[error("{0}")]
     File(String),
-    /// Door 5 could not do it.
+    /// Door 5 refused it.
     #[error(transparent)]
     Content(#[from] enfilade_content::Refusal),
-    /// Door 2 could not do it.
+    /// Door 2 refused it.
     #[error(transparent)]
     Identity(#[from] enfilade_identity::Refusal),
-    /// Door 4 could not do it.
+    /// Door 4 refused it.
     #[error(transparent)]
     Access(#[from] enfilade_access::Refusal),
 }

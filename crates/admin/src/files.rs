@@ -1,4 +1,4 @@
-//! How it stands with the files people edit.
+//! The state of the mirrored files.
 
 use crate::error::Error;
 use enfilade_facts::tables::{FileName, KeptFile};
@@ -9,15 +9,15 @@ use enfilade_facts::{Read, Revision, Source};
 pub struct FileSummary {
     /// Which one.
     pub file: FileName,
-    /// The newest revision of the facts at which nothing was wrong with it.
+    /// The newest revision of the facts at which it had no problem.
     pub good: Option<Revision>,
-    /// Since when something is, seconds since the epoch.
+    /// Since when it has problems, seconds since the epoch.
     pub since: Option<i64>,
     /// Whether everything in it refuses.
     pub refuses: bool,
-    /// What is wrong with it; the first of many.
+    /// Its first problems.
     pub problems: Vec<String>,
-    /// How many things are wrong with it.
+    /// The number of all its problems.
     pub problem_count: u32,
 }
 

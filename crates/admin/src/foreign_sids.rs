@@ -1,4 +1,4 @@
-//! The table of foreign SIDs: what ACLs that were written elsewhere call the users and groups of this house.
+//! The table of foreign SIDs: SIDs in ACLs that another system wrote, each mapped to a user or group here.
 
 use crate::desk::Desk;
 use crate::error::Error;
@@ -8,10 +8,10 @@ use enfilade_facts::tables::{Group, User};
 use enfilade_facts::vocabulary::Sid;
 use enfilade_facts::{At, Read, Source};
 
-/// From now on entries for this SID speak of this user or group.
+/// Maps a foreign SID to a user or group.
 ///
 /// # Errors
-/// When it is no SID of an account or somebody has it, there is no such user or group, or the facts cannot be changed.
+/// When it is not the SID of an account or is in use, the user or group does not exist, or the facts cannot be changed.
 pub fn map_sid(desk: &Desk<'_>, sid: Sid, who: &Target) -> Result<At, Error> {
     let ((), at) = desk.commit(&format!("acl map {sid} {who}"), |view, change| {
         is_free(&sid, view)?;
@@ -31,7 +31,8 @@ pub fn map_sid(desk: &Desk<'_>, sid: Sid, who: &Target) -> Result<At, Error> {
                 change.put(&id, &group);
             }
             Target::Token(user, _) => {
-                let why = format!("`{who}` is a token, and what it does it does as its owner: name `{user}`");
+                let why =
+                    format!("`{who}` is a token, which acts as its owner: name the owner `{user}` instead");
                 return Err(Error::Invalid(why));
             }
         }
@@ -40,7 +41,7 @@ pub fn map_sid(desk: &Desk<'_>, sid: Sid, who: &Target) -> Result<At, Error> {
     Ok(at)
 }
 
-/// From now on entries for this SID speak of nobody again.
+/// Removes the mapping of a foreign SID.
 ///
 /// # Errors
 /// When it is not in the table, or the facts cannot be changed.
@@ -67,7 +68,7 @@ pub fn unmap_sid(desk: &Desk<'_>, sid: Sid) -> Result<At, Error> {
     Ok(at)
 }
 
-/// The table: each foreign SID, and of whom its entries speak, in the order of their names.
+/// The table: each foreign SID with its user or group, sorted by name.
 ///
 /// # Errors
 /// When the facts cannot be read.

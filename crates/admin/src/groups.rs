@@ -1,4 +1,4 @@
-//! Groups and who is in them.
+//! Groups and their members.
 
 use crate::desk::{Desk, random};
 use crate::error::Error;
@@ -20,16 +20,16 @@ pub struct GroupSummary {
     pub sid: Sid,
     /// Its number.
     pub gid: Option<u32>,
-    /// Who is in it directly.
+    /// Its direct members.
     pub members: Vec<String>,
-    /// What it is for.
+    /// Its comment.
     pub comment: Option<String>,
 }
 
-/// Makes a group.
+/// Creates a group.
 ///
 /// # Errors
-/// When there is one of that name, or the facts cannot be changed.
+/// When the name is taken, or the facts cannot be changed.
 pub fn add_group(
     desk: &Desk<'_>,
     name: &GroupName,
@@ -62,7 +62,7 @@ pub fn add_group(
 /// Removes a group, its memberships and its roles. A group made later under the same name inherits nothing.
 ///
 /// # Errors
-/// When there is no such group, or the facts cannot be changed.
+/// When the group does not exist, or the facts cannot be changed.
 pub fn remove_group(desk: &Desk<'_>, name: &GroupName) -> Result<At, Error> {
     let id = desk.facts.read(|view| group_id(view, name))??;
     crate::keystone::delete_group(desk, &id)?;
@@ -70,10 +70,10 @@ pub fn remove_group(desk: &Desk<'_>, name: &GroupName) -> Result<At, Error> {
     Ok(desk.facts.at())
 }
 
-/// Puts a user or another group into a group.
+/// Adds a user or another group to a group.
 ///
 /// # Errors
-/// When one of them is not there, the group would come to be in itself, or the facts cannot be changed.
+/// When one of them does not exist, the group would contain itself, or the facts cannot be changed.
 pub fn add_member(desk: &Desk<'_>, group: &GroupName, member: &Target) -> Result<At, Error> {
     let ((), at) = desk.commit(&format!("group member add {group} {member}"), |view, change| {
         let key = membership(view, group, member)?;
@@ -88,7 +88,7 @@ pub fn add_member(desk: &Desk<'_>, group: &GroupName, member: &Target) -> Result
     Ok(at)
 }
 
-/// Takes a user or group out of a group.
+/// Removes a user or group from a group.
 ///
 /// # Errors
 /// When it is not in it, or the facts cannot be changed.
@@ -151,7 +151,7 @@ fn membership(view: &View<'_>, group: &GroupName, member: &Target) -> Result<Mem
     Ok(MembershipKey { member, group: group_id(view, group)? })
 }
 
-/// Whether `outer` is `inner` or holds it, over any number of groups in between.
+/// Whether `outer` is `inner` or contains it, through any number of groups.
 fn holds(view: &View<'_>, outer: GroupId, inner: GroupId) -> Result<bool, Error> {
     let mut seen = BTreeSet::from([inner]);
     let mut edge = vec![inner];

@@ -1,4 +1,4 @@
-//! Taking over the files of a Proxmox house, once. To keep working on the files, put them in place instead.
+//! Imports the files of a Proxmox server, once. To keep editing the files, put them into the data directory instead.
 
 use crate::datastores::{overlap, roots};
 use crate::desk::{Desk, random};
@@ -22,16 +22,16 @@ use enfilade_sources::files::user_cfg::{self, Entry, UserCfg};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What became of something in the files.
+/// The result for one record of the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// A user, token, role or datastore, by name.
     pub what: String,
-    /// Why it was left out; nothing where it was taken.
+    /// Why it was left out; `None` if it was imported.
     pub left_out: Option<String>,
 }
 
-/// What was read.
+/// The parsed files.
 struct Files {
     users: UserCfg,
     hashes: Hashes,
@@ -39,8 +39,8 @@ struct Files {
     datastores: Vec<Section>,
 }
 
-/// Takes users, tokens with their hashes, roles and datastores of `user.cfg`, `token.shadow`, `acl.cfg` and `datastore.cfg` in a
-/// directory. What is here already stays as it is. With `pretend` nothing is changed.
+/// Imports users, tokens with their hashes, roles and datastores from `user.cfg`, `token.shadow`, `acl.cfg` and `datastore.cfg` in a
+/// directory. Existing records do not change. With `pretend` nothing changes.
 ///
 /// # Errors
 /// When a file cannot be read, `user.cfg` or `acl.cfg` is in use here, or the facts cannot be changed; users, tokens and roles are taken
@@ -127,11 +127,11 @@ fn read(from: &FileSet) -> Result<Files, Error> {
     };
     let found = FileName::ALL.into_iter().map(bytes).collect::<Result<Vec<_>, _>>()?;
     let [datastores, users, acl, secrets] = found.as_slice() else {
-        return Err(Error::Invalid("there are four files".into()));
+        return Err(Error::Invalid("expected four files".into()));
     };
     if found.iter().all(Option::is_none) {
         return Err(Error::Invalid(format!(
-            "there is none of datastore.cfg, user.cfg, acl.cfg and token.shadow in `{}`",
+            "none of datastore.cfg, user.cfg, acl.cfg and token.shadow exists in `{}`",
             from.directory().display()
         )));
     }
@@ -175,7 +175,7 @@ impl Import<'_, '_, '_> {
             self.tell(if authid.token.is_some() { "token" } else { "user" }, authid.to_string(), left_out);
         }
         if !files.users.entries.is_empty() && !files.users.entries.contains_key(&Userid::root_pam().into()) {
-            // The administrator is there without a section.
+            // The administrator root@pam exists without a section.
             let left_out = self.user(&Userid::root_pam(), &Entry::default())?;
             self.tell("user", Userid::root_pam().to_string(), left_out);
         }

@@ -1,5 +1,5 @@
-//! Following the directory of keys while it is served from: the rule of the files people edit (`docs/files.md`). What was read last serves
-//! for the stale limit when there is nothing to read any more; after that there are no keys, and whatever needs one is refused.
+//! Follows the directory of keys at run time, by the rule of mirrored files (`docs/files.md`): if the directory becomes unreadable, the
+//! last keys stay in use for the stale limit; after that every request that needs a key is refused.
 
 use enfilade_facts::MemoKey;
 use enfilade_facts::memo::KeyMaker;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const RESTORE: &str = "restore the directory or its permissions; only if the keys are lost: `enfilade keys init` makes new ones, and all \
     present tokens become invalid";
 
-/// What a server knows of its keys.
+/// The keys of a server and their state.
 pub struct KeyWatch {
     directory: PathBuf,
     stale_millis: u64,
@@ -19,25 +19,25 @@ pub struct KeyWatch {
 }
 
 enum State {
-    /// There were none since the server started.
+    /// No keys since the server started.
     Never,
-    /// These are used.
+    /// These keys are in use.
     Good(MemoKey),
-    /// These are used, and cannot be read since then, in milliseconds since the machine started.
+    /// These keys are in use; the directory is unreadable since this time, in milliseconds since the machine started.
     Stale(MemoKey, u64),
     /// The stale limit is over: none are used.
     Gone,
 }
 
-/// What a look found.
+/// The result of one look.
 pub struct KeyLook {
-    /// The keys to use from now on, where that are others than before; [`KeyNews::Same`] also while the last good ones serve.
+    /// The keys to use from now on, if they changed; [`KeyNews::Same`] also while the last good keys stay in use.
     pub news: KeyNews,
-    /// What is wrong and what to do, the same words while it lasts.
+    /// Problems and what to do; the texts do not change while a problem lasts.
     pub problems: Vec<String>,
 }
 
-/// Which keys are to be used.
+/// The keys to use from now on.
 pub enum KeyNews {
     /// Those of before.
     Same,
@@ -48,8 +48,7 @@ pub enum KeyNews {
 }
 
 impl KeyWatch {
-    /// Of this directory, with the stale limit in seconds; `maker` makes what tells one state of the keys from another without holding
-    /// them.
+    /// Watches this directory, with the stale limit in seconds. `maker` digests the keys, to compare their states without storing them.
     pub fn new(directory: &Path, stale_seconds: i64, maker: KeyMaker) -> Self {
         let stale_millis = u64::try_from(stale_seconds).unwrap_or(0).saturating_mul(1_000);
         KeyWatch { directory: directory.to_owned(), stale_millis, maker, state: State::Never }
@@ -60,15 +59,15 @@ impl KeyWatch {
         matches!(self.state, State::Good(_))
     }
 
-    /// Takes what was read at this time, in milliseconds since the machine started.
+    /// Takes the result of a read at this time, in milliseconds since the machine started.
     pub fn look(&mut self, found: io::Result<Found>, tick_millis: u64) -> KeyLook {
         let why = match found {
             Ok(found) if !found.keys.is_empty() => return self.take(found),
-            // A server that was never given keys is not missing them.
+            // A server that never had keys reports no problem.
             Err(why) if why.kind() == io::ErrorKind::NotFound && matches!(self.state, State::Never) => {
                 return KeyLook { news: KeyNews::Same, problems: Vec::new() };
             }
-            // An empty directory is what is left where a file system is no longer mounted.
+            // An empty directory may be the mount point of an unmounted file system.
             Ok(_) => "there is no key".to_owned(),
             Err(why) => why.to_string(),
         };
@@ -101,7 +100,7 @@ impl KeyWatch {
         let now = found.keys.iter().fold(self.maker, each).key();
         let is_same = matches!(self.state, State::Good(known) | State::Stale(known, _) if known == now);
         self.state = State::Good(now);
-        // Other files are no business of a server; a key that is left out is.
+        // Other files are not reported; an ignored key is.
         let is_key = |name: &str| name.parse::<u32>().is_ok();
         let problems = found.ignored.iter().filter(|(name, _)| is_key(name)).map(|(name, why)| {
             format!(
@@ -148,7 +147,7 @@ mod tests {
             (news, look.problems.into_iter().map(says).collect::<Vec<_>>())
         };
         let is = |news: &str, problems: &[&'static str]| (news.to_owned(), problems.to_vec());
-        assert_eq!(step(0), is("same", &[]), "nobody misses what never was");
+        assert_eq!(step(0), is("same", &[]), "keys that never existed are not reported");
         std::fs::create_dir_all(keys.directory()).unwrap();
         assert_eq!(step(0), is("same", &["refuses"]), "a directory without keys, from the start on");
         std::fs::remove_dir(keys.directory()).unwrap();
@@ -163,7 +162,7 @@ mod tests {
         assert_eq!(step(60_999), is("same", &[]), "the same keys");
         take_away();
         assert_eq!([step(70_000), step(129_999)], [is("same", &["stale"]), is("same", &["stale"])]);
-        // An empty directory is no more than none.
+        // An empty directory counts as a missing one.
         std::fs::create_dir(keys.directory()).unwrap();
         assert_eq!([step(130_000), step(140_000)], [is("nothing", &["refuses"]), is("same", &["refuses"])]);
         std::fs::remove_dir(keys.directory()).unwrap();

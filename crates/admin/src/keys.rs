@@ -1,4 +1,4 @@
-//! The keys of Fernet tokens. They are files and no facts; what is decided here is when one may go.
+//! The keys of Fernet tokens. They are files, not facts; this module decides when a key may be deleted.
 
 use crate::error::Error;
 use enfilade_sources::files::fernet_keys::{FernetKey, FernetKeys, Found, KeysError, Rotation, STAGED};
@@ -6,16 +6,16 @@ use enfilade_sources::files::fernet_keys::{FernetKey, FernetKeys, Found, KeysErr
 /// How long keys are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyTerms {
-    /// How many keys there are at most, the staged one and the primary among them.
+    /// The most keys, including the staged and the primary key.
     pub max_active: usize,
-    /// How long a token is good, in seconds.
+    /// How long a token is valid, in seconds.
     pub token_seconds: i64,
-    /// How long after that services may still have it validated, in seconds.
+    /// How long after its expiry services may still validate it, in seconds.
     pub expired_seconds: i64,
 }
 
 impl KeyTerms {
-    /// How many keys there have to be where one is made every so many seconds: `ceil((ttl + window) / period) + 2`.
+    /// The number of keys needed for a rotation every `period` seconds: `ceil((ttl + window) / period) + 2`.
     pub fn keys_needed(&self, every_seconds: i64) -> i64 {
         let needed = self.token_seconds.saturating_add(self.expired_seconds);
         let every = every_seconds.max(1);
@@ -23,7 +23,7 @@ impl KeyTerms {
     }
 }
 
-/// What a key is for.
+/// The use of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyUse {
     /// It signs next.
@@ -50,15 +50,15 @@ impl KeyUse {
 pub struct KeySummary {
     /// The name of its file.
     pub number: u32,
-    /// What it is for.
+    /// Its use.
     pub used_for: KeyUse,
     /// Since when it has this number.
     pub since: i64,
-    /// Until when tokens it signed may be used; nothing while it signs or has not signed.
+    /// Until when tokens that it signed are valid; `None` while it is the primary key or staged.
     pub needed_until: Option<i64>,
 }
 
-/// Until when tokens of a key that signs no more may be used. It stopped when the next one got its number.
+/// Until when tokens of a former primary key are valid. It stopped signing when the next key got its number.
 fn needed_until(found: &Found, number: u32, terms: &KeyTerms) -> Option<i64> {
     let (_, next) = found.keys.range(number.saturating_add(1)..).next()?;
     (number != STAGED)
@@ -95,19 +95,20 @@ pub fn list_keys(keys: &FernetKeys, terms: &KeyTerms) -> Result<Vec<KeySummary>,
     Ok(found.keys.iter().map(summary).collect())
 }
 
-/// Makes what is missing; says whether anything was.
+/// Creates missing keys. Returns whether any was missing.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When a key cannot be created.
 pub fn init_keys(keys: &FernetKeys) -> Result<bool, Error> {
-    keys.init()
-        .map_err(|why| Error::File(format!("keys in `{}` cannot be made: {why}", keys.directory().display())))
+    keys.init().map_err(|why| {
+        Error::File(format!("keys in `{}` cannot be created: {why}", keys.directory().display()))
+    })
 }
 
 /// Why keys may not go.
 fn check_drops(found: &Found, drops: &[u32], terms: &KeyTerms, now: i64) -> Result<(), String> {
     for number in drops {
-        // One that signs until now is needed from now on.
+        // The current primary key will be needed for its tokens.
         let signs_until_now = now.saturating_add(terms.token_seconds).saturating_add(terms.expired_seconds);
         let until = needed_until(found, *number, terms).unwrap_or(signs_until_now);
         if now < until {
@@ -132,7 +133,7 @@ fn unchanged(keys: &FernetKeys, why: KeysError) -> Error {
     }
 }
 
-/// Turns the keys if the one that signs has done so for that long; of many servers that ask at once one does it.
+/// Rotates the keys if the primary key is old enough; of several servers that try at once exactly one does.
 ///
 /// # Errors
 /// As [`rotate_keys`], without `force`.
@@ -151,7 +152,7 @@ pub fn rotate_due_keys(
     }
     let mut was_done = false;
     let agree = |found: &Found, rotation: &Rotation| {
-        // Somebody else may have been first to the lock.
+        // Another server may have taken the lock first.
         was_done = !is_due(found);
         if was_done { Err(String::new()) } else { check_drops(found, &rotation.drops, terms, now) }
     };
@@ -162,11 +163,10 @@ pub fn rotate_due_keys(
     }
 }
 
-/// The staged key signs from now on; keys that are too many go, unless tokens may still need one and `force` does not say
-/// to drop it all the same.
+/// Makes the staged key the primary key and deletes excess keys. A key that tokens may still need stops the rotation, unless `force`.
 ///
 /// # Errors
-/// When a key is still needed, there is no staged one, or a file cannot be written.
+/// When a key is still needed, no key is staged, or a file cannot be written.
 pub fn rotate_keys(keys: &FernetKeys, terms: &KeyTerms, now: i64, force: bool) -> Result<Rotation, Error> {
     let rotated = keys.rotate(terms.max_active, |found, rotation| match force {
         true => Ok(()),
@@ -175,7 +175,7 @@ pub fn rotate_keys(keys: &FernetKeys, terms: &KeyTerms, now: i64, force: bool) -
     rotated.map_err(|why| unchanged(keys, why))
 }
 
-/// Keys that are too many go, on the same terms.
+/// Deletes excess keys, under the same conditions.
 ///
 /// # Errors
 /// As [`rotate_keys`].
@@ -187,7 +187,7 @@ pub fn prune_keys(keys: &FernetKeys, terms: &KeyTerms, now: i64, force: bool) ->
     pruned.map_err(|why| unchanged(keys, why))
 }
 
-/// What is wrong with the keys, each with what to do.
+/// The problems of the keys, each with the next step.
 ///
 /// # Errors
 /// When the directory cannot be read.

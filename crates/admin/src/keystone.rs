@@ -1,4 +1,4 @@
-//! What Keystone's clients know of: domains, projects, roles on them, the catalog, sessions and what was revoked.
+//! Records of Keystone: domains, projects, roles on them, the catalog, sessions and revocations.
 
 mod application_credentials;
 mod blobs;

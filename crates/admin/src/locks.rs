@@ -1,4 +1,4 @@
-//! Locks of files that stand in somebody's way and whose owner does not give them up.
+//! Ends WebDAV locks whose owner does not release them.
 
 use crate::desk::Desk;
 use crate::error::Error;
@@ -12,20 +12,20 @@ use enfilade_facts::vocabulary::{DatastoreName, StorePath};
 /// A lock that was ended.
 #[derive(Clone, Debug)]
 pub struct EndedLock {
-    /// What it was on.
+    /// Its path.
     pub path: StorePath,
-    /// Whether it was on everything beneath, too.
+    /// Whether it covered everything below the path, too.
     pub is_deep: bool,
-    /// Who had it: a name, or the id of a user who is deleted.
+    /// Its owner: a name, or the id of a deleted user.
     pub user: String,
-    /// When it would have ended by itself, in seconds since the epoch.
+    /// When it would have expired, in seconds since the epoch.
     pub until: i64,
 }
 
-/// Ends every lock that covers a path; says which. The change log has a line of it before it is done.
+/// Ends every lock that covers a path, and returns them. The change log records it first.
 ///
 /// # Errors
-/// When there is no such datastore, or the locks or the facts cannot be read or written.
+/// When the datastore does not exist, or the locks or the facts cannot be read or written.
 pub fn unlock(
     desk: &Desk<'_>,
     locks: &dyn LockStore,
@@ -45,7 +45,7 @@ pub fn unlock(
         return Ok(Vec::new());
     }
     let (ended, _) = desk.commit(&format!("datastore unlock {datastore} {path}"), |view, change| {
-        // Locks are no facts: the record stays as it is, so that the change log has a line.
+        // Locks are not facts: this change writes no record, only a line of the change log.
         let row = view.get::<Datastore>(datastore)?.ok_or_else(missing)?;
         change.expect_same(datastore, &row).put(datastore, &row);
         let named = |lock: &Lock| -> Result<EndedLock, Error> {

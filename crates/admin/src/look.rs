@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// Whom something is for, as people write it: `user@realm`, `user@realm!token`, `@group`, or `@group@realm`.
+/// A user, token or group by name: `user@realm`, `user@realm!token`, `@group`, or `@group@realm`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// One user.
@@ -23,7 +23,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// What `acl.cfg` calls it; nothing where that cannot name it.
+    /// Its name in `acl.cfg`; `None` if that file cannot name it.
     pub(crate) fn ugid(&self) -> Option<Ugid> {
         self.to_string().parse().ok().or_else(|| match self {
             Target::Group(group) => Some(Ugid::Group(group.clone())),
@@ -58,7 +58,7 @@ pub(crate) fn domain_id(view: &View<'_>, realm: &Realm) -> Result<DomainId, Erro
     found.ok_or_else(|| Error::Missing {
         what: "realm",
         name: realm.to_string(),
-        hint: "the realm of this house is `local`",
+        hint: "the built-in realm is `local`",
     })
 }
 
@@ -110,9 +110,11 @@ pub(crate) fn token_id(view: &View<'_>, owner: &Userid, name: &TokenName) -> Res
     })
 }
 
-/// A record that a name or a membership speaks of and that is not there.
+/// The error for a record that another record refers to and that does not exist.
 pub(crate) fn dangling(what: &'static str, id: impl fmt::Display) -> Error {
-    Error::Invalid(format!("{what} {id} is spoken of but not there; the facts are damaged"))
+    Error::Invalid(format!(
+        "a record refers to {what} {id}, which does not exist; the facts are damaged: run `enfilade facts check`"
+    ))
 }
 
 /// Every realm.
@@ -134,7 +136,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Of everybody in the view.
+    /// Reads all names in the view.
     ///
     /// # Errors
     /// When the facts cannot be read.
@@ -201,12 +203,12 @@ impl Names {
     pub fn naming(&self, text: &str) -> String {
         let mut known: Vec<(String, &String)> =
             self.sids.iter().map(|(sid, name)| (sid.to_string(), name)).collect();
-        // The longest first: one SID may be how another begins.
+        // The longest first: one SID may be a prefix of another.
         known.sort_by_key(|(sid, _)| std::cmp::Reverse(sid.len()));
         known.iter().fold(text.to_owned(), |text, (sid, name)| text.replace(sid, name))
     }
 
-    /// What an ACL's SID is called here.
+    /// The name of a SID here.
     pub fn sid(&self, sid: &Sid) -> Option<String> {
         self.sids.get(sid).cloned().or_else(|| well_known(sid).map(str::to_owned))
     }

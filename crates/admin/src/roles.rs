@@ -8,7 +8,7 @@ use enfilade_facts::vocabulary::{Role, RolePath, Ugid, Userid};
 use enfilade_facts::{At, Read, Source};
 use enfilade_sources::files::acl_cfg::can_hold;
 
-/// One role of somebody on a path, for listing.
+/// One role assignment on a path, for listing.
 #[derive(Clone, Debug)]
 pub struct AssignmentSummary {
     /// Where.
@@ -17,18 +17,18 @@ pub struct AssignmentSummary {
     pub who: String,
     /// Which role.
     pub role: Role,
-    /// Does it hold below the path, too?
+    /// Whether it also holds below the path.
     pub propagate: bool,
     /// Is its truth `acl.cfg`?
     pub is_kept: bool,
-    /// What is wrong with its line there.
+    /// The problem of its line there.
     pub fault: Option<String>,
 }
 
-/// Gives somebody a role on a path.
+/// Assigns a role on a path.
 ///
 /// # Errors
-/// When there is nobody of that name, or the facts cannot be changed.
+/// When the user, token or group does not exist, or the facts cannot be changed.
 pub fn assign_role(
     desk: &Desk<'_>,
     path: &RolePath,
@@ -53,10 +53,10 @@ pub fn assign_role(
     }
 }
 
-/// Takes a role on a path from somebody.
+/// Removes an assignment on a path.
 ///
 /// # Errors
-/// When it was not given there, or the facts cannot be changed.
+/// When it does not exist, or the facts cannot be changed.
 pub fn remove_role(desk: &Desk<'_>, path: &RolePath, target: &Target, role: Role) -> Result<At, Error> {
     let what = format!("role remove {role} from {target} on {path}");
     let none = || Error::Invalid(format!("{target} has no role {role} on {path}; see `enfilade role list`"));
@@ -80,7 +80,7 @@ pub fn remove_role(desk: &Desk<'_>, path: &RolePath, target: &Target, role: Role
     }
 }
 
-/// Takes every role on a path and beneath it from everybody.
+/// Removes all assignments on a path and below it.
 ///
 /// # Errors
 /// When `acl.cfg` or the facts cannot be changed.
@@ -97,7 +97,7 @@ pub(crate) fn remove_roles_on(desk: &Desk<'_>, path: &RolePath) -> Result<(), Er
     }
     desk.commit(&what, |view, change| {
         for (key, row) in view.list::<Assignment>(&[])? {
-            // What is in the file was taken out of it.
+            // Assignments in the file were removed from the file.
             if is_on(&key.path) && !matches!(key.who, Who::Named(_)) {
                 change.expect_unchanged(&key, Some(&row)).delete::<Assignment>(&key);
             }
@@ -136,14 +136,14 @@ pub fn list_roles(source: &dyn Source) -> Result<Vec<AssignmentSummary>, Error> 
     })?
 }
 
-/// Where somebody's roles on a path are.
+/// Where an assignment on a path is stored.
 enum Place {
     /// In `acl.cfg`, under this name.
     File(Ugid),
     Facts,
 }
 
-/// In the file, where it is in use and can say it, unless there are roles of theirs beside it already.
+/// In the file, if it is in use and can express the assignment, unless the facts already contain roles of the grantee on the path.
 fn place_of(desk: &Desk<'_>, path: &RolePath, target: &Target) -> Result<Place, Error> {
     if *target == Target::User(Userid::root_pam()) {
         return Err(Error::Invalid("root@pam has every role, and no other can be given to it".into()));

@@ -19,7 +19,7 @@ pub struct NewToken {
     pub tokenid: Authid,
     /// The secret.
     pub value: String,
-    /// From which revision on it is good.
+    /// The revision from which on it is valid.
     pub at: At,
 }
 
@@ -30,42 +30,42 @@ pub struct TokenSummary {
     pub tokenid: String,
     /// Its id.
     pub id: CredentialId,
-    /// May it be used?
+    /// Whether it may be used.
     pub enabled: bool,
-    /// Until when; 0 is for ever.
+    /// When it expires, in seconds since the epoch; 0 is never.
     pub expires: i64,
     /// When it was made.
     pub created: i64,
-    /// Until when the secret before the present one still works.
+    /// Until when the replaced secret is still valid.
     pub grace_until: Option<i64>,
-    /// What it is for.
+    /// Its comment.
     pub comment: Option<String>,
-    /// Has it only the roles that are assigned to itself?
+    /// Whether it has only the roles assigned to itself.
     pub own_roles: bool,
-    /// Is its truth `user.cfg` and `token.shadow`?
+    /// Whether it is mirrored from `user.cfg` and `token.shadow`.
     pub is_kept: bool,
-    /// What is wrong with it there.
+    /// The problem of its section there.
     pub fault: Option<String>,
-    /// What its secret is checked against, in a word or two.
+    /// The kind of its verifier, in a word or two.
     pub checked_by: String,
 }
 
 /// A token to be made.
 #[derive(Clone, Debug, Default)]
 pub struct TokenTerms {
-    /// Until when, seconds since the epoch; 0 is for ever.
+    /// When it expires, in seconds since the epoch; 0 is never.
     pub expires: i64,
-    /// What it is for.
+    /// Its comment.
     pub comment: Option<String>,
-    /// Is it to have only the roles that are assigned to itself, within its owner's? Otherwise it has its owner's. One that
-    /// is kept in `user.cfg` always has only its own.
+    /// Whether it has only the roles assigned to itself, within its owner's, instead of all roles of its owner. One that
+    /// is mirrored from `user.cfg` always has only its own.
     pub own_roles: bool,
 }
 
-/// Makes a token with a secret of 160 random bits. Where its owner is kept in `user.cfg`, so is the token.
+/// Creates a token with a secret of 160 random bits. If its owner is mirrored from `user.cfg`, the token is written there.
 ///
 /// # Errors
-/// When there is no such user, the user has a token of that name, or the facts cannot be changed.
+/// When the user does not exist or has a token of that name, or the facts cannot be changed.
 pub fn create_token(
     desk: &Desk<'_>,
     key: &HashKey,
@@ -115,18 +115,17 @@ fn row_of(
     }
 }
 
-/// With its name, of a user who is there.
+/// Puts a new token of an existing user, with its name.
 fn put_new(change: &mut Change, by_name: &NameKey, id: CredentialId, row: &Credential) {
     change.expect_present::<User>(&row.owner);
     change.expect_absent::<Name>(by_name).put(by_name, &Name(*id.bytes())).put(&id, row);
 }
 
-/// Makes a token of a certificate: whoever shows it in the TLS handshake, and has its key, has come in. Its owner is no user that is
-/// kept in `user.cfg`, which knows no such tokens.
+/// Creates a token of a client certificate: a TLS client that presents it and proves to have its key is authenticated. The owner must not
+/// be mirrored from `user.cfg`, which has no such tokens.
 ///
 /// # Errors
-/// When there is no such user, the user has a token of that name, the certificate is somebody's token already, or the facts cannot be
-/// changed.
+/// When the user does not exist or has a token of that name, the certificate belongs to a token already, or the facts cannot be changed.
 pub fn create_certificate_token(
     desk: &Desk<'_>,
     owner: &Userid,
@@ -148,7 +147,7 @@ pub fn create_certificate_token(
             return Err(exists(&tokenid));
         }
         let verifier = Verifier::Certificate(*fingerprint);
-        // A name whose token is gone, or is something else by now, is nobody's.
+        // A name entry whose token was removed or has another verifier does not count.
         let before = view.get::<Name>(&by_print)?;
         let theirs = before.map(|id| view.get::<Credential>(&id.credential())).transpose()?.flatten();
         if let Some(theirs) = theirs.filter(|token| token.verifier == verifier) {
@@ -168,7 +167,7 @@ pub fn create_certificate_token(
     Ok(at)
 }
 
-/// Whether a user's truth is `user.cfg`, and so that of tokens the user gets.
+/// Whether a user, and so the user's new tokens, are mirrored from `user.cfg`.
 fn is_kept(desk: &Desk<'_>, owner: &Userid) -> Result<bool, Error> {
     desk.facts.read(|view| {
         let user = view.get::<User>(&user_id(view, owner)?)?;
@@ -176,7 +175,7 @@ fn is_kept(desk: &Desk<'_>, owner: &Userid) -> Result<bool, Error> {
     })?
 }
 
-/// The secret first, then the token: a token without a secret lets nobody in, as in the original.
+/// Writes the secret first, then the token: a token without a secret is refused, as in Proxmox.
 fn create_kept(desk: &Desk<'_>, tokenid: &Authid, value: &str, terms: &TokenTerms) -> Result<At, Error> {
     let hash = enfilade_identity::hash_generated(value, random()?).map_err(Error::Invalid)?;
     let entry = Entry { enabled: true, expires: terms.expires, comment: terms.comment.clone() };
@@ -196,25 +195,25 @@ fn exists(tokenid: &Authid) -> Error {
     Error::Exists { what: "token", name: tokenid.to_string(), hint }
 }
 
-/// What is to be changed of a token.
+/// Changes of a token.
 #[derive(Clone, Debug, Default)]
 pub struct TokenEdit {
-    /// May it be used?
+    /// Whether it may be used.
     pub enabled: Option<bool>,
-    /// Until when; 0 is for ever.
+    /// When it expires, in seconds since the epoch; 0 is never.
     pub expires: Option<i64>,
-    /// What it is for; empty takes the comment away.
+    /// The comment; an empty text removes it.
     pub comment: Option<String>,
-    /// The secret before the present one works no longer.
+    /// End the grace period of the replaced secret.
     pub end_grace: bool,
-    /// Has it only the roles that are assigned to itself?
+    /// Whether it has only the roles assigned to itself.
     pub own_roles: Option<bool>,
 }
 
 /// Changes a token.
 ///
 /// # Errors
-/// When there is no such token, or the facts cannot be changed.
+/// When the token does not exist, or the facts cannot be changed.
 pub fn set_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName, edit: &TokenEdit) -> Result<At, Error> {
     check_comment(edit.comment.as_deref())?;
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
@@ -267,11 +266,11 @@ fn find(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result<Credential,
     })?
 }
 
-/// Gives a token a new secret. The old one works for `grace` more seconds, unless it is ended before; one that was
-/// replaced still earlier ends now.
+/// Replaces the secret of a token. The old secret stays valid for `grace` seconds, unless ended before; one that was replaced even earlier
+/// ends now.
 ///
 /// # Errors
-/// When there is no such token, or the facts cannot be changed.
+/// When the token does not exist, or the facts cannot be changed.
 pub fn regenerate_token(
     desk: &Desk<'_>,
     key: &HashKey,
@@ -282,8 +281,7 @@ pub fn regenerate_token(
     let value = enfilade_identity::generate_secret(random()?);
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
     if matches!(find(desk, owner, name)?.verifier, Verifier::Certificate(_)) {
-        let what =
-            "is a certificate, and has no secret: make a token of the next certificate, then delete this one";
+        let what = "is a certificate, and has no secret: create a token of the next certificate, then delete this one";
         return Err(Error::Invalid(format!("{tokenid} {what}")));
     }
     let (is_kept, mut at) = desk.commit(&format!("token regenerate {tokenid}"), |view, change| {
@@ -292,12 +290,12 @@ pub fn regenerate_token(
         let until = desk.now.unix_seconds.saturating_add(grace);
         let mut after = before.clone();
         after.previous = (grace > 0).then(|| Previous { verifier: before.verifier.clone(), until });
-        // What is kept in the file follows from there.
+        // The verifier of a mirrored token follows from the file.
         if before.kept.is_none() {
             after.verifier = Verifier::Keyed(key.digest(&id, value.as_bytes()));
         }
         change.replace(&id, &before, &after);
-        // Who had the old secret may have made it.
+        // The holder of the old secret may have created them.
         crate::keystone::forget_made(view, change, &id)?;
         Ok(before.kept.is_some())
     })?;
@@ -327,28 +325,29 @@ fn edit<R>(
     })
 }
 
-/// What became of a token that was to be upgraded.
+/// The result for one token to upgrade.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marked {
     /// `user@realm!name`.
     pub tokenid: String,
-    /// Why it stays as it is; nothing where it was marked.
+    /// Why it was not marked; `None` if it was marked.
     pub left: Option<&'static str>,
 }
 
-/// Marks a token, or every token, so that its slow hash gives way to a fast one with the next use of its secret. Tokens that
-/// are kept in `token.shadow` keep the hash that other programs have to read.
+/// Marks a token, or every token, so that its slow hash is replaced by a fast one when its secret is used next. Tokens in `token.shadow`
+/// keep the hash that other programs must read.
 ///
 /// # Errors
-/// When there is no such token, or the facts cannot be changed.
+/// When the token does not exist, or the facts cannot be changed.
 pub fn mark_for_upgrade(desk: &Desk<'_>, token: Option<&Authid>) -> Result<(Vec<Marked>, At), Error> {
     let what = token.map_or_else(|| "every token".to_owned(), ToString::to_string);
     let mark = |view: &View<'_>, change: &mut Change| {
         let rows = match token {
             None => view.list::<Credential>(&[])?,
             Some(Authid { user, token }) => {
-                let name =
-                    token.as_ref().ok_or_else(|| Error::Invalid(format!("`{what}` names no token")))?;
+                let name = token.as_ref().ok_or_else(|| {
+                    Error::Invalid(format!("`{what}` is not the name of a token; expected USER@REALM!NAME"))
+                })?;
                 let id = token_id(view, user, name)?;
                 vec![(id, view.get::<Credential>(&id)?.ok_or_else(|| dangling("token", id))?)]
             }
@@ -378,8 +377,8 @@ pub fn mark_for_upgrade(desk: &Desk<'_>, token: Option<&Authid>) -> Result<(Vec<
     desk.commit(&format!("token upgrade {what}"), mark)
 }
 
-/// Gives a token that was marked its fast hash, now that its secret was seen. Says whether it did: what was changed
-/// meanwhile stays as it is.
+/// Replaces the hash of a marked token, now that its secret was used. Returns whether it did: a token that changed in the meantime is left
+/// alone.
 ///
 /// # Errors
 /// When the facts cannot be changed.
@@ -400,12 +399,12 @@ pub fn upgrade_token(desk: &Desk<'_>, upgrade: &Upgrade) -> Result<bool, Error> 
 /// Deletes a token and the roles that were assigned to it; the next request with it is refused.
 ///
 /// # Errors
-/// When there is no such token, or the facts cannot be changed.
+/// When the token does not exist, or the facts cannot be changed.
 pub fn delete_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result<At, Error> {
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
     let what = format!("token delete {tokenid}");
     let is_kept = find(desk, owner, name)?.kept.is_some();
-    // Out of the files first, and of those the secret: what is left when the power goes lets nobody in.
+    // The files first, and of those the secret first: after a power cut the rest cannot be used.
     let mut files = if is_kept { vec![FileName::Users, FileName::Secrets] } else { Vec::new() };
     if desk.uses(FileName::Acl)? {
         files.push(FileName::Acl);
@@ -434,7 +433,7 @@ pub fn delete_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result
             Ok(())
         })?;
     }
-    // A file that has errors elsewhere leaves the token as stale: it is deleted all the same.
+    // If the file has errors elsewhere, the token is only marked stale: it is deleted nevertheless.
     if is_kept && find(desk, owner, name).is_err() {
         return Ok(at);
     }
@@ -456,13 +455,13 @@ pub fn delete_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result
     Ok(at)
 }
 
-/// Tokens whose hash cannot be used, so that they let nobody in: each with the reason.
+/// Tokens with an unusable hash, which are always refused: each with the reason.
 ///
 /// # Errors
 /// When the facts cannot be read.
 pub fn list_bad_hashes(source: &dyn Source) -> Result<Vec<(String, String)>, Error> {
     source.read(|view| {
-        // There may be very many, and few of them bad.
+        // Many tokens, few of them bad.
         let mut bad = Vec::new();
         view.scan::<Credential>(&[], |id, token| {
             if let Some(hash) = token.verifier.crypt() {
@@ -479,7 +478,7 @@ pub fn list_bad_hashes(source: &dyn Source) -> Result<Vec<(String, String)>, Err
 }
 
 fn checked_by(verifier: &Verifier) -> String {
-    // `$y$...`: what is between the first two is the scheme.
+    // `$y$...`: the scheme is between the first two `$`.
     let scheme =
         |hash: &str| hash.split('$').nth(1).map_or_else(|| "?".to_owned(), |scheme| format!("${scheme}$"));
     match verifier {
@@ -494,13 +493,13 @@ fn checked_by(verifier: &Verifier) -> String {
     }
 }
 
-/// A user's tokens, or everybody's.
+/// The tokens of one user, or of all users.
 ///
 /// # Errors
-/// When there is no such user, or the facts cannot be read.
+/// When the user does not exist, or the facts cannot be read.
 pub fn list_tokens(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<TokenSummary>, Error> {
     source.read(|view| {
-        // Of one user there is one name to know.
+        // For one user the name of the owner is known.
         let names = if owner.is_none() { Names::read(view)? } else { Names::default() };
         let name = |token: &Credential| match owner {
             Some(owner) => owner.to_string(),

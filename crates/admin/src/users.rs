@@ -28,23 +28,23 @@ pub struct NewUser {
     pub uid: Option<u32>,
     /// Its primary group number, for the same.
     pub gid: Option<u32>,
-    /// Until when, seconds since the epoch; 0 is for ever.
+    /// When it expires, in seconds since the epoch; 0 is never.
     pub expires: i64,
-    /// Who it is.
+    /// Its comment.
     pub comment: Option<String>,
 }
 
 impl NewUser {
-    /// One that has a name and nothing else.
+    /// A user with only a name.
     pub fn named(userid: Userid) -> Self {
         NewUser { userid, password: None, sid: None, uid: None, gid: None, expires: 0, comment: None }
     }
 }
 
-/// What Identity v3 knows of a user beside that.
+/// Attributes of a user in Identity v3 that are not in the user's record.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
-    /// The project a login is for when it names none, and the address.
+    /// The default project and the email address.
     pub profile: Profile,
     /// A JSON object clients keep, empty for none.
     pub extra: String,
@@ -55,20 +55,20 @@ pub struct Beside {
 pub struct UserSave {
     /// The name in its domain.
     pub name: String,
-    /// May the user, and every token of the user, come in?
+    /// Whether the user and all tokens of the user are accepted.
     pub enabled: bool,
-    /// Who it is.
+    /// Its comment.
     pub comment: Option<String>,
-    /// A new password, and who has chosen it.
+    /// A new password, and whether the user or an administrator chose it.
     pub password: Option<(Secret, ChosenBy)>,
-    /// The rest.
+    /// The other attributes.
     pub beside: Beside,
 }
 
-/// Changes a user by id; the next request obeys. A new password, and being disabled, end the user's sessions.
+/// Changes a user by id, in effect from the next request. A new password, or being disabled, ends the user's sessions.
 ///
 /// # Errors
-/// When there is none, the name is taken or kept in `user.cfg`, or the facts cannot be changed.
+/// When the user does not exist, the name is taken or mirrored from `user.cfg`, or the facts cannot be changed.
 pub fn save_user(
     desk: &Desk<'_>,
     id: &UserId,
@@ -126,7 +126,7 @@ pub fn save_user(
     Ok(saved)
 }
 
-/// What Identity v3 knows of a user beside the record.
+/// Reads the attributes of Identity v3 that are not in the user's record.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -135,10 +135,10 @@ pub fn beside(view: &View<'_>, id: &UserId) -> Result<Beside, Error> {
     Ok(Beside { profile, extra: crate::keystone::extra_of(view, ThingKind::User, id)? })
 }
 
-/// Keeps that.
+/// Writes them.
 ///
 /// # Errors
-/// When there is too much of it.
+/// When they are too large.
 fn put_beside(change: &mut Change, id: &UserId, beside: &Beside) -> Result<(), Error> {
     match beside.profile == Profile::default() {
         true => change.delete::<Profile>(id),
@@ -147,7 +147,7 @@ fn put_beside(change: &mut Change, id: &UserId, beside: &Beside) -> Result<(), E
     crate::keystone::put_extra(change, ThingKind::User, id, &beside.extra)
 }
 
-/// Makes a user as Identity v3 does.
+/// Creates a user as Identity v3 does.
 ///
 /// # Errors
 /// As [`add_user`].
@@ -195,11 +195,11 @@ pub struct UserSummary {
     pub id: UserId,
     /// Its SID.
     pub sid: Sid,
-    /// May it be used?
+    /// Whether it may be used.
     pub enabled: bool,
-    /// Until when; 0 is for ever.
+    /// When it expires, in seconds since the epoch; 0 is never.
     pub expires: i64,
-    /// Until when the password is good; 0 is for ever.
+    /// When the password expires, in seconds since the epoch; 0 is never.
     pub password_until: i64,
     /// Has it a password?
     pub has_password: bool,
@@ -207,18 +207,18 @@ pub struct UserSummary {
     pub uid: Option<u32>,
     /// Group number.
     pub gid: Option<u32>,
-    /// Who it is.
+    /// Its comment.
     pub comment: Option<String>,
-    /// Is its truth `user.cfg`?
+    /// Whether it is mirrored from `user.cfg`.
     pub is_kept: bool,
-    /// What is wrong with its section there.
+    /// The problem of its section there.
     pub fault: Option<String>,
 }
 
-/// Makes a user.
+/// Creates a user.
 ///
 /// # Errors
-/// When there is one of that name, or the facts cannot be changed.
+/// When the name is taken, or the facts cannot be changed.
 pub fn add_user(desk: &Desk<'_>, new: &NewUser) -> Result<(UserId, At), Error> {
     check_comment(new.comment.as_deref())?;
     check_new_name(new.userid.name())?;
@@ -253,7 +253,7 @@ pub fn add_user(desk: &Desk<'_>, new: &NewUser) -> Result<(UserId, At), Error> {
     })
 }
 
-/// The user's section in `user.cfg`, and beside it in the facts what that cannot hold.
+/// Writes the user's section in `user.cfg`, and the attributes that the file cannot hold into the facts.
 fn add_kept_user(desk: &Desk<'_>, new: &NewUser, password: Option<Password>) -> Result<(UserId, At), Error> {
     let (what, authid) = (format!("user add {}", new.userid), Authid::from(new.userid.clone()));
     let find = |view: &View<'_>| user_id(view, &new.userid);
@@ -288,10 +288,10 @@ fn exists(user: &Userid) -> Error {
     Error::Exists { what: "user", name: user.to_string(), hint }
 }
 
-/// Gives a user a new password.
+/// Sets the password of a user.
 ///
 /// # Errors
-/// When there is no such user, or the facts cannot be changed.
+/// When the user does not exist, or the facts cannot be changed.
 pub fn set_password(desk: &Desk<'_>, userid: &Userid, password: &Secret) -> Result<At, Error> {
     let (id, user) = find(desk, userid)?;
     let profile = desk.facts.read(|view| view.get::<Profile>(&id))??.unwrap_or_default();
@@ -299,25 +299,25 @@ pub fn set_password(desk: &Desk<'_>, userid: &Userid, password: &Secret) -> Resu
     edit(desk, "passwd", userid, |user| chosen.put(desk, user, &profile))
 }
 
-/// What is to be changed of a user.
+/// Changes of a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserEdit {
-    /// May the user, and every token of the user, come in?
+    /// Whether the user and all tokens of the user are accepted.
     pub enabled: Option<bool>,
-    /// Until when; 0 is for ever.
+    /// When it expires, in seconds since the epoch; 0 is never.
     pub expires: Option<i64>,
-    /// Who it is; empty takes the comment away.
+    /// The comment; an empty text removes it.
     pub comment: Option<String>,
-    /// The number files know the user by.
+    /// The user number, for files without an ACL.
     pub uid: Option<u32>,
     /// The primary group's number for the same.
     pub gid: Option<u32>,
 }
 
-/// Changes a user; the next request obeys.
+/// Changes a user, in effect from the next request.
 ///
 /// # Errors
-/// When there is no such user, or the facts or `user.cfg` cannot be changed.
+/// When the user does not exist, or the facts or `user.cfg` cannot be changed.
 pub fn set_user(desk: &Desk<'_>, userid: &Userid, edit: &UserEdit) -> Result<At, Error> {
     check_comment(edit.comment.as_deref())?;
     let comment = |old: &mut Option<String>| {
@@ -331,7 +331,7 @@ pub fn set_user(desk: &Desk<'_>, userid: &Userid, edit: &UserEdit) -> Result<At,
         Ok(())
     };
     if find(desk, userid)?.1.kept.is_some() {
-        // What the file has no word for is a fact beside it.
+        // Attributes that the file cannot express are stored in the facts.
         if edit.uid.is_some() || edit.gid.is_some() {
             self::edit(desk, "set", userid, numbers)?;
         }
@@ -361,14 +361,15 @@ fn find(desk: &Desk<'_>, userid: &Userid) -> Result<(UserId, User), Error> {
     })?
 }
 
-/// Removes a user with everything that is the user's: tokens, memberships, roles, also in the files. Whoever has the name later
-/// is somebody else and inherits nothing.
+/// Removes a user with all tokens, memberships and roles, also in the files. A later user of the same name inherits nothing.
 ///
 /// # Errors
-/// When there is no such user, or the facts or the files cannot be changed.
+/// When the user does not exist, or the facts or the files cannot be changed.
 pub fn remove_user(desk: &Desk<'_>, userid: &Userid) -> Result<At, Error> {
     if *userid == Userid::root_pam() {
-        return Err(Error::Invalid("root@pam is there in every house that has Proxmox's files".into()));
+        return Err(Error::Invalid(
+            "root@pam cannot be removed: it exists in every server with Proxmox's files".into(),
+        ));
     }
     let what = format!("user remove {userid}");
     let is_kept = find(desk, userid)?.1.kept.is_some();
@@ -380,7 +381,7 @@ pub fn remove_user(desk: &Desk<'_>, userid: &Userid) -> Result<At, Error> {
     }
     let mut at = desk.facts.at();
     if !in_use.is_empty() {
-        // Secrets first: what is left when the power goes lets nobody in.
+        // Secrets first: after a power cut the rest cannot be used.
         at = desk.write_through(&what, &in_use, |files| {
             if in_use.contains(&FileName::Secrets) {
                 files.secrets(|secrets| secrets.remove_all_of(userid))?;
@@ -402,7 +403,7 @@ pub fn remove_user(desk: &Desk<'_>, userid: &Userid) -> Result<At, Error> {
             Ok(())
         })?;
     }
-    // A file that has errors elsewhere leaves the user as stale: it is removed all the same.
+    // If the file has errors elsewhere, the user is only marked stale: it is removed nevertheless.
     if is_kept && find(desk, userid).is_err() {
         return Ok(at);
     }
@@ -416,7 +417,7 @@ pub fn remove_user(desk: &Desk<'_>, userid: &Userid) -> Result<At, Error> {
     Ok(at)
 }
 
-/// Takes a user away in a change, with everything that is the user's.
+/// Adds the removal of a user, with all dependent records, to a change.
 pub(crate) fn forget_user(view: &View<'_>, change: &mut Change, id: &UserId) -> Result<(), Error> {
     let mut whose = vec![Who::User(*id)];
     change.delete::<User>(id).delete::<Profile>(id).delete::<Extra>(&ExtraKey::of(ThingKind::User, id));
@@ -497,12 +498,12 @@ pub(crate) fn choose_sid(given: Option<Sid>, view: &View<'_>, change: &mut Chang
     Ok(sid)
 }
 
-/// Refuses a SID no account may have, and one somebody has.
+/// Refuses a SID that no account may have, and one in use.
 pub(crate) fn is_free(sid: &Sid, view: &View<'_>) -> Result<(), Error> {
-    // `S-1-5-21-…` is what accounts have; anything else stands for everybody, owners, or the machine itself.
+    // Accounts have `S-1-5-21-…`; other SIDs mean everyone, owners, or the machine itself.
     if !sid.to_string().starts_with("S-1-5-21-") || sid.subs().len() != 5 {
         return Err(Error::Invalid(format!(
-            "`{sid}` is no SID of a user or group; expected S-1-5-21-a-b-c-rid"
+            "`{sid}` is not a SID of a user or group; expected S-1-5-21-a-b-c-rid"
         )));
     }
     match Names::read(view)?.sid(sid) {
@@ -513,7 +514,7 @@ pub(crate) fn is_free(sid: &Sid, view: &View<'_>) -> Result<(), Error> {
     }
 }
 
-/// The next SID of this store that nobody has been given by hand.
+/// The next SID of this store that is not in use.
 fn take_sid(view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
     let space =
         view.get::<SidSpace>(&SidSpaceKey)?.ok_or_else(|| dangling("the space of SIDs", "sid-space"))?;
@@ -523,7 +524,7 @@ fn take_sid(view: &View<'_>, change: &mut Change) -> Result<Sid, Error> {
     Ok(sid)
 }
 
-/// Names from before this was asked are read as they are.
+/// Checks a new name. Existing names with such characters stay valid.
 pub(crate) fn check_new_name(name: &str) -> Result<(), Error> {
     match name.chars().any(is_unseen) {
         true => Err(Error::Invalid(

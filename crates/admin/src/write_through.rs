@@ -1,4 +1,4 @@
-//! Changing records whose truth is a file: the file first, under the original's lock, then the facts.
+//! Changes mirrored records: first the file, under Proxmox's lock, then the facts.
 
 use crate::desk::Desk;
 use crate::error::Error;
@@ -11,13 +11,13 @@ use enfilade_sources::files::section_config::{self, Section};
 use enfilade_sources::files::token_shadow::TokenShadow;
 
 impl Desk<'_> {
-    /// Whether a file is the truth for its records.
+    /// Whether records are mirrored from this file.
     pub(crate) fn uses(&self, file: FileName) -> Result<bool, Error> {
         Ok(self.facts.read(|view| view.get::<KeptFile>(&file))??.is_some())
     }
 
-    /// Edits files with their locks held, and has the facts follow before the locks are let go. From the returned revision
-    /// on it is obeyed; `what` is in the audit record.
+    /// Edits files with their locks held, and updates the facts before the locks are released. The change is in effect from the returned
+    /// revision on; `what` is in the audit record.
     pub(crate) fn write_through(
         &self,
         what: &str,
@@ -56,7 +56,7 @@ impl Files<'_> {
     pub(crate) fn secrets(&self, edit: impl FnOnce(&mut TokenShadow)) -> Result<(), Error> {
         let file = FileName::Secrets;
         done(self.0.rewrite(file, |bytes| {
-            // A file that is not there holds nothing, as in the original.
+            // A missing file counts as empty, as in Proxmox.
             let mut shadow = match bytes.is_empty() {
                 true => TokenShadow::default(),
                 false => TokenShadow::parse(bytes).map_err(|why| {

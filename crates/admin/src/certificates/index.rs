@@ -1,8 +1,7 @@
-//! What an earlier start knew of the files, so that the next one asks each only whether it changed.
+//! The index of certificates: what an earlier start knew about the files, so that the next start only checks each for changes.
 //!
-//! Only what was verified is in it, with the file's identity of then. It is never believed where anything of it is damaged, of another
-//! version, or of another place: then every file is read, as without one. What names are digested with stands in it, so it is as
-//! private as the keys.
+//! It contains only verified files, each with its identity at that time. A damaged index, or one of another version or place, is not used:
+//! then every file is read. It contains the seed for digests of names, so it is as private as the keys.
 
 use super::listing::Listing;
 use super::{CertificateFiles, path_of};
@@ -16,12 +15,12 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-/// How far an index is believed.
+/// How far the index is trusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IndexUse {
-    /// There is none.
+    /// No index.
     Off,
-    /// Each file is asked whether it is as it was.
+    /// Each file is checked for changes.
     #[default]
     Checked,
     /// The files are asked only after names are answered.
@@ -31,7 +30,7 @@ pub enum IndexUse {
 const MAGIC: &[u8; 16] = b"enfilade leaves1";
 const CHECKSUM_BYTES: usize = 16;
 
-/// What was known.
+/// A loaded index.
 pub struct LeafIndex {
     seed: [u8; 16],
     is_trusted: bool,
@@ -46,7 +45,7 @@ struct Known {
 }
 
 impl LeafIndex {
-    /// Reads what was written for this place; `None` where there is nothing, or nothing to believe.
+    /// Reads the index of this place; `None` if it does not exist or is not valid.
     pub fn read(index: &Path, place: &Path, how: IndexUse) -> Option<Self> {
         let is_trusted = match how {
             IndexUse::Off => return None,
@@ -88,20 +87,20 @@ impl LeafIndex {
         rest.0.is_empty().then_some(LeafIndex { seed, is_trusted, leaves })
     }
 
-    /// What its names are digested with.
+    /// The seed for digests of its names.
     pub fn seed(&self) -> MemoSeed {
         MemoSeed(self.seed)
     }
 
-    /// Of how many files something is known.
+    /// The number of files in the index.
     pub fn count(&self) -> usize {
         self.leaves.len()
     }
 
-    /// Writes what is known for sure of a snapshot whose names are digested with this.
+    /// Writes the verified files of a snapshot whose names are digested with this seed.
     ///
     /// # Errors
-    /// When it cannot be written; then the old one stays.
+    /// When it cannot be written; the old index stays.
     pub fn write(
         index: &Path,
         place: &Path,
@@ -140,7 +139,7 @@ impl LeafIndex {
     }
 }
 
-/// Against what disks and editors do; whoever may write the file may write anything.
+/// Detects damage by disks and editors, not by an attacker who may write the file.
 fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
     KeyMaker::new(&MemoSeed(*MAGIC), "index").bytes(bytes).key().as_choice()
 }
@@ -167,7 +166,7 @@ impl<'b> Rest<'b> {
 }
 
 impl CertificateFiles {
-    /// Takes from an index what is as it was; says which files have to be read.
+    /// Takes unchanged files from the index. Returns the files that must be read.
     pub(super) fn known(
         &self,
         listing: &Listing,

@@ -1,4 +1,4 @@
-//! Which files there are, and under which terms: what a directory holds, or what a crt-list says.
+//! The list of certificate files and their terms, from a directory or a crt-list.
 
 use super::{BadCertificate, CertificatePlace};
 use enfilade_sources::files::certificates::{
@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What all certificates have in common.
+/// Settings that all certificates share.
 #[derive(Clone, Debug)]
 pub struct CertificateTerms {
     pub(super) tickets: Tickets,
@@ -23,7 +23,7 @@ impl CertificateTerms {
     /// With these tickets, and the authorities of this directory for bundles that hold only their leaf.
     ///
     /// # Errors
-    /// When the TLS library does not take its own defaults, or the directory cannot be read.
+    /// When the TLS library refuses its own defaults, or the directory cannot be read.
     pub fn new(tickets: Tickets, issuers: Option<&Path>) -> Result<Self, String> {
         let mut known = Issuers::default();
         if let Some(directory) = issuers {
@@ -39,33 +39,33 @@ impl CertificateTerms {
     }
 }
 
-/// What there is at a place.
+/// The files at a place.
 #[derive(Debug)]
 pub(super) struct Listing {
-    /// Files that are not named by a whole path are here.
+    /// The directory for relative paths.
     pub(super) base: PathBuf,
     /// Each once, in their order.
     pub(super) names: Vec<OsString>,
     lines: Option<Lines>,
-    /// What is obeyed and may not be what was meant.
+    /// Lines that are valid but probably not intended.
     pub(super) warnings: Vec<BadCertificate>,
     usual: Arc<Policy>,
 }
 
-/// What a crt-list says.
+/// The lines of a crt-list.
 #[derive(Debug, Default)]
 struct Lines {
     of: HashMap<PathBuf, Vec<(Line, Arc<Policy>)>>,
-    /// The list itself, and what its lines read beside certificates.
+    /// The list itself, and the other files its lines refer to.
     read: BTreeSet<PathBuf>,
 }
 
 impl Listing {
-    /// Reads it. A list is obeyed as a whole or not at all: with a line left out, another one with other terms would answer for its
-    /// names.
+    /// Reads the place. A list is used completely or not at all: if one line were left out, another line with other terms would answer
+    /// for its names.
     ///
     /// # Errors
-    /// When the place cannot be read, or what is wrong with which lines.
+    /// When the place cannot be read, or lines of the list are invalid.
     pub(super) fn read(place: &CertificatePlace, terms: &CertificateTerms) -> io::Result<Self> {
         let usual = Arc::clone(&terms.usual);
         let list_path = match place {
@@ -145,19 +145,19 @@ impl Listing {
         Listing { base, names, lines: None, warnings: Vec::new(), usual: Arc::clone(&terms.usual) }
     }
 
-    /// Whether there is a list.
+    /// Whether the place is a list.
     pub(super) fn is_of_lines(&self) -> bool {
         self.lines.is_some()
     }
 
-    /// The lines a file is on, where there is a list; a file of a bundle of several kinds is on the bundle's.
+    /// The lines of the list that name a file, or that name the bundle the file belongs to.
     fn lines_of(&self, path: &Path) -> Option<&[(Line, Arc<Policy>)]> {
         let lines = self.lines.as_ref()?;
         let bundle = || lines.of.get(&path.with_extension(""));
         Some(lines.of.get(path).or_else(bundle).map_or(&[], Vec::as_slice))
     }
 
-    /// Whether the file is meant.
+    /// Whether the listing contains the file.
     pub(super) fn has(&self, path: &Path) -> bool {
         match self.lines_of(path) {
             Some(lines) => !lines.is_empty(),
@@ -169,7 +169,7 @@ impl Listing {
         }
     }
 
-    /// Whether its names are its certificate's, on some line.
+    /// Whether a line of the file uses the names of its certificate.
     pub(super) fn needs_names(&self, path: &Path) -> bool {
         self.lines_of(path).is_none_or(|lines| lines.iter().any(|(line, _)| line.names.is_none()))
     }
@@ -179,7 +179,7 @@ impl Listing {
         CertificateFile::new(path, version, leaf, Arc::clone(&self.usual))
     }
 
-    /// What is served of a file, as it is or as each of its lines has it, goes behind what is there.
+    /// Appends the certificate of a file: once for a directory, or once per line of a list.
     pub(super) fn put(&self, file: CertificateFile, digest: &Digest, into: &mut Vec<CertificateFile>) {
         match self.lines_of(Path::new(&*file.path)) {
             None => into.push(file),
@@ -189,25 +189,25 @@ impl Listing {
         }
     }
 
-    /// Whether nothing may answer in its place: its terms are not the usual ones.
+    /// Whether no other certificate may answer in its place, because its terms differ from the default.
     pub(super) fn is_bound(&self, path: &Path) -> bool {
         let of = self.lines_of(path).unwrap_or_default();
         of.iter().any(|(_, policy)| policy.epoch() != self.usual.epoch())
     }
 
-    /// Whether everything follows from this file.
+    /// Whether the whole listing depends on this file.
     pub(super) fn rests_on(&self, path: &Path) -> bool {
         self.lines.as_ref().is_some_and(|lines| lines.read.contains(path))
     }
 
-    /// Where the files are, and what they rest on.
+    /// The directories of all files that the listing depends on.
     pub(super) fn directories(&self) -> BTreeSet<PathBuf> {
         let parent = |path: &Path| path.parent().map(Path::to_owned);
         let of_lines = self.lines.iter().flat_map(|lines| lines.of.keys().chain(&lines.read));
         of_lines.filter_map(|path| parent(path)).chain([self.base.clone()]).collect()
     }
 
-    /// Files whose own identity is not all there is to them.
+    /// Files with companion files (`.key`, `.ocsp`), so that their own identity does not show every change.
     pub(super) fn with_something_beside(&self) -> BTreeSet<PathBuf> {
         with_something_beside(&self.directories())
     }

@@ -60,7 +60,7 @@ fn follows_what_changes(shelf: &Shelf) {
     // Nothing changed, and nothing is read.
     let again = look.look_again(&first.certificates, rules, LATE).unwrap();
     assert_eq!((again.certificates.count(), again.read), (3, 0));
-    // One is replaced, one removed, one added, one is no certificate, and one that was good is none any more.
+    // One file is replaced, one removed, one added, one is not a certificate, and a good one is broken.
     shelf.write("b.pem", &["b.example", "new.example"]);
     std::fs::remove_file(shelf.place.join("a.pem")).unwrap();
     shelf.write("d.pem", &["d.example"]);
@@ -74,13 +74,13 @@ fn follows_what_changes(shelf: &Shelf) {
         assert_eq!((certificates.count(), after.read), (3, 4));
         assert_eq!(answers(certificates, "new.example"), "b.pem");
         assert_eq!(answers(certificates, "d.example"), "d.pem");
-        assert_eq!(answers(certificates, "c.example"), "c.pem", "what was good stays");
-        assert_eq!(answers(certificates, "a.example"), "b.pem", "the first that is left is the default");
+        assert_eq!(answers(certificates, "c.example"), "c.pem", "a good one stays");
+        assert_eq!(answers(certificates, "a.example"), "b.pem", "the first remaining one is the default");
         let bad: BTreeSet<_> =
             after.bad.iter().map(|bad| Path::new(&bad.file).file_name().unwrap()).collect();
         assert_eq!(bad, [OsStr::new("c.pem"), OsStr::new("readme")].into());
     }
-    // A key that is another's is found by whoever reads it.
+    // A key of another certificate is found when the file is read.
     let other = rcgen::generate_simple_self_signed(["x".to_owned()]).unwrap().signing_key.serialize_pem();
     let text = std::fs::read_to_string(shelf.place.join("d.pem")).unwrap();
     let text = text.split_inclusive("-----END CERTIFICATE-----\n").next().unwrap().to_owned() + &other;
@@ -92,7 +92,7 @@ fn follows_what_changes(shelf: &Shelf) {
     let verified = look.verify(&looked.certificates, 1, &AtomicUsize::new(0));
     assert_eq!(verified.bad.len(), 1);
     assert!(verified.bad[0].why.contains("private key"), "{verified:?}");
-    // What was changed just now may change again without looking different, so it is read each time.
+    // A file that changed just now may change again without a new identity, so it is read each time.
     let young = look.look(rules, None, 0).unwrap().certificates;
     assert_eq!(look.look_again(&young, rules, 0).unwrap().read, 2);
 }
@@ -105,7 +105,7 @@ fn a_directory_is_followed_by_either_engine() {
     }
 }
 
-/// What is beside a bundle is part of it: whatever changes there is seen.
+/// Companion files belong to a bundle: their changes are noticed.
 #[test]
 fn what_is_beside_a_bundle_is_followed_too() {
     let shelf = Shelf::new("beside", Box::new(Threads::default()));
@@ -159,13 +159,13 @@ fn a_list_is_obeyed_as_a_whole_and_followed() {
         assert_eq!(answers(&first.certificates, name), file);
     }
     assert_eq!(files.look_again(&first.certificates, rules, LATE).unwrap().read, 0);
-    // A line that cannot be obeyed, or a file with terms of its own that cannot be used, leaves everything as it was.
+    // After an invalid line, or a broken file with terms of its own, the old snapshot stays in use.
     for text in ["a.pem [nonsense]\nb.pem\n", "b.pem\ngone.pem [ssl-min-ver TLSv1.3]\n"] {
         std::fs::write(&list, text).unwrap();
         let why = files.look_again(&first.certificates, rules, LATE).unwrap_err().to_string();
         assert!(why.contains("list:1: `nonsense`") || why.contains("gone.pem"), "{why}");
     }
-    // Lines change their order and their terms: what is unchanged is not read again, what needs its names is.
+    // Lines change their order and their terms: unchanged files are not read again, unless their names are needed.
     std::fs::write(&list, "b.pem\na.pem\n").unwrap();
     let changed = [list.clone()].into();
     let second = files.look_at(&first.certificates, &changed, rules, LATE).unwrap();
@@ -173,7 +173,7 @@ fn a_list_is_obeyed_as_a_whole_and_followed() {
     assert_eq!(answers(&second.certificates, "a.example"), "a.pem");
     assert_eq!(answers(&second.certificates, "w.x.example"), "b.pem");
     assert_ne!(epoch(&first.certificates, "w.x.example"), epoch(&second.certificates, "a.example"));
-    // A file of a line is followed alone; gone, it is kept.
+    // A file on a line is followed alone; if it is removed, its certificate stays in use.
     shelf.write("a.pem", &["new.example"]);
     let one = [shelf.place.join("a.pem")].into();
     let third = files.look_at(&second.certificates, &one, rules, LATE).unwrap();
@@ -181,7 +181,7 @@ fn a_list_is_obeyed_as_a_whole_and_followed() {
     std::fs::remove_file(shelf.place.join("a.pem")).unwrap();
     let kept = files.look_at(&third.certificates, &one, rules, LATE).unwrap();
     assert_eq!(answers(&kept.certificates, "new.example"), "a.pem");
-    // At a start nothing may answer for a file with terms of its own.
+    // At a start no other certificate may answer for a file with terms of its own.
     std::fs::write(&list, "b.pem\na.pem [no-alpn]\n").unwrap();
     let why = files.look(rules, None, LATE).unwrap_err().to_string();
     assert!(why.contains("a.pem") && why.contains("terms of its own"), "{why}");
@@ -227,7 +227,7 @@ fn an_index_spares_reading_and_is_never_believed_when_damaged() {
         )
     };
     assert_eq!(start(&known), (0, "0.pem".into(), "0.pem".into()));
-    // One is another, one is gone, one is new.
+    // One file changed, one was removed, one is new.
     shelf.write("0.pem", &["other.example"]);
     shelf.write("new.pem", &["new.example"]);
     assert_eq!(start(&known).0, 2);

@@ -1,4 +1,4 @@
-//! What there is to know of datastores, and what is amiss with them.
+//! Details and warnings of datastores.
 
 use crate::desk::Desk;
 use crate::error::Error;
@@ -20,9 +20,9 @@ pub struct DatastoreSummary {
     pub path: String,
     /// Its maintenance mode, if it is in one.
     pub maintenance: Option<String>,
-    /// What is wrong with its section.
+    /// The problem of its section.
     pub fault: Option<String>,
-    /// What it is for.
+    /// Its comment.
     pub comment: Option<String>,
 }
 
@@ -35,11 +35,11 @@ pub struct DatastoreDetails {
     pub root: String,
     /// The project it is bound to, as NAME.
     pub project: Option<String>,
-    /// What `datastore.cfg` does not say.
+    /// Properties that are not in `datastore.cfg`.
     pub profile: DatastoreProfile,
-    /// What has to be mounted for it to be there.
+    /// The mount point that must be mounted before it is served.
     pub mount_point: Option<String>,
-    /// How full its file system is, or what it used of its quota; in words, why that is not known.
+    /// The usage of its file system or of its quota; an error text if it is unknown.
     pub usage: Result<Usage, String>,
 }
 
@@ -59,10 +59,10 @@ pub fn list_datastores(source: &dyn Source) -> Result<Vec<DatastoreSummary>, Err
     Ok(rows.into_iter().map(summary).collect())
 }
 
-/// One of them. Where there is a quota, its content is counted, which takes a look at each file.
+/// The details of a datastore. With a quota its content is counted, which reads the attributes of every file.
 ///
 /// # Errors
-/// When there is none of that name, or the facts cannot be read.
+/// When the datastore does not exist, or the facts cannot be read.
 pub fn show_datastore(desk: &Desk<'_>, name: &DatastoreName) -> Result<DatastoreDetails, Error> {
     let (row, profile, project) = desk.facts.read(|view| {
         let row = view.get::<Datastore>(name)?.ok_or_else(|| Error::Missing {
@@ -88,13 +88,13 @@ pub fn show_datastore(desk: &Desk<'_>, name: &DatastoreName) -> Result<Datastore
     Ok(DatastoreDetails { row, root, project, profile, mount_point, usage })
 }
 
-/// Every datastore, and where its content is.
+/// Every datastore with the path of its content.
 pub(crate) fn roots(source: &dyn Source) -> Result<Vec<(DatastoreName, String)>, Error> {
     let stores = source.read(|view| view.list::<Datastore>(&[]))??;
     Ok(stores.into_iter().map(|(name, row)| (name.clone(), row.root(&name))).collect())
 }
 
-/// With which of the others a path shares files, in words.
+/// An error text that names the datastore with which a path shares files.
 pub(crate) fn overlap(
     path: &Path,
     others: impl IntoIterator<Item = (DatastoreName, String)>,
@@ -108,21 +108,21 @@ pub(crate) fn overlap(
     ))
 }
 
-/// Less than one part in so many is full: who writes last finds no room for the first who has to delete.
+/// A file system counts as full when less than one part in this many is free.
 const FULL_PART: u64 = 100;
 
-/// What is amiss with a datastore.
+/// A warning about a datastore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatastoreWarning {
     /// Which.
     pub name: DatastoreName,
-    /// In words, with the next step.
+    /// The text, with the next step.
     pub says: String,
-    /// Whether it serves nobody because of that.
+    /// Whether the datastore refuses all requests because of it.
     pub is_shut: bool,
 }
 
-/// What is amiss with datastores; what people edit is not refused for it.
+/// Warnings about datastores. They do not make the edited file invalid.
 ///
 /// # Errors
 /// When the facts cannot be read.
@@ -137,7 +137,7 @@ pub fn datastore_warnings(
         profiles.into_iter().filter_map(|(name, row)| Some((name, row.mounted_at?))).collect();
     let mut roots: Vec<(String, &DatastoreName)> =
         rows.iter().map(|(name, row)| (row.root(name).trim_end_matches('/').to_owned(), name)).collect();
-    // By their parts, so that whatever is in a directory follows it at once.
+    // Sorted by path components, so that nested paths follow their directory directly.
     roots.sort_by(|(a, _), (b, _)| Path::new(a).cmp(Path::new(b)));
     let mut warnings: Vec<DatastoreWarning> = Vec::new();
     let warning =
@@ -157,10 +157,12 @@ pub fn datastore_warnings(
     let mut directories: HashMap<(u64, u64), &DatastoreName> = HashMap::new();
     for (name, row) in &rows {
         if let Some(MaintenanceMode::Unknown(mode)) = row.maintenance.as_ref().map(|row| &row.mode) {
-            let says = format!("maintenance mode `{mode}` is not known, so nobody is let in: mend it");
+            let says = format!(
+                "maintenance mode `{mode}` is unknown, so all requests are refused: correct it in datastore.cfg"
+            );
             warnings.push(warning(name, says, true));
         }
-        // What is away is away, and told as that.
+        // A datastore that is not mounted gets only this warning.
         let point = row.mount_point(name).or_else(|| points.remove(name));
         if let Some(point) = point.filter(|point| !mounts.is_mount_point(point)) {
             warnings.push(warning(name, format!("nothing is mounted at `{point}`: mount it"), false));
@@ -189,11 +191,11 @@ pub fn datastore_warnings(
     Ok(warnings)
 }
 
-/// What is amiss with one directory.
+/// The problem of one directory.
 fn state(root: &str, is_directory: std::io::Result<bool>, opened: Result<Root, Refusal>) -> Option<String> {
     match is_directory {
-        Err(why) => return Some(format!("`{root}`: {why}; make it, or mount what it is on")),
-        Ok(false) => return Some(format!("`{root}` is no directory")),
+        Err(why) => return Some(format!("`{root}`: {why}; create it, or mount its file system")),
+        Ok(false) => return Some(format!("`{root}` is not a directory")),
         Ok(true) => {}
     }
     let usage = opened.and_then(|root| root.usage()).ok()?;
