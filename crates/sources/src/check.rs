@@ -9,10 +9,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::ops::ControlFlow;
 
-/// What was found.
+/// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Each table, and how many sound records it has.
+    /// Each table with the number of its sound records.
     pub tables: Vec<(Table, u64)>,
     /// Everything that is wrong, one line each.
     pub problems: Vec<String>,
@@ -27,7 +27,7 @@ struct Problem {
 /// Reads everything: each record, each tally, the log and the head.
 ///
 /// # Errors
-/// When the store cannot be read at all; what is wrong in it is in the answer.
+/// When the store cannot be read at all. Damage in it is part of the result.
 pub fn check(snapshot: &dyn Snapshot, progress: Progress<'_>) -> Result<Checked, SourceError> {
     let view = View::new(snapshot);
     let mut problems = Vec::new();
@@ -118,12 +118,12 @@ fn differ(table: Table, group: Vec<u8>, counted: Tally, expected: Tally) -> Prob
     };
     let what = match counted.count == expected.count {
         true => format!("{what}: the digest does not match: a record is not the one that was written last"),
-        false => format!("{what}: {} records are there, {} were written", counted.count, expected.count),
+        false => format!("{what}: {} records found, {} were written", counted.count, expected.count),
     };
     Problem { key: group, what }
 }
 
-/// Groups of which there is a tally and no record. They are looked for only when the numbers of groups differ.
+/// Groups that have a tally and no record. Searched only when the numbers of groups differ.
 fn find_lost(
     snapshot: &dyn Snapshot,
     table: Table,
@@ -163,7 +163,7 @@ fn check_log(
 ) -> Result<u64, SourceError> {
     let mut entries = 0;
     let mut newest: Option<Revision> = None;
-    // Of the newest entry: how many of its pieces were there, and how many it says.
+    // Of the newest entry: the number of pieces found, and the number it declares.
     let mut pieces = (0, 0);
     let mut problem = |what: String| problems.push(Problem { key: Vec::new(), what });
     snapshot.scan(Table::Log, &[], &mut |key, stored| {
@@ -172,7 +172,7 @@ fn check_log(
             problem(why.to_string());
         }
         if let Some(piece) = PieceKey::from_bytes(key) {
-            // Those whose entry was trimmed go next.
+            // Pieces whose entry was trimmed are deleted next.
             pieces.0 += u32::from(newest == Some(piece.revision));
             return ControlFlow::Continue(());
         }
@@ -210,7 +210,7 @@ fn lacking(entry: Option<Revision>, (found, said): (u32, u32)) -> String {
     format!("change {number} of the change log has {found} pieces of {said}")
 }
 
-/// Puts the name of the thing to each problem whose key is an id, as far as the names can be read.
+/// Adds the name of the record to each problem whose key is an id, as far as names can be read.
 fn name(snapshot: &dyn Snapshot, mut problems: Vec<Problem>) -> Result<Vec<String>, SourceError> {
     if !problems.is_empty() {
         snapshot.scan(Table::Names, &[], &mut |key, stored| {
@@ -303,9 +303,9 @@ mod tests {
         let key = tally_key(Table::Domains, ID.bytes());
         let cases: [(Table, &[u8], Damage<'_>, &str); 6] = [
             (Table::Domains, ID.bytes(), &flip, "layout version"),
-            (Table::Domains, ID.bytes(), &none, "0 records are there, 1 were written (`local`)"),
-            (Table::Tallies, &key, &none, "1 records are there, 0 were written (`local`)"),
-            (Table::Tallies, &[Table::Domains as u8], &flip, "table `domains`: 1 records are there"),
+            (Table::Domains, ID.bytes(), &none, "0 records found, 1 were written (`local`)"),
+            (Table::Tallies, &key, &none, "1 records found, 0 were written (`local`)"),
+            (Table::Tallies, &[Table::Domains as u8], &flip, "table `domains`: 1 records found"),
             (Table::Log, &2u64.to_be_bytes(), &none, "ends at change 1, the head is at 2"),
             (Table::Head, b"head", &none, "table `head`"),
         ];

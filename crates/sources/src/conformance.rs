@@ -1,4 +1,4 @@
-//! What every source has to do. Called by the tests of each; it panics where one does not.
+//! Requirements on every source, called by the tests of each. A violation panics.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test suite: it fails by panicking")]
 
@@ -31,7 +31,7 @@ pub fn all(make: impl Fn() -> Box<dyn Source>) {
     }
 }
 
-/// An empty change by nobody in particular.
+/// An empty change.
 pub fn change() -> Change {
     Change::new(AuditRecord { who: "a test".into(), what: "test".into(), unix_seconds: 0 })
 }
@@ -151,7 +151,7 @@ fn what_changes_nothing_is_no_commit(source: &dyn Source) {
     assert_eq!(source.commit(&change()).unwrap(), first);
     assert_eq!(source.commit(change().expect_present::<Domain>(&id(1))).unwrap(), first);
     assert!(source.commit(change().expect_absent::<Domain>(&id(1))).is_err());
-    // A revision that was handed out and is given to another commit later would stand for two states.
+    // If a used revision were given to a later commit, it would name two states.
     assert_eq!(source.commit(change().delete::<Domain>(&id(7))).unwrap(), first);
     assert_eq!(source.at(), first);
     // The same value again is a commit: its record carries the new revision.
@@ -304,13 +304,13 @@ pub fn put_something(source: &dyn Source) -> At {
     source.commit(change().put(&name, &datastore)).unwrap()
 }
 
-/// The record of [`put_something`] is there.
+/// The record of [`put_something`] exists.
 pub fn something_is_there(source: &dyn Source) {
     let (name, datastore) = something();
     assert_eq!(source.read(|view| view.get::<Datastore>(&name)).unwrap().unwrap(), Some(datastore));
 }
 
-/// The record of [`put_something`] is there and refuses.
+/// The record of [`put_something`] exists and refuses access.
 pub fn something_is_refused(source: &dyn Source) {
     let (name, _) = something();
     let read = source.read(|view| view.get::<Datastore>(&name)).unwrap();

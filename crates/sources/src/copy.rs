@@ -1,8 +1,8 @@
-//! Facts on their way out of a store and back into one: backups for machines, dumps for people.
+//! Copies of all facts: backups for machines, dumps for people.
 //!
-//! A backup is one line of JSON that says where it was taken, then every record as it is stored, in the order of tables and keys, then how
-//! many there were and their digest. A dump is one line of JSON for each record. Both are read record by record, and nobody has all of them
-//! in memory. What is wrong is known at the last one only: whoever takes them in has to undo it then.
+//! A backup is one line of JSON about its origin, then every record as it is stored, in the order of tables and keys, then their number and
+//! digest. A dump is one line of JSON for each record. Both are read record by record, never as a whole into memory. So damage may be found
+//! only at the last record: the reader of a copy must be able to undo everything until then.
 
 mod body;
 mod gather;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, Read, Write};
 
-/// What copies of stores of format 2 called theirs: their revision was LMDB's own number, and the number of the change stood beside it.
+/// The format number in copies of stores of format 2. Their revision was LMDB's own number, next to the number of the change.
 const FORMAT_OF_2: u32 = 1;
 
 const BACKUP: &str = "backup";
@@ -32,15 +32,15 @@ const LINE_BYTES_MAX: u64 = 4096;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
-    /// What kind of copy: `backup` or `dump`.
+    /// The kind of copy: `backup` or `dump`.
     pub enfilade_facts: String,
-    /// The format of the store: the form of its records. This program reads none that is newer than its own.
+    /// The format of the store: the form of its records. This program does not read a newer format than its own.
     pub format: u32,
     /// The store, as it names itself.
     pub store: String,
-    /// At which revision: what a restored store must not be behind.
+    /// The revision; a restored store must not be older.
     pub revision: u64,
-    /// The same in copies of stores of format 2.
+    /// The revision in copies of stores of format 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     change: Option<u64>,
     /// When, seconds since the epoch.
@@ -63,13 +63,13 @@ pub enum CopyError {
     /// The facts.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// The file is not what it should be.
+    /// The file is malformed.
     #[error("{0}")]
     Malformed(String),
 }
 
 impl Origin {
-    /// Of a backup of what the view holds.
+    /// The origin of a backup of the view.
     fn of(view: &View<'_>, unix_seconds: i64) -> Result<Self, SourceError> {
         let counts = Table::of_facts().map(|table| view.tally(table, &[]).map(|tally| tally.count));
         let identity = view.get::<Identity>(&IdentityKey)?;
@@ -93,7 +93,7 @@ impl Origin {
     }
 
     fn read(line: &[u8], kind: &str) -> Result<Self, CopyError> {
-        let what = |why: String| CopyError::Malformed(format!("this is no {kind} of facts: {why}"));
+        let what = |why: String| CopyError::Malformed(format!("this is not a {kind} of facts: {why}"));
         if !line.ends_with(b"\n") && line.len() < LINE_BYTES_MAX as usize {
             return Err(body::cut(kind));
         }
@@ -121,14 +121,14 @@ pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 pub struct Copy<'r> {
     /// Where and when it was taken.
     pub origin: Origin,
-    /// Its records. After an error, and where one follows, none of them is believed.
+    /// Its records. If any of them is an error, none of them is valid.
     pub records: Box<dyn Iterator<Item = Result<Record, CopyError>> + 'r>,
 }
 
 /// Reads a backup.
 ///
 /// # Errors
-/// When its first line is not what was written. The records end with an error when any byte of them is not, or one is missing.
+/// When its first line is damaged. The records end with an error if any byte of them is damaged, or one is missing.
 pub fn read_backup<'r>(mut from: impl BufRead + 'r) -> Result<Copy<'r>, CopyError> {
     let origin = first_line(&mut from, BACKUP)?;
     let (format, expected) = (origin.format, origin.records);
@@ -179,11 +179,11 @@ impl Gathered {
         }
     }
 
-    /// Writes a dump: one line of JSON for where it was taken and one for each record. Without `secrets`, a word stands in
-    /// the place of every hash of one. `progress` counts records.
+    /// Writes a dump: one line of JSON for its origin and one for each record. Without `secrets` every hash of a secret is replaced by a
+    /// word. `progress` counts records.
     ///
     /// # Errors
-    /// When it cannot be written, or a record has not the form of its table.
+    /// When it cannot be written, or a record does not have the form of its table.
     pub fn write_dump(
         &mut self,
         secrets: bool,
@@ -245,8 +245,8 @@ impl Visit for Describe<'_> {
 /// Reads a dump. Its records may come in any order.
 ///
 /// # Errors
-/// When its first line is not what was written. The records end with an error at the first line that is not what it should be, with its
-/// number, and when there are more or less than the first line says.
+/// When its first line is malformed. The records end with an error at the first malformed line, with its number, and if their number
+/// differs from the first line.
 pub fn read_dump<'r>(mut from: impl BufRead + 'r) -> Result<Copy<'r>, CopyError> {
     let origin = first_line(&mut from, DUMP)?;
     let expected = origin.records;

@@ -1,4 +1,4 @@
-//! What people edit: tables kept in files, certificates, the key of the fast hash.
+//! Files: tables that people edit, certificates, keys, counters.
 
 pub mod acl_cfg;
 pub mod atomic;

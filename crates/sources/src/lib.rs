@@ -1,9 +1,9 @@
-//! Where truths live: LMDB, memory, and tables kept in files.
+//! Sources of facts: LMDB, memory, and files that people edit.
 //!
-//! [`lmdb`] is the store every process of the machine shares, [`memory`] one for tests; both pass [`conformance`].
-//! [`check`] reads a store to its last record, [`mod@copy`] takes facts out of it and back.
-//! [`locks`] keeps the locks of files. [`files`] holds what people edit: `datastore.cfg`, certificates, the key of the fast hash. [`mounts`] is the kernel's
-//! word on what is mounted, [`processes`] what each of the machine's servers says of itself.
+//! [`lmdb`] is the store that all processes of the machine share, [`memory`] one for tests; both pass [`conformance`]. [`check`] reads
+//! every record of a store, [`mod@copy`] exports and imports facts. [`locks`] stores the locks of files. [`files`] reads `datastore.cfg`,
+//! certificates, keys and other files. [`mounts`] reads the mounted file systems from the kernel, [`processes`] finds the running servers
+//! of the machine.
 
 pub mod check;
 pub mod conformance;

@@ -45,7 +45,7 @@ impl Mapping {
     /// Shows another file from now on, in the same place: a reader sees the one or the other.
     ///
     /// # Errors
-    /// As [`Mapping::new`]; the file of before is shown then.
+    /// As [`Mapping::new`]; then the old file stays mapped.
     #[expect(unsafe_code, reason = "there is no safe way to map a file")]
     pub(crate) fn show(&self, file: &File) -> io::Result<()> {
         use rustix::mm::{MapFlags, ProtFlags, mmap};
@@ -53,8 +53,8 @@ impl Mapping {
         allocate(file, bytes as u64)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let address = self.words.cast::<std::ffi::c_void>().as_ptr();
-        // SAFETY: exactly the pages that `new` mapped, which belong to this value; the kernel exchanges them in one step, and what is read
-        // and written there are atomics before and after.
+        // SAFETY: exactly the pages that `new` mapped, which belong to this value. The kernel replaces them in one step, and all accesses
+        // before and after are atomic.
         unsafe { mmap(address, bytes, access, MapFlags::SHARED | MapFlags::FIXED, file, 0) }?;
         Ok(())
     }
@@ -77,7 +77,7 @@ impl Drop for Mapping {
 
 const PAGE_BYTES: u64 = 4096;
 
-/// Gives so many bytes of a file their place on the disk, whatever they hold; makes the file longer where it is shorter.
+/// Allocates disk space for the first `bytes` of a file, whose content does not change; extends a shorter file.
 fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, bytes)) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => fill_holes(file, bytes),
@@ -85,8 +85,8 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// The same where the file system knows no `fallocate`: the last byte of each page is written as it is. Nobody counts in that byte: of
-/// numbers as they are here it is the highest one.
+/// The same without `fallocate`: the last byte of each page is rewritten. No counter uses that byte: it is the highest byte of a number
+/// that never becomes so large.
 fn fill_holes(file: &File, bytes: u64) -> io::Result<()> {
     if file.metadata()?.len() < bytes {
         file.set_len(bytes)?;
@@ -109,10 +109,10 @@ fn no_room(why: io::Error, bytes: u64) -> io::Error {
     }
 }
 
-/// Gives a file that somebody else is going to map its places on the disk, up to so many bytes; makes the file, empty, where there is
-/// none, and leaves its length as it is. A file system that cannot do that is left alone.
+/// Allocates disk space for the first `bytes` of a file that another library will map. Creates an empty file if it does not exist; does not
+/// change its length. Does nothing if the file system does not support that.
 ///
-/// A file that has its places is not opened: closing it would give back the locks of the process on it (`fcntl(2)`).
+/// An allocated file is not opened: closing it would release the locks of the process on it (`fcntl(2)`).
 ///
 /// # Errors
 /// When the disk has no room for it, or the file cannot be opened.
@@ -128,8 +128,7 @@ pub(crate) fn reserve(path: &Path, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// How long LMDB's lock file is for so many readers at most, in bytes: a cache line each (`MDB_reader`), and room for what stands before
-/// them (`MDB_txninfo`).
+/// The length of LMDB's lock file for this many readers, in bytes: a cache line each (`MDB_reader`), after a header (`MDB_txninfo`).
 pub(crate) fn lock_file_bytes(readers: u32) -> u64 {
     u64::from(readers) * 64 + 2 * PAGE_BYTES
 }

@@ -40,8 +40,7 @@ impl Memory {
         look(&*self.state())
     }
 
-    /// Replaces a stored record, or takes it away, behind everybody's back: for tests of what happens then. Says what
-    /// was there.
+    /// Replaces or removes a stored record without a commit, for tests of damage. Returns the old record.
     pub fn damage(
         &self,
         table: Table,
@@ -108,7 +107,7 @@ impl Source for Memory {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let next = state.at.next();
         let writes = write_down(&**state, change, next.revision.0, Revision(u64::MAX))?;
-        // What changes nothing is no commit, as in LMDB.
+        // A change without writes is not a commit, as in LMDB.
         if !writes.is_empty() {
             let state = Arc::make_mut(&mut state);
             state.at = next;

@@ -1,4 +1,4 @@
-//! What the kernel says is mounted.
+//! Mounted file systems, from the kernel.
 
 use enfilade_facts::Mounts;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,15 +16,15 @@ pub struct MountWatch {
 }
 
 impl MountWatch {
-    /// Opens it.
+    /// Opens the kernel's list of mounts.
     ///
     /// # Errors
-    /// When there is no `/proc`.
+    /// When `/proc` is not mounted.
     pub fn open() -> io::Result<Self> {
         Ok(MountWatch { file: File::open("/proc/self/mountinfo")? })
     }
 
-    /// What is mounted now. What changed up to here is in the answer, and no longer ends a [`MountWatch::wait`].
+    /// The mounts now. Changes before this call no longer end a [`MountWatch::wait`].
     ///
     /// # Errors
     /// When it cannot be read.
@@ -34,7 +34,7 @@ impl MountWatch {
             text.clear();
             self.file.rewind()?;
             self.file.read_to_end(&mut text)?;
-            // The kernel hands the list out in pieces; what changed between two of them may be missing.
+            // The kernel returns the list in pieces; a change between two of them may be missing.
             if !self.wait(Duration::ZERO)? {
                 break;
             }
@@ -82,10 +82,10 @@ fn mount_point(line: &[u8]) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// What is mounted now.
+/// The mounts now.
 ///
 /// # Errors
-/// When the kernel does not say.
+/// When the kernel's list cannot be read.
 pub fn now() -> io::Result<Mounts> {
     MountWatch::open()?.read()
 }
@@ -110,7 +110,7 @@ const NETWORK: [&str; 13] = [
 /// Where a path is on a file system of another machine, the point that is mounted at.
 ///
 /// # Errors
-/// When the kernel does not say.
+/// When the kernel's list cannot be read.
 pub fn network_mount_over(path: &str) -> io::Result<Option<String>> {
     Ok(network_mount_in(&std::fs::read("/proc/self/mountinfo")?, path))
 }
@@ -123,7 +123,7 @@ fn network_mount_in(mountinfo: &[u8], path: &str) -> Option<String> {
     over.max_by_key(|(point, _)| point.len()).and_then(|(point, is_network)| is_network.then_some(point))
 }
 
-/// The kind stands after a field that is just `-`.
+/// The type of the file system follows a field `-`.
 fn is_network(line: &[u8]) -> bool {
     let mut fields = line.split(|byte| *byte == b' ').skip_while(|field| *field != b"-");
     fields.nth(1).is_some_and(|kind| NETWORK.iter().any(|known| known.as_bytes() == kind))

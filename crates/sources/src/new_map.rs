@@ -1,5 +1,6 @@
-//! A new LMDB file gets its name when it is whole and synced. LMDB itself writes the first two pages under the name and syncs them with the first
-//! commit: after a power cut in between, the file may hold zeros, and nobody can open it.
+//! Creates a new LMDB file under a temporary name, and renames it when it is complete and synced. LMDB itself writes the first two pages
+//! under the final name and syncs them with the first commit: after a power cut in between, the file may contain zeros and cannot be
+//! opened.
 
 use crate::files::atomic::sync_directory;
 use heed::{Env, WithTls};

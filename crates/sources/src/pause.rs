@@ -1,4 +1,4 @@
-//! Waiting a little, where there is nothing to wait on.
+//! A short pause, where no event can be waited for.
 
 use rustix::event::{Timespec, poll};
 use std::time::Duration;

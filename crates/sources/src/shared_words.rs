@@ -11,15 +11,15 @@ use std::sync::{Mutex, PoisonError};
 const MAP_BYTES: usize = 4096;
 const WORDS: usize = MAP_BYTES / 8;
 
-/// The mapped file. Its first word says what it is.
+/// The mapped file. Its first word identifies its kind.
 pub(crate) struct SharedWords {
     mapping: Mapping,
-    /// Which file it is.
+    /// The id of the mapped file.
     shown: Mutex<(u64, u64)>,
 }
 
 impl SharedWords {
-    /// Opens the file; makes it where there is none.
+    /// Opens the file, or creates it.
     pub(crate) fn open(path: &Path, magic: [u8; 8]) -> io::Result<Self> {
         let file = open(path, magic)?;
         let shown = Mutex::new(id_of(&file.metadata()?));
@@ -40,10 +40,10 @@ impl SharedWords {
         }
     }
 
-    /// Shows what another one shows, from now on, in the same place.
+    /// Maps the file of another value from now on, at the same address.
     ///
     /// # Errors
-    /// When that cannot be mapped any more; what was shown before is shown then.
+    /// When that file cannot be mapped; then the old file stays mapped.
     pub(crate) fn show(&self, path: &Path, other: &Self) -> io::Result<()> {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let file = OpenOptions::new().read(true).write(true).open(path)?;
@@ -71,7 +71,7 @@ fn id_of(meta: &Metadata) -> (u64, u64) {
     (meta.dev(), meta.ino())
 }
 
-/// A file of so many words that begins so, made where there is none.
+/// Opens a file of this size that begins with `magic`, or creates it.
 fn open(path: &Path, magic: [u8; 8]) -> io::Result<File> {
     let mut file = match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path) {
         Ok(mut file) => {
@@ -86,7 +86,7 @@ fn open(path: &Path, magic: [u8; 8]) -> io::Result<File> {
     };
     let mut found = magic;
     if file.metadata()?.len() < MAP_BYTES as u64 {
-        // Whoever made it was interrupted, or is at it just now; a file that held something was never this short.
+        // Its creation was interrupted, or is under way: a file with content is never this short.
         file.set_len(MAP_BYTES as u64)?;
     } else {
         let mut start = [0; 8];
@@ -103,7 +103,7 @@ fn open(path: &Path, magic: [u8; 8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// What is written here nobody reads.
+/// Writes to this word have no effect.
 static NO_WORD: AtomicU64 = AtomicU64::new(0);
 
 #[cfg(test)]

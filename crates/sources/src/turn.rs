@@ -1,7 +1,7 @@
-//! A turn to write: one at a time, in this process and on the machine, waited for so long and no longer.
+//! The right to write: one writer at a time, in this process and on the machine, with a limit for waiting.
 //!
-//! LMDB's own lock waits for ever and does not say for which process. A lock on a file of ours stands in front of it: it is waited for
-//! for a limited time, and then the process that holds it is named.
+//! LMDB's own lock waits for ever and does not name the process that holds it. So a lock on a separate file is taken before it, with a time
+//! limit; the error names the process that holds it.
 
 use crate::pause::pause;
 use rustix::fs::{FlockOperation, flock};
@@ -43,7 +43,7 @@ pub(crate) struct Turn<'t> {
 }
 
 impl Turns {
-    /// With the lock in this file; `doing` says in an error what the other process does.
+    /// Uses the lock on this file; in an error `doing` describes the other process's work.
     ///
     /// # Errors
     /// When the file cannot be opened or made.
@@ -124,10 +124,10 @@ impl Drop for Held<'_> {
 
 const LOOKS: usize = 10;
 
-/// The process that has held the lock for so long, and what to do.
+/// The error text: the process that holds the lock, for how long, and what to do.
 fn holder(file: &File, waited: Duration, doing: &str) -> String {
     let inode = file.metadata().map_or(0, |meta| meta.ino());
-    // The kernel shows its list in pieces: locks that are given back between two of them hide others, so one look is not enough.
+    // The kernel returns its list in pieces: a lock released between two of them hides others, so one read is not enough.
     let look = |_| flock_holder(&std::fs::read_to_string("/proc/locks").unwrap_or_default(), inode);
     let Some(pid) = (0..LOOKS).find_map(look) else {
         return format!(

@@ -1,4 +1,4 @@
-//! The records of a backup, one after the other, and what says that none is missing.
+//! The records of a backup, followed by their number and digest.
 //!
 //! ```text
 //! (table u8 | length u32 BE | key | length u32 BE | record as stored)…  255 | count u64 BE | digest u128 BE
@@ -38,15 +38,15 @@ impl<R: Read> Body<R> {
         Body { from, tally: Tally::default() }
     }
 
-    /// How many there were so far.
+    /// The number of records so far.
     pub(super) fn count(&self) -> u64 {
         self.tally.count
     }
 
-    /// The next one; `None` at the end, when all that were written were read.
+    /// The next record; `None` at the end, when all records were read.
     ///
     /// # Errors
-    /// When a byte is not what was written, as far as that is known by now.
+    /// When damage is found.
     pub(super) fn next(&mut self) -> Result<Option<Stored>, CopyError> {
         let damaged = |why: &str| CopyError::Malformed(format!("the backup is damaged: {why}"));
         let [number] = self.fixed()?;
@@ -117,7 +117,7 @@ impl<W: Write> Writing<W> {
         Ok(())
     }
 
-    /// Writes the end; what was written to, and the tally of each table of which there are records.
+    /// Writes the end. Returns the writer, and the tally of each table that has records.
     pub(super) fn finish(mut self) -> io::Result<(W, BTreeMap<Table, Tally>)> {
         self.to.write_all(&[END])?;
         self.to.write_all(&self.tally.count.to_be_bytes())?;

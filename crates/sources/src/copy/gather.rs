@@ -1,10 +1,10 @@
-//! All facts of one revision, gathered in views that are short.
+//! Gathers all facts of one revision in short views.
 //!
-//! A view that lasts as long as a copy of ten million records keeps every page that changes meanwhile, and the store grows by all of them. So
-//! each table is read in parts, each in a view of its own, and written into a file without a name. The parts are of different revisions:
-//! then the change log says which records were written since the first of them, and one more view, in which only those are looked up,
-//! makes all of them of its own revision. Whether the log named every one of them is not taken on trust: the digest of each table that
-//! was gathered has to be the one the store itself has at that revision.
+//! A view that is open for a copy of ten million records keeps every page that changes in the meantime, and the store grows by all of them.
+//! So each table is read in parts, each in a view of its own, and written into an unnamed file. The parts are of different revisions: the
+//! change log names the records that were written since the first part, and a last view, which looks up only those, brings all records to
+//! its own revision. The log is not trusted to be complete: the digest of each gathered table must equal the store's own digest at that
+//! revision.
 
 use super::body::{Body, Writing};
 use super::{CopyError, Origin, Progress};
@@ -22,12 +22,12 @@ pub type Views<'a> = &'a dyn Fn(&mut dyn FnMut(&View<'_>)) -> Result<(), SourceE
 
 /// So many groups of records are read in one view.
 const GROUPS: usize = 4096;
-/// So much of what changed meanwhile is in memory at once, in bytes; but for one change, of which it may be all.
+/// The most changed records in memory at once, in bytes. A single change may exceed it.
 const CHANGED_BYTES: usize = 32 << 20;
-/// How often what changed meanwhile is taken in.
+/// The most rounds of reading changed records.
 const ROUNDS: usize = 16;
 
-/// Facts of one revision, in a file without a name.
+/// Facts of one revision, in an unnamed file.
 pub struct Gathered {
     /// Where and when.
     pub origin: Origin,
@@ -49,7 +49,7 @@ impl Gathered {
         Self::within(CHANGED_BYTES, views, directory, unix_seconds, progress)
     }
 
-    /// The same with so much of what changed meanwhile in memory.
+    /// The same with a limit for changed records in memory.
     fn within(
         changed_bytes: usize,
         views: Views<'_>,
@@ -139,13 +139,13 @@ fn unknown() -> CopyError {
     CopyError::Malformed(why.into())
 }
 
-/// What was written after a revision.
+/// The records written after a revision.
 struct Changed {
-    /// The records as they are now; `None` where there is none any more.
+    /// The records as they are now; `None` for deleted ones.
     records: BTreeMap<(Table, Vec<u8>), Option<Vec<u8>>>,
-    /// Everything that was written up to here is in it.
+    /// It contains every write up to this revision.
     upto: Revision,
-    /// Where that is the revision of the view: what a copy as of it says, and the tally of each table.
+    /// If that is the revision of the view: the origin of a copy of it, and the tally of each table.
     end: Option<(Origin, Vec<(Table, Tally)>)>,
 }
 
@@ -205,7 +205,7 @@ impl Changed {
     }
 }
 
-/// Gathered records, and the tally of each table of which there are some.
+/// Gathered records, and the tally of each table that has records.
 type Tallied = (File, BTreeMap<Table, Tally>);
 
 #[cfg(test)]
@@ -222,7 +222,7 @@ mod tests {
 
     type Pair = (Vec<u8>, Vec<u8>);
 
-    /// Gathers with next to nothing in memory, while before each view so many domains are written, one by one, up to so many in all.
+    /// Gathers with almost no memory. Before each view `each` domains are written, one by one, up to `all`.
     fn gather(each: u32, all: u32) -> Result<(Memory, Vec<Pair>), CopyError> {
         let memory = Memory::new(StoreId(1));
         let next = Cell::new(0);
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn what_changed_is_taken_in_bit_by_bit() {
-        // The last changes come with the first look at what changed, or with one of the looks after it.
+        // The last changes are read in the first round, or in a later one.
         for (each, all) in [(3, 80), (10, 300), (10, 350), (1, 10_000)] {
             let (memory, records) = gather(each, all).unwrap();
             let mut expected = Vec::new();

@@ -3,36 +3,36 @@
 //! ```text
 //! acl:<1 propagates, 0 does not>:<path>:<authids and @groups, with commas>:<roles, with commas>
 //! ```
-//! There are no comments. The original gives up the whole file at the first line it cannot read; here such a line takes
-//! only those with it whom it names.
+//! The file has no comments. Proxmox rejects the whole file at the first malformed line; here a malformed line affects only the users and
+//! groups it names.
 
 use super::section_config::{LineError, shown};
 use enfilade_facts::vocabulary::{Authid, Role, RolePath, Ugid, Userid};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The roles of somebody on a path, each with whether it propagates.
+/// The roles of a user or group on a path, each with its propagate flag.
 pub type Roles = BTreeMap<Role, bool>;
 
 /// The file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AclCfg {
-    /// Who has which roles where.
+    /// The assignments.
     pub entries: BTreeMap<(RolePath, Ugid), Roles>,
-    /// Of whom it says something that cannot be read.
+    /// Users and groups named by malformed lines.
     pub broken: BTreeMap<(RolePath, Ugid), LineError>,
-    /// What is wrong and belongs to nobody.
+    /// Problems that concern no user or group.
     pub problems: Vec<LineError>,
     /// The lines that could not be read, for writing them back.
     raw: Vec<Vec<u8>>,
 }
 
-/// Whether the file can say this at all. What it cannot is a fact beside it.
+/// Whether the file can express the assignment. One that it cannot express is stored in the facts only.
 pub fn can_hold(path: &RolePath, ugid: &Ugid) -> bool {
     let text = ugid.to_string();
     path.is_plain() && !text.contains(',') && text.parse().as_ref() == Ok(ugid) && *ugid != root_pam()
 }
 
-/// The administrator of a Proxmox house has every role without a line.
+/// The administrator of a Proxmox server, who has every role without a line.
 pub(crate) fn root_pam() -> Ugid {
     Ugid::Authid(Authid::from(Userid::root_pam()))
 }
@@ -61,7 +61,7 @@ impl AclCfg {
         acl
     }
 
-    /// Takes a line, whole or not at all. What is wrong with it, and whom it names as far as can be told.
+    /// Takes a line as a whole or not at all. The error names the problem, and the users and groups on the line as far as they can be read.
     fn line(&mut self, raw: &[u8]) -> Result<(), (String, Vec<(RolePath, Ugid)>)> {
         let nobody = |reason: String| (reason, Vec::new());
         let text = std::str::from_utf8(raw).map_err(|_| nobody("the line is not UTF-8".into()))?;
@@ -103,8 +103,8 @@ impl AclCfg {
         }
     }
 
-    /// The file as the original writes it: by path, those who do not propagate first, whoever has the same roles on one
-    /// line. Lines that could not be read follow as they were.
+    /// The file as Proxmox writes it: by path, without propagation first, users and groups with the same roles on one line. Malformed lines
+    /// follow unchanged.
     pub fn print(&self) -> Vec<u8> {
         let mut nodes: BTreeMap<Vec<&str>, [BTreeMap<Role, BTreeSet<String>>; 2]> = BTreeMap::new();
         for ((path, ugid), roles) in &self.entries {
@@ -221,7 +221,7 @@ mod tests {
             let again = AclCfg::parse(&acl.print());
             prop_assert_eq!(again.broken.len(), acl.broken.len());
             prop_assert_eq!(again.problems.len(), acl.problems.len());
-            // Beside NoAccess no other role is written, as it counts for nothing.
+            // With NoAccess no other role is written, because no other role counts.
             let counts = |acl: &AclCfg| -> Vec<_> {
                 let mut entries = acl.entries.clone();
                 for roles in entries.values_mut() {

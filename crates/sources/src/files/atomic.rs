@@ -5,16 +5,15 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-/// Writes beside the file, syncs, renames over it, and syncs the directory.
+/// Writes a temporary file in the same directory, syncs it, renames it over the file, and syncs the directory.
 ///
 /// # Errors
-/// When any step fails; the file is then what it was, but for the last step: then it is new, and may be old after a
-/// power cut.
+/// When any step fails; the file is then unchanged. Only if the last step fails it is new, and may be old again after a power cut.
 pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     replace(path, bytes, mode, None)
 }
 
-/// As [`write()`], for what is too large to have in memory: `write` is given the file.
+/// As [`write()`], for content that is too large for memory: `write` gets the file.
 ///
 /// # Errors
 /// As [`write()`], and when `write` fails.
@@ -23,8 +22,8 @@ pub fn write_with(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::R
     put_in_place(&temp, path)
 }
 
-/// As [`write()`], and the new file belongs to whom `like` says, as far as this process may give it away. Otherwise a
-/// daemon that could read the old file by its group is shut out of the new one.
+/// As [`write()`], with the owner and group of `like`, as far as this process may set them. Otherwise a daemon that read the old file by
+/// its group could not read the new one.
 ///
 /// # Errors
 /// As [`write()`].
@@ -40,7 +39,7 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32, like: Option<&Metadata>) ->
 pub fn write_shared(path: &Path, bytes: &[u8], group: Option<u32>) -> io::Result<()> {
     let mode = if group.is_some() { 0o660 } else { 0o600 };
     let temp = write_beside(path, mode, None, |file| {
-        // Before there is anything to read in it.
+        // Before it has content.
         group.map_or(Ok(()), |group| fchown(&*file, None, Some(group)))?;
         file.write_all(bytes)
     })?;
@@ -53,10 +52,10 @@ fn put_in_place(temp: &Path, path: &Path) -> io::Result<()> {
     })
 }
 
-/// Writes a file that must not be there yet. Of two who try at once one gets `AlreadyExists`.
+/// Writes a file that must not exist. Of two concurrent callers one gets `AlreadyExists`.
 ///
 /// # Errors
-/// When it is there already, or any step fails.
+/// When it exists, or any step fails.
 pub fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let temp = write_beside(path, mode, None, |file| file.write_all(bytes))?;
     // A link never replaces anything.
@@ -80,7 +79,7 @@ fn write_beside(
         // The umask may have taken bits away that were asked for.
         file.set_permissions(std::fs::Permissions::from_mode(mode))?;
         if let Some(like) = like {
-            // The group first: whoever has given a file away may not change it any more.
+            // The group first: after the owner has changed, this process may not change the group.
             let _ =
                 fchown(&file, None, Some(like.gid())).and_then(|()| fchown(&file, Some(like.uid()), None));
         }
@@ -106,7 +105,7 @@ pub(crate) fn unnamed(directory: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// What can be read from here to its end, in a file that is [`unnamed`].
+/// Copies a reader to its end into an [`unnamed`] file.
 ///
 /// # Errors
 /// When it cannot be read or written.

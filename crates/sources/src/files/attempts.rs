@@ -1,5 +1,5 @@
-//! How many failed to come in lately, in whatever server of the machine: so that `enfilade doctor` can tell of it. It is
-//! no fact, because it changes all the time.
+//! Counts recent failed logins of all servers of the machine, for `enfilade doctor`. The counters are not facts, because they change all
+//! the time.
 //!
 //! ```text
 //! magic 8 | hour u64 | failed u64 | barred u64 | failed the hour before u64 | barred the hour before u64      (in the machine's order)
@@ -21,7 +21,7 @@ pub struct Attempts {
     words: SharedWords,
 }
 
-/// What was counted in this hour and the one before.
+/// The counts of this hour and the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attempted {
     /// Attempts that failed.
@@ -31,7 +31,7 @@ pub struct Attempted {
 }
 
 impl Attempts {
-    /// Opens the file; makes it where there is none.
+    /// Opens the file, or creates it.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -43,14 +43,14 @@ impl Attempts {
         self.words.word(index)
     }
 
-    /// Adds what came since it was added last.
+    /// Adds counts.
     pub fn add(&self, more: Attempted, unix_seconds: i64) {
         self.turn_to(unix_seconds);
         self.word(NOW[0]).fetch_add(more.failed, Ordering::Relaxed);
         self.word(NOW[1]).fetch_add(more.barred, Ordering::Relaxed);
     }
 
-    /// What was counted.
+    /// The counts of this hour and the one before.
     pub fn counted(&self, unix_seconds: i64) -> Attempted {
         self.turn_to(unix_seconds);
         let sum = |which: usize| {
@@ -63,7 +63,7 @@ impl Attempts {
         Attempted { failed: sum(0), barred: sum(1) }
     }
 
-    /// The first who comes in a new hour turns the page; of those who come at once one does.
+    /// Starts a new hour. Of concurrent callers exactly one does.
     fn turn_to(&self, unix_seconds: i64) {
         let hour = u64::try_from(unix_seconds / HOUR_SECONDS).unwrap_or(0);
         let before = self.word(HOUR).load(Ordering::Acquire);

@@ -1,8 +1,8 @@
-//! Reading a directory of PEM bundles by HAProxy's rules: every regular file in the order of the names' bytes, but for hidden ones and
-//! those that belong to another (`.key`, `.issuer`, `.ocsp`, `.sctl`); links are followed, directories are not.
+//! Reads a directory of PEM bundles by HAProxy's rules: every regular file in the byte order of names, except hidden files and companion
+//! files (`.key`, `.issuer`, `.ocsp`, `.sctl`). Links are followed, directories are not.
 //!
-//! Where a file is looked at by the hundred thousand, what it costs is system calls and waiting. Two engines do the same: [`Ring`] hands
-//! both to the kernel in bulk, [`Threads`] wait in parallel where the kernel allows no ring (seccomp, containers, old kernels).
+//! To read a hundred thousand files costs system calls and waiting. Two engines do the same work: [`Ring`] gives both to the kernel in
+//! bulk; [`Threads`] wait in parallel if the kernel allows no ring (seccomp, containers, old kernels).
 
 mod ring;
 mod threads;
@@ -29,25 +29,25 @@ const LIST_BYTES_MAX: u64 = 1 << 30;
 /// An index of as many.
 const INDEX_BYTES_MAX: u64 = 4 << 30;
 
-/// What belongs to another file of the directory.
+/// Endings of companion files.
 const BESIDE: [&str; 4] = ["key", "issuer", "ocsp", "sctl"];
 
-/// What tells a changed file from an unchanged one: inode, size, and when content and attributes were changed last, in nanoseconds.
+/// Identifies one version of a file: inode, size, and the times of the last change of content and attributes, in nanoseconds.
 pub type Identity = [u64; 4];
 
-/// What is done with each file: its place among the names, and its bytes or why there are none.
+/// Called for each file with its index among the names, and its bytes or the reason why it could not be read.
 pub type Each<'e> = dyn Fn(usize, Result<&[u8], String>) + Sync + 'e;
 
 /// A way of reading many files.
 pub trait Engine: Send + Sync {
-    /// What it is called in the log.
+    /// Its name in the log.
     fn name(&self) -> String;
 
     /// Reads each of these files of a directory once, in any order.
     ///
     /// # Errors
-    /// When the directory cannot be opened or the engine stops working, and then some files may have been read; what is wrong with one
-    /// file is told of that one.
+    /// When the directory cannot be opened or the engine fails; some files may have been read before. An error of one file is passed to
+    /// `each`.
     fn read(&self, directory: &Path, names: &[OsString], each: &Each<'_>) -> io::Result<()>;
 }
 
@@ -72,7 +72,7 @@ pub fn list(directory: &Path) -> io::Result<Vec<OsString>> {
             continue;
         }
         let kind = entry.file_type()?;
-        // What a link leads to is looked at only here; one that leads nowhere is told of when it is read.
+        // The target of a link is looked at only here; a dangling link is reported when it is read.
         let is_directory = kind.is_dir() || kind.is_symlink() && directory.join(&name).is_dir();
         if !is_directory {
             names.push(name);
@@ -85,8 +85,8 @@ pub fn list(directory: &Path) -> io::Result<Vec<OsString>> {
 /// Below this one core is done before another has begun.
 const SHARED_MIN: usize = 16_384;
 
-/// In the order of their bytes, each core a share first: then few runs are left to merge. The first bytes of each are beside it, because
-/// going to the name itself is what takes long.
+/// Sorts by bytes: each core sorts a part, then the runs are merged. The first bytes of each name are stored with its index, because to
+/// follow the pointer to the name is what takes long.
 fn sort(names: &mut Vec<OsString>) {
     let first = |name: &OsString| {
         let mut first = [0; 16];
@@ -117,12 +117,12 @@ pub fn is_certificate(directory: &Path, name: &OsStr) -> bool {
     if name.as_bytes().starts_with(b".") || extension.is_some_and(|extension| BESIDE.contains(&extension)) {
         return false;
     }
-    // Also what other tools keep for those who trust: a `.crt` is taken where its key is beside it.
+    // Other tools store certificates of authorities as `.crt`: a `.crt` counts only if its key is next to it.
     extension != Some("crt")
         || [true, false].into_iter().any(|whole| beside_path(&directory.join(name), "key", whole).exists())
 }
 
-/// Where a file beside a bundle would be: `NAME.pem.key`, or `NAME.key` where the ending is left off.
+/// The path of a companion file: `NAME.pem.key`, or `NAME.key` without the ending.
 fn beside_path(bundle: &Path, ending: &str, whole: bool) -> PathBuf {
     match whole {
         true => {
@@ -134,23 +134,23 @@ fn beside_path(bundle: &Path, ending: &str, whole: bool) -> PathBuf {
     }
 }
 
-/// A bundle and what is beside it.
+/// A bundle and its companion files.
 #[derive(Clone, Debug)]
 pub struct WholeBundle {
     /// The bundle.
     pub pem: Vec<u8>,
-    /// The `.key` file beside it.
+    /// The `.key` file next to it.
     pub key: Option<Vec<u8>>,
-    /// The `.ocsp` file beside it.
+    /// The `.ocsp` file next to it.
     pub ocsp: Option<Vec<u8>>,
-    /// Of all of them together; `None` where one was changed while it was read.
+    /// The identity of all of them together; `None` if one changed while it was read.
     pub identity: Option<Identity>,
 }
 
-/// Reads one bundle with what belongs to it.
+/// Reads one bundle with its companion files.
 ///
 /// # Errors
-/// When the bundle cannot be read, or a file beside it is there and cannot be.
+/// When the bundle or an existing companion file cannot be read.
 pub fn read_whole(bundle: &Path) -> io::Result<WholeBundle> {
     let (pem, mut identity) = read_one(bundle)?;
     let mut beside = |ending: &str| {
@@ -170,15 +170,15 @@ pub fn read_whole(bundle: &Path) -> io::Result<WholeBundle> {
     Ok(WholeBundle { pem, key, ocsp, identity })
 }
 
-/// Whatever else is read with certificates: lists, authorities.
+/// Reads a list or a file of authorities.
 ///
 /// # Errors
-/// When it cannot be read, or is no regular file.
+/// When it cannot be read, or is not a regular file.
 pub fn read_text(path: &Path) -> io::Result<Vec<u8>> {
     bounded::read(path, LIST_BYTES_MAX)
 }
 
-/// What an earlier start wrote down.
+/// Reads the index of an earlier start.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -195,10 +195,10 @@ fn read_one(path: &Path) -> io::Result<(Vec<u8>, Option<Identity>)> {
     Ok((bytes, (before == after).then_some(before)))
 }
 
-/// The identity of a bundle with what is beside it, as [`read_whole`] takes it.
+/// The identity of a bundle with its companion files, as in [`read_whole`].
 ///
 /// # Errors
-/// When it is gone, or no regular file.
+/// When it does not exist, or is not a regular file.
 pub fn identity_of_whole(bundle: &Path) -> io::Result<Identity> {
     let mut identity = identity_of(bundle)?;
     for ending in ["key", "ocsp"] {
@@ -218,10 +218,10 @@ fn together([inode, size, modified, changed]: Identity, other: Identity) -> Iden
     [inode, size, modified.max(its_modified), changed.max(its_changed)]
 }
 
-/// The kinds of keys a bundle of several files has, one file each: `NAME.pem.rsa` beside `NAME.pem.ecdsa`.
+/// The kinds of keys of a bundle of several files, one file each: `NAME.pem.rsa` next to `NAME.pem.ecdsa`.
 pub const KINDS: [&str; 3] = ["rsa", "ecdsa", "dsa"];
 
-/// Those of a bundle that is not there itself.
+/// The files of a bundle that does not exist itself.
 pub fn files_of_kinds(bundle: &Path) -> Vec<PathBuf> {
     let of = |kind: &&str| {
         let mut path = bundle.as_os_str().to_owned();
@@ -231,7 +231,7 @@ pub fn files_of_kinds(bundle: &Path) -> Vec<PathBuf> {
     KINDS.iter().map(of).filter(|path| path.is_file()).collect()
 }
 
-/// What of these directories has something beside it that belongs to it, so that its own identity is not all there is to it.
+/// Bundles in these directories that have companion files, so that their own identity does not show every change.
 pub fn with_something_beside(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let mut with = BTreeSet::new();
     for directory in directories {
@@ -243,7 +243,7 @@ pub fn with_something_beside(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBu
     with
 }
 
-/// The bundles a file beside one may belong to; none where it is no such file.
+/// The bundles to which a companion file may belong; none for other files.
 pub fn bundles_beside(file: &Path) -> Vec<PathBuf> {
     let extension = file.extension().and_then(OsStr::to_str);
     if !extension.is_some_and(|extension| BESIDE.contains(&extension)) {
@@ -252,10 +252,10 @@ pub fn bundles_beside(file: &Path) -> Vec<PathBuf> {
     ["", "pem", "crt"].map(|ending| file.with_extension(ending)).into()
 }
 
-/// What is known of a file without reading it.
+/// The identity of a file, without reading it.
 ///
 /// # Errors
-/// When it is gone, or no regular file.
+/// When it does not exist, or is not a regular file.
 pub fn identity_of(file: &Path) -> io::Result<Identity> {
     let found = rustix::fs::stat(file)?;
     regular(&found).map_err(io::Error::other)?;
@@ -350,7 +350,7 @@ mod tests {
         said.into_inner().unwrap()
     }
 
-    /// What every engine does.
+    /// Requirements on every engine.
     fn conforms(engine: &dyn Engine) {
         let scratch = Scratch::new();
         let directory = scratch.path().join("certificates");
@@ -373,7 +373,7 @@ mod tests {
         for (name, content) in said(engine, &directory, &texts) {
             assert_eq!(content, Ok(std::fs::read(at(&name)).unwrap()), "{name}");
         }
-        // What cannot be read is told of that one, and holds nobody up.
+        // An unreadable file is reported alone and stops no other.
         std::fs::write(at("large"), vec![0; (1 << 20) + 1]).unwrap();
         std::fs::create_dir(at("directory")).unwrap();
         std::fs::write(at("private"), "x").unwrap();
@@ -385,7 +385,7 @@ mod tests {
         let odd = said(engine, &directory, &odd);
         assert_eq!(odd["large"], Err("it is larger than 1 MiB".into()));
         assert!(odd["directory"].is_err(), "{:?}", odd["directory"]);
-        // Nobody waits for a pipe, and nothing is no certificate either.
+        // A pipe does not block.
         assert!(odd["pipe"].as_ref().map_or(true, Vec::is_empty), "{:?}", odd["pipe"]);
         for name in ["gone", "dangling"] {
             assert!(odd[name].as_ref().unwrap_err().contains("No such file"), "{:?}", odd[name]);
@@ -410,7 +410,7 @@ mod tests {
         }
     }
 
-    /// Each completion fails once: the one file is told of, all others are read.
+    /// Each completion fails once: that file is reported, all others are read.
     #[test]
     fn whatever_completion_fails_only_its_file_is_not_read() {
         let Ok(ring) = Ring::probe() else { return };

@@ -34,10 +34,10 @@ const KNOWN: [&str; 22] = [
 /// A section larger than this is a mistake, and must not make the change too large that holds its neighbours.
 const SECTION_BYTES_MAX: usize = 64 * 1024;
 
-/// What one section says.
+/// Parses one section.
 ///
 /// # Errors
-/// The first thing that is wrong with it.
+/// Its first problem.
 pub fn read(section: &Section) -> Result<(DatastoreName, Datastore), LineError> {
     let at = |line: u32, reason: String| LineError { line, reason };
     if let Some(error) = &section.error {

@@ -1,6 +1,6 @@
-//! The keys of Fernet tokens, in a directory as `keystone-manage` lays it out: files named by numbers, each a key of 32 bytes in
-//! base64url. `0` is staged: it signs next. The highest is the primary: it signs. The rest are secondary: they only check.
-//! Everything else that lies there is left alone and reported.
+//! The keys of Fernet tokens, in a directory with the layout of `keystone-manage`: files named by numbers, each a key of 32 bytes in
+//! base64url. `0` is staged: it signs next. The highest is the primary: it signs. The rest are secondary: they only validate.
+//! All other files are left alone and reported.
 
 use super::bounded;
 use super::{atomic, directory};
@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 /// The number of the staged key.
 pub const STAGED: u32 = 0;
-/// 44 characters, and what an editor may add.
+/// 44 characters, and white space that an editor may add.
 const FILE_BYTES_MAX: u64 = 64;
 const KEY_BYTES: usize = 32;
 
@@ -43,7 +43,7 @@ impl FernetKey {
     }
 }
 
-/// What is in the directory.
+/// The content of the directory.
 #[derive(Default)]
 pub struct Found {
     /// The keys, by number.
@@ -67,12 +67,12 @@ pub enum KeysError {
     /// A file or the directory.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// Whoever was asked had something against it.
+    /// The callback `agree` refused.
     #[error("{0}")]
     Refused(String),
 }
 
-/// What a rotation does.
+/// The effect of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rotation {
     /// The number the staged key gets, under which it signs.
@@ -81,8 +81,8 @@ pub struct Rotation {
     pub drops: Vec<u32>,
 }
 
-/// Keys above `keep`, the lowest first: which go so that with the staged one there are at most so many. As the original
-/// counts, the new primary among them.
+/// The keys to delete, the lowest first, so that at most `keep` keys remain, including the staged key and the new primary, as Keystone
+/// counts.
 fn above(numbers: impl Iterator<Item = u32>, keep: usize) -> Vec<u32> {
     let mut numbers: Vec<u32> = numbers.filter(|number| *number != STAGED).collect();
     numbers.sort_unstable();
@@ -113,10 +113,10 @@ impl FernetKeys {
         &self.directory
     }
 
-    /// Reads them. Whoever rotates meanwhile renames files under a reader's hands, so what is gone is looked for again.
+    /// Reads the keys. A concurrent rotation renames files, so the directory is read again if a file disappears.
     ///
     /// # Errors
-    /// When the directory cannot be read; a file that cannot is reported with the rest.
+    /// When the directory cannot be read. An unreadable file is part of the result.
     pub fn read(&self) -> io::Result<Found> {
         let mut found = self.read_once();
         for _ in 0..8 {
@@ -178,11 +178,10 @@ impl FernetKeys {
         Ok(directory)
     }
 
-    /// Makes the directory, a staged key, and a first one that signs; where there are keys already, only what is missing.
-    /// Says whether anything was.
+    /// Creates the directory, a staged key and a primary key, as far as they are missing. Returns whether any was missing.
     ///
     /// # Errors
-    /// When any of it cannot be made.
+    /// When any of them cannot be created.
     pub fn init(&self) -> io::Result<bool> {
         directory::make_for(&self.directory, self.group)?;
         let directory = self.lock()?;
@@ -208,9 +207,9 @@ impl FernetKeys {
         atomic::write_shared(&self.path(STAGED), text.as_bytes(), self.group)
     }
 
-    /// What rotating would do.
+    /// The effect that a rotation would have.
     pub fn plan(found: &Found, max_active: usize) -> Rotation {
-        // A number under which something else lies is left out: it is not ours to write over.
+        // A number that is the name of another file is skipped: that file must not be overwritten.
         let is_taken = |number: &u32| found.ignored.iter().any(|(name, _)| *name == number.to_string());
         let above_all = found.primary().unwrap_or(STAGED).saturating_add(1);
         let primary = (above_all..).find(|number| !is_taken(number)).unwrap_or(u32::MAX);
@@ -224,11 +223,11 @@ impl FernetKeys {
         above(found.keys.keys().copied(), max_active.max(2))
     }
 
-    /// The staged key signs from now on, there is a new staged one, and what is more than `max_active` goes, if `agree` has
-    /// nothing against it. In an order in which at any moment every key that signs somewhere is here under some number.
+    /// Makes the staged key the primary key, creates a new staged key, and deletes keys beyond `max_active`, if `agree` accepts. In an
+    /// order in which at any moment every signing key exists under some number.
     ///
     /// # Errors
-    /// When there is no staged key, `agree` says why not, or a file cannot be written; then nothing that is needed is gone.
+    /// When no key is staged, `agree` refuses, or a file cannot be written; no needed key is lost then.
     pub fn rotate(
         &self,
         max_active: usize,
@@ -249,7 +248,7 @@ impl FernetKeys {
         Ok(rotation)
     }
 
-    /// Removes what is more than `max_active`, if `agree` has nothing against it.
+    /// Deletes keys beyond `max_active`, if `agree` accepts.
     ///
     /// # Errors
     /// As [`FernetKeys::rotate`].
@@ -309,7 +308,7 @@ mod tests {
         }
     }
 
-    /// What the reported article asks its readers: keys 0, 4, 5, 6 and 7, and at most five of them.
+    /// The example of an article on key rotation: keys 0, 4, 5, 6 and 7, and at most five of them.
     #[test]
     fn the_homework() {
         let scratch = Scratch::new();
@@ -391,7 +390,7 @@ mod tests {
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                     let found = keys.read().unwrap();
                     let primary = found.primary().map(|number| *found.keys[&number].bytes());
-                    // What signed when it was read before is still there.
+                    // The key that signed at the read before still exists.
                     if let Some(last) = last {
                         assert!(found.keys.values().any(|key| *key.bytes() == last));
                     }

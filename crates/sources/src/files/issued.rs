@@ -1,9 +1,9 @@
-//! Sessions that were given out, so that people can see them. It decides nothing: what a token is worth is judged on the facts.
+//! The list of issued sessions, for display. It decides nothing: the validity of a token is judged on the facts.
 //!
 //! ```text
 //! audit id 16 | first of its chain 16 | user 16 | scope 1 + 16 | issued i64 | expires i64 | checksum u64      for each slot
 //! ```
-//! A session's slot is one of four that its audit id names; of more than four the one that ends first gives way.
+//! A session is stored in one of four slots that its audit id selects; if all four are in use, the one that expires first is overwritten.
 
 use super::slots::Slots;
 use enfilade_facts::vocabulary::UserId;
@@ -18,10 +18,10 @@ pub struct IssuedSessions {
     slots: Slots<SLOT_BYTES>,
 }
 
-/// What a session was given for.
+/// The scope of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IssuedFor {
-    /// Nothing.
+    /// Unscoped.
     Nothing,
     /// A project.
     Project([u8; 16]),
@@ -38,18 +38,18 @@ pub struct IssuedSession {
     pub own: [u8; 16],
     /// That of the first of its chain.
     pub chain: [u8; 16],
-    /// Whose it is.
+    /// Its user.
     pub user: UserId,
-    /// What for.
+    /// Its scope.
     pub scope: IssuedFor,
-    /// When it was given, seconds since the epoch.
+    /// When it was issued, seconds since the epoch.
     pub issued_at: i64,
-    /// Until when it is good, if nothing ends it before.
+    /// When it expires, seconds since the epoch, if it is not revoked before.
     pub expires_at: i64,
 }
 
 impl IssuedSessions {
-    /// Opens the file; makes it where there is none.
+    /// Opens the file, or creates it.
     ///
     /// # Errors
     /// When it cannot be opened.

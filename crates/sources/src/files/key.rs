@@ -29,10 +29,10 @@ pub enum KeyError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         why: io::Error,
     },
-    /// Others could read it.
+    /// Its mode lets other users read it.
     #[error("key file `{path}` can be opened by others (mode {mode:o}); run `chmod 600 '{path}'`")]
     TooWide {
         /// The file.
@@ -52,7 +52,7 @@ pub enum KeyError {
     },
 }
 
-/// Reads the key; makes one where there is none. It is for its owner alone, or also for the members of a group. Of several processes that make one at once all get the same.
+/// Reads the key, or creates one. Only its owner may read it, or also the members of a group. Concurrent callers all get the same key.
 ///
 /// # Errors
 /// [`KeyError`].
@@ -67,7 +67,7 @@ pub fn load_or_make(path: &Path, group: Option<u32>) -> Result<SecretKey, KeyErr
             _ => {}
         }
     }
-    // The mode of what is read, not of what lies there by then.
+    // The mode of the opened file, not of a file that may have replaced it.
     let file = bounded::open(path).map_err(failed)?;
     let meta = file.metadata().map_err(failed)?;
     let mode = meta.mode() & 0o777;

@@ -16,7 +16,7 @@ use std::path::Path;
 const SLOT_BYTES: usize = 48;
 /// A use is written down so often at most, in milliseconds.
 const STEP_MILLIS: u64 = 60_000;
-/// What is remembered of who was written down lately, in bytes: some 200,000 tokens.
+/// The memory for recently recorded tokens, in bytes: about 200,000 tokens.
 const RECENT_BYTES: usize = 8 << 20;
 
 /// The file.
@@ -36,7 +36,7 @@ pub struct Use {
 }
 
 impl LastUsed {
-    /// Opens the file; makes it where there is none.
+    /// Opens the file, or creates it.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -45,7 +45,7 @@ impl LastUsed {
         Ok(LastUsed { slots, recent: WordMemo::new(seed, RECENT_BYTES) })
     }
 
-    /// Writes a use down, unless that was done less than a minute ago. A disk that cannot take it holds nobody up.
+    /// Records a use, at most once a minute for each token. An error of the disk is ignored.
     pub fn note(&self, credential: &CredentialId, from: IpAddr, now: Now) {
         let key = self.recent.key("used").bytes(credential.bytes()).key();
         let minute = now.tick_millis / STEP_MILLIS + 1;

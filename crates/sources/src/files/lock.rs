@@ -17,10 +17,10 @@ pub struct FileLock {
 const STEP: Duration = Duration::from_millis(20);
 
 impl FileLock {
-    /// Waits for the lock, at most about so long.
+    /// Waits for the lock, at most about this long.
     ///
     /// # Errors
-    /// When the lock file cannot be made, or somebody holds it for longer.
+    /// When the lock file cannot be created, or another process holds it for longer.
     pub fn take(path: &Path, at_most: Duration) -> io::Result<Self> {
         let failed = |why: io::Error| {
             io::Error::new(why.kind(), format!("the lock `{}` cannot be taken: {why}", path.display()))
@@ -36,8 +36,10 @@ impl FileLock {
                     waited += STEP;
                 }
                 Err(rustix::io::Errno::WOULDBLOCK) => {
-                    let text =
-                        format!("somebody holds the lock `{}` for more than {waited:?}", path.display());
+                    let text = format!(
+                        "another process has held the lock `{}` for more than {waited:?}",
+                        path.display()
+                    );
                     return Err(io::Error::new(io::ErrorKind::TimedOut, text));
                 }
                 Err(rustix::io::Errno::INTR) => {}
@@ -47,8 +49,7 @@ impl FileLock {
     }
 }
 
-/// Waits until nobody holds these locks, at most about so long, and holds them then. A lock file that is not there is held
-/// by nobody, and is not made.
+/// Waits for these locks, at most about this long, and takes them. A lock file that does not exist is not created.
 pub(crate) fn wait_for(paths: &[PathBuf], at_most: Duration) -> Vec<FileLock> {
     let mut waited = Duration::ZERO;
     let mut held = Vec::new();

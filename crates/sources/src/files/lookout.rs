@@ -1,11 +1,10 @@
-//! Who looks at the files people edit, and when somebody did last: known to every process of the machine.
+//! The process that reads the mirrored files, and the time of its last look, shared by all processes of the machine.
 //!
 //! ```text
-//! magic 8 | who looks u64 | when somebody looked last u64 | since when this one looks u64     (since the machine started, ms)
+//! magic 8 | process that looks u64 | time of the last look u64 | since when this process looks u64     (since the machine started, ms)
 //! ```
-//! One process looks at a time. When it has not for a while, because it ended or was stopped, another takes its place;
-//! should it wake up, it finds that out before its next look, and what it was about to commit is refused, because the
-//! record of the file is another one by then.
+//! One process looks at a time. If it has not looked for a while, because it ended or was stopped, another takes its place. If it wakes up,
+//! it notices that before its next look, and its pending commit is refused, because the record of the file has changed.
 
 use crate::shared_words::SharedWords;
 use std::io;
@@ -17,10 +16,10 @@ const WHO: usize = 1;
 const WHEN: usize = 2;
 const SINCE: usize = 3;
 
-/// Who has not looked for so long, in milliseconds, has his place taken.
+/// After this time without a look another process takes over, in milliseconds.
 const SILENCE_MILLIS: u64 = 3_000;
 
-/// Two processes may read the clock in another order than they write here, by so much at most, in milliseconds.
+/// Two processes may write here in another order than they read the clock, by at most this difference, in milliseconds.
 const LATE_MILLIS: u64 = 1_000;
 
 /// One process's part in it.
@@ -30,7 +29,7 @@ pub struct Lookout {
 }
 
 impl Lookout {
-    /// Opens the file; makes it where there is none.
+    /// Opens the file, or creates it.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -40,7 +39,7 @@ impl Lookout {
         Ok(Lookout { words: SharedWords::open(path, MAGIC)?, me: u64::from_ne_bytes(me).max(1) })
     }
 
-    /// Whether it is this process that looks. Takes the place of somebody who does no longer.
+    /// Whether this process looks. Takes over from a process that no longer does.
     pub fn is_mine(&self, tick_millis: u64) -> bool {
         let who = self.words.word(WHO).load(Ordering::Acquire);
         if who == self.me {
@@ -62,7 +61,7 @@ impl Lookout {
     /// Says that a look that began at one tick came to its end at the other.
     pub fn looked(&self, began_tick_millis: u64, ended_tick_millis: u64) {
         let when = self.words.word(WHEN);
-        // What is later than now was left by an earlier run of the machine.
+        // A time later than now is from before the last restart of the machine.
         let newer = |before: u64| {
             let is_newer = before < began_tick_millis || ended_tick_millis + LATE_MILLIS < before;
             is_newer.then_some(began_tick_millis)
@@ -70,7 +69,7 @@ impl Lookout {
         let _ = when.fetch_update(Ordering::AcqRel, Ordering::Acquire, newer);
     }
 
-    /// How long ago somebody began a look that came to its end; `None` where nobody has since the machine started.
+    /// The time since the begin of the last completed look; `None` if none was completed since the machine started.
     pub fn age_millis(&self, tick_millis: u64) -> Option<u64> {
         self.age_of(WHEN, tick_millis)
     }
@@ -104,7 +103,7 @@ mod tests {
         assert!(!other.is_mine(3_010));
         assert_eq!((other.age_millis(3_010), one.age_millis(5)), (Some(3_000), Some(0)));
         assert!(other.is_mine(3_011) && !one.is_mine(3_011));
-        // Whoever was slow does not make it look older.
+        // A slow process does not make the last look appear older.
         other.looked(3_011, 3_011);
         one.looked(2_000, 3_012);
         assert_eq!(one.age_millis(3_012), Some(1));

@@ -7,20 +7,19 @@
 //!
 //! type: id
 //! ```
-//! A property's line begins with white space, a header's does not; a line of white space ends a section; there are no
-//! comments. The original gives up the whole file at the first error, so one bad line takes every datastore down. Here an
-//! error belongs to its section, and the others stand.
+//! A line of a property begins with white space, a header does not; a line of white space ends a section; the grammar has no comments.
+//! Proxmox rejects the whole file at the first error, so one bad line takes every datastore down. Here an error affects only its section.
 
 use super::file_set::{EditError, Locked};
 use enfilade_facts::tables::FileName;
 use std::collections::HashMap;
 
-/// What is wrong, and where.
+/// A problem and its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineError {
     /// The line, from 1.
     pub line: u32,
-    /// What is wrong with it.
+    /// The problem.
     pub reason: String,
 }
 
@@ -77,7 +76,7 @@ pub struct Parsed {
     stray: Vec<(u32, Vec<u8>)>,
 }
 
-/// What the line before belongs to.
+/// The section to which the line before belongs.
 #[derive(Clone, Copy, PartialEq)]
 enum Within {
     Nothing,
@@ -99,8 +98,8 @@ pub fn parse(text: &[u8]) -> Parsed {
             (Line::Blank, _) => Within::Nothing,
             (Line::Header(kind, id), before) => {
                 if let Some(before) = before {
-                    // The original reads on as if this were a property. A section that is plainly meant stands by
-                    // itself, but the one before it lacks its end, and nobody can say what else it lacks.
+                    // Proxmox reads on as if this were a property. Here the line begins a section of its own; the section before it lacks
+                    // its end, and may lack more.
                     before.fail(number, "syntax error (expected section properties)");
                     before.is_ended = false;
                 }
@@ -170,9 +169,9 @@ fn read_line(line: &[u8]) -> Line {
     }
 }
 
-/// The original takes the last of two sections with one id without a word; which one is meant nobody knows.
+/// Marks sections with the same id as broken: Proxmox silently takes the last one, but the intended one is unknown.
 fn mark_duplicates(sections: &mut [Section]) {
-    // The first two lines of each id: whichever of both a section is not at, is another one's.
+    // The first two lines of each id: a section names the one that is not its own.
     let mut places: HashMap<&str, (u32, Option<u32>)> = HashMap::with_capacity(sections.len());
     for section in sections.iter() {
         let place = places.entry(&section.id).or_insert((section.line, None));
@@ -187,7 +186,7 @@ fn mark_duplicates(sections: &mut [Section]) {
     for section in sections.iter_mut().filter(|_| !twice.is_empty()) {
         let Some((first, second)) = twice.get(&section.id) else { continue };
         let other = if *first == section.line { second } else { first };
-        let reason = format!("there is another section `{}` at line {other}", shown(&section.id));
+        let reason = format!("another section `{}` is at line {other}", shown(&section.id));
         section.fail(section.line, &reason);
     }
 }
@@ -218,7 +217,7 @@ pub fn print(parsed: &Parsed) -> Result<Vec<u8>, String> {
         } else {
             print_section(&mut text, section)?;
         }
-        // Without the blank line it lacks, a broken section stays broken: who edits another one does not mend it.
+        // The missing blank line is not added to a broken section: an edit of another section must not change it.
         if section.is_ended || section.error.is_none() {
             text.push(b'\n');
         }
@@ -240,10 +239,10 @@ pub fn set(section: &mut Section, key: &str, value: Option<String>) {
     }
 }
 
-/// Edits the sections of a file whose lock is held. Sections that cannot be read are written back byte for byte.
+/// Edits the sections of a file whose lock is held. Broken sections are written back byte for byte.
 ///
 /// # Errors
-/// When the file cannot be read or written, or `change` refuses; nothing is changed then.
+/// When the file cannot be read or written, or `change` refuses; then nothing changes.
 pub fn edit<E>(
     locked: &Locked<'_>,
     file: FileName,
@@ -289,7 +288,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The rows of the original's grammar: input, sections that stand, and errors as `line: reason`.
+    /// Cases of the grammar: input, valid sections, and errors as `line: reason`.
     fn check(text: &str, good: &[&str], errors: &[&str]) {
         let parsed = parse(text.as_bytes());
         let standing: Vec<_> =
@@ -333,7 +332,7 @@ mod tests {
         check(
             "datastore: a1\n\tpath /a\n\ndatastore: a1\n\tpath /b\n\ndatastore: b1\n\tpath /c\n",
             &["b1"],
-            &["1: there is another section `a1` at line 4", "4: there is another section `a1` at line 1"],
+            &["1: another section `a1` is at line 4", "4: another section `a1` is at line 1"],
         );
         check("datastore: a1\n\tpath /a\n\n\tpath /b\n", &["a1"], &["4: syntax error (expected header)"]);
         check(
@@ -352,9 +351,9 @@ mod tests {
             "s3: a1\n\tpath /a\n\ndatastore: a1\n\tpath /b\n\ndatastore: a1\n",
             &[],
             &[
-                "1: there is another section `a1` at line 4",
-                "4: there is another section `a1` at line 1",
-                "7: there is another section `a1` at line 1",
+                "1: another section `a1` is at line 4",
+                "4: another section `a1` is at line 1",
+                "7: another section `a1` is at line 1",
             ],
         );
         let broken = parse(b"datastore: a1\n\tcomment \xff\n\ndatastore: b1\n\tpath /b\n");

@@ -1,4 +1,4 @@
-//! A file of fixed size for what changes all the time and is no fact: sets of four slots, each with a checksum. Written in
+//! A file of fixed size for data that changes all the time and is not a fact: sets of four slots, each with a checksum. Written in
 //! place and never synced; after a power cut it may be some minutes old.
 
 use enfilade_facts::MemoSeed;
@@ -19,14 +19,14 @@ pub(super) struct Slots<const N: usize> {
 }
 
 impl<const N: usize> Slots<N> {
-    /// Opens the file; makes it where there is none. It has holes where no slot is taken.
+    /// Opens the file, or creates it. It is sparse: unused slots are holes.
     pub(super) fn open(path: &Path, step: &'static str) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
         Ok(Slots { file, step })
     }
 
-    /// The slots of a set. What is not there yet, or was not written whole, is nothing.
+    /// The slots of a set. An unwritten or damaged slot is `None`.
     pub(super) fn set(&self, place: u16) -> [Option<[u8; N]>; WAYS] {
         let mut slots = [[0; N]; WAYS];
         let bytes = slots.as_flattened_mut();
@@ -40,7 +40,7 @@ impl<const N: usize> Slots<N> {
         slots.map(|slot| self.whole(slot))
     }
 
-    /// Writes a slot. A disk that cannot take it holds nobody up.
+    /// Writes a slot. An error of the disk is ignored.
     pub(super) fn put(&self, place: u16, way: usize, content: &[u8]) {
         let slot = [content, &self.sum(content)].concat();
         debug_assert_eq!(slot.len(), N);

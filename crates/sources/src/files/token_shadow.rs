@@ -19,17 +19,17 @@ pub struct TokenShadow {
     entries: Vec<(String, Value)>,
 }
 
-/// Said of a token that is there more than once.
-const TWICE: &str = "it is there more than once";
+/// The problem of a token with several entries.
+const TWICE: &str = "it has more than one entry";
 
-/// What it says.
+/// The parsed content.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Hashes {
     /// The hash of each token, by its id.
     pub hashes: HashMap<String, String>,
-    /// Tokens of which it says nothing that can be believed.
+    /// Tokens with an unusable entry.
     pub broken: BTreeMap<Authid, LineError>,
-    /// What is wrong and belongs to no token.
+    /// Problems that concern no token.
     pub problems: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ impl TokenShadow {
         self.entries.insert(place.min(self.entries.len()), (name, Value::String(hash)));
     }
 
-    /// Takes a token's out; says whether it was there.
+    /// Removes the entry of a token. Returns whether it existed.
     pub fn remove(&mut self, token: &Authid) -> bool {
         let before = self.entries.len();
         self.entries.retain(|(key, _)| *key != token.to_string());
@@ -72,7 +72,7 @@ impl TokenShadow {
         self.entries.retain(|(key, _)| !key.parse::<Authid>().is_ok_and(|authid| authid.user == *user));
     }
 
-    /// What it says.
+    /// The hashes and problems of the file.
     pub fn hashes(self) -> Hashes {
         let mut found = Hashes { hashes: HashMap::with_capacity(self.entries.len()), ..Hashes::default() };
         let mut wrong: Vec<(String, &str)> = Vec::new();
@@ -88,7 +88,7 @@ impl TokenShadow {
                         Entry::Vacant(new) => {
                             new.insert(hash);
                         }
-                        // The original takes the last of two; which one is meant nobody knows.
+                        // Proxmox takes the last of two entries, but the intended one is unknown.
                         Entry::Occupied(first) => wrong.push((first.remove_entry().0, TWICE)),
                     }
                 }
@@ -106,20 +106,20 @@ impl TokenShadow {
     }
 }
 
-/// Tokens of which something else is said, and what: their hash, or that they are gone.
+/// Tokens with changed entries: the new hash, or `None` for a removed entry.
 pub(crate) type Changes = Vec<(Authid, Option<String>)>;
 
-/// What the file says, as far as it has to be compared.
+/// The content of the file, as far as it must be compared.
 pub(crate) enum Secrets {
-    /// All of it; and of which tokens something else than before, where that is known.
+    /// All of it, and the tokens whose entries changed, if that is known.
     Whole(Hashes, Option<Vec<Authid>>),
     /// Of these tokens something else than before; it alone has to be compared.
     Alone(Changes),
 }
 
-/// What a whole file said, kept so that one changed entry among very many is found by a walk over the others.
+/// Digests of a whole file, so that one changed entry among many is found by one pass over the file.
 pub(crate) struct Seen {
-    /// Of each token a digest of its hash, and in which walk it was met last.
+    /// For each token a digest of its hash, and the number of the last pass that found it.
     entries: HashMap<String, (MemoKey, u64)>,
     walk: u64,
     seed: MemoSeed,
@@ -138,8 +138,8 @@ impl Seen {
         KeyMaker::new(&self.seed, "token.shadow").bytes(hash.as_bytes()).key()
     }
 
-    /// Of which tokens a new version says something else, and what; this is what was seen then. `None` where something is
-    /// wrong with it: then it has to be read whole, and nothing was seen.
+    /// The changed tokens of a new version of the file, whose digests replace the old ones. `None` if the file has problems: then it must
+    /// be parsed as a whole, and the digests do not change.
     pub(crate) fn changes(&mut self, bytes: &[u8]) -> Option<Changes> {
         self.walk += 1;
         let mut changes = Changes::new();
@@ -176,7 +176,7 @@ impl Seen {
     }
 }
 
-/// Walks over an object of texts without keeping them; ends with an error where there is anything else.
+/// Walks over a JSON object of strings without storing them. Any other content is an error.
 struct Walk<'f>(&'f mut dyn FnMut(&str, &str) -> Option<()>);
 
 impl<'de> Visitor<'de> for Walk<'_> {
@@ -243,7 +243,7 @@ mod tests {
             broken,
             [
                 "c@pbs!t: its hash is no text",
-                "d@pbs!t: it is there more than once",
+                "d@pbs!t: it has more than one entry",
                 "e@pbs!t: the hash holds a NUL"
             ]
         );
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(String::from_utf8(shadow.print()).unwrap(), expected);
     }
 
-    /// What one version says after another, by walking and by reading both.
+    /// The changes between two versions, by a pass and by parsing both.
     fn check_changes(before: &str, after: &str) {
         let read = |text: &str| TokenShadow::parse(text.as_bytes()).map(TokenShadow::hashes);
         let mut seen = Seen::new(&read(before).unwrap(), MemoSeed([3; 16]));

@@ -5,14 +5,14 @@ use enfilade_facts::limits::COMMENT_BYTES_MAX;
 use enfilade_facts::vocabulary::{Authid, Userid};
 use std::collections::BTreeMap;
 
-/// What a section says of a user or token.
+/// The section of a user or token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// May it be used?
+    /// Whether it may be used.
     pub enabled: bool,
     /// Until when, seconds since the epoch; 0 is for ever.
     pub expires: i64,
-    /// Who or what it is.
+    /// Its comment.
     pub comment: Option<String>,
 }
 
@@ -22,14 +22,14 @@ impl Default for Entry {
     }
 }
 
-/// What the file says.
+/// The parsed file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserCfg {
     /// Users and tokens.
     pub entries: BTreeMap<Authid, Entry>,
-    /// Of whom it says something that cannot be read; and whether it may serve as it was before.
+    /// Users and tokens with a malformed section; the flag says whether the last good facts may stay in use.
     pub broken: BTreeMap<Authid, (LineError, bool)>,
-    /// What is wrong and belongs to nobody.
+    /// Problems that concern no user or token.
     pub problems: Vec<LineError>,
 }
 
@@ -40,7 +40,7 @@ const OF_PEOPLE: [&str; 3] = ["firstname", "lastname", "email"];
 const USER: &str = "user";
 const TOKEN: &str = "token";
 
-/// What the file says.
+/// Reads users and tokens from the parsed sections.
 pub fn read(parsed: &Parsed) -> UserCfg {
     let mut users = UserCfg { problems: parsed.errors.clone(), ..UserCfg::default() };
     for section in &parsed.sections {
@@ -60,8 +60,7 @@ pub fn read(parsed: &Parsed) -> UserCfg {
     users
 }
 
-/// What is wrong, and whether the last good facts may serve on: not where the section can be read and says something
-/// unknown.
+/// The problem, and whether the last good facts may stay in use: not if the section is well-formed and contains an unknown value.
 type Wrong = (LineError, bool);
 
 fn read_section(section: &Section) -> Result<(Authid, Entry), Wrong> {
@@ -116,10 +115,10 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// Writes what an entry says into the section of a user or token; makes the section where there is none.
+/// Writes an entry into the section of a user or token; creates the section if it does not exist.
 ///
 /// # Errors
-/// When the section cannot be read: it has to be mended first.
+/// When the section is malformed: it must be corrected first.
 pub fn set(sections: &mut Vec<Section>, authid: &Authid, entry: &Entry) -> Result<(), String> {
     let id = authid.to_string();
     let place = sections.iter().position(|section| section.id == id);
@@ -132,17 +131,17 @@ pub fn set(sections: &mut Vec<Section>, authid: &Authid, entry: &Entry) -> Resul
     if let Some(error) = &section.error {
         return Err(format!("line {}: {}; mend the section first", error.line, error.reason));
     }
-    // Left out where it is what it is without being said, as the original writes it.
+    // Default values are left out, as Proxmox writes the file.
     section_config::set(section, "comment", entry.comment.clone());
     section_config::set(section, "enable", (!entry.enabled).then(|| "false".to_owned()));
     section_config::set(section, "expire", (entry.expires != 0).then(|| entry.expires.to_string()));
     Ok(())
 }
 
-/// Changes what the section of a user or token says.
+/// Changes the section of a user or token.
 ///
 /// # Errors
-/// When there is no section, or it cannot be read.
+/// When the section does not exist or is malformed.
 pub fn change(
     sections: &mut Vec<Section>,
     authid: &Authid,
@@ -156,7 +155,7 @@ pub fn change(
                 read.map_err(|(why, _)| format!("line {}: {}; mend it first", why.line, why.reason))?;
             entry
         }
-        // The administrator is there without a section.
+        // The administrator root@pam exists without a section.
         None if authid.token.is_none() && authid.user == Userid::root_pam() => Entry::default(),
         None => return Err(format!("user.cfg has no section of `{id}`")),
     };
@@ -164,7 +163,7 @@ pub fn change(
     set(sections, authid, &entry)
 }
 
-/// Takes a user's or token's section out; says whether it was there.
+/// Removes the section of a user or token. Returns whether it existed.
 pub fn remove(sections: &mut Vec<Section>, authid: &Authid) -> bool {
     let before = sections.len();
     sections.retain(|section| section.id != authid.to_string());

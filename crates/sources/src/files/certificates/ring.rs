@@ -1,9 +1,9 @@
-//! Many files by io_uring: the kernel opens and reads, and tells when it has.
+//! Reads many files by io_uring: the kernel opens and reads them, and reports completion.
 //!
-//! Each file is on its own: once it is open, its read is asked for; once that is done, the next file is opened into the same slot, which
-//! closes this one. Nothing is linked (a linked read waits in a worker thread of the kernel), nothing is closed by itself (a late close
-//! would close the slot's next file), and files are in slots of the ring and not descriptors of the process, so that no limit of those
-//! is met. No file is asked for its attributes here, which the kernel would hand to a worker thread each time.
+//! Each file is handled separately: after its open completes its read is submitted; after that the next file is opened into the same slot,
+//! which closes this one. No entries are linked (a linked read waits in a worker thread of the kernel), and no close is submitted (a late
+//! close would close the next file of the slot). Files are in slots of the ring instead of descriptors of the process, so that no limit on
+//! descriptors applies. Attributes are not read here, because the kernel would use a worker thread for each.
 
 use super::{BYTES_MAX, Each, Engine, FLAGS, open_directory, too_large};
 use io_uring::types::{DestinationSlot, Fd, Fixed};
@@ -17,7 +17,7 @@ use std::path::Path;
 
 /// Files that are under way at once, in one ring.
 const SLOTS: usize = 512;
-/// Most files fit into this; for one that does not there is more room at the next read.
+/// Most files fit; for a larger one the buffer grows before the next read.
 const BUFFER_BYTES: usize = 8 * 1024;
 
 /// io_uring, with one ring for each of some threads.
@@ -29,18 +29,18 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Whether the kernel lets this process have what it needs.
+    /// Checks whether the kernel provides the needed operations to this process.
     ///
     /// # Errors
-    /// Why not, in words.
+    /// The reason why not.
     pub fn probe() -> Result<Self, String> {
-        let refused = |why: io::Error| format!("io_uring is not to be had: {why}");
+        let refused = |why: io::Error| format!("io_uring is not available: {why}");
         let ring = IoUring::new(8).map_err(refused)?;
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe).map_err(refused)?;
         for (code, what) in [(opcode::OpenAt::CODE, "openat"), (opcode::Read::CODE, "read")] {
             if !probe.is_supported(code) {
-                return Err(format!("io_uring has no {what} here"));
+                return Err(format!("io_uring does not support {what} on this kernel"));
             }
         }
         ring.submitter().register_files_sparse(8).map_err(refused)?;
@@ -90,7 +90,7 @@ impl Engine for Ring {
 /// Where a slot's file is.
 enum State {
     Opening,
-    /// So much of it is there.
+    /// The number of bytes read so far.
     Reading(usize),
 }
 
@@ -288,7 +288,7 @@ impl<'r> Run<'r> {
             return self.read_more(at, have);
         }
         if count > 0 && !is_whole(bytes) {
-            // Fewer than there was room for: most often all there is, and never to be taken for it where it does not look so.
+            // A short read is usually the end of the file, but not certainly: read again until the end is seen.
             return self.read_more(at, have);
         }
         (self.each)(file, Ok(bytes));

@@ -19,7 +19,7 @@ const SAMPLE: usize = 256;
 /// Longer than this for each of them is no memory.
 const WARM_NANOS: u64 = 50_000;
 
-/// As many threads as there are cores, twice; and more where files come from a disk.
+/// Twice as many threads as cores; more if files come from a disk.
 #[derive(Clone, Copy, Debug)]
 pub struct Threads {
     warm: usize,

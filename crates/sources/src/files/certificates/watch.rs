@@ -17,17 +17,17 @@ pub struct DirectoryWatch {
     directories: BTreeMap<i32, PathBuf>,
 }
 
-/// What happened.
+/// Changes of the directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// Something happened to these files; to none where there are none.
+    /// Changes of these files; empty if nothing changed.
     Files(BTreeSet<PathBuf>),
-    /// More than the kernel kept, or to a directory itself: everything has to be looked at.
+    /// The kernel lost events, or a directory itself changed: everything must be read.
     Everything,
 }
 
 impl Changed {
-    /// Whether nothing did.
+    /// Whether nothing changed.
     pub fn is_nothing(&self) -> bool {
         matches!(self, Changed::Files(files) if files.is_empty())
     }
@@ -46,10 +46,10 @@ impl Changed {
 }
 
 impl DirectoryWatch {
-    /// From now on.
+    /// Watches directories from now on.
     ///
     /// # Errors
-    /// When a directory is not there, or the kernel watches nothing more.
+    /// When a directory does not exist, or the limit of watches is reached.
     pub fn new(directories: impl IntoIterator<Item = PathBuf>) -> io::Result<Self> {
         let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
         let events = inotify::WatchFlags::CLOSE_WRITE
@@ -67,7 +67,7 @@ impl DirectoryWatch {
         Ok(DirectoryWatch { watch, directories })
     }
 
-    /// What happened since, waiting at most so long for something to.
+    /// Changes since the last call. Waits for a change, at most this long.
     pub fn wait(&self, at_most: Duration) -> Changed {
         let timeout =
             Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };

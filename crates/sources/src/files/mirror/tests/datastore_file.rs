@@ -135,7 +135,7 @@ fn two_sections_of_one_name_are_both_refused() {
         .write(FILE, "datastore: aaa\n\tpath /a\n\ndatastore: bbb\n\tpath /b\n\ndatastore: aaa\n\tpath /c\n");
     let problems = bench.look().problems;
     assert_eq!(problems.len(), 1, "{problems:?}");
-    assert!(problems[0].contains("another section `aaa` at line 7"), "{problems:?}");
+    assert!(problems[0].contains("another section `aaa` is at line 7"), "{problems:?}");
     assert!(bench.fault("aaa").refuses);
     assert_eq!((bench.store("aaa").unwrap().path.as_str(), bench.store("bbb").unwrap().fault), ("", None));
 }
