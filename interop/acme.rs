@@ -1,5 +1,5 @@
-//! Certificates that an authority gives while the server runs: real clients of ACME (certbot, lego) show the challenge by way of our plain
-//! HTTP, a real authority (Pebble) looks there, and what it gives is served from then on.
+//! Certificates issued while the server runs: real ACME clients (certbot, lego) answer the challenge over the server's plain HTTP, a real
+//! authority (Pebble) validates it, and the server serves the new certificate.
 
 use crate::certificates::shown;
 use crate::server::{Scratch, Server};
@@ -155,6 +155,6 @@ fn certbot_and_lego_get_certificates_beside_a_running_server() {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-    // Whoever comes for another name is answered as before.
+    // Clients of other names are served as before.
     assert_ne!(shown(&server.address, Some("localhost"), &[]), "lego.acme.example");
 }

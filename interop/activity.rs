@@ -1,4 +1,4 @@
-//! What happens in a directory and is hidden from somebody shows nowhere to them: neither in its state nor in its times.
+//! Hidden activity in a directory is invisible to a user without the right: neither the directory's state nor its times show it.
 
 use crate::curl::{Answer, PROPFIND_0, PROPFIND_1, curl};
 use crate::server::Server;
@@ -10,7 +10,7 @@ fn hidden_activity_in_a_directory_shows_nowhere() {
     let alice = server.add_user("alice", "DatastorePowerUser");
     let root = server.data().join("datastores/main");
     std::fs::create_dir(root.join("box")).unwrap();
-    // What is made in it is its maker's alone.
+    // New entries in it belong to their creator only.
     server.cli(&["acl", "set", "main", "/box", "allow alice@local full"]);
     let put = |login: &str, name: &str| {
         let path = format!("/dav/main/box/{name}");

@@ -1,10 +1,10 @@
-//! What may not be seen, what is not there and what has an ACL nobody can believe are answered alike, byte for byte: every verb, wherever the refused
-//! thing stands in the request (invariant S2). The table of answers is `NOT_THERE` in `crates/faces/src/respond.rs`; this is a second one.
+//! Hidden entries, absent entries and entries with a malformed ACL get the same response, byte for byte: for every verb and every place
+//! in the request (invariant S2). The table of responses is `NOT_THERE` in `crates/faces/src/respond.rs`; this is a second one.
 
 use crate::curl::curl;
 use crate::server::{Server, write_acl};
 
-/// What is asked: the method, the path, headers and a body, with `{f}` for the name of a file and `{d}` for that of a directory; and what is answered.
+/// A request: method, path, headers and body, with `{f}` for the name of a file and `{d}` for that of a directory; and the expected status.
 struct Row {
     method: &'static str,
     path: &'static str,
@@ -22,7 +22,7 @@ const PATCH: &str =
 const NO_TOKEN: &str = "Lock-Token: <urn:uuid:181d4fae-7d8c-41d0-a765-00a0c91e6bf2>";
 const NO_IF: &str = "If: (<urn:uuid:181d4fae-7d8c-41d0-a765-00a0c91e6bf2>)";
 
-/// Nothing is made by these, so what is absent is answered like what is hidden.
+/// Requests that create nothing: absent entries are answered like hidden ones.
 const FOUND: [Row; 33] = [
     row("GET", "{f}", &[], 404),
     row("GET", "{d}", &[], 404),
@@ -59,7 +59,7 @@ const FOUND: [Row; 33] = [
     row("MOVE", "free", &["--header", "Destination: /dav/main/{d}/x", "--header", "Overwrite: F"], 409),
 ];
 
-/// What is absent would be made by these: a name that is taken by something hidden is refused like one that may not be made.
+/// Requests that would create an absent entry: a name taken by a hidden entry is refused like a name that may not be created.
 const TAKEN: [Row; 14] = [
     row("PUT", "{f}", &["--data", "x"], 403),
     row("PUT", "{f}", &["--data", "x", "--header", "If-None-Match: *"], 403),
@@ -77,7 +77,7 @@ const TAKEN: [Row; 14] = [
     row("MOVE", "free", &["--header", "Destination: /dav/main/{d}"], 403),
 ];
 
-/// A directory `in-{s}` has a member that is not there for the visitor. What is in the way of these is not named.
+/// A directory `in-{s}` has a member that the user cannot see. The response does not name the obstacle.
 const MEMBER: [Row; 6] = [
     row("MOVE", "in-{s}", &["--header", "Destination: /dav/main/made"], 409),
     row("MOVE", "tree", &["--header", "Destination: /dav/main/in-{s}"], 409),
@@ -87,8 +87,7 @@ const MEMBER: [Row; 6] = [
     row("DELETE", "in-{s}", &[], 207),
 ];
 
-/// How a thing is not there: hidden, hidden and locked by somebody else, with an ACL that cannot be believed, a symbolic link (which is never
-/// served), and really not.
+/// Why an entry cannot be seen: hidden, hidden and locked by another user, with a malformed ACL, a symbolic link (never served), or absent.
 const STATES: [&str; 5] = ["hide", "lock", "hurt", "link", "gone"];
 
 fn server() -> (Server, String) {
@@ -190,7 +189,7 @@ fn whoever_has_no_role_and_whoever_comes_in_maintenance_learns_nothing() {
         server.cli(&["user", "add", "carol@local"]);
         server.add_token("carol@local!test")
     };
-    // Conditions on what nobody may know are not judged for those who may not come in.
+    // Without access, conditions are not evaluated.
     walk(&server, &carol, &FOUND, &STATES, Some(404));
     walk(&server, &carol, &TAKEN, &STATES, Some(404));
     server.cli(&["datastore", "maintenance", "main", "offline"]);

@@ -1,5 +1,5 @@
-//! ACLs and dead properties: an ACL always has room, properties go along only with those who may read them, and what is moved inherits only for
-//! those who could have copied it. And pipes are not opened.
+//! ACLs and dead properties: an ACL always fits, properties are copied only for users who may read them, and a moved entry inherits only
+//! for users who could have copied it. And pipes are not opened.
 
 use crate::curl::{Answer, curl};
 use crate::server::Server;
@@ -30,7 +30,7 @@ fn dead_properties_never_keep_a_right_from_being_withdrawn() {
     let fits = |bytes: usize| {
         set_property(&server, &bob, "/dav/main/file", &"v".repeat(bytes)).text().contains("HTTP/1.1 200")
     };
-    // As much as there is room for, to the byte.
+    // The largest size that fits, to the byte.
     let (mut least, mut most) = (0, 60_000);
     if fits(most) {
         return println!("not asserted: this file system bounds no file's attributes together");
@@ -173,7 +173,7 @@ fn no_request_opens_a_pipe() {
     let login = server.add_token("admin@local!test");
     let pipe = server.data().join("datastores/main/pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    // Whoever opens a pipe to write into it waits until somebody opens it to read.
+    // To open a pipe for writing blocks until a reader opens it.
     let (told, writer_goes_on) = channel();
     let writer = std::thread::spawn({
         let pipe = pipe.clone();

@@ -21,7 +21,7 @@ struct Search {
 }
 
 impl Search {
-    /// For a secret of a token: its beginning, middle and end, and what stands for it in the Basic credential.
+    /// The needles of a token's secret: its beginning, middle and end, and its part of the Basic credential.
     fn of(&mut self, what: &str, tokenid: &str, secret: &str) {
         let bytes = secret.as_bytes();
         let half = bytes.len() / 2;
@@ -33,7 +33,7 @@ impl Search {
             self.needles.push((format!("{what}, {part}"), needle.to_vec()));
         }
         let basic = base64(format!("{tokenid}:{secret}").as_bytes());
-        // The last part of it stands for the secret alone.
+        // The last part encodes only the secret.
         self.needles
             .push((format!("{what}, base64"), basic.as_bytes()[basic.len() - 36..basic.len() - 4].to_vec()));
     }
@@ -45,7 +45,7 @@ impl Search {
         }
     }
 
-    /// All memory of a process that can be read; what is of the store's file is read there.
+    /// Searches all readable memory of a process, except pages of the store's file, which is searched itself.
     fn look_in_memory(&mut self, process: u32) {
         let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
         let memory = File::open(format!("/proc/{process}/mem")).unwrap();
@@ -58,7 +58,7 @@ impl Search {
             let (start, end) = fields[0].split_once('-').unwrap();
             let number = |hex: &str| u64::from_str_radix(hex, 16).unwrap();
             let (mut at, end) = (number(start), number(end));
-            // Pieces overlap, so that nothing hides between them.
+            // Pieces overlap, so that no match is lost between them.
             let mut piece = vec![0; 1 << 20];
             while at < end {
                 let length = piece.len().min((end - at) as usize);
@@ -143,7 +143,7 @@ fn a_secret_is_nowhere_a_second_after_it_was_used() {
     let server = Server::start_with(&[("CANARY", PLANTED), WITHOUT_PENALTIES]);
     let login = server.add_user("alice", "DatastoreReader");
     let generated = login.split_once(':').unwrap();
-    // One whose slow hash comes from elsewhere.
+    // A token with an imported slow hash.
     let uuid = "7d1c9a52-3e8b-4f60-9b1d-c05e2a7f4e83";
     let hash = Command::new("openssl").args(["passwd", "-5", uuid]).output().unwrap();
     let hash = String::from_utf8(hash.stdout).unwrap();

@@ -1,5 +1,5 @@
-//! Certificates through the real binary: which one answers is what HAProxy says, and what changes while clients come is exchanged
-//! without any of them noticing.
+//! Certificates through the real binary: it selects the same certificate as HAProxy, and replaces changed ones under load without a failed
+//! handshake.
 //!
 //! `cargo xtask reloads` is the campaign (1,000 changes under load).
 
@@ -105,7 +105,7 @@ fn the_choice_is_haproxys_where_that_is_wanted() {
     ] {
         std::fs::write(directory.join(file), bundle(file, &names, key)).unwrap();
     }
-    // What is hidden and what is a directory is none for either.
+    // Both ignore hidden files and directories.
     std::fs::write(directory.join(".hidden"), "no certificate").unwrap();
     std::fs::create_dir(directory.join("sub")).unwrap();
     let place = directory.to_str().unwrap();
@@ -192,7 +192,7 @@ fn a_key_that_is_anothers_is_found_in_the_background_and_stops_an_eager_start() 
     assert!(said.contains("\"both.example\"") && said.contains("ECDSA"), "{said}");
     let said = String::from_utf8(list(&["show", "a.example"]).stdout).unwrap();
     assert!(said.contains("a.pem") && said.contains("\"default\":false"), "{said}");
-    // What cannot be used does not come in; what can is served without a word to the server.
+    // An unusable bundle is not added; a usable one is served without a signal to the server.
     let outside = scratch.path().join("new.pem");
     std::fs::write(&outside, wrong.replace("PRIVATE", "PUBLIC")).unwrap();
     let add = ["add", outside.to_str().unwrap()];
@@ -212,7 +212,7 @@ fn a_key_that_is_anothers_is_found_in_the_background_and_stops_an_eager_start() 
     for name in ["../a.pem", ".a.pem", "a.key"] {
         assert!(!list(&["remove", name]).status.success(), "{name}");
     }
-    // All that is wrong is named, and nothing is served.
+    // All problems are named, and the server does not start.
     let eager = Command::new(crate::server::BINARY)
         .args(["--data", scratch.path().join("data").to_str().unwrap(), "serve", "--listen", "127.0.0.1:0"])
         .args(["--ops-listen", "127.0.0.1:0"])
@@ -227,7 +227,7 @@ fn a_key_that_is_anothers_is_found_in_the_background_and_stops_an_eager_start() 
     );
 }
 
-/// Takes any certificate, and keeps what it was shown.
+/// Accepts any certificate, and records it.
 #[derive(Debug, Default)]
 pub(crate) struct Witness(pub(crate) Mutex<Option<CertificateDer<'static>>>);
 
@@ -244,7 +244,7 @@ impl ServerCertVerifier for Witness {
         Ok(ServerCertVerified::assertion())
     }
 
-    // The handshake's own signature is verified: whoever shows a certificate has its key.
+    // The handshake's signature is verified, so the server has the key of the certificate.
     fn verify_tls12_signature(
         &self,
         message: &[u8],
@@ -303,7 +303,7 @@ fn names_that_stay_are_served_whatever_is_added_replaced_removed_or_broken() {
     let keys = [ecdsa(), ecdsa(), rsa()];
     const STAY: usize = 20;
     let stays = |n: usize| format!("stays{n}.example");
-    // In one step, as everybody should who replaces a file that is in use.
+    // Replaced by a rename, as a file in use should be.
     let write = |file: &str, text: &str| {
         let hidden = directory.join(format!(".{file}"));
         std::fs::write(&hidden, text).unwrap();
@@ -371,7 +371,7 @@ fn names_that_stay_are_served_whatever_is_added_replaced_removed_or_broken() {
                 println!("{} of {changes} changes, {} handshakes", n + 1, shaken.load(Ordering::Relaxed));
             }
         }
-        // What was put last is answered soon.
+        // The last added certificate is served soon.
         let began = Instant::now();
         write("last.pem", &bundle("x", &["last.example"], &keys[0]));
         while handshake(&server.address, "last.example")
@@ -386,7 +386,7 @@ fn names_that_stay_are_served_whatever_is_added_replaced_removed_or_broken() {
     assert!(problems.is_empty(), "{problems:?}\n{}", server.log());
     let shaken = shaken.into_inner();
     assert!(shaken > changes, "{shaken} handshakes");
-    // What was served before is forgotten.
+    // The memory of old snapshots is freed.
     let (rate, end) = (shaken as f64 / began.elapsed().as_secs_f64(), resident(server.pid()));
     assert!(end < half + half / 5 + 4096, "{half} KiB in the middle, {end} KiB at the end");
     println!(

@@ -1,5 +1,5 @@
-//! The wall clock is set ahead and back under a server, by seconds and by days. What was revoked stays revoked whatever the clock
-//! says, and who signs in afterwards has a session that is good at once.
+//! The wall clock is set ahead and back while a server runs, by seconds and by days. Revoked sessions stay revoked at any time of the
+//! clock, and a new session is valid at once.
 
 use crate::command::preload;
 use crate::gone::{Cloud, enabled, project};
@@ -141,8 +141,8 @@ fn a_clock_that_is_set_back_loses_no_revocation() {
     }
 }
 
-/// Each round: the clock is set, a session, the clock is set, a revocation, the clock is set. The tokens last for longer than the
-/// clock is wrong, so none of them ends by itself: each is looked for to the end.
+/// Each round: set the clock, issue a session, set the clock, revoke, set the clock. Tokens live longer than the clock is wrong, so none
+/// expires during the test.
 #[test]
 fn clocks_that_are_set_at_random_bring_no_session_back() {
     let rounds = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(10_usize);

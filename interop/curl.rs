@@ -1,4 +1,4 @@
-//! curl, and what it got.
+//! Runs curl and parses the response.
 
 use crate::server::Server;
 use std::process::Command;
@@ -45,7 +45,7 @@ fn parse(mut bytes: &[u8]) -> Option<Answer> {
         let head = std::str::from_utf8(&bytes[..end]).ok()?;
         let status: u16 = head.split(' ').nth(1)?.parse().ok()?;
         bytes = &bytes[end + 4..];
-        // 100 Continue stands before the answer.
+        // 100 Continue precedes the response.
         if status == 100 {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Listings of what is known: an ACL or a membership that is changed is obeyed by the next one, whoever changes it and however often the
+//! Listings from memory: a changed ACL or membership takes effect with the next listing, whichever program changes it and however often the
 //! directory was listed before.
 
 use crate::curl::{PROPFIND_1, curl};
@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const MANY: usize = 120;
-/// What is answered without another thread.
+/// A number of entries that is answered without another thread.
 const FEW: usize = 12;
-/// More than the kernel tells at once.
+/// More entries than the kernel returns at once.
 const MORE_THAN_A_PIECE: usize = 3_000;
 const READERS: usize = 2;
 /// After so long an entry's state is relied on.
@@ -26,7 +26,7 @@ fn put(path: &Path, sid: Sid) {
     write_acl(path, &acl.to_ntacl().unwrap());
 }
 
-/// Somebody who may read, and a directory that everybody may list.
+/// A user with read access, and a directory that everyone may list.
 fn alice_and_a_directory(server: &Server) -> (String, PathBuf) {
     let alice = server.add_user("alice", "DatastorePowerUser");
     let many = server.data().join("datastores/main/many");
@@ -100,7 +100,7 @@ fn changes_are_obeyed(watch: &str, files: usize) {
     assert!(listed.into_inner() > 10);
     std::thread::sleep(SETTLED);
     assert_eq!(seen(&server, &alice), BTreeSet::new());
-    // The other way: what may be seen again is seen again, and so is what is somebody else's file by now.
+    // The other way: entries become visible again, also after their file was replaced.
     for n in 0..files / 2 {
         put(&file(n), Sid::AUTHENTICATED);
         assert!(seen(&server, &alice).contains(&n));
@@ -119,7 +119,7 @@ fn changes_are_obeyed(watch: &str, files: usize) {
     assert!(!seen(&server, &alice).contains(&0));
 }
 
-/// Two files, one of which may be seen, change names all the time: whatever a listing says of either name, it never tells of the other.
+/// Two files, one of them visible, swap names all the time: a listing never shows properties of the hidden file under either name.
 #[test]
 fn what_is_hidden_stays_so_under_whatever_name_it_is_listed() {
     for watch in ["true", "false"] {
@@ -273,7 +273,7 @@ fn a_change_of_a_membership_is_obeyed_by_the_next_listing() {
     assert_eq!(seen(&server, &alice).len(), 0);
 }
 
-/// A directory of few entries is answered from memory once it is known: with everything that is told else, and with what changed.
+/// A small known directory is answered from memory, with the same properties as without it, and with all changes.
 #[test]
 fn what_is_answered_from_memory_is_what_is_answered_else() {
     let server = Server::start();
@@ -317,7 +317,7 @@ fn what_is_answered_from_memory_is_what_is_answered_else() {
     let listed = &first[3];
     assert!(listed.contains("shown") && listed.contains("red") && listed.contains("urn:uuid:"), "{listed}");
     std::thread::sleep(SETTLED);
-    // What is left of a lock's time is told, too.
+    // The remaining time of a lock is shown, too.
     let plain = |texts: Vec<String>| -> Vec<String> {
         let without = |text: &String| {
             let parts = text.split("<D:timeout>");

@@ -1,4 +1,4 @@
-//! `enfilade explain` and `acl review` say what a request is answered, and the sticky bit keeps files from being deleted by others.
+//! `enfilade explain` and `acl review` agree with real responses, and the sticky bit prevents deletion by other users.
 
 use crate::curl::curl;
 use crate::server::Server;

@@ -19,7 +19,7 @@ const SLACK: u32 = 5;
 const HASH: &str = "$5$rounds=1000$abcdefgh$";
 
 fn write(server: &Server, name: &str, text: &str) {
-    // As an editor does that keeps the old file until the new one is whole.
+    // As an editor that writes a new file and renames it.
     let path = server.data().join(name);
     let beside = path.with_extension("new");
     std::fs::write(&beside, text).unwrap();
@@ -47,7 +47,7 @@ fn hashed(secret: &str) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// `user.cfg`, `acl.cfg` and `token.shadow` of a house that came from Proxmox: ann may write, her token may read.
+/// `user.cfg`, `acl.cfg` and `token.shadow` of a Proxmox server: ann may write, her token may read.
 fn from_proxmox(server: &Server) -> String {
     write(server, "user.cfg", "user: ann@pbs\n\tcomment Ann\n\ntoken: ann@pbs!backup\n\n");
     write(server, "token.shadow", &format!("{{\"ann@pbs!backup\":\"{}\"}}", hashed("one secret")));
@@ -72,7 +72,7 @@ fn a_house_that_came_from_proxmox_is_served_as_its_files_say() {
     std::fs::write(server.data().join("datastores/main/plan.txt"), "x").unwrap();
     assert_eq!(curl(&server, &login, "/dav/main/plan.txt", &[]).status, 200);
     assert_eq!(curl(&server, &login, "/dav/main/new.txt", &["--upload-file", "/etc/hostname"]).status, 403);
-    // Made by the command line, in the files; and the originals' parser reads what was written.
+    // Created by the command line, in the files; and Proxmox's parser reads them.
     let made = server.cli(&["token", "create", "ann@pbs!second", "--comment", "made here"]);
     let second = format!("ann@pbs!second:{}", made[0]["value"].as_str().unwrap());
     let read = |name: &str| std::fs::read_to_string(server.data().join(name)).unwrap();
@@ -111,7 +111,7 @@ fn a_house_that_came_from_proxmox_is_served_as_its_files_say() {
     assert!(!["user.cfg", "token.shadow", "acl.cfg"].iter().any(|name| read(name).contains("second")));
     server.cli(&["user", "add", "bob@pbs"]);
     assert!(read("user.cfg").ends_with("user: bob@pbs\n\n"));
-    // Who did it is in the log of changes.
+    // The change log names the author.
     let log = server.cli(&["facts", "log"]);
     let what = |entry: &serde_json::Value| entry["what"].as_str().unwrap_or_default().to_owned();
     assert!(
@@ -175,7 +175,7 @@ fn one_broken_file_is_told_everywhere_and_the_others_work() {
         "{doctor}"
     );
     assert_eq!(curl(&server, &login, "/dav/main/", &["-X", "PROPFIND", "-H", "Depth: 0"]).status, 207);
-    // A hash nobody can use is named, and it alone lets nobody in.
+    // An unusable hash is reported, and only its token is refused.
     let weak = read_file(&server, "token.shadow").replace('}', ",\"ann@pbs!weak\":\"$1$x$y\"}");
     write(&server, "token.shadow", &weak);
     write(&server, "user.cfg", &(read_file(&server, "user.cfg") + "token: ann@pbs!weak\n\n"));
@@ -190,7 +190,7 @@ fn an_editor_that_takes_the_lock_never_loses_an_update() {
     from_proxmox(&server);
     within(1, "the files are there", &server, || server.cli(&["user", "list"]).len() == 3);
     const EACH: usize = 12;
-    // `flock` of util-linux, as somebody's script would take it.
+    // `flock` of util-linux, as a script would use it.
     let script = "for n in $(seq 12); do flock .user.lck sh -c '\
                   cp user.cfg user.tmp && sleep 0.02 && printf \"user: e%s@pbs\\n\\n\" '$n' >> user.tmp && mv user.tmp user.cfg'; done";
     let mut editor = Command::new("sh").args(["-c", script]).current_dir(server.data()).spawn().unwrap();
@@ -203,7 +203,7 @@ fn an_editor_that_takes_the_lock_never_loses_an_update() {
         assert!(text.contains(&format!("user: c{n}@pbs\n")), "c{n}\n{text}");
         assert!(text.contains(&format!("user: e{}@pbs\n", n + 1)), "e{}\n{text}", n + 1);
     }
-    // ann, the administrators of both kinds, and everybody who was added.
+    // ann, both administrators, and all added users.
     within(1, "the facts follow", &server, || server.cli(&["user", "list"]).len() == 3 + 2 * EACH);
 }
 
@@ -260,7 +260,7 @@ fn another_looks_when_the_one_that_looked_is_stopped() {
     write(&server, "token.shadow", "{}");
     within(5, "the other looks", &server, || {
         if stopped.elapsed() > Duration::from_secs(6) {
-            // Whoever is stopped in the middle of a commit holds the store's only pen: stopped at another moment it does not.
+            // A process stopped in the middle of a commit holds the write lock of the store; stopped at another moment it does not.
             signal(server.pid(), Signal::CONT);
             std::thread::sleep(Duration::from_millis(100));
             signal(server.pid(), Signal::STOP);
@@ -273,7 +273,7 @@ fn another_looks_when_the_one_that_looked_is_stopped() {
     within(5, "and goes on looking", &server, || second.whoami(&server, &login) == 200);
     write(&server, "token.shadow", "{}");
     within(5, "and goes on looking", &server, || second.whoami(&server, &login) == 401);
-    // The one that wakes up does not bring back what it knew.
+    // The resumed process does not restore its old state.
     signal(server.pid(), Signal::CONT);
     for _ in 0..20 {
         assert_eq!((whoami(&server, &login), second.whoami(&server, &login)), (401, 401));
@@ -294,7 +294,7 @@ fn what_nobody_is_able_to_look_at_refuses_after_the_stale_limit() {
     assert_eq!(second.whoami(&server, &login), 200);
     let admin = format!("admin@local:{}", server.password);
     assert_eq!(second.whoami(&server, &admin), 200);
-    // The record of acl.cfg is damaged on the disk: nobody can find out any more whether the files say something else.
+    // The record of acl.cfg is damaged on disk, so no server can compare the files with it.
     let dump = server.cli(&["facts", "dump"]);
     let row = dump.iter().find(|row| row["key"] == "acl.cfg").unwrap();
     let digest = row["row"]["digest"].as_str().unwrap();
@@ -311,7 +311,7 @@ fn what_nobody_is_able_to_look_at_refuses_after_the_stale_limit() {
     file.sync_all().unwrap();
     let took = within(6, "it refuses", &server, || second.whoami(&server, &login) == 503);
     println!("files: what nobody could look at was refused after {took:?}; the limit is 4 s");
-    // What is no file's is not concerned.
+    // Records that are not mirrored are not affected.
     assert_eq!(second.whoami(&server, &admin), 200);
     let mut log = String::new();
     within(2, "the log says so", &server, || {
@@ -325,7 +325,7 @@ fn what_a_dump_says_of_files_is_compared_with_them_again() {
     let server = start();
     let login = from_proxmox(&server);
     within(1, "the token is there", &server, || whoami(&server, &login) == 200);
-    // Without secrets: no hash of the dump lets anybody in, and the files have not changed.
+    // Without secrets: the hashes of the dump are unusable, and the files have not changed.
     let dump = server.scratch.path().join("dump");
     let dump = dump.to_str().unwrap();
     server.cli(&["facts", "dump", dump]);

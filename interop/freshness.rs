@@ -1,4 +1,4 @@
-//! What is changed while the server runs is obeyed by the next request, without a restart.
+//! A change takes effect with the next request, without a restart.
 
 use crate::curl::{PROPFIND_1, command, curl};
 use crate::server::Server;
@@ -56,7 +56,7 @@ fn read_only_by_hand_refuses_the_next_write_within_a_second() {
 fn a_deleted_token_is_refused_at_once_and_cuts_a_running_download() {
     let server = Server::start();
     let token = server.add_token("admin@local!gone");
-    // Sparse: 8 GiB that cost nothing.
+    // Sparse: 8 GiB that need no disk space.
     let big = std::fs::File::create(server.data().join("datastores/main/big.bin")).unwrap();
     big.set_len(8 << 30).unwrap();
     for protocol in ["--http1.1", "--http2"] {

@@ -1,4 +1,4 @@
-//! What was taken away is gone with that commit, and an old session does not get it back.
+//! A removed right ends with its commit, and an old session does not get it back.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{Server, WITHOUT_PENALTIES};
@@ -73,7 +73,7 @@ impl Cloud {
         answer["roles"][0]["id"].as_str().unwrap().to_owned()
     }
 
-    /// What a token stands for; nothing where it stands for nothing.
+    /// The session of a token; `None` if the token is invalid.
     pub(crate) fn stands(&self, token: &str) -> Option<Value> {
         let header = format!("X-Auth-Token: {token}");
         let subject = format!("X-Subject-Token: {token}");
@@ -141,8 +141,8 @@ pub(crate) fn enabled(what: &str, is_so: bool) -> Value {
     json!({ what: { "enabled": is_so } })
 }
 
-/// A user of one domain has a role by a group of another domain. The groups of a domain grant nothing once it is disabled or
-/// deleted, and not only when they have been swept.
+/// A user of one domain has a role by a group of another domain. The groups of a disabled or deleted domain grant nothing from that
+/// commit on, also before they are swept.
 #[test]
 fn the_groups_of_a_deleted_domain_grant_nothing() {
     let cloud = Cloud::start();
@@ -247,14 +247,14 @@ fn an_old_session_does_not_come_back_with_what_it_rested_on() {
         assert!(cloud.stands(&token).is_none(), "{path} given again");
         assert!(cloud.stands(&login(name)).is_some(), "{path}");
     }
-    // What it has elsewhere is not touched.
+    // Roles on other projects do not change.
     cloud.change("PUT", &format!("/v3/projects/{inner}/users/{ann}/roles/{member}"), &Value::Null);
     let (here, there) = (login("work"), login("inner"));
     cloud.change("DELETE", &of_ann, &Value::Null);
     assert!(cloud.stands(&here).is_none() && cloud.stands(&there).is_some());
 }
 
-/// Who has the old secret has nothing that was made with it.
+/// Sessions made with an old secret end with it.
 #[test]
 fn the_sessions_of_a_secret_end_with_it() {
     let cloud = Cloud::start();

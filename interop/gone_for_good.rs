@@ -1,4 +1,4 @@
-//! What a session lost does not come back to it, whatever way it is given again; and what was lent ends with each link of its chain.
+//! A session does not regain a lost right, in whatever way the right is granted again; and a lent right ends with each link of its chain.
 
 use crate::gone::{Cloud, enabled, project};
 use serde_json::{Value, json};
@@ -173,7 +173,7 @@ fn what_a_session_lost_does_not_come_back_another_way() {
     assert!(back.is_empty(), "given, taken, given again: {back:#?}");
 }
 
-/// Ann lends to bea, who lends it on to cyn: what cyn has ends with each of the three, and with each of the two trusts.
+/// Ann lends to bea, who lends on to cyn: cyn's session ends with each of the three users, and with each of the two trusts.
 #[test]
 fn a_trust_that_was_lent_on_ends_with_each_link() {
     let cloud = Cloud::start();
@@ -244,7 +244,7 @@ fn a_trust_that_was_lent_on_ends_with_each_link() {
                 cloud.change("PATCH", &format!("/v3/domains/{other}"), &enabled("domain", true));
             }
             "deleted" => {
-                // Nothing is left that names the trust it came from.
+                // No record names the original trust any more.
                 let trusts = cloud.change("GET", "/v3/OS-TRUST/trusts", &NOTHING);
                 assert!(!trusts.to_string().contains(&second), "{trusts}");
             }
@@ -255,7 +255,7 @@ fn a_trust_that_was_lent_on_ends_with_each_link() {
     }
 }
 
-/// Who had the old secret may have made keys, credentials and trusts with it: they end with it.
+/// Keys, credentials and trusts made with an old secret end with it.
 #[test]
 fn what_was_made_with_an_old_secret_ends_with_it() {
     let cloud = Cloud::start();
@@ -314,7 +314,7 @@ fn what_was_made_with_an_old_secret_ends_with_it() {
         assert!(by(&child["id"], &child["secret"]).is_none(), "grace {grace}");
         assert!(cloud.login("bea", "default", "pw", scope).is_none(), "grace {grace}");
         assert_eq!(made(names), [1, 0, 0], "grace {grace}");
-        // As long as the old secret lets somebody in, nothing is made that would outlive it.
+        // During the grace period the old secret creates nothing that would outlive it.
         let sessions = [by(&id, &secret), by(&id, &next["value"])];
         assert_eq!(sessions[0].is_some(), grace != "0s");
         if grace != "0s" {

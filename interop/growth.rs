@@ -1,4 +1,4 @@
-//! Copies of the facts are taken and taken in with little memory, however many records there are, and whole or not at all. At full size:
+//! Backups and dumps are written and restored with little memory for any number of records, and completely or not at all. At full size:
 //! `cargo xtask bench growth`.
 
 use crate::curl::{PROPFIND_0, curl};
@@ -31,7 +31,7 @@ fn row(n: u128) -> (DomainId, Domain) {
     )
 }
 
-/// Runs a command; what it said, and the most anonymous memory it had, in bytes.
+/// Runs a command. Returns its output and its peak of anonymous memory, in bytes.
 fn run(data: &Path, arguments: &[&str]) -> (Value, u64) {
     let mut command = Command::new(BINARY);
     command.args(["--json", "--data"]).arg(data).args(arguments);
@@ -97,7 +97,7 @@ fn no_copy_is_in_memory_as_a_whole() {
     let revision = told["revision"].as_u64().unwrap();
     assert!(written > 10 && revision > 8, "{written} changes, and the backup is of revision {revision}");
 
-    // Killed while it writes, it has changed nothing. How far it is shows in the file, which it makes longer.
+    // Killed while it writes, it has changed nothing. The length of the file shows its progress.
     let written_to = || std::fs::metadata(data.join("facts/data.mdb")).unwrap().len();
     let is_at_first = written_to();
     for mebibytes in [5, 40, 90] {

@@ -1,4 +1,4 @@
-//! Headers that tell browsers what not to do.
+//! Security headers for browsers.
 
 use crate::curl::{Answer, curl};
 use crate::server::Server;
@@ -17,7 +17,7 @@ fn browsers_are_told_to_come_by_tls_alone_where_that_is_set() {
         assert!(has(&curl(&server, "", path, &[]), &line), "{path}");
         assert!(has(&curl(&server, &token, path, &[]), &line), "{path}");
     }
-    // Without TLS it means nothing (RFC 6797 §7.2).
+    // It is not sent without TLS (RFC 6797 §7.2).
     let plain = std::process::Command::new("curl")
         .args(["--silent", "--include", &format!("http://{}/whoami", server.plain)])
         .output()

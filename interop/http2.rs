@@ -1,4 +1,4 @@
-//! HTTP/2 said by hand (RFC 9113, header fields as RFC 7541 §6.2.2): what no library would send.
+//! An HTTP/2 client that builds frames by hand (RFC 9113, header fields as RFC 7541 §6.2.2), to send what no library would send.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -40,7 +40,7 @@ impl Http2 {
             while let Ok(count @ 1..) = output.read(&mut piece) {
                 let mut came = to.lock().unwrap();
                 came.extend_from_slice(&piece[..count]);
-                // A client that takes nothing is there still: pings are answered (§6.7), or the connection ends after 50 seconds.
+                // A client that reads nothing still answers pings (§6.7), or the connection ends after 50 seconds.
                 while let [a, b, c, kind, flags, _, _, _, _, rest @ ..] = &came[looked..] {
                     let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
                     let Some(content) = rest.get(..length) else { break };

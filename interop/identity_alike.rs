@@ -1,11 +1,11 @@
-//! What Identity v3 tells of things that the caller may not know: the same as of things that are absent.
+//! Identity v3 answers the same for records the caller may not see as for absent ones.
 
 use crate::curl::{Answer, curl};
 use crate::gone::Cloud;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// A call; `ID` stands for what it asks about.
+/// A call; `ID` is replaced by the id of the record.
 type Row = (&'static str, &'static str, &'static str, Value);
 
 struct World {
@@ -36,7 +36,7 @@ impl World {
     }
 }
 
-/// `ann` has a role on a project of `tenant`, `guest` one on a project of `elsewhere`; both trust each other's domain with nothing.
+/// `ann` has a role on a project of `tenant`, `guest` one on a project of `elsewhere`; neither has a right in the other's domain.
 fn world() -> World {
     let cloud = Cloud::start();
     let mut world = World { cloud, ids: BTreeMap::new() };
@@ -90,7 +90,7 @@ fn world() -> World {
     world
 }
 
-/// The answer without what differs from one to the next: the number of the request, and the id that was asked about.
+/// The response without its variable parts: the number of the request, and the requested id.
 fn answer(world: &World, token: &str, row: &Row, id: &str) -> (u16, Vec<String>, String) {
     let (method, path, _, body) = row;
     let header = format!("X-Auth-Token: {token}");
@@ -124,7 +124,7 @@ fn what_may_not_be_known_is_answered_as_what_is_absent() {
         "type": "ec2", "project_id": "ID", "blob": "{\"access\":\"taken-by-ann\",\"secret\":\"s\"}",
     } });
     let none = || Value::Null;
-    // Who asks, and what: the third column names what may not be known.
+    // The caller's requests: the third column names the kind of the hidden record.
     let ann: Vec<Row> = vec![
         ("GET", "/v3/OS-TRUST/trusts/ID", "trust", none()),
         ("DELETE", "/v3/OS-TRUST/trusts/ID", "trust", none()),
@@ -217,7 +217,7 @@ fn what_may_not_be_known_is_answered_as_what_is_absent() {
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A reader of one domain is told nothing of another by what its users are in.
+/// A reader of one domain learns nothing about another domain through memberships of users.
 #[test]
 fn a_reader_of_a_domain_is_told_of_this_domain() {
     let world = world();

@@ -1,4 +1,4 @@
-//! Taking over the files of a Proxmox house, and removing whom it had.
+//! Imports the files of a Proxmox server, and removes an imported user.
 
 use crate::curl::curl;
 use crate::server::Server;

@@ -86,7 +86,7 @@ impl Cloud {
         (answer.status, subject_of(&answer))
     }
 
-    /// What a token stands for, as the administrator is told; and the status.
+    /// Validates a token as the administrator. Returns the status and the body.
     fn validate(&self, token: &str) -> (u16, Value) {
         let admin = self.token(PROJECT);
         let (mine, subject) = (format!("X-Auth-Token: {admin}"), format!("X-Subject-Token: {token}"));
@@ -118,14 +118,14 @@ fn subject_of(answer: &Answer) -> Option<String> {
 
 const PROJECT: &str = r#","scope":{"project":{"name":"admin","domain":{"id":"default"}}}"#;
 
-/// By schemathesis: nothing it makes up is a 5xx, and what is answered is as the document says.
+/// By schemathesis: no generated request gets a 5xx, and every response conforms to the document.
 #[test]
 fn the_api_is_what_its_document_says() {
     let cloud = Cloud::start();
     let token = cloud.token(PROJECT);
     let admin = cloud.validate(&token).1["token"].clone();
     let header = format!("X-Auth-Token: {token}");
-    // It would take away what it comes in by; its roles are immutable already.
+    // Otherwise schemathesis would delete its own account; its roles are immutable already.
     for (what, id) in [
         ("user", &admin["user"]["id"]),
         ("project", &admin["project"]["id"]),
@@ -151,7 +151,7 @@ fn the_api_is_what_its_document_says() {
             "1",
         ])
         .args(["--phases", "fuzzing,stateful", "--max-examples", &examples, "--generation-database", "none"])
-        // Its own tokens it would end.
+        // It would revoke its own token.
         .args(["--exclude-path", "/v3/auth/tokens", "--checks"])
         .arg(
             "not_a_server_error,response_schema_conformance,status_code_conformance,content_type_conformance",
@@ -223,7 +223,7 @@ fn tokens_of_keystone_are_good_here_and_ours_there() {
         let (status, told) = cloud.validate(one["token"].as_str().unwrap());
         assert_eq!(status, 200, "{one}: {told}");
         assert_eq!(told["token"]["audit_ids"], one["audit_ids"], "{one}");
-        // By a trust that impersonates, services are told whoever trusts.
+        // In a session of an impersonating trust, services see the trustor.
         match one["kind"] == 3 {
             false => assert_eq!(told["token"]["user"]["id"], user),
             true => {
@@ -294,7 +294,7 @@ fn a_session_for_a_project_mounts_what_is_bound_to_it_and_nothing_else() {
     assert_eq!(curl(server, "", file, &["-H", &bearer]).status, 200);
     assert_eq!(status(&reader, file, &["-T", manifest]), 403);
     assert_eq!(status(&nobody, file, &[]), 404, "no role that counts here");
-    // Not what the user has elsewhere: a session is for its project.
+    // Not the user's roles on other projects: a session is for its project.
     server.cli(&[
         "role",
         "assign",
@@ -307,13 +307,13 @@ fn a_session_for_a_project_mounts_what_is_bound_to_it_and_nothing_else() {
     assert_eq!(status(&member, "/dav/main/", &[]), 404);
     // Two credentials are none.
     assert_eq!(status(&member, file, &["-H", &bearer]), 400);
-    // Those that are good are listed, by whom and for what.
+    // Valid sessions are listed, with user and scope.
     let listed = |user: &str| {
         let rows = server.cli(&["session", "list", user]);
         rows.iter().map(|row| row["for"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(listed("member@Default"), ["project admin@Default"]);
-    // Whatever is taken away is gone at once.
+    // A removal takes effect at once.
     server.cli(&["role", "remove", "--project", "admin", "--auth-id", "reader@Default", "reader"]);
     assert_eq!(status(&reader, file, &[]), 401);
     server.cli(&["session", "end", "member@Default"]);
@@ -321,7 +321,7 @@ fn a_session_for_a_project_mounts_what_is_bound_to_it_and_nothing_else() {
     assert_eq!(listed("member@Default"), [""; 0]);
     let again = token("member");
     assert_eq!(status(&again, file, &[]), 200, "who comes back is in, in the very second");
-    // A user who is kept in user.cfg is like any other, whoever edits the file.
+    // A user of user.cfg is like any other, whichever program edits the file.
     std::fs::write(server.data().join("user.cfg"), "user: kept@Default\n\tenable true\n").unwrap();
     server.cli(&["user", "list"]);
     server.cli(&["role", "assign", "--project", "admin", "--auth-id", "kept@Default", "reader"]);

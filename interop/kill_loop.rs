@@ -1,7 +1,7 @@
-//! `kill -9` at any moment: what was acknowledged is there, and nothing is half there.
+//! `kill -9` at any moment: acknowledged changes exist, and no change is half done.
 //!
-//! `cargo xtask kill-loop --n 2000` is the campaign; as a test it is a smoke test of the same. What happens at every single
-//! write of a change is in `every_io.rs`.
+//! `cargo xtask kill-loop --n 2000` is the campaign; as a test it is a smoke test of the same. `every_io.rs` tests every single write of a
+//! change.
 
 use crate::curl::curl;
 use crate::server::{BINARY, Server};
@@ -53,7 +53,7 @@ fn spawn(data: &Path, attempt: &Attempt) -> Child {
         .unwrap()
 }
 
-/// What must be there, with its secret; what may be or not, because nobody said so; and what must be gone.
+/// Tokens that must exist, with their secrets; tokens without an acknowledgement; and tokens that must be gone.
 #[derive(Default)]
 struct Known {
     there: BTreeMap<String, String>,
@@ -62,7 +62,7 @@ struct Known {
 }
 
 impl Known {
-    /// A line that is there whole is an acknowledgement, whatever happened to the process afterwards.
+    /// A complete line of output is an acknowledgement, whatever happened to the process afterwards.
     fn learn(&mut self, attempt: Attempt, said: &str) {
         let said: Option<Value> = serde_json::from_str(said).ok();
         match (attempt, said) {
@@ -139,7 +139,7 @@ fn whatever_is_killed_what_was_acknowledged_is_there() {
             acknowledged += u64::from(said.ends_with('\n'));
             known.learn(attempt, &said);
         }
-        // Commands are given more time while none of them gets as far as its answer, and less again afterwards.
+        // Commands get more time while none of them reaches its answer, and less again afterwards.
         kill_within = match acknowledged == acknowledged_before {
             true => (kill_within * 5 / 4).min(KILL_WITHIN_MICROS_MAX),
             false => (kill_within * 4 / 5).max(KILL_WITHIN_MICROS),

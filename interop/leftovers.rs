@@ -1,4 +1,4 @@
-//! What an upload or a copy leaves behind when its process is killed, and what an upload in flight does to its directory.
+//! Remains of uploads and copies whose process was killed, and effects of a running upload on its directory.
 
 use crate::curl::{Answer, curl};
 use crate::server::Server;

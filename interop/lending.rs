@@ -1,4 +1,4 @@
-//! What a session may do that was lent: never more than it was lent, and nothing that works after the lender ends it.
+//! A lent session never has more than the lent rights, and nothing made with it works after the lender has ended it.
 
 use crate::curl::curl;
 use crate::matrix::{Client, password};
@@ -66,7 +66,7 @@ impl Cloud {
         self.client.login(&password(user, "pw"), scope).unwrap()
     }
 
-    /// An application credential that a session makes: its id, and how it comes in.
+    /// Creates an application credential with a session. Returns its id, and the body of its login.
     fn credential(&mut self, by: &str, given: Value) -> (String, Value) {
         let path = format!("/v3/users/{}/application_credentials", self.alice);
         let body = json!({ "application_credential": given });
@@ -78,7 +78,7 @@ impl Cloud {
         (made["id"].as_str().unwrap().to_owned(), identity)
     }
 
-    /// Alice's unrestricted application credential for project `a`: its id, how it comes in, and a session of it.
+    /// Alice's unrestricted application credential for project `a`: its id, the body of its login, and a session of it.
     fn unrestricted(&mut self) -> (String, Value, String) {
         let alice = self.alice.clone();
         let scope = on(&self.a);
@@ -105,7 +105,7 @@ impl Cloud {
         self.client.call(token, method, path, body).0
     }
 
-    /// Whether mallory comes in by a trust.
+    /// Logs mallory in with a trust.
     fn comes_in_by(&mut self, trust: &Value) -> Option<String> {
         let mallory = self.mallory.clone();
         self.client.login(&password(&mallory, "pw"), json!({ "OS-TRUST:trust": { "id": trust["id"] } }))
@@ -381,7 +381,7 @@ fn an_api_token_with_roles_of_its_own_changes_nobodys_account_and_roles() {
     ] {
         assert_eq!(call(method, path, data), 403, "{method} {path}");
     }
-    // What it administers otherwise, it administers.
+    // Its other administrative rights are unchanged.
     let store = server.data().join("datastores/made");
     let data = format!("name=made&path={}", store.display());
     let made = curl(&server, &narrow, "/api2/json/config/datastore", &["-X", "POST", "--data", &data]);

@@ -86,7 +86,7 @@ fn of_one_request() {
 
     assert_eq!(status("/dav/main/a", &["--header", &header(512)]), 200);
     assert_eq!(status("/dav/main/a", &["--header", &header(513)]), 431);
-    // Host, Authorization, User-Agent and Accept are there already.
+    // Host, Authorization, User-Agent and Accept are sent already.
     assert_eq!((with(&fields(8)), with(&fields(9))), (200, 431));
     let long = |bytes: usize| format!("/dav/main/{}", "x".repeat(bytes - "/dav/main/".len()));
     assert_eq!((status(&long(256), &[]), status(&long(257), &[])), (404, 414));
@@ -152,7 +152,7 @@ fn a_whole_tree_is_listed_where_that_is_allowed() {
     let (server, token) = start(&[("deep_listing_entries", "0")]);
     let answer = curl(&server, &token, "/dav/main/", &DEEP);
     assert_eq!((answer.status, answer.text().contains("propfind-finite-depth")), (403, true));
-    // That is about collections: of a file it is said what it is, and of nothing that it is not there (RFC 4918 §9.1).
+    // The limit is for collections: a file is answered, and an absent name is 404 (RFC 4918 §9.1).
     std::fs::write(server.data().join("datastores/main/file"), "").unwrap();
     let file = curl(&server, &token, "/dav/main/file", &DEEP);
     assert_eq!((file.status, hrefs(&file.text())), (207, vec!["/dav/main/file".to_owned()]));
@@ -174,10 +174,10 @@ fn a_whole_tree_is_listed_where_that_is_allowed() {
     let cut = listed(&DEEP);
     assert!(cut.contains("<D:href>/dav/main/</D:href><D:status>HTTP/1.1 507"), "{cut}");
     assert!(cut.ends_with("</D:multistatus>\n"), "{cut}");
-    // There is always an end to it above the datastores.
+    // Above the datastores a deep listing is always allowed.
     assert_eq!(curl(&server, &token, "/dav/", &DEEP).status, 403);
 
-    // What may not be seen is not in it, nor what is below that.
+    // It contains no hidden entries, nor anything below them.
     let (server, _) = start(&[("deep_listing_entries", "100")]);
     let alice = server.add_user("alice", "DatastoreReader");
     server.cli(&["group", "add", "staff"]);
@@ -267,7 +267,7 @@ fn of_trees_and_locks() {
     };
     assert_eq!((with(8), with(9)), (200, 431));
 
-    // The server's settings come as soon as the client's preface is there.
+    // The server sends its settings as soon as it has the client's preface.
     let mut asked = Command::new("openssl")
         .args(["s_client", "-quiet", "-alpn", "h2", "-connect", &server.address])
         .stdin(Stdio::piped())
@@ -305,7 +305,7 @@ fn of_shared_locks_on_trees() {
     assert_eq!((lock("other/", "Depth: infinity"), lock("a/b/", "Depth: 0")), (200, 200));
 }
 
-/// Until the other side ends it; what came.
+/// Reads until the other side closes. Returns the received text.
 pub(crate) fn until_the_end(stream: &mut TcpStream) -> (String, Duration) {
     let began = Instant::now();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -360,8 +360,8 @@ fn of_time_and_connections() {
         asked.args(["--interface", &format!("127.0.0.{from}")]).arg(server.url("/whoami"));
         asked.output().unwrap().status.success()
     };
-    // Of an address three are taken on which nobody was let in, and of all five; what ended before is counted a moment longer, so some
-    // are turned away.
+    // Three unauthenticated connections of an address are accepted, and five in all. A closed connection is counted a moment longer, so
+    // some are refused.
     let held_until_full = |from: u8, asker: u8, said: &str| {
         let mut held = Vec::new();
         while held.len() < 20 && is_heard(asker) {

@@ -1,4 +1,4 @@
-//! A lock counts as long as its owner may change what it is on.
+//! A lock counts as long as its owner may change the locked resource.
 
 use crate::curl::curl;
 use crate::gone::{Cloud, enabled, project};
@@ -13,7 +13,7 @@ fn role(server: &Server, what: &str, path: &str, whom: &str) {
     server.cli(&["role", what, "--path", path, "--auth-id", whom, ROLE]);
 }
 
-/// What happens to bob after he took a lock, and what another writer is answered then.
+/// A change of bob after he took a lock, and the status for another writer.
 type Case = (&'static str, fn(&Server), u16);
 
 const CASES: [Case; 8] = [
@@ -67,7 +67,7 @@ fn a_lock_of_a_user_who_lost_the_right_keeps_nobody_out() {
             assert_eq!(shown.contains("activelock>"), expected == 423, "{what}: {shown}");
         }
         assert!(!server.log().contains(r#""verb":"end lock""#), "{what}: showing a lock ended it");
-        // Each way a lock is met: at the file, from above, and by another lock.
+        // All ways to conflict with a lock: at the file, from above, and by another lock.
         assert_eq!(
             lock(&server, &alice, "/dav/main/dir", "infinity").0,
             if expected == 204 { 200 } else { 423 },

@@ -1,4 +1,4 @@
-//! Another process has the store of locks and does not let go: nobody waits for ever.
+//! Another process holds the write lock of the lock store: requests do not wait for ever.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::Server;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const LOCK: &str = "<D:lockinfo xmlns:D='DAV:'><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockinfo>";
 
-/// Another process, as the locks of the store see it, that writes locks until it is let go.
+/// A writer of locks that counts as another process, until it is told to end.
 struct Held {
     go: Sender<()>,
     thread: JoinHandle<()>,
@@ -53,7 +53,7 @@ fn conditions_of_lock_and_proppatch_are_judged_again_after_a_wait() {
     for name in ["locked", "patched"] {
         assert_eq!(ask(&bob, name, &["--request", "PUT", "--data", "x"]).status, 201);
     }
-    // A lock that does not count any more: whoever it is in the way of waits for the store of locks, to end it.
+    // A lock that no longer counts: a conflicting request must write to the lock store to end it.
     assert_eq!(ask(&bob, "patched", &["--request", "LOCK", "--data", LOCK]).status, 200);
     server.cli(&["user", "disable", "bob@local"]);
     let etag = |name: &str| {
@@ -119,7 +119,7 @@ fn a_lock_is_refused_after_some_seconds_while_another_process_writes_locks() {
     });
     assert!(began.elapsed() < Duration::from_secs(100), "{:?}", began.elapsed());
     let own = format!("process {}", std::process::id());
-    // It says what it is that cannot be used: the locks, not the facts.
+    // The error names the lock store, not the facts.
     let told = |line: &&str| {
         line.contains("the locks of files cannot be used: ") && line.contains("writing locks of files")
     };

@@ -42,9 +42,9 @@ fn whoever_may_no_longer_change_something_keeps_no_lock_on_it() {
     assert_eq!((status, refresh(&server, &bob, "/dav/main/file", &token)), (200, 200));
     server.cli(&["acl", "set", "main", "/file", "allow alice@local full", "allow bob@local read"]);
     assert_eq!(refresh(&server, &bob, "/dav/main/file", &token), 403);
-    // What bob may not see has no lock for him.
+    // Bob does not see locks of hidden entries.
     server.cli(&["acl", "set", "main", "/file", "allow alice@local full"]);
-    // The condition that brings the token does not hold.
+    // The condition with the lock token is false.
     assert_eq!(refresh(&server, &bob, "/dav/main/file", &token), 412);
     assert_eq!(unlock(&server, &bob, "/dav/main/file", &token), 409);
     assert_eq!(put(&server, &alice, "/dav/main/file"), 204);
@@ -122,7 +122,7 @@ fn a_lock_of_a_tree_takes_the_right_to_change_all_of_it() {
         assert_eq!(lock(&server, &bob, "/dav/main/", "infinity").0, 403);
     }
     assert_eq!(put(&server, &alice, "/dav/main/dir/sub/file"), 204);
-    // A lock of the directory alone takes no right on what is in it.
+    // A lock of depth 0 on the directory needs no right on its members.
     assert_eq!(lock(&server, &bob, "/dav/main/dir", "0").0, 200);
 }
 

@@ -1,5 +1,5 @@
-//! Who does not get in learns nothing of who could: the same bytes after the same delay, for a name or id that is known and for one that
-//! is not, in every spelling. Nor does who may see one domain learn what is in another.
+//! A failed login does not show whether the account exists: the same bytes after the same delay for known and unknown names and ids, in
+//! every spelling. A reader of one domain learns nothing about another.
 
 use crate::curl::{command, curl};
 use crate::gone::{Cloud, enabled, project};

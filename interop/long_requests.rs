@@ -1,4 +1,4 @@
-//! What is withdrawn during a request ends it: while bytes come, when the last one came, and while they go.
+//! A right withdrawn during a request ends the request: during the upload, after its last byte, and during the download.
 
 use crate::curl::{command, curl};
 use crate::server::{Server, write_acl};
@@ -84,7 +84,7 @@ fn a_download_is_cut_when_the_acl_of_its_file_no_longer_grants_it() {
         let is_coming = || std::fs::metadata(&taken).is_ok_and(|meta| meta.len() > 0);
         until("the download runs", &server, is_coming);
         let before = revision();
-        // By somebody else on this machine: the facts say nothing of it.
+        // By another program on this machine: the facts do not show it.
         write_acl(&main.join("big"), &acl[..count]);
         let changed = Instant::now();
         let ended = loop {

@@ -30,7 +30,7 @@ fn tenant() -> Tenant {
     tenant
 }
 
-/// What somebody holds: by a path of grants, by a path of the server, by a group of the other domain, or by a trust.
+/// A role assignment: by a path of grants, by a path of the server, by a group of the other domain, or by a trust.
 #[derive(Clone, Copy, Debug)]
 enum Holds {
     Grant(&'static str, &'static str),
@@ -39,7 +39,7 @@ enum Holds {
     Trust,
 }
 
-/// What it is, and whether a manager of `tenant` may give it.
+/// The assignment, and whether a manager of `tenant` may assign it.
 const HOLDS: [(Holds, bool); 14] = [
     (Holds::Grant("projects/OWN/WHO/roles/ROLE", "member"), true),
     (Holds::Grant("domains/DOMAIN/WHO/roles/ROLE", "manager"), true),
@@ -115,7 +115,7 @@ impl Tenant {
         true
     }
 
-    /// Asks as the manager, who logs in for it.
+    /// Calls as the manager, with a new login.
     fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, String) {
         let scope = json!({ "domain": { "id": self.domain } });
         let boss = self.cloud.login("boss", &self.domain, "pw", scope).unwrap();
@@ -123,7 +123,7 @@ impl Tenant {
         (status, said["error"]["message"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// Asks, and says what is wrong with the answer.
+    /// Calls, and returns an error if the response is not as expected.
     fn wrong(&self, method: &str, path: &str, body: &Value, may: bool, about: &str) -> Option<String> {
         let (status, why) = self.ask(method, path, body);
         let is_right = match may {
@@ -140,7 +140,7 @@ fn a_manager_changes_nobody_who_holds_more_than_a_manager_may_give() {
     let mut wrong = Vec::new();
     let leaver = tenant.user("leaver", &tenant.domain);
     for (n, (holds, may)) in HOLDS.into_iter().enumerate() {
-        // Of a user: what the user holds, what a group holds that the user is in, what a group holds that that one is in.
+        // For a user: assignments of the user, of the user's group, and of a group that contains that group.
         for depth in 0..3 {
             let name = format!("u{n}-{depth}");
             let user = tenant.user(&name, &tenant.domain);
@@ -171,7 +171,7 @@ fn a_manager_changes_nobody_who_holds_more_than_a_manager_may_give() {
             }
             wrong.extend(tenant.wrong("DELETE", &path, &Value::Null, may, &about));
         }
-        // Of a group: what it holds, and what a group holds that it is in.
+        // For a group: its assignments, and those of a group that contains it.
         for depth in 0..2 {
             let name = format!("h{n}-{depth}");
             let group = tenant.group(&name, &tenant.domain);
@@ -197,7 +197,7 @@ fn a_manager_changes_nobody_who_holds_more_than_a_manager_may_give() {
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// `acl.cfg` gives roles to names, also to those that nobody has yet.
+/// `acl.cfg` assigns roles to names, also to names that do not exist yet.
 #[test]
 fn a_manager_takes_no_name_that_acl_cfg_gives_a_role_to() {
     let tenant = tenant();

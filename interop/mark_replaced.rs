@@ -13,7 +13,7 @@ fn a_revocation_is_obeyed_by_the_next_request_also_after_the_mark_was_replaced()
     let server = Server::start();
     let mark = server.data().join("facts/high-water");
     let maps = || std::fs::read_to_string(format!("/proc/{}/maps", server.pid())).unwrap();
-    // proc(5): the inode stands before the path.
+    // proc(5): the inode precedes the path.
     let is_followed = || {
         let inode = std::fs::metadata(&mark).map_or(0, |meta| meta.ino()).to_string();
         let mut mapped = maps().lines().map(str::to_owned).collect::<Vec<_>>().into_iter();

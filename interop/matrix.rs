@@ -1,4 +1,4 @@
-//! Who may what by Identity v3: every call of the table, by everybody there is, against a reading of the rules that is written here a second time.
+//! The authorization of Identity v3: every call of the table by every kind of caller, compared with a second implementation of the rules.
 
 use crate::server::{Server, WITHOUT_PENALTIES};
 use enfilade_faces::{V3, V3Need, V3Route};
@@ -94,10 +94,10 @@ enum On {
     System,
 }
 
-/// Somebody, and what the rules ask of them.
+/// A caller, with the properties that the rules use.
 struct Actor {
     name: String,
-    /// Whose session it is.
+    /// The user of the session.
     user: String,
     token: String,
     role: usize,
@@ -126,7 +126,7 @@ struct Cloud {
     domain: String,
     project: String,
     user: String,
-    /// Who is put into the group, and taken out of it.
+    /// The user who is added to the group and removed from it.
     leaver: String,
     group: String,
     role: String,
@@ -209,7 +209,7 @@ fn cloud() -> Cloud {
             if *on != On::Project {
                 continue;
             }
-            // What was lent: an application credential that makes no others, one that does, one for certain requests, and a trust.
+            // Lent sessions: of an application credential that creates no others, one that does, one with access rules, and of a trust.
             let rules = json!([{ "service": "identity", "method": "GET", "path": "/v3/users" }]);
             for (kind, unrestricted, rules) in [
                 ("restricted", false, Value::Null),
@@ -245,7 +245,7 @@ fn cloud() -> Cloud {
     Cloud { server, client, admin, domain, project, user, leaver, group, role, blob, actors }
 }
 
-/// What a call is about, by its path alone.
+/// The records that a call concerns, by its path.
 struct About {
     domain: bool,
     project: bool,
@@ -269,13 +269,13 @@ fn about(route: &V3Route) -> About {
     }
 }
 
-/// Whether the rule lets them, read anew from what each of its words says.
+/// Whether the rule allows the call: a second implementation of its words.
 fn may(actor: &Actor, route: &V3Route) -> bool {
     let rule = rule_named(route.rule).unwrap();
     if actor.has_rules {
         return false;
     }
-    // What is one thing here, no credential has made; and what one makes is for its own user.
+    // No credential created the records of this test; and a key it creates is for its own user.
     let is_one_thing = route.path.contains("{credential_id}") || route.rule == "ec2_create_credential";
     let is_refused = match rule.lending {
         Lending::Sessions | Lending::Reads | Lending::Manages => false,
@@ -288,15 +288,15 @@ fn may(actor: &Actor, route: &V3Route) -> bool {
     }
     let about = about(route);
     let in_domain = actor.on == On::Domain && about.domain;
-    // Whoever asks for a list of credentials and names nobody is shown their own.
+    // A list of credentials without a user shows the caller's own.
     let lists_own = route.path == "/credentials" && route.method == "GET";
     rule.who.iter().any(|who| match who {
-        // A session for nothing is told of no services.
+        // An unscoped session has no catalog.
         Who::Anybody => route.path != "/auth/catalog" || actor.on != On::Nothing,
         Who::Admin => actor.has("admin"),
         Who::SystemReader => actor.has("reader") && actor.on == On::System,
         Who::DomainManager => actor.has("manager") && in_domain,
-        // The user is lent roles by trusts of users of another domain, which no manager may give.
+        // The user has roles by trusts of users of another domain, which a manager may not assign.
         Who::BoundedManager => {
             actor.has("manager") && in_domain && !route.path.starts_with("/users/{user_id}")
         }
@@ -317,7 +317,7 @@ impl Cloud {
         for (name, value) in [
             ("domain_id", self.domain.as_str()),
             ("project_id", &self.project),
-            // Who is taken out of a group has no session any more.
+            // A user who is removed from a group loses all sessions.
             ("user_id", if route.path.starts_with("/groups/") { &self.leaver } else { &self.user }),
             ("group_id", &self.group),
             ("role_id", &self.role),
@@ -328,10 +328,10 @@ impl Cloud {
         ] {
             path = path.replace(&format!("{{{name}}}"), value);
         }
-        // Of the rest nothing needs to be there to be judged.
+        // The other records need not exist for the judgement.
         let parts = path.split('/').map(|part| if part.starts_with('{') { nobody } else { part });
         let path = parts.collect::<Vec<_>>().join("/");
-        // Roles are nobody's fixture: what is done to one is done to none.
+        // Roles are shared: changes use the id of a role that does not exist.
         if route.path.starts_with("/roles/") && route.method != "GET" {
             path.replace(&self.role, nobody)
         } else {
@@ -339,7 +339,7 @@ impl Cloud {
         }
     }
 
-    /// A body that says what the call is about, and lacks what would make it succeed.
+    /// A body with the attributes that the rules use, and without one that is needed for success.
     fn body(&self, route: &V3Route) -> Value {
         let what =
             route.path.trim_start_matches('/').split('/').next().unwrap_or_default().trim_end_matches('s');
@@ -353,7 +353,7 @@ impl Cloud {
     }
 }
 
-/// Whether an answer says that whoever asked may not, as against that it cannot be done.
+/// Whether a response is a refusal by the rules, not another error.
 fn is_refused((status, _, body): &(u16, Option<String>, Value)) -> bool {
     let message = body["error"]["message"].as_str().unwrap_or_default();
     // A trust of others is absent.
@@ -361,7 +361,7 @@ fn is_refused((status, _, body): &(u16, Option<String>, Value)) -> bool {
     *status == 401 || is_absent || *status == 403 && message.starts_with("You are not authorized")
 }
 
-/// Whether a call is about what has to be made anew for each who asks.
+/// Whether a call needs a new record for each caller.
 fn needs_fixture(route: &V3Route) -> bool {
     let begins = ["/auth/tokens", "/OS-REVOKE", "/OS-TRUST"];
     begins.iter().any(|path| route.path.starts_with(path)) || route.path.contains("application_credentials")
@@ -385,7 +385,7 @@ fn everybody_may_what_the_rules_say() {
             if is_refused(&answer) == may(actor, route) || answer.0 >= 500 {
                 wrong.push(format!("{} {path} by {}: {} {}", route.method, actor.name, answer.0, answer.2));
             }
-            // What somebody really took away is put back for the next.
+            // A deleted record is created again for the next caller.
             if route.rule == "delete_credential" && answer.0 == 204 {
                 let body = json!({ "type": "cert", "blob": "x", "user_id": cloud.user });
                 cloud.blob = cloud.client.made(&cloud.admin, "/v3/credentials", "credential", body);
@@ -399,11 +399,11 @@ fn everybody_may_what_the_rules_say() {
     println!("{asked} calls were judged as the rules say");
 }
 
-/// What a call is about, made anew for each who asks: it may be gone then.
+/// The records of a call, created for each caller, because the call may delete them.
 struct Fixture {
-    /// A token of the user's.
+    /// A token of the user.
     subject: String,
-    /// An application credential of the user's.
+    /// An application credential of the user.
     credential: String,
     /// By which the first actor trusts the user.
     trust: String,
@@ -427,7 +427,7 @@ impl Cloud {
     }
 }
 
-/// Whether somebody may make a call that is about such a fixture, by what `docs/keystone.md` and Keystone's policies say of it.
+/// Whether the caller may make a call on such a fixture, by `docs/keystone.md` and Keystone's policies.
 fn may_by_its_own(actor: &Actor, route: &V3Route, trustor: &str) -> bool {
     let (is_bound, is_free) = (actor.has_rules, !actor.has_rules && !actor.is_lent);
     let sees_all = !is_bound && (actor.has("admin") || actor.has("reader") && actor.on == On::System);
@@ -437,14 +437,14 @@ fn may_by_its_own(actor: &Actor, route: &V3Route, trustor: &str) -> bool {
         ("DELETE", "/auth/tokens") => actor.is_owner || !is_bound && actor.has("admin"),
         ("GET", "/OS-REVOKE/events") => !is_bound && actor.has("admin"),
         ("POST", path) if path.ends_with("application_credentials") => is_free && actor.is_owner,
-        // A credential ends what it made, and it made none of these.
+        // A credential may delete only credentials that it created, and it created none of these.
         ("DELETE", path) if path.contains("application_credentials") => {
             is_free && !actor.by_credential && (actor.is_owner || actor.has("admin"))
         }
         ("GET", path) if path.contains("application_credentials") => sees_all || !is_bound && actor.is_owner,
         ("GET", "/OS-TRUST/trusts") => sees_all,
         ("GET", _) => sees_all || !is_bound && (actor.is_owner || is_trustor),
-        // Nobody trusts in another's name.
+        // Only the trustor creates a trust.
         ("POST", _) => is_free && actor.is_owner,
         ("DELETE", _) => is_free && !actor.by_credential && (is_trustor || actor.has("admin")),
         other => panic!("{other:?} is judged by no reading of the rules"),
@@ -480,7 +480,7 @@ fn everybody_may_what_the_rules_say_of_sessions_credentials_and_trusts() {
             let token = actor.token.clone();
             let answer = cloud.client.call_about(&token, &subject, route.method, &path, &body);
             asked += 1;
-            // HEAD says nothing but its status.
+            // HEAD has only a status.
             let is_refused = is_refused(&answer) || route.method == "HEAD" && answer.0 == 403;
             if is_refused == may || answer.0 >= 500 {
                 let actor = &cloud.actors[at];
@@ -492,7 +492,7 @@ fn everybody_may_what_the_rules_say_of_sessions_credentials_and_trusts() {
     assert!(asked > 400, "{asked}");
 }
 
-/// The rest of those who have not asked yet, each about a credential of their own.
+/// The remaining callers, each with a credential of its own.
 fn return_to(cloud: &mut Cloud, route: &V3Route, after: usize, wrong: &mut Vec<String>) {
     for at in after + 1..cloud.actors.len() {
         let path = cloud.path(route);
@@ -508,7 +508,7 @@ fn return_to(cloud: &mut Cloud, route: &V3Route, after: usize, wrong: &mut Vec<S
     }
 }
 
-/// Everything that lets somebody in or gives them anything.
+/// All facts that admit a user or grant a right.
 fn powers(server: &Server) -> Vec<String> {
     let output = server.cli_output(&["facts", "dump"], "");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

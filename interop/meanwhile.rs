@@ -1,4 +1,4 @@
-//! What becomes true while a request is under way counts when its work becomes visible.
+//! Changes during a request count at the moment its result becomes visible.
 
 use crate::curl::curl;
 use crate::server::Server;
@@ -76,7 +76,7 @@ fn a_lock_that_is_taken_during_an_upload_keeps_it_out() {
         let locked = curl(&server, &bob, &format!("/dav/main/{path}"), &lock);
         assert!([200, 201].contains(&locked.status), "{}", locked.text());
         let status = slow.finish();
-        // A lock of a new name makes an empty file (RFC 4918 §7.3), so somebody was faster.
+        // A lock on an unused name creates an empty file (RFC 4918 §7.3), so another client was faster.
         assert!([423, 409].contains(&status), "{path}: {status}");
         let expected = if path == "file" { "old" } else { "" };
         assert_eq!(content(&server, path), expected);
@@ -183,7 +183,7 @@ fn an_upload_into_a_directory_that_is_moved_away_or_deleted_is_not_acknowledged(
         let status = Slow(stream).finish();
         match gone {
             201 | 204 => assert_eq!(status, 409, "{method}"),
-            // What is under way keeps the directory: nothing of it is gone.
+            // A running upload keeps the directory: nothing was deleted.
             207 | 409 => assert_eq!(status, 201, "{method}"),
             other => panic!("{method}: {other}"),
         }

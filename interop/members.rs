@@ -1,4 +1,4 @@
-//! What COPY, MOVE and DELETE of whole trees answer is the truth about every member: nothing is lost in silence.
+//! The response to COPY, MOVE and DELETE of a tree is right for every member: no failure is silent.
 
 use crate::curl::{Answer, curl};
 use crate::server::Server;
@@ -42,7 +42,7 @@ fn a_copy_names_every_member_that_was_not_copied() {
     server.cli(&["datastore", "set", "main", "--visible-by", "read-attributes"]);
     let shown = "allow bob@local read-named-attributes,read-attributes,read-acl";
     server.cli(&["acl", "set", "main", "/from/sealed", shown]);
-    // Bob may make directories in `goal`, and has no right in what he made.
+    // Bob may create directories in `goal`, and has no right on the new directories.
     server.cli(&[
         "acl",
         "set",
@@ -61,7 +61,7 @@ fn a_copy_names_every_member_that_was_not_copied() {
         );
     }
     assert!(!text.contains("hidden") && !text.contains("404"), "{text}");
-    // What may not be seen is left out in silence, and nothing else is.
+    // Only hidden members are left out silently.
     let answer = transfer(&server, &bob, "COPY", "from", "whole");
     assert_eq!((answer.status, answer.text().matches("<D:response>").count()), (207, 1), "{}", answer.text());
     assert!(answer.text().contains("/dav/main/from/sealed<") && main.join("whole/deep/2").exists());
@@ -90,7 +90,7 @@ fn what_would_be_too_deep_to_be_asked_for_is_not_moved_there_and_named_by_a_copy
     let fits = format!("{}/moved", deep(60));
     assert_eq!(transfer(&server, &alice, "MOVE", "from", &fits).status, 201);
     assert_eq!(curl(&server, &alice, &format!("/dav/main/{fits}/a/b/file"), &[]).text(), "from/a/b/file");
-    // The same for what is too long.
+    // The same for names that are too long.
     let long = format!("long/{}", "n".repeat(250));
     plant(&main, &[&format!("wide/{}/{}", "x".repeat(250), "y".repeat(250))]);
     let path = vec!["p".repeat(250); 14].join("/");
@@ -147,7 +147,7 @@ fn a_copy_that_fails_gives_back_what_it_took_of_the_quota() {
     assert_eq!(transfer(&server, &alice, "COPY", "from", "to").status, 507);
     assert_eq!(used(), 90_000);
     assert!(!main.join("to").exists());
-    // And what is counted is what is there, whatever is done.
+    // The quota equals the bytes on disk after all of it.
     assert_eq!(transfer(&server, &alice, "COPY", "from/1", "one").status, 201);
     assert_eq!(transfer(&server, &alice, "COPY", "from/2", "one").status, 204);
     assert_eq!(transfer(&server, &alice, "MOVE", "one", "from/3").status, 204);

@@ -1,5 +1,4 @@
-//! A thousand names, each with a certificate of its own that an authority gave: clients people use check every one of them, by the name they
-//! came for.
+//! A thousand names, each with a certificate of its own from an authority: common clients verify every one of them by name.
 
 use crate::server::{Scratch, Server};
 use crate::terms::Authority;
@@ -15,7 +14,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, NamedGroup, RootCertStore};
 
 const NAMES: usize = 1_000;
-/// In the answer, and in no page that says why there is none.
+/// A part of the response that no error page contains.
 const ANSWER: &str = r#""whoami":"/whoami""#;
 
 fn name(n: usize) -> String {
@@ -46,7 +45,7 @@ impl Thousand {
     }
 }
 
-/// A proxy that leads every name to the server: clients have no other way of looking names up that are nobody's. Its address.
+/// Starts a proxy that connects every name to the server, because the names do not resolve. Returns its address.
 fn proxy(server: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, server) = (listener.local_addr().unwrap().to_string(), server.to_owned());
@@ -100,7 +99,7 @@ fn each_of_a_thousand_names_is_answered_with_its_certificate() {
     let text = String::from_utf8(output.stdout).unwrap();
     let well = text.lines().filter(|line| *line == "200 0").count();
     assert_eq!(well, NAMES, "{}", String::from_utf8_lossy(&output.stderr));
-    // One that is nobody's is answered with another's certificate, which the client does not take.
+    // An unknown name gets the default certificate, which the client refuses.
     let refused = Command::new("curl")
         .args(["--silent", "--cacert", authority, "--connect-to", &format!("::{}", server.address)])
         .arg("https://nobody.example/")
@@ -258,7 +257,7 @@ fn a_hello_in_pieces_is_the_same_hello() {
     assert!(largest > 1_200, "{largest}");
 }
 
-/// What the walk reads of a leaf is what OpenSSL reads of it.
+/// The server's parser reads the same names and dates from a leaf as OpenSSL.
 #[test]
 fn names_and_dates_are_those_openssl_reads() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! Files whose names no URL means: clients are not told of them, because some may be hidden; the operator is.
+//! Files whose names cannot be in a URL: clients do not learn of them, because some may be hidden; the doctor reports them to the operator.
 
 use crate::curl::{PROPFIND_1, curl};
 use crate::server::Server;

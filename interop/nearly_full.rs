@@ -1,4 +1,5 @@
-//! A store that has nearly filled its map: what gives something is refused and the way out is told, and what takes rights away passes.
+//! A store whose map is nearly full: changes that add records are refused, with the next step in the error; changes that remove rights
+//! pass.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::gone::{Cloud, project};
@@ -13,9 +14,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 pub(crate) const MEBIBYTES: u64 = 16;
-/// Makes numbers into ids that are spread over all there are.
+/// A factor that spreads consecutive numbers over all ids.
 const MIXED: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
-/// The second is what the way out says.
+/// The next steps that the error names.
 pub(crate) const WAY_OUT: [&str; 2] = ["`[facts] map_mebibytes`", "`enfilade facts compact`"];
 
 pub(crate) fn set_map(data: &Path, mebibytes: u64) {
@@ -32,7 +33,7 @@ pub(crate) fn change() -> Change {
     Change::requested_by(Requester::Administrator, audit)
 }
 
-/// Puts records of nobody until no more are taken, the last of them small.
+/// Fills the store with records of unknown ids, the last of them small.
 pub(crate) fn fill(lmdb: &Lmdb) {
     let mut n = 0_u128;
     for bytes in [60_000, 4_000, 100] {
@@ -50,7 +51,7 @@ pub(crate) fn fill(lmdb: &Lmdb) {
         |status: &Status| status.used_bytes < status.map_bytes / 100 * MAP_PERCENT_MAX + (64 << 10);
     let status = lmdb.status();
     assert!(is_within(&status) && 94 <= status.used_bytes * 100 / status.map_bytes, "{status:?}");
-    // Pages have room for a few small records more, until what takes away has used some of what is left for it.
+    // Pages still hold a few small records, until removals have used a part of the reserve.
     for n in 0_u128.. {
         if !is_within(&lmdb.status()) {
             break;
@@ -190,7 +191,7 @@ fn at_the_real_end_of_the_map_nothing_is_lost_and_a_larger_map_is_the_way_on() {
         (server.add_user("alice", "DatastoreReader"), server.add_user("bob", "DatastoreReader"));
     let lmdb = open(&server.data());
     fill(&lmdb);
-    // Marks of nobody, until not one more is taken.
+    // Marks of unknown tokens, until none fits any more.
     let (mut n, mut acknowledged, mut at_once, mut last) = (0_u128, Vec::new(), 256_u128, String::new());
     while at_once > 0 {
         let marks: Vec<Revoked> =
@@ -206,7 +207,7 @@ fn at_the_real_end_of_the_map_nothing_is_lost_and_a_larger_map_is_the_way_on() {
     assert!(acknowledged.len() > 1_000, "{}", acknowledged.len());
     assert!(WAY_OUT.iter().all(|way| last.contains(way)) && last.contains("nothing was changed"), "{last}");
     drop(lmdb);
-    // A change may still find pages that others gave back: it passes and counts, or is refused and changes nothing.
+    // A change may still find freed pages: it passes and counts, or is refused and changes nothing.
     let passed = server.cli_output(&["token", "delete", "alice@local!test"], "");
     let why = String::from_utf8_lossy(&passed.stderr).into_owned();
     match passed.status.success() {

@@ -1,4 +1,4 @@
-//! One identity: who is made with OpenStack's client works with files, and no longer with the next request after that was taken.
+//! One identity: a user created with OpenStack's client can use files, and loses access with the next request after the role was removed.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{Server, WITHOUT_PENALTIES};
@@ -9,7 +9,7 @@ struct Api<'s> {
 }
 
 impl Api<'_> {
-    /// A token for a project, or why there is none.
+    /// A token for a project; `None` if the login is refused.
     fn token(&self, user: &str, domain: &str, password: &str, project: &str) -> Option<String> {
         let user = json!({ "name": user, "domain": { "name": domain }, "password": password });
         let scope = json!({ "project": { "name": project, "domain": { "name": domain } } });
@@ -77,7 +77,7 @@ fn who_is_made_by_one_door_is_known_at_all() {
     let token = server.add_token("ann@tenant!laptop");
     assert_eq!(curl(&server, &token, "/whoami", &[]).status, 200);
 
-    // Taken away: with the next request, on whatever way.
+    // Removed: refused with the next request on every face.
     let refused = |what: &str| assert!([401, 403, 404].contains(&dav(&PROPFIND_0)), "{what}");
     let gives = |path: &str| assert_eq!(api.call(&admin, "PUT", path, &Value::Null).0, 204);
     for path in [&role, &in_group] {
@@ -101,7 +101,7 @@ fn who_is_made_by_one_door_is_known_at_all() {
     assert_eq!(curl(&server, &token, "/whoami", &[]).status, 401);
     assert_eq!(api.call(&admin, "DELETE", &format!("/v3/domains/{domain}"), &Value::Null).0, 204);
     assert_eq!(api.call(&admin, "GET", &format!("/v3/users/{user}"), &Value::Null).0, 404);
-    // What hung on it goes by itself.
+    // Dependent records are deleted in the background.
     let is_gone =
         || !String::from_utf8(server.cli_output(&["user", "list"], "").stdout).unwrap().contains("ann");
     assert!(

@@ -1,5 +1,5 @@
-//! The operation ledger: who is inside is known to every process, whoever dies is inside no more, and after a store was closed nobody
-//! begins there.
+//! The operation ledger: every process sees all active operations, operations of a killed process do not count, and after a datastore was
+//! closed no operation begins.
 //!
 //! `cargo xtask operations` is the campaign (10,000 schedules of processes that are killed, 10,000 switches under load).
 
@@ -85,7 +85,7 @@ fn offline_waits_for_a_download_and_the_store_can_be_unmounted_then() {
     let counted = &inside()[0];
     assert_eq!((counted["read"].as_u64(), counted["write"].as_u64()), (Some(1), Some(0)));
     assert_eq!(counted["process"].as_u64(), Some(u64::from(server.pid())));
-    // Reading goes on while a store is read-only, so nobody waits.
+    // A read-only datastore permits reads, so `--wait` returns at once.
     server.cli(&["datastore", "maintenance", "main", "read-only", "--wait"]);
     assert!(slow.try_wait().unwrap().is_none());
     let output = server.cli_output(&["datastore", "maintenance", "main", "offline", "--wait"], "");
@@ -95,7 +95,7 @@ fn offline_waits_for_a_download_and_the_store_can_be_unmounted_then() {
     assert!(inside().is_empty());
     until("the client has it", &|| curl(&server, &token, "/dav/main/big.bin", &[]).status == 503);
     assert!(slow.wait().unwrap().success(), "who was inside is served to the end");
-    // Nothing of the store is open, so it could be unmounted.
+    // No file of the datastore is open, so it could be unmounted.
     let root = server.data().join("datastores/main");
     let open = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap();
     let of_store = |path: &PathBuf| path.starts_with(&root);
@@ -148,7 +148,7 @@ fn a_process_that_enters_and_leaves() {
                 inside.insert(id.parse().unwrap(), enter(store.parse().unwrap(), kind));
             }
             ["leave", id] => drop(inside.remove(&id.parse().unwrap())),
-            // Until it is killed, in the middle of whatever it is at.
+            // Runs until it is killed, at any moment.
             ["storm"] => std::thread::scope(|scope| {
                 for thread in 0..2 {
                     let enter = &enter;
@@ -310,8 +310,7 @@ fn switch(lmdb: &Lmdb, name: &DatastoreName, offline: bool) {
     lmdb.commit(&change).unwrap();
 }
 
-/// What went wrong under load: operations that began after the store was closed, and such as were inside when the ledger said that
-/// nobody was.
+/// Violations under load: operations that began after the datastore was closed, and operations that ran while the ledger showed none.
 struct Outcome {
     attempts: u64,
     late: u64,
@@ -370,7 +369,7 @@ fn under_load(switches: u64, enters_first: bool) -> Outcome {
             while everybody(&place).iter().any(counted) || spare.active(&name).writers > 0 {
                 std::thread::yield_now();
             }
-            // Whoever counts here after that came in unseen.
+            // An operation counted here after that was not seen in the ledger.
             for _ in 0..20 {
                 unseen.fetch_add(u64::from(inside.load(Ordering::SeqCst) > 0), Ordering::Relaxed);
                 std::thread::yield_now();
@@ -390,7 +389,7 @@ fn after_a_store_was_closed_nobody_begins_to_write_and_whoever_is_inside_is_coun
     println!("{attempts} attempts to write: {late} after the store was closed, {unseen} uncounted");
     assert_eq!((late, unseen), (0, 0));
     assert!(attempts > 0);
-    // Judged first and counted then, somebody is inside and nobody knows. How soon that is met depends on the machine.
+    // In the wrong order (judged before counted) an operation runs unseen. How soon that happens depends on the machine.
     let mut is_met = false;
     for _ in 0..50 {
         let Outcome { attempts, late, unseen } = under_load(60, false);

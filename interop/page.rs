@@ -1,4 +1,4 @@
-//! The page for people, in a real Chromium that is driven as somebody would use it, and by curl where a script is not wanted.
+//! The HTML page, in a real Chromium that is driven like a user's, and with curl where no script is needed.
 
 use crate::curl::curl;
 use crate::server::{Scratch, Server};
@@ -41,7 +41,7 @@ fn without_a_script_it_is_listed_and_downloaded() {
     assert_eq!(curl(&server, &alice, "/dav/main/", &[]).status, 405, "a program gets no page");
     assert!(curl(&server, &alice, "/dav/", &HTML).text().contains("href=\"/dav/main/\""));
     assert_eq!(curl(&server, "", "/dav/main/", &HTML).status, 401);
-    // What somebody may do with what they see; of what they do not see nothing is said.
+    // The rights on a visible entry are explained; nothing is said about a hidden one.
     let why = |path: &str| {
         let answer = curl(&server, &alice, path, &[]);
         (answer.status, serde_json::from_slice::<Value>(&answer.body).unwrap_or_default())
@@ -65,10 +65,10 @@ fn without_a_script_it_is_listed_and_downloaded() {
     }
 }
 
-/// The begin of what is on the page, and what it says at its end.
+/// The begin of the page's text, its log and its dialog.
 const TEXT: &str = "return document.body.innerText.slice(0, 300) + document.getElementById('log').innerText + document.querySelector('dialog').innerText";
 
-/// A browser and whoever drives it, ended when dropped.
+/// A browser and its driver, ended when dropped.
 struct Browser {
     child: Child,
     session: String,
@@ -151,7 +151,7 @@ impl Browser {
         panic!("`{script}` does not come true: {}", self.run(TEXT));
     }
 
-    /// Kept for whoever wants to see what the test saw.
+    /// Saves a screenshot of the page.
     fn keep(&self, name: &str) {
         let picture = self.ask("GET", "/screenshot", &Value::Null);
         let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/pages");
@@ -198,7 +198,7 @@ fn a_browser_uploads_makes_renames_deletes_and_asks_why() {
     let url = server.url("/dav/main/");
     let login = alice.replace('@', "%40").replacen(':', "\u{0}", 1).replace('!', "%21").replace('\u{0}', ":");
     browser.go(&url.replace("https://", &format!("https://{login}@")));
-    // From here on it knows who sits before it.
+    // From here on the browser sends the credential.
     browser.go(&url);
     browser.until("return document.querySelectorAll('.entry').length === 2001");
     browser.keep("listing");
@@ -231,7 +231,7 @@ fn a_browser_uploads_makes_renames_deletes_and_asks_why() {
     browser.click("dialog [value=yes]");
     browser.until("return !document.querySelector('[data-name=\\'made here\\']')");
     assert!(!main.join("made here").exists());
-    // What may not be done is said, and why.
+    // A refused change is shown with its reason.
     browser.go(&server.url("/dav/main/fixed/"));
     browser.click("#folder");
     browser.type_into("dialog input", "not here");

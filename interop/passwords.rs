@@ -1,4 +1,4 @@
-//! What passwords have to be, and how long they last: `[passwords]`, through every way there is to choose one.
+//! The password rules of `[passwords]`, through every way to set a password.
 
 use crate::curl::curl;
 use crate::server::{Server, WITHOUT_PENALTIES};
@@ -18,7 +18,7 @@ impl House {
         House { server }
     }
 
-    /// By command line; what it says where it does not.
+    /// Sets it by command line; the error text if that is refused.
     fn set(&self, verb: &str, password: &str) -> Result<(), String> {
         let output = self
             .server
@@ -37,7 +37,7 @@ impl House {
         curl(&self.server, &format!("ann@local:{password}"), "/whoami", &[]).status
     }
 
-    /// A login by the Identity API: the status, what is said, and the token.
+    /// A login by the Identity API: the status, the body, and the token.
     fn login(&self, name: &str, password: &str, scope: Value) -> (u16, Value, Option<String>) {
         let user = json!({ "name": name, "domain": { "name": "local" }, "password": password });
         let mut auth = json!({ "identity": { "methods": ["password"], "password": { "user": user } } });
@@ -86,7 +86,7 @@ fn what_somebody_else_has_chosen_is_good_for_choosing_another() {
     let (status, body, _) = house.login("ann", "given-1", Value::Null);
     let expected = format!("The password is expired and needs to be changed for user: {}.", house.ann());
     assert_eq!((status, message(&body)), (401, expected.as_str()));
-    // Whoever has not proven it learns nothing.
+    // Without the right password a client learns nothing.
     let (status, body, _) = house.login("ann", "wrong-1", Value::Null);
     assert_eq!((status, message(&body)), (401, "The request you have made requires authentication."));
     assert!(house.server.log().contains("\"ID25\""));
@@ -104,11 +104,11 @@ fn what_somebody_else_has_chosen_is_good_for_choosing_another() {
     assert_eq!(house.change("own-pw-1", "own-pw-2").0, 204);
     assert_eq!(house.change("own-pw-2", "given-1").0, 204);
 
-    // Tokens and users tell when it ends.
+    // Tokens and users show when it expires.
     let (status, body, token) = house.login("ann", "given-1", Value::Null);
     let until = body["token"]["user"]["password_expires_at"].as_str().unwrap_or_default().to_owned();
     assert!(status == 201 && until.ends_with(".000000Z"), "{body}");
-    // What somebody else chooses ends what was, and has to be changed again.
+    // A password set by an administrator ends sessions, and must be changed again.
     house.set("passwd", "given-2").unwrap();
     assert_eq!((house.whoami("given-1"), house.whoami("given-2")), (401, 401));
     let own = format!("X-Auth-Token: {}", token.unwrap());
@@ -132,9 +132,9 @@ fn an_own_one_is_kept_for_a_while_and_grows_old() {
         assert!(std::time::Instant::now() < deadline);
         std::thread::sleep(std::time::Duration::from_millis(200));
     }
-    // What was made with it ends with it at the latest.
+    // Sessions made with it end with it at the latest.
     assert_eq!(curl(&house.server, "", "/v3/auth/projects", &["--header", &own]).status, 401);
-    // Young or not: whoever has to change it may.
+    // A password that must be changed may be changed before `keep_for` has passed.
     assert_eq!(house.change("first", "second").0, 204);
     assert_eq!(house.whoami("second"), 200);
 }

@@ -5,7 +5,7 @@ use crate::server::{Server, WITHOUT_PENALTIES};
 use std::path::Path;
 use std::process::Command;
 
-/// Where the Python clients are, with what they need; fetched once.
+/// The directory of the Python clients and their dependencies; fetched once.
 pub(crate) fn python_path() -> std::path::PathBuf {
     // One installs, the others wait.
     static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -100,7 +100,7 @@ fn a_user_administers_what_is_theirs_with_a_password_and_nothing_else() {
     assert_eq!((by_token("bob@local/token/other", "POST"), by_token("bob@local", "GET")), (403, 403));
     assert_eq!((call("admin@local", &[]).status, call("bob@local", &["-X", "DELETE"]).status), (403, 403));
     assert_eq!(call("bob@local", &["-X", "PUT", "--data", "enable=1"]).status, 403);
-    // What is wrong is said in words; nobody who is not known is told anything.
+    // Errors name the parameter; an unauthenticated client learns nothing.
     let wrong = call("bob@local/token/x", &["-X", "POST", "--data", "expire=soon"]);
     assert_eq!(
         (wrong.status, wrong.text().as_str()),
@@ -147,19 +147,19 @@ fn proxmoxer_works_with_a_password_and_tickets() {
     };
     assert_eq!(status("/api2/json/access/users", &[]), 200);
     assert_eq!(status("/api2/json/access/users", &["-d", "userid=eve@local"]), 401, "no CSRF token");
-    // Cookies are for the one API whose clients send them.
+    // Cookies are accepted only on the API whose clients send them.
     assert_eq!(status("/whoami", &[]), 401);
     assert_eq!(status("/dav/main/", &[]), 401);
-    // Another credential beside it is one too many.
+    // A second credential in the same request is refused.
     assert_eq!(status("/api2/json/access/users", &["-u", &format!("admin@local:{}", server.password)]), 400);
-    // The session in it, as a session is shown elsewhere: with everything its user has.
+    // The session of the ticket has all rights of its user.
     let token = format!("X-Auth-Token: {}", ticket.rsplit(':').next().unwrap());
     let mount =
         || curl(&server, "", "/dav/main/", &["-H", &token, "-X", "PROPFIND", "-H", "Depth: 0"]).status;
     assert_eq!(mount(), 207);
     server.cli(&["session", "end", "admin@local"]);
     assert_eq!((status("/api2/json/access/users", &[]), mount()), (401, 401));
-    // Whoever may not come in gets none, and a ticket is no other user's.
+    // A refused login gets no ticket, and a ticket is valid only for its user.
     let login = |user: &str, password: &str| {
         let (user, password) = (format!("username={user}"), format!("password={password}"));
         let arguments = ["--data-urlencode", &user, "--data-urlencode", &password];

@@ -44,7 +44,7 @@ impl Audit for NoLog {
     fn record(&self, _: Event) {}
 }
 
-/// Which credentials there are: an index, for rule 3.
+/// An index of existing credentials, for rule 3.
 #[derive(Clone)]
 struct Live(Arc<BTreeSet<CredentialId>>);
 
@@ -67,7 +67,7 @@ impl Indexed for Live {
     }
 }
 
-/// Facts under another revision than their own: what comes of reading the number beside the view (rule 1).
+/// Facts under a wrong revision, as if the number were read outside of the view (violates rule 1).
 struct Misdated<'s> {
     inner: &'s dyn Snapshot,
     at: At,
@@ -106,7 +106,7 @@ impl Source for WithoutRule1 {
 
     fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError> {
         self.0.snapshot(|inner| {
-            // The point where somebody else commits.
+            // The point where another process commits.
             std::thread::sleep(std::time::Duration::from_micros(200));
             look(&View::new(&Misdated { inner, at: self.0.at(), head: OnceCell::new() }));
         })
@@ -140,8 +140,8 @@ fn house(source: Arc<dyn Source>) -> Arc<House> {
     })
 }
 
-/// What the processes share: whether to stop, and which tokens' revocations were acknowledged. A byte of a file each:
-/// whoever reads it after it was written sees it, in whatever process.
+/// State shared by the processes: whether to stop, and which revocations were acknowledged. One byte of a file each: a read after the
+/// write sees it, in any process.
 struct Board(File);
 
 impl Board {
@@ -219,7 +219,7 @@ impl Choice {
     }
 }
 
-/// As the passage does it: door 2 by the house, and the index at the same view.
+/// As in the passage: door 2, and the index at the same view.
 fn check_rightly(lmdb: &Arc<Lmdb>, source: Arc<dyn Source>, place: &Path, counts: &Counts) {
     let (tokens, board) = (tokens(place), Board::open(place));
     let (house, index) = (house(source), Index::<Live>::new());
@@ -289,7 +289,7 @@ fn a_process_that_checks() {
             rule => check_with_what_was_kept(&lmdb, rule, &place, &counts),
         };
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(check)).collect();
-        // The end of a scope waits for what threads do, and not for their end, at which they give back their places as readers.
+        // The end of a scope waits for the threads' closures, not for their exit, at which they free their reader slots.
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     let [checks, granted, stale] =
@@ -400,17 +400,17 @@ fn race(checks: u64, without: &str) -> Outcome {
         } else {
             enfilade_admin::delete_token(&desk, &owner, &name).unwrap();
         }
-        // Acknowledged; whoever begins to check after this has to know.
+        // Acknowledged: every check that begins after this must see it.
         board.set(n + 1);
         if !without.is_empty() {
-            // The point where what was remembered wrongly is asked for.
+            // The point where a wrongly remembered verdict is used.
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
         if n % 1000 == 999 {
             println!("{:>6} of {count} revoked", n + 1);
         }
     }
-    // Whatever was granted wrongly just now is granted a little longer.
+    // Wrong grants are counted for a little longer.
     std::thread::sleep(std::time::Duration::from_millis(200));
     board.set(0);
     let mut outcome = Outcome { checks: 0, granted: 0, stale: 0 };

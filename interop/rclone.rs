@@ -1,4 +1,4 @@
-//! rclone: what each user may see, and bytes that come back as they went.
+//! rclone: each user sees the permitted entries, and downloads equal uploads.
 
 use crate::curl::{PROPFIND_0, PROPFIND_1, curl};
 use crate::server::{Scratch, Server};
@@ -108,7 +108,7 @@ fn each_user_sees_exactly_the_permitted_part_of_a_thousand_directories() {
     hidden_answers_as_absent(&server, &alice);
 }
 
-/// For every read verb: alice may not see d0001, and there is no d1001.
+/// For every read verb: alice may not see d0001, and d1001 does not exist.
 fn hidden_answers_as_absent(server: &Server, login: &str) {
     let verbs: [&[&str]; 9] = [
         &[],

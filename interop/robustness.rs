@@ -1,4 +1,4 @@
-//! What attackers and broken clients send: each gets a clear 4xx, the server goes on, nothing outside the root is touched.
+//! Input of attackers and broken clients: each request gets a clear 4xx, the server continues, no file outside the root is touched.
 
 use crate::curl::{PROPFIND_0, curl};
 use crate::server::{Scratch, Server};
@@ -316,7 +316,7 @@ fn thousands_of_connections_that_say_nothing() {
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
     }
-    // For ten seconds each may begin to say what it wants, and not have said it.
+    // Each connection may send an unfinished request for ten seconds.
     let mut setup = setup_with(&[
         ("ENFILADE_LIMITS__CONNECTIONS", "11000"),
         ("ENFILADE_LIMITS__FIRST_BYTE_SECONDS", "60"),

@@ -1,4 +1,4 @@
-//! What an upload takes from others before it has come: no more room than about as much as came. And who waits for a disk waits alone.
+//! A running upload reserves about as much space as it has received, not more. And a request that waits for a disk delays no other.
 
 use crate::curl::curl;
 use crate::limits::start;
@@ -20,7 +20,7 @@ fn begin(server: &Server, token: &str, path: &str, says: u64, sends: usize) -> T
     stream
 }
 
-/// What the files a server has open in a directory take of the disk, in bytes, those without a name included.
+/// The disk usage of files that a server has open in a directory, in bytes, including unnamed files.
 fn taken(server: &Server, beneath: &std::path::Path) -> u64 {
     let fds = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().flatten();
     let of_files = fds.filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to.starts_with(beneath)));
@@ -32,7 +32,7 @@ fn an_upload_holds_no_more_room_than_came() {
     let (server, token) = start(&[]);
     let place = server.scratch.path().join("small");
     server.cli(&["datastore", "create", "small", "--path", place.to_str().unwrap(), "--quota", "10M"]);
-    // Who promises much and sends little leaves the quota to others.
+    // A client that announces much and sends little leaves the quota to others.
     let slow: Vec<TcpStream> =
         (0..8).map(|n| begin(&server, &token, &format!("/dav/small/slow{n}"), 9_000_000, 1)).collect();
     std::thread::sleep(Duration::from_millis(500));
@@ -44,7 +44,7 @@ fn an_upload_holds_no_more_room_than_came() {
     };
     assert_eq!(put(&[]), 201);
     drop(slow);
-    // What cannot fit is refused before it is sent, by its length and by what is said of it.
+    // An upload that cannot fit is refused before it is sent, by Content-Length and by the expected-length header.
     let mut large = begin(&server, &token, "/dav/small/large", 10_000_001, 0);
     let mut begun = [0; 12];
     large.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -128,7 +128,7 @@ fn changes_for_a_page_of_another_site_are_refused() {
         (vec!["Origin: https://127.0.0.1".to_owned()], false),
         (vec!["Origin: null".to_owned()], false),
         (vec!["Origin:".to_owned() + " x"], false),
-        // What a browser says of it itself counts first: a proxy may have changed the host.
+        // Sec-Fetch-Site counts before Origin: a proxy may have changed the host.
         (vec!["Origin: https://evil.example".to_owned(), "Sec-Fetch-Site: same-origin".to_owned()], true),
         (vec![own, "Sec-Fetch-Site: cross-site".to_owned()], false),
     ] {

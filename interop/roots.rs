@@ -1,5 +1,5 @@
-//! What a server may serve: nothing it reads or writes itself is reached through a datastore, however the datastore came to be; and over
-//! HTTP datastores are made only beneath the configured roots.
+//! Reserved paths: no datastore reaches files that the server itself reads or writes, however the datastore was created; and over HTTP
+//! datastores are created only below the configured roots.
 
 use crate::curl::curl;
 use crate::server::Server;
@@ -168,7 +168,7 @@ fn a_root_is_judged_by_what_was_opened_whatever_files_and_links_say() {
     assert_eq!(status("tank", "file"), 200);
     std::fs::rename(&place, scratch.join("aside")).unwrap();
     symlink(data.join("keys"), &place).unwrap();
-    // What nobody is inside of is closed with the next change, and opened again.
+    // A root without active operations is closed with the next change, and opened again.
     server.cli(&["user", "add", "a@local"]);
     let until = |expected: u16, file: &str| {
         for _ in 0..250 {
@@ -192,7 +192,7 @@ fn a_root_is_judged_by_what_was_opened_whatever_files_and_links_say() {
     };
     assert!(Command::new("umount").arg(&place).status().unwrap().success());
     assert_eq!(answer, 503);
-    // What is mounted beneath a root is not there.
+    // Mounts below a root are not served.
     std::fs::write(place.join("over"), "").unwrap();
     until(200, "over");
     assert!(bind(&data.join("keys/token-hash.key"), &place.join("over")));
@@ -201,7 +201,7 @@ fn a_root_is_judged_by_what_was_opened_whatever_files_and_links_say() {
     assert_eq!(answer, 404);
 }
 
-/// The answer about a path outside of the roots is the same whatever is there, and a refused request leaves nothing behind.
+/// The response about a path outside of the roots does not depend on what exists there, and a refused request leaves nothing behind.
 #[test]
 fn a_refused_datastore_tells_nothing_and_leaves_nothing() {
     let server = Server::start();
@@ -235,7 +235,7 @@ fn a_refused_datastore_tells_nothing_and_leaves_nothing() {
     }
 }
 
-/// Only what the original lets a change take away is taken away.
+/// Only properties that Proxmox allows to delete can be deleted.
 #[test]
 fn what_cannot_be_deleted_from_a_datastore_is_refused() {
     let server = Server::start();

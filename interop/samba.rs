@@ -1,4 +1,4 @@
-//! Beside a real Samba: what it judges, what it shows, and what it writes on files means the same here.
+//! Compared with a real Samba: its verdicts, its listings and the ACLs it writes mean the same here.
 
 use crate::curl::{PROPFIND_1, curl};
 use crate::server::{Scratch, Server, write_acl};
@@ -22,7 +22,7 @@ use std::process::{Command, Stdio};
 
 const CASES: u64 = 100_000;
 const NOW: Now = Now { unix_seconds: 1_800_000_000, tick_millis: 1, files_current: true };
-/// What Samba knows of an ACL that it does not find a bit in: nothing but the 21 rights of files.
+/// The rights of files that Samba evaluates in an ACL.
 const RIGHTS: [u32; 14] =
     [0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x40, 0x80, 0x100, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000];
 
@@ -328,7 +328,7 @@ fn a_tree_shows_the_same_through_samba_and_what_samba_writes_is_obeyed() {
         sizes.insert(ours.len());
     }
     assert!(sizes.len() > 1 && sizes.iter().all(|size| (10..140).contains(size)), "{sizes:?}");
-    // What Samba writes: its own version of the attribute, for a file that is ann's.
+    // An ACL written by Samba: its own version of the attribute, for a file of ann.
     let file = share.join("written");
     std::fs::write(&file, "x").unwrap();
     put(&file, &SecurityDescriptor { owner: Some(Sid::of_unix_user(70_000)), ..everybody });
@@ -353,7 +353,7 @@ fn a_tree_shows_the_same_through_samba_and_what_samba_writes_is_obeyed() {
     assert_eq!(version[0], 3, "as Samba writes it where the system's own ACLs do not count");
 }
 
-/// An entry of an NFSv4 ACL for somebody of the machine.
+/// Writes an NFSv4 ACL with entries for user numbers of the machine.
 fn put_numbers(path: &Path, entries: Vec<Ace>) {
     let of = std::fs::metadata(path).unwrap();
     let of = Owner { uid: of.uid(), gid: of.gid() };
@@ -405,7 +405,7 @@ fn nfs4_acls_show_the_same_through_samba_both_ways() {
     };
     let seen = same("of a tree with ACLs written here");
     assert!(seen.iter().all(|seen| (10..85).contains(&seen.len())) && seen[0] != seen[2]);
-    // What Samba writes for a file that is ann's.
+    // An ACL written by Samba for a file of ann.
     let file = share.join("written");
     std::fs::write(&file, "x").unwrap();
     std::os::unix::fs::chown(&file, Some(70_000), Some(0)).unwrap();
@@ -423,7 +423,7 @@ fn nfs4_acls_show_the_same_through_samba_both_ways() {
             assert_eq!(seen.contains("written"), !hidden_from.contains(name), "{name}: {list}");
         }
     }
-    // What is made here belongs to who made it, and says what its directory hands on.
+    // A new file here belongs to its creator, and inherits from its directory.
     let handing = AceFlags(AceFlags::FILES | AceFlags::DIRECTORIES);
     let of_makers = Ace {
         flags: AceFlags(handing.0 | AceFlags::INHERIT_ONLY),

@@ -1,4 +1,4 @@
-//! What `/v3/credentials` and EC2 keys tell, to whom, and how much of it.
+//! Who sees the secrets of `/v3/credentials` and EC2 keys, and limits on them.
 
 use crate::curl::curl;
 use crate::gone::{Cloud, project};
@@ -51,7 +51,7 @@ fn a_user_lists_all_own_credentials_however_long_the_list_is() {
     }
 }
 
-/// A reader of the system sees which keys there are. With the secrets of everybody a reader would be everybody.
+/// A reader of the system sees the keys without their secrets. With the secrets the reader could act as every user.
 #[test]
 fn secrets_are_told_to_their_user_and_to_administrators() {
     let (cloud, user, _) = with_user("ann");

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_enfilade");
 
-/// A refusal that is held back tells nothing of when it was decided.
+/// Without delayed refusals, so that a test can measure when a request was decided.
 pub(crate) const WITHOUT_PENALTIES: (&str, &str) = ("ENFILADE_IDENTITY__PENALTIES", "false");
 
 pub(crate) struct Server {
@@ -170,7 +170,8 @@ impl Server {
     }
 }
 
-/// Writes an ACL as others do, past Enfilade; says to which attribute. Whoever may not write Samba's writes the one for that.
+/// Writes an ACL directly to the file, as other programs do. Returns the name of the attribute: Samba's, or the user attribute if this
+/// process may not write Samba's.
 pub(crate) fn write_acl(path: &Path, acl: &[u8]) -> &'static str {
     let set = |name: &'static str| setxattr(path, name, acl, XattrFlags::empty()).map(|()| name);
     set("security.NTACL")

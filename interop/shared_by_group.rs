@@ -47,7 +47,7 @@ impl Shared {
         assert!(output.status.success(), "{user} {arguments:?}: {output:?}");
     }
 
-    /// What it says when it listens, and where it logs to.
+    /// Starts a server. Returns its start line, and the path of its log.
     fn serve(&mut self, user: u32, environment: &[(&str, &Path)]) -> (Value, PathBuf) {
         let log = self.scratch.path().join(format!("{user}.log"));
         let mut command = self.command(user);
@@ -110,7 +110,7 @@ fn servers_of_two_users_share_locks_keys_and_counts() {
         ask(&url(said, "/dav/shared/file"), &[&login, arguments].concat()).0
     };
     assert_eq!(file(&first, &["--request", "PUT", "--data", "one"]), 201);
-    // Content has the modes its server gives it; who shares it sees to those.
+    // A server sets its own file modes on content; the operator must open them for the group.
     open(&content.join("file"), 0o660);
     let lock = ["--request", "LOCK", "--data", LOCK];
     assert_eq!(file(&first, &lock), 200);

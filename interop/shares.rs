@@ -1,4 +1,4 @@
-//! What one user asks for takes that user's share of threads, pages and memory of answers; other users do not wait for it.
+//! Requests of one user use that user's share of threads, pages and response memory; other users do not wait.
 
 use crate::curl::{command, curl};
 use crate::http2::{Http2, INITIAL_WINDOW, RESET};
@@ -105,7 +105,7 @@ fn answers_that_nobody_takes_hold_little_memory_and_keep_only_their_own_user_wai
     std::fs::create_dir(main.join("many")).unwrap();
     (0..4_000).for_each(|n| std::fs::write(main.join(format!("many/{n:0>200}")), "").unwrap());
     assert_eq!(curl(&server, &bob, "/dav/main/one-piece", &[]).status, 200);
-    // Nothing is taken of a stream; a byte; or more than a piece.
+    // The client reads nothing of a stream; a byte; or more than a piece.
     for (method, path, more, window) in [
         ("GET", "/dav/main/large", ("accept", "*/*"), 0),
         ("GET", "/dav/main/large", ("accept", "*/*"), 1),

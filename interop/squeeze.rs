@@ -1,5 +1,5 @@
-//! `cargo xtask squeeze`: the worst that each grammar can say, to the real binary. Memory does not grow by more than 64 MiB, and somebody who
-//! behaves does not wait for more than 250 ms (five times as long beside other tests).
+//! `cargo xtask squeeze`: the worst input of each grammar, to the real binary. Memory does not grow by more than 64 MiB, and a well-behaved
+//! client does not wait for more than 250 ms (five times as long when other tests run).
 
 use crate::http2::{Http2, INITIAL_WINDOW};
 use crate::server::{Scratch, Server, WITHOUT_PENALTIES};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 const GROWTH_MAX: u64 = 64 << 20;
 
-/// Whoever is waited for is waited for a second.
+/// Short limits, so that the server waits for a client at most a second.
 const SOON: [(&str, &str); 3] = [
     ("ENFILADE_LIMITS__HANDSHAKE_SECONDS", "1"),
     ("ENFILADE_LIMITS__HEAD_SECONDS", "1"),
@@ -36,7 +36,7 @@ fn wait_max() -> Duration {
     Duration::from_millis(if is_campaign { 250 } else { 1250 })
 }
 
-/// A server, and who attacks it.
+/// A server and its attackers.
 struct World {
     server: Server,
     authorization: String,
@@ -108,7 +108,7 @@ impl World {
         (status, came)
     }
 
-    /// The same request of many at once, round after round; what each was answered.
+    /// The same request from many clients at once, in rounds. Returns all responses.
     fn all_send(&self, network: u8, at_once: usize, bytes: &[u8]) -> Vec<(u16, u64)> {
         std::thread::scope(|scope| {
             let one = || (0..rounds()).map(|_| self.send(network, bytes)).collect::<Vec<_>>();
@@ -150,7 +150,7 @@ impl World {
     }
 }
 
-/// Somebody who asks for a small file again and again; how long they had to wait at most.
+/// A client that requests a small file again and again. Returns its longest wait.
 fn behaved(to: &str, authorization: &str, is_over: &AtomicBool) -> Duration {
     let request =
         format!("GET /dav/main/small HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization}\r\n\r\n");
@@ -169,7 +169,7 @@ fn behaved(to: &str, authorization: &str, is_over: &AtomicBool) -> Duration {
     longest
 }
 
-/// Makes an attack on a server of its own and measures what it does to it.
+/// Runs an attack on a server of its own and measures the effect.
 fn squeeze(
     name: &str,
     environment: &[(&str, &str)],
@@ -178,7 +178,7 @@ fn squeeze(
 ) -> Option<String> {
     let world = Arc::new(World::new(environment));
     prepare(&world);
-    // What every server takes for its first requests is no growth.
+    // The memory for the first requests does not count as growth.
     let warm = world.ask(8, "PROPFIND", "/dav/main/", "Depth: 0\r\n", "");
     assert!(warm.iter().all(|(status, _)| *status == 207), "{warm:?}");
     world.begin();
@@ -205,7 +205,7 @@ fn squeeze(
     (!holds).then(|| format!("{name}: {} MiB more, others waited {waited:?}", grown >> 20))
 }
 
-/// Its name, the server's environment, what is there before, and what is done.
+/// Its name, the server's environment, the preparation, and the attack.
 type Attack<'a> = (&'a str, &'a [(&'a str, &'a str)], fn(&World), fn(&World));
 
 fn nothing(_: &World) {}
@@ -355,7 +355,7 @@ fn of_json(world: &World) {
             "\",\"password\":\"x\"}}}}}",
         ),
     ] {
-        // One round of hashes shows nothing of the memory that is kept after each.
+        // One round of hashes would not show memory kept after each.
         let rounds = if body.contains("password") { 5 } else { 1 };
         for _ in 0..rounds {
             world.ask(16, "POST", "/v3/auth/tokens", "Content-Type: application/json\r\n", &body);
@@ -416,7 +416,7 @@ fn of_proxies(world: &World) {
     }
 }
 
-/// Files the server reads by itself, as large and as odd as somebody may leave them.
+/// Large and malformed files that the server reads by itself.
 fn of_files(world: &World) {
     let datastores = world.server.data().join("datastore.cfg");
     let list = world.list.as_ref().unwrap();
@@ -440,7 +440,7 @@ fn of_files(world: &World) {
     }
 }
 
-/// Answers that nobody reads, many at once.
+/// Many responses at once that no client reads.
 fn of_readers(world: &World) {
     let fields = |method, path, more| {
         [(":method", method), (":scheme", "https"), (":authority", "x"), (":path", path)]
@@ -453,7 +453,7 @@ fn of_readers(world: &World) {
         ("PROPFIND", "/dav/main/many/", ("depth", "1")),
         ("GET", "/dav/main/large", ("accept", "*/*")),
     ];
-    // Nothing is taken of a stream; a byte of each; or each stream would take all, and the connection does not.
+    // The client reads nothing of a stream; a byte of each; or the streams are open and the connection's window is closed.
     for window in [0, 1, 1 << 24] {
         for (method, path, more) in asked {
             let mut http2 = Http2::connect(&world.server.address, &[(INITIAL_WINDOW, window)]);

@@ -1,4 +1,5 @@
-//! Peers that make no progress: whoever takes nothing of what was asked for, or asks for nothing, is let go, and so is all that is held for them.
+//! Clients without progress: a connection whose client does not read its response, or sends no request, is closed, and its resources are
+//! freed.
 
 use crate::curl::curl;
 use crate::http2::{DATA, GOAWAY, HEADERS, Http2, INITIAL_WINDOW, RESET};
@@ -25,7 +26,7 @@ fn fill(server: &Server) {
     std::fs::File::create(main.join("large")).unwrap().set_len(LARGE_BYTES).unwrap();
 }
 
-/// What is asked for: method, path, and one header more.
+/// The requests: method, path, and an additional header.
 const ASKED: [(&str, &str, (&str, &str)); 4] = [
     ("GET", "/dav/main/large", ("accept", "*/*")),
     ("GET", "/dav/main/large", ("range", "bytes=0-30000000,40000000-60000000")),
@@ -33,7 +34,7 @@ const ASKED: [(&str, &str, (&str, &str)); 4] = [
     ("PROPFIND", "/dav/main/many/", ("depth", "1")),
 ];
 
-/// Waits until nobody works in the datastore.
+/// Waits until the datastore has no active operation.
 fn nobody_is_inside(server: &Server) -> bool {
     let began = Instant::now();
     let mut waiting = Command::new(crate::server::BINARY)
@@ -73,9 +74,9 @@ fn readers_that_stand_still_are_let_go_on_http_1() {
         stream.read_exact(&mut begin).unwrap();
         assert!(begin.starts_with(b"HTTP/1.1 20"), "{method} {path}: {:?}", String::from_utf8_lossy(&begin));
         assert!(nobody_is_inside(&server), "{method} {path} {value}");
-        // An operation may be over when the last piece is made: the connection stands for two looks more.
+        // An operation may end with its last piece: the connection is checked twice more.
         std::thread::sleep(Duration::from_secs(4));
-        // What was on its way is there, and then the connection is over, before the answer is.
+        // Sent bytes arrive; then the connection ends, before the response is complete.
         let (mut came, mut piece) = (0, vec![0; 1 << 20]);
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let end = loop {
@@ -105,7 +106,7 @@ fn readers_that_stand_still_are_let_go_on_http_2() {
         let mut http2 = Http2::connect(&server.address, &[(INITIAL_WINDOW, window)]);
         let streams: Vec<u32> =
             ASKED.iter().map(|(method, path, more)| http2.ask(&fields(method, path, *more))).collect();
-        // Who is not in yet when the store closes is refused, and holds nothing.
+        // A request that has not entered when the datastore closes is refused, and holds nothing.
         let began = Instant::now();
         while http2.count(HEADERS) == 0 && began.elapsed() < LONGEST {
             std::thread::sleep(Duration::from_millis(50));
@@ -114,7 +115,7 @@ fn readers_that_stand_still_are_let_go_on_http_2() {
         assert!(nobody_is_inside(&server), "a window of {window}");
         // A page leaves the datastore before it is sent.
         std::thread::sleep(Duration::from_secs(3));
-        // The connection goes on for others, and whoever reads on late is told that the answer was cut.
+        // The connection continues for other streams, and a client that reads late sees that the response was cut.
         assert!(!http2.is_over(), "a window of {window}");
         let _ = http2.ask(&fields("GET", "/whoami", ("accept", "*/*")));
         http2.open_window(0, 1 << 24);

@@ -1,4 +1,4 @@
-//! Nobody reads the server's log: that holds up no request, and no look at the files people edit.
+//! Standard error of the server is not read: this delays no request, and no read of the mirrored files.
 
 use crate::curl::curl;
 use crate::server::{Server, WITHOUT_PENALTIES};
@@ -44,13 +44,13 @@ fn files_are_followed_while_nobody_reads_the_log_and_no_change_is_lost() {
         (0..4).for_each(|_| assert_eq!(whoami(&server, "nobody@local:x"), 401));
     }
     write("datastore.cfg", &"datastore: wrong\n\tfoo bar\n\n".repeat(20));
-    // Long enough for each thread that writes to stand before the full pipe.
+    // Long enough for each writing thread to block on the full pipe.
     std::thread::sleep(Duration::from_secs(2));
     write("token.shadow", "{}");
     within(1, "a hash that was taken out is refused", &|| whoami(&server, login) == 401);
     write("token.shadow", &with_hash);
     within(1, "a hash that came back is taken", &|| whoami(&server, login) == 200);
-    // Somebody reads again: every change is there, in its order.
+    // The pipe is read again: every change is in the log, in order.
     let mut changes = Vec::new();
     for line in BufReader::new(std::fs::File::from(reader)).lines() {
         let line = line.unwrap();

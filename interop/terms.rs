@@ -1,5 +1,5 @@
-//! Names under terms of their own, through the real binary: crt-lists as HAProxy obeys them, tickets that are good for their terms alone,
-//! clients that show certificates, hosts that are not to be had by the back door, and what authorities have stapled.
+//! Names with their own TLS terms, through the real binary: crt-lists as in HAProxy, tickets that are valid only for their terms, client
+//! certificates, requests for the host of another name, and stapled OCSP responses.
 
 use crate::certificates::{Haproxy, Witness, bundle, ecdsa, rsa, shown};
 use crate::curl;
@@ -28,7 +28,7 @@ use tokio_rustls::rustls::{
 /// The number of the certificate that is taken back.
 const MINE: [u8; 4] = [1, 2, 3, 4];
 
-/// An authority, and what it gives.
+/// An authority that issues certificates.
 pub(crate) struct Authority {
     pub(crate) pem: String,
     pub(crate) issuer: Issuer<'static, KeyPair>,
@@ -138,7 +138,7 @@ fn a_crt_list_is_obeyed_as_haproxy_obeys_it() {
     );
 }
 
-/// Sessions of whatever name for whatever name: what a client that means no good would offer.
+/// Offers sessions of one name for another, as a malicious client would.
 #[derive(Debug, Default)]
 struct AnySession {
     older: Mutex<Option<Tls12ClientSessionValue>>,
@@ -223,7 +223,7 @@ impl Terms {
         Terms { scratch, server, authority }
     }
 
-    /// The list; what is said of one name more than usual.
+    /// The list, with additional terms for one name.
     fn list(of_same: &str) -> String {
         format!(
             "plain.example.pem\nsame.example.pem {of_same}\nnewer.example.pem [ssl-min-ver TLSv1.3]\nolder.example.pem [ssl-max-ver TLSv1.2]\n\
@@ -259,7 +259,7 @@ fn a_ticket_is_good_for_its_name_and_terms_and_for_nothing_else() {
                     assert_eq!(resumes(here, from, &client), Ok(false), "{from}");
                     let second = resumes(address, to, &client);
                     assert_eq!(second.is_ok(), spoken(to), "{from} to {to}: {second:?}");
-                    // Whoever has to show a certificate, or may, is asked for it each time.
+                    // A name that asks for a client certificate asks each time.
                     let may_go_on = from == to && !["asks.example", "may.example"].contains(&to);
                     assert_eq!(
                         second.unwrap_or(false),
@@ -272,7 +272,7 @@ fn a_ticket_is_good_for_its_name_and_terms_and_for_nothing_else() {
         }
     }
     assert_eq!(went_on, 12, "tickets are good where they may be, and in every process");
-    // A name that gets other terms knows none of the tickets from before.
+    // After a change of its terms a name accepts no older ticket.
     for version in [&TLS12, &TLS13] {
         let change = |of_same: &str| std::fs::write(&list, Terms::list(of_same)).unwrap();
         let client = client(version, None);
@@ -292,7 +292,7 @@ fn a_ticket_is_good_for_its_name_and_terms_and_for_nothing_else() {
     }
 }
 
-/// A server beside the first one.
+/// A second server.
 struct Ended(std::process::Child);
 
 impl Drop for Ended {
@@ -355,7 +355,7 @@ fn a_host_with_other_terms_is_not_to_be_had_on_a_connection_to_another() {
             }
         }
     }
-    // What a connection was made under is what counts, and that may have changed since: see the tickets.
+    // The terms at the handshake count, which may have changed since: see the tickets.
 }
 
 #[test]
@@ -378,14 +378,14 @@ fn whoever_shows_a_certificate_is_whose_token_it_is() {
     for name in ["asks.example", "may.example"] {
         assert_eq!(with(name, &mine), "207", "{name}: {}", server.log());
         assert_eq!(with(name, &unbound), "401");
-        // Nobody vouches for it here, so there is no connection.
+        // No trusted authority issued it, so the handshake fails.
         assert_eq!(with(name, &foreign), "000");
     }
-    // Where nobody is asked for a certificate, none counts.
+    // A name that asks for no client certificate ignores one.
     assert_eq!(with("plain.example", &mine), "401");
     assert_eq!(listed("may.example", &[]), "401");
     assert_eq!(listed("asks.example", &[]), "000");
-    // Whose certificate was taken back is not let in, with one handshake after the list of those says so.
+    // A revoked certificate is refused from the first handshake after the revocation list changed.
     let serial = SerialNumber::from(MINE.to_vec());
     let taken_back = |serials: &[&SerialNumber]| {
         let revoked = serials.iter().map(|serial| RevokedCertParams {
@@ -415,10 +415,10 @@ fn whoever_shows_a_certificate_is_whose_token_it_is() {
     taken_back(&[&serial]);
     until(server, || with("same.example", &mine) == "000");
     assert_eq!(with("same.example", &unbound), "401");
-    // Something else that is brought beside it counts instead, right or wrong.
+    // Another credential in the request counts instead, right or wrong.
     let beside = ["--cert", &mine, "--user", "alice@local!laptop:wrong"];
     assert_eq!(listed("asks.example", &beside), "401");
-    // The fingerprint is known to everybody, and is no secret.
+    // The fingerprint is public, and is not accepted as a secret.
     let shown = &server.cli(&["token", "show", "alice@local!laptop"])[0];
     let digits = shown.to_string().split("SHA-256 ").nth(1).unwrap()[..64].to_owned();
     let login = format!("alice@local!laptop:{digits}");
@@ -435,7 +435,7 @@ fn whoever_shows_a_certificate_is_whose_token_it_is() {
     assert_eq!(with("asks.example", &mine), "401");
     server.cli(&["token", "create", "alice@local!other", "--certificate", &mine]);
     assert_eq!(with("asks.example", &mine), "207");
-    // A user who is deleted takes the token along, and the certificate can be another's.
+    // The token is deleted with its user, and the certificate can be given to another user.
     server.cli(&["user", "remove", "alice@local"]);
     assert_eq!(with("asks.example", &mine), "401");
     server.add_user("bob", "DatastoreReader");
@@ -509,7 +509,7 @@ fn what_an_authority_says_is_stapled_while_it_is_good() {
     assert!(!stapled());
     std::fs::copy(at("good.der"), directory.join("a.pem.ocsp")).unwrap();
     until(&server, stapled);
-    // What is about something else, or nothing, is not stapled, and told.
+    // A response for another certificate, or a malformed one, is not stapled, and a warning is logged.
     std::fs::write(directory.join("a.pem.ocsp"), "nonsense").unwrap();
     until(&server, || !stapled());
     assert!(
@@ -529,7 +529,7 @@ fn a_restart_takes_what_it_knows_from_the_index_and_a_broken_one_for_none() {
         let name = format!("n{n}.example");
         std::fs::write(directory.join(format!("{n:02}.pem")), bundle(&name, &[&name], &key)).unwrap();
     }
-    // What was written just now may change again without looking different.
+    // A file that was written just now may change again without a new time stamp.
     std::thread::sleep(Duration::from_millis(100));
     let place = directory.to_str().unwrap();
     for how in ["checked", "trusted", "off"] {

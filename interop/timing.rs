@@ -1,5 +1,5 @@
-//! Whoever is refused is refused alike: the same bytes, after the same time, whether the name is unknown, the secret wrong,
-//! or the token disabled or expired, and whether or not the secret would be right.
+//! All refused logins look alike: the same bytes after the same time, whether the name is unknown, the secret wrong, or the token
+//! disabled or expired, and whether or not the secret is right.
 //!
 //! Short in CI, where only the bytes are compared; the campaign (`cargo xtask timing`) measures.
 
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const RIGHT: &str = "550e8400-e29b-41d4-a716-446655440000";
 const WRONG: &str = "650e8400-e29b-41d4-a716-44665544";
 
-/// What is asked, and whether with the right secret; the first is what the others are compared with.
+/// The requests, each with or without the right secret. The first is the reference for the others.
 const ASKED: [(&str, &str, bool); 8] = [
     ("a wrong secret", "ann@pbs!tok", false),
     ("the same again", "ann@pbs!tok", false),
@@ -73,7 +73,7 @@ fn is_whole(answer: &[u8]) -> bool {
     length.unwrap_or(0) <= body.len()
 }
 
-/// A server with nothing but slow hashes, of the least cost there is.
+/// A server with only slow hashes, of the lowest cost.
 fn server() -> Server {
     let server = Server::start_with(&[WITHOUT_PENALTIES]);
     let hash = |salt: &str| {
@@ -98,8 +98,8 @@ fn server() -> Server {
 /// How many parts the times are compared in, so that a slow minute of the machine is in both.
 const PARTS: usize = 30;
 
-/// Student's t of the differences of two sets of times that were taken in turn, each difference between the faster halves of one part of both:
-/// what is slower is the machine's.
+/// Student's t of the differences of two sets of times measured in turns. Each difference is between the faster halves of one part of both,
+/// because slower times are noise of the machine.
 fn t_value(one: &[f64], other: &[f64]) -> f64 {
     let part = (one.len() / PARTS).max(1);
     let parts = one.chunks_exact(part).zip(other.chunks_exact(part));
@@ -119,13 +119,13 @@ fn whoever_is_refused_is_refused_alike() {
     client.0.set_nodelay(true).unwrap();
     let (right, _) = client.ask("ann@pbs!tok", RIGHT, Duration::ZERO);
     assert!(right.starts_with("HTTP/1.1 200"), "{right}");
-    // The right secret is remembered now; what is refused is not.
+    // The right secret is remembered now; refusals are not.
     let mut times = vec![Vec::with_capacity(rounds); ASKED.len() + 1];
     let mut expected = None;
     let mut shown = Instant::now();
     for round in 0..rounds {
         for turn in 0..times.len() {
-            // Each round in another order, so that nobody always comes after the same.
+            // Each round in another order, so that no request always follows the same one.
             let which = (turn * [1, 2, 4, 5, 7, 8][round % 6] + round) % times.len();
             let (_, authid, is_right) = ASKED[which % ASKED.len()];
             let wrong = format!("{WRONG}{:04}", round % 10_000);
@@ -165,7 +165,7 @@ fn whoever_is_refused_is_refused_alike() {
     }
 }
 
-/// The mean of the faster half: what is slower is the machine's.
+/// The mean of the faster half: slower times are noise of the machine.
 fn fast_half(times: &[f64]) -> f64 {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -173,9 +173,9 @@ fn fast_half(times: &[f64]) -> f64 {
     sorted.iter().sum::<f64>() / sorted.len() as f64
 }
 
-/// How something is not there: the first is what the others are compared with.
+/// Why an entry cannot be seen. The first is the reference for the others.
 const NOT_THERE: [&str; 4] = ["gone", "none", "hide", "hurt"];
-/// What is asked of it.
+/// The requests for it.
 const OF_NOTHING: [(&str, &str); 5] = [
     ("GET", ""),
     ("PROPFIND", "Depth: 0\r\n"),

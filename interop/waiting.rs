@@ -1,4 +1,4 @@
-//! A user whose clients take nothing of many answers over HTTP/2 waits for that alone: until those answers are let go.
+//! A user whose clients do not read many responses over HTTP/2 waits, alone, until those responses are dropped.
 
 use crate::curl::command;
 use crate::http2::{Http2, INITIAL_WINDOW};

@@ -14,7 +14,7 @@ fn method(server: &Server, login: &str, method: &str, path: &str, headers: &[&st
     (answer.status, answer.text())
 }
 
-/// What litmus says of each of its parts: the parts by name, tests run and passed.
+/// Runs litmus. Returns its suites by name, with the numbers of tests run and passed.
 fn litmus(url: &str, user: &str, password: &str) -> Vec<(String, u32, u32)> {
     let scratch = Scratch::new();
     let mut command = Command::new("litmus");
@@ -73,7 +73,7 @@ fn trees_are_copied_moved_and_deleted_as_far_as_may_be() {
     assert_eq!(copy(&["Destination: https://elsewhere.example/dav/main/x"]), 502);
     assert_eq!((copy(&[]), copy(&["Destination: /dav/main/../x"])), (400, 400));
     assert_eq!(copy(&[&to, "Overwrite: maybe"]), 400);
-    // What bob may not see is not in his copy, and he may not move or delete what it is in.
+    // Bob's copy contains no hidden entry, and bob may not move or delete a directory with one.
     server.cli(&["acl", "set", "main", "/from/a/b/3", "allow alice@local full"]);
     server.cli(&[
         "acl",
@@ -107,7 +107,7 @@ fn trees_are_copied_moved_and_deleted_as_far_as_may_be() {
     let lock = ["--request", "LOCK", "--data", LOCK];
     assert_eq!(curl(&server, &bob, "/dav/main/hidden", &lock).status, 403);
     assert_eq!(std::fs::read_to_string(main.join("hidden")).unwrap(), "x");
-    // Everything is there with its ACL, and nothing else.
+    // All entries exist with their ACLs, and no others.
     assert_eq!(method(&server, &alice, "MOVE", "/dav/main/from/a", &[&to]).0, 204);
     assert_eq!(std::fs::read_to_string(main.join("to/b/3")).unwrap(), "from/a/b/3");
     let names: Vec<String> = std::fs::read_dir(&main)
@@ -163,7 +163,7 @@ fn locks_are_their_owners_and_outlive_a_crash() {
     assert_eq!(put(&server, &bob, "/dav/main/file", &[]), 204, "it is over");
     // A condition on a state that is not so.
     assert_eq!(put(&server, &bob, "/dav/main/file", &["--header", &with]), 412);
-    // Somebody who takes all there are.
+    // A user who takes as many locks as allowed.
     let lock = |path: &str| curl(&server, &bob, path, &["--request", "LOCK", "--data", LOCK]).status;
     let locks: Vec<u16> = (0..33).map(|n| lock(&format!("/dav/main/l{n}"))).collect();
     assert_eq!((&locks[..32], locks[32]), (&[201; 32][..], 507));
@@ -194,7 +194,7 @@ fn properties_come_back_as_they_were() {
         assert_eq!(method(&server, &alice, name, "/dav/main/file", &[&destination]).0, 201);
         assert!(found(to).contains(value), "{name}");
     }
-    // What the server says itself is not changed, and then nothing is.
+    // A live property cannot be changed; then no property is.
     let both = "<propertyupdate xmlns='DAV:'><set><prop><y xmlns='urn:x'>1</y><getetag>x</getetag></prop></set></propertyupdate>";
     let refused = curl(&server, &alice, "/dav/main/copy", &["--request", "PROPPATCH", "--data", both]).text();
     assert!(refused.contains("403 Forbidden") && refused.contains("424 Failed Dependency"), "{refused}");

@@ -1,5 +1,5 @@
-//! What clients put on files comes back as XML that every parser reads: random bodies against an independent parser, and what older versions
-//! or other programs left on the disk.
+//! Dead properties are returned as well-formed XML: random bodies against an independent parser, and properties that older versions or
+//! other programs wrote.
 
 use crate::curl::{PROPFIND_0, PROPFIND_1, curl};
 use crate::server::Server;
@@ -78,14 +78,14 @@ fn what_an_older_version_kept_breaks_no_listing() {
     for expected in [
         "xml:lang=\"de&quot;&gt;&lt;\">4 &lt; <b xmlns=\"urn:b\">5</b></",
         ":odd>6</",
-        // What cannot be read is shown as text.
+        // A malformed property is shown as text.
         "<bare>&lt;xml:bar&gt;&lt;/xml:bar&gt;</bare>",
         "&lt;/P:open&gt;",
     ] {
         assert!(all.contains(expected), "{expected}: {all}");
     }
     assert!(!all.contains('\u{aa}') && !all.contains("=\"http://www.w3.org/XML"), "{all}");
-    // It does not stand in the way of what is put on the file now.
+    // It does not prevent new properties on the file.
     let set = "<propertyupdate xmlns='DAV:'><set><prop><good xmlns='urn:x'>new</good></prop></set></propertyupdate>";
     let admin = server.add_token("admin@local!test");
     let patched = curl(&server, &admin, "/dav/main/old", &["--request", "PROPPATCH", "--data", set]);

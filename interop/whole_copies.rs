@@ -1,4 +1,5 @@
-//! A COPY of a tree is told to be whole only where every member that its maker may see is in it, and it tells nothing of the others.
+//! A COPY of a tree is reported as complete only if it contains every member that the user may see; the response shows nothing about
+//! others.
 
 use crate::curl::{Answer, curl};
 use crate::server::{Server, read_acl, write_acl};
@@ -63,7 +64,7 @@ fn how_many_hidden_members_a_tree_has_is_not_told_by_a_limit() {
     let deep = ["--request", "PROPFIND", "--header", "Depth: infinity"];
     let listed = curl(&server, &bob, "/dav/main/from", &deep).text();
     assert!(!listed.contains("507") && listed.matches("<D:response>").count() == 4, "{listed}");
-    // What is hidden keeps it from being deleted, as ever, and no limit is told.
+    // A hidden member prevents the DELETE, as always, and the response shows no limit.
     let answer = curl(&server, &bob, "/dav/main/from", &["--request", "DELETE"]);
     assert_eq!((answer.status, answer.text().contains("507")), (207, false), "{}", answer.text());
     assert!(!main.join("from/0").exists() && main.join("from/11").exists());

@@ -1,4 +1,4 @@
-//! A corpus of requests as bytes: what is sent, what comes, and the line of the RFC that says so (`wire/*.cases`).
+//! A corpus of requests as bytes: input, expected response, and the section of the RFC (`wire/*.cases`).
 
 mod http1;
 mod http2;
@@ -10,9 +10,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// How long an answer may take. What is expected comes at once; only what never comes takes so long.
+/// How long a response may take. An expected response comes at once; only a missing one takes this long.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Connections at once, fewer than one address may have before it signs in.
+/// Parallel connections, fewer than the limit of unauthenticated connections of an address.
 const AT_ONCE: usize = 24;
 
 /// One line of a corpus.
@@ -23,7 +23,7 @@ struct Case {
     sent: String,
 }
 
-/// A server with the files that the corpora speak of, and what stands for them there.
+/// A server with the files that the corpora name, and the values of their placeholders.
 struct World {
     server: Server,
     token: String,
@@ -50,7 +50,7 @@ impl World {
         format!("PBSAPIToken={token}:{secret}")
     }
 
-    /// Runs all cases of a corpus, says what came for each, and fails where that is not what was expected.
+    /// Runs all cases of a corpus, and fails with the cases whose response is not the expected one.
     fn run(&self, corpus: &str, least: usize, came: impl Fn(&Self, usize, &Case) -> String + Sync) {
         let cases = cases(corpus);
         assert!(cases.len() >= least, "{} cases, expected {least}", cases.len());
@@ -80,7 +80,7 @@ impl World {
         assert_eq!(std::fs::read_to_string(root.join("directory/in")).unwrap(), "in");
     }
 
-    /// A template of case `at` with what its names stand for, but for {A}.
+    /// A template of case `at` with its placeholders replaced, except {A}.
     fn filled(&self, at: usize, template: &str) -> String {
         let text = template
             .replace("{w}", "/.well-known/enfilade")

@@ -1,4 +1,4 @@
-//! A clock that stands still until it is told to go on.
+//! A clock that advances only when a test says so.
 
 use enfilade_facts::Now;
 use enfilade_passage::Clock;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 #[derive(Clone, Debug, Default)]
 pub struct FixedClock {
     ticks: Arc<AtomicU64>,
-    /// How far the wall clock was set, in seconds; nobody sets the other.
+    /// By how much the wall clock was set, in seconds; the clock since the start is never set.
     wall: Arc<AtomicI64>,
 }
 
@@ -26,7 +26,7 @@ impl FixedClock {
         self.wall.fetch_add(by_seconds, Ordering::SeqCst);
     }
 
-    /// What it shows.
+    /// The time now.
     pub fn now(&self) -> Now {
         let seconds = self.ticks.load(Ordering::SeqCst);
         Now {
@@ -36,7 +36,7 @@ impl FixedClock {
         }
     }
 
-    /// As a house takes it.
+    /// The clock in the form a server takes.
     pub fn as_clock(&self) -> Clock {
         let clock = self.clone();
         Arc::new(move || clock.now())

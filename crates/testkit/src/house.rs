@@ -1,4 +1,4 @@
-//! A house in process, on facts in memory and files in a directory of its own.
+//! A server in process, on facts in memory and files in a directory of its own.
 
 use crate::clock::FixedClock;
 use enfilade_access::AccessMemo;
@@ -68,9 +68,9 @@ impl Audit for Kept {
     }
 }
 
-/// A house and everything a test wants to reach around it.
+/// A server and the parts around it that tests use.
 pub struct TestHouse {
-    /// The house.
+    /// The server.
     pub house: Arc<House>,
     /// Its facts.
     pub source: Arc<Memory>,
@@ -96,12 +96,12 @@ impl TestHouse {
         Self::with_locks(remembering, Arc::new(MemoryLocks::default()))
     }
 
-    /// An empty one, whose locks are there.
+    /// An empty server with this lock store.
     pub fn with_locks(remembering: Remembering, locks: Arc<dyn LockStore>) -> Self {
         Self::changed(remembering, |parts| parts.locks = locks)
     }
 
-    /// An empty one, some of whose parts are others than usual.
+    /// An empty server with changed parts.
     pub fn changed(remembering: Remembering, change: impl FnOnce(&mut Parts)) -> Self {
         let source = Arc::new(Memory::new(StoreId(7)));
         let clock = FixedClock::default();
@@ -201,7 +201,7 @@ impl TestHouse {
         enfilade_admin::assign_role(&self.desk(), &path, &who, role, true).unwrap();
     }
 
-    /// Makes a user with a token `test`, which [`TestHouse::admit`] comes in with.
+    /// Creates a user with a token `test`, which [`TestHouse::admit`] uses.
     pub fn add_user(&mut self, userid: &Userid, uid: Option<u32>) {
         let new = NewUser {
             userid: userid.clone(),
@@ -253,7 +253,7 @@ impl TestHouse {
     }
 }
 
-/// What lets a house on these facts issue sessions at a later time.
+/// The function by which a server on these facts may issue sessions at a later time.
 pub fn allow_issue(facts: Arc<dyn Source>) -> AllowIssue {
     Arc::new(move |now, second| enfilade_admin::keystone::allow_issue(&*facts, now, second))
 }

@@ -1,6 +1,6 @@
-//! Worlds in text, a fixed clock, a house in process (tests only).
+//! For tests only: worlds in text, a fixed clock, a server in process.
 //!
-//! A world says what is true and what is to come of asking:
+//! A world lists facts, and questions with their expected answers:
 //!
 //! ```text
 //! user alice@local

@@ -1,4 +1,4 @@
-//! A real Samba on a place of its own, with users and groups of its own: nothing of the machine's is touched.
+//! A real Samba with its own directory, users and groups: it does not touch the machine's own configuration.
 
 use enfilade_facts::vocabulary::AclDialect;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ const FIRST_UID: u32 = 70_000;
 const TURNS: u32 = 300;
 const TURN: Duration = Duration::from_millis(100);
 
-/// Somebody who may log on.
+/// A user who may log on.
 #[derive(Clone, Debug)]
 pub struct SambaUser {
     /// The name.
@@ -43,10 +43,10 @@ impl Samba {
             .all(|program| Command::new(program).arg("--version").output().is_ok())
     }
 
-    /// With these shares, on which ACLs in this dialect alone count, and what may not be read is hidden.
+    /// Starts Samba with these shares. Only ACLs in the given dialect count, and unreadable entries are hidden.
     ///
     /// # Errors
-    /// What did not work, in words.
+    /// The step that failed.
     pub fn start(
         place: &Path,
         shares: &[(&str, &Path, AclDialect)],

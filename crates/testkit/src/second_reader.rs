@@ -1,7 +1,7 @@
-//! A second reader of `datastore.cfg`, written from a table of what Proxmox Backup Server 4.2 does with each kind of line, and
-//! sharing nothing with the reader of the house: what one of them writes, the other has to take for the same.
+//! A second reader of `datastore.cfg`, written from a table of how Proxmox Backup Server 4.2 treats each kind of line. It shares no code
+//! with the server's reader: both must read the same from what either writes.
 //!
-//! It is as strict as the original: the first error is one of the whole file.
+//! It is as strict as Proxmox: the first error rejects the whole file.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ enum State {
 /// Reads a file.
 ///
 /// # Errors
-/// `line N - what is wrong`, as the original says it.
+/// `line N - PROBLEM`, as Proxmox reports it.
 pub fn read(text: &str) -> Result<Datastores, String> {
     let mut found = Datastores::new();
     let mut state = State::BeforeHeader;

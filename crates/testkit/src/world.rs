@@ -1,4 +1,4 @@
-//! Reading a world and asking what it asks.
+//! Reads a world and asks its questions.
 
 use crate::house::{Remembering, TestHouse};
 use enfilade_admin::{DatastoreEdit, NewAcl, Target, UserEdit};

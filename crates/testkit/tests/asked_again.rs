@@ -20,7 +20,7 @@ type Actor = Box<dyn FnMut() + Send>;
 /// More looks than a walk takes.
 const STEPS: usize = 24;
 
-/// The facts of a house, with somebody who acts before a revision is told and after a view was lent.
+/// The facts of a server, with an actor that runs before a revision is returned and after a view was used.
 struct Watched {
     facts: Arc<dyn Source>,
     actor: Arc<Mutex<Option<Actor>>>,
@@ -28,7 +28,7 @@ struct Watched {
 
 impl Watched {
     fn act(&self) {
-        // The actor may look, too; nobody acts then.
+        // The actor may read, too; no actor runs then.
         let actor = self.actor.lock().unwrap().take();
         if let Some(mut actor) = actor {
             actor();
@@ -137,7 +137,7 @@ fn path(text: &str) -> StorePath {
     StorePath::from_plain(text).unwrap()
 }
 
-/// Rule 5: counted, then judged. Somebody closes the store and finds nobody inside; after that nobody is let in.
+/// Rule 5: counted, then judged. A process closes the datastore and finds no active operation; after that none begins.
 #[test]
 fn nobody_enters_a_store_after_it_was_closed_and_nobody_was_counted() {
     for is_warm in [false, true] {
@@ -172,7 +172,7 @@ fn nobody_enters_a_store_after_it_was_closed_and_nobody_was_counted() {
                 break;
             }
         }
-        assert!(!closed_at.is_empty(), "nobody ever closed it");
+        assert!(!closed_at.is_empty(), "it was never closed");
     }
 }
 
@@ -208,7 +208,7 @@ fn a_root_is_not_kept_across_a_revision() {
         if entered.is_err() {
             continue;
         }
-        // It was closed after the permit: the writer waits for whoever is inside, and then for handles.
+        // It was closed after the permit: the writer waits for active operations, and then for handles.
         at_last_steps += 1;
         drop(entered);
         assert_eq!(world.process().inside, []);
@@ -257,10 +257,10 @@ fn the_ledger_is_not_stamped_while_a_root_is_being_opened() {
         assert!(!(stamped && is_open), "stamped while the directory is open, step {step}");
         was_busy += u32::from(is_open);
     }
-    assert!(was_busy > 0, "nobody was ever opening it");
+    assert!(was_busy > 0, "it was never being opened");
 }
 
-/// The clock of files says nothing when it was set between two looks: what is known by the time of its change is not used.
+/// If the clock was set between two looks, times of files are not comparable: entries known by their time of change are not used.
 #[test]
 fn a_listing_during_which_the_clock_is_set_is_not_answered_from_memory() {
     let is_setting = Arc::new(AtomicBool::new(false));
@@ -326,7 +326,7 @@ fn an_upload_is_refused_at_its_next_piece_and_at_its_end() {
     }
 }
 
-/// Door 3 is asked again, too: a mode that is not known closes the store for those who are inside.
+/// Door 3 is asked again, too: an unknown mode also ends running operations.
 #[test]
 fn an_upload_is_refused_when_its_store_says_what_is_not_known() {
     for (mode, goes_on) in [("read-only", true), ("offlin", false)] {
@@ -341,7 +341,7 @@ fn an_upload_is_refused_when_its_store_says_what_is_not_known() {
     }
 }
 
-/// The facts say nothing of a file's ACL: it is looked at each second.
+/// The facts do not contain a file's ACL: it is read again each second.
 #[test]
 fn a_download_ends_within_a_second_when_the_acl_no_longer_grants_it() {
     let world = World::new();

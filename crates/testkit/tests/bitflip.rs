@@ -57,8 +57,8 @@ fn user(n: u32) -> Userid {
     format!("user{n}@local").parse().unwrap()
 }
 
-/// Users, groups, tokens, roles and datastores, with a history: of everything there is an older version somewhere in the
-/// file. What comes back are the logins, also those that are good no longer.
+/// Creates users, groups, tokens, roles and datastores, with a history: the file contains an older version of everything. Returns the
+/// logins, including invalid ones.
 fn build(place: &Path) -> Vec<(String, String)> {
     let lmdb = Lmdb::open(&place.join("facts")).unwrap();
     let files = FileSet::new(place);
@@ -170,8 +170,8 @@ fn build(place: &Path) -> Vec<(String, String)> {
     logins
 }
 
-/// Users and tokens of files, as they were and as they are: the second may come in no longer, the third has lost its role,
-/// the fourth its hash, and what the file says of the fifth cannot be read any more and has been for too long.
+/// Users and tokens of files, old and new: the second is disabled now, the third has lost its role, the fourth its hash, and the section of
+/// the fifth has been malformed for longer than the stale limit.
 fn kept_in_files(lmdb: &Lmdb, files: &FileSet) -> Vec<(String, String)> {
     let secret = |n: u32| format!("secret of {n}");
     let write = |file, text: String| std::fs::write(files.path(file), text).unwrap();
@@ -204,12 +204,12 @@ fn kept_in_files(lmdb: &Lmdb, files: &FileSet) -> Vec<(String, String)> {
     write(FileName::Secrets, hashes(&[1, 2, 3, 5]));
     write(FileName::Acl, roles(&[1, 2, 4, 5]));
     look(1);
-    // What is gone from a file with errors is stale at first.
+    // Entries removed from a file with errors are stale at first.
     assert_eq!(look(100).problems.len(), 3);
     (1..=5).map(|n| (format!("kept{n}@pbs!one"), secret(n))).collect()
 }
 
-/// What every login gets of every store: one line each. A line that begins with `+` lets somebody in.
+/// The answer for every login and datastore, one line each. `+` at the start means access.
 async fn answers(logins: &[(String, String)], source: Arc<dyn Source>) -> Vec<String> {
     let house = House::new(Parts {
         allow_issue: enfilade_testkit::allow_issue(Arc::clone(&source)),
@@ -293,7 +293,7 @@ fn whoever_is_asked() {
     drop(open);
 }
 
-/// The process, and what it says; its end stays open until it has ended.
+/// The process and its output; the pipe stays open until the process has ended.
 struct Asked(Child, BufReader<ChildStdout>);
 
 impl Asked {

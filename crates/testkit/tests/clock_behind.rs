@@ -1,4 +1,4 @@
-//! A clock that was set back to before what was purged: no session is issued, and the refusal names the clock.
+//! A clock that was set back to before the last purge: no session is issued, and the refusal names the clock.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -58,7 +58,7 @@ async fn no_session_is_issued_that_would_end_before_what_was_purged() {
         if let Err(why) = made {
             assert!(why.to_string().contains("the clock of this server is at least"), "{why}");
         }
-        // What was revoked does not come back, and what was issued by the right clock stands.
+        // Revoked tokens stay revoked, and tokens issued by the right clock stay valid.
         assert_eq!(stands(&early.token), Err("ID17"), "{back}");
         assert_eq!(stands(&late.token), Ok(()), "{back}");
         house.clock.set_wall(back);

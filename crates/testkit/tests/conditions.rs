@@ -78,7 +78,7 @@ fn properties(path: &Path) -> Option<Vec<u8>> {
     Some(room[..length].to_vec())
 }
 
-/// What is there, and the locks.
+/// All paths and locks.
 fn state(root: &Path, mut stay: Stay) -> BTreeSet<String> {
     let mut found = every_path(root);
     for name in ["file", "tree", "new"] {

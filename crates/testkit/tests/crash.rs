@@ -1,8 +1,8 @@
-//! Every verb that changes files, killed at its first, second, third … system call, or with that call failing: what was acknowledged is there
-//! afterwards, and nothing is there by half.
+//! Every verb that changes files, killed at its first, second, third … system call, or with that call failing: an acknowledged change
+//! exists afterwards, and no change is half done.
 //!
-//! A worker, this program again, prepares a house and stops itself; `strace` is attached and lets it go on, until the fault it was told of. In CI every
-//! call is the last once; the campaign also lets every call that reaches files fail with EIO and with ENOSPC.
+//! A worker, this program again, prepares a server and stops itself. `strace` is attached and lets it continue until the fault. In CI every
+//! call is the last once; the campaign also makes every call that reaches files fail with EIO and with ENOSPC.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
@@ -62,7 +62,7 @@ const OF_FILES: [&str; 24] = [
     "fstatfs",
 ];
 
-/// Names below a directory with their content; `/` for a directory. Names nobody can ask for are left out.
+/// Names below a directory with their content; `/` for a directory. Reserved names are left out.
 type Tree = BTreeMap<String, String>;
 
 fn tree(directory: &Path) -> Tree {
@@ -104,7 +104,7 @@ fn plant(directory: &Path) {
     }
 }
 
-/// What the worker does, once it was let go on.
+/// The work of the worker after it was stopped.
 fn act(verb: &str, mut stay: Stay) -> Result<(), Refusal> {
     let path = |text: &str| StorePath::from_plain(text).unwrap();
     let placing = Placing { overwrite: true, is_deep: true, tokens: &[], is_wanted: &|| true };
@@ -121,7 +121,7 @@ fn act(verb: &str, mut stay: Stay) -> Result<(), Refusal> {
         "move-tree-over-tree" => stay.relocate(&path("from"), &path("to"), placing).map(drop),
         "copy-file-over-file" => stay.copy(&path("other"), &path("file"), placing).map(drop),
         "copy-tree-over-tree" => match stay.copy(&path("from"), &path("to"), placing)?.left.pop() {
-            // Said to whoever asked, member by member.
+            // Reported to the client, member by member.
             Some(left) => Err(left.why),
             None => Ok(()),
         },
@@ -160,10 +160,10 @@ fn worker() {
     Command::new("kill").args(["-STOP", &own]).status().unwrap();
     let done = act(&verb, stay);
     let said = done.map_or_else(|refusal| refusal.code().to_owned(), |()| "done".to_owned());
-    // In one step, so that what is there was said whole.
+    // In one step, so that a reader sees all of it.
     std::fs::write(place.join("said-now"), said).unwrap();
     std::fs::rename(place.join("said-now"), place.join("said")).unwrap();
-    // The house removes what it made elsewhere.
+    // The server removes its files in other places.
     drop(house);
 }
 
@@ -211,7 +211,7 @@ fn start(verb: &str, place: &Path) -> Child {
     worker
 }
 
-/// One run; what was said, where that happened, and whether the fault did.
+/// One run. Returns the worker's answer, if it gave one, and whether the fault happened.
 fn run(verb: &str, place: &Path, fault: &str) -> (Option<String>, bool) {
     let mut worker = start(verb, place);
     let pid = worker.id();
@@ -266,7 +266,7 @@ fn is_locked(place: &Path) -> bool {
     !found.unwrap().is_empty()
 }
 
-/// Whether what is there is what was there, or what was to be.
+/// Checks that the files are as before, or as intended.
 fn check(verb: &str, place: &Path, before: &Tree, after: &Tree, said: Option<&str>, fault: &str) {
     let now = tree(&place.join("main"));
     let told = format!("{verb}, {fault}, said {said:?}: {now:#?}");
@@ -330,7 +330,7 @@ fn whatever_call_is_the_last_or_fails_nothing_is_there_by_half() {
                 }
                 let fault = format!("inject={name}:{fault}:when={nth}");
                 let (said, happened) = run(verb, &place, &fault);
-                // What waits for another thread may be called once more or less.
+                // The number of calls that wait for another thread may vary.
                 if !happened {
                     assert_eq!(said.as_deref(), Some("done"), "{verb} {fault}");
                     continue;

@@ -1,5 +1,4 @@
-//! `datastore.cfg` as two readers have it that know nothing of each other: the house's, and one that is as strict as the
-//! original.
+//! `datastore.cfg` read by two independent readers: the server's, and one that is as strict as Proxmox.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -9,7 +8,7 @@ use enfilade_testkit::second_reader::{self, Datastores};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// What the house reads: the stores that stand, and the names of those that do not.
+/// The result of the server's reader: valid datastores, and the names of broken ones.
 fn ours(text: &str) -> (Datastores, Vec<String>) {
     let parsed = section_config::parse(text.as_bytes());
     let (mut stand, mut broken) = (Datastores::new(), Vec::new());
@@ -34,7 +33,7 @@ fn printed_by_us(datastores: &Datastores) -> String {
     String::from_utf8(section_config::print(&parsed).unwrap()).unwrap()
 }
 
-/// Two good stores stand around each case.
+/// Each case has a valid datastore before and after it.
 #[test]
 fn every_malformed_line_of_the_original_takes_its_own_section_alone() {
     let rows: [(&str, &str, &str, &[&str]); 13] = [
@@ -94,7 +93,7 @@ fn every_malformed_line_of_the_original_takes_its_own_section_alone() {
             "line 4 - syntax error (expected header)",
             &["line 4"],
         ),
-        // What the original takes without a word and should not.
+        // Proxmox accepts this silently.
         (
             "the same name twice",
             "datastore: bad\n\tpath /bad\n\ndatastore: bad\n\tpath /other\n",
@@ -110,7 +109,7 @@ fn every_malformed_line_of_the_original_takes_its_own_section_alone() {
         assert!(stand.contains_key("first") && stand.contains_key("last"), "{what}: {stand:?}");
         assert_eq!(found, broken, "{what}");
     }
-    // The mode nobody knows is read, and closes the store: door 3 has the test.
+    // An unknown mode is read, and closes the datastore: door 3 has the test.
     let typo = "datastore: bad\n\tpath /bad\n\tmaintenance-mode type=offlin\n";
     let section = &section_config::parse(typo.as_bytes()).sections[0];
     let mode = datastore_cfg::read(section).unwrap().1.maintenance.unwrap().mode;
@@ -174,7 +173,7 @@ proptest! {
         prop_assert_eq!(String::from_utf8(again).unwrap(), by_us);
     }
 
-    /// Whatever the strict one reads, the house reads as the same.
+    /// The server reads every file that the strict reader accepts, with the same result.
     #[test]
     fn no_line_means_one_thing_here_and_another_there(lines in prop::collection::vec(
         prop::sample::select(vec![

@@ -1,5 +1,5 @@
-//! Each change that ends sessions is taken, in its own world: what rests on it ends with that commit, does not come back when the change
-//! is undone, and a new session is whole again.
+//! Each change that ends sessions, in a world of its own: sessions that depend on it end with that commit and stay ended when the change is
+//! undone; a new session is complete again.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -96,7 +96,7 @@ impl World {
         World { ann, bea, domain, groups, project, credential: made.id, trust, house }
     }
 
-    /// A session as it is issued now, and what it has.
+    /// Issues a session of this kind.
     fn session(&self, what: &str, own: u8) -> String {
         let (mut user, mut methods, mut lent, mut chain) = (self.ann.1, Methods::PASSWORD, None, None);
         match what {
@@ -165,7 +165,7 @@ fn blob(user: UserId, project: ProjectId, secret: &str) -> Blob {
     Blob { user, project: Some(project), kind: "ec2".into(), blob: "{}".into(), ec2 }
 }
 
-/// The session that rests on it, what it is left with, and how the change is undone; not all of them can be.
+/// The affected session, its remaining roles, and how to undo the change, if that is possible.
 type Taken = (&'static str, &'static [&'static str], Option<Box<dyn Fn(&World)>>);
 
 fn take(what: &str, world: &World) -> Taken {
@@ -210,7 +210,7 @@ fn take(what: &str, world: &World) -> Taken {
         }
         "a group is deleted" => {
             enfilade_admin::remove_group(&desk, &outer).unwrap();
-            // In another way: nothing leads from the members to the group any more.
+            // Another way: the members are no longer connected to the group.
             let back = |world: &World| {
                 let on = On::Project(world.project);
                 admin::grant_role(&world.house.desk(), &world.ann(), &on, "given").unwrap();
@@ -266,7 +266,7 @@ fn take(what: &str, world: &World) -> Taken {
         }
         "a domain is deleted" => {
             admin::set_domain(&desk, &world.domain.0, false).unwrap();
-            // What is in it is still there, and counts no more.
+            // Its records still exist and no longer count.
             admin::delete_domain(&desk, &world.domain.1).unwrap();
             ("in person", &[], None)
         }
@@ -328,7 +328,7 @@ fn what_ended_does_not_come_back() {
         let Some(undo) = undo else { continue };
         undo(&world);
         assert_eq!(world.roles(old), left, "{what}, undone");
-        // A session that this house did not issue itself is of after the change when it is later by more than clocks differ.
+        // A session of another server counts as issued after the change if it is later by more than the allowed clock skew.
         world.house.clock.advance_seconds(CLOCK_SKEW_SECONDS.unsigned_abs() + 1);
         assert_eq!(world.roles(old), left, "{what}, undone, later");
         assert_eq!(world.roles(&world.session(kind, 2)), *whole, "{what}: a new session");

@@ -1,4 +1,4 @@
-//! Explanations and reviews say what a request is then answered: random trees, ACLs, roles, people and settings of a datastore.
+//! Explanations and reviews agree with the answers to real requests: random trees, ACLs, roles, users and settings of a datastore.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
@@ -225,7 +225,7 @@ impl World {
                     format!("{verb} {who} {what}{}", dice.pick(&INHERIT))
                 });
                 let acl = NewAcl::Lines(lines.collect());
-                // What cannot be said in this kind of ACL is not said.
+                // An ACL that this dialect cannot express is skipped.
                 let _ = enfilade_admin::set_acl(&self.house.desk(), &self.tank, &plain(path), &acl);
             }
             _ => {}
@@ -257,7 +257,7 @@ impl World {
         }
     }
 
-    /// What a request is answered with: `permit` or a code. `None` where no request asks for this alone.
+    /// The answer to a request: `permit` or a code. `None` if no request needs only this right.
     async fn request(&mut self, who: &Authid, path: &str, right: AccessMask) -> Option<&'static str> {
         let (at, meta) = (plain(path), self.on_disk(path).symlink_metadata());
         let (is_file, is_directory) = meta.map_or((false, false), |meta| (meta.is_file(), meta.is_dir()));
@@ -285,9 +285,9 @@ impl World {
         });
         let code = done.map_or_else(|why: Refusal| why.code(), |()| "permit");
         Some(match (right, code) {
-            // It was let through, and found nothing.
+            // Permitted, but the name does not exist.
             (AccessMask::TRAVERSE, "CT01") if is_directory => "permit",
-            // It may be deleted, and holds what may not be listed.
+            // It may be deleted, but contains entries that may not be listed.
             (AccessMask::DELETE, "CT05") => "permit",
             (_, code) => code,
         })
@@ -298,7 +298,7 @@ impl World {
         explanation.doors.last().and_then(|door| door.code)
     }
 
-    /// A COPY takes reading, a MOVE deleting, and both making something in the new directory.
+    /// A COPY needs read, a MOVE needs delete, and both need to add to the new directory.
     async fn transfer(&mut self, from: &str, to: &str) -> Result<&'static str, String> {
         let who: Authid = format!("{}!test", self.dice.pick(&PEOPLE).0).parse().unwrap();
         let is_move = self.dice.one_in(2);
@@ -328,7 +328,7 @@ impl World {
         }
     }
 
-    /// Asks for an explanation and a review, then for the thing itself; in words, where they differ.
+    /// Asks for an explanation and a review, then sends the request. An error describes a difference.
     async fn ask(&mut self) -> Result<&'static str, String> {
         let who: Authid = format!("{}!test", self.dice.pick(&PEOPLE).0).parse().unwrap();
         let path = self.dice.roll(self.paths.len());

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 /// A rule of the protocol that can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
-    /// 1: what is judged on a view is remembered under that view's revision.
+    /// 1: a verdict on a view is remembered under that view's revision.
     RememberUnderTheView,
     /// 2: every request takes a view of its own.
     ShortViews,
@@ -43,10 +43,10 @@ const RULES: [Rule; 9] = [
 
 const REVISIONS: usize = 4;
 const PROCESSES: usize = 2;
-/// So many crashes there are in all.
+/// The number of crashes in all.
 const CRASHES: u8 = 1;
 
-/// What is true at a revision.
+/// The facts at a revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Facts {
     revoked: bool,
@@ -157,7 +157,7 @@ impl World {
         true
     }
 
-    /// What is wrong here, if anything.
+    /// The violated property, if any.
     fn wrong(&self) -> Option<&'static str> {
         let stale = |process: &Process| process.step == Step::Granted && process.began_after;
         if self.processes.iter().any(stale) {
@@ -179,7 +179,7 @@ struct Model {
     checks: [u8; PROCESSES],
 }
 
-/// Who does something, and what: `None` is the writer, or nobody.
+/// The actor and its step; `None` is the writer or an accident.
 type Label = (Option<usize>, &'static str);
 type Next = Vec<(Label, World)>;
 
@@ -253,7 +253,7 @@ impl Model {
         }
     }
 
-    /// What nobody wants: crashes, damage, and a restore at any time.
+    /// Accidents: crashes, damage, and a restore at any time.
     fn accidents(&self, world: &World, next: &mut Next) {
         if world.crashes > 0 {
             let crashed = World { crashes: world.crashes - 1, ..*world };
@@ -262,7 +262,7 @@ impl Model {
             }
             for (number, process) in world.processes.iter().enumerate() {
                 let mut after = crashed;
-                // The kernel frees its slot and closes its handles; what comes up again has a slot of its own.
+                // The kernel frees its slot and closes its handles; the restarted process has a new slot.
                 after.processes[number] = Process { stamp: world.newest, checks: process.checks, ..START };
                 next.push(((Some(number), "is killed and started again"), after));
             }
@@ -282,7 +282,7 @@ impl Model {
                 if self.keeps(Rule::NewStoreId) {
                     after.store = 1;
                 }
-                // Whoever has a view is told, and takes a new one.
+                // A process with a view gets an error, and takes a new view.
                 for process in &mut after.processes {
                     process.stamp = 0;
                     if matches!(process.step, Step::HasView | Step::Judged) {
@@ -311,7 +311,7 @@ impl Model {
             }
         };
         let bit = |revision: u8| 1u8 << revision;
-        // A thread of its own, whatever requests are doing.
+        // A separate thread, independent of requests.
         go("follows the revision, closes what nobody uses and stamps its slot", &|world, process| {
             let is_behind = process.stamp != world.newest;
             process.stamp = world.newest;
@@ -413,7 +413,7 @@ impl Model {
         }
     }
 
-    /// Every state that can be reached, the nearest first. How many there are, or the way to a wrong one.
+    /// Explores all reachable states, breadth first. Returns their number, or the path to a wrong state.
     fn explore(&self) -> Result<usize, Vec<String>> {
         let mut seen = HashSet::from([World::start()]);
         // Each with the one it was reached from.

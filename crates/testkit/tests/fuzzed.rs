@@ -1,5 +1,5 @@
-//! Tokens that are nearly right: another spelling of one that was revoked, or of one that is good, is no token; and whatever a
-//! token says that was signed, nothing breaks, and nobody is let in who is not there.
+//! Malformed tokens: another spelling of a revoked or valid token is refused; a signed token with any content neither causes a panic nor
+//! admits a user who does not exist.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
@@ -67,7 +67,7 @@ impl World {
         frame::seal(&self.ring, u64::try_from(issued_at).unwrap(), [5; 16], payload).unwrap()
     }
 
-    /// Whether it lets somebody in.
+    /// Whether the token is accepted.
     fn admits(&self, token: &[u8]) -> bool {
         Secret::new(token).is_some() && self.house.come_in_by(token).is_ok()
     }
@@ -88,7 +88,7 @@ fn mutated(dice: &mut Dice, bytes: &[u8], others: &[&[u8]]) -> Vec<u8> {
             4 => text.extend(std::iter::repeat_n(b'=', 1 + dice.roll(3))),
             5 => text.truncate(at),
             6 if at < text.len() => text[at] = text[at].to_ascii_uppercase(),
-            // The last letter's low bits stand for nothing in most lengths.
+            // The low bits of the last letter are unused for most lengths.
             7 => *text.last_mut().unwrap_or(&mut 0) = letter,
             8 => {
                 let other = others[dice.roll(others.len())];
@@ -152,7 +152,7 @@ fn fuzzed_payloads_break_nothing_and_let_nobody_in_who_is_not_there() {
             refused += 1;
             continue;
         }
-        // What is taken is whole: it can be said again, and speaks of somebody who is there and nothing that was not given.
+        // An accepted token is complete: it reads the same again, and names an existing user and no other rights.
         let ask = SessionAsk { token: Secret::new(token.as_bytes()).unwrap() };
         let read = Claim::read(&world.ring, &ask).unwrap();
         assert_eq!((read.user, read.scope, read.lent), (world.user, Scope::Unscoped, None));

@@ -30,7 +30,7 @@ fn works(count: usize) -> Vec<Work> {
     (0..count).map(work).collect()
 }
 
-/// Whose turn it is, `passage/src/gate.rs` tests without threads. Here are threads: each answer is right, whatever the load.
+/// `passage/src/gate.rs` tests the order of turns without threads. Here with threads: every answer is right under any load.
 #[tokio::test]
 async fn many_at_once_are_answered_right_or_sent_away() {
     let gate = Arc::new(HashGate::new(2));

@@ -1,4 +1,4 @@
-//! Door 2 through the passage: what is remembered never outlives what it rests on.
+//! Door 2 through the passage: a remembered verdict never outlives the facts it depends on.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -74,7 +74,7 @@ async fn a_password_is_remembered_for_a_minute_and_a_wrong_one_never() {
         assert_eq!(code(&house, ask("alice@local", secret)).await, expected);
         assert_eq!(computed(), hashes, "{secret}");
     }
-    // Another password is obeyed at once, whatever is remembered of the old one.
+    // A new password takes effect at once, even if the old one is remembered.
     password(&house, "another");
     assert_eq!(code(&house, ask("alice@local", "correct horse")).await, "ID05");
     assert_eq!(code(&house, ask("alice@local", "another")).await, "permit");
@@ -106,7 +106,7 @@ async fn a_password_ends_with_its_second_for_whoever_is_inside_too() {
     assert_eq!(code(&house, right()).await, "ID25");
     let cut = inside.find(&StorePath::root(), AccessMask::LIST, Blocking).map(drop);
     assert_eq!(cut.map_err(|why| why.code()), Err("ID25"));
-    // That it is over is for whoever knows it.
+    // Only a request with the right password learns that it has expired.
     assert_eq!(code(&house, ask("alice@local", "wrong")).await, "ID05");
 }
 
@@ -192,7 +192,7 @@ async fn whoever_comes_again_on_a_connection_is_known_only_while_nothing_changed
     come_in(b"a password", ask("alice@local", "correct horse")).await;
     house.clock.advance_seconds(61);
     assert!(knows(b"a password").is_err());
-    // Whatever changes, the doors are asked.
+    // After any change the doors are asked.
     come_in(b"a password", ask("alice@local", "correct horse")).await;
     enfilade_admin::set_user(
         &house.desk(),
@@ -287,7 +287,7 @@ async fn a_slow_hash_gives_way_when_the_secret_is_used_and_nobody_inside_notices
     let come = |who: &Authid, secret: &str| house.come_in(ask(&who.to_string(), secret));
     let computed = || house.house.gate().counts().computed;
     assert!(come(&uuid, UUID).await.is_ok());
-    assert!(house.upgrades.try_recv().is_err(), "nobody said so");
+    assert!(house.upgrades.try_recv().is_err(), "no upgrade was requested");
 
     let (marked, _) = enfilade_admin::mark_for_upgrade(&house.desk(), None).unwrap();
     let waiting: Vec<_> =
@@ -295,16 +295,13 @@ async fn a_slow_hash_gives_way_when_the_secret_is_used_and_nobody_inside_notices
     assert_eq!(waiting, ["alice@local!chosen", "alice@local!uuid"]);
     assert!(come(&chosen, "correct horse").await.is_ok());
     assert!(come(&uuid, "550e8400-e29b-41d4-a716-446655440001").await.is_err());
-    assert!(
-        house.upgrades.try_recv().is_err(),
-        "what people chose can be guessed, and what is wrong is nothing"
-    );
+    assert!(house.upgrades.try_recv().is_err(), "a chosen or wrong secret is not upgraded");
     let inside = come(&uuid, UUID).await.unwrap();
     let upgrade = house.upgrades.try_recv().unwrap();
     assert!(enfilade_admin::upgrade_token(&house.desk(), &upgrade).unwrap());
     assert!(!enfilade_admin::upgrade_token(&house.desk(), &upgrade).unwrap(), "once");
 
-    // Whoever is inside stays; whoever comes needs no slow hash, right or wrong.
+    // Running sessions continue; a new request needs no slow hash, right or wrong.
     assert!(inside.enter(&tank, OperationKind::Read, Blocking).is_ok());
     let before = computed();
     assert!(come(&uuid, UUID).await.is_ok());

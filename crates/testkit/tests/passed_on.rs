@@ -1,4 +1,4 @@
-//! What was removed passes its mark on when it is swept: who signed in after the removal stays signed in.
+//! A removed record passes its revocation mark on when it is swept: a session from after the removal stays valid.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -15,7 +15,7 @@ fn keys() -> KeyRing {
     KeyRing::new(&[(0, &[7; 32]), (1, &[8; 32])]).unwrap()
 }
 
-/// A session that is issued now, as one of this house is: later than every mark.
+/// Issues a session of this server: later than every mark.
 fn sign_in(house: &TestHouse, user: UserId, own: u8) -> String {
     house.clock.advance_seconds(10);
     let now = house.clock.now().unix_seconds;

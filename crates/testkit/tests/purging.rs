@@ -1,4 +1,4 @@
-//! A purge of revocations reads what it takes away, and not what stays: the records it reads are counted.
+//! A purge of revocations reads only the records it deletes: the reads are counted.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -23,7 +23,7 @@ type Act = Box<dyn FnOnce(&Memory) + Send>;
 struct Counted {
     source: Memory,
     reads: AtomicU64,
-    /// What another server does right before the next commit.
+    /// An act of another server right before the next commit.
     meanwhile: Mutex<Option<Act>>,
 }
 
@@ -164,7 +164,7 @@ fn a_mark_that_is_set_again_stays_as_long_as_the_later_one_says() {
     assert_eq!((world.purge(5_001).0, world.left(), world.ends()), (5, 0, 0));
 }
 
-/// As programs of before wrote them: found by nothing but their keys.
+/// Marks in the older format, without an index by end.
 #[test]
 fn marks_of_older_formats_are_taken_in_once_and_purged_in_their_turn() {
     for in_between in [0, 1, 700] {

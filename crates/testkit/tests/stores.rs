@@ -1,4 +1,4 @@
-//! Which datastores a visitor is told of, and how much room is left in them.
+//! The datastores visible to a user, and the free space in them.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

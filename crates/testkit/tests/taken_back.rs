@@ -1,4 +1,4 @@
-//! A COPY or MOVE that took place and is refused afterwards is undone; where another program took a name meanwhile, the answer says what is true.
+//! A completed COPY or MOVE that is refused afterwards is undone. If another program used a name in between, the response tells the truth.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -86,7 +86,7 @@ async fn what_cannot_be_undone_is_told_as_it_is() {
         let enter = || visit.clone().enter(&main, OperationKind::Write, Blocking).unwrap();
         let terms = LockTerms { is_deep: false, is_exclusive: true, said: String::new(), seconds: 60 };
         let (lock, _) = enter().lock(&path("tree/new"), terms, &[]).unwrap();
-        // Once the new is in its place, nobody waits for the answer any more.
+        // Once the new entry is in place, the client has disconnected.
         let is_placed = || root.join("other/new").exists() || root.join("old/new").exists();
         let is_wanted = || {
             let is_placed = is_placed();
@@ -100,7 +100,7 @@ async fn what_cannot_be_undone_is_told_as_it_is() {
         let refusal = act(&mut enter(), placing).unwrap_err();
         assert_eq!(format!("{}: {refusal}", refusal.code()), told, "{what}");
         assert_eq!(files(&root), left, "{what}");
-        // A lock does not go with what is moved (RFC 4918 §7.6), and stays on what is not.
+        // A lock does not move with its resource (RFC 4918 §7.6), and stays if the resource was not moved.
         let is_there = !enter().shown_locks(&path("tree/new")).unwrap().is_empty();
         assert_eq!(is_there, left.contains(&"tree/new"), "{what}");
     }

@@ -1,9 +1,9 @@
-//! A wall clock that is set while a program runs.
+//! Sets the wall clock of a running program.
 //!
-//! - `CLOCK_AHEAD`: a file of eight bytes, by how many seconds the wall clock is ahead (little endian, signed). Whoever runs the
-//!   program writes it; what is written counts from the next look at the clock on.
+//! - `CLOCK_AHEAD`: a file of eight bytes: by how many seconds the wall clock is ahead (little endian, signed). The test writes it; it takes
+//!   effect with the next read of the clock.
 //!
-//! Clocks since the start of the machine stay as they are, as they do when a wall clock is set.
+//! Clocks since the start of the machine do not change, as with a real change of the wall clock.
 
 use super::real;
 use libc::{c_int, clockid_t, timespec};
@@ -34,7 +34,7 @@ fn ahead() -> i64 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
     let call: unsafe extern "C" fn(clockid_t, *mut timespec) -> c_int = real(c"clock_gettime");
-    // SAFETY: the caller's arguments, handed on; where that went well, there is a time.
+    // SAFETY: the caller's arguments, passed on; on success `time` is initialized.
     unsafe {
         let result = call(clock, time);
         if result == 0 && matches!(clock, libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE) {

@@ -1,11 +1,11 @@
-//! Loaded before the C library (`LD_PRELOAD`), it counts what a program does to regular files: writes, syncs, truncations,
-//! renames, links, removals, and maps of files that the C library makes. At the N-th it does what it was told: fail with an
-//! error, write the half, or end the program before or after.
+//! Loaded before the C library (`LD_PRELOAD`), it counts operations of a program on regular files: writes, syncs, truncations,
+//! renames, links, removals, and maps of files that the C library makes. At the N-th operation it injects a fault: it fails with an
+//! error, writes half of the bytes, or ends the program before or after the operation.
 //!
 //! - `FAULT_AT`: the number, from 1.
-//! - `FAULT`: `EIO`, `ENOSPC`, `short` (a write does the half; what is no write fails with EIO), `kill-before` or
+//! - `FAULT`: `EIO`, `ENOSPC`, `short` (a write writes half of its bytes; other operations fail with EIO), `kill-before` or
 //!   `kill-after`.
-//! - `FAULT_MARK`: a file that is made when it happens, so that whoever runs the program knows when it has seen all.
+//! - `FAULT_MARK`: a file that is created when the fault happens, so that the test knows when all operations were tried.
 
 pub mod clock;
 
@@ -48,12 +48,12 @@ fn plan() -> Option<&'static Plan> {
     .as_ref()
 }
 
-/// Counts one call; runs it, or does what was planned instead.
+/// Counts one call; runs it, or injects the planned fault.
 fn counted<R>(is_counted: bool, failed: R, call: impl FnOnce() -> R) -> R {
     counted_or_half(is_counted, failed, None, call)
 }
 
-/// The same for what can be done by half.
+/// The same for an operation that can be done by half.
 fn counted_or_half<R>(
     is_counted: bool,
     failed: R,
@@ -84,7 +84,7 @@ fn fail<R>(errno: c_int, failed: R) -> R {
 }
 
 fn die() -> ! {
-    // SAFETY: ends this process, as `kill -9` by somebody else would.
+    // SAFETY: ends this process, as `kill -9` would.
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
     loop {
         std::hint::spin_loop();
@@ -101,7 +101,7 @@ fn is_file(fd: c_int) -> bool {
 
 /// The C library's own function of this name.
 fn real<F: Copy>(name: &CStr) -> F {
-    // SAFETY: the name is of a function of this type; without it nothing here works, and there is nobody to tell.
+    // SAFETY: the name is of a function of this type; without it nothing here works, and no error can be reported.
     unsafe {
         let found = libc::dlsym(libc::RTLD_NEXT, name.as_ptr());
         if found.is_null() {
@@ -140,7 +140,7 @@ macro_rules! on_writes {
             let name = concat!(stringify!($name), "\0");
             let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
             let call: unsafe extern "C" fn(c_int, $kind, $number $(, $offset)*) -> ssize_t = real(name);
-            // SAFETY: the caller's arguments, handed on; less than the caller has is there, too.
+            // SAFETY: the caller's arguments, passed on; a shorter length is valid, too.
             let some = |count| unsafe { call($fd, $bytes, count $(, $at)*) };
             let half = || some(($count / 2).max(1));
             counted_or_half(is_file($fd), -1, Some(&half), || some($count))

@@ -1,8 +1,8 @@
 //! COPY, MOVE and DELETE of whole trees against a naive reference: random trees, random ACLs and locks.
 //!
-//! First alone: the real outcome is the reference's, member by member. Then with a second actor who acts between any two system calls of the first: what
-//! was acknowledged to anybody is there, or was deleted by somebody with the right; the answer is the truth about every member; the quota counts what
-//! is on the disk; nothing is left under a reserved name.
+//! First alone: the outcome equals that of the reference, member by member. Then with a second actor that acts between any two system
+//! calls of the first: every acknowledged change exists, or was deleted by a user with the right; the answer is right for every member;
+//! the quota counts the bytes on disk; nothing remains under a reserved name.
 //!
 //! The actors are two threads of a worker, which is this program again. It is traced: each of its threads stops at every system call, and only the one
 //! whose turn it is goes on.
@@ -28,14 +28,14 @@ const ALONE: &str = "ENFILADE_INTERLEAVED_ALONE";
 /// How many runs with two actors the gate has, and how many alone for each of these.
 const GATE: u64 = 400;
 const TIMES_ALONE: u64 = 4;
-/// A file system in memory, where there is one.
+/// A file system in memory, if the machine has one.
 const MEMORY: &str = "/dev/shm";
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// One act after the other, each with nobody else there.
+/// One act after the other, without a second actor.
 fn alone(world: &World, seed: u64, runs: u64) {
     let (mut done, mut refused, mut left) = (0, 0, 0);
     for run in 0..runs {
@@ -114,14 +114,14 @@ fn start(runs: u64, seed: u64) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "worker", "--nocapture", "--test-threads", "1"]).stdout(Stdio::null());
     command.env(RUNS, runs.to_string()).env(SEED, seed.to_string());
-    // Nothing is asked of the disk itself here, and each of thousands of trees is synced.
+    // This test does not test the disk, and syncs thousands of trees.
     if Path::new(MEMORY).is_dir() {
         command.env("TMPDIR", MEMORY);
     }
     command
 }
 
-/// The scheduler waits for any child of this process, so there is one at a time.
+/// The scheduler waits for any child of this process, so only one may run at a time.
 static CHILDREN: Mutex<()> = Mutex::new(());
 
 #[test]

@@ -1,4 +1,4 @@
-//! The naive reference: a tree as a map, and what becomes of it.
+//! The naive reference: a tree as a map, and the effects of acts on it.
 
 use crate::world::Dice;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ pub(crate) enum Actor {
     Bob,
 }
 
-/// Who may do what with something. What is made in it has the same, but for `Shut`.
+/// The ACL of an entry. New entries in it inherit the same ACL, except for `Shut`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acl {
     /// Both may do everything.
@@ -20,11 +20,11 @@ pub(crate) enum Acl {
     /// Alice may read it, Bob may do everything.
     AliceReads,
     BobReads,
-    /// Both may do everything, and nothing with what they make in it.
+    /// Both may do everything with it, but nothing with new entries in it.
     Shut,
-    /// What is made in `Shut`: neither sees it.
+    /// The ACL of new entries in `Shut`: neither user sees them.
     Neither,
-    /// It cannot be believed.
+    /// A malformed ACL.
     Hurt,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Thing {
     pub(crate) acl: Acl,
     /// Of a file.
     pub(crate) content: Option<String>,
-    /// Who has an exclusive lock on it.
+    /// The owner of an exclusive lock on it.
     pub(crate) lock: Option<Actor>,
 }
 
@@ -90,7 +90,7 @@ pub(crate) enum Act {
 /// Refused, or done but for these members.
 pub(crate) type Outcome = Result<BTreeSet<String>, ()>;
 
-/// What is on the disk: directories without content.
+/// The files on disk; directories have no content.
 pub(crate) type Disk = BTreeMap<String, Option<String>>;
 
 const DIRECTORIES: [&str; 5] = ["s", "s/d", "s/d/e", "t", "t/d"];
@@ -134,8 +134,8 @@ impl Act {
         }
     }
 
-    /// A MOVE of a directory, and something that is put below it meanwhile; also what the second actor does after that. In half of the cases the
-    /// first actor does not see what is put there, so the MOVE has to be taken back, and the old name is wanted by the second.
+    /// A MOVE of a directory, and a PUT below it at the same time, and the next act of the second actor. In half of the cases the first
+    /// actor does not see the new file, so the MOVE must be undone, and the second actor uses the old name.
     pub(crate) fn around_a_move(dice: &mut Dice, tree: &mut Tree) -> Option<([Act; 2], Option<Act>)> {
         let directories: Vec<&str> = DIRECTORIES
             .into_iter()
@@ -170,7 +170,7 @@ impl Act {
         }
     }
 
-    /// Whether it has nothing to do with these.
+    /// Whether it touches none of these paths.
     fn is_elsewhere(&self, paths: &[&str]) -> bool {
         let touches = |own: &&str| paths.iter().any(|path| is_within(own, path) || is_within(path, own));
         !self.paths().iter().any(touches)
@@ -228,9 +228,9 @@ impl Tree {
         self.0.keys().filter(|child| is_within(child, path) && *child != path).cloned().collect()
     }
 
-    /// Whether somebody else's lock keeps an entry from being made, replaced or removed; these locks are of depth 0.
+    /// Whether a lock prevents an entry from being created, replaced or removed. All locks have depth 0.
     fn is_locked(&self, path: &str, by: Actor) -> bool {
-        // Nobody brings a token here, so one's own lock is in one's way as well.
+        // Requests bring no lock token, so the actor's own lock counts as well.
         let _ = by;
         let locked = |path: &str| self.0.get(path).is_some_and(|thing| thing.lock.is_some());
         locked(path) || locked(parent(path))
@@ -244,7 +244,7 @@ impl Tree {
         self.may_remove(path, by) && self.beneath(path).iter().all(|path| self.may_remove(path, by))
     }
 
-    /// Whether something can be put at a path, and what is there can go.
+    /// Whether an entry can be put at a path, and the existing one can be removed.
     fn has_room(&self, to: &str, by: Actor, overwrite: bool) -> bool {
         let Some(directory) = self.0.get(parent(to)) else { return false };
         if directory.content.is_some() || !directory.acl.is_free(by) || self.is_locked(to, by) {
@@ -253,7 +253,7 @@ impl Tree {
         !self.0.contains_key(to) || overwrite && self.may_all_go(to, by)
     }
 
-    /// What comes of an act when nobody else does anything.
+    /// The outcome of an act without a second actor.
     pub(crate) fn after(&self, by: Actor, act: &Act) -> (Outcome, Tree) {
         let mut after = self.clone();
         let outcome = match act {
@@ -342,7 +342,7 @@ impl Tree {
         }
     }
 
-    /// What holds whoever acts when.
+    /// Properties that hold for every order of steps.
     pub(crate) fn check(&self, acts: &[Act; 2], outcomes: &[Outcome; 2], now: &Disk, said: &str) {
         let said = || format!("{said}, and then {now:#?}");
         assert!(!now.keys().any(|path| path.contains(".enfilade-")), "something is left hidden: {}", said());
@@ -358,13 +358,13 @@ impl Tree {
             known.push((path.clone(), "new".to_owned(), acl));
         }
         for (path, content, acl) in &known {
-            // Nobody writes over what they put there themselves.
+            // An actor does not overwrite its own file.
             let may_take = |who: usize| {
                 let is_own = who == 1 && content == "new";
                 !is_own && is_done(who) && acl.is_free(actors[who]) && acts[who].takes_away(path)
             };
-            // Where the other moved it first, it may go from there.
-            // A MOVE whose directory the other took away meanwhile is not acknowledged: what was moved is gone, and cannot go back.
+            // If the other actor moved it first, it may be removed from there. A MOVE whose directory the other removed in between is not
+            // acknowledged: the moved entry is gone and cannot return.
             let is_lost_above = |who: usize| match &acts[who] {
                 Act::Move { to, .. } => is_done(1 - who) && acts[1 - who].takes_away(parent(to)),
                 _ => false,
@@ -377,7 +377,7 @@ impl Tree {
                 _ => None,
             };
             let moved_to = |who: usize| goal(who).filter(|_| was_done(who));
-            // Also what was moved back was there for a moment.
+            // An entry that was moved back also existed there for a moment.
             let takes_moved = |who: usize| {
                 let path = goal(1 - who);
                 path.is_some_and(|path| {
@@ -420,7 +420,7 @@ impl Tree {
         self.check_answers(acts, outcomes, now, &said);
     }
 
-    /// Where the other had nothing to do with it, the answer is the truth about every member.
+    /// If the other actor did not touch it, the answer is right for every member.
     fn check_answers(&self, acts: &[Act; 2], outcomes: &[Outcome; 2], now: &Disk, said: &dyn Fn() -> String) {
         let (by, other) = (Actor::Alice, &acts[1]);
         let Ok(left) = &outcomes[0] else { return };

@@ -7,7 +7,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::time::{Duration, Instant};
 
-/// What it came to.
+/// Statistics of the runs.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     pub(crate) runs: u64,
@@ -26,8 +26,8 @@ mod calls {
     pub(super) const RENAMES: [u64; 2] = [264, 316];
     /// getppid: an actor calls it between two acts.
     pub(super) const BETWEEN_ACTS: u64 = 110;
-    /// Every call by which the house reaches files, by name: openat2, statx, getdents64, mkdirat, unlinkat, linkat, renameat, renameat2, fsync,
-    /// fdatasync, write, pwrite64, copy_file_range, fsetxattr, fremovexattr, fchmod, fchown.
+    /// Every system call by which the server reaches files: openat2, statx, getdents64, mkdirat, unlinkat, linkat, renameat, renameat2,
+    /// fsync, fdatasync, write, pwrite64, copy_file_range, fsetxattr, fremovexattr, fchmod, fchown.
     pub(super) const OF_FILES: [u64; 17] =
         [437, 332, 217, 258, 263, 265, 264, 316, 74, 75, 1, 18, 326, 190, 199, 91, 93];
 }
@@ -171,7 +171,7 @@ impl Run {
             match (self.threads[self.turn].1, self.threads[other].1) {
                 (State::Ready, _) => {}
                 (_, State::Ready) => self.turn = other,
-                // Each waits for the other, or for somebody else: they see for themselves.
+                // Both threads wait, for each other or for a third: let them check again.
                 _ => {
                     let waits = (0..2).find(|who| self.threads[*who].1 == State::Waits);
                     let Some(waits) = waits else {
@@ -185,7 +185,7 @@ impl Run {
         }
     }
 
-    /// Lets the thread whose turn it is go on to its next stop.
+    /// Lets the current thread run to its next stop.
     fn step(&mut self, dice: &mut Dice, steps: &mut Steps) {
         let who = self.turn;
         let thread = self.threads[who].0;
@@ -227,7 +227,7 @@ impl Run {
             match argument & 0x7f {
                 // FUTEX_WAIT and FUTEX_WAIT_BITSET.
                 0 | 9 => self.threads[who].1 = State::Waits,
-                // FUTEX_WAKE: whoever waited may look again, once this is done.
+                // FUTEX_WAKE: a waiting thread may check again after this call.
                 1 => self.woken(1 - who),
                 _ => {}
             }

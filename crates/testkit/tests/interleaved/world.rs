@@ -1,4 +1,4 @@
-//! The real house, on real directories.
+//! The real server, on real directories.
 
 use crate::reference::{Acl, Act, Actor, Disk, Outcome, Tree, is_within};
 use enfilade_admin::NewAcl;
@@ -47,7 +47,7 @@ fn lines(acl: Acl) -> Vec<String> {
     }
 }
 
-/// The two who act, which may be at once.
+/// The two actors, which may act at the same time.
 pub(crate) struct Actors {
     name: DatastoreName,
     visits: [Visit; 2],
@@ -93,7 +93,7 @@ impl World {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let visits = [0, 1].map(|who| runtime.block_on(house.admit(&people[who])).unwrap());
         let actors = Actors { name: name.clone(), visits };
-        // From the first count on it is counted what is done.
+        // Changes are counted from the first count on.
         actors.stay(Actor::Alice).quota().unwrap();
         World { house, locks, name, acls, attribute, actors }
     }
@@ -102,7 +102,7 @@ impl World {
         Locks::new(&*self.locks, self.house.clock.now().unix_seconds, Limits::default())
     }
 
-    /// Makes the tree, and nothing else is there.
+    /// Replaces the content of the datastore by the tree.
     pub(crate) fn plant(&self, tree: &Tree) {
         let root = self.house.content(&self.name);
         for entry in std::fs::read_dir(&root).unwrap() {
@@ -154,13 +154,13 @@ impl World {
     pub(crate) fn check_quota(&self, said: &str) {
         let (_, counted) = self.actors.stay(Actor::Alice).quota().unwrap();
         let bytes: usize = self.on_disk().values().flatten().map(String::len).sum();
-        assert_eq!(counted, bytes as u64, "the quota counts something else than is there: {said}");
+        assert_eq!(counted, bytes as u64, "the quota differs from the bytes on disk: {said}");
     }
 
-    /// A lock that was acknowledged is there, and what it is on is where it was: nobody else may take it away.
+    /// An acknowledged lock exists, and its entry has not moved: no other user may remove it.
     pub(crate) fn check_locks(&self, acts: &[Act; 2], outcomes: &[Outcome; 2], now: &Disk, said: &str) {
         let (Act::Lock(name), Ok(_)) = (&acts[1], &outcomes[1]) else { return };
-        // Alice may have moved it, or deleted it, before there was a lock, and something else to its place.
+        // Alice may have moved or deleted it before the lock, and moved another entry to its place.
         let locks = self.locks().covering(&self.name, &path(name)).unwrap();
         let is_on_it = locks.iter().any(|lock| lock.path == path(name));
         let is_there = now.contains_key(name);

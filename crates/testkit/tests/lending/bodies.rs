@@ -1,4 +1,4 @@
-//! Random calls: any route of the tables, with ids of what is there, and bodies that hold whatever any call could want.
+//! Random calls: any route of the tables, with ids of existing records, and bodies with the attributes of any call.
 
 use crate::world::{Dice, ROLES, World};
 use enfilade_facts::tables::{
@@ -7,7 +7,7 @@ use enfilade_facts::tables::{
 use enfilade_facts::{Read, SourceError, View};
 use serde_json::{Map, Value, json};
 
-/// The ids of what is there now.
+/// The ids of existing records.
 pub(crate) struct Ids {
     pub(crate) users: Vec<String>,
     projects: Vec<String>,
@@ -53,7 +53,7 @@ impl Ids {
         world.house.facts().read(read).unwrap().unwrap()
     }
 
-    /// What stands in the place of a name in braces.
+    /// A value for a path parameter.
     fn parameter(&self, name: &str, path: &str, dice: &mut Dice) -> String {
         let nobody = ["00000000000000000000000000000001".to_owned()];
         let all = match name {
@@ -94,7 +94,7 @@ impl Ids {
         parts.join("/")
     }
 
-    /// A value an attribute of this name may have; never the password there is.
+    /// A value for an attribute of this name; never the current password.
     fn value(&self, name: &str, dice: &mut Dice) -> Value {
         let id = |all: &[String], dice: &mut Dice| match all.is_empty() {
             true => Value::Null,

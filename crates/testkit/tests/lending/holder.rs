@@ -1,4 +1,4 @@
-//! Whoever holds the end of a chain: makes more of what was lent, calls anything, and remembers each way in that an answer tells.
+//! The holder of a lent credential: derives more credentials, calls any route, and remembers each credential that a response shows.
 
 use crate::bodies::Ids;
 use crate::http::{Answer, Shown};
@@ -14,16 +14,16 @@ use std::rc::Rc;
 pub(crate) struct Known {
     pub(crate) way: Way,
     pub(crate) depth: usize,
-    /// Of a session, what it is for.
+    /// The rights of a session.
     rights: Option<Rights>,
 }
 
 pub(crate) struct Holder {
     pub(crate) known: Vec<Known>,
-    /// The calls so far, for whoever reads of a failure.
+    /// The calls so far, for the report of a failure.
     pub(crate) trace: Vec<String>,
     pub(crate) good: usize,
-    /// Of the revision they were read at.
+    /// The ids, with the revision at which they were read.
     ids: Option<(At, Rc<Ids>)>,
 }
 
@@ -66,7 +66,7 @@ impl Holder {
 
     /// One request.
     pub(crate) async fn step(&mut self, world: &World, dice: &mut Dice) -> Result<(), String> {
-        // What was lent first stays among those that are tried, and the end of the longest chain is tried more often.
+        // The first lent credential stays among those tried, and the end of the longest chain is tried more often.
         let from = self.known.len().saturating_sub(TRIED);
         let longest = self.known.iter().map(|known| known.depth).max().unwrap_or(0);
         let ends: Vec<usize> = (0..self.known.len()).filter(|at| self.known[*at].depth == longest).collect();
@@ -98,7 +98,7 @@ impl Holder {
         let project =
             |id: enfilade_facts::vocabulary::ProjectId| json!({ "project": { "id": id.to_string() } });
         let usual = if matches!(way, Way::Password { .. }) { project(world.m) } else { Value::Null };
-        // What was lent is mostly good for what is usual.
+        // Lent credentials are mostly used for their own scope.
         let is_lent = !matches!(way, Way::Password { .. } | Way::Session(_));
         let scope = match dice.roll(if is_lent { 30 } else { 8 }) {
             0 => project(world.a),
@@ -116,7 +116,7 @@ impl Holder {
         }
     }
 
-    /// More of what a session has: what is likely to be granted.
+    /// Derives a credential from a session: a request that is likely to succeed.
     async fn derive(
         &mut self,
         world: &World,
@@ -212,7 +212,7 @@ impl Holder {
             return Err(format!("{method} {path} was answered {}: {}", answer.status, answer.text));
         }
         if answer.text.contains(CANARY) {
-            return Err("an answer told a secret that was lent to nobody".to_owned());
+            return Err("a response shows a secret that was never lent".to_owned());
         }
         if world.house.facts().at() != revision {
             if !world.is_whole() {
@@ -223,7 +223,7 @@ impl Holder {
         if answer.is_good() { self.harvest(world, path, &answer, depth + 1).await } else { Ok(()) }
     }
 
-    /// Whatever of an answer lets somebody in.
+    /// Collects credentials from a response.
     async fn harvest(
         &mut self,
         world: &World,
@@ -277,7 +277,7 @@ impl Holder {
         Ok(())
     }
 
-    /// What was lent first is over: of everything that came of it nothing works.
+    /// After the first lent credential has ended, no derived credential works.
     pub(crate) async fn nothing_works(&self, world: &World) -> Result<(), String> {
         let is_mallorys = |authid: &str| authid.starts_with("mallory@");
         for Known { way, .. } in &self.known {
@@ -299,7 +299,7 @@ impl Holder {
                 }
             }
         }
-        // Also by those it was given to who have not been asked.
+        // Also for trustees that have not been tried.
         for (id, trust) in world.new_trusts() {
             let way = Way::Trust { id: id.to_string(), trustee: trust.trustee.to_string() };
             if trust.trustor != world.users["mallory"] && way.login(world, Value::Null).await.is_some() {

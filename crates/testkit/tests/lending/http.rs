@@ -1,4 +1,4 @@
-//! Requests to the HTTP face, in process: what the listener does with a request once it is read.
+//! Requests to the HTTP face, in process, as the listener handles a request after reading it.
 
 use bytes::Bytes;
 use enfilade_faces::{Connection, Faces, Stranger};
@@ -8,14 +8,14 @@ use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// A credential as it stands in a request.
+/// A credential in the form of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Shown {
     Nothing,
     Token(String),
     /// User and secret of HTTP Basic.
     Basic(String, String),
-    /// A cookie and what comes with changes.
+    /// A cookie, and the token that protects changes.
     Ticket(String, String),
 }
 

@@ -1,6 +1,6 @@
-//! Lending, on the HTTP face: whoever is lent something of a project makes chains of it, five links long and more, and calls every
-//! route of Identity v3 and of the Proxmox API with anything. After each change nobody has a right, an account or a way in that goes beyond
-//! what was lent first; once that is ended, nothing works that came of it.
+//! Delegation, on the HTTP face: a user with a lent credential derives chains of five and more credentials, and calls every route of
+//! Identity v3 and of the Proxmox API with random values. After each change no right, account or credential exceeds what was lent first;
+//! after that has ended, no derived credential works.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
@@ -15,16 +15,16 @@ use holder::Holder;
 use std::collections::BTreeMap;
 use world::{Dice, First, World};
 
-/// So many requests are made of what was lent once.
+/// The number of requests for each lent credential.
 const EPISODE: u64 = 150;
-/// So often something is lent in one world: making one takes longer than a request.
+/// The number of lent credentials in one world: to build a world takes longer than a request.
 const EPISODES: usize = 10;
 
 fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// What came about, so that it is known that something did.
+/// Counts of successful steps, so that a run without effect fails.
 #[derive(Default)]
 struct Tally {
     episodes: BTreeMap<First, u64>,
@@ -41,7 +41,7 @@ async fn episode(world: &mut World, dice: &mut Dice, steps: u64, tally: &mut Tal
     let mut asked = 0;
     let mut went = Ok(());
     while asked < steps && went.is_ok() && world.is_whole() {
-        // What was revoked in a second is of that second.
+        // Revocations have a resolution of one second.
         world.house.clock.advance_seconds(2);
         went = holder.step(world, dice).await;
         asked += 1;
@@ -87,7 +87,7 @@ async fn what_was_lent_is_never_outgrown_or_outlived() {
             println!("{asked} of {steps} steps");
         }
     }
-    // A schedule in which nothing comes about would show nothing.
+    // A run without successful steps would prove nothing.
     assert!(
         steps < 5_000 || tally.episodes.len() == 6 && tally.deepest >= 5,
         "{:?} {}",

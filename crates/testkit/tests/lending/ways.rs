@@ -1,4 +1,4 @@
-//! The ways in that whoever holds the end of a chain knows.
+//! The credentials that the holder knows.
 
 use crate::http::Shown;
 use crate::world::World;
@@ -19,7 +19,7 @@ pub(crate) enum Way {
         secret: String,
         authid: String,
     },
-    /// A trust, for whoever is trusted.
+    /// A trust, for its trustee.
     Trust {
         id: String,
         trustee: String,
@@ -44,7 +44,7 @@ fn by_password(user: &str, password: &str) -> Value {
 }
 
 impl Way {
-    /// What is shown with a request that is made with it as it is; nothing where a session has to be had first.
+    /// The credential of a request that uses it directly; `None` if it needs a session first.
     pub(crate) fn shown(&self) -> Option<Shown> {
         Some(match self {
             Way::Session(token) => Shown::Token(token.clone()),
@@ -76,7 +76,7 @@ impl Way {
     }
 }
 
-/// A service has a request that was signed with a key, and asks for a session of whoever signed it (AWS Signature Version 2).
+/// A service passes on a request signed with an EC2 key, and asks for a session of the owner of the key (AWS Signature Version 2).
 async fn by_key(world: &World, access: &str, secret: &str) -> Option<String> {
     use base64::Engine as _;
     let date = to_rfc3339(world.now());

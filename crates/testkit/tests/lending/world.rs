@@ -1,4 +1,4 @@
-//! Who is there, what was lent, and what of the facts lets somebody in or gives somebody a right.
+//! The users, the lent credential, and all facts that admit a user or grant a right.
 
 use crate::http::{Http, Shown};
 use crate::ways::Way;
@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Of `pw`: cheap, because it is shown often.
 const HASH: &str = "$5$rounds=1000$salt$gdEupGonUIiJCMc1vfHpiFjFhRA3Jf3USQ7IYKjZitD";
 pub(crate) const PASSWORD: &str = "pw";
-/// What stands in every secret that was lent to nobody.
+/// A text in every secret that was never lent.
 pub(crate) const CANARY: &str = "canary-of-alice";
 /// Each implies those after it.
 pub(crate) const ROLES: [&str; 4] = ["admin", "manager", "member", "reader"];
@@ -48,16 +48,16 @@ impl Dice {
     }
 }
 
-/// What a session is for.
+/// The scope and roles of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rights {
     pub(crate) user: String,
-    /// The project; `domain` or `system` and the like for anything else, nothing for nothing.
+    /// The project; `domain`, `system` and so on for other scopes; `None` if unscoped.
     pub(crate) on: Option<String>,
     pub(crate) roles: BTreeSet<String>,
 }
 
-/// What is lent first.
+/// The kind of the first lent credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum First {
     Unrestricted,
@@ -78,11 +78,11 @@ pub(crate) struct World {
     pub(crate) b: ProjectId,
     pub(crate) m: ProjectId,
     pub(crate) first: First,
-    /// What ends it.
+    /// The change that ends it.
     ends: Ends,
     /// The roles that are lent on the project, implied ones included.
     pub(crate) lent: BTreeSet<String>,
-    /// A session of the service that asks whose tokens are.
+    /// A session of the service that validates tokens.
     asker: String,
     powers: Powers,
 }
@@ -206,7 +206,7 @@ impl World {
         Shown::Token(self.asker.clone())
     }
 
-    /// What a token stands for, as a service is told; nothing where it is not good.
+    /// The rights of a token, as a service sees them; `None` if it is not valid.
     pub(crate) async fn rights(&self, token: &str) -> Option<Rights> {
         let told =
             self.http.ask_about(&self.asker(), token, "GET", "/v3/auth/tokens?nocatalog", &Value::Null).await;
@@ -234,7 +234,7 @@ impl World {
         is_mallorys || is_lent
     }
 
-    /// Whether what the model is about is there still: an administrator may delete a project, and what is in it goes with it.
+    /// Whether the records of the model still exist: an administrator may delete a project with everything in it.
     pub(crate) fn is_whole(&self) -> bool {
         let projects = [self.a, self.b, self.m];
         let is_there = |id: &ProjectId| self.house.facts().read(|view| view.get::<Project>(id)).unwrap();
@@ -262,7 +262,7 @@ impl World {
         }
     }
 
-    /// Compares what lets somebody in, or gives a right, with what did when something was lent.
+    /// Compares the facts that admit a user or grant a right with those at the time of the loan.
     pub(crate) fn check_powers(&self) -> Result<(), String> {
         let now = self.powers_now();
         let before = &self.powers;
@@ -304,7 +304,7 @@ impl World {
                 return Err(format!("a key that is more than was lent: {blob:?}"));
             }
         }
-        // What was there before is its owner's to change; what is lent may end itself.
+        // Owners may change older credentials; the lent credential may delete itself.
         let is_first = |id: &CredentialId| matches!(&self.ends, Ends::Credential(first) if first == id);
         let is_api = |row: &Credential| self.first == First::ApiToken && row.name.as_str() == "lent";
         for (id, row) in &before.credentials {
@@ -370,7 +370,7 @@ impl World {
                     powers.fixed.insert((Table::Grants as u8, at), Vec::new());
                 }
                 for (key, row) in view.list::<enfilade_facts::tables::Assignment>(&[])? {
-                    // Users give their own tokens what they have themselves.
+                    // Users may give their own tokens their own rights.
                     if matches!(&key.who, Who::Token(id) if mallorys.contains(id)) {
                         continue;
                     }
@@ -392,10 +392,10 @@ impl World {
     }
 }
 
-/// What lets somebody in or gives somebody a right.
+/// All facts that admit a user or grant a right.
 #[derive(Default)]
 struct Powers {
-    /// Accounts, groups, roles and who has them, by table and key.
+    /// Accounts, groups, roles and assignments, by table and key.
     fixed: BTreeMap<(u8, Vec<u8>), Vec<u8>>,
     credentials: BTreeMap<CredentialId, (Credential, Option<Delegation>)>,
     trusts: BTreeMap<TrustId, Trust>,
@@ -413,7 +413,7 @@ fn add_user(house: &TestHouse, name: &str) -> UserId {
     id
 }
 
-/// What alice and bob have that is lent to nobody.
+/// Credentials of alice and bob that are never lent.
 fn keep_secrets(house: &TestHouse, users: &BTreeMap<&'static str, UserId>, b: ProjectId) {
     let desk = house.desk();
     for (name, n) in [("alice", 1), ("bob", 2)] {

@@ -1,4 +1,4 @@
-//! What is given and taken, and what is revoked, at random.
+//! Random grants, removals and revocations.
 
 use super::model::{Delegation, Dice, Event, Taken, Trust, Where, Whom};
 use super::{GROUPS, GUESTS, IMPLIED, PROJECTS, ROLES, USERS, World, make_group};
@@ -63,7 +63,7 @@ impl World {
                 }
             }
             10 => {
-                // A user who is kept out comes back sooner than the others go, and often at once.
+                // A disabled user is enabled sooner than others are disabled, and often at once.
                 let enabled = !self.user_enabled[user] || dice.roll(5) != 0;
                 self.enable_user(user, enabled);
                 if !enabled && dice.roll(2) == 0 {
@@ -150,7 +150,7 @@ impl World {
         }
     }
 
-    /// A user, or a group that is there.
+    /// A user, or an existing group.
     fn some_holder(&self, dice: &mut Dice, user: usize) -> Whom {
         let group = Some(dice.roll(GROUPS.len())).filter(|n| self.groups[*n].is_some());
         group.filter(|_| dice.roll(2) == 0).map_or(Whom::User(user), Whom::Group)
@@ -263,7 +263,7 @@ impl World {
                     self.nested.insert((n, 0));
                 }
             }
-            // With nobody in between, or with the nested ones in it.
+            // With or without nested groups in it.
             9 if n != GUESTS => {
                 enfilade_admin::remove_group(&desk, &group.name).unwrap();
                 self.forget_group(n);
@@ -271,9 +271,9 @@ impl World {
             }
             10 if n == GUESTS => self.enable_domain(GUESTS, !self.domain_enabled[GUESTS]),
             11 if n == GUESTS && !self.domain_enabled[GUESTS] => {
-                // What is in it is swept later, if ever.
+                // Its records are swept later, if ever.
                 admin::delete_domain(&desk, &self.domains[GUESTS].1).unwrap();
-                // It was disabled before, and was for nobody meanwhile.
+                // It was disabled before, so no session for it exists.
                 self.take(Taken::Domain(self.domains[GUESTS].1));
                 self.forget_group(n);
             }
@@ -281,7 +281,7 @@ impl World {
         }
     }
 
-    /// The group goes, and each of its members has the mark: who else would tell of it, once nothing leads to the group?
+    /// Removes the group; each of its members gets the mark, because after that nothing connects them to the group.
     fn forget_group(&mut self, n: usize) {
         self.groups[n] = None;
         let ended = self.ended();
@@ -333,7 +333,7 @@ impl World {
             by: None,
         };
         let made = admin::create_trust(&desk, &new);
-        // Nobody lends what they have not.
+        // A user cannot lend a role that the user does not have.
         assert_eq!(made.is_ok(), roles.iter().all(|role| held.contains(role)), "{roles:?} of {held:?}");
         if let Ok((id, ..)) = made {
             self.trusts.push(Trust { id, trustor, trustee, project, roles, expires, is_there: true });
@@ -359,7 +359,7 @@ impl World {
         }
         admin::revoke(&self.house.desk(), &marks, end, "a test").unwrap();
         marks.into_iter().for_each(|mark| self.mark(mark));
-        // And some of nobody here: so many that what was newest before is not any more, or a few.
+        // And some marks of unknown tokens: a few, or so many that older marks are no longer the newest.
         for _ in 0..dice.roll(20) {
             let nobodys = std::array::from_fn(|_| dice.roll(256) as u8);
             admin::revoke(&self.house.desk(), &[Revoked::Token(nobodys)], None, "a test").unwrap();

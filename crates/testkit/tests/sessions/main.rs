@@ -1,5 +1,4 @@
-//! Sessions: what is granted is what a model grants that knows nothing but everything that ever happened, and looks through
-//! all of it each time.
+//! Sessions: the server grants the same as a model that stores every event and searches all of them each time.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "a campaign says how far it is")]
@@ -24,7 +23,7 @@ use enfilade_testkit::{Remembering, TestHouse};
 use model::{Delegation, Dice, Ended, Event, Group, Issued, Taken, Token, Trust, Where, Whom};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of `pw`: cheap, because thousands come in.
+/// The hash of `pw`: cheap, because thousands of logins follow.
 const HASH: &str = "$5$rounds=1000$salt$gdEupGonUIiJCMc1vfHpiFjFhRA3Jf3USQ7IYKjZitD";
 const LIFETIME: i64 = 3_600;
 const USERS: usize = 4;
@@ -37,22 +36,22 @@ const GROUPS: [&str; 3] = ["staff@Default", "nested@Default", "crew@guests"];
 const GUESTS: usize = 2;
 const KEYS_MAX: usize = 3;
 
-/// What happened, and who is who.
+/// The events, and the names of all records.
 struct World {
     house: TestHouse,
     domains: [(Realm, DomainId); 3],
     users: Vec<(Userid, UserId, usize)>,
     projects: Vec<(ProjectId, usize)>,
     roles: Vec<RoleId>,
-    // From here on, what the model knows.
+    // From here on, the state of the model.
     user_enabled: [bool; USERS],
     domain_enabled: [bool; 3],
     project_enabled: [bool; PROJECTS],
-    /// Those that are there.
+    /// Existing groups.
     groups: [Option<Group>; 3],
-    /// Who is in which group.
+    /// Members of groups.
     members: BTreeSet<(usize, usize)>,
-    /// Which group is in which.
+    /// Groups in groups.
     nested: BTreeSet<(usize, usize)>,
     implied: BTreeSet<(usize, usize)>,
     grants: BTreeSet<(Whom, Where, usize)>,
@@ -157,7 +156,7 @@ impl World {
         self.places
     }
 
-    /// What is ended at this moment.
+    /// A mark of this moment.
     fn ended(&mut self) -> Ended {
         Ended { place: self.next_place(), last: self.last_issue() }
     }
@@ -194,9 +193,9 @@ impl World {
         KeyRing::new(&keys).unwrap()
     }
 
-    /// 0 becomes the highest, there is a new 0, and the lowest beside it goes.
+    /// Key 0 becomes the highest, a new key 0 is created, and the lowest other key is deleted.
     fn rotate(&mut self) {
-        // The bytes of a key are those of its number, so what was 0 keeps them only in the original.
+        // The bytes of a key are those of its number, so the old key 0 keeps them only in Keystone.
         let next = self.ring.iter().max().unwrap() + 1;
         self.ring.push(next);
         if self.ring.len() > KEYS_MAX {
@@ -258,13 +257,13 @@ impl World {
         }
     }
 
-    /// A session of the visit; what comes of it is what the model says.
+    /// Issues a session; the outcome must equal the model's.
     async fn issue(&mut self, visit: Visit, parent: Option<Token>, mut token: Token, wanted: Wanted) {
         let mut visit = visit;
         token.key = *self.ring.iter().max().unwrap();
         let now = self.now();
         token.issued = Issued { place: Some(self.next_place()), second: now };
-        // Whatever was revoked a moment ago, and whatever the clock says: it is issued at once.
+        // It is issued at once, whatever was revoked a moment ago and whatever the clock shows.
         let roles = self.stands(&token, true);
         let is_over = roles.is_some() && !self.ends_later(&token);
         match visit.issue(wanted).await {
@@ -286,7 +285,7 @@ impl World {
                 self.check(&token);
                 self.tokens.push(token);
             }
-            // The clock is so far behind that a session would have ended before what was purged.
+            // The clock is so far behind that a session would end before the last purge.
             Err(refusal) if is_over => assert_eq!(refusal.code(), "ID27", "{token:?}"),
             Err(refusal) => {
                 assert_eq!((refusal.code(), roles), ("ID19", None), "{token:?}");
@@ -308,7 +307,7 @@ impl World {
         self.note_losses();
     }
 
-    /// A token of another server with the same keys, whose clock is not ours.
+    /// A token of another server with the same keys and another clock.
     fn foreign(&mut self, dice: &mut Dice) {
         let (user, scope) = (dice.roll(USERS), Self::some_scope(dice));
         let issued_at = self.now() + dice.roll(14) as i64 - 4;
@@ -352,7 +351,7 @@ impl World {
         }
     }
 
-    /// One in a while; of those somebody gives this user most often.
+    /// Sometimes a trust, most often one for this user.
     fn some_trust(&self, dice: &mut Dice, user: usize) -> Option<usize> {
         if self.trusts.is_empty() || dice.roll(5) != 0 {
             return None;
@@ -500,7 +499,7 @@ impl World {
             let token = self.tokens[dice.roll(self.tokens.len())].clone();
             self.check(&token);
         }
-        // What is over for long is of no interest; and so that schedules meet, there are not many.
+        // Tokens that expired long ago are dropped, and few are kept, so that events interact.
         if self.tokens.len() > 40 {
             self.tokens.iter().for_each(|token| self.check(token));
             let now = self.now();
@@ -563,7 +562,7 @@ async fn sessions_are_what_a_model_says_that_scans_everything() {
             println!("{step} of {steps} steps");
         }
     }
-    // A schedule in which nothing comes about would show nothing.
+    // A run without successful steps would prove nothing.
     for (kind, share) in
         [("by password", 100), ("by credential", 100), ("of another", 100), ("by trust", 400)]
     {

@@ -1,4 +1,4 @@
-//! What the model knows of what was given and taken.
+//! The model of grants and removals.
 
 use super::World;
 use enfilade_facts::tables::Revoked;
@@ -44,7 +44,7 @@ pub(crate) struct Group {
 /// When a session was issued: its place in the order of all that happened, and the second it says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Issued {
-    /// None of another server with the same keys, which knows nothing of our order.
+    /// `None` for a token of another server with the same keys, which does not share our order of events.
     pub(crate) place: Option<u64>,
     pub(crate) second: i64,
 }
@@ -80,7 +80,7 @@ pub(crate) enum Taken {
     Group(GroupId),
     /// A role implies another no longer, or is gone.
     Role(RoleId),
-    /// This domain was disabled, so its groups give nothing.
+    /// This domain was disabled, so its groups grant nothing.
     Domain(DomainId),
     /// This credential was disabled, or has another secret.
     Credential(usize),
@@ -88,7 +88,7 @@ pub(crate) enum Taken {
     Trust(usize),
 }
 
-/// What a session stands for at one moment.
+/// The rights of a session at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) roles: BTreeSet<usize>,
@@ -109,9 +109,9 @@ pub(crate) struct Token {
     pub(crate) own: [u8; 16],
     pub(crate) chain: [u8; 16],
     pub(crate) key: u32,
-    /// What it stood for after the last change.
+    /// Its rights after the last change.
     pub(crate) held: Option<Held>,
-    /// Whether it stood for less after a change than before: then it is over, whatever the rest of the model says.
+    /// Whether a change reduced its rights: then it has ended, whatever the rest of the model says.
     pub(crate) has_lost: bool,
 }
 
@@ -138,7 +138,7 @@ pub(crate) struct Trust {
     pub(crate) is_there: bool,
 }
 
-/// What the model says: it looks through everything that ever happened.
+/// The verdicts of the model, which searches all events.
 impl World {
     /// Whether it lost a part after a session was issued.
     pub(crate) fn is_marked(&self, what: Taken, issued: Issued) -> bool {
@@ -195,7 +195,7 @@ impl World {
         self.with_implied(self.grants.iter().filter(counts).map(|(.., role)| *role))
     }
 
-    /// Whether something has a mark that a session of this user rests on by what the user is.
+    /// Whether the user, or a group or domain of the user, has a mark that ends the session.
     fn is_over_by(&self, user: usize, issued: Issued) -> bool {
         self.groups_of(user).into_iter().filter_map(|n| self.groups[n].as_ref()).any(|group| {
             self.is_marked(Taken::Group(group.id), issued)
@@ -203,7 +203,7 @@ impl World {
         })
     }
 
-    /// The same by what the user has there.
+    /// The same for grants on the scope.
     fn is_over_on(&self, user: usize, on: Where, issued: Issued) -> bool {
         let (holders, nodes) = (self.holders(user), self.nodes(on));
         let mut both = holders.iter().flat_map(|whom| nodes.iter().map(|node| Taken::Grant(*whom, *node)));
@@ -216,7 +216,7 @@ impl World {
         roles.iter().any(|role| self.is_marked(Taken::Role(self.roles[*role]), issued))
     }
 
-    /// Whether something has a mark that a session rests on. It is looked for in what the session rests on now.
+    /// Whether a mark ends the session. Only the records that the session depends on now are searched.
     pub(crate) fn is_over(&self, token: &Token) -> bool {
         let at = token.issued;
         let by_trust = |n: usize| {
@@ -235,8 +235,8 @@ impl World {
             || token.trust.is_none() && token.scope.is_some_and(|on| self.is_over_on(token.user, on, at))
     }
 
-    /// After a change: a token that stood for something that is not there any more has lost it for good, unless it is of another server
-    /// whose clock is further ahead than it may be.
+    /// After a change: a token that lost a right has lost it for good, unless it is of another server whose clock is further ahead than
+    /// allowed.
     pub(crate) fn note_losses(&mut self) {
         let (mut tokens, ended) = (std::mem::take(&mut self.tokens), self.ended());
         for token in &mut tokens {
@@ -254,7 +254,7 @@ impl World {
         self.tokens = tokens;
     }
 
-    /// What a session stands for now, if nothing had ever ended it but time, of which no change is made.
+    /// The rights of a session now, if only time had ended sessions.
     pub(crate) fn held(&self, token: &Token) -> Option<Held> {
         let roles = self.stands(token, false)?;
         Some(Held { roles, groups: self.groups_of(token.user) })
@@ -264,7 +264,7 @@ impl World {
         self.user_enabled[user] && self.domain_enabled[self.users[user].2]
     }
 
-    /// The roles a new session has that is for the same, or nothing where it is none.
+    /// The roles of a new session for the same scope; `None` if it would be refused.
     pub(crate) fn stands(&self, token: &Token, in_time: bool) -> Option<BTreeSet<usize>> {
         let user = token.user;
         if !self.may_come_in(user) {
@@ -332,7 +332,7 @@ impl World {
                 | Revoked::Passed
                 | Revoked::Last => false,
             };
-            // Who has one token in mind means it, whatever any clock says.
+            // A mark for one token, chain or trust counts independent of clocks.
             let is_one = matches!(event.mark, Revoked::Token(_) | Revoked::Chain(_) | Revoked::Trust(_));
             is_meant && (is_one || event.ended.is_about(token.issued))
         })

@@ -1,4 +1,4 @@
-//! What the facts say of a session that the house judged otherwise than the model.
+//! Prints the facts about a session on which the server and the model disagree.
 
 use super::World;
 use super::model::Token;

@@ -1,4 +1,4 @@
-//! Trees of sessions, each made of another: none outlives or outgrows what it comes of.
+//! Trees of sessions, each made from another: none outlives its origin or has more rights.
 
 use super::model::Dice;
 use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust, On};
@@ -17,7 +17,7 @@ struct World {
     user: UserId,
     projects: Vec<ProjectId>,
     credential: (CredentialId, ProjectId),
-    /// Another user lends what the user has not: to read the last project.
+    /// Another user lends a role that the user does not have: reader on the last project.
     trust: (TrustId, i64),
 }
 
@@ -51,7 +51,7 @@ impl World {
         let projects: Vec<ProjectId> =
             (0..4).map(|n| admin::add_project(&desk, &realm, &format!("p{n}"), None).unwrap().0).collect();
         let who = Target::User(userid);
-        // On the last project there is no role, so no session either.
+        // The user has no role on the last project, so no session either.
         for (project, role) in projects.iter().zip(["admin", "member", "reader"]) {
             admin::grant_role(&desk, &who, &On::Project(*project), role).unwrap();
         }
@@ -125,7 +125,7 @@ impl World {
         self.house.come_in_by(token.as_bytes()).ok()
     }
 
-    /// What the user has there, and nothing else ever.
+    /// The most roles that a session may have on the scope.
     fn most(&self, scope: Scope, lent: Option<Lent>) -> BTreeSet<&'static str> {
         let roles: &[&str] = match scope {
             _ if matches!(lent, Some(Lent::Trust(_))) => &["reader"],
@@ -158,7 +158,7 @@ async fn no_session_outlives_or_outgrows_what_it_comes_of() {
         for _ in 0..1 + dice.roll(4) {
             let (token, parent) = sessions[dice.roll(sessions.len())].clone();
             let Some(mut visit) = world.come_in(&token) else {
-                // The one root that is for something where its user has nothing.
+                // The only root for a scope on which its user has no role.
                 assert_eq!(parent.scope, Scope::Project(world.projects[3]));
                 break;
             };
@@ -185,7 +185,7 @@ async fn no_session_outlives_or_outgrows_what_it_comes_of() {
                     let held: BTreeSet<&str> =
                         child.session.roles.iter().map(|role| role.name.as_str()).collect();
                     assert!(held.is_subset(&world.most(claim.scope, claim.lent)), "{held:?} {claim:?}");
-                    // Its token says the same, and what comes of another reaches nothing but its project.
+                    // Its token says the same; a session made from a lent one reaches only its project.
                     let inside = world.come_in(&child.token).unwrap();
                     let reach = &inside.principal().reach;
                     assert_ne!(*reach, Reach::Everything, "{claim:?}");
