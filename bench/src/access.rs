@@ -1,4 +1,5 @@
-//! Listing what one may see of large trees, in 4 groups, in 400 and in 4,000: ours and Samba's, the door alone and the whole server.
+//! Listings of large trees with hidden entries, for users in 4, 400 and 4,000 groups: Enfilade and Samba, door 4 alone and the whole
+//! server.
 
 mod alone;
 mod door;
@@ -28,7 +29,7 @@ use trees::{Acls, TREES};
 /// In how many groups the users are.
 const GROUPS: [u32; 3] = [4, 400, 4_000];
 const LARGE: &str = "largedir_41000";
-/// Listings of a tree that is known, for what one of them costs.
+/// The number of listings of a known tree, to measure the cost of one.
 const AGAIN: u32 = 10;
 const CLIENTS: usize = 8;
 
@@ -39,12 +40,12 @@ pub(crate) struct User {
 }
 
 fn users() -> Vec<User> {
-    // One more who may see everything there is.
+    // And a user who may see everything.
     let of = |(n, groups)| User { name: format!("user{n}"), groups };
     (0..).zip(GROUPS).map(of).collect()
 }
 
-/// Users in groups with a role in each store, and nothing else.
+/// Creates only users in groups, with a role on each datastore.
 fn facts(source: &dyn Source, users: &[User], stores: &[(Acls, &Path)]) -> Result<(), Failure> {
     let count = (users.len() as u64 + 1) * TOKENS_EACH;
     stores::fill(source, count, stores::keyed())?;
@@ -95,7 +96,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     })
 }
 
-/// Of all that what needs no other server and no other program: ours beside ours.
+/// The benchmarks that need no other program: Enfilade compared with itself.
 pub(crate) fn alone(report: &mut Report, small: bool) -> Result<(), Failure> {
     Bench::on(if small { &["largedir_1000"] } else { &[LARGE] }, &Acls::BOTH, |bench| {
         let judging = door::run(report, bench.users)?;
@@ -103,10 +104,10 @@ pub(crate) fn alone(report: &mut Report, small: bool) -> Result<(), Failure> {
     })
 }
 
-/// How the server knows what state an entry is in.
+/// How the server learns the state of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum How {
-    /// The kernel tells of changes.
+    /// The kernel notifies of changes.
     Heard,
     /// It asks for each.
     Asked,
@@ -194,10 +195,10 @@ impl Bench<'_> {
     /// CPU seconds of the server for a tree, or for its first directory alone: the first time, and again.
     fn listed(&self, acls: Acls, tree: &str, user: usize, is_whole: bool) -> Result<[f64; 2], Failure> {
         let server = self.server(How::Heard)?;
-        // Longer, when everything has to come from the disk, than a connection may say nothing.
+        // If everything comes from the disk, this takes longer than the idle limit of a connection.
         server.settle();
         let mut client = Client::new(server.plain, user)?;
-        // Whoever comes first is looked up, which is not what is measured.
+        // The first request looks the user up, which is not measured.
         client.list(acls, "")?;
         let spent = || server.cpu_nanos() / 1e9;
         let before = spent();
@@ -242,7 +243,7 @@ impl Bench<'_> {
         }))
     }
 
-    /// Fills the kernel's caches as use does, and not as the making of the trees left them: as somebody finds them who was not the first.
+    /// Fills the kernel's caches as use does, not as the creation of the trees left them.
     fn warm(&self, acls: Acls, tree: &str) -> Result<(), Failure> {
         crate::certs::drop_caches();
         self.listed(acls, tree, 0, true).map(drop)
@@ -312,7 +313,7 @@ impl Bench<'_> {
             for (when, spent) in [("first", first), ("again", again)] {
                 report.once(&of(&format!("ours, {when}, to Samba's CPU")), groups, spent / theirs, "times");
             }
-            // What the goals were set by: the directory alone, and few ACLs.
+            // The case of the goals: the directory alone, and few ACLs.
             if tree == LARGE && acls == Acls::Few && !is_whole {
                 let goals = match groups {
                     4 => [("samba-4-first", first, 1.0 / 5.0), ("samba-4-again", again, 1.0 / 15.0)],
@@ -330,7 +331,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// What no way of reading these ACLs can do without.
+    /// The least cost of any way to read these ACLs.
     fn acls_alone(&self, report: &mut Report, acls: Acls) -> Result<(), Failure> {
         let what = format!(
             "the directory {LARGE}, {} ACLs: its names and each ACL, and nothing else, CPU",
@@ -340,14 +341,14 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Copying what may be seen, as the report's table has it: finding it, copying it, both.
+    /// Copies the visible entries, as in the report's table: find, copy, both.
     fn copies(&self, report: &mut Report) -> Result<(), Failure> {
         if Command::new("rclone").arg("version").output().is_err() {
-            eprintln!("rclone is not there (`apt-get install rclone`), so nothing is copied");
+            eprintln!("rclone is not installed (`apt-get install rclone`), so nothing is copied");
             return Ok(());
         }
         let server = self.server(How::Heard)?;
-        // rclone waits 10 ms between any two requests, so the time is its own; what the server spends is told beside it.
+        // rclone waits 10 ms between two requests, so the time is rclone's own; the server's CPU time is reported next to it.
         for tree in self.chosen.iter().filter(|tree| [LARGE, "largedir_1000", "hierarchy_200"].contains(tree))
         {
             for (n, user) in self.users.iter().enumerate().filter(|(_, user)| user.groups <= 400) {
@@ -411,7 +412,7 @@ impl Client {
         Ok(Self::on(Box::new(stream), user))
     }
 
-    /// Over TLS, the only way into a server that nobody told otherwise.
+    /// Over TLS, the only listener of a server by default.
     fn over_tls(server: &Server, user: usize) -> Result<Self, Failure> {
         Ok(Self::on(Box::new(server.https.stream()?), user))
     }
@@ -421,7 +422,7 @@ impl Client {
         Client { stream, authorization: format!("PBSAPIToken=user{user}@local!t0:{secret}"), body: BODY }
     }
 
-    /// What is in a directory: paths below the store, directories with a slash at the end.
+    /// The entries of a directory: paths below the datastore, directories with a slash at the end.
     fn list(&mut self, acls: Acls, path: &str) -> Result<Vec<String>, Failure> {
         let base = format!("/dav/{}/", acls.name());
         let request = format!(
@@ -467,7 +468,7 @@ impl Client {
     }
 }
 
-/// The body of an answer, once all of it is there: as long as it was said to be, or in chunks (RFC 9112 §7.1).
+/// The body of a complete response, by Content-Length or in chunks (RFC 9112 §7.1); `None` if it is not complete yet.
 fn body_of(answer: &[u8]) -> Option<Vec<u8>> {
     let start = answer.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
     let head = std::str::from_utf8(answer.get(..start)?).ok()?.to_ascii_lowercase();

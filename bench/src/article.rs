@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const AT_ONCE: usize = 20;
 const PASSWORD: &str = "a password";
-/// How many revocations there are in turn, and at the end as many as nobody had.
+/// The numbers of revocations, the last one more than any real cloud had.
 const REVOCATIONS: [u64; 7] = [0, 100, 500, 1_000, 4_000, 10_000, 100_000];
 
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {

@@ -83,7 +83,7 @@ pub(crate) fn run(report: &mut Report, count: usize) -> Result<(), Failure> {
         report.goal("memory", "ours, memory of each certificate while idle", own.idle_kib, 1.0, "KiB");
     }
     if count >= MILLION {
-        // What a handshake costs does not depend on it; what is sprayed was measured with fewer.
+        // The cost of a handshake does not depend on the number; the spray was measured with fewer.
         return Ok(());
     }
     handshakes::run(report, &scratch)?;
@@ -104,7 +104,7 @@ fn haproxy(
     is_cold_possible: bool,
 ) -> Result<Option<Start>, Failure> {
     if Command::new("haproxy").arg("-v").output().is_err() {
-        eprintln!("haproxy is not there (`apt-get install haproxy`), so nothing is compared with it");
+        eprintln!("haproxy is not installed (`apt-get install haproxy`), so nothing is compared with it");
         return Ok(None);
     }
     if n > 110_000 {
@@ -137,7 +137,7 @@ struct Haproxy {
     address: SocketAddr,
 }
 
-/// With the certificates of a directory; `None` where there is no HAProxy.
+/// Starts HAProxy with the certificates of a directory; `None` if it is not installed.
 fn start_haproxy(directory: &Path, place: &Path) -> Result<Option<Haproxy>, Failure> {
     if Command::new("haproxy").arg("-v").output().is_err() {
         return Ok(None);
@@ -276,7 +276,7 @@ fn files_of(directory: &Path) -> Result<CertificateFiles, Failure> {
     Ok(CertificateFiles::new(place, Digest::new(&MemoSeed([9; 16])), terms))
 }
 
-/// Answerable is what is answered.
+/// Checks that the last name is answered with its certificate.
 fn is_answered(certificates: &Certificates, directory: &Path, n: u64) -> Result<(), Failure> {
     let last = make::names_of(n as usize - 1).pop().ok_or("no name")?;
     let permit = enfilade_tls::open(certificates, &Ask::new(Some(&last)))?;
@@ -287,7 +287,7 @@ fn is_answered(certificates: &Certificates, directory: &Path, n: u64) -> Result<
     }
 }
 
-/// With what an earlier start wrote down, from the file to the last name answered, in seconds.
+/// A restart with the index of an earlier start, from reading the file to the last answerable name, in seconds.
 fn restart(
     report: &mut Report,
     directory: &Path,
@@ -333,7 +333,7 @@ fn restart(
     Ok(checked)
 }
 
-/// After ten files were written anew, of as many as there are.
+/// A reload after ten files were rewritten.
 fn reload(report: &mut Report, directory: &Path, scratch: &Scratch, n: u64) -> Result<f64, Failure> {
     // In a directory of links to the same files, so that those stay as they are.
     let place = scratch.path().join("reloaded");
@@ -344,7 +344,7 @@ fn reload(report: &mut Report, directory: &Path, scratch: &Scratch, n: u64) -> R
     }
     let shelf = files_of(&place)?;
     let mut certificates = shelf.look(Rules::default(), None, crate::clock::nanos())?.certificates;
-    // What is linked was changed just now, and is known for sure only later.
+    // The linked files changed just now, so their identity is certain only later.
     pause(Duration::from_millis(100));
     certificates = shelf.look_again(&certificates, Rules::default(), crate::clock::nanos())?.certificates;
     let mut samples = Samples::default();
@@ -379,7 +379,7 @@ fn served(
 ) -> Result<(f64, Start), Failure> {
     let data = scratch.path().join("data");
     let none = [("ENFILADE_TLS__CHECK", "lazy")];
-    // The first start makes what is needed; the second one is with one certificate.
+    // The first start initializes the data directory; the second one has one certificate.
     drop(Server::start(&data, &none)?);
     let alone = Server::start(&data, &none)?.resident();
     let with = directory.to_string_lossy();

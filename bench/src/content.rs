@@ -1,4 +1,4 @@
-//! Files served beside Apache's mod_dav: the same files, one server after the other in the same run, CPU of the servers alone.
+//! File serving compared with Apache's mod_dav: the same files, one server after the other in the same run, CPU of the servers only.
 
 mod apache;
 
@@ -23,7 +23,7 @@ const FILE_BYTES: usize = 25_000;
 const CONNECTIONS: usize = 8;
 const PUTS: usize = 500;
 
-/// How much of each there is.
+/// The amounts of work.
 struct Size {
     many: usize,
     tree: (usize, usize),
@@ -32,24 +32,24 @@ struct Size {
     rounds: usize,
 }
 
-/// Who is measured.
+/// A measured server.
 struct Peer {
     name: &'static str,
     address: SocketAddr,
     tls: SocketAddr,
-    /// What stands before a path, and the header that lets one in.
+    /// The prefix of a path, and the header with the credential.
     base: String,
     header: String,
     cpu: Box<dyn Fn() -> f64 + Sync>,
     resident: Box<dyn Fn() -> u64 + Sync>,
-    /// Where what is put comes to be.
+    /// The directory for uploads.
     up: PathBuf,
-    /// Whether an answer to PUT means that it is on the disk.
+    /// Whether a response to PUT means that the file is on disk.
     syncs: bool,
 }
 
 impl Peer {
-    /// What the directory is called that is put into.
+    /// The name of the directory for uploads.
     fn place(&self) -> &str {
         self.up.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
@@ -101,7 +101,9 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
             up: files.join("up-apache"),
             syncs: false,
         }),
-        None => eprintln!("Apache is not there (`apt-get install apache2`), so nothing is compared with it"),
+        None => {
+            eprintln!("Apache is not installed (`apt-get install apache2`), so nothing is compared with it")
+        }
     }
     let mut compare = Compare { report, size: &size };
     compare.propfind(&peers)?;
@@ -169,7 +171,7 @@ fn make(files: &Path, size: &Size) -> Result<(), Failure> {
     directory(&files.join("up-apache"), 0o777)
 }
 
-/// A data directory with the files for a datastore, and somebody with a token who may read and write them.
+/// A data directory with a datastore of the files, and a token that may read and write them.
 fn prepare(data: &Path, files: &Path) -> Result<(String, String), Failure> {
     let program = std::env::current_exe()?.with_file_name("enfilade");
     let run = |arguments: &[&str]| -> Result<serde_json::Value, Failure> {
@@ -203,7 +205,7 @@ struct Compare<'c> {
 }
 
 impl Compare<'_> {
-    /// What each of them takes, as a row, and ours by theirs, as a goal where there is one.
+    /// Reports the cost of each server, and the ratio of Enfilade to Apache, as a goal if one is given.
     fn both(
         &mut self,
         peers: &[Peer],
@@ -352,7 +354,7 @@ impl Compare<'_> {
         }
         let source = peers.first().and_then(|peer| peer.up.parent()).ok_or("no files")?.join("large");
         let source = source.to_str().ok_or("the scratch directory has no UTF-8 path")?.to_owned();
-        // On the disk, for either: what Apache acknowledges is not.
+        // Synced to disk for both: Apache acknowledges before that.
         self.both(peers, "PUT of a large file, on the disk, time", "s", Some(("put-large", 1.0)), |peer| {
             rustix::fs::sync();
             let began = now();
@@ -496,7 +498,7 @@ fn propfind(peer: &Peer, path: &str, body: &str) -> Result<(f64, usize), Failure
     }
 }
 
-/// The status of an answer whose length is said, and the length of its body, which is forgotten.
+/// The status of a response with Content-Length, and the length of its body, which is discarded.
 fn answer(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<(u16, usize), String> {
     let mut filled = 0;
     loop {

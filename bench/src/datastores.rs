@@ -44,7 +44,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     http::run(report, &scratch, small)
 }
 
-/// A house with so many stores.
+/// A server with this many datastores.
 fn house(place: &Path, count: u64) -> Result<Arc<House>, Failure> {
     let store = Store::generated(place, 1)?;
     generate(&*store.lmdb, count)?;
@@ -101,7 +101,7 @@ fn table(report: &mut Report, theirs: &Place, ours: &House, sha: f64, small: boo
                 drop(held);
                 Ok(began.elapsed().as_secs_f64() * 1e6 / count)
             };
-            // What is opened is open, and what is counted has its file.
+            // Warm up: roots are open, and the peers' counter files exist.
             run_theirs(true, stores * each)?;
             run_ours()?;
             let (mut before, mut after, mut own, mut ratios) =
@@ -149,10 +149,10 @@ fn table(report: &mut Report, theirs: &Place, ours: &House, sha: f64, small: boo
 
 const PARTS: [&str; 3] = ["before", "after", "ours"];
 
-/// System calls of a lookup and its drop: what more rounds make more.
+/// System calls of a lookup and its drop: the difference between more and fewer rounds.
 fn calls(report: &mut Report) -> Result<(), Failure> {
     if Command::new("strace").arg("-V").output().is_err() {
-        eprintln!("strace is not there, so no system calls are counted");
+        eprintln!("strace is not installed, so no system calls are counted");
         return Ok(());
     }
     for part in PARTS {
@@ -251,13 +251,13 @@ fn rounds(
     Ok(())
 }
 
-/// So many that what building differs by, hash seeds being random, is nothing beside them.
+/// So many that differences of the setup (random hash seeds) do not matter.
 const PROBES: u64 = 20_000;
 
 /// Instructions of a lookup and its drop, whatever the number of stores.
 fn probes(report: &mut Report, small: bool) -> Result<(), Failure> {
     if Command::new("valgrind").arg("--version").output().is_err() {
-        eprintln!("valgrind is not there, so no instructions are counted");
+        eprintln!("valgrind is not installed, so no instructions are counted");
         return Ok(());
     }
     let most = if small { 1_000 } else { 100_000 };
@@ -292,7 +292,7 @@ fn instructions(part: &str, times: u64) -> Result<u64, Failure> {
     count.ok_or_else(|| format!("callgrind counted nothing: {text}").into())
 }
 
-/// In a process of its own, under strace or callgrind: one of them, so many times.
+/// Runs one part this many times, in a process of its own under strace or callgrind.
 pub(crate) fn part(part: &str, times: u64) -> Result<(), Failure> {
     let scratch = Scratch::new(&format!("datastores-{part}"))?;
     if let Some(count) = part.strip_prefix("probes-") {
@@ -302,7 +302,7 @@ pub(crate) fn part(part: &str, times: u64) -> Result<(), Failure> {
         let house = stores::still_house(Arc::new(memory));
         let any = |n: u64| name(n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % count);
         let names: Vec<DatastoreName> = (0..10).map(any).collect::<Result<_, _>>()?;
-        // Each once before, so that what is found at the first lookup is found.
+        // Each once before, because the first lookup does more.
         names.iter().for_each(|name| look(&house, name));
         for n in 0..usize::try_from(times)? {
             look(&house, names.get(n % names.len()).ok_or("no name")?);
@@ -340,7 +340,7 @@ fn sizes(report: &mut Report, scratch: &Scratch, small: bool) -> Result<(), Fail
     const EACH: usize = 200_000;
     for _ in 0..ROUNDS {
         for (at, (_, house, names)) in houses.iter().enumerate() {
-            // As good as random, so that nothing of the next one is in the processor's cache.
+            // Pseudo-random, so that the next one is not in the processor's cache.
             let any = |n: usize| names.get((n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % names.len());
             let one = |n: usize| any(n).into_iter().for_each(|name| look(house, name));
             let hot = |_: usize| names.first().into_iter().for_each(|name| look(house, name));

@@ -1,4 +1,4 @@
-//! The facts: what a look at them costs, what a change costs, and that neither grows with how many there are.
+//! The facts: the cost of a read and of a change, and that neither grows with the number of records.
 
 use crate::Failure;
 use crate::machine::anonymous_bytes;
@@ -53,7 +53,7 @@ fn token(n: u64) -> (CredentialId, Credential) {
     stores::token(n, Verifier::Keyed([n as u8; 32]))
 }
 
-/// Looking; what a random record costs comes back.
+/// Reads. Returns the cost of a random record.
 fn look(report: &mut Report, lmdb: &Lmdb, tokens: u64) -> Result<f64, Failure> {
     let mut last = lmdb.at();
     let revision = nanos(ROUNDS, || last = std::hint::black_box(lmdb.at()));
@@ -73,7 +73,7 @@ fn look(report: &mut Report, lmdb: &Lmdb, tokens: u64) -> Result<f64, Failure> {
     report.middle("record, hot", tokens, &hot_samples, "ns");
     let samples = nanos(ROUNDS, || get(&random()));
     let value = report.middle("record, random", tokens, &samples, "ns");
-    // Beside it what LMDB alone would cost, without asking whether the tree can be believed.
+    // For comparison: LMDB alone, without checks of the record.
     let raw = nanos(ROUNDS, || {
         let key = random().bytes().to_vec();
         let found = lmdb.snapshot(|snapshot| {
@@ -181,7 +181,7 @@ fn shared_nanos() -> i128 {
     i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
 }
 
-/// The real server on a large store, as it is when nobody asks anything.
+/// The real server on a large store without requests.
 fn idle_server(report: &mut Report, scratch: &Path, tokens: u64) -> Result<(), Failure> {
     let data = scratch.join("data");
     std::fs::create_dir(&data)?;
@@ -232,7 +232,7 @@ fn files(report: &mut Report, scratch: &Path, lines: u64) -> Result<(), Failure>
     let shadow = place.join("token.shadow");
     let mut mirror = Mirror::new(set);
     std::fs::write(&shadow, secrets(lines))?;
-    // As if nothing had been changed for long, so that each look is one look.
+    // As if nothing had changed for long, so that each look is a single read.
     let late = Now { unix_seconds: 4_000_000_000, tick_millis: 0, files_current: true };
     let began = now();
     let outcome = mirror.look(&lmdb, late)?;

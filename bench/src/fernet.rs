@@ -1,4 +1,4 @@
-//! Sessions: what a look at one costs, however much was revoked, and what it costs through Keystone's API.
+//! Sessions: the cost to judge one with any number of revocations, directly and through Keystone's API.
 
 mod beside;
 pub(crate) mod cloud;
@@ -16,9 +16,9 @@ use enfilade_identity::Wanted;
 use enfilade_passage::{Credential, House};
 
 const ROUNDS: usize = 15;
-/// So many that what is remembered of one is gone when it comes again, where four are remembered.
+/// More sessions than the memo holds, so that none is remembered when it comes again.
 const SESSIONS: usize = 64;
-/// So many that are known.
+/// The number of known sessions.
 const KNOWN: usize = 1_000;
 
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
@@ -71,8 +71,8 @@ pub(crate) fn beside_keystone(report: &mut Report, install: bool, small: bool) -
     }
 }
 
-/// Sessions that were known before something else was revoked: one look at what was. In turns with few and with many
-/// revocations, so that what else the machine does falls on both; how much more it takes with many, in nanoseconds.
+/// Known sessions after an unrelated revocation: one look at the new mark. In turns with few and with many revocations, so that noise of
+/// the machine affects both. Returns the additional cost with many, in nanoseconds.
 fn looked_at_again(report: &mut Report, clouds: [(&Cloud, u64); 2]) -> Result<f64, Failure> {
     let mut houses = Vec::new();
     for (cloud, revocations) in clouds {
@@ -138,7 +138,7 @@ fn door(report: &mut Report, cloud: &Cloud, revocations: u64, keys: u32) -> Resu
             "ns",
         );
     }
-    // The same where nothing is remembered: opened, and judged on the facts.
+    // The same without a memo: decrypted, and judged on the facts.
     let forgetful = cloud.house(1, keys)?;
     let asks = asks(&forgetful, SESSIONS)?;
     let mut turn = asks.iter().cycle();
@@ -154,7 +154,7 @@ fn making(report: &mut Report, cloud: &Cloud) -> Result<(), Failure> {
     let house = cloud.house(64 << 20, 2)?;
     let credential = cloud.session(&house, 0)?;
     let wanted = Wanted::Scope(cloud.scope());
-    // The first session moves the horizon of issue times, which is a change of facts; those after it wait for nothing.
+    // The first session moves the horizon of issue times, which is a change of facts; later ones need no change.
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let first = stores::come_in(&house, &credential)?;
     runtime

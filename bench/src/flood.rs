@@ -1,5 +1,4 @@
-//! A flood of wrong secrets, ten times what the cores can hash: what those who are known pay for it, and whether those who
-//! are not get in.
+//! A flood of wrong secrets, ten times what the cores can hash: its cost for known clients, and whether new clients can log in.
 
 use crate::Failure;
 use crate::report::Report;
@@ -19,9 +18,9 @@ const COLD_EACH_SECOND: u64 = 5;
 const SECONDS: u64 = 10;
 /// How long a new client may take.
 const IN_TIME: Duration = Duration::from_secs(1);
-/// How long those who flood wait for an answer.
+/// How long a flooding client waits for a response.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Requests of those who are known, in a second; far less than the server can do.
+/// Requests of known clients in a second; far less than the server can do.
 const KNOWN_EACH_SECOND: u64 = 1_000;
 
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
@@ -45,7 +44,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
         let server = Server::start(&data, &[("ENFILADE_IDENTITY__PENALTIES", penalties)])?;
         let run = Run { server: &server, seconds, rate, next_cold: AtomicU64::new(10) };
         run.warm()?;
-        // Those who are known: without the flood, with it, and the flood alone.
+        // Known clients without the flood, with it, and the flood alone.
         let quiet = run.measure(true, false)?;
         let flooded = run.measure(true, true)?;
         let alone = run.measure(false, true)?;
@@ -133,7 +132,7 @@ impl Run<'_> {
                 }
             }
             let known = is_known.then(|| scope.spawn(|| self.known()));
-            // New clients come in any case but when the flood is alone.
+            // New clients log in in all cases except the flood alone.
             let cold = is_known.then(|| scope.spawn(|| self.cold()));
             if let (Some(known), Some(cold)) = (known, cold) {
                 measured.known = known.join().map_err(|_| "a client ended")?? as f64;
@@ -152,8 +151,8 @@ impl Run<'_> {
         Ok(measured)
     }
 
-    /// Wrong secrets for tokens that are there, from one address, each on a connection of its own that is given up when no
-    /// answer came for a while.
+    /// Wrong secrets for existing tokens, from one address, each on a connection of its own that is closed if no response comes for a
+    /// while.
     fn flood(&self, address: u8, is_over: &AtomicBool, sent: &AtomicU64) {
         let from = Ipv4Addr::new(127, 0, 1, address + 1);
         let pause = Duration::from_secs_f64(f64::from(FLOODING) / self.rate);
@@ -192,7 +191,7 @@ impl Run<'_> {
         Ok(KNOWN_EACH_SECOND * self.seconds)
     }
 
-    /// New clients, each from an address of its own; who is told to come again does so while the second lasts.
+    /// New clients, each from an address of its own; a client that is told to retry does so until the second ends.
     fn cold(&self) -> Result<(Samples, u64), String> {
         let began = now();
         let results: Vec<(f64, bool)> = std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Stores of ten million records: what their copies take in memory and time, and what a backup costs a store that is written meanwhile.
+//! Stores of ten million records: memory and time of copies, and the growth of a store that is written during a backup.
 
 pub(crate) mod revocations;
 

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 /// How much of it may grow from the one to the other: the tree of facts is two levels deeper.
 const GROWS: f64 = 1.5;
 
-/// What is in a cloud: a project for each ten users, and ten assignments for each user.
+/// The size of a cloud: a project for each ten users, and ten assignments for each user.
 #[derive(Clone, Copy)]
 struct Size {
     users: u64,
@@ -29,7 +29,7 @@ struct Size {
     leaving: u64,
 }
 
-/// A server with so many users, and somebody who may everything.
+/// A server with this many users, and an administrator.
 struct Peer {
     size: Size,
     server: Server,
@@ -41,7 +41,7 @@ struct Peer {
 /// A request, for the n-th time: method, target and body.
 type Ask = fn(&mut Peer, u64) -> (&'static str, String, String);
 
-/// What is measured, as often as it is asked for a sample.
+/// The measured requests, with the number of requests of a sample.
 const ASKS: [(&str, &str, u64, Ask); 5] = [
     ("create", "create a user", 400, |peer, _| {
         peer.made += 1;

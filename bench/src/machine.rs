@@ -1,4 +1,4 @@
-//! On what, and of what, something was measured.
+//! The machine and the version of a measurement.
 
 use serde_json::{Value, json};
 use std::process::Command;
@@ -14,7 +14,7 @@ pub(crate) fn machine() -> Value {
         "cpu": field(&read("/proc/cpuinfo"), "model name"),
         "cores": std::thread::available_parallelism().map_or(1, usize::from),
         "memory": field(&read("/proc/meminfo"), "MemTotal"),
-        // What follows the version names whoever built it.
+        // The rest after the version names the builder.
         "kernel": read("/proc/sys/kernel/osrelease").trim().split('-').next(),
     })
 }
@@ -26,7 +26,7 @@ pub(crate) fn commit() -> String {
     text.ok().filter(|text| !text.is_empty()).unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// How much memory of its own a process has, in bytes: what is in no file.
+/// The anonymous memory of a process, in bytes.
 pub(crate) fn anonymous_bytes(process: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("RssAnon:"))?;

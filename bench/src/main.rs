@@ -1,4 +1,4 @@
-//! Benchmarks: `cargo xtask bench NAME`. What a goal is about is measured in the same run as what it is compared with.
+//! Benchmarks: `cargo xtask bench NAME`. Both sides of a comparison are measured in the same run.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command-line tool")]
 

@@ -43,7 +43,7 @@ fn furnish(store: &Store, scratch: &Scratch) -> Result<DatastoreName, Failure> {
     Ok(name)
 }
 
-/// Doors 2 to 4 for a file, from the credential to the permit; what is left out is only HTTP and the bytes.
+/// Doors 2 to 4 for a file, from the credential to the permit: everything except HTTP and content.
 fn walk(house: &Arc<House>, ask: &Ask, store: &DatastoreName, path: &StorePath) -> Result<(), Failure> {
     let visit = stores::visit(house, ask)?;
     let mut stay =
@@ -70,7 +70,7 @@ fn in_process(report: &mut Report, scratch: &Scratch, tokens: u64) -> Result<(),
     report.middle("refused: wrong secret", tokens, &refused, "ns");
     let refused = nanos(ROUNDS, || assert!(stores::admit(&house, &nobody).is_err()));
     report.middle("refused: nobody of that name", tokens, &refused, "ns");
-    // After a change that concerns nobody here, and after a start.
+    // After an unrelated change, and after a start.
     let mut after = Samples::default();
     for n in 0..201 {
         let mut change = Change::new(stores::audit("role assign"));

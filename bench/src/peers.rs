@@ -1,4 +1,4 @@
-//! What Enfilade is compared with, made again from descriptions of what it does; each says how the real one was measured.
+//! Programs that Enfilade is compared with, re-implemented from descriptions; each names the measurements of the real one.
 
 pub(crate) mod datastore_cfg;
 pub(crate) mod keystone;

@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! The results, as text and as JSON.
 
 use crate::machine;
 use crate::stopwatch::Samples;
@@ -12,7 +12,7 @@ pub(crate) struct Row {
     pub(crate) n: u64,
     pub(crate) value: f64,
     pub(crate) unit: &'static str,
-    /// Half of the distance between the quarters, as a part of the value; 0 for what was measured once.
+    /// Half of the interquartile range, relative to the value; 0 for a single measurement.
     pub(crate) spread: f64,
 }
 
@@ -62,7 +62,7 @@ impl Report {
         value
     }
 
-    /// The middle, and what 99 of 100 are at most.
+    /// The median and the 99th percentile.
     pub(crate) fn tail(&mut self, name: &str, n: u64, samples: &Samples, unit: &'static str) -> f64 {
         self.once(&format!("{name}, p99"), n, samples.at(99), unit);
         self.middle(&format!("{name}, p50"), n, samples, unit)
@@ -80,7 +80,7 @@ impl Report {
         self.goals.push(Goal { id, what: what.to_owned(), measured, goal, unit });
     }
 
-    /// A re-creation counts only where it is within a quarter of what it re-creates: `ratio` is the one to the other.
+    /// A re-implementation counts only if it is within a quarter of the original: `ratio` is the ratio of both.
     pub(crate) fn faithful(&mut self, id: &'static str, what: &str, n: u64, ratio: f64) {
         self.once(what, n, ratio, "times");
         self.goal(id, &format!("{what}, off by"), (ratio - 1.0).abs(), 0.25, "times");

@@ -20,12 +20,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// On this data directory; what it logs goes to a file beside it.
+    /// Starts a server on this data directory; its log is a file in the same directory.
     pub(crate) fn start(data: &Path, environment: &[(&str, &str)]) -> Result<Self, Failure> {
         Self::start_trusting(data, environment, &data.join("tls/localhost.crt"))
     }
 
-    /// The same with other certificates than its own first one; nobody may ask it over TLS who trusts that.
+    /// The same with other certificates; clients must trust this one instead of the server's first certificate.
     pub(crate) fn start_trusting(
         data: &Path,
         environment: &[(&str, &str)],
@@ -64,13 +64,13 @@ impl Server {
         self.cpu_nanos_but("")
     }
 
-    /// Waits until it does nothing of its own any more: at its start it looks through its trees for what was left of uploads.
+    /// Waits until its background work has ended: at its start it searches its trees for remains of uploads.
     pub(crate) fn settle(&self) {
         let mut before = self.cpu_nanos();
         loop {
             crate::stopwatch::pause(Duration::from_millis(300));
             let after = self.cpu_nanos();
-            // A thread that ended takes along what it used.
+            // The CPU time of an ended thread is lost.
             if (after - before).abs() < 3e6 {
                 return;
             }
@@ -104,7 +104,7 @@ pub(crate) struct Https {
 }
 
 impl Https {
-    /// What listens there, with this certificate.
+    /// The server at this address, with this certificate.
     pub(crate) fn new(address: SocketAddr, certificate: &Path) -> Result<Self, Failure> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(certificate)?)?;
@@ -159,7 +159,7 @@ impl Https {
         Ok(Client::new(self.stream()?))
     }
 
-    /// A connection for whoever speaks on it himself.
+    /// A connection for raw use.
     pub(crate) fn stream(&self) -> Result<StreamOwned<ClientConnection, TcpStream>, Failure> {
         let connection = ClientConnection::new(Arc::clone(&self.trust), ServerName::try_from("localhost")?)?;
         Ok(StreamOwned::new(connection, socket(self.address, Ipv4Addr::LOCALHOST)?))
@@ -221,7 +221,7 @@ impl<S: Read + Write> Client<S> {
     }
 }
 
-/// How long the whole answer is, once its head is there.
+/// The length of the whole response; `None` until its head is complete.
 fn length(answer: &[u8]) -> Option<usize> {
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
     let head = std::str::from_utf8(answer.get(..end)?).ok()?.to_ascii_lowercase();

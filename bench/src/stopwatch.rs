@@ -1,4 +1,4 @@
-//! The one place that reads a clock here, and what it read, in order.
+//! The only module of the benchmarks that reads a clock, with sorted samples.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// At least so long: a thread that waited for others may be woken once for nothing.
+/// Sleeps at least this long, also after a spurious wake-up.
 pub(crate) fn pause(at_least: Duration) {
     let began = now();
     while began.elapsed() < at_least {

@@ -91,7 +91,7 @@ pub(crate) fn audit(what: &str) -> AuditRecord {
 }
 
 impl Store {
-    /// Whose secrets were generated here, so that a fast hash of them is kept.
+    /// A store whose secrets were generated here, so that they have fast hashes.
     pub(crate) fn generated(place: &Path, tokens: u64) -> Result<Self, Failure> {
         Self::of(place, tokens, keyed())
     }
@@ -104,7 +104,7 @@ impl Store {
         })
     }
 
-    /// With whatever their secrets are checked against.
+    /// A store with these verifiers.
     pub(crate) fn of(
         place: &Path,
         tokens: u64,
@@ -115,22 +115,22 @@ impl Store {
         Ok(Store { lmdb: Arc::new(lmdb), tokens })
     }
 
-    /// A server's house on it.
+    /// A server on it.
     pub(crate) fn house(&self, memo_bytes: usize) -> Arc<House> {
-        // As if the files people edit had just been looked at, for as long as a benchmark takes.
+        // As if the mirrored files had just been read, for the whole benchmark.
         let tick = clock::now().tick_millis;
         self.lmdb.lookout().looked(tick, tick);
         let clock = clock::of_server(Arc::clone(&self.lmdb), 86_400);
         house_of(Arc::clone(&self.lmdb) as Arc<dyn Source>, clock, ledger(clock::now()), memo_bytes)
     }
 
-    /// What the holder of the token brings.
+    /// The credential of a token.
     pub(crate) fn ask(&self, n: u64) -> Result<Ask, Failure> {
         ask(n)
     }
 }
 
-/// A house in which no time goes by: callgrind does not know the kernel's clock page.
+/// A server whose clock does not advance: callgrind does not support the kernel's clock page.
 pub(crate) fn still_house(source: Arc<dyn Source>) -> Arc<House> {
     let now = Now { unix_seconds: 1_800_000_000, tick_millis: 1, files_current: true };
     house_of(source, Arc::new(move || now), ledger(now), 1 << 20)
@@ -171,7 +171,7 @@ fn ledger(began: Now) -> Ledger {
     Ledger::new(Arc::new(words), std::process::id(), threads, began)
 }
 
-/// What the holder of a token brings.
+/// The credential of a token.
 pub(crate) fn ask(n: u64) -> Result<Ask, Failure> {
     let authid: Authid = format!("user{}@local!t{}", n / TOKENS_EACH, n % TOKENS_EACH).parse()?;
     let secret = Secret::new(secret_of(n).as_bytes()).ok_or("no secret")?;
@@ -209,7 +209,7 @@ pub(crate) fn fill(
     Ok(())
 }
 
-/// What is stored of secrets that were generated here.
+/// Verifiers of secrets that were generated here.
 pub(crate) fn keyed() -> impl Fn(u64, &CredentialId) -> Verifier {
     let key = hash_key();
     move |n, id| Verifier::Keyed(key.digest(id, secret_of(n).as_bytes()))
@@ -285,7 +285,7 @@ impl Audit for Nowhere {
     fn record(&self, _: Event) {}
 }
 
-/// Comes in where nothing has to be waited for.
+/// Logs in, without waiting.
 pub(crate) fn visit(house: &Arc<House>, ask: &Ask) -> Result<Visit, Failure> {
     come_in(house, &enfilade_passage::Credential::Secret(ask.clone()))
 }

@@ -72,7 +72,7 @@ fn before(
         samples.push(began.elapsed().as_secs_f64() * 1e3);
     }
     let looked = report.middle("file read and parsed", HOT, &samples, "ms");
-    // The original's hash is libxcrypt's, so that is what is added here.
+    // Proxmox hashes with libxcrypt, so its time is added here.
     let value = looked + yescrypt;
     report.once("file read, parsed and crypted by libxcrypt each time", HOT, value, "ms");
     let ratio = value / sha / BEFORE_TO_CRYPT;
@@ -98,7 +98,7 @@ fn hot_and_random(report: &mut Report, scratch: &Scratch, tokens: u64, sha: f64)
     }
     let cold = cold.elapsed().as_secs_f64() * 1e6 / tokens as f64;
     report.once("first use of a generated secret", tokens, cold, "µs");
-    // The first were put first, so where a set is full it is they who went.
+    // The first tokens are the oldest, so full sets evicted them.
     asks.iter().try_for_each(|ask| stores::admit(&house, ask))?;
     let memory = anonymous_bytes("self").unwrap_or(0).saturating_sub(before) as f64 / tokens as f64;
     report.once("memory for each one remembered", tokens, memory, "bytes");
@@ -123,7 +123,7 @@ fn hot_and_random(report: &mut Report, scratch: &Scratch, tokens: u64, sha: f64)
     report.faithful("after", "the re-created cache in $5$ hashes, to the original's", tokens, faithful);
     let name = format!("hot token of {tokens}, to the re-created cache, 1 thread");
     report.goal("hot", &name, ratio, 0.7, "times");
-    // Where an ask comes from must not be what is measured: it is made anew each time, and what that takes is taken off.
+    // The cost to build a request is measured and subtracted.
     let (mut missed, mut asked) = (0_u64, 0_u64);
     let mut known = |most: u64| {
         let mut sequence = Sequence(tokens);

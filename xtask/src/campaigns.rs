@@ -1,5 +1,5 @@
-//! Campaigns: the long form of tests that run shortly in CI. Each is a test that takes its size from the environment,
-//! shows how far it is, and ends with one line that says what held.
+//! Campaigns: the long form of tests that are short in CI. Each is a test that takes its size from the environment, shows its progress,
+//! and ends with one line of results.
 
 use std::process::Command;
 
@@ -75,7 +75,7 @@ const CAMPAIGNS: &[Campaign] = &[
     },
 ];
 
-/// Whether there is a campaign of this name.
+/// Whether a campaign of this name exists.
 pub(crate) fn knows(name: &str) -> bool {
     CAMPAIGNS.iter().any(|campaign| campaign.name == name)
 }
@@ -99,7 +99,7 @@ pub(crate) fn run(name: &str, options: &[&str]) -> Result<(), String> {
     let mut command = Command::new(cargo);
     command.arg("test").args(campaign.test).args(["--", "--nocapture", "--test-threads", "1"]);
     command.env("ENFILADE_CAMPAIGN_N", n.to_string()).current_dir(xtask::root());
-    // Of what is made up by the library that makes up values; each is dearer.
+    // Cases of proptest, which are more expensive.
     command.env("PROPTEST_CASES", (n / 10).max(256).to_string());
     if let Some(seed) = seed {
         command.env("ENFILADE_CAMPAIGN_SEED", seed.to_string());

@@ -1,12 +1,12 @@
-//! `cargo xtask judges wire`: programs that others wrote to find what a server does wrong, each installed by itself into a directory of its
-//! own, against a server of ours. What they say is kept in `bench/runs`.
+//! `cargo xtask judges wire`: conformance testers of other projects, each installed into a directory of its own, run against our server.
+//! Their results are stored in `bench/runs`.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A judge, and how long it may take, in seconds. How it is installed and run, and what of its findings counts, is in
-/// `interop/judges/NAME.sh`: its last line is JSON with `version`, `passed`, `skipped`, `failed` and `notes`.
+/// A judge and its time limit, in seconds. `interop/judges/NAME.sh` installs and runs it, and selects its findings: its last line is JSON
+/// with `version`, `passed`, `skipped`, `failed` and `notes`.
 const WIRE: [(&str, u32); 7] = [
     ("h2spec", 300),
     ("litmus", 120),
@@ -53,12 +53,12 @@ fn build() -> Result<PathBuf, String> {
     }
 }
 
-/// What each judge says, as a line of JSON, and which of them found something.
+/// Runs the judges. Returns each result as a line of JSON, and the judges with findings.
 fn judge(binary: &Path, scratch: &Path, wanted: &[&str]) -> Result<(Vec<String>, Vec<String>), String> {
     let (mut rows, mut failed) = (Vec::new(), Vec::new());
     for (name, seconds) in WIRE.iter().filter(|(name, _)| wanted.is_empty() || wanted.contains(name)) {
         println!("==> {name}");
-        // A server for each: what one leaves, such as locks, is nothing to the next.
+        // A server for each, so that remains of one, such as locks, do not affect the next.
         let place = scratch.join(name);
         let server = Server::start(binary, &place)?;
         let output = Command::new("timeout")
@@ -134,7 +134,7 @@ fn value(json: &str, key: &str) -> String {
     rest.and_then(|rest| rest.split('"').next()).unwrap_or_default().to_owned()
 }
 
-/// Writes a record; one that is there is never written over.
+/// Writes a record; never overwrites an existing one.
 fn keep(rows: &[String]) -> Result<PathBuf, String> {
     let said = |program: &str, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).current_dir(xtask::root()).output();

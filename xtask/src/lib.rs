@@ -1,4 +1,4 @@
-//! The house's own rules, so that a test can hold them.
+//! The rules of the repository, as a library, so that tests can check them.
 
 pub mod tidy;
 

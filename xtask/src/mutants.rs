@@ -30,7 +30,7 @@ const AREAS: [(&str, &[&str]); 9] = [
     ("door 1", &["crates/door-1-tls"]),
 ];
 
-/// What the command was asked for.
+/// The options of the command.
 #[derive(Default)]
 struct Asked {
     only: Vec<String>,
@@ -43,11 +43,11 @@ struct Asked {
     interop: bool,
     /// The programs of tests that judge, by parts of their names; all unless said.
     judges: Vec<String>,
-    /// Nothing is run: what is known.
+    /// Only report known results; run nothing.
     report: bool,
 }
 
-/// Runs what is not known yet, says what was found, and fails for a survivor without a reason.
+/// Runs mutants without a result, reports all results, and fails for a survivor without a reason.
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let asked = asked(words)?;
     let place = build::Place { root: xtask::root().join("target/mutants") };
@@ -107,7 +107,7 @@ fn area(file: &str) -> usize {
     AREAS.iter().position(of).unwrap_or(AREAS.len())
 }
 
-/// The mutants that were asked for, what is worth most first.
+/// The selected mutants, the most valuable first.
 fn chosen<'m>(mutants: &'m [Mutant], asked: &Asked) -> Vec<&'m Mutant> {
     let wanted = |mutant: &&Mutant| {
         let (k, n) = asked.shard.unwrap_or((1, 1));

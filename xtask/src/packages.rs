@@ -23,7 +23,7 @@ const PACKAGES: [(&str, &str); 16] = [
     ("davfs2", "mount.davfs"),
 ];
 
-/// Installs what is missing, or says how to.
+/// Installs missing packages, or prints how to.
 pub(crate) fn install() -> Result<(), String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let missing = missing(&path);
@@ -34,7 +34,7 @@ pub(crate) fn install() -> Result<(), String> {
     let line = format!("apt-get install -y --no-install-recommends {}", missing.join(" "));
     if !is_in(&path, "apt-get") {
         return Err(format!(
-            "the tests need {}; there is no apt-get to install it with",
+            "the tests need {}; install it by hand, because apt-get is missing",
             missing.join(" and ")
         ));
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: what has to pass, step by step, and how long each step took.
+//! `cargo xtask test`: the steps of the gate, and the time of each.
 
 use crate::packages;
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ pub(crate) enum Packages {
 struct Step {
     name: &'static str,
     arguments: &'static [&'static str],
-    /// What rustup calls the part of the toolchain the step runs, where it may be missing.
+    /// The rustup component that the step needs, if it may be missing.
     component: Option<&'static str>,
 }
 
@@ -76,7 +76,7 @@ fn cargo(step: &Step) -> Result<(), String> {
     }
 }
 
-/// Whether cargo knows the subcommand; asking for its version does nothing else.
+/// Whether cargo has the subcommand: runs it with `--version`.
 fn is_there(step: &Step) -> bool {
     let asked = step.arguments.first().map(|subcommand| {
         command().args([subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status()

@@ -1,4 +1,4 @@
-//! Ours beside ours.
+//! Enfilade compared with itself.
 
 use super::trees::{self, Acls};
 use super::{AGAIN, BODY, Bench, CLIENTS, Client, How, LARGE};
@@ -40,7 +40,7 @@ impl Way {
 }
 
 impl Bench<'_> {
-    /// Ours beside ours: what is hidden costs no more than what is shown, and many at once no more than one.
+    /// Enfilade compared with itself: hidden entries cost no more than visible ones, and many clients no more than one.
     pub(super) fn alone(&self, report: &mut Report, how: How, judging: f64) -> Result<(), Failure> {
         let tree = if self.chosen.contains(&LARGE) { LARGE } else { "largedir_1000" };
         let entries: f64 = tree.trim_start_matches("largedir_").parse()?;
@@ -95,8 +95,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Milliseconds of CPU for somebody who sees 1,000 entries, and for somebody who sees all: in turns, so that both meet the same
-    /// moments of the machine.
+    /// Milliseconds of CPU for a user who sees 1,000 entries, and for one who sees all: in turns, so that both see the same noise of the
+    /// machine.
     fn in_turns(
         &self,
         report: &mut Report,
@@ -109,7 +109,7 @@ impl Bench<'_> {
             let mut client =
                 if way.is_tls { Client::over_tls(server, user)? } else { Client::new(server.plain, user)? };
             client.body = way.body;
-            // Twice: the first reads what there is, the second knows it.
+            // Twice: the first listing reads the tree, the second knows it.
             client.list(Acls::Few, tree)?;
             let shown = client.list(Acls::Few, tree)?.len() as u64;
             Ok((client, shown, Samples::default()))
@@ -128,7 +128,7 @@ impl Bench<'_> {
     }
 }
 
-/// What the kernel alone takes for a directory's names and one look at each, in milliseconds of CPU.
+/// The kernel's cost of a directory's names and one statx each, in milliseconds of CPU.
 fn names_and_states(acls: Acls, tree: &str) -> Result<f64, Failure> {
     names_and(acls, tree, |directory, name| {
         let what = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
@@ -140,7 +140,7 @@ fn names_and_states(acls: Acls, tree: &str) -> Result<f64, Failure> {
 
 /// The same for its names and one reading of each ACL.
 pub(super) fn names_and_acls(acls: Acls, tree: &str) -> Result<f64, Failure> {
-    // So that no path has to be walked: there is no wrapper for the system call that takes a directory.
+    // So that no path must be resolved: the system call that takes a directory has no wrapper.
     let (before, there) = (std::env::current_dir()?, trees::directory(acls, &[tree])?.join(tree));
     std::env::set_current_dir(there)?;
     let taken = names_and(acls, tree, |_, name| {

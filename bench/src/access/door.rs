@@ -1,5 +1,5 @@
-//! The door alone: what it costs to judge an entry, in how many groups somebody is; and beside it the two ways of the report, a search
-//! through all SIDs for each entry of an ACL, and the same in a sorted list.
+//! Door 4 alone: the cost to judge an entry by the number of the user's groups; compared with the two ways of the report: a search through
+//! all SIDs for each entry of an ACL, and the same in a sorted list.
 
 use super::trees::{self, Acls};
 use super::{User, facts, users};
@@ -26,7 +26,7 @@ const ROUNDS: usize = 5;
 const ROUNDS_OF_KNOWN: usize = 50;
 const BATCH: usize = 1024;
 
-/// A house with the trees in it, in which no time goes by.
+/// A server with the trees, with a clock that does not advance.
 fn house(acls: Acls, users: &[User]) -> Result<(Arc<House>, DatastoreName), Failure> {
     let memory = Memory::new(StoreId(7));
     let base = trees::directory(acls, &[])?;
@@ -40,7 +40,7 @@ fn sids_of(user: &User) -> Vec<Sid> {
     [Sid::EVERYONE, Sid::NETWORK, Sid::AUTHENTICATED].into_iter().chain(of_groups).collect()
 }
 
-/// The original's way: first whether an entry is for somebody, and then of what it speaks.
+/// The way of the report: first whether an entry is for the user, then its rights.
 fn is_visible(descriptor: &SecurityDescriptor, has: impl Fn(&Sid) -> bool) -> bool {
     let mut left = AccessMask::VISIBLE;
     let _owns = descriptor.owner.is_some_and(|owner| has(&owner));
@@ -72,7 +72,7 @@ fn each(entries: u64, judge: impl Fn() -> usize) -> Result<Samples, Failure> {
     Ok(samples)
 }
 
-/// Says what judging an entry takes whose state is known, for somebody in 400 groups, in nanoseconds.
+/// Returns the cost to judge an entry with a known state, for a user in 400 groups, in nanoseconds.
 pub(super) fn run(report: &mut Report, users: &[User]) -> Result<f64, Failure> {
     let mut of_known = f64::NAN;
     for acls in Acls::BOTH {
@@ -125,7 +125,7 @@ pub(super) fn run(report: &mut Report, users: &[User]) -> Result<f64, Failure> {
                     for (asked, full) in asked.chunks(BATCH).zip(subjects.chunks(BATCH)) {
                         // As in a listing, where they were written just before.
                         let first = sights(asked.to_vec());
-                        // What was forgotten is read again.
+                        // Forgotten entries are read again.
                         let unread = first.iter().zip(full).filter(|(sight, _)| **sight == Sight::Unread);
                         let again: Vec<Subject> = unread.map(|(_, subject)| subject.clone()).collect();
                         let again = if again.is_empty() { Vec::new() } else { sights(again) };
@@ -193,7 +193,7 @@ pub(super) fn instructions(acls: Acls, tree: &str, groups: u32, place: &Path) ->
     if !output.status.success() {
         return Err(format!("under callgrind: {}", String::from_utf8_lossy(&output.stderr)).into());
     }
-    // What was counted between the marks: one before and one after each listing.
+    // The count between the marks before and after each listing.
     let counted = |path: &Path| -> Option<f64> {
         let text = std::fs::read_to_string(path).ok()?;
         let _ = std::fs::remove_file(path);
@@ -206,7 +206,7 @@ pub(super) fn instructions(acls: Acls, tree: &str, groups: u32, place: &Path) ->
     Ok([first, again])
 }
 
-/// Where one listing ends and another begins, for whoever counts.
+/// Marks the begin of a listing for callgrind.
 #[inline(never)]
 fn a_listing_begins(n: u32) {
     black_box(n);

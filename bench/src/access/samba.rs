@@ -1,4 +1,4 @@
-//! What Samba spends on the same trees, with the same ACLs and groups.
+//! Samba's cost of the same trees, with the same ACLs and groups.
 
 use super::User;
 use super::trees::PROJECT;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const TIMEOUT_SECONDS: &str = "1200";
 
-/// With these users, on what is in some directories; `None` where it is not installed.
+/// Starts Samba with these users and shares; `None` if it is not installed.
 pub(super) fn start(
     place: &Path,
     shares: &[(&str, &Path)],
@@ -19,7 +19,7 @@ pub(super) fn start(
 ) -> Result<Option<Samba>, Failure> {
     if !Samba::is_installed() {
         let line = "apt-get install samba samba-vfs-modules smbclient libnss-wrapper";
-        eprintln!("Samba is not there (`{line}`), so nothing is compared with it");
+        eprintln!("Samba is not installed (`{line}`), so nothing is compared with it");
         return Ok(None);
     }
     let user =
@@ -29,7 +29,7 @@ pub(super) fn start(
     Ok(Some(Samba::start(place, &shares, &users)?))
 }
 
-/// What a client prints that is told to do something with a tree, and the CPU seconds of the server that took.
+/// Runs a client command on a tree. Returns its output, and the CPU seconds of the server.
 pub(super) fn list(
     samba: &Samba,
     (share, tree): (&str, &str),

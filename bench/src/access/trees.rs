@@ -1,4 +1,4 @@
-//! The six trees of the report this began with: what its listings went through, with as many files that may be seen in each.
+//! The six trees of the report, each with the same number of visible files.
 //!
 //! The report names them and their sizes; how the files lie in them is ours. `largedir_N`: N directories side by side, of which 1,000 may
 //! be seen, with a file in each. `hierarchy_N`: N directories that may be seen with 200 files each; of those of the first, five in each may
@@ -28,10 +28,10 @@ pub(super) const TREES: [&str; 6] = [
     "hierarchy_500_spread",
 ];
 
-/// How many different ACLs there are.
+/// How many different ACLs the tree has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Acls {
-    /// 32 on what is hidden, and as many on what is not.
+    /// 32 on hidden entries, and as many on visible ones.
     Few,
     /// Another one on each object.
     Distinct,
@@ -48,13 +48,13 @@ impl Acls {
     }
 }
 
-/// Groups that are in ACLs, and that nobody here is in.
+/// Groups in ACLs without members here.
 const NOISE: u64 = 1_000;
 const FEW: u64 = 32;
 /// Read, list, traverse.
 const READ: AccessMask = AccessMask(0x12_00a9);
 
-/// The group that may see what may be seen. ACLs name it as Samba does, so that they mean the same to both.
+/// The group with access to the visible entries. ACLs name it as Samba does, so that they mean the same to both.
 pub(super) const PROJECT: u32 = 20_000;
 
 fn acl(entries: impl Iterator<Item = Sid>) -> Result<Vec<u8>, Failure> {
@@ -69,7 +69,7 @@ fn acl(entries: impl Iterator<Item = Sid>) -> Result<Vec<u8>, Failure> {
     Ok(descriptor.to_ntacl().map_err(|why| why.to_string())?)
 }
 
-/// Eight entries: seven for groups nobody is in, and one for the project's where it may be seen.
+/// Eight entries: seven for groups without members, and one for the project's group if the entry is visible.
 pub(super) fn acl_of(n: u64, is_seen: bool, acls: Acls) -> Result<Vec<u8>, Failure> {
     let which = if acls == Acls::Few { n % FEW } else { n };
     let mut sequence = Sequence(which << 1 | u64::from(is_seen));
@@ -78,7 +78,7 @@ pub(super) fn acl_of(n: u64, is_seen: bool, acls: Acls) -> Result<Vec<u8>, Failu
     acl(entries.into_iter().chain(is_seen.then(|| Sid::of_unix_group(PROJECT))))
 }
 
-/// What everybody may see.
+/// An ACL that shows the entry to all users.
 fn open() -> Result<Vec<u8>, Failure> {
     acl([Sid::AUTHENTICATED].into_iter())
 }

@@ -1,4 +1,4 @@
-//! What a handshake costs the server: HAProxy, and ours, with the same client and the same certificates.
+//! The server's cost of a handshake: HAProxy and Enfilade, with the same client and the same certificates.
 
 use super::{Haproxy, make, pause, resident};
 use crate::Failure;
@@ -20,7 +20,7 @@ const CERTIFICATES: usize = 500;
 const EACH: usize = 400;
 const ROUNDS: usize = 7;
 
-/// Trusts everybody: what is measured is the server.
+/// Accepts every certificate: only the server is measured.
 #[derive(Debug)]
 struct Anybody;
 

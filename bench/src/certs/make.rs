@@ -1,5 +1,5 @@
-//! Bundles as they are found where many customers are served: P-256 and RSA-2048, two to fifty names, wildcards, an intermediate, each
-//! certificate its own and really signed. Keys come from a small pool, because making them is what takes long.
+//! Bundles as on a server with many customers: P-256 and RSA-2048, two to fifty names, wildcards, an intermediate, each certificate
+//! unique and really signed. Keys come from a small pool, because their generation takes long.
 
 use crate::Failure;
 use crate::stopwatch::now;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 const POOL: usize = 32;
-/// What a certificate says of logs it stands in takes about so much.
+/// The approximate size of the timestamps of certificate transparency logs (SCTs) in a certificate.
 const SCT_BYTES: usize = 240;
 
 struct Authority {

@@ -1,5 +1,5 @@
-//! The reading of the report this began with: io_uring, phase by phase. All files of a group are opened, then all are asked for their size,
-//! then all are read, then all are closed. Only to measure beside.
+//! The method of the report: io_uring, phase by phase. All files of a group are opened, then all sizes are read, then all files, then all
+//! are closed. Only for comparison.
 
 use enfilade_sources::files::certificates::{Each, Engine};
 use io_uring::types::Fd;
@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// As deep as the report's queue.
 const GROUP: usize = 4_096;
-/// What is read of a file at first, as there is no size before it is asked for.
+/// The size of the first read of a file, before its size is known.
 const BYTES: usize = 64 * 1024;
 
 pub(super) struct Phases;
@@ -32,7 +32,7 @@ impl Engine for Phases {
             let at = Fd(directory.as_raw_fd());
             let opened =
                 phase(&mut ring, paths.iter().map(|path| opcode::OpenAt::new(at, path.as_ptr()).build()))?;
-            // SAFETY: the kernel has just made these descriptors for us, and nobody else has them.
+            // SAFETY: the kernel has just created these descriptors for this process, and nothing else owns them.
             #[expect(unsafe_code, reason = "descriptors the ring made")]
             let files: Vec<OwnedFd> = opened
                 .into_iter()
@@ -67,7 +67,7 @@ impl Engine for Phases {
     }
 }
 
-/// All of one kind, and what came of each.
+/// Submits all entries of one phase. Returns their results.
 fn phase(ring: &mut IoUring, entries: impl ExactSizeIterator<Item = squeue::Entry>) -> io::Result<Vec<i32>> {
     let count = entries.len();
     let mut results = vec![0; count];

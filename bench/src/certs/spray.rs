@@ -1,5 +1,5 @@
-//! Whoever asks for name after name that nobody asked for before makes the server read and parse a key each time. What the clients of
-//! other names notice of that, beside the same rate of handshakes to names whose keys are there.
+//! A client that requests one unused name after another makes the server read and parse a key each time. Measures the effect on clients of
+//! other names, compared with the same rate of handshakes to names whose keys are in memory.
 
 use super::handshakes::{client, shake};
 use super::make;
@@ -18,7 +18,7 @@ const WARM: usize = 64;
 const ROUNDS_MIN: usize = 8;
 const ROUNDS_MAX: usize = 80;
 const TURN: Duration = Duration::from_secs(4);
-/// Between two handshakes of one of the sprayers, of which there are two.
+/// Between two handshakes of one of the two sprayers.
 const SPRAY_EVERY: Duration = Duration::from_millis(4);
 const PROBE_EVERY: Duration = Duration::from_millis(10);
 
@@ -40,7 +40,7 @@ pub(super) fn run(
         shake(address, &config, &name(n))?;
     }
     let next = AtomicUsize::new(WARM);
-    // In steps that share nothing with how many there are, so that names come from everywhere, and each once.
+    // In steps that are coprime to the number of names, so that names are spread evenly, and each comes once.
     let cold = || name(WARM + next.fetch_add(1, Ordering::Relaxed) * 7_919 % (count - WARM));
     let asked = || next.load(Ordering::Relaxed) - WARM;
     let warm_asked = AtomicUsize::new(0);
@@ -60,7 +60,7 @@ pub(super) fn run(
                             warm_asked.fetch_add(1, Ordering::Relaxed);
                             name(n % WARM)
                         };
-                        // Of what fails the probes tell.
+                        // Failures are measured by the probes.
                         let _ = shake(address, config, &name);
                         pause(SPRAY_EVERY.saturating_sub(began.elapsed()));
                     }

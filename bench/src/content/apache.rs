@@ -27,7 +27,7 @@ impl Apache {
         }
         let place = scratch.join("apache");
         std::fs::create_dir(&place)?;
-        // It works as another user, who has to get there.
+        // Apache runs as another user, which needs access to the directories.
         for directory in [scratch, &place] {
             std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755))?;
         }
@@ -112,7 +112,7 @@ pub(super) fn processes(pid: u32) -> Vec<u32> {
     children.chain([pid]).collect()
 }
 
-/// CPU they have used so far; workers that ended are in what the first one waited for.
+/// The CPU time of all its processes so far; the first process accounts for workers that ended.
 pub(super) fn cpu_seconds_of_all(pid: u32) -> f64 {
     let of = |pid: u32| stopwatch::cpu_seconds(&pid.to_string()).unwrap_or(0.0);
     let ended = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|stat| {

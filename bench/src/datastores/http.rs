@@ -40,7 +40,7 @@ pub(crate) fn run(report: &mut Report, scratch: &Scratch, small: bool) -> Result
     let each: u64 = if small { 1 } else { 5 };
     let of_all: Vec<_> = (0..STORES).flat_map(|n| (0..each).map(move |_| n)).map(status).collect();
     let of_one: Vec<_> = vec![status(0)];
-    // What is opened is opened once: a request to each store that nobody has asked for yet.
+    // Warm up: one request to each datastore opens its root.
     let firsts: Vec<_> = (0..STORES).map(status).collect();
     let share = firsts.len() / CONNECTIONS;
     server.load(&of_one, CONNECTIONS, share)?;

@@ -25,7 +25,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     };
     let scale = if small { 10 } else { 1 };
     let (their_each, our_each) = (EACH.0 / scale, EACH.1 / scale);
-    // Microseconds of its own processes, and of what is behind them; and how many in a second.
+    // CPU microseconds of Keystone's processes, and of its database and memcached; and requests a second.
     let ask_them = |asked: &[Vec<u8>]| -> Result<[f64; 3], Failure> {
         let count = (their_each * CONNECTIONS) as f64;
         let (began, before) = (now(), keystone.cpu());

@@ -1,4 +1,4 @@
-//! A cloud: users, a project, roles, a catalog, and whatever was revoked.
+//! A cloud: users, a project, roles, a catalog, and revocations.
 
 use crate::Failure;
 use crate::clock;
@@ -40,13 +40,13 @@ pub(crate) fn user(n: u64) -> UserId {
     UserId::from_bytes(id(1, n))
 }
 
-/// What was revoked: half of it tokens, half chains.
+/// A revocation mark: of a token or of a chain, in turns.
 pub(crate) fn mark(n: u64) -> Revoked {
     if n.is_multiple_of(2) { Revoked::Token(id(12, n)) } else { Revoked::Chain(id(12, n)) }
 }
 
 impl Cloud {
-    /// With so many users, of whom the first hundred have a role, and so much revoked.
+    /// A cloud with this many users, of whom the first hundred have a role, and this many revocations.
     pub(crate) fn build(place: &Path, users: u64, revocations: u64) -> Result<Self, Failure> {
         let lmdb = Arc::new(Lmdb::open(place)?);
         let mut change = Change::new(audit("a cloud"));
@@ -106,7 +106,7 @@ impl Cloud {
         &self.lmdb
     }
 
-    /// Something nobody here has is revoked.
+    /// Revokes an unused id.
     pub(crate) fn revoke(&self, n: u64) -> Result<(), Failure> {
         let mut change = Change::new(audit("revoke"));
         change.end(mark(n));
@@ -118,12 +118,12 @@ impl Cloud {
         Scope::Project(PROJECT)
     }
 
-    /// Its store, as a house knows it.
+    /// Its store.
     pub(crate) fn source(&self) -> Arc<dyn Source> {
         Arc::clone(&self.lmdb) as Arc<dyn Source>
     }
 
-    /// A server's house on it, with so many keys beside the staged one.
+    /// A server on it, with this many keys in addition to the staged one.
     pub(crate) fn house(&self, memo_bytes: usize, keys: u32) -> Result<Arc<House>, Failure> {
         self.house_on(self.source(), memo_bytes, keys)
     }
@@ -163,7 +163,7 @@ impl Cloud {
 
     /// A session of a user, signed with the oldest key, so that all are tried.
     pub(crate) fn session(&self, house: &House, n: u64) -> Result<Credential, Failure> {
-        // As good as random, unlike what the house counts up.
+        // Pseudo-random, unlike the server's counter.
         let counted = house.random().ok_or("no random bytes")?;
         let own = stores::id(16, u128::from_be_bytes(counted) as u64);
         let token = token(n, own)?;
@@ -207,7 +207,7 @@ pub(crate) fn committed(lmdb: &Lmdb, change: Change, n: u64, of: u64, what: &str
     Ok(Change::new(audit("more")))
 }
 
-/// What comes of something that waits for nothing.
+/// The result of a future that is ready at once.
 pub(crate) fn at_once<F: Future>(future: F) -> Option<F::Output> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),

@@ -1,5 +1,5 @@
-//! `GET /v3/auth/tokens` over TLS, beside the smallest answer the server gives; with little revoked, with a million
-//! revocations, and while more arrive.
+//! `GET /v3/auth/tokens` over TLS, compared with the smallest response of the server; with few revocations, with a million, and while more
+//! arrive.
 
 use super::cloud::{self, Cloud};
 use crate::Failure;
@@ -19,10 +19,10 @@ const CONNECTIONS: usize = 4;
 /// Revocations that arrive in a second.
 const ARRIVING: u64 = 100;
 
-/// A server on a cloud, and what it is asked.
+/// A server on a cloud, and the requests to it.
 pub(crate) struct Served {
     pub(crate) server: Server,
-    /// Where its facts are.
+    /// The directory of its facts.
     pub(crate) facts: PathBuf,
     smallest: Vec<Vec<u8>>,
     /// One token again and again.

@@ -1,4 +1,4 @@
-//! Revocations in numbers: what the index of a process takes, what a session costs with it and beyond it, what a purge costs.
+//! Many revocations: the memory of a process's index, the cost of a session with it and beyond it, the cost of a purge.
 
 use crate::Failure;
 use crate::clock;
@@ -22,9 +22,9 @@ use std::path::Path;
 use std::process::Command;
 
 const ROUNDS: usize = 15;
-/// So many that what is remembered of one is gone when it comes again.
+/// More sessions than the memo holds.
 const SESSIONS: u64 = 64;
-/// So many marks are set by one change: their ids are anywhere, so each page is written once in so many.
+/// The number of marks in one change: their ids are random, so each page is written once per change.
 const AT_ONCE: u64 = 500_000;
 /// So many marks have passed when they are purged.
 const PASSED: u64 = 1_000;
@@ -76,7 +76,7 @@ fn set(report: &mut Report, cloud: &Cloud, numbers: std::ops::Range<u64>) -> Res
     Ok(())
 }
 
-/// What a process that has just started takes for the index: how long, and how much memory of its own.
+/// The time and memory of a new process for the index.
 pub(crate) fn part(place: &Path) -> Result<(), Failure> {
     let lmdb = Lmdb::open(place)?;
     let index = Index::<Revocations>::new();
@@ -163,5 +163,5 @@ fn purge(cloud: &Cloud) -> Result<usize, Failure> {
 }
 
 fn own_bytes() -> Result<u64, Failure> {
-    Ok(anonymous_bytes("self").ok_or("this machine does not say what memory a process has")?)
+    Ok(anonymous_bytes("self").ok_or("the memory of a process cannot be read on this machine")?)
 }

@@ -15,7 +15,7 @@ const EACH: (u64, u64) = (40, 400);
 const PAIRS: usize = 7;
 const USERS: u64 = 100;
 
-/// What is asked of both, and what the goal is called.
+/// The requests to both servers, and the names of the goals.
 const SAME: [(&str, &str); 4] = [
     ("create", "create-beside"),
     ("show", "show-beside"),
@@ -42,7 +42,7 @@ pub(super) fn run(
             let before = keystone.cpu();
             for n in 0..their_each {
                 let (method, mut target, body) = ask(peer, n);
-                // Whoever it is about is there under another id.
+                // The users have other ids in Keystone.
                 for (n, id) in (0..USERS).zip(&ids) {
                     target = target.replace(&cloud::user(n).to_string(), id);
                 }

@@ -100,7 +100,7 @@ pub(super) fn probes(
             false => Err(format!("{method} {target}: {status} {}", String::from_utf8_lossy(&text)).into()),
         }
     };
-    // What is read once and then followed is not counted to the first that needs it.
+    // Warm up: indexes that are read once do not count.
     if let Some((_, target, _)) = requests.iter().find(|(method, ..)| *method == "GET") {
         ask(&("GET", target.clone(), String::new()))?;
     }

@@ -1,4 +1,4 @@
-//! A cloud of the size of the largest, and what concerns all of it: listing everybody, and removing a domain with a tenth of them.
+//! A cloud of the size of the largest, and operations on all of it: list all users, and remove a domain with a tenth of them.
 
 use super::{Peer, Size, spoken};
 use crate::Failure;

@@ -1,4 +1,4 @@
-//! A request over TLS with a door and without one: what it costs the server.
+//! The server's cost of a request over TLS, with and without the doors.
 
 use crate::Failure;
 use crate::report::Report;
@@ -15,7 +15,7 @@ pub(crate) fn run(report: &mut Report, scratch: &Scratch, tokens: u64, small: bo
     let data = scratch.path().join("data");
     stores::data_directory(&data, &scratch.path().join("facts"))?;
     let server = Server::start(&data, &[])?;
-    // The same request to both, credential and all, so that what differs is the door; without a door nobody looks at it.
+    // The same request with credential to both, so that only the doors differ; without doors the credential is ignored.
     let to = |path: &str| -> Vec<Vec<u8>> {
         let tokenid = |n| format!("user{}@local!t{}", n / TOKENS_EACH, n % TOKENS_EACH);
         (0..tokens).map(|n| request_as(path, &tokenid(n), &stores::secret_of(n))).collect()
@@ -24,7 +24,7 @@ pub(crate) fn run(report: &mut Report, scratch: &Scratch, tokens: u64, small: bo
     // Each token once, so that all of them are live.
     server.load(&guarded, CONNECTIONS, guarded.len() / CONNECTIONS + 1)?;
     server.load(&open, CONNECTIONS, each)?;
-    // What clients do is to come with their own token again; what no client does is to come with another one each time.
+    // Real clients repeat their own token; a new token for each request is the worst case.
     let own = |requests: &[Vec<u8>]| -> Vec<Vec<u8>> {
         requests.iter().step_by(requests.len() / CONNECTIONS).take(CONNECTIONS).cloned().collect()
     };
@@ -38,7 +38,7 @@ pub(crate) fn run(report: &mut Report, scratch: &Scratch, tokens: u64, small: bo
     Ok(())
 }
 
-/// What requests with a door cost to what those without cost: the upper end of the 95 % interval.
+/// The ratio of the cost with and without the doors: the upper end of the 95 % interval.
 fn pairs(
     report: &mut Report,
     server: &Server,
@@ -54,7 +54,7 @@ fn pairs(
             load(door)?;
             Ok((server.cpu_nanos() - before) / (each * CONNECTIONS) as f64 / 1e3)
         };
-        // Whoever is first is not always the same one.
+        // The order alternates.
         let (open, guarded) = match pair % 2 {
             0 => (turn(false)?, turn(true)?),
             _ => {

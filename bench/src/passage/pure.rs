@@ -1,4 +1,4 @@
-//! Instructions of what computes only, counted by callgrind: a count is the same on a noisy machine.
+//! Instructions of pure computations, counted by callgrind, so that noise of the machine does not matter.
 
 use crate::Failure;
 use crate::report::Report;
@@ -20,10 +20,10 @@ const PARTS: [(&str, &str); 5] = [
 ];
 const TIMES: u64 = 500;
 
-/// What is counted is what more rounds take more.
+/// Counts the difference between more and fewer rounds.
 pub(crate) fn run(report: &mut Report) -> Result<(), Failure> {
     if Command::new("valgrind").arg("--version").output().is_err() {
-        eprintln!("valgrind is not there, so no instructions are counted");
+        eprintln!("valgrind is not installed, so no instructions are counted");
         return Ok(());
     }
     for (part, name) in PARTS {

@@ -26,7 +26,7 @@ pub(crate) struct Parsed {
     digest: u64,
 }
 
-/// What a property may be: the original holds each against a schema.
+/// Whether a value fits its property: Proxmox checks each against a schema.
 fn fits(key: &str, value: &str) -> bool {
     let is_plain = |text: &str| text.chars().all(|c| !c.is_control());
     match key {
@@ -60,7 +60,7 @@ fn parse(text: &str) -> Result<Parsed, Failure> {
         }
     }
     sections.extend(section.take());
-    // Theirs is SHA-256 of the file; a digest of all bytes is what matters here.
+    // Proxmox computes SHA-256; here only the cost of reading all bytes matters.
     let digest = text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     });

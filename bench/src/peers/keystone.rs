@@ -1,5 +1,5 @@
-//! Keystone itself, with MariaDB and memcached, as the brief that measured it first set it up: two processes of uWSGI, Fernet
-//! tokens, caching on. It is there where `cargo xtask bench keystone --install` put it.
+//! Keystone itself, with MariaDB and memcached: two processes of uWSGI, Fernet tokens, caching on. `cargo xtask bench keystone --install`
+//! installs it.
 
 use crate::Failure;
 use crate::scratch::Scratch;
@@ -20,7 +20,7 @@ pub(crate) struct Keystone {
     memory: Child,
 }
 
-/// What it needs and has not got; empty when it can be started.
+/// Missing programs; empty if it can be started.
 pub(crate) fn missing() -> Vec<&'static str> {
     let programs = [("mariadbd", "mariadb-server"), ("memcached", "memcached"), ("openssl", "openssl")];
     let mut missing: Vec<_> = programs
@@ -34,7 +34,7 @@ pub(crate) fn missing() -> Vec<&'static str> {
     missing
 }
 
-/// Fetches what is missing.
+/// Installs missing programs.
 pub(crate) fn install() -> Result<(), Failure> {
     let missing = missing();
     let packages: Vec<_> = missing.iter().filter(|name| **name != "keystone").copied().collect();

@@ -1,11 +1,11 @@
-//! The crypt(3) of this machine: what ratios of other machines are compared by.
+//! The crypt(3) of this machine, the unit for ratios from other machines.
 
 use crate::Failure;
 use crate::stopwatch::Samples;
 use std::process::Command;
 
-/// How long each of these hashes takes, in milliseconds, by the library that the originals use (perl's `crypt` is crypt(3)):
-/// in turns, so that what else the machine does falls on all of them.
+/// The time of each of these hashes, in milliseconds, by the library that the originals use (perl's `crypt` is crypt(3)). In turns, so that
+/// noise of the machine affects all of them.
 pub(crate) fn milliseconds<const N: usize>(
     hashes: [(&str, &str); N],
     times: usize,

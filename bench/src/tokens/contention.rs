@@ -1,4 +1,4 @@
-//! Many who verify while tokens come and go.
+//! Many parallel verifications while tokens are created and deleted.
 
 use crate::Failure;
 use crate::peers::token_cache::{Shadow, TokenCache};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How many verify at once when somebody else's token changed, or on one token nobody knows yet.
+/// The numbers of parallel verifications after an unrelated token changed, and of one unknown token.
 const THREADS: usize = 16;
 const HERD: usize = 64;
 
@@ -31,11 +31,11 @@ fn all_at_once(house: &Arc<House>, store: &Store, tokens: impl Iterator<Item = u
     runtime.block_on(async {
         let walk = |(n, ask): (usize, enfilade_passage::SecretAsk)| {
             let house = Arc::clone(house);
-            // Each from an address of its own: what is counted here is not how many one address may have.
+            // Each from an address of its own, so that the limit per address does not matter.
             let from = Ipv4Addr::new(10, 0, (n / 250) as u8, (n % 250) as u8);
             let credential = enfilade_passage::Credential::Secret(ask);
             async move {
-                // Who finds no place in the queue comes again, as it is told to.
+                // A request that finds the queue full is sent again.
                 for _ in 0..1_000 {
                     match house.admit(&credential, from.into()).await {
                         Ok(_) => return true,
@@ -98,7 +98,7 @@ pub(crate) fn counts(
 
 fn cache_of(scratch: &Scratch, known: &[(String, String)]) -> Result<TokenCache, Failure> {
     let ids: Vec<_> = (0..known.len() as u64).map(tokenid_of).collect();
-    // One hash for all: what is counted is how often it is computed.
+    // One hash for all: only the number of computations counts.
     let hash = known.first().map_or("", |(_, hash)| hash);
     Ok(TokenCache::new(Shadow::write(&scratch.path().join("hashed.shadow"), ids.iter(), hash)?))
 }
@@ -138,7 +138,7 @@ fn make_and_delete(store: &Store, times: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What two who verify without a pause get done while tokens are made and deleted.
+/// The throughput of two verifying threads while tokens are created and deleted.
 pub(crate) fn run(
     report: &mut Report,
     scratch: &Scratch,
@@ -163,7 +163,7 @@ pub(crate) fn run(
     let verify =
         |n: usize| ids.get(n % ids.len()).is_some_and(|id| cache.verify(id, secret).is_ok_and(|yes| yes));
     let change = || {
-        // What another process of that server does for each: writes the file, then moves the generation.
+        // As another process of that server for each change: writes the file, then increments the generation.
         cache.changed_elsewhere();
         true
     };

@@ -1,4 +1,4 @@
-//! The memo beside concurrent maps that are well known: a probe for a key that is there.
+//! The memo compared with well-known concurrent maps: a probe for a present key.
 
 use crate::report::Report;
 use crate::stopwatch::{Samples, shared};

@@ -6,7 +6,7 @@ use super::results::{Found, Outcome, Results};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What a build and the tests of one mutant may take, in seconds.
+/// The time limit for the build and the tests of one mutant, in seconds.
 const SECONDS_MAX: &str = "900";
 
 /// Runs them, all of one crate at a time: first the tests of the crate, then for survivors those of the testkit.

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 /// Crates whose tests judge the mutants, besides those of the mutants themselves.
 const JUDGES: [&str; 3] = ["enfilade-admin", "enfilade-faces", "enfilade-testkit"];
 
-/// How often errors of the compiler may take mutants out before something else is wrong.
+/// The most rounds of removing mutants that do not compile.
 const ROUNDS_MAX: usize = 60;
 
 /// A program of tests.
@@ -34,12 +34,12 @@ impl Place {
         self.root.join("tree")
     }
 
-    /// Cargo as it is run in a tree, with what is compiled where all runs find it again.
+    /// Cargo in a tree, with a target directory shared by all runs.
     pub(super) fn cargo(&self, tree: &Path) -> Command {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.current_dir(tree);
         command.env("CARGO_TARGET_DIR", self.root.join("build"));
-        // What is compiled once and run a few seconds at a time: no optimization, nothing for debuggers.
+        // Programs that are compiled once and run for a few seconds: no optimization, no debug information.
         command.envs([
             ("CARGO_PROFILE_DEV_OPT_LEVEL", "0"),
             ("CARGO_PROFILE_DEV_DEBUG", "false"),
@@ -49,7 +49,7 @@ impl Place {
     }
 }
 
-/// Copies the files of the repository into a tree; `instead` has those that are written otherwise. What is the same is not touched.
+/// Copies the files of the repository into a tree; `instead` contains replaced files. Unchanged files are not touched.
 pub(super) fn copy(tree: &Path, instead: &BTreeMap<String, String>) -> Result<(), String> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -163,8 +163,9 @@ fn build_with(
             ));
         }
     }
-    Err("after all rounds of the compiler there are still mutants that do not compile: look at the last compiler \
-        errors, then at xtask/src/mutants/build.rs".to_owned())
+    Err("mutants still do not compile after all rounds: look at the last compiler \
+        errors, then at xtask/src/mutants/build.rs"
+        .to_owned())
 }
 
 /// Whether a mutant has no switch.

@@ -1,4 +1,4 @@
-//! Which tests reach which mutants, and what they say of one.
+//! Which tests reach which mutants, and their verdict on one.
 
 use super::build::{Place, Program};
 use super::digest::digest;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// The longest a single test may take when no mutant is on.
 const RECORDING_MAX: Duration = Duration::from_secs(150);
 
-/// What a run of tests may take of a processor: so many times what it took without a mutant, and this on top.
+/// The CPU limit of a run of tests: this many times its time without a mutant, plus a constant.
 const SLACK_TIMES: u32 = 5;
 const SLACK: Duration = Duration::from_secs(20);
 
@@ -28,7 +28,7 @@ const TOOK_TOO_MUCH: i32 = 24;
 /// Anonymous memory of a test, in KiB: a mutant may allocate without end.
 const MEMORY_MAX_KIB: u32 = 6 << 20;
 
-/// A test, what it takes, and the mutants it comes past.
+/// A test, its time, and the mutants it reaches.
 pub(super) struct Test {
     name: String,
     took: Duration,
@@ -41,7 +41,7 @@ pub(super) struct Judge {
     tests: Vec<Test>,
 }
 
-/// Runs each test alone with no mutant on, and writes down what it reaches. What is known of the same program is not run again.
+/// Runs each test alone without a mutant, and records the mutants it reaches. Recorded results of the same program are used again.
 pub(super) fn record(place: &Place, programs: Vec<Program>) -> Result<Vec<Judge>, String> {
     let kept = place.root.join("reached");
     std::fs::create_dir_all(&kept).map_err(|why| format!("`{}`: {why}", kept.display()))?;
@@ -114,7 +114,7 @@ fn record_all(place: &Place, program: &Program) -> Result<Vec<Test>, String> {
     Ok(tests)
 }
 
-/// What the tests say of a mutant: those of its own crate first, then the programs that take least time for it.
+/// The verdict of the tests on a mutant: those of its own crate first, then the programs that need the least time.
 pub(super) fn judge(place: &Place, judges: &[Judge], id: u32, package: &str) -> Result<Found, String> {
     let mut runs: Vec<(bool, Duration, &Judge, Vec<&str>)> = Vec::new();
     for judge in judges {
@@ -149,7 +149,7 @@ enum Ran {
     TooLong,
 }
 
-/// Runs tests of a program until the first fails; all it started ends with it.
+/// Runs tests of a program until the first fails; its child processes end with it.
 #[expect(clippy::disallowed_methods, reason = "a runner gives up on what takes too long")]
 fn run(
     place: &Place,
@@ -188,7 +188,7 @@ fn run(
     Ok((ran, took))
 }
 
-/// Reads what the tests say until they end by themselves (none), one fails, or the time is over.
+/// Reads the output of the tests until they end (`None`), one fails, or the time is over.
 #[expect(clippy::disallowed_methods, reason = "a runner gives up on what takes too long")]
 fn follow(child: &mut Child, until: Instant) -> Option<Ran> {
     let lines: Receiver<String> = {
@@ -210,7 +210,7 @@ fn follow(child: &mut Child, until: Instant) -> Option<Ran> {
                     return Some(Ran::Failed(name.to_owned()));
                 }
                 if line.starts_with("test result: ok.") {
-                    // What a test left running may hold the pipe open.
+                    // A process left running by a test may hold the pipe open.
                     return Some(Ran::Passed);
                 }
             }

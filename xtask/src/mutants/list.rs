@@ -14,11 +14,11 @@ pub(super) struct Mutant {
     /// Relative to the repository.
     pub(super) file: String,
     pub(super) package: String,
-    /// What cargo-mutants calls it, without the position: `replace == with != in open`.
+    /// Its name in cargo-mutants, without the position: `replace == with != in open`.
     pub(super) name: String,
     /// The same with file and position, as cargo-mutants prints it.
     pub(super) full_name: String,
-    /// The source line it begins on, trimmed: tells apart what has one name.
+    /// The source line it begins on, trimmed: distinguishes mutants of the same name.
     pub(super) at: String,
     pub(super) genre: Genre,
     /// Bytes of the file that the replacement takes the place of.
@@ -135,7 +135,7 @@ fn byte(source: &str, line: usize, column: usize) -> Option<usize> {
     Some(begin + rest.char_indices().nth(nth).map_or(rest.len(), |(at, _)| at))
 }
 
-/// Gives each mutant its id, out of what it is and how often the same came before.
+/// Gives each mutant its id, from its content and the number of equal ones before it.
 fn numbered(mut mutants: Vec<Mutant>) -> Vec<Mutant> {
     let (mut seen, mut taken) = (HashMap::<String, u32>::new(), HashSet::new());
     for mutant in &mut mutants {

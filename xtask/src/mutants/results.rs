@@ -1,4 +1,4 @@
-//! What is known of each mutant, and why a survivor may stay.
+//! The results of mutants, and the reasons for accepted survivors.
 
 use super::digest::digest;
 use super::list::Mutant;
@@ -43,16 +43,16 @@ impl Outcome {
     }
 }
 
-/// What was found, and by which test.
+/// A result, and the test that gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) outcome: Outcome,
     pub(super) by: String,
-    /// It has no switch, whatever the outcome: cargo-mutants builds it alone.
+    /// It has no switch: cargo-mutants builds it alone.
     pub(super) alone: bool,
 }
 
-/// What earlier runs found, for the files as they are now.
+/// Results of earlier runs, for unchanged files.
 pub(super) struct Results {
     path: PathBuf,
     digests: HashMap<String, String>,
@@ -60,7 +60,7 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Reads what is kept; results of a file that has changed since do not count.
+    /// Reads stored results; results of changed files do not count.
     pub(super) fn read(path: &Path, mutants: &[Mutant]) -> Result<Self, String> {
         let mut digests = HashMap::new();
         for mutant in mutants {
@@ -104,7 +104,7 @@ fn row(line: &str, digests: &HashMap<String, String>) -> Option<(u32, Found)> {
     Some((id, Found { outcome: *outcome, by: text("by")?.to_owned(), alone }))
 }
 
-/// Why a survivor may stay: it changes nothing, or something else than these tests sees it.
+/// Why a survivor is accepted: it changes no behaviour, or another test finds it.
 pub(super) struct Reason {
     file: String,
     mutation: String,
@@ -146,7 +146,7 @@ pub(super) fn reasons(text: &str) -> Result<Vec<Reason>, String> {
     .collect()
 }
 
-/// What is wrong: a survivor that nobody gave a reason for, and a reason that is for no survivor.
+/// Problems: a survivor without a reason, and a reason without a survivor.
 pub(super) fn wrong(
     all: &[Mutant],
     chosen: &[&Mutant],
@@ -163,7 +163,7 @@ pub(super) fn wrong(
     }
     for reason in reasons {
         let of: Vec<&Mutant> = all.iter().filter(|mutant| reason.is_of(mutant)).collect();
-        // What only the tests of the binary find survives without `--interop`.
+        // A mutant found only by tests of the binary survives without `--interop`.
         let is_caught =
             |found: &Found| !found.outcome.survives() && !found.by.starts_with("enfilade interop");
         let caught = |mutant: &&Mutant| results.of(mutant).is_some_and(is_caught);

@@ -7,7 +7,7 @@ use std::ops::Range;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-/// What each crate gets to ask. The environment says which mutant is on, and where to write which places were reached.
+/// The code that each crate gets. The environment selects the active mutant, and the file for reached places.
 pub(super) const ASKED: &str = r#"
 #[doc(hidden)]
 #[allow(warnings, clippy::all)]
@@ -42,9 +42,9 @@ pub(super) struct Switched {
     pub(super) text: String,
     /// Bytes of the text, and the mutants that an error there is due to.
     pub(super) places: Vec<(Range<usize>, Vec<u32>)>,
-    /// Those that no switch can be written for.
+    /// Mutants without a possible switch.
     pub(super) alone: Vec<u32>,
-    /// Those whose replacement is no expression.
+    /// Mutants whose replacement is not an expression.
     pub(super) unviable: Vec<u32>,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn switch(text: &str, mutants: &[&Mutant]) -> Result<Switched, String
         Finder { text, by_place, sites: Vec::new(), unviable: Vec::new(), constant: 0, catches_all: false };
     finder.visit_file(&file);
     let Finder { mut sites, unviable, .. } = finder;
-    // Outer places first; what is inserted comes before what begins there.
+    // Outer places first; insertions come before places that begin at the same offset.
     sites.sort_by_key(|site| (site.range.start, !site.range.is_empty(), std::cmp::Reverse(site.range.end)));
     let placed: Vec<u32> = sites.iter().flat_map(|site| site.ids()).chain(unviable.iter().copied()).collect();
     let alone = mutants.iter().map(|mutant| mutant.id).filter(|id| !placed.contains(id)).collect();
@@ -68,11 +68,11 @@ pub(super) fn switch(text: &str, mutants: &[&Mutant]) -> Result<Switched, String
     Ok(switched)
 }
 
-/// A place in the source, and what it becomes.
+/// A place in the source, and its replacement.
 struct Site {
     range: Range<usize>,
     form: Form,
-    /// The id, and what stands there when it is on.
+    /// The id, and the text when it is active.
     instead: Vec<(u32, String)>,
 }
 
@@ -134,14 +134,14 @@ struct Finder<'a> {
     by_place: HashMap<usize, Vec<&'a Mutant>>,
     sites: Vec<Site>,
     unviable: Vec<u32>,
-    /// How deep in code that is computed at compile time, where nothing can be asked.
+    /// The depth in constant code, where no switch is possible.
     constant: u32,
-    /// Whether the match around has an arm for all that is left: then any other may be gone.
+    /// Whether the enclosing match has a catch-all arm: then any other arm may be deleted.
     catches_all: bool,
 }
 
 impl Finder<'_> {
-    /// A site for the mutants of a genre that begin here; `instead` says what each makes of the place.
+    /// A site for the mutants of a genre that begin here; `instead` gives the replacement of each.
     fn place(
         &mut self,
         begin: usize,
@@ -154,7 +154,7 @@ impl Finder<'_> {
             return;
         }
         let mut site = Site { range, form, instead: Vec::new() };
-        // An early return cannot have another type than `impl Trait` stands for further down.
+        // An early return cannot have another type than the `impl Trait` of the function.
         let is_here = |mutant: &&&Mutant| {
             mutant.genre == genre && !(form == Form::Return && mutant.return_type.contains("impl "))
         };
@@ -188,7 +188,7 @@ impl Finder<'_> {
     }
 }
 
-/// Whether a condition holds a `let`, so that it cannot stand in parentheses.
+/// Whether a condition contains a `let`, so that it cannot be put in parentheses.
 fn binds(expression: &syn::Expr) -> bool {
     match expression {
         syn::Expr::Let(_) => true,
