@@ -1,12 +1,14 @@
 //! What is left of uploads and copies whose process ended in the middle: it has a reserved name, and nobody holds its lock any more. A living
 //! process locks what it writes, and what it is about to remove, before it has such a name.
 
-use crate::collection::empty;
-use crate::list::{any_entry, is_local};
+use crate::beneath::{NODE_FLAGS, open_beneath};
+use crate::emptying::empty;
+use crate::file_systems::is_local;
+use crate::list::any_entry;
 use crate::names::{reopened, reserved, servable};
 use crate::node::Node;
 use crate::refuse::{Refusal, is_absent};
-use crate::root::{NODE_FLAGS, Root, open_beneath};
+use crate::root::Root;
 use enfilade_facts::vocabulary::StorePath;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{

@@ -1,47 +1,22 @@
 //! The ACL on a file or directory: `security.NTACL` or `security.nfs4acl_xdr`, as Samba keeps them, or the same in `user.` where this
 //! process may not write that. An object that has both is ruled by the one in `security.`: only the privileged can write it.
 
+use crate::attributes::{attribute, set_attribute};
 use crate::list::anything_in;
 use crate::node::Node;
 use crate::patience::Blocking;
 use crate::properties;
 use crate::refuse::Refusal;
 use crate::root::Root;
+use crate::stored_acl::AclPlace;
 use crate::temporary::Temporary;
 use enfilade_access::{AccessPermit, Inheritance, Owner, StoredAcl};
 use enfilade_facts::limits;
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, StorePath};
-use enfilade_xattrat::getxattrat;
-use rustix::buffer::spare_capacity;
 use rustix::fd::BorrowedFd;
-use rustix::fs::{Gid, Uid, XattrFlags, fchown, fgetxattr, fremovexattr, fsetxattr, fstatvfs};
+use rustix::fs::{Gid, Uid, fchown, fremovexattr, fstatvfs};
 use rustix::io::{self, Errno};
-use rustix::path::Arg as _;
 use std::path::Path;
-
-/// Room for the usual ACL, so that one system call reads it; the kernel clears as much of its own each time.
-pub(crate) const USUAL_BYTES: usize = 1024;
-
-/// The extended attribute an ACL was written to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AclPlace {
-    /// Among the system's: only the privileged can write it, and Samba reads it.
-    Security,
-    /// Among the users': whoever may write the file can write it too.
-    User,
-}
-
-impl AclPlace {
-    /// The extended attribute's name.
-    pub fn name(self, dialect: AclDialect) -> &'static str {
-        match (self, dialect) {
-            (AclPlace::Security, AclDialect::Ntacl) => "security.NTACL",
-            (AclPlace::User, AclDialect::Ntacl) => "user.NTACL",
-            (AclPlace::Security, AclDialect::Nfs4) => "security.nfs4acl_xdr",
-            (AclPlace::User, AclDialect::Nfs4) => "user.nfs4acl_xdr",
-        }
-    }
-}
 
 /// Writes a node's ACL.
 ///
@@ -82,7 +57,7 @@ pub fn seed_acl(root: &Root, acl: &[u8]) -> Result<AclPlace, Refusal> {
     if anything_in(&node)? {
         return Err(Refusal::NotEmpty("/".to_owned()));
     }
-    match stored(&node) {
+    match node.subject().acl {
         StoredAcl::Absent => change(&node, acl),
         _ => Err(Refusal::Exists("/ (its ACL)".to_owned())),
     }
@@ -219,71 +194,6 @@ fn unstored(file: BorrowedFd<'_>, what: &str, acl: &[u8], errno: Errno) -> Refus
         errno => return Refusal::io(errno, "writing the ACL of", what),
     };
     Refusal::AclNotWritable { what: what.to_owned(), why }
-}
-
-/// The ACL an object has now. Not being able to tell is not the same as having none.
-pub(crate) fn stored(node: &Node) -> StoredAcl {
-    stored_up_to(node.fd(), node.acls(), limits::ACL_BYTES_MAX)
-}
-
-/// As [`stored`], with a bound of one's own.
-pub(crate) fn stored_up_to(file: BorrowedFd<'_>, dialect: AclDialect, bytes_max: usize) -> StoredAcl {
-    for place in [AclPlace::Security, AclPlace::User] {
-        let name = place.name(dialect);
-        match attribute(file, name, bytes_max) {
-            Ok(None) => {}
-            Ok(Some(acl)) => return StoredAcl::of(dialect, acl),
-            Err(Errno::RANGE | Errno::TOOBIG) => {
-                return StoredAcl::Unreadable(format!("{name} is larger than {bytes_max} bytes"));
-            }
-            Err(errno) => return StoredAcl::Unreadable(format!("reading {name}: {errno}")),
-        }
-    }
-    StoredAcl::Absent
-}
-
-/// An ACL Samba would read, of what is called `name` in a directory, which is not opened; `None` where there is none. At most as much as
-/// there is room.
-pub(crate) fn stored_by_name(
-    directory: BorrowedFd<'_>,
-    name: &str,
-    room: &mut [u8],
-) -> io::Result<Option<Vec<u8>>> {
-    name.into_with_c_str(|name| {
-        for attribute in [c"security.NTACL", c"user.NTACL"] {
-            match getxattrat(directory, name, attribute, room) {
-                Ok(bytes) => return Ok(room.get(..bytes).map(<[u8]>::to_vec)),
-                Err(why) => match Errno::from_io_error(&why) {
-                    Some(Errno::NODATA | Errno::OPNOTSUPP) => {}
-                    errno => return Err(errno.unwrap_or(Errno::IO)),
-                },
-            }
-        }
-        Ok(None)
-    })
-}
-
-/// An extended attribute, `None` where there is none or the file system keeps none; [`Errno::RANGE`] over the bound.
-pub(crate) fn attribute(file: BorrowedFd<'_>, name: &str, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
-    let mut value = Vec::with_capacity(USUAL_BYTES.min(bytes_max));
-    let read = |value: &mut Vec<u8>| io::retry_on_intr(|| fgetxattr(file, name, spare_capacity(value)));
-    let found = match read(&mut value) {
-        Err(Errno::RANGE) if value.capacity() < bytes_max => {
-            value.reserve_exact(bytes_max);
-            read(&mut value)
-        }
-        result => result,
-    };
-    match found {
-        Ok(_) => Ok(Some(value)),
-        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
-        Err(errno) => Err(errno),
-    }
-}
-
-/// Writes an extended attribute.
-pub(crate) fn set_attribute(file: BorrowedFd<'_>, name: &str, value: &[u8]) -> io::Result<()> {
-    io::retry_on_intr(|| fsetxattr(file, name, value, XattrFlags::empty()))
 }
 
 /// Whether this process may not write the attribute, so that another place is worth trying.

@@ -1,50 +1,23 @@
 //! Listing a directory in batches, in memory that does not grow with the directory.
 
-use crate::acl;
+use crate::attributes::USUAL_BYTES;
+use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::kinds::is_served;
-use crate::names::{Named, Names, NamesMemo, Reading, can_be_shown, reopened, servable};
+use crate::names::{LookedAt, Named, Names, Reading, can_be_shown, reopened, servable};
 use crate::node::{Meta, Node, stat_entry};
 use crate::patience::{Cached, Patience};
 use crate::refuse::{Refusal, is_absent, is_special};
-use crate::root::{NODE_FLAGS, Root, open_beneath};
+use crate::root::Root;
+use crate::stored_acl::stored_by_name;
 use crate::watch::Watch;
 use enfilade_access::{AccessPermit, NodeKind, ObjectId, StoredAcl, Subject, Version};
 use enfilade_facts::Held;
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, Word};
-use rustix::fd::BorrowedFd;
-use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RawDir, Statx, StatxAttributes, fstatfs, fstatvfs, statat,
-};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Statx, StatxAttributes, statat};
 use rustix::io::Errno;
 
 /// What one `getdents64` may bring, where the names are looked at and forgotten.
 const BUFFER_BYTES: usize = 64 * 1024;
-
-/// File systems of this machine that stamp every change of a file, of its ACL too, with the machine's wall clock: ext2 to ext4, XFS,
-/// Btrfs, F2FS and ZFS. What a server far away or somebody's own program says of times is not relied on.
-const STAMPING: [u32; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1];
-/// What was changed as lately as that, in seconds, may be changed again and look the same: the clock of files goes in ticks.
-const SETTLED_SECONDS: i64 = 2;
-
-/// When entries are looked at, and what is known until then. By itself of nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LookedAt<'w> {
-    /// How often somebody had set the wall clock.
-    pub clock: u64,
-    /// The wall clock, in seconds since the epoch.
-    pub unix_seconds: i64,
-    /// Whoever hears of changes, where somebody does.
-    pub watch: Option<&'w Watch>,
-    /// What directories said before.
-    pub names: Option<&'w NamesMemo>,
-}
-
-impl LookedAt<'_> {
-    /// Whether any later change has another stamp than one at this time, in seconds and nanoseconds.
-    pub(crate) fn can_tell_from_later(self, changed: (i64, u32)) -> bool {
-        changed.0.saturating_add(SETTLED_SECONDS) <= self.unix_seconds
-    }
-}
 
 /// A directory being listed.
 #[derive(Debug)]
@@ -200,9 +173,9 @@ impl Listing {
             return;
         }
         let mut read = Vec::new();
-        let mut room = [0; acl::USUAL_BYTES];
+        let mut room = [0; USUAL_BYTES];
         for entry in entries.filter(|entry| entry.meta.is_none() && entry.subject.acl == StoredAcl::Unread) {
-            match acl::stored_by_name(self.directory.fd(), &entry.name, &mut room) {
+            match stored_by_name(self.directory.fd(), &entry.name, &mut room) {
                 Ok(Some(blob)) => {
                     entry.subject.acl = StoredAcl::Ntacl(blob);
                     read.push(entry);
@@ -393,23 +366,6 @@ impl Listing {
             }
         }
     }
-}
-
-/// Which file system a directory is on, where its times can be relied on.
-pub(crate) fn stamping_file_system(directory: BorrowedFd<'_>) -> Option<u64> {
-    let kind = fstatfs(directory).ok()?.f_type as u32;
-    STAMPING.contains(&kind).then(|| fstatvfs(directory).ok().map(|found| found.f_fsid))?
-}
-
-/// File systems of this machine besides these, by whose locks it is known what is in use: those in memory, and overlayfs.
-const LOCKING: [u32; 2] = [0x0102_1994, 0x794c_7630];
-
-/// Whether a directory is on a file system of this machine alone, so that every process that locks something there is known here.
-pub(crate) fn is_local(directory: BorrowedFd<'_>) -> bool {
-    fstatfs(directory).is_ok_and(|found| {
-        let kind = found.f_type as u32;
-        STAMPING.contains(&kind) || LOCKING.contains(&kind)
-    })
 }
 
 /// Whether it is the object that was judged.

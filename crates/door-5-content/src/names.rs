@@ -4,11 +4,11 @@
 //! what is in it. So what was read of one is remembered for the state it was in, piece by piece, as the kernel gave it; asking for that
 //! state is all that is left to do of reading 2,000 names.
 
-use crate::list::LookedAt;
+use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::node::{Node, entry_name};
 use crate::refuse::Refusal;
-use crate::root::{NODE_FLAGS, open_beneath};
 use crate::temporary::RESERVED;
+use crate::watch::Watch;
 use enfilade_facts::{Held, Memo, MemoKey, MemoSeed, Weigh};
 use rustix::fd::OwnedFd;
 use rustix::fs::{
@@ -22,6 +22,29 @@ const BUFFER_BYTES: usize = 64 * 1024;
 
 /// What the kernel takes of that for a name of no letters (linux/dirent.h).
 const ENTRY_BYTES: usize = 20;
+
+/// What was changed as lately as that, in seconds, may be changed again and look the same: the clock of files goes in ticks.
+const SETTLED_SECONDS: i64 = 2;
+
+/// When entries are looked at, and what is known until then. By itself of nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LookedAt<'w> {
+    /// How often somebody had set the wall clock.
+    pub clock: u64,
+    /// The wall clock, in seconds since the epoch.
+    pub unix_seconds: i64,
+    /// Whoever hears of changes, where somebody does.
+    pub watch: Option<&'w Watch>,
+    /// What directories said before.
+    pub names: Option<&'w NamesMemo>,
+}
+
+impl LookedAt<'_> {
+    /// Whether any later change has another stamp than one at this time, in seconds and nanoseconds.
+    pub(crate) fn can_tell_from_later(self, changed: (i64, u32)) -> bool {
+        changed.0.saturating_add(SETTLED_SECONDS) <= self.unix_seconds
+    }
+}
 
 /// What one look at a directory told.
 #[derive(Debug, Default)]

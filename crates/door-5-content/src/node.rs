@@ -1,10 +1,12 @@
 //! An open file or directory. It is judged and served through this one descriptor (invariant S5).
 
-use crate::acl;
+use crate::beneath::{NODE_FLAGS, open_beneath, open_cached};
 use crate::kinds::is_served;
 use crate::refuse::Refusal;
-use crate::root::{NODE_FLAGS, Place, Tree, Turn, open_beneath, open_cached};
+use crate::stored_acl::stored_up_to;
+use crate::tree::{Place, Tree, Turn};
 use enfilade_access::{AccessPermit, NodeKind, ObjectId, StoredAcl, Subject, Version};
+use enfilade_facts::limits;
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, PathRefused, check_entry_name};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, StatxTimestamp, makedev, statx};
@@ -143,7 +145,7 @@ impl Node {
 
     /// What door 4 judges: the object, its owner, its mode and the ACL it has now.
     pub fn subject(&self) -> Subject {
-        self.meta.subject(None, acl::stored(self))
+        self.meta.subject(None, stored_up_to(self.fd(), self.acls(), limits::ACL_BYTES_MAX))
     }
 
     /// Which object it is.

@@ -1,7 +1,7 @@
 //! Dead properties (RFC 4918 §4.1): what clients put on a file or directory and want back as it was. All of an object's are in one
 //! extended attribute, so that they change together or not at all, and go where the object goes.
 
-use crate::acl::{attribute, set_attribute};
+use crate::attributes::{attribute, set_attribute};
 use crate::node::Node;
 use crate::refuse::Refusal;
 use enfilade_access::AccessPermit;

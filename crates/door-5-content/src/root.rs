@@ -1,58 +1,26 @@
 //! A datastore's root directory: the one descriptor everything else is opened beneath.
 
-use crate::kinds::{KnownPaths, OPENING_NOTHING, is_file};
-use crate::list::stamping_file_system;
+use crate::beneath::{NODE_FLAGS, open_beneath, open_cached};
+use crate::file_systems::stamping_file_system;
+use crate::kinds::{OPENING_NOTHING, is_file};
 use crate::node::{Node, object_at};
 use crate::patience::{Blocking, Cached, Patience};
 use crate::refuse::{Refusal, is_absent};
 use crate::reserved::ReservedPaths;
+use crate::tree::{Place, Tree};
 use crate::watch::mount_of;
-use enfilade_access::{NodeKind, ObjectId};
+use enfilade_access::NodeKind;
 use enfilade_facts::vocabulary::{AclDialect, StorePath};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatvfs, openat, openat2};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, fstatvfs, openat};
 use rustix::io::{self, Errno};
-use rustix::path::Arg;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// How often an open the kernel could not settle is tried again, each time after giving way to other threads.
-const TRIES_MAX: usize = 32;
-
-/// How a node is opened: never waiting for a pipe's writer, never becoming anybody's terminal.
-pub(crate) const NODE_FLAGS: OFlags =
-    OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
-
-/// How every path beneath a root is resolved.
-const BENEATH: ResolveFlags = ResolveFlags::BENEATH
-    .union(ResolveFlags::NO_SYMLINKS)
-    .union(ResolveFlags::NO_MAGICLINKS)
-    .union(ResolveFlags::NO_XDEV);
+use std::sync::Arc;
 
 /// The open root directory of a datastore. Cheap to clone; holds the file system mounted while it lives.
 #[derive(Clone, Debug)]
 pub struct Root {
     directory: Arc<OwnedFd>,
     tree: Tree,
-}
-
-/// What everything beneath a root has in common.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Tree {
-    pub(crate) place: Arc<Place>,
-    /// How ACLs are written down.
-    pub(crate) acls: AclDialect,
-}
-
-/// Where a tree is.
-#[derive(Debug, Default)]
-pub(crate) struct Place {
-    pub(crate) turn: Turn,
-    /// What is there can be opened without harm.
-    known: KnownPaths,
-    /// The file system, where it is one of this machine whose times can be relied on, and no other machine's and no program's.
-    pub(crate) stamping: Option<u64>,
-    /// The mount, by a number no other mount ever has; nothing before Linux 6.8.
-    pub(crate) mount: Option<u64>,
 }
 
 /// How full a file system is, in bytes.
@@ -64,65 +32,6 @@ pub struct Usage {
     pub used: u64,
     /// What is left for whoever is not root.
     pub available: u64,
-}
-
-/// Whose turn it is to give a name to another object. Comparing what a name means and changing it are two system calls,
-/// so within one process they are done one at a time; between processes the comparison alone has to do.
-#[derive(Debug, Default)]
-pub(crate) struct Turn(Mutex<Vec<Name>>);
-
-/// A name in a directory.
-type Name = (ObjectId, String);
-
-/// The turn of one thread, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct MyTurn<'t>(MutexGuard<'t, Vec<Name>>);
-
-impl Turn {
-    /// Waits for the turn. A holder that panicked has broken nothing: each name is added and removed whole.
-    pub(crate) fn take(&self) -> MyTurn<'_> {
-        MyTurn(self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl MyTurn<'_> {
-    /// Whether a name may change. It may not while a tree that was moved from or to it is judged once more: that tree may have to go back.
-    ///
-    /// # Refuses
-    /// [`Refusal::ChangedMeanwhile`].
-    pub(crate) fn may_change(&self, directory: &Node, name: &str) -> Result<(), Refusal> {
-        let is_reserved = |(of, reserved): &Name| *of == directory.object() && reserved == name;
-        match self.0.iter().any(is_reserved) {
-            true => Err(Refusal::ChangedMeanwhile(name.to_owned())),
-            false => Ok(()),
-        }
-    }
-
-    /// Nobody else of this process changes these names until what is returned is dropped, in nobody's turn. The turn is the one of `target`.
-    pub(crate) fn reserve(&mut self, target: &Node, from: (&Node, &str), to: (&Node, &str)) -> ReservedNames {
-        let place = Arc::clone(target.place());
-        let names = [from, to].map(|(directory, name)| (directory.object(), name.to_owned()));
-        self.0.extend(names.clone());
-        ReservedNames { place, names }
-    }
-}
-
-/// Names that nobody else of this process may change.
-#[derive(Debug)]
-pub(crate) struct ReservedNames {
-    place: Arc<Place>,
-    names: [Name; 2],
-}
-
-impl Drop for ReservedNames {
-    fn drop(&mut self) {
-        let mut turn = self.place.turn.take();
-        for own in &self.names {
-            if let Some(at) = turn.0.iter().position(|name| name == own) {
-                turn.0.swap_remove(at);
-            }
-        }
-    }
 }
 
 impl Root {
@@ -279,32 +188,6 @@ impl Root {
             Ok(node) if node.kind() == NodeKind::Directory => Ok((node, name)),
             Ok(_) | Err(Refusal::Absent(_) | Refusal::Special(_)) => Err(absent()),
             Err(refusal) => Err(refusal),
-        }
-    }
-}
-
-/// As [`open_beneath`], only where the kernel has all of the path in memory.
-pub(crate) fn open_cached(directory: BorrowedFd<'_>, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
-    openat2(directory, path, flags, Mode::empty(), BENEATH.union(ResolveFlags::CACHED))
-}
-
-/// Opens `path` beneath `directory`, through no link and no mount.
-pub(crate) fn open_beneath(
-    directory: impl AsFd,
-    path: impl Arg + Copy,
-    flags: OFlags,
-    mode: Mode,
-) -> io::Result<OwnedFd> {
-    let mut tries = 0;
-    loop {
-        match openat2(directory.as_fd(), path, flags, mode, BENEATH) {
-            Err(Errno::INTR) => {}
-            // A rename raced with the lookup, or another program is being asked to give up its lease on the file.
-            Err(Errno::AGAIN) if tries < TRIES_MAX => {
-                tries += 1;
-                std::thread::yield_now();
-            }
-            result => return result,
         }
     }
 }

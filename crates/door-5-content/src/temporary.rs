@@ -1,9 +1,9 @@
 //! What is being made and has no name yet: it stands beside its place under a reserved name nobody can ask for,
 //! and is removed unless it gets its own.
 
+use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::node::Node;
 use crate::refuse::Refusal;
-use crate::root::{NODE_FLAGS, open_beneath};
 use enfilade_access::NodeKind;
 use rustix::fd::OwnedFd;
 use rustix::fs::{

@@ -102,9 +102,9 @@ fn nothing_climbs_out() {
         assert!(StorePath::from_plain(path).is_err(), "{path}");
         assert_eq!(code(scratch.node("in").child(path)), "CT01", "{path}");
         // Were such a path ever to come through, the kernel would stop it.
-        let flags = crate::root::NODE_FLAGS;
+        let flags = crate::beneath::NODE_FLAGS;
         assert!(
-            crate::root::open_beneath(scratch.node("").fd(), path, flags, Mode::empty()).is_err(),
+            crate::beneath::open_beneath(scratch.node("").fd(), path, flags, Mode::empty()).is_err(),
             "{path}"
         );
     }

@@ -1,8 +1,10 @@
 //! Listing.
 
 use super::{Scratch, code};
-use crate::acl::{set_acl_as_operator, set_attribute};
-use crate::list::{Entry, Listing, LookedAt, listing, names_held};
+use crate::acl::set_acl_as_operator;
+use crate::attributes::set_attribute;
+use crate::list::{Entry, Listing, listing, names_held};
+use crate::names::LookedAt;
 use crate::patience::Blocking;
 use crate::watch::Watch;
 use enfilade_access::{Ace, AceFlags, AceType, SecurityDescriptor, StoredAcl, Version};

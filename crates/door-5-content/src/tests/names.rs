@@ -2,8 +2,8 @@
 
 use super::Scratch;
 use super::listing::HEARING;
-use crate::list::{Entry, Listing, LookedAt, is_from_memory, listing};
-use crate::names::NamesMemo;
+use crate::list::{Entry, Listing, is_from_memory, listing};
+use crate::names::{LookedAt, NamesMemo};
 use crate::patience::{Blocking, CachedOnly};
 use crate::root::Root;
 use crate::watch::Watch;

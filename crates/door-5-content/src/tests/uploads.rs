@@ -1,7 +1,8 @@
 //! Uploading.
 
 use super::{Scratch, bytes_of, code, given, names_on_disk};
-use crate::acl::{self, AclPlace};
+use crate::acl;
+use crate::stored_acl::AclPlace;
 use crate::{Node, Upload, list};
 use enfilade_facts::vocabulary::AclDialect;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
@@ -55,7 +56,7 @@ fn a_new_file_is_seen_whole_or_not_at_all() {
     assert_eq!(node.object(), scratch.node("new").object());
     assert_eq!((bytes_of(&node), node.meta().bytes), (b"content".to_vec(), 7));
     assert_eq!(node.meta(), scratch.node("new").meta());
-    assert_eq!(acl::stored(&scratch.node("new")), enfilade_access::StoredAcl::Ntacl(b"an acl".to_vec()));
+    assert_eq!(scratch.node("new").subject().acl, enfilade_access::StoredAcl::Ntacl(b"an acl".to_vec()));
     assert_eq!(std::fs::metadata(scratch.at("new")).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(names_on_disk(&scratch.at("")), ["new"]);
 }

@@ -1,0 +1,32 @@
+//! Extended attributes of what is open.
+
+use rustix::buffer::spare_capacity;
+use rustix::fd::BorrowedFd;
+use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
+use rustix::io::{self, Errno};
+
+/// Room for the usual ACL, so that one system call reads it; the kernel clears as much of its own each time.
+pub(crate) const USUAL_BYTES: usize = 1024;
+
+/// An extended attribute, `None` where there is none or the file system keeps none; [`Errno::RANGE`] over the bound.
+pub(crate) fn attribute(file: BorrowedFd<'_>, name: &str, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
+    let mut value = Vec::with_capacity(USUAL_BYTES.min(bytes_max));
+    let read = |value: &mut Vec<u8>| io::retry_on_intr(|| fgetxattr(file, name, spare_capacity(value)));
+    let found = match read(&mut value) {
+        Err(Errno::RANGE) if value.capacity() < bytes_max => {
+            value.reserve_exact(bytes_max);
+            read(&mut value)
+        }
+        result => result,
+    };
+    match found {
+        Ok(_) => Ok(Some(value)),
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Writes an extended attribute.
+pub(crate) fn set_attribute(file: BorrowedFd<'_>, name: &str, value: &[u8]) -> io::Result<()> {
+    io::retry_on_intr(|| fsetxattr(file, name, value, XattrFlags::empty()))
+}

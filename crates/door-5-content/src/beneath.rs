@@ -1,0 +1,45 @@
+//! Opening what is beneath a directory, and nothing else.
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::{self, Errno};
+use rustix::path::Arg;
+
+/// How often an open the kernel could not settle is tried again, each time after giving way to other threads.
+const TRIES_MAX: usize = 32;
+
+/// How a node is opened: never waiting for a pipe's writer, never becoming anybody's terminal.
+pub(crate) const NODE_FLAGS: OFlags =
+    OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+/// How every path beneath a root is resolved.
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_MAGICLINKS)
+    .union(ResolveFlags::NO_XDEV);
+
+/// As [`open_beneath`], only where the kernel has all of the path in memory.
+pub(crate) fn open_cached(directory: BorrowedFd<'_>, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
+    openat2(directory, path, flags, Mode::empty(), BENEATH.union(ResolveFlags::CACHED))
+}
+
+/// Opens `path` beneath `directory`, through no link and no mount.
+pub(crate) fn open_beneath(
+    directory: impl AsFd,
+    path: impl Arg + Copy,
+    flags: OFlags,
+    mode: Mode,
+) -> io::Result<OwnedFd> {
+    let mut tries = 0;
+    loop {
+        match openat2(directory.as_fd(), path, flags, mode, BENEATH) {
+            Err(Errno::INTR) => {}
+            // A rename raced with the lookup, or another program is being asked to give up its lease on the file.
+            Err(Errno::AGAIN) if tries < TRIES_MAX => {
+                tries += 1;
+                std::thread::yield_now();
+            }
+            result => return result,
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Removing everything that is in a directory.
+
+use crate::beneath::{NODE_FLAGS, open_beneath};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, unlinkat};
+use rustix::io::{self, Errno};
+use std::ffi::CString;
+
+/// A directory on the way down, what is still in it, and its name in the one above.
+struct Level {
+    directory: OwnedFd,
+    entries: Vec<(CString, FileType)>,
+    name: CString,
+}
+
+/// Removes everything that is in a directory.
+pub(crate) fn empty(top: BorrowedFd<'_>) -> io::Result<()> {
+    let mut levels = vec![level(top, c".".to_owned())?];
+    while let Some(Level { directory, entries, .. }) = levels.last_mut() {
+        match entries.pop() {
+            Some((name, FileType::Directory)) => {
+                let below = level(directory.as_fd(), name)?;
+                levels.push(below);
+            }
+            Some((name, kind)) => match unlinkat(&*directory, &name, AtFlags::empty()) {
+                // Not every file system says the kind.
+                Err(Errno::ISDIR) if kind == FileType::Unknown => entries.push((name, FileType::Directory)),
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno),
+            },
+            None => {
+                let name = levels.pop().map(|level| level.name);
+                if let (Some(above), Some(name)) = (levels.last(), name) {
+                    unlinkat(&above.directory, &name, AtFlags::REMOVEDIR)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn level(above: BorrowedFd<'_>, name: CString) -> io::Result<Level> {
+    let directory = open_beneath(above, name.as_c_str(), NODE_FLAGS | OFlags::DIRECTORY, Mode::empty())?;
+    let mut buffer: Vec<u8> = Vec::with_capacity(32 * 1024);
+    let mut entries = Vec::new();
+    let mut listed = RawDir::new(&directory, buffer.spare_capacity_mut());
+    while let Some(entry) = listed.next() {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(Errno::INTR) => continue,
+            Err(errno) => return Err(errno),
+        };
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            entries.push((entry.file_name().to_owned(), entry.file_type()));
+        }
+    }
+    Ok(Level { directory, entries, name })
+}

@@ -1,0 +1,67 @@
+//! Where the ACL of a file or directory is, and what is there now.
+
+use crate::attributes::attribute;
+use enfilade_access::StoredAcl;
+use enfilade_facts::vocabulary::AclDialect;
+use enfilade_xattrat::getxattrat;
+use rustix::fd::BorrowedFd;
+use rustix::io::{self, Errno};
+use rustix::path::Arg as _;
+
+/// The extended attribute an ACL was written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AclPlace {
+    /// Among the system's: only the privileged can write it, and Samba reads it.
+    Security,
+    /// Among the users': whoever may write the file can write it too.
+    User,
+}
+
+impl AclPlace {
+    /// The extended attribute's name.
+    pub fn name(self, dialect: AclDialect) -> &'static str {
+        match (self, dialect) {
+            (AclPlace::Security, AclDialect::Ntacl) => "security.NTACL",
+            (AclPlace::User, AclDialect::Ntacl) => "user.NTACL",
+            (AclPlace::Security, AclDialect::Nfs4) => "security.nfs4acl_xdr",
+            (AclPlace::User, AclDialect::Nfs4) => "user.nfs4acl_xdr",
+        }
+    }
+}
+
+/// The ACL an object has now, of at most so many bytes. Not being able to tell is not the same as having none.
+pub(crate) fn stored_up_to(file: BorrowedFd<'_>, dialect: AclDialect, bytes_max: usize) -> StoredAcl {
+    for place in [AclPlace::Security, AclPlace::User] {
+        let name = place.name(dialect);
+        match attribute(file, name, bytes_max) {
+            Ok(None) => {}
+            Ok(Some(acl)) => return StoredAcl::of(dialect, acl),
+            Err(Errno::RANGE | Errno::TOOBIG) => {
+                return StoredAcl::Unreadable(format!("{name} is larger than {bytes_max} bytes"));
+            }
+            Err(errno) => return StoredAcl::Unreadable(format!("reading {name}: {errno}")),
+        }
+    }
+    StoredAcl::Absent
+}
+
+/// An ACL Samba would read, of what is called `name` in a directory, which is not opened; `None` where there is none. At most as much as
+/// there is room.
+pub(crate) fn stored_by_name(
+    directory: BorrowedFd<'_>,
+    name: &str,
+    room: &mut [u8],
+) -> io::Result<Option<Vec<u8>>> {
+    name.into_with_c_str(|name| {
+        for attribute in [c"security.NTACL", c"user.NTACL"] {
+            match getxattrat(directory, name, attribute, room) {
+                Ok(bytes) => return Ok(room.get(..bytes).map(<[u8]>::to_vec)),
+                Err(why) => match Errno::from_io_error(&why) {
+                    Some(Errno::NODATA | Errno::OPNOTSUPP) => {}
+                    errno => return Err(errno.unwrap_or(Errno::IO)),
+                },
+            }
+        }
+        Ok(None)
+    })
+}

@@ -1,0 +1,28 @@
+//! Names that one thread changes at a time.
+
+use crate::node::Node;
+use crate::refuse::Refusal;
+use crate::tree::{MyTurn, Name, ReservedNames};
+use std::sync::Arc;
+
+impl MyTurn<'_> {
+    /// Whether a name may change. It may not while a tree that was moved from or to it is judged once more: that tree may have to go back.
+    ///
+    /// # Refuses
+    /// [`Refusal::ChangedMeanwhile`].
+    pub(crate) fn may_change(&self, directory: &Node, name: &str) -> Result<(), Refusal> {
+        let is_reserved = |(of, reserved): &Name| *of == directory.object() && reserved == name;
+        match self.0.iter().any(is_reserved) {
+            true => Err(Refusal::ChangedMeanwhile(name.to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    /// Nobody else of this process changes these names until what is returned is dropped, in nobody's turn. The turn is the one of `target`.
+    pub(crate) fn reserve(&mut self, target: &Node, from: (&Node, &str), to: (&Node, &str)) -> ReservedNames {
+        let place = Arc::clone(target.place());
+        let names = [from, to].map(|(directory, name)| (directory.object(), name.to_owned()));
+        self.0.extend(names.clone());
+        ReservedNames { place, names }
+    }
+}
