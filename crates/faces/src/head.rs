@@ -1,6 +1,7 @@
 //! What the head of a request has to be, beyond what the HTTP library holds it to.
 
-use crate::respond::{Aim, Answer, Wire, failed};
+use crate::respond::{Aim, Answer, failed};
+use crate::wire::Wire;
 use enfilade_facts::limits::Limits;
 use hyper::header::{AsHeaderName, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use hyper::{Method, Request, Uri, Version};

@@ -24,14 +24,17 @@ mod trusts;
 mod users;
 
 pub use given::wants_more_than_a_password;
-pub(crate) use render::Rendered;
 pub use routes::{V3, V3Need, V3Route};
 
-use crate::body::{Body, collect_json};
+use crate::body::Body;
+use crate::connection::Connection;
 use crate::credential;
-use crate::respond::{Answer, Failure, Wire, status_of};
-use crate::serve::{Connection, Faces, Incoming, Takes};
+use crate::faces::{Faces, Takes};
+use crate::received::Incoming;
+use crate::received::collect_json;
+use crate::respond::{Answer, status_of};
 use crate::trace::Trace;
+use crate::wire::{Failure, Wire};
 use bytes::Bytes;
 use enfilade_admin::Desk;
 use enfilade_facts::vocabulary::DomainId;

@@ -1,10 +1,10 @@
 //! The routes nobody has to be known for.
 
 use crate::body::Body;
+use crate::faces::Faces;
 use crate::proxmox;
 use crate::respond::Answer;
 use crate::routes::Public;
-use crate::serve::Faces;
 use crate::webdav::page;
 use crate::whoami::padded;
 use enfilade_facts::Read;

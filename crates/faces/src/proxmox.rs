@@ -15,10 +15,13 @@ mod users;
 pub use routes::{PROXMOX, ProxmoxRoute};
 pub(crate) use ticket::login;
 
-use crate::body::{Body, collect_form, collect_json};
-use crate::respond::{Aim, Answer, Failure, Wire, failed};
-use crate::serve::{Faces, Incoming};
+use crate::body::Body;
+use crate::faces::Faces;
+use crate::received::Incoming;
+use crate::received::{collect_form, collect_json};
+use crate::respond::{Aim, Answer, failed};
 use crate::trace::Trace;
+use crate::wire::{Failure, Wire};
 use enfilade_admin::Desk;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::{Privileges, RolePath, Userid};

@@ -1,8 +1,7 @@
 //! The audit event of a request, from its first byte to its last: recorded when it is dropped, so exactly once.
 
-use crate::body::Body;
 use crate::metrics::Metrics;
-use crate::respond::{Answer, Failure};
+use crate::wire::Failure;
 use enfilade_facts::Refuse;
 use enfilade_passage::{Event, House, Refusal};
 use std::sync::Arc;
@@ -41,14 +40,6 @@ impl Trace {
     pub(crate) fn refused(&mut self, refusal: &Refusal) {
         self.event.refused(refusal);
         debug_assert_eq!(self.event.code, refusal.code());
-    }
-
-    pub(crate) fn answered(&mut self, answer: &Answer) {
-        self.event.status = answer.status().as_u16();
-        // What is still to come is counted by whoever sends it.
-        if let Body::Whole(Some(bytes)) = answer.body() {
-            self.event.bytes = self.event.bytes.max(bytes.len() as u64);
-        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! What is left of a request's body when its answer is decided. A client that still sends may miss the answer when the server just stops
 //! taking: a little more is read and thrown away, and where that is not enough the answer says that the connection ends with it.
 
+use crate::received::Incoming;
 use crate::respond::Answer;
-use crate::serve::Incoming;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};

@@ -13,6 +13,7 @@ mod lock;
 mod multistatus;
 pub(crate) mod page;
 mod parts;
+mod pieces;
 mod piped;
 mod propfind;
 mod propfind_request;
@@ -25,9 +26,11 @@ mod xml;
 mod xml_names;
 
 use crate::body::Body;
-use crate::respond::{Aim, Answer, Failure, Wire, failed};
-use crate::serve::{Connection, Incoming};
+use crate::connection::Connection;
+use crate::received::Incoming;
+use crate::respond::{Aim, Answer, failed};
 use crate::trace::Trace;
+use crate::wire::{Failure, Wire};
 use conditions::Bearing;
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath};
@@ -92,7 +95,7 @@ pub(crate) async fn answer<B: Incoming>(
     let place =
         match Place::from_url(request.uri().path()).and_then(|place| place.keeping_to(&visit.limits())) {
             Ok(place) => place,
-            Err(wire) => return crate::serve::fail(wire.into(), trace),
+            Err(wire) => return crate::respond::fail(wire.into(), trace),
         };
     trace.event.datastore = place.datastore.to_string();
     trace.event.path = place.path.to_string();

@@ -79,7 +79,7 @@ fn named(call: &mut Call) -> Result<Named, Trouble> {
 }
 
 fn key(named: &Named) -> Result<GrantKey, Trouble> {
-    let (role, _) = named.role.as_ref().ok_or(crate::respond::Wire::NoRoute)?;
+    let (role, _) = named.role.as_ref().ok_or(crate::wire::Wire::NoRoute)?;
     Ok(GrantKey { who: named.who, scope: named.scope, role: *role })
 }
 

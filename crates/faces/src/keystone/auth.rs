@@ -2,9 +2,10 @@
 
 use super::render::{Form, token_body};
 use super::{Outcome, Said, Trouble, query};
-use crate::respond::Wire;
-use crate::serve::{Connection, Faces};
+use crate::connection::Connection;
+use crate::faces::Faces;
 use crate::trace::Trace;
+use crate::wire::Wire;
 use enfilade_admin::keystone::{
     CredentialRef, DomainRef, ThingRef, authid_of_credential, authid_of_user, domain_of, find_trust,
     project_of, use_trust,

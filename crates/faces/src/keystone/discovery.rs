@@ -2,8 +2,8 @@
 
 use super::routes::V3;
 use super::{Body, Said};
+use crate::connection::Connection;
 use crate::head::list;
-use crate::serve::Connection;
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, HOST};
 use hyper::http::request::Parts;

@@ -4,7 +4,7 @@ use super::domains;
 use super::given::{Given, invalid, unless_immutable, with_extra};
 use super::listing::{self, Filters};
 use super::{Call, Outcome, Said, Trouble, users};
-use enfilade_admin::keystone::{delete_group, extra_of, save_group, set_member};
+use enfilade_admin::keystone::{delete_group, extra_of, groups_of, save_group, set_member};
 use enfilade_admin::{Error, beside};
 use enfilade_facts::View;
 use enfilade_facts::tables::{
@@ -192,4 +192,21 @@ pub(super) fn remove_user(call: &mut Call) -> Outcome {
     let (key, permit) = member(call)?;
     call.save(&permit, |desk| set_member(desk, &key, false))?;
     Ok(Said::nothing())
+}
+
+/// The groups a user is in directly.
+pub(super) fn list_groups(call: &mut Call) -> Outcome {
+    let (user, domain) = users::of_path(call, 0)?;
+    let permit = call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;
+    users::still_there(call, &user)?;
+    let filters = Filters::of(&call.head, &[]);
+    let rows = call.look(|view| {
+        let mut rows = Vec::new();
+        let is_told = |row: &Group| permit.only_domain().is_none_or(|only| only == row.domain);
+        for (id, row) in groups_of(view, &user)?.into_iter().filter(|(_, row)| is_told(row)) {
+            rows.push(described(view, &call.base, &id, &row)?);
+        }
+        Ok(rows)
+    })?;
+    Ok(super::listed(call, "groups", rows.into_iter().filter(|row| filters.hold(row)).collect()))
 }

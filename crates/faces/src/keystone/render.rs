@@ -4,7 +4,7 @@ use super::Trouble;
 use bytes::Bytes;
 use enfilade_admin::keystone::{Catalog, CatalogEndpoint, DescribedScope, describe, filled};
 use enfilade_facts::vocabulary::to_rfc3339;
-use enfilade_facts::{At, Index, Revision, Source, StoreId, Weigh};
+use enfilade_facts::{At, Index, Source};
 use enfilade_passage::{Lent, Session, audit_id_to_text};
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -13,19 +13,6 @@ use std::borrow::Cow;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     pub(super) with_catalog: bool,
-}
-
-/// A rendered body. It stays valid as long as no facts except revocations change.
-pub(crate) struct Rendered {
-    pub(crate) store: StoreId,
-    pub(crate) rests_on: Revision,
-    pub(crate) text: Bytes,
-}
-
-impl Weigh for Rendered {
-    fn heap_bytes(&self) -> usize {
-        self.text.len()
-    }
 }
 
 /// The body, and the facts it was made on. It is put together by hand: this is done for every token that is not known, and a

@@ -271,7 +271,7 @@ pub(super) fn create_region(call: &mut Call) -> Outcome {
             .house()
             .random()
             .map(|bytes| format!("{:032x}", u128::from_ne_bytes(bytes)))
-            .ok_or(crate::respond::Wire::Worker)?,
+            .ok_or(crate::wire::Wire::Worker)?,
     };
     let id = RegionId(id);
     let (made, _) =

@@ -1,7 +1,8 @@
 //! Validate, check and revoke tokens; list revocation events.
 
-use super::render::{Form, Rendered, time, token_body};
+use super::render::{Form, time, token_body};
 use super::{Call, Outcome, SUBJECT, Said, Trouble};
+use crate::rendered::Rendered;
 use enfilade_admin::keystone::{RevocationSummary, list_revocations, revoke as revoke_marks};
 use enfilade_facts::Held;
 use enfilade_facts::tables::Revoked;

@@ -2,14 +2,13 @@
 
 use super::domains;
 use super::given::{Given, has_option, invalid, unless_immutable, with_extra};
-use super::listing::{self, Filters, plain};
+use super::listing::{self, plain};
 use super::render::time;
-use super::{Call, Outcome, Said, Trouble, groups, query};
-use enfilade_admin::keystone::groups_of;
+use super::{Call, Outcome, Said, Trouble, query};
 use enfilade_admin::{
     Beside, ChosenBy, Desk, Error, NewUser, UserSave, beside, create_user, delete_user, save_user,
 };
-use enfilade_facts::tables::{Domain, Group, Name, NameKind, User};
+use enfilade_facts::tables::{Domain, Name, NameKind, User};
 use enfilade_facts::vocabulary::{DomainId, ProjectId, Secret, UserId, from_rfc3339};
 use enfilade_facts::{Read as _, View};
 use enfilade_passage::{About, ApiPermit, Party};
@@ -237,23 +236,6 @@ pub(super) fn delete(call: &mut Call) -> Outcome {
     unless_immutable(&beside.extra, None)?;
     call.save(&permit, |desk| delete_user(desk, &id))?;
     Ok(Said::nothing())
-}
-
-/// The groups a user is in directly.
-pub(super) fn list_groups(call: &mut Call) -> Outcome {
-    let (user, domain) = of_path(call, 0)?;
-    let permit = call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;
-    still_there(call, &user)?;
-    let filters = Filters::of(&call.head, &[]);
-    let rows = call.look(|view| {
-        let mut rows = Vec::new();
-        let is_told = |row: &Group| permit.only_domain().is_none_or(|only| only == row.domain);
-        for (id, row) in groups_of(view, &user)?.into_iter().filter(|(_, row)| is_told(row)) {
-            rows.push(groups::described(view, &call.base, &id, &row)?);
-        }
-        Ok(rows)
-    })?;
-    Ok(super::listed(call, "groups", rows.into_iter().filter(|row| filters.hold(row)).collect()))
 }
 
 /// A user's own change of password, once the old one was proved.

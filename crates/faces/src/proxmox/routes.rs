@@ -1,7 +1,7 @@
 //! Every call of the Proxmox API: what it is to what was lent, and who answers. Tests and the dispatch come from this table.
 
 use super::{Call, Outcome, acl, datastores, realms, reload, tokens, users, version};
-use crate::respond::Wire;
+use crate::wire::Wire;
 use enfilade_passage::Lending;
 use hyper::Method;
 

@@ -2,11 +2,14 @@
 
 use super::params::Params;
 use super::plain;
-use crate::body::{collect_form, collect_json};
+use crate::connection::Connection;
 use crate::credential::{ticket_of, ticket_text};
-use crate::respond::{Answer, Failure, Wire, status_of};
-use crate::serve::{Connection, Faces, Incoming};
+use crate::faces::Faces;
+use crate::received::Incoming;
+use crate::received::{collect_form, collect_json};
+use crate::respond::{Answer, status_of};
 use crate::trace::Trace;
+use crate::wire::{Failure, Wire};
 use enfilade_facts::vocabulary::{Authid, Secret, Userid};
 use enfilade_passage::{Credential, IdentityRefusal, Refusal, SecretAsk};
 use hyper::header::CONTENT_TYPE;

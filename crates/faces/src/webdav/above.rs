@@ -4,9 +4,11 @@
 use super::multistatus::{self, Form, More, Resource, multi_status, push_response};
 use super::propfind::{Depth, depth};
 use super::{Bare, PREFIX, blocking, end, options_answer, page, propfind_request};
-use crate::body::{Body, collect_xml};
-use crate::respond::{Aim, Answer, Failure, Wire};
-use crate::serve::Incoming;
+use crate::body::Body;
+use crate::received::Incoming;
+use crate::received::collect_xml;
+use crate::respond::{Aim, Answer};
+use crate::wire::{Failure, Wire};
 use enfilade_passage::{Meta, NodeKind, ObjectId};
 use hyper::header::{ALLOW, HeaderValue};
 

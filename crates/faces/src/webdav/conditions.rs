@@ -2,7 +2,7 @@
 
 use super::Place;
 use crate::head::list;
-use crate::respond::{Failure, Wire};
+use crate::wire::{Failure, Wire};
 use enfilade_passage::{ContentRefusal as Content, LockToken, PathState, Stay};
 use hyper::HeaderMap;
 use hyper::header::{

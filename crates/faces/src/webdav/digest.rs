@@ -2,7 +2,7 @@
 //! visible.
 
 use crate::head::list;
-use crate::respond::Wire;
+use crate::wire::Wire;
 use aws_lc_rs::digest::{Context, SHA256, SHA512};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

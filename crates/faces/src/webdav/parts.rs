@@ -1,8 +1,8 @@
 //! Several ranges in one answer (RFC 9110 §14.6): `multipart/byteranges`.
 
-use super::get::{PIECE_BYTES, place_for, read_piece};
+use super::pieces::{PIECE_BYTES, place_for, read_piece};
 use crate::body::{Cut, counted};
-use crate::serve::Connection;
+use crate::connection::Connection;
 use crate::trace::Trace;
 use bytes::Bytes;
 use enfilade_passage::Reading;

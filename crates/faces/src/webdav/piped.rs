@@ -1,7 +1,7 @@
 //! The rest of a large file, by the kernel alone: see [`crate::splices`].
 
 use crate::body::Cut;
-use crate::serve::Connection;
+use crate::connection::Connection;
 use crate::splices::{Fills, Splices};
 use crate::trace::Trace;
 use bytes::Bytes;

@@ -1,7 +1,7 @@
 //! Reading what a PROPFIND asks for (RFC 4918 §14.20), with a pull parser, in bounded space and depth.
 
 use super::xml::{Name, Piece, Pieces};
-use crate::respond::Wire;
+use crate::wire::Wire;
 use enfilade_facts::limits::Limits;
 
 /// Which properties are asked for.

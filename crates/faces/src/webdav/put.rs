@@ -3,9 +3,10 @@
 use super::conditions::Bearing;
 use super::digest::{self, Running};
 use super::{Call, blocking, blocking_failure, empty, end};
-use crate::respond::{Aim, Answer, Failure, Wire};
-use crate::serve::Incoming;
+use crate::received::Incoming;
+use crate::respond::{Aim, Answer};
 use crate::trace::Trace;
+use crate::wire::{Failure, Wire};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::OperationKind;
 use enfilade_passage::{Blocking, Refusal, Uploading};

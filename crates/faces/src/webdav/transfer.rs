@@ -3,8 +3,9 @@
 use super::conditions::{Bearing, place_of};
 use super::multistatus::left_over;
 use super::{Call, StillThere, blocking_failure, empty, end};
-use crate::respond::{Aim, Answer, Failure, Wire};
-use crate::serve::Incoming;
+use crate::received::Incoming;
+use crate::respond::{Aim, Answer};
+use crate::wire::{Failure, Wire};
 use enfilade_facts::vocabulary::OperationKind;
 use enfilade_passage::{Blocking, Placed, Placing};
 use hyper::http::request::Parts;

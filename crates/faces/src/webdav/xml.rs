@@ -2,7 +2,7 @@
 //! may be written again for others, so names, namespaces and characters are only taken where every parser takes them.
 
 use super::xml_names::is_name;
-use crate::respond::Wire;
+use crate::wire::Wire;
 use enfilade_facts::limits::Limits;
 use quick_xml::XmlVersion;
 use quick_xml::events::attributes::Attribute;

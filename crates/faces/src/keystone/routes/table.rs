@@ -68,7 +68,7 @@ pub static V3: &[V3Route] = &[
     session("PATCH", "/users/{user_id}", V3Call::Do(users::update), "update_user", "Update user"),
     session("DELETE", "/users/{user_id}", V3Call::Do(users::delete), "delete_user", "Delete user"),
     nobody("POST", "/users/{user_id}/password", V3Call::ChangePassword, "Change password of a user; needs the current password, no session"),
-    session("GET", "/users/{user_id}/groups", V3Call::Do(users::list_groups), "list_groups_for_user", "List groups of a user"),
+    session("GET", "/users/{user_id}/groups", V3Call::Do(groups::list_groups), "list_groups_for_user", "List groups of a user"),
     session("GET", "/users/{user_id}/projects", V3Call::Do(projects::of_user), "list_user_projects", "List projects on which a user has a role"),
     session("GET", "/groups", V3Call::Do(groups::list), "list_groups", "List groups"),
     session("POST", "/groups", V3Call::Do(groups::create), "create_group", "Create group"),

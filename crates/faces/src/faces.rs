@@ -1,0 +1,193 @@
+//! All faces of a house: what they share, and who comes in.
+
+use crate::connection::Connection;
+use crate::credential::Carried;
+use crate::metrics::Metrics;
+use crate::rendered::Rendered;
+use crate::trace::Trace;
+use enfilade_admin::keystone::Catalog;
+use enfilade_admin::{Desk, FileSet, PasswordRules};
+use enfilade_facts::limits::Limits;
+use enfilade_facts::memo::KeyMaker;
+use enfilade_facts::{Index, Memo, MemoSeed, Requester};
+use enfilade_passage::{Credential, House, IdentityRefusal, Refusal, Visit};
+use hyper::header::HeaderValue;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use tokio::sync::{mpsc, oneshot};
+
+/// All faces of a house.
+#[derive(Clone)]
+pub struct Faces {
+    pub(crate) house: Arc<House>,
+    files: Arc<FileSet>,
+    passwords: PasswordRules,
+    roots: Arc<[PathBuf]>,
+    pub(crate) metrics: Arc<Metrics>,
+    v3: Arc<V3Memo>,
+    reloads: Arc<OnceLock<mpsc::Sender<Reload>>>,
+    pub(crate) transport_security: Option<HeaderValue>,
+}
+
+/// Somebody asks to have everything read again, and waits for what comes of it: how it went, or why nothing did.
+pub type Reload = oneshot::Sender<Result<String, String>>;
+
+/// What the Identity API remembers and counts.
+struct V3Memo {
+    catalog: Index<Catalog>,
+    rendered: Memo<Rendered>,
+    key: KeyMaker,
+    request: KeyMaker,
+    requests: AtomicU64,
+}
+
+/// What may be remembered of bodies, in bytes: some thousand tokens with a catalog of 30 endpoints.
+const RENDERED_BYTES: usize = 16 << 20;
+
+impl Faces {
+    /// Of this house, whose files people edit are these, and whose passwords have to be so. Datastores are made beneath these directories
+    /// alone.
+    pub fn new(house: Arc<House>, files: FileSet, passwords: PasswordRules, roots: Vec<PathBuf>) -> Self {
+        let seed = MemoSeed(house.random().unwrap_or_default());
+        let v3 = V3Memo {
+            catalog: Index::new(),
+            rendered: Memo::new(seed, RENDERED_BYTES),
+            key: KeyMaker::new(&seed, "token body"),
+            request: KeyMaker::new(&seed, "request id"),
+            requests: AtomicU64::new(0),
+        };
+        let (files, metrics, reloads) = (Arc::new(files), Arc::default(), Arc::default());
+        let (roots, transport_security) = (roots.into(), None);
+        Faces { house, files, passwords, roots, metrics, v3: Arc::new(v3), reloads, transport_security }
+    }
+
+    /// What is too much.
+    pub fn limits(&self) -> Limits {
+        self.house.limits()
+    }
+
+    /// Whoever reads everything again is asked there.
+    pub fn set_reloads(&self, to: mpsc::Sender<Reload>) {
+        let _ = self.reloads.set(to);
+    }
+
+    /// Has everything read again, and waits for that. Blocks.
+    pub(crate) fn reload(&self) -> Result<String, String> {
+        let nobody = || "nobody reads anything again here".to_owned();
+        let (reply, answer) = oneshot::channel();
+        let asked = self.reloads.get().and_then(|to| to.blocking_send(reply).ok());
+        asked.ok_or_else(nobody)?;
+        answer.blocking_recv().map_err(|_| nobody())?
+    }
+
+    /// Where services are.
+    pub(crate) fn catalog(&self) -> &Index<Catalog> {
+        &self.v3.catalog
+    }
+
+    /// Bodies that were made.
+    pub(crate) fn rendered(&self) -> &Memo<Rendered> {
+        &self.v3.rendered
+    }
+
+    /// The begin of the key of one.
+    pub(crate) fn rendered_key(&self) -> KeyMaker {
+        self.v3.key
+    }
+
+    /// A name for a request, that no other has.
+    pub(crate) fn request_id(&self) -> String {
+        let n = self.v3.requests.fetch_add(1, Ordering::Relaxed);
+        let id = u128::from_be_bytes(self.v3.request.number(n).key().as_choice());
+        // In the form of a version 4 UUID, which readers of logs look for.
+        let id = id & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+        let (a, b, c) = (id >> 96, (id >> 80) & 0xffff, (id >> 64) & 0xffff);
+        let (d, e) = ((id >> 48) & 0xffff, id & 0xffff_ffff_ffff);
+        format!("req-{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}")
+    }
+
+    /// The house, to stay in.
+    pub(crate) fn arc_house(&self) -> &Arc<House> {
+        &self.house
+    }
+
+    /// Where changes are made by a permitted caller, with these rights.
+    pub(crate) fn desk<'a>(&'a self, who: &'a str, requester: Requester) -> Desk<'a> {
+        let house = &self.house;
+        Desk {
+            facts: house.source(),
+            files: &self.files,
+            passwords: &self.passwords,
+            reserved: house.reserved(),
+            roots: Some(&self.roots),
+            who,
+            requester,
+            now: house.now(),
+        }
+    }
+
+    /// The counters.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// The house it is the face of.
+    pub fn house(&self) -> &House {
+        &self.house
+    }
+
+    /// Tells browsers on every answer by TLS to come by TLS alone, in the words of the header `Strict-Transport-Security` (RFC 6797 §6.1).
+    #[must_use]
+    pub fn with_transport_security(self, policy: Option<HeaderValue>) -> Self {
+        Faces { transport_security: policy, ..self }
+    }
+}
+
+/// Which credentials a face takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    Everything,
+    Sessions,
+}
+
+impl Faces {
+    /// Door 2, for a credential in a header, or in the certificate of the connection.
+    pub(crate) async fn admit(
+        &self,
+        connection: &Connection,
+        carried: Result<Carried<'_>, IdentityRefusal>,
+        takes: Takes,
+        trace: &mut Trace,
+    ) -> Result<Visit, Refusal> {
+        let from = connection.peer.ip();
+        let takes_secrets = takes == Takes::Everything;
+        let carried = match (carried, &connection.certificate) {
+            // A request that carries something else as well means that.
+            (Err(IdentityRefusal::NoCredential), Some(ask)) if takes_secrets => Carried::Certificate(ask),
+            (carried, _) => carried?,
+        };
+        let visit = match self.house.recognise(&connection.last, carried.unread(), from) {
+            Ok(visit) if !takes_secrets && visit.identity().session().is_none() => {
+                return Err(IdentityRefusal::NoCredential.into());
+            }
+            Ok(visit) => visit,
+            Err(brought) => {
+                let credential = carried.read()?;
+                if let Credential::Secret(ask) = &credential {
+                    if !takes_secrets {
+                        return Err(IdentityRefusal::NoCredential.into());
+                    }
+                    trace.event.authid = ask.authid.to_word();
+                }
+                let visit = self.house.admit(&credential, from).await?;
+                connection.last.is(brought, &visit);
+                visit
+            }
+        };
+        connection.stranger.is_known();
+        trace.event.authid = visit.principal().authid.to_word();
+        trace.event.revision = visit.identity().at().revision.0;
+        Ok(visit)
+    }
+}
