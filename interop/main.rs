@@ -37,6 +37,7 @@ mod kill_loop;
 mod leftovers;
 mod lending;
 mod compact;
+mod damaged;
 mod connections;
 mod limits;
 mod lock_owners;

@@ -342,7 +342,9 @@ fn hint(why: &heed::Error) -> &'static str {
         heed::Error::Mdb(heed::MdbError::Panic) => "; writing failed before: start this process again",
         heed::Error::Mdb(
             heed::MdbError::Corrupted | heed::MdbError::PageNotFound | heed::MdbError::Invalid,
-        ) => "; the file is damaged: see `enfilade facts check`, then `enfilade facts restore FILE`",
+        ) => {
+            "; the file is damaged: see `enfilade facts check`, then `enfilade facts restore FILE --set-aside`"
+        }
         _ => "",
     }
 }

@@ -31,6 +31,9 @@ pub(crate) enum Facts {
         /// Accept an older state: acknowledged changes are lost, and what was revoked since is valid again
         #[arg(long)]
         accept_rollback: bool,
+        /// Do not open the store that exists, but move it aside and make a new one: for a store with damaged pages; stop every server first
+        #[arg(long)]
+        set_aside: bool,
     },
     /// Upgrade a store of an older version to the format of this version; first a backup is written next to the store
     Upgrade {
@@ -62,5 +65,8 @@ pub(crate) enum Facts {
         /// Accept an older state: acknowledged changes are lost, and what was revoked since is valid again
         #[arg(long)]
         accept_rollback: bool,
+        /// Do not open the store that exists, but move it aside and make a new one: for a store with damaged pages; stop every server first
+        #[arg(long)]
+        set_aside: bool,
     },
 }

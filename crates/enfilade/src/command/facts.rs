@@ -26,17 +26,17 @@ pub(super) fn run(place: &Place, command: Facts, json: bool) -> anyhow::Result<E
         Facts::Check => return run_check(&open(place)?, json),
         Facts::Log { last } => log(&open(place)?, last, json)?,
         Facts::Backup { file } => backup(&open(place)?, &file, json)?,
-        Facts::Restore { file: Some(file), force, accept_rollback } => {
+        Facts::Restore { file: Some(file), force, accept_rollback, set_aside } => {
             let copy = read(place, &file).and_then(|from| Ok(copy::read_backup(from)?));
-            put_in_place(place, &file, copy, Consent { force, accept_rollback }, json)?;
+            put_in_place(place, &file, copy, Consent { force, accept_rollback, set_aside }, json)?;
         }
         Facts::Restore { file: None, .. } => accept(place, json)?,
         Facts::Upgrade { dry_run } => upgrade(place, dry_run, json)?,
         Facts::Compact { dry_run } => compact(place, dry_run, json)?,
         Facts::Dump { file, secrets } => dump(place, file.as_deref(), secrets)?,
-        Facts::Load { file, force, accept_rollback } => {
+        Facts::Load { file, force, accept_rollback, set_aside } => {
             let copy = read(place, &file).and_then(|from| Ok(copy::read_dump(from)?));
-            put_in_place(place, &file, copy, Consent { force, accept_rollback }, json)?;
+            put_in_place(place, &file, copy, Consent { force, accept_rollback, set_aside }, json)?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -177,11 +177,12 @@ fn dump(place: &Place, file: Option<&Path>, secrets: bool) -> anyhow::Result<()>
     Ok(())
 }
 
-/// What whoever restores has said may be lost.
+/// The losses the operator has accepted.
 #[derive(Clone, Copy)]
 struct Consent {
     force: bool,
     accept_rollback: bool,
+    set_aside: bool,
 }
 
 fn put_in_place(
@@ -199,7 +200,7 @@ fn put_in_place(
     let mut progress = Progress::start("restoring the facts");
     let mut show = |done, all| progress.show(done, all);
     let fill = |lmdb: &Lmdb| lmdb.restore(copy, &audit, consent.accept_rollback, &mut show);
-    let filled = match open_to_overwrite(place, consent.force)? {
+    let filled = match open_to_overwrite(place, consent)? {
         Some(lmdb) => fill(&lmdb).map(|at| (at, None)),
         None => {
             let (facts, now) = (place.facts(), clock::now().unix_seconds);
@@ -234,7 +235,13 @@ fn put_in_place(
 }
 
 /// The store; nothing where it cannot be opened and may be set aside.
-fn open_to_overwrite(place: &Place, force: bool) -> anyhow::Result<Option<Lmdb>> {
+fn open_to_overwrite(
+    place: &Place,
+    Consent { force, set_aside, .. }: Consent,
+) -> anyhow::Result<Option<Lmdb>> {
+    if set_aside && place.facts().exists() {
+        return Ok(None);
+    }
     match open(place) {
         Ok(lmdb) => {
             if !force && !enfilade_admin::is_empty(&lmdb as &dyn Source)? {

@@ -249,7 +249,7 @@ pub(super) fn open_anew(path: &Path, terms: Terms, trust: Trust) -> Result<Envir
     }
     if let Some(table) = Table::ALL.into_iter().find(|table| environment.find(*table).is_none()) {
         let why = format!(
-            "table `{}` is missing: pages are damaged; restore a backup with `enfilade facts restore FILE --force`",
+            "table `{}` is missing: pages are damaged; restore a backup with `enfilade facts restore FILE --set-aside`",
             table.name()
         );
         return Err(OpenError::io(path, &why));
@@ -306,7 +306,7 @@ fn believed(path: &Path, terms: Terms, env: Env<WithTls>) -> Result<Env<WithTls>
             path,
             &format!(
                 "pages are damaged, and `{}`, which says how far the store came, is gone: {why}; restore a backup with \
-                `enfilade facts restore FILE --force`",
+                `enfilade facts restore FILE --set-aside`",
                 place::HIGH_WATER
             ),
         )),

@@ -4,7 +4,7 @@
 use std::sync::Once;
 
 const MESSAGE: &[u8] = b"enfilade: a mapped file of facts was cut short or its disk fails (SIGBUS); ending, so that \
-nothing is served that cannot be read. See what `enfilade facts check` says, then `enfilade facts restore`.\n";
+nothing is served that cannot be read. See what `enfilade facts check` says, then `enfilade facts restore FILE --set-aside`.\n";
 /// `EX_IOERR` (sysexits.h).
 const EXIT_CODE: i32 = 74;
 
