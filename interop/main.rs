@@ -8,6 +8,7 @@ mod acme;
 mod activity;
 mod attributes;
 mod alike;
+mod answers;
 mod canary;
 mod certificates;
 mod clocks;

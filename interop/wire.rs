@@ -6,6 +6,7 @@ mod refused;
 mod tls;
 
 use crate::server::Server;
+pub(crate) use http2::config as config_of_http2;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

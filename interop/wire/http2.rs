@@ -340,7 +340,7 @@ impl ServerCertVerifier for Any {
     }
 }
 
-fn config() -> Arc<ClientConfig> {
+pub(crate) fn config() -> Arc<ClientConfig> {
     let builder = ClientConfig::builder();
     let provider: &Arc<CryptoProvider> = builder.crypto_provider();
     let any = Arc::new(Any(provider.signature_verification_algorithms));

@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is a command-line tool")]
 
+mod answers;
 mod bench;
 mod campaigns;
 mod judges;
@@ -21,6 +22,9 @@ cargo xtask COMMAND
   bench NAME [--json] [--plot DIR]
                         measure, beside what it is compared with; exits with 1 when a goal does not hold
   certs DIR [--n N]     make a directory of N realistic certificates with their keys (25,000 unless said)
+  answers [--keep DIR] [--accept]
+                        thousands of requests over every face are answered as it is recorded; --keep writes all answers in full into a new
+                        directory, to compare two builds with diff; --accept records the answers of this build
   acls [--n N]          random ACLs and holders: the evaluator says what the rules say, read plainly
   bitflip [--n N]       flip bits of a store: the same answer, a refusal, or the end of the process
   browser [--n N]       Chromium takes the certificate of each of N names out of a thousand; needs chromium and certutil
@@ -64,6 +68,7 @@ fn main() -> ExitCode {
         ["test"] => test::run(test::Packages::Install),
         ["test", "--no-packages"] => test::run(test::Packages::Leave),
         ["tidy"] => tidy(),
+        ["answers", options @ ..] => answers::run(options),
         ["bench", options @ ..] => bench::run(options),
         ["certs", place] => bench::run(&["make-certs", place, "25000"]),
         ["certs", place, "--n", count] => bench::run(&["make-certs", place, count]),

@@ -1,0 +1,319 @@
+//! Everything that is asked, in its order, and what came of it.
+
+use super::client::{Ask, Client, Client2, Got};
+use super::house::House;
+use super::mask::{Masks, Place};
+use crate::server::Server;
+use aws_lc_rs::digest::{SHA256, digest};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Which way a request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Way {
+    /// The listener without TLS, on a connection of the caller's own.
+    Plain,
+    /// The same, on a connection for this request alone.
+    Once,
+    /// HTTP/2 by TLS, on a connection of the caller's own.
+    Http2,
+    Operations,
+}
+
+/// A request that was answered.
+struct Entry {
+    group: String,
+    what: String,
+    asked: String,
+    way: Way,
+    got: Got,
+    /// When, in seconds since the epoch.
+    now: i64,
+    /// What is in the directory that the request was about.
+    tree: String,
+}
+
+/// An answer in its canonical form.
+pub(super) struct Canonical {
+    pub(super) group: String,
+    pub(super) what: String,
+    pub(super) asked: String,
+    pub(super) status: u16,
+    /// The code of the refusal, as the log has it, or `-`.
+    pub(super) code: String,
+    pub(super) answer: String,
+    pub(super) log: String,
+}
+
+impl Canonical {
+    /// What is recorded of it.
+    pub(super) fn digests(&self) -> String {
+        format!("{} {} {} {}", self.status, self.code, short(&self.answer, 4), short(&self.log, 3))
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The first bytes of a digest.
+fn short(text: &str, bytes: usize) -> String {
+    hex(text.as_bytes()).chars().take(2 * bytes).collect()
+}
+
+pub(super) struct World {
+    pub(super) house: House,
+    clients: BTreeMap<(String, Way), Client>,
+    clients2: BTreeMap<String, Client2>,
+    entries: Vec<Entry>,
+    labels: BTreeSet<(String, String)>,
+    group: String,
+    masks: Masks,
+    /// Method and path of all that was asked for.
+    pub(super) asked: Vec<(String, String)>,
+}
+
+pub(super) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    i64::try_from(since.as_secs()).unwrap()
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let masks = Masks::read(include_str!("masks.txt"), now());
+        let house = House::build();
+        let mut world = World {
+            house,
+            clients: BTreeMap::new(),
+            clients2: BTreeMap::new(),
+            entries: Vec::new(),
+            labels: BTreeSet::new(),
+            group: String::new(),
+            masks,
+            asked: Vec::new(),
+        };
+        let server = world.server();
+        let (scratch, plain) = (server.scratch.path().display().to_string(), server.plain.clone());
+        world.masks.know_anywhere(&scratch, "scratch directory");
+        world.masks.know_anywhere(&plain, "plain listener");
+        for (value, name) in world.house.secrets.clone() {
+            world.masks.know(&value, &name);
+        }
+        world
+    }
+
+    pub(super) fn server(&self) -> &Server {
+        &self.house.server
+    }
+
+    /// What is asked from now on is of this group.
+    pub(super) fn group(&mut self, name: &str) {
+        name.clone_into(&mut self.group);
+    }
+
+    /// From now on this name stands for the value.
+    pub(super) fn know(&mut self, value: &str, name: &str) {
+        self.masks.know(value, name);
+    }
+
+    /// Asks as somebody, and records what comes.
+    pub(super) fn ask(&mut self, caller: &str, what: &str, ask: Ask) -> Got {
+        self.ask_by(Way::Plain, caller, what, ask)
+    }
+
+    pub(super) fn ask_by(&mut self, way: Way, caller: &str, what: &str, ask: Ask) -> Got {
+        let (got, asked) = self.send(way, caller, ask);
+        self.record(way, what.to_owned(), asked, got.clone(), String::new());
+        got
+    }
+
+    /// The same, and what is in a directory afterwards.
+    pub(super) fn ask_and_look(&mut self, caller: &str, what: &str, ask: Ask, directory: &str) -> Got {
+        let (got, asked) = self.send(Way::Plain, caller, ask);
+        let tree = self.house.tree(directory);
+        self.record(Way::Plain, what.to_owned(), asked, got.clone(), tree);
+        got
+    }
+
+    /// Asks without recording, for what has to be there before.
+    pub(super) fn quietly(&mut self, caller: &str, ask: Ask) -> Got {
+        // On connections of its own: the log tells requests apart by their connections.
+        self.send(Way::Plain, &format!("{caller}, quietly"), ask).0
+    }
+
+    fn send(&mut self, way: Way, caller: &str, ask: Ask) -> (Got, String) {
+        let credential = caller.strip_suffix(", quietly").unwrap_or(caller);
+        let mut ask = self.house.filled(ask);
+        let asked = format!("as {credential}\n{}", ask.text());
+        let path = ask.target.split('?').next().unwrap_or_default().to_owned();
+        self.asked.push((ask.method.clone(), path));
+        let fields = self.house.credential(credential);
+        ask.fields = [fields, ask.fields].concat();
+        let server = &self.house.server;
+        let got = match way {
+            Way::Http2 => {
+                let client = self.clients2.entry(caller.to_owned());
+                client.or_insert_with(|| Client2::new(&server.address)).ask(&ask)
+            }
+            Way::Once => Client::new(&server.plain).ask(&ask),
+            Way::Plain | Way::Operations => {
+                let address = if way == Way::Plain { &server.plain } else { &server.operations };
+                let client = self.clients.entry((caller.to_owned(), way));
+                client.or_insert_with(|| Client::new(address)).ask(&ask)
+            }
+        };
+        if got.body.len() >= BODY_BYTES_MAX {
+            // Such an answer is sent by somebody else, who may tell of it after the next request on the connection is over.
+            self.clients.remove(&(caller.to_owned(), way));
+            self.clients2.remove(caller);
+        }
+        (got, asked)
+    }
+
+    fn record(&mut self, way: Way, what: String, asked: String, got: Got, tree: String) {
+        // Labels are short: there are thousands.
+        let what =
+            what.replace("/dav/main/{{case}}", "~").replace("{{", "").replace("}}", "").replace('\n', " ");
+        let label = (self.group.clone(), what);
+        assert!(self.labels.insert(label.clone()), "{label:?} is asked twice");
+        let (group, what) = label;
+        self.entries.push(Entry { group, what, asked, way, got, now: now(), tree });
+    }
+
+    /// All answers in their canonical form.
+    pub(super) fn canonical(mut self) -> Vec<Canonical> {
+        let mut logged = self.logged();
+        let entries = std::mem::take(&mut self.entries);
+        entries.into_iter().map(|entry| canonical(&mut self.masks, &mut logged, entry)).collect()
+    }
+
+    /// The events of each connection, in their order, once all are written.
+    fn logged(&self) -> HashMap<String, Vec<Value>> {
+        let mut expected: HashMap<&str, usize> = HashMap::new();
+        for entry in self.entries.iter().filter(|entry| matches!(entry.way, Way::Plain | Way::Http2)) {
+            let count = expected.entry(&entry.got.peer).or_default();
+            *count = (*count).max(entry.got.nth + 1);
+        }
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let mut logged: HashMap<String, Vec<Value>> = HashMap::new();
+            for line in self.server().log().lines().filter(|line| line.starts_with("{\"event\":\"request\""))
+            {
+                let event: Value = serde_json::from_str(line).unwrap_or_default();
+                let peer = event["peer"].as_str().unwrap_or_default().to_owned();
+                logged.entry(peer).or_default().push(event);
+            }
+            let missing: Vec<_> = expected
+                .iter()
+                .map(|(peer, count)| (*peer, *count, logged.get(*peer).map_or(0, Vec::len)))
+                .filter(|(_, expected, found)| expected != found)
+                .collect();
+            if missing.is_empty() {
+                return logged;
+            }
+            assert!(Instant::now() < deadline, "requests and events of a connection differ: {missing:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// A longer body is known by its digest.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// Fields of an event that are told; the others say when it was and where it came from.
+const TOLD: [&str; 12] = [
+    "face",
+    "verb",
+    "authid",
+    "datastore",
+    "path",
+    "verdict",
+    "door",
+    "code",
+    "fault",
+    "status",
+    "bytes",
+    "reason",
+];
+
+/// Takes the event of a request from those of its connection. A file may be sent by another task, which then tells of it after the next request
+/// is over: so of the next few the one counts that says most of what is known.
+fn event_of(logged: &mut HashMap<String, Vec<Value>>, entry: &Entry) -> Option<Value> {
+    let events = logged.get_mut(&entry.got.peer)?;
+    let mut words = entry.asked.lines().nth(1)?.split(' ').skip(1);
+    let (method, target) = (words.next()?, words.next().unwrap_or_default());
+    let target = target.split('?').next().unwrap_or_default().trim_end_matches('/');
+    let is_about_it = |event: &Value| {
+        let text = |name: &str| event[name].as_str().unwrap_or_default();
+        let path = text("path").trim_end_matches('/');
+        let is_spelled_so = path == target || format!("/dav/{}{path}", text("datastore")) == target;
+        // What is encoded is told apart from what is not.
+        is_spelled_so
+            || target.contains('%')
+                && path.bytes().any(|byte| !b"./-_".contains(&byte) && !byte.is_ascii_alphanumeric())
+    };
+    let points = |event: &Value| {
+        let says = |is_so: bool, points: u32| if is_so { points } else { 0 };
+        says(is_about_it(event), 8)
+            + says(event["verb"] == method, 16)
+            + says(event["status"] == entry.got.status, 2)
+            + says(event["bytes"] == entry.got.body.len(), 1)
+    };
+    let (nth, _) = events.iter().enumerate().take(4).rev().max_by_key(|(_, event)| points(event))?;
+    Some(events.remove(nth))
+}
+
+fn canonical(masks: &mut Masks, logged: &mut HashMap<String, Vec<Value>>, entry: Entry) -> Canonical {
+    let event = match entry.way {
+        Way::Operations => None,
+        _ => event_of(logged, &entry),
+    };
+    let Entry { group, what, asked, got, now, tree, .. } = entry;
+    let origin = format!("{group}: {what}");
+    let mut place = Place { origin: &origin, count: HashMap::new(), now };
+    let length = got.body.len().to_string();
+    let kind = got.field("content-type").unwrap_or_default();
+    let body = match std::str::from_utf8(&got.body) {
+        Ok(text) => masks.canonical_body(kind, text, &mut place),
+        Err(_) => format!("({length} bytes, {})", hex(&got.body)),
+    };
+    // Where what is masked is longer or shorter, so is the body; its length is right or wrong all the same.
+    let is_masked = body.as_bytes() != got.body;
+    let body = if body.len() < BODY_BYTES_MAX {
+        body
+    } else {
+        format!("({length} bytes, {})", hex(body.as_bytes()))
+    };
+    let as_long = |said: &str| is_masked && said == length;
+    let mut answer = format!("{}\n", got.line);
+    for (name, value) in &got.fields {
+        let value = match name.eq_ignore_ascii_case("content-length") && as_long(value) {
+            true => "<the body's>".to_owned(),
+            false => masks.canonical(value, &mut place),
+        };
+        answer.push_str(&format!("{name}: {value}\n"));
+    }
+    answer.push_str(&format!("\n{body}"));
+    if got.status == 0 {
+        answer = "(the connection ended)\n".to_owned();
+    }
+    if !tree.is_empty() {
+        answer.push_str(&format!("\n\nleft:\n{tree}"));
+    }
+    let mut log = String::new();
+    let code = event.as_ref().and_then(|event| event["code"].as_str()).filter(|code| !code.is_empty());
+    let code = code.unwrap_or("-").to_owned();
+    for name in TOLD {
+        let Some(value) = event.as_ref().and_then(|event| event.get(name)) else { continue };
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let text = match name == "bytes" && as_long(&text) {
+            true => "<the body's>".to_owned(),
+            false => masks.canonical(&text, &mut place),
+        };
+        log.push_str(&format!("{name}: {text}\n"));
+    }
+    // What is sent may hold secrets of this run, too.
+    let asked = masks.canonical(&asked, &mut place);
+    Canonical { group, what, asked, status: got.status, code, answer, log }
+}
