@@ -7,6 +7,7 @@ mod deny;
 mod lints;
 mod names;
 mod words;
+mod retired;
 mod sizes;
 mod doors;
 mod routes;
@@ -46,6 +47,7 @@ pub fn check(root: &Path) -> Vec<Finding> {
     lints::check(&sources, &mut findings);
     names::check(&sources, &mut findings);
     words::check(&sources, &mut findings);
+    retired::check(&sources, &mut findings);
     sizes::check(&sources, &mut findings);
     doors::check(&sources, &mut findings);
     routes::check(&sources, &mut findings);

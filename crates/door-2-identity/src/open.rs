@@ -363,13 +363,13 @@ fn decide(
         Ok(closed) => (Some(closed), wrong()),
         Err(refusal) => (None, refusal),
     };
-    let in_vain = in_vain(now, ask, key, standing.as_ref(), memo, refusal)?;
-    Err(closed.unwrap_or(in_vain))
+    let equalized = equalize_cost(now, ask, key, standing.as_ref(), memo, refusal)?;
+    Err(closed.unwrap_or(equalized))
 }
 
 /// The work of a wrong secret, for whoever does not come in whatever the secret: with a hash that costs what the real one
 /// would and matches nothing, so that nothing comes of it that could be remembered.
-fn in_vain(
+fn equalize_cost(
     now: Now,
     ask: &Ask,
     key: &HashKey,

@@ -100,7 +100,7 @@ pub fn propagated(
 
 /// What entries of a directory become on something in it.
 fn handed_on(entries: &[Ace], maker: Maker, kind: NodeKind) -> Vec<Ace> {
-    entries.iter().flat_map(|ace| hand_on(ace, maker, kind)).collect()
+    entries.iter().flat_map(|ace| inherited_entries(ace, maker, kind)).collect()
 }
 
 /// Of whom CREATOR OWNER and CREATOR GROUP speak on the child.
@@ -112,7 +112,7 @@ struct Maker {
 }
 
 /// What one entry of the parent becomes on the child: nothing, one entry, or one in force and one to hand on.
-fn hand_on(ace: &Ace, maker: Maker, kind: NodeKind) -> Vec<Ace> {
+fn inherited_entries(ace: &Ace, maker: Maker, kind: NodeKind) -> Vec<Ace> {
     let (files, directories, once) =
         (ace.flags.has(AceFlags::FILES), ace.flags.has(AceFlags::DIRECTORIES), ace.flags.has(AceFlags::ONCE));
     let in_force = match kind {
@@ -189,7 +189,7 @@ mod tests {
         ] {
             let parent = ace(parent, Sid::EVERYONE, 1);
             let flags = |kind| {
-                let handed = hand_on(&parent, maker(), kind);
+                let handed = inherited_entries(&parent, maker(), kind);
                 assert!(handed.len() <= 1);
                 handed.first().map(|ace| ace.flags.0)
             };
@@ -205,9 +205,12 @@ mod tests {
     #[test]
     fn creator_owner_becomes_the_creator_and_stays_itself_below() {
         let parent = ace(FI | DI | IO, Sid::CREATOR_OWNER, 0x1000_0000);
-        assert_eq!(hand_on(&parent, maker(), NodeKind::File), [ace(ID, creator(), AccessMask::ALL.0)]);
         assert_eq!(
-            hand_on(&parent, maker(), NodeKind::Directory),
+            inherited_entries(&parent, maker(), NodeKind::File),
+            [ace(ID, creator(), AccessMask::ALL.0)]
+        );
+        assert_eq!(
+            inherited_entries(&parent, maker(), NodeKind::Directory),
             [ace(ID, creator(), AccessMask::ALL.0), ace(ID | IO | FI | DI, Sid::CREATOR_OWNER, 0x1000_0000)]
         );
     }
@@ -215,9 +218,9 @@ mod tests {
     #[test]
     fn the_creators_group_is_nobody_and_stays_itself_below() {
         let parent = ace(FI | DI, Sid::CREATOR_GROUP, 1);
-        assert_eq!(hand_on(&parent, maker(), NodeKind::File), []);
+        assert_eq!(inherited_entries(&parent, maker(), NodeKind::File), []);
         assert_eq!(
-            hand_on(&parent, maker(), NodeKind::Directory),
+            inherited_entries(&parent, maker(), NodeKind::Directory),
             [ace(ID | IO | FI | DI, Sid::CREATOR_GROUP, 1)]
         );
     }
@@ -226,18 +229,21 @@ mod tests {
     fn generic_rights_are_mapped_where_they_are_in_force() {
         let parent = ace(FI | DI, Sid::EVERYONE, 0x8000_0000);
         assert_eq!(
-            hand_on(&parent, maker(), NodeKind::Directory),
+            inherited_entries(&parent, maker(), NodeKind::Directory),
             [ace(ID, Sid::EVERYONE, 0x12_0089), ace(ID | IO | FI | DI, Sid::EVERYONE, 0x8000_0000)]
         );
         let once = ace(FI | DI | NP, Sid::EVERYONE, 0x4000_0000);
-        assert_eq!(hand_on(&once, maker(), NodeKind::Directory), [ace(ID, Sid::EVERYONE, 0x12_0116)]);
+        assert_eq!(
+            inherited_entries(&once, maker(), NodeKind::Directory),
+            [ace(ID, Sid::EVERYONE, 0x12_0116)]
+        );
     }
 
     #[test]
     fn an_audit_entry_keeps_what_it_asks_for() {
         let parent = Ace { kind: AceType::Audit, ..ace(FI | DI | 0x40, Sid::EVERYONE, 1) };
         let child = Ace { kind: AceType::Audit, ..ace(ID | 0x40, Sid::EVERYONE, 1) };
-        assert_eq!(hand_on(&parent, maker(), NodeKind::File), [child]);
+        assert_eq!(inherited_entries(&parent, maker(), NodeKind::File), [child]);
     }
 
     #[test]

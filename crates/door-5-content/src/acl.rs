@@ -158,7 +158,7 @@ fn set_acl_attribute(file: BorrowedFd<'_>, name: &str, acl: &[u8], properties: P
 }
 
 /// Gives something new its ACL, and to whom it belongs where that matters.
-pub(crate) fn bestow(node: &Node, from_start: &Inheritance) -> Result<(), Refusal> {
+pub(crate) fn apply_initial_acl(node: &Node, from_start: &Inheritance) -> Result<(), Refusal> {
     if let Some(Owner { uid, gid }) = from_start.owner {
         let given =
             io::retry_on_intr(|| fchown(node.fd(), Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))));

@@ -59,7 +59,7 @@ pub(crate) fn make<E: From<Refusal>>(
         return Err(Refusal::Exists(name.to_owned()).into());
     }
     let (mut temporary, made) = Temporary::directory(directory)?;
-    acl::bestow(&made, from_start)?;
+    acl::apply_initial_acl(&made, from_start)?;
     made.sync()?;
     {
         let turn = directory.turn().take();

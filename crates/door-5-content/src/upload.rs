@@ -97,7 +97,7 @@ impl Upload {
 
     fn begin_hidden(directory: &Node, name: &str, from_start: &Inheritance) -> Result<Upload, Refusal> {
         let (temporary, file) = Temporary::file(directory)?;
-        acl::bestow(&file, from_start)?;
+        acl::apply_initial_acl(&file, from_start)?;
         Ok(Upload { temporary, file, name: name.to_owned(), bytes: 0, fate: Fate::New })
     }
 

@@ -52,7 +52,10 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Serve(arguments) => return serve::run(home, &arguments, json),
         Command::Init => match first_start::settle(&home)? {
             Some(settled) => settled.tell(&home, json),
-            None => bail!("`{}` is inhabited already; nothing was changed", home.data.display()),
+            None => bail!(
+                "data directory `{}` already has an administrator; nothing was changed",
+                home.data.display()
+            ),
         },
         Command::Bootstrap(arguments) => keystone::bootstrap(&home, arguments, json)?,
         Command::Domain(command) => keystone::domain(&home, command, json)?,

@@ -1,4 +1,4 @@
-//! What an answer is made of: bytes at hand, or bytes still to come.
+//! The body of an answer: bytes in memory, or bytes still to come.
 
 use crate::trace::Trace;
 use bytes::Bytes;

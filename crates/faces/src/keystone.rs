@@ -306,7 +306,7 @@ impl Asked<'_> {
     }
 }
 
-/// A whole list that is at hand.
+/// A whole list that is in memory.
 fn listed(call: &Call, many: &str, rows: Vec<Value>) -> Said {
     let url = format!("{}{}", call.base, call.head.uri.path());
     let links = json!({ "self": url, "next": null, "previous": null });

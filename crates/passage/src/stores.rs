@@ -14,7 +14,7 @@ use enfilade_facts::{At, Index, Mounts, Now, Read, View};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// What is dear to make again of a store: its root, while that is open, and how full it is.
+/// The parts of a store that are expensive to rebuild: its root, while that is open, and how full it is.
 #[derive(Default)]
 pub(crate) struct Handle {
     /// How much of its quota is used, where it has one.

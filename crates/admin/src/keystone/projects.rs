@@ -123,7 +123,7 @@ pub fn set_project(desk: &Desk<'_>, id: &ProjectId, edit: &ProjectEdit) -> Resul
     Ok(at)
 }
 
-/// Removes a project nothing is in. Its sessions end at once; the roles on it and what is for it are taken away by and by.
+/// Removes an empty project. Its sessions end at once; the roles on it and everything bound to it are deleted in the background.
 ///
 /// # Errors
 /// When it is gone, others are in it, or the facts cannot be changed.

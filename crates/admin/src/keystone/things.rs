@@ -135,7 +135,7 @@ pub fn save_domain(
     )
 }
 
-/// Removes a domain that is disabled. What is in it is there no more from now on, and is taken away by and by.
+/// Removes a domain that is disabled. Everything in it is inaccessible at once, and deleted in the background.
 ///
 /// # Errors
 /// When it is enabled, or not there, or the facts cannot be changed.
@@ -319,7 +319,7 @@ pub fn save_group(
     Ok(saved)
 }
 
-/// Removes a group. Nobody is in it from now on; its memberships and roles are taken away by and by.
+/// Removes a group. It has no members from now on; its memberships and roles are deleted in the background.
 ///
 /// # Errors
 /// When it is not there, or the facts cannot be changed.
@@ -369,7 +369,7 @@ pub fn save_role(
     )
 }
 
-/// Removes a role. Nobody has it from now on; where it was given it is taken away by and by.
+/// Removes a role. Nobody has it from now on; its assignments are deleted in the background.
 ///
 /// # Errors
 /// When it is not there, or the facts cannot be changed.

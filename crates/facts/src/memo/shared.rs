@@ -130,7 +130,7 @@ impl<V: Weigh> Memo<V> {
         while self.bytes_max < self.bytes.load(Ordering::Relaxed) {
             let hand = self.hand.fetch_add(1, Ordering::Relaxed) & (self.sets.len() - 1);
             let slots = self.sets.get(hand).into_iter().flat_map(|set| &set.entries);
-            // Most are empty, and to swap is dear: whoever may be reading is asked first.
+            // Most are empty, and to swap is expensive: first ask whether anybody may be reading.
             let full = slots.filter(|slot| slot.load().is_some());
             full.for_each(|slot| self.forget(slot.swap(None)));
         }
