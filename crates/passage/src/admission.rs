@@ -3,34 +3,12 @@
 use crate::gate::Asker;
 use crate::house::House;
 use crate::refuse::Refusal;
-use crate::sessions::TicketAsk;
 use crate::walk::Visit;
 use enfilade_facts::{MemoKey, Read};
-use enfilade_identity::{Ask, CertificateAsk, IdentityPermit, Outcome, SessionAsk, Verdict};
+use enfilade_identity::{Ask, CertificateAsk, IdentityPermit, Outcome, Verdict};
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// What a client presents.
-#[derive(Debug)]
-pub enum Credential {
-    /// A name and a secret: a password, or the secret of an API token.
-    Secret(Ask),
-    /// The same from a client that named the account in other words. Its failures are counted by these words, so that a delay does not tell
-    /// which account that is.
-    NamedSecret(Ask, String),
-    /// The token of a session.
-    Session(SessionAsk),
-    /// A certificate that was shown in the TLS handshake.
-    Certificate(CertificateAsk),
-    /// A login ticket.
-    Ticket {
-        /// What is in it.
-        ticket: TicketAsk,
-        /// Whether the request changes something, for which the ticket alone is not enough.
-        changes_something: bool,
-    },
-}
 
 impl House {
     /// Door 2 for a name and a secret. When a slow hash is missing it is computed behind the gate, which only fills the memo; then the door is

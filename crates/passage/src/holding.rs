@@ -12,7 +12,6 @@ use enfilade_content::{
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
 use crate::lock_owners::to_lock;
-use crate::verbs::of_parent;
 use std::sync::Arc;
 
 /// What somebody wants of a lock.
@@ -153,7 +152,7 @@ impl Stay {
         let (directory, existing) = match path.is_root() {
             true => (None, Some(self.find(path, AccessMask::NONE, Blocking)?.node)),
             false => {
-                let (directory, name) = self.reach_parent(path).map_err(of_parent)?;
+                let (directory, name) = self.reach_parent(path).map_err(Refusal::of_parent)?;
                 let existing = self.present_or_taken(path, &directory, name)?;
                 (Some(directory), existing)
             }
@@ -170,7 +169,7 @@ impl Stay {
                 }
             }
             (Some(directory), None) => {
-                self.may_create(path, directory, NodeKind::File).map_err(of_parent)?;
+                self.may_create(path, directory, NodeKind::File).map_err(Refusal::of_parent)?;
                 self.unless_locked(path, Touches::Entry, tokens)?;
             }
             (None, None) => return Err(Content::IsRoot.into()),

@@ -2,10 +2,10 @@
 
 use crate::audit::Audit;
 use crate::gate::HashGate;
+use crate::handles::HouseStores;
+use crate::keys::{AllowIssue, Random, SessionTerms, Sessions};
 use crate::penalties::Penalties;
-use crate::sessions::{AllowIssue, Random, SessionTerms, Sessions};
 use crate::shares::Shares;
-use crate::stores::HouseStores;
 use enfilade_access::AccessMemo;
 use enfilade_content::{NamesMemo, ReservedPaths, Watch};
 use enfilade_datastore::Ledger;

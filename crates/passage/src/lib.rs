@@ -1,13 +1,18 @@
 //! The walk through doors two to five, the hash gate, and asking again.
 //!
 //! Start with `walk.rs`: it is the way of every request. `modes.rs` says what differs for an explanation, a review and the server's own tasks.
-//! `admission.rs` and `sessions.rs` have door 2 for each kind of credential, `gate.rs` computes slow hashes, `stores.rs` keeps datastores open and
-//! counts who is inside, `reach.rs` is the way past the directories above a target. `verbs.rs` says for each verb which right it needs on which
-//! descriptor, `listing.rs` shows directories, `trees.rs` works on whole trees, `holding.rs` has locks and properties, `lock_owners.rs` locks of
-//! owners who lost the right. `explain.rs` and `review.rs` say what the doors would answer. `audit.rs` is the one event of every request.
+//! `credential.rs` is what a client presents; `admission.rs` and `sessions.rs` have door 2 for each kind of it, `keys.rs` what sessions are judged
+//! by, `gate.rs` computes slow hashes. `handles.rs` is what is kept of each datastore, `stores.rs` keeps directories open and counts who is inside,
+//! `housekeeping.rs` has the tasks of the server itself. `reach.rs` is the way past the directories above a target. `verbs.rs` says for each verb
+//! which right it needs on which descriptor, `listing.rs` shows directories, `trees.rs` works on whole trees, `holding.rs` has locks and properties,
+//! `lock_owners.rs` locks of owners who lost the right. `explain.rs` and `review.rs` say what the doors would answer. `audit.rs` is the one event of
+//! every request.
+//!
+//! No module imports one above it: `house.rs` and what it holds, then `modes.rs` and `reach.rs`, then `walk.rs`, then the rest.
 
 mod walk;
 mod modes;
+mod credential;
 mod admission;
 mod stay;
 mod reach;
@@ -17,8 +22,11 @@ mod trees;
 mod holding;
 mod lock_owners;
 mod house;
+mod handles;
+mod keys;
 mod shares;
 mod stores;
+mod housekeeping;
 mod sessions;
 mod gate;
 mod penalties;
@@ -47,20 +55,21 @@ pub use enfilade_identity::{
     Validated, Wanted,
 };
 
-pub use admission::{Credential, LastVisitor};
+pub use admission::LastVisitor;
 pub use audit::{Audit, Event};
+pub use credential::{Credential, TicketAsk};
 pub use explain::{DoorAnswer, Explanation, OwnRights};
 pub use gate::{Asker, GateCounts, HashGate};
 pub use holding::{LockTerms, PathState, ShownLock};
 pub use house::{Clock, ClockSets, House, Parts};
+pub use keys::{AllowIssue, Random, SessionTerms};
 pub use listing::{Entry, Listing};
 pub use penalties::{Penalties, PenaltyCounts};
 pub use refuse::{Refusal, Stands};
 pub use review::Reviewed;
-pub use sessions::{AllowIssue, Made, Random, SessionTerms, Ticket, TicketAsk};
+pub use sessions::{Made, Ticket};
 pub use shares::{Share, Turn};
-pub use stay::Still;
 pub use stores::DatastoreState;
 pub use trees::{Left, Placed, Placing};
 pub use verbs::{Reading, Uploading};
-pub use walk::{Found, Stay, Visit};
+pub use walk::{Found, Stay, Still, Visit};

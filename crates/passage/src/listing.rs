@@ -3,6 +3,7 @@
 use crate::holding::ShownLock;
 use crate::house::House;
 use crate::refuse::Refusal;
+use crate::shares::Share;
 use crate::walk::{Found, Stay};
 use enfilade_access::{Ask, Sight, StoredAcl, Subject, Version, Wanted};
 use enfilade_content::{Blocking, Cached, CachedOnly, Entry as Looked, LookedAt, Meta, Node, Property};
@@ -78,6 +79,11 @@ pub struct Entry {
 }
 
 impl Listing {
+    /// The visitor's share of the threads.
+    pub fn share(&self) -> Share {
+        self.stay.share()
+    }
+
     /// The directory itself.
     pub fn meta(&self) -> &Meta {
         self.node.meta()
@@ -117,10 +123,6 @@ impl Listing {
     /// Whether everything it rests on is as it was when it was last judged. Some nanoseconds.
     pub fn is_unchanged(&self) -> bool {
         self.stay.unchanged()
-    }
-
-    pub(crate) fn stay(&self) -> &Stay {
-        &self.stay
     }
 
     /// The path of one of its entries.

@@ -4,9 +4,9 @@
 use crate::audit::Event;
 use crate::reach::{Inside as _, Onlooker};
 use crate::refuse::Refusal;
-use crate::walk::Stay;
+use crate::walk::{Counted, Stay};
 use enfilade_access::{Ask, NodeKind, Refusal as Access, Wanted};
-use enfilade_content::{Blocking, Lock, LockToken, Refusal as Content};
+use enfilade_content::{Blocking, Lock, Refusal as Content};
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 use enfilade_facts::{At, Read as _};
 use enfilade_identity::Principal;
@@ -22,14 +22,6 @@ pub(crate) fn to_lock(kind: NodeKind) -> &'static [Wanted<'static>] {
         NodeKind::File => &[Wanted::Overwrite],
         NodeKind::Directory => &OF_DIRECTORY,
     }
-}
-
-/// Which locks count, as far as that was asked for one answer: of a locked tree each member has the same lock. It is asked again when the facts
-/// changed, and after a second.
-#[derive(Default)]
-pub(crate) struct Counted {
-    asked: Option<(At, u64)>,
-    known: BTreeMap<LockToken, bool>,
 }
 
 impl Stay {

@@ -4,10 +4,9 @@
 //! Only requests and the server's own tasks enter the ledger. What an explanation or a review is given can act on nothing: a
 //! [`crate::Stay`] takes an operation that was counted.
 
+use crate::handles::Handle;
 use crate::house::House;
 use crate::refuse::Refusal;
-use crate::stores::Handle;
-use crate::walk::Visit;
 use enfilade_datastore::{Ask, OperationGuard};
 use enfilade_facts::{Now, View};
 use enfilade_identity::Principal;
@@ -32,23 +31,6 @@ pub(crate) trait Mode {
 
 /// An operation that the ledger counts, and the handle of its datastore.
 pub(crate) type LedgerEntry = (OperationGuard, Arc<Handle>);
-
-/// A request. Its visitor passed door 2, which is asked again when the facts changed.
-pub(crate) struct Act<'v>(pub(crate) &'v mut Visit);
-
-impl Mode for Act<'_> {
-    type Operation = LedgerEntry;
-    const HAS_PRINCIPAL: bool = true;
-
-    fn count(house: &House, ask: &Ask<'_>, now: Now) -> Result<Option<LedgerEntry>, Refusal> {
-        house.count_in(ask, now, Arc::clone)
-    }
-
-    fn principal(&mut self, view: &View<'_>) -> Result<Option<&Principal>, Refusal> {
-        self.0.ask_again(view)?;
-        Ok(Some(self.0.identity.principal()))
-    }
-}
 
 /// An explanation: what the doors would answer a principal. No credential was presented.
 pub(crate) struct Explain<'p>(pub(crate) &'p Principal);

@@ -4,9 +4,7 @@
 
 use crate::house::House;
 use crate::refuse::Refusal;
-use crate::verbs::of_parent;
-use crate::walk::Stay;
-use enfilade_access::{AccessPermit, Ask, Creator, Inheritance, NodeKind, Subject, Wanted};
+use enfilade_access::{Ask, Creator, Inheritance, NodeKind, Subject, Wanted};
 use enfilade_content::{Blocking, Node, Patience, Refusal as Content, Root};
 use enfilade_datastore::DatastorePermit;
 use enfilade_facts::Read as _;
@@ -84,7 +82,7 @@ pub(crate) trait Inside {
     ) -> Result<Self::Granted, Refusal> {
         match self.ask(&Ask { path, target: &target.subject(), wanted: Wanted::Overwrite }) {
             Err(Refusal::Access(hidden)) if hidden.is_of_hidden() => {
-                self.may_create(path, directory, NodeKind::File).map_err(of_parent)?;
+                self.may_create(path, directory, NodeKind::File).map_err(Refusal::of_parent)?;
                 Err(hidden.into())
             }
             may => may,
@@ -120,26 +118,6 @@ pub(crate) trait Inside {
         let creator = self.creator(&granted);
         let from_start = enfilade_access::inherited(&subject, directory.acls(), creator, kind)?;
         Ok((granted, from_start))
-    }
-}
-
-impl Inside for Stay {
-    type Granted = AccessPermit;
-
-    fn root(&self) -> &Root {
-        &self.root
-    }
-
-    fn rules(&self) -> &AccessRules {
-        self.datastore.access()
-    }
-
-    fn ask(&mut self, ask: &Ask<'_>) -> Result<AccessPermit, Refusal> {
-        self.may(ask)
-    }
-
-    fn creator(&self, permit: &AccessPermit) -> Creator {
-        permit.creator()
     }
 }
 

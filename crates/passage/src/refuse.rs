@@ -1,5 +1,6 @@
 //! A refusal of any door, with the door's own words.
 
+use enfilade_content::Refusal as Content;
 use enfilade_facts::{Door, Fault, Refuse, SourceError};
 
 /// What a refusal is about, seen from the request.
@@ -46,6 +47,17 @@ impl Refusal {
             Refusal::About { .. } => self,
             why => Refusal::About { stands, why: Box::new(why) },
         }
+    }
+
+    /// The same refusal, about the directory something would be made in.
+    #[must_use]
+    pub(crate) fn of_parent(self) -> Self {
+        self.about(Stands::Parent)
+    }
+
+    /// Whether it refuses because nothing is there.
+    pub(crate) fn is_absent(&self) -> bool {
+        matches!(self, Refusal::Content(Content::Absent(_) | Content::Special(_) | Content::ParentAbsent(_)))
     }
 
     /// What it is about, and the door's refusal.

@@ -1,13 +1,14 @@
 //! Sessions: coming in with one, getting one, and being asked about somebody's.
 
-use crate::admission::Credential;
+use crate::credential::{Credential, TicketAsk};
 use crate::house::House;
+use crate::keys::SessionTerms;
 use crate::refuse::Refusal;
 use crate::walk::Visit;
 use enfilade_access::ApiPermit;
 use enfilade_facts::limits::{SESSION_TRIES_MAX, TICKET_SECONDS};
 use enfilade_facts::vocabulary::CredentialId;
-use enfilade_facts::{At, CommitError, Now, Read, View};
+use enfilade_facts::{CommitError, Now, Read, View};
 use enfilade_identity::fernet::payload::AuditId;
 use enfilade_identity::fernet::{KeyRing, frame};
 use enfilade_identity::{
@@ -15,76 +16,8 @@ use enfilade_identity::{
     SignatureAsk, Tokens, Validated, Wanted,
 };
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
-
-/// How long sessions last.
-#[derive(Clone, Copy, Debug)]
-pub struct SessionTerms {
-    /// How long a token is good, in seconds.
-    pub token_seconds: i64,
-    /// How long after that services may still have it validated, in seconds.
-    pub expired_seconds: i64,
-}
-
-impl Default for SessionTerms {
-    /// Keystone's.
-    fn default() -> Self {
-        SessionTerms { token_seconds: 3_600, expired_seconds: 172_800 }
-    }
-}
-
-/// Fills with random bytes; says whether it could. Only the binary has a real one.
-pub type Random = Arc<dyn Fn(&mut [u8]) -> bool + Send + Sync>;
-
-/// Lets sessions be issued up to a second, at a time. Only `admin` changes facts, so the house is built with this.
-pub type AllowIssue = Arc<dyn Fn(Now, i64) -> Result<At, CommitError> + Send + Sync>;
-
-/// The keys as they were read last, and what was revoked.
-pub(crate) struct Sessions {
-    ring: RwLock<Option<Arc<Ring>>>,
-    /// Of the ring; 0 while there is none. Read without a lock for those who are known.
-    generation: AtomicU64,
-    generations: AtomicU64,
-    revocations: enfilade_facts::Index<Revocations>,
-}
-
-impl Sessions {
-    pub(crate) fn new() -> Self {
-        Sessions {
-            ring: RwLock::default(),
-            generation: AtomicU64::new(0),
-            generations: AtomicU64::new(1),
-            revocations: enfilade_facts::Index::new(),
-        }
-    }
-
-    /// Which reading of the keys is the present one; 0 while there are none.
-    pub(crate) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
-    }
-
-    fn ring(&self) -> Option<Arc<Ring>> {
-        self.ring.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Lends what tokens are judged by.
-    pub(crate) fn with<R>(&self, look: impl FnOnce(&Tokens<'_>) -> R) -> R {
-        let ring = self.ring();
-        look(&Tokens { ring: ring.as_deref(), revocations: &self.revocations })
-    }
-}
-
-/// A login ticket of the Proxmox face: a session's token in another spelling.
-#[derive(Debug)]
-pub struct TicketAsk {
-    /// Whom it says it is of.
-    pub userid: String,
-    /// The token in it.
-    pub session: SessionAsk,
-    /// What a page of another site does not know: given with whatever changes something.
-    pub csrf: Option<String>,
-}
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 /// A ticket that was made.
 #[derive(Debug)]

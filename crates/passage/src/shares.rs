@@ -1,9 +1,6 @@
 //! Each user's share of the threads that wait for file systems, and of pages, which hold every name of a directory until they are sent, and
 //! of the memory that answers take until the client has them. Who asks for more waits for their own work to end; other users do not wait.
 
-use crate::listing::Listing;
-use crate::verbs::{Reading, Uploading};
-use crate::walk::{Stay, Visit};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::UserId;
 use std::collections::HashMap;
@@ -36,7 +33,7 @@ pub struct Share {
 pub struct Turn(Option<OwnedSemaphorePermit>, Share);
 
 impl Shares {
-    fn of(self: &Arc<Self>, user: UserId, limits: &Limits) -> Share {
+    pub(crate) fn of(self: &Arc<Self>, user: UserId, limits: &Limits) -> Share {
         let room =
             |count: u64| Arc::new(Semaphore::new(usize::try_from(count).unwrap_or(Semaphore::MAX_PERMITS)));
         let new = || {
@@ -91,41 +88,6 @@ impl Drop for Share {
         if Arc::strong_count(&self.places) == 2 {
             all.remove(&self.user);
         }
-    }
-}
-
-impl Visit {
-    /// The visitor's share of the threads.
-    pub fn share(&self) -> Share {
-        self.house.shares.of(self.principal().user, &self.limits())
-    }
-}
-
-impl Stay {
-    /// The visitor's share of the threads.
-    pub fn share(&self) -> Share {
-        self.visit.share()
-    }
-}
-
-impl Listing {
-    /// The visitor's share of the threads.
-    pub fn share(&self) -> Share {
-        self.stay().share()
-    }
-}
-
-impl Reading {
-    /// The visitor's share of the threads.
-    pub fn share(&self) -> Share {
-        self.stay().share()
-    }
-}
-
-impl Uploading {
-    /// The visitor's share of the threads.
-    pub fn share(&self) -> Share {
-        self.stay().share()
     }
 }
 

@@ -1,6 +1,7 @@
 //! What else is asked of a visitor, and of one who is inside a datastore.
 
 use crate::refuse::Refusal;
+use crate::shares::Share;
 use crate::walk::{Stay, Visit};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::DatastoreName;
@@ -9,6 +10,11 @@ use enfilade_identity::{IdentityPermit, Principal};
 use std::sync::Arc;
 
 impl Visit {
+    /// The visitor's share of the threads.
+    pub fn share(&self) -> Share {
+        self.house.shares.of(self.principal().user, &self.limits())
+    }
+
     /// Who.
     pub fn principal(&self) -> &Principal {
         self.identity.principal()
@@ -42,10 +48,12 @@ impl Visit {
     }
 }
 
-/// A condition of a request, asked where the request takes place.
-pub type Still = Box<dyn FnMut(&mut Stay) -> Result<(), Refusal> + Send>;
-
 impl Stay {
+    /// The visitor's share of the threads.
+    pub fn share(&self) -> Share {
+        self.visit.share()
+    }
+
     /// Makes a request depend on `still` where it takes place, too: in the turn in which the first name changes, or properties change, or a lock
     /// is taken. After that it is not asked again, because the request itself changed what it is about.
     pub fn only_if(&mut self, still: impl FnMut(&mut Stay) -> Result<(), Refusal> + Send + 'static) {

@@ -1,47 +1,17 @@
 //! The house's datastores: what is kept open of them, who is inside, and how they are let go.
 
+use crate::handles::Handle;
 use crate::house::House;
-use crate::modes::{Housekeeping, LookUp};
 use crate::refuse::Refusal;
 use enfilade_access::AdminPermit;
-use enfilade_content::{Blocking, Fill, Patience, Root, Usage};
+use enfilade_content::{Patience, Root};
 use enfilade_datastore::{
     Active, Ask, DatastorePermit, Entered, Known, OperationGuard, Place, Process, Record, Stores,
 };
-use enfilade_facts::tables::DatastoreProfile;
-use enfilade_facts::vocabulary::{AclDialect, DatastoreName, OperationKind};
-use enfilade_facts::{At, Index, Mounts, Now, Read, View};
+use enfilade_facts::vocabulary::DatastoreName;
+use enfilade_facts::{At, Now, Read};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-
-/// The parts of a store that are expensive to rebuild: its root, while that is open, and how full it is.
-#[derive(Default)]
-pub(crate) struct Handle {
-    /// How much of its quota is used, where it has one.
-    pub(crate) fill: Fill,
-    root: Mutex<OpenRoot>,
-}
-
-/// A root that is open: kept for whoever comes next, or by those who are inside. Never two for one store, because what is done in
-/// one's turn is done in the turn of its root.
-#[derive(Default)]
-struct OpenRoot {
-    kept: Option<Arc<Root>>,
-    held: Weak<Root>,
-}
-
-impl OpenRoot {
-    /// The one that is kept, if its ACLs are of this kind.
-    fn kept(&self, acls: AclDialect) -> Option<Arc<Root>> {
-        self.kept.as_ref().filter(|root| root.acls() == acls).cloned()
-    }
-}
-
-impl Handle {
-    fn root(&self) -> MutexGuard<'_, OpenRoot> {
-        self.root.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// Roots that are kept open while nobody is inside; each is a descriptor.
 const ROOTS_MAX: usize = 1024;
@@ -55,28 +25,6 @@ pub struct DatastoreState {
     pub maintenance: Option<String>,
     /// Whether it is mounted; `None` where it is always there.
     pub is_mounted: Option<bool>,
-}
-
-/// The datastores of a house.
-pub(crate) struct HouseStores {
-    index: Index<Stores<Handle>>,
-    no_mounts: Mounts,
-    /// Whose root is kept open.
-    open: Mutex<HashMap<DatastoreName, Arc<Handle>>>,
-}
-
-impl Default for HouseStores {
-    fn default() -> Self {
-        HouseStores { index: Index::new(), no_mounts: Mounts::default(), open: Mutex::default() }
-    }
-}
-
-impl HouseStores {
-    /// What is known of a store on a view. Where the index cannot be had, the view itself says.
-    pub(crate) fn record(&self, view: &View<'_>, name: &DatastoreName) -> Result<Record, Refusal> {
-        let found = self.index.read(view, |stores| stores.record(name, view.at()));
-        Ok(found.or_else(|_| Record::on(view, name))?)
-    }
 }
 
 impl House {
@@ -127,18 +75,6 @@ impl House {
         let mounts = if record.is_removable() { Some(self.mounts()) } else { None };
         let mounts = mounts.as_deref().unwrap_or(&self.stores.no_mounts);
         enfilade_datastore::open(record, now, mounts, ask)
-    }
-
-    /// Door 3 alone, for whoever passed the others in another way: no view, no lock and no system call while nothing changes.
-    ///
-    /// # Errors
-    /// The door's refusal.
-    pub fn look_up(
-        &self,
-        name: &DatastoreName,
-        kind: OperationKind,
-    ) -> Result<(DatastorePermit, OperationGuard), Refusal> {
-        self.enter(&mut LookUp, name, kind)
     }
 
     /// The open root of a store, kept for the next operation unless the facts changed since the permit. Waits for a directory that does not
@@ -208,50 +144,6 @@ impl House {
             self.parts.ledger.closed_up_to(at.revision);
         }
         at
-    }
-
-    /// How full the store's file system is. The permit says that the visitor may know.
-    ///
-    /// # Errors
-    /// The refusal of door 3 or 5.
-    pub fn usage(&self, _permit: &AdminPermit, name: &DatastoreName) -> Result<Usage, Refusal> {
-        let (permit, (_guard, handle)) = self.enter(&mut Housekeeping, name, OperationKind::Lookup)?;
-        let root = self.root(&handle, &permit, Blocking)?;
-        let disk = root.usage()?;
-        let Some(quota) = permit.quota() else { return Ok(disk) };
-        let used = handle.fill.used(&root)?;
-        let available = disk.available.min(quota.saturating_sub(used));
-        Ok(Usage { total: quota, used, available })
-    }
-
-    /// Counts anew what stores with a quota hold, where that was asked for before: what others do to the files shows here.
-    pub fn count_content(&self) {
-        let profiles = self.parts.source.read(|view| view.list::<DatastoreProfile>(&[]));
-        let rows = profiles.and_then(|rows| rows).unwrap_or_default();
-        for (name, _) in rows.into_iter().filter(|(_, profile)| profile.quota.is_some()) {
-            let entered = self.enter(&mut Housekeeping, &name, OperationKind::Read);
-            let Ok((permit, (_guard, handle))) = entered else { continue };
-            // Where it cannot be read, whoever wants something of it is told.
-            if handle.fill.is_counted()
-                && let Ok(root) = self.root(&handle, &permit, Blocking)
-            {
-                let _ = handle.fill.count(&root);
-            }
-        }
-    }
-
-    /// Removes what uploads and copies of processes that ended left behind in each store that may be written; says how much that was.
-    pub fn remove_abandoned(&self, is_wanted: &dyn Fn() -> bool) -> u64 {
-        let now = self.now().unix_seconds;
-        let mut removed = 0;
-        for state in self.datastores() {
-            let entered = self.enter(&mut Housekeeping, &state.name, OperationKind::Write);
-            let Ok((permit, (_guard, handle))) = entered else { continue };
-            if let Ok(root) = self.root(&handle, &permit, Blocking) {
-                removed += root.remove_abandoned(now, is_wanted).unwrap_or(0);
-            }
-        }
-        removed
     }
 
     /// Whether a store that comes and goes is there; `None` where it is always there.

@@ -2,7 +2,8 @@
 //! (invariant S5). Everything here blocks on the file system: call it off the async workers.
 
 use crate::reach::Inside as _;
-use crate::refuse::{Refusal, Stands};
+use crate::refuse::Refusal;
+use crate::shares::Share;
 use crate::walk::{Found, Stay};
 use enfilade_access::{AccessPermit, Ask, NodeKind, SecurityDescriptor, Wanted};
 use enfilade_content::{
@@ -61,7 +62,7 @@ impl Stay {
     /// # Errors
     /// The refusal of door 4 or 5.
     pub fn upload(mut self, path: StorePath, expected: Option<u64>) -> Result<Uploading, Refusal> {
-        let (directory, name) = self.reach_parent(&path).map_err(of_parent)?;
+        let (directory, name) = self.reach_parent(&path).map_err(Refusal::of_parent)?;
         let target = self.present_or_taken(&path, &directory, name)?;
         let upload = match &target {
             Some(target) => {
@@ -70,7 +71,7 @@ impl Stay {
             }
             None => {
                 let made = self.may_create(&path, &directory, NodeKind::File);
-                let (permit, from_start) = made.map_err(of_parent)?;
+                let (permit, from_start) = made.map_err(Refusal::of_parent)?;
                 Upload::create(&permit, &directory, name, &from_start)?
             }
         };
@@ -98,9 +99,9 @@ impl Stay {
     /// # Errors
     /// The refusal of door 4 or 5.
     pub fn make_collection(&mut self, path: &StorePath, tokens: &[LockToken]) -> Result<(), Refusal> {
-        let (directory, name) = self.reach_parent(path).map_err(of_parent)?;
+        let (directory, name) = self.reach_parent(path).map_err(Refusal::of_parent)?;
         let made = self.may_create(path, &directory, NodeKind::Directory);
-        let (permit, from_start) = made.map_err(of_parent)?;
+        let (permit, from_start) = made.map_err(Refusal::of_parent)?;
         if let Some(existing) = present(directory.child(name))? {
             self.refuse_hidden(path, &existing)?;
         }
@@ -121,7 +122,7 @@ impl Stay {
     ) -> Result<Option<Node>, Refusal> {
         let existing = present(directory.child(name));
         if existing.is_err() {
-            self.may_create(path, directory, NodeKind::File).map_err(of_parent)?;
+            self.may_create(path, directory, NodeKind::File).map_err(Refusal::of_parent)?;
         }
         existing
     }
@@ -134,16 +135,6 @@ impl Stay {
         }
         Ok(())
     }
-}
-
-/// Whether it refuses because nothing is there.
-pub(crate) fn is_absent(why: &Refusal) -> bool {
-    matches!(why, Refusal::Content(Content::Absent(_) | Content::Special(_) | Content::ParentAbsent(_)))
-}
-
-/// What is refused is the directory something would be made in.
-pub(crate) fn of_parent(why: Refusal) -> Refusal {
-    why.about(Stands::Parent)
 }
 
 /// Absent is an answer here, not a refusal.
@@ -190,8 +181,9 @@ pub struct Reading {
 const CHECK_EVERY_MILLIS: u64 = 1000;
 
 impl Reading {
-    pub(crate) fn stay(&self) -> &Stay {
-        &self.stay
+    /// The visitor's share of the threads.
+    pub fn share(&self) -> Share {
+        self.stay.share()
     }
 
     /// Its name.
@@ -285,8 +277,9 @@ pub struct Uploading {
 const AHEAD_BYTES: (u64, u64) = (1 << 20, 64 << 20);
 
 impl Uploading {
-    pub(crate) fn stay(&self) -> &Stay {
-        &self.stay
+    /// The visitor's share of the threads.
+    pub fn share(&self) -> Share {
+        self.stay.share()
     }
 
     /// What it will replace.
@@ -381,7 +374,7 @@ impl Uploading {
             Some(target) => self.stay.may_overwrite(&self.path, &self.directory, target).map(drop),
             None => {
                 let made = self.stay.may_create(&self.path, &self.directory, NodeKind::File);
-                made.map(drop).map_err(of_parent)
+                made.map(drop).map_err(Refusal::of_parent)
             }
         }
     }

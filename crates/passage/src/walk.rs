@@ -12,20 +12,19 @@
 //! Every view is one short synchronous block (invariants F2 and E1). A permit carries the revision it was granted at. When a later view has
 //! another revision, the earlier doors are asked again. That costs tens of nanoseconds when nothing changed that concerns them.
 
-use crate::admission::Credential;
+use crate::credential::Credential;
 use crate::house::House;
-use crate::lock_owners::Counted;
-use crate::modes::{Act, Mode};
-use crate::reach::Inside as _;
+use crate::modes::{LedgerEntry, Mode};
+use crate::reach::Inside;
 use crate::refuse::Refusal;
-use crate::stay::Still;
-use crate::verbs::is_absent;
-use enfilade_access::{AccessPermit, Ask as AccessAsk, Subject, Wanted};
-use enfilade_content::{Fill, Node, Patience, Root};
+use enfilade_access::{AccessPermit, Ask as AccessAsk, Creator, Subject, Wanted};
+use enfilade_content::{Fill, LockToken, Node, Patience, Root};
 use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, OperationGuard, Standing};
+use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, StorePath};
-use enfilade_facts::{Read, View};
-use enfilade_identity::IdentityPermit;
+use enfilade_facts::{At, Now, Read, View};
+use enfilade_identity::{IdentityPermit, Principal};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -93,6 +92,23 @@ impl Visit {
             let (fill, counted) = (handle.fill.clone(), Counted::default());
             Ok(P::ready(Stay { visit: self, datastore, root, fill, still: None, counted, guard }))
         })
+    }
+}
+
+/// A request. Its visitor passed door 2, which is asked again when the facts changed.
+struct Act<'v>(&'v mut Visit);
+
+impl Mode for Act<'_> {
+    type Operation = LedgerEntry;
+    const HAS_PRINCIPAL: bool = true;
+
+    fn count(house: &House, ask: &DatastoreAsk<'_>, now: Now) -> Result<Option<LedgerEntry>, Refusal> {
+        house.count_in(ask, now, Arc::clone)
+    }
+
+    fn principal(&mut self, view: &View<'_>) -> Result<Option<&Principal>, Refusal> {
+        self.0.ask_again(view)?;
+        Ok(Some(self.0.identity.principal()))
     }
 }
 
@@ -164,7 +180,7 @@ impl Stay {
         match self.reach(path, patience) {
             Ok(node) => P::and_then(node, |node| self.judge(path, node, wanted).map(P::ready)),
             Err(why) => {
-                if is_absent(&why) {
+                if why.is_absent() {
                     self.refuse_alike(path);
                 }
                 Err(why)
@@ -231,4 +247,35 @@ impl Visit {
         }
         Ok(())
     }
+}
+
+impl Inside for Stay {
+    type Granted = AccessPermit;
+
+    fn root(&self) -> &Root {
+        &self.root
+    }
+
+    fn rules(&self) -> &AccessRules {
+        self.datastore.access()
+    }
+
+    fn ask(&mut self, ask: &AccessAsk<'_>) -> Result<AccessPermit, Refusal> {
+        self.may(ask)
+    }
+
+    fn creator(&self, permit: &AccessPermit) -> Creator {
+        permit.creator()
+    }
+}
+
+/// A condition of a request, asked where the request takes place.
+pub type Still = Box<dyn FnMut(&mut Stay) -> Result<(), Refusal> + Send>;
+
+/// Which locks count, as far as that was asked for one answer: of a locked tree each member has the same lock. It is asked again when the facts
+/// changed, and after a second.
+#[derive(Default)]
+pub(crate) struct Counted {
+    pub(crate) asked: Option<(At, u64)>,
+    pub(crate) known: BTreeMap<LockToken, bool>,
 }

@@ -185,9 +185,8 @@ impl Stay {
         placing: Placing<'_>,
         work: &mut Work<'_>,
     ) -> Result<Room<'p>, Refusal> {
-        let of_parent = |why: Refusal| why.about(Stands::Parent);
-        let (directory, name) = self.reach_parent(path).map_err(of_parent)?;
-        let (permit, from_start) = self.may_create(path, &directory, kind).map_err(of_parent)?;
+        let (directory, name) = self.reach_parent(path).map_err(Refusal::of_parent)?;
+        let (permit, from_start) = self.may_create(path, &directory, kind).map_err(Refusal::of_parent)?;
         let mut replaced = None;
         if let Some(existing) = present(directory.child(name))? {
             self.refuse_hidden(path, &existing)?;

@@ -1,0 +1,60 @@
+//! What is kept of each datastore: its record in an index, and its directory while that is open.
+
+use crate::refuse::Refusal;
+use enfilade_content::{Fill, Root};
+use enfilade_datastore::{Record, Stores};
+use enfilade_facts::vocabulary::{AclDialect, DatastoreName};
+use enfilade_facts::{Index, Mounts, View};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// The parts of a store that are expensive to rebuild: its root, while that is open, and how full it is.
+#[derive(Default)]
+pub(crate) struct Handle {
+    /// How much of its quota is used, where it has one.
+    pub(crate) fill: Fill,
+    pub(crate) root: Mutex<OpenRoot>,
+}
+
+/// A root that is open: kept for whoever comes next, or by those who are inside. Never two for one store, because what is done in
+/// one's turn is done in the turn of its root.
+#[derive(Default)]
+pub(crate) struct OpenRoot {
+    pub(crate) kept: Option<Arc<Root>>,
+    pub(crate) held: Weak<Root>,
+}
+
+impl OpenRoot {
+    /// The one that is kept, if its ACLs are of this kind.
+    pub(crate) fn kept(&self, acls: AclDialect) -> Option<Arc<Root>> {
+        self.kept.as_ref().filter(|root| root.acls() == acls).cloned()
+    }
+}
+
+impl Handle {
+    pub(crate) fn root(&self) -> MutexGuard<'_, OpenRoot> {
+        self.root.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The datastores of a house.
+pub(crate) struct HouseStores {
+    pub(crate) index: Index<Stores<Handle>>,
+    pub(crate) no_mounts: Mounts,
+    /// Whose root is kept open.
+    pub(crate) open: Mutex<HashMap<DatastoreName, Arc<Handle>>>,
+}
+
+impl Default for HouseStores {
+    fn default() -> Self {
+        HouseStores { index: Index::new(), no_mounts: Mounts::default(), open: Mutex::default() }
+    }
+}
+
+impl HouseStores {
+    /// What is known of a store on a view. Where the index cannot be had, the view itself says.
+    pub(crate) fn record(&self, view: &View<'_>, name: &DatastoreName) -> Result<Record, Refusal> {
+        let found = self.index.read(view, |stores| stores.record(name, view.at()));
+        Ok(found.or_else(|_| Record::on(view, name))?)
+    }
+}
