@@ -23,7 +23,7 @@ pub enum HashRefused {
     /// Not the form its scheme has.
     #[error("it has not the form of a {0} hash")]
     Form(&'static str),
-    /// Dearer than allowed.
+    /// More expensive than allowed.
     #[error("its cost is over the limit: {0}")]
     Cost(String),
 }
