@@ -196,7 +196,7 @@ fn what_is_lost_or_stale_ends_it() {
     }
 }
 
-/// Somebody writes after the part was read, and the log does not say what: it is not believed.
+/// A change is committed after its part was read, and its log entry does not list its keys: the copy fails.
 #[test]
 fn what_the_log_does_not_say_ends_it() {
     let unsaid = |written: Written| {
@@ -210,7 +210,7 @@ fn what_the_log_does_not_say_ends_it() {
     let cases: [(Option<Written>, &str); 3] = [
         (Some(Written::Unsaid), "try again"),
         (None, "try again"),
-        (Some(Written::Here(Vec::new())), "not those that are counted"),
+        (Some(Written::Here(Vec::new())), "do not match the digest"),
     ];
     for (written, expected) in cases {
         let memory = Memory::new(StoreId(1));
@@ -248,7 +248,7 @@ fn a_store_that_is_restored_meanwhile_ends_it() {
         }
     };
     let why = gather(&lmdb, &between).err().unwrap().to_string();
-    assert!(why.contains("replaced while they were copied"), "{why}");
+    assert!(why.contains("during the copy all facts were restored"), "{why}");
 }
 
 /// A directory of a test's own.

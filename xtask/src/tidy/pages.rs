@@ -202,11 +202,12 @@ fn plain_number(text: &str) -> String {
 fn rows(text: &str) -> Vec<(String, String, String)> {
     let table =
         text.split("pub const CODES").nth(1).unwrap_or_default().split("];").next().unwrap_or_default();
-    let entries = table.split("(\"").skip(1);
+    let joined: String = table.lines().map(str::trim).collect();
+    let entries = joined.split("(\"").skip(1);
     let row = |entry: &str| {
         let mut strings = entry.split('"');
         let code = strings.next()?.to_owned();
-        let fault = strings.next()?.split("Fault::").nth(1)?.trim_matches([',', ' ', '\n']).to_lowercase();
+        let fault = strings.next()?.split("Fault::").nth(1)?.trim_matches([',', ' ']).to_lowercase();
         Some((code, fault, strings.next()?.to_owned()))
     };
     entries.filter_map(row).collect()
@@ -219,9 +220,8 @@ mod tests {
     #[test]
     fn rows_of_a_table() {
         let text = "pub const CODES: [(&str, Fault, &str); 2] = [\n    (\"A1\", Fault::Client, \"one\"),\n    (\n        \"A2\",\n        Fault::Source,\n        \"two\",\n    ),\n];\n";
-        let text = text.replace("(\n        \"A2\"", "(\"A2\"");
         let expected = [("A1", "client", "one"), ("A2", "source", "two")];
-        assert_eq!(rows(&text), expected.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned())));
+        assert_eq!(rows(text), expected.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned())));
     }
 
     #[test]
