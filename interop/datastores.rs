@@ -6,7 +6,7 @@ use crate::server::{Scratch, Server};
 use enfilade_datastore::Ledger;
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
-use enfilade_facts::{AuditRecord, Change, Now, Source};
+use enfilade_facts::{AuditRecord, Change, Clocks, MirrorHealth, Source};
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_testkit::second_reader;
 use std::path::Path;
@@ -208,7 +208,7 @@ fn a_process_that_looks_up() {
     let mut change = Change::new(audit);
     change.put(&name, &Datastore { path: "/tank".into(), ..Datastore::default() });
     lmdb.commit(&change).unwrap();
-    let now = Now { unix_seconds: 1, tick_millis: 1, files_current: true };
+    let now = Clocks { unix_seconds: 1, tick_millis: 1, mirror: MirrorHealth::Current };
     let house = house(lmdb, Ledger::private(4, now));
     for _ in 0..times {
         assert!(house.look_up(&name, OperationKind::Write).is_ok());

@@ -11,7 +11,7 @@ use enfilade_datastore::{
 };
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode, OperationKind};
-use enfilade_facts::{AuditRecord, Change, MemoSeed, Mounts, Now, Read as _, Source};
+use enfilade_facts::{AuditRecord, Change, Clocks, MemoSeed, MirrorHealth, Mounts, Read as _, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{Audit, Event, HashGate, House, Parts, Penalties};
 use enfilade_sources::lmdb::Lmdb;
@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const SLACK: u32 = 5;
-const NOW: Now = Now { unix_seconds: 1_800_000_000, tick_millis: 1, files_current: true };
+const NOW: Clocks = Clocks { unix_seconds: 1_800_000_000, tick_millis: 1, mirror: MirrorHealth::Current };
 const PLACE: &str = "ENFILADE_OPERATIONS_PLACE";
 const STORES: [&str; 3] = ["tank", "tank.lock", "other"];
 

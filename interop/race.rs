@@ -11,8 +11,8 @@ use enfilade_facts::journal::Head;
 use enfilade_facts::tables::Credential;
 use enfilade_facts::vocabulary::{CredentialId, Secret, TokenName, Userid};
 use enfilade_facts::{
-    At, Change, CommitError, Each, Found, Index, IndexError, Indexed, MemoSeed, Now, Read as _, Snapshot,
-    Source, SourceError, Table, View,
+    At, Change, Clocks, CommitError, Each, Found, Index, IndexError, Indexed, MemoSeed, MirrorHealth,
+    Read as _, Snapshot, Source, SourceError, Table, View,
 };
 use enfilade_identity::{Ask, HashKey, IdentityMemo};
 use enfilade_passage::{Audit, Event, HashGate, House, Parts, Penalties};
@@ -34,7 +34,7 @@ const PROCESSES: usize = 2;
 const THREADS: usize = 2;
 /// Every so many revocations one is made by the real command line.
 const CLI_EVERY: usize = 50;
-const NOW: Now = Now { unix_seconds: 1_800_000_000, tick_millis: 1, files_current: true };
+const NOW: Clocks = Clocks { unix_seconds: 1_800_000_000, tick_millis: 1, mirror: MirrorHealth::Current };
 const PLACE: &str = "ENFILADE_RACE_PLACE";
 const RULE: &str = "ENFILADE_RACE_WITHOUT";
 

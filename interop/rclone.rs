@@ -3,8 +3,8 @@
 use crate::curl::{PROPFIND_0, PROPFIND_1, curl};
 use crate::server::{Scratch, Server};
 use enfilade_admin::{Desk, FileSet, NewAcl, PasswordRules, ReservedPaths};
-use enfilade_facts::Now;
 use enfilade_facts::vocabulary::StorePath;
+use enfilade_facts::{Clocks, MirrorHealth};
 use enfilade_sources::lmdb::Lmdb;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -51,7 +51,7 @@ fn tree(server: &Server) {
         roots: None,
         who: "a test",
         requester: enfilade_facts::Requester::Administrator,
-        now: Now { unix_seconds: 1, tick_millis: 1, files_current: true },
+        now: Clocks { unix_seconds: 1, tick_millis: 1, mirror: MirrorHealth::Current },
     };
     for n in 0..1000 {
         let name = format!("d{n:04}");

@@ -9,7 +9,7 @@ use enfilade_access::{
 use enfilade_facts::tables::AccessRules;
 use enfilade_facts::tables::{Assignment, AssignmentKey, Who};
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, Role, Sid, StorePath, UserId};
-use enfilade_facts::{AuditRecord, Change, MemoSeed, Now, Read as _, Source as _, StoreId};
+use enfilade_facts::{AuditRecord, Change, Clocks, MemoSeed, MirrorHealth, Read as _, Source as _, StoreId};
 use enfilade_identity::{Principal, Reach, SetId, SidSet};
 use enfilade_sources::memory::Memory;
 use enfilade_testkit::{Samba, SambaUser};
@@ -21,7 +21,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const CASES: u64 = 100_000;
-const NOW: Now = Now { unix_seconds: 1_800_000_000, tick_millis: 1, files_current: true };
+const NOW: Clocks = Clocks { unix_seconds: 1_800_000_000, tick_millis: 1, mirror: MirrorHealth::Current };
 /// The rights of files that Samba evaluates in an ACL.
 const RIGHTS: [u32; 14] =
     [0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x40, 0x80, 0x100, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000];

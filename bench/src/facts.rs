@@ -10,7 +10,7 @@ use crate::stores::{self, Sequence, Store, TOKENS_EACH, audit, id};
 use enfilade_facts::codec;
 use enfilade_facts::tables::{Credential, SidSpace, SidSpaceKey, Verifier};
 use enfilade_facts::vocabulary::CredentialId;
-use enfilade_facts::{Change, Now, Read, Source, Table};
+use enfilade_facts::{Change, Clocks, MirrorHealth, Read, Source, Table};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
@@ -233,7 +233,7 @@ fn files(report: &mut Report, scratch: &Path, lines: u64) -> Result<(), Failure>
     let mut mirror = Mirror::new(set);
     std::fs::write(&shadow, secrets(lines))?;
     // As if nothing had changed for long, so that each look is a single read.
-    let late = Now { unix_seconds: 4_000_000_000, tick_millis: 0, files_current: true };
+    let late = Clocks { unix_seconds: 4_000_000_000, tick_millis: 0, mirror: MirrorHealth::Current };
     let began = now();
     let outcome = mirror.look(&lmdb, late)?;
     let first = began.elapsed().as_secs_f64() * 1e3;

@@ -9,7 +9,7 @@ use enfilade_facts::tables::{
     Credential, Domain, Name, NameKey, Project, SidSpace, SidSpaceKey, User, Verifier,
 };
 use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, Secret, Sid, UserId};
-use enfilade_facts::{AuditRecord, Change, MemoSeed, Now, Source};
+use enfilade_facts::{AuditRecord, Change, Clocks, MemoSeed, MirrorHealth, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{
     Audit, Event, HashGate, House, Ledger, Parts, Penalties, SecretAsk as Ask, Visit, ledger_words,
@@ -132,7 +132,7 @@ impl Store {
 
 /// A server whose clock does not advance: callgrind does not support the kernel's clock page.
 pub(crate) fn still_house(source: Arc<dyn Source>) -> Arc<House> {
-    let now = Now { unix_seconds: 1_800_000_000, tick_millis: 1, files_current: true };
+    let now = Clocks { unix_seconds: 1_800_000_000, tick_millis: 1, mirror: MirrorHealth::Current };
     house_of(source, Arc::new(move || now), ledger(now), 1 << 20)
 }
 
@@ -165,7 +165,7 @@ fn house_of(
 }
 
 /// As large as a server's, in memory of this process.
-fn ledger(began: Now) -> Ledger {
+fn ledger(began: Clocks) -> Ledger {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let words: Vec<_> = (0..ledger_words(131_072, threads)).map(|_| AtomicU64::new(0)).collect();
     Ledger::new(Arc::new(words), std::process::id(), threads, began)

@@ -5,7 +5,7 @@ use crate::report::Report;
 use crate::stores;
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
-use enfilade_facts::{Change, MemoSeed, Mounts, Now, Read, Source, StoreId, WordMemo};
+use enfilade_facts::{Change, Clocks, MemoSeed, MirrorHealth, Mounts, Read, Source, StoreId, WordMemo};
 use enfilade_identity::IdentityMemo;
 use enfilade_sources::memory::Memory;
 use std::hint::black_box;
@@ -58,7 +58,7 @@ pub(crate) fn part(part: &str, tokens: u64, times: u64) -> Result<(), Failure> {
     let memo = IdentityMemo::new(MemoSeed([1; 16]), 16 << 20);
     let ask = stores::ask(1)?;
     // Callgrind does not know the kernel's clock page.
-    let now = Now { unix_seconds: 1_800_000_000, tick_millis: 1, files_current: true };
+    let now = Clocks { unix_seconds: 1_800_000_000, tick_millis: 1, mirror: MirrorHealth::Current };
     let open = || {
         memory.read(|view| match enfilade_identity::open(view, now, &ask, &key, &memo) {
             enfilade_identity::Verdict::Permit(permit) => Some(permit),

@@ -4,7 +4,7 @@
 use crate::error::Error;
 use crate::passwords::PasswordRules;
 use enfilade_content::ReservedPaths;
-use enfilade_facts::{At, AuditRecord, Change, CommitError, Now, Read, Requester, Source, View};
+use enfilade_facts::{At, AuditRecord, Change, Clocks, CommitError, Read, Requester, Source, View};
 use enfilade_sources::files::file_set::FileSet;
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ pub struct Desk<'a> {
     /// With whose rights they are made.
     pub requester: Requester,
     /// The present time.
-    pub now: Now,
+    pub now: Clocks,
 }
 
 /// More than this many writers in a row being faster means something else is wrong.

@@ -7,7 +7,7 @@ use crate::refuse::Refusal;
 use crate::revocations;
 use crate::session::{Claim, Lent, Methods, Scope, Session};
 use crate::view::View;
-use enfilade_facts::Now;
+use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::{DomainId, ProjectId, TrustId};
 
 /// What a session is wanted for.
@@ -36,7 +36,7 @@ pub enum Issue {
 /// Judges what session `parent` may have. The parent holds at this view; the audit id is random.
 pub fn issue(
     view: &enfilade_facts::View<'_>,
-    now: Now,
+    now: Clocks,
     parent: &IdentityPermit,
     wanted: Wanted,
     lifetime: i64,
@@ -59,7 +59,7 @@ pub fn issue(
 /// Judges a session that is issued later than all marks, so that none of them is ever about it, whatever it will rest on.
 pub(crate) fn within_horizon(
     view: &View<'_>,
-    now: Now,
+    now: Clocks,
     tokens: &Tokens<'_>,
     judge: impl Fn(i64) -> Result<Session, Refusal>,
 ) -> Issue {
@@ -86,7 +86,7 @@ pub(crate) fn within_horizon(
 /// What is claimed; and what instead, where the first was nobody's wish.
 fn claims(
     view: &View<'_>,
-    now: Now,
+    now: Clocks,
     issued_at: i64,
     parent: &IdentityPermit,
     wanted: Wanted,

@@ -10,7 +10,7 @@ use crate::view::View;
 use enfilade_facts::limits::{CREDENTIAL_CHAIN_MAX, REDELEGATIONS_MAX};
 use enfilade_facts::tables::{GrantScope, Revoked, Trust};
 use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, ProjectId, Realm, TrustId, UserId, Userid};
-use enfilade_facts::{Index, Now, Revision};
+use enfilade_facts::{Clocks, Index, Revision};
 use std::collections::BTreeSet;
 
 /// The keys as they were read, and how often that was before: a verdict counts only with the keys it was judged by.
@@ -47,7 +47,7 @@ pub(crate) fn still_stands(
 /// What the facts say of a claim at this revision; whether it is in time has been judged.
 pub(crate) fn stand(
     view: &View<'_>,
-    now: Now,
+    now: Clocks,
     claim: &Claim,
     revocations: &Index<Revocations>,
 ) -> Result<(Standing, Session), Refusal> {
@@ -108,7 +108,7 @@ pub(crate) fn stand(
 /// A trust by which a user has a session for a scope: it is there, for this user and this project, and each user who lends could come in.
 pub(crate) fn trusted(
     view: &View<'_>,
-    now: Now,
+    now: Clocks,
     user: &UserId,
     scope: Scope,
     id: &TrustId,
@@ -139,7 +139,7 @@ pub(crate) fn trusted(
 /// The domain of a user who lends something, and the last second this user, and the application credential it was lent by, are in time.
 fn lender(
     view: &View<'_>,
-    now: Now,
+    now: Clocks,
     id: &UserId,
     by: Option<CredentialId>,
 ) -> Result<(DomainId, i64), Refusal> {

@@ -13,7 +13,7 @@ use crate::principal::Sets;
 use crate::session::SessionAsk;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::Authid;
-use enfilade_facts::{Memo, MemoKey, MemoSeed, Now, Weigh, WordMemo};
+use enfilade_facts::{Clocks, Memo, MemoKey, MemoSeed, Weigh, WordMemo};
 
 /// The memos of door 2.
 pub struct IdentityMemo {
@@ -86,7 +86,7 @@ impl IdentityMemo {
     }
 
     /// Remembers that the secret of a work matched.
-    pub fn remember_match(&self, work: MemoKey, now: Now) {
+    pub fn remember_match(&self, work: MemoKey, now: Clocks) {
         self.matches.put(work, now.tick_millis);
     }
 

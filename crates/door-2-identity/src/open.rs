@@ -18,7 +18,7 @@ use crate::work::Work;
 use enfilade_facts::limits::PASSWORD_MEMO_MILLIS;
 use enfilade_facts::tables::Verifier;
 use enfilade_facts::vocabulary::{Authid, CredentialId, Realm, Sid};
-use enfilade_facts::{At, Held, MemoKey, Now};
+use enfilade_facts::{At, Clocks, Held, MemoKey};
 use std::iter;
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub enum Verdict {
 /// A user or token that is unknown, disabled or expired costs the same work as a wrong secret.
 pub fn open(
     view: &enfilade_facts::View<'_>,
-    now: Now,
+    now: Clocks,
     ask: &Ask,
     key: &HashKey,
     memo: &IdentityMemo,
@@ -60,7 +60,7 @@ pub fn open(
 /// The time is asked for only where something of the verdict ends by itself.
 pub fn remembered(
     at: At,
-    now: impl FnOnce() -> Now,
+    now: impl FnOnce() -> Clocks,
     ask: &Ask,
     memo: &IdentityMemo,
 ) -> Option<IdentityPermit> {
@@ -70,7 +70,7 @@ pub fn remembered(
 
 /// Whether what was granted to a credential is what would be granted to the very same one now, without a look at the facts.
 /// `keys` is the present reading of the keys of sessions, 0 for none.
-pub fn still_holds(at: At, now: impl FnOnce() -> Now, permit: &IdentityPermit, keys: u64) -> bool {
+pub fn still_holds(at: At, now: impl FnOnce() -> Clocks, permit: &IdentityPermit, keys: u64) -> bool {
     if permit.at() != at {
         return false;
     }
@@ -88,7 +88,7 @@ pub fn still_holds(at: At, now: impl FnOnce() -> Now, permit: &IdentityPermit, k
 /// When it is nobody's, or its token, owner or realm is disabled or past its time.
 pub fn open_certificate(
     view: &enfilade_facts::View<'_>,
-    now: Now,
+    now: Clocks,
     ask: &CertificateAsk,
     memo: &IdentityMemo,
 ) -> Result<IdentityPermit, Refusal> {
@@ -123,7 +123,7 @@ pub fn open_certificate(
 /// When the token is none of ours, past its time or revoked, or its subject or scope is not what it was.
 pub fn open_session(
     view: &enfilade_facts::View<'_>,
-    now: Now,
+    now: Clocks,
     ask: &SessionAsk,
     tokens: &Tokens<'_>,
     memo: &IdentityMemo,
@@ -142,7 +142,7 @@ pub fn open_session(
 /// As for [`open_session`].
 pub fn validate(
     view: &enfilade_facts::View<'_>,
-    now: Now,
+    now: Clocks,
     ask: &SessionAsk,
     expired_seconds: i64,
     tokens: &Tokens<'_>,
@@ -161,14 +161,14 @@ pub fn validate(
 }
 
 /// The same without a view, where it is remembered.
-pub fn validated(at: At, now: Now, ask: &SessionAsk, keys: u64, memo: &IdentityMemo) -> Option<Validated> {
+pub fn validated(at: At, now: Clocks, ask: &SessionAsk, keys: u64, memo: &IdentityMemo) -> Option<Validated> {
     remembered_session(at, now, ask, keys, memo).map(|permit| Validated { granted: permit.granted })
 }
 
 /// What was granted to this very token at this very revision, by the keys of this reading (0 is none), while it is in time.
 pub fn remembered_session(
     at: At,
-    now: Now,
+    now: Clocks,
     ask: &SessionAsk,
     keys: u64,
     memo: &IdentityMemo,
@@ -181,7 +181,7 @@ pub fn remembered_session(
 /// none of them is about it. So revocations that arrive all the time cost those they are not about a few probes.
 fn known_session(
     view: &enfilade_facts::View<'_>,
-    now: Now,
+    now: Clocks,
     ask: &SessionAsk,
     tokens: &Tokens<'_>,
     memo: &IdentityMemo,
@@ -203,7 +203,7 @@ fn known_session(
 
 fn judge_session(
     view: &enfilade_facts::View<'_>,
-    now: Now,
+    now: Clocks,
     ask: &SessionAsk,
     expired_seconds: i64,
     tokens: &Tokens<'_>,
@@ -220,7 +220,7 @@ fn judge_session(
 
 fn grant_session(
     view: &View<'_>,
-    now: Now,
+    now: Clocks,
     claim: &Claim,
     keys: u64,
     tokens: &Tokens<'_>,
@@ -251,7 +251,7 @@ fn grant_session(
 /// When the credential is gone, changed, disabled or expired, or the facts cannot be read.
 pub fn reopen(
     view: &enfilade_facts::View<'_>,
-    now: Now,
+    now: Clocks,
     permit: &IdentityPermit,
     tokens: &Tokens<'_>,
     memo: &IdentityMemo,
@@ -282,7 +282,7 @@ pub fn reopen(
 /// A key that is gone ends no session that is inside; whatever was revoked does.
 fn reopen_session(
     view: &View<'_>,
-    now: Now,
+    now: Clocks,
     session: &Session,
     keys: u64,
     tokens: &Tokens<'_>,
@@ -301,7 +301,7 @@ fn reopen_session(
 /// As for a visitor with the right secret.
 pub fn who_would(
     view: &enfilade_facts::View<'_>,
-    now: Now,
+    now: Clocks,
     authid: &Authid,
     memo: &IdentityMemo,
 ) -> Result<Principal, Refusal> {
@@ -326,7 +326,7 @@ impl<R: Into<Refusal>> From<R> for Closed {
 
 fn decide(
     view: &View<'_>,
-    now: Now,
+    now: Clocks,
     ask: &Ask,
     key: &HashKey,
     memo: &IdentityMemo,
@@ -370,7 +370,7 @@ fn decide(
 /// The work of a wrong secret, for whoever does not come in whatever the secret: with a hash that costs what the real one
 /// would and matches nothing, so that nothing comes of it that could be remembered.
 fn equalize_cost(
-    now: Now,
+    now: Clocks,
     ask: &Ask,
     key: &HashKey,
     standing: Option<&Standing>,
@@ -402,7 +402,7 @@ fn equalize_cost(
 
 /// The verifier the secret matches, and until which tick that is known; work, when it is not known.
 fn prove(
-    now: Now,
+    now: Clocks,
     ask: &Ask,
     key: &HashKey,
     standing: &Standing,
@@ -438,7 +438,7 @@ const NOBODY: &str =
 
 /// Until which tick it is known that the secret matches the hash; where it is not, what it would be remembered under.
 fn known_match(
-    now: Now,
+    now: Clocks,
     ask: &Ask,
     hash: &str,
     memo: &IdentityMemo,
@@ -518,7 +518,7 @@ fn permit(granted: Held<Granted>) -> IdentityPermit {
 /// What a permit says.
 fn grant(
     view: &View<'_>,
-    now: Now,
+    now: Clocks,
     standing: &Standing,
     proof: Proof,
     proven_until: u64,
@@ -538,7 +538,7 @@ fn grant(
         standing.credential.as_ref().and_then(|(_, token)| token.kept.as_ref()),
     ];
     let of_files = kept.iter().any(Option::is_some);
-    let files_current = now.files_current;
+    let mirror = now.mirror;
     let at = view.at();
     let (keys, session) = (0, None);
     let used = Used::default();
@@ -548,7 +548,7 @@ fn grant(
         good_until,
         proven_until,
         of_files,
-        files_current,
+        mirror,
         keys,
         used,
         proof,

@@ -5,7 +5,7 @@ use crate::session::Session;
 use crate::upgrade::Upgrade;
 use crate::used::Used;
 use enfilade_facts::vocabulary::CredentialId;
-use enfilade_facts::{At, Held, MemoKey, Now};
+use enfilade_facts::{At, Clocks, Held, MemoKey, MirrorHealth};
 use std::sync::Arc;
 
 /// Who is inside, as of which revision, and until when at most.
@@ -28,8 +28,8 @@ pub(crate) struct Granted {
     pub(crate) proven_until: u64,
     /// Whether any of it is kept in files people edit.
     pub(crate) of_files: bool,
-    /// Whether the files people edit were being looked at when it was granted.
-    pub(crate) files_current: bool,
+    /// The mirror of the files people edit, when it was granted.
+    pub(crate) mirror: MirrorHealth,
     /// For a session: by which reading of the keys its token was opened; 0 for everything else.
     pub(crate) keys: u64,
     pub(crate) used: Used,
@@ -95,7 +95,7 @@ impl IdentityPermit {
 
     /// Whether this is its first use in this minute, so that noting when a token was used costs most uses nothing.
     /// Where facts changed meanwhile it may be told so twice.
-    pub fn is_first_use(&self, now: Now) -> bool {
+    pub fn is_first_use(&self, now: Clocks) -> bool {
         self.granted.used.is_first_in(now.tick_millis / 60_000)
     }
 
@@ -122,16 +122,16 @@ impl IdentityPermit {
     }
 
     /// Whether it need not be asked what proves it.
-    pub(crate) fn is_proven(&self, now: Now) -> bool {
+    pub(crate) fn is_proven(&self, now: Clocks) -> bool {
         now.tick_millis < self.granted.proven_until
     }
 
     /// Whether, as far as this permit's own facts say, it still holds: same revision, not yet expired, and the files people
     /// edit looked at as they were.
-    pub fn holds(&self, at: At, now: Now) -> bool {
+    pub fn holds(&self, at: At, now: Clocks) -> bool {
         let granted = &*self.granted;
         granted.at == at
             && (granted.good_from..=granted.good_until).contains(&now.unix_seconds)
-            && granted.files_current == now.files_current
+            && granted.mirror == now.mirror
     }
 }

@@ -8,7 +8,7 @@ use crate::refuse::Refusal;
 use crate::session::{HeldRole, Scope};
 use crate::standing::Standing;
 use crate::view::View;
-use enfilade_facts::Now;
+use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::{Authid, ProjectId, UserId};
 
 /// Each reach that a session of this user can have now: of the user in person, and where a project is named, of sessions for this project, in
@@ -19,7 +19,7 @@ use enfilade_facts::vocabulary::{Authid, ProjectId, UserId};
 /// When the facts do not say: they cannot be read, or what a file says of the user is not known.
 pub fn reaches(
     view: &enfilade_facts::View<'_>,
-    now: Now,
+    now: Clocks,
     user: UserId,
     project: Option<&ProjectId>,
     memo: &IdentityMemo,

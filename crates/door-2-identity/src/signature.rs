@@ -8,7 +8,7 @@ use crate::refuse::Refusal;
 use crate::session::{Claim, Lent, Methods, Scope, Session};
 use crate::view::View;
 use aws_lc_rs::{constant_time, hmac};
-use enfilade_facts::Now;
+use enfilade_facts::Clocks;
 use enfilade_facts::tables::BlobId;
 
 /// What was signed, how, and what came of it.
@@ -55,7 +55,7 @@ const REQUEST_SECONDS_MAX: u64 = 15 * 60;
 impl SignatureAsk {
     /// Whether what is signed is good for a session at this time: who has seen a request may not say it again later, nor take what was
     /// signed for another service to a store of objects.
-    fn is_for_now(&self, now: Now) -> bool {
+    fn is_for_now(&self, now: Clocks) -> bool {
         match self.signed {
             Signed::Request(at) => now.unix_seconds.abs_diff(at) <= REQUEST_SECONDS_MAX,
             Signed::Storage => {
@@ -114,7 +114,7 @@ pub fn chain_of(key: &BlobId) -> AuditId {
 /// A session for whoever signed. The audit id is random.
 pub fn issue_signed(
     view: &enfilade_facts::View<'_>,
-    now: Now,
+    now: Clocks,
     ask: &SignatureAsk,
     lifetime: i64,
     own: AuditId,
@@ -126,7 +126,7 @@ pub fn issue_signed(
 
 fn judge(
     view: &View<'_>,
-    now: Now,
+    now: Clocks,
     issued_at: i64,
     ask: &SignatureAsk,
     lifetime: i64,
@@ -155,6 +155,7 @@ fn judge(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use enfilade_facts::MirrorHealth;
 
     fn hex(text: &str) -> Vec<u8> {
         let digits = text.as_bytes().as_chunks::<2>().0;
@@ -175,7 +176,7 @@ mod tests {
         let is_good = |signing, signed, text: &str, unix_seconds| {
             let texts = vec![text.as_bytes().to_vec()];
             let ask = SignatureAsk { key: BlobId([0; 32]), signing, signed, texts, signature: Vec::new() };
-            ask.is_for_now(Now { unix_seconds, tick_millis: 0, files_current: true })
+            ask.is_for_now(Clocks { unix_seconds, tick_millis: 0, mirror: MirrorHealth::Current })
         };
         for (seconds, expected) in [(99, false), (100, true), (1000, true), (1900, true), (1901, false)] {
             let of_request = is_good(Signing::V4, Signed::Request(1000), "", seconds);

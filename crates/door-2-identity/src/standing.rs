@@ -10,7 +10,7 @@ use crate::view::View;
 use enfilade_facts::limits::CREDENTIAL_CHAIN_MAX;
 use enfilade_facts::tables::{Credential, FileName, Kept, Password, User, Verifier};
 use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, UserId};
-use enfilade_facts::{Now, SourceError};
+use enfilade_facts::{Clocks, SourceError};
 
 /// Whose record it is: a user, or a user's token.
 type Ids = (UserId, Option<CredentialId>);
@@ -94,7 +94,7 @@ impl Standing {
     }
 
     /// What a secret may match now, each with the last second it may.
-    pub(crate) fn verifiers(&self, now: Now) -> Vec<(Verifier, i64)> {
+    pub(crate) fn verifiers(&self, now: Clocks) -> Vec<(Verifier, i64)> {
         let Some((_, credential)) = &self.credential else {
             let until = |password: &Password| if password.until == 0 { i64::MAX } else { password.until - 1 };
             let password = self.user.password.as_ref();
@@ -110,7 +110,7 @@ impl Standing {
     }
 
     /// Believed, enabled and in time: judged anew every time, never remembered without a revision.
-    pub(crate) fn check(&self, view: &View<'_>, now: Now) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, view: &View<'_>, now: Clocks) -> Result<(), Refusal> {
         self.check_kept(view, now)?;
         let over = |expires: i64| expires != 0 && expires <= now.unix_seconds;
         let token = self.credential.as_ref().map(|(_, token)| token);
@@ -138,7 +138,7 @@ impl Standing {
     }
 
     /// A password that is too old, or was to be changed first: to be said to nobody who has not proven it.
-    pub(crate) fn check_password(&self, now: Now) -> Result<(), Refusal> {
+    pub(crate) fn check_password(&self, now: Clocks) -> Result<(), Refusal> {
         let password = self.user.password.as_ref().filter(|_| self.credential.is_none());
         match password.is_some_and(|password| password.until != 0 && password.until <= now.unix_seconds) {
             true => Err(Refusal::PasswordOver { authid: self.authid.clone(), user: self.id }),
@@ -147,14 +147,14 @@ impl Standing {
     }
 
     /// What is kept in files people edit has to be known: last good facts serve until the stale limit, and no longer.
-    fn check_kept(&self, view: &View<'_>, now: Now) -> Result<(), Refusal> {
+    fn check_kept(&self, view: &View<'_>, now: Clocks) -> Result<(), Refusal> {
         let of_token = self.credential.as_ref().and_then(|(_, token)| token.kept.as_ref());
         let check = |kept: Option<&Kept>, files: &[FileName]| {
             let Some(kept) = kept else { return Ok(()) };
             let refused =
                 |file: FileName, why: String| Refusal::Kept { authid: self.authid.clone(), file, why };
             for file in files {
-                if !now.files_current {
+                if !now.mirror.is_current() {
                     return Err(refused(*file, "nobody has been able to look at it lately".to_owned()));
                 }
                 let faults = [view.fault_of(*file)?, kept.fault.clone()];

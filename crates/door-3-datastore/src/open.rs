@@ -6,7 +6,7 @@ use crate::refuse::Refusal;
 use crate::view::Record;
 use enfilade_facts::tables::FileFault;
 use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode, OperationKind};
-use enfilade_facts::{Mounts, Now};
+use enfilade_facts::{Clocks, Mounts};
 use std::sync::Arc;
 
 /// Judges whether the datastore exists and is open for this kind of operation, as of the record's revision and at this time.
@@ -14,7 +14,12 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// A [`Refusal`].
-pub fn open(record: &Record, now: Now, mounts: &Mounts, ask: &Ask<'_>) -> Result<DatastorePermit, Refusal> {
+pub fn open(
+    record: &Record,
+    now: Clocks,
+    mounts: &Mounts,
+    ask: &Ask<'_>,
+) -> Result<DatastorePermit, Refusal> {
     let name = ask.name;
     let known = record.store.as_ref().ok_or_else(|| Refusal::Unknown(name.clone()))?;
     let datastore = &known.datastore;
@@ -22,7 +27,7 @@ pub fn open(record: &Record, now: Now, mounts: &Mounts, ask: &Ask<'_>) -> Result
     for fault in [record.file_fault.as_deref(), own_fault].into_iter().flatten() {
         check_fault(name, fault)?;
     }
-    if !now.files_current {
+    if !now.mirror.is_current() {
         let reason =
             "no server could read the file for longer than the stale limit; see `enfilade doctor`".to_owned();
         return Err(Refusal::Broken { name: name.clone(), line: 0, reason });
@@ -33,12 +38,7 @@ pub fn open(record: &Record, now: Now, mounts: &Mounts, ask: &Ask<'_>) -> Result
         }
         check_mounted(name, known.mount_point.as_deref(), mounts)?;
     }
-    Ok(DatastorePermit {
-        known: Arc::clone(known),
-        kind: ask.kind,
-        at: record.at,
-        files_current: now.files_current,
-    })
+    Ok(DatastorePermit { known: Arc::clone(known), kind: ask.kind, at: record.at, mirror: now.mirror })
 }
 
 /// The last good facts of a broken section count until the stale limit. After that the datastore is refused, because its section is
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::view::Known;
     use enfilade_facts::tables::{Datastore, DatastoreProfile};
-    use enfilade_facts::{At, Revision, StoreId};
+    use enfilade_facts::{At, MirrorHealth, Revision, StoreId};
 
     fn name() -> DatastoreName {
         "tank".parse().unwrap()
@@ -127,14 +127,14 @@ mod tests {
         let known = Known::of(&name(), Datastore::default(), None);
         let at = At { store: StoreId(1), revision: Revision(5) };
         let record = Record { at, store: Some(Arc::new(known)), file_fault: None };
-        let now = |files_current| Now { unix_seconds: 0, tick_millis: 0, files_current };
+        let now = |mirror| Clocks { unix_seconds: 0, tick_millis: 0, mirror };
         let ask = Ask { name: &name(), kind: OperationKind::Read, standing: Standing::Entering };
         let open = |now| open(&record, now, &Mounts::default(), &ask);
-        let permit = open(now(true)).unwrap();
-        assert!(permit.holds(at, now(true)));
-        assert!(!permit.holds(at, now(false)), "no server reads the file any more");
-        assert!(!permit.holds(At { revision: Revision(6), ..at }, now(true)));
-        assert!(open(now(false)).is_err());
+        let permit = open(now(MirrorHealth::Current)).unwrap();
+        assert!(permit.holds(at, now(MirrorHealth::Current)));
+        assert!(!permit.holds(at, now(MirrorHealth::Stale)), "no server reads the file any more");
+        assert!(!permit.holds(At { revision: Revision(6), ..at }, now(MirrorHealth::Current)));
+        assert!(open(now(MirrorHealth::Stale)).is_err());
     }
 
     #[test]

@@ -22,7 +22,7 @@
 
 use crate::refuse::Refusal;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
-use enfilade_facts::{Now, Revision};
+use enfilade_facts::{Clocks, Revision};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -165,7 +165,7 @@ pub struct OperationGuard {
 
 impl Ledger {
     /// Creates a ledger in this memory, which must contain only zeros.
-    pub fn new(words: Arc<dyn LedgerWords>, process: u32, threads: usize, now: Now) -> Self {
+    pub fn new(words: Arc<dyn LedgerWords>, process: u32, threads: usize, now: Clocks) -> Self {
         let shards = shards(threads);
         let layout = Layout::in_words(words.words().len(), shards);
         let header = [MAGIC, u64::from(process), now.unix_seconds as u64, 0, 0, shards as u64];
@@ -193,7 +193,7 @@ impl Ledger {
     }
 
     /// Creates a ledger in memory of this process, for at most `stores` datastores.
-    pub fn private(stores: usize, now: Now) -> Self {
+    pub fn private(stores: usize, now: Clocks) -> Self {
         let words: Vec<_> = (0..ledger_words(stores, 1)).map(|_| AtomicU64::new(0)).collect();
         Self::new(Arc::new(words), 0, 1, now)
     }
@@ -208,7 +208,7 @@ impl Ledger {
         name: &DatastoreName,
         place: &Place,
         kind: OperationKind,
-        now: Now,
+        now: Clocks,
     ) -> Result<OperationGuard, Refusal> {
         let place = match place.0.load(Ordering::Relaxed) {
             0 => self.find(name, place)?,
@@ -424,8 +424,9 @@ impl Drop for OperationGuard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use enfilade_facts::MirrorHealth;
 
-    const NOW: Now = Now { unix_seconds: 1_000, tick_millis: 0, files_current: true };
+    const NOW: Clocks = Clocks { unix_seconds: 1_000, tick_millis: 0, mirror: MirrorHealth::Current };
 
     fn name(text: &str) -> DatastoreName {
         text.parse().unwrap()

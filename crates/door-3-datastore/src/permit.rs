@@ -3,7 +3,7 @@
 use crate::view::Known;
 use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{DatastoreName, OperationKind};
-use enfilade_facts::{At, Now};
+use enfilade_facts::{At, Clocks, MirrorHealth};
 use std::sync::Arc;
 
 /// Proof that the datastore exists and is open for this kind of operation, as of a revision. Only [`crate::open`] creates it (invariant
@@ -13,7 +13,7 @@ pub struct DatastorePermit {
     pub(crate) known: Arc<Known>,
     pub(crate) kind: OperationKind,
     pub(crate) at: At,
-    pub(crate) files_current: bool,
+    pub(crate) mirror: MirrorHealth,
 }
 
 impl DatastorePermit {
@@ -43,8 +43,8 @@ impl DatastorePermit {
     }
 
     /// Whether the permit still holds: the revision is the same, and `datastore.cfg` is as current as it was.
-    pub fn holds(&self, at: At, now: Now) -> bool {
-        self.at == at && self.files_current == now.files_current
+    pub fn holds(&self, at: At, now: Clocks) -> bool {
+        self.at == at && self.mirror == now.mirror
     }
 
     /// The facts it was granted on.

@@ -7,7 +7,7 @@ use crate::refuse::Refusal;
 use crate::roles::{resolve, resolve_below};
 use crate::view::View;
 use enfilade_facts::vocabulary::{Privileges, RolePath, Userid};
-use enfilade_facts::{Now, Requester};
+use enfilade_facts::{Clocks, Requester};
 use enfilade_identity::{IdentityPermit, Principal, Reach};
 
 /// Where roles on datastores are.
@@ -32,7 +32,7 @@ pub struct AdminAsk<'a> {
 /// [`Refusal::NoPrivilege`], or when the facts cannot be read.
 pub fn administer(
     view: &enfilade_facts::View<'_>,
-    now: Now,
+    now: Clocks,
     identity: &IdentityPermit,
     ask: &AdminAsk<'_>,
 ) -> Result<AdminPermit, Refusal> {
@@ -74,7 +74,7 @@ pub fn lends(identity: &IdentityPermit, lending: Lending) -> Result<(), Refusal>
 /// When the facts cannot be read.
 pub fn privileges(
     view: &enfilade_facts::View<'_>,
-    now: Now,
+    now: Clocks,
     principal: &Principal,
     path: &RolePath,
 ) -> Result<(Privileges, Privileges), Refusal> {

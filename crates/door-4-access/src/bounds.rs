@@ -5,7 +5,7 @@
 use crate::view::View;
 use enfilade_facts::tables::{GrantScope, Member, NamedRole};
 use enfilade_facts::vocabulary::{DomainId, GroupId, Realm, Ugid, UserId};
-use enfilade_facts::{Now, SourceError};
+use enfilade_facts::{Clocks, SourceError};
 use std::collections::BTreeSet;
 
 /// A user or group that a call makes, changes or removes.
@@ -35,7 +35,7 @@ pub fn manager_gives(role: &NamedRole) -> bool {
 /// When the facts cannot be read.
 pub(crate) fn beyond(
     view: &View<'_>,
-    now: Now,
+    now: Clocks,
     domain: &DomainId,
     party: Party<'_>,
 ) -> Result<Option<String>, SourceError> {
@@ -60,7 +60,7 @@ pub(crate) fn beyond(
 /// The same of one user or group, without the groups it is in.
 fn held(
     view: &View<'_>,
-    now: Now,
+    now: Clocks,
     domain: &DomainId,
     member: &Member,
 ) -> Result<Option<String>, SourceError> {
@@ -106,7 +106,12 @@ fn held(
 }
 
 /// What others lend the user by trusts. A trust of another domain's user makes services take this one for that one.
-fn lent(view: &View<'_>, now: Now, domain: &DomainId, user: &UserId) -> Result<Option<String>, SourceError> {
+fn lent(
+    view: &View<'_>,
+    now: Clocks,
+    domain: &DomainId,
+    user: &UserId,
+) -> Result<Option<String>, SourceError> {
     for (id, trust) in view.trusts_for(user)? {
         if trust.expires != 0 && trust.expires <= now.unix_seconds {
             continue;
@@ -133,7 +138,7 @@ enum Named<'a> {
 /// What `acl.cfg` gives to a name. While it is not known what the file says, it may say anything.
 fn in_acl_cfg(
     view: &View<'_>,
-    now: Now,
+    now: Clocks,
     domain: &DomainId,
     named: Named<'_>,
 ) -> Result<Option<String>, SourceError> {

@@ -12,7 +12,7 @@ use crate::roles::Resolved;
 use crate::sight::Sight;
 use crate::view::View;
 use enfilade_datastore::DatastorePermit;
-use enfilade_facts::Now;
+use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::{AccessMask, RolePath, StorePath, check_entry_name};
 use enfilade_identity::IdentityPermit;
 
@@ -22,7 +22,7 @@ use enfilade_identity::IdentityPermit;
 /// When the facts cannot be read.
 pub fn see(
     view: &enfilade_facts::View<'_>,
-    now: Now,
+    now: Clocks,
     identity: &IdentityPermit,
     datastore: &DatastorePermit,
     directory: &StorePath,

@@ -7,7 +7,7 @@ use crate::refuse::Refusal;
 use crate::roles::GivenRoles;
 use crate::steps::{Step, walk};
 use crate::view::View;
-use enfilade_facts::Now;
+use enfilade_facts::Clocks;
 use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, DatastoreName, RolePath, StorePath};
 use enfilade_identity::Principal;
@@ -18,7 +18,7 @@ use enfilade_identity::Principal;
 /// When the ACL is damaged or the facts cannot be read.
 pub fn judge(
     view: &enfilade_facts::View<'_>,
-    now: Now,
+    now: Clocks,
     principal: &Principal,
     (datastore, rules): (&DatastoreName, &AccessRules),
     path: &StorePath,
@@ -53,7 +53,7 @@ pub fn judge(
 /// As for [`judge`].
 pub fn rights(
     view: &enfilade_facts::View<'_>,
-    now: Now,
+    now: Clocks,
     principal: &Principal,
     (datastore, rules): (&DatastoreName, &AccessRules),
     (path, target, parent): (&StorePath, &Subject, Option<&Subject>),

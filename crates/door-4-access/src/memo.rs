@@ -17,7 +17,7 @@ use crate::roles::Resolved;
 use crate::sight::Sight;
 use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::vocabulary::AccessMask;
-use enfilade_facts::{At, Held, Memo, MemoKey, MemoSeed, Now, Weigh, Word, WordMemo};
+use enfilade_facts::{At, Clocks, Held, Memo, MemoKey, MemoSeed, Weigh, Word, WordMemo};
 use enfilade_identity::{Principal, Reach};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -205,7 +205,7 @@ impl AccessMemo {
     pub(crate) fn roles_key(
         &self,
         question: Question,
-        when: (At, Now),
+        when: (At, Clocks),
         principal: &Principal,
         node: &str,
     ) -> MemoKey {
@@ -213,13 +213,14 @@ impl AccessMemo {
         Self::of(self.roles.key(step), when, principal, node)
     }
 
-    pub(crate) fn admitted_key(&self, when: (At, Now), principal: &Principal, root: &str) -> MemoKey {
+    pub(crate) fn admitted_key(&self, when: (At, Clocks), principal: &Principal, root: &str) -> MemoKey {
         Self::of(self.admitted.key("any role"), when, principal, root)
     }
 
-    fn of(key: KeyMaker, (at, now): (At, Now), principal: &Principal, node: &str) -> MemoKey {
+    fn of(key: KeyMaker, (at, now): (At, Clocks), principal: &Principal, node: &str) -> MemoKey {
         let token = principal.narrowed_to.as_ref().map_or([].as_slice(), |token| token.bytes());
-        let key = key.at(at).number(u64::from(now.files_current)).bytes(principal.user.bytes()).bytes(token);
+        let key =
+            key.at(at).number(u64::from(now.mirror.is_current())).bytes(principal.user.bytes()).bytes(token);
         let key = key.number(principal.set.0);
         let key = match &principal.reach {
             Reach::Everything => key.number(0),

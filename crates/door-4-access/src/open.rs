@@ -14,7 +14,7 @@ use crate::view::View;
 use enfilade_datastore::DatastorePermit;
 use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, ProjectId, RolePath, StorePath};
-use enfilade_facts::{Held, Now, SourceError};
+use enfilade_facts::{Clocks, Held, SourceError};
 use enfilade_identity::{IdentityPermit, Principal};
 
 /// May the visitor, at this revision?
@@ -23,7 +23,7 @@ use enfilade_identity::{IdentityPermit, Principal};
 /// A [`Refusal`]; it names what decided.
 pub fn open(
     view: &enfilade_facts::View<'_>,
-    now: Now,
+    now: Clocks,
     identity: &IdentityPermit,
     datastore: &DatastorePermit,
     ask: &Ask<'_>,
@@ -41,7 +41,7 @@ pub fn open(
 /// As [`open`].
 pub fn would(
     view: &enfilade_facts::View<'_>,
-    now: Now,
+    now: Clocks,
     principal: &Principal,
     (datastore, rules): (&DatastoreName, &AccessRules),
     ask: &Ask<'_>,
@@ -55,7 +55,7 @@ pub fn would(
 /// something that is there: what may be done with it says nothing here.
 pub fn refuse_alike(
     view: &enfilade_facts::View<'_>,
-    now: Now,
+    now: Clocks,
     identity: &IdentityPermit,
     datastore: &DatastorePermit,
     (path, near): (&StorePath, &Subject),
@@ -76,7 +76,7 @@ pub fn refuse_alike(
 /// [`Refusal::NoRole`], or when the facts cannot be read.
 pub fn admits(
     view: &enfilade_facts::View<'_>,
-    now: Now,
+    now: Clocks,
     principal: &Principal,
     datastore: &DatastoreName,
     memo: &AccessMemo,
@@ -103,7 +103,7 @@ pub fn bound_to(
 /// When the facts cannot be read.
 pub fn knows_roles(
     view: &enfilade_facts::View<'_>,
-    now: Now,
+    now: Clocks,
     datastore: &DatastoreName,
     path: &StorePath,
 ) -> Result<bool, SourceError> {
@@ -119,7 +119,7 @@ pub fn knows_roles(
 /// One principal in one store at one revision and time.
 pub(crate) struct Case<'c> {
     pub(crate) view: View<'c>,
-    pub(crate) now: Now,
+    pub(crate) now: Clocks,
     pub(crate) principal: &'c Principal,
     pub(crate) datastore: &'c DatastoreName,
     /// What has to be granted on something for it to be there.

@@ -5,7 +5,7 @@ use crate::ask::NodeKind;
 use crate::view::View;
 use enfilade_facts::tables::{Assignment, AssignmentKey, Who};
 use enfilade_facts::vocabulary::{AccessMask, Privileges, ProjectId, Role, RolePath, Ugid};
-use enfilade_facts::{Now, SourceError};
+use enfilade_facts::{Clocks, SourceError};
 use enfilade_identity::{Principal, Reach};
 use std::fmt;
 
@@ -148,7 +148,7 @@ fn rights_of(role: Role, kind: NodeKind) -> AccessMask {
 /// The roles that count for a principal on a node of a path.
 pub(crate) fn resolve(
     view: &View<'_>,
-    now: Now,
+    now: Clocks,
     principal: &Principal,
     path: &str,
 ) -> Result<Resolved, SourceError> {
@@ -158,7 +158,7 @@ pub(crate) fn resolve(
 /// The roles that count for a principal on what is below `directory` and has no assignment of its own, nor anything between.
 pub(crate) fn resolve_below(
     view: &View<'_>,
-    now: Now,
+    now: Clocks,
     principal: &Principal,
     directory: &str,
 ) -> Result<Resolved, SourceError> {
@@ -211,7 +211,7 @@ fn roles_of(key: &AssignmentKey, assignment: &Assignment, knows_acl_cfg: bool) -
 
 fn walk(
     view: &View<'_>,
-    now: Now,
+    now: Clocks,
     principal: &Principal,
     path: &str,
     is_leaf: impl Fn(&str) -> bool,
@@ -283,7 +283,7 @@ fn in_project(
 /// Whether this principal is let in somewhere strictly below the path, by a record on what is there.
 pub(crate) fn is_admitted_below(
     view: &View<'_>,
-    now: Now,
+    now: Clocks,
     principal: &Principal,
     path: &str,
 ) -> Result<bool, SourceError> {

@@ -14,7 +14,8 @@ use enfilade_facts::vocabulary::{
     AccessMask, CredentialId, DatastoreName, DomainId, GroupId, Realm, Role, Sid, StorePath, UserId,
 };
 use enfilade_facts::{
-    At, AuditRecord, Change, Each, Found, MemoSeed, Now, Revision, Row, Snapshot, SourceError, StoreId, Table,
+    At, AuditRecord, Change, Clocks, Each, Found, MemoSeed, MirrorHealth, Revision, Row, Snapshot,
+    SourceError, StoreId, Table,
 };
 use enfilade_identity::{Principal, SetId, SidSet};
 use std::cell::Cell;
@@ -158,7 +159,8 @@ pub(crate) fn token_of_alice() -> Principal {
     Principal { authid: "alice@local!test".parse().unwrap(), narrowed_to: Some(TEST), ..alice() }
 }
 
-pub(crate) const NOW: Now = Now { unix_seconds: 1_000, tick_millis: 1_000, files_current: true };
+pub(crate) const NOW: Clocks =
+    Clocks { unix_seconds: 1_000, tick_millis: 1_000, mirror: MirrorHealth::Current };
 
 pub(crate) fn memo() -> AccessMemo {
     AccessMemo::new(MemoSeed([7; 16]), 1 << 16)

@@ -8,7 +8,7 @@ use crate::permit::ApiPermit;
 use crate::policy::{Rule, Who};
 use crate::refuse::Refusal;
 use crate::view::View;
-use enfilade_facts::Now;
+use enfilade_facts::Clocks;
 use enfilade_identity::IdentityPermit;
 
 /// May the visitor? The one place an [`ApiPermit`] is made (invariant D2). The identity holds at this moment. A rule that
@@ -17,7 +17,7 @@ use enfilade_identity::IdentityPermit;
 /// # Errors
 /// [`Refusal::NoPrivilege`], [`Refusal::HoldsMore`], or when the facts cannot be read.
 pub fn use_api(
-    facts: Option<(&enfilade_facts::View<'_>, Now)>,
+    facts: Option<(&enfilade_facts::View<'_>, Clocks)>,
     identity: &IdentityPermit,
     rule: &'static Rule,
     about: &About<'_>,

@@ -8,7 +8,7 @@ use enfilade_facts::tables::{
 use enfilade_facts::vocabulary::{
     DatastoreName, DomainId, GroupId, GroupName, ProjectId, RoleId, RolePath, TrustId, Ugid, UserId,
 };
-use enfilade_facts::{At, Now, SourceError};
+use enfilade_facts::{At, Clocks, SourceError};
 use std::ops::ControlFlow;
 
 /// Role assignments at one revision, and what groups are called.
@@ -20,8 +20,8 @@ impl View<'_> {
     }
 
     /// Whether what `acl.cfg` says is known: it was looked at lately, and is not unreadable for longer than the stale limit.
-    pub(crate) fn knows_acl_cfg(&self, now: Now) -> Result<bool, SourceError> {
-        if !now.files_current {
+    pub(crate) fn knows_acl_cfg(&self, now: Clocks) -> Result<bool, SourceError> {
+        if !now.mirror.is_current() {
             return Ok(false);
         }
         let fault = self.0.get::<KeptFile>(&FileName::Acl)?.and_then(|kept| kept.fault);

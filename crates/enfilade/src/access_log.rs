@@ -1,7 +1,7 @@
 //! The access log: one JSON line per audit event, on standard error. It contains no secret, and `serde_json` escapes control
 //! characters in a path, so that an event is always one line.
 
-use enfilade_facts::Now;
+use enfilade_facts::Clocks;
 use enfilade_facts::vocabulary::CredentialId;
 use enfilade_passage::{Audit, Claim, Event, Scope};
 use enfilade_sources::files::issued::{IssuedFor, IssuedSession, IssuedSessions};
@@ -83,7 +83,7 @@ impl AccessLog {
 }
 
 impl Audit for AccessLog {
-    fn used(&self, token: &CredentialId, from: IpAddr, now: Now) {
+    fn used(&self, token: &CredentialId, from: IpAddr, now: Clocks) {
         self.last_used.note(token, from, now);
     }
 

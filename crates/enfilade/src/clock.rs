@@ -1,6 +1,6 @@
 //! The only module that reads clocks.
 
-use enfilade_facts::Now;
+use enfilade_facts::{Clocks, MirrorHealth};
 use enfilade_passage::{Clock, ClockSets};
 use enfilade_sources::lmdb::Lmdb;
 use rustix::fd::OwnedFd;
@@ -28,17 +28,17 @@ fn millis(id: ClockId) -> i64 {
     tv_sec.saturating_mul(1_000).saturating_add(tv_nsec / 1_000_000)
 }
 
-fn reading(unix_millis: i64, tick_millis: i64) -> Now {
+fn reading(unix_millis: i64, tick_millis: i64) -> Clocks {
     // A clock before 1970 is read as 0: then nothing counts as expired.
-    Now {
+    Clocks {
         unix_seconds: unix_millis.div_euclid(1_000).max(0),
         tick_millis: u64::try_from(tick_millis).unwrap_or(0),
-        files_current: true,
+        mirror: MirrorHealth::Current,
     }
 }
 
 /// Both clocks, now.
-pub(crate) fn now() -> Now {
+pub(crate) fn now() -> Clocks {
     // Since the machine started, sleep included: the same for every process of it.
     reading(wall_millis(), millis(ClockId::Boottime))
 }
@@ -73,7 +73,7 @@ impl Ahead {
         self.looked.store(cheap, Ordering::Release);
     }
 
-    fn now(&self) -> Now {
+    fn now(&self) -> Clocks {
         let cheap = millis(ClockId::MonotonicCoarse);
         if LOOK_AGAIN <= cheap - self.looked.load(Ordering::Acquire) {
             self.look(cheap);
@@ -83,14 +83,15 @@ impl Ahead {
     }
 }
 
-/// The clocks of a server, which know when anybody looked at the files last. Some 20 ns.
+/// The clocks of a server, with the health of its mirror. Some 20 ns.
 pub(crate) fn of_server(source: Arc<Lmdb>, stale_limit: i64) -> Clock {
     let limit = u64::try_from(stale_limit).unwrap_or(0).saturating_mul(1_000);
     let ahead = Ahead::new();
     Arc::new(move || {
         let now = ahead.now();
-        let files_current = source.lookout().age_millis(now.tick_millis).is_some_and(|age| age <= limit);
-        Now { files_current, ..now }
+        let is_current = source.lookout().age_millis(now.tick_millis).is_some_and(|age| age <= limit);
+        let mirror = if is_current { MirrorHealth::Current } else { MirrorHealth::Stale };
+        Clocks { mirror, ..now }
     })
 }
 

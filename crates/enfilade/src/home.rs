@@ -8,7 +8,7 @@ use crate::{clock, output};
 use anyhow::Context;
 use enfilade_access::AccessMemo;
 use enfilade_admin::{CertificatePlace, Desk, KeyTerms, PasswordRules, Reserved, ReservedPaths};
-use enfilade_facts::{LockStore, MemoSeed, Now, Requester, Source};
+use enfilade_facts::{Clocks, LockStore, MemoSeed, Requester, Source};
 use enfilade_identity::{HashKey, IdentityMemo};
 use enfilade_passage::{Audit, HashGate, House, Ledger, Parts, Penalties, SessionTerms, Upgrade, Watch};
 use enfilade_sources::files::directory;
@@ -282,7 +282,7 @@ pub(crate) fn server_desk<'a>(
     facts: &'a dyn Source,
     files: &'a FileSet,
     reserved: &'a ReservedPaths,
-    now: Now,
+    now: Clocks,
 ) -> Desk<'a> {
     let (passwords, requester) = (PasswordRules::NONE, Requester::Administrator);
     Desk { facts, files, passwords, reserved, roots: Some(&[]), who: "enfilade serve", requester, now }

@@ -8,9 +8,9 @@
 //! Tokens of other servers with the same keys know no horizon. They are refused while they are from later than the last second a mark
 //! would count up to: so what a mark is not about was not good when the mark was set.
 
+use crate::clocks::Clocks;
 use crate::error::SourceError;
 use crate::limits::{CLOCK_SKEW_SECONDS, HORIZON_SECONDS};
-use crate::now::Now;
 use crate::tables::{Revocation, Revoked};
 use crate::view::View;
 use std::ops::ControlFlow;
@@ -45,7 +45,7 @@ impl Horizon {
     }
 
     /// How far to move it for a session of this second, so that it need not be moved again soon.
-    pub fn moved_for(second: i64, now: Now) -> i64 {
+    pub fn moved_for(second: i64, now: Clocks) -> i64 {
         second.max(now.unix_seconds.saturating_add(HORIZON_SECONDS))
     }
 }
@@ -67,7 +67,7 @@ impl Passed {
     ///
     /// # Errors
     /// When the facts cannot be read.
-    pub fn by(view: &View<'_>, now: Now) -> Result<Self, SourceError> {
+    pub fn by(view: &View<'_>, now: Clocks) -> Result<Self, SourceError> {
         let tick_seconds = i64::try_from(now.tick_millis / 1_000).unwrap_or(i64::MAX);
         let (passed, purged) = match view.get::<Revocation>(&Revoked::Passed)? {
             Some(Revocation { issued_before, revoked_at, until }) => {

@@ -5,6 +5,7 @@
 
 mod assigned;
 pub mod change;
+pub mod clocks;
 pub mod codec;
 mod error;
 pub mod format;
@@ -16,7 +17,6 @@ pub mod limits;
 pub mod locks;
 pub mod memo;
 pub mod mounts;
-pub mod now;
 pub mod refusal;
 mod revision;
 pub mod source;
@@ -28,13 +28,13 @@ pub mod vocabulary;
 pub mod written;
 
 pub use change::{AuditRecord, Change, Expect, Expected, Requester};
+pub use clocks::{Clocks, MirrorHealth};
 pub use error::{CommitError, SourceError};
 pub use horizon::{Horizon, LastMarks, Passed};
 pub use index::{Index, IndexError, Indexed};
 pub use locks::LockStore;
 pub use memo::{Held, Memo, MemoKey, MemoSeed, Weigh, Word, WordMemo};
 pub use mounts::Mounts;
-pub use now::Now;
 pub use refusal::{Door, Fault, Refuse};
 pub use revision::{At, Revision, StoreId};
 pub use source::{Read, Source};

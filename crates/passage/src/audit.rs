@@ -2,7 +2,7 @@
 
 use crate::refuse::Refusal;
 use enfilade_facts::vocabulary::{CredentialId, Word};
-use enfilade_facts::{Now, Refuse};
+use enfilade_facts::{Clocks, Refuse};
 use enfilade_identity::Claim;
 use std::net::IpAddr;
 
@@ -55,7 +55,7 @@ impl Event {
 /// Where events go.
 pub trait Audit: Send + Sync {
     /// A token was used. Called about once a minute for each, and after every change of the facts.
-    fn used(&self, _token: &CredentialId, _from: IpAddr, _now: Now) {}
+    fn used(&self, _token: &CredentialId, _from: IpAddr, _now: Clocks) {}
 
     /// A session was given out.
     fn issued(&self, _claim: &Claim) {}

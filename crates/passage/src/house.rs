@@ -10,13 +10,13 @@ use enfilade_access::AccessMemo;
 use enfilade_content::{NamesMemo, ReservedPaths, Watch};
 use enfilade_datastore::Ledger;
 use enfilade_facts::limits::Limits;
-use enfilade_facts::{LockStore, MemoSeed, Mounts, Now, Source, WordMemo};
+use enfilade_facts::{Clocks, LockStore, MemoSeed, Mounts, Source, WordMemo};
 use enfilade_identity::{HashKey, IdentityMemo, Upgrade};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Reads the clocks. Only the binary has a real one.
-pub type Clock = Arc<dyn Fn() -> Now + Send + Sync>;
+pub type Clock = Arc<dyn Fn() -> Clocks + Send + Sync>;
 
 /// How often somebody had set the wall clock, exact whenever it is asked. Only the binary really knows.
 pub type ClockSets = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -109,7 +109,7 @@ impl House {
     }
 
     /// The time.
-    pub fn now(&self) -> Now {
+    pub fn now(&self) -> Clocks {
         (self.parts.clock)()
     }
 

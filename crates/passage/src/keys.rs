@@ -1,6 +1,6 @@
 //! What sessions are judged by: the keys as they were read last, what was revoked, and how long sessions last.
 
-use enfilade_facts::{At, CommitError, Now};
+use enfilade_facts::{At, Clocks, CommitError};
 use enfilade_identity::{Revocations, Ring, Tokens};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -25,7 +25,7 @@ impl Default for SessionTerms {
 pub type Random = Arc<dyn Fn(&mut [u8]) -> bool + Send + Sync>;
 
 /// Lets sessions be issued up to a second, at a time. Only `admin` changes facts, so the house is built with this.
-pub type AllowIssue = Arc<dyn Fn(Now, i64) -> Result<At, CommitError> + Send + Sync>;
+pub type AllowIssue = Arc<dyn Fn(Clocks, i64) -> Result<At, CommitError> + Send + Sync>;
 
 /// The keys as they were read last, and what was revoked.
 pub(crate) struct Sessions {

@@ -8,7 +8,7 @@ use crate::walk::{Found, Stay};
 use enfilade_access::{Ask, Sight, StoredAcl, Subject, Version, Wanted};
 use enfilade_content::{Blocking, Cached, CachedOnly, Entry as Looked, LookedAt, Meta, Node, Property};
 use enfilade_facts::vocabulary::{AccessMask, StorePath, Word};
-use enfilade_facts::{MemoKey, Now};
+use enfilade_facts::{Clocks, MemoKey};
 use std::sync::Arc;
 
 impl Stay {
@@ -131,7 +131,7 @@ impl Listing {
     }
 
     /// The time.
-    pub fn now(&self) -> Now {
+    pub fn now(&self) -> Clocks {
         self.stay.now()
     }
 

@@ -8,7 +8,7 @@ use crate::handles::Handle;
 use crate::house::House;
 use crate::refuse::Refusal;
 use enfilade_datastore::{Ask, OperationGuard};
-use enfilade_facts::{Now, View};
+use enfilade_facts::{Clocks, View};
 use enfilade_identity::Principal;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) trait Mode {
     const HAS_PRINCIPAL: bool = false;
 
     /// The operation enters the ledger; `None` where there is no such datastore.
-    fn count(house: &House, ask: &Ask<'_>, now: Now) -> Result<Option<Self::Operation>, Refusal>;
+    fn count(house: &House, ask: &Ask<'_>, now: Clocks) -> Result<Option<Self::Operation>, Refusal>;
 
     /// Door 2 on this view: the principal that is judged.
     fn principal(&mut self, _: &View<'_>) -> Result<Option<&Principal>, Refusal> {
@@ -39,7 +39,7 @@ impl Mode for Explain<'_> {
     type Operation = ();
     const HAS_PRINCIPAL: bool = true;
 
-    fn count(_: &House, _: &Ask<'_>, _: Now) -> Result<Option<()>, Refusal> {
+    fn count(_: &House, _: &Ask<'_>, _: Clocks) -> Result<Option<()>, Refusal> {
         Ok(Some(()))
     }
 
@@ -54,7 +54,7 @@ pub(crate) struct Review;
 impl Mode for Review {
     type Operation = ();
 
-    fn count(_: &House, _: &Ask<'_>, _: Now) -> Result<Option<()>, Refusal> {
+    fn count(_: &House, _: &Ask<'_>, _: Clocks) -> Result<Option<()>, Refusal> {
         Ok(Some(()))
     }
 }
@@ -65,7 +65,7 @@ pub(crate) struct Housekeeping;
 impl Mode for Housekeeping {
     type Operation = LedgerEntry;
 
-    fn count(house: &House, ask: &Ask<'_>, now: Now) -> Result<Option<LedgerEntry>, Refusal> {
+    fn count(house: &House, ask: &Ask<'_>, now: Clocks) -> Result<Option<LedgerEntry>, Refusal> {
         house.count_in(ask, now, Arc::clone)
     }
 }
@@ -76,7 +76,7 @@ pub(crate) struct LookUp;
 impl Mode for LookUp {
     type Operation = OperationGuard;
 
-    fn count(house: &House, ask: &Ask<'_>, now: Now) -> Result<Option<OperationGuard>, Refusal> {
+    fn count(house: &House, ask: &Ask<'_>, now: Clocks) -> Result<Option<OperationGuard>, Refusal> {
         Ok(house.count_in(ask, now, |_| ())?.map(|(guard, ())| guard))
     }
 }

@@ -5,7 +5,7 @@
 //! user it leads to: so a delay is the same for a name that is known and for one that is not, in every spelling.
 
 use enfilade_facts::memo::KeyMaker;
-use enfilade_facts::{MemoKey, MemoSeed, Now};
+use enfilade_facts::{Clocks, MemoKey, MemoSeed};
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -83,7 +83,7 @@ impl Penalties {
     }
 
     /// How long this address still has to wait, if it has to.
-    pub fn bar(&self, from: IpAddr, now: Now) -> Option<Duration> {
+    pub fn bar(&self, from: IpAddr, now: Clocks) -> Option<Duration> {
         if self.sets.is_empty() {
             return None;
         }
@@ -97,7 +97,7 @@ impl Penalties {
     }
 
     /// How often this address failed lately.
-    pub fn failures(&self, from: IpAddr, now: Now) -> u32 {
+    pub fn failures(&self, from: IpAddr, now: Clocks) -> u32 {
         if self.sets.is_empty() {
             return 0;
         }
@@ -106,7 +106,7 @@ impl Penalties {
     }
 
     /// Counts a failure; says how long the answer has to wait.
-    pub fn failed(&self, from: IpAddr, said: &impl Display, now: Now) -> Duration {
+    pub fn failed(&self, from: IpAddr, said: &impl Display, now: Clocks) -> Duration {
         self.failed.fetch_add(1, Ordering::Relaxed);
         let now = now.tick_millis;
         self.last.store(now, Ordering::Relaxed);
@@ -134,7 +134,7 @@ impl Penalties {
 
     /// Whoever came in is not delayed for what failed before. The address stays counted: one good account there must
     /// not be a way to try others for ever.
-    pub fn succeeded(&self, said: &impl Display, now: Now) {
+    pub fn succeeded(&self, said: &impl Display, now: Clocks) {
         if self.last.load(Ordering::Relaxed) + WINDOW < now.tick_millis || self.sets.is_empty() {
             return;
         }
@@ -206,12 +206,13 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use enfilade_facts::MirrorHealth;
     use enfilade_facts::vocabulary::Authid;
 
     const HERE: &str = "192.0.2.7";
 
-    fn now(seconds: u64) -> Now {
-        Now { unix_seconds: 0, tick_millis: 1_000_000 + seconds * 1000, files_current: true }
+    fn now(seconds: u64) -> Clocks {
+        Clocks { unix_seconds: 0, tick_millis: 1_000_000 + seconds * 1000, mirror: MirrorHealth::Current }
     }
 
     fn ip(text: &str) -> IpAddr {

@@ -8,7 +8,7 @@ use crate::walk::Visit;
 use enfilade_access::ApiPermit;
 use enfilade_facts::limits::{SESSION_TRIES_MAX, TICKET_SECONDS};
 use enfilade_facts::vocabulary::CredentialId;
-use enfilade_facts::{CommitError, Now, Read, View};
+use enfilade_facts::{Clocks, CommitError, Read, View};
 use enfilade_identity::fernet::payload::AuditId;
 use enfilade_identity::fernet::{KeyRing, frame};
 use enfilade_identity::{
@@ -106,7 +106,7 @@ impl House {
     }
 
     /// Lets sessions be issued up to this second, before any is.
-    async fn move_horizon(self: &Arc<Self>, now: Now, second: i64) -> Result<(), Refusal> {
+    async fn move_horizon(self: &Arc<Self>, now: Clocks, second: i64) -> Result<(), Refusal> {
         let allow = Arc::clone(&self.parts.allow_issue);
         match tokio::task::spawn_blocking(move || allow(now, second)).await {
             Ok(Ok(_)) => Ok(()),
@@ -183,7 +183,7 @@ impl Visit {
 
     async fn make(
         &mut self,
-        judge: impl Fn(&View<'_>, Now, &IdentityPermit, AuditId, &Tokens<'_>) -> Issue,
+        judge: impl Fn(&View<'_>, Clocks, &IdentityPermit, AuditId, &Tokens<'_>) -> Issue,
     ) -> Result<Made, Refusal> {
         let house = Arc::clone(&self.house);
         for _ in 0..SESSION_TRIES_MAX {

@@ -5,7 +5,7 @@ use crate::shares::Share;
 use crate::walk::{Stay, Visit};
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::DatastoreName;
-use enfilade_facts::{Now, Read, Revision};
+use enfilade_facts::{Clocks, Read, Revision};
 use enfilade_identity::{IdentityPermit, Principal};
 use std::sync::Arc;
 
@@ -88,7 +88,7 @@ impl Stay {
     }
 
     /// The time.
-    pub fn now(&self) -> Now {
+    pub fn now(&self) -> Clocks {
         self.visit.house.now()
     }
 

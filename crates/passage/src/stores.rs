@@ -9,7 +9,7 @@ use enfilade_datastore::{
     Active, Ask, DatastorePermit, Entered, Known, OperationGuard, Place, Process, Record, Stores,
 };
 use enfilade_facts::vocabulary::DatastoreName;
-use enfilade_facts::{At, Now, Read};
+use enfilade_facts::{At, Clocks, Read};
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -32,7 +32,7 @@ impl House {
     pub(crate) fn count_in<R>(
         &self,
         ask: &Ask<'_>,
-        now: Now,
+        now: Clocks,
         of_handle: impl Fn(&Arc<Handle>) -> R,
     ) -> Result<Option<(OperationGuard, R)>, Refusal> {
         let (ledger, name, kind) = (&self.parts.ledger, ask.name, ask.kind);
@@ -69,7 +69,7 @@ impl House {
     pub(crate) fn judge(
         &self,
         record: &Record,
-        now: Now,
+        now: Clocks,
         ask: &Ask<'_>,
     ) -> Result<DatastorePermit, enfilade_datastore::Refusal> {
         let mounts = if record.is_removable() { Some(self.mounts()) } else { None };

@@ -22,7 +22,7 @@ use enfilade_content::{Fill, LockToken, Node, Patience, Root};
 use enfilade_datastore::{Ask as DatastoreAsk, DatastorePermit, OperationGuard, Standing};
 use enfilade_facts::tables::AccessRules;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, StorePath};
-use enfilade_facts::{At, Now, Read, View};
+use enfilade_facts::{At, Clocks, Read, View};
 use enfilade_identity::{IdentityPermit, Principal};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -102,7 +102,7 @@ impl Mode for Act<'_> {
     type Operation = LedgerEntry;
     const HAS_PRINCIPAL: bool = true;
 
-    fn count(house: &House, ask: &DatastoreAsk<'_>, now: Now) -> Result<Option<LedgerEntry>, Refusal> {
+    fn count(house: &House, ask: &DatastoreAsk<'_>, now: Clocks) -> Result<Option<LedgerEntry>, Refusal> {
         house.count_in(ask, now, Arc::clone)
     }
 

@@ -1,6 +1,6 @@
 //! A clock that advances only when a test says so.
 
-use enfilade_facts::Now;
+use enfilade_facts::{Clocks, MirrorHealth};
 use enfilade_passage::Clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -27,12 +27,12 @@ impl FixedClock {
     }
 
     /// The time now.
-    pub fn now(&self) -> Now {
+    pub fn now(&self) -> Clocks {
         let seconds = self.ticks.load(Ordering::SeqCst);
-        Now {
+        Clocks {
             unix_seconds: START_UNIX_SECONDS + seconds as i64 + self.wall.load(Ordering::SeqCst),
             tick_millis: seconds * 1000,
-            files_current: true,
+            mirror: MirrorHealth::Current,
         }
     }
 

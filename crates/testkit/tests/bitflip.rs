@@ -16,7 +16,7 @@ use enfilade_admin::{
 };
 use enfilade_facts::tables::FileName;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, Role, Secret, StorePath, Userid};
-use enfilade_facts::{MemoSeed, Now, Refuse, Requester, Source};
+use enfilade_facts::{Clocks, MemoSeed, MirrorHealth, Refuse, Requester, Source};
 use enfilade_identity::{Ask, HashKey, IdentityMemo};
 use enfilade_passage::{Audit, Blocking, Credential, Event, HashGate, House, Parts, Penalties};
 use enfilade_sources::files::file_set::FileSet;
@@ -37,7 +37,7 @@ const COUNT: &str = "ENFILADE_CAMPAIGN_N";
 const SEED: &str = "ENFILADE_CAMPAIGN_SEED";
 const SMOKE: u64 = 100;
 const HANG: Duration = Duration::from_secs(20);
-const NOW: Now = Now { unix_seconds: 1_800_000_000, tick_millis: 1000, files_current: true };
+const NOW: Clocks = Clocks { unix_seconds: 1_800_000_000, tick_millis: 1000, mirror: MirrorHealth::Current };
 const USERS: u32 = 24;
 const GROUPS: u32 = 6;
 const MARK: &str = "high-water";
@@ -176,7 +176,7 @@ fn kept_in_files(lmdb: &Lmdb, files: &FileSet) -> Vec<(String, String)> {
     let secret = |n: u32| format!("secret of {n}");
     let write = |file, text: String| std::fs::write(files.path(file), text).unwrap();
     let look = |seconds: i64| {
-        let now = Now { unix_seconds: NOW.unix_seconds + seconds, ..NOW };
+        let now = Clocks { unix_seconds: NOW.unix_seconds + seconds, ..NOW };
         Mirror::new(files.clone()).look(lmdb, now).unwrap()
     };
     let users = |which: &[u32], broken: &str| {

@@ -7,8 +7,8 @@ use enfilade_admin::{Desk, PasswordRules, ReservedPaths};
 use enfilade_facts::tables::{Reverse, ReverseKey, Revocation, Revoked};
 use enfilade_facts::vocabulary::UserId;
 use enfilade_facts::{
-    At, AuditRecord, Change, CommitError, Each, Found, LastMarks, Now, Passed, Read, Requester, Snapshot,
-    Source, SourceError, StoreId, Table, View,
+    At, AuditRecord, Change, Clocks, CommitError, Each, Found, LastMarks, MirrorHealth, Passed, Read,
+    Requester, Snapshot, Source, SourceError, StoreId, Table, View,
 };
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::memory::Memory;
@@ -84,10 +84,10 @@ impl World {
     }
 
     fn desk(&self, seconds: i64) -> Desk<'_> {
-        let now = Now {
+        let now = Clocks {
             unix_seconds: START + seconds,
             tick_millis: 1_000 * u64::try_from(seconds).unwrap(),
-            files_current: true,
+            mirror: MirrorHealth::Current,
         };
         Desk {
             facts: &self.counted,
@@ -217,7 +217,7 @@ fn a_purge_does_not_take_back_what_another_one_noted_meanwhile() {
     world.purge(0);
     let further = |facts: &Memory| {
         let passed = facts.read(|view| {
-            let now = Now { unix_seconds: START + 20, tick_millis: 20_000, files_current: true };
+            let now = Clocks { unix_seconds: START + 20, tick_millis: 20_000, mirror: MirrorHealth::Current };
             Passed::by(view, now).unwrap().purging(START + 10)
         });
         let audit = AuditRecord { who: "another".into(), what: "purge".into(), unix_seconds: START + 20 };

@@ -4,7 +4,7 @@ use crate::desk::Desk;
 use crate::error::Error;
 use enfilade_facts::tables::{Key, Reverse, ReverseKey, Revocation, Revoked};
 use enfilade_facts::{
-    At, AuditRecord, Change, CommitError, Horizon, LastMarks, Now, Passed, Read, Requester, Source,
+    At, AuditRecord, Change, Clocks, CommitError, Horizon, LastMarks, Passed, Read, Requester, Source,
     SourceError, View,
 };
 use std::ops::ControlFlow;
@@ -40,7 +40,7 @@ pub fn revoke(desk: &Desk<'_>, marks: &[Revoked], end: Option<i64>, what: &str) 
 ///
 /// # Errors
 /// When the facts cannot be changed.
-pub fn allow_issue(facts: &dyn Source, now: Now, second: i64) -> Result<At, CommitError> {
+pub fn allow_issue(facts: &dyn Source, now: Clocks, second: i64) -> Result<At, CommitError> {
     let (who, what) = ("enfilade".to_owned(), "issue sessions at a later time".to_owned());
     // Not in the name of the user who logs in: without it nobody could, and in a minute there is about one.
     let audit = AuditRecord { who, what, unix_seconds: now.unix_seconds };

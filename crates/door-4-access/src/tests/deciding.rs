@@ -8,7 +8,7 @@ use crate::refuse::Refusal;
 use crate::view::View;
 use enfilade_facts::tables::{AccessRules, Assignment, AssignmentKey, FileFault, FileName, KeptFile, Who};
 use enfilade_facts::vocabulary::{AccessMask, RolePath, StorePath};
-use enfilade_facts::{Now, Refuse, Table};
+use enfilade_facts::{Clocks, MirrorHealth, Refuse, Table};
 use enfilade_identity::{Principal, SetId};
 use expect_test::expect;
 
@@ -383,7 +383,7 @@ fn what_acl_cfg_says_and_is_not_known_might_be_no_access() {
     };
     let file = subject(NodeKind::File, everything());
     let read = Wanted::On(AccessMask::READ_DATA);
-    let ask = |facts: &Facts, now: Now, at: &str| {
+    let ask = |facts: &Facts, now: Clocks, at: &str| {
         let view = enfilade_facts::View::new(facts);
         let (memo, principal, tank) = (memo(), alice(), "tank".parse().unwrap());
         let case = Case {
@@ -396,11 +396,11 @@ fn what_acl_cfg_says_and_is_not_known_might_be_no_access() {
         };
         code(case.decide(&Ask { path: &path(at), target: &file, wanted: read }))
     };
-    let knows = |facts: &Facts, now: Now, at: &str| {
+    let knows = |facts: &Facts, now: Clocks, at: &str| {
         let view = enfilade_facts::View::new(facts);
         knows_roles(&view, now, &"tank".parse().unwrap(), &path(at)).unwrap()
     };
-    let stale = Now { files_current: false, ..NOW };
+    let stale = Clocks { mirror: MirrorHealth::Stale, ..NOW };
     let mut facts = Facts::of("/ alice Admin");
     named(&mut facts, None);
     assert_eq!(
@@ -433,7 +433,7 @@ fn roles_are_remembered_for_as_long_as_somebody_looks_at_their_file() {
     let roles = vec![("DatastoreReader".parse().unwrap(), true)];
     facts.put(&key, &Assignment { roles, fault: None });
     let file = subject(NodeKind::File, everything());
-    let stale = Now { files_current: false, ..NOW };
+    let stale = Clocks { mirror: MirrorHealth::Stale, ..NOW };
     for times in [[NOW, stale, NOW], [stale, NOW, stale]] {
         let (memo, principal, tank) = (memo(), alice(), "tank".parse().unwrap());
         let view = enfilade_facts::View::new(&facts);
@@ -444,7 +444,7 @@ fn roles_are_remembered_for_as_long_as_somebody_looks_at_their_file() {
             let read = Wanted::On(AccessMask::READ_DATA);
             code(case.decide(&Ask { path: &path("a"), target: &file, wanted: read }))
         });
-        let expected = times.map(|now| if now.files_current { "permit" } else { "AC02" });
+        let expected = times.map(|now| if now.mirror.is_current() { "permit" } else { "AC02" });
         assert_eq!(decided, expected);
     }
 }

@@ -12,7 +12,7 @@ use crate::respond::{Aim, Answer};
 use crate::trace::Trace;
 use crate::wire::{Failure, Wire};
 use bytes::Bytes;
-use enfilade_facts::Now;
+use enfilade_facts::Clocks;
 use enfilade_facts::limits::Limits;
 use enfilade_facts::vocabulary::{AccessMask, DatastoreName, OperationKind, Sid, StorePath};
 use enfilade_passage::{
@@ -390,7 +390,7 @@ impl UnderWay {
     }
 
     /// Whether a whole tree took longer than it may.
-    fn is_late(&mut self, began: Now) -> bool {
+    fn is_late(&mut self, began: Clocks) -> bool {
         let Some(deep) = &mut self.deep else { return false };
         let took = self.listing.now().tick_millis.saturating_sub(began.tick_millis);
         deep.millis_left = deep.millis_left.saturating_sub(took);

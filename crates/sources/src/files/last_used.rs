@@ -7,7 +7,7 @@
 
 use super::slots::Slots;
 use enfilade_facts::vocabulary::CredentialId;
-use enfilade_facts::{MemoSeed, Now, WordMemo};
+use enfilade_facts::{Clocks, MemoSeed, WordMemo};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
@@ -46,7 +46,7 @@ impl LastUsed {
     }
 
     /// Records a use, at most once a minute for each token. An error of the disk is ignored.
-    pub fn note(&self, credential: &CredentialId, from: IpAddr, now: Now) {
+    pub fn note(&self, credential: &CredentialId, from: IpAddr, now: Clocks) {
         let key = self.recent.key("used").bytes(credential.bytes()).key();
         let minute = now.tick_millis / STEP_MILLIS + 1;
         if self.recent.get(key) == Some(minute) {
@@ -103,13 +103,14 @@ fn decode(slot: &[u8; SLOT_BYTES]) -> Option<(CredentialId, Use)> {
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
+    use enfilade_facts::MirrorHealth;
     use std::os::unix::fs::FileExt;
 
-    fn now(minutes: u64) -> Now {
-        Now {
+    fn now(minutes: u64) -> Clocks {
+        Clocks {
             unix_seconds: 1000 + minutes as i64 * 60,
             tick_millis: minutes * STEP_MILLIS,
-            files_current: true,
+            mirror: MirrorHealth::Current,
         }
     }
 

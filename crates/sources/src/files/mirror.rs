@@ -28,7 +28,8 @@ use enfilade_facts::memo::KeyMaker;
 use enfilade_facts::tables::{FileFault, FileName, FileVersion, KeptFile};
 use enfilade_facts::vocabulary::Authid;
 use enfilade_facts::{
-    At, AuditRecord, Change, CommitError, MemoSeed, Now, Read, Requester, Source, SourceError,
+    At, AuditRecord, Change, Clocks, CommitError, MemoSeed, MirrorHealth, Read, Requester, Source,
+    SourceError,
 };
 use std::collections::BTreeMap;
 use std::fs::Metadata;
@@ -153,7 +154,7 @@ impl Mirror {
     ///
     /// # Errors
     /// When the facts cannot be read or changed; trouble in the files is no error, it is in the outcome.
-    pub fn look(&mut self, source: &dyn Source, now: Now) -> Result<Outcome, MirrorError> {
+    pub fn look(&mut self, source: &dyn Source, now: Clocks) -> Result<Outcome, MirrorError> {
         self.look_for(source, now, None)
     }
 
@@ -164,7 +165,7 @@ impl Mirror {
     pub fn look_for(
         &mut self,
         source: &dyn Source,
-        now: Now,
+        now: Clocks,
         by: Option<Editor<'_>>,
     ) -> Result<Outcome, MirrorError> {
         let mut tries = 1;
@@ -184,7 +185,7 @@ impl Mirror {
     fn try_look(
         &mut self,
         source: &dyn Source,
-        now: Now,
+        now: Clocks,
         by: Option<Editor<'_>>,
     ) -> Result<Outcome, MirrorError> {
         let rows = source.read(|view| view.list::<KeptFile>(&[]))??;
@@ -233,7 +234,7 @@ impl Mirror {
     }
 
     /// The files that are not known to be what the facts say.
-    fn news(&self, rows: &BTreeMap<FileName, KeptFile>, now: Now) -> Vec<News> {
+    fn news(&self, rows: &BTreeMap<FileName, KeptFile>, now: Clocks) -> Vec<News> {
         let news = |file: FileName| {
             let before = rows.get(&file).cloned();
             let version = std::fs::metadata(self.set.path(file)).map(|meta| version_of(&meta));
@@ -259,7 +260,7 @@ impl Mirror {
     }
 
     /// Remembers what was read of versions that were not fresh: fresh as seen from before they were read.
-    fn settle(&mut self, news: &[News], now: Now) {
+    fn settle(&mut self, news: &[News], now: Clocks) {
         for news in news {
             match &news.content {
                 Content::Read { digest, version: Some(version), .. } if !is_fresh(version, now) => {
@@ -270,7 +271,7 @@ impl Mirror {
         }
     }
 
-    fn read(&self, file: FileName, before: Option<KeptFile>, now: Now) -> News {
+    fn read(&self, file: FileName, before: Option<KeptFile>, now: Clocks) -> News {
         let known = before.as_ref().and_then(|before| before.version);
         let content = match self.read_settled(file, known, now) {
             Ok((bytes, version)) => {
@@ -289,7 +290,7 @@ impl Mirror {
         &self,
         file: FileName,
         known: Option<FileVersion>,
-        now: Now,
+        now: Clocks,
     ) -> io::Result<(Vec<u8>, Option<FileVersion>)> {
         let path = self.set.path(file);
         let mut settled: Option<FileVersion> = None;
@@ -316,7 +317,8 @@ impl Mirror {
         let add = |news: &mut Vec<News>, file: FileName, when: bool| {
             let row = rows.get(&file);
             if when && !has(news, file) && row.is_some() {
-                let far_away = Now { unix_seconds: i64::MAX, tick_millis: 0, files_current: true };
+                let far_away =
+                    Clocks { unix_seconds: i64::MAX, tick_millis: 0, mirror: MirrorHealth::Current };
                 news.push(self.read(file, row.cloned(), far_away));
             }
         };
@@ -398,7 +400,7 @@ impl Mirror {
     ///
     /// # Errors
     /// When the facts cannot be read.
-    pub fn has_seen(&mut self, source: &dyn Source, now: Now) -> Result<(), SourceError> {
+    pub fn has_seen(&mut self, source: &dyn Source, now: Clocks) -> Result<(), SourceError> {
         let rows = source.read(|view| view.list::<KeptFile>(&[]))??;
         for (file, row) in
             rows.into_iter().filter(|(file, _)| matches!(file, FileName::Users | FileName::Secrets))
@@ -526,7 +528,7 @@ impl Said {
 }
 
 /// Who makes the change, and what it does.
-fn audit(news: &[News], by: Option<Editor<'_>>, now: Now) -> AuditRecord {
+fn audit(news: &[News], by: Option<Editor<'_>>, now: Clocks) -> AuditRecord {
     let names: Vec<&str> =
         news.iter().filter(|news| !news.is_known()).map(|news| news.file.as_str()).collect();
     let names = names.join(", ");
@@ -548,7 +550,7 @@ fn version_of(meta: &Metadata) -> FileVersion {
 
 /// The kernel stamps with a clock that ticks: two changes within one tick look like one. What was read of a file that had changed in the two
 /// seconds before (or in the future) is no more than what it said at that moment: it is read again. `now` is the time before it was read.
-fn is_fresh(version: &FileVersion, now: Now) -> bool {
+fn is_fresh(version: &FileVersion, now: Clocks) -> bool {
     version.changed >= now.unix_seconds.saturating_sub(2)
 }
 

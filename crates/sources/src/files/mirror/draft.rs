@@ -1,7 +1,7 @@
 //! The change under construction that makes the facts what the files say.
 
 use enfilade_facts::tables::{Ends, FileFault, FileName, KeptFile};
-use enfilade_facts::{Change, Now, Row, View};
+use enfilade_facts::{Change, Clocks, Row, View};
 use std::collections::BTreeMap;
 
 /// A change, what it counts, and what is to be told.
@@ -15,17 +15,17 @@ pub(super) struct Draft<'v, 's> {
     pub(super) problems: BTreeMap<FileName, Vec<String>>,
     /// The second at which the first of the last good facts gets too old.
     pub(super) due: Option<i64>,
-    now: Now,
+    now: Clocks,
     stale_limit: i64,
 }
 
 impl<'v, 's> Draft<'v, 's> {
-    pub(super) fn new(view: &'v View<'s>, change: Change, now: Now, stale_limit: i64) -> Self {
+    pub(super) fn new(view: &'v View<'s>, change: Change, now: Clocks, stale_limit: i64) -> Self {
         let problems = BTreeMap::new();
         Draft { view, change, added: 0, changed: 0, removed: 0, problems, due: None, now, stale_limit }
     }
 
-    pub(super) fn now(&self) -> Now {
+    pub(super) fn now(&self) -> Clocks {
         self.now
     }
 

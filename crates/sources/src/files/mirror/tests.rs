@@ -19,8 +19,8 @@ struct Bench {
     mirror: Mirror,
 }
 
-fn at(unix_seconds: i64) -> Now {
-    Now { unix_seconds, tick_millis: 0, files_current: true }
+fn at(unix_seconds: i64) -> Clocks {
+    Clocks { unix_seconds, tick_millis: 0, mirror: MirrorHealth::Current }
 }
 
 /// Facts as they are in a house: with the space SIDs are from.

@@ -1,0 +1,28 @@
+//! Time as an argument.
+
+/// One reading of both clocks and of the mirror's health, taken once where a request comes in, and handed to all that judge it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Clocks {
+    /// Wall clock, seconds since the epoch: for expiry dates people chose.
+    pub unix_seconds: i64,
+    /// Monotonic clock, milliseconds since some fixed moment: for ages, which a stepped wall clock must not stretch.
+    pub tick_millis: u64,
+    /// Whether the facts that mirror edited files are current at this moment.
+    pub mirror: MirrorHealth,
+}
+
+/// Whether a process has read the files people edit within the stale limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MirrorHealth {
+    /// No process has. The content of the files is not known, and records that mirror them are refused.
+    Stale,
+    /// A process has.
+    Current,
+}
+
+impl MirrorHealth {
+    /// Whether records that mirror files can be believed.
+    pub fn is_current(self) -> bool {
+        self == MirrorHealth::Current
+    }
+}
