@@ -119,7 +119,7 @@ impl Store {
     pub(crate) fn house(&self, memo_bytes: usize) -> Arc<House> {
         // As if the mirrored files had just been read, for the whole benchmark.
         let tick = clock::now().tick_millis;
-        self.lmdb.lookout().looked(tick, tick);
+        self.lmdb.mirror_leader().looked(tick, tick);
         let clock = clock::of_server(Arc::clone(&self.lmdb), 86_400);
         house_of(Arc::clone(&self.lmdb) as Arc<dyn Source>, clock, ledger(clock::now()), memo_bytes)
     }

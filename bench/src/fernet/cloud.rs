@@ -136,7 +136,7 @@ impl Cloud {
         keys: u32,
     ) -> Result<Arc<House>, Failure> {
         let tick = clock::now().tick_millis;
-        self.lmdb.lookout().looked(tick, tick);
+        self.lmdb.mirror_leader().looked(tick, tick);
         let house = House::new(Parts {
             allow_issue: enfilade_testkit::allow_issue(Arc::clone(&source)),
             source,

@@ -89,7 +89,7 @@ pub(crate) fn of_server(source: Arc<Lmdb>, stale_limit: i64) -> Clock {
     let ahead = Ahead::new();
     Arc::new(move || {
         let now = ahead.now();
-        let is_current = source.lookout().age_millis(now.tick_millis).is_some_and(|age| age <= limit);
+        let is_current = source.mirror_leader().age_millis(now.tick_millis).is_some_and(|age| age <= limit);
         let mirror = if is_current { MirrorHealth::Current } else { MirrorHealth::Stale };
         Clocks { mirror, ..now }
     })

@@ -34,7 +34,7 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
             let began = clock::now();
             let mut problems = Vec::new();
             // Of several servers one looks; what it finds is in the facts.
-            if source.lookout().is_mine(began.tick_millis) {
+            if source.mirror_leader().is_mine(began.tick_millis) {
                 problems.extend(look(&source, &mut mirror).err().map(|why| format!("{why:#}")));
             }
             problems.extend(tell(&source, &set, &faces));
@@ -63,8 +63,10 @@ pub(crate) fn follow(home: &Home, faces: Faces) -> anyhow::Result<()> {
 /// What the facts say of the files: into the metrics, and what is wrong in words.
 fn tell(source: &Lmdb, set: &FileSet, faces: &Faces) -> Vec<String> {
     let now = clock::now();
-    let age =
-        source.lookout().age_millis(now.tick_millis).map(|age| i64::try_from(age / 1000).unwrap_or(i64::MAX));
+    let age = source
+        .mirror_leader()
+        .age_millis(now.tick_millis)
+        .map(|age| i64::try_from(age / 1000).unwrap_or(i64::MAX));
     let mut problems = Vec::new();
     let limit = set.stale_limit();
     if age.is_none_or(|age| limit < age) {

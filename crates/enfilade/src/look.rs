@@ -8,6 +8,6 @@ use enfilade_sources::lmdb::Lmdb;
 pub(crate) fn look(source: &Lmdb, mirror: &mut Mirror) -> anyhow::Result<Vec<String>> {
     let began = clock::now();
     let outcome = mirror.look(source, began)?;
-    source.lookout().looked(began.tick_millis, clock::now().tick_millis);
+    source.mirror_leader().looked(began.tick_millis, clock::now().tick_millis);
     Ok(outcome.problems)
 }

@@ -14,7 +14,7 @@ pub mod issued;
 pub mod key;
 pub mod last_used;
 pub mod lock;
-pub mod lookout;
+pub mod mirror_leader;
 pub mod mirror;
 pub mod section_config;
 mod slots;

@@ -22,7 +22,7 @@ mod tables;
 mod upgrade;
 mod writers;
 
-use crate::files::lookout::Lookout;
+use crate::files::mirror_leader::MirrorLeader;
 pub use compact::{CompactError, Compaction};
 use enfilade_facts::format::{FORMAT, FORMAT_OLDEST};
 use enfilade_facts::journal::write_down;
@@ -208,8 +208,8 @@ impl Lmdb {
     }
 
     /// Who looks at the files that are mirrored into this store.
-    pub fn lookout(&self) -> &Lookout {
-        &self.environment.lookout
+    pub fn mirror_leader(&self) -> &MirrorLeader {
+        &self.environment.mirror_leader
     }
 
     /// Frees what dead readers held; otherwise the file grows with every commit. Says how many there were. Also follows a

@@ -240,7 +240,7 @@ see the access log for `\"code\":\"ID13\"`"
 /// Each mirrored file: the revision of its facts, and when a server last looked at it.
 fn files(place: &Place, lmdb: &Lmdb) -> Vec<Finding> {
     let set = file_set(&place.data, &place.config);
-    let age = lmdb.lookout().age_millis(clock::now().tick_millis);
+    let age = lmdb.mirror_leader().age_millis(clock::now().tick_millis);
     let looked = match age {
         Some(millis) => format!("last looked at {}.{} s ago", millis / 1000, millis % 1000 / 100),
         None => "not looked at by a server since the machine started".to_owned(),

@@ -6,7 +6,7 @@ use super::reading::Reading;
 use super::tables::{self, Records, Tables, There};
 use super::writers::Writers;
 use super::{OpenError, Terms, lost_map, newest, place, unavailable};
-use crate::files::lookout::Lookout;
+use crate::files::mirror_leader::MirrorLeader;
 use crate::mapping::{lock_file_bytes, reserve};
 use crate::new_map;
 use enfilade_facts::format::{FORMAT, FORMAT_OLDEST};
@@ -33,7 +33,7 @@ const BEGUN_MAX: u32 = 8;
 /// An open environment.
 pub(super) struct Environment {
     pub(super) env: Env<WithTls>,
-    pub(super) lookout: Lookout,
+    pub(super) mirror_leader: MirrorLeader,
     pub(super) high_water: HighWater,
     pub(super) writers: Writers,
     tables: Tables<'static>,
@@ -274,7 +274,7 @@ pub(super) fn open_of_any_format(path: &Path, terms: Terms) -> Result<(Environme
     let env = open_map(path, terms).map_err(lmdb_failed)?;
     let env = if is_marked { env } else { believed(path, terms, env)? };
     let high_water = HighWater::open(&path.join(place::HIGH_WATER)).map_err(|why| failed(&why))?;
-    let lookout = Lookout::open(&path.join(place::LOOKOUT)).map_err(|why| failed(&why))?;
+    let mirror_leader = MirrorLeader::open(&path.join(place::MIRROR_LEADER)).map_err(|why| failed(&why))?;
     let writers = Writers::open(&path.join(place::WRITER_LOCK)).map_err(|why| failed(&why))?;
     place::set_modes(path, terms.group).map_err(|why| failed(&why))?;
     // Readers that died while nobody was here would make the file grow from the first commit on.
@@ -293,7 +293,7 @@ pub(super) fn open_of_any_format(path: &Path, terms: Terms) -> Result<(Environme
     };
     static NUMBERS: AtomicU64 = AtomicU64::new(1);
     let number = NUMBERS.fetch_add(1, atomic::Ordering::Relaxed);
-    Ok((Environment { env, high_water, lookout, writers, tables, number, live }, format))
+    Ok((Environment { env, high_water, mirror_leader, writers, tables, number, live }, format))
 }
 
 /// Opens the map again, when its newest commit is the newest there was.

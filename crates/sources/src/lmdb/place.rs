@@ -19,12 +19,13 @@ pub(super) const WRITER_LOCK: &str = "writer.lock";
 const LIVE_LOCK: &str = "live.lock";
 /// Held by whoever ships the change log.
 pub(super) const SHIPPING_LOCK: &str = "shipping.lock";
-/// Who looks at the files people edit.
-pub(super) const LOOKOUT: &str = "lookout";
+/// Names the process that reads the files people edit. The file has its older name, so that servers of both versions share it.
+pub(super) const MIRROR_LEADER: &str = "lookout";
 /// The directory in which the store is written anew, while nobody else has it open.
 pub(super) const COMPACTING: &str = "compacting";
 /// LMDB's own files, and ours beside them.
-const FILES: [&str; 7] = ["data.mdb", LOCK_FILE, HIGH_WATER, LOOKOUT, WRITER_LOCK, LIVE_LOCK, SHIPPING_LOCK];
+const FILES: [&str; 7] =
+    ["data.mdb", LOCK_FILE, HIGH_WATER, MIRROR_LEADER, WRITER_LOCK, LIVE_LOCK, SHIPPING_LOCK];
 /// NFS, SMB, CIFS, SMB2, 9P, Ceph, AFS (linux/magic.h).
 const NETWORK: [u64; 7] = [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997, 0x00c3_6400, 0x5346_414f];
 const FUSE: u64 = 0x6573_5546;

@@ -23,12 +23,12 @@ const SILENCE_MILLIS: u64 = 3_000;
 const LATE_MILLIS: u64 = 1_000;
 
 /// One process's part in it.
-pub struct Lookout {
+pub struct MirrorLeader {
     words: SharedWords,
     me: u64,
 }
 
-impl Lookout {
+impl MirrorLeader {
     /// Opens the file, or creates it.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Lookout {
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut me = [0; 8];
         getrandom::fill(&mut me).map_err(|why| io::Error::other(why.to_string()))?;
-        Ok(Lookout { words: SharedWords::open(path, MAGIC)?, me: u64::from_ne_bytes(me).max(1) })
+        Ok(MirrorLeader { words: SharedWords::open(path, MAGIC)?, me: u64::from_ne_bytes(me).max(1) })
     }
 
     /// Whether this process looks. Takes over from a process that no longer does.
@@ -81,7 +81,7 @@ impl Lookout {
     }
 }
 
-impl Drop for Lookout {
+impl Drop for MirrorLeader {
     fn drop(&mut self) {
         let _ = self.words.word(WHO).compare_exchange(self.me, 0, Ordering::AcqRel, Ordering::Acquire);
     }
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn one_looks_and_another_takes_over_from_who_is_silent() {
         let scratch = Scratch::new();
-        let open = || Lookout::open(&scratch.path().join("lookout")).unwrap();
+        let open = || MirrorLeader::open(&scratch.path().join("lookout")).unwrap();
         let (one, other) = (open(), open());
         assert_eq!(one.age_millis(10), None);
         assert!(one.is_mine(10) && !other.is_mine(10));
@@ -114,10 +114,10 @@ mod tests {
     #[test]
     fn what_an_earlier_run_of_the_machine_left_is_no_look() {
         let scratch = Scratch::new();
-        let lookout = Lookout::open(&scratch.path().join("lookout")).unwrap();
-        lookout.looked(1_000_000, 1_000_000);
-        assert_eq!(lookout.age_millis(5_000), None);
-        lookout.looked(5_000, 5_000);
-        assert_eq!(lookout.age_millis(5_001), Some(1));
+        let leader = MirrorLeader::open(&scratch.path().join("lookout")).unwrap();
+        leader.looked(1_000_000, 1_000_000);
+        assert_eq!(leader.age_millis(5_000), None);
+        leader.looked(5_000, 5_000);
+        assert_eq!(leader.age_millis(5_001), Some(1));
     }
 }
