@@ -239,7 +239,7 @@ pub(crate) fn token(n: u64, verifier: Verifier) -> (CredentialId, Credential) {
         created: 1_800_000_000,
         comment: None,
         own_roles: false,
-        kept: None,
+        mirrored: None,
     };
     (CredentialId::from_bytes(id(2, n)), row)
 }
@@ -262,7 +262,7 @@ pub(crate) fn plain_user(domain: DomainId, name: String, sid: Sid) -> User {
         expires: 0,
         password: None,
         comment: None,
-        kept: None,
+        mirrored: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The state of the mirrored files.
 
 use crate::error::Error;
-use enfilade_facts::tables::{FileName, KeptFile};
+use enfilade_facts::tables::{FileName, MirroredFile};
 use enfilade_facts::{Read, Revision, Source};
 
 /// A file that is in use, for listing.
@@ -27,9 +27,9 @@ pub struct FileSummary {
 /// When the facts cannot be read.
 pub fn list_files(source: &dyn Source) -> Result<Vec<FileSummary>, Error> {
     source.read(|view| {
-        let summary = |(file, row): (FileName, KeptFile)| {
+        let summary = |(file, row): (FileName, MirroredFile)| {
             let good = match row.problem_count {
-                0 => view.revision_of::<KeptFile>(&file)?,
+                0 => view.revision_of::<MirroredFile>(&file)?,
                 _ => row.good,
             };
             Ok(FileSummary {
@@ -41,6 +41,6 @@ pub fn list_files(source: &dyn Source) -> Result<Vec<FileSummary>, Error> {
                 problem_count: row.problem_count,
             })
         };
-        view.list::<KeptFile>(&[])?.into_iter().map(summary).collect()
+        view.list::<MirroredFile>(&[])?.into_iter().map(summary).collect()
     })?
 }

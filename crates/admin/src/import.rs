@@ -245,7 +245,7 @@ impl Import<'_, '_, '_> {
             expires,
             password,
             comment,
-            kept: None,
+            mirrored: None,
         };
         let by_name = NameKey::user(&domain, userid.name());
         self.change.expect_absent::<Name>(&by_name).put(&by_name, &Name(id));
@@ -304,7 +304,7 @@ impl Import<'_, '_, '_> {
             created: self.now,
             comment,
             own_roles: true,
-            kept: None,
+            mirrored: None,
         };
         let by_name = NameKey::token(&owner, name);
         self.change.expect_absent::<Name>(&by_name).put(&by_name, &Name(*id.bytes())).put(&id, &token);

@@ -20,7 +20,7 @@ pub struct AssignmentSummary {
     /// Whether it also holds below the path.
     pub propagate: bool,
     /// Is its truth `acl.cfg`?
-    pub is_kept: bool,
+    pub is_mirrored: bool,
     /// The problem of its line there.
     pub fault: Option<String>,
 }
@@ -121,14 +121,14 @@ pub fn list_roles(source: &dyn Source) -> Result<Vec<AssignmentSummary>, Error> 
         let names = Names::read(view)?.with_tokens(view, rows.iter().filter_map(of_token))?;
         let summaries = rows.into_iter().flat_map(|(key, assignment)| {
             let who = names.who(&key.who);
-            let is_kept = matches!(key.who, Who::Named(_));
+            let is_mirrored = matches!(key.who, Who::Named(_));
             let fault = assignment.fault.map(|fault| fault.to_string());
             assignment.roles.into_iter().map(move |(role, propagate)| AssignmentSummary {
                 path: key.path.clone(),
                 who: who.clone(),
                 role,
                 propagate,
-                is_kept,
+                is_mirrored,
                 fault: fault.clone(),
             })
         });

@@ -43,7 +43,7 @@ pub struct TokenSummary {
     /// Whether it has only the roles assigned to itself.
     pub own_roles: bool,
     /// Whether it is mirrored from `user.cfg` and `token.shadow`.
-    pub is_kept: bool,
+    pub is_mirrored: bool,
     /// The problem of its section there.
     pub fault: Option<String>,
     /// The kind of its verifier, in a word or two.
@@ -76,7 +76,7 @@ pub fn create_token(
     check_comment(terms.comment.as_deref())?;
     let value = enfilade_identity::generate_secret(random()?);
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
-    if is_kept(desk, owner)? {
+    if is_mirrored(desk, owner)? {
         let at = create_kept(desk, &tokenid, &value, terms)?;
         return Ok(NewToken { tokenid, value, at });
     }
@@ -111,7 +111,7 @@ fn row_of(
         created: desk.now.unix_seconds,
         comment: terms.comment.clone(),
         own_roles: terms.own_roles,
-        kept: None,
+        mirrored: None,
     }
 }
 
@@ -135,7 +135,7 @@ pub fn create_certificate_token(
 ) -> Result<At, Error> {
     check_comment(terms.comment.as_deref())?;
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
-    if is_kept(desk, owner)? {
+    if is_mirrored(desk, owner)? {
         return Err(Error::Invalid(format!(
             "{owner} is kept in user.cfg, where a token has a secret; give the certificate to a user of your own"
         )));
@@ -168,10 +168,10 @@ pub fn create_certificate_token(
 }
 
 /// Whether a user, and so the user's new tokens, are mirrored from `user.cfg`.
-fn is_kept(desk: &Desk<'_>, owner: &Userid) -> Result<bool, Error> {
+fn is_mirrored(desk: &Desk<'_>, owner: &Userid) -> Result<bool, Error> {
     desk.facts.read(|view| {
         let user = view.get::<User>(&user_id(view, owner)?)?;
-        Ok(user.is_some_and(|user| user.kept.is_some()))
+        Ok(user.is_some_and(|user| user.mirrored.is_some()))
     })?
 }
 
@@ -217,8 +217,8 @@ pub struct TokenEdit {
 pub fn set_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName, edit: &TokenEdit) -> Result<At, Error> {
     check_comment(edit.comment.as_deref())?;
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
-    let is_kept = find(desk, owner, name)?.kept.is_some();
-    if is_kept && edit.own_roles == Some(false) {
+    let is_mirrored = find(desk, owner, name)?.mirrored.is_some();
+    if is_mirrored && edit.own_roles == Some(false) {
         return Err(Error::Invalid(format!(
             "{tokenid} is kept in user.cfg, where a token has only its own roles"
         )));
@@ -230,7 +230,7 @@ pub fn set_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName, edit: &Token
     };
     let mut at = desk.facts.at();
     let of_file = edit.enabled.is_some() || edit.expires.is_some() || edit.comment.is_some();
-    if is_kept && of_file {
+    if is_mirrored && of_file {
         at = desk.write_through(&format!("token set {tokenid}"), &[FileName::Users], |files| {
             files.sections(FileName::Users, |sections| {
                 let change = |entry: &mut Entry| {
@@ -242,9 +242,9 @@ pub fn set_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName, edit: &Token
             })
         })?;
     }
-    if !is_kept || edit.end_grace {
+    if !is_mirrored || edit.end_grace {
         ((), at) = self::edit(desk, "set", owner, name, |_, token| {
-            if token.kept.is_none() {
+            if token.mirrored.is_none() {
                 token.enabled = edit.enabled.unwrap_or(token.enabled);
                 token.expires = edit.expires.unwrap_or(token.expires);
                 token.own_roles = edit.own_roles.unwrap_or(token.own_roles);
@@ -284,22 +284,22 @@ pub fn regenerate_token(
         let what = "is a certificate, and has no secret: create a token of the next certificate, then delete this one";
         return Err(Error::Invalid(format!("{tokenid} {what}")));
     }
-    let (is_kept, mut at) = desk.commit(&format!("token regenerate {tokenid}"), |view, change| {
+    let (is_mirrored, mut at) = desk.commit(&format!("token regenerate {tokenid}"), |view, change| {
         let id = token_id(view, owner, name)?;
         let before = view.get::<Credential>(&id)?.ok_or_else(|| dangling("token", id))?;
         let until = desk.now.unix_seconds.saturating_add(grace);
         let mut after = before.clone();
         after.previous = (grace > 0).then(|| Previous { verifier: before.verifier.clone(), until });
         // The verifier of a mirrored token follows from the file.
-        if before.kept.is_none() {
+        if before.mirrored.is_none() {
             after.verifier = Verifier::Keyed(key.digest(&id, value.as_bytes()));
         }
         change.replace(&id, &before, &after);
         // The holder of the old secret may have created them.
         crate::keystone::forget_made(view, change, &id)?;
-        Ok(before.kept.is_some())
+        Ok(before.mirrored.is_some())
     })?;
-    if is_kept {
+    if is_mirrored {
         let hash = enfilade_identity::hash_generated(&value, random()?).map_err(Error::Invalid)?;
         at = desk.write_through(&format!("token regenerate {tokenid}"), &[FileName::Secrets], |files| {
             files.secrets(|secrets| secrets.set(&tokenid, hash))
@@ -356,7 +356,7 @@ pub fn mark_for_upgrade(desk: &Desk<'_>, token: Option<&Authid>) -> Result<(Vec<
         let mut marked = Vec::new();
         for (id, before) in rows {
             let left = match &before.verifier {
-                _ if before.kept.is_some() => {
+                _ if before.mirrored.is_some() => {
                     Some("it is kept in token.shadow, where its slow hash is read by others")
                 }
                 Verifier::Keyed(_) => Some("its hash is a fast one already"),
@@ -403,9 +403,9 @@ pub fn upgrade_token(desk: &Desk<'_>, upgrade: &Upgrade) -> Result<bool, Error> 
 pub fn delete_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result<At, Error> {
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
     let what = format!("token delete {tokenid}");
-    let is_kept = find(desk, owner, name)?.kept.is_some();
+    let is_mirrored = find(desk, owner, name)?.mirrored.is_some();
     // The files first, and of those the secret first: after a power cut the rest cannot be used.
-    let mut files = if is_kept { vec![FileName::Users, FileName::Secrets] } else { Vec::new() };
+    let mut files = if is_mirrored { vec![FileName::Users, FileName::Secrets] } else { Vec::new() };
     if desk.uses(FileName::Acl)? {
         files.push(FileName::Acl);
     }
@@ -418,7 +418,7 @@ pub fn delete_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result
                     secrets.remove(&tokenid);
                 })?;
             }
-            if is_kept {
+            if is_mirrored {
                 locked.sections(FileName::Users, |sections| {
                     user_cfg::remove(sections, &tokenid);
                     Ok(())
@@ -434,7 +434,7 @@ pub fn delete_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName) -> Result
         })?;
     }
     // If the file has errors elsewhere, the token is only marked stale: it is deleted nevertheless.
-    if is_kept && find(desk, owner, name).is_err() {
+    if is_mirrored && find(desk, owner, name).is_err() {
         return Ok(at);
     }
     let ((), at) = desk.commit(&what, |view, change| {
@@ -526,8 +526,8 @@ pub fn list_tokens(source: &dyn Source, owner: Option<&Userid>) -> Result<Vec<To
             grace_until: token.previous.map(|previous| previous.until),
             comment: token.comment,
             own_roles: token.own_roles,
-            is_kept: token.kept.is_some(),
-            fault: token.kept.and_then(|kept| kept.fault).map(|fault| fault.to_string()),
+            is_mirrored: token.mirrored.is_some(),
+            fault: token.mirrored.and_then(|mirrored| mirrored.fault).map(|fault| fault.to_string()),
             checked_by: checked_by(&token.verifier),
         };
         let mut tokens: Vec<_> = ids.into_iter().map(summary).collect();

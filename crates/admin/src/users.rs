@@ -81,7 +81,7 @@ pub fn save_user(
         .as_ref()
         .map(|(password, by)| Chosen::of(desk, &user, &save.beside.profile, (password, by)));
     let chosen = chosen.transpose()?;
-    if user.kept.is_some() {
+    if user.mirrored.is_some() {
         if save.name != user.name {
             return Err(Error::Refused("the user's name is kept in user.cfg".to_owned()));
         }
@@ -108,14 +108,14 @@ pub fn save_user(
             change.delete::<Name>(&old).expect_absent::<Name>(&new).put(&new, &Name(*id.bytes()));
             edited.name.clone_from(&save.name);
         }
-        if user.kept.is_none() {
+        if user.mirrored.is_none() {
             (edited.enabled, edited.comment) = (save.enabled, save.comment.clone());
         }
         let profile = &save.beside.profile;
         match (&chosen, &mut edited.password) {
             (Some(chosen), _) => chosen.put(desk, &mut edited, profile)?,
-            (None, Some(kept)) if !profile.has_rules_of(&before.profile) => {
-                kept.until = desk.passwords.until(kept, profile);
+            (None, Some(unchanged)) if !profile.has_rules_of(&before.profile) => {
+                unchanged.until = desk.passwords.until(unchanged, profile);
             }
             (None, _) => {}
         }
@@ -210,7 +210,7 @@ pub struct UserSummary {
     /// Its comment.
     pub comment: Option<String>,
     /// Whether it is mirrored from `user.cfg`.
-    pub is_kept: bool,
+    pub is_mirrored: bool,
     /// The problem of its section there.
     pub fault: Option<String>,
 }
@@ -245,7 +245,7 @@ pub fn add_user(desk: &Desk<'_>, new: &NewUser) -> Result<(UserId, At), Error> {
             expires: new.expires,
             password: password.clone(),
             comment: new.comment.clone(),
-            kept: None,
+            mirrored: None,
         };
         change.expect_absent::<Name>(&name).put(&name, &Name(id));
         change.put(&UserId::from_bytes(id), &user);
@@ -330,7 +330,7 @@ pub fn set_user(desk: &Desk<'_>, userid: &Userid, edit: &UserEdit) -> Result<At,
         user.gid = edit.gid.or(user.gid);
         Ok(())
     };
-    if find(desk, userid)?.1.kept.is_some() {
+    if find(desk, userid)?.1.mirrored.is_some() {
         // Attributes that the file cannot express are stored in the facts.
         if edit.uid.is_some() || edit.gid.is_some() {
             self::edit(desk, "set", userid, numbers)?;
@@ -372,10 +372,10 @@ pub fn remove_user(desk: &Desk<'_>, userid: &Userid) -> Result<At, Error> {
         ));
     }
     let what = format!("user remove {userid}");
-    let is_kept = find(desk, userid)?.1.kept.is_some();
+    let is_mirrored = find(desk, userid)?.1.mirrored.is_some();
     let mut in_use = Vec::new();
     for file in [FileName::Users, FileName::Secrets, FileName::Acl] {
-        if (is_kept || file == FileName::Acl) && desk.uses(file)? {
+        if (is_mirrored || file == FileName::Acl) && desk.uses(file)? {
             in_use.push(file);
         }
     }
@@ -404,7 +404,7 @@ pub fn remove_user(desk: &Desk<'_>, userid: &Userid) -> Result<At, Error> {
         })?;
     }
     // If the file has errors elsewhere, the user is only marked stale: it is removed nevertheless.
-    if is_kept && find(desk, userid).is_err() {
+    if is_mirrored && find(desk, userid).is_err() {
         return Ok(at);
     }
     let ((), at) = desk.commit(&what, |view, change| {
@@ -465,8 +465,8 @@ pub fn list_users(source: &dyn Source) -> Result<Vec<UserSummary>, Error> {
             uid: user.uid,
             gid: user.gid,
             comment: user.comment,
-            is_kept: user.kept.is_some(),
-            fault: user.kept.and_then(|kept| kept.fault).map(|fault| fault.to_string()),
+            is_mirrored: user.mirrored.is_some(),
+            fault: user.mirrored.and_then(|mirrored| mirrored.fault).map(|fault| fault.to_string()),
         };
         let mut users: Vec<_> = view.list::<User>(&[])?.into_iter().map(summary).collect();
         users.sort_by(|a, b| a.userid.cmp(&b.userid));

@@ -2,7 +2,7 @@
 
 use crate::desk::Desk;
 use crate::error::Error;
-use enfilade_facts::tables::{FileName, KeptFile};
+use enfilade_facts::tables::{FileName, MirroredFile};
 use enfilade_facts::{At, Read};
 use enfilade_sources::files::acl_cfg::AclCfg;
 use enfilade_sources::files::file_set::{EditError, Locked};
@@ -13,7 +13,7 @@ use enfilade_sources::files::token_shadow::TokenShadow;
 impl Desk<'_> {
     /// Whether records are mirrored from this file.
     pub(crate) fn uses(&self, file: FileName) -> Result<bool, Error> {
-        Ok(self.facts.read(|view| view.get::<KeptFile>(&file))??.is_some())
+        Ok(self.facts.read(|view| view.get::<MirroredFile>(&file))??.is_some())
     }
 
     /// Edits files with their locks held, and updates the facts before the locks are released. The change is in effect from the returned

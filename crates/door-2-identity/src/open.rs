@@ -533,11 +533,11 @@ fn grant(
     let verifiers = standing.verifiers(now).into_iter();
     let of_secret = verifiers.filter(|(verifier, _)| digest(memo, verifier.clone()) == proof.verifier);
     let good_until = of_secret.map(|(_, until)| until).max().unwrap_or(i64::MIN).min(standing.good_until());
-    let kept = [
-        standing.user.kept.as_ref(),
-        standing.credential.as_ref().and_then(|(_, token)| token.kept.as_ref()),
+    let mirrored = [
+        standing.user.mirrored.as_ref(),
+        standing.credential.as_ref().and_then(|(_, token)| token.mirrored.as_ref()),
     ];
-    let of_files = kept.iter().any(Option::is_some);
+    let of_files = mirrored.iter().any(Option::is_some);
     let mirror = now.mirror;
     let at = view.at();
     let (keys, session) = (0, None);

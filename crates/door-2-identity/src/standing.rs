@@ -8,7 +8,7 @@ use crate::memo::IdentityMemo;
 use crate::refuse::Refusal;
 use crate::view::View;
 use enfilade_facts::limits::CREDENTIAL_CHAIN_MAX;
-use enfilade_facts::tables::{Credential, FileName, Kept, Password, User, Verifier};
+use enfilade_facts::tables::{Credential, FileName, Mirrored, Password, User, Verifier};
 use enfilade_facts::vocabulary::{Authid, CredentialId, DomainId, UserId};
 use enfilade_facts::{Clocks, SourceError};
 
@@ -111,7 +111,7 @@ impl Standing {
 
     /// Believed, enabled and in time: judged anew every time, never remembered without a revision.
     pub(crate) fn check(&self, view: &View<'_>, now: Clocks) -> Result<(), Refusal> {
-        self.check_kept(view, now)?;
+        self.check_mirrored(view, now)?;
         let over = |expires: i64| expires != 0 && expires <= now.unix_seconds;
         let token = self.credential.as_ref().map(|(_, token)| token);
         let disabled = match () {
@@ -146,25 +146,25 @@ impl Standing {
         }
     }
 
-    /// What is kept in files people edit has to be known: last good facts serve until the stale limit, and no longer.
-    fn check_kept(&self, view: &View<'_>, now: Clocks) -> Result<(), Refusal> {
-        let of_token = self.credential.as_ref().and_then(|(_, token)| token.kept.as_ref());
-        let check = |kept: Option<&Kept>, files: &[FileName]| {
-            let Some(kept) = kept else { return Ok(()) };
+    /// Records that mirror files are refused when the content of the files is not known. The last good facts serve until the stale limit.
+    fn check_mirrored(&self, view: &View<'_>, now: Clocks) -> Result<(), Refusal> {
+        let of_token = self.credential.as_ref().and_then(|(_, token)| token.mirrored.as_ref());
+        let check = |mirrored: Option<&Mirrored>, files: &[FileName]| {
+            let Some(mirrored) = mirrored else { return Ok(()) };
             let refused =
                 |file: FileName, why: String| Refusal::Kept { authid: self.authid.clone(), file, why };
             for file in files {
                 if !now.mirror.is_current() {
                     return Err(refused(*file, "nobody has been able to look at it lately".to_owned()));
                 }
-                let faults = [view.fault_of(*file)?, kept.fault.clone()];
+                let faults = [view.fault_of(*file)?, mirrored.fault.clone()];
                 if let Some(fault) = faults.into_iter().flatten().find(|fault| fault.refuses) {
                     return Err(refused(*file, fault.to_string()));
                 }
             }
             Ok(())
         };
-        check(self.user.kept.as_ref(), &[FileName::Users])?;
+        check(self.user.mirrored.as_ref(), &[FileName::Users])?;
         check(of_token, &[FileName::Users, FileName::Secrets])
     }
 

@@ -6,8 +6,8 @@ use crate::session::HeldRole;
 use enfilade_facts::limits::{GROUP_DEPTH_MAX, GROUPS_PER_USER_MAX, PROJECT_DEPTH_MAX};
 use enfilade_facts::tables::{
     Blob, BlobId, Credential, Delegation, Domain, FileFault, FileName, Grant, GrantKey, GrantScope, Grantee,
-    Group, KeptFile, Member, Membership, MembershipKey, Name, NameKey, NamedRole, Profile, Project, Reverse,
-    ReverseKey, Revoked, Trust, User,
+    Group, Member, Membership, MembershipKey, MirroredFile, Name, NameKey, NamedRole, Profile, Project,
+    Reverse, ReverseKey, Revoked, Trust, User,
 };
 use enfilade_facts::vocabulary::{
     Authid, CredentialId, DomainId, GroupId, ProjectId, Realm, RoleId, TokenName, TrustId, UserId,
@@ -204,7 +204,7 @@ impl View<'_> {
 
     /// What is wrong with the whole of a file people edit.
     pub(crate) fn fault_of(&self, file: FileName) -> Result<Option<FileFault>, SourceError> {
-        Ok(self.facts.get::<KeptFile>(&file)?.and_then(|kept| kept.fault))
+        Ok(self.facts.get::<MirroredFile>(&file)?.and_then(|mirrored| mirrored.fault))
     }
 
     /// Some credential, chosen by these bytes.

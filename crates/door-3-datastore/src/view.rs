@@ -1,6 +1,6 @@
 //! The few facts this door may read.
 
-use enfilade_facts::tables::{AccessRules, Datastore, DatastoreProfile, FileFault, FileName, KeptFile};
+use enfilade_facts::tables::{AccessRules, Datastore, DatastoreProfile, FileFault, FileName, MirroredFile};
 use enfilade_facts::vocabulary::DatastoreName;
 use enfilade_facts::{At, SourceError, View};
 use std::sync::Arc;
@@ -90,5 +90,5 @@ impl Record {
 }
 
 pub(crate) fn file_fault(view: &View<'_>) -> Result<Option<Arc<FileFault>>, SourceError> {
-    Ok(view.get::<KeptFile>(&FileName::Datastores)?.and_then(|kept| kept.fault).map(Arc::new))
+    Ok(view.get::<MirroredFile>(&FileName::Datastores)?.and_then(|mirrored| mirrored.fault).map(Arc::new))
 }

@@ -3,7 +3,8 @@
 use enfilade_facts::limits::ROLE_PATH_BYTES_MAX;
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Binding, Domain, FileName, Grant, GrantKey, GrantScope, Grantee, Group,
-    KeptFile, Member, Membership, Name, NameKey, NamedRole, Project, Reverse, ReverseKey, Trust, User, Who,
+    Member, Membership, MirroredFile, Name, NameKey, NamedRole, Project, Reverse, ReverseKey, Trust, User,
+    Who,
 };
 use enfilade_facts::vocabulary::{
     DatastoreName, DomainId, GroupId, GroupName, ProjectId, RoleId, RolePath, TrustId, Ugid, UserId,
@@ -24,7 +25,7 @@ impl View<'_> {
         if !now.mirror.is_current() {
             return Ok(false);
         }
-        let fault = self.0.get::<KeptFile>(&FileName::Acl)?.and_then(|kept| kept.fault);
+        let fault = self.0.get::<MirroredFile>(&FileName::Acl)?.and_then(|mirrored| mirrored.fault);
         Ok(fault.is_none_or(|fault| !fault.refuses))
     }
 
@@ -150,7 +151,7 @@ impl View<'_> {
 
     /// Whether `acl.cfg` is in use.
     pub(crate) fn keeps_acl_cfg(&self) -> Result<bool, SourceError> {
-        Ok(self.0.get::<KeptFile>(&FileName::Acl)?.is_some())
+        Ok(self.0.get::<MirroredFile>(&FileName::Acl)?.is_some())
     }
 
     /// A path on which `acl.cfg` gives a role to this name. All assignments are read: the file is short, and nothing leads from a name.

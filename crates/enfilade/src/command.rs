@@ -91,9 +91,9 @@ fn enabled(yes: bool) -> String {
     if yes { "yes" } else { "no" }.to_owned()
 }
 
-/// The file somebody's truth is, and what is wrong with it there.
-fn kept(is_kept: bool, fault: Option<&str>, file: &str) -> String {
-    match (is_kept, fault) {
+/// The file that defines a record, and what is wrong with that part of the file.
+fn defined_in(is_mirrored: bool, fault: Option<&str>, file: &str) -> String {
+    match (is_mirrored, fault) {
         (false, _) => "-".to_owned(),
         (true, None) => file.to_owned(),
         (true, Some(fault)) => format!("{file}: {fault}"),

@@ -11,7 +11,7 @@
 //!    be in it, upgrades it in every run of the tests, and fails while it is missing.
 
 use crate::codec::{Reader, Writer};
-use crate::tables::{KeptFile, Row, Table};
+use crate::tables::{MirroredFile, Row, Table};
 
 /// The layout of a whole store and the form of its records.
 ///
@@ -51,9 +51,9 @@ fn log_entry_of_2(value: &[u8]) -> Option<Vec<u8>> {
 /// The revision at which it was good last is a number of LMDB's; which change that was nobody knows any more.
 fn kept_file_of_2(value: &[u8]) -> Option<Vec<u8>> {
     let mut from = Reader::new(value);
-    let kept = KeptFile::decode(&mut from).filter(|_| from.is_empty())?;
+    let row = MirroredFile::decode(&mut from).filter(|_| from.is_empty())?;
     let mut to = Writer::default();
-    KeptFile { good: None, ..kept }.encode(&mut to);
+    MirroredFile { good: None, ..row }.encode(&mut to);
     Some(to.into_bytes())
 }
 
@@ -77,11 +77,11 @@ mod tests {
             LogEntry { who: "who".into(), what: "what".into(), unix_seconds: 7, written: Written::Unsaid };
         assert_eq!(LogEntry::decode(&mut Reader::new(&new)), Some(entry));
 
-        let kept = KeptFile { good: Some(Revision(45)), problem_count: 1, ..KeptFile::default() };
+        let row = MirroredFile { good: Some(Revision(45)), problem_count: 1, ..MirroredFile::default() };
         let mut old = Writer::default();
-        kept.encode(&mut old);
+        row.encode(&mut old);
         let new = bring_up(2, Table::Files, &old.into_bytes()).unwrap();
-        assert_eq!(KeptFile::decode(&mut Reader::new(&new)), Some(KeptFile { good: None, ..kept }));
+        assert_eq!(MirroredFile::decode(&mut Reader::new(&new)), Some(MirroredFile { good: None, ..row }));
 
         assert_eq!(bring_up(2, Table::Users, b"as it is"), Some(b"as it is".to_vec()));
         assert_eq!(bring_up(2, Table::Log, b"too short"), None);

@@ -33,7 +33,7 @@ pub use credentials::{Credential, Previous, Verifier};
 pub use datastores::{AccessRules, Datastore, DatastoreProfile};
 pub use endings::{ENDINGS, Ends};
 pub use extras::{Extra, ExtraKey, ThingKind};
-pub use files::{FileFault, FileName, FileVersion, Kept, KeptFile};
+pub use files::{FileFault, FileName, FileVersion, Mirrored, MirroredFile};
 pub use grant_key::{GrantKey, GrantScope, Grantee};
 pub use grants::{Grant, NamedRole};
 pub use identities::{Domain, Group, Password, User};
@@ -135,7 +135,7 @@ facts!(
     Assignment,
     Credential,
     Datastore,
-    KeptFile,
+    MirroredFile,
     Project,
     Binding,
     Delegation,

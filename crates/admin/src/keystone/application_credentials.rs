@@ -94,7 +94,7 @@ pub fn create_application_credential(
                 created: desk.now.unix_seconds,
                 comment: new.comment.clone(),
                 own_roles: false,
-                kept: None,
+                mirrored: None,
             };
             let with_id = |rule: &AccessRule| Ok(AccessRule { id: random()?, ..rule.clone() });
             let rules = new.rules.iter().map(with_id).collect::<Result<_, Error>>()?;

@@ -289,7 +289,7 @@ impl Taking<'_, '_> {
             expires: 0,
             password: user.password.clone().map(Password::of),
             comment: user.comment.clone(),
-            kept: None,
+            mirrored: None,
         };
         if user.profile != Profile::default() {
             self.change.put(id, &user.profile);
@@ -368,7 +368,7 @@ impl Taking<'_, '_> {
             created: 0,
             comment: row.comment.clone(),
             own_roles: false,
-            kept: None,
+            mirrored: None,
         };
         let left = self.named(id, &credential, key, *id.bytes())?;
         if left.is_ok() {

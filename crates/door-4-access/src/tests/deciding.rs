@@ -6,7 +6,9 @@ use crate::explain::judge;
 use crate::open::{Case, knows_roles, would};
 use crate::refuse::Refusal;
 use crate::view::View;
-use enfilade_facts::tables::{AccessRules, Assignment, AssignmentKey, FileFault, FileName, KeptFile, Who};
+use enfilade_facts::tables::{
+    AccessRules, Assignment, AssignmentKey, FileFault, FileName, MirroredFile, Who,
+};
 use enfilade_facts::vocabulary::{AccessMask, RolePath, StorePath};
 use enfilade_facts::{Clocks, MirrorHealth, Refuse, Table};
 use enfilade_identity::{Principal, SetId};
@@ -417,9 +419,9 @@ fn what_acl_cfg_says_and_is_not_known_might_be_no_access() {
     assert_eq!([ask(&facts, NOW, "a"), ask(&facts, NOW, "b")], ["AC02", "permit"]);
     assert_eq!([knows(&facts, NOW, "a"), knows(&facts, NOW, "b")], [false, true]);
     named(&mut facts, None);
-    facts.put(&FileName::Acl, &KeptFile { fault: Some(fault(false)), ..KeptFile::default() });
+    facts.put(&FileName::Acl, &MirroredFile { fault: Some(fault(false)), ..MirroredFile::default() });
     assert_eq!(ask(&facts, NOW, "a"), "permit");
-    facts.put(&FileName::Acl, &KeptFile { fault: Some(fault(true)), ..KeptFile::default() });
+    facts.put(&FileName::Acl, &MirroredFile { fault: Some(fault(true)), ..MirroredFile::default() });
     assert_eq!([ask(&facts, NOW, "a"), ask(&facts, NOW, "b")], ["AC02", "permit"]);
     assert!(!knows(&facts, NOW, "b"), "a line that is not read may give a role here");
 }

@@ -1,6 +1,6 @@
 //! `enfilade role`.
 
-use super::{enabled, kept};
+use super::{defined_in, enabled};
 use crate::cli::{Assignment, On, RoleCommand};
 use crate::home::Home;
 use crate::output;
@@ -84,7 +84,7 @@ pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Resu
                 rows.iter().for_each(|row| {
                     output::json_line(&json!({
                         "path": row.path.to_string(), "auth_id": row.who, "role": row.role.name(),
-                        "propagate": row.propagate, "kept_in": row.is_kept.then_some("acl.cfg"), "fault": row.fault,
+                        "propagate": row.propagate, "kept_in": row.is_mirrored.then_some("acl.cfg"), "fault": row.fault,
                     }));
                 });
                 return Ok(());
@@ -92,8 +92,8 @@ pub(super) fn run(home: &Home, command: RoleCommand, json: bool) -> anyhow::Resu
             let rows: Vec<Vec<String>> = rows
                 .into_iter()
                 .map(|row| {
-                    let kept = kept(row.is_kept, row.fault.as_deref(), "acl.cfg");
-                    vec![row.path.to_string(), row.who, row.role.to_string(), enabled(row.propagate), kept]
+                    let file = defined_in(row.is_mirrored, row.fault.as_deref(), "acl.cfg");
+                    vec![row.path.to_string(), row.who, row.role.to_string(), enabled(row.propagate), file]
                 })
                 .collect();
             output::table(&["PATH", "WHO", "ROLE", "BELOW", "KEPT IN"], &rows);

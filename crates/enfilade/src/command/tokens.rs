@@ -1,6 +1,6 @@
 //! `enfilade token`.
 
-use super::{enabled, kept, or_dash, until};
+use super::{defined_in, enabled, or_dash, until};
 use crate::cli::Token;
 use crate::home::Home;
 use crate::output;
@@ -75,7 +75,7 @@ pub(super) fn run(home: &Home, command: Token, json: bool) -> anyhow::Result<()>
                         until(token.expires),
                         (if token.own_roles { "own" } else { "owner's" }).to_owned(),
                         or_dash(used),
-                        kept(token.is_kept, token.fault.as_deref(), "user.cfg"),
+                        defined_in(token.is_mirrored, token.fault.as_deref(), "user.cfg"),
                         or_dash(token.comment),
                     ]
                 })
@@ -195,7 +195,7 @@ fn described(token: &TokenSummary, last_used: &LastUsed) -> serde_json::Value {
         "tokenid": token.tokenid, "id": token.id.to_string(), "enabled": token.enabled,
         "expires": token.expires, "created": token.created, "grace_until": token.grace_until,
         "comment": token.comment, "own_roles": token.own_roles,
-        "kept_in": token.is_kept.then_some("user.cfg"), "fault": token.fault,
+        "kept_in": token.is_mirrored.then_some("user.cfg"), "fault": token.fault,
         "checked_by": token.checked_by, "last_used": used.map(|used| used.unix_seconds),
         "last_used_from": used.map(|used| used.from.to_string()),
     })
@@ -213,7 +213,7 @@ fn show(token: &TokenSummary, last_used: &LastUsed, json: bool) {
         ("made", output::time(token.created)),
         ("expires", until(token.expires)),
         ("roles", (if token.own_roles { "its own, within its owner's" } else { "its owner's" }).to_owned()),
-        ("kept in", kept(token.is_kept, token.fault.as_deref(), "user.cfg and token.shadow")),
+        ("kept in", defined_in(token.is_mirrored, token.fault.as_deref(), "user.cfg and token.shadow")),
         ("secret", format!("checked by {}", token.checked_by)),
         (
             "old secret",

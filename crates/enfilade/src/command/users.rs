@@ -1,6 +1,6 @@
 //! `enfilade user`.
 
-use super::{enabled, kept, or_dash, password_from_stdin, until};
+use super::{defined_in, enabled, or_dash, password_from_stdin, until};
 use crate::cli::User;
 use crate::clock;
 use crate::home::Home;
@@ -34,7 +34,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
                     output::json_line(&json!({
                         "user": user.userid, "id": user.id.to_string(), "sid": user.sid.to_string(),
                         "enabled": user.enabled, "expires": user.expires, "password": user.has_password, "password_until": user.password_until,
-                        "uid": user.uid, "gid": user.gid, "comment": user.comment, "kept_in": user.is_kept.then_some("user.cfg"),
+                        "uid": user.uid, "gid": user.gid, "comment": user.comment, "kept_in": user.is_mirrored.then_some("user.cfg"),
                         "fault": user.fault,
                     }));
                 });
@@ -50,7 +50,7 @@ pub(super) fn run(home: &Home, command: User, json: bool) -> anyhow::Result<()> 
                         until(user.expires),
                         or_dash(user.uid),
                         user.sid.to_string(),
-                        kept(user.is_kept, user.fault.as_deref(), "user.cfg"),
+                        defined_in(user.is_mirrored, user.fault.as_deref(), "user.cfg"),
                         or_dash(user.comment),
                     ]
                 })

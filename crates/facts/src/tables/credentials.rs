@@ -1,6 +1,6 @@
 //! API tokens.
 
-use super::{Kept, REDACTED, Row, Table};
+use super::{Mirrored, REDACTED, Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{CredentialId, Malformed, TokenName, UserId};
 use serde::{Deserialize, Serialize};
@@ -147,8 +147,8 @@ pub struct Credential {
     pub own_roles: bool,
     /// Set when its truth is `user.cfg` (whether it is there, enabled, until when, and the comment) and `token.shadow`
     /// (what its secret is checked against). The rest is a fact beside it.
-    #[serde(default)]
-    pub kept: Option<Kept>,
+    #[serde(rename = "kept", default)]
+    pub mirrored: Option<Mirrored>,
 }
 
 impl Row for Credential {
@@ -176,7 +176,7 @@ impl Row for Credential {
         to.option(self.comment.as_deref(), |to, text| {
             to.text(text);
         });
-        to.flag(self.own_roles).option(self.kept.as_ref(), Kept::encode);
+        to.flag(self.own_roles).option(self.mirrored.as_ref(), Mirrored::encode);
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -191,7 +191,7 @@ impl Row for Credential {
             created: from.i64()?,
             comment: from.option(Reader::text)?,
             own_roles: from.flag()?,
-            kept: from.option(Kept::decode)?,
+            mirrored: from.option(Mirrored::decode)?,
         })
     }
 }

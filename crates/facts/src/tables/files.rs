@@ -86,20 +86,20 @@ impl FileFault {
     }
 }
 
-/// Said of a record whose truth is a file.
+/// Marks a record that mirrors a part of a file people edit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct Mirrored {
     /// What is wrong with its part of the file.
     pub fault: Option<FileFault>,
 }
 
-impl Kept {
-    pub(super) fn encode(to: &mut Writer, kept: &Self) {
-        to.option(kept.fault.as_ref(), FileFault::encode);
+impl Mirrored {
+    pub(super) fn encode(to: &mut Writer, mirrored: &Self) {
+        to.option(mirrored.fault.as_ref(), FileFault::encode);
     }
 
     pub(super) fn decode(from: &mut Reader<'_>) -> Option<Self> {
-        Some(Kept { fault: from.option(FileFault::decode)? })
+        Some(Mirrored { fault: from.option(FileFault::decode)? })
     }
 }
 
@@ -118,7 +118,7 @@ pub struct FileVersion {
 
 /// How the facts stand to a file that is in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeptFile {
+pub struct MirroredFile {
     /// The version the facts were taken from; `None` while it cannot be read.
     pub version: Option<FileVersion>,
     /// A digest of that version's bytes.
@@ -127,7 +127,7 @@ pub struct KeptFile {
     /// What is wrong with the whole of it: it is gone, or cannot be read. Then nothing in it is believed for longer than
     /// the stale limit.
     pub fault: Option<FileFault>,
-    /// Everything that is wrong, each with its line, and what is done about it; at most [`KeptFile::PROBLEMS_MAX`].
+    /// Everything that is wrong, each with its line, and what is done about it; at most [`MirroredFile::PROBLEMS_MAX`].
     pub problems: Vec<String>,
     /// How many things are wrong.
     pub problem_count: u32,
@@ -137,12 +137,12 @@ pub struct KeptFile {
     pub good: Option<Revision>,
 }
 
-impl KeptFile {
+impl MirroredFile {
     /// How many problems are told.
     pub const PROBLEMS_MAX: usize = 20;
 }
 
-impl Row for KeptFile {
+impl Row for MirroredFile {
     const TABLE: Table = Table::Files;
     type Key = FileName;
 
@@ -170,7 +170,7 @@ impl Row for KeptFile {
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
-        Some(KeptFile {
+        Some(MirroredFile {
             version: from.option(|from| {
                 Some(FileVersion {
                     inode: from.u64()?,

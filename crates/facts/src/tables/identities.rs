@@ -1,6 +1,6 @@
 //! Domains, users and groups.
 
-use super::{Kept, REDACTED, Row, Table};
+use super::{Mirrored, REDACTED, Row, Table};
 use crate::codec::{Reader, Writer};
 use crate::vocabulary::{DomainId, GroupId, Realm, Sid, UserId};
 use serde::{Deserialize, Serialize};
@@ -68,8 +68,8 @@ pub struct User {
     pub comment: Option<String>,
     /// Set when its truth is `user.cfg`: whether it is there, enabled, until when, and the comment. The rest is a fact
     /// beside it.
-    #[serde(default)]
-    pub kept: Option<Kept>,
+    #[serde(rename = "kept", default)]
+    pub mirrored: Option<Mirrored>,
 }
 
 /// A password: what it is checked against, and how long it is good.
@@ -143,7 +143,7 @@ impl Row for User {
         to.option(self.uid, number).option(self.gid, number);
         to.flag(self.enabled).i64(self.expires);
         to.option(self.password.as_ref(), Password::encode).option(self.comment.as_deref(), text);
-        to.option(self.kept.as_ref(), Kept::encode);
+        to.option(self.mirrored.as_ref(), Mirrored::encode);
     }
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
@@ -158,7 +158,7 @@ impl Row for User {
             expires: from.i64()?,
             password: from.option(Password::decode)?,
             comment: from.option(Reader::text)?,
-            kept: from.option(Kept::decode)?,
+            mirrored: from.option(Mirrored::decode)?,
         })
     }
 }

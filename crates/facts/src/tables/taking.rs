@@ -81,7 +81,7 @@ fn user(before: &User, after: &User) -> bool {
         enabled: after.enabled,
         expires: after.expires,
         password: after.password.clone(),
-        kept: after.kept.clone(),
+        mirrored: after.mirrored.clone(),
         ..before.clone()
     };
     is_disabled_or_same(before.enabled, after.enabled)
@@ -97,7 +97,7 @@ fn credential(before: &Credential, after: &Credential) -> bool {
         expires: after.expires,
         verifier: after.verifier.clone(),
         previous: after.previous.clone(),
-        kept: after.kept.clone(),
+        mirrored: after.mirrored.clone(),
         ..before.clone()
     };
     is_disabled_or_same(before.enabled, after.enabled)
@@ -142,7 +142,7 @@ fn assignment(before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
 mod tests {
     use super::*;
     use crate::codec::Writer;
-    use crate::tables::{Extra, Kept, Leaving, Password, Previous, Reverse, Revocation, Verifier};
+    use crate::tables::{Extra, Leaving, Mirrored, Password, Previous, Reverse, Revocation, Verifier};
     use crate::vocabulary::{DomainId, Maintenance, MaintenanceMode, ProjectId, Role, RoleId, Sid, UserId};
 
     fn bytes<R: Row>(row: &R) -> Vec<u8> {
@@ -175,7 +175,7 @@ mod tests {
             expires: 500,
             password: Some(Password::of("$y$hash".into())),
             comment: None,
-            kept: Some(Kept::default()),
+            mirrored: Some(Mirrored::default()),
         }
     }
 
@@ -222,7 +222,7 @@ mod tests {
             created: 1,
             comment: None,
             own_roles: false,
-            kept: None,
+            mirrored: None,
         };
         let other = Credential { verifier: Verifier::Keyed([2; 32]), ..token.clone() };
         let previous = Some(Previous { verifier: Verifier::Keyed([1; 32]), until: 9 });

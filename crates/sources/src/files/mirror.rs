@@ -25,7 +25,7 @@ use crate::pause::pause;
 use datastores::Datastores;
 use draft::Draft;
 use enfilade_facts::memo::KeyMaker;
-use enfilade_facts::tables::{FileFault, FileName, FileVersion, KeptFile};
+use enfilade_facts::tables::{FileFault, FileName, FileVersion, MirroredFile};
 use enfilade_facts::vocabulary::Authid;
 use enfilade_facts::{
     At, AuditRecord, Change, Clocks, CommitError, MemoSeed, MirrorHealth, Read, Requester, Source,
@@ -105,7 +105,7 @@ const READ_PAUSE: Duration = Duration::from_millis(25);
 /// A file that has to be compared.
 struct News {
     file: FileName,
-    before: Option<KeptFile>,
+    before: Option<MirroredFile>,
     content: Content,
 }
 
@@ -188,8 +188,8 @@ impl Mirror {
         now: Clocks,
         by: Option<Editor<'_>>,
     ) -> Result<Outcome, MirrorError> {
-        let rows = source.read(|view| view.list::<KeptFile>(&[]))??;
-        let mut rows: BTreeMap<FileName, KeptFile> = rows.into_iter().collect();
+        let rows = source.read(|view| view.list::<MirroredFile>(&[]))??;
+        let mut rows: BTreeMap<FileName, MirroredFile> = rows.into_iter().collect();
         let mut news = self.news(&rows, now);
         self.settle(&news, now);
         if news.iter().all(News::is_known_and_current) {
@@ -234,7 +234,7 @@ impl Mirror {
     }
 
     /// The files that are not known to be what the facts say.
-    fn news(&self, rows: &BTreeMap<FileName, KeptFile>, now: Clocks) -> Vec<News> {
+    fn news(&self, rows: &BTreeMap<FileName, MirroredFile>, now: Clocks) -> Vec<News> {
         let news = |file: FileName| {
             let before = rows.get(&file).cloned();
             let version = std::fs::metadata(self.set.path(file)).map(|meta| version_of(&meta));
@@ -255,7 +255,7 @@ impl Mirror {
     }
 
     /// Whether the facts are of this version, and nothing can have been written under the same version after it was read.
-    fn is_settled(&self, file: FileName, version: &FileVersion, row: &KeptFile) -> bool {
+    fn is_settled(&self, file: FileName, version: &FileVersion, row: &MirroredFile) -> bool {
         row.version == Some(*version) && self.settled.get(&file) == Some(&(*version, row.digest))
     }
 
@@ -271,7 +271,7 @@ impl Mirror {
         }
     }
 
-    fn read(&self, file: FileName, before: Option<KeptFile>, now: Clocks) -> News {
+    fn read(&self, file: FileName, before: Option<MirroredFile>, now: Clocks) -> News {
         let known = before.as_ref().and_then(|before| before.version);
         let content = match self.read_settled(file, known, now) {
             Ok((bytes, version)) => {
@@ -312,7 +312,7 @@ impl Mirror {
     }
 
     /// Files that are compared together: tokens are in two, and the administrator's role is there wherever users are.
-    fn join(&self, news: &mut Vec<News>, rows: &BTreeMap<FileName, KeptFile>) {
+    fn join(&self, news: &mut Vec<News>, rows: &BTreeMap<FileName, MirroredFile>) {
         let has = |news: &[News], file| news.iter().any(|news| news.file == file);
         let add = |news: &mut Vec<News>, file: FileName, when: bool| {
             let row = rows.get(&file);
@@ -364,7 +364,7 @@ impl Mirror {
         Some(changed)
     }
 
-    fn remember(&mut self, news: &[News], said: Said, rows: &BTreeMap<FileName, KeptFile>) {
+    fn remember(&mut self, news: &[News], said: Said, rows: &BTreeMap<FileName, MirroredFile>) {
         let digest = |file: FileName| {
             let row = rows.get(&file).filter(|row| row.problem_count == 0 && row.fault.is_none())?;
             news.iter().any(|news| news.file == file).then_some(row.digest)
@@ -401,7 +401,7 @@ impl Mirror {
     /// # Errors
     /// When the facts cannot be read.
     pub fn has_seen(&mut self, source: &dyn Source, now: Clocks) -> Result<(), SourceError> {
-        let rows = source.read(|view| view.list::<KeptFile>(&[]))??;
+        let rows = source.read(|view| view.list::<MirroredFile>(&[]))??;
         for (file, row) in
             rows.into_iter().filter(|(file, _)| matches!(file, FileName::Users | FileName::Secrets))
         {
@@ -420,7 +420,7 @@ impl Mirror {
         Ok(())
     }
 
-    fn problems<'r>(&self, rows: impl Iterator<Item = (&'r FileName, &'r KeptFile)>) -> Vec<String> {
+    fn problems<'r>(&self, rows: impl Iterator<Item = (&'r FileName, &'r MirroredFile)>) -> Vec<String> {
         let mut problems = Vec::new();
         for (file, row) in rows {
             let path = self.set.path(*file);
@@ -497,7 +497,7 @@ impl Said {
     }
 
     /// The record of a file: which version it is, and whether the whole of it is to be believed.
-    fn row(&self, news: &News, draft: &mut Draft<'_, '_>) -> KeptFile {
+    fn row(&self, news: &News, draft: &mut Draft<'_, '_>) -> MirroredFile {
         let before = news.before.as_ref();
         let no_secrets = self.no_secrets.as_ref().filter(|_| news.file == FileName::Secrets);
         let error = match (&news.content, no_secrets) {
@@ -517,11 +517,11 @@ impl Said {
         });
         match &news.content {
             Content::Read { digest, version, .. } => {
-                KeptFile { version: *version, digest: *digest, fault, ..KeptFile::default() }
+                MirroredFile { version: *version, digest: *digest, fault, ..MirroredFile::default() }
             }
             Content::Unreadable(_) => {
                 let digest = before.map_or([0; 16], |before| before.digest);
-                KeptFile { version: None, digest, fault, ..KeptFile::default() }
+                MirroredFile { version: None, digest, fault, ..MirroredFile::default() }
             }
         }
     }

@@ -420,7 +420,7 @@ mod tests {
             expires: 0,
             password: Some(enfilade_facts::tables::Password::of("$y$hash".into())),
             comment: None,
-            kept: None,
+            mirrored: None,
         };
         let id = enfilade_facts::vocabulary::UserId::from_bytes([2; 16]);
         lmdb.commit(crate::conformance::change().put(&id, &user)).unwrap();

@@ -1,6 +1,6 @@
 //! The change under construction that makes the facts what the files say.
 
-use enfilade_facts::tables::{Ends, FileFault, FileName, KeptFile};
+use enfilade_facts::tables::{Ends, FileFault, FileName, MirroredFile};
 use enfilade_facts::{Change, Clocks, Row, View};
 use std::collections::BTreeMap;
 
@@ -93,7 +93,12 @@ impl<'v, 's> Draft<'v, 's> {
     }
 
     /// The record of a file, after everything that is wrong with it was told.
-    pub(super) fn file_row(&self, file: FileName, before: Option<&KeptFile>, row: KeptFile) -> KeptFile {
+    pub(super) fn file_row(
+        &self,
+        file: FileName,
+        before: Option<&MirroredFile>,
+        row: MirroredFile,
+    ) -> MirroredFile {
         let problems = self.problems.get(&file).map(Vec::as_slice).unwrap_or_default();
         let was_good = before.is_some_and(|before| before.problem_count == 0);
         let good = match before {
@@ -102,9 +107,9 @@ impl<'v, 's> Draft<'v, 's> {
             other => other.and_then(|before| before.good),
         };
         let since = before.and_then(|before| before.since).unwrap_or(self.now.unix_seconds);
-        KeptFile {
+        MirroredFile {
             since: (!problems.is_empty()).then_some(since),
-            problems: problems.iter().take(KeptFile::PROBLEMS_MAX).cloned().collect(),
+            problems: problems.iter().take(MirroredFile::PROBLEMS_MAX).cloned().collect(),
             problem_count: u32::try_from(problems.len()).unwrap_or(u32::MAX),
             good,
             ..row

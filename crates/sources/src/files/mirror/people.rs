@@ -39,13 +39,15 @@ impl<'v, 's> People<'v, 's> {
     }
 
     /// Everybody whose truth is a file.
-    pub(super) fn kept(&self) -> Vec<Authid> {
+    pub(super) fn mirrored(&self) -> Vec<Authid> {
         let named = self.users.iter().filter_map(|(userid, user)| Some((user.as_ref()?, userid)));
         let named: HashMap<UserId, (&Userid, bool)> =
-            named.map(|((id, user), userid)| (*id, (userid, user.kept.is_some()))).collect();
-        let users =
-            named.values().filter(|(_, kept)| *kept).map(|(userid, _)| Authid::from((*userid).clone()));
-        let tokens = self.tokens.iter().filter(|(_, (_, token))| token.kept.is_some());
+            named.map(|((id, user), userid)| (*id, (userid, user.mirrored.is_some()))).collect();
+        let users = named
+            .values()
+            .filter(|(_, is_mirrored)| *is_mirrored)
+            .map(|(userid, _)| Authid::from((*userid).clone()));
+        let tokens = self.tokens.iter().filter(|(_, (_, token))| token.mirrored.is_some());
         let tokens = tokens.filter_map(|((owner, name), _)| {
             let (userid, _) = named.get(owner)?;
             Some(Authid { user: (*userid).clone(), token: Some(name.clone()) })

@@ -61,8 +61,8 @@ impl Bench {
         self.mirror = Mirror::new(FileSet::new(self.scratch.path()));
     }
 
-    fn file(&self, file: FileName) -> Option<KeptFile> {
-        self.source.read(|view| view.get::<KeptFile>(&file)).unwrap().unwrap()
+    fn file(&self, file: FileName) -> Option<MirroredFile> {
+        self.source.read(|view| view.get::<MirroredFile>(&file)).unwrap().unwrap()
     }
 
     fn store(&self, name: &str) -> Option<Datastore> {
@@ -188,7 +188,7 @@ fn what_was_read_of_a_fresh_version_is_read_again_when_it_is_not_fresh() {
         assert!(bench.store("one").is_some());
         bench.write(FileName::Datastores, "datastore: two\n\tpath /tmp/two\n");
         let row = bench.file(FileName::Datastores).unwrap();
-        let row = KeptFile { version: Some(version(&bench)), ..row };
+        let row = MirroredFile { version: Some(version(&bench)), ..row };
         let mut change =
             Change::new(AuditRecord { who: "a test".into(), what: "stamp".into(), unix_seconds: 0 });
         change.put(&FileName::Datastores, &row);

@@ -7,7 +7,7 @@ use crate::files::section_config::LineError;
 use crate::files::token_shadow::{Hashes, Secrets};
 use crate::files::user_cfg::{Entry, UserCfg};
 use enfilade_facts::tables::{
-    Assignment, AssignmentKey, Credential, FileFault, FileName, Kept, Member, Membership, Name, NameKey,
+    Assignment, AssignmentKey, Credential, FileFault, FileName, Member, Membership, Mirrored, Name, NameKey,
     SidSpace, SidSpaceKey, User, Verifier, Who,
 };
 use enfilade_facts::vocabulary::{Authid, CredentialId, TokenName, UserId, Userid};
@@ -73,9 +73,9 @@ struct Comparison<'a, 'd, 'v, 's> {
 impl Comparison<'_, '_, '_, '_> {
     fn run(mut self) -> Result<(), SourceError> {
         let said = self.said;
-        let (kept, root) = match &said.changed {
+        let (mirrored, root) = match &said.changed {
             Some(_) => (Vec::new(), None),
-            None => (self.people.kept(), said.users.map(|_| Authid::from(Userid::root_pam()))),
+            None => (self.people.mirrored(), said.users.map(|_| Authid::from(Userid::root_pam()))),
         };
         let mut authids: Vec<&Authid> = match (&said.changed, said.users) {
             (Some(changed), _) => changed.iter().collect(),
@@ -83,7 +83,7 @@ impl Comparison<'_, '_, '_, '_> {
             (None, Some(users)) => users.entries.keys().chain(users.broken.keys()).collect(),
             (None, None) => Vec::new(),
         };
-        authids.extend(kept.iter().chain(&root));
+        authids.extend(mirrored.iter().chain(&root));
         // In their order a user comes before the user's tokens.
         if said.users.is_some() {
             authids.sort();
@@ -126,12 +126,13 @@ impl Comparison<'_, '_, '_, '_> {
         let (Some(name), Some(owner)) = (&authid.token, self.people.user_id(&authid.user)?) else {
             return Ok(());
         };
-        let Some((id, before)) = self.people.token(&owner, name)?.filter(|(_, token)| token.kept.is_some())
+        let Some((id, before)) =
+            self.people.token(&owner, name)?.filter(|(_, token)| token.mirrored.is_some())
         else {
             return Ok(());
         };
         let verifier = hash.map_or(Verifier::Missing, |hash| Verifier::Crypt(hash.to_owned()));
-        let after = Credential { verifier, kept: Some(Kept::default()), ..before.clone() };
+        let after = Credential { verifier, mirrored: Some(Mirrored::default()), ..before.clone() };
         self.draft.replace(&id, &before, &after);
         Ok(())
     }
@@ -149,27 +150,27 @@ impl Comparison<'_, '_, '_, '_> {
                 return Ok(());
             };
             let fault =
-                self.draft.fault(fault_of(before.kept.as_ref()), (error.line, &error.reason), *serves);
+                self.draft.fault(fault_of(before.mirrored.as_ref()), (error.line, &error.reason), *serves);
             self.tell(FileName::Users, authid, error, &fault);
-            let after = User { kept: Some(Kept { fault: Some(fault) }), ..before.clone() };
+            let after = User { mirrored: Some(Mirrored { fault: Some(fault) }), ..before.clone() };
             self.draft.put(&id, Some(&before), &after);
             return Ok(());
         }
         match (known, entry) {
             (None, None) => {}
             (Some((id, before)), Some(entry)) => {
-                let after = User { kept: Some(Kept::default()), ..before.clone() };
+                let after = User { mirrored: Some(Mirrored::default()), ..before.clone() };
                 let Entry { enabled, expires, comment } = entry.clone();
                 self.draft.replace(&id, &before, &User { enabled, expires, comment, ..after });
             }
             (None, Some(entry)) => self.new_user(&authid.user, entry)?,
             (Some((id, before)), None) => {
-                let Some(kept) = &before.kept else { return Ok(()) };
+                let Some(mirrored) = &before.mirrored else { return Ok(()) };
                 if is_whole(users) {
                     return self.remove_user(&authid.user, &id, &before);
                 }
-                let fault = self.gone(authid, kept);
-                let after = User { kept: Some(Kept { fault: Some(fault) }), ..before.clone() };
+                let fault = self.gone(authid, mirrored);
+                let after = User { mirrored: Some(Mirrored { fault: Some(fault) }), ..before.clone() };
                 self.draft.put(&id, Some(&before), &after);
             }
         }
@@ -202,7 +203,7 @@ impl Comparison<'_, '_, '_, '_> {
             expires,
             password: None,
             comment,
-            kept: Some(Kept::default()),
+            mirrored: Some(Mirrored::default()),
         };
         let name = NameKey::user(&domain, userid.name());
         self.draft.change.expect_absent::<Name>(&name).put(&name, &Name(id));
@@ -250,7 +251,7 @@ impl Comparison<'_, '_, '_, '_> {
         let known = self.people.token(&owner, name)?;
         let Some(users) = self.said.users else {
             // Nothing new in `user.cfg`: the hash alone.
-            if let Some((id, before)) = known.filter(|(_, token)| token.kept.is_some()) {
+            if let Some((id, before)) = known.filter(|(_, token)| token.mirrored.is_some()) {
                 let after = self.with_hash(authid, before.clone());
                 self.draft.replace(&id, &before, &after);
             }
@@ -262,9 +263,9 @@ impl Comparison<'_, '_, '_, '_> {
                 return Ok(());
             };
             let fault =
-                self.draft.fault(fault_of(before.kept.as_ref()), (error.line, &error.reason), *serves);
+                self.draft.fault(fault_of(before.mirrored.as_ref()), (error.line, &error.reason), *serves);
             self.tell(FileName::Users, authid, error, &fault);
-            let after = Credential { kept: Some(Kept { fault: Some(fault) }), ..before.clone() };
+            let after = Credential { mirrored: Some(Mirrored { fault: Some(fault) }), ..before.clone() };
             self.draft.put(&id, Some(&before), &after);
             return Ok(());
         }
@@ -272,8 +273,9 @@ impl Comparison<'_, '_, '_, '_> {
             (None, None) => {}
             (Some((id, before)), Some(entry)) => {
                 let Entry { enabled, expires, comment } = entry.clone();
-                let kept = Some(before.kept.clone().unwrap_or_default());
-                let after = Credential { enabled, expires, comment, kept, own_roles: true, ..before.clone() };
+                let mirrored = Some(before.mirrored.clone().unwrap_or_default());
+                let after =
+                    Credential { enabled, expires, comment, mirrored, own_roles: true, ..before.clone() };
                 let after = self.with_hash(authid, after);
                 self.draft.replace(&id, &before, &after);
             }
@@ -290,7 +292,7 @@ impl Comparison<'_, '_, '_, '_> {
                     created: self.draft.now().unix_seconds,
                     comment,
                     own_roles: true,
-                    kept: Some(Kept::default()),
+                    mirrored: Some(Mirrored::default()),
                 };
                 let token = self.with_hash(authid, token);
                 let by_name = NameKey::token(&owner, name);
@@ -298,13 +300,13 @@ impl Comparison<'_, '_, '_, '_> {
                 self.draft.put_new(&id, &token);
             }
             (Some((id, before)), None) => {
-                let Some(kept) = &before.kept else { return Ok(()) };
+                let Some(mirrored) = &before.mirrored else { return Ok(()) };
                 if is_whole(users) {
                     self.draft.change.delete::<Name>(&NameKey::token(&owner, name));
                     return self.remove_token(&id, &before);
                 }
-                let fault = self.gone(authid, kept);
-                let after = Credential { kept: Some(Kept { fault: Some(fault) }), ..before.clone() };
+                let fault = self.gone(authid, mirrored);
+                let after = Credential { mirrored: Some(Mirrored { fault: Some(fault) }), ..before.clone() };
                 self.draft.put(&id, Some(&before), &after);
             }
         }
@@ -318,9 +320,9 @@ impl Comparison<'_, '_, '_, '_> {
 
     /// With what `token.shadow` says of its secret. What that file cannot be asked leaves the last good hash.
     fn with_hash(&mut self, authid: &Authid, mut token: Credential) -> Credential {
-        let before = token.kept.take().and_then(|kept| kept.fault);
+        let before = token.mirrored.take().and_then(|mirrored| mirrored.fault);
         let Some(secrets) = self.said.hashes() else {
-            token.kept = Some(Kept::default());
+            token.mirrored = Some(Mirrored::default());
             return token;
         };
         let mut fault = None;
@@ -335,7 +337,7 @@ impl Comparison<'_, '_, '_, '_> {
             (Some(hash), None) => token.verifier = Verifier::Crypt(hash.clone()),
             (None, None) => token.verifier = Verifier::Missing,
         }
-        token.kept = Some(Kept { fault });
+        token.mirrored = Some(Mirrored { fault });
         token
     }
 
@@ -355,9 +357,9 @@ impl Comparison<'_, '_, '_, '_> {
         self.draft.problem(file, format!("line {line}: {reason} ({authid}: {means})"));
     }
 
-    fn gone(&mut self, authid: &Authid, kept: &Kept) -> FileFault {
+    fn gone(&mut self, authid: &Authid, mirrored: &Mirrored) -> FileFault {
         let reason = "its section is gone from a file that has errors";
-        let fault = self.draft.fault(kept.fault.as_ref(), (0, reason), true);
+        let fault = self.draft.fault(mirrored.fault.as_ref(), (0, reason), true);
         let means = self.draft.means(&fault, true);
         self.draft.problem(FileName::Users, format!("{authid}: {reason}; {means}"));
         fault
@@ -368,6 +370,6 @@ fn is_whole(users: &UserCfg) -> bool {
     users.broken.is_empty() && users.problems.is_empty()
 }
 
-fn fault_of(kept: Option<&Kept>) -> Option<&FileFault> {
-    kept.and_then(|kept| kept.fault.as_ref())
+fn fault_of(mirrored: Option<&Mirrored>) -> Option<&FileFault> {
+    mirrored.and_then(|mirrored| mirrored.fault.as_ref())
 }

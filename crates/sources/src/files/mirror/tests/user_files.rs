@@ -70,7 +70,7 @@ fn users_and_tokens_are_followed_from_both_files_together() {
     // Two users, the administrator, a token, and the administrator's role.
     assert_eq!((outcome.added, outcome.changed, outcome.removed), (5, 0, 0));
     let (id, ann) = bench.user("a@pbs").unwrap();
-    assert_eq!((ann.enabled, ann.comment.as_deref(), ann.kept.is_some()), (true, Some("Ann"), true));
+    assert_eq!((ann.enabled, ann.comment.as_deref(), ann.mirrored.is_some()), (true, Some("Ann"), true));
     assert!(!bench.user("b@pbs").unwrap().1.enabled);
     let token = bench.token("a@pbs", "t").unwrap();
     assert_eq!((token.verifier, token.own_roles), (Verifier::Crypt("$5$x".into()), true));
@@ -133,7 +133,7 @@ fn one_that_is_broken_keeps_its_last_good_facts_and_no_longer_than_that() {
     let problems = bench.look_at(LATE).problems;
     assert_eq!(problems.len(), 3, "{problems:?}");
     let fault = |bench: &Bench, user: &str| {
-        bench.user(user).unwrap().1.kept.unwrap().fault.map(|fault| fault.refuses)
+        bench.user(user).unwrap().1.mirrored.unwrap().fault.map(|fault| fault.refuses)
     };
     assert_eq!((fault(&bench, "b@pbs"), fault(&bench, "a@pbs")), (Some(false), None));
     assert!(bench.user("c@pbs").is_none() && bench.token("a@pbs", "u").is_none());
@@ -143,7 +143,7 @@ fn one_that_is_broken_keeps_its_last_good_facts_and_no_longer_than_that() {
     bench.write(USERS, "user: b@pbs\n\tenable\n");
     bench.look_at(LATE + 62);
     assert_eq!((fault(&bench, "b@pbs"), fault(&bench, "a@pbs")), (Some(true), Some(false)));
-    assert!(bench.token("a@pbs", "t").unwrap().kept.unwrap().fault.is_some());
+    assert!(bench.token("a@pbs", "t").unwrap().mirrored.unwrap().fault.is_some());
     // What can be read and is unknown refuses at once.
     bench.write(USERS, &TWO.replace("comment Ann", "enable maybe"));
     bench.look_at(LATE + 63);
@@ -151,7 +151,7 @@ fn one_that_is_broken_keeps_its_last_good_facts_and_no_longer_than_that() {
     bench.write(USERS, TWO);
     bench.look_at(LATE + 64);
     assert_eq!((fault(&bench, "b@pbs"), fault(&bench, "a@pbs")), (None, None));
-    assert_eq!(bench.token("a@pbs", "t").unwrap().kept.unwrap().fault, None);
+    assert_eq!(bench.token("a@pbs", "t").unwrap().mirrored.unwrap().fault, None);
 }
 
 #[test]
@@ -179,12 +179,12 @@ fn secrets_that_cannot_be_read_leave_the_hashes_and_mark_the_file() {
     // Users that change meanwhile do not make it forgotten.
     bench.write(USERS, &TWO.replace("Ann", "Anna"));
     bench.look_at(LATE + 63);
-    let fault = bench.token("a@pbs", "t").unwrap().kept.unwrap().fault.unwrap();
+    let fault = bench.token("a@pbs", "t").unwrap().mirrored.unwrap().fault.unwrap();
     assert_eq!((fault.since, fault.refuses), (LATE + 62, false));
     bench.write(SECRETS, r#"{"a@pbs!t":"$5$y"}"#);
     bench.look_at(LATE + 64);
     let token = bench.token("a@pbs", "t").unwrap();
-    assert_eq!((token.verifier, token.kept.unwrap().fault), (Verifier::Crypt("$5$y".into()), None));
+    assert_eq!((token.verifier, token.mirrored.unwrap().fault), (Verifier::Crypt("$5$y".into()), None));
 }
 
 #[test]
