@@ -67,16 +67,16 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 pub(crate) fn follow(house: &Arc<House>) -> anyhow::Result<()> {
     let house = Arc::clone(house);
     std::thread::Builder::new().name("operations".into()).spawn(move || {
-        let mut last = house.let_go();
+        let mut last = house.close_idle_roots();
         loop {
             for _ in 0..LET_GO_TICKS {
                 std::thread::park_timeout(TICK);
-                house.heed_changes();
+                house.drain_events();
                 if house.source().at() != last {
                     break;
                 }
             }
-            last = house.let_go();
+            last = house.close_idle_roots();
         }
     })?;
     Ok(())

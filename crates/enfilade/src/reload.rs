@@ -50,7 +50,7 @@ fn exchange_all(home: &Home, served: &Arc<Served>, faces: &Faces) -> anyhow::Res
         now.directories.extend(reserved.directories);
         now.files.extend(reserved.files);
     });
-    let _ = faces.house().let_go();
+    let _ = faces.house().close_idle_roots();
     if !waiting.is_empty() {
         let waiting: Vec<String> = waiting.iter().map(|key| format!("`{key}`")).collect();
         output::note(&format!(

@@ -113,8 +113,8 @@ impl House {
         (self.parts.clock)()
     }
 
-    /// What was changed until now is known of after this. Where nobody asks for long, the kernel forgets what it had to tell.
-    pub fn heed_changes(&self) {
+    /// Reads all events of the kernel about changed files. If nothing reads them for long, the queue of the kernel overflows.
+    pub fn drain_events(&self) {
         self.parts.watch.iter().for_each(Watch::heed);
     }
 

@@ -122,9 +122,9 @@ impl House {
         self.stores.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes every root nobody is inside of, and says so in the ledger; what is needed is opened again. So a store that is offline
-    /// can be unmounted, and a directory that is put in another's place is seen.
-    pub fn let_go(&self) -> At {
+    /// Closes every root that no operation uses, and notes that in the ledger. The next operation opens its root again. So a store that is offline
+    /// can be unmounted, and a directory that replaces another one is noticed.
+    pub fn close_idle_roots(&self) -> At {
         let at = self.parts.source.at();
         let handles: Vec<_> =
             self.open().iter().map(|(name, handle)| (name.clone(), Arc::clone(handle))).collect();

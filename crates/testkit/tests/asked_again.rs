@@ -230,7 +230,7 @@ fn the_ledger_is_not_stamped_while_a_root_is_being_opened() {
         world.enter(OperationKind::Read).map(drop).unwrap();
         let domain = "later".parse().unwrap();
         enfilade_admin::keystone::add_domain(&world.house.desk(), &domain, None).unwrap();
-        let at = world.house.house.let_go();
+        let at = world.house.house.close_idle_roots();
         assert_eq!(world.process().closed, at.revision);
         let visit = world.visit();
         let close = world.closing();
@@ -241,7 +241,7 @@ fn the_ledger_is_not_stamped_while_a_root_is_being_opened() {
         *world.actor.lock().unwrap() = Some(Box::new(move || {
             if steps == step {
                 close();
-                let at = house.let_go();
+                let at = house.close_idle_roots();
                 let stamped = process(&ledger).closed == at.revision;
                 let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
                 let is_open =

@@ -63,7 +63,7 @@ impl Served {
         });
         if is_other {
             // Closes open roots of datastores, so that each is checked against the reserved paths when it is opened again.
-            let _ = house.let_go();
+            let _ = house.close_idle_roots();
         }
     }
 
