@@ -2,7 +2,7 @@
 
 use crate::desk::Desk;
 use crate::error::Error;
-use crate::look::{Names, Target, group_id, user_id};
+use crate::resolve::{Names, Target, group_id, user_id};
 use enfilade_access::{AclLine, SecurityDescriptor, Subject, from_sddl, parse_line, print_lines, to_sddl};
 use enfilade_content::{Blocking, Node, Refusal as Content, Root};
 use enfilade_facts::tables::{Datastore, DatastoreProfile, Group, User};
@@ -134,7 +134,7 @@ fn sid(view: &View<'_>, who: &str, dialect: AclDialect) -> Result<Sid, Error> {
             let id = user_id(view, &user)?;
             let user = view.get::<User>(&id)?;
             user.map(|user| in_dialect(dialect, user.sid, user.uid.map(Sid::of_unix_user)))
-                .ok_or_else(|| crate::look::dangling("user", id))
+                .ok_or_else(|| crate::resolve::dangling("user", id))
         }
         Target::Token(user, _) => Err(Error::Invalid(format!(
             "`{who}` is a token, which acts as its owner: name the owner `{user}` instead"
@@ -144,7 +144,7 @@ fn sid(view: &View<'_>, who: &str, dialect: AclDialect) -> Result<Sid, Error> {
             let group = view.get::<Group>(&id)?;
             group
                 .map(|group| in_dialect(dialect, group.sid, group.gid.map(Sid::of_unix_group)))
-                .ok_or_else(|| crate::look::dangling("group", id))
+                .ok_or_else(|| crate::resolve::dangling("group", id))
         }
     }
 }

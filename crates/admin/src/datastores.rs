@@ -1,11 +1,11 @@
 //! Datastores, which are mirrored from `datastore.cfg`: a change is written to the file first, and then read like any edit.
 
-mod look;
+mod describe;
 
-pub use look::{
+pub use describe::{
     DatastoreDetails, DatastoreSummary, DatastoreWarning, datastore_warnings, list_datastores, show_datastore,
 };
-pub(crate) use look::{overlap, roots};
+pub(crate) use describe::{overlap, roots};
 
 use crate::acls::open_to_roles;
 use crate::desk::Desk;

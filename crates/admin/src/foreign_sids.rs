@@ -2,7 +2,7 @@
 
 use crate::desk::Desk;
 use crate::error::Error;
-use crate::look::{Names, Target, dangling, group_id, user_id};
+use crate::resolve::{Names, Target, dangling, group_id, user_id};
 use crate::users::is_free;
 use enfilade_facts::tables::{Group, User};
 use enfilade_facts::vocabulary::Sid;

@@ -2,7 +2,7 @@
 
 use crate::desk::{Desk, random};
 use crate::error::Error;
-use crate::look::{Names, Target, domain_id, group_id, user_id};
+use crate::resolve::{Names, Target, domain_id, group_id, user_id};
 use crate::users::{check_comment, choose_sid};
 use enfilade_facts::tables::{Group, Member, Membership, MembershipKey, Name, NameKey};
 use enfilade_facts::vocabulary::{GroupId, GroupName, Sid};

@@ -3,8 +3,8 @@
 use crate::datastores::{overlap, roots};
 use crate::desk::{Desk, random};
 use crate::error::Error;
-use crate::look::Target;
-use crate::look::{dangling, token_id, user_id, who};
+use crate::resolve::Target;
+use crate::resolve::{dangling, token_id, user_id, who};
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Credential, Domain, FileName, Name, NameKey, SidSpace, SidSpaceKey, User,
     Verifier, Who,

@@ -20,8 +20,8 @@ mod key_watch;
 mod keys;
 pub mod keystone;
 mod locks;
-mod look;
 mod passwords;
+mod resolve;
 mod roles;
 mod tokens;
 mod users;
@@ -51,8 +51,8 @@ pub use keys::{
     KeySummary, KeyTerms, KeyUse, check_keys, init_keys, list_keys, prune_keys, rotate_due_keys, rotate_keys,
 };
 pub use locks::{EndedLock, unlock};
-pub use look::{Names, Target, list_realms};
 pub use passwords::{ChosenBy, PASSWORDS_KEPT_MAX, PasswordRules};
+pub use resolve::{Names, Target, list_realms};
 pub use roles::{AssignmentSummary, assign_role, list_roles, remove_role};
 pub use tokens::{
     Marked, NewToken, TokenEdit, TokenSummary, TokenTerms, create_certificate_token, create_token,

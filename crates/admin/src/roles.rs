@@ -2,7 +2,7 @@
 
 use crate::desk::Desk;
 use crate::error::Error;
-use crate::look::{Names, Target, who};
+use crate::resolve::{Names, Target, who};
 use enfilade_facts::tables::{Assignment, AssignmentKey, FileName, Who};
 use enfilade_facts::vocabulary::{Role, RolePath, Ugid, Userid};
 use enfilade_facts::{At, Read, Source};

@@ -2,7 +2,7 @@
 
 use crate::desk::{Desk, random};
 use crate::error::Error;
-use crate::look::{Names, dangling, token_id, user_id};
+use crate::resolve::{Names, dangling, token_id, user_id};
 use crate::users::check_comment;
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Credential, FileName, Name, NameKey, Previous, User, Verifier, Who,

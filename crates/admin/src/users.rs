@@ -3,8 +3,8 @@
 use crate::chosen::Chosen;
 use crate::desk::{Desk, random};
 use crate::error::{Error, missing};
-use crate::look::{Names, dangling, domain_id, user_id};
 use crate::passwords::ChosenBy;
+use crate::resolve::{Names, dangling, domain_id, user_id};
 use enfilade_facts::limits::COMMENT_BYTES_MAX;
 use enfilade_facts::tables::{
     Assignment, AssignmentKey, Blob, Credential, Domain, Extra, ExtraKey, FileName, Grant, GrantKey, Grantee,

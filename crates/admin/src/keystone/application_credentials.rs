@@ -4,7 +4,7 @@ use super::delegations::{end_within, forget};
 use super::made::forget_made;
 use crate::desk::{Desk, random};
 use crate::error::Error;
-use crate::look::role_id;
+use crate::resolve::role_id;
 use crate::users::check_comment;
 use enfilade_facts::tables::{
     AccessRule, Credential, Delegation, Name, NameKey, Reverse, ReverseKey, User, Verifier,

@@ -1,7 +1,7 @@
 //! What a session is told as: the names of everything its ids stand for, and the catalog it leads to.
 
 use crate::error::Error;
-use crate::look::dangling;
+use crate::resolve::dangling;
 use enfilade_facts::tables::{
     Credential, Delegation, Domain, Endpoint, Grant, GrantKey, GrantScope, Grantee, Group, Interface, Member,
     Membership, Name, NameKey, NameKind, Project, Service, User,

@@ -2,7 +2,7 @@
 
 use crate::desk::{Desk, random};
 use crate::error::Error;
-use crate::look::{dangling, domain_id};
+use crate::resolve::{dangling, domain_id};
 use enfilade_facts::tables::{Domain, Leaving, LeavingKey, Name, NameKey, NameKind};
 use enfilade_facts::vocabulary::{DomainId, Realm};
 use enfilade_facts::{At, Read, Source};

@@ -3,7 +3,7 @@
 use super::names::check_name;
 use crate::desk::{Desk, random};
 use crate::error::Error;
-use crate::look::{Names, Target, dangling, domain_id, group_id, role_id, user_id};
+use crate::resolve::{Names, Target, dangling, domain_id, group_id, role_id, user_id};
 use enfilade_facts::tables::{
     Domain, Grant, GrantKey, GrantScope, Grantee, Group, Name, NameKey, NamedRole, Project, User,
 };

@@ -5,7 +5,7 @@ use super::names::check_name;
 use crate::desk::Desk;
 use crate::error::{Error, missing};
 use crate::import::Imported;
-use crate::look::dangling;
+use crate::resolve::dangling;
 use enfilade_facts::tables::{
     Credential, Delegation, Domain, Endpoint, Extra, ExtraKey, Grant, GrantKey, GrantScope, Grantee, Group,
     Member, Membership, MembershipKey, Name, NameKey, NamedRole, Password, Profile, Project, Region,

@@ -5,7 +5,7 @@ use super::names::check_name;
 use super::things::children_of;
 use crate::desk::{Desk, random};
 use crate::error::{Error, missing};
-use crate::look::{dangling, domain_id, user_id};
+use crate::resolve::{dangling, domain_id, user_id};
 use crate::users::check_comment;
 use enfilade_facts::tables::{
     Binding, Datastore, Domain, Leaving, LeavingKey, Name, NameKey, Profile, Project,
