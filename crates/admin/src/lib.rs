@@ -59,6 +59,6 @@ pub use tokens::{
     delete_token, list_bad_hashes, list_tokens, mark_for_upgrade, regenerate_token, set_token, upgrade_token,
 };
 pub use users::{
-    Beside, NewUser, UserEdit, UserSave, UserSummary, add_user, beside, create_user, delete_user, list_users,
-    remove_user, save_user, set_password, set_user,
+    NewUser, UserAttributes, UserEdit, UserSave, UserSummary, add_user, create_user, delete_user, list_users,
+    remove_user, save_user, set_password, set_user, user_attributes,
 };

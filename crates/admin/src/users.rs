@@ -43,7 +43,7 @@ impl NewUser {
 
 /// Attributes of a user in Identity v3 that are not in the user's record.
 #[derive(Clone, Debug, Default)]
-pub struct Beside {
+pub struct UserAttributes {
     /// The default project and the email address.
     pub profile: Profile,
     /// A JSON object clients keep, empty for none.
@@ -62,7 +62,7 @@ pub struct UserSave {
     /// A new password, and whether the user or an administrator chose it.
     pub password: Option<(Secret, ChosenBy)>,
     /// The other attributes.
-    pub beside: Beside,
+    pub attributes: UserAttributes,
 }
 
 /// Changes a user by id, in effect from the next request. A new password, or being disabled, ends the user's sessions.
@@ -72,14 +72,14 @@ pub struct UserSave {
 pub fn save_user(
     desk: &Desk<'_>,
     id: &UserId,
-    build: &dyn Fn(&User, &Beside) -> Result<UserSave, Error>,
-) -> Result<(User, Beside), Error> {
+    build: &dyn Fn(&User, &UserAttributes) -> Result<UserSave, Error>,
+) -> Result<(User, UserAttributes), Error> {
     let (user, domain) = find_by_id(desk, id)?;
-    let save = build(&user, &desk.facts.read(|view| beside(view, id))??)?;
+    let save = build(&user, &desk.facts.read(|view| user_attributes(view, id))??)?;
     let chosen = save
         .password
         .as_ref()
-        .map(|(password, by)| Chosen::of(desk, &user, &save.beside.profile, (password, by)));
+        .map(|(password, by)| Chosen::of(desk, &user, &save.attributes.profile, (password, by)));
     let chosen = chosen.transpose()?;
     if user.mirrored.is_some() {
         if save.name != user.name {
@@ -92,7 +92,7 @@ pub fn save_user(
     }
     let (saved, _) = desk.commit(&format!("user {id} update"), |view, change| {
         let user = view.get::<User>(id)?.ok_or_else(|| missing("user", id))?;
-        let before = beside(view, id)?;
+        let before = user_attributes(view, id)?;
         let save = build(&user, &before)?;
         check_comment(save.comment.as_deref())?;
         let mut edited = user.clone();
@@ -111,7 +111,7 @@ pub fn save_user(
         if user.mirrored.is_none() {
             (edited.enabled, edited.comment) = (save.enabled, save.comment.clone());
         }
-        let profile = &save.beside.profile;
+        let profile = &save.attributes.profile;
         match (&chosen, &mut edited.password) {
             (Some(chosen), _) => chosen.put(desk, &mut edited, profile)?,
             (None, Some(unchanged)) if !profile.has_rules_of(&before.profile) => {
@@ -120,8 +120,8 @@ pub fn save_user(
             (None, _) => {}
         }
         change.replace(id, &user, &edited);
-        put_beside(change, id, &save.beside)?;
-        Ok((edited, save.beside))
+        put_attributes(change, id, &save.attributes)?;
+        Ok((edited, save.attributes))
     })?;
     Ok(saved)
 }
@@ -130,37 +130,42 @@ pub fn save_user(
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn beside(view: &View<'_>, id: &UserId) -> Result<Beside, Error> {
+pub fn user_attributes(view: &View<'_>, id: &UserId) -> Result<UserAttributes, Error> {
     let profile = view.get::<Profile>(id)?.unwrap_or_default();
-    Ok(Beside { profile, extra: crate::keystone::extra_of(view, ThingKind::User, id)? })
+    Ok(UserAttributes { profile, extra: crate::keystone::extra_of(view, ThingKind::User, id)? })
 }
 
 /// Writes them.
 ///
 /// # Errors
 /// When they are too large.
-fn put_beside(change: &mut Change, id: &UserId, beside: &Beside) -> Result<(), Error> {
-    match beside.profile == Profile::default() {
+fn put_attributes(change: &mut Change, id: &UserId, attributes: &UserAttributes) -> Result<(), Error> {
+    match attributes.profile == Profile::default() {
         true => change.delete::<Profile>(id),
-        false => change.put(id, &beside.profile),
+        false => change.put(id, &attributes.profile),
     };
-    crate::keystone::put_extra(change, ThingKind::User, id, &beside.extra)
+    crate::keystone::put_extra(change, ThingKind::User, id, &attributes.extra)
 }
 
 /// Creates a user as Identity v3 does.
 ///
 /// # Errors
 /// As [`add_user`].
-pub fn create_user(desk: &Desk<'_>, new: &NewUser, enabled: bool, beside: &Beside) -> Result<UserId, Error> {
+pub fn create_user(
+    desk: &Desk<'_>,
+    new: &NewUser,
+    enabled: bool,
+    attributes: &UserAttributes,
+) -> Result<UserId, Error> {
     let (id, _) = add_user(desk, new)?;
-    if !enabled || beside.profile != Profile::default() || !beside.extra.is_empty() {
+    if !enabled || attributes.profile != Profile::default() || !attributes.extra.is_empty() {
         save_user(desk, &id, &|user, _| {
             Ok(UserSave {
                 name: user.name.clone(),
                 enabled,
                 comment: user.comment.clone(),
                 password: None,
-                beside: beside.clone(),
+                attributes: attributes.clone(),
             })
         })?;
     }

@@ -5,7 +5,7 @@ use super::given::{Given, invalid, unless_immutable, with_extra};
 use super::listing::{self, Filters};
 use super::{Call, Outcome, Said, Trouble, users};
 use enfilade_admin::keystone::{delete_group, extra_of, groups_of, save_group, set_member};
-use enfilade_admin::{Error, beside};
+use enfilade_admin::{Error, user_attributes};
 use enfilade_facts::View;
 use enfilade_facts::tables::{
     Domain, Group, Member, Membership, MembershipKey, Name, NameKind, Reverse, ReverseKey, ThingKind,
@@ -145,7 +145,7 @@ pub(super) fn list_users(call: &mut Call) -> Outcome {
             let ReverseKey::Member(_, Member::User(user)) = key else { return Ok(ControlFlow::Continue(())) };
             match users::find(view, &user.to_string())? {
                 Some((user, row)) if only.is_none_or(|only| only == row.domain) => {
-                    Ok(each(stored(&key), users::body(&base, &user, &row, &beside(view, &user)?)))
+                    Ok(each(stored(&key), users::body(&base, &user, &row, &user_attributes(view, &user)?)))
                 }
                 _ => Ok(ControlFlow::Continue(())),
             }

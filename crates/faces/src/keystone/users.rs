@@ -6,7 +6,8 @@ use super::listing::{self, plain};
 use super::render::time;
 use super::{Call, Outcome, Said, Trouble, query};
 use enfilade_admin::{
-    Beside, ChosenBy, Desk, Error, NewUser, UserSave, beside, create_user, delete_user, save_user,
+    ChosenBy, Desk, Error, NewUser, UserAttributes, UserSave, create_user, delete_user, save_user,
+    user_attributes,
 };
 use enfilade_facts::tables::{Domain, Name, NameKind, User};
 use enfilade_facts::vocabulary::{DomainId, ProjectId, Secret, UserId, from_rfc3339};
@@ -26,22 +27,22 @@ const KNOWN: [&str; 8] = [
     "original_password",
 ];
 
-pub(super) fn body(base: &str, id: &UserId, row: &User, beside: &Beside) -> Value {
+pub(super) fn body(base: &str, id: &UserId, row: &User, attributes: &UserAttributes) -> Value {
     let mut body = Map::new();
     body.insert("id".to_owned(), json!(id.to_string()));
     body.insert("name".to_owned(), json!(row.name));
     body.insert("domain_id".to_owned(), json!(row.domain.to_keystone()));
     body.insert("enabled".to_owned(), json!(row.enabled));
     body.insert("password_expires_at".to_owned(), password_end(row).map_or(Value::Null, Value::String));
-    if let Some(project) = &beside.profile.default_project {
+    if let Some(project) = &attributes.profile.default_project {
         body.insert("default_project_id".to_owned(), json!(project.to_string()));
     }
-    for (name, value) in [("email", &beside.profile.email), ("description", &row.comment)] {
+    for (name, value) in [("email", &attributes.profile.email), ("description", &row.comment)] {
         if let Some(value) = value {
             body.insert(name.to_owned(), json!(value));
         }
     }
-    with_extra(body, &beside.extra, format!("{base}/v3/users/{id}"))
+    with_extra(body, &attributes.extra, format!("{base}/v3/users/{id}"))
 }
 
 /// When a user's password has to be changed, in the form that filters compare.
@@ -73,12 +74,12 @@ pub(super) fn still_there(call: &Call, id: &UserId) -> Result<User, Trouble> {
     found.map(|(_, row)| row).ok_or_else(|| Trouble::missing("user", call.parameter(0)))
 }
 
-fn found(call: &mut Call) -> Result<(UserId, User, Beside, ApiPermit), Trouble> {
+fn found(call: &mut Call) -> Result<(UserId, User, UserAttributes, ApiPermit), Trouble> {
     let said = call.parameter(0).to_owned();
     let found = call.look(|view| {
         let Some((id, row)) = find(view, &said)? else { return Ok(None) };
-        let beside = beside(view, &id)?;
-        Ok(Some((id, row, beside)))
+        let attributes = user_attributes(view, &id)?;
+        Ok(Some((id, row, attributes)))
     })?;
     let changes = found.as_ref().map(|(id, ..)| [Party::User(id)]);
     let permit = call.allow(&About {
@@ -87,8 +88,8 @@ fn found(call: &mut Call) -> Result<(UserId, User, Beside, ApiPermit), Trouble> 
         changes: changes.as_ref().map_or(&[], |changes| changes),
         ..About::default()
     })?;
-    let (id, row, beside) = found.ok_or_else(|| Trouble::missing("user", &said))?;
-    Ok((id, row, beside, permit))
+    let (id, row, attributes) = found.ok_or_else(|| Trouble::missing("user", &said))?;
+    Ok((id, row, attributes, permit))
 }
 
 /// `?password_expires_at=lt:2026-01-01T00:00:00Z`. A user whose password does not expire never matches.
@@ -140,13 +141,13 @@ pub(super) fn list(call: &mut Call) -> Outcome {
     let wanted = query(&call.head, PASSWORD_END).map(|text| PasswordEnd::read(&plain(text))).transpose()?;
     listing::things(call, kind, &[PASSWORD_END], move |view, id, row| match &wanted {
         Some(wanted) if !wanted.is_of(row) => Ok(None),
-        _ => Ok(Some(body(&base, id, row, &beside(view, id)?))),
+        _ => Ok(Some(body(&base, id, row, &user_attributes(view, id)?))),
     })
 }
 
 pub(super) fn show(call: &mut Call) -> Outcome {
-    let (id, row, beside, _) = found(call)?;
-    Ok(Said::json(StatusCode::OK, &json!({ "user": body(&call.base, &id, &row, &beside) })))
+    let (id, row, attributes, _) = found(call)?;
+    Ok(Said::json(StatusCode::OK, &json!({ "user": body(&call.base, &id, &row, &attributes) })))
 }
 
 fn secret(text: &str) -> Result<Secret, Error> {
@@ -155,22 +156,22 @@ fn secret(text: &str) -> Result<Secret, Error> {
 }
 
 /// Copies the options that the password rules use into the profile.
-fn heed_options(Beside { profile, extra }: &mut Beside) {
+fn heed_options(UserAttributes { profile, extra }: &mut UserAttributes) {
     profile.keeps_password = has_option(extra, "ignore_password_expiry");
     profile.takes_given_password = has_option(extra, "ignore_change_password_upon_first_use");
 }
 
 /// The user with the changes of the body.
-fn changed(given: &Given, user: &User, before: &Beside) -> Result<UserSave, Error> {
-    let mut beside = before.clone();
+fn changed(given: &Given, user: &User, before: &UserAttributes) -> Result<UserSave, Error> {
+    let mut attributes = before.clone();
     if let Some(project) = given.id::<ProjectId>("default_project_id")? {
-        beside.profile.default_project = project;
+        attributes.profile.default_project = project;
     }
     if let Some(email) = given.text("email")? {
-        beside.profile.email = email.filter(|text| !text.is_empty());
+        attributes.profile.email = email.filter(|text| !text.is_empty());
     }
-    beside.extra = given.extra(&KNOWN, &before.extra)?;
-    heed_options(&mut beside);
+    attributes.extra = given.extra(&KNOWN, &before.extra)?;
+    heed_options(&mut attributes);
     let comment = match given.text("description")? {
         Some(text) => text.filter(|text| !text.is_empty()),
         None => user.comment.clone(),
@@ -179,7 +180,7 @@ fn changed(given: &Given, user: &User, before: &Beside) -> Result<UserSave, Erro
     let password = password.map(|password| (password, ChosenBy::Another));
     let name = given.name()?.unwrap_or_else(|| user.name.clone());
     let enabled = given.flag("enabled")?.unwrap_or(user.enabled);
-    Ok(UserSave { name, enabled, comment, password, beside })
+    Ok(UserSave { name, enabled, comment, password, attributes })
 }
 
 pub(super) fn create(call: &mut Call) -> Outcome {
@@ -207,40 +208,40 @@ pub(super) fn create(call: &mut Call) -> Outcome {
         email: given.text("email")?.flatten().filter(|text| !text.is_empty()),
         ..Default::default()
     };
-    let mut beside = Beside { profile, extra: given.extra(&KNOWN, "")? };
-    heed_options(&mut beside);
+    let mut attributes = UserAttributes { profile, extra: given.extra(&KNOWN, "")? };
+    heed_options(&mut attributes);
     let enabled = given.flag("enabled")?.unwrap_or(true);
-    let id = call.save(&permit, |desk| create_user(desk, &new, enabled, &beside))?;
+    let id = call.save(&permit, |desk| create_user(desk, &new, enabled, &attributes))?;
     let row = still_there(call, &id)?;
-    Ok(Said::json(StatusCode::CREATED, &json!({ "user": body(&call.base, &id, &row, &beside) })))
+    Ok(Said::json(StatusCode::CREATED, &json!({ "user": body(&call.base, &id, &row, &attributes) })))
 }
 
 pub(super) fn update(call: &mut Call) -> Outcome {
-    let (id, row, beside, mut permit) = found(call)?;
+    let (id, row, attributes, mut permit) = found(call)?;
     let given = Given::of(call, "user")?;
     if let Some(name) = given.name()? {
         let changes = &[Party::User(&id), Party::UserNamed(&name)];
         permit = call.allow(&About { domain: Some(&row.domain), changes, ..About::default() })?;
     }
-    unless_immutable(&beside.extra, Some(&given))?;
+    unless_immutable(&attributes.extra, Some(&given))?;
     if given.text("domain_id")?.is_some_and(|said| said != Some(row.domain.to_keystone())) {
         return Err(Error::Refused("the domain of a user cannot be changed".to_owned()).into());
     }
-    let (row, beside) =
+    let (row, attributes) =
         call.save(&permit, |desk| save_user(desk, &id, &|user, before| changed(&given, user, before)))?;
-    Ok(Said::json(StatusCode::OK, &json!({ "user": body(&call.base, &id, &row, &beside) })))
+    Ok(Said::json(StatusCode::OK, &json!({ "user": body(&call.base, &id, &row, &attributes) })))
 }
 
 pub(super) fn delete(call: &mut Call) -> Outcome {
-    let (id, _, beside, permit) = found(call)?;
-    unless_immutable(&beside.extra, None)?;
+    let (id, _, attributes, permit) = found(call)?;
+    unless_immutable(&attributes.extra, None)?;
     call.save(&permit, |desk| delete_user(desk, &id))?;
     Ok(Said::nothing())
 }
 
 /// A user's own change of password, once the old one was proved.
 pub(super) fn set_own_password(desk: &Desk<'_>, id: &UserId, old: &Secret, new: &str) -> Result<(), Trouble> {
-    let before = desk.facts.read(|view| beside(view, id))??;
+    let before = desk.facts.read(|view| user_attributes(view, id))??;
     if has_option(&before.extra, "lock_password") {
         let why = "the password of this user is changed by an administrator only";
         return Err(Error::Refused(why.to_owned()).into());
@@ -252,7 +253,7 @@ pub(super) fn set_own_password(desk: &Desk<'_>, id: &UserId, old: &Secret, new: 
             enabled: user.enabled,
             comment: user.comment.clone(),
             password: Some((password.clone(), ChosenBy::User(old.clone()))),
-            beside: before.clone(),
+            attributes: before.clone(),
         })
     })?;
     Ok(())
