@@ -10,12 +10,14 @@ mod compact;
 mod environment;
 mod high_water;
 mod lost_map;
+mod map;
 mod moved;
 mod newest;
 mod pages;
 mod place;
 mod reading;
 mod restore;
+mod restore_error;
 mod room;
 mod shipping;
 mod tables;
@@ -30,8 +32,7 @@ use enfilade_facts::{
     At, Change, CommitError, Read, Requester, Revision, Snapshot, Source, SourceError, View,
 };
 use environment::{Environment, Trust};
-use reading::Reading;
-pub use restore::RestoreError;
+pub use restore_error::RestoreError;
 pub use shipping::ShippingError;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -270,13 +271,13 @@ impl Lmdb {
         let mut txn = environment.env.write_txn().map_err(unavailable)?;
         let commit = txn.id() as u64;
         let mut room = environment.room(&txn).map_err(unavailable)?;
-        let before = Reading::of(environment, &txn, commit.saturating_sub(1))?;
+        let before = environment.reading_of(&txn, commit.saturating_sub(1))?;
         let (first, mut now, mut of) = (before.at, before.at, before.commit);
         // A commit on top of an older state would give an acknowledged revision's number to other facts.
         not_gone_back(first.revision, environment.high_water.revision())?;
         let mut answers = Vec::with_capacity(changes.len());
         for change in changes {
-            let reading = Reading { environment, txn: &txn, at: now, commit: of };
+            let reading = environment.reading_at(&txn, now, of);
             let writes = write_down(&reading, change, commit, environment.high_water.shipped());
             answers.push(match writes {
                 Ok(writes) if writes.is_empty() => Ok(now),

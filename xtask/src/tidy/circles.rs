@@ -4,34 +4,19 @@ use super::imports::{Graph, Modules};
 use super::{Finding, Source};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-/// The circles that are left: crate, and its modules that are in one. This list only gets shorter; nothing else excuses a circle.
-const LEFT: [(&str, &[&str]); 1] = [(
-    "crates/sources",
-    &["lmdb::environment", "lmdb::moved", "lmdb::newest", "lmdb::reading", "lmdb::restore"],
-)];
-
 /// The rooms of a door that decides, the lowest first (ARCHITECTURE.md, "Inside a door").
 const ROOMS: [&str; 6] = ["ask", "refuse", "view", "permit", "memo", "open"];
 
-const HERE: &str = "xtask/src/tidy/circles.rs";
-
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
-    findings.extend(circles(sources, &LEFT));
-}
-
-fn circles(sources: &[Source], left: &[(&str, &[&str])]) -> Vec<Finding> {
     let rust = sources.iter().filter(|source| source.is_rust());
     let by_path: HashMap<&str, &Source> = rust.map(|source| (source.path.as_str(), source)).collect();
-    let mut findings = Vec::new();
     for source in sources {
         let root = ["/src/lib.rs", "/src/main.rs"].iter().find_map(|root| source.path.strip_suffix(root));
         let Some(folder) = root else { continue };
-        let excused = left.iter().filter(|(krate, _)| *krate == folder).flat_map(|(_, modules)| *modules);
-        let excused = excused.copied().collect();
         match Modules::read(source, &by_path) {
             Ok(modules) => {
                 let graph = modules.graph();
-                findings.extend(in_crate(folder, &graph, &excused));
+                findings.extend(in_crate(&graph));
                 let is_door = folder.starts_with("crates/door-");
                 findings.extend(is_door.then(|| out_of_order(&graph)).into_iter().flatten());
             }
@@ -41,27 +26,20 @@ fn circles(sources: &[Source], left: &[(&str, &[&str])]) -> Vec<Finding> {
             }
         }
     }
-    findings
 }
 
-fn in_crate(folder: &str, graph: &Graph, excused: &BTreeSet<&str>) -> Vec<Finding> {
+fn in_crate(graph: &Graph) -> Vec<Finding> {
     let circles: Vec<Vec<&str>> =
         graph.keys().filter_map(|module| shortest_way(graph, module, module)).collect();
-    let is_in_one = |module: &str| circles.iter().any(|circle| circle.contains(&module));
     let mut findings = Vec::new();
     let mut named: BTreeSet<&str> = BTreeSet::new();
     for circle in &circles {
         // A circle is found once for each of its modules.
-        let is_new = circle.iter().any(|module| !named.contains(module));
-        if is_new && circle.iter().any(|module| !excused.contains(module)) {
+        if circle.iter().any(|module| !named.contains(module)) {
             let Some(first) = circle.first() else { continue };
             findings.extend(finding(graph, circle, first, circle_of));
             named.extend(circle);
         }
-    }
-    for module in excused.iter().filter(|module| !is_in_one(module)) {
-        let what = format!("`{module}` of {folder} is in no circle of imports: take it out of LEFT");
-        findings.push(Finding { path: HERE.to_owned(), line: 0, what });
     }
     findings
 }

@@ -5,7 +5,8 @@
 //! name of the old one. So the old store is there until the new one is whole. That is a change with a revision and an entry in the log; it
 //! writes no fact, so the tallies are those of before. Nobody else may have the store open: a process would go on with the file that it has.
 
-use super::environment::{self, Environment, Trust, open_map_of};
+use super::environment::{self, Environment, Trust};
+use super::map::open_map_of;
 use super::pages::Pages;
 use super::reading::Reading;
 use super::tables::{self, Records, Tables};
@@ -258,7 +259,7 @@ fn each_record(
 ) -> Result<u64, SourceError> {
     view.head()?;
     let tables = || Table::ALL.into_iter().filter(|table| *table != Table::Head);
-    let count = |table| Ok(from.environment.records(table)?.stat(from.txn)?.entries as u64);
+    let count = |table| Ok(tables::existing(from.tables, table)?.stat(from.txn)?.entries as u64);
     let all = tables().map(count).sum::<heed::Result<u64>>().map_err(unavailable)?;
     let mut done = 0;
     for table in tables() {

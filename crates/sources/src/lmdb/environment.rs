@@ -2,6 +2,7 @@
 
 use super::anew::Anew;
 use super::high_water::HighWater;
+use super::map::{MAP_BYTES, READERS_MAX, open_map, open_map_of};
 use super::reading::Reading;
 use super::tables::{self, Records, Tables, There};
 use super::writers::Writers;
@@ -12,7 +13,7 @@ use crate::new_map;
 use enfilade_facts::format::{FORMAT, FORMAT_OLDEST};
 use enfilade_facts::journal::{Identity, IdentityKey, Write};
 use enfilade_facts::{At, Revision, SourceError, StoreId, Table, View};
-use heed::{Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn, WithTls};
+use heed::{Env, EnvFlags, RoTxn, RwTxn, WithTls};
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -21,11 +22,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{self, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
-
-/// Address space, not disk: the file grows as it is filled. Where address space is rationed a smaller map will do.
-const MAP_BYTES: [usize; 3] = [1 << 36, 1 << 32, 1 << 30];
-const READERS_MAX: u32 = 4096;
 
 /// How often a transaction is begun that has not the facts of its own number.
 const BEGUN_MAX: u32 = 8;
@@ -63,9 +59,9 @@ impl Environment {
         tables::of(&self.tables, table)
     }
 
-    /// The database of a table that is there.
+    /// The database of a table that exists.
     pub(super) fn records(&self, table: Table) -> heed::Result<&Records<'static>> {
-        self.find(table).ok_or(heed::Error::Mdb(heed::MdbError::BadDbi))
+        tables::existing(&self.tables, table)
     }
 
     /// The tables, to write all of them anew.
@@ -96,8 +92,7 @@ impl Environment {
         look: impl FnOnce(&Reading<'_>, &View<'_>) -> R,
     ) -> Result<R, SourceError> {
         let (txn, revision) = self.begun(begin).map_err(unavailable)?;
-        let reading =
-            Reading { environment: self, txn: &txn, at: self.at(revision?), commit: txn.id() as u64 };
+        let reading = self.reading_at(&txn, self.at(revision?), txn.id() as u64);
         Ok(look(&reading, &View::new(&reading)))
     }
 
@@ -105,7 +100,24 @@ impl Environment {
     pub(super) fn reading_raw<R>(&self, look: impl FnOnce(&Reading<'_>) -> R) -> heed::Result<R> {
         let (txn, revision) = self.begun(|env| env.read_txn())?;
         let at = self.at(revision.unwrap_or(Revision(0)));
-        Ok(look(&Reading { environment: self, txn: &txn, at, commit: txn.id() as u64 }))
+        Ok(look(&self.reading_at(&txn, at, txn.id() as u64)))
+    }
+
+    /// The records of a transaction, at the revision that the head says.
+    ///
+    /// # Errors
+    /// When the head is not the one of this commit.
+    pub(super) fn reading_of<'t>(
+        &'t self,
+        txn: &'t RoTxn<'t>,
+        commit: u64,
+    ) -> Result<Reading<'t>, SourceError> {
+        Reading::of(&self.tables, txn, self.at(Revision(0)), commit)
+    }
+
+    /// The records of a transaction, at a revision that is known.
+    pub(super) fn reading_at<'t>(&'t self, txn: &'t RoTxn<'t>, at: At, commit: u64) -> Reading<'t> {
+        Reading { tables: &self.tables, txn, at, commit }
     }
 
     /// A transaction, and the revision of its facts.
@@ -129,7 +141,7 @@ impl Environment {
                 return Ok((txn, Ok(revision)));
             }
             begun += 1;
-            match Reading::of(self, &txn, commit).map(|reading| reading.at.revision) {
+            match self.reading_of(&txn, commit).map(|reading| reading.at.revision) {
                 Ok(revision) => {
                     LAST.set((self.number, commit, revision));
                     return Ok((txn, Ok(revision)));
@@ -311,35 +323,6 @@ fn believed(path: &Path, terms: Terms, env: Env<WithTls>) -> Result<Env<WithTls>
             ),
         )),
     }
-}
-
-fn open_map(path: &Path, terms: Terms) -> heed::Result<Env<WithTls>> {
-    let mut last = heed::Error::EnvAlreadyOpened;
-    let said = terms.map_bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-    for bytes in said.map_or(MAP_BYTES.to_vec(), |bytes| vec![bytes]) {
-        match open_map_of(path, bytes, EnvFlags::empty()) {
-            // Its last user is letting go of it on another thread at this moment.
-            Err(heed::Error::EnvAlreadyOpened) => {
-                let closing = path.canonicalize().ok().and_then(heed::env_closing_event);
-                if let Some(closing) = closing {
-                    closing.wait_timeout(Duration::from_secs(5));
-                }
-                return open_map_of(path, bytes, EnvFlags::empty());
-            }
-            Err(why @ heed::Error::Io(_)) => last = why,
-            done => return done,
-        }
-    }
-    Err(last)
-}
-
-#[expect(unsafe_code, reason = "heed marks opening a memory map as unsafe")]
-pub(super) fn open_map_of(path: &Path, bytes: usize, flags: EnvFlags) -> heed::Result<Env<WithTls>> {
-    let mut options = EnvOpenOptions::new().read_txn_with_tls();
-    options.map_size(bytes).max_readers(READERS_MAX).max_dbs(Table::ALL.len() as u32);
-    // SAFETY: the file is changed by LMDB alone (mode 0600 in a 0700 directory of ours, never on a network file
-    // system), no flag that weakens its locking is set, and no transaction outlives a short synchronous block.
-    unsafe { options.flags(flags).open(path) }
 }
 
 #[cfg(test)]

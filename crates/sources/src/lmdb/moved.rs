@@ -1,7 +1,7 @@
 //! Putting a new store in the place of one that cannot be opened, which keeps a name of its own.
 
 use super::OpenError;
-use super::restore::RestoreError;
+use super::restore_error::RestoreError;
 use rustix::io::Errno;
 use std::io;
 use std::path::Path;

@@ -4,7 +4,7 @@
 //! make it take the older one, where everything is sound and one change is missing. The high-water mark knows better; where
 //! it is gone, both commits are looked at: they have to follow each other, and each head has to be of its commit.
 
-use super::environment::open_map_of;
+use super::map::open_map_of;
 use enfilade_facts::Table;
 use enfilade_facts::journal::Head;
 use heed::types::Bytes;

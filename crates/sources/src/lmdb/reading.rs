@@ -1,10 +1,10 @@
 //! Looking at LMDB's records inside a transaction.
 
-use super::environment::Environment;
+use super::tables::{self, Tables};
 use super::unavailable;
 use enfilade_facts::codec;
 use enfilade_facts::journal::Head;
-use enfilade_facts::{At, Each, Found, Revision, Snapshot, SourceError, Table};
+use enfilade_facts::{At, Each, Found, Snapshot, SourceError, Table};
 use heed::RoTxn;
 use std::ops::Bound;
 
@@ -13,7 +13,7 @@ const LMDB_KEY_BYTES_MAX: usize = 511;
 
 /// A transaction, and the revision its records are of.
 pub(super) struct Reading<'t> {
-    pub(super) environment: &'t Environment,
+    pub(super) tables: &'t Tables<'static>,
     pub(super) txn: &'t RoTxn<'t>,
     pub(super) at: At,
     /// LMDB's number of the commit that left the records as they are.
@@ -21,16 +21,17 @@ pub(super) struct Reading<'t> {
 }
 
 impl<'t> Reading<'t> {
-    /// Asks the head for the revision.
+    /// Reads the revision from the head; `at` says of which store.
     ///
     /// # Errors
     /// When the head is not the one of this commit.
     pub(super) fn of(
-        environment: &'t Environment,
+        tables: &'t Tables<'static>,
         txn: &'t RoTxn<'t>,
+        at: At,
         commit: u64,
     ) -> Result<Self, SourceError> {
-        let mut reading = Reading { environment, txn, at: environment.at(Revision(0)), commit };
+        let mut reading = Reading { tables, txn, at, commit };
         reading.at.revision = reading.own_head()?.revision;
         Ok(reading)
     }
@@ -79,12 +80,12 @@ impl Snapshot for Reading<'_> {
         if !can_be(key) {
             return Ok(None);
         }
-        let Some(records) = self.environment.find(table) else { return Ok(None) };
+        let Some(records) = tables::of(self.tables, table) else { return Ok(None) };
         records.get(self.txn, key).map_err(unavailable)
     }
 
     fn at_or_after(&self, table: Table, key: &[u8]) -> Result<Found<'_>, SourceError> {
-        let Some(records) = self.environment.find(table) else { return Ok(None) };
+        let Some(records) = tables::of(self.tables, table) else { return Ok(None) };
         let found = match from(key) {
             Bound::Unbounded => records.first(self.txn),
             Bound::Included(key) => records.get_greater_than_or_equal_to(self.txn, key),
@@ -94,12 +95,12 @@ impl Snapshot for Reading<'_> {
     }
 
     fn scan_from(&self, table: Table, key: &[u8], each: Each<'_>) -> Result<(), SourceError> {
-        let Some(records) = self.environment.find(table) else { return Ok(()) };
+        let Some(records) = tables::of(self.tables, table) else { return Ok(()) };
         walk(records.range(self.txn, &(from(key), Bound::Unbounded)).map_err(unavailable)?, each)
     }
 
     fn scan(&self, table: Table, prefix: &[u8], each: Each<'_>) -> Result<(), SourceError> {
-        let Some(records) = self.environment.find(table) else { return Ok(()) };
+        let Some(records) = tables::of(self.tables, table) else { return Ok(()) };
         if prefix.is_empty() {
             walk(records.iter(self.txn).map_err(unavailable)?, each)
         } else if can_be(prefix) {

@@ -8,7 +8,7 @@
 use super::environment::{self, Trust};
 use super::high_water::HighWater;
 use super::moved::Moved;
-use super::reading::Reading;
+use super::restore_error::RestoreError;
 use super::{Lmdb, OpenError, Terms, place, unavailable};
 use crate::copy::{Copy, CopyError, Gathered, Progress, Views};
 use crate::files::atomic;
@@ -16,57 +16,6 @@ use enfilade_facts::codec;
 use enfilade_facts::journal::write_last;
 use enfilade_facts::{At, AuditRecord, CommitError, Revision, SourceError, StoreId, Table};
 use std::path::{Path, PathBuf};
-
-/// Facts that were not put in place; those that are there are as they were.
-#[derive(Debug, thiserror::Error)]
-pub enum RestoreError {
-    /// What was revoked since would be good again.
-    #[error(
-        "these facts are of revision {found}, and {expected} was acknowledged: whatever was revoked or taken away since \
-        would be good again; if that is meant, say --accept-rollback"
-    )]
-    GoesBack {
-        /// Their revision.
-        found: Revision,
-        /// The newest that was acknowledged.
-        expected: Revision,
-    },
-    /// What was revoked since might be good again.
-    #[error(
-        "`{path}`, which says up to which revision changes were acknowledged, cannot be read: {why}; so nobody can tell whether these facts are \
-        older, and whatever was revoked or taken away since would be good again; if that is accepted, say --accept-rollback"
-    )]
-    UnknownAge {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// The old store was moved away, and neither the new one nor the old one could be moved to its place.
-    #[error(
-        "`{path}` is missing now: the restored store is whole in `{new}`, and the one that cannot be opened is in `{aside}`; neither could be \
-        moved to its place ({why}): stop every enfilade on this data directory and run `mv -T '{new}' '{path}'`"
-    )]
-    Halfway {
-        /// Where the store has to be.
-        path: PathBuf,
-        /// Where the restored one is.
-        new: PathBuf,
-        /// Where the one of before is.
-        aside: PathBuf,
-        /// What the system said.
-        why: String,
-    },
-    /// The store could not do it.
-    #[error(transparent)]
-    Commit(#[from] CommitError),
-    /// The store could not be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// The copy, or the facts that are there, could not be read to the last record.
-    #[error(transparent)]
-    Copy(#[from] CopyError),
-}
 
 impl Lmdb {
     /// Puts these facts in the place of all that are there. That is a change, later than any there was. `progress` counts each record twice:
@@ -96,7 +45,7 @@ impl Lmdb {
             let commit = txn.id() as u64;
             // Also later than a change whose writer ended before it could acknowledge it: somebody may have seen that.
             let there =
-                Reading::of(environment, &txn, commit.saturating_sub(1)).map(|reading| reading.at.revision);
+                environment.reading_of(&txn, commit.saturating_sub(1)).map(|reading| reading.at.revision);
             let newest = acknowledged.max(there.unwrap_or(Revision(0)));
             let at = At { store: StoreId(u128::from_be_bytes(id)), revision: newest.max(revision) }.next();
             // What is not in the audit log yet has to stay; a log with a gap is of no use.

@@ -20,6 +20,11 @@ pub(super) fn of<'t, 'e>(tables: &'t Tables<'e>, table: Table) -> Option<&'t Rec
     found.and_then(|(_, records)| records.as_ref())
 }
 
+/// The records of a table that exists.
+pub(super) fn existing<'t, 'e>(tables: &'t Tables<'e>, table: Table) -> heed::Result<&'t Records<'e>> {
+    of(tables, table).ok_or(heed::Error::Mdb(heed::MdbError::BadDbi))
+}
+
 /// What an environment holds.
 pub(super) enum There {
     /// Nothing yet.

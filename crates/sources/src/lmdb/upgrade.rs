@@ -272,7 +272,7 @@ mod tests {
     use crate::conformance::{change, put_something, something_is_there};
     use crate::copy::read_backup;
     use crate::lmdb::Lmdb;
-    use crate::lmdb::environment::open_map_of;
+    use crate::lmdb::map::open_map_of;
     use crate::lmdb::reading::Reading;
     use crate::lmdb::tables::{There, find, make};
     use crate::scratch::Scratch;
@@ -307,7 +307,7 @@ mod tests {
         environment.check(path).unwrap();
         let mut txn = environment.env.write_txn().unwrap();
         let commit = txn.id() as u64;
-        let reading = Reading::of(&environment, &txn, commit - 1).unwrap();
+        let reading = environment.reading_of(&txn, commit - 1).unwrap();
         let number = reading.at.next().revision;
         // Under the number of the revision before it is written down, so that the records have LMDB's.
         let at = At { revision: Revision(commit - 1), ..reading.at };
@@ -486,7 +486,7 @@ mod tests {
             environment.check(&path).unwrap();
             let mut txn = environment.env.write_txn().unwrap();
             let commit = txn.id() as u64;
-            let reading = Reading::of(&environment, &txn, commit - 1).unwrap();
+            let reading = environment.reading_of(&txn, commit - 1).unwrap();
             let writes = write_down(&reading, &large, commit, Revision(0)).unwrap();
             environment.write(&mut txn, &writes).unwrap();
             txn.commit().unwrap();

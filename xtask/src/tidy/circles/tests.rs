@@ -1,16 +1,22 @@
 use super::*;
 
+fn findings(sources: &[Source]) -> Vec<String> {
+    let mut findings = Vec::new();
+    check(sources, &mut findings);
+    findings.iter().map(ToString::to_string).collect()
+}
+
 /// The findings for a crate `c` with these files, one text each: `path:line: what`.
-fn found(files: &[(&str, &str)], left: &[&str]) -> Vec<String> {
+fn found(files: &[(&str, &str)]) -> Vec<String> {
     let sources: Vec<Source> =
         files.iter().map(|(path, text)| Source::new(format!("c/src/{path}"), *text)).collect();
-    circles(&sources, &[("c", left)]).iter().map(ToString::to_string).collect()
+    findings(&sources)
 }
 
 /// The circle of a crate whose modules `a` and `b` have these texts, below a root with this one.
 fn circle(root: &str, a: &str, b: &str) -> Option<String> {
     let root = format!("mod a;\nmod b;\n{root}");
-    let found = found(&[("lib.rs", &root), ("a.rs", a), ("b.rs", b)], &[]);
+    let found = found(&[("lib.rs", &root), ("a.rs", a), ("b.rs", b)]);
     let line = found.first()?;
     Some(line.split(" is a circle").next()?.to_owned())
 }
@@ -22,7 +28,7 @@ fn a_circle_is_named_as_a_path() {
         ("b.rs", "use crate::c::C;\n"),
         ("c.rs", "use super::a::A;\n"),
     ];
-    let with = |a| found(&[&files[..], &[("a.rs", a)]].concat(), &[]);
+    let with = |a| found(&[&files[..], &[("a.rs", a)]].concat());
     assert_eq!(with("struct A;\n"), [""; 0]);
     let found = with("struct A;\n\nuse crate::b;\n");
     assert_eq!(found.len(), 1, "{found:?}");
@@ -92,38 +98,20 @@ fn a_module_and_those_below_it_are_no_circle() {
         ("a.rs", "mod d;\npub use d::D;\nuse crate::A;\nmod e;\n"),
         ("a/d.rs", "use super::A;\nuse crate::a;\n"),
     ];
-    let with = |e| found(&[&files[..], &[("a/e.rs", e)]].concat(), &[]);
+    let with = |e| found(&[&files[..], &[("a/e.rs", e)]].concat());
     assert_eq!(with("use super::D;\n"), [""; 0]);
     let nested = [
         ("a/d.rs", "use super::e::E;\n"),
         ("lib.rs", "mod a;\n"),
         ("a.rs", "mod d;\nmod e;\npub use d::D;\n"),
     ];
-    let found = found(&[&nested[..], &[("a/e.rs", "use crate::a::D;\n")]].concat(), &[]);
+    let found = found(&[&nested[..], &[("a/e.rs", "use crate::a::D;\n")]].concat());
     assert!(found[0].starts_with("c/src/a/d.rs:1: `a::d` -> `a::e` -> `a::d`"), "{found:?}");
 }
 
 #[test]
-fn only_what_is_listed_is_excused_and_only_as_long_as_it_is_needed() {
-    let circle =
-        [("lib.rs", "mod a;\nmod b;\nmod c;\n"), ("a.rs", "use crate::b;\n"), ("b.rs", "use crate::a;\n")];
-    let with = |c, left: &[&str]| found(&[&circle[..], &[("c.rs", c)]].concat(), left);
-    assert_eq!(with("", &["a", "b"]), [""; 0]);
-    assert_eq!(with("", &["a"]).len(), 1);
-    assert_eq!(
-        with("", &["a", "b", "c"]),
-        [format!("{HERE}:0: `c` of c is in no circle of imports: take it out of LEFT")]
-    );
-    // A module that joins a circle is not excused with it.
-    let joined = [("b.rs", "use crate::a;\nuse crate::c;\n")];
-    let files = [&circle[..2], &joined[..], &[("c.rs", "use crate::b;\n")]].concat();
-    assert_eq!(found(&files, &["a", "b"]).len(), 1);
-    assert_eq!(found(&files, &["a", "b", "c"]), [""; 0]);
-}
-
-#[test]
 fn a_file_that_cannot_be_read_is_a_finding() {
-    let found = found(&[("main.rs", "mod a;\n"), ("a.rs", "use crate::{;\n")], &[]);
+    let found = found(&[("main.rs", "mod a;\n"), ("a.rs", "use crate::{;\n")]);
     assert!(found[0].starts_with("c/src/a.rs:0: its imports cannot be read"), "{found:?}");
 }
 
@@ -138,7 +126,7 @@ fn the_rooms_of_a_door_stand_in_their_order() {
         ];
         let sources: Vec<Source> =
             files.iter().map(|(path, text)| Source::new(format!("{folder}/src/{path}"), *text)).collect();
-        circles(&sources, &[]).iter().map(ToString::to_string).collect::<Vec<_>>()
+        findings(&sources)
     };
     for (view, way) in [("use crate::permit::P;\n", ""), ("use crate::part::X;\n", "`part` -> ")] {
         let found = door("crates/door-9", view);

@@ -1,0 +1,43 @@
+//! The memory map of a store: how large it is, and how LMDB opens it.
+
+use super::Terms;
+use enfilade_facts::Table;
+use heed::{Env, EnvFlags, EnvOpenOptions, WithTls};
+use std::path::Path;
+use std::time::Duration;
+
+/// Address space, not disk: the file grows as it is filled. Where address space is rationed a smaller map will do.
+pub(super) const MAP_BYTES: [usize; 3] = [1 << 36, 1 << 32, 1 << 30];
+/// The number of reader slots of a store.
+pub(super) const READERS_MAX: u32 = 4096;
+
+/// Opens the map with the size of the terms, or with the largest one that the address space allows.
+pub(super) fn open_map(path: &Path, terms: Terms) -> heed::Result<Env<WithTls>> {
+    let mut last = heed::Error::EnvAlreadyOpened;
+    let said = terms.map_bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    for bytes in said.map_or(MAP_BYTES.to_vec(), |bytes| vec![bytes]) {
+        match open_map_of(path, bytes, EnvFlags::empty()) {
+            // Another thread is closing it at this moment.
+            Err(heed::Error::EnvAlreadyOpened) => {
+                let closing = path.canonicalize().ok().and_then(heed::env_closing_event);
+                if let Some(closing) = closing {
+                    closing.wait_timeout(Duration::from_secs(5));
+                }
+                return open_map_of(path, bytes, EnvFlags::empty());
+            }
+            Err(why @ heed::Error::Io(_)) => last = why,
+            done => return done,
+        }
+    }
+    Err(last)
+}
+
+/// Opens a map of this size.
+#[expect(unsafe_code, reason = "heed marks opening a memory map as unsafe")]
+pub(super) fn open_map_of(path: &Path, bytes: usize, flags: EnvFlags) -> heed::Result<Env<WithTls>> {
+    let mut options = EnvOpenOptions::new().read_txn_with_tls();
+    options.map_size(bytes).max_readers(READERS_MAX).max_dbs(Table::ALL.len() as u32);
+    // SAFETY: the file is changed by LMDB alone (mode 0600 in a 0700 directory of ours, never on a network file
+    // system), no flag that weakens its locking is set, and no transaction outlives a short synchronous block.
+    unsafe { options.flags(flags).open(path) }
+}

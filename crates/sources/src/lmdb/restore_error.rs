@@ -1,0 +1,57 @@
+//! The reasons why facts were not restored.
+
+use super::OpenError;
+use crate::copy::CopyError;
+use enfilade_facts::{CommitError, Revision};
+use std::path::PathBuf;
+
+/// Facts that were not put in place; those that are there are as they were.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// What was revoked since would be good again.
+    #[error(
+        "these facts are of revision {found}, and {expected} was acknowledged: whatever was revoked or taken away since \
+        would be good again; if that is meant, say --accept-rollback"
+    )]
+    GoesBack {
+        /// Their revision.
+        found: Revision,
+        /// The newest that was acknowledged.
+        expected: Revision,
+    },
+    /// What was revoked since might be good again.
+    #[error(
+        "`{path}`, which says up to which revision changes were acknowledged, cannot be read: {why}; so nobody can tell whether these facts are \
+        older, and whatever was revoked or taken away since would be good again; if that is accepted, say --accept-rollback"
+    )]
+    UnknownAge {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The old store was moved away, and neither the new one nor the old one could be moved to its place.
+    #[error(
+        "`{path}` is missing now: the restored store is whole in `{new}`, and the one that cannot be opened is in `{aside}`; neither could be \
+        moved to its place ({why}): stop every enfilade on this data directory and run `mv -T '{new}' '{path}'`"
+    )]
+    Halfway {
+        /// Where the store has to be.
+        path: PathBuf,
+        /// Where the restored one is.
+        new: PathBuf,
+        /// Where the one of before is.
+        aside: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+    /// The store could not do it.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    /// The store could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The copy, or the facts that are there, could not be read to the last record.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
+}
