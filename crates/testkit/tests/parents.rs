@@ -1,0 +1,141 @@
+//! A credential, a trust or an EC2 key is not created when the record that it depends on is deleted meanwhile: another server deletes it
+//! after the creation has read it and before the creation is committed.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use enfilade_admin::keystone as admin;
+use enfilade_admin::{Desk, Error, NewUser, Target};
+use enfilade_facts::tables::{Blob, Ec2Key};
+use enfilade_facts::vocabulary::{CredentialId, ProjectId, TrustId, UserId, Userid};
+use enfilade_facts::{At, Change, CommitError, Source, SourceError, View};
+use enfilade_identity::HashKey;
+use enfilade_testkit::{Remembering, TestHouse};
+use std::sync::Mutex;
+
+type Act<'a> = Box<dyn FnOnce() + Send + 'a>;
+
+/// A store in which another server acts right before the next commit.
+struct Meanwhile<'a> {
+    facts: &'a dyn Source,
+    act: Mutex<Option<Act<'a>>>,
+}
+
+impl Source for Meanwhile<'_> {
+    fn at(&self) -> At {
+        self.facts.at()
+    }
+    fn with_view(&self, look: &mut dyn FnMut(&View<'_>)) -> Result<(), SourceError> {
+        self.facts.with_view(look)
+    }
+    fn commit(&self, change: &Change) -> Result<At, CommitError> {
+        if let Some(act) = self.act.lock().unwrap().take() {
+            act();
+        }
+        self.facts.commit(change)
+    }
+}
+
+struct World {
+    house: TestHouse,
+    ann: UserId,
+    bob: UserId,
+    project: ProjectId,
+}
+
+impl World {
+    fn new() -> Self {
+        let house = TestHouse::new(Remembering::AsServed);
+        let desk = house.desk();
+        let [ann, bob] = ["ann@local", "bob@local"].map(|name| {
+            let name: Userid = name.parse().unwrap();
+            enfilade_admin::add_user(&desk, &NewUser::named(name)).unwrap().0
+        });
+        let (project, _) = admin::add_project(&desk, &"local".parse().unwrap(), "site", None).unwrap();
+        admin::add_role(&desk, "worker", None).unwrap();
+        let to_ann = Target::User("ann@local".parse().unwrap());
+        admin::grant_role(&desk, &to_ann, &admin::On::Project(project), "worker").unwrap();
+        World { house, ann, bob, project }
+    }
+
+    fn credential(
+        &self,
+        desk: &Desk<'_>,
+        name: &str,
+        by: Option<CredentialId>,
+    ) -> Result<CredentialId, Error> {
+        let new = admin::NewApplicationCredential {
+            owner: self.ann,
+            name: name.parse().unwrap(),
+            project: self.project,
+            roles: vec!["worker".to_owned()],
+            unrestricted: true,
+            rules: Vec::new(),
+            expires: 0,
+            by,
+            comment: None,
+            secret: None,
+        };
+        admin::create_application_credential(desk, &HashKey::new(&[42; 32]), &new).map(|(made, ..)| made.id)
+    }
+
+    fn trust(
+        &self,
+        desk: &Desk<'_>,
+        by: Option<CredentialId>,
+        parent: Option<TrustId>,
+    ) -> Result<TrustId, Error> {
+        let new = admin::NewTrust {
+            trustor: self.ann,
+            trustee: self.bob,
+            project: self.project,
+            roles: vec!["worker".to_owned()],
+            impersonation: true,
+            expires: 0,
+            uses: None,
+            redelegations: if parent.is_some() { 0 } else { 1 },
+            parent,
+            by,
+        };
+        admin::create_trust(desk, &new).map(|(id, ..)| id)
+    }
+
+    fn ec2_key(&self, desk: &Desk<'_>, by: CredentialId) -> Result<(), Error> {
+        let ec2 = Some(Ec2Key { secret: "secret".to_owned(), by: Some(by) });
+        let (kind, blob) = ("ec2".to_owned(), "{}".to_owned());
+        let row = Blob { user: self.ann, project: Some(self.project), kind, blob, ec2 };
+        admin::create_blob(desk, &admin::random_id().unwrap(), &row)
+    }
+}
+
+type Create = fn(&World, &Desk<'_>, CredentialId, TrustId) -> Result<(), Error>;
+
+const CREATED: [(&str, Create); 4] = [
+    ("a credential", |world, desk, by, _| world.credential(desk, "child", Some(by)).map(drop)),
+    ("a trust", |world, desk, by, _| world.trust(desk, Some(by), None).map(drop)),
+    ("a trust from a trust", |world, desk, _, from| world.trust(desk, None, Some(from)).map(drop)),
+    ("an EC2 key", |world, desk, by, _| world.ec2_key(desk, by)),
+];
+
+#[test]
+fn nothing_is_created_from_what_is_deleted_meanwhile() {
+    for (what, create) in CREATED {
+        for deleted in [false, true] {
+            let world = World::new();
+            let desk = world.house.desk();
+            let parent = world.credential(&desk, "parent", None).unwrap();
+            let lent = world.trust(&desk, None, None).unwrap();
+            let delete = || {
+                admin::delete_application_credential(&desk, &world.ann, &parent).unwrap();
+                admin::delete_trust(&desk, &lent).unwrap();
+            };
+            let act = deleted.then(|| Box::new(delete) as Act<'_>);
+            let meanwhile = Meanwhile { facts: desk.facts, act: Mutex::new(act) };
+            let outcome = create(&world, &Desk { facts: &meanwhile, ..desk }, parent, lent);
+            let is_expected = match outcome {
+                Ok(()) => !deleted,
+                Err(ref why) => deleted && matches!(why, Error::Missing { .. }),
+            };
+            assert!(is_expected, "{what}, parent deleted: {deleted}: {outcome:?}");
+        }
+    }
+}
