@@ -3,7 +3,7 @@
 mod http;
 
 use crate::Failure;
-use crate::peers::datastore_cfg::Place;
+use crate::peers::datastore_cfg::ServerFiles;
 use crate::peers::libxcrypt;
 use crate::report::Report;
 use crate::scratch::Scratch;
@@ -34,7 +34,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     let [sha] = libxcrypt::milliseconds(hashes, 101)?;
     let sha = report.middle("one hash of $5$ by the C library", 1, &sha, "ms") * 1e3;
     let run = Scratch::in_memory("datastores")?;
-    let theirs = Place::new(&scratch.path().join("theirs"), run.path(), STORES)?;
+    let theirs = ServerFiles::new(&scratch.path().join("theirs"), run.path(), STORES)?;
     let ours = house(&scratch.path().join("ours"), STORES)?;
     table(report, &theirs, &ours, sha, small)?;
     calls(report)?;
@@ -68,7 +68,13 @@ fn name(n: u64) -> Result<DatastoreName, Failure> {
 }
 
 /// The table of the original's report: so many stores, so often each, dropped at once and all together at the end.
-fn table(report: &mut Report, theirs: &Place, ours: &House, sha: f64, small: bool) -> Result<(), Failure> {
+fn table(
+    report: &mut Report,
+    theirs: &ServerFiles,
+    ours: &House,
+    sha: f64,
+    small: bool,
+) -> Result<(), Failure> {
     let names: Vec<DatastoreName> = (0..STORES).map(name).collect::<Result<_, _>>()?;
     let texts: Vec<String> = names.iter().map(ToString::to_string).collect();
     let mut least = f64::INFINITY;
@@ -195,7 +201,7 @@ fn counted(part: &str, times: u64) -> Result<f64, Failure> {
 /// The other runs of the original's report: 5 stores × 100,000 lookups, and all stores once after a start, and once more.
 fn rounds(
     report: &mut Report,
-    theirs: &Place,
+    theirs: &ServerFiles,
     ours: &House,
     scratch: &Scratch,
     run: &Path,
@@ -221,7 +227,7 @@ fn rounds(
     report.once("after to ours, 5 stores × 100,000", STORES, after / own, "times");
     let mut figures: [Samples; 4] = Default::default();
     for round in 0..if small { 1 } else { 5 } {
-        let theirs = Place::new(
+        let theirs = ServerFiles::new(
             &scratch.path().join(format!("cold-{round}")),
             &run.join(format!("cold-{round}")),
             STORES,
@@ -318,7 +324,7 @@ pub(crate) fn part(part: &str, times: u64) -> Result<(), Failure> {
         return Ok(());
     }
     let run = Scratch::in_memory(&format!("datastores-{part}"))?;
-    let theirs = Place::new(&scratch.path().join("theirs"), run.path(), STORES)?;
+    let theirs = ServerFiles::new(&scratch.path().join("theirs"), run.path(), STORES)?;
     (0..times).try_for_each(|_| theirs.look_up("store-1", part == "after")?.end())
 }
 

@@ -48,7 +48,7 @@ enum Piece {
 }
 
 /// Where the text comes from that is masked, to name values by where they were first seen.
-pub(super) struct Place<'p> {
+pub(super) struct MaskContext<'p> {
     pub(super) origin: &'p str,
     /// How many values of each rule were first seen here.
     pub(super) count: HashMap<String, usize>,
@@ -115,7 +115,7 @@ impl Masks {
     }
 
     /// The text with everything masked.
-    pub(super) fn canonical(&mut self, text: &str, place: &mut Place<'_>) -> String {
+    pub(super) fn canonical(&mut self, text: &str, context: &mut MaskContext<'_>) -> String {
         let mut text = text.to_owned();
         for (value, name) in &self.texts {
             text = text.replace(value, name);
@@ -139,7 +139,7 @@ impl Masks {
                 }
                 Some((nth, begin, end)) => {
                     out.push_str(&text[at..begin]);
-                    out.push_str(&self.masked(nth, &text[begin..end], place));
+                    out.push_str(&self.masked(nth, &text[begin..end], context));
                     at = end;
                 }
             }
@@ -148,14 +148,14 @@ impl Masks {
     }
 
     /// The text of a body of this kind with everything masked.
-    pub(super) fn canonical_body(&mut self, kind: &str, text: &str, place: &mut Place<'_>) -> String {
+    pub(super) fn canonical_body(&mut self, kind: &str, text: &str, context: &mut MaskContext<'_>) -> String {
         match kind.starts_with(&self.samples) {
-            true => self.canonical(&without_values(text), place),
-            false => self.canonical(text, place),
+            true => self.canonical(&without_values(text), context),
+            false => self.canonical(text, context),
         }
     }
 
-    fn masked(&mut self, nth: usize, value: &str, place: &mut Place<'_>) -> String {
+    fn masked(&mut self, nth: usize, value: &str, context: &mut MaskContext<'_>) -> String {
         let rule = &self.rules[nth];
         match rule.kind {
             Kind::Kept => value.to_owned(),
@@ -163,7 +163,7 @@ impl Masks {
             Kind::Minutes => format!("<{} minutes>", value.parse::<u64>().unwrap_or(0).div_ceil(60)),
             Kind::Moment(form) => {
                 let time = seconds(value, form).unwrap_or_else(|| panic!("`{value}` is no time"));
-                let ahead = time - place.now;
+                let ahead = time - context.now;
                 match () {
                     () if time < self.began - 3600 || ahead > 40 * 86_400 => value.to_owned(),
                     () if ahead < 60 => "<now>".to_owned(),
@@ -174,9 +174,9 @@ impl Masks {
                 if let Some(name) = self.known.get(value) {
                     return name.clone();
                 }
-                let count = place.count.entry(rule.name.clone()).or_default();
+                let count = context.count.entry(rule.name.clone()).or_default();
                 *count += 1;
-                let name = format!("<{} {count} of {}>", rule.name, place.origin);
+                let name = format!("<{} {count} of {}>", rule.name, context.origin);
                 self.known.insert(value.to_owned(), name.clone());
                 name
             }
@@ -320,8 +320,8 @@ mod tests {
         assert_eq!(seconds("1970-01-01T00:00:00", Form::Iso), Some(0));
         let mut masks = Masks::read(include_str!("masks.txt"), now);
         let mut say = |text: &str| {
-            let mut place = Place { origin: "here", count: HashMap::new(), now };
-            masks.canonical(text, &mut place)
+            let mut context = MaskContext { origin: "here", count: HashMap::new(), now };
+            masks.canonical(text, &mut context)
         };
         let id = "0123456789abcdef".repeat(2);
         for (text, expected) in [

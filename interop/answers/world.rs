@@ -2,7 +2,7 @@
 
 use super::client::{Ask, Client, Client2, Got};
 use super::house::House;
-use super::mask::{Masks, Place};
+use super::mask::{MaskContext, Masks};
 use crate::server::Server;
 use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::Value;
@@ -271,11 +271,11 @@ fn canonical(masks: &mut Masks, logged: &mut HashMap<String, Vec<Value>>, entry:
     };
     let Entry { group, what, asked, got, now, tree, .. } = entry;
     let origin = format!("{group}: {what}");
-    let mut place = Place { origin: &origin, count: HashMap::new(), now };
+    let mut context = MaskContext { origin: &origin, count: HashMap::new(), now };
     let length = got.body.len().to_string();
     let kind = got.field("content-type").unwrap_or_default();
     let body = match std::str::from_utf8(&got.body) {
-        Ok(text) => masks.canonical_body(kind, text, &mut place),
+        Ok(text) => masks.canonical_body(kind, text, &mut context),
         Err(_) => format!("({length} bytes, {})", hex(&got.body)),
     };
     // Where what is masked is longer or shorter, so is the body; its length is right or wrong all the same.
@@ -290,7 +290,7 @@ fn canonical(masks: &mut Masks, logged: &mut HashMap<String, Vec<Value>>, entry:
     for (name, value) in &got.fields {
         let value = match name.eq_ignore_ascii_case("content-length") && as_long(value) {
             true => "<the body's>".to_owned(),
-            false => masks.canonical(value, &mut place),
+            false => masks.canonical(value, &mut context),
         };
         answer.push_str(&format!("{name}: {value}\n"));
     }
@@ -309,11 +309,11 @@ fn canonical(masks: &mut Masks, logged: &mut HashMap<String, Vec<Value>>, entry:
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let text = match name == "bytes" && as_long(&text) {
             true => "<the body's>".to_owned(),
-            false => masks.canonical(&text, &mut place),
+            false => masks.canonical(&text, &mut context),
         };
         log.push_str(&format!("{name}: {text}\n"));
     }
     // What is sent may hold secrets of this run, too.
-    let asked = masks.canonical(&asked, &mut place);
+    let asked = masks.canonical(&asked, &mut context);
     Canonical { group, what, asked, status: got.status, code, answer, log }
 }

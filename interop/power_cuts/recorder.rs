@@ -197,12 +197,12 @@ struct Call {
     number: i64,
     arguments: [u64; 6],
     /// The names it is about.
-    places: Vec<Place>,
+    entries: Vec<NamedEntry>,
 }
 
 /// A name in a directory below the root, and what it named before the call.
 #[derive(Clone, Debug)]
-struct Place {
+struct NamedEntry {
     directory: Id,
     name: String,
     path: PathBuf,
@@ -256,7 +256,7 @@ fn fd_field(thread: Pid, fd: u64, field: &str, radix: u32) -> u64 {
 }
 
 impl Recorder {
-    fn place(&self, thread: Pid, at: Option<u64>, path: u64) -> Option<Place> {
+    fn named_entry(&self, thread: Pid, at: Option<u64>, path: u64) -> Option<NamedEntry> {
         let path = text(thread, path);
         let base = match at {
             Some(fd) if fd as i32 != libc::AT_FDCWD => link_of(thread, fd),
@@ -271,7 +271,7 @@ impl Recorder {
         let path = parent.join(&name);
         let directory = std::fs::metadata(&parent).ok()?.ino();
         let directory = *self.written.lock().unwrap().ids.get(&directory)?;
-        Some(Place { directory, before: meta(&path).map(|meta| meta.ino()), name, path })
+        Some(NamedEntry { directory, before: meta(&path).map(|meta| meta.ino()), name, path })
     }
 
     /// The file behind a descriptor, where it is below the root.
@@ -290,8 +290,8 @@ impl Recorder {
             return None;
         }
         let [a, b, c, d, ..] = arguments;
-        let at = |fd: u64, path: u64| self.place(thread, Some(fd), path);
-        let places: Vec<Option<Place>> = match number {
+        let at = |fd: u64, path: u64| self.named_entry(thread, Some(fd), path);
+        let entries: Vec<Option<NamedEntry>> = match number {
             libc::SYS_openat | libc::SYS_openat2 => {
                 let flags = match number {
                     libc::SYS_openat => c,
@@ -303,29 +303,29 @@ impl Recorder {
             libc::SYS_renameat | libc::SYS_renameat2 | libc::SYS_linkat => vec![at(a, b), at(c, d)],
             libc::SYS_symlinkat => vec![at(b, c)],
             libc::SYS_truncate | libc::SYS_setxattr | libc::SYS_lsetxattr | libc::SYS_removexattr => {
-                vec![self.place(thread, None, a)]
+                vec![self.named_entry(thread, None, a)]
             }
             #[cfg(target_arch = "x86_64")]
             libc::SYS_open if b as i32 & (libc::O_CREAT | libc::O_TRUNC) != 0 => {
-                vec![self.place(thread, None, a)]
+                vec![self.named_entry(thread, None, a)]
             }
             #[cfg(target_arch = "x86_64")]
             libc::SYS_creat | libc::SYS_mkdir | libc::SYS_rmdir | libc::SYS_unlink | libc::SYS_chmod => {
-                vec![self.place(thread, None, a)]
+                vec![self.named_entry(thread, None, a)]
             }
             #[cfg(target_arch = "x86_64")]
             libc::SYS_rename | libc::SYS_link => {
-                vec![self.place(thread, None, a), self.place(thread, None, b)]
+                vec![self.named_entry(thread, None, a), self.named_entry(thread, None, b)]
             }
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_symlink => vec![self.place(thread, None, b)],
+            libc::SYS_symlink => vec![self.named_entry(thread, None, b)],
             libc::SYS_write | libc::SYS_writev | libc::SYS_sendto => {
                 self.sending(thread, number, arguments);
                 vec![]
             }
             _ => vec![],
         };
-        Some(Call { number, arguments, places: places.into_iter().flatten().collect() })
+        Some(Call { number, arguments, entries: entries.into_iter().flatten().collect() })
     }
 
     /// What goes to a client is an acknowledgement as soon as it is on its way.
@@ -456,14 +456,14 @@ impl Recorder {
 
     /// Calls that make, change or remove names.
     fn named(&self, thread: Pid, call: &Call, result: i64) {
-        let mut places = call.places.iter();
-        let Some(first) = places.next() else { return };
-        let second = places.next();
+        let mut entries = call.entries.iter();
+        let Some(first) = entries.next() else { return };
+        let second = entries.next();
         let mut written = self.written.lock().unwrap();
         let of = |written: &Written, ino: Option<u64>| ino.and_then(|ino| written.ids.get(&ino).copied());
-        let naming = |place: &Place, before, after| Naming {
-            directory: place.directory,
-            name: place.name.clone(),
+        let naming = |entry: &NamedEntry, before, after| Naming {
+            directory: entry.directory,
+            name: entry.name.clone(),
             before,
             after,
         };
@@ -508,14 +508,14 @@ impl Recorder {
         }
     }
 
-    fn opened(&self, written: &mut Written, thread: Pid, place: &Place, fd: u64) {
+    fn opened(&self, written: &mut Written, thread: Pid, entry: &NamedEntry, fd: u64) {
         let Ok(meta) = std::fs::metadata(link_of(thread, fd)) else { return };
-        match place.before {
+        match entry.before {
             None => {
                 let id = written.make(&meta);
                 written.op(Op::Name(vec![Naming {
-                    directory: place.directory,
-                    name: place.name.clone(),
+                    directory: entry.directory,
+                    name: entry.name.clone(),
                     before: None,
                     after: Some(id),
                 }]));
@@ -535,24 +535,25 @@ fn meta(path: &Path) -> Option<std::fs::Metadata> {
     std::fs::symlink_metadata(path).ok()
 }
 
-fn make_directory(written: &mut Written, place: &Place) {
-    let Some(meta) = meta(&place.path) else { return };
+fn make_directory(written: &mut Written, entry: &NamedEntry) {
+    let Some(meta) = meta(&entry.path) else { return };
     let id = written.make(&meta);
-    let (directory, name) = (place.directory, place.name.clone());
+    let (directory, name) = (entry.directory, entry.name.clone());
     written.op(Op::Name(vec![Naming { directory, name, before: None, after: Some(id) }]));
 }
 
-fn rename(written: &mut Written, from: &Place, to: Option<&Place>, is_exchange: bool) {
-    let id = |written: &Written, place: &Place| place.before.and_then(|ino| written.ids.get(&ino).copied());
+fn rename(written: &mut Written, from: &NamedEntry, to: Option<&NamedEntry>, is_exchange: bool) {
+    let id =
+        |written: &Written, entry: &NamedEntry| entry.before.and_then(|ino| written.ids.get(&ino).copied());
     let Some(to) = to else {
         written.unknown.push(format!("`{}` leaves the directory", from.path.display()));
         return;
     };
     let (moved, replaced) = (id(written, from), id(written, to));
     let back = replaced.filter(|_| is_exchange);
-    let naming = |place: &Place, before, after| Naming {
-        directory: place.directory,
-        name: place.name.clone(),
+    let naming = |entry: &NamedEntry, before, after| Naming {
+        directory: entry.directory,
+        name: entry.name.clone(),
         before,
         after,
     };

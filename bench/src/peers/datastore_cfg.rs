@@ -73,7 +73,7 @@ fn parse(text: &str) -> Result<Parsed, Failure> {
 }
 
 /// Where a server of that kind keeps its things.
-pub(crate) struct Place {
+pub(crate) struct ServerFiles {
     config: PathBuf,
     run: PathBuf,
     generation: AtomicUsize,
@@ -84,7 +84,7 @@ pub(crate) struct Place {
 
 /// An operation under way, as theirs: its end can fail.
 pub(crate) struct Operation<'p> {
-    place: &'p Place,
+    place: &'p ServerFiles,
     name: String,
     is_cached: bool,
 }
@@ -120,7 +120,7 @@ fn began(process: u32) -> Result<u64, Failure> {
     Ok(rest.split_whitespace().nth(19).and_then(|ticks| ticks.parse().ok()).unwrap_or(0))
 }
 
-impl Place {
+impl ServerFiles {
     pub(crate) fn new(place: &Path, run: &Path, stores: u64) -> Result<Self, Failure> {
         std::fs::create_dir_all(place)?;
         let run = run.join("active-operations");
@@ -133,7 +133,7 @@ impl Place {
         }
         let config = place.join("datastore.cfg");
         std::fs::write(&config, text)?;
-        Ok(Place {
+        Ok(ServerFiles {
             config,
             run,
             generation: AtomicUsize::new(1),

@@ -37,14 +37,14 @@ pub fn assign_role(
     propagate: bool,
 ) -> Result<At, Error> {
     let what = format!("role assign {role} to {target} on {path}");
-    match place_of(desk, path, target)? {
-        Place::File(ugid) => desk.write_through(&what, &[FileName::Acl], |files| {
+    match location_of(desk, path, target)? {
+        Location::File(ugid) => desk.write_through(&what, &[FileName::Acl], |files| {
             files.acl(|acl| {
                 acl.entries.entry((path.clone(), ugid)).or_default().insert(role, propagate);
                 Ok(())
             })
         }),
-        Place::Facts => edit(desk, &what, path, target, |assignment| {
+        Location::Facts => edit(desk, &what, path, target, |assignment| {
             assignment.roles.retain(|(other, _)| *other != role);
             assignment.roles.push((role, propagate));
             assignment.roles.sort();
@@ -60,8 +60,8 @@ pub fn assign_role(
 pub fn remove_role(desk: &Desk<'_>, path: &RolePath, target: &Target, role: Role) -> Result<At, Error> {
     let what = format!("role remove {role} from {target} on {path}");
     let none = || Error::Invalid(format!("{target} has no role {role} on {path}; see `enfilade role list`"));
-    match place_of(desk, path, target)? {
-        Place::File(ugid) => desk.write_through(&what, &[FileName::Acl], |files| {
+    match location_of(desk, path, target)? {
+        Location::File(ugid) => desk.write_through(&what, &[FileName::Acl], |files| {
             files.acl(|acl| {
                 let entry = (path.clone(), ugid);
                 let roles = acl.entries.get_mut(&entry).ok_or_else(none)?;
@@ -72,7 +72,7 @@ pub fn remove_role(desk: &Desk<'_>, path: &RolePath, target: &Target, role: Role
                 Ok(())
             })
         }),
-        Place::Facts => edit(desk, &what, path, target, |assignment| {
+        Location::Facts => edit(desk, &what, path, target, |assignment| {
             let before = assignment.roles.len();
             assignment.roles.retain(|(other, _)| *other != role);
             if assignment.roles.len() == before { Err(none()) } else { Ok(()) }
@@ -137,26 +137,26 @@ pub fn list_roles(source: &dyn Source) -> Result<Vec<AssignmentSummary>, Error> 
 }
 
 /// Where an assignment on a path is stored.
-enum Place {
+enum Location {
     /// In `acl.cfg`, under this name.
     File(Ugid),
     Facts,
 }
 
 /// In the file, if it is in use and can express the assignment, unless the facts already contain roles of the grantee on the path.
-fn place_of(desk: &Desk<'_>, path: &RolePath, target: &Target) -> Result<Place, Error> {
+fn location_of(desk: &Desk<'_>, path: &RolePath, target: &Target) -> Result<Location, Error> {
     if *target == Target::User(Userid::root_pam()) {
         return Err(Error::Invalid("root@pam has every role, and no other can be given to it".into()));
     }
     let ugid = target.ugid().filter(|ugid| can_hold(path, ugid));
     let Some(ugid) = ugid.filter(|_| desk.uses(FileName::Acl).unwrap_or(false)) else {
-        return Ok(Place::Facts);
+        return Ok(Location::Facts);
     };
     let has_facts = desk.facts.read(|view| {
         let key = AssignmentKey { path: path.clone(), who: who(view, target)? };
         Ok::<_, Error>(view.get::<Assignment>(&key)?.is_some())
     })??;
-    Ok(if has_facts { Place::Facts } else { Place::File(ugid) })
+    Ok(if has_facts { Location::Facts } else { Location::File(ugid) })
 }
 
 fn edit(

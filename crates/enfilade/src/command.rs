@@ -16,7 +16,7 @@ mod tokens;
 mod users;
 
 use crate::cli::{Cli, Command};
-use crate::home::{Home, Place};
+use crate::home::{Home, Installation};
 use crate::{first_start, serve, start};
 use anyhow::{Context, bail};
 use enfilade_facts::vocabulary::Secret;
@@ -31,17 +31,17 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Man { directory } => return manual::pages(directory),
         _ => {}
     }
-    let place = Place::find(cli.data, cli.config.as_deref())?;
+    let installation = Installation::find(cli.data, cli.config.as_deref())?;
     let command = match cli.command {
         // A store that cannot be opened has to be looked at and restored, too.
-        Command::Facts(command) => return facts::run(&place, command, json),
-        Command::Doctor => return doctor::run(&place, json),
-        Command::Certs(command) => return certs::run(&place, command, json),
+        Command::Facts(command) => return facts::run(&installation, command, json),
+        Command::Doctor => return doctor::run(&installation, json),
+        Command::Certs(command) => return certs::run(&installation, command, json),
         command => command,
     };
     let home = match command {
-        Command::Serve(_) => start::open_home(&place)?,
-        _ => Home::open(place)?,
+        Command::Serve(_) => start::open_home(&installation)?,
+        _ => Home::open(installation)?,
     };
     match command {
         Command::Facts(_)

@@ -66,16 +66,16 @@ pub(crate) fn data_directory(said: Option<PathBuf>) -> anyhow::Result<PathBuf> {
 
 /// The data directory and its configuration, before anything in it is opened.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct Installation {
     pub(crate) data: PathBuf,
     pub(crate) config: Config,
     /// The file that was named for it.
     config_file: Option<PathBuf>,
 }
 
-impl Place {
+impl Installation {
     /// Finds the data directory; makes it when it is not there.
-    pub(crate) fn find(data: Option<PathBuf>, config: Option<&Path>) -> anyhow::Result<Place> {
+    pub(crate) fn find(data: Option<PathBuf>, config: Option<&Path>) -> anyhow::Result<Installation> {
         let data = data_directory(data)?;
         make_directory(&data, None)?;
         // Paths end up in datastore.cfg, where a relative one would mean something else for every reader.
@@ -83,7 +83,7 @@ impl Place {
             std::fs::canonicalize(&data).with_context(|| format!("`{}` cannot be opened", data.display()))?;
         let config_file = config.map(Path::to_path_buf);
         let config = config::read(&data, config)?;
-        Ok(Place { data, config, config_file })
+        Ok(Installation { data, config, config_file })
     }
 
     /// Everything no datastore may reach.
@@ -104,9 +104,9 @@ pub(crate) fn caller() -> String {
 
 impl Home {
     /// Opens what is in the data directory; makes what is missing.
-    pub(crate) fn open(place: Place) -> anyhow::Result<Home> {
-        let source = Lmdb::open_for(&place.facts(), place.config.facts.terms())?;
-        let Place { data, config, config_file } = place;
+    pub(crate) fn open(installation: Installation) -> anyhow::Result<Home> {
+        let source = Lmdb::open_for(&installation.facts(), installation.config.facts.terms())?;
+        let Installation { data, config, config_file } = installation;
         make_directory(&data.join("keys"), config.facts.group)?;
         let hash_key = key::load_or_make(&data.join("keys/token-hash.key"), config.facts.group)?;
         let who = caller();

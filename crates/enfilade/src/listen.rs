@@ -2,7 +2,7 @@
 
 mod admission;
 mod connection;
-mod course;
+mod lifecycle;
 mod fields;
 mod heads;
 mod lingering;

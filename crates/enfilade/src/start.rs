@@ -1,6 +1,6 @@
 //! What a server does with its facts before it serves: it waits for others, upgrades, and compacts.
 
-use crate::home::{Home, Place};
+use crate::home::{Home, Installation};
 use crate::output;
 use crate::upkeep::{compact, older, open, shorter, told, upgrade};
 use anyhow::bail;
@@ -18,10 +18,10 @@ const WORK_TRIES: u32 = 600;
 const CLOSE_TRIES: u32 = 25;
 
 /// Opens what is in the data directory, to serve it. Of servers that start together one upgrades or compacts, and the others wait for it.
-pub(crate) fn open_home(place: &Place) -> anyhow::Result<Home> {
+pub(crate) fn open_home(installation: &Installation) -> anyhow::Result<Home> {
     let mut tries = 0;
     loop {
-        let why = match try_to_open(place, tries == 0) {
+        let why = match try_to_open(installation, tries == 0) {
             Err(why) => why,
             opened => return opened,
         };
@@ -42,10 +42,10 @@ pub(crate) fn open_home(place: &Place) -> anyhow::Result<Home> {
     }
 }
 
-fn try_to_open(place: &Place, is_first: bool) -> anyhow::Result<Home> {
-    upgrade_to_serve(place, is_first)?;
-    compact_to_serve(place)?;
-    Home::open(place.clone())
+fn try_to_open(installation: &Installation, is_first: bool) -> anyhow::Result<Home> {
+    upgrade_to_serve(installation, is_first)?;
+    compact_to_serve(installation)?;
+    Home::open(installation.clone())
 }
 
 /// Why the facts could not be opened.
@@ -57,8 +57,8 @@ fn others(why: &anyhow::Error) -> Option<&OpenError> {
 }
 
 /// A server upgrades what takes less than a minute by itself, so that a package can be updated without a word.
-fn upgrade_to_serve(place: &Place, is_first: bool) -> anyhow::Result<()> {
-    let Some(older) = older(place)? else { return Ok(()) };
+fn upgrade_to_serve(installation: &Installation, is_first: bool) -> anyhow::Result<()> {
+    let Some(older) = older(installation)? else { return Ok(()) };
     let plan = older.plan()?;
     if UPGRADE_AT_START_RECORDS_MAX < plan.records {
         bail!(
@@ -76,8 +76,8 @@ fn upgrade_to_serve(place: &Place, is_first: bool) -> anyhow::Result<()> {
 }
 
 /// A server compacts by itself what is worth it and takes less than a minute. It serves in any case.
-fn compact_to_serve(place: &Place) -> anyhow::Result<()> {
-    let lmdb = open(place)?;
+fn compact_to_serve(installation: &Installation) -> anyhow::Result<()> {
+    let lmdb = open(installation)?;
     let records = lmdb.read(|view| {
         let counts = Table::of_facts().map(|table| view.tally(table, &[]).map(|tally| tally.count));
         counts.sum::<Result<u64, _>>()
@@ -87,7 +87,7 @@ fn compact_to_serve(place: &Place) -> anyhow::Result<()> {
     if !is_worth_it || UPGRADE_AT_START_RECORDS_MAX < records {
         return Ok(());
     }
-    match compact(place) {
+    match compact(installation) {
         Ok((done, at)) => output::note(&format!(
             "the facts were compacted: {} saved; the new revision is {}",
             shorter(&done),

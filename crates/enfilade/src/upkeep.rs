@@ -1,19 +1,19 @@
 //! Upgrading and compacting the facts, by a command or when a server starts, and what is said of it.
 
 use crate::clock;
-use crate::home::{Place, caller};
+use crate::home::{Installation, caller};
 use crate::progress::Progress;
 use enfilade_facts::{At, AuditRecord};
 use enfilade_sources::lmdb::{CompactError, Compaction, Lmdb, Older, OpenError, Plan, UpgradeError};
 
 /// The facts.
-pub(crate) fn open(place: &Place) -> Result<Lmdb, OpenError> {
-    Lmdb::open_for(&place.facts(), place.config.facts.terms())
+pub(crate) fn open(installation: &Installation) -> Result<Lmdb, OpenError> {
+    Lmdb::open_for(&installation.facts(), installation.config.facts.terms())
 }
 
 /// The facts, where they have the format of an older version.
-pub(crate) fn older(place: &Place) -> Result<Option<Older>, OpenError> {
-    Older::open(&place.facts(), place.config.facts.terms())
+pub(crate) fn older(installation: &Installation) -> Result<Option<Older>, OpenError> {
+    Older::open(&installation.facts(), installation.config.facts.terms())
 }
 
 /// Who does it, and when.
@@ -39,10 +39,10 @@ pub(crate) fn told(plan: &Plan) -> String {
 }
 
 /// Compacts them.
-pub(crate) fn compact(place: &Place) -> Result<(Compaction, At), CompactError> {
+pub(crate) fn compact(installation: &Installation) -> Result<(Compaction, At), CompactError> {
     let mut progress = Progress::start("compacting the facts");
     let audit = audit(String::new());
-    Lmdb::compact(&place.facts(), place.config.facts.terms(), &audit, &mut |done, all| {
+    Lmdb::compact(&installation.facts(), installation.config.facts.terms(), &audit, &mut |done, all| {
         progress.show(done, all)
     })
 }

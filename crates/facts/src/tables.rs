@@ -101,7 +101,7 @@ pub const REDACTED: &str = "redacted";
 pub trait Fact: Row + Serialize + DeserializeOwned {}
 
 /// Something that is done with the row type of whichever table.
-pub trait Visit {
+pub trait RowVisitor {
     /// What comes of it.
     type Output;
     /// Does it.
@@ -116,7 +116,7 @@ macro_rules! facts {
 
         impl Table {
             /// Does something with the row type of this table; `None` for a table that holds no facts.
-            pub fn visit<V: Visit>(self, visitor: V) -> Option<V::Output> {
+            pub fn visit<V: RowVisitor>(self, visitor: V) -> Option<V::Output> {
                 $(if self == $row::TABLE {
                     return Some(visitor.with::<$row>());
                 })*

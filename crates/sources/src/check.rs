@@ -3,7 +3,7 @@
 use crate::copy::Progress;
 use enfilade_facts::codec::{self, Reader};
 use enfilade_facts::journal::{Tally, tally_key};
-use enfilade_facts::tables::{Fact, Key, LogEntry, Name, NameKey, PieceKey, Row, Visit, Written};
+use enfilade_facts::tables::{Fact, Key, LogEntry, Name, NameKey, PieceKey, Row, RowVisitor, Written};
 use enfilade_facts::{Revision, Snapshot, SourceError, Table, View};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -233,7 +233,7 @@ struct HasForm<'r> {
     value: &'r [u8],
 }
 
-impl Visit for HasForm<'_> {
+impl RowVisitor for HasForm<'_> {
     type Output = bool;
     fn with<R: Fact>(self) -> bool
     where

@@ -13,7 +13,7 @@ use body::Body;
 use enfilade_facts::codec::{self, Reader, Writer};
 use enfilade_facts::format::{FORMAT, bring_up};
 use enfilade_facts::journal::{Identity, IdentityKey};
-use enfilade_facts::tables::{Fact, Key, Visit};
+use enfilade_facts::tables::{Fact, Key, RowVisitor};
 use enfilade_facts::{SourceError, Table, View};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -226,7 +226,7 @@ struct Describe<'r> {
     secrets: bool,
 }
 
-impl Visit for Describe<'_> {
+impl RowVisitor for Describe<'_> {
     type Output = Option<Value>;
     fn with<R: Fact>(self) -> Option<Value>
     where
@@ -284,7 +284,7 @@ struct Undescribe {
     row: Value,
 }
 
-impl Visit for Undescribe {
+impl RowVisitor for Undescribe {
     type Output = serde_json::Result<Record>;
     fn with<R: Fact>(self) -> Self::Output
     where

@@ -11,6 +11,7 @@ mod environment;
 mod high_water;
 mod lost_map;
 mod map;
+mod map_space;
 mod moved;
 mod newest;
 mod pages;
@@ -18,7 +19,7 @@ mod place;
 mod reading;
 mod restore;
 mod restore_error;
-mod room;
+
 mod shipping;
 mod tables;
 mod upgrade;
@@ -270,7 +271,7 @@ impl Lmdb {
         let environment = &*self.environment;
         let mut txn = environment.env.write_txn().map_err(unavailable)?;
         let commit = txn.id() as u64;
-        let mut room = environment.room(&txn).map_err(unavailable)?;
+        let mut space = environment.map_space(&txn).map_err(unavailable)?;
         let before = environment.reading_of(&txn, commit.saturating_sub(1))?;
         let (first, mut now, mut of) = (before.at, before.at, before.commit);
         // A commit on top of an older state would give an acknowledged revision's number to other facts.
@@ -281,7 +282,7 @@ impl Lmdb {
             let writes = write_down(&reading, change, commit, environment.high_water.shipped());
             answers.push(match writes {
                 Ok(writes) if writes.is_empty() => Ok(now),
-                Ok(writes) => match room.take(&reading, &writes, change.requester()) {
+                Ok(writes) => match space.take(&reading, &writes, change.requester()) {
                     Ok(()) => {
                         environment.write(&mut txn, &writes).map_err(unavailable)?;
                         (now, of) = (now.next(), commit);
@@ -292,7 +293,7 @@ impl Lmdb {
                 Err(why) => Err(why),
             });
         }
-        room.check(environment, &txn)?;
+        space.check(environment, &txn)?;
         // A commit that writes nothing LMDB would not count.
         if first == now {
             txn.abort();

@@ -1,7 +1,7 @@
 //! `enfilade certs`: reads the certificates as a server would.
 
 use crate::cli::certs::Certs;
-use crate::home::{Place, seed};
+use crate::home::{Installation, seed};
 use crate::{clock, output, progress};
 use anyhow::{Context, bail};
 use enfilade_admin::{BadCertificate, CertificateFiles, CertificatePlace, CertificateTerms, Looked};
@@ -24,28 +24,30 @@ const QUIET: Duration = Duration::from_millis(100);
 /// The most names of a certificate to show in a table.
 const NAMES_SHOWN: usize = 3;
 
-pub(super) fn run(place: &Place, command: Certs, json: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn run(installation: &Installation, command: Certs, json: bool) -> anyhow::Result<ExitCode> {
     let of = |directory: Option<PathBuf>| {
         let there = match directory {
             Some(directory) => CertificatePlace::Directory(directory),
-            None => place.config.tls.place(&place.data),
+            None => installation.config.tls.place(&installation.data),
         };
-        let issuers = place.config.tls.issuers.as_deref();
+        let issuers = installation.config.tls.issuers.as_deref();
         let terms = CertificateTerms::new(Tickets::default(), issuers).map_err(anyhow::Error::msg)?;
         Ok::<_, anyhow::Error>(CertificateFiles::new(there, Digest::new(&seed()?), terms))
     };
     match command {
         Certs::List { expiring, directory } => list_all(&of(directory)?, expiring, json),
-        Certs::Show { name, rsa_only, directory } => show(place, &of(directory)?, &name, rsa_only, json),
+        Certs::Show { name, rsa_only, directory } => {
+            show(installation, &of(directory)?, &name, rsa_only, json)
+        }
         Certs::Add { file, name, directory } => add(&of(directory)?, &file, name, json),
         Certs::Remove { name, directory } => remove(&of(directory)?, &name, json),
-        Certs::Check { directory } => check(place, &of(directory)?, json),
-        Certs::Watch { directory } => watch(place, &of(directory)?, json),
+        Certs::Check { directory } => check(installation, &of(directory)?, json),
+        Certs::Watch { directory } => watch(installation, &of(directory)?, json),
     }
 }
 
-fn look(place: &Place, files: &CertificateFiles) -> anyhow::Result<Looked> {
-    files.look(place.config.tls.rules(), None, clock::nanos()).with_context(|| unread(files))
+fn look(installation: &Installation, files: &CertificateFiles) -> anyhow::Result<Looked> {
+    files.look(installation.config.tls.rules(), None, clock::nanos()).with_context(|| unread(files))
 }
 
 fn unread(files: &CertificateFiles) -> String {
@@ -119,13 +121,13 @@ fn described(file: &str, leaf: &Leaf) -> serde_json::Value {
 }
 
 fn show(
-    place: &Place,
+    installation: &Installation,
     files: &CertificateFiles,
     name: &str,
     rsa_only: bool,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let looked = look(place, files)?;
+    let looked = look(installation, files)?;
     let ask = Ask::new(Some(name)).taking(!rsa_only, true);
     let permit = match enfilade_tls::open(&looked.certificates, &ask) {
         Ok(permit) => permit,
@@ -217,8 +219,8 @@ fn remove(files: &CertificateFiles, name: &str, json: bool) -> anyhow::Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-fn check(place: &Place, files: &CertificateFiles, json: bool) -> anyhow::Result<ExitCode> {
-    let looked = look(place, files)?;
+fn check(installation: &Installation, files: &CertificateFiles, json: bool) -> anyhow::Result<ExitCode> {
+    let looked = look(installation, files)?;
     let all = looked.certificates.count();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let verified = progress::beside("verifying certificates", all, |done| {
@@ -241,9 +243,9 @@ fn check(place: &Place, files: &CertificateFiles, json: bool) -> anyhow::Result<
 }
 
 /// Reports changes of the certificates, one line each, as a running server sees them, until it is stopped.
-fn watch(place: &Place, files: &CertificateFiles, json: bool) -> anyhow::Result<ExitCode> {
-    let rules = place.config.tls.rules();
-    let mut now = look(place, files)?;
+fn watch(installation: &Installation, files: &CertificateFiles, json: bool) -> anyhow::Result<ExitCode> {
+    let rules = installation.config.tls.rules();
+    let mut now = look(installation, files)?;
     tell_bad(&now.bad, json);
     if !json {
         output::note(&format!("watching {} certificates; end with Ctrl-C", now.certificates.count()));

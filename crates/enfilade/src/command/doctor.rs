@@ -2,7 +2,7 @@
 
 mod names;
 
-use crate::home::{Place, file_set};
+use crate::home::{Installation, file_set};
 use crate::{clock, output};
 use enfilade_admin::{BadCertificate, CertificateFiles, CertificateTerms, DatastoreWarning, ReservedPaths};
 use enfilade_facts::Read;
@@ -51,17 +51,17 @@ fn error(what: &str, says: impl Into<String>) -> Finding {
 }
 
 /// Exits with 1 if an error was found, otherwise with 0. Warnings do not count.
-pub(super) fn run(place: &Place, json: bool) -> anyhow::Result<ExitCode> {
-    let mut findings = vec![directory(&place.data), descriptors(), acls(&place.data)];
+pub(super) fn run(installation: &Installation, json: bool) -> anyhow::Result<ExitCode> {
+    let mut findings = vec![directory(&installation.data), descriptors(), acls(&installation.data)];
     findings.push(well("configuration", "readable"));
-    findings.extend(certificates_of(place));
-    match Lmdb::open_for(&place.facts(), place.config.facts.terms()) {
+    findings.extend(certificates_of(installation));
+    match Lmdb::open_for(&installation.facts(), installation.config.facts.terms()) {
         Ok(lmdb) => {
             findings.extend(store(&lmdb));
-            findings.extend(files(place, &lmdb));
+            findings.extend(files(installation, &lmdb));
             findings.extend(tokens(&lmdb));
-            findings.extend(datastores(place, &lmdb));
-            findings.push(attempts(&place.data));
+            findings.extend(datastores(installation, &lmdb));
+            findings.push(attempts(&installation.data));
         }
         Err(why) => findings.push(error("facts", why.to_string())),
     }
@@ -122,15 +122,16 @@ fn acls(data: &Path) -> Finding {
     }
 }
 
-fn certificates_of(place: &Place) -> Vec<Finding> {
-    let there = place.config.tls.place(&place.data);
+fn certificates_of(installation: &Installation) -> Vec<Finding> {
+    let there = installation.config.tls.place(&installation.data);
     let path = there.path().display().to_string();
     let looked = || {
-        let terms = CertificateTerms::new(Tickets::default(), place.config.tls.issuers.as_deref())?;
+        let terms = CertificateTerms::new(Tickets::default(), installation.config.tls.issuers.as_deref())?;
         let seed = crate::home::seed().map_err(|why| why.to_string())?;
         let files = CertificateFiles::new(there, Digest::new(&seed), terms);
-        let looked =
-            files.look(place.config.tls.rules(), None, clock::nanos()).map_err(|why| why.to_string())?;
+        let looked = files
+            .look(installation.config.tls.rules(), None, clock::nanos())
+            .map_err(|why| why.to_string())?;
         let verified = files.verify(&looked.certificates, 1, &AtomicUsize::new(0));
         let bad = [looked.bad, verified.bad].concat();
         Ok::<_, String>((looked.certificates.after(verified.out), bad, verified.warnings))
@@ -238,8 +239,8 @@ see the access log for `\"code\":\"ID13\"`"
 }
 
 /// Each mirrored file: the revision of its facts, and when a server last looked at it.
-fn files(place: &Place, lmdb: &Lmdb) -> Vec<Finding> {
-    let set = file_set(&place.data, &place.config);
+fn files(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
+    let set = file_set(&installation.data, &installation.config);
     let age = lmdb.mirror_leader().age_millis(clock::now().tick_millis);
     let looked = match age {
         Some(millis) => format!("last looked at {}.{} s ago", millis / 1000, millis % 1000 / 100),
@@ -286,8 +287,8 @@ fn tokens(lmdb: &Lmdb) -> Vec<Finding> {
     }
 }
 
-fn datastores(place: &Place, lmdb: &Lmdb) -> Vec<Finding> {
-    let reserved = ReservedPaths::new(place.reserved());
+fn datastores(installation: &Installation, lmdb: &Lmdb) -> Vec<Finding> {
+    let reserved = ReservedPaths::new(installation.reserved());
     let rows = match lmdb.read(|view| view.list::<Datastore>(&[])) {
         Ok(Ok(rows)) => rows,
         Ok(Err(why)) | Err(why) => return vec![error("datastores", why.to_string())],

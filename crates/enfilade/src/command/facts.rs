@@ -1,7 +1,7 @@
 //! `enfilade facts`.
 
 use crate::cli::Facts;
-use crate::home::Place;
+use crate::home::Installation;
 use crate::progress::Progress;
 use crate::upkeep::{
     audit, compact as run_compact, mebibytes, older, open, shorter, told, upgrade as run_upgrade,
@@ -20,33 +20,33 @@ use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-pub(super) fn run(place: &Place, command: Facts, json: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn run(installation: &Installation, command: Facts, json: bool) -> anyhow::Result<ExitCode> {
     match command {
-        Facts::Status => status(&open(place)?, json),
-        Facts::Check => return run_check(&open(place)?, json),
-        Facts::Log { last } => log(&open(place)?, last, json)?,
-        Facts::Backup { file } => backup(&open(place)?, &file, json)?,
+        Facts::Status => status(&open(installation)?, json),
+        Facts::Check => return run_check(&open(installation)?, json),
+        Facts::Log { last } => log(&open(installation)?, last, json)?,
+        Facts::Backup { file } => backup(&open(installation)?, &file, json)?,
         Facts::Restore { file: Some(file), force, accept_rollback, set_aside } => {
-            let copy = read(place, &file).and_then(|from| Ok(copy::read_backup(from)?));
-            put_in_place(place, &file, copy, Consent { force, accept_rollback, set_aside }, json)?;
+            let copy = read(installation, &file).and_then(|from| Ok(copy::read_backup(from)?));
+            put_in_place(installation, &file, copy, Consent { force, accept_rollback, set_aside }, json)?;
         }
-        Facts::Restore { file: None, .. } => accept(place, json)?,
-        Facts::Upgrade { dry_run } => upgrade(place, dry_run, json)?,
-        Facts::Compact { dry_run } => compact(place, dry_run, json)?,
-        Facts::Dump { file, secrets } => dump(place, file.as_deref(), secrets)?,
+        Facts::Restore { file: None, .. } => accept(installation, json)?,
+        Facts::Upgrade { dry_run } => upgrade(installation, dry_run, json)?,
+        Facts::Compact { dry_run } => compact(installation, dry_run, json)?,
+        Facts::Dump { file, secrets } => dump(installation, file.as_deref(), secrets)?,
         Facts::Load { file, force, accept_rollback, set_aside } => {
-            let copy = read(place, &file).and_then(|from| Ok(copy::read_dump(from)?));
-            put_in_place(place, &file, copy, Consent { force, accept_rollback, set_aside }, json)?;
+            let copy = read(installation, &file).and_then(|from| Ok(copy::read_dump(from)?));
+            put_in_place(installation, &file, copy, Consent { force, accept_rollback, set_aside }, json)?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// A copy that is taken in while others wait to write: what comes through a pipe is read to its end before that.
-fn read(place: &Place, file: &Path) -> anyhow::Result<BufReader<File>> {
+fn read(installation: &Installation, file: &Path) -> anyhow::Result<BufReader<File>> {
     let mut from = File::open(file)?;
     if !from.metadata()?.is_file() {
-        from = atomic::spooled(from, &place.data)?;
+        from = atomic::spooled(from, &installation.data)?;
     }
     Ok(BufReader::with_capacity(1 << 20, from))
 }
@@ -157,9 +157,9 @@ fn backup(lmdb: &Lmdb, file: &Path, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn dump(place: &Place, file: Option<&Path>, secrets: bool) -> anyhow::Result<()> {
-    let lmdb = open(place)?;
-    let mut gathered = gather(&lmdb, file.map_or(&place.data, |file| directory_of(file)))?;
+fn dump(installation: &Installation, file: Option<&Path>, secrets: bool) -> anyhow::Result<()> {
+    let lmdb = open(installation)?;
+    let mut gathered = gather(&lmdb, file.map_or(&installation.data, |file| directory_of(file)))?;
     // Nobody knows how long a pipe takes.
     drop(lmdb);
     let mut progress = Progress::start("writing the dump");
@@ -186,7 +186,7 @@ struct Consent {
 }
 
 fn put_in_place(
-    place: &Place,
+    installation: &Installation,
     file: &Path,
     copy: anyhow::Result<Copy<'_>>,
     consent: Consent,
@@ -200,11 +200,11 @@ fn put_in_place(
     let mut progress = Progress::start("restoring the facts");
     let mut show = |done, all| progress.show(done, all);
     let fill = |lmdb: &Lmdb| lmdb.restore(copy, &audit, consent.accept_rollback, &mut show);
-    let filled = match open_to_overwrite(place, consent)? {
+    let filled = match open_to_overwrite(installation, consent)? {
         Some(lmdb) => fill(&lmdb).map(|at| (at, None)),
         None => {
-            let (facts, now) = (place.facts(), clock::now().unix_seconds);
-            let terms = place.config.facts.terms();
+            let (facts, now) = (installation.facts(), clock::now().unix_seconds);
+            let terms = installation.config.facts.terms();
             let filled = Lmdb::set_aside(&facts, terms, now, consent.accept_rollback, fill);
             filled.map(|(at, aside)| (at, Some(aside)))
         }
@@ -236,18 +236,18 @@ fn put_in_place(
 
 /// The store; nothing where it cannot be opened and may be set aside.
 fn open_to_overwrite(
-    place: &Place,
+    installation: &Installation,
     Consent { force, set_aside, .. }: Consent,
 ) -> anyhow::Result<Option<Lmdb>> {
-    if set_aside && place.facts().exists() {
+    if set_aside && installation.facts().exists() {
         return Ok(None);
     }
-    match open(place) {
+    match open(installation) {
         Ok(lmdb) => {
             if !force && !enfilade_admin::is_empty(&lmdb as &dyn Source)? {
                 bail!(
                     "there are facts in `{}` already; to replace them say --force",
-                    place.facts().display()
+                    installation.facts().display()
                 );
             }
             Ok(Some(lmdb))
@@ -264,12 +264,12 @@ fn open_to_overwrite(
     }
 }
 
-fn accept(place: &Place, json: bool) -> anyhow::Result<()> {
+fn accept(installation: &Installation, json: bool) -> anyhow::Result<()> {
     let accepted = |at: At| {
         let value = json!({ "store": at.store.to_string(), "revision": at.revision.0 });
         output::done(json, &value, &format!("the facts are taken as they are; it is store {} now", at.store));
     };
-    match open(place) {
+    match open(installation) {
         Ok(_) => bail!("the store is sound and has not gone back: there is nothing to accept"),
         Err(OpenError::WentBack { .. } | OpenError::Replaced(_)) => {}
         Err(why) => return Err(why.into()),
@@ -277,16 +277,16 @@ fn accept(place: &Place, json: bool) -> anyhow::Result<()> {
     let audit = audit("facts restore --accept-rollback".into());
     let mut progress = Progress::start("restoring the facts");
     let mut show = |done, all| progress.show(done, all);
-    let at = Lmdb::accept(&place.facts(), place.config.facts.terms(), &audit, &mut show)?;
+    let at = Lmdb::accept(&installation.facts(), installation.config.facts.terms(), &audit, &mut show)?;
     drop(progress);
     accepted(at);
     Ok(())
 }
 
-fn upgrade(place: &Place, dry_run: bool, json: bool) -> anyhow::Result<()> {
-    let Some(older) = older(place)? else {
+fn upgrade(installation: &Installation, dry_run: bool, json: bool) -> anyhow::Result<()> {
+    let Some(older) = older(installation)? else {
         // What is wrong with a store that need not be upgraded is said, too.
-        let revision = open(place)?.at().revision;
+        let revision = open(installation)?.at().revision;
         let value = json!({ "upgraded": false, "revision": revision.0 });
         output::done(json, &value, "the facts have the format of this version: nothing was changed");
         return Ok(());
@@ -312,9 +312,9 @@ fn described(plan: &Plan) -> serde_json::Value {
     json!({ "from": from, "to": to, "records": records, "tables": tables, "backup": backup })
 }
 
-fn compact(place: &Place, dry_run: bool, json: bool) -> anyhow::Result<()> {
+fn compact(installation: &Installation, dry_run: bool, json: bool) -> anyhow::Result<()> {
     if dry_run {
-        let lmdb = open(place)?;
+        let lmdb = open(installation)?;
         let mut progress = Progress::start("reading the facts");
         let plan = lmdb.plan_compaction(&mut |done, all| progress.show(done, all))?;
         drop(progress);
@@ -326,7 +326,7 @@ fn compact(place: &Place, dry_run: bool, json: bool) -> anyhow::Result<()> {
         );
         return Ok(());
     }
-    let (done, at) = run_compact(place).map_err(|why| match why {
+    let (done, at) = run_compact(installation).map_err(|why| match why {
         CompactError::Open(why @ (OpenError::InUse(_) | OpenError::Taken(_))) => anyhow::Error::from(why)
             .context(
                 "the facts were not compacted, and nothing was changed: no other process may use them; stop \

@@ -35,9 +35,9 @@ struct Open {
 #[derive(Debug)]
 struct Here {
     count: u64,
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     /// Connections that hold a slot.
-    standing: Vec<Arc<Standing>>,
+    clients: Vec<Arc<ClientProgress>>,
 }
 
 /// One counted connection; dropping it uncounts it.
@@ -52,14 +52,14 @@ pub(crate) struct Share {
     admission: Arc<Admission>,
     /// The smallest first.
     networks: Vec<Network>,
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
 }
 
 /// The slot of an unauthenticated connection among those of its address.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Slot {
     share: Share,
-    standing: Arc<Standing>,
+    client: Arc<ClientProgress>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -82,18 +82,18 @@ impl Admission {
             return None;
         }
         open.count += 1;
-        let mut places = None;
+        let mut slots = None;
         for network in &networks {
             let here = open.from.entry(*network).or_insert_with(|| {
-                let places = usize::try_from(unauthenticated_per_address).unwrap_or(Semaphore::MAX_PERMITS);
-                Here { count: 0, places: Arc::new(Semaphore::new(places)), standing: Vec::new() }
+                let slots = usize::try_from(unauthenticated_per_address).unwrap_or(Semaphore::MAX_PERMITS);
+                Here { count: 0, slots: Arc::new(Semaphore::new(slots)), clients: Vec::new() }
             });
             here.count += 1;
-            places.get_or_insert_with(|| Arc::clone(&here.places));
+            slots.get_or_insert_with(|| Arc::clone(&here.slots));
         }
         drop(open);
         let admitted = Admitted { admission: Arc::clone(self) };
-        Some((admitted, Share { admission: Arc::clone(self), networks, places: places? }))
+        Some((admitted, Share { admission: Arc::clone(self), networks, slots: slots? }))
     }
 
     /// How many are open.
@@ -114,21 +114,21 @@ impl Drop for Admitted {
 
 impl Share {
     /// Waits until the address has a free slot and the client has sent its first byte; at most `first_byte_seconds`.
-    pub(crate) async fn turn(self, stream: &TcpStream, standing: Arc<Standing>) -> Option<Place> {
+    pub(crate) async fn turn(self, stream: &TcpStream, client: Arc<ClientProgress>) -> Option<Slot> {
         let limit = Duration::from_secs(self.admission.limits.first_byte_seconds);
         let begins = async {
-            let place = self.place(standing).await?;
+            let slot = self.slot(client).await?;
             // A closed socket is also readable.
             let is_gone = stream.peek(&mut [0]).await.ok()? == 0;
-            (!is_gone).then_some(place)
+            (!is_gone).then_some(slot)
         };
         tokio::time::timeout(limit, begins).await.ok().flatten()
     }
 
     /// Waits for a slot in order of arrival. A waiting connection may take the slot of the one that made no progress for longest.
-    async fn place(self, standing: Arc<Standing>) -> Option<Place> {
-        let places = Arc::clone(&self.places);
-        let turn = places.acquire_owned();
+    async fn slot(self, client: Arc<ClientProgress>) -> Option<Slot> {
+        let slots = Arc::clone(&self.slots);
+        let turn = slots.acquire_owned();
         tokio::pin!(turn);
         let permit = loop {
             tokio::select! {
@@ -137,17 +137,17 @@ impl Share {
                 () = tokio::time::sleep(LOOK) => self.make_room(),
             }
         };
-        standing.goes_on();
+        client.goes_on();
         if let Some(here) = self.nearest(&mut self.admission.open()) {
-            here.standing.push(Arc::clone(&standing));
+            here.clients.push(Arc::clone(&client));
         }
-        Some(Place { share: self, standing, _permit: permit })
+        Some(Slot { share: self, client, _permit: permit })
     }
 
     fn make_room(&self) {
         let mut open = self.admission.open();
         let Some(here) = self.nearest(&mut open) else { return };
-        let idle = here.standing.iter().filter_map(|one| Some((one.idle_since()?, one)));
+        let idle = here.clients.iter().filter_map(|one| Some((one.idle_since()?, one)));
         let longest = idle.min_by_key(|(since, _)| *since);
         if let Some((_, one)) = longest.filter(|(since, _)| since.elapsed() >= PATIENCE) {
             one.cut();
@@ -173,18 +173,18 @@ impl Drop for Share {
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
-        self.standing.is_known.store(true, Ordering::Relaxed);
+        self.client.is_known.store(true, Ordering::Relaxed);
         if let Some(here) = self.share.nearest(&mut self.share.admission.open()) {
-            here.standing.retain(|one| !Arc::ptr_eq(one, &self.standing));
+            here.clients.retain(|one| !Arc::ptr_eq(one, &self.client));
         }
     }
 }
 
 /// The progress of an unauthenticated connection.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct ClientProgress {
     /// It is authenticated, or it has ended.
     is_known: AtomicBool,
     progress: Mutex<Progress>,
@@ -202,11 +202,11 @@ struct Progress {
     is_cut: bool,
 }
 
-impl Standing {
+impl ClientProgress {
     /// A connection that begins now.
     pub(crate) fn new() -> Arc<Self> {
         let progress = Progress { requests: 0, waiting: 0, since: Instant::now(), is_cut: false };
-        Arc::new(Standing {
+        Arc::new(ClientProgress {
             is_known: AtomicBool::new(false),
             progress: Mutex::new(progress),
             cut: Notify::new(),
@@ -275,7 +275,7 @@ impl Progress {
 /// A request body that an unauthenticated connection waits for. Parts of the body do not count as progress: a client could send byte by
 /// byte.
 #[derive(Debug)]
-pub(crate) struct Waiting(Arc<Standing>);
+pub(crate) struct Waiting(Arc<ClientProgress>);
 
 impl Drop for Waiting {
     fn drop(&mut self) {
@@ -285,7 +285,7 @@ impl Drop for Waiting {
 
 /// A request on an unauthenticated connection.
 #[derive(Debug)]
-pub(crate) struct Answering(Arc<Standing>);
+pub(crate) struct Answering(Arc<ClientProgress>);
 
 impl Drop for Answering {
     fn drop(&mut self) {

@@ -1,9 +1,9 @@
 //! Accepting connections and speaking HTTP on them.
 
-use super::admission::{Admission, Admitted, Share, Standing};
-use super::course::{Course, Drain, finish, http1_builder, http2_builder};
+use super::admission::{Admission, Admitted, ClientProgress, Share};
 use super::fields::Fields;
 use super::heads::Heads;
+use super::lifecycle::{ConnectionLifecycle, Drain, finish, http1_builder, http2_builder};
 use super::lingering::Lingering;
 use super::received::{Malformed, Received};
 use super::splicing::Splicing;
@@ -80,7 +80,7 @@ async fn accept<F>(
 /// A connection whose turn has come, and on which nobody was let in yet.
 struct Turn {
     stranger: Stranger,
-    standing: Arc<Standing>,
+    client: Arc<ClientProgress>,
 }
 
 /// Serves a connection when its turn comes; not when draining, and no longer than others wait for the place of one that makes no progress.
@@ -91,21 +91,21 @@ async fn begin<F: Future<Output = ()>>(
     mut drain: Drain,
     serve: &impl Fn(TcpStream, SocketAddr, Turn, Drain) -> F,
 ) {
-    let standing = Standing::new();
+    let client = ClientProgress::new();
     let served = async {
-        let place = tokio::select! {
-            place = share.turn(&stream, Arc::clone(&standing)) => place,
+        let slot = tokio::select! {
+            slot = share.turn(&stream, Arc::clone(&client)) => slot,
             _ = drain.wait_for(|drain| *drain) => None,
         };
-        let Some(place) = place else { return };
+        let Some(slot) = slot else { return };
         // Answers are written whole; waiting for more to send only adds delay.
         let _ = stream.set_nodelay(true);
-        let turn = Turn { stranger: Stranger::new(place), standing: Arc::clone(&standing) };
+        let turn = Turn { stranger: Stranger::new(slot), client: Arc::clone(&client) };
         serve(stream, peer, turn, drain).await;
     };
     tokio::select! {
         () = served => {}
-        () = standing.is_cut() => {}
+        () = client.is_cut() => {}
     }
 }
 
@@ -128,7 +128,7 @@ pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, fa
             let limit = Duration::from_secs(limits.handshake_seconds);
             // A handshake that fails or takes too long is the client's affair; there is no channel to answer on.
             let Ok(Some((stream, permit))) = tokio::time::timeout(limit, handshake).await else { return };
-            turn.standing.goes_on();
+            turn.client.goes_on();
             let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
             let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             let certificate =
@@ -145,7 +145,7 @@ pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, fa
                 terms: Some(terms),
                 splices: None,
             };
-            speak(stream, is_h2, connection, turn.standing, faces, drain).await;
+            speak(stream, is_h2, connection, turn.client, faces, drain).await;
         }
     })
     .await;
@@ -222,7 +222,7 @@ pub(crate) async fn plain(listener: TcpListener, faces: Faces, door: Door) {
             terms: None,
             splices: Some(Arc::clone(&splices)),
         };
-        speak(Splicing::new(stream, splices), false, connection, turn.standing, faces.clone(), drain)
+        speak(Splicing::new(stream, splices), false, connection, turn.client, faces.clone(), drain)
     })
     .await;
 }
@@ -268,7 +268,7 @@ async fn speak_simply(
     drain: Drain,
     answer: impl Fn(Request<Incoming>) -> Response<Body>,
 ) {
-    let course = Course::new(limits, Arc::default(), false);
+    let lifecycle = ConnectionLifecycle::new(limits, Arc::default(), false);
     let heads = Arc::<Heads>::default();
     let requested = Arc::clone(&heads);
     let service = service_fn(move |mut request: Request<Incoming>| {
@@ -277,8 +277,8 @@ async fn speak_simply(
         let answer = answer(request);
         async move { Ok::<_, Infallible>(answer) }
     });
-    let stream = InspectReader::new(course.count(Lingering::new(stream)), move |bytes| heads.came(bytes));
-    finish(http1_builder(&limits).serve_connection(TokioIo::new(stream), service), drain, &course).await;
+    let stream = InspectReader::new(lifecycle.count(Lingering::new(stream)), move |bytes| heads.came(bytes));
+    finish(http1_builder(&limits).serve_connection(TokioIo::new(stream), service), drain, &lifecycle).await;
 }
 
 /// Says on a request what is wrong with its head.
@@ -292,19 +292,19 @@ async fn speak<S>(
     stream: S,
     is_h2: bool,
     connection: Connection,
-    standing: Arc<Standing>,
+    client: Arc<ClientProgress>,
     faces: Faces,
     drain: Drain,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let limits = faces.limits();
-    let course = Course::new(limits, Arc::clone(&connection.cut), is_h2);
+    let lifecycle = ConnectionLifecycle::new(limits, Arc::clone(&connection.cut), is_h2);
     let malformed = Arc::<Malformed>::default();
     let heads = Arc::new(Heads::new(Arc::clone(&malformed)));
     let (requested, found) = (Arc::clone(&heads), Arc::clone(&malformed));
     // Counted by this connection alone: what all count together costs each of them.
-    let here = Arc::new((faces, connection, Arc::clone(&course), standing));
+    let here = Arc::new((faces, connection, Arc::clone(&lifecycle), client));
     let service = service_fn(move |mut request: Request<Incoming>| {
         // Before anything else is read: the library hands a request on as soon as its head came.
         let flaw = match is_h2 {
@@ -315,26 +315,28 @@ async fn speak<S>(
         let (here, malformed) = (Arc::clone(&here), Arc::clone(&malformed));
         let request = request.map(|body| Received::new(body, malformed, Arc::clone(&here.3)));
         async move {
-            let (faces, connection, course, standing) = &*here;
-            let running = course.begin();
-            let _answering = standing.answers();
+            let (faces, connection, lifecycle, client) = &*here;
+            let running = lifecycle.begin();
+            let _answering = client.answers();
             let answer = faces.answer(connection.clone(), request).await;
-            Ok::<_, Infallible>(course.answer(answer, running))
+            Ok::<_, Infallible>(lifecycle.answer(answer, running))
         }
     });
-    let stream = course.count(Lingering::new(stream));
+    let stream = lifecycle.count(Lingering::new(stream));
     if is_h2 {
-        let (watching, mut fields) = (Arc::clone(&course), Fields::default());
-        let stream = InspectReader::new(course.watch(stream), move |bytes| {
+        let (watching, mut fields) = (Arc::clone(&lifecycle), Fields::default());
+        let stream = InspectReader::new(lifecycle.watch(stream), move |bytes| {
             if fields.came(bytes) {
                 found.set();
                 watching.has_enough();
             }
         });
-        finish(http2_builder(&limits).serve_connection(TokioIo::new(stream), service), drain, &course).await;
+        finish(http2_builder(&limits).serve_connection(TokioIo::new(stream), service), drain, &lifecycle)
+            .await;
     } else {
         let stream = InspectReader::new(stream, move |bytes| heads.came(bytes));
-        finish(http1_builder(&limits).serve_connection(TokioIo::new(stream), service), drain, &course).await;
+        finish(http1_builder(&limits).serve_connection(TokioIo::new(stream), service), drain, &lifecycle)
+            .await;
     }
 }
 

@@ -102,16 +102,16 @@ impl Progress {
 
     /// Drops responses of which too little was read since the last check.
     fn drop_standing(&self, least: u64) {
-        let mut standing = Vec::new();
+        let mut stuck = Vec::new();
         self.answers.lock().unwrap_or_else(PoisonError::into_inner).retain(|answer| {
             let Some(answer) = answer.upgrade() else { return false };
-            let let_go = answer.lock().unwrap_or_else(PoisonError::into_inner).look(least);
-            let stays = let_go.is_none();
-            standing.extend(let_go);
+            let dropped = answer.lock().unwrap_or_else(PoisonError::into_inner).look(least);
+            let stays = dropped.is_none();
+            stuck.extend(dropped);
             stays
         });
         // Their destructors run without the lock.
-        drop(standing);
+        drop(stuck);
     }
 
     /// Wraps a response body. On HTTP/2 a body larger than one slice is counted.

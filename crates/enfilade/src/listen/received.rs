@@ -1,6 +1,6 @@
 //! The body of a request, as the listener passes it on.
 
-use super::admission::{Standing, Waiting};
+use super::admission::{ClientProgress, Waiting};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use std::io;
@@ -46,15 +46,15 @@ impl Malformed {
 pub(super) struct Received {
     body: Incoming,
     malformed: Arc<Malformed>,
-    standing: Arc<Standing>,
+    client: Arc<ClientProgress>,
     /// Held while the body waits for more bytes.
     waiting: Option<Waiting>,
 }
 
 impl Received {
     /// A body on a connection with this progress. `malformed` is set when the connection sent malformed bytes.
-    pub(super) fn new(body: Incoming, malformed: Arc<Malformed>, standing: Arc<Standing>) -> Self {
-        Received { body, malformed, standing, waiting: None }
+    pub(super) fn new(body: Incoming, malformed: Arc<Malformed>, client: Arc<ClientProgress>) -> Self {
+        Received { body, malformed, client, waiting: None }
     }
 }
 
@@ -80,7 +80,7 @@ impl Body for Received {
             }
         };
         match frame.is_pending() {
-            true if this.waiting.is_none() => this.waiting = this.standing.waits(),
+            true if this.waiting.is_none() => this.waiting = this.client.waits(),
             true => {}
             false => this.waiting = None,
         }

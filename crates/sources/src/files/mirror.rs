@@ -196,7 +196,7 @@ impl Mirror {
             return Ok(Outcome { problems: self.problems(rows.iter()), ..Outcome::default() });
         }
         self.join(&mut news, &rows);
-        let said = Said::of(&news, self.walk(&news));
+        let said = FileContents::of(&news, self.walk(&news));
         let audit = audit(&news, by, now);
         let (change, mut outcome, after, due) = source.read(|view| {
             let requester = by.map_or(Requester::Administrator, |by| by.requester);
@@ -331,14 +331,19 @@ impl Mirror {
         news.sort_by_key(|news| news.file);
     }
 
-    fn compare(&self, news: &[News], said: &Said, draft: &mut Draft<'_, '_>) -> Result<(), SourceError> {
+    fn compare(
+        &self,
+        news: &[News],
+        said: &FileContents,
+        draft: &mut Draft<'_, '_>,
+    ) -> Result<(), SourceError> {
         if let Some(datastores) = &said.datastores {
             datastores.compare(draft)?;
         }
         if said.users.is_some() || said.secrets.is_some() {
             let changed = self.changed(news, said);
             let users = said.users.as_ref();
-            users::compare(&users::Said { users, secrets: said.secrets.as_ref(), changed }, draft)?;
+            users::compare(&users::AccountFiles { users, secrets: said.secrets.as_ref(), changed }, draft)?;
         }
         match (&said.acl, &said.users) {
             (Some(acl), _) => roles::compare(acl, draft)?,
@@ -350,7 +355,7 @@ impl Mirror {
     }
 
     /// Of whom something else is said than this process saw last, where the facts are as it left them.
-    fn changed(&self, news: &[News], said: &Said) -> Option<Vec<Authid>> {
+    fn changed(&self, news: &[News], said: &FileContents) -> Option<Vec<Authid>> {
         let mut changed = Vec::new();
         let of = |file| news.iter().find(|news| news.file == file);
         if let (Some(news), Some(now)) = (of(FileName::Users), &said.users) {
@@ -364,7 +369,7 @@ impl Mirror {
         Some(changed)
     }
 
-    fn remember(&mut self, news: &[News], said: Said, rows: &BTreeMap<FileName, MirroredFile>) {
+    fn remember(&mut self, news: &[News], said: FileContents, rows: &BTreeMap<FileName, MirroredFile>) {
         let digest = |file: FileName| {
             let row = rows.get(&file).filter(|row| row.problem_count == 0 && row.fault.is_none())?;
             news.iter().any(|news| news.file == file).then_some(row.digest)
@@ -461,7 +466,7 @@ fn differing<T: PartialEq>(before: &BTreeMap<Authid, T>, now: &BTreeMap<Authid, 
 }
 
 /// What the files say that are compared.
-struct Said {
+struct FileContents {
     datastores: Option<Datastores>,
     users: Option<UserCfg>,
     acl: Option<AclCfg>,
@@ -470,8 +475,8 @@ struct Said {
     no_secrets: Option<LineError>,
 }
 
-impl Said {
-    fn of(news: &[News], changes: Option<Changes>) -> Said {
+impl FileContents {
+    fn of(news: &[News], changes: Option<Changes>) -> FileContents {
         let bytes = |file: FileName| news.iter().find(|news| news.file == file).and_then(News::bytes);
         let whole = || bytes(FileName::Secrets).map(TokenShadow::parse);
         let (secrets, no_secrets) = match changes {
@@ -487,7 +492,7 @@ impl Said {
                 None => (None, None),
             },
         };
-        Said {
+        FileContents {
             datastores: bytes(FileName::Datastores).map(Datastores::of),
             users: bytes(FileName::Users).map(|bytes| user_cfg::read(&section_config::parse(bytes))),
             acl: bytes(FileName::Acl).map(AclCfg::parse),

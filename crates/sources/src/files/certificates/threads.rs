@@ -46,7 +46,7 @@ impl Engine for Threads {
     fn read(&self, directory: &Path, names: &[OsString], each: &Each<'_>) -> io::Result<()> {
         let directory = open_directory(directory)?;
         let (next, is_cold) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let work = Work { directory: &directory, names, each, next: &next, is_cold: &is_cold };
+        let work = ReadJob { directory: &directory, names, each, next: &next, is_cold: &is_cold };
         std::thread::scope(|scope| {
             let running: Vec<_> = (0..self.warm).map(|_| scope.spawn(|| work.run(true))).collect();
             while running.iter().any(|thread| !thread.is_finished()) {
@@ -61,7 +61,7 @@ impl Engine for Threads {
     }
 }
 
-struct Work<'w> {
+struct ReadJob<'w> {
     directory: &'w OwnedFd,
     names: &'w [OsString],
     each: &'w Each<'w>,
@@ -69,7 +69,7 @@ struct Work<'w> {
     is_cold: &'w AtomicBool,
 }
 
-impl Work<'_> {
+impl ReadJob<'_> {
     fn run(&self, measures: bool) {
         let mut buffer = Vec::new();
         let mut sample = if measures { SAMPLE } else { 0 };

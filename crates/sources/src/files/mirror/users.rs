@@ -15,14 +15,14 @@ use enfilade_facts::{Row as _, SourceError};
 
 /// What both files say. `users` is missing where `user.cfg` did not change; `secrets` where `token.shadow` is not in use, or
 /// cannot be read.
-pub(super) struct Said<'a> {
+pub(super) struct AccountFiles<'a> {
     pub(super) users: Option<&'a UserCfg>,
     pub(super) secrets: Option<&'a Secrets>,
     /// Of users and tokens in `user.cfg`: those of whom something else is said than the last time, where that is known: nobody else has to be looked up.
     pub(super) changed: Option<Vec<Authid>>,
 }
 
-impl Said<'_> {
+impl AccountFiles<'_> {
     /// What `token.shadow` says of every token.
     fn hashes(&self) -> Option<&Hashes> {
         match self.secrets {
@@ -32,7 +32,7 @@ impl Said<'_> {
     }
 }
 
-pub(super) fn compare(said: &Said<'_>, draft: &mut Draft<'_, '_>) -> Result<(), SourceError> {
+pub(super) fn compare(said: &AccountFiles<'_>, draft: &mut Draft<'_, '_>) -> Result<(), SourceError> {
     let mut problems = Vec::new();
     let problem = |LineError { line, reason }: &LineError| format!("line {line}: {reason}");
     let of_users = said.users.map(|users| &users.problems).into_iter().flatten();
@@ -62,7 +62,7 @@ pub(super) fn compare(said: &Said<'_>, draft: &mut Draft<'_, '_>) -> Result<(), 
 }
 
 struct Comparison<'a, 'd, 'v, 's> {
-    said: &'a Said<'a>,
+    said: &'a AccountFiles<'a>,
     people: People<'v, 's>,
     draft: &'d mut Draft<'v, 's>,
     /// As it was, and as it is when those who are new have got theirs.

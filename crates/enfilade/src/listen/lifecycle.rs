@@ -28,7 +28,7 @@ const PREFACE: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
 const RESET: u8 = 3;
 
 /// What ends a connection.
-pub(crate) struct Course {
+pub(crate) struct ConnectionLifecycle {
     limits: Limits,
     /// Told when it has to end at once.
     cut: Arc<Notify>,
@@ -38,9 +38,9 @@ pub(crate) struct Course {
     is_h2: bool,
 }
 
-impl Course {
+impl ConnectionLifecycle {
     pub(crate) fn new(limits: Limits, cut: Arc<Notify>, is_h2: bool) -> Arc<Self> {
-        Arc::new(Course { limits, cut, enough: Notify::new(), progress: Arc::default(), is_h2 })
+        Arc::new(ConnectionLifecycle { limits, cut, enough: Notify::new(), progress: Arc::default(), is_h2 })
     }
 
     /// Another request came.
@@ -72,7 +72,7 @@ impl Course {
         self: &Arc<Self>,
         stream: S,
     ) -> InspectReader<S, impl FnMut(&[u8]) + use<S>> {
-        let (course, mut frames) = (Arc::clone(self), Frames::new());
+        let (lifecycle, mut frames) = (Arc::clone(self), Frames::new());
         let (mut since, mut resets) = (Instant::now(), 0);
         InspectReader::new(stream, move |bytes| {
             let new = frames.count(RESET, bytes);
@@ -83,11 +83,11 @@ impl Course {
                 (since, resets) = (Instant::now(), 0);
             }
             resets += new;
-            if resets >= course.limits.resets_per_connection {
-                course.enough.notify_one();
+            if resets >= lifecycle.limits.resets_per_connection {
+                lifecycle.enough.notify_one();
             }
-            if resets >= 2 * course.limits.resets_per_connection {
-                course.cut.notify_one();
+            if resets >= 2 * lifecycle.limits.resets_per_connection {
+                lifecycle.cut.notify_one();
             }
         })
     }
@@ -165,10 +165,10 @@ drainable!(http1,);
 drainable!(http2, E);
 
 /// Runs a connection to its end, or to where it is cut.
-pub(crate) async fn finish(served: impl Drainable, mut drain: Drain, course: &Course) {
-    let is_over = course.is_over();
+pub(crate) async fn finish(served: impl Drainable, mut drain: Drain, lifecycle: &ConnectionLifecycle) {
+    let is_over = lifecycle.is_over();
     tokio::pin!(served, is_over);
-    let seconds = course.limits.progress_seconds.min(course.limits.idle_seconds);
+    let seconds = lifecycle.limits.progress_seconds.min(lifecycle.limits.idle_seconds);
     let every = Duration::from_secs(seconds);
     let mut looks = interval_at(Instant::now() + every, every);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -176,8 +176,8 @@ pub(crate) async fn finish(served: impl Drainable, mut drain: Drain, course: &Co
     loop {
         tokio::select! {
             _ = &mut served => return,
-            () = course.cut.notified() => return,
-            _ = looks.tick() => match course.progress.look(&mut seen, seconds, &course.limits) {
+            () = lifecycle.cut.notified() => return,
+            _ = looks.tick() => match lifecycle.progress.look(&mut seen, seconds, &lifecycle.limits) {
                 Verdict::GoesOn => continue,
                 // It is told first that it ends, and what it still says is heard.
                 Verdict::Idle if !draining => seen.begin_again(),

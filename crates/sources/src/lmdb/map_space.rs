@@ -1,5 +1,5 @@
-//! What is left of the map. The last of it is for changes that take rights away: a user who is disabled or a session that is revoked must not
-//! wait until somebody has made room. The very last of it is for administrators alone: a user may revoke own tokens as often as the user likes.
+//! The free space of the map. The last of it is for changes that take rights away: disabling a user or revoking a session must not
+//! wait for an operator. The very last of it is for administrators alone: a user may revoke own tokens without limit.
 
 use super::environment::Environment;
 use super::unavailable;
@@ -28,8 +28,8 @@ const OF_USERS: Bound = Bound {
     rest: "administrators who take rights away (disable, delete, revoke)",
 };
 
-/// The room for the changes of one transaction.
-pub(super) struct Room {
+/// The space of the map that the changes of one transaction may use.
+pub(super) struct MapSpace {
     map_bytes: u64,
     page_bytes: u64,
     /// How long the file was, and what the changes may take since, at most: no more than that is in use.
@@ -42,21 +42,21 @@ pub(super) struct Room {
 
 impl Environment {
     /// What is left, as a transaction begins.
-    pub(super) fn room(&self, txn: &RoTxn<'_>) -> heed::Result<Room> {
+    pub(super) fn map_space(&self, txn: &RoTxn<'_>) -> heed::Result<MapSpace> {
         let (info, page_bytes) = (self.env.info(), self.page_bytes(txn)?);
         let (map_bytes, file_bytes) = (info.map_size as u64, info.last_page_number as u64 * page_bytes);
-        let mut room = Room { map_bytes, page_bytes, file_bytes, used_bytes: None, bound: None };
-        if room.most(GIVING) < file_bytes {
-            room.used_bytes = Some(self.used_in(txn)?);
+        let mut space = MapSpace { map_bytes, page_bytes, file_bytes, used_bytes: None, bound: None };
+        if space.most(GIVING) < file_bytes {
+            space.used_bytes = Some(self.used_in(txn)?);
         }
-        Ok(room)
+        Ok(space)
     }
 
-    /// Whether changes of these rights that only take away find room.
+    /// Whether changes of these rights that only take away fit in the map.
     pub(super) fn has_room_for(&self, requester: Requester) -> Result<(), CommitError> {
         let txn = self.env.read_txn().map_err(unavailable)?;
-        let room = self.room(&txn).map_err(unavailable)?;
-        bound(true, requester).map_or(Ok(()), |bound| room.keep(bound, room.used_bytes))
+        let space = self.map_space(&txn).map_err(unavailable)?;
+        bound(true, requester).map_or(Ok(()), |bound| space.keep(bound, space.used_bytes))
     }
 }
 
@@ -69,7 +69,7 @@ fn bound(only_takes: bool, requester: Requester) -> Option<Bound> {
     }
 }
 
-impl Room {
+impl MapSpace {
     fn most(&self, bound: Bound) -> u64 {
         self.map_bytes / 100 * bound.percent
     }
