@@ -1,7 +1,7 @@
 //! The authorization of Identity v3: every call of the table by every kind of caller, compared with a second implementation of the rules.
 
 use crate::server::{Server, WITHOUT_PENALTIES};
-use enfilade_faces::{V3, V3Need, V3Route};
+use enfilade_keystone::{V3, V3Need, V3Route};
 use enfilade_passage::{Lending, Who, rule_named};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};

@@ -30,7 +30,7 @@ const CAMPAIGNS: &[Campaign] = &[
             "-p",
             "enfilade-testkit",
             "-p",
-            "enfilade-faces",
+            "enfilade-webdav",
             "-p",
             "enfilade-access",
             "-p",

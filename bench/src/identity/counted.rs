@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::fernet::cloud::{self, Cloud};
 use crate::stores;
 use enfilade_admin::{FileSet, PasswordRules};
-use enfilade_faces::{Connection, Faces, Stranger};
+use enfilade_faces::{Connection, Faces, Router, Stranger};
 use enfilade_facts::{At, Change, CommitError, Each, Found, Snapshot, Source, SourceError, Table, View};
 use http_body_util::{BodyExt as _, Full};
 use hyper::Request;
@@ -73,6 +73,7 @@ pub(super) fn probes(
     let counted = Arc::new(Counted { source: cloud.source(), probes: AtomicU64::new(0) });
     let house = cloud.house_on(Arc::clone(&counted) as Arc<dyn Source>, 1 << 20, 1)?;
     let faces = Faces::new(house, FileSet::new(place), *PasswordRules::NONE, Vec::new());
+    let router = Router::new(faces, &[&enfilade_keystone::ROUTES], &[]);
     let token = cloud::token(0, stores::id(17, 0))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ask = |(method, target, body): &(&str, String, String)| -> Result<u64, Failure> {
@@ -91,7 +92,7 @@ pub(super) fn probes(
                 terms: None,
                 splices: None,
             };
-            let answer = faces.answer(connection, request).await;
+            let answer = router.answer(connection, request).await;
             let status = answer.status();
             Ok::<_, Failure>((status, answer.into_body().collect().await?.to_bytes()))
         })?;

@@ -20,6 +20,7 @@ mod notify;
 mod operations;
 mod output;
 mod progress;
+mod protocols;
 mod reload;
 mod reserved;
 mod serve;

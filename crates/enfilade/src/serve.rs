@@ -7,7 +7,7 @@ use crate::config::{Check, TransportSecurity};
 use crate::first_start::{self, Settled};
 use crate::home::{Home, server_desk};
 use crate::listen::{self, Admission, Door, Tls};
-use crate::{audit_log, clock, files, keys, notes, notify, operations, output, reload, sweeping};
+use crate::{audit_log, clock, files, keys, notes, notify, operations, output, protocols, reload, sweeping};
 use anyhow::Context;
 use enfilade_admin::BadCertificate;
 use enfilade_faces::{Faces, Redirect};
@@ -111,20 +111,15 @@ async fn serve(home: &Home, settled: Option<Settled>, connections: u64, json: bo
     let house = home.house(log.clone(), follow_upgrades(home)?, shared, hears_changes(home))?;
     let faces = Faces::new(Arc::clone(&house), home.files.clone(), home.passwords, home.datastore_roots())
         .with_transport_security(home.config.tls.hsts.as_ref().and_then(TransportSecurity::header));
+    let router = protocols::router(&faces);
     let served = Served::new(exchange, bad, faces.clone(), tickets);
     tell_bad_hashes(home)?;
     follow_everything(home, &house, &faces)?;
 
     let tls = listen::bind("HTTPS", home.config.tls.listen).await?;
     let operations = listen::bind("metrics and health", home.config.operations.listen).await?;
-    let plain = match home.config.tls.plain_listen {
-        Some(address) => Some(listen::bind("HTTP without TLS", address).await?),
-        None => None,
-    };
-    let http = match home.config.tls.http_listen {
-        Some(address) => Some(listen::bind("HTTP", address).await?),
-        None => None,
-    };
+    let plain = bind_optional("HTTP without TLS", home.config.tls.plain_listen).await?;
+    let http = bind_optional("HTTP", home.config.tls.http_listen).await?;
     let mut hangup = signal(SignalKind::hangup())?;
     let mut stop = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let addresses = Addresses {
@@ -140,11 +135,12 @@ async fn serve(home: &Home, settled: Option<Settled>, connections: u64, json: bo
     let admission = Arc::new(Admission::new(limits));
     // Metrics and health answer until the end, so that a load balancer sees the draining.
     let (_to_the_end, never) = watch::channel(false);
-    let watching = tokio::spawn(listen::operations(operations, faces.clone(), Arc::clone(&admission), never));
+    let watching =
+        tokio::spawn(listen::operations(operations, router.clone(), Arc::clone(&admission), never));
     let proxies = Arc::new(home.config.tls.proxy_from.clone());
     let door = Door { admission: Arc::clone(&admission), proxies, drain: draining, limits };
     if let Some(plain) = plain {
-        tokio::spawn(listen::plain(plain, faces.clone(), door.clone()));
+        tokio::spawn(listen::plain(plain, router.clone(), door.clone()));
     }
     if let Some(http) = http {
         let directory = home.config.tls.acme_challenges.clone();
@@ -152,7 +148,7 @@ async fn serve(home: &Home, settled: Option<Settled>, connections: u64, json: bo
         let redirect = Redirect { port: addresses.tls.port(), challenge };
         tokio::spawn(listen::http(http, redirect, door.clone()));
     }
-    tokio::spawn(listen::tls(tls, current, faces.clone(), door));
+    tokio::spawn(listen::tls(tls, current, router, door));
     if home.config.tls.check == Check::Background {
         served.verify()?;
     }
@@ -191,6 +187,13 @@ async fn serve(home: &Home, settled: Option<Settled>, connections: u64, json: bo
     };
     let _ = tokio::time::timeout(Duration::from_secs(1), tokio::task::spawn_blocking(write)).await;
     Ok(())
+}
+
+async fn bind_optional(name: &str, address: Option<SocketAddr>) -> anyhow::Result<Option<TcpListener>> {
+    Ok(match address {
+        Some(address) => Some(listen::bind(name, address).await?),
+        None => None,
+    })
 }
 
 /// Starts the threads that follow changes outside this process, and those that clean up.

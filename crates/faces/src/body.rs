@@ -13,10 +13,10 @@ use tokio::sync::mpsc;
 pub struct Cut;
 
 /// What of an answer is held for a client on HTTP/2 without being counted, in bytes: a frame of it (RFC 9113 §4.2).
-pub(crate) const UNCOUNTED_BYTES: usize = 16 * 1024;
+pub const UNCOUNTED_BYTES: usize = 16 * 1024;
 
 /// A piece of an answer. Its bytes count as held for the user until the last part of it is sent or dropped.
-pub(crate) fn counted<P: Send + 'static>(bytes: impl AsRef<[u8]> + Send + 'static, place: P) -> Bytes {
+pub fn counted<P: Send + 'static>(bytes: impl AsRef<[u8]> + Send + 'static, place: P) -> Bytes {
     struct Counted<B, P> {
         bytes: B,
         _place: P,
@@ -48,7 +48,7 @@ pub struct Pieces {
 
 impl Pieces {
     /// The request ends with the last of them.
-    pub(crate) fn end(&mut self, trace: Trace) {
+    pub fn end(&mut self, trace: Trace) {
         self.trace = Some(Box::new(trace));
     }
 
@@ -69,7 +69,7 @@ impl Body {
     }
 
     /// Pieces, as they come.
-    pub(crate) fn stream(coming: mpsc::Receiver<Result<Bytes, Cut>>) -> Self {
+    pub fn stream(coming: mpsc::Receiver<Result<Bytes, Cut>>) -> Self {
         Body::Stream(Pieces { coming, trace: None })
     }
 }

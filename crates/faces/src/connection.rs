@@ -60,7 +60,7 @@ impl Stranger {
     }
 
     /// Somebody was let in.
-    pub(crate) fn is_known(&self) {
+    pub fn is_known(&self) {
         // Asked with every request, and true from the first on.
         if !self.is_known.load(Ordering::Relaxed) {
             self.is_known.store(true, Ordering::Relaxed);

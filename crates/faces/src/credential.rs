@@ -1,6 +1,7 @@
 //! The one place a credential is taken from a request. Whatever is not exactly one credential in exactly one spelling
 //! is refused, because two readers who disagree about which one counts are a hole.
 
+use crate::percent;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use enfilade_facts::vocabulary::{Authid, Secret};
@@ -15,7 +16,7 @@ const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
 
 /// What carries the one credential of a request.
-pub(crate) enum Carried<'a> {
+pub enum Carried<'a> {
     /// A header, and its name.
     Header(&'a HeaderName, &'a HeaderValue),
     /// The certificate of the connection.
@@ -66,9 +67,12 @@ const TICKET_COOKIES: [&str; 4] =
 const CSRF: HeaderName = HeaderName::from_static("csrfpreventiontoken");
 
 /// `PBS:user@realm:token`, which may be percent-encoded.
-pub(crate) fn ticket_of(text: &str, csrf: Option<String>) -> Result<TicketAsk, Refusal> {
+///
+/// # Errors
+/// When it is not in this form.
+pub fn ticket_of(text: &str, csrf: Option<String>) -> Result<TicketAsk, Refusal> {
     let text =
-        percent_decoded(text.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok()).map(Zeroizing::new);
+        percent::decoded(text.as_bytes()).and_then(|bytes| String::from_utf8(bytes).ok()).map(Zeroizing::new);
     let parts = text.as_ref().and_then(|text| {
         let (userid, token) = text.strip_prefix("PBS:")?.split_once(':')?;
         Some((userid.to_owned(), Secret::new(token.as_bytes())?))
@@ -78,7 +82,7 @@ pub(crate) fn ticket_of(text: &str, csrf: Option<String>) -> Result<TicketAsk, R
 }
 
 /// A ticket as [`ticket_of`] reads it.
-pub(crate) fn ticket_text(userid: &str, token: &str) -> String {
+pub fn ticket_text(userid: &str, token: &str) -> String {
     format!("PBS:{userid}:{token}")
 }
 
@@ -88,7 +92,7 @@ const MORE_THAN_ONE: &str = "there is more than one credential in the request; s
 ///
 /// # Errors
 /// As [`carried`].
-pub(crate) fn beside_a_subject(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
+pub fn beside_a_subject(headers: &HeaderMap) -> Result<Carried<'_>, Refusal> {
     let (mut found, mut is_one) = (None, true);
     for (name, value) in headers {
         if name == AUTHORIZATION || name == AUTH_TOKEN {
@@ -166,28 +170,9 @@ fn proxmox(text: &str) -> Result<SecretAsk, Refusal> {
     if !secret.contains('%') {
         return secret_of(authid, secret.as_bytes());
     }
-    let secret = percent_decoded(secret.as_bytes());
+    let secret = percent::decoded(secret.as_bytes());
     let secret = secret.ok_or_else(|| malformed("the secret is not percent-encoded rightly"))?;
     secret_of(authid, &Zeroizing::new(secret))
-}
-
-/// RFC 3986 §2.1; a `%` that begins no byte is refused, not taken for itself.
-pub(crate) fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        if *first != b'%' {
-            decoded.push(*first);
-            continue;
-        }
-        let (digits, tail) = rest.split_first_chunk::<2>()?;
-        let digit = |byte: u8| char::from(byte).to_digit(16);
-        let [high, low] = digits.map(digit);
-        decoded.push(u8::try_from(high? * 16 + low?).ok()?);
-        rest = tail;
-    }
-    Some(decoded)
 }
 
 /// `user@realm!token:secret` or `user@realm:password`, in base64 (RFC 7617).

@@ -73,7 +73,10 @@ impl Faces {
     }
 
     /// Has everything read again, and waits for that. Blocks.
-    pub(crate) fn reload(&self) -> Result<String, String> {
+    ///
+    /// # Errors
+    /// Why it failed.
+    pub fn reload(&self) -> Result<String, String> {
         let nobody = || "nobody reads anything again here".to_owned();
         let (reply, answer) = oneshot::channel();
         let asked = self.reloads.get().and_then(|to| to.blocking_send(reply).ok());
@@ -82,22 +85,22 @@ impl Faces {
     }
 
     /// Where services are.
-    pub(crate) fn catalog(&self) -> &Index<Catalog> {
+    pub fn catalog(&self) -> &Index<Catalog> {
         &self.v3.catalog
     }
 
     /// Bodies that were made.
-    pub(crate) fn rendered(&self) -> &Memo<Rendered> {
+    pub fn rendered(&self) -> &Memo<Rendered> {
         &self.v3.rendered
     }
 
     /// The begin of the key of one.
-    pub(crate) fn rendered_key(&self) -> KeyMaker {
+    pub fn rendered_key(&self) -> KeyMaker {
         self.v3.key
     }
 
     /// A name for a request, that no other has.
-    pub(crate) fn request_id(&self) -> String {
+    pub fn request_id(&self) -> String {
         let n = self.v3.requests.fetch_add(1, Ordering::Relaxed);
         let id = u128::from_be_bytes(self.v3.request.number(n).key().as_choice());
         // In the form of a version 4 UUID, which readers of logs look for.
@@ -108,12 +111,12 @@ impl Faces {
     }
 
     /// The house, to stay in.
-    pub(crate) fn arc_house(&self) -> &Arc<House> {
+    pub fn arc_house(&self) -> &Arc<House> {
         &self.house
     }
 
     /// Where changes are made by a permitted caller, with these rights.
-    pub(crate) fn desk<'a>(&'a self, who: &'a str, requester: Requester) -> Desk<'a> {
+    pub fn desk<'a>(&'a self, who: &'a str, requester: Requester) -> Desk<'a> {
         let house = &self.house;
         Desk {
             facts: house.source(),
@@ -144,16 +147,23 @@ impl Faces {
     }
 }
 
-/// Which credentials a face takes.
+/// Which credentials a route takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Takes {
+pub enum Takes {
+    /// Those in a header, and the certificate of the connection.
     Everything,
+    /// The same, and a login ticket in a cookie.
+    Tickets,
+    /// Sessions alone.
     Sessions,
 }
 
 impl Faces {
     /// Door 2, for a credential in a header, or in the certificate of the connection.
-    pub(crate) async fn admit(
+    ///
+    /// # Errors
+    /// What door 2 refuses, and a credential that the route does not take.
+    pub async fn admit(
         &self,
         connection: &Connection,
         carried: Result<Carried<'_>, IdentityRefusal>,
@@ -161,7 +171,7 @@ impl Faces {
         trace: &mut Trace,
     ) -> Result<Visit, Refusal> {
         let from = connection.peer.ip();
-        let takes_secrets = takes == Takes::Everything;
+        let takes_secrets = takes != Takes::Sessions;
         let carried = match (carried, &connection.certificate) {
             // A request that carries something else as well means that.
             (Err(IdentityRefusal::NoCredential), Some(ask)) if takes_secrets => Carried::Certificate(ask),

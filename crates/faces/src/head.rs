@@ -148,7 +148,7 @@ fn check_single(headers: &HeaderMap) -> Result<(), Wire> {
 }
 
 /// The lines of a list as one value (RFC 9110 §5.3); nothing where none came, or where one is not text.
-pub(crate) fn list(headers: &HeaderMap, name: impl AsHeaderName) -> Option<Cow<'_, str>> {
+pub fn list(headers: &HeaderMap, name: impl AsHeaderName) -> Option<Cow<'_, str>> {
     let mut lines = headers.get_all(name).iter().map(HeaderValue::to_str);
     let first = Cow::Borrowed(lines.next()?.ok()?);
     lines.try_fold(first, |all, line| Some(Cow::Owned(format!("{all},{}", line.ok()?))))

@@ -1,40 +1,40 @@
-//! Outside protocols turned into doors and changes; a face decides nothing.
+//! What all protocols share: the way of a request from the listener to its route, its one credential, limits, and how refusals become
+//! responses. A face decides nothing.
 //!
-//! `routes.rs` is the list of everything that can be asked for and whether it needs a permit; `serve.rs` is the way of a
-//! request from the listener to its route, and above everything else here; `faces.rs` is what all faces share; `credential.rs` is the one place credentials are taken from; `respond.rs` is
-//! the one place refusals become status codes (invariant E2).
+//! Each protocol is a crate of its own (`face-*`) that exports rows of routes. `routes.rs` says what a row is and whether it needs a permit;
+//! `serve.rs` leads a request to its row, and is above everything else here; `faces.rs` is what the rows share; `credential.rs` is the one place
+//! credentials are taken from; `respond.rs` is the one place refusals become status codes (invariant E2).
 
+mod body;
+mod connection;
+pub mod credential;
+mod faces;
+mod head;
+mod metrics;
+pub mod percent;
+mod received;
+mod redirect;
+mod rendered;
+mod respond;
 mod routes;
 mod serve;
-mod head;
-mod unread;
-mod faces;
-mod rendered;
-mod connection;
-mod credential;
-mod respond;
-mod body;
-mod trace;
-mod metrics;
-mod received;
-mod wire;
 mod splices;
-mod operations;
-mod whoami;
-mod webdav;
-mod proxmox;
-mod redirect;
-mod keystone;
+mod trace;
+mod unread;
+mod wire;
 
-pub use body::{Body, Cut};
+pub use body::{Body, Cut, Pieces, UNCOUNTED_BYTES, counted};
 pub use connection::{Connection, Stranger, Terms};
-pub use faces::{Faces, Reload};
-pub use head::Flaw;
-pub use keystone::{V3, V3Need, V3Route, wants_more_than_a_password};
+pub use faces::{Faces, Reload, Takes};
+pub use head::{Flaw, list};
 pub use metrics::{FileLook, Metrics};
-pub use proxmox::{PROXMOX, ProxmoxRoute};
-pub use received::{BoxError, Incoming};
+pub use received::{BoxError, Incoming, collect_form, collect_json, collect_xml};
 pub use redirect::{Challenge, Redirect};
-pub use respond::Answer;
-pub use routes::{MAIN, Need, OPERATIONS, Route};
-pub use splices::{Sent, Splices};
+pub use rendered::Rendered;
+pub use respond::{Aim, Answer, fail, failed, hint, status_of, status_of_member};
+pub use routes::{Reply, RequestContext, Route};
+pub use serve::Router;
+pub use splices::{Fills, Sent, Splices};
+pub use trace::Trace;
+pub use unread::Received;
+pub use wire::{Failure, Wire};

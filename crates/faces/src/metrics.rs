@@ -107,7 +107,8 @@ impl Metrics {
         self.connections.store(count, Ordering::Relaxed);
     }
 
-    pub(crate) fn render(&self, house: &House) -> String {
+    /// All of them as text.
+    pub fn render(&self, house: &House) -> String {
         let mut text = String::new();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let at = house.source().at();

@@ -14,19 +14,28 @@ impl<B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A whole XML body, which has to be small and to come in time.
-pub(crate) async fn collect_xml<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, Wire> {
+///
+/// # Errors
+/// When it is too large, too slow or broken.
+pub async fn collect_xml<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, Wire> {
     collect(body, limits.xml_bytes, limits.body_seconds).await
 }
 
 /// A whole form body.
-pub(crate) async fn collect_form<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, Wire> {
+///
+/// # Errors
+/// When it is too large, too slow or broken, or has too many fields.
+pub async fn collect_form<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, Wire> {
     let whole = collect(body, limits.json_bytes, limits.body_seconds).await?;
     let fields = whole.iter().filter(|byte| **byte == b'&').count() as u64;
     if fields >= limits.json_values { Err(Wire::Call) } else { Ok(whole) }
 }
 
 /// A whole JSON body.
-pub(crate) async fn collect_json<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, Wire> {
+///
+/// # Errors
+/// When it is too large, too slow or broken, too deep, or has too many values.
+pub async fn collect_json<B: Incoming>(body: B, limits: &Limits) -> Result<Bytes, Wire> {
     let whole = collect(body, limits.json_bytes, limits.body_seconds).await?;
     let (depth, values) = extent(&whole);
     if depth > limits.json_depth || values > limits.json_values { Err(Wire::JsonDepth) } else { Ok(whole) }

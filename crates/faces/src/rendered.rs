@@ -4,10 +4,13 @@ use bytes::Bytes;
 use enfilade_facts::{Revision, StoreId, Weigh};
 
 /// A rendered body. It stays valid as long as no facts except revocations change.
-pub(crate) struct Rendered {
-    pub(crate) store: StoreId,
-    pub(crate) rests_on: Revision,
-    pub(crate) text: Bytes,
+pub struct Rendered {
+    /// Of which store of facts.
+    pub store: StoreId,
+    /// Of which revision.
+    pub rests_on: Revision,
+    /// The body.
+    pub text: Bytes,
 }
 
 impl Weigh for Rendered {

@@ -49,7 +49,8 @@ impl Wire {
 }
 
 impl Trace {
-    pub(crate) fn answered(&mut self, answer: &Answer) {
+    /// Records the status, and the bytes of an answer in memory.
+    pub fn answered(&mut self, answer: &Answer) {
         self.event.status = answer.status().as_u16();
         // What is still to come is counted by whoever sends it.
         if let Body::Whole(Some(bytes)) = answer.body() {
@@ -60,7 +61,7 @@ impl Trace {
 
 /// What the request was about to do; for something that looks absent the status depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Aim {
+pub enum Aim {
     /// Anything with a target that has to be there.
     Target,
     /// Making a file: RFC 4918 §9.7.1 wants 409 where the collection is not there.
@@ -95,7 +96,7 @@ fn not_there(aim: Aim, stands: Stands) -> StatusCode {
 }
 
 /// The answer to a request that failed.
-pub(crate) fn failed(failure: &Failure, aim: Aim) -> Answer {
+pub fn failed(failure: &Failure, aim: Aim) -> Answer {
     let (status, hint) = match failure {
         Failure::Wire(wire) => (wire.status(), Some(wire.to_string())),
         Failure::Refused(refusal) => (status(refusal, aim), hint(refusal)),
@@ -134,7 +135,7 @@ pub(crate) fn failed(failure: &Failure, aim: Aim) -> Answer {
 }
 
 /// Ends a request that failed before it reached its face.
-pub(crate) fn fail(failure: Failure, mut trace: Trace) -> Answer {
+pub fn fail(failure: Failure, mut trace: Trace) -> Answer {
     trace.failed(&failure);
     let answer = failed(&failure, Aim::Target);
     trace.answered(&answer);
@@ -152,7 +153,7 @@ fn is_locked(refusal: &Refusal) -> bool {
 }
 
 /// The few refusals whose reason helps an honest client and tells a dishonest one nothing new.
-pub(crate) fn hint(refusal: &Refusal) -> Option<String> {
+pub fn hint(refusal: &Refusal) -> Option<String> {
     match refusal.parts().1 {
         Refusal::Identity(Identity::Malformed(_)) => Some(refusal.to_string()),
         // Whoever gets this far has a role on the store.
@@ -166,7 +167,7 @@ pub(crate) fn hint(refusal: &Refusal) -> Option<String> {
 }
 
 /// The status alone, for a face that has a form of its own for errors.
-pub(crate) fn status_of(failure: &Failure) -> StatusCode {
+pub fn status_of(failure: &Failure) -> StatusCode {
     match failure {
         Failure::Wire(wire) => wire.status(),
         Failure::Refused(refusal) => status(refusal, Aim::Target),
@@ -174,7 +175,7 @@ pub(crate) fn status_of(failure: &Failure) -> StatusCode {
 }
 
 /// The status of a member of a tree with which it was not done.
-pub(crate) fn status_of_member(refusal: &Refusal) -> StatusCode {
+pub fn status_of_member(refusal: &Refusal) -> StatusCode {
     status(refusal, Aim::Member)
 }
 

@@ -1,114 +1,167 @@
-//! Everything that can be asked for. Each route needs a permit or stands in the short public list (invariant E3);
-//! a guarded route's handler takes a [`Visit`](enfilade_passage::Visit), which only door 2 gives out.
+//! The rows of the tables of routes. Each needs a permit, or was reviewed (invariant E3): the handler of a guarded route takes a [`Visit`], which
+//! only door 2 gives out.
 
-use hyper::Method;
+use crate::connection::Connection;
+use crate::faces::{Faces, Takes};
+use crate::respond::Answer;
+use crate::trace::Trace;
+use crate::unread::Received;
+use enfilade_passage::Visit;
+use hyper::{Method, Request};
+use std::pin::Pin;
 
-/// A route that needs nobody to be known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Public {
-    /// What this is.
-    WellKnown,
-    /// Counters for Prometheus.
-    Metrics,
-    /// Proxmox clients ask whether anybody is there.
-    Ping,
-    /// How the page for people looks.
-    Style,
-    /// What it does beyond showing.
-    Script,
-    /// The process runs.
-    Live,
-    /// The house takes requests.
-    Ready,
+/// A request at its route.
+pub struct RequestContext<'f> {
+    /// What all routes share.
+    pub faces: &'f Faces,
+    /// The connection it came on.
+    pub connection: Connection,
+    /// The request; its head is checked.
+    pub request: Request<Received>,
+    /// Its audit event.
+    pub trace: Trace,
 }
 
-/// A route that needs an identity permit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Guarded {
-    /// Who the credential is.
-    Whoami,
-    /// Files.
-    WebDav,
-    /// Users, tokens and roles, as Proxmox clients ask for them.
-    Proxmox,
+/// How a handler answers.
+pub enum Reply<'f> {
+    /// At once.
+    Now(Answer),
+    /// After it waited.
+    Later(Pin<Box<dyn Future<Output = Answer> + Send + 'f>>),
 }
 
-/// What a route needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+impl<'f> Reply<'f> {
+    /// After this future.
+    pub fn later(answer: impl Future<Output = Answer> + Send + 'f) -> Self {
+        Reply::Later(Box::pin(answer))
+    }
+}
+
+/// Answers without knowing the client.
+type Public = fn(&Faces) -> Answer;
+/// Answers an identified client.
+type Guarded = for<'f> fn(Visit, RequestContext<'f>) -> Reply<'f>;
+/// Asks door 2 itself, or needs no identity.
+type Own = for<'f> fn(RequestContext<'f>) -> Reply<'f>;
+
+/// What a route needs before its handler is called.
+#[derive(Clone, Copy)]
+pub(crate) enum Need {
     /// Nothing.
     Public(Public),
-    /// To know who asks.
-    Identity(Guarded),
-    /// Nothing: it is where one becomes known.
-    Login,
-    /// What the Identity API's own table says (`keystone/routes.rs`).
-    V3,
+    /// An identity permit, for one of these credentials.
+    Identity(Takes, Guarded),
+    /// The handler asks door 2 itself.
+    Own(Own),
 }
 
-/// A path and what it needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A path, the methods it takes, and what it needs.
+#[derive(Clone, Copy)]
 pub struct Route {
-    /// The path; with a final slash everything below it, but for the root.
-    pub path: &'static str,
-    /// What it needs.
-    pub need: Need,
+    /// With a slash at the end everything below it, except for the root.
+    path: &'static str,
+    /// Where they are few. Other handlers refuse methods themselves.
+    methods: Option<&'static str>,
+    pub(crate) need: Need,
 }
 
 impl Route {
-    const fn guarded(path: &'static str, face: Guarded) -> Self {
-        Route { path, need: Need::Identity(face) }
+    /// A route that needs an identity permit.
+    pub const fn guarded(path: &'static str, takes: Takes, answer: Guarded) -> Self {
+        Route { path, methods: None, need: Need::Identity(takes, answer) }
     }
 
-    const fn public(path: &'static str, face: Public) -> Self {
-        Route { path, need: Need::Public(face) }
+    /// A route that needs no identity. It takes GET and HEAD.
+    pub const fn public(path: &'static str, answer: Public) -> Self {
+        Route { path, methods: Some("GET, HEAD"), need: Need::Public(answer) }
     }
 
-    const fn login(path: &'static str) -> Self {
-        Route { path, need: Need::Login }
+    /// A route whose handler asks door 2 itself, such as a login.
+    pub const fn own(path: &'static str, answer: Own) -> Self {
+        Route { path, methods: None, need: Need::Own(answer) }
     }
 
-    const fn v3(path: &'static str) -> Self {
-        Route { path, need: Need::V3 }
+    /// The same for these methods alone, separated by `, `. Several routes may share a path with methods of their own.
+    #[must_use]
+    pub const fn only(self, methods: &'static str) -> Self {
+        Route { methods: Some(methods), ..self }
     }
 
-    /// The methods of a route that has only a few, where this is none of them. Other faces say for themselves which they take.
-    pub fn methods_beside(&self, method: &Method) -> Option<&'static str> {
-        let methods = match self.need {
-            Need::Public(_) | Need::Identity(Guarded::Whoami) => "GET, HEAD",
-            Need::V3 if self.path == "/" => "GET, HEAD, OPTIONS, PROPFIND",
-            _ => return None,
-        };
-        (!methods.split(", ").any(|one| one == method.as_str())).then_some(methods)
+    /// Whether it answers requests with this path.
+    fn matches(&self, path: &str) -> bool {
+        let rest = path.strip_prefix(self.path);
+        rest.is_some_and(|rest| rest.is_empty() || self.path.len() > 1 && self.path.ends_with('/'))
     }
 
-    /// The rest of `path` below this route, if it is one of its paths.
-    pub fn matches<'p>(&self, path: &'p str) -> Option<&'p str> {
-        let rest = path.strip_prefix(self.path)?;
-        (self.path.len() > 1 && self.path.ends_with('/') || rest.is_empty()).then_some(rest)
+    fn takes(&self, method: &Method) -> bool {
+        self.methods.is_none_or(|methods| methods.split(", ").any(|one| one == method.as_str()))
     }
 }
 
-/// The routes of the main listener.
-pub const MAIN: [Route; 12] = [
-    Route::public("/.well-known/enfilade", Public::WellKnown),
-    Route::public("/page.css", Public::Style),
-    Route::public("/page.js", Public::Script),
-    Route::guarded("/whoami", Guarded::Whoami),
-    Route::guarded("/dav", Guarded::WebDav),
-    Route::guarded("/dav/", Guarded::WebDav),
-    Route::public("/api2/json/ping", Public::Ping),
-    Route::login("/api2/json/access/ticket"),
-    Route::guarded("/api2/json/", Guarded::Proxmox),
-    Route::v3("/v3"),
-    Route::v3("/v3/"),
-    Route::v3("/"),
-];
+/// What a table has for a request.
+pub(crate) enum Found<'t> {
+    /// Its route.
+    Route(&'t Route),
+    /// Routes with its path and other methods: these, in the order of the alphabet.
+    OtherMethods(String),
+}
 
-/// The routes of the operations listener.
-pub const OPERATIONS: [Route; 4] = [
-    Route::public("/metrics", Public::Metrics),
-    Route::public("/livez", Public::Live),
-    Route::public("/healthz", Public::Live),
-    Route::public("/readyz", Public::Ready),
-];
+/// The first route with this path, or another of the same path that takes the method.
+pub(crate) fn find<'t>(table: &'t [Route], path: &str, method: &Method) -> Option<Found<'t>> {
+    let first = table.iter().find(|route| route.matches(path))?;
+    if first.takes(method) {
+        return Some(Found::Route(first));
+    }
+    let same = table.iter().filter(|route| route.path == first.path);
+    if let Some(route) = same.clone().find(|route| route.takes(method)) {
+        return Some(Found::Route(route));
+    }
+    let mut methods: Vec<&str> =
+        same.filter_map(|route| route.methods).flat_map(|all| all.split(", ")).collect();
+    methods.sort_unstable();
+    Some(Found::OtherMethods(methods.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn never(_: RequestContext<'_>) -> Reply<'_> {
+        Reply::Now(Answer::new(crate::body::Body::empty()))
+    }
+
+    /// The path of the route, or the methods.
+    fn found(path: &str, method: Method) -> String {
+        const TABLE: [Route; 5] = [
+            Route::own("/a/b", never).only("GET, HEAD"),
+            Route::own("/a/", never),
+            Route::own("/", never).only("PROPFIND"),
+            Route::own("/", never).only("GET"),
+            Route::own("*", never).only("OPTIONS"),
+        ];
+        match find(&TABLE, path, &method) {
+            Some(Found::Route(route)) => route.path.to_owned(),
+            Some(Found::OtherMethods(methods)) => methods,
+            None => String::new(),
+        }
+    }
+
+    #[test]
+    fn the_first_path_counts_and_then_the_method() {
+        for (path, method, expected) in [
+            ("/a/b", Method::GET, "/a/b"),
+            ("/a/b", Method::POST, "GET, HEAD"),
+            ("/a/b/c", Method::POST, "/a/"),
+            ("/a/", Method::GET, "/a/"),
+            ("/a", Method::GET, ""),
+            ("/", Method::GET, "/"),
+            ("/", Method::PUT, "GET, PROPFIND"),
+            ("/x", Method::GET, ""),
+            ("*", Method::OPTIONS, "*"),
+            ("*", Method::GET, "OPTIONS"),
+            ("*/", Method::GET, ""),
+        ] {
+            assert_eq!(found(path, method.clone()), expected, "{method} {path}");
+        }
+    }
+}

@@ -4,31 +4,50 @@ use crate::body::Body;
 use crate::connection::Connection;
 use crate::credential;
 use crate::faces::{Faces, Takes};
+use crate::head;
 use crate::received::Incoming;
 use crate::respond::{Aim, Answer, fail, failed};
-use crate::routes::{Guarded, MAIN, Need, OPERATIONS, Route};
+use crate::routes::{Found, Need, Reply, RequestContext, Route, find};
 use crate::trace::Trace;
-use crate::unread::Unread;
+use crate::unread::{Received, watch};
 use crate::wire::Wire;
-use crate::{head, keystone, operations, proxmox, webdav, whoami};
-use enfilade_passage::Credential;
+use enfilade_passage::{Credential, Refusal, Visit};
 use hyper::body::Body as _;
 use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderValue, STRICT_TRANSPORT_SECURITY};
-use hyper::{Method, Request};
+use hyper::{HeaderMap, Method, Request};
+use std::sync::Arc;
 
-impl Faces {
+/// The tables of routes of both listeners, and what the routes share.
+#[derive(Clone)]
+pub struct Router {
+    faces: Faces,
+    main: Arc<[Route]>,
+    operations: Arc<[Route]>,
+}
+
+impl Router {
+    /// With the routes of each protocol, for the main listener and for the operations listener.
+    pub fn new(faces: Faces, main: &[&[Route]], operations: &[&[Route]]) -> Self {
+        Router { faces, main: main.concat().into(), operations: operations.concat().into() }
+    }
+
+    /// What the routes share.
+    pub fn faces(&self) -> &Faces {
+        &self.faces
+    }
+
     /// Answers a request on the main listener.
     pub async fn answer<B: Incoming>(&self, connection: Connection, request: Request<B>) -> Answer {
-        let trace =
-            Trace::new(&self.house, &self.metrics, connection.peer.to_string(), request.method().as_str());
+        let Faces { house, metrics, .. } = &self.faces;
+        let trace = Trace::new(house, metrics, connection.peer.to_string(), request.method().as_str());
         let (is_head, is_tls) = (request.method() == Method::HEAD, connection.is_tls);
-        let (request, closing) = Unread::watch(request);
+        let (request, closing) = watch(request);
         let mut answer = self.walk(connection, request, trace).await;
         closing.tell(&mut answer);
         if is_head {
             without_content(&mut answer);
         }
-        if let Some(policy) = self.transport_security.as_ref().filter(|_| is_tls) {
+        if let Some(policy) = self.faces.transport_security.as_ref().filter(|_| is_tls) {
             answer.headers_mut().insert(STRICT_TRANSPORT_SECURITY, policy.clone());
         }
         answer
@@ -36,44 +55,29 @@ impl Faces {
 
     /// Answers a request on the operations listener.
     pub fn answer_operations<B>(&self, request: &Request<B>) -> Answer {
-        let route = head::check(request, &self.limits()).and_then(|()| routed(&OPERATIONS, request));
-        match route.map(|route| (route.need, route.methods_beside(request.method()))) {
-            Ok((_, Some(methods))) => not_allowed(failed(&Wire::Method.into(), Aim::Target), methods),
-            Ok((Need::Public(face), None)) => operations::answer(self, face),
-            Ok(_) => head::refused(Wire::NoRoute, request.version()),
+        let route = head::check(request, &self.faces.limits());
+        match route.and_then(|()| found(&self.operations, request)) {
+            Ok(Found::Route(Route { need: Need::Public(answer), .. })) => answer(&self.faces),
+            Ok(Found::OtherMethods(methods)) => {
+                not_allowed(failed(&Wire::Method.into(), Aim::Target), &methods)
+            }
+            Ok(Found::Route(_)) => head::refused(Wire::NoRoute, request.version()),
             Err(wire) => head::refused(wire, request.version()),
         }
     }
 
-    async fn walk<B: Incoming>(
-        &self,
-        connection: Connection,
-        request: Request<B>,
-        mut trace: Trace,
-    ) -> Answer {
+    async fn walk(&self, connection: Connection, request: Request<Received>, mut trace: Trace) -> Answer {
+        let faces = &self.faces;
         let is_here = |()| match connection.misdirects(&request) {
             true => Err(Wire::Misdirected),
             false => Ok(()),
         };
-        let route = head::check(&request, &self.limits()).and_then(is_here);
-        let route = route.and_then(|()| routed(&MAIN, &request));
-        if request.uri().path() == "*" && route == Err(Wire::NoRoute) {
-            return webdav::options_of_all(&request, trace);
-        }
-        if let Some(methods) = route.ok().and_then(|route| route.methods_beside(request.method())) {
-            return not_allowed(fail(Wire::Method.into(), trace), methods);
-        }
-        let guarded = match route.map(|route: Route| route.need) {
-            // The Identity API says at `/` where it is; what asks for collections is no client of it.
-            Ok(Need::V3) if is_of_webdav(&request) => Guarded::WebDav,
-            Ok(Need::Login) => return proxmox::login(self, &connection, request, trace).await,
-            Ok(Need::V3) => return keystone::answer(self, &connection, request, trace).await,
-            Ok(Need::Public(face)) => {
-                let answer = operations::answer(self, face);
-                trace.answered(&answer);
-                return answer;
+        let route = head::check(&request, &faces.limits()).and_then(is_here);
+        let need = match route.and_then(|()| found(&self.main, &request)) {
+            Ok(Found::Route(route)) => route.need,
+            Ok(Found::OtherMethods(methods)) => {
+                return not_allowed(fail(Wire::Method.into(), trace), &methods);
             }
-            Ok(Need::Identity(face)) => face,
             Err(wire) => {
                 trace.failed(&wire.into());
                 let answer = head::refused(wire, request.version());
@@ -81,59 +85,63 @@ impl Faces {
                 return answer;
             }
         };
-        let ticket = match guarded {
-            Guarded::Proxmox => credential::ticket(request.headers()),
-            Guarded::Whoami | Guarded::WebDav => Ok(None),
-        };
-        let visit = match ticket {
-            Ok(Some(ask)) => {
-                trace.event.authid = ask.userid.as_str().into();
-                let changes_something = !matches!(*request.method(), Method::GET | Method::HEAD);
-                let credential = Credential::Ticket { ticket: ask, changes_something };
-                let admitted = self.house.admit(&credential, connection.peer.ip()).await;
-                admitted.inspect(|_| connection.stranger.is_known())
-            }
-            Ok(None) => {
-                let carried = credential::carried(request.headers());
-                self.admit(&connection, carried, Takes::Everything, &mut trace).await
-            }
-            Err(refusal) => Err(refusal.into()),
-        };
-        let visit = match visit {
-            Ok(visit) => visit,
-            Err(refusal) => return fail(refusal.into(), trace),
-        };
-        match guarded {
-            Guarded::Whoami => {
-                trace.event.face = "whoami";
-                let answer = whoami::answer(&visit, &trace.event.authid);
+        let answering = match need {
+            Need::Public(answer) => {
+                let answer = answer(faces);
                 trace.answered(&answer);
-                answer
+                return answer;
             }
-            Guarded::Proxmox => {
-                trace.event.face = "proxmox";
-                proxmox::answer(self, visit, request, trace).await
+            Need::Own(answer) => answer(RequestContext { faces, connection, request, trace }),
+            Need::Identity(takes, answer) => {
+                match faces
+                    .admit_request(takes, &connection, (request.method(), request.headers()), &mut trace)
+                    .await
+                {
+                    Ok(visit) => answer(visit, RequestContext { faces, connection, request, trace }),
+                    Err(refusal) => return fail(refusal.into(), trace),
+                }
             }
-            Guarded::WebDav => {
-                trace.event.face = "webdav";
-                webdav::answer(visit, connection, request, trace).await
-            }
+        };
+        match answering {
+            Reply::Now(answer) => answer,
+            Reply::Later(answer) => answer.await,
         }
     }
 }
 
-fn routed<B>(routes: &[Route], request: &Request<B>) -> Result<Route, Wire> {
-    let route = routes.iter().find(|route| route.matches(request.uri().path()).is_some());
-    route.copied().ok_or(Wire::NoRoute)
+impl Faces {
+    /// Door 2, for the credential of a request.
+    async fn admit_request(
+        &self,
+        takes: Takes,
+        connection: &Connection,
+        (method, headers): (&Method, &HeaderMap),
+        trace: &mut Trace,
+    ) -> Result<Visit, Refusal> {
+        let ticket = match takes {
+            Takes::Tickets => credential::ticket(headers)?,
+            Takes::Everything | Takes::Sessions => None,
+        };
+        let Some(ticket) = ticket else {
+            return self.admit(connection, credential::carried(headers), takes, trace).await;
+        };
+        trace.event.authid = ticket.userid.as_str().into();
+        let changes_something = !matches!(*method, Method::GET | Method::HEAD);
+        let credential = Credential::Ticket { ticket, changes_something };
+        let admitted = self.house.admit(&credential, connection.peer.ip()).await;
+        admitted.inspect(|_| connection.stranger.is_known())
+    }
 }
 
-fn not_allowed(mut answer: Answer, methods: &'static str) -> Answer {
-    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
+fn found<'t, B>(table: &'t [Route], request: &Request<B>) -> Result<Found<'t>, Wire> {
+    find(table, request.uri().path(), request.method()).ok_or(Wire::NoRoute)
+}
+
+fn not_allowed(mut answer: Answer, methods: &str) -> Answer {
+    if let Ok(methods) = HeaderValue::from_str(methods) {
+        answer.headers_mut().insert(ALLOW, methods);
+    }
     answer
-}
-
-fn is_of_webdav<B>(request: &Request<B>) -> bool {
-    request.uri().path() == "/" && matches!(request.method().as_str(), "OPTIONS" | "PROPFIND")
 }
 
 /// The answer to a HEAD is that of the GET, without its content (RFC 9110 §9.3.2). Over HTTP/2 the library would send it.

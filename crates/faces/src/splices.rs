@@ -18,7 +18,7 @@ static STAND_IN: LazyLock<&'static [u8]> =
     LazyLock::new(|| Box::leak(vec![0; STAND_IN_BYTES].into_boxed_slice()));
 
 /// Where the bytes come from that are promised.
-pub(crate) trait Fills: Send {
+pub trait Fills: Send {
     /// Puts the next ones into an empty pipe; says how many. Waits for the disk.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ pub enum Sent {
 
 impl Splices {
     /// Promises so many bytes of a file; whoever waits is told when all of them are gone. Nothing where there is no pipe to be had.
-    pub(crate) fn promise(&self, source: Arc<Mutex<dyn Fills>>, bytes: u64) -> Option<Arc<Notify>> {
+    pub fn promise(&self, source: Arc<Mutex<dyn Fills>>, bytes: u64) -> Option<Arc<Notify>> {
         let (pipe, done) = (Pipe::new()?, Arc::<Notify>::default());
         let piped = Piped { pipe, in_pipe: 0, left: bytes, source, done: Arc::clone(&done) };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(piped);
@@ -65,7 +65,7 @@ impl Splices {
     }
 
     /// What stands in for the next of them, at most so many.
-    pub(crate) fn stand_in(at_most: u64) -> Bytes {
+    pub fn stand_in(at_most: u64) -> Bytes {
         let count = usize::try_from(at_most).unwrap_or(STAND_IN_BYTES).min(STAND_IN_BYTES);
         Bytes::from_static(STAND_IN.get(..count).unwrap_or_default())
     }

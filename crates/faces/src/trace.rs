@@ -6,8 +6,10 @@ use enfilade_facts::Refuse;
 use enfilade_passage::{Event, House, Refusal};
 use std::sync::Arc;
 
-pub(crate) struct Trace {
-    pub(crate) event: Event,
+/// The audit event of a running request.
+pub struct Trace {
+    /// What is known of the request so far.
+    pub event: Event,
     house: Arc<House>,
     metrics: Arc<Metrics>,
     began: u64,
@@ -24,7 +26,8 @@ impl Trace {
         }
     }
 
-    pub(crate) fn failed(&mut self, failure: &Failure) {
+    /// Records why the request failed.
+    pub fn failed(&mut self, failure: &Failure) {
         match failure {
             Failure::Refused(refusal) => self.refused(refusal),
             Failure::Wire(wire) => {
@@ -37,7 +40,8 @@ impl Trace {
         }
     }
 
-    pub(crate) fn refused(&mut self, refusal: &Refusal) {
+    /// Records the refusal of a door.
+    pub fn refused(&mut self, refusal: &Refusal) {
         self.event.refused(refusal);
         debug_assert_eq!(self.event.code, refusal.code());
     }

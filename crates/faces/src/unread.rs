@@ -1,11 +1,12 @@
 //! What is left of a request's body when its answer is decided. A client that still sends may miss the answer when the server just stops
 //! taking: a little more is read and thrown away, and where that is not enough the answer says that the connection ends with it.
 
-use crate::received::Incoming;
+use crate::received::{BoxError, Incoming};
 use crate::respond::Answer;
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use hyper::body::{Frame, SizeHint};
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::{Body as _, Frame, SizeHint};
 use hyper::header::{CONNECTION, EXPECT, HeaderValue};
 use hyper::{Request, Version};
 use std::pin::Pin;
@@ -23,9 +24,9 @@ const DISCARD_BYTES: u64 = 8 << 20;
 const KEPT_BYTES: u64 = 64 << 10;
 
 /// A request's body; dropped before its end, what is left is discarded.
-pub(crate) struct Unread<B: Incoming> {
-    /// Taken when it is dropped.
-    body: Option<B>,
+pub struct Received {
+    /// Taken when it is dropped; `None` from the start where nothing comes.
+    body: Option<UnsyncBoxBody<Bytes, BoxError>>,
     is_over: bool,
     /// How much is discarded, in bytes.
     discarded: u64,
@@ -37,21 +38,23 @@ pub(crate) struct Unread<B: Incoming> {
 #[derive(Clone)]
 pub(crate) struct Closing(Option<Arc<AtomicBool>>);
 
-impl<B: Incoming> Unread<B> {
-    /// The request with its body watched, and what is said on its answer.
-    pub(crate) fn watch(request: Request<B>) -> (Request<Self>, Closing) {
-        let (is_http2, is_over) = (request.version() >= Version::HTTP_2, request.body().is_end_stream());
-        let is_small = request.body().size_hint().exact().is_some_and(|bytes| bytes <= KEPT_BYTES);
-        let discarded = match is_http2 {
-            true => DISCARD_BYTES,
-            // Reading on would ask a client that waits for `100 Continue` to send (RFC 9110 §10.1.1).
-            false if is_small && !request.headers().contains_key(EXPECT) => KEPT_BYTES,
-            false => 0,
-        };
-        let closing = Closing((!is_http2 && !is_over).then(Arc::default));
-        let said = closing.clone();
-        (request.map(|body| Unread { body: Some(body), is_over, discarded, closing }), said)
-    }
+/// The request with its body watched, and what is said on its answer.
+pub(crate) fn watch<B: Incoming>(request: Request<B>) -> (Request<Received>, Closing) {
+    let (is_http2, is_over) = (request.version() >= Version::HTTP_2, request.body().is_end_stream());
+    let is_small = request.body().size_hint().exact().is_some_and(|bytes| bytes <= KEPT_BYTES);
+    let discarded = match is_http2 {
+        true => DISCARD_BYTES,
+        // Reading on would ask a client that waits for `100 Continue` to send (RFC 9110 §10.1.1).
+        false if is_small && !request.headers().contains_key(EXPECT) => KEPT_BYTES,
+        false => 0,
+    };
+    let closing = Closing((!is_http2 && !is_over).then(Arc::default));
+    let said = closing.clone();
+    let received = |body: B| {
+        let body = (!is_over).then(|| body.map_err(Into::into).boxed_unsync());
+        Received { body, is_over, discarded, closing }
+    };
+    (request.map(received), said)
 }
 
 impl Closing {
@@ -69,14 +72,14 @@ impl Closing {
     }
 }
 
-impl<B: Incoming> hyper::body::Body for Unread<B> {
+impl hyper::body::Body for Received {
     type Data = Bytes;
-    type Error = B::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = self.get_mut();
         let Some(body) = &mut this.body else { return Poll::Ready(None) };
         let frame = ready!(Pin::new(body).poll_frame(cx));
@@ -97,7 +100,7 @@ impl<B: Incoming> hyper::body::Body for Unread<B> {
     }
 }
 
-impl<B: Incoming> Drop for Unread<B> {
+impl Drop for Received {
     fn drop(&mut self) {
         let Some(body) = self.body.take().filter(|body| !self.is_over && !body.is_end_stream()) else {
             return;
@@ -110,7 +113,7 @@ impl<B: Incoming> Drop for Unread<B> {
 }
 
 /// Reads at most so many bytes, and not for long.
-async fn discard<B: Incoming>(mut body: B, most: u64) {
+async fn discard(mut body: UnsyncBoxBody<Bytes, BoxError>, most: u64) {
     let reading = async {
         let mut left = most;
         while let Some(Ok(frame)) = body.frame().await {

@@ -4,7 +4,7 @@ use enfilade_passage::Refusal;
 
 /// A request that ends without what it asked for.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// A door said no.
     Refused(Refusal),
     /// The request is no good as a request; no door was asked.
@@ -13,7 +13,7 @@ pub(crate) enum Failure {
 
 /// What can be wrong with a request as such.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Wire {
+pub enum Wire {
     /// Nothing answers there.
     #[error("no route has this path")]
     NoRoute,

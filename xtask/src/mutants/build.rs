@@ -9,7 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Crates whose tests judge the mutants, besides those of the mutants themselves.
-const JUDGES: [&str; 3] = ["enfilade-admin", "enfilade-faces", "enfilade-testkit"];
+const JUDGES: [&str; 6] = [
+    "enfilade-admin",
+    "enfilade-faces",
+    "enfilade-webdav",
+    "enfilade-keystone",
+    "enfilade-proxmox",
+    "enfilade-testkit",
+];
 
 /// The most rounds of removing mutants that do not compile.
 const ROUNDS_MAX: usize = 60;

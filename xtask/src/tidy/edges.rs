@@ -4,7 +4,7 @@ use super::{Finding, Source};
 use toml::{Table, Value};
 
 /// A crate of the house, and which others it may depend on.
-const EDGES: [(&str, &[&str]); 16] = [
+const EDGES: [(&str, &[&str]); 20] = [
     ("enfilade-facts", &[]),
     ("enfilade-sources", &["facts"]),
     ("enfilade-tls", &["facts"]),
@@ -16,6 +16,11 @@ const EDGES: [(&str, &[&str]); 16] = [
     ("enfilade-passage", &["facts", "identity", "datastore", "access", "content"]),
     ("enfilade-admin", &["facts", "sources", "tls", "identity", "datastore", "access", "content"]),
     ("enfilade-faces", &["facts", "passage", "admin"]),
+    // No protocol knows another one.
+    ("enfilade-webdav", &["facts", "passage", "faces"]),
+    ("enfilade-keystone", &["facts", "passage", "admin", "faces"]),
+    ("enfilade-proxmox", &["facts", "passage", "admin", "faces"]),
+    ("enfilade-operations", &["facts", "passage", "faces"]),
     // These put the rest together.
     ("enfilade", &ALL),
     ("enfilade-testkit", &ALL),
@@ -24,7 +29,7 @@ const EDGES: [(&str, &[&str]); 16] = [
     ("xtask", &ALL),
 ];
 
-const ALL: [&str; 11] = [
+const ALL: [&str; 15] = [
     "facts",
     "sources",
     "tls",
@@ -35,6 +40,10 @@ const ALL: [&str; 11] = [
     "passage",
     "admin",
     "faces",
+    "webdav",
+    "keystone",
+    "proxmox",
+    "operations",
     "testkit",
 ];
 
@@ -45,16 +54,16 @@ const LIBRARIES: [(&str, &[&str], &str); 47] = [
     ("argon2", &["enfilade-identity"], "password hashes"),
     (
         "aws-lc-rs",
-        &["enfilade-faces", "enfilade-identity", "enfilade-tls"],
-        "HMAC of generated secrets; TLS tickets; digests of uploads",
+        &["enfilade-webdav", "enfilade-keystone", "enfilade-identity", "enfilade-tls"],
+        "HMAC of generated secrets; TLS tickets; digests of uploads; signed requests to other services",
     ),
     (
         "base64",
-        &["enfilade-faces", "enfilade-identity", "enfilade-sources"],
-        "HTTP Basic; Fernet tokens and keys",
+        &["enfilade-faces", "enfilade-webdav", "enfilade-keystone", "enfilade-identity", "enfilade-sources"],
+        "HTTP Basic; digests; signed requests; Fernet tokens and keys",
     ),
     ("bcrypt", &["enfilade-identity"], "hashes of other systems"),
-    ("bytes", &["enfilade", "enfilade-faces"], "bodies"),
+    ("bytes", &["enfilade", "enfilade-faces", "enfilade-webdav", "enfilade-keystone"], "bodies"),
     ("clap", &["enfilade"], "the command line"),
     ("clap_complete", &["enfilade"], "completions for shells"),
     ("clap_mangen", &["enfilade"], "manual pages"),
@@ -65,9 +74,21 @@ const LIBRARIES: [(&str, &[&str], &str); 47] = [
         "random ids, secrets, names",
     ),
     ("heed", &["enfilade-sources"], "LMDB"),
-    ("http-body-util", &["enfilade", "enfilade-faces", "enfilade-bench"], "bodies"),
-    ("httpdate", &["enfilade-faces"], "dates in headers"),
-    ("hyper", &["enfilade-faces", "enfilade", "enfilade-bench"], "HTTP"),
+    ("http-body-util", &["enfilade", "enfilade-faces", "enfilade-webdav", "enfilade-bench"], "bodies"),
+    ("httpdate", &["enfilade-webdav"], "dates in headers"),
+    (
+        "hyper",
+        &[
+            "enfilade-faces",
+            "enfilade-webdav",
+            "enfilade-keystone",
+            "enfilade-proxmox",
+            "enfilade-operations",
+            "enfilade",
+            "enfilade-bench",
+        ],
+        "HTTP",
+    ),
     ("hyper-util", &["enfilade"], "HTTP on tokio"),
     (
         "io-uring",
@@ -87,9 +108,9 @@ const LIBRARIES: [(&str, &[&str], &str); 47] = [
     ("papaya", &["enfilade-bench"], "what the memo is measured beside"),
     ("parking_lot", &["enfilade-bench"], "the lock of a server that is measured beside ours"),
     ("memchr", &["enfilade"], "the lines of requests"),
-    ("mime_guess", &["enfilade-faces"], "what a file is, by its name"),
+    ("mime_guess", &["enfilade-webdav"], "what a file is, by its name"),
     ("proc-macro2", &["xtask"], "where a mutant stands"),
-    ("quick-xml", &["enfilade-faces"], "WebDAV bodies"),
+    ("quick-xml", &["enfilade-webdav"], "WebDAV bodies"),
     ("quick_cache", &["enfilade-bench"], "what the memo is measured beside"),
     ("rcgen", &["enfilade", "enfilade-bench"], "the first certificate; certificates to measure with"),
     (
@@ -102,7 +123,16 @@ const LIBRARIES: [(&str, &[&str], &str); 47] = [
     ("serde_yaml_ng", &["enfilade"], "clouds.yaml"),
     (
         "serde_json",
-        &["enfilade-faces", "enfilade", "enfilade-sources", "enfilade-bench", "xtask"],
+        &[
+            "enfilade-webdav",
+            "enfilade-keystone",
+            "enfilade-proxmox",
+            "enfilade-operations",
+            "enfilade",
+            "enfilade-sources",
+            "enfilade-bench",
+            "xtask",
+        ],
         "answers and output; dumps, token.shadow; what cargo says",
     ),
     ("sha-crypt", &["enfilade-identity"], "hashes of other systems"),
@@ -113,7 +143,16 @@ const LIBRARIES: [(&str, &[&str], &str); 47] = [
     ("thiserror", &["*"], "errors"),
     (
         "tokio",
-        &["enfilade-passage", "enfilade-faces", "enfilade", "enfilade-testkit", "enfilade-bench"],
+        &[
+            "enfilade-passage",
+            "enfilade-faces",
+            "enfilade-webdav",
+            "enfilade-keystone",
+            "enfilade-proxmox",
+            "enfilade",
+            "enfilade-testkit",
+            "enfilade-bench",
+        ],
         "async",
     ),
     ("tokio-rustls", &["enfilade"], "TLS on tokio"),
@@ -250,6 +289,9 @@ mod tests {
             ("enfilade-sources", "enfilade-admin", 1),
             ("enfilade-passage", "enfilade-sources", 1),
             ("enfilade-faces", "enfilade-access", 1),
+            ("enfilade-webdav", "enfilade-keystone", 1),
+            ("enfilade-faces", "enfilade-webdav", 1),
+            ("enfilade-proxmox", "enfilade-faces", 0),
             ("enfilade-admin", "enfilade-passage", 1),
             ("enfilade", "enfilade-access", 0),
             ("enfilade-cellar", "enfilade-facts", 1),

@@ -3,80 +3,90 @@
 use super::rust_text::{functions, line_at, words};
 use super::{Finding, Source};
 
-const TABLE: &str = "crates/faces/src/routes.rs";
+const HERE: &str = "xtask/src/tidy/routes.rs";
 
-/// Reviewed: what anybody may ask, by the listener's table. The operations listener is not for the world.
-const PUBLIC: [(&str, &[&str]); 2] = [
-    ("MAIN", &["/.well-known/enfilade", "/page.css", "/page.js", "/api2/json/ping"]),
-    ("OPERATIONS", &["/metrics", "/livez", "/healthz", "/readyz"]),
+/// Where routes are made. Their fields are private, so no other file can make one by hand.
+const MAKERS: &str = "crates/faces/src/routes.rs";
+
+/// A crate and one of its tables.
+type Table = (&'static str, &'static str);
+
+/// Reviewed: paths that need no identity permit before their handler is called. The operations listener is not public.
+const REVIEWED: [(Table, &[&str]); 5] = [
+    (("crates/face-operations", "MAIN"), &["/.well-known/enfilade"]),
+    (("crates/face-operations", "OPERATIONS"), &["/metrics", "/livez", "/healthz", "/readyz"]),
+    (("crates/face-webdav", "ROUTES"), &["*", "/page.css", "/page.js"]),
+    // The second one is a login.
+    (("crates/face-proxmox", "ROUTES"), &["/api2/json/ping", "/api2/json/access/ticket"]),
+    // Calls of the Identity API have a table of their own.
+    (("crates/face-keystone", "ROUTES"), &["/v3", "/v3/", "/"]),
 ];
 
-/// The table of the Identity API, and of it what nobody has to be known for.
-const V3_TABLE: &str = "crates/faces/src/keystone/routes/table.rs";
+/// The table of the Identity API, and its calls that need no session.
+const V3_TABLE: &str = "crates/face-keystone/src/routes/table.rs";
 const V3_PUBLIC: [(&str, &str); 3] =
     [("GET", ""), ("POST", "/auth/tokens"), ("POST", "/users/{user_id}/password")];
 
 pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
-    let Some(table) = sources.iter().find(|source| source.path == TABLE) else {
-        let what = "there is no table of routes: every route stands in this file".into();
-        findings.push(Finding { path: TABLE.into(), line: 0, what });
-        return;
-    };
-    findings.extend(check_public(table));
-    findings.extend(made_by_hand(table));
-    findings.extend(check_login(table));
+    match sources.iter().find(|source| source.path == MAKERS) {
+        Some(makers) => findings.extend(made_by_hand(makers)),
+        None => {
+            let what = "the file is not there: routes are made in it".into();
+            findings.push(Finding { path: MAKERS.into(), line: 0, what });
+        }
+    }
     findings.extend(sources.iter().filter(|source| source.path == V3_TABLE).flat_map(check_v3));
-    let others = sources.iter().filter(|source| source.path.starts_with("crates/") && source.path != TABLE);
-    for source in others.filter(|source| source.is_rust()) {
-        let made = ["Route {", "Route::public(", "Route::guarded("];
-        let lines = source
-            .code_lines()
-            .filter(|(_, line)| made.iter().any(|word| words(line, word).next().is_some()));
-        let what = "a route outside the table: move it to crates/faces/src/routes.rs";
-        findings.extend(lines.map(|(number, _)| source.finding(number, what)));
+    let mut seen = Vec::new();
+    for source in sources.iter().filter(|source| source.path.starts_with("crates/") && source.path != MAKERS)
+    {
+        findings.extend(source.is_rust().then(|| check_open(source, &mut seen)).into_iter().flatten());
+    }
+    let reviewed = REVIEWED.iter().flat_map(|(table, paths)| paths.iter().map(move |path| (*table, *path)));
+    for ((krate, table), path) in reviewed.filter(|route| !seen.contains(route)) {
+        let what = format!("`{path}` is no open route of {table} in {krate} any more: take it out");
+        findings.push(Finding { path: HERE.into(), line: 0, what });
     }
 }
 
-/// The public routes of each table are those that were reviewed.
-fn check_public(table: &Source) -> Vec<Finding> {
+/// The routes that need no identity permit are those that were reviewed.
+fn check_open(source: &Source, seen: &mut Vec<(Table, &'static str)>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut seen = Vec::new();
-    for at in words(&table.code, "Route::public(") {
-        let line = line_at(&table.code, at);
-        let listener = listener_at(&table.code, at);
+    let code: Vec<usize> = source.code_lines().map(|(number, _)| number).collect();
+    let all = ["Route::public(", "Route::own("].into_iter().flat_map(|maker| words(&source.code, maker));
+    for at in all {
+        let line = line_at(&source.code, at);
+        if !code.contains(&line) {
+            continue;
+        }
         let argument =
-            table.text.get(at..).and_then(|call| call.split_once('(')).map_or("", |(_, rest)| rest);
+            source.text.get(at..).and_then(|call| call.split_once('(')).map_or("", |(_, rest)| rest);
         let path = argument.trim_start().strip_prefix('"').and_then(|path| path.split('"').next());
         let Some(path) = path else {
-            findings.push(
-                table.finding(line, "a public route's path is written out, so that it can be reviewed"),
-            );
+            let what = "the path of a route that needs no permit is written out, so that it can be reviewed";
+            findings.push(source.finding(line, what));
             continue;
         };
-        if !PUBLIC.iter().any(|(name, paths)| *name == listener && paths.contains(&path)) {
-            let what = format!(
-                "`{path}` of {listener} needs no permit: make it guarded, or have it reviewed into xtask/src/tidy/routes.rs"
-            );
-            findings.push(table.finding(line, what));
+        let table = table_at(&source.code, at);
+        let here = |reviewed: &Table| {
+            reviewed.1 == table
+                && source.path.strip_prefix(reviewed.0).is_some_and(|rest| rest.starts_with('/'))
+        };
+        let reviewed = REVIEWED.iter().filter(|(table, _)| here(table));
+        let mut reviewed = reviewed.flat_map(|(table, paths)| paths.iter().map(move |path| (*table, *path)));
+        match reviewed.find(|(_, one)| *one == path) {
+            Some(route) => seen.push(route),
+            None => {
+                let what = format!(
+                    "`{path}` of {table} needs no permit: make it guarded, or have it reviewed into {HERE}"
+                );
+                findings.push(source.finding(line, what));
+            }
         }
-        seen.push((listener, path));
     }
-    let reviewed = PUBLIC.iter().flat_map(|(name, paths)| paths.iter().map(move |path| (*name, *path)));
-    let gone = reviewed.filter(|route| !seen.contains(route));
-    let what =
-        |path| format!("`{path}` is no public route any more: take it out of xtask/src/tidy/routes.rs");
-    findings.extend(gone.map(|(_, path)| table.finding(0, what(path))));
+    let renamed = source.code_lines().filter(|(_, line)| words(line, "Route as").next().is_some());
+    let what = "`Route` under another name: its rows are not seen here";
+    findings.extend(renamed.map(|(number, _)| source.finding(number, what)));
     findings
-}
-
-/// There is one place beside the Identity API where one becomes known.
-fn check_login(table: &Source) -> Vec<Finding> {
-    let calls = words(&table.code, "Route::login(").filter(|at| {
-        let call = table.text.get(*at..).unwrap_or_default();
-        call.split('"').nth(1) != Some("/api2/json/access/ticket")
-    });
-    let what = "a place to log in at: have it reviewed into xtask/src/tidy/routes.rs";
-    calls.map(|at| table.finding(line_at(&table.code, at), what)).collect()
 }
 
 /// What needs nobody in the Identity API was reviewed.
@@ -97,74 +107,91 @@ fn check_v3(table: &Source) -> Vec<Finding> {
 }
 
 /// The name of the table, `const NAME`, that the offset is in.
-fn listener_at(code: &str, at: usize) -> &str {
+fn table_at(code: &str, at: usize) -> &str {
     let before = code.get(..at).unwrap_or(code);
     let table = before.rsplit_once("const ").map_or("", |(_, table)| table);
     table.split(':').next().filter(|_| !table.contains("];")).unwrap_or_default()
 }
 
-/// A route that none of the two functions made says nothing about what it needs.
-fn made_by_hand(table: &Source) -> Vec<Finding> {
-    let makers: Vec<_> = functions(&table.code)
+/// Only the functions for it make a route.
+fn made_by_hand(makers: &Source) -> Vec<Finding> {
+    let known: Vec<_> = functions(&makers.code)
         .into_iter()
-        .filter(|f| ["guarded", "public", "login", "v3"].contains(&f.name))
+        .filter(|f| ["guarded", "public", "own", "only"].contains(&f.name))
         .collect();
-    let literals = words(&table.code, "Route {").chain(words(&table.code, "Self {"));
+    let literals = words(&makers.code, "Route {").chain(words(&makers.code, "Self {"));
     let by_hand = literals.filter(|at| {
-        let before = table.code.get(..*at).unwrap_or_default().trim_end();
+        let before = makers.code.get(..*at).unwrap_or_default().trim_end();
         let is_type = ["struct", "impl", "for", "->"].iter().any(|word| before.ends_with(word));
-        !is_type && !makers.iter().any(|f| f.begin < *at && *at < f.end)
+        !is_type && !known.iter().any(|f| f.begin < *at && *at < f.end)
     });
-    let what = "a route made by hand: make it with Route::guarded or Route::public";
-    by_hand.map(|at| table.finding(line_at(&table.code, at), what)).collect()
+    let what = "a route made by hand: make it with Route::guarded, Route::public or Route::own";
+    by_hand.map(|at| makers.finding(line_at(&makers.code, at), what)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const MAKERS: &str = "pub struct Route {\n}\nimpl Route {\n    const fn guarded() -> Self {\n        Route { a }\n    }\n    \
-                          const fn public() -> Self {\n        Self { b }\n    }\n    fn matches(&self) {}\n}\n";
+    const MADE: &str = "pub struct Route {\n}\nimpl Route {\n    const fn guarded() -> Self {\n        Route { a }\n    }\n    \
+                        const fn public() -> Self {\n        Self { b }\n    }\n    fn matches(&self) {}\n}\n";
 
-    fn tables() -> String {
-        let table = |(name, paths): &(&str, &[&str])| {
-            let lines = paths.iter().map(|path| format!("    Route::public(\"{path}\", Public::X),\n"));
-            let lines = lines.collect::<String>();
-            format!(
-                "pub const {name}: [Route; 9] = [\n{lines}    Route::guarded(\"/dav/\", Guarded::X),\n];\n"
+    /// The crate and the table in it, with the routes that were reviewed and this.
+    fn tables(krate: &str, more: &str) -> Vec<Source> {
+        let text = |(table, paths): &(Table, &[&str])| {
+            let rows: String = paths
+                .iter()
+                .map(|path| format!("    Route::own(\n        \"{path}\",\n        x),\n"))
+                .collect();
+            let more = if table.0 == krate { more } else { "" };
+            let name = table.1;
+            (
+                table.0,
+                format!(
+                    "pub const {name}: [Route; 9] = [\n{rows}{more}    Route::guarded(\"/dav/\", x),\n];\n"
+                ),
             )
         };
-        format!("{MAKERS}{}", PUBLIC.iter().map(table).collect::<String>())
+        let mut sources = vec![Source::new(MAKERS, MADE)];
+        for (number, (krate, text)) in REVIEWED.iter().map(text).enumerate() {
+            sources.push(Source::new(format!("{krate}/src/a{number}.rs"), text));
+        }
+        sources
     }
 
-    fn found(text: &str) -> usize {
+    fn found(sources: &[Source]) -> Vec<String> {
         let mut findings = Vec::new();
-        check(&[Source::new(TABLE, text)], &mut findings);
-        findings.len()
+        check(sources, &mut findings);
+        findings.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn a_public_route_has_to_be_reviewed() {
-        let tables = tables();
-        let with = |entry: &str| {
-            found(&tables.replacen(
-                "    Route::guarded(\"/dav/",
-                &format!("{entry}    Route::guarded(\"/dav/"),
-                1,
-            ))
-        };
-        assert_eq!(found(&tables), 0);
-        assert_eq!(with("    Route::public(\"/secrets\", Public::X),\n"), 1);
-        assert_eq!(with("    Route::public(\n        \"/secrets\",\n        Public::X,\n    ),\n"), 1);
-        assert_eq!(with("    Route::public(SECRETS, Public::X),\n"), 1);
-        assert_eq!(with("    Route::public(\"/metrics\", Public::X),\n"), 1, "on the wrong listener");
-        assert_eq!(with("    Route::login(\"/api2/json/access/ticket\"),\n"), 0);
-        assert_eq!(with("    Route::login(\"/secrets\"),\n"), 1);
-        assert_eq!(found(&tables.replacen("/metrics", "/metric", 1)), 2);
-        assert_eq!(
-            found(&format!("{tables}pub fn x() {{\n    Route::public(\"/metrics\", Public::X);\n}}\n")),
-            1
-        );
+    fn a_route_without_a_permit_has_to_be_reviewed() {
+        let with = |krate: &str, row: &str| found(&tables(krate, row)).len();
+        assert_eq!(found(&tables("", "")), [""; 0]);
+        for (row, count) in [
+            ("    Route::public(\"/secrets\", x),\n", 1),
+            ("    Route::own(\n        \"/secrets\",\n        x,\n    ),\n", 1),
+            ("    Route::own(SECRETS, x),\n", 1),
+            ("    Route::own(\"/metrics\", x),\n", 1),
+            ("    Route::own(\"/page.css\", x),\n", 0),
+            ("    Route::guarded(\"/secrets\", x),\n", 0),
+        ] {
+            assert_eq!(with("crates/face-webdav", row), count, "{row}");
+        }
+        let beyond = "pub fn x() {\n    Route::public(\"/page.css\", x);\n}\n";
+        for (path, text, count) in [
+            ("crates/face-webdav/src/x.rs", beyond, 1),
+            ("crates/face-x/src/x.rs", "const ROUTES: [Route; 1] = [\n    Route::own(\"*\", x),\n];\n", 1),
+            ("crates/face-x/src/x.rs", "use enfilade_faces::Route as R;\n", 1),
+            ("crates/face-x/src/x.rs", "#[cfg(test)]\nmod tests {\n    Route::own(\"/x\", x);\n}\n", 0),
+        ] {
+            let mut sources = tables("", "");
+            sources.push(Source::new(path, text));
+            assert_eq!(found(&sources).len(), count, "{text}");
+        }
+        let gone = found(&tables("", "").into_iter().take(5).collect::<Vec<_>>());
+        assert_eq!(gone.len(), 3, "{gone:?}");
     }
 
     #[test]
@@ -180,26 +207,13 @@ mod tests {
     }
 
     #[test]
-    fn a_route_is_made_in_the_table() {
-        let tables = tables();
-        assert_eq!(
-            found(&format!("{tables}const X: Route = Route {{ path: \"/x\", need: Need::Public(Y) }};\n")),
-            1
-        );
-        assert_eq!(
-            found(&format!(
-                "{tables}impl Route {{\n    fn x() -> Self {{\n        Self {{ a }}\n    }}\n}}\n"
-            )),
-            1
-        );
+    fn a_route_is_made_by_its_functions() {
+        let found = |more: &str| made_by_hand(&Source::new(MAKERS, format!("{MADE}{more}"))).len();
+        assert_eq!(found(""), 0);
+        assert_eq!(found("const X: Route = Route { path: \"/x\", need: Need::Public(Y) };\n"), 1);
+        assert_eq!(found("impl Route {\n    fn x() -> Self {\n        Self { a }\n    }\n}\n"), 1);
         let mut findings = Vec::new();
-        let other = Source::new(
-            "crates/faces/src/serve.rs",
-            "let r = Route { path, need };\nlet t = MyRoute { x };\n",
-        );
-        check(&[Source::new(TABLE, tables), other], &mut findings);
-        assert_eq!(findings.len(), 1);
         check(&[], &mut findings);
-        assert_eq!(findings.len(), 2, "no table");
+        assert!(findings.iter().any(|finding| finding.path == MAKERS), "{findings:?}");
     }
 }

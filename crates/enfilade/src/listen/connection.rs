@@ -9,7 +9,7 @@ use super::received::{Malformed, Received};
 use super::splicing::Splicing;
 use super::{Networks, proxied};
 use crate::certificates::Keeper;
-use enfilade_faces::{Body, Connection, Faces, Flaw, Redirect, Splices, Stranger, Terms};
+use enfilade_faces::{Body, Connection, Faces, Flaw, Redirect, Router, Splices, Stranger, Terms};
 use enfilade_facts::limits::Limits;
 use enfilade_passage::CertificateAsk;
 use enfilade_tls::{Ask, Certificates, Refusal, TlsPermit, UNRECOGNIZED_NAME};
@@ -117,14 +117,14 @@ pub(crate) struct Tls {
 }
 
 /// Serves HTTPS.
-pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, faces: Faces, door: Door) {
+pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, router: Router, door: Door) {
     let limits = door.limits;
     accept(listener, door, move |stream, peer, turn: Turn, drain| {
         // Whatever is exchanged later is for connections that come later.
-        let (Tls { certificates, keeper }, faces) = (current.borrow().clone(), faces.clone());
+        let (Tls { certificates, keeper }, router) = (current.borrow().clone(), router.clone());
         let now = current.clone();
         async move {
-            let handshake = handshake(stream, &certificates, &keeper, &faces);
+            let handshake = handshake(stream, &certificates, &keeper, router.faces());
             let limit = Duration::from_secs(limits.handshake_seconds);
             // A handshake that fails or takes too long is the client's affair; there is no channel to answer on.
             let Ok(Some((stream, permit))) = tokio::time::timeout(limit, handshake).await else { return };
@@ -145,7 +145,7 @@ pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, fa
                 terms: Some(terms),
                 splices: None,
             };
-            speak(stream, is_h2, connection, turn.client, faces, drain).await;
+            speak(stream, is_h2, connection, turn.client, router, drain).await;
         }
     })
     .await;
@@ -209,7 +209,7 @@ async fn hang_up(mut stream: TcpStream, why: &io::Error) {
 }
 
 /// Serves HTTP without TLS, for a proxy in front.
-pub(crate) async fn plain(listener: TcpListener, faces: Faces, door: Door) {
+pub(crate) async fn plain(listener: TcpListener, router: Router, door: Door) {
     accept(listener, door, move |stream, peer, turn, drain| {
         let splices = Arc::<Splices>::default();
         let connection = Connection {
@@ -222,7 +222,7 @@ pub(crate) async fn plain(listener: TcpListener, faces: Faces, door: Door) {
             terms: None,
             splices: Some(Arc::clone(&splices)),
         };
-        speak(Splicing::new(stream, splices), false, connection, turn.client, faces.clone(), drain)
+        speak(Splicing::new(stream, splices), false, connection, turn.client, router.clone(), drain)
     })
     .await;
 }
@@ -242,18 +242,22 @@ pub(crate) async fn http(listener: TcpListener, redirect: Redirect, door: Door) 
 }
 
 /// Serves metrics and health.
-pub(crate) async fn operations(listener: TcpListener, faces: Faces, admission: Arc<Admission>, drain: Drain) {
-    let limits = faces.limits();
-    let faces_there = faces.clone();
+pub(crate) async fn operations(
+    listener: TcpListener,
+    router: Router,
+    admission: Arc<Admission>,
+    drain: Drain,
+) {
+    let limits = router.faces().limits();
     let door = Door { admission: Arc::default(), proxies: Arc::default(), drain, limits };
     accept(listener, door, move |stream, _, turn, drain| {
-        let faces = faces_there.clone();
+        let router = router.clone();
         let admission = Arc::clone(&admission);
         async move {
             let _turn = turn;
             let answer = move |request| {
-                faces.metrics().set_connections(admission.count());
-                faces.answer_operations(&request)
+                router.faces().metrics().set_connections(admission.count());
+                router.answer_operations(&request)
             };
             speak_simply(stream, limits, drain, answer).await;
         }
@@ -293,18 +297,18 @@ async fn speak<S>(
     is_h2: bool,
     connection: Connection,
     client: Arc<ClientProgress>,
-    faces: Faces,
+    router: Router,
     drain: Drain,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let limits = faces.limits();
+    let limits = router.faces().limits();
     let lifecycle = ConnectionLifecycle::new(limits, Arc::clone(&connection.cut), is_h2);
     let malformed = Arc::<Malformed>::default();
     let heads = Arc::new(Heads::new(Arc::clone(&malformed)));
     let (requested, found) = (Arc::clone(&heads), Arc::clone(&malformed));
     // Counted by this connection alone: what all count together costs each of them.
-    let here = Arc::new((faces, connection, Arc::clone(&lifecycle), client));
+    let here = Arc::new((router, connection, Arc::clone(&lifecycle), client));
     let service = service_fn(move |mut request: Request<Incoming>| {
         // Before anything else is read: the library hands a request on as soon as its head came.
         let flaw = match is_h2 {
@@ -315,10 +319,10 @@ async fn speak<S>(
         let (here, malformed) = (Arc::clone(&here), Arc::clone(&malformed));
         let request = request.map(|body| Received::new(body, malformed, Arc::clone(&here.3)));
         async move {
-            let (faces, connection, lifecycle, client) = &*here;
+            let (router, connection, lifecycle, client) = &*here;
             let running = lifecycle.begin();
             let _answering = client.answers();
-            let answer = faces.answer(connection.clone(), request).await;
+            let answer = router.answer(connection.clone(), request).await;
             Ok::<_, Infallible>(lifecycle.answer(answer, running))
         }
     });

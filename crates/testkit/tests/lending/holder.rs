@@ -4,8 +4,9 @@ use crate::bodies::Ids;
 use crate::http::{Answer, Shown};
 use crate::ways::Way;
 use crate::world::{CANARY, Dice, PASSWORD, Rights, World};
-use enfilade_faces::{PROXMOX, V3};
 use enfilade_facts::At;
+use enfilade_keystone::V3;
+use enfilade_proxmox::PROXMOX;
 use serde_json::{Value, json};
 use std::rc::Rc;
 

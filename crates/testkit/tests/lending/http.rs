@@ -1,7 +1,7 @@
 //! Requests to the HTTP face, in process, as the listener handles a request after reading it.
 
 use bytes::Bytes;
-use enfilade_faces::{Connection, Faces, Stranger};
+use enfilade_faces::{Connection, Faces, Router, Stranger};
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use serde_json::Value;
@@ -37,12 +37,14 @@ impl Answer {
 }
 
 pub(crate) struct Http {
-    faces: Faces,
+    router: Router,
 }
 
 impl Http {
     pub(crate) fn new(faces: Faces) -> Self {
-        Http { faces }
+        let main: [&[_]; 3] =
+            [&enfilade_operations::MAIN, &enfilade_proxmox::ROUTES, &enfilade_keystone::ROUTES];
+        Http { router: Router::new(faces, &main, &[]) }
     }
 
     /// On a connection of its own.
@@ -94,7 +96,7 @@ impl Http {
                 request.header("x-subject-token", about).header("openstack-identity-access-rules", "1.0");
         }
         let request = request.body(Full::new(Bytes::from(content))).unwrap();
-        let answer = self.faces.answer(Self::connection(), request).await;
+        let answer = self.router.answer(Self::connection(), request).await;
         let status = answer.status().as_u16();
         let subject = answer.headers().get("x-subject-token");
         let subject = subject.map(|token| token.to_str().unwrap().to_owned());

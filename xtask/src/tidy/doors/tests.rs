@@ -95,7 +95,8 @@ fn doors_and_facts_do_no_io() {
 #[test]
 fn only_admin_changes_facts() {
     let text = "fn f() {\n    source.commit(&change);\n}\n#[cfg(test)]\nmod tests {\n    source.commit(&change);\n}\n";
-    for (folder, lines) in [("crates/passage", vec![2]), ("crates/faces", vec![2]), ("crates/admin", vec![])]
+    for (folder, lines) in
+        [("crates/passage", vec![2]), ("crates/face-proxmox", vec![2]), ("crates/admin", vec![])]
     {
         let mut findings = Vec::new();
         check(&[source(&format!("{folder}/src/x.rs"), text)], &mut findings);

@@ -233,7 +233,7 @@ fn user(row: &Value, password: Option<String>) -> Option<CloudThing> {
 }
 
 fn wants_second_factor(user: &Value) -> bool {
-    user.get("options").and_then(Value::as_object).is_some_and(enfilade_faces::wants_more_than_a_password)
+    user.get("options").and_then(Value::as_object).is_some_and(enfilade_keystone::wants_more_than_a_password)
 }
 
 async fn members(api: &mut Api, asked: &mut Asked, groups: &[Value]) -> anyhow::Result<()> {

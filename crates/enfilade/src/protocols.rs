@@ -1,0 +1,19 @@
+//! The protocols that this program speaks. A new one is a crate (`crates/face-*`) and a line in this table.
+
+use enfilade_faces::{Faces, Route, Router};
+
+/// On the main listener.
+const MAIN: [&[Route]; 4] = [
+    &enfilade_operations::MAIN,
+    &enfilade_webdav::ROUTES,
+    &enfilade_proxmox::ROUTES,
+    &enfilade_keystone::ROUTES,
+];
+
+/// On the listener for metrics and health.
+const OPERATIONS: [&[Route]; 1] = [&enfilade_operations::OPERATIONS];
+
+/// All of them.
+pub(crate) fn router(faces: &Faces) -> Router {
+    Router::new(faces.clone(), &MAIN, &OPERATIONS)
+}

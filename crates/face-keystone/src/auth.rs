@@ -1,0 +1,331 @@
+//! `POST /v3/auth/tokens`: the user, the proof, and the requested scope.
+
+use super::render::{Form, token_body};
+use super::{Outcome, Said, Trouble, query};
+use enfilade_admin::keystone::{
+    CredentialRef, DomainRef, ThingRef, authid_of_credential, authid_of_user, domain_of, find_trust,
+    project_of, use_trust,
+};
+use enfilade_faces::{Connection, Faces, Trace, Wire};
+use enfilade_facts::Requester;
+use enfilade_facts::vocabulary::{Secret, TrustId};
+use enfilade_passage::{Credential, IdentityRefusal, Refusal, Scope, SecretAsk, SessionAsk, Wanted};
+use hyper::StatusCode;
+use hyper::header::HeaderValue;
+use hyper::http::request::Parts;
+use serde_json::Value;
+use zeroize::Zeroizing;
+
+/// The proof of identity.
+#[derive(Debug)]
+enum Proof {
+    Password(ThingRef, Secret),
+    Token(SessionAsk),
+    Credential(CredentialRef, Secret),
+}
+
+/// The requested scope, as the request names it.
+#[derive(Debug, PartialEq, Eq)]
+enum ScopeRef {
+    Usual,
+    Unscoped,
+    Project(ThingRef),
+    Domain(DomainRef),
+    System,
+    Trust(String),
+}
+
+pub(super) async fn login(
+    faces: &Faces,
+    connection: &Connection,
+    head: &Parts,
+    body: &[u8],
+    trace: &mut Trace,
+) -> Outcome {
+    let (proof, scope) = read(body)?;
+    let (house, from) = (faces.arc_house(), connection.peer.ip());
+    let credential = match proof {
+        Proof::Token(ask) => Credential::Session(ask),
+        Proof::Password(user, secret) => {
+            let named = user.to_string();
+            trace.event.authid = named.as_str().into();
+            let authid = authid_of_user(house.source(), &user)?;
+            Credential::NamedSecret(SecretAsk { authid, secret }, named)
+        }
+        Proof::Credential(credential, secret) => {
+            let named = credential.to_string();
+            trace.event.authid = named.as_str().into();
+            let authid = authid_of_credential(house.source(), &credential)?;
+            Credential::NamedSecret(SecretAsk { authid, secret }, named)
+        }
+    };
+    let mut visit = house.admit(&credential, from).await?;
+    connection.stranger.is_known();
+    trace.event.authid = visit.principal().authid.to_word();
+    let nowhere = || {
+        Trouble::from(Refusal::from(IdentityRefusal::NoScope("the project, domain or trust does not exist")))
+    };
+    let wanted = match scope {
+        ScopeRef::Usual => Wanted::Usual,
+        ScopeRef::Unscoped => Wanted::Scope(Scope::Unscoped),
+        ScopeRef::System => Wanted::Scope(Scope::System),
+        ScopeRef::Trust(id) => Wanted::Trust(id.parse().map_err(|_| nowhere())?),
+        ScopeRef::Project(project) => {
+            Wanted::Scope(Scope::Project(project_of(house.source(), &project)?.ok_or_else(nowhere)?))
+        }
+        ScopeRef::Domain(domain) => {
+            Wanted::Scope(Scope::Domain(domain_of(house.source(), &domain)?.ok_or_else(nowhere)?))
+        }
+    };
+    let trust = match &wanted {
+        Wanted::Trust(id) => {
+            find_trust(house.source(), id)?.filter(|trust| trust.uses.is_some()).map(|_| *id)
+        }
+        _ => None,
+    };
+    if let Some(id) = trust {
+        // Checked first, so that a request that is refused does not consume a use of the trust.
+        visit.would_issue(wanted)?;
+        count_use(faces, visit.principal().authid.to_string(), id).await?;
+    }
+    let made = visit.issue(wanted).await?;
+    let form = Form { with_catalog: query(head, "nocatalog").is_none() };
+    let (body, _) = token_body(house.source(), &made.session, faces.catalog(), form)?;
+    let subject = HeaderValue::from_str(&made.token).map(|mut value| {
+        value.set_sensitive(true);
+        value
+    });
+    Ok(Said { status: StatusCode::CREATED, body: body.into(), subject: subject.ok() })
+}
+
+/// Counts a use of a limited trust before its session is made, so that two requests cannot share the last use.
+async fn count_use(faces: &Faces, who: String, id: TrustId) -> Result<(), Trouble> {
+    let faces = faces.clone();
+    let done = tokio::task::spawn_blocking(move || Ok(use_trust(&faces.desk(&who, Requester::User), &id)?));
+    done.await.unwrap_or_else(|_| Err(Wire::Worker.into()))
+}
+
+/// `POST /v3/users/{id}/password`: needs the current password and no session. Judged like a login, with the same delays.
+pub(super) async fn change_password(
+    faces: &Faces,
+    connection: &Connection,
+    user: &str,
+    body: &[u8],
+    trace: &mut Trace,
+) -> Outcome {
+    let value: Value = serde_json::from_slice(body).map_err(|_| Trouble::invalid("the body is not JSON"))?;
+    let given = value.get("user").ok_or_else(|| missing("user"))?;
+    let old = secret(given, "original_password")?;
+    let new = Zeroizing::new(text(given, "password").ok_or_else(|| missing("user.password"))?);
+    let (house, from) = (faces.arc_house(), connection.peer.ip());
+    let said = ThingRef::Id(user.to_owned());
+    let authid = authid_of_user(house.source(), &said)?;
+    trace.event.authid = authid.to_word();
+    let who = authid.to_string();
+    let credential = Credential::NamedSecret(SecretAsk { authid, secret: old.clone() }, said.to_string());
+    let id = match house.admit(&credential, from).await {
+        Ok(visit) => visit.principal().user,
+        // The password is right but expired: it may still be changed.
+        Err(Refusal::Identity(IdentityRefusal::PasswordOver { user, .. })) => user,
+        Err(refusal) => return Err(refusal.into()),
+    };
+    connection.stranger.is_known();
+    let faces = faces.clone();
+    let done = tokio::task::spawn_blocking(move || {
+        super::users::set_own_password(&faces.desk(&who, Requester::User), &id, &old, &new)
+    });
+    done.await.unwrap_or_else(|_| Err(Wire::Worker.into()))?;
+    Ok(Said::nothing())
+}
+
+/// Parses a body. The error names the attribute that is missing or has the wrong type.
+fn read(body: &[u8]) -> Result<(Proof, ScopeRef), Trouble> {
+    let value: Value = serde_json::from_slice(body)
+        .map_err(|_| Trouble::invalid("the body is not JSON; expected {\"auth\": {\"identity\": …}}"))?;
+    let auth = value.get("auth").ok_or_else(|| missing("auth"))?;
+    let identity = auth.get("identity").ok_or_else(|| missing("auth.identity"))?;
+    let methods =
+        identity.get("methods").and_then(Value::as_array).ok_or_else(|| missing("auth.identity.methods"))?;
+    let [method] = methods.as_slice() else {
+        return Err(Trouble::invalid("auth.identity.methods: expected exactly one method"));
+    };
+    let method = method.as_str().ok_or_else(|| missing("auth.identity.methods[0]"))?;
+    let of_method = || identity.get(method).ok_or_else(|| missing(&format!("auth.identity.{method}")));
+    let proof = match method {
+        "password" => {
+            let user = of_method()?.get("user").ok_or_else(|| missing("auth.identity.password.user"))?;
+            Proof::Password(thing(user, "auth.identity.password.user")?, secret(user, "password")?)
+        }
+        "token" => Proof::Token(SessionAsk { token: secret(of_method()?, "id")? }),
+        "application_credential" => {
+            let place = "auth.identity.application_credential";
+            let given = of_method()?;
+            let credential = match (text(given, "id"), text(given, "name")) {
+                (Some(id), _) => CredentialRef::Id(id),
+                (None, Some(name)) => {
+                    let user = given.get("user").ok_or_else(|| missing(&format!("{place}.user")))?;
+                    CredentialRef::Named(name, thing(user, &format!("{place}.user"))?)
+                }
+                (None, None) => return Err(missing(&format!("{place}.id"))),
+            };
+            Proof::Credential(credential, secret(given, "secret")?)
+        }
+        _ => return Err(Refusal::from(IdentityRefusal::NoCredential).into()),
+    };
+    Ok((proof, scope(auth.get("scope"))?))
+}
+
+fn scope(value: Option<&Value>) -> Result<ScopeRef, Trouble> {
+    let Some(scope) = value.filter(|value| !value.is_null()) else { return Ok(ScopeRef::Usual) };
+    if scope == "unscoped" {
+        return Ok(ScopeRef::Unscoped);
+    }
+    let given = |name: &str| scope.get(name).filter(|value| !value.is_null());
+    match (given("project"), given("domain"), given("system"), given("OS-TRUST:trust"), given("unscoped")) {
+        (Some(project), None, None, None, None) => {
+            Ok(ScopeRef::Project(thing(project, "auth.scope.project")?))
+        }
+        (None, Some(domain), None, None, None) => {
+            Ok(ScopeRef::Domain(self::domain(domain, "auth.scope.domain")?))
+        }
+        (None, None, Some(system), None, None) if system.get("all") == Some(&Value::Bool(true)) => {
+            Ok(ScopeRef::System)
+        }
+        (None, None, None, None, Some(_)) => Ok(ScopeRef::Unscoped),
+        (None, None, None, Some(trust), None) => {
+            Ok(ScopeRef::Trust(text(trust, "id").ok_or_else(|| missing("auth.scope.OS-TRUST:trust.id"))?))
+        }
+        _ => Err(Trouble::invalid(
+            "auth.scope: expected one of project, domain, system.all, OS-TRUST:trust and unscoped",
+        )),
+    }
+}
+
+/// A user or a project: by id, or by name and domain.
+fn thing(value: &Value, place: &str) -> Result<ThingRef, Trouble> {
+    match (text(value, "id"), text(value, "name")) {
+        (Some(id), _) => Ok(ThingRef::Id(id)),
+        (None, Some(name)) => {
+            let domain = value.get("domain").ok_or_else(|| missing(&format!("{place}.domain")))?;
+            Ok(ThingRef::Named(name, self::domain(domain, &format!("{place}.domain"))?))
+        }
+        (None, None) => Err(missing(&format!("{place}.id or .name"))),
+    }
+}
+
+fn domain(value: &Value, place: &str) -> Result<DomainRef, Trouble> {
+    match (text(value, "id"), text(value, "name")) {
+        (Some(id), _) => Ok(DomainRef::Id(id)),
+        (None, Some(name)) => Ok(DomainRef::Name(name)),
+        (None, None) => Err(missing(&format!("{place}.id or .name"))),
+    }
+}
+
+fn text(value: &Value, name: &str) -> Option<String> {
+    value.get(name)?.as_str().map(str::to_owned)
+}
+
+/// A text that cannot be a secret matches none; the refusal is the same as for a wrong secret.
+fn secret(value: &Value, name: &str) -> Result<Secret, Trouble> {
+    let text = Zeroizing::new(text(value, name).ok_or_else(|| missing(name))?);
+    Secret::new(text.as_bytes()).ok_or_else(|| Refusal::from(IdentityRefusal::NoCredential).into())
+}
+
+fn missing(place: &str) -> Trouble {
+    Trouble::invalid(format!("Expecting to find {place} in the request body."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_said_and_what_cannot() {
+        let of = |text: &str| read(text.as_bytes());
+        let password = r#""identity":{"methods":["password"],"password":{"user":{"name":"a","domain":{"id":"default"},"password":"p"}}}"#;
+        for (scope, expected) in [
+            ("", ScopeRef::Usual),
+            (r#","scope":"unscoped""#, ScopeRef::Unscoped),
+            (r#","scope":{"system":{"all":true}}"#, ScopeRef::System),
+            (r#","scope":{"domain":{"name":"d"}}"#, ScopeRef::Domain(DomainRef::Name("d".into()))),
+            (r#","scope":{"project":{"id":"1"}}"#, ScopeRef::Project(ThingRef::Id("1".into()))),
+        ] {
+            let (proof, scope) = of(&format!("{{\"auth\":{{{password}{scope}}}}}")).ok().unwrap();
+            assert_eq!(scope, expected);
+            assert!(
+                matches!(proof, Proof::Password(ThingRef::Named(name, DomainRef::Id(id)), _) if name == "a" && id == "default")
+            );
+        }
+        for wrong in [
+            "",
+            "[]",
+            "{}",
+            r#"{"auth":{}}"#,
+            r#"{"auth":{"identity":{"methods":[]}}}"#,
+            r#"{"auth":{"identity":{"methods":["password","token"],"password":{},"token":{}}}}"#,
+            r#"{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":"a","password":"p"}}}}}"#,
+            r#"{"auth":{"identity":{"methods":["token"],"token":{"id":1}}}}"#,
+            r#"{"auth":{"identity":{"methods":["application_credential"],"application_credential":{"secret":"s"}}}}"#,
+        ] {
+            assert!(matches!(of(wrong), Err(Trouble::Said(StatusCode::BAD_REQUEST, _))), "{wrong}");
+        }
+        let both = r#","scope":{"project":{"id":"1"},"domain":{"id":"2"}}"#;
+        assert!(of(&format!("{{\"auth\":{{{password}{both}}}}}")).is_err());
+    }
+
+    /// Every input is parsed or refused with an error; none panics.
+    #[test]
+    fn fuzzed_bodies_are_read_or_refused() {
+        let n: u64 = std::env::var("ENFILADE_CAMPAIGN_N").ok().and_then(|n| n.parse().ok()).unwrap_or(20_000);
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut roll = |sides: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 20) as usize % sides
+        };
+        let whole = br#"{"auth":{"identity":{"methods":["password"],"password":{"user":{"name":"a","domain":{"id":"default"},"password":"p"}}},"scope":{"project":{"id":"1"}}}}"#;
+        let words: [&[u8]; 12] = [
+            b"null",
+            b"[]",
+            b"{}",
+            b"true",
+            b"\"token\"",
+            b"\"unscoped\"",
+            b"1e999",
+            b"\"\\u0000\"",
+            b"[[[[[[[[",
+            b",",
+            b":",
+            b"\xff",
+        ];
+        let (mut read_whole, mut refused) = (0, 0);
+        for _ in 0..n {
+            let mut body = whole.to_vec();
+            for _ in 0..=roll(3) {
+                let at = roll(body.len());
+                match roll(4) {
+                    0 => body[at] ^= 1 << roll(8),
+                    1 => drop(body.drain(at..(at + roll(12)).min(body.len()))),
+                    2 => drop(body.splice(at..at, words[roll(words.len())].iter().copied())),
+                    _ => {
+                        let end = (at + roll(10)).min(body.len());
+                        drop(body.splice(at..end, words[roll(words.len())].iter().copied()));
+                    }
+                }
+                if body.is_empty() {
+                    body.push(b'{');
+                }
+            }
+            match read(&body) {
+                Ok(_) => read_whole += 1,
+                Err(Trouble::Said(status, why)) => {
+                    assert!(status.is_client_error() || status == StatusCode::NOT_IMPLEMENTED, "{why}");
+                    refused += 1;
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(read_whole > 0 && refused > 0, "{read_whole} {refused}");
+    }
+}

@@ -1,0 +1,342 @@
+//! Credentials that services store for users: `/credentials`, and EC2 keys, which are credentials of type `ec2`.
+
+use super::given::{Given, invalid};
+use super::listing::{self, Filters, plain};
+use super::{Call, Outcome, Said, Trouble, projects, query, users};
+use aws_lc_rs::digest::{SHA256, digest};
+use enfilade_admin::Error;
+use enfilade_admin::keystone::{create_blob, delete_blob, has_role_on, random_id, update_blob};
+use enfilade_facts::View;
+use enfilade_facts::tables::{Blob, BlobId, Ec2Key, Key as _, Reverse, ReverseKey};
+use enfilade_facts::vocabulary::{CredentialId, ProjectId, UserId};
+use enfilade_passage::{About, ApiPermit, Lends};
+use hyper::StatusCode;
+use serde_json::{Value, json};
+use std::ops::ControlFlow;
+
+/// The id of an EC2 credential: the SHA-256 of its access key (as in Keystone).
+pub(super) fn ec2_id(access: &str) -> BlobId {
+    let mut id = BlobId([0; 32]);
+    id.0.iter_mut().zip(digest(&SHA256, access.as_bytes()).as_ref()).for_each(|(to, byte)| *to = *byte);
+    id
+}
+
+/// A credential as JSON. Only its user and administrators see the blob.
+fn body(base: &str, id: &BlobId, row: &Blob, permit: &ApiPermit) -> Value {
+    let blob = permit.tells_secrets_of(&row.user).then_some(&row.blob);
+    json!({
+        "id": id.to_string(), "user_id": row.user.to_string(), "type": row.kind, "blob": blob,
+        "project_id": row.project.map(|id| id.to_string()),
+        "links": { "self": format!("{base}/v3/credentials/{id}") },
+    })
+}
+
+fn found(call: &mut Call, at: usize) -> Result<(BlobId, Blob, ApiPermit), Trouble> {
+    let said = call.parameter(at).to_owned();
+    let id = if at == 0 { said.parse::<BlobId>().ok() } else { Some(ec2_id(&said)) };
+    let found = call.look(|view| match id {
+        Some(id) => Ok(view.get::<Blob>(&id)?.map(|row| (id, row))),
+        None => Ok(None),
+    })?;
+    let owner: Option<UserId> = found.as_ref().map(|(_, row)| row.user);
+    let lineage = lineage_of(found.as_ref().map(|(_, row)| row));
+    let about = About { user: owner.as_ref(), lineage: Some(&lineage), ..About::default() };
+    let permit = call.allow(&about)?;
+    let (id, row) = found.ok_or_else(|| Trouble::missing("credential", &said))?;
+    Ok((id, row, permit))
+}
+
+/// The application credential that made one; none made one that is not there.
+fn lineage_of(row: Option<&Blob>) -> Vec<CredentialId> {
+    row.and_then(|row| row.ec2.as_ref()?.by).into_iter().collect()
+}
+
+/// Whether the permit lets the list contain this credential.
+fn is_listed(permit: &ApiPermit, row: &Blob) -> bool {
+    permit.only_made_by().is_none_or(|by| lineage_of(Some(row)).contains(&by))
+}
+
+/// Lists the credentials of all users if the session may see them, otherwise the caller's own.
+pub(super) fn list(call: &mut Call) -> Outcome {
+    let own = call.visit.principal().user;
+    let asked: Option<UserId> = match query(&call.head, "user_id").map(plain) {
+        None => None,
+        Some(text) => Some(
+            text.parse()
+                .map_err(|_| invalid("Invalid input for field/attribute user_id: expected an id."))?,
+        ),
+    };
+    let (permit, user) = match call.allow(&About { user: asked.as_ref(), ..About::default() }) {
+        Ok(permit) => (permit, asked),
+        Err(why) if asked.is_some() => return Err(why),
+        Err(_) => (call.allow(&About { user: Some(&own), ..About::default() })?, Some(own)),
+    };
+    let base = call.base.clone();
+    let after = call.marker(|text| {
+        let id: BlobId = text.parse().ok()?;
+        Some(user.map_or_else(|| id.bytes(), |user| ReverseKey::Blob(user, id).bytes()))
+    })?;
+    let bounds = permit.clone();
+    let source = move |view: &View<'_>, after: Option<&[u8]>, each: listing::Each<'_>| match user {
+        None => listing::records::<Blob>(view, &[], after, |id, row| match is_listed(&bounds, &row) {
+            true => Ok(each(id.bytes(), body(&base, &id, &row, &bounds))),
+            false => Ok(ControlFlow::Continue(())),
+        }),
+        Some(user) => listing::records::<Reverse>(view, &ReverseKey::blobs_of(&user), after, |key, _| {
+            let ReverseKey::Blob(_, id) = key else { return Ok(ControlFlow::Continue(())) };
+            match view.get::<Blob>(&id)?.filter(|row| is_listed(&bounds, row)) {
+                Some(row) => Ok(each(key.bytes(), body(&base, &id, &row, &bounds))),
+                None => Ok(ControlFlow::Continue(())),
+            }
+        }),
+    };
+    listing::answer(call, "credentials", &permit, Filters::of(&call.head, &[]), after, Box::new(source))
+}
+
+pub(super) fn show(call: &mut Call) -> Outcome {
+    let (id, row, permit) = found(call, 0)?;
+    Ok(Said::json(StatusCode::OK, &json!({ "credential": body(&call.base, &id, &row, &permit) })))
+}
+
+/// The access key of an EC2 credential's blob, by which it is found, and the secret key.
+fn keys_of(blob: &str) -> Result<(String, String), Error> {
+    let value: Value = serde_json::from_str(blob)
+        .map_err(|_| invalid("blob: expected a JSON object for an EC2 credential"))?;
+    let text = |name: &str| {
+        value.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+    };
+    match (text("access"), text("secret")) {
+        (Some(access), Some(secret)) => Ok((access, secret)),
+        _ => Err(invalid("blob: expected `access` and `secret` for an EC2 credential")),
+    }
+}
+
+/// Whether a session made with the key matches its blob: the blob names no trust, no access token, and no application credential except
+/// the one that created the key.
+pub(super) fn is_obeyed(row: &Blob) -> bool {
+    let value: Value = serde_json::from_str(&row.blob).unwrap_or_default();
+    let by = row.ec2.as_ref().and_then(|key| key.by).map(|id| id.to_string());
+    let is_none = |name: &str| value.get(name).is_none_or(|value| value.is_null() || value == "");
+    let is_made_so = value.get("app_cred_id").and_then(Value::as_str) == by.as_deref();
+    is_none("trust_id") && is_none("access_token_id") && (is_none("app_cred_id") || is_made_so)
+}
+
+fn unless_disobeyed(row: &Blob) -> Result<(), Error> {
+    let why = "the blob of an EC2 credential names `trust_id`, `app_cred_id` or `access_token_id`, which is not obeyed; leave it \
+               out, or make the key with a session of the application credential";
+    if is_obeyed(row) { Ok(()) } else { Err(invalid(why)) }
+}
+
+pub(super) fn create(call: &mut Call) -> Outcome {
+    let given = Given::of(call, "credential")?;
+    let own = call.visit.principal().user;
+    let user = given.id::<UserId>("user_id")?.flatten().unwrap_or(own);
+    let mut about = About { user: Some(&user), ..About::default() };
+    call.allow(&about)?;
+    let (kind, blob) = (given.needed("type")?, given.needed("blob")?);
+    let project = given.id::<ProjectId>("project_id")?.flatten();
+    match (kind.as_str(), &project) {
+        ("ec2", Some(project)) => about.lends = Some(Lends { project, roles: &[] }),
+        // Only EC2 keys record the credential that made them.
+        _ => about.lineage = Some(&[]),
+    }
+    let permit = call.allow(&about)?;
+    let (id, ec2) = match (kind.as_str(), &project) {
+        ("ec2", None) => return Err(invalid("project_id: an EC2 credential needs a project").into()),
+        ("ec2", Some(_)) => {
+            let (access, secret) = keys_of(&blob)?;
+            (ec2_id(&access), Some(Ec2Key { secret, by: lender(call) }))
+        }
+        _ => (random_id()?, None),
+    };
+    check_project(call, &permit, &user, project.as_ref())?;
+    let row = Blob { user, project, kind, blob, ec2 };
+    if row.ec2.is_some() {
+        unless_disobeyed(&row)?;
+    }
+    call.save(&permit, |desk| create_blob(desk, &id, &row))?;
+    Ok(Said::json(StatusCode::CREATED, &json!({ "credential": body(&call.base, &id, &row, &permit) })))
+}
+
+/// The application credential of the session: a key that is made with it is no more than it is.
+fn lender(call: &Call) -> Option<CredentialId> {
+    call.visit.identity().session().and_then(|session| session.claim.credential())
+}
+
+/// A key for a project has its user's roles on the project. A project on which the user has no role is reported as not found.
+fn check_project(
+    call: &Call,
+    permit: &ApiPermit,
+    user: &UserId,
+    project: Option<&ProjectId>,
+) -> Result<(), Trouble> {
+    let Some(project) = project else { return Ok(()) };
+    call.look(|view| {
+        let missing = || Trouble::missing("project", &project.to_string());
+        projects::find(view, &project.to_string())?.ok_or_else(missing)?;
+        if !permit.is_administrators() && !has_role_on(view, user, project)? {
+            return Err(missing());
+        }
+        users::find(view, &user.to_string())?.ok_or_else(|| Trouble::missing("user", &user.to_string()))?;
+        Ok(())
+    })
+}
+
+pub(super) fn update(call: &mut Call) -> Outcome {
+    let (id, row, permit) = found(call, 0)?;
+    let given = Given::of(call, "credential")?;
+    // Its user and its project cannot be changed.
+    for (name, is) in
+        [("user_id", Some(row.user.to_string())), ("project_id", row.project.map(|id| id.to_string()))]
+    {
+        if given.text(name)?.is_some_and(|said| said != is) {
+            return Err(Error::Refused(format!("the {name} of a credential cannot be changed")).into());
+        }
+    }
+    let mut edited = row.clone();
+    if given.has("blob") {
+        edited.blob = given.needed("blob")?;
+    }
+    if given.has("type") {
+        edited.kind = given.needed("type")?;
+    }
+    let keeps = || invalid("type and access key of an EC2 credential cannot be changed");
+    match &mut edited.ec2 {
+        Some(key) if edited.kind == "ec2" => {
+            let (access, secret) = keys_of(&edited.blob)?;
+            if ec2_id(&access) != id {
+                return Err(keeps().into());
+            }
+            key.secret = secret;
+        }
+        None if edited.kind != "ec2" => {}
+        _ => return Err(keeps().into()),
+    }
+    if edited.ec2.is_some() {
+        unless_disobeyed(&edited)?;
+    }
+    call.save(&permit, |desk| update_blob(desk, &id, &row, &edited))?;
+    Ok(Said::json(StatusCode::OK, &json!({ "credential": body(&call.base, &id, &edited, &permit) })))
+}
+
+pub(super) fn delete(call: &mut Call) -> Outcome {
+    let (id, row, permit) = found(call, 0)?;
+    call.save(&permit, |desk| delete_blob(desk, &id, &row))?;
+    Ok(Said::nothing())
+}
+
+fn ec2_body(base: &str, row: &Blob, permit: &ApiPermit) -> Value {
+    let blob: Value = serde_json::from_str(&row.blob).unwrap_or_default();
+    let text = |name: &str| blob.get(name).cloned().unwrap_or_default();
+    let access = text("access");
+    let link =
+        format!("{base}/v3/users/{}/credentials/OS-EC2/{}", row.user, access.as_str().unwrap_or_default());
+    let secret = permit.tells_secrets_of(&row.user).then(|| text("secret"));
+    json!({
+        "access": access, "secret": secret, "user_id": row.user.to_string(),
+        "tenant_id": row.project.map(|id| id.to_string()), "trust_id": null, "links": { "self": link },
+    })
+}
+
+/// The user of the path, and the permit for the call on all keys of the user, or on one key of this lineage.
+fn owner(call: &mut Call, lineage: Option<&[CredentialId]>) -> Result<(UserId, ApiPermit), Trouble> {
+    let (user, domain) = users::of_path(call, 0)?;
+    let about = About { user: Some(&user), domain: domain.as_ref(), lineage, ..About::default() };
+    let permit = call.allow(&about)?;
+    users::still_there(call, &user)?;
+    Ok((user, permit))
+}
+
+pub(super) fn list_ec2(call: &mut Call) -> Outcome {
+    let (user, permit) = owner(call, None)?;
+    let rows = call.look(|view| {
+        let mut rows = Vec::new();
+        for (key, _) in view.list::<Reverse>(&ReverseKey::blobs_of(&user))? {
+            if let ReverseKey::Blob(_, id) = key {
+                rows.extend(
+                    view.get::<Blob>(&id)?
+                        .filter(|row| row.kind == "ec2" && is_listed(&permit, row))
+                        .map(|row| ec2_body(&call.base, &row, &permit)),
+                );
+            }
+        }
+        Ok(rows)
+    })?;
+    Ok(super::listed(call, "credentials", rows))
+}
+
+/// The EC2 key of the path, if it is the user's.
+fn found_ec2(call: &mut Call) -> Result<(BlobId, Blob, ApiPermit), Trouble> {
+    let access = plain(call.parameter(1));
+    let id = ec2_id(&access);
+    let row = call.look(|view| Ok(view.get::<Blob>(&id)?.filter(|row| row.kind == "ec2")))?;
+    let (user, permit) = owner(call, Some(&lineage_of(row.as_ref())))?;
+    let row = row.filter(|row| row.user == user);
+    let row = row.ok_or_else(|| Trouble::missing("EC2 credential", &access))?;
+    Ok((id, row, permit))
+}
+
+pub(super) fn show_ec2(call: &mut Call) -> Outcome {
+    let (_, row, permit) = found_ec2(call)?;
+    Ok(Said::json(StatusCode::OK, &json!({ "credential": ec2_body(&call.base, &row, &permit) })))
+}
+
+pub(super) fn create_ec2(call: &mut Call) -> Outcome {
+    let (user, _) = owner(call, None)?;
+    let given: Value =
+        serde_json::from_slice(&call.body).map_err(|_| Trouble::invalid("the body is not JSON"))?;
+    let said = given.get("tenant_id").and_then(Value::as_str);
+    let own = call.visit.identity().session().and_then(|session| session.claim.scope.project());
+    let project = match said {
+        Some(text) => text.parse().map_err(|_| Trouble::missing("project", text))?,
+        None => own.ok_or_else(|| Trouble::invalid("Expecting to find tenant_id in the body."))?,
+    };
+    let lends = Some(Lends { project: &project, roles: &[] });
+    let permit = call.allow(&About { user: Some(&user), lends, ..About::default() })?;
+    check_project(call, &permit, &user, Some(&project))?;
+    let word = || {
+        let bytes = call.faces.house().random().ok_or(enfilade_faces::Wire::Worker)?;
+        Ok::<_, Trouble>(format!("{:032x}", u128::from_ne_bytes(bytes)))
+    };
+    let (access, secret) = (word()?, word()?);
+    let by = lender(call);
+    let lent = by.map(|id| id.to_string());
+    let blob = json!({ "access": access, "secret": secret, "trust_id": null, "app_cred_id": lent, "access_token_id": null });
+    let ec2 = Some(Ec2Key { secret, by });
+    let row = Blob { user, project: Some(project), kind: "ec2".to_owned(), blob: blob.to_string(), ec2 };
+    call.save(&permit, |desk| create_blob(desk, &ec2_id(&access), &row))?;
+    Ok(Said::json(StatusCode::CREATED, &json!({ "credential": ec2_body(&call.base, &row, &permit) })))
+}
+
+pub(super) fn delete_ec2(call: &mut Call) -> Outcome {
+    let (id, row, permit) = found_ec2(call)?;
+    call.save(&permit, |desk| delete_blob(desk, &id, &row))?;
+    Ok(Said::nothing())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_obeyed_where_it_names_nothing_but_its_own_maker() {
+        let maker = "01".repeat(16);
+        for (by, blob, expected) in [
+            (None, json!({ "access": "a", "secret": "s" }), true),
+            (None, json!({ "trust_id": null, "app_cred_id": null, "access_token_id": "" }), true),
+            (None, json!({ "trust_id": maker }), false),
+            (None, json!({ "access_token_id": maker }), false),
+            (None, json!({ "app_cred_id": maker }), false),
+            (None, json!({ "trust_id": { "id": maker } }), false),
+            (Some(&maker), json!({ "app_cred_id": maker }), true),
+            (Some(&maker), json!({ "app_cred_id": "02".repeat(16) }), false),
+            (Some(&maker), json!({ "app_cred_id": maker, "trust_id": maker }), false),
+        ] {
+            let by = by.map(|by| by.parse().unwrap());
+            let ec2 = Some(Ec2Key { secret: "s".into(), by });
+            let user = UserId::from_bytes([1; 16]);
+            let row = Blob { user, project: None, kind: "ec2".into(), blob: blob.to_string(), ec2 };
+            assert_eq!(is_obeyed(&row), expected, "{blob}");
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! Identity v3, as OpenStack's clients and services speak it: tokens, the catalog and application credentials.
+//!
+//! Shapes, headers and status codes are Keystone 30's. A bad token of the caller is 401, a bad token somebody asks about is
+//! 404, and what either was is for the log alone.
+
+mod application_credentials;
+mod assignments;
+mod auth;
+mod blobs;
+mod discovery;
+mod domains;
+mod given;
+mod groups;
+mod listing;
+mod projects;
+mod render;
+mod roles;
+mod routes;
+mod scopes;
+mod services;
+mod signatures;
+mod tokens;
+mod trusts;
+mod users;
+
+pub use given::wants_more_than_a_password;
+pub use routes::{V3, V3Need, V3Route};
+
+use bytes::Bytes;
+use enfilade_admin::Desk;
+use enfilade_faces::credential;
+use enfilade_faces::{
+    Answer, Body, Connection, Faces, Failure, Incoming, Reply, RequestContext, Route, Takes, Trace, Wire,
+    collect_json, status_of,
+};
+use enfilade_facts::vocabulary::DomainId;
+use enfilade_facts::{Read, SourceError, View};
+use enfilade_passage::{
+    About, AccessRefusal, ApiPermit, IdentityRefusal, Refusal, Rule, Scope, Visit, rule_named,
+};
+use hyper::header::{
+    CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::http::request::Parts;
+use hyper::{Request, Response, StatusCode};
+use routes::{Match, V3Call};
+use serde_json::{Value, json};
+
+/// The routes of the API. At `/` it says where it is.
+pub const ROUTES: [Route; 3] =
+    [Route::own("/v3", handle), Route::own("/v3/", handle), Route::own("/", handle).only("GET, HEAD")];
+
+fn handle(context: RequestContext<'_>) -> Reply<'_> {
+    let RequestContext { faces, connection, request, trace } = context;
+    Reply::later(async move { answer(faces, &connection, request, trace).await })
+}
+
+const SUBJECT: HeaderName = HeaderName::from_static("x-subject-token");
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
+
+/// What comes of a call.
+pub(crate) struct Said {
+    status: StatusCode,
+    body: Body,
+    /// The token that was made or asked about.
+    subject: Option<HeaderValue>,
+}
+
+impl Said {
+    fn json(status: StatusCode, value: &Value) -> Self {
+        Said { status, body: Body::from(value.to_string()), subject: None }
+    }
+
+    fn nothing() -> Self {
+        Said { status: StatusCode::NO_CONTENT, body: Body::empty(), subject: None }
+    }
+}
+
+/// Why nothing came of it.
+pub(crate) enum Trouble {
+    /// A door said no, or the request is no good.
+    Failed(Failure),
+    /// For whoever called, in words.
+    Said(StatusCode, String),
+    /// The token somebody asks about is none that is good: which way is for the log.
+    Subject(Refusal),
+}
+
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Self {
+        Trouble::Failed(refusal.into())
+    }
+}
+
+impl From<Wire> for Trouble {
+    fn from(wire: Wire) -> Self {
+        Trouble::Failed(wire.into())
+    }
+}
+
+impl Trouble {
+    fn invalid(why: impl Into<String>) -> Self {
+        Trouble::Said(StatusCode::BAD_REQUEST, why.into())
+    }
+
+    fn missing(what: &str, id: &str) -> Self {
+        Trouble::Said(StatusCode::NOT_FOUND, format!("Could not find {what}: {id}."))
+    }
+}
+
+impl From<enfilade_admin::Error> for Trouble {
+    fn from(why: enfilade_admin::Error) -> Self {
+        use enfilade_admin::Error;
+        match why {
+            Error::Source(why) => Refusal::from(why).into(),
+            Error::Exists { .. } => Trouble::Said(StatusCode::CONFLICT, why.to_string()),
+            Error::Missing { what, name, .. } => Trouble::missing(what, &name),
+            Error::Refused(why) => Trouble::Said(StatusCode::FORBIDDEN, why),
+            Error::Commit(_) => Trouble::Said(StatusCode::SERVICE_UNAVAILABLE, why.to_string()),
+            other => Trouble::invalid(other.to_string()),
+        }
+    }
+}
+
+impl From<SourceError> for Trouble {
+    fn from(why: SourceError) -> Self {
+        Refusal::from(why).into()
+    }
+}
+
+pub(crate) type Outcome = Result<Said, Trouble>;
+
+/// A call by somebody who passed door 2.
+pub(crate) struct Call {
+    faces: Faces,
+    visit: Visit,
+    head: Parts,
+    route: &'static V3Route,
+    /// What stood where the path has braces.
+    parameters: Vec<String>,
+    body: Bytes,
+    /// `https://host`, as the client called this.
+    base: String,
+}
+
+impl Call {
+    /// The rule of this call.
+    fn rule(&self) -> Result<&'static Rule, Trouble> {
+        rule_named(self.route.rule).ok_or_else(|| Wire::NoRoute.into())
+    }
+
+    /// Leave for what this call is, about something.
+    fn allow(&mut self, about: &About<'_>) -> Result<ApiPermit, Trouble> {
+        let rule = self.rule()?;
+        Ok(self.visit.use_api(rule, about)?)
+    }
+
+    /// The same by another rule, where the parameters make it another call.
+    fn allow_by(&mut self, rule: &str, about: &About<'_>) -> Result<ApiPermit, Trouble> {
+        let rule = rule_named(rule).ok_or(Wire::NoRoute)?;
+        Ok(self.visit.use_api(rule, about)?)
+    }
+
+    /// Looks at the facts of one revision.
+    fn look<R>(&self, look: impl FnOnce(&View<'_>) -> Result<R, Trouble>) -> Result<R, Trouble> {
+        self.faces.house().source().read(look)?
+    }
+
+    /// Changes something, with leave to.
+    fn save<R>(
+        &self,
+        permit: &ApiPermit,
+        change: impl FnOnce(&Desk<'_>) -> Result<R, enfilade_admin::Error>,
+    ) -> Result<R, Trouble> {
+        Ok(self.at_desk(permit, change)?)
+    }
+
+    /// Where a page goes on, as `marker` says it.
+    fn marker(&self, place: impl FnOnce(&str) -> Option<Vec<u8>>) -> Result<Option<Vec<u8>>, Trouble> {
+        let Some(text) = self.query("marker").map(listing::plain) else { return Ok(None) };
+        place(&text).map(Some).ok_or_else(|| Trouble::missing("marker", &text))
+    }
+
+    /// The domain the session is of: the one it is for, or that of its project, or of its user.
+    fn own_domain(&self) -> Option<DomainId> {
+        let session = self.visit.identity().session()?;
+        Some(match session.claim.scope {
+            Scope::Domain(domain) => domain,
+            _ => session.project_domain().unwrap_or(session.user_domain),
+        })
+    }
+
+    /// Where changes are made, by whoever has leave to.
+    fn at_desk<R>(&self, permit: &ApiPermit, change: impl FnOnce(&Desk<'_>) -> R) -> R {
+        change(&self.faces.desk(&permit.who().to_string(), permit.requester()))
+    }
+
+    fn parameter(&self, at: usize) -> &str {
+        self.parameters.get(at).map_or("", String::as_str)
+    }
+
+    fn query(&self, name: &str) -> Option<&str> {
+        query(&self.head, name)
+    }
+}
+
+fn forbidden(action: &str) -> Trouble {
+    Trouble::Said(StatusCode::FORBIDDEN, not_authorized(action))
+}
+
+fn not_authorized(action: &str) -> String {
+    format!("You are not authorized to perform the requested action: {action}.")
+}
+
+fn query<'h>(head: &'h Parts, name: &str) -> Option<&'h str> {
+    let pairs = head.uri.query().unwrap_or_default().split('&');
+    pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).find(|(key, _)| *key == name).map(|(_, v)| v)
+}
+
+async fn answer<B: Incoming>(
+    faces: &Faces,
+    connection: &Connection,
+    request: Request<B>,
+    mut trace: Trace,
+) -> Answer {
+    trace.event.face = "keystone";
+    trace.event.path = request.uri().path().to_owned();
+    let (head, body) = request.into_parts();
+    let base = discovery::base(&head, connection);
+    if head.uri.path() == "/" {
+        return finish(faces, &base, Ok(discovery::versions(&base)), trace);
+    }
+    let path = head.uri.path().strip_prefix("/v3").unwrap_or_default().trim_end_matches('/').to_owned();
+    let outcome = match routes::find(&head.method, &path) {
+        Match::Nothing => {
+            Err(Trouble::Said(StatusCode::NOT_FOUND, "The resource could not be found.".to_owned()))
+        }
+        Match::OtherMethod => Err(Wire::Method.into()),
+        Match::NotYet => Err(Trouble::Said(
+            StatusCode::NOT_IMPLEMENTED,
+            "This part of the Identity API is not served here.".to_owned(),
+        )),
+        Match::Route(route, parameters) => {
+            let parameters = parameters.into_iter().map(str::to_owned).collect();
+            let request = Asked { faces, connection, head, parameters, base: &base };
+            request.answer(route, body, &mut trace).await
+        }
+    };
+    finish(faces, &base, outcome, trace)
+}
+
+/// Door 2, for the token in `X-Auth-Token`.
+async fn admit(
+    faces: &Faces,
+    connection: &Connection,
+    head: &Parts,
+    trace: &mut Trace,
+) -> Result<Visit, Trouble> {
+    let carried = credential::beside_a_subject(&head.headers);
+    Ok(faces.admit(connection, carried, Takes::Sessions, trace).await?)
+}
+
+/// A request whose call is known.
+struct Asked<'a> {
+    faces: &'a Faces,
+    connection: &'a Connection,
+    head: Parts,
+    parameters: Vec<String>,
+    base: &'a str,
+}
+
+impl Asked<'_> {
+    async fn answer<B: Incoming>(self, route: &'static V3Route, body: B, trace: &mut Trace) -> Outcome {
+        let Asked { faces, connection, head, parameters, base } = self;
+        let limits = faces.limits();
+        match route.call {
+            V3Call::Version => return Ok(discovery::version(&head, base)),
+            V3Call::Login => {
+                let body = collect_json(body, &limits).await?;
+                return auth::login(faces, connection, &head, &body, trace).await;
+            }
+            V3Call::ChangePassword => {
+                let body = collect_json(body, &limits).await?;
+                let user = parameters.into_iter().next().unwrap_or_default();
+                return auth::change_password(faces, connection, &user, &body, trace).await;
+            }
+            V3Call::Validate | V3Call::Check | V3Call::Ec2 | V3Call::S3 | V3Call::Do(_) => {}
+        }
+        let visit = admit(faces, connection, &head, trace).await?;
+        let body = collect_json(body, &limits).await?;
+        let (faces, base) = (faces.clone(), base.to_owned());
+        let mut call = Call { faces, visit, head, route, parameters, body, base };
+        match route.call {
+            // Nothing of these waits for anything.
+            V3Call::Validate => tokens::validate(&mut call),
+            V3Call::Check => tokens::check(&mut call),
+            V3Call::Ec2 => signatures::ec2(&mut call).await,
+            V3Call::S3 => signatures::s3(&mut call).await,
+            V3Call::Do(answer) => {
+                // Commits wait for a disk.
+                let turn = call.visit.share().turn().await;
+                let done = tokio::task::spawn_blocking(move || {
+                    let _turn = turn;
+                    answer(&mut call)
+                });
+                done.await.unwrap_or_else(|_| Err(Wire::Worker.into()))
+            }
+            V3Call::Version | V3Call::Login | V3Call::ChangePassword => Err(Wire::NoRoute.into()),
+        }
+    }
+}
+
+/// A whole list that is in memory.
+fn listed(call: &Call, many: &str, rows: Vec<Value>) -> Said {
+    let url = format!("{}{}", call.base, call.head.uri.path());
+    let links = json!({ "self": url, "next": null, "previous": null });
+    Said::json(StatusCode::OK, &json!({ many: rows, "links": links }))
+}
+
+/// The answer, with what is on every one of Keystone's.
+fn finish(faces: &Faces, base: &str, outcome: Outcome, mut trace: Trace) -> Answer {
+    let (said, retry) = match outcome {
+        Ok(said) => (said, None),
+        Err(trouble) => {
+            let (status, why, retry) = told(&trouble, &mut trace);
+            (Said::json(status, &error(status, &why)), retry)
+        }
+    };
+    let mut answer = Response::new(said.body);
+    *answer.status_mut() = said.status;
+    let headers = answer.headers_mut();
+    if said.status != StatusCode::NO_CONTENT {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    }
+    if let Some(subject) = said.subject {
+        headers.insert(SUBJECT, subject);
+    }
+    headers.insert(VARY, HeaderValue::from_static("X-Auth-Token"));
+    if let Ok(id) = HeaderValue::from_str(&faces.request_id()) {
+        headers.insert(REQUEST_ID, id);
+    }
+    if said.status == StatusCode::UNAUTHORIZED
+        && let Ok(value) = HeaderValue::from_str(&format!("Keystone uri=\"{base}/v3\""))
+    {
+        headers.insert(WWW_AUTHENTICATE, value);
+    }
+    if said.status == StatusCode::MULTIPLE_CHOICES
+        && let Ok(value) = HeaderValue::from_str(&format!("{base}/v3/"))
+    {
+        headers.insert(LOCATION, value);
+    }
+    if let Some(seconds) = retry {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    trace.answered(&answer);
+    if let Body::Stream(pieces) = answer.body_mut() {
+        pieces.end(trace);
+    }
+    answer
+}
+
+/// Status and words for the client; the log gets the whole.
+fn told(trouble: &Trouble, trace: &mut Trace) -> (StatusCode, String, Option<u64>) {
+    match trouble {
+        Trouble::Said(status, why) => {
+            trace.failed(&Wire::Call.into());
+            trace.event.reason.clone_from(why);
+            (*status, why.clone(), None)
+        }
+        Trouble::Subject(refusal) => {
+            trace.refused(refusal);
+            (StatusCode::NOT_FOUND, "Could not find the token.".to_owned(), None)
+        }
+        Trouble::Failed(failure) => {
+            trace.failed(failure);
+            let status = status_of(failure);
+            let retry = match failure {
+                Failure::Refused(Refusal::Identity(IdentityRefusal::Barred { seconds })) => Some(*seconds),
+                _ if status == StatusCode::SERVICE_UNAVAILABLE => Some(1),
+                _ => None,
+            };
+            let why = match (status, failure) {
+                // Clients know by these words that another has to be chosen; they are for whoever brought the right one.
+                (_, Failure::Refused(Refusal::Identity(IdentityRefusal::PasswordOver { user, .. }))) => {
+                    format!("The password is expired and needs to be changed for user: {user}.")
+                }
+                (StatusCode::UNAUTHORIZED, _) => {
+                    "The request you have made requires authentication.".to_owned()
+                }
+                (StatusCode::FORBIDDEN, Failure::Refused(Refusal::Identity(refusal))) => refusal.to_string(),
+                (_, Failure::Refused(Refusal::Access(AccessRefusal::NoPrivilege { path, .. }))) => {
+                    not_authorized(path)
+                }
+                (_, Failure::Refused(Refusal::Access(AccessRefusal::HoldsMore { path, .. }))) => {
+                    let why = "The user or group holds more than a manager of its domain may give.";
+                    format!("{} {why}", not_authorized(path))
+                }
+                (_, Failure::Wire(wire)) => wire.to_string(),
+                _ => status.canonical_reason().unwrap_or("refused").to_owned(),
+            };
+            (status, why, retry)
+        }
+    }
+}
+
+fn error(status: StatusCode, why: &str) -> Value {
+    let title = status.canonical_reason().unwrap_or("Error");
+    json!({ "error": { "code": status.as_u16(), "message": why, "title": title } })
+}

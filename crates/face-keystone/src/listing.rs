@@ -1,0 +1,433 @@
+//! Lists of Identity v3: filters, pages, and answers that are written while the facts are read, so that a list of a million takes the memory of a few.
+
+use super::{Call, Outcome, Said, Trouble, query};
+use bytes::Bytes;
+use enfilade_faces::{Body, Cut, UNCOUNTED_BYTES, counted};
+use enfilade_facts::tables::{Domain, Key as _, Name, NameKey, NameKind, Row};
+use enfilade_facts::vocabulary::DomainId;
+use enfilade_facts::{Read, View};
+use enfilade_passage::{About, ApiPermit};
+use hyper::http::request::Parts;
+use hyper::{StatusCode, Version};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use tokio::sync::mpsc;
+
+/// The most records to read in one view.
+const PAGE: usize = 500;
+
+/// A piece of an answer has so many bytes, and at most one record more.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// The most memory of a response sent in pieces, in bytes: one piece in preparation, one in the queue and one being sent, each with
+/// the record that exceeds it.
+const HELD_BYTES: u32 = 4 * CHUNK_BYTES as u32;
+
+/// Takes a record and the position after it, from which the listing can continue.
+pub(super) type Each<'e> = &'e mut dyn FnMut(Vec<u8>, Value) -> ControlFlow<()>;
+
+/// Reads the records after a position. Passes each one with the position after it, until the receiver stops.
+pub(super) type Source = dyn FnMut(&View<'_>, Option<&[u8]>, Each<'_>) -> Result<(), Trouble> + Send;
+
+/// The records of a table from a place on, where each of them may be trouble.
+pub(super) fn records<R: Row>(
+    view: &View<'_>,
+    prefix: &[u8],
+    after: Option<&[u8]>,
+    mut each: impl FnMut(R::Key, R) -> Result<ControlFlow<()>, Trouble>,
+) -> Result<(), Trouble> {
+    let mut trouble = None;
+    view.page::<R>(prefix, after, |key, row| {
+        each(key, row).unwrap_or_else(|why| {
+            trouble = Some(why);
+            ControlFlow::Break(())
+        })
+    })?;
+    trouble.map_or(Ok(()), Err)
+}
+
+/// Filters of a list request.
+pub(super) struct Filters(Vec<(String, Compare, String)>);
+
+#[derive(Clone, Copy)]
+enum Compare {
+    Equal,
+    Contains,
+    Starts,
+    Ends,
+    Differs,
+    Less,
+    LessOrEqual,
+    More,
+    MoreOrEqual,
+}
+
+const COMPARES: [(&str, Compare); 8] = [
+    ("contains", Compare::Contains),
+    ("startswith", Compare::Starts),
+    ("endswith", Compare::Ends),
+    ("neq", Compare::Differs),
+    ("lt", Compare::Less),
+    ("lte", Compare::LessOrEqual),
+    ("gt", Compare::More),
+    ("gte", Compare::MoreOrEqual),
+];
+
+impl Filters {
+    /// No filters.
+    pub(super) fn none() -> Self {
+        Filters(Vec::new())
+    }
+
+    /// Takes all parameters that are attributes, except the named ones, which the caller handles.
+    pub(super) fn of(head: &Parts, except: &[&str]) -> Self {
+        let pairs = form(head.uri.query().unwrap_or_default());
+        let own = ["limit", "marker", "sort_key", "sort_dir", "nocatalog"];
+        let filters = pairs
+            .into_iter()
+            .filter(|(name, _)| !own.contains(&name.as_str()) && !except.contains(&name.as_str()));
+        Filters(
+            filters
+                .map(|(name, value)| match name.split_once("__") {
+                    None => (name, Compare::Equal, value),
+                    Some((attribute, how)) => {
+                        // `icontains` and so on ignore case, as all comparisons here do.
+                        let how = how.strip_prefix('i').unwrap_or(how);
+                        let compare = COMPARES.iter().find(|(known, _)| *known == how);
+                        (attribute.to_owned(), compare.map_or(Compare::Equal, |(_, compare)| *compare), value)
+                    }
+                })
+                .collect(),
+        )
+    }
+
+    /// Whether a record passes every filter. A filter on an attribute that the record does not have is ignored.
+    pub(super) fn hold(&self, body: &Value) -> bool {
+        self.0.iter().all(|(name, compare, wanted)| match body.get(name) {
+            None => true,
+            Some(Value::Bool(is)) => {
+                // All other values mean true, also `?enabled` without a value.
+                let wanted = !["0", "false", "no", "off"].contains(&wanted.to_ascii_lowercase().as_str());
+                *is == wanted
+            }
+            Some(Value::Null) => wanted.is_empty() || wanted == "null" || wanted == "None",
+            Some(value) => {
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                let (text, lower) = (text.as_str(), text.to_lowercase());
+                let other = wanted.to_lowercase();
+                match compare {
+                    Compare::Equal => text == wanted,
+                    Compare::Differs => text != wanted,
+                    Compare::Contains => lower.contains(&other),
+                    Compare::Starts => lower.starts_with(&other),
+                    Compare::Ends => lower.ends_with(&other),
+                    Compare::Less => text < wanted.as_str(),
+                    Compare::LessOrEqual => text <= wanted.as_str(),
+                    Compare::More => text > wanted.as_str(),
+                    Compare::MoreOrEqual => text >= wanted.as_str(),
+                }
+            }
+        })
+    }
+}
+
+/// Names and values of the query.
+pub(super) fn form(query: &str) -> Vec<(String, String)> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        .map(|(name, value)| (plain(name), plain(value)))
+        .collect()
+}
+
+/// Percent-decodes one part of a query; invalid escapes stay as they are.
+pub(super) fn plain(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, more)) = rest.split_first() {
+        let digits = more.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        match (byte, digits.and_then(|digits| u8::from_str_radix(digits, 16).ok())) {
+            (b'%', Some(escaped)) => {
+                bytes.push(escaped);
+                rest = more.get(2..).unwrap_or_default();
+            }
+            (b'+', _) => {
+                bytes.push(b' ');
+                rest = more;
+            }
+            _ => {
+                bytes.push(byte);
+                rest = more;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A list under way.
+struct Listing {
+    source: Box<Source>,
+    filters: Filters,
+    after: Option<Vec<u8>>,
+    left: u64,
+    rows: u64,
+    last_id: Option<String>,
+    is_over: bool,
+    json: String,
+}
+
+impl Listing {
+    fn go_on(&mut self, view: &View<'_>) -> Result<(), Trouble> {
+        let (mut looked, mut broke, mut stopped) = (0, false, false);
+        let Listing { source, filters, after, left, rows, last_id, json, .. } = self;
+        let from = after.clone();
+        source(view, from.as_deref(), &mut |place, body| {
+            looked += 1;
+            *after = Some(place);
+            if filters.hold(&body) {
+                if *left == 0 {
+                    broke = true;
+                    return ControlFlow::Break(());
+                }
+                *left -= 1;
+                if *rows > 0 {
+                    json.push(',');
+                }
+                *rows += 1;
+                *last_id = body.get("id").and_then(Value::as_str).map(str::to_owned);
+                json.push_str(&body.to_string());
+            }
+            stopped = looked >= PAGE || json.len() >= CHUNK_BYTES;
+            if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        // A record that no longer fits shows that a next page exists.
+        self.is_over = broke || !stopped;
+        if !broke && self.is_over {
+            self.last_id = None;
+        }
+        Ok(())
+    }
+}
+
+/// Answers with a list.
+pub(super) fn answer(
+    call: &Call,
+    many: &'static str,
+    permit: &ApiPermit,
+    filters: Filters,
+    after: Option<Vec<u8>>,
+    source: Box<Source>,
+) -> Outcome {
+    let limit = match query(&call.head, "limit") {
+        None => u64::MAX,
+        Some(text) => text.parse().ok().filter(|limit| *limit > 0).ok_or_else(|| {
+            Trouble::invalid("Invalid input for field/attribute limit: expected a number, 1 or more.")
+        })?,
+    };
+    let json = format!("{{\"{many}\":[");
+    let (rows, last_id, is_over) = (0, None, false);
+    let mut listing = Listing { source, filters, after, left: limit, rows, last_id, is_over, json };
+    let house = std::sync::Arc::clone(call.faces.arc_house());
+    // Over HTTP/2 one connection holds many responses, so the part that no budget counts is short.
+    let first = if call.head.version == Version::HTTP_2 { UNCOUNTED_BYTES } else { CHUNK_BYTES };
+    while !listing.is_over && listing.json.len() < first {
+        house.source().read(|view| listing.go_on(view))??;
+    }
+    let url = format!("{}{}", call.base, call.head.uri.path());
+    let asked = call.head.uri.query().unwrap_or_default().to_owned();
+    if listing.is_over {
+        listing.json.push_str(&end(&listing, &url, &asked));
+        return Ok(Said { status: StatusCode::OK, body: Body::from(listing.json), subject: None });
+    }
+    let (sender, pieces) = mpsc::channel(1);
+    let (mut visit, mut permit) = (call.visit.clone(), permit.clone());
+    // The next piece is made when the queue has room: a client that does not read occupies no thread.
+    tokio::runtime::Handle::current().spawn(async move {
+        let held = std::sync::Arc::new(visit.share().answer(HELD_BYTES).await);
+        while let Ok(place) = sender.reserve().await {
+            if listing.json.is_empty() {
+                let (turn, house) = (visit.share().turn().await, std::sync::Arc::clone(&house));
+                let made = tokio::task::spawn_blocking(move || {
+                    let _turn = turn;
+                    while !listing.is_over && listing.json.len() < CHUNK_BYTES {
+                        visit.may_go_on(&permit).ok()?;
+                        house.source().read(|view| listing.go_on(view)).ok()?.ok()?;
+                    }
+                    Some((listing, visit, permit))
+                });
+                let Ok(Some(made)) = made.await else { return place.send(Err(Cut)) };
+                (listing, visit, permit) = made;
+                if listing.is_over {
+                    let end = end(&listing, &url, &asked);
+                    listing.json.push_str(&end);
+                }
+            }
+            let piece = Bytes::from(std::mem::take(&mut listing.json));
+            place.send(Ok(counted(piece, std::sync::Arc::clone(&held))));
+            if listing.is_over {
+                return;
+            }
+        }
+    });
+    Ok(Said { status: StatusCode::OK, body: Body::stream(pieces), subject: None })
+}
+
+/// An empty list.
+pub(super) fn none(call: &Call, many: &'static str) -> Said {
+    let links = serde_json::json!({ "self": format!("{}{}", call.base, call.head.uri.path()), "next": null, "previous": null });
+    Said::json(StatusCode::OK, &serde_json::json!({ many: [], "links": links }))
+}
+
+/// A kind of thing that is in domains, under a name.
+pub(super) struct Kind<R: Row> {
+    pub(super) many: &'static str,
+    pub(super) names: NameKind,
+    pub(super) id: fn(Name) -> R::Key,
+    pub(super) parse: fn(&str) -> Option<R::Key>,
+    pub(super) place: fn(&R) -> (DomainId, &str),
+}
+
+/// Whether a record of the domain belongs to the list: of the listed domain, or of every domain that exists.
+fn is_in(view: &View<'_>, listed: Option<DomainId>, of: DomainId) -> Result<bool, Trouble> {
+    match listed {
+        Some(listed) => Ok(listed == of),
+        None => Ok(view.get::<Domain>(&of)?.is_some()),
+    }
+}
+
+/// Lists the visible records of one domain or of all, with all filters. A filter by name is a lookup.
+pub(super) fn things<R: Row + 'static>(
+    call: &mut Call,
+    kind: Kind<R>,
+    except: &[&str],
+    render: impl Fn(&View<'_>, &R::Key, &R) -> Result<Option<Value>, Trouble> + Send + 'static,
+) -> Outcome
+where
+    R::Key: 'static,
+{
+    let permit = call.allow(&About::default())?;
+    let said = query(&call.head, "domain_id").map(|text| DomainId::from_keystone(&plain(text)));
+    let domain = match (permit.only_domain(), said) {
+        (_, Some(Err(_))) => return Ok(none(call, kind.many)),
+        (Some(only), Some(Ok(domain))) if domain != only => return Ok(none(call, kind.many)),
+        (only, said) => said.and_then(Result::ok).or(only),
+    };
+    let Kind { many, names, id, parse, place } = kind;
+    let name = query(&call.head, "name").map(plain);
+    let key_of = move |row: &R| {
+        let (domain, name) = place(row);
+        NameKey::of(names, &domain, name)
+    };
+    let after = match call.query("marker").map(plain) {
+        None => None,
+        Some(text) => {
+            let found = call.look(|view| {
+                let Some(key) = parse(&text) else { return Ok(None) };
+                let row = view.get::<R>(&key)?;
+                // A marker outside this list is answered like one that does not exist.
+                let row = match row {
+                    Some(row) if is_in(view, domain, place(&row).0)? => {
+                        render(view, &key, &row)?.map(|_| row)
+                    }
+                    _ => None,
+                };
+                Ok(row.map(|row| if domain.is_some() { key_of(&row).bytes() } else { key.bytes() }))
+            })?;
+            Some(found.ok_or_else(|| Trouble::missing("marker", &text))?)
+        }
+    };
+    let mut domains: HashMap<DomainId, bool> = HashMap::new();
+    let source = move |view: &View<'_>, after: Option<&[u8]>, each: Each<'_>| {
+        let mut show = |key: &R::Key, row: &R, place: Vec<u8>| match render(view, key, row)? {
+            Some(body) => Ok(each(place, body)),
+            None => Ok(ControlFlow::Continue(())),
+        };
+        // The record with this name.
+        let named = |key: &NameKey| match view.get::<Name>(key)?.map(id) {
+            Some(key) => Ok::<_, Trouble>(view.get::<R>(&key)?.map(|row| (key, row))),
+            None => Ok(None),
+        };
+        match (&name, domain) {
+            (Some(_), _) if after.is_some() => Ok(()),
+            (Some(name), Some(domain)) => {
+                if let Some((key, row)) = named(&NameKey::of(names, &domain, name))? {
+                    let _ = show(&key, &row, key.bytes())?;
+                }
+                Ok(())
+            }
+            (Some(name), None) => {
+                for (domain, _) in view.list::<Domain>(&[])? {
+                    if let Some((key, row)) = named(&NameKey::of(names, &domain, name))? {
+                        let _ = show(&key, &row, key.bytes())?;
+                    }
+                }
+                Ok(())
+            }
+            (None, Some(domain)) => {
+                records::<Name>(view, &NameKey::all_of(names, &domain), after, |name, key| {
+                    let key = id(key);
+                    match view.get::<R>(&key)? {
+                        Some(row) => show(&key, &row, name.bytes()),
+                        None => Ok(ControlFlow::Continue(())),
+                    }
+                })
+            }
+            (None, None) => records::<R>(view, &[], after, |key, row| {
+                // A record in a removed domain counts as removed.
+                let domain = place(&row).0;
+                let is_there = match domains.get(&domain) {
+                    Some(known) => *known,
+                    None => *domains.entry(domain).or_insert(view.get::<Domain>(&domain)?.is_some()),
+                };
+                if is_there { show(&key, &row, key.bytes()) } else { Ok(ControlFlow::Continue(())) }
+            }),
+        }
+    };
+    let except = [&["domain_id"], except].concat();
+    answer(call, many, &permit, Filters::of(&call.head, &except), after, Box::new(source))
+}
+
+/// The end of the body, after the rows: links to this page and, if it exists, to the next page.
+fn end(listing: &Listing, url: &str, asked: &str) -> String {
+    let own = if asked.is_empty() { url.to_owned() } else { format!("{url}?{asked}") };
+    let next = listing.last_id.as_ref().filter(|_| listing.left == 0).map(|last| {
+        let others = asked.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("marker="));
+        let mut query: Vec<String> = others.map(str::to_owned).collect();
+        query.push(format!("marker={last}"));
+        format!("{url}?{}", query.join("&"))
+    });
+    let links = serde_json::json!({ "self": own, "next": next, "previous": null });
+    format!("],\"links\":{links}}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn filters() {
+        let body = json!({ "name": "Alice B", "enabled": true, "parent_id": null, "n": 3 });
+        for (query, expected) in [
+            ("", true),
+            ("name=Alice%20B", true),
+            ("name=Alice+B", true),
+            ("name=alice+b", false),
+            ("name__icontains=ICE", true),
+            ("name__startswith=bob", false),
+            ("name__iendswith=b", true),
+            ("enabled", true),
+            ("enabled=True", true),
+            ("enabled=0", false),
+            ("parent_id=", true),
+            ("parent_id=x", false),
+            ("n=3&unknown=7&limit=1", true),
+            ("mine=7", true),
+        ] {
+            let head = hyper::Request::get(format!("/v3/users?{query}")).body(()).unwrap().into_parts().0;
+            assert_eq!(Filters::of(&head, &["mine"]).hold(&body), expected, "{query}");
+        }
+        assert_eq!(plain("a%2Fb%zz%"), "a/b%zz%");
+    }
+}

@@ -1,0 +1,144 @@
+//! Validate, check and revoke tokens; list revocation events.
+
+use super::render::{Form, time, token_body};
+use super::{Call, Outcome, SUBJECT, Said, Trouble};
+use enfilade_admin::keystone::{RevocationSummary, list_revocations, revoke as revoke_marks};
+use enfilade_faces::Rendered;
+use enfilade_facts::Held;
+use enfilade_facts::tables::Revoked;
+use enfilade_facts::vocabulary::{Secret, from_rfc3339};
+use enfilade_passage::{About, IdentityRefusal, Refusal, Session, SessionAsk, Validated, audit_id_to_text};
+use hyper::StatusCode;
+use hyper::header::HeaderValue;
+use serde_json::{Map, Value, json};
+
+/// The header by which a service declares that it enforces access rules. Without it a token with access rules is not shown.
+const KNOWS_RULES: &str = "openstack-identity-access-rules";
+
+struct Subject {
+    header: HeaderValue,
+    ask: SessionAsk,
+    validated: Validated,
+}
+
+impl Subject {
+    fn session(&self) -> Result<&Session, Trouble> {
+        self.validated.session().ok_or_else(|| Trouble::Subject(IdentityRefusal::NoSubject.into()))
+    }
+}
+
+fn of(session: &Session) -> About<'_> {
+    About { user: Some(&session.claim.user), ..About::default() }
+}
+
+/// The token that is asked about.
+fn subject(call: &Call, allow_expired: bool) -> Result<Subject, Trouble> {
+    let none = || Trouble::Subject(IdentityRefusal::NotOurs.into());
+    let mut values = call.head.headers.get_all(&SUBJECT).iter();
+    let (Some(header), None) = (values.next(), values.next()) else { return Err(none()) };
+    let ask = SessionAsk { token: Secret::new(header.as_bytes()).ok_or_else(none)? };
+    let validated = call.visit.validate(&ask, allow_expired).map_err(|refusal| match refusal {
+        // A refusal that says nothing about the token is not turned into a 404.
+        refusal @ Refusal::Identity(IdentityRefusal::Facts(_) | IdentityRefusal::Kept { .. }) => {
+            refusal.into()
+        }
+        other => Trouble::Subject(other),
+    })?;
+    let mut header = header.clone();
+    header.set_sensitive(true);
+    Ok(Subject { header, ask, validated })
+}
+
+pub(super) fn validate(call: &mut Call) -> Outcome {
+    let allow_expired =
+        call.query("allow_expired").is_some_and(|value| matches!(value, "1" | "true" | "True"));
+    let found = subject(call, allow_expired)?;
+    let session = found.session()?;
+    call.allow(&of(session))?;
+    let knows_rules = || {
+        let version = call.head.headers.get(KNOWS_RULES)?.to_str().ok()?.parse::<f32>().ok()?;
+        (version >= 1.0).then_some(())
+    };
+    if session.has_rules() && knows_rules().is_none() {
+        return Err(Trouble::Subject(IdentityRefusal::NoScope("the token has access rules, and the requesting service does not declare that it enforces them").into()));
+    }
+    let form = Form { with_catalog: call.query("nocatalog").is_none() };
+    let key = call.faces.rendered_key().bytes(found.ask.token.reveal());
+    let key = key.number(u64::from(form.with_catalog)).key();
+    let (at, rests_on) = (found.validated.at(), session.rests_on());
+    let is_same = |known: &Held<Rendered>| known.store == at.store && Some(known.rests_on) == rests_on;
+    let text = match call.faces.rendered().get(key).filter(is_same) {
+        Some(known) => known.text.clone(),
+        None => {
+            let (text, made_at) =
+                token_body(call.faces.house().source(), session, call.faces.catalog(), form)?;
+            // A body made from later facts than the verdict is correct now, but not remembered.
+            if let Some(rests_on) = rests_on.filter(|_| made_at == at) {
+                let rendered = Rendered { store: at.store, rests_on, text: text.clone() };
+                call.faces.rendered().put(key, rendered);
+            }
+            text
+        }
+    };
+    Ok(Said { status: StatusCode::OK, body: text.into(), subject: Some(found.header) })
+}
+
+pub(super) fn check(call: &mut Call) -> Outcome {
+    let found = subject(call, false)?;
+    call.allow(&of(found.session()?))?;
+    Ok(Said { status: StatusCode::OK, body: super::Body::empty(), subject: Some(found.header) })
+}
+
+/// Revokes a token and, unless `cascade` is off, all tokens made from it.
+pub(super) fn revoke(call: &mut Call) -> Outcome {
+    let found = subject(call, false)?;
+    let session = found.session()?;
+    let permit = call.allow(&of(session))?;
+    let (own, end) = (session.claim.audit.own, session.claim.expires_at);
+    let mut marks = vec![Revoked::Token(own)];
+    if call.query("cascade").is_none_or(|value| !value.eq_ignore_ascii_case("false")) {
+        marks.push(Revoked::Chain(own));
+    }
+    call.at_desk(&permit, |desk| revoke_marks(desk, &marks, Some(end), "a token"))?;
+    Ok(Said::nothing())
+}
+
+pub(super) fn events(call: &mut Call) -> Outcome {
+    call.allow(&About::default())?;
+    let since = match call.query("since") {
+        None => i64::MIN,
+        Some(text) => from_rfc3339(&text.replace("%3A", ":"))
+            .ok_or_else(|| Trouble::invalid(format!("since: `{text}` is not a time")))?,
+    };
+    let events = list_revocations(call.faces.house().source())?;
+    let events: Vec<Value> =
+        events.iter().filter(|event| since <= event.revocation.revoked_at).filter_map(event).collect();
+    let url = format!("{}/v3/OS-REVOKE/events", call.base);
+    let links = json!({ "self": url, "next": null, "previous": null });
+    Ok(Said::json(StatusCode::OK, &json!({ "events": events, "links": links })))
+}
+
+/// A revocation event in Keystone's form. Marks that Keystone does not know take effect at the next validation.
+fn event(event: &RevocationSummary) -> Option<Value> {
+    let hex = |id: &[u8; 16]| format!("{:032x}", u128::from_be_bytes(*id));
+    let (name, id) = match &event.mark {
+        Revoked::Token(id) => ("audit_id", audit_id_to_text(id)),
+        Revoked::Chain(id) => ("audit_chain_id", audit_id_to_text(id)),
+        Revoked::User(id) => ("user_id", id.to_string()),
+        Revoked::Project(id) => ("project_id", id.to_string()),
+        Revoked::Domain(id) => ("domain_id", id.to_keystone()),
+        Revoked::Trust(id) => ("OS-TRUST:trust_id", id.to_string()),
+        Revoked::Consumer(id) => ("OS-OAUTH1:consumer_id", hex(id)),
+        Revoked::Credential(_)
+        | Revoked::Group(_)
+        | Revoked::Role(_)
+        | Revoked::Link(_)
+        | Revoked::Horizon
+        | Revoked::Passed
+        | Revoked::Last => return None,
+    };
+    let mut fields = Map::new();
+    fields.insert(name.to_owned(), Value::String(id));
+    fields.insert("issued_before".to_owned(), Value::String(time(event.revocation.issued_before)));
+    Some(Value::Object(fields))
+}

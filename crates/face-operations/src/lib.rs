@@ -1,0 +1,64 @@
+//! What this server says of itself: what it is, who its client is, whether it runs, and its counters.
+
+mod whoami;
+
+use enfilade_faces::{Answer, Body, Faces, Reply, RequestContext, Route, Takes};
+use enfilade_facts::Read;
+use enfilade_passage::Visit;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{Response, StatusCode};
+use whoami::padded;
+
+/// The routes of the main listener.
+pub const MAIN: [Route; 2] = [
+    Route::public("/.well-known/enfilade", well_known),
+    Route::guarded("/whoami", Takes::Everything, handle).only("GET, HEAD"),
+];
+
+/// The routes of the operations listener.
+pub const OPERATIONS: [Route; 4] = [
+    Route::public("/metrics", metrics),
+    Route::public("/livez", live),
+    Route::public("/healthz", live),
+    Route::public("/readyz", ready),
+];
+
+fn handle(visit: Visit, context: RequestContext<'_>) -> Reply<'_> {
+    let mut trace = context.trace;
+    trace.event.face = "whoami";
+    let answer = whoami::answer(&visit, &trace.event.authid);
+    trace.answered(&answer);
+    Reply::Now(answer)
+}
+
+fn well_known(_: &Faces) -> Answer {
+    padded(br#"{"enfilade":true,"webdav":"/dav/<datastore>/","whoami":"/whoami"}"#.to_vec())
+}
+
+fn metrics(faces: &Faces) -> Answer {
+    let mut answer = Response::new(Body::from(faces.metrics().render(faces.house())));
+    let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    answer.headers_mut().insert(CONTENT_TYPE, text);
+    answer
+}
+
+fn live(_: &Faces) -> Answer {
+    plain(StatusCode::OK, "alive")
+}
+
+fn ready(faces: &Faces) -> Answer {
+    if faces.metrics().is_draining() {
+        return plain(StatusCode::SERVICE_UNAVAILABLE, "draining");
+    }
+    match faces.house().source().read(|_| ()) {
+        Ok(()) => plain(StatusCode::OK, "ready"),
+        Err(_) => plain(StatusCode::SERVICE_UNAVAILABLE, "the facts cannot be read"),
+    }
+}
+
+fn plain(status: StatusCode, text: &str) -> Answer {
+    let mut answer = Response::new(Body::from(format!("{text}\n")));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    answer
+}

@@ -1,0 +1,40 @@
+//! Who the credential is.
+
+use enfilade_faces::{Answer, Body};
+use enfilade_passage::Visit;
+use hyper::Response;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use std::io::Write as _;
+
+/// `authid` is how the principal calls itself, as the log has it.
+pub(crate) fn answer(visit: &Visit, authid: &str) -> Answer {
+    let (principal, identity) = (visit.principal(), visit.identity());
+    let mut json = Vec::with_capacity(PADDED_BYTES);
+    json.extend_from_slice(b"{\"authid\":");
+    // What a name is made of may have to be escaped; the rest is digits and letters. Writing to memory does not fail.
+    let _ = serde_json::to_writer(&mut json, authid);
+    json.extend_from_slice(b",\"user\":\"");
+    json.extend_from_slice(&principal.user.to_digits());
+    let (sid, groups, revision) = (principal.sid, principal.groups.len(), identity.at().revision);
+    let _ = write!(json, r#"","sid":"{sid}","groups":{groups},"revision":{revision},"until":"#);
+    let _ = match identity.good_until() {
+        Some(until) => write!(json, "{until}}}"),
+        None => json.write_all(b"null}"),
+    };
+    padded(json)
+}
+
+/// Small answers all have one size, so that what a door costs can be measured by asking with and without it.
+const PADDED_BYTES: usize = 512;
+
+/// JSON and so many spaces.
+pub(crate) fn padded(mut json: Vec<u8>) -> Answer {
+    json.resize(json.len().max(PADDED_BYTES - 1), b' ');
+    json.push(b'\n');
+    let mut answer = Response::new(Body::from(json));
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    answer
+}

@@ -1,0 +1,271 @@
+//! The API of Proxmox Backup Server under `/api2/json`, as far as it is about users, tokens, roles and datastores: for proxmoxer and
+//! scripts with API tokens.
+//!
+//! Answers are `{"data": …}`; errors are a status and one line of text, as in the original. Every call asks door 4 for the
+//! privilege the original asks for, and gets the desk it changes things at only with that permit.
+
+mod acl;
+mod datastores;
+mod params;
+mod routes;
+mod ticket;
+mod tokens;
+mod users;
+
+pub use routes::{PROXMOX, ProxmoxRoute};
+
+use enfilade_admin::Desk;
+use enfilade_faces::{
+    Aim, Answer, Body, Faces, Failure, Incoming, Reply, RequestContext, Route, Takes, Trace, Wire,
+    collect_form, collect_json, failed, percent,
+};
+use enfilade_facts::memo::KeyMaker;
+use enfilade_facts::vocabulary::{Privileges, RolePath, Userid};
+use enfilade_facts::{MemoSeed, SourceError};
+use enfilade_passage::{AdminAsk, AdminPermit, Refusal, Visit};
+use hyper::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response, StatusCode};
+use params::Params;
+use serde_json::{Value, json};
+
+/// The routes of the API.
+pub const ROUTES: [Route; 3] = [
+    Route::public("/api2/json/ping", pong),
+    Route::own("/api2/json/access/ticket", log_in),
+    Route::guarded("/api2/json/", Takes::Tickets, handle),
+];
+
+fn log_in(context: RequestContext<'_>) -> Reply<'_> {
+    let RequestContext { faces, connection, request, trace } = context;
+    Reply::later(async move { ticket::login(faces, &connection, request, trace).await })
+}
+
+fn handle(visit: Visit, context: RequestContext<'_>) -> Reply<'_> {
+    let RequestContext { faces, request, mut trace, .. } = context;
+    trace.event.face = "proxmox";
+    Reply::later(answer(faces, visit, request, trace))
+}
+
+/// What comes of a call.
+struct Data {
+    value: Value,
+    /// Of what was listed, for a later change that is meant for this state.
+    digest: Option<String>,
+}
+
+impl From<Value> for Data {
+    fn from(value: Value) -> Self {
+        Data { value, digest: None }
+    }
+}
+
+/// Why nothing came of it.
+enum Trouble {
+    Failed(Failure),
+    /// For whoever called, in words.
+    Said(String),
+}
+
+impl From<String> for Trouble {
+    fn from(why: String) -> Self {
+        Trouble::Said(why)
+    }
+}
+
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Self {
+        Trouble::Failed(refusal.into())
+    }
+}
+
+impl From<Wire> for Trouble {
+    fn from(wire: Wire) -> Self {
+        Trouble::Failed(wire.into())
+    }
+}
+
+impl From<SourceError> for Trouble {
+    fn from(why: SourceError) -> Self {
+        Refusal::from(why).into()
+    }
+}
+
+impl From<enfilade_admin::Error> for Trouble {
+    fn from(why: enfilade_admin::Error) -> Self {
+        match why {
+            enfilade_admin::Error::Source(why) => why.into(),
+            other => Trouble::Said(other.to_string()),
+        }
+    }
+}
+
+type Outcome = Result<Data, Trouble>;
+
+/// A call by somebody who passed door 2.
+struct Call {
+    faces: Faces,
+    visit: Visit,
+    route: &'static ProxmoxRoute,
+    /// What stood where the path has braces.
+    parameters: Vec<String>,
+    params: Params,
+}
+
+impl Call {
+    /// Leave for what needs this privilege on the path, or is this user's own.
+    fn permit(
+        &mut self,
+        path: &str,
+        needed: Privileges,
+        own: Option<&Userid>,
+    ) -> Result<AdminPermit, Trouble> {
+        let path: RolePath = path.parse().map_err(|why| Trouble::Said(format!("{why}")))?;
+        let lending = self.route.lending;
+        Ok(self.visit.administer(&AdminAsk { path: &path, needed, lending, own })?)
+    }
+
+    /// What stands where the path has its first, second, … braces.
+    fn parameter<T: std::str::FromStr<Err: std::fmt::Display>>(&self, at: usize) -> Result<T, Trouble> {
+        parsed(self.parameters.get(at).map_or("", String::as_str))
+    }
+
+    /// Where changes are made, by whoever has leave to.
+    fn at_desk<R>(&self, permit: &AdminPermit, change: impl FnOnce(&Desk<'_>) -> R) -> R {
+        change(&self.faces.desk(&permit.who().to_string(), permit.requester()))
+    }
+
+    /// The original's optimistic lock: a change for a state that is no more is refused.
+    fn check_digest(&self, now: &str) -> Result<(), Trouble> {
+        match self.params.get("digest")? {
+            Some(digest) if digest != now => {
+                Err("detected modified configuration - file changed by other user? Try again."
+                    .to_owned()
+                    .into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+async fn answer<B: Incoming>(faces: &Faces, visit: Visit, request: Request<B>, mut trace: Trace) -> Answer {
+    let (head, body) = request.into_parts();
+    let is_json =
+        head.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    let outcome = match check_site(&head).err() {
+        Some(wire) => Err(wire),
+        None if is_json => collect_json(body, &faces.limits()).await,
+        None => collect_form(body, &faces.limits()).await,
+    };
+    let outcome = match outcome {
+        Err(wire) => Err(wire.into()),
+        Ok(body) => {
+            let path = head.uri.path().strip_prefix("/api2/json").unwrap_or_default().to_owned();
+            let query = head.uri.query().unwrap_or_default().to_owned();
+            trace.event.datastore = datastore_of(&path).unwrap_or_default().to_owned();
+            let faces = faces.clone();
+            // Commits wait for a disk, and files for locks.
+            let turn = visit.share().turn().await;
+            let called = tokio::task::spawn_blocking(move || {
+                let _turn = turn;
+                let params = Params::read(&query, &body, is_json)?;
+                dispatch(faces, visit, &head.method, params, &path)
+            });
+            called.await.unwrap_or_else(|_| Err(Wire::Worker.into()))
+        }
+    };
+    let answer = match outcome {
+        Ok(data) => {
+            let mut body = json!({ "data": data.value });
+            if let (Some(digest), Some(map)) = (data.digest, body.as_object_mut()) {
+                map.insert("digest".to_owned(), Value::String(digest));
+            }
+            plain(StatusCode::OK, "application/json", body.to_string())
+        }
+        Err(Trouble::Failed(failure)) => {
+            trace.failed(&failure);
+            failed(&failure, Aim::Target)
+        }
+        Err(Trouble::Said(why)) => {
+            trace.failed(&Wire::Call.into());
+            trace.event.reason.clone_from(&why);
+            plain(StatusCode::BAD_REQUEST, "text/plain; charset=utf-8", why)
+        }
+    };
+    trace.answered(&answer);
+    answer
+}
+
+/// A browser that knows somebody's password sends it with whatever a page asks for, whichever site the page is from. It says so,
+/// though: by `Sec-Fetch-Site`, or by an `Origin` that is not this host.
+fn check_site(head: &Parts) -> Result<(), Wire> {
+    if head.method == Method::GET {
+        return Ok(());
+    }
+    let text = |name: &str| head.headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let is_own_fetch = text("sec-fetch-site").is_none_or(|site| site == "same-origin" || site == "none");
+    let host = head.uri.authority().map(hyper::http::uri::Authority::as_str).or_else(|| text("host"));
+    let is_own_origin =
+        text("origin").is_none_or(|origin| origin.split_once("://").map(|(_, at)| at) == host);
+    if is_own_fetch && is_own_origin { Ok(()) } else { Err(Wire::CrossSite) }
+}
+
+/// The datastore a path is about, as it is written.
+fn datastore_of(path: &str) -> Option<&str> {
+    let of_one = ["/admin/datastore/", "/config/datastore/"];
+    of_one.iter().find_map(|above| path.strip_prefix(above))?.split('/').next()
+}
+
+fn dispatch(faces: Faces, visit: Visit, method: &Method, params: Params, path: &str) -> Outcome {
+    let segments: Vec<String> = path
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .map(|segment| percent::decoded(segment.as_bytes()))
+        .map(|bytes| bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or(Wire::NoRoute))
+        .collect::<Result<_, _>>()?;
+    let (route, parameters) = routes::find(method, &segments)?;
+    visit.lends(route.lending)?;
+    (route.answer)(&mut Call { faces, visit, route, parameters, params })
+}
+
+fn version(_: &mut Call) -> Outcome {
+    Ok(json!({ "version": env!("CARGO_PKG_VERSION"), "release": "0", "repoid": "enfilade" }).into())
+}
+
+/// The realms there are, for whoever is known by more than a project.
+fn realms(call: &mut Call) -> Outcome {
+    call.permit("/access/domains", Privileges::NONE, None)?;
+    let realm = |realm: String| json!({ "realm": realm, "type": "pbs" });
+    let realms = enfilade_admin::list_realms(call.faces.house().source())?;
+    Ok(Value::Array(realms.into_iter().map(realm).collect()).into())
+}
+
+/// Configuration and certificates are read again, as by SIGHUP; unlike the original's, the answer is what came of it.
+fn reload(call: &mut Call) -> Outcome {
+    let service = call.parameters.get(1).cloned().unwrap_or_default();
+    call.permit(&format!("/system/services/{service}"), Privileges::SYS_MODIFY, None)?;
+    call.faces.reload().map(|said| Value::String(said).into()).map_err(Trouble::Said)
+}
+
+fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Trouble> {
+    text.parse().map_err(|why| Trouble::Said(format!("{why}")))
+}
+
+/// What stands for a state: 64 hexadecimal digits, as the original's.
+fn digest(value: &Value) -> String {
+    let key =
+        KeyMaker::new(&MemoSeed(*b"enfilade digest1"), "digest").bytes(value.to_string().as_bytes()).key();
+    format!("{:064x}", u128::from_be_bytes(key.as_choice()))
+}
+
+fn plain(status: StatusCode, kind: &'static str, text: String) -> Answer {
+    let mut answer = Response::new(Body::from(text));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    answer
+}
+
+fn pong(_: &Faces) -> Answer {
+    plain(StatusCode::OK, "application/json", json!({ "data": { "pong": true } }).to_string())
+}

@@ -1,0 +1,156 @@
+//! Parameters of a call: from the query, or from a body of a form or JSON; each key with all its values.
+
+use enfilade_faces::percent;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use zeroize::Zeroize;
+
+/// A parameter that makes no sense, in Proxmox's words.
+pub(super) type Wrong = String;
+
+/// What came with a call. It may hold a password, so it is not to be printed.
+#[derive(Default)]
+pub(super) struct Params(BTreeMap<String, Vec<String>>);
+
+impl Drop for Params {
+    fn drop(&mut self) {
+        self.0.values_mut().flatten().for_each(Zeroize::zeroize);
+    }
+}
+
+impl Params {
+    /// From the query and the body.
+    pub(super) fn read(query: &str, body: &[u8], is_json: bool) -> Result<Self, Wrong> {
+        let mut params = Params::default();
+        params.form(query.as_bytes())?;
+        match is_json {
+            true if !body.is_empty() => params.json(body)?,
+            _ => params.form(body)?,
+        }
+        Ok(params)
+    }
+
+    fn form(&mut self, text: &[u8]) -> Result<(), Wrong> {
+        for pair in text.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
+            let mut halves = pair.splitn(2, |byte| *byte == b'=');
+            let mut half = || decoded(halves.next().unwrap_or_default());
+            let (key, value) = (half(), half());
+            let (key, value) = key.zip(value).ok_or("a parameter is not percent-encoded UTF-8")?;
+            self.add(&key, value);
+        }
+        Ok(())
+    }
+
+    fn json(&mut self, body: &[u8]) -> Result<(), Wrong> {
+        let text = |value: Value| match value {
+            Value::String(text) => Some(text),
+            Value::Number(number) => Some(number.to_string()),
+            Value::Bool(yes) => Some(yes.to_string()),
+            _ => None,
+        };
+        let Ok(Value::Object(map)) = serde_json::from_slice(body) else {
+            return Err("the body is no JSON object".into());
+        };
+        for (key, value) in map {
+            let values = match value {
+                Value::Array(values) => values,
+                other => vec![other],
+            };
+            for value in values {
+                let value =
+                    text(value).ok_or_else(|| format!("parameter '{key}': expected a plain value"))?;
+                self.add(&key, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists come as `key[]` from some clients.
+    fn add(&mut self, key: &str, value: String) {
+        self.0.entry(key.trim_end_matches("[]").to_owned()).or_default().push(value);
+    }
+
+    /// Nothing but these may be there.
+    pub(super) fn only(&self, known: &[&str]) -> Result<(), Wrong> {
+        match self.0.keys().find(|key| !known.contains(&key.as_str())) {
+            Some(key) => Err(format!("parameter '{key}': schema does not allow additional properties")),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn get(&self, key: &str) -> Result<Option<&str>, Wrong> {
+        match self.0.get(key).map(Vec::as_slice) {
+            None | Some([]) => Ok(None),
+            Some([value]) => Ok(Some(value)),
+            Some(_) => Err(format!("parameter '{key}': it is there more than once")),
+        }
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    pub(super) fn all(&self, key: &str) -> &[String] {
+        self.0.get(key).map_or(&[], Vec::as_slice)
+    }
+
+    /// One that has to be there.
+    pub(super) fn need(&self, key: &str) -> Result<&str, Wrong> {
+        let missing = || format!("parameter '{key}': parameter is missing and it is not optional.");
+        self.get(key)?.ok_or_else(missing)
+    }
+
+    /// One of another type.
+    pub(super) fn parsed<T: std::str::FromStr>(&self, key: &str, expected: &str) -> Result<Option<T>, Wrong> {
+        let Some(text) = self.get(key)? else { return Ok(None) };
+        text.parse().map(Some).map_err(|_| format!("parameter '{key}': expected {expected}"))
+    }
+
+    /// Yes or no, as Proxmox spells them.
+    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, Wrong> {
+        let Some(text) = self.get(key)? else { return Ok(None) };
+        match text.to_ascii_lowercase().as_str() {
+            "1" | "on" | "yes" | "true" => Ok(Some(true)),
+            "0" | "off" | "no" | "false" => Ok(Some(false)),
+            _ => Err(format!("parameter '{key}': expected a boolean")),
+        }
+    }
+}
+
+/// `application/x-www-form-urlencoded`: a plus is a space, and a `%` that begins no byte is refused.
+fn decoded(text: &[u8]) -> Option<String> {
+    let spaced: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    String::from_utf8(percent::decoded(&spaced)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_and_json_say_the_same() {
+        let form = Params::read("a=1", b"b=two+words%21&delete=x&delete=y&on=1", false).unwrap();
+        let json = Params::read("a=1", br#"{"b":"two words!","delete":["x","y"],"on":true}"#, true).unwrap();
+        for params in [form, json] {
+            assert_eq!((params.need("a"), params.need("b")), (Ok("1"), Ok("two words!")));
+            assert_eq!(
+                (params.all("delete"), params.flag("on")),
+                (["x".to_owned(), "y".into()].as_slice(), Ok(Some(true)))
+            );
+            assert!(params.only(&["a", "b", "delete"]).unwrap_err().contains("'on'"));
+            assert!(
+                params.get("delete").is_err() && params.need("none").unwrap_err().contains("not optional")
+            );
+            assert_eq!(params.parsed::<i64>("a", "a number"), Ok(Some(1)));
+            assert!(params.parsed::<i64>("b", "a number").is_err() && params.flag("b").is_err());
+        }
+        for (query, body, is_json) in [
+            ("a=%", b"".as_slice(), false),
+            ("", b"[]", true),
+            ("", b"{\"a\":{}}", true),
+            ("a=%ff", b"", false),
+        ] {
+            assert!(Params::read(query, body, is_json).is_err());
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Login tickets: sessions in the spelling of Proxmox's clients.
+
+use super::params::Params;
+use super::plain;
+use enfilade_faces::credential::{ticket_of, ticket_text};
+use enfilade_faces::{
+    Answer, Connection, Faces, Failure, Incoming, Trace, Wire, collect_form, collect_json, status_of,
+};
+use enfilade_facts::vocabulary::{Authid, Secret, Userid};
+use enfilade_passage::{Credential, IdentityRefusal, Refusal, SecretAsk};
+use hyper::header::CONTENT_TYPE;
+use hyper::{Method, Request, StatusCode};
+use serde_json::{Value, json};
+
+/// `POST /api2/json/access/ticket`: a ticket for a password, or for a ticket that is still good the same again.
+pub(crate) async fn login<B: Incoming>(
+    faces: &Faces,
+    connection: &Connection,
+    request: Request<B>,
+    mut trace: Trace,
+) -> Answer {
+    trace.event.face = "proxmox";
+    let answer = match tried(faces, connection, request, &mut trace).await {
+        Ok(data) => plain(StatusCode::OK, "application/json", json!({ "data": data }).to_string()),
+        Err(failure) => {
+            trace.failed(&failure);
+            // Clients read JSON whatever the status is.
+            plain(status_of(&failure), "application/json", json!({ "data": null }).to_string())
+        }
+    };
+    trace.answered(&answer);
+    answer
+}
+
+async fn tried<B: Incoming>(
+    faces: &Faces,
+    connection: &Connection,
+    request: Request<B>,
+    trace: &mut Trace,
+) -> Result<Value, Failure> {
+    if request.method() != Method::POST {
+        return Err(Wire::Method.into());
+    }
+    let kind = request.headers().get(CONTENT_TYPE);
+    let is_json = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    let (body, limits) = (request.into_body(), faces.limits());
+    let body = match is_json {
+        true => collect_json(body, &limits).await?,
+        false => collect_form(body, &limits).await?,
+    };
+    let params = Params::read("", &body, is_json).map_err(|_| Wire::Call)?;
+    let given = |name: &str| params.get(name).ok().flatten().ok_or(Wire::Call);
+    let (username, password) = (given("username")?, given("password")?);
+    trace.event.authid = username.chars().take(128).collect();
+    let userid: Userid = username.parse().map_err(|_| Wire::Call)?;
+    let (house, from) = (faces.arc_house(), connection.peer.ip());
+    let credential = if password.starts_with("PBS:") {
+        let ticket = ticket_of(password, None)?;
+        if ticket.userid != username {
+            let why = "the ticket is not of that user".to_owned();
+            return Err(Refusal::from(IdentityRefusal::Malformed(why)).into());
+        }
+        Credential::Ticket { ticket, changes_something: false }
+    } else {
+        let secret = Secret::new(password.as_bytes()).ok_or(Wire::Call)?;
+        Credential::Secret(SecretAsk { authid: Authid::from(userid.clone()), secret })
+    };
+    let mut visit = house.admit(&credential, from).await?;
+    connection.stranger.is_known();
+    let made = visit.ticket(&credential).await?;
+    Ok(json!({
+        "username": userid.to_string(), "ticket": ticket_text(&userid.to_string(), &made.token),
+        "CSRFPreventionToken": made.csrf,
+    }))
+}

@@ -1,0 +1,97 @@
+//! The collections above the datastores: `/` contains `/dav/`, which contains the datastores visible to the user. Explorer and other
+//! clients request every collection on the path to the one they mount.
+
+use super::multistatus::{self, Form, More, Resource, multi_status, push_response};
+use super::propfind::{Depth, depth};
+use super::{Bare, PREFIX, blocking, end, options_answer, page, propfind_request};
+use enfilade_faces::{Aim, Answer, Body, Failure, Incoming, Wire, collect_xml};
+use enfilade_passage::{Meta, NodeKind, ObjectId};
+use hyper::header::{ALLOW, HeaderValue};
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Above {
+    /// `/`
+    Root,
+    /// `/dav/`
+    Stores,
+}
+
+impl Above {
+    pub(crate) fn of(path: &str) -> Option<Self> {
+        match path {
+            "/" => Some(Above::Root),
+            "/dav" | "/dav/" => Some(Above::Stores),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) async fn answer<B: Incoming>(call: Bare<B>, above: Above) -> Answer {
+    let Bare { visit, request, mut trace } = call;
+    trace.event.path = request.uri().path().to_owned();
+    match request.method().as_str() {
+        "GET" if above == Above::Stores && page::is_wanted(request.headers()) => {
+            page::stores(visit, trace).await
+        }
+        "OPTIONS" => end(trace, Ok(options_answer()), Aim::Target),
+        "PROPFIND" => {
+            let (head, body) = request.into_parts();
+            let outcome = async {
+                let (depth, limits) = (depth(&head.headers)?, visit.limits());
+                let asked = propfind_request::read(&collect_xml(body, &limits).await?, &limits)?;
+                let members = match (depth, above) {
+                    (Depth::Infinity, _) => return Err(Wire::Depth.into()),
+                    (Depth::Zero, _) => Vec::new(),
+                    (Depth::One, Above::Root) => vec!["dav".to_owned()],
+                    (Depth::One, Above::Stores) => {
+                        let names = blocking(visit.share(), move || visit.stores()).await?;
+                        names.iter().map(ToString::to_string).collect()
+                    }
+                };
+                let own = match above {
+                    Above::Root => "/",
+                    Above::Stores => PREFIX,
+                };
+                let form = Form::of(asked);
+                let mut xml = form.begin();
+                let (meta, more) = (collection(), More::default());
+                let mut push = |href: &str, name: &str| {
+                    let kind = NodeKind::Directory;
+                    push_response(
+                        &mut xml,
+                        &Resource { href, name, kind, content_type: "", meta: &meta, more: &more },
+                        &form,
+                    );
+                };
+                push(own, own.trim_matches('/'));
+                members.iter().for_each(|name| push(&format!("{own}{name}/"), name));
+                xml.push_str(multistatus::END);
+                Ok(multi_status(Body::from(xml)))
+            };
+            let outcome: Result<Answer, Failure> = outcome.await;
+            end(trace, outcome, Aim::Target)
+        }
+        _ => {
+            let mut answer = end(trace, Err(Wire::Method.into()), Aim::Target);
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("OPTIONS, PROPFIND"));
+            answer
+        }
+    }
+}
+
+/// The properties of a collection that is not a directory on disk.
+fn collection() -> Meta {
+    Meta {
+        bytes: 0,
+        modified: (0, 0),
+        changed: (0, 0),
+        born: None,
+        object: ObjectId { device: 0, inode: 0 },
+        kind: NodeKind::Directory,
+        uid: 0,
+        gid: 0,
+        mode: 0,
+        links: 1,
+    }
+}

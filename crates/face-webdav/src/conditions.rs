@@ -1,0 +1,397 @@
+//! What a request makes itself depend on: the `If` header (RFC 4918 §10.4), which also brings the tokens of locks.
+
+use super::Place;
+use enfilade_faces::{Failure, Wire, list};
+use enfilade_passage::{ContentRefusal as Content, LockToken, PathState, Stay};
+use hyper::HeaderMap;
+use hyper::header::{
+    HOST, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE,
+};
+
+/// Conditions one header may have.
+const CONDITIONS_MAX: usize = 256;
+
+/// One of a list: the state of a resource is to be this, or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Condition {
+    is_not: bool,
+    state: State,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    /// A lock's token, where it is one of ours.
+    Token(Option<LockToken>),
+    /// An entity tag, with its quotes.
+    Tag(String),
+}
+
+/// Conditions that all have to hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct List {
+    /// Of which resource, as it was said; the request's own where nothing was.
+    resource: Option<String>,
+    conditions: Vec<Condition>,
+}
+
+/// What came in an `If` header.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Conditions {
+    lists: Vec<List>,
+}
+
+impl Conditions {
+    pub(crate) fn read(headers: &HeaderMap) -> Result<Self, Wire> {
+        let Some(value) = headers.get("if") else { return Ok(Conditions::default()) };
+        value.to_str().ok().and_then(parse).ok_or(Wire::Header("If"))
+    }
+
+    /// The tokens that came, whatever was said of them.
+    pub(crate) fn tokens(&self) -> Vec<LockToken> {
+        let conditions = self.lists.iter().flat_map(|list| &list.conditions);
+        let tokens = conditions.filter_map(|condition| match condition.state {
+            State::Token(token) => token,
+            State::Tag(_) => None,
+        });
+        tokens.collect()
+    }
+
+    /// Whether any of the lists holds; they do where there is none.
+    pub(crate) fn check(&self, stay: &mut Stay, place: &Place, host: Option<&str>) -> Result<(), Failure> {
+        if self.lists.is_empty() {
+            return Ok(());
+        }
+        for list in &self.lists {
+            let state = match &list.resource {
+                None => stay.state_of(&place.path)?,
+                Some(said) => match place_of(said, host) {
+                    Some(other) if other.datastore == place.datastore => stay.state_of(&other.path)?,
+                    // Of what is elsewhere nothing is known.
+                    _ => PathState::default(),
+                },
+            };
+            if list.conditions.iter().all(|condition| condition.holds(&state)) {
+                return Ok(());
+            }
+        }
+        Err(Wire::Condition.into())
+    }
+}
+
+impl Condition {
+    fn holds(&self, state: &PathState) -> bool {
+        let is_so = match &self.state {
+            State::Token(token) => token.is_some_and(|token| state.tokens.contains(&token)),
+            State::Tag(tag) => {
+                let own = state.validator.as_ref().map(|validator| format!("\"{validator}\""));
+                own.is_some_and(|own| own == *tag)
+            }
+        };
+        is_so != self.is_not
+    }
+}
+
+fn parse(text: &str) -> Option<Conditions> {
+    let mut lists = Vec::new();
+    let (mut resource, mut is_tagged, mut count) = (None, None, 0);
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix('<') {
+            // Lists are all of named resources, or all of the request's own.
+            let (said, after) = after.split_once('>')?;
+            if is_tagged == Some(false) || !after.trim_start().starts_with('(') {
+                return None;
+            }
+            (is_tagged, resource) = (Some(true), Some(said.to_owned()));
+            rest = after.trim_start();
+        }
+        let mut inner = rest.strip_prefix('(')?;
+        is_tagged = is_tagged.or(Some(false));
+        let mut conditions = Vec::new();
+        loop {
+            inner = inner.trim_start();
+            if let Some(after) = inner.strip_prefix(')') {
+                rest = after.trim_start();
+                break;
+            }
+            let is_not = inner.get(..3).is_some_and(|word| word.eq_ignore_ascii_case("not"));
+            if is_not {
+                inner = inner.get(3..)?.trim_start();
+            }
+            let state = if let Some(after) = inner.strip_prefix('<') {
+                let (token, after) = after.split_once('>')?;
+                inner = after;
+                State::Token(token.parse().ok())
+            } else {
+                // A tag may hold a bracket between its quotes.
+                let after = inner.strip_prefix('[')?;
+                let from = after.find('"')?;
+                let to = after.get(from + 1..)?.find('"')? + from + 2;
+                let tag = after.get(..to)?.trim().to_owned();
+                inner = after.get(to..)?.trim_start().strip_prefix(']')?;
+                State::Tag(tag)
+            };
+            conditions.push(Condition { is_not, state });
+            count += 1;
+            if count > CONDITIONS_MAX {
+                return None;
+            }
+        }
+        if conditions.is_empty() {
+            return None;
+        }
+        lists.push(List { resource: resource.clone(), conditions });
+    }
+    (!lists.is_empty()).then_some(Conditions { lists })
+}
+
+/// The place a URL is of, where it is on this server.
+pub(crate) fn place_of(url: &str, host: Option<&str>) -> Option<Place> {
+    let path = match url.split_once("://") {
+        None => url,
+        Some((scheme, rest)) => {
+            let at = rest.find('/')?;
+            let (authority, path) = rest.split_at(at);
+            let is_http = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+            if !is_http || host.is_none_or(|host| !host.eq_ignore_ascii_case(authority)) {
+                return None;
+            }
+            path
+        }
+    };
+    // No place has a query, and a fragment is no part of a URL here (RFC 4918 §8.3): a client meant a character of the name.
+    if path.contains(['?', '#']) {
+        return None;
+    }
+    Place::from_url(path).ok()
+}
+
+/// The host the request is for.
+pub(crate) fn host(head: &hyper::http::request::Parts) -> Option<String> {
+    let said = head.headers.get(HOST).and_then(|host: &HeaderValue| host.to_str().ok());
+    head.uri.authority().map(|authority| authority.as_str()).or(said).map(str::to_owned)
+}
+
+/// What the conditions of RFC 9110 §13 come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Preconditions {
+    /// The request is to be done.
+    Hold,
+    /// Whoever asks has what is there (of GET and HEAD alone).
+    NotModified,
+    /// It is not as whoever asks thinks.
+    Fail,
+}
+
+/// What is there: its validator, and when it was modified, in seconds since the epoch, where it has these.
+pub(crate) type Representation<'r> = (Option<&'r str>, Option<i64>);
+
+/// In the order of §13.2.2. Of what has no date those about dates are ignored (§13.1.3, §13.1.4).
+pub(crate) fn preconditions(
+    headers: &HeaderMap,
+    state: Option<Representation<'_>>,
+    is_read: bool,
+) -> Preconditions {
+    let seconds = |name: HeaderName| {
+        let moment = httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()?;
+        let since = moment.duration_since(std::time::SystemTime::UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_secs()).ok()
+    };
+    let names = |tags: &str, is_weak: bool| {
+        let own = state.and_then(|(validator, _)| Some(format!("\"{}\"", validator?)));
+        let of = |tag: &str| match is_weak {
+            true => tag.trim().trim_start_matches("W/").to_owned(),
+            false => tag.trim().to_owned(),
+        };
+        let is_any = tags.trim() == "*" && state.is_some();
+        is_any || own.is_some_and(|own| tags.split(',').any(|tag| of(tag) == own))
+    };
+    let matches = match (headers.contains_key(IF_MATCH), seconds(IF_UNMODIFIED_SINCE)) {
+        (true, _) => list(headers, IF_MATCH).is_some_and(|tags| names(&tags, false)),
+        (false, Some(since)) => {
+            state.is_some_and(|(_, modified)| modified.is_none_or(|modified| modified <= since))
+        }
+        (false, None) => true,
+    };
+    if !matches {
+        return Preconditions::Fail;
+    }
+    let is_had = match (headers.contains_key(IF_NONE_MATCH), seconds(IF_MODIFIED_SINCE)) {
+        (true, _) => list(headers, IF_NONE_MATCH).is_none_or(|tags| names(&tags, true)),
+        (false, Some(since)) if is_read => {
+            state.and_then(|(_, modified)| modified).is_some_and(|modified| modified <= since)
+        }
+        _ => false,
+    };
+    match (is_had, is_read) {
+        (false, _) => Preconditions::Hold,
+        (true, true) => Preconditions::NotModified,
+        (true, false) => Preconditions::Fail,
+    }
+}
+
+const CONDITIONAL: [HeaderName; 3] = [IF_MATCH, IF_UNMODIFIED_SINCE, IF_NONE_MATCH];
+
+/// What a method that changes something needs to know of its request.
+pub(crate) struct Bearing {
+    pub(crate) conditions: Conditions,
+    pub(crate) host: Option<String>,
+    /// The headers with conditions, where there are any.
+    others: Option<HeaderMap>,
+}
+
+impl Bearing {
+    pub(crate) fn of(head: &hyper::http::request::Parts) -> Result<Self, Wire> {
+        let conditions = Conditions::read(&head.headers)?;
+        let has_others = CONDITIONAL.iter().any(|name| head.headers.contains_key(name));
+        Ok(Bearing { conditions, host: host(head), others: has_others.then(|| head.headers.clone()) })
+    }
+
+    /// The same as [`Bearing::check`], and once more where the request takes place.
+    pub(crate) fn check_twice(self, stay: &mut Stay, place: Place) -> Result<Vec<LockToken>, Failure> {
+        let tokens = self.check(stay, &place)?;
+        stay.only_if(move |stay| match self.check(stay, &place) {
+            Ok(_) => Ok(()),
+            Err(Failure::Refused(why)) => Err(why),
+            Err(Failure::Wire(_)) => Err(Content::Unmet.into()),
+        });
+        Ok(tokens)
+    }
+
+    /// Whether the request still makes sense; the tokens that came with it.
+    pub(crate) fn check(&self, stay: &mut Stay, place: &Place) -> Result<Vec<LockToken>, Failure> {
+        if let Some(headers) = &self.others {
+            let state = stay.state_of(&place.path)?;
+            let state = state.is_there.then_some((state.validator.as_deref(), state.modified));
+            if preconditions(headers, state, false) != Preconditions::Hold {
+                return Err(Wire::Condition.into());
+            }
+        }
+        self.conditions.check(stay, place, self.host.as_deref())?;
+        Ok(self.conditions.tokens())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "urn:uuid:181d4fae-7d8c-41d0-a765-00a0c91e6bf2";
+
+    fn token() -> State {
+        State::Token(Some(TOKEN.parse().unwrap()))
+    }
+
+    #[test]
+    fn conditions_count_in_their_order() {
+        use Preconditions::{Fail, Hold, NotModified};
+        let there = Some((Some("v"), Some(784_111_777)));
+        // A directory has neither validator nor date.
+        let directory = Some((None, None));
+        let (at, before) = ("Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:36 GMT");
+        for (headers, state, read, write) in [
+            (vec![], there, Hold, Hold),
+            (vec![("if-match", "\"v\"")], there, Hold, Hold),
+            (vec![("if-match", "\"x\", \"v\"")], there, Hold, Hold),
+            (vec![("if-match", "W/\"v\"")], there, Fail, Fail),
+            (vec![("if-match", "*")], None, Fail, Fail),
+            (vec![("if-match", "*")], directory, Hold, Hold),
+            (vec![("if-match", "\"v\"")], directory, Fail, Fail),
+            (vec![("if-none-match", "*")], directory, NotModified, Fail),
+            (vec![("if-none-match", "\"v\"")], directory, Hold, Hold),
+            (vec![("if-unmodified-since", before)], directory, Hold, Hold),
+            (vec![("if-modified-since", at)], directory, Hold, Hold),
+            (vec![("if-match", "\"v\""), ("if-unmodified-since", before)], there, Hold, Hold),
+            (vec![("if-unmodified-since", before)], there, Fail, Fail),
+            (vec![("if-unmodified-since", at)], there, Hold, Hold),
+            (vec![("if-unmodified-since", "nonsense")], there, Hold, Hold),
+            (vec![("if-none-match", "*")], there, NotModified, Fail),
+            (vec![("if-none-match", "\"x\""), ("if-none-match", "\"v\"")], there, NotModified, Fail),
+            (vec![("if-match", "\"x\""), ("if-match", "\"v\"")], there, Hold, Hold),
+            (vec![("if-none-match", "*")], None, Hold, Hold),
+            (vec![("if-none-match", "W/\"v\"")], there, NotModified, Fail),
+            (vec![("if-none-match", "\"x\""), ("if-modified-since", at)], there, Hold, Hold),
+            (vec![("if-modified-since", at)], there, NotModified, Hold),
+            (vec![("if-modified-since", before)], there, Hold, Hold),
+        ] {
+            let fields = headers
+                .iter()
+                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+            let map: HeaderMap = fields.collect();
+            let said = (preconditions(&map, state, true), preconditions(&map, state, false));
+            assert_eq!(said, (read, write), "{headers:?} {state:?}");
+        }
+    }
+
+    #[test]
+    fn what_clients_send() {
+        let is = |state| Condition { is_not: false, state };
+        let tag = |text: &str| is(State::Tag(text.into()));
+        for (text, lists) in [
+            (format!("(<{TOKEN}>)"), vec![(None, vec![is(token())])]),
+            (
+                format!("(<{TOKEN}> [\"a]b\"])(Not <DAV:no-lock> [W/\"c\"])"),
+                vec![
+                    (None, vec![is(token()), tag("\"a]b\"")]),
+                    (None, vec![Condition { is_not: true, state: State::Token(None) }, tag("W/\"c\"")]),
+                ],
+            ),
+            (
+                format!("</dav/a> (<{TOKEN}>) ([\"x\"]) <http://h/dav/b>(<urn:x>)"),
+                vec![
+                    (Some("/dav/a"), vec![is(token())]),
+                    (Some("/dav/a"), vec![tag("\"x\"")]),
+                    (Some("http://h/dav/b"), vec![is(State::Token(None))]),
+                ],
+            ),
+        ] {
+            let read = parse(&text).unwrap_or_else(|| panic!("{text}"));
+            let expected: Vec<List> = lists
+                .into_iter()
+                .map(|(resource, conditions)| List { resource: resource.map(str::to_owned), conditions })
+                .collect();
+            assert_eq!(read.lists, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused() {
+        let many = "(Not <a>)".repeat(257);
+        for text in [
+            "",
+            "x",
+            "()",
+            "(",
+            "(<a>",
+            "(<a)",
+            "([\"a\")",
+            "([a])",
+            "(\"a\")",
+            "<a>",
+            "<a>x",
+            "(<a>)<b>(<c>)",
+            "<a>(<b>)x",
+            &many,
+        ] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn places_of_other_hosts_are_none_of_ours() {
+        let path = |url| place_of(url, Some("h:1")).map(|place| place.path.to_string());
+        assert_eq!(path("/dav/tank/a%20b"), Some("/a b".into()));
+        assert_eq!(path("https://H:1/dav/tank/a"), Some("/a".into()));
+        for url in [
+            "https://h/dav/tank/a",
+            "ftp://h:1/dav/tank/a",
+            "https://h:1",
+            "/other",
+            "/dav/tank/../x",
+            "/dav/tank/a#b",
+            "/dav/tank/a?b",
+        ] {
+            assert_eq!(path(url), None, "{url}");
+        }
+    }
+}

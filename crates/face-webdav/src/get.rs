@@ -1,0 +1,290 @@
+//! GET and HEAD.
+
+use super::conditions::{Preconditions, preconditions};
+use super::parts::{self, Parts};
+use super::pieces::{Buffers, PIECE_BYTES, place_for, read_piece};
+use super::piped;
+use super::range::{Asked, asked};
+use super::room::Room;
+use super::{Call, Place, blocking_failure, content_type, digest, empty, end};
+use bytes::Bytes;
+use enfilade_faces::{
+    Aim, Answer, Body, Connection, Cut, Failure, Incoming, Trace, UNCOUNTED_BYTES, Wire, counted,
+};
+use enfilade_facts::vocabulary::OperationKind;
+use enfilade_passage::{Blocking, Cached, CachedOnly, ContentRefusal, Patience, Reading, Refusal, Visit};
+use hyper::header::{
+    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderValue,
+    IF_RANGE, LAST_MODIFIED, RANGE, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{HeaderMap, Response, StatusCode, Version};
+use std::ops::Range;
+use tokio::sync::mpsc;
+
+/// From so many bytes on a pipe is worth its descriptors.
+const PIPED_BYTES_MIN: u64 = 4 * PIECE_BYTES;
+
+/// Whether the bytes go out, too.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// GET.
+    Sent,
+    /// HEAD.
+    Left,
+}
+
+pub(crate) async fn get<B: Incoming>(call: Call<B>, content: Content) -> Answer {
+    let Call { visit, connection, place, request, mut trace } = call;
+    let (parts, _) = request.into_parts();
+    // On HTTP/1.1 a connection holds one answer; on HTTP/2 as many as a client likes, and takes none of.
+    let counts = parts.version == Version::HTTP_2;
+    let is_of_collection = parts.uri.path().ends_with('/');
+    // What is in memory is there sooner than another thread would be woken.
+    let begun = match begin(visit.clone(), &place, &parts.headers, (content, counts), CachedOnly) {
+        Ok(Cached::Ready(begun)) => Ok(begun),
+        // Else one hop for all of it: a file that fits into one piece needs no other.
+        Ok(Cached::WouldWait) => {
+            blocking_failure(visit.share(), move || {
+                begin(visit, &place, &parts.headers, (content, counts), Blocking)
+            })
+            .await
+        }
+        Err(failure) => Err(failure),
+    };
+    let (reading, mut answer, first) = match begun {
+        // A file has one spelling, and that ends without a slash (RFC 4918 §5.2).
+        Ok(_) if is_of_collection => return end(trace, Err(Wire::NoRoute.into()), Aim::Target),
+        Ok(begun) => begun,
+        // A directory has no content; that it is there, clients ask in this way.
+        Err(Failure::Refused(Refusal::Content(ContentRefusal::WrongKind { .. })))
+            if content == Content::Left =>
+        {
+            return end(trace, Ok(empty(StatusCode::OK)), Aim::Target);
+        }
+        Err(failure) => return end(trace, Err(failure), Aim::Target),
+    };
+    trace.event.revision = reading.revision();
+    trace.answered(&answer);
+    let (sender, pieces) = mpsc::channel(1);
+    match first {
+        Sent::Nothing => {}
+        Sent::Whole(piece) => {
+            trace.event.bytes = piece.len() as u64;
+            *answer.body_mut() = Body::from(piece);
+        }
+        Sent::Begun(piece, rest) => {
+            trace.event.bytes = piece.len() as u64;
+            *answer.body_mut() = Body::stream(pieces);
+            tokio::spawn(send(reading, piece, rest, sender, connection, trace));
+        }
+        Sent::Parts(parts) => {
+            *answer.body_mut() = Body::stream(pieces);
+            tokio::spawn(parts::send(reading, parts, sender, connection, trace));
+        }
+    }
+    answer
+}
+
+/// A file that is being sent: how it is read on, the answer's head, and what goes out.
+type Begun = (Reading, Answer, Sent);
+
+/// What goes out after the head.
+enum Sent {
+    Nothing,
+    /// All of it.
+    Whole(Bytes),
+    /// The first bytes, and which are to follow.
+    Begun(Bytes, Range<u64>),
+    /// Several ranges.
+    Parts(Parts),
+}
+
+/// The head of an answer, and its first piece.
+fn begin<P: Patience>(
+    visit: Visit,
+    place: &Place,
+    headers: &HeaderMap,
+    (content, counts): (Content, bool),
+    patience: P,
+) -> Result<P::Of<Begun>, Failure> {
+    let stay = visit.enter(&place.datastore, OperationKind::Read, patience)?;
+    let reading = P::and_then(stay, |stay| stay.read(&place.path, patience))?;
+    P::and_then(reading, |mut reading| {
+        let (mut answer, wanted) = head(&reading, headers, content)?;
+        let range = match wanted {
+            _ if content == Content::Left => return Ok(P::ready((reading, answer, Sent::Nothing))),
+            Wanted::Part(range) if !range.is_empty() => range,
+            Wanted::Part(_) | Wanted::Nothing => return Ok(P::ready((reading, answer, Sent::Nothing))),
+            Wanted::Parts(parts) => return Ok(P::ready((reading, answer, Sent::Parts(parts)))),
+        };
+        let most = range.end.min(range.start + PIECE_BYTES);
+        let wanted = usize::try_from(most - range.start).unwrap_or(0);
+        let whole = reading.meta().bytes;
+        // Of a file that fits into one piece a digest costs little.
+        let add_digest = |answer: &mut Answer, piece: &Bytes| {
+            if piece.len() as u64 == whole
+                && let Some(digest) = digest::wanted(headers, piece)
+            {
+                answer.headers_mut().insert("repr-digest", digest);
+            }
+        };
+        let place = match counts && wanted > UNCOUNTED_BYTES {
+            false => None,
+            true => match reading.share().answer_now(PIECE_BYTES as u32) {
+                // The user's clients take too little of what they asked for: this is read when they took more, and before that for its digest.
+                Err(_) if wanted as u64 == whole && headers.contains_key(digest::WANTED) => {
+                    return P::and_then(first_piece::<P>(&mut reading, range.start, wanted)?, |piece| {
+                        add_digest(&mut answer, &piece);
+                        Ok(P::ready((reading, answer, Sent::Begun(Bytes::new(), range))))
+                    });
+                }
+                Err(_) => return Ok(P::ready((reading, answer, Sent::Begun(Bytes::new(), range)))),
+                Ok(place) => Some(place),
+            },
+        };
+        P::and_then(first_piece::<P>(&mut reading, range.start, wanted)?, |piece| {
+            let piece = match place {
+                Some(place) => counted(piece, place),
+                None => piece,
+            };
+            // Where the file got shorter meanwhile, what is missing is looked for, and cuts the answer.
+            let rest = range.start + piece.len() as u64..range.end;
+            if !rest.is_empty() {
+                return Ok(P::ready((reading, answer, Sent::Begun(piece, rest))));
+            }
+            add_digest(&mut answer, &piece);
+            Ok(P::ready((reading, answer, Sent::Whole(piece))))
+        })
+    })
+}
+
+/// So many bytes from `offset` on, or as many as there are.
+fn first_piece<P: Patience>(
+    reading: &mut Reading,
+    offset: u64,
+    bytes: usize,
+) -> Result<P::Of<Bytes>, Refusal> {
+    P::choose(
+        reading,
+        |reading| {
+            let mut piece = Vec::with_capacity(bytes);
+            reading.read_at(offset, &mut piece)?;
+            piece.truncate(bytes);
+            Ok(piece.into())
+        },
+        |reading| {
+            let mut room = Room::of(bytes);
+            Ok(match reading.read_cached(offset, room.get(bytes))? {
+                Cached::Ready(filled) => Cached::Ready(room.filled(filled)),
+                Cached::WouldWait => Cached::WouldWait,
+            })
+        },
+    )
+}
+
+/// Which bytes are to follow a head.
+enum Wanted {
+    Nothing,
+    Part(Range<u64>),
+    Parts(Parts),
+}
+
+/// Status and headers, and which bytes are to follow.
+fn head(reading: &Reading, headers: &HeaderMap, content: Content) -> Result<(Answer, Wanted), Failure> {
+    let meta = reading.meta();
+    let etag = format!("\"{}\"", meta.validator());
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let mut answer = Response::new(Body::empty());
+    let put = |answer: &mut Answer, name, value: String| {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            answer.headers_mut().insert(name, value);
+        }
+    };
+    put(&mut answer, ETAG, etag.clone());
+    put(&mut answer, LAST_MODIFIED, super::multistatus::http_date(meta.modified.0));
+    answer.headers_mut().insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    match preconditions(headers, Some((Some(&meta.validator()), Some(meta.modified.0))), true) {
+        Preconditions::Hold => {}
+        Preconditions::NotModified => {
+            *answer.status_mut() = StatusCode::NOT_MODIFIED;
+            return Ok((answer, Wanted::Nothing));
+        }
+        Preconditions::Fail => return Err(Wire::Condition.into()),
+    }
+    let kind = content_type::of(reading.name());
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    // Whoever may write a file must not get a page of this house by it: no script of it runs, and nothing is taken for more than it says.
+    answer.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
+    answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // A range of another version of the file would be glued to the wrong bytes.
+    let is_wanted = content == Content::Sent && text(IF_RANGE).is_none_or(|tag| tag.trim() == etag);
+    // A range is for GET alone (RFC 9110 §14.2).
+    let range = text(RANGE).filter(|_| is_wanted);
+    let range = match asked(range, meta.bytes, reading.limits().ranges) {
+        Asked::Whole => 0..meta.bytes,
+        Asked::Outside => return Err(Wire::Range(meta.bytes).into()),
+        Asked::Part(range) => {
+            *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
+            let value = format!("bytes {}-{}/{}", range.start, range.end - 1, meta.bytes);
+            put(&mut answer, CONTENT_RANGE, value);
+            range
+        }
+        Asked::Parts(ranges) => {
+            *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
+            let parts = Parts::of(ranges, meta.bytes, kind, reading.random().ok_or(Wire::Worker)?);
+            put(&mut answer, CONTENT_TYPE, parts.content_type());
+            put(&mut answer, CONTENT_LENGTH, parts.bytes().to_string());
+            return Ok((answer, Wanted::Parts(parts)));
+        }
+    };
+    put(&mut answer, CONTENT_LENGTH, (range.end - range.start).to_string());
+    Ok((answer, Wanted::Part(range)))
+}
+
+/// Sends the first piece and reads on, asking the doors again before every piece, and every second while the client is
+/// slow to take one. A piece is read when there is a place for it: what nobody takes is not held.
+async fn send(
+    mut reading: Reading,
+    piece: Bytes,
+    mut range: Range<u64>,
+    sender: mpsc::Sender<Result<Bytes, Cut>>,
+    connection: Connection,
+    mut trace: Trace,
+) {
+    if !piece.is_empty() {
+        let Some((back, place, _)) = place_for(reading, &sender, &connection, &mut trace, 0, None).await
+        else {
+            return;
+        };
+        place.send(Ok(piece));
+        reading = back;
+    }
+    // On a connection that takes them, of files that are more than a few pieces.
+    if let Some(splices) = connection.splices.clone().filter(|_| range.end - range.start > PIPED_BYTES_MIN) {
+        return piped::send(reading, range, sender, (&connection, &splices), trace).await;
+    }
+    let mut buffers = Buffers::new();
+    while !range.is_empty() {
+        let there =
+            place_for(reading, &sender, &connection, &mut trace, PIECE_BYTES as u32, Some(&mut buffers));
+        let Some((back, place, held)) = there.await else { return };
+        let piece = match read_piece(back, range.start, buffers.take()).await {
+            Ok((back, mut bytes)) => {
+                reading = back;
+                bytes.truncate(usize::try_from(range.end - range.start).unwrap_or(usize::MAX));
+                counted(buffers.lend(bytes), held)
+            }
+            Err(failure) => {
+                trace.failed(&failure);
+                return place.send(Err(Cut));
+            }
+        };
+        if piece.is_empty() {
+            // The file got shorter than the length that was promised.
+            return place.send(Err(Cut));
+        }
+        range.start += piece.len() as u64;
+        trace.event.bytes += piece.len() as u64;
+        place.send(Ok(piece));
+    }
+}

@@ -1,0 +1,348 @@
+//! WebDAV (RFC 4918), class 1, 2 and 3: `/dav/<datastore>/…`.
+
+mod above;
+mod access_control;
+mod conditions;
+mod content_type;
+mod digest;
+#[cfg(test)]
+mod fuzzed;
+mod get;
+mod href;
+mod lock;
+mod multistatus;
+mod page;
+mod parts;
+mod pieces;
+mod piped;
+mod propfind;
+mod propfind_request;
+mod proppatch;
+mod put;
+mod range;
+mod room;
+mod transfer;
+mod xml;
+mod xml_names;
+
+use conditions::Bearing;
+use enfilade_faces::{
+    Aim, Answer, Body, Connection, Faces, Failure, Incoming, Reply, RequestContext, Route, Takes, Trace,
+    Wire, fail, failed,
+};
+use enfilade_facts::limits::Limits;
+use enfilade_facts::vocabulary::{DatastoreName, OperationKind, StorePath};
+use enfilade_passage::{Blocking, Refusal, Share, Visit};
+use hyper::header::{ALLOW, HOST, HeaderName, HeaderValue, ORIGIN};
+use hyper::http::uri::Authority;
+use hyper::{Method, Request, Response, StatusCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const PREFIX: &str = "/dav/";
+const METHODS: &str = "OPTIONS, PROPFIND, PROPPATCH, GET, HEAD, PUT, MKCOL, DELETE, COPY, MOVE, LOCK, UNLOCK";
+const CLASSES: &str = "1, 2, 3";
+
+/// The routes of WebDAV, and of what its page for browsers needs.
+pub const ROUTES: [Route; 6] = [
+    Route::guarded("/dav", Takes::Everything, handle),
+    Route::guarded("/dav/", Takes::Everything, handle),
+    // Clients ask for each collection on the path to the one they mount.
+    Route::guarded("/", Takes::Everything, handle).only("OPTIONS, PROPFIND"),
+    Route::own("*", options_of_server),
+    Route::public("/page.css", style),
+    Route::public("/page.js", script),
+];
+
+fn handle(visit: Visit, context: RequestContext<'_>) -> Reply<'_> {
+    let RequestContext { connection, request, mut trace, .. } = context;
+    trace.event.face = "webdav";
+    Reply::later(answer(visit, connection, request, trace))
+}
+
+fn options_of_server(context: RequestContext<'_>) -> Reply<'_> {
+    Reply::Now(options_of_all(&context.request, context.trace))
+}
+
+fn style(_: &Faces) -> Answer {
+    page::asset(page::STYLE, "text/css; charset=utf-8")
+}
+
+fn script(_: &Faces) -> Answer {
+    page::asset(page::SCRIPT, "text/javascript; charset=utf-8")
+}
+
+/// A place in a datastore, as the URL says it.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    datastore: DatastoreName,
+    path: StorePath,
+}
+
+impl Place {
+    fn from_url(path: &str) -> Result<Self, Wire> {
+        let rest = path.strip_prefix(PREFIX).ok_or(Wire::NoRoute)?;
+        let (name, path) = rest.split_once('/').unwrap_or((rest, ""));
+        // A text that is no datastore's name is nowhere, just as a name no datastore has.
+        let datastore = name.parse().map_err(|_| Wire::NoRoute)?;
+        Ok(Place { datastore, path: StorePath::from_url(path).map_err(Wire::Path)? })
+    }
+
+    fn keeping_to(self, limits: &Limits) -> Result<Self, Wire> {
+        self.path.keeps_to(limits).map_err(Wire::Path)?;
+        Ok(self)
+    }
+}
+
+/// Everything a method needs.
+pub(crate) struct Call<B> {
+    visit: Visit,
+    connection: Connection,
+    place: Place,
+    request: Request<B>,
+    trace: Trace,
+}
+
+/// The same above the datastores.
+pub(crate) struct Bare<B> {
+    visit: Visit,
+    request: Request<B>,
+    trace: Trace,
+}
+
+async fn answer<B: Incoming>(
+    visit: Visit,
+    connection: Connection,
+    request: Request<B>,
+    mut trace: Trace,
+) -> Answer {
+    if let Some(above) = above::Above::of(request.uri().path()) {
+        return above::answer(Bare { visit, request, trace }, above).await;
+    }
+    let place =
+        match Place::from_url(request.uri().path()).and_then(|place| place.keeping_to(&visit.limits())) {
+            Ok(place) => place,
+            Err(wire) => return fail(wire.into(), trace),
+        };
+    trace.event.datastore = place.datastore.to_string();
+    trace.event.path = place.path.to_string();
+    let method = request.method().clone();
+    if changes_something(&method) && is_of_another_site(&request) {
+        return end(trace, Err(Wire::CrossSite.into()), Aim::Target);
+    }
+    let call = Call { visit, connection, place, request, trace };
+    match method.as_str() {
+        "OPTIONS" => options(call).await,
+        "PROPFIND" => propfind::propfind(call).await,
+        "GET" => get_for(call).await,
+        "HEAD" => get::get(call, get::Content::Left).await,
+        "PUT" => put::put(call).await,
+        "MKCOL" => make_collection(call).await,
+        "DELETE" => delete(call).await,
+        "COPY" => transfer::transfer(call, transfer::Transfer::Copy).await,
+        "MOVE" => transfer::transfer(call, transfer::Transfer::Move).await,
+        "PROPPATCH" => proppatch::proppatch(call).await,
+        "LOCK" => lock::lock(call).await,
+        "UNLOCK" => lock::unlock(call).await,
+        _ => call.fail(Wire::Method, Aim::Target),
+    }
+}
+
+fn changes_something(method: &Method) -> bool {
+    !matches!(method.as_str(), "OPTIONS" | "PROPFIND" | "GET" | "HEAD")
+}
+
+/// A browser says so (Fetch Metadata; an older one by `Origin`, RFC 6454 §7), and brings along what it knows of whoever sits before it.
+fn is_of_another_site<B>(request: &Request<B>) -> bool {
+    let headers = request.headers();
+    if let Some(site) = headers.get("sec-fetch-site") {
+        return site != "same-origin" && site != "none";
+    }
+    let Some(origin) = headers.get(ORIGIN) else { return false };
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let own = request.uri().authority().map(Authority::as_str).or(host);
+    // By host and port: whether there is TLS before us we cannot know. Of several, or of none that can be named, none is ours.
+    let theirs = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+    match (theirs, own) {
+        (Some((scheme, theirs)), Some(own)) => {
+            let port = if scheme.eq_ignore_ascii_case("http") { ":80" } else { ":443" };
+            let named = |host: &str| host.strip_suffix(port).unwrap_or(host).to_ascii_lowercase();
+            named(theirs) != named(own)
+        }
+        _ => true,
+    }
+}
+
+/// GET by a program gives a file, and by a browser also a page of a directory.
+async fn get_for<B: Incoming>(call: Call<B>) -> Answer {
+    if let Some(right) = call.request.uri().query().and_then(|query| query.strip_prefix("why=")) {
+        return match right.parse() {
+            Ok(right) => page::why(call, right).await,
+            Err(_) => call.fail(Wire::Call, Aim::Target),
+        };
+    }
+    if !page::is_wanted(call.request.headers()) {
+        return get::get(call, get::Content::Sent).await;
+    }
+    if call.request.uri().path().ends_with('/') {
+        return page::page(call).await;
+    }
+    let place = call.place.clone();
+    let answer = get::get(call, get::Content::Sent).await;
+    if answer.status() == StatusCode::METHOD_NOT_ALLOWED { page::moved(&place) } else { answer }
+}
+
+impl<B> Call<B> {
+    /// Ends the request without what it asked for.
+    fn fail(self, failure: impl Into<Failure>, aim: Aim) -> Answer {
+        end(self.trace, Err(failure.into()), aim)
+    }
+}
+
+/// Ends a request: the event gets what came of it.
+fn end(mut trace: Trace, outcome: Result<Answer, Failure>, aim: Aim) -> Answer {
+    let mut answer = outcome.unwrap_or_else(|failure| {
+        trace.failed(&failure);
+        failed(&failure, aim)
+    });
+    if answer.status() == StatusCode::METHOD_NOT_ALLOWED {
+        answer.headers_mut().insert(ALLOW, methods_beside(&trace.event.verb));
+    }
+    trace.answered(&answer);
+    answer
+}
+
+/// All methods but the one that is not allowed on what is there (RFC 9110 §15.5.6).
+fn methods_beside(method: &str) -> HeaderValue {
+    let others: Vec<&str> = METHODS.split(", ").filter(|one| *one != method).collect();
+    HeaderValue::from_str(&others.join(", ")).unwrap_or(HeaderValue::from_static(METHODS))
+}
+
+/// Runs what blocks on the file system off the async workers, on a thread of the visitor's share.
+async fn blocking<R: Send + 'static>(
+    share: Share,
+    work: impl FnOnce() -> Result<R, Refusal> + Send + 'static,
+) -> Result<R, Failure> {
+    blocking_failure(share, move || Ok(work()?)).await
+}
+
+/// The same for what may also fail for what the request says.
+async fn blocking_failure<R: Send + 'static>(
+    share: Share,
+    work: impl FnOnce() -> Result<R, Failure> + Send + 'static,
+) -> Result<R, Failure> {
+    let turn = share.turn().await;
+    // Work whose client went away still takes its thread.
+    let work = move || {
+        let _turn = turn;
+        work()
+    };
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(Wire::Worker.into()))
+}
+
+/// Whether whoever asked still waits: whatever works for them stops when this is dropped.
+#[derive(Default)]
+pub(crate) struct StillThere(Arc<AtomicBool>);
+
+/// The other end.
+#[derive(Clone)]
+pub(crate) struct Watcher(Arc<AtomicBool>);
+
+impl StillThere {
+    pub(crate) fn watcher(&self) -> Watcher {
+        Watcher(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for StillThere {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Watcher {
+    pub(crate) fn is_there(&self) -> bool {
+        !self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// An answer without content.
+fn empty(status: StatusCode) -> Answer {
+    let mut answer = Response::new(Body::empty());
+    *answer.status_mut() = status;
+    answer
+}
+
+async fn options<B: Incoming>(call: Call<B>) -> Answer {
+    let (visit, place) = (call.visit, call.place);
+    let entered =
+        blocking(visit.share(), move || visit.enter(&place.datastore, OperationKind::Lookup, Blocking)).await;
+    end(call.trace, entered.map(|_| options_answer()), Aim::Target)
+}
+
+/// `OPTIONS *` is about the server as a whole (RFC 9110 §9.3.7); nothing else is.
+fn options_of_all<B>(request: &Request<B>, trace: Trace) -> Answer {
+    let outcome = match *request.method() {
+        Method::OPTIONS => Ok(options_answer()),
+        _ => Err(Wire::Target("`*` is valid only with the method OPTIONS").into()),
+    };
+    end(trace, outcome, Aim::Target)
+}
+
+fn options_answer() -> Answer {
+    let mut answer = empty(StatusCode::OK);
+    let headers = answer.headers_mut();
+    headers.insert(ALLOW, HeaderValue::from_static(METHODS));
+    headers.insert(HeaderName::from_static("dav"), HeaderValue::from_static(CLASSES));
+    headers.insert(HeaderName::from_static("ms-author-via"), HeaderValue::from_static("DAV"));
+    answer
+}
+
+async fn make_collection<B: Incoming>(call: Call<B>) -> Answer {
+    // RFC 4918 §9.3: a body we do not understand is 415, and we understand none.
+    if !call.request.body().is_end_stream() {
+        return call.fail(Wire::UnexpectedBody, Aim::Collection);
+    }
+    let Call { visit, place, request, trace, .. } = call;
+    let bearing = match Bearing::of(&request.into_parts().0) {
+        Ok(bearing) => bearing,
+        Err(wire) => return end(trace, Err(wire.into()), Aim::Collection),
+    };
+    let made = blocking_failure(visit.share(), move || {
+        let mut stay = visit.enter(&place.datastore, OperationKind::Write, Blocking)?;
+        let path = place.path.clone();
+        let tokens = bearing.check_twice(&mut stay, place)?;
+        Ok(stay.make_collection(&path, &tokens)?)
+    });
+    end(trace, made.await.map(|()| empty(StatusCode::CREATED)), Aim::Collection)
+}
+
+async fn delete<B: Incoming>(call: Call<B>) -> Answer {
+    let Call { visit, place, request, trace, .. } = call;
+    let (head, _) = request.into_parts();
+    let outcome = async {
+        // §9.6.1: a collection goes with everything in it, or not.
+        if head.headers.get("depth").is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"infinity"))
+        {
+            return Err(Wire::Header("Depth").into());
+        }
+        let bearing = Bearing::of(&head)?;
+        // Dropped with this request, also where its client goes away in the middle.
+        let still_there = StillThere::default();
+        let watcher = still_there.watcher();
+        let goal = place.clone();
+        let left = blocking_failure(visit.share(), move || {
+            let mut stay = visit.enter(&goal.datastore, OperationKind::Write, Blocking)?;
+            let path = goal.path.clone();
+            let tokens = bearing.check_twice(&mut stay, goal)?;
+            Ok(stay.delete(&path, &tokens, &|| watcher.is_there())?)
+        })
+        .await?;
+        Ok(match left.is_empty() {
+            true => empty(StatusCode::NO_CONTENT),
+            false => multistatus::left_over(&place, left),
+        })
+    };
+    let outcome: Result<Answer, Failure> = outcome.await;
+    end(trace, outcome, Aim::Target)
+}

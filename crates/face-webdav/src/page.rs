@@ -1,0 +1,377 @@
+//! A directory as an HTML page, for any browser: listing and downloads work without a script, changes need one. The browser authenticates
+//! like every client. The page has one origin, loads nothing from elsewhere and cannot be framed.
+
+use super::multistatus::{http_date, push_iso_date};
+use super::xml::push_text;
+use super::{Call, PREFIX, Place, blocking, blocking_failure, end, href};
+use bytes::Bytes;
+use enfilade_faces::{Aim, Answer, Body, Cut, Incoming, Trace, counted, percent};
+use enfilade_facts::vocabulary::{AccessMask, OperationKind};
+use enfilade_passage::{Blocking, Entry, NodeKind, Turn, Visit};
+use hyper::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
+    REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{HeaderMap, Response, StatusCode};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+const BATCH_ENTRIES: usize = 1024;
+/// The size of a piece of a page, in bytes.
+const PIECE_BYTES: usize = 64 * 1024;
+/// The most memory of a page, in bytes: one piece being sent, one in the queue, one being written.
+const HELD_BYTES: u32 = 3 * 64 * 1024;
+/// Rows the browser lays out together.
+const PART_ROWS: usize = 200;
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'none'; \
+    base-uri 'none'; frame-ancestors 'none'";
+pub(crate) const STYLE: &str = include_str!("page/page.css");
+pub(crate) const SCRIPT: &str = include_str!("page/page.js");
+
+/// Whether the client is a browser.
+pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
+    headers.get_all(ACCEPT).iter().any(|value| value.to_str().is_ok_and(|text| text.contains("text/html")))
+}
+
+/// Redirects a browser to the URL with a slash at the end, from which relative links work.
+pub(crate) fn moved(place: &Place) -> Answer {
+    let mut answer = Response::new(Body::empty());
+    *answer.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    if let Ok(to) = HeaderValue::from_str(&href::of(place, true)) {
+        answer.headers_mut().insert(LOCATION, to);
+    }
+    answer
+}
+
+/// A directory: its names are gathered and sorted first, and then written piece by piece as they are taken.
+pub(crate) async fn page<B: Incoming>(call: Call<B>) -> Answer {
+    let Call { visit, place, mut trace, .. } = call;
+    let most = usize::try_from(visit.limits().listing_entries).unwrap_or(usize::MAX);
+    let turn = visit.share().page().await;
+    let held = Arc::new(visit.share().answer(HELD_BYTES).await);
+    let listed = blocking_failure(visit.share(), move || {
+        let mut listing =
+            visit.enter(&place.datastore, OperationKind::Read, Blocking)?.list(place.path.clone())?;
+        let mut rows = Rows::default();
+        while rows.rows.len() <= most
+            && let Some(batch) = listing.next_batch(BATCH_ENTRIES)?
+        {
+            batch.iter().for_each(|entry| rows.push(entry));
+        }
+        Ok((place, rows.sorted(most), listing.revision()))
+    });
+    let (place, rows, revision) = match listed.await {
+        Ok(listed) => listed,
+        Err(failure) => return end(trace, Err(failure), Aim::Target),
+    };
+    trace.event.revision = revision;
+    let (sender, pieces) = mpsc::channel(1);
+    let answer = answer(Body::stream(pieces), "text/html; charset=utf-8");
+    trace.answered(&answer);
+    tokio::spawn(write(Writing::of(&place, rows), sender, trace, (turn, held)));
+    answer
+}
+
+/// Writes a page as fast as the client reads it. Its entries were judged before it began.
+async fn write(
+    mut writing: Writing,
+    sender: mpsc::Sender<Result<Bytes, Cut>>,
+    mut trace: Trace,
+    (turn, held): (Turn, Arc<Turn>),
+) {
+    while let Ok(room) = sender.reserve().await {
+        let piece = writing.next_piece();
+        if piece.is_empty() {
+            break;
+        }
+        trace.event.bytes += piece.len() as u64;
+        room.send(Ok(counted(piece, Arc::clone(&held))));
+    }
+    drop(turn);
+}
+
+/// The entries of a page: tens of thousands may be in memory while the page is sent.
+#[derive(Default)]
+struct Rows {
+    names: String,
+    rows: Vec<Row>,
+    /// The directory has more entries than a page shows.
+    is_cut: bool,
+}
+
+struct Row {
+    /// The end and the length of its name in the shared text.
+    name_end: usize,
+    name_bytes: u16,
+    is_directory: bool,
+    modified: i64,
+    bytes: u64,
+}
+
+impl Rows {
+    fn push(&mut self, entry: &Entry) {
+        let Entry { name, meta, .. } = entry;
+        self.names.push_str(name);
+        self.rows.push(Row {
+            name_end: self.names.len(),
+            name_bytes: u16::try_from(name.len()).unwrap_or(u16::MAX),
+            is_directory: meta.kind == NodeKind::Directory,
+            modified: meta.modified.0,
+            bytes: meta.bytes,
+        });
+    }
+
+    fn name(&self, row: &Row) -> &str {
+        self.names.get(row.name_end - usize::from(row.name_bytes)..row.name_end).unwrap_or_default()
+    }
+
+    /// The first ones that came, at most so many, directories first and each by name.
+    fn sorted(mut self, most: usize) -> Self {
+        self.is_cut = self.rows.len() > most;
+        self.rows.truncate(most);
+        let mut rows = std::mem::take(&mut self.rows);
+        // Each name is converted to lower case once, not at every comparison.
+        rows.sort_by_cached_key(|row| (!row.is_directory, self.name(row).to_lowercase()));
+        Rows { rows, ..self }
+    }
+}
+
+/// The datastores visible to the user.
+pub(crate) async fn stores(visit: Visit, trace: Trace) -> Answer {
+    let outcome = blocking(visit.share(), move || visit.stores()).await.map(|names| {
+        let mut html = begin("datastores", "<h1>datastores</h1>", false);
+        html.push_str("<div id=\"list\" role=\"list\"><div class=\"part\">");
+        for name in &names {
+            let _ = write!(html, "<div class=\"row entry dir\" role=\"listitem\" data-name=\"{name}\" data-time=\"0\"><a href=\"{PREFIX}{name}/\">{name}</a></div>");
+        }
+        html.push_str("</div></div>");
+        if names.is_empty() {
+            html.push_str("<p class=\"empty\">You have no role in any datastore: ask whoever runs this server.</p>");
+        }
+        html.push_str(END);
+        answer(html.into(), "text/html; charset=utf-8")
+    });
+    end(trace, outcome, Aim::Target)
+}
+
+/// Explains why the user has or lacks a right on a visible entry.
+pub(crate) async fn why<B: Incoming>(call: Call<B>, right: AccessMask) -> Answer {
+    let Call { visit, place, trace, .. } = call;
+    let told = blocking(visit.share(), move || {
+        visit.enter(&place.datastore, OperationKind::Lookup, Blocking)?.why(&place.path, right)
+    });
+    let outcome = told.await.map(|why| {
+        let value = serde_json::json!({
+            "granted": why.refused.is_none(), "rights": why.rights.to_string(), "says": why.refused, "walk": why.walk,
+        });
+        answer(value.to_string().into(), "application/json")
+    });
+    end(trace, outcome, Aim::Target)
+}
+
+/// A file the page needs.
+pub(crate) fn asset(text: &'static str, kind: &'static str) -> Answer {
+    let mut answer = answer(Body::from(text), kind);
+    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    answer
+}
+
+fn answer(body: Body, kind: &'static str) -> Answer {
+    let mut answer = Response::new(body);
+    let set = [
+        (CONTENT_TYPE, kind),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "same-origin"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (CACHE_CONTROL, "no-store"),
+        (VARY, "accept, authorization"),
+    ];
+    for (name, value) in set {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+const END: &str =
+    "<div id=\"log\" aria-live=\"polite\"></div><dialog id=\"dialog\"></dialog></main></body></html>\n";
+
+fn begin(title: &str, heading: &str, is_store: bool) -> String {
+    let mut html = String::from("<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>");
+    push_text(&mut html, title);
+    let store = if is_store { "yes" } else { "no" };
+    let _ = write!(
+        html,
+        "</title><meta name=\"viewport\" content=\"width=device-width\"><link rel=\"stylesheet\" href=\"/page.css\">\
+         <script src=\"/page.js\" defer></script></head><body data-store=\"{store}\"><main><header>{heading}</header>\
+         <div id=\"tools\" hidden><input type=\"search\" id=\"filter\" placeholder=\"Filter by name\" aria-label=\"Filter by name\">"
+    );
+    if is_store {
+        html.push_str(
+            "<button id=\"upload\">Upload</button><input type=\"file\" id=\"files\" multiple hidden><button id=\"folder\">New folder</button>\
+             <button id=\"why\">What may I do here?</button>",
+        );
+    }
+    html.push_str("</div>");
+    html
+}
+
+/// A page that is being written.
+struct Writing {
+    rows: Rows,
+    written: usize,
+    /// The prefix of the links of rows.
+    url: String,
+    /// The HTML before the rows, until it is written, and the HTML after them.
+    head: String,
+    tail: Option<String>,
+}
+
+impl Writing {
+    fn of(place: &Place, rows: Rows) -> Self {
+        // The path, each part a link.
+        let mut heading = format!(
+            "<h1><a href=\"{PREFIX}\">datastores</a> / <a href=\"{PREFIX}{0}/\">{0}</a>",
+            place.datastore
+        );
+        let mut url = format!("{PREFIX}{}/", place.datastore);
+        for name in place.path.names() {
+            percent::push_name(&mut url, name);
+            url.push('/');
+            let _ = write!(heading, " / <a href=\"{url}\">");
+            push_text(&mut heading, name);
+            heading.push_str("</a>");
+        }
+        let _ = write!(heading, "</h1><span>{} entries</span>", rows.rows.len());
+        let title = format!("{}{}", place.datastore, place.path);
+        let mut head = begin(&title, &heading, true);
+        head.push_str(
+            "<div class=\"row head\"><button name=\"name\" aria-sort=\"ascending\">Name</button><button name=\"size\">Size</button>\
+             <button name=\"time\">Changed</button></div><div id=\"list\" role=\"list\">",
+        );
+        if !place.path.is_root() {
+            head.push_str("<p class=\"row\"><a href=\"../\">..</a></p>");
+        }
+        let tail = Some(behind(&url, &rows));
+        Writing { rows, written: 0, url, head, tail }
+    }
+
+    /// The next piece; empty at the end.
+    fn next_piece(&mut self) -> String {
+        let mut html = std::mem::take(&mut self.head);
+        html.reserve(PIECE_BYTES + PIECE_BYTES / 8);
+        while html.len() < PIECE_BYTES
+            && let Some(next) = self.rows.rows.get(self.written)
+        {
+            if self.written.is_multiple_of(PART_ROWS) {
+                html.push_str("<div class=\"part\">");
+            }
+            row(&mut html, &self.url, self.rows.name(next), next);
+            self.written += 1;
+            if self.written.is_multiple_of(PART_ROWS) || self.written == self.rows.rows.len() {
+                html.push_str("</div>");
+            }
+        }
+        if self.written == self.rows.rows.len() {
+            html.push_str(&self.tail.take().unwrap_or_default());
+        }
+        html
+    }
+}
+
+fn behind(url: &str, rows: &Rows) -> String {
+    let mut html = String::from("</div>");
+    if rows.rows.is_empty() {
+        html.push_str("<p class=\"empty\">Nothing is here, or nothing that is there for you.</p>");
+    }
+    if rows.is_cut {
+        html.push_str(
+            "<p class=\"empty\">There is more than one page shows: mount the datastore to see all of it.</p>",
+        );
+    }
+    html.push_str(
+        "<details><summary>Mount it</summary><p>Something that is missing here is not there, or you may not see it: whoever runs this server \
+         finds out with <code>enfilade explain</code>.</p><pre>rclone lsf --webdav-url https://HOST",
+    );
+    html.push_str(url);
+    html.push_str(" --webdav-user NAME --webdav-pass \"$(rclone obscure SECRET)\" :webdav:\nmount -t davfs https://HOST");
+    html.push_str(url);
+    html.push_str(" /mnt</pre></details>");
+    html.push_str(END);
+    html
+}
+
+fn row(html: &mut String, base: &str, name: &str, row: &Row) {
+    let &Row { is_directory, modified, bytes, .. } = row;
+    html.push_str(if is_directory {
+        "<div class=\"row entry dir\" role=\"listitem\" data-name=\""
+    } else {
+        "<div class=\"row entry file\" role=\"listitem\" data-name=\""
+    });
+    push_text(html, name);
+    // The modification time of a directory could show a hidden change.
+    let shown = if is_directory { 0 } else { modified };
+    let _ = write!(html, "\" data-time=\"{shown}\"");
+    if !is_directory {
+        let _ = write!(html, " data-size=\"{bytes}\"");
+    }
+    // The whole path: a browser could read a bare name with a colon as a scheme.
+    html.push_str("><a href=\"");
+    html.push_str(base);
+    percent::push_name(html, name);
+    html.push_str(if is_directory { "/\">" } else { "\" download>" });
+    push_text(html, name);
+    html.push_str("</a><span>");
+    if !is_directory {
+        push_size(html, bytes);
+    }
+    html.push_str("</span><time");
+    if !is_directory {
+        html.push_str(" datetime=\"");
+        push_iso_date(html, modified);
+        html.push('"');
+    }
+    html.push('>');
+    if !is_directory {
+        html.push_str(http_date(modified).get(5..22).unwrap_or_default());
+    }
+    html.push_str(
+        "</time><span class=\"acts\"><button name=\"rename\">Rename</button><button name=\"delete\">Delete</button>\
+         <button name=\"why\" aria-label=\"What may I do with it?\">?</button></span></div>",
+    );
+}
+
+/// A size with at most three digits, in powers of 1,024.
+fn push_size(html: &mut String, bytes: u64) {
+    let mut size = bytes as f64;
+    for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {
+        if size < 999.5 || unit == "TiB" {
+            let digits = usize::from(unit != "B" && size < 9.95);
+            let _ = write!(html, "{size:.digits$} {unit}");
+            return;
+        }
+        size /= 1024.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_as_people_read_them() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1.0 KiB"),
+            (25_000, "24 KiB"),
+            (1 << 30, "1.0 GiB"),
+            (u64::MAX, "16777216 TiB"),
+        ] {
+            let mut said = String::new();
+            push_size(&mut said, bytes);
+            assert_eq!(said, text);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! A file's content in pieces: each is read when there is a place for it, and while its visitor still may read.
+
+use super::blocking;
+use bytes::Bytes;
+use enfilade_faces::{Connection, Cut, Failure, Trace};
+use enfilade_passage::{Reading, Refusal, Turn};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How much is read at once, in bytes.
+pub(super) const PIECE_BYTES: u64 = 256 * 1024;
+
+/// After so long a client is slow, and buffers are not kept for what it takes next.
+const SLOW: Duration = Duration::from_millis(50);
+
+/// Buffers that are used again once their bytes are sent: a large file would make and wipe one for every piece of it.
+pub(super) struct Buffers {
+    home: std::sync::mpsc::Sender<Vec<u8>>,
+    free: std::sync::mpsc::Receiver<Vec<u8>>,
+}
+
+/// One of them, while it is on its way.
+pub(super) struct Lent {
+    bytes: Vec<u8>,
+    home: std::sync::mpsc::Sender<Vec<u8>>,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let _ = self.home.send(std::mem::take(&mut self.bytes));
+    }
+}
+
+impl Buffers {
+    pub(super) fn new() -> Self {
+        let (home, free) = std::sync::mpsc::channel();
+        Buffers { home, free }
+    }
+
+    pub(super) fn take(&self) -> Vec<u8> {
+        let mut buffer = self.free.try_recv().unwrap_or_default();
+        buffer.clear();
+        buffer.reserve_exact(PIECE_BYTES as usize);
+        buffer
+    }
+
+    pub(super) fn lend(&self, bytes: Vec<u8>) -> Lent {
+        Lent { bytes, home: self.home.clone() }
+    }
+
+    /// Drops those that are free, and those on their way once they are sent: they would be held for a client that takes nothing.
+    fn forget(&mut self) {
+        *self = Buffers::new();
+    }
+}
+
+pub(super) async fn read_piece(
+    mut reading: Reading,
+    at: u64,
+    mut buffer: Vec<u8>,
+) -> Result<(Reading, Vec<u8>), Failure> {
+    blocking(reading.share(), move || {
+        reading.read_at(at, &mut buffer)?;
+        Ok((reading, buffer))
+    })
+    .await
+}
+
+/// Whether the visitor still may.
+async fn check(mut reading: Reading, trace: &mut Trace) -> Option<Reading> {
+    let checked = blocking(reading.share(), move || {
+        let still = reading.check();
+        Ok::<_, Refusal>((reading, still))
+    });
+    match checked.await {
+        Ok((reading, Ok(()))) => return Some(reading),
+        Ok((_, Err(refusal))) => trace.refused(&refusal),
+        Err(failure) => trace.failed(&failure),
+    }
+    None
+}
+
+/// Waits until there is a place for the next piece, and its bytes may be held for the user; nothing where the client went away, or the visitor may
+/// no longer read.
+pub(super) async fn place_for<'s>(
+    mut reading: Reading,
+    sender: &'s mpsc::Sender<Result<Bytes, Cut>>,
+    connection: &Connection,
+    trace: &mut Trace,
+    bytes: u32,
+    mut buffers: Option<&mut Buffers>,
+) -> Option<(Reading, mpsc::Permit<'s, Result<Bytes, Cut>>, Option<Turn>)> {
+    let share = (bytes > 0).then(|| reading.share());
+    let place = async {
+        let mut forget = || buffers.as_mut().map_or((), |buffers| buffers.forget());
+        let place = match tokio::time::timeout(SLOW, sender.reserve()).await {
+            Ok(place) => place.ok()?,
+            Err(_) => {
+                forget();
+                sender.reserve().await.ok()?
+            }
+        };
+        let held = match share.map(|share| share.answer_now(bytes)) {
+            None => None,
+            Some(Ok(held)) => Some(held),
+            Some(Err(share)) => {
+                forget();
+                tokio::select! {
+                    held = share.answer(bytes) => Some(held),
+                    () = sender.closed() => return None,
+                }
+            }
+        };
+        Some((place, held))
+    };
+    let mut place = std::pin::pin!(place);
+    loop {
+        match tokio::time::timeout(Duration::from_secs(1), &mut place).await {
+            Ok(there) => return there.map(|(place, held)| (reading, place, held)),
+            Err(_) => match check(reading, trace).await {
+                Some(still) => reading = still,
+                None => {
+                    // The client does not read, so an error in the body would never reach it.
+                    connection.cut.notify_one();
+                    return None;
+                }
+            },
+        }
+    }
+}

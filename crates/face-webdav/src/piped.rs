@@ -1,0 +1,75 @@
+//! The rest of a large file, by the kernel alone: see [`Splices`].
+
+use bytes::Bytes;
+use enfilade_faces::{Connection, Cut, Fills, Splices, Trace};
+use enfilade_passage::{Pipe, Reading, Refusal};
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// A file being read; the doors are asked again before every piece.
+struct Source {
+    reading: Reading,
+    range: Range<u64>,
+    trace: Trace,
+}
+
+impl Source {
+    /// Whether the visitor still may.
+    fn check(&mut self) -> Result<(), Refusal> {
+        self.reading.check().inspect_err(|why| self.trace.refused(why))
+    }
+}
+
+impl Fills for Source {
+    fn fill(&mut self, pipe: &Pipe) -> io::Result<usize> {
+        let Range { start, end } = self.range;
+        let filled = self.reading.fill_pipe(start, end - start, pipe);
+        let count = filled.map_err(|why| {
+            self.trace.refused(&why);
+            io::Error::other("the answer was cut")
+        })?;
+        self.range.start += count;
+        self.trace.event.bytes += count;
+        Ok(usize::try_from(count).unwrap_or(usize::MAX))
+    }
+}
+
+/// Promises the range, and watches over it until it is sent.
+pub(super) async fn send(
+    reading: Reading,
+    range: Range<u64>,
+    sender: mpsc::Sender<Result<Bytes, Cut>>,
+    (connection, splices): (&Connection, &Splices),
+    trace: Trace,
+) {
+    let mut left = range.end - range.start;
+    let source = Arc::new(Mutex::new(Source { reading, range, trace }));
+    let promised: Arc<Mutex<dyn Fills>> = Arc::clone(&source) as _;
+    let Some(done) = splices.promise(promised, left) else {
+        let _ = sender.send(Err(Cut)).await;
+        return;
+    };
+    loop {
+        tokio::select! {
+            () = done.notified() => return,
+            () = sender.closed() => return,
+            place = sender.reserve(), if left > 0 => {
+                let Ok(place) = place else { return };
+                let stand_in = Splices::stand_in(left);
+                left -= stand_in.len() as u64;
+                place.send(Ok(stand_in));
+            }
+            () = tokio::time::sleep(Duration::from_secs(1)) => {
+                let source = Arc::clone(&source);
+                let check = move || source.lock().unwrap_or_else(PoisonError::into_inner).check().is_ok();
+                if !tokio::task::spawn_blocking(check).await.unwrap_or(false) {
+                    // The client does not read, so an error in the body would never reach it.
+                    return connection.cut.notify_one();
+                }
+            }
+        }
+    }
+}

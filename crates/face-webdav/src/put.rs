@@ -1,0 +1,138 @@
+//! PUT: writes a hidden file, then renames it in one step.
+
+use super::conditions::Bearing;
+use super::digest::{self, Running};
+use super::{Call, blocking, blocking_failure, empty, end};
+use enfilade_faces::{Aim, Answer, Failure, Incoming, Trace, Wire};
+use enfilade_facts::limits::Limits;
+use enfilade_facts::vocabulary::OperationKind;
+use enfilade_passage::{Blocking, Refusal, Uploading};
+use http_body_util::BodyExt;
+use hyper::header::{CONTENT_RANGE, ETAG, HeaderValue};
+use hyper::{HeaderMap, StatusCode};
+use std::time::Duration;
+
+/// The size of the write buffer, in bytes: each write needs a thread that may block.
+const PIECE_BYTES: usize = 256 * 1024;
+
+pub(crate) async fn put<B: Incoming>(call: Call<B>) -> Answer {
+    let Call { visit, place, request, mut trace, .. } = call;
+    let Limits { upload_bytes_per_second, progress_seconds, .. } = visit.limits();
+    let pace = Pace {
+        window: Duration::from_secs(progress_seconds),
+        least: upload_bytes_per_second * progress_seconds,
+    };
+    // RFC 9110 §14.4: otherwise a partial PUT would replace the whole resource.
+    if request.headers().contains_key(CONTENT_RANGE) {
+        return end(trace, Err(Wire::Header("Content-Range").into()), Aim::File);
+    }
+    // A slash at the end names a collection, which MKCOL creates (RFC 4918 §9.7.2).
+    if request.uri().path().ends_with('/') {
+        return end(trace, Err(Wire::Method.into()), Aim::File);
+    }
+    let (head, body) = request.into_parts();
+    // A client that sends chunks may still declare the length (Finder).
+    let said =
+        head.headers.get("x-expected-entity-length").and_then(|value| value.to_str().ok()?.parse().ok());
+    let expected = body.size_hint().exact().or(said);
+    let outcome = async {
+        let bearing = Bearing::of(&head)?;
+        let (begun, bearing, place) = blocking_failure(visit.share(), move || {
+            let mut stay = visit.enter(&place.datastore, OperationKind::Write, Blocking)?;
+            let tokens = bearing.check(&mut stay, &place)?;
+            let mut begun = stay.upload(place.path.clone(), expected)?;
+            begun.unless_locked(tokens)?;
+            Ok((begun, bearing, place))
+        })
+        .await?;
+        trace.event.revision = begun.revision();
+        let replaces = begun.existing().is_some();
+        let (made, digests) = (made(&head.headers)?, digest::asked(&head.headers)?);
+        let uploading = receive(begun, body, digests, pace, &mut trace).await?;
+        let meta = blocking_failure(uploading.share(), move || {
+            made.map(|seconds| uploading.set_modified(seconds)).transpose()?;
+            // Others may have written there during the upload.
+            uploading.finish_if(|stay| bearing.check(stay, &place).map(drop))
+        })
+        .await?;
+        let mut answer = empty(if replaces { StatusCode::NO_CONTENT } else { StatusCode::CREATED });
+        if let Ok(etag) = HeaderValue::from_str(&format!("\"{}\"", meta.validator())) {
+            answer.headers_mut().insert(ETAG, etag);
+        }
+        if made.is_some() {
+            answer.headers_mut().insert("x-oc-mtime", HeaderValue::from_static("accepted"));
+        }
+        Ok(answer)
+    };
+    let outcome = outcome.await;
+    end(trace, outcome, Aim::File)
+}
+
+/// The modification time in the header of ownCloud's clients.
+fn made(headers: &HeaderMap) -> Result<Option<i64>, Wire> {
+    let Some(value) = headers.get("x-oc-mtime") else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default();
+    let seconds = text.split('.').next().unwrap_or_default().parse().ok();
+    let is_possible = |seconds: &i64| (0..=253_402_300_799).contains(seconds);
+    seconds.filter(is_possible).map(Some).ok_or(Wire::Header("X-OC-Mtime"))
+}
+
+/// The least number of bytes in each window of time.
+#[derive(Clone, Copy)]
+struct Pace {
+    window: Duration,
+    least: u64,
+}
+
+async fn receive<B: Incoming>(
+    mut uploading: Uploading,
+    mut body: B,
+    mut digests: Vec<Running>,
+    pace: Pace,
+    trace: &mut Trace,
+) -> Result<Uploading, Failure> {
+    let (mut gathered, mut lately) = (Vec::new(), 0);
+    let window = || tokio::time::sleep(pace.window);
+    let slow = window();
+    tokio::pin!(slow);
+    loop {
+        let frame = tokio::select! {
+            frame = body.frame() => frame,
+            () = &mut slow => {
+                if lately < pace.least {
+                    return Err(Wire::BodySlow.into());
+                }
+                lately = 0;
+                slow.set(window());
+                continue;
+            }
+        };
+        let frame = match frame {
+            Some(Ok(frame)) => Some(frame),
+            None => None,
+            // The received bytes are discarded with the upload.
+            Some(Err(_)) => return Err(Wire::BodyBroken.into()),
+        };
+        let is_last = frame.is_none();
+        if let Some(data) = frame.and_then(|frame| frame.into_data().ok()) {
+            trace.event.bytes += data.len() as u64;
+            lately += data.len() as u64;
+            gathered.extend_from_slice(&data);
+        }
+        if gathered.len() >= PIECE_BYTES || is_last && !gathered.is_empty() {
+            let piece = std::mem::take(&mut gathered);
+            (uploading, digests) = blocking(uploading.share(), move || {
+                digests.iter_mut().for_each(|digest| digest.add(&piece));
+                uploading.write(&piece)?;
+                Ok::<_, Refusal>((uploading, digests))
+            })
+            .await?;
+        }
+        if is_last {
+            return match digests.into_iter().all(Running::holds) {
+                true => Ok(uploading),
+                false => Err(Wire::Digest.into()),
+            };
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Room for what is read at once and sent whole: used again by the thread that has sent it. To make it anew would be to write zeros into it
+//! before and after each small file.
+
+use bytes::Bytes;
+use enfilade_faces::UNCOUNTED_BYTES;
+use std::cell::RefCell;
+
+/// How many of each size a thread keeps.
+const KEPT: usize = 8;
+
+thread_local! {
+    /// Small ones and large ones: a small file that is not taken holds no large one.
+    static FREE: RefCell<[Vec<Vec<u8>>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
+}
+
+fn free_of(free: &mut [Vec<Vec<u8>>; 2], bytes: usize) -> &mut Vec<Vec<u8>> {
+    let [small, large] = free;
+    if bytes > UNCOUNTED_BYTES { large } else { small }
+}
+
+/// Some of it.
+pub(super) struct Room {
+    bytes: Vec<u8>,
+    filled: usize,
+}
+
+impl Room {
+    /// For so many bytes at least.
+    pub(super) fn of(bytes: usize) -> Self {
+        let mut room = FREE.with_borrow_mut(|free| free_of(free, bytes).pop()).unwrap_or_default();
+        if room.len() < bytes {
+            room.resize(bytes, 0);
+        }
+        Room { bytes: room, filled: 0 }
+    }
+
+    /// So many bytes of it; what is in them is left from before.
+    pub(super) fn get(&mut self, bytes: usize) -> &mut [u8] {
+        self.bytes.get_mut(..bytes).unwrap_or_default()
+    }
+
+    /// What was read into it.
+    pub(super) fn filled(mut self, filled: usize) -> Bytes {
+        self.filled = filled;
+        Bytes::from_owner(self)
+    }
+}
+
+impl AsRef<[u8]> for Room {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.get(..self.filled).unwrap_or_default()
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        // A thread that ends keeps nothing.
+        let _ = FREE.try_with(|free| {
+            let mut free = free.borrow_mut();
+            let free = free_of(&mut free, bytes.len());
+            if free.len() < KEPT {
+                free.push(bytes);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_what_was_there_before_is_sent() {
+        let mut room = Room::of(10);
+        room.get(10).copy_from_slice(b"0123456789");
+        drop(room.filled(10));
+        let mut room = Room::of(4);
+        assert_eq!(room.get(4), b"0123", "it is the same room");
+        room.get(4)[..2].copy_from_slice(b"ab");
+        assert_eq!(room.filled(2), "ab");
+        assert_eq!(Room::of(20).get(20).len(), 20);
+    }
+}

@@ -1,0 +1,49 @@
+//! Percent-encoding (RFC 3986 §2.1) of texts and of names in URLs.
+
+use std::fmt::Write as _;
+
+/// RFC 3986 §2.1; a `%` that begins no byte is refused, not taken for itself.
+pub fn decoded(text: &[u8]) -> Option<Vec<u8>> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first != b'%' {
+            decoded.push(*first);
+            continue;
+        }
+        let (digits, tail) = rest.split_first_chunk::<2>()?;
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        let [high, low] = digits.map(digit);
+        decoded.push(u8::try_from(high? * 16 + low?).ok()?);
+        rest = tail;
+    }
+    Some(decoded)
+}
+
+/// Writes one name, percent-encoded (RFC 3986 §3.3: what a path segment may hold unencoded, without `'`, `&` and the
+/// like, which would have to be escaped again in XML).
+pub fn push_name(url: &mut String, name: &str) {
+    // Mostly all of it is.
+    if name.bytes().all(stays) {
+        return url.push_str(name);
+    }
+    push_bytes(url, name.as_bytes());
+}
+
+/// The same of a name that no path spells; such a URL is refused.
+pub fn push_bytes(url: &mut String, name: &[u8]) {
+    for byte in name {
+        match *byte {
+            plain if stays(plain) => url.push(char::from(plain)),
+            other => {
+                let _ = write!(url, "%{other:02X}");
+            }
+        }
+    }
+}
+
+/// What needs no escape in a path (RFC 3986 §3.3).
+fn stays(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$()*+,;=:@".contains(&byte)
+}
