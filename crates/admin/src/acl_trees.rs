@@ -3,12 +3,13 @@
 use crate::acls::{NewAcl, descriptor_of, find, read_acl};
 use crate::desk::Desk;
 use crate::error::Error;
-use enfilade_access::{NodeKind, SecurityDescriptor, from_sddl, propagated, to_sddl};
-use enfilade_content::{Listing, Node, OpenEntry, list_as_operator, set_acl_as_operator};
+use enfilade_access::{
+    NodeKind, PropagationBy, PropagationPermit, SecurityDescriptor, Subject, from_sddl, to_sddl,
+};
+use enfilade_content::{
+    Member, Met, Node, Outcome, Propagator, TreeBudget, TreeWalk, propagate_acl_beneath, set_acl_as_operator,
+};
 use enfilade_facts::vocabulary::{DatastoreName, StorePath};
-
-/// The most open entries at once.
-const BATCH: usize = 256;
 
 /// The result of a propagation.
 #[derive(Clone, Debug, Default)]
@@ -23,62 +24,23 @@ pub struct Spread {
     pub left: Vec<(String, String)>,
 }
 
-/// Called for each object with its path and the value of its directory. Returns the value for the objects below it, or `None` to skip
-/// them.
-type Each<'e, C> = &'e mut dyn FnMut(&str, &OpenEntry, &C) -> Result<Option<C>, Error>;
-
-/// Walks everything below a directory, each directory before its members, and passes a value down.
-fn walk<C>(top: &Node, path: &str, carried: C, each: Each<'_, C>) -> Result<(), Error> {
-    if top.subject().kind == NodeKind::File {
-        return Ok(());
-    }
-    let below = |node: &Node, path: String, carried: C| {
-        Ok::<_, Error>(Level { listing: list_as_operator(node)?, path, carried, further: Vec::new() })
-    };
-    let mut levels = vec![below(top, path.to_owned(), carried)?];
-    while let Some(level) = levels.last_mut() {
-        if let Some((node, path, carried)) = level.further.pop() {
-            levels.push(below(&node, path, carried)?);
-            continue;
-        }
-        let batch = level.listing.next_open(BATCH)?;
-        if batch.is_empty() {
-            levels.pop();
-            continue;
-        }
-        for entry in batch {
-            let path = match level.path.as_str() {
-                "" => entry.name.to_string(),
-                above => format!("{above}/{}", entry.name),
-            };
-            let carried = each(&path, &entry, &level.carried)?;
-            if let (Some(carried), NodeKind::Directory) = (carried, entry.subject.kind) {
-                level.further.push((entry.node, path, carried));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// A directory on the current path.
-struct Level<C> {
-    listing: Listing,
-    path: String,
-    carried: C,
-    /// Its subdirectories to walk before its next entries.
-    further: Vec<(Node, String, C)>,
-}
-
 /// The number of objects below a path.
 ///
 /// # Errors
 /// When the path does not exist, or a directory cannot be read.
 pub fn count_beneath(desk: &Desk<'_>, datastore: &DatastoreName, path: &StorePath) -> Result<u64, Error> {
-    let mut count = 0;
-    walk(&find(desk, datastore, path)?, "", (), &mut |_, _, ()| {
+    let (top, budget, mut count) = (find(desk, datastore, path)?, TreeBudget::unlimited(), 0);
+    let mut walk = TreeWalk::begin(&budget);
+    if top.kind() == NodeKind::Directory {
+        walk.enter_as_operator(String::new(), top, ())?;
+    }
+    while let Some((directory, entry)) = walk.next_unopened()? {
         count += 1;
-        Ok(Some(()))
-    })?;
+        if entry.kind == NodeKind::Directory {
+            // A directory that cannot be opened is reported by the command that follows the count.
+            let _ = walk.enter_unopened(&directory, &entry, ());
+        }
+    }
     Ok(count)
 }
 
@@ -97,31 +59,49 @@ pub fn spread_acl(
 ) -> Result<Spread, Error> {
     let top = find(desk, datastore, path)?;
     let descriptor = descriptor_of(desk.facts, acl, &top.subject(), top.acls())?;
-    let mut spread = Spread::default();
-    put(&top, &descriptor, is_tried, &mut spread)?;
-    let base = if path.is_root() { String::new() } else { path.as_str().to_owned() };
-    walk(&top, &base, descriptor, &mut |path, entry, above| {
-        seen();
-        let before = match entry.subject.descriptor_to_inherit(entry.node.acls()) {
-            Ok(before) => before,
-            Err(why) => {
-                spread.left.push((path.to_owned(), format!("its ACL is damaged: {why}")));
-                return Ok(None);
-            }
+    let mut command = Command { spread: Spread::default(), is_tried, seen };
+    put(&top, &descriptor, is_tried, &mut command.spread)?;
+    let (top, budget) = ((base(path), top), TreeBudget::unlimited());
+    propagate_acl_beneath(descriptor, top, &budget, &mut command);
+    Ok(command.spread)
+}
+
+/// The path of a tree as objects below it are named.
+fn base(path: &StorePath) -> String {
+    if path.is_root() { String::new() } else { path.as_str().to_owned() }
+}
+
+/// A command that propagates an ACL.
+struct Command<'c> {
+    spread: Spread,
+    is_tried: bool,
+    seen: &'c mut dyn FnMut(),
+}
+
+impl Propagator<String> for Command<'_> {
+    type Refusal = Error;
+
+    fn permit(&mut self, _: &String, subject: &Subject) -> Result<PropagationPermit, Error> {
+        Ok(PropagationPermit::new(PropagationBy::Operator(subject.object)))
+    }
+
+    fn tell(&mut self, path: String, outcome: Outcome<Error>) {
+        (self.seen)();
+        let why = match outcome {
+            Outcome::Changed => return self.spread.changed += 1,
+            Outcome::Same => return self.spread.same += 1,
+            Outcome::Protected => return self.spread.protected.push(path),
+            Outcome::Damaged(why) => format!("its ACL is damaged: {why}"),
+            Outcome::Inexpressible(why) => why.to_string(),
+            Outcome::Refused(why) => why.to_string(),
+            Outcome::Unopened(why) => why.to_string(),
         };
-        let Some(after) = propagated(above, before.as_ref(), entry.subject.kind) else {
-            spread.protected.push(path.to_owned());
-            return Ok(None);
-        };
-        match put(&entry.node, &after, is_tried, &mut spread) {
-            Ok(()) => Ok(Some(after)),
-            Err(why) => {
-                spread.left.push((path.to_owned(), why.to_string()));
-                Ok(None)
-            }
-        }
-    })?;
-    Ok(spread)
+        self.spread.left.push((path, why));
+    }
+
+    fn is_dry_run(&self) -> bool {
+        self.is_tried
+    }
 }
 
 fn put(node: &Node, after: &SecurityDescriptor, is_tried: bool, spread: &mut Spread) -> Result<(), Error> {
@@ -150,17 +130,33 @@ pub fn save_acls(
     each: &mut dyn FnMut(&str, Result<String, String>),
 ) -> Result<(), Error> {
     let top = find(desk, datastore, path)?;
-    let mut tell = |path: &str, node: &Node| match read_acl(&node.subject()) {
+    let (base, budget) = (base(path), TreeBudget::unlimited());
+    save_one(if base.is_empty() { "/" } else { &base }, &top, each);
+    let mut walk = TreeWalk::begin(&budget);
+    if top.kind() == NodeKind::Directory {
+        walk.enter_as_operator(base, top, ())?;
+    }
+    while let Some((_, met)) = walk.next() {
+        match met {
+            Met::Member(Member { path, node, .. }) => {
+                save_one(&path, &node, each);
+                if node.kind() == NodeKind::Directory {
+                    walk.enter_as_operator(path, node, ())?;
+                }
+            }
+            Met::Failed { path, why, .. } => each(&path, Err(format!("cannot be read: {why}"))),
+            Met::TooLong(_) | Met::Unserved | Met::Leave(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn save_one(path: &str, node: &Node, each: &mut dyn FnMut(&str, Result<String, String>)) {
+    match read_acl(&node.subject()) {
         Ok(None) => {}
         Ok(Some(descriptor)) => each(path, Ok(to_sddl(&descriptor))),
         Err(why) => each(path, Err(why)),
-    };
-    let base = if path.is_root() { String::new() } else { path.as_str().to_owned() };
-    tell(if base.is_empty() { "/" } else { &base }, &top);
-    walk(&top, &base, (), &mut |path, entry, ()| {
-        tell(path, &entry.node);
-        Ok(Some(()))
-    })
+    }
 }
 
 /// Restores a saved ACL. Returns whether it changed.

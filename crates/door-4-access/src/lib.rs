@@ -48,7 +48,7 @@ pub use memo::AccessMemo;
 pub use nfs4::Owner;
 pub use ntacl::BadAcl;
 pub use open::{admits, bound_to, knows_roles, open, refuse_alike, would};
-pub use permit::{AccessPermit, AdminPermit, ApiPermit};
+pub use permit::{AccessPermit, AdminPermit, ApiPermit, PropagationBy, PropagationPermit};
 pub use policy::{POLICY, Rule, Who, rule_named};
 pub use refuse::{CODES, Refusal};
 pub use roles::GivenRoles;

@@ -85,6 +85,49 @@ impl ApiPermit {
     }
 }
 
+/// The one on whose behalf ACLs are propagated.
+#[derive(Clone, Copy, Debug)]
+pub enum PropagationBy<'p> {
+    /// A user who moves the object and has this permit on it. A user who may read something, delete it and create it at its new place could have
+    /// copied it there, and the copy would have the same ACL. A user who may not read it must not come to read it by moving it.
+    Mover(&'p AccessPermit),
+    /// The operator of the machine, by command. The file system says whether the operator's process may change the object.
+    Operator(ObjectId),
+}
+
+/// Leave to change the inherited entries in the ACL of one object, and to list it where it is a directory.
+/// Made in one place, [`PropagationPermit::new`] (invariant D2).
+#[derive(Clone, Copy, Debug)]
+pub struct PropagationPermit {
+    object: ObjectId,
+    granted: AccessMask,
+    is_operators: bool,
+}
+
+impl PropagationPermit {
+    /// Of this one.
+    pub fn new(by: PropagationBy<'_>) -> Self {
+        match by {
+            PropagationBy::Mover(AccessPermit { object, granted, .. }) => {
+                PropagationPermit { object: *object, granted: *granted, is_operators: false }
+            }
+            PropagationBy::Operator(object) => {
+                PropagationPermit { object, granted: AccessMask::ALL, is_operators: true }
+            }
+        }
+    }
+
+    /// Whether it is for this object: a user needs READ_DATA, which is LIST for a directory.
+    pub fn covers(&self, object: ObjectId) -> bool {
+        self.object == object && self.granted.covers(AccessMask::READ_DATA)
+    }
+
+    /// Whether it is the operator's.
+    pub fn is_operators(&self) -> bool {
+        self.is_operators
+    }
+}
+
 impl AccessPermit {
     /// Whether it grants all of these on this object.
     pub fn covers(&self, object: ObjectId, mask: AccessMask) -> bool {

@@ -5,16 +5,15 @@ use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::emptying::empty;
 use crate::file_systems::is_local;
 use crate::list::any_entry;
-use crate::names::{reopened, reserved, servable};
+use crate::names::{each_entry, reopened, reserved, servable};
 use crate::node::Node;
 use crate::refuse::{Refusal, is_absent};
 use crate::root::Root;
 use enfilade_facts::vocabulary::StorePath;
 use rustix::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use rustix::fs::{
-    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RawDir, flock, fstat, openat, unlinkat,
-};
-use rustix::io::{self, Errno};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, flock, fstat, openat, unlinkat};
+use rustix::io;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 /// On a file system of other machines, too, whose locks may not be known here, only what has not changed for so long is taken for abandoned,
@@ -71,15 +70,9 @@ fn clear_directory(
     before: i64,
     mut see_directory: impl FnMut(&str),
 ) -> io::Result<Cleared> {
-    let (mut cleared, mut buffer) = (Cleared::default(), Vec::<u8>::with_capacity(64 * 1024));
-    let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());
-    while let Some(entry) = entries.next() {
-        let entry = match entry {
-            Ok(entry) => entry,
-            Err(Errno::INTR) => continue,
-            Err(errno) => return Err(errno),
-        };
-        let Ok(name) = entry.file_name().to_str() else { continue };
+    let mut cleared = Cleared::default();
+    each_entry(directory, |name, kind| {
+        let Ok(name) = name.to_str() else { return ControlFlow::Continue(()) };
         if reserved(name) {
             match remove(directory, name, before) {
                 Ok(true) => cleared.removed += 1,
@@ -87,10 +80,11 @@ fn clear_directory(
                 // It ended just now, or is none of ours.
                 Err(_) => {}
             }
-        } else if entry.file_type() == FileType::Directory && !matches!(name, "." | "..") {
+        } else if kind == FileType::Directory {
             see_directory(name);
         }
-    }
+        ControlFlow::Continue(())
+    })?;
     Ok(cleared)
 }
 

@@ -28,16 +28,6 @@ pub fn set_acl(permit: &AccessPermit, node: &Node, acl: &[u8]) -> Result<AclPlac
     change(node, acl)
 }
 
-/// Writes the ACL a node inherits where it was moved to. Whoever may read it could have copied it there, and the copy would have the same.
-/// Nobody withdraws a right with it, so dead properties do not give way.
-///
-/// # Refuses
-/// As [`set_acl`], and [`Refusal::NoSpace`] when it does not fit beside the dead properties.
-pub fn set_inherited_acl(permit: &AccessPermit, node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
-    node.covered(permit, AccessMask::READ_DATA)?;
-    change_beside(node, acl, Properties::Stay)
-}
-
 /// Writes a node's ACL for whoever runs this program on the machine itself, where the file system has already said
 /// that they may. No visitor comes this way.
 ///
@@ -85,7 +75,7 @@ pub(crate) fn change(node: &Node, acl: &[u8]) -> Result<AclPlace, Refusal> {
     change_beside(node, acl, Properties::GiveWay)
 }
 
-/// The work of [`set_inherited_acl`].
+/// The same, with the choice about dead properties.
 pub(crate) fn change_beside(node: &Node, acl: &[u8], properties: Properties) -> Result<AclPlace, Refusal> {
     let place = {
         let _turn = node.turn().take();

@@ -1,10 +1,12 @@
 //! Removing everything that is in a directory.
 
 use crate::beneath::{NODE_FLAGS, open_beneath};
+use crate::names::each_entry;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, unlinkat};
 use rustix::io::{self, Errno};
 use std::ffi::CString;
+use std::ops::ControlFlow;
 
 /// A directory on the way down, what is still in it, and its name in the one above.
 struct Level {
@@ -41,18 +43,10 @@ pub(crate) fn empty(top: BorrowedFd<'_>) -> io::Result<()> {
 
 fn level(above: BorrowedFd<'_>, name: CString) -> io::Result<Level> {
     let directory = open_beneath(above, name.as_c_str(), NODE_FLAGS | OFlags::DIRECTORY, Mode::empty())?;
-    let mut buffer: Vec<u8> = Vec::with_capacity(32 * 1024);
     let mut entries = Vec::new();
-    let mut listed = RawDir::new(&directory, buffer.spare_capacity_mut());
-    while let Some(entry) = listed.next() {
-        let entry = match entry {
-            Ok(entry) => entry,
-            Err(Errno::INTR) => continue,
-            Err(errno) => return Err(errno),
-        };
-        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-            entries.push((entry.file_name().to_owned(), entry.file_type()));
-        }
-    }
+    each_entry(directory.as_fd(), |name, kind| {
+        entries.push((name.to_owned(), kind));
+        ControlFlow::Continue(())
+    })?;
     Ok(Level { directory, entries, name })
 }

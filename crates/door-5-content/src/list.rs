@@ -3,21 +3,19 @@
 use crate::attributes::USUAL_BYTES;
 use crate::beneath::{NODE_FLAGS, open_beneath};
 use crate::kinds::is_served;
-use crate::names::{LookedAt, Named, Names, Reading, can_be_shown, reopened, servable};
+use crate::names::{LookedAt, Named, Names, Reading, can_be_shown, each_entry, reopened};
 use crate::node::{Meta, Node, stat_entry};
 use crate::patience::{Cached, Patience};
 use crate::refuse::{Refusal, is_absent, is_special};
-use crate::root::Root;
 use crate::stored_acl::stored_by_name;
 use crate::watch::Watch;
 use enfilade_access::{AccessPermit, NodeKind, ObjectId, StoredAcl, Subject, Version};
 use enfilade_facts::Held;
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, Word};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Statx, StatxAttributes, statat};
+use rustix::fd::AsFd as _;
+use rustix::fs::{AtFlags, FileType, Mode, Statx, StatxAttributes};
 use rustix::io::Errno;
-
-/// What one `getdents64` may bring, where the names are looked at and forgotten.
-const BUFFER_BYTES: usize = 64 * 1024;
+use std::ops::ControlFlow;
 
 /// A directory being listed.
 #[derive(Debug)]
@@ -47,32 +45,12 @@ pub struct Entry {
     pub subject: Subject,
 }
 
-/// An entry that was opened.
-#[derive(Clone, Debug)]
-pub struct OpenEntry {
-    /// Its name there.
-    pub name: Word,
-    /// The open entry.
-    pub node: Node,
-    /// What door 4 judges.
-    pub subject: Subject,
-}
-
 /// Begins to list a directory.
 ///
 /// # Refuses
 /// [`Refusal::WrongKind`] for a file.
 pub fn list(permit: &AccessPermit, node: &Node) -> Result<Listing, Refusal> {
     node.covered(permit, AccessMask::LIST)?;
-    listing(node)
-}
-
-/// Begins to list a directory for whoever runs this program on the machine itself, where the file system has already said that they may.
-/// No visitor comes this way.
-///
-/// # Refuses
-/// As [`list`].
-pub fn list_as_operator(node: &Node) -> Result<Listing, Refusal> {
     listing(node)
 }
 
@@ -235,19 +213,6 @@ impl Listing {
         })
     }
 
-    /// The same, each entry left open.
-    ///
-    /// # Refuses
-    /// As there.
-    pub fn next_open(&mut self, at_most: usize) -> Result<Vec<OpenEntry>, Refusal> {
-        self.batch(at_most, LookedAt::default(), |listing, Named { name, .. }, batch| {
-            let node = listing.open(name)?;
-            let opened = |node: Node| OpenEntry { subject: node.subject(), name: Word::new(name), node };
-            batch.extend(node.map(opened));
-            Ok(())
-        })
-    }
-
     /// At least one entry of so many names, or none where there are no more.
     fn batch<E>(
         &mut self,
@@ -401,56 +366,10 @@ pub(crate) fn any_entry(
     node: &Node,
     mut is_one: impl FnMut(&[u8], FileType) -> bool,
 ) -> Result<bool, Refusal> {
-    let cursor = reopened(node)?;
-    let mut buffer: Vec<u8> = Vec::with_capacity(BUFFER_BYTES);
-    let mut entries = RawDir::new(&cursor, buffer.spare_capacity_mut());
-    loop {
-        match entries.next() {
-            // Of a directory that was removed meanwhile the kernel says that there is none.
-            None | Some(Err(Errno::NOENT)) => return Ok(false),
-            Some(Err(Errno::INTR)) => {}
-            Some(Err(errno)) => return Err(Refusal::io(errno, "listing", &node.label())),
-            Some(Ok(entry)) if matches!(entry.file_name().to_bytes(), b"." | b"..") => {}
-            Some(Ok(entry)) if is_one(entry.file_name().to_bytes(), entry.file_type()) => return Ok(true),
-            Some(Ok(_)) => {}
-        }
-    }
-}
-
-/// The bytes of all files that are served, one look at each.
-pub(crate) fn files_beneath(root: &Root) -> Result<u64, Refusal> {
-    let (mut bytes, mut paths) = (0_u64, vec![String::new()]);
-    let mut buffer: Vec<u8> = Vec::with_capacity(BUFFER_BYTES);
-    while let Some(path) = paths.pop() {
-        let relative = if path.is_empty() { "." } else { &path };
-        let flags = NODE_FLAGS | OFlags::DIRECTORY;
-        let directory = match open_beneath(root.fd(), relative, flags, Mode::empty()) {
-            Ok(directory) => directory,
-            // Gone meanwhile, or a mount.
-            Err(errno) if is_absent(errno) => continue,
-            Err(errno) => return Err(Refusal::io(errno, "counting", relative)),
-        };
-        let mut entries = RawDir::new(&directory, buffer.spare_capacity_mut());
-        while let Some(entry) = entries.next() {
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(Errno::INTR) => continue,
-                Err(Errno::NOENT) => break,
-                Err(errno) => return Err(Refusal::io(errno, "counting", relative)),
-            };
-            let Some(name) = servable(entry.file_name().to_bytes(), entry.file_type()) else { continue };
-            // Not every file system says the kind.
-            let Ok(found) = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-            match FileType::from_raw_mode(found.st_mode) {
-                FileType::RegularFile => {
-                    bytes = bytes.saturating_add(u64::try_from(found.st_size).unwrap_or(0))
-                }
-                FileType::Directory => {
-                    paths.push(if path.is_empty() { name.to_string() } else { format!("{path}/{name}") });
-                }
-                _ => {}
-            }
-        }
-    }
-    Ok(bytes)
+    let (cursor, mut found) = (reopened(node)?, false);
+    let read = each_entry(cursor.as_fd(), |name, kind| {
+        found = is_one(name.to_bytes(), kind);
+        if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    read.map(|()| found).map_err(|errno| Refusal::io(errno, "listing", &node.label()))
 }

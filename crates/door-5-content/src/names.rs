@@ -10,11 +10,13 @@ use crate::refuse::Refusal;
 use crate::temporary::RESERVED;
 use crate::watch::Watch;
 use enfilade_facts::{Held, Memo, MemoKey, MemoSeed, Weigh};
-use rustix::fd::OwnedFd;
+use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, StatxAttributes, StatxFlags, seek, statx,
 };
-use rustix::io::Errno;
+use rustix::io::{self, Errno};
+use std::ffi::CStr;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What one `getdents64` may bring: some 1,000 to 2,700 names.
@@ -260,6 +262,26 @@ pub(crate) fn servable(name: &[u8], kind: FileType) -> Option<&str> {
 pub(crate) fn reserved(name: &str) -> bool {
     name.strip_prefix(RESERVED)
         .is_some_and(|rest| rest.len() == 16 && rest.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+/// Shows each entry of a directory, as its descriptor goes on, until `see` breaks off: also reserved names, links, and names no path spells.
+pub(crate) fn each_entry(
+    directory: BorrowedFd<'_>,
+    mut see: impl FnMut(&CStr, FileType) -> ControlFlow<()>,
+) -> io::Result<()> {
+    let mut buffer: Vec<u8> = Vec::with_capacity(BUFFER_BYTES);
+    let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());
+    loop {
+        match entries.next() {
+            // Of a directory that was removed meanwhile the kernel says that there is none.
+            None | Some(Err(Errno::NOENT)) => return Ok(()),
+            Some(Err(Errno::INTR)) => {}
+            Some(Err(errno)) => return Err(errno),
+            Some(Ok(entry)) if matches!(entry.file_name().to_bytes(), b"." | b"..") => {}
+            Some(Ok(entry)) if see(entry.file_name(), entry.file_type()).is_break() => return Ok(()),
+            Some(Ok(_)) => {}
+        }
+    }
 }
 
 pub(crate) fn reopened(node: &Node) -> Result<OwnedFd, Refusal> {

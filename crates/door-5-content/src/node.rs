@@ -5,7 +5,7 @@ use crate::kinds::is_served;
 use crate::refuse::Refusal;
 use crate::stored_acl::stored_up_to;
 use crate::tree::{Place, Tree, Turn};
-use enfilade_access::{AccessPermit, NodeKind, ObjectId, StoredAcl, Subject, Version};
+use enfilade_access::{AccessPermit, NodeKind, ObjectId, PropagationPermit, StoredAcl, Subject, Version};
 use enfilade_facts::limits;
 use enfilade_facts::vocabulary::{AccessMask, AclDialect, PathRefused, check_entry_name};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -231,6 +231,14 @@ impl Node {
         match permit.covers(self.object(), wanted) {
             true => Ok(()),
             false => Err(Refusal::NotCovered { wanted, object: self.object() }),
+        }
+    }
+
+    /// Whether the permit lets the inherited entries of this very object's ACL be changed.
+    pub(crate) fn covered_to_propagate(&self, permit: &PropagationPermit) -> Result<(), Refusal> {
+        match permit.covers(self.object()) {
+            true => Ok(()),
+            false => Err(Refusal::NotCovered { wanted: AccessMask::READ_DATA, object: self.object() }),
         }
     }
 

@@ -3,9 +3,12 @@
 //! What others do to the files is seen at the next walk. So of several servers each lets in what it knows room for, and a store
 //! outgrows its quota by no more than they write between two walks.
 
-use crate::list::files_beneath;
+use crate::patience::Blocking;
 use crate::refuse::Refusal;
 use crate::root::Root;
+use crate::tree_walk::{TreeBudget, TreeWalk};
+use enfilade_access::NodeKind;
+use enfilade_facts::vocabulary::StorePath;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -126,6 +129,20 @@ impl Drop for Room {
     fn drop(&mut self) {
         self.fill.0.promised.fetch_sub(self.bytes, Ordering::Relaxed);
     }
+}
+
+/// The bytes of all files that a path leads to.
+fn files_beneath(root: &Root) -> Result<u64, Refusal> {
+    let (budget, top, mut bytes) = (TreeBudget::unlimited(), StorePath::root(), 0_u64);
+    let mut walk = TreeWalk::begin(&budget);
+    walk.enter_as_operator(top.clone(), root.find(&top, Blocking)?, ())?;
+    while let Some((directory, entry)) = walk.next_unopened()? {
+        match entry.kind {
+            NodeKind::File => bytes = bytes.saturating_add(entry.bytes),
+            NodeKind::Directory => walk.enter_unopened(&directory, &entry, ())?,
+        }
+    }
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use enfilade_access::ObjectId;
 use enfilade_facts::locks::LocksError;
-use enfilade_facts::vocabulary::{AccessMask, PathRefused, StorePath};
+use enfilade_facts::vocabulary::{AccessMask, PathRefused};
 use enfilade_facts::{Door, Fault, Refuse};
 use rustix::io::Errno;
+use std::fmt::Display;
 
 /// A refusal of door 5.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -197,7 +198,7 @@ impl Refusal {
     }
 
     /// For a directory of which so many entries could not be looked at.
-    pub fn unlisted(path: &StorePath, entries: u64) -> Self {
+    pub(crate) fn unlisted(path: &impl Display, entries: u64) -> Self {
         let errno = format!("{entries} entries could not be looked at; see the kernel's log");
         Refusal::Io { what: format!("listing `{path}`"), errno }
     }

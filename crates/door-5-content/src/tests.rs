@@ -7,6 +7,7 @@ mod finding;
 mod listing;
 mod names;
 mod racing;
+mod trees;
 mod uploads;
 
 use crate::relocate::At;

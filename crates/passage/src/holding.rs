@@ -3,11 +3,11 @@
 use crate::house::House;
 use crate::reach::Inside as _;
 use crate::refuse::Refusal;
-use crate::trees::{Sight, Work};
 use crate::walk::{Found, Stay};
 use enfilade_access::{Ask, NodeKind};
 use enfilade_content::{
-    Blocking, Lock, LockAsk, LockToken, Locks, Node, Property, PropertyChange, Refusal as Content, Touches,
+    Blocking, Lock, LockAsk, LockToken, Locks, Member, Met, Node, Property, PropertyChange,
+    Refusal as Content, Touches,
 };
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
@@ -231,13 +231,14 @@ impl Stay {
     /// A lock of a whole tree keeps others from changing what is in it, so all of that has to be the visitor's to change.
     fn may_change_all(&mut self, path: &StorePath, directory: &Node) -> Result<(), Refusal> {
         let not_all = || Refusal::from(Content::NotAll(path.to_string()));
-        let mut work = Work::begin(self, &|| true);
-        self.each_member(path, directory, &mut work, |stay, sight| match sight {
-            Sight::Member { path, node, .. } => match stay.may_lock(path, node) {
+        let budget = self.tree_budget(&|| true);
+        self.each_member(path, directory, &budget, |stay, _, met| match met {
+            Met::Member(Member { path, node, .. }) => match stay.may_lock(path, node) {
                 Err(Refusal::Access(access)) if access.is_of_hidden() => Err(not_all()),
                 may => may,
             },
-            Sight::Unserved { .. } | Sight::End { .. } => Ok(()),
+            Met::Unserved | Met::TooLong(_) | Met::Leave(_) => Ok(()),
+            Met::Failed { why, .. } => Err(why.clone().into()),
         })
     }
 

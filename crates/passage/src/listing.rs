@@ -33,7 +33,7 @@ impl Stay {
                 self.may(&Ask { path: &path, target: &subject, wanted: Wanted::On(AccessMask::LIST) })?;
         }
         let listing = enfilade_content::list(&permit, &node)?;
-        Ok(Listing { stay: self, path, node, listing, is_known: true, sample: SAMPLE })
+        Ok(Listing { stay: self, path, node, listing, way: Way::Sample })
     }
 }
 
@@ -43,14 +43,64 @@ pub struct Listing {
     path: StorePath,
     node: Node,
     listing: enfilade_content::Listing,
-    /// Whether most entries' states lately told which ACL they have.
-    is_known: bool,
-    /// So many are asked at most before that is looked at again.
-    sample: usize,
+    way: Way,
 }
 
-/// So many entries tell whether it is worth asking the others by name.
+/// How the next batch is looked at. The state of an entry is cheap to ask for, and tells which ACL it has where that was read before
+/// ([`enfilade_access::see`]). Where it does not, the ACL has to be read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// The states of a few entries, to find out whether they tell.
+    Sample,
+    /// The states of all entries: most of the last ones told.
+    ByState,
+    /// The ACLs of all entries, without asking for states first: most of the last ones did not tell.
+    ByAcl,
+}
+
+impl Way {
+    /// How the batch after this one is looked at, of which so many entries had to be read.
+    fn after(self, unread: usize, entries: usize) -> Self {
+        match self {
+            // The rest may be known.
+            Way::ByAcl => Way::Sample,
+            Way::Sample | Way::ByState if unread * 2 > entries => Way::ByAcl,
+            Way::Sample | Way::ByState => Way::ByState,
+        }
+    }
+}
+
+/// How many entries are a sample.
 const SAMPLE: usize = 64;
+
+/// Entries, and what door 4 says of each.
+struct Batch {
+    entries: Vec<Looked>,
+    sights: Vec<Sight>,
+}
+
+impl Batch {
+    fn unread(&self) -> usize {
+        self.sights.iter().filter(|sight| **sight == Sight::Unread).count()
+    }
+
+    fn keep(&mut self, keep_if: impl Fn(Sight) -> bool) {
+        let mut each = self.sights.iter();
+        self.entries.retain(|_| each.next().is_some_and(|sight| keep_if(*sight)));
+        self.sights.retain(|sight| keep_if(*sight));
+    }
+
+    fn shown(self) -> Vec<Entry> {
+        let shown = |Looked { name, meta, subject }| Some(Entry { name, meta: meta?, subject });
+        self.entries.into_iter().filter_map(shown).collect()
+    }
+}
+
+/// What is stamped with the time may be stamped with one that was before, once somebody sets the clock.
+fn distrust_stamps(entries: &mut [Looked]) {
+    let is_stamped = |entry: &&mut Looked| matches!(entry.subject.version, Some(Version::Stamped { .. }));
+    entries.iter_mut().filter(is_stamped).for_each(|entry| entry.subject.version = None);
+}
 
 fn looked_at(house: &House) -> LookedAt<'_> {
     let (unix_seconds, clock) = (house.now().unix_seconds, house.clock_sets());
@@ -60,13 +110,6 @@ fn looked_at(house: &House) -> LookedAt<'_> {
 /// What an entry is judged by.
 fn judged(entry: &Looked) -> (&str, &Subject) {
     (&entry.name, &entry.subject)
-}
-
-/// Leaves those whose sight is wanted.
-fn keep(entries: &mut Vec<Looked>, sights: &mut Vec<Sight>, is_wanted: impl Fn(Sight) -> bool) {
-    let mut each = sights.iter();
-    entries.retain(|_| each.next().is_some_and(|sight| is_wanted(*sight)));
-    sights.retain(|sight| is_wanted(*sight));
 }
 
 /// One visible entry.
@@ -89,7 +132,9 @@ impl Listing {
         self.node.meta()
     }
 
-    /// Goes on with another directory of the same datastore, where the visitor may list it; says whether that is so.
+    /// Goes on with another directory of the same datastore, where the visitor may list it; says whether that is so. A listing of a whole tree
+    /// goes this way, and not by the walk of trees (`enfilade_content::TreeWalk`), which opens every member and every directory above it: here no
+    /// entry is opened, and nothing but one directory stays open while the client reads.
     ///
     /// # Errors
     /// When an earlier door says no by now.
@@ -101,7 +146,7 @@ impl Listing {
         match opened {
             Ok((node, listing)) => {
                 (self.path, self.node, self.listing) = (path, node, listing);
-                (self.is_known, self.sample) = (true, SAMPLE);
+                self.way = Way::Sample;
                 Ok(true)
             }
             Err(Refusal::Content(_) | Refusal::Access(_)) => Ok(false),
@@ -208,49 +253,34 @@ impl Listing {
         let house = Arc::clone(&self.stay.visit.house);
         // The time first: what is changed after this looks changed.
         let at = looked_at(&house);
-        let is_asked = self.is_known;
-        let (mut entries, is_sample) = match is_asked {
-            true => (self.listing.next_batch(at_most.min(self.sample), at)?, self.sample < at_most),
-            // Neither asked nor looked up first where most have to be read anyhow.
-            false => (self.listing.next_looked(at_most, at)?, false),
+        let way = self.way;
+        let mut entries = match way {
+            Way::Sample => self.listing.next_batch(at_most.min(SAMPLE), at)?,
+            Way::ByState => self.listing.next_batch(at_most, at)?,
+            Way::ByAcl => self.listing.next_looked(at_most, at)?,
         };
         if entries.is_empty() {
             return Ok(None);
         }
         if house.clock_sets() != at.clock {
-            // What is stamped with the time may be stamped with one that was before.
-            let is_stamped =
-                |entry: &&mut Looked| matches!(entry.subject.version, Some(Version::Stamped { .. }));
-            entries.iter_mut().filter(is_stamped).for_each(|entry| entry.subject.version = None);
+            distrust_stamps(&mut entries);
         }
-        if !is_asked {
+        if way == Way::ByAcl {
             self.listing.read_by_name(entries.iter_mut(), at);
         }
-        let mut sights = self.see(entries.iter().map(judged))?;
-        let unread = sights.iter().filter(|sight| **sight == Sight::Unread).count();
-        (self.is_known, self.sample) = match (is_asked, unread * 2 > entries.len()) {
-            // After each batch that was read some are asked by name: the rest may be known.
-            (false, _) => (true, SAMPLE),
-            (true, true) => (false, SAMPLE),
-            (true, false) => (true, if is_sample { at_most } else { self.sample }),
-        };
-        if is_asked && unread > 0 {
-            self.read_by_name(&mut entries, &mut sights, at)?;
+        let sights = self.see(entries.iter().map(judged))?;
+        let mut batch = Batch { entries, sights };
+        let unread = batch.unread();
+        self.way = way.after(unread, batch.entries.len());
+        if way != Way::ByAcl && unread > 0 {
+            self.read_by_name(&mut batch, at)?;
         }
-        keep(&mut entries, &mut sights, |sight| sight != Sight::Hidden);
-        for (entry, sight) in entries.iter_mut().zip(&mut sights) {
-            // Of what is shown everything is said, unless it is another object than the one that was judged.
-            if *sight == Sight::Seen && !self.listing.describe(entry, Blocking) {
-                *sight = Sight::Unread;
-            }
+        batch.keep(|sight| sight != Sight::Hidden);
+        self.describe(&mut batch);
+        if batch.unread() > 0 {
+            self.open_unread(&mut batch, at)?;
         }
-        if sights.contains(&Sight::Unread) {
-            self.read(&mut entries, &mut sights, at)?;
-        }
-        let shown = entries
-            .into_iter()
-            .filter_map(|Looked { name, meta, subject }| Some(Entry { name, meta: meta?, subject }));
-        Ok(Some(shown.collect()))
+        Ok(Some(batch.shown()))
     }
 
     /// All visible entries, before anything was asked for, where there are at most so many in the directory and nothing has to be waited
@@ -280,13 +310,9 @@ impl Listing {
         Ok(described.collect::<Option<_>>().into())
     }
 
-    /// Reads what need not be opened for it.
-    fn read_by_name(
-        &mut self,
-        entries: &mut [Looked],
-        sights: &mut [Sight],
-        at: LookedAt<'_>,
-    ) -> Result<(), Refusal> {
+    /// Reads the ACLs that can be read by name, and judges these entries.
+    fn read_by_name(&mut self, batch: &mut Batch, at: LookedAt<'_>) -> Result<(), Refusal> {
+        let Batch { entries, sights } = batch;
         let unread = entries.iter_mut().zip(sights.iter()).filter(|(_, sight)| **sight == Sight::Unread);
         self.listing.read_by_name(unread.map(|(entry, _)| entry), at);
         let is_read = |(entry, sight): &(&Looked, &mut Sight)| {
@@ -301,15 +327,19 @@ impl Listing {
         Ok(())
     }
 
-    /// Opens what has to be read, and leaves what may be seen, in its order.
-    fn read(
-        &mut self,
-        entries: &mut Vec<Looked>,
-        sights: &mut Vec<Sight>,
-        at: LookedAt<'_>,
-    ) -> Result<(), Refusal> {
-        let mut opened = Vec::with_capacity(entries.len());
-        for (entry, sight) in entries.iter_mut().zip(sights.iter_mut()) {
+    /// Asks for everything that is said of entries that are seen. One that is another object than the one that was judged has to be read again.
+    fn describe(&self, batch: &mut Batch) {
+        for (entry, sight) in batch.entries.iter_mut().zip(&mut batch.sights) {
+            if *sight == Sight::Seen && !self.listing.describe(entry, Blocking) {
+                *sight = Sight::Unread;
+            }
+        }
+    }
+
+    /// Opens what is still unread, judges it, and keeps what is seen, in its order.
+    fn open_unread(&mut self, batch: &mut Batch, at: LookedAt<'_>) -> Result<(), Refusal> {
+        let mut opened = Vec::with_capacity(batch.entries.len());
+        for (entry, sight) in batch.entries.iter_mut().zip(&mut batch.sights) {
             if *sight != Sight::Unread {
                 continue;
             }
@@ -319,13 +349,14 @@ impl Listing {
                 None => *sight = Sight::Hidden,
             }
         }
-        keep(entries, sights, |sight| sight != Sight::Hidden);
+        batch.keep(|sight| sight != Sight::Hidden);
         let judged = self.see(opened.iter().map(judged))?;
-        let places = entries.iter_mut().zip(sights.iter_mut()).filter(|(_, sight)| **sight == Sight::Unread);
+        let Batch { entries, sights } = &mut *batch;
+        let places = entries.iter_mut().zip(sights).filter(|(_, sight)| **sight == Sight::Unread);
         for ((entry, sight), (looked, judged)) in places.zip(opened.into_iter().zip(judged)) {
             (*entry, *sight) = (looked, judged);
         }
-        keep(entries, sights, |sight| sight == Sight::Seen);
+        batch.keep(|sight| sight == Sight::Seen);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use crate::modes::Review;
 use crate::reach::{Inside as _, Onlooker};
 use crate::refuse::Refusal;
 use enfilade_access::{Ask, NodeKind, Subject, Wanted};
-use enfilade_content::{Blocking, LookedAt, Root, list_as_operator};
+use enfilade_content::{Blocking, Failed, Member, Met, Root, TreeBudget, TreeWalk};
 use enfilade_datastore::DatastorePermit;
 use enfilade_facts::Read as _;
 use enfilade_facts::vocabulary::{AccessMask, Authid, DatastoreName, OperationKind, StorePath};
@@ -26,9 +26,6 @@ pub struct Reviewed<'r> {
     pub trouble: Option<&'r str>,
 }
 
-/// How many entries are looked at together.
-const BATCH: usize = 1024;
-
 impl House {
     /// Tells of a path and of everything beneath it, names in their order, what these people may do with each. Memory grows with the
     /// largest directory and with how deep the tree is. Facts are those of the moment for each object.
@@ -42,7 +39,6 @@ impl House {
         path: &StorePath,
         each: &mut dyn FnMut(&Reviewed<'_>),
     ) -> Result<(), Refusal> {
-        let now = self.now();
         let (datastore, ()) = self.enter(&mut Review, name, OperationKind::Read)?;
         let root = Root::open(datastore.root(), datastore.access().acls, self.reserved())?;
         let people = people.iter().map(|authid| self.who_would(authid)).collect::<Result<Vec<_>, _>>()?;
@@ -55,39 +51,37 @@ impl House {
             false => Some(root.find_parent(path)?.0.subject()),
         };
         self.review_one(&people, &datastore, (path, &top.subject(), parent.as_ref()), &passes, each)?;
-        let mut levels = vec![(path.clone(), top.kind(), passes)];
-        while let Some((directory, kind, passes)) = levels.pop() {
-            if kind == NodeKind::File {
-                continue;
-            }
-            let (mut listing, subject) = match root.find(&directory, Blocking) {
-                Ok(node) => (list_as_operator(&node)?, node.subject()),
+        // Of a directory its members are told first, then what is in each of them. So that not all of these are open at once, each is opened anew.
+        let (budget, mut further) = (TreeBudget::unlimited(), Vec::new());
+        if top.kind() == NodeKind::Directory {
+            further.push((path.clone(), passes));
+        }
+        while let Some((path, passes)) = further.pop() {
+            let directory = match root.find(&path, Blocking) {
+                Ok(node) => node,
                 // It went meanwhile.
                 Err(enfilade_content::Refusal::Absent(_)) => continue,
                 Err(other) => return Err(other.into()),
             };
-            let passes = who_passes(&mut onlookers, &directory, &subject, &passes);
-            let at = LookedAt { unix_seconds: now.unix_seconds, ..LookedAt::default() };
-            let mut names = Vec::new();
-            loop {
-                let entries = listing.next_batch(BATCH, at)?;
-                if entries.is_empty() {
-                    break;
-                }
-                names.extend(entries.into_iter().map(|entry| entry.name));
-            }
-            names.sort_unstable();
-            let mut beneath = Vec::new();
-            for entry in names {
-                let Ok(path) = directory.join(&entry) else { continue };
-                let Some(entry) = listing.look(entry, at)? else { continue };
-                let met = (&path, &entry.subject, Some(&subject));
-                self.review_one(&people, &datastore, met, &passes, each)?;
-                if entry.subject.kind == NodeKind::Directory {
-                    beneath.push((path, NodeKind::Directory, passes.clone()));
+            let above = directory.subject();
+            let passes = who_passes(&mut onlookers, &path, &above, &passes);
+            let (mut walk, mut beneath) = (TreeWalk::begin(&budget), Vec::new());
+            walk.enter_as_operator(path, directory, ())?;
+            walk.sort()?;
+            while let Some((_, met)) = walk.next() {
+                match met {
+                    Met::Member(Member { path, node, .. }) => {
+                        let met = (&path, &node.subject(), Some(&above));
+                        self.review_one(&people, &datastore, met, &passes, each)?;
+                        if node.kind() == NodeKind::Directory {
+                            beneath.push((path, passes.clone()));
+                        }
+                    }
+                    Met::Failed { what: Failed::Directory, why, .. } => return Err(why.into()),
+                    Met::Failed { .. } | Met::TooLong(_) | Met::Unserved | Met::Leave(_) => {}
                 }
             }
-            levels.extend(beneath.into_iter().rev());
+            further.extend(beneath.into_iter().rev());
         }
         Ok(())
     }

@@ -152,7 +152,7 @@ fn a_pipe_is_not_opened_to_see_what_it_is() {
         assert_eq!(code(root.find(&path, Blocking)), "CT11");
         assert_eq!(code(directory.child("pipe")), "CT11");
         assert!(!matches!(root.find(&path, CachedOnly), Ok(Cached::Ready(_))));
-        let mut listing = crate::list_as_operator(&directory).unwrap();
+        let mut listing = crate::list::listing(&directory).unwrap();
         let listed = listing.next_batch(10, crate::LookedAt::default()).unwrap();
         assert_eq!(listed.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["f"]);
     }

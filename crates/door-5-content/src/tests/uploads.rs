@@ -3,7 +3,7 @@
 use super::{Scratch, bytes_of, code, given, names_on_disk};
 use crate::acl;
 use crate::stored_acl::AclPlace;
-use crate::{Node, Upload, list};
+use crate::{LookedAt, Node, Upload, list};
 use enfilade_facts::vocabulary::AclDialect;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -51,7 +51,7 @@ fn a_new_file_is_seen_whole_or_not_at_all() {
     let upload = upload(&root, "new", "content");
     assert_eq!(upload.bytes(), 7);
     assert_eq!(code(scratch.find("new")), "CT01");
-    assert!(list::listing(&root).unwrap().next_open(10).unwrap().is_empty());
+    assert!(list::listing(&root).unwrap().next_batch(10, LookedAt::default()).unwrap().is_empty());
     let node = upload.finish().unwrap();
     assert_eq!(node.object(), scratch.node("new").object());
     assert_eq!((bytes_of(&node), node.meta().bytes), (b"content".to_vec(), 7));

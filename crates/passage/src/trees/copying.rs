@@ -2,24 +2,29 @@
 
 use super::transfer::Room;
 use super::walked::Walked;
-use super::{Left, Level, Met, Placed, Placing, Work, is_hidden, is_within};
+use super::{Left, Placed, Placing, is_hidden, is_within};
 use crate::reach::Inside as _;
 use crate::refuse::{Refusal, Stands};
 use crate::walk::{Found, Stay};
 use enfilade_access::{Ask, Inheritance, NodeKind, StoredAcl, Subject, Wanted};
 use enfilade_content::{
-    Blocking, Draft, Node, Reader, Refusal as Content, Relocated, Room as Quota, Upload, copy_properties,
+    Blocking, Draft, Member, Met, Node, Reader, Refusal as Content, Relocated, Room as Quota, TreeBudget,
+    TreeWalk, Upload, copy_properties,
 };
 use enfilade_facts::vocabulary::{AccessMask, StorePath};
 
-/// A member of a tree, and where its copy is to be.
-struct Member<'m> {
-    path: &'m StorePath,
-    node: &'m Node,
-    /// The directory of the copy, and where that will be.
-    directory: &'m Node,
-    goal: &'m StorePath,
-    name: &'m str,
+/// The copy of a directory, and where it will be.
+struct Goal {
+    directory: Node,
+    path: StorePath,
+}
+
+/// The copy of a tree under way.
+struct Copying<'c> {
+    walk: TreeWalk<'c, StorePath, Goal>,
+    walked: Walked,
+    budget: &'c TreeBudget<'c>,
+    taken: &'c mut Taken,
 }
 
 /// What is taken of the quota by what is copied: given back unless the copy gets its name.
@@ -56,20 +61,20 @@ impl Stay {
         if kind == NodeKind::Directory && is_within(to, from) && placing.is_deep {
             return Err(Content::WithinItself.into());
         }
-        let mut work = Work::begin(self, placing.is_wanted);
-        let mut room = self.make_room(to, kind, placing, &mut work)?;
+        let budget = self.tree_budget(placing.is_wanted);
+        let mut room = self.make_room(to, kind, placing, &budget)?;
         room.from_start = self.of_copy(room.from_start, &found.node.subject());
         let quota = self.datastore.quota();
         let room_taken = quota.map(|quota| self.fill.take(&self.root, quota, 0)).transpose()?;
         let mut taken = Taken { room: room_taken, bytes: 0 };
         let (made, left) = match kind {
-            NodeKind::File => (self.copy_one(from, &found, &room, placing, &work, &mut taken)?, Vec::new()),
-            NodeKind::Directory => self.copy_tree(from, &found, &room, placing, &mut work, &mut taken)?,
+            NodeKind::File => (self.copy_one(from, &found, &room, placing, &budget, &mut taken)?, Vec::new()),
+            NodeKind::Directory => self.copy_tree(from, &found, &room, placing, &budget, &mut taken)?,
         };
         let freed = match made {
             Some(made) => {
                 let judged = made.still_there().map_err(Refusal::from);
-                let judged = judged.and_then(|()| self.judge_replaced(&room, &mut work));
+                let judged = judged.and_then(|()| self.judge_replaced(&room, &budget));
                 self.complete_or_take_back(made, &room, judged)?
             }
             // Nothing was replaced.
@@ -101,7 +106,7 @@ impl Stay {
         found: &Found,
         room: &Room<'_>,
         placing: Placing<'_>,
-        work: &Work<'_>,
+        budget: &TreeBudget<'_>,
         taken: &mut Taken,
     ) -> Result<Option<Relocated>, Refusal> {
         let reader = enfilade_content::read(found.permit(), &found.node)?;
@@ -110,7 +115,7 @@ impl Stay {
             Some(_) => Upload::create_instead(permit, directory, name, from_start)?,
             None => Upload::create(permit, directory, name, from_start)?,
         };
-        self.fill_copy(from, &reader, &mut upload, work, taken)?;
+        self.fill_copy(from, &reader, &mut upload, budget, taken)?;
         let still_there = self.still_there(path, directory);
         let settle = || self.settle(path, directory, room.touches(), placing.tokens).map(drop);
         match room.replaced() {
@@ -125,7 +130,7 @@ impl Stay {
         from: &StorePath,
         reader: &Reader,
         upload: &mut Upload,
-        work: &Work<'_>,
+        budget: &TreeBudget<'_>,
         taken: &mut Taken,
     ) -> Result<(), Refusal> {
         let mut offset = 0;
@@ -136,7 +141,7 @@ impl Stay {
                 0 => break,
                 copied => offset += copied,
             }
-            work.go_on(self)?;
+            budget.check()?;
             taken.room_for(offset)?;
             if !self.unchanged() {
                 self.find(from, AccessMask::READ_DATA, Blocking)?;
@@ -153,85 +158,75 @@ impl Stay {
         source: &Found,
         room: &Room<'_>,
         placing: Placing<'_>,
-        work: &mut Work<'_>,
+        budget: &TreeBudget<'_>,
         taken: &mut Taken,
     ) -> Result<(Option<Relocated>, Vec<Left>), Refusal> {
         let draft = Draft::begin(&room.permit, &room.directory, &room.from_start)?;
         copy_properties(source.permit(), &source.node, draft.node())?;
-        let (mut left, mut levels, mut walked) = (Vec::new(), Vec::new(), Walked::begin(draft.node()));
+        let (mut left, walk) = (Vec::new(), TreeWalk::begin(budget));
+        let mut copying = Copying { walk, walked: Walked::begin(draft.node()), budget, taken };
         if placing.is_deep {
-            let goal = (draft.node().clone(), room.path.clone());
-            levels.push(Level::begin(self, from.clone(), source.node.clone(), goal)?);
-            walked.enter(from, &source.node);
+            let goal = Goal { directory: draft.node().clone(), path: room.path.clone() };
+            self.enter(&mut copying.walk, from, &source.node, goal)?;
+            copying.walked.enter(from, &source.node);
         }
-        while let Some(level) = levels.last_mut() {
-            let (path, name, node) = match level.next()? {
-                Met::Member { path, name, node } => (path, name, node),
-                Met::TooDeep(name) => {
+        while let Some((directory, met)) = copying.walk.next() {
+            let member = match met {
+                Met::Member(member) => member,
+                Met::TooLong(name) => {
                     // It has no path to be named by.
-                    left.push(Left::at(level.path.clone(), Content::TooLong(name.to_string())));
+                    left.push(Left::at(directory.path.clone(), Content::TooLong(name.to_string())));
                     continue;
                 }
-                Met::Other => continue,
-                Met::End => {
-                    let _ = levels.pop();
-                    continue;
-                }
+                Met::Unserved | Met::Leave(_) => continue,
+                Met::Failed { why, .. } => return Err(why.into()),
             };
-            work.go_on(self)?;
-            walked.meet(&level.node, &name, &node);
-            let (directory, goal) = level.carried.clone();
-            let member = Member { path: &path, node: &node, directory: &directory, goal: &goal, name: &name };
-            match self.copy_member(&member, work, taken, &mut walked) {
-                Ok(None) => {}
-                Ok(Some(below)) => {
-                    walked.enter(&path, &node);
-                    levels.push(below);
-                }
+            copying.walked.meet(&directory.node, &member.name, &member.node);
+            match self.copy_member(&member, &directory.carried, &mut copying) {
+                Ok(()) => {}
                 // What stops one stops all.
                 Err(why @ Refusal::Content(Content::TooMuch(_) | Content::OverQuota { .. })) => {
                     return Err(why);
                 }
-                Err(why) => left.push(Left::at(path, why)),
+                Err(why) => left.push(Left::at(member.path, why)),
             }
         }
-        self.name_missed(&walked, work, &mut left)?;
+        self.name_missed(&copying.walked, budget, &mut left)?;
         let still_there = self.still_there(room.path, &room.directory);
         let settle = || self.settle(room.path, &room.directory, room.touches(), placing.tokens).map(drop);
         let made = draft.finish(room.name, room.replaced(), settle, still_there)?;
         Ok((Some(made), left))
     }
 
-    /// Copies a file, or begins with a directory. Only that a member may not be seen where it is leaves it out without a word: whatever else is
+    /// Copies a file, or goes into a directory. Only that a member may not be seen where it is leaves it out without a word: whatever else is
     /// refused is told.
     fn copy_member(
         &mut self,
-        member: &Member<'_>,
-        work: &mut Work<'_>,
-        taken: &mut Taken,
-        walked: &mut Walked,
-    ) -> Result<Option<Level<(Node, StorePath)>>, Refusal> {
-        let Member { path, node, directory, goal, name } = *member;
+        member: &Member<StorePath>,
+        goal: &Goal,
+        copying: &mut Copying<'_>,
+    ) -> Result<(), Refusal> {
+        let Member { path, name, node } = member;
         let subject = node.subject();
         let wanted = Wanted::On(AccessMask::READ_DATA);
         let reading = match self.may(&Ask { path, target: &subject, wanted }) {
             Ok(reading) => reading,
-            Err(why) if is_hidden(&why) => return Ok(None),
+            Err(why) if is_hidden(&why) => return Ok(()),
             Err(why) => return Err(why),
         };
-        work.count()?;
-        walked.copy(path, node)?;
-        let goal = goal.join(name).map_err(|_| Content::TooLong(name.to_owned()))?;
-        goal.keeps_to(&self.visit.limits()).map_err(|_| Content::TooLong(name.to_owned()))?;
+        copying.budget.count()?;
+        copying.walked.copy(path, node)?;
+        let too_long = |_| Content::TooLong(name.to_string());
+        let (directory, goal) = (&goal.directory, goal.path.join(name).map_err(too_long)?);
+        goal.keeps_to(&self.visit.limits()).map_err(too_long)?;
         let (permit, from_start) = self.may_create(&goal, directory, node.kind())?;
         let from_start = self.of_copy(from_start, &subject);
         match node.kind() {
             NodeKind::File => {
                 let reader = enfilade_content::read(&reading, node)?;
                 let mut upload = Upload::create(&permit, directory, name, &from_start)?;
-                self.fill_copy(path, &reader, &mut upload, work, taken)?;
+                self.fill_copy(path, &reader, &mut upload, copying.budget, copying.taken)?;
                 upload.finish()?;
-                Ok(None)
             }
             NodeKind::Directory => {
                 let (judge, still_there) = (|| Ok::<_, Refusal>(()), || Ok(()));
@@ -244,8 +239,10 @@ impl Stay {
                     still_there,
                 )?;
                 copy_properties(&reading, node, &made)?;
-                Level::begin(self, path.clone(), node.clone(), (made, goal)).map(Some)
+                self.enter(&mut copying.walk, path, node, Goal { directory: made, path: goal })?;
+                copying.walked.enter(path, node);
             }
         }
+        Ok(())
     }
 }

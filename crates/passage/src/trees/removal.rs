@@ -1,24 +1,33 @@
 //! DELETE: member by member, each judged in the turn in which it goes.
 
-use super::{Left, Level, Met, Work, is_hidden, is_within};
+use super::{Left, is_hidden, is_within};
 use crate::reach::Inside as _;
 use crate::refuse::Refusal;
 use crate::walk::Stay;
 use enfilade_access::{AccessPermit, NodeKind};
-use enfilade_content::{LockToken, Node, Refusal as Content, Touches};
-use enfilade_facts::vocabulary::StorePath;
+use enfilade_content::{
+    Directory, Failed, LockToken, Member, Met, Node, Refusal as Content, Touches, TreeBudget, TreeWalk,
+};
+use enfilade_facts::vocabulary::{StorePath, Word};
+use std::cell::Cell;
 
-/// What is deleted once it is empty.
+/// How a directory is deleted once it is empty.
 struct Going {
     directory: Node,
-    name: String,
+    name: Word,
     permit: AccessPermit,
     /// Something in it stays.
-    keeps: bool,
+    keeps: Cell<bool>,
 }
 
-/// A member and where it stands.
-struct Member<'m> {
+impl Going {
+    fn new(directory: Node, name: Word, permit: AccessPermit) -> Self {
+        Going { directory, name, permit, keeps: Cell::new(false) }
+    }
+}
+
+/// What is deleted, and where it stands.
+struct Place<'m> {
     path: &'m StorePath,
     directory: &'m Node,
     name: &'m str,
@@ -40,75 +49,64 @@ impl Stay {
         let target = self.child_or_alike(path, &directory, name)?;
         let permit = self.may_delete(path, &directory, &target)?;
         self.unless_locked(path, Touches::Entry, tokens)?;
-        let member = Member { path, directory: &directory, name, node: &target };
+        let place = Place { path, directory: &directory, name, node: &target };
         if target.kind() == NodeKind::File {
-            return self.remove(&permit, &member, tokens).map(|()| Vec::new());
+            return self.remove(&permit, &place, tokens).map(|()| Vec::new());
         }
-        let level = match Level::begin(self, path.clone(), target.clone(), ()) {
-            Ok(level) => level,
+        let budget = self.tree_budget(is_wanted);
+        let mut walk = TreeWalk::begin(&budget);
+        let going = Going::new(directory.clone(), name.into(), permit);
+        match self.enter(&mut walk, path, &target, going) {
+            Ok(()) => self.delete_members(walk, &budget, tokens),
             // What may not be listed may be deleted where it is empty.
             Err(refusal) if is_listing_refused(&refusal) => {
-                return self.remove(&permit, &member, tokens).map(|()| Vec::new());
+                self.remove(&permit, &place, tokens).map(|()| Vec::new())
             }
-            Err(refusal) => return Err(refusal),
-        };
-        let going = Going { directory, name: name.to_owned(), permit, keeps: false };
-        self.delete_members((level, going), tokens, is_wanted)
+            Err(refusal) => Err(refusal),
+        }
     }
 
     fn delete_members(
         &mut self,
-        top: (Level<()>, Going),
+        mut walk: TreeWalk<'_, StorePath, Going>,
+        budget: &TreeBudget<'_>,
         tokens: &[LockToken],
-        is_wanted: &dyn Fn() -> bool,
     ) -> Result<Vec<Left>, Refusal> {
-        let mut work = Work::begin(self, is_wanted);
-        let (mut left, mut levels) = (Vec::new(), vec![top]);
-        while let Some((level, going)) = levels.last_mut() {
-            let (path, name, node) = match level.next()? {
-                Met::Member { path, name, node } => (path, name, node),
-                Met::Other | Met::TooDeep(_) => {
-                    going.keeps = true;
+        let mut left = Vec::new();
+        while let Some((directory, met)) = walk.next() {
+            let member = match met {
+                Met::Member(member) => member,
+                Met::Unserved | Met::TooLong(_) => {
+                    directory.carried.keeps.set(true);
                     continue;
                 }
-                Met::End => {
-                    if let Some((level, going)) = levels.pop() {
-                        let stays = self.finish_deletion(&level, &going, tokens, &mut left)?;
-                        levels.last_mut().into_iter().for_each(|(_, above)| above.keeps |= stays);
-                    }
+                Met::Leave(_) => {
+                    let stays = self.finish_deletion(&directory, tokens, &mut left)?;
+                    walk.directory().filter(|_| stays).inspect(|above| above.carried.keeps.set(true));
                     continue;
                 }
+                Met::Failed { what: Failed::Budget, path, why } => {
+                    left.push(Left::at(path, why));
+                    break;
+                }
+                Met::Failed { why, .. } => return Err(why.into()),
             };
-            if let Err(why) = work.go_on(self) {
-                left.push(Left::at(path, why));
-                break;
-            }
-            let permit = self.may_delete(&path, &level.node, &node);
+            let permit = self.may_delete(&member.path, &directory.node, &member.node);
             let is_seen = !permit.as_ref().is_err_and(is_hidden);
-            if is_seen && let Err(why) = work.count() {
-                left.push(Left::at(path, why));
+            if is_seen && let Err(why) = budget.count() {
+                left.push(Left::at(member.path, why));
                 break;
             }
-            let deleted = permit.and_then(|permit| match node.kind() {
-                NodeKind::File => {
-                    let member = Member { path: &path, directory: &level.node, name: &name, node: &node };
-                    self.remove(&permit, &member, tokens).map(|()| None)
-                }
-                NodeKind::Directory => {
-                    self.unless_locked(&path, Touches::Entry, tokens)?;
-                    let below = Level::begin(self, path.clone(), node.clone(), ())?;
-                    Ok(Some((below, Going { directory: level.node.clone(), name, permit, keeps: false })))
-                }
-            });
+            let deleted =
+                permit.and_then(|permit| self.delete_member(permit, &directory, &member, tokens, &mut walk));
             match deleted {
-                Ok(None) => {}
-                Ok(Some(below)) => levels.push(below),
+                Ok(()) => {}
                 // Nothing is gone yet, so all of it stays.
                 Err(why @ Refusal::Content(Content::Unmet)) => return Err(why),
                 Err(why) => {
-                    going.keeps = true;
+                    directory.carried.keeps.set(true);
                     if !is_hidden(&why) {
-                        left.push(Left::at(path, why));
+                        left.push(Left::at(member.path, why));
                     }
                 }
             }
@@ -116,14 +114,35 @@ impl Stay {
         Ok(left)
     }
 
+    /// Deletes a file, or goes into a directory, which is deleted when it is left.
+    fn delete_member(
+        &mut self,
+        permit: AccessPermit,
+        directory: &Directory<StorePath, Going>,
+        member: &Member<StorePath>,
+        tokens: &[LockToken],
+        walk: &mut TreeWalk<'_, StorePath, Going>,
+    ) -> Result<(), Refusal> {
+        let Member { path, name, node } = member;
+        match node.kind() {
+            NodeKind::File => {
+                self.remove(&permit, &Place { path, directory: &directory.node, name, node }, tokens)
+            }
+            NodeKind::Directory => {
+                self.unless_locked(path, Touches::Entry, tokens)?;
+                self.enter(walk, path, node, Going::new(directory.node.clone(), name.clone(), permit))
+            }
+        }
+    }
+
     /// Deletes one file or empty directory, and ends the locks that were on it.
     fn remove(
         &mut self,
         permit: &AccessPermit,
-        member: &Member<'_>,
+        place: &Place<'_>,
         tokens: &[LockToken],
     ) -> Result<(), Refusal> {
-        let Member { path, directory, name, node } = member;
+        let Place { path, directory, name, node } = place;
         let mut own = Vec::new();
         let removed = enfilade_content::delete(permit, directory, name, node, || {
             own = self.settle(path, directory, Touches::Entry, tokens)?;
@@ -147,26 +166,24 @@ impl Stay {
     /// [`Content::Unmet`]; nothing is deleted then.
     fn finish_deletion(
         &mut self,
-        level: &Level<()>,
-        going: &Going,
+        directory: &Directory<StorePath, Going>,
         tokens: &[LockToken],
         left: &mut Vec<Left>,
     ) -> Result<bool, Refusal> {
-        if !going.keeps {
-            let (path, directory) = (&level.path, &going.directory);
-            let member = Member { path, directory, name: &going.name, node: &level.node };
-            match self.remove(&going.permit, &member, tokens) {
+        let Directory { path, node, carried: going } = directory;
+        if !going.keeps.get() {
+            let place = Place { path, directory: &going.directory, name: &going.name, node };
+            match self.remove(&going.permit, &place, tokens) {
                 Ok(()) => return Ok(false),
                 Err(why @ Refusal::Content(Content::Unmet)) => return Err(why),
-                Err(why) => left.push(Left::at(level.path.clone(), why)),
+                Err(why) => left.push(Left::at(path.clone(), why)),
             }
             return Ok(true);
         }
         // Members that stay are named; where none may be named, what they are in is.
-        let is_told = left.iter().any(|left| is_within(&left.path, &level.path));
+        let is_told = left.iter().any(|left| is_within(&left.path, path));
         if !is_told {
-            let why = Content::NotEmpty(level.path.to_string());
-            left.push(Left::at(level.path.clone(), why));
+            left.push(Left::at(path.clone(), Content::NotEmpty(path.to_string())));
         }
         Ok(true)
     }

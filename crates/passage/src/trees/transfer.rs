@@ -1,13 +1,13 @@
 //! MOVE, and what COPY has in common with it: what they make has its name only once it is whole, and what they replace is gone only once all
 //! of it was judged under a name nobody can ask for.
 
-use super::{Placed, Placing, Tree, Work, is_within};
+use super::{Placed, Placing, Tree, is_within};
 use crate::reach::Inside as _;
 use crate::refuse::{Refusal, Stands};
 use crate::verbs::present;
 use crate::walk::Stay;
 use enfilade_access::{AccessPermit, Inheritance, NodeKind};
-use enfilade_content::{At, Node, Refusal as Content, Relocated, Touches};
+use enfilade_content::{At, Node, Refusal as Content, Relocated, Touches, TreeBudget};
 use enfilade_facts::vocabulary::StorePath;
 
 /// Where something is to be put.
@@ -53,11 +53,11 @@ impl Stay {
         if is_within(to, from) || is_within(from, to) {
             return Err(Content::WithinItself.into());
         }
-        let mut work = Work::begin(self, placing.is_wanted);
-        let source = self.source_to_move(from, placing, &mut work);
+        let budget = self.tree_budget(placing.is_wanted);
+        let source = self.source_to_move(from, placing, &budget);
         let (directory, name, target, permit, tree) = source.map_err(|why| why.about(Stands::Source))?;
         self.fits(from, to, tree)?;
-        let room = self.make_room(to, target.kind(), placing, &mut work)?;
+        let room = self.make_room(to, target.kind(), placing, &budget)?;
         let (at, goal) =
             (At { directory: &directory, name }, At { directory: &room.directory, name: room.name });
         let (mut own, still_there) = (Vec::new(), self.still_there(to, &room.directory));
@@ -77,8 +77,8 @@ impl Stay {
         let judged = moved
             .still_there()
             .map_err(Refusal::from)
-            .and_then(|()| self.judge_again(from, &target, &mut work))
-            .and_then(|_| self.judge_replaced(&room, &mut work));
+            .and_then(|()| self.judge_again(from, &target, &budget))
+            .and_then(|_| self.judge_replaced(&room, &budget));
         let freed = match self.complete_or_take_back(moved, &room, judged) {
             Err(why @ Refusal::Content(Content::NotTakenBack { .. })) => {
                 self.end_locks(from, &own);
@@ -88,7 +88,7 @@ impl Stay {
         };
         self.fill.freed(freed);
         let left = match self.datastore.access().moved_inherits {
-            true => self.inherit_anew(&room.directory, room.path, &target, &mut work),
+            true => self.inherit_anew(&room.directory, room.path, &target, &budget),
             false => Vec::new(),
         };
         self.end_locks(from, &own);
@@ -100,14 +100,14 @@ impl Stay {
         &mut self,
         from: &'p StorePath,
         placing: Placing<'_>,
-        work: &mut Work<'_>,
+        budget: &TreeBudget<'_>,
     ) -> Result<(Node, &'p str, Node, AccessPermit, Tree), Refusal> {
         let (directory, name) = self.reach_parent(from)?;
         let target = self.child_or_alike(from, &directory, name)?;
         let permit = self.may_delete(from, &directory, &target)?;
         self.unless_locked(from, Touches::Entry, placing.tokens)?;
         let tree = match target.kind() {
-            NodeKind::Directory => self.may_go(from, &target, Some(placing.tokens), work)?,
+            NodeKind::Directory => self.may_go(from, &target, Some(placing.tokens), budget)?,
             NodeKind::File => Tree::default(),
         };
         Ok((directory, name, target, permit, tree))
@@ -125,20 +125,29 @@ impl Stay {
     }
 
     /// The look through a tree once more, when nothing else can be put into it.
-    fn judge_again(&mut self, path: &StorePath, node: &Node, work: &mut Work<'_>) -> Result<u64, Refusal> {
+    fn judge_again(
+        &mut self,
+        path: &StorePath,
+        node: &Node,
+        budget: &TreeBudget<'_>,
+    ) -> Result<u64, Refusal> {
         match node.kind() {
             NodeKind::File => Ok(node.content_bytes()),
             NodeKind::Directory => {
-                work.again(self);
-                Ok(self.may_go(path, node, None, work)?.bytes)
+                budget.renew();
+                Ok(self.may_go(path, node, None, budget)?.bytes)
             }
         }
     }
 
-    pub(super) fn judge_replaced(&mut self, room: &Room<'_>, work: &mut Work<'_>) -> Result<u64, Refusal> {
+    pub(super) fn judge_replaced(
+        &mut self,
+        room: &Room<'_>,
+        budget: &TreeBudget<'_>,
+    ) -> Result<u64, Refusal> {
         match &room.replaced {
             Some(replaced) if replaced.node.kind() == NodeKind::Directory => {
-                self.judge_again(room.path, &replaced.node, work)
+                self.judge_again(room.path, &replaced.node, budget)
             }
             Some(replaced) => Ok(replaced.bytes),
             None => Ok(0),
@@ -183,7 +192,7 @@ impl Stay {
         path: &'p StorePath,
         kind: NodeKind,
         placing: Placing<'_>,
-        work: &mut Work<'_>,
+        budget: &TreeBudget<'_>,
     ) -> Result<Room<'p>, Refusal> {
         let (directory, name) = self.reach_parent(path).map_err(Refusal::of_parent)?;
         let (permit, from_start) = self.may_create(path, &directory, kind).map_err(Refusal::of_parent)?;
@@ -197,7 +206,7 @@ impl Stay {
             self.unless_locked(path, Touches::Entry, placing.tokens)?;
             let bytes = match existing.kind() {
                 NodeKind::File => existing.content_bytes(),
-                NodeKind::Directory => self.may_go(path, &existing, Some(placing.tokens), work)?.bytes,
+                NodeKind::Directory => self.may_go(path, &existing, Some(placing.tokens), budget)?.bytes,
             };
             replaced = Some(Replaced { permit, node: existing, bytes });
         } else {

@@ -2,11 +2,13 @@
 //! was is in neither when it is looked for, and one that was moved the other way is met twice. So each directory is read once more when all of
 //! them were read, and what is there then and was not copied is named.
 
-use super::{Left, Level, Met, Work, is_hidden};
+use super::{Left, is_hidden};
 use crate::refuse::Refusal;
 use crate::walk::Stay;
 use enfilade_access::{Ask, NodeKind, ObjectId, Subject, Wanted};
-use enfilade_content::{Blocking, Node, Refusal as Content};
+use enfilade_content::{
+    Blocking, Failed, Listing, Member, Met, Node, Refusal as Content, TreeBudget, TreeWalk,
+};
 use enfilade_facts::vocabulary::{AccessMask, PathRefused, StorePath};
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
@@ -75,56 +77,63 @@ impl Stay {
     pub(super) fn name_missed(
         &mut self,
         walked: &Walked,
-        work: &mut Work<'_>,
+        budget: &TreeBudget<'_>,
         left: &mut Vec<Left>,
     ) -> Result<(), Refusal> {
         for (path, object) in &walked.directories {
-            work.go_on(self)?;
-            let opened = self.root.find(path, Blocking).map_err(Refusal::from).and_then(|node| {
+            budget.check()?;
+            let mut walk = TreeWalk::begin(budget);
+            let entered = self.root.find(path, Blocking).map_err(Refusal::from).and_then(|node| {
                 match node.object() == *object {
-                    true => Level::begin(self, path.clone(), node, ()),
+                    true => self.enter(&mut walk, path, &node, ()),
                     false => Err(Content::ChangedMeanwhile(path.to_string()).into()),
                 }
             });
-            let mut level = match opened {
-                Ok(level) => level,
-                // What came to be there is not said.
-                Err(_) => {
-                    left.push(Left::at(path.clone(), Content::ChangedMeanwhile(path.to_string())));
-                    continue;
-                }
-            };
-            loop {
-                match level.next() {
-                    Ok(Met::Member { path, name, node }) => {
-                        work.go_on(self)?;
-                        if walked.misses(&level.node, &name, &node) && self.is_seen(&path, &node.subject())? {
+            // What came to be there is not said.
+            if entered.is_err() {
+                left.push(Left::at(path.clone(), Content::ChangedMeanwhile(path.to_string())));
+            }
+            while let Some((directory, met)) = walk.next() {
+                match met {
+                    Met::Member(Member { path, name, node }) => {
+                        if walked.misses(&directory.node, &name, &node)
+                            && self.is_seen(&path, &node.subject())?
+                        {
                             let why = Content::ChangedMeanwhile(path.to_string());
                             left.push(Left::at(path, why));
                         }
                     }
-                    Ok(Met::TooDeep(_) | Met::Other) => {}
-                    Ok(Met::End) => break,
-                    Err(why) => {
-                        left.push(Left::at(path.clone(), why));
-                        break;
-                    }
+                    Met::TooLong(_) | Met::Unserved => {}
+                    Met::Failed { what: Failed::Budget, why, .. } => return Err(why.into()),
+                    // Whether the entry may be named was not judged.
+                    Met::Failed { why, .. } => left.push(Left::at(directory.path.clone(), why)),
+                    Met::Leave(listing) => self.name_unspelled(&listing, path, budget, left)?,
                 }
             }
-            level.listing.each_unspelled(|name, subject| -> Result<(), Refusal> {
-                work.go_on(self)?;
-                // Roles stand on no name that no path spells, so another name they do not stand on does for it.
-                let Ok(beside) = path.join(&"\u{fffd}".repeat(3)) else { return Ok(()) };
-                if self.is_seen(&beside, subject)? {
-                    work.count()?;
-                    let said = String::from_utf8_lossy(name).into_owned();
-                    let why = Content::BadName { name: said, why: PathRefused::Character };
-                    left.push(Left { path: path.clone(), unspelled: Some(name.into()), why: why.into() });
-                }
-                Ok(())
-            })?;
         }
         Ok(())
+    }
+
+    /// Names what is in a directory that was listed and has a name that no path spells.
+    fn name_unspelled(
+        &mut self,
+        listing: &Listing,
+        path: &StorePath,
+        budget: &TreeBudget<'_>,
+        left: &mut Vec<Left>,
+    ) -> Result<(), Refusal> {
+        listing.each_unspelled(|name, subject| {
+            budget.check()?;
+            // Roles stand on no name that no path spells, so another name they do not stand on does for it.
+            let Ok(beside) = path.join(&"\u{fffd}".repeat(3)) else { return Ok(()) };
+            if self.is_seen(&beside, subject)? {
+                budget.count()?;
+                let said = String::from_utf8_lossy(name).into_owned();
+                let why = Content::BadName { name: said, why: PathRefused::Character };
+                left.push(Left { path: path.clone(), unspelled: Some(name.into()), why: why.into() });
+            }
+            Ok(())
+        })
     }
 
     fn is_seen(&mut self, path: &StorePath, target: &Subject) -> Result<bool, Refusal> {

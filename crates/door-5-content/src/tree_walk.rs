@@ -1,0 +1,345 @@
+//! The one walk through a tree. COPY, MOVE, DELETE, locks on trees, the propagation of ACLs, reviews and the count of a quota all go this way.
+//!
+//! A walk yields each member of a directory once, and the end of each directory after everything that is in it. It goes into a directory only
+//! where its caller enters that, with the permit to list it. A [`TreeBudget`] bounds it in entries and in time, and ends it when nobody waits.
+//!
+//! Three loops over directories are not on it. PROPFIND with `Depth: infinity` opens no member, judges a batch at a time, and holds one directory
+//! open between two pieces of its answer (`passage/src/listing.rs`). Emptying a temporary directory (`emptying.rs`) and removing what killed
+//! processes left (`abandoned.rs`) work on names that no walk yields: reserved ones, and those no path spells.
+
+use crate::list::{Listing, list, listing};
+use crate::names::LookedAt;
+use crate::node::Node;
+use crate::refuse::Refusal;
+use enfilade_access::{AccessPermit, NodeKind, PropagationPermit};
+use enfilade_facts::vocabulary::{StorePath, Word};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::fmt::{self, Display};
+use std::rc::Rc;
+
+/// How many entries are taken from a directory at once.
+const BATCH: usize = 1024;
+
+/// How a walk names what it meets.
+pub trait TreePath: Clone + Display {
+    /// The path of an entry of this directory; `None` where it would be longer than a path may be.
+    fn of_entry(&self, name: &str) -> Option<Self>;
+}
+
+impl TreePath for StorePath {
+    fn of_entry(&self, name: &str) -> Option<Self> {
+        self.join(name).ok()
+    }
+}
+
+/// For the operator of the machine, whose paths may be longer than those of requests.
+impl TreePath for String {
+    fn of_entry(&self, name: &str) -> Option<Self> {
+        Some(if self.is_empty() { name.to_owned() } else { format!("{self}/{name}") })
+    }
+}
+
+/// How many entries a request may work through in trees, and for how long.
+pub struct TreeBudget<'b> {
+    entries: u64,
+    entries_left: Cell<u64>,
+    until_millis: u64,
+    tick_millis: Box<dyn Fn() -> u64 + 'b>,
+    is_wanted: &'b dyn Fn() -> bool,
+}
+
+impl<'b> TreeBudget<'b> {
+    /// A budget of so many entries, and of so many seconds from now on by a clock in milliseconds. `is_wanted` says whether anybody still waits.
+    pub fn new(
+        entries: u64,
+        seconds: u64,
+        tick_millis: impl Fn() -> u64 + 'b,
+        is_wanted: &'b dyn Fn() -> bool,
+    ) -> Self {
+        let until_millis = tick_millis().saturating_add(seconds.saturating_mul(1000));
+        let (entries_left, tick_millis) = (Cell::new(entries), Box::new(tick_millis));
+        TreeBudget { entries, entries_left, until_millis, tick_millis, is_wanted }
+    }
+
+    /// No bound: for the operator, and for the server's own tasks.
+    pub fn unlimited() -> Self {
+        TreeBudget::new(u64::MAX, 0, || 0, &|| true)
+    }
+
+    /// As many entries once more, for one more look at the same members. The time stays the same.
+    pub fn renew(&self) {
+        self.entries_left.set(self.entries);
+    }
+
+    /// Counts a member that the caller may see. Nobody is told of what is hidden, and a limit must not tell either: only the time bounds how
+    /// much of that is looked at.
+    ///
+    /// # Refuses
+    /// [`Refusal::TooMuch`].
+    pub fn count(&self) -> Result<(), Refusal> {
+        let too_many = Refusal::TooMuch("it has more entries than one request may touch");
+        self.entries_left.set(self.entries_left.get().checked_sub(1).ok_or(too_many)?);
+        Ok(())
+    }
+
+    /// Whether there is time left, and somebody waits.
+    ///
+    /// # Refuses
+    /// [`Refusal::TooMuch`].
+    pub fn check(&self) -> Result<(), Refusal> {
+        if !(self.is_wanted)() {
+            return Err(Refusal::TooMuch("whoever asked for it went away"));
+        }
+        if (self.tick_millis)() > self.until_millis {
+            return Err(Refusal::TooMuch("it takes longer than one request may"));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for TreeBudget<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TreeBudget").field("entries_left", &self.entries_left).finish_non_exhaustive()
+    }
+}
+
+/// A directory that a walk went into.
+#[derive(Debug)]
+pub struct Directory<P, C> {
+    /// Where it is.
+    pub path: P,
+    /// Its descriptor.
+    pub node: Node,
+    /// What the caller gave it.
+    pub carried: C,
+}
+
+/// A file or directory in a directory.
+#[derive(Debug)]
+pub struct Member<P> {
+    /// Where it is.
+    pub path: P,
+    /// Its name.
+    pub name: Word,
+    /// Its descriptor.
+    pub node: Node,
+}
+
+/// What a walk meets next in a directory.
+#[derive(Debug)]
+pub enum Met<P> {
+    /// A file, or a directory that may be entered.
+    Member(Member<P>),
+    /// An entry whose path is longer than a path may be.
+    TooLong(Word),
+    /// An entry that is never served: a link, a mount, a pipe, a socket or a device.
+    Unserved,
+    /// Something failed.
+    Failed {
+        /// What failed, and how the walk goes on.
+        what: Failed,
+        /// The path of that.
+        path: P,
+        /// Why.
+        why: Refusal,
+    },
+    /// The end of the directory: everything in it was met. Its listing tells which names no path spells.
+    Leave(Listing),
+}
+
+/// What failed in a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failed {
+    /// An entry cannot be opened; the next one follows. Whether the caller may know its path was not judged.
+    Entry,
+    /// The directory cannot be read to its end; the walk goes on in the one above.
+    Directory,
+    /// The budget is used up at this member; the walk is over.
+    Budget,
+}
+
+/// A file or directory in a directory that was not opened.
+#[derive(Debug)]
+pub struct Unopened {
+    /// Its name.
+    pub name: Word,
+    /// What it is.
+    pub kind: NodeKind,
+    /// The size of a file.
+    pub bytes: u64,
+}
+
+struct Level<P, C> {
+    directory: Rc<Directory<P, C>>,
+    listing: Listing,
+    entries: VecDeque<Unopened>,
+}
+
+/// A walk through a tree. Each directory has a path and carries a value of the caller's.
+pub struct TreeWalk<'b, P, C> {
+    levels: Vec<Level<P, C>>,
+    budget: &'b TreeBudget<'b>,
+}
+
+impl<'b, P: TreePath, C> TreeWalk<'b, P, C> {
+    /// Begins nowhere: [`TreeWalk::enter`] says where.
+    pub fn begin(budget: &'b TreeBudget<'b>) -> Self {
+        TreeWalk { levels: Vec::new(), budget }
+    }
+
+    /// Goes into a directory; what is in it is met next.
+    ///
+    /// # Refuses
+    /// [`Refusal::NotCovered`] where the permit is not to list this directory, [`Refusal::WrongKind`] for a file.
+    pub fn enter(&mut self, permit: &AccessPermit, path: P, node: Node, carried: C) -> Result<(), Refusal> {
+        let listing = list(permit, &node)?;
+        self.push(listing, path, node, carried);
+        Ok(())
+    }
+
+    /// Goes into a directory for the operator of the machine, where the file system has already said that they may. No visitor comes this way.
+    ///
+    /// # Refuses
+    /// [`Refusal::WrongKind`] for a file.
+    pub fn enter_as_operator(&mut self, path: P, node: Node, carried: C) -> Result<(), Refusal> {
+        let listing = listing(&node)?;
+        self.push(listing, path, node, carried);
+        Ok(())
+    }
+
+    /// Goes into a directory to change the ACLs of what is in it.
+    pub(crate) fn enter_to_propagate(
+        &mut self,
+        permit: &PropagationPermit,
+        path: P,
+        node: Node,
+        carried: C,
+    ) -> Result<(), Refusal> {
+        node.covered_to_propagate(permit)?;
+        self.enter_as_operator(path, node, carried)
+    }
+
+    fn push(&mut self, listing: Listing, path: P, node: Node, carried: C) {
+        let directory = Rc::new(Directory { path, node, carried });
+        self.levels.push(Level { directory, listing, entries: VecDeque::new() });
+    }
+
+    /// The directory whose entries are met next.
+    pub fn directory(&self) -> Option<&Directory<P, C>> {
+        self.levels.last().map(|level| &*level.directory)
+    }
+
+    /// Goes on by name in the directory that was entered last. All its names are in memory then.
+    ///
+    /// # Refuses
+    /// [`Refusal::Io`] when it cannot be read.
+    pub fn sort(&mut self) -> Result<(), Refusal> {
+        let Some(level) = self.levels.last_mut() else { return Ok(()) };
+        while level.read_on()? {}
+        level.entries.make_contiguous().sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(())
+    }
+
+    /// What is met next, and in which directory; `None` at the end of the walk.
+    #[expect(clippy::should_implement_trait, reason = "an iterator could not be told to enter a directory")]
+    pub fn next(&mut self) -> Option<(Rc<Directory<P, C>>, Met<P>)> {
+        loop {
+            let level = self.levels.last_mut()?;
+            let directory = Rc::clone(&level.directory);
+            let entry = match level.next_or_unlisted() {
+                Ok(Some(entry)) => entry,
+                Ok(None) => return self.levels.pop().map(|level| (directory, Met::Leave(level.listing))),
+                Err(why) => {
+                    self.levels.pop();
+                    let path = directory.path.clone();
+                    return Some((directory, Met::Failed { what: Failed::Directory, path, why }));
+                }
+            };
+            let name = entry.name;
+            let Some(path) = directory.path.of_entry(&name) else {
+                return Some((directory, Met::TooLong(name)));
+            };
+            let met = match directory.node.child(&name) {
+                Ok(node) => match self.budget.check() {
+                    Ok(()) => Met::Member(Member { path, name, node }),
+                    Err(why) => {
+                        self.levels.clear();
+                        Met::Failed { what: Failed::Budget, path, why }
+                    }
+                },
+                // It was removed meanwhile.
+                Err(Refusal::Absent(_)) => continue,
+                Err(Refusal::Special(_)) => Met::Unserved,
+                Err(why) => Met::Failed { what: Failed::Entry, path, why },
+            };
+            return Some((directory, met));
+        }
+    }
+
+    /// The next entry, not opened, and its directory; `None` at the end of the walk. Where nothing but kinds and sizes is asked for, this takes
+    /// one system call for each file instead of four. The budget does not count here.
+    ///
+    /// # Refuses
+    /// [`Refusal::Io`] when a directory cannot be read; the walk then goes on in it.
+    pub fn next_unopened(&mut self) -> Result<Option<(Rc<Directory<P, C>>, Unopened)>, Refusal> {
+        while let Some(level) = self.levels.last_mut() {
+            if let Some(entry) = level.next()? {
+                return Ok(Some((Rc::clone(&level.directory), entry)));
+            }
+            self.levels.pop();
+        }
+        Ok(None)
+    }
+
+    /// Goes into a directory that was not opened, for the operator or the server's own tasks. Nothing is entered where it is gone, or its path is
+    /// longer than a path may be.
+    ///
+    /// # Refuses
+    /// [`Refusal::Io`] when it cannot be opened.
+    pub fn enter_unopened(
+        &mut self,
+        directory: &Directory<P, C>,
+        entry: &Unopened,
+        carried: C,
+    ) -> Result<(), Refusal> {
+        let Some(path) = directory.path.of_entry(&entry.name) else { return Ok(()) };
+        match directory.node.child(&entry.name) {
+            Ok(node) if node.kind() == NodeKind::Directory => self.enter_as_operator(path, node, carried),
+            Ok(_) | Err(Refusal::Absent(_) | Refusal::Special(_)) => Ok(()),
+            Err(why) => Err(why),
+        }
+    }
+}
+
+impl<P: TreePath, C> Level<P, C> {
+    /// Reads more entries; says whether there were any.
+    fn read_on(&mut self) -> Result<bool, Refusal> {
+        // A walk has no use for what is known of a state.
+        let batch = self.listing.next_batch(BATCH, LookedAt::default())?;
+        let is_over = batch.is_empty();
+        let unopened = batch.into_iter().filter_map(|entry| {
+            let meta = entry.meta?;
+            Some(Unopened { name: entry.name, kind: meta.kind, bytes: meta.bytes })
+        });
+        self.entries.extend(unopened);
+        Ok(!is_over)
+    }
+
+    fn next(&mut self) -> Result<Option<Unopened>, Refusal> {
+        loop {
+            match self.entries.pop_front() {
+                None if self.read_on()? => {}
+                entry => return Ok(entry),
+            }
+        }
+    }
+
+    /// The next entry. What could not be looked at must not be missing from a copy without a word.
+    fn next_or_unlisted(&mut self) -> Result<Option<Unopened>, Refusal> {
+        match (self.next()?, self.listing.unreadable()) {
+            (None, count @ 1..) => Err(Refusal::unlisted(&self.directory.path, count)),
+            (entry, _) => Ok(entry),
+        }
+    }
+}
