@@ -171,7 +171,10 @@ fn clocks_that_are_set_at_random_bring_no_session_back() {
         over.push((kind, token));
         let new = world.login();
         step(&mut roll);
-        assert!(world.cloud.stands(&new).is_some(), "{kind}: a new session is good whatever the clock says");
+        assert!(
+            world.cloud.stands(&new).is_some(),
+            "{kind}: a new session is valid even if the clock is wrong"
+        );
         // The newest, and some of the others.
         for n in 0..over.len().min(4) {
             let at = if n == 0 { over.len() - 1 } else { roll(over.len() as u64) as usize };

@@ -114,7 +114,7 @@ fn by_command_it_says_what_was_won() {
     said(&data, &["token", "create", "admin@local!new"]);
 }
 
-/// Whatever write fails, and wherever it is killed: the facts are those that were there, in the old file or the new one.
+/// After any failed write and any kill the facts are unchanged, in the old file or in the new one.
 #[test]
 fn a_compaction_that_is_cut_short_has_changed_nothing() {
     let is_campaign = std::env::var_os("ENFILADE_CAMPAIGN_N").is_some();

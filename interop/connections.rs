@@ -264,7 +264,7 @@ fn http2_streams_are_not_taken_back_for_ever() {
     http2.take_back();
     until("told to go", &server, || http2.is_told_to_go());
     assert!(http2.client.try_wait().unwrap().is_none());
-    // A connection that stays is cut, whatever it sends.
+    // A connection that stays is cut, even if it sends requests.
     (0..10).for_each(|_| http2.take_back());
     until("cut off", &server, || http2.reader.is_finished());
     assert!(server.is_running());

@@ -21,9 +21,9 @@ const HASH: &str = "$5$rounds=1000$abcdefgh$";
 fn write(server: &Server, name: &str, text: &str) {
     // As an editor that writes a new file and renames it.
     let path = server.data().join(name);
-    let beside = path.with_extension("new");
-    std::fs::write(&beside, text).unwrap();
-    std::fs::rename(&beside, &path).unwrap();
+    let new = path.with_extension("new");
+    std::fs::write(&new, text).unwrap();
+    std::fs::rename(&new, &path).unwrap();
 }
 
 fn read_file(server: &Server, name: &str) -> String {

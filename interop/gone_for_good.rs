@@ -1,4 +1,4 @@
-//! A session does not regain a lost right, in whatever way the right is granted again; and a lent right ends with each link of its chain.
+//! A session does not regain a lost right when the right is granted again in any way. A lent right ends with each link of its chain.
 
 use crate::gone::{Cloud, enabled, project};
 use serde_json::{Value, json};

@@ -177,7 +177,7 @@ more = {"application_credential": {"name": "child"}}
 child = free.post(f"{URL}/users/{user}/application_credentials", json=more).json()["application_credential"]
 assert child["expires_at"] == "2100-01-01T00:00:00.000000", child
 assert {role["name"] for role in child["roles"]} == {"member", "reader"}, child
-# With rules: whoever does not know them is told nothing.
+# With rules: a service that does not know them is told nothing.
 ruled = {"name": "ruled", "access_rules": [{"service": "object-store", "method": "GET", "path": "/v1/allowed/*"}]}
 made = admin.post(f"{URL}/users/{user}/application_credentials", json={"application_credential": ruled}).json()
 made = made["application_credential"]

@@ -93,7 +93,7 @@ def ec2_token(signed, by=service, name="credentials", status=200):
 
 first = key()
 
-# Every form, by whoever may ask.
+# Every form, by every caller that may ask.
 for signed in [v4(first), v4(first, "POST"), v4(first, in_query=True), v2(first), v4(first, minutes=-14), v2(first, minutes=14)]:
     token, body = ec2_token(signed)
     assert body["user"]["id"] == user and body["project"]["id"] == project, body
@@ -113,7 +113,7 @@ for text in texts:
     assert answer.status_code == 200 and answer.json()["token"]["user"]["id"] == user, answer.text
     assert "X-Subject-Token" not in answer.headers
 
-# Whoever may not ask, and whatever is not signed so.
+# Callers that may not ask, and wrong signatures.
 ask("POST", "/users", admin, user={"name": "plain", "password": "plain", "domain_id": "default"})
 plain_id = ask("GET", "/users?name=plain", admin).json()["users"][0]["id"]
 roles = {role["name"]: role["id"] for role in ask("GET", "/roles", admin).json()["roles"]}
@@ -131,7 +131,7 @@ for change in [{"path": "/"}, {"verb": "PUT"}, {"params": {}}, {"body_hash": ""}
 for signed in [v4(first, minutes=-16), v2(first, minutes=16), v2(first) | {"host": "other"}, v2(first, version="1"),
                v2(first) | {"signature": "!"}]:
     ec2_token(signed, status=401)
-# Nobody says later what was said before, whatever parameter that is not signed says of the time.
+# A request cannot be replayed later with a parameter that is not signed and changes the time.
 ec2_token(v4(first, "POST", minutes=-60, params={"Timestamp": now(False)}), status=401)
 for text in [texts[0].replace("/s3/", "/ec2/"), texts[0] + "\n"]:
     made = {"access": first["access"], "token": base64.urlsafe_b64encode(text.encode()).decode(), "signature": "0" * 64}

@@ -31,7 +31,7 @@ def openstack(*words, login=ADMIN, fails=False):
 
 
 def openstack_apart(*words, login):
-    """The same in a process of its own: within one, the client goes on with the session of whoever came first."""
+    """The same in another process: within one process the client reuses the session of the first login."""
     command = [sys.executable, "-c", "from openstackclient import shell; raise SystemExit(shell.main())"]
     command += ["--os-auth-url", URL, "--os-cacert", CERTIFICATE] + login + list(words) + ["-f", "json"]
     done = subprocess.run(command, capture_output=True, text=True)

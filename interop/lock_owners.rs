@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 const ROLE: &str = "DatastorePowerUser";
 
-fn role(server: &Server, what: &str, path: &str, whom: &str) {
-    server.cli(&["role", what, "--path", path, "--auth-id", whom, ROLE]);
+fn role(server: &Server, what: &str, path: &str, authid: &str) {
+    server.cli(&["role", what, "--path", path, "--auth-id", authid, ROLE]);
 }
 
 /// A change of bob after he took a lock, and the status for another writer.

@@ -1,4 +1,4 @@
-"""How the scripts beside this one call the server. Arguments of theirs: port, certificate, token id, secret, and what else they say."""
+"""How the scripts in this directory call the server. Their arguments: port, certificate, token id, secret, and further ones of each script."""
 
 import sys
 

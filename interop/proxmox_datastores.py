@@ -50,7 +50,7 @@ assert "left only by removing" in refused(400, config("tank").put, **{"maintenan
 usage = {store["store"]: store for store in admin.status("datastore-usage").get()}
 assert "error" in usage["tank"] and usage["main"]["total"] > 0, usage
 
-# Whoever may not know learns not even what there is.
+# A caller without the privilege does not learn which datastores exist.
 admin.access.users.post(userid="eve@local")
 made = admin.access.users("eve@local").token("work").post()
 eve = api("eve@local!work", made["value"])

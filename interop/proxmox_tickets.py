@@ -25,7 +25,7 @@ assert any(row["userid"] == USER for row in admin.access.users.get())
 admin.access.users.post(userid="carol@local")
 admin.access.users("carol@local").delete()
 ticket, csrf = admin.get_tokens()
-# A change without the token beside the ticket is what a page of another site would ask for.
+# A page of another site would send a change with the ticket and without the token.
 backend = admin._store["session"].auth
 backend.csrf_prevention_token = csrf[:-1] + ("0" if csrf[-1] != "0" else "1")
 try:

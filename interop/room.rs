@@ -98,8 +98,8 @@ fn properties_wait_for_the_disk_outside_of_the_turn() {
             curl(&server, &token, "/dav/main/file", &["--request", "PROPPATCH", "--data", set]).status
         });
         std::thread::sleep(Duration::from_millis(300));
-        let beside = deleting(&server, &token, "two");
-        assert!(beside < alone + Duration::from_millis(600), "alone {alone:?}, beside PROPPATCH {beside:?}");
+        let during = deleting(&server, &token, "two");
+        assert!(during < alone + Duration::from_millis(600), "alone {alone:?}, during PROPPATCH {during:?}");
         patch.join().unwrap()
     });
     assert_eq!(patched, 207);

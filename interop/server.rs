@@ -67,13 +67,13 @@ impl Server {
         }
     }
 
-    /// One more on the same data.
+    /// Starts one more server on the same data.
     pub(crate) fn another(&self, environment: &[(&str, &str)]) -> Child {
         spawn(&self.data(), environment).0
     }
 
-    /// The same, and where it serves HTTPS.
-    pub(crate) fn beside(&self, environment: &[(&str, &str)]) -> (Child, String) {
+    /// The same; returns its address for HTTPS as well.
+    pub(crate) fn another_with_address(&self, environment: &[(&str, &str)]) -> (Child, String) {
         let (child, told) = spawn(&self.data(), environment);
         (child, told["listen"].as_str().unwrap_or_default().to_owned())
     }

@@ -237,7 +237,8 @@ fn a_ticket_is_good_for_its_name_and_terms_and_for_nothing_else() {
     let terms = Terms::new();
     let shown = terms.authority.give("somebody", true);
     let list = terms.scratch.path().join("list");
-    let (child, beside) = terms.server.beside(&[("ENFILADE_TLS__CRT_LIST", list.to_str().unwrap())]);
+    let (child, second) =
+        terms.server.another_with_address(&[("ENFILADE_TLS__CRT_LIST", list.to_str().unwrap())]);
     let (_ended, here) = (Ended(child), &terms.server.address);
     let with = |client: &ClientConfig| {
         let mut client = client.clone();
@@ -254,7 +255,7 @@ fn a_ticket_is_good_for_its_name_and_terms_and_for_nothing_else() {
         let client = client(version, Some(&shown));
         for from in NAMES.into_iter().filter(|name| spoken(name)) {
             for to in NAMES {
-                for address in [here, &beside] {
+                for address in [here, &second] {
                     let client = with(&client);
                     assert_eq!(resumes(here, from, &client), Ok(false), "{from}");
                     let second = resumes(address, to, &client);
@@ -416,8 +417,8 @@ fn whoever_shows_a_certificate_is_whose_token_it_is() {
     until(server, || with("same.example", &mine) == "000");
     assert_eq!(with("same.example", &unbound), "401");
     // Another credential in the request counts instead, right or wrong.
-    let beside = ["--cert", &mine, "--user", "alice@local!laptop:wrong"];
-    assert_eq!(listed("asks.example", &beside), "401");
+    let second = ["--cert", &mine, "--user", "alice@local!laptop:wrong"];
+    assert_eq!(listed("asks.example", &second), "401");
     // The fingerprint is public, and is not accepted as a secret.
     let shown = &server.cli(&["token", "show", "alice@local!laptop"])[0];
     let digits = shown.to_string().split("SHA-256 ").nth(1).unwrap()[..64].to_owned();
@@ -541,17 +542,17 @@ fn a_restart_takes_what_it_knows_from_the_index_and_a_broken_one_for_none() {
         // One is another now.
         std::fs::write(directory.join("07.pem"), bundle("new", &["n7.example", "new.example"], &key))
             .unwrap();
-        let (child, beside) = server.beside(&environment);
+        let (child, second) = server.another_with_address(&environment);
         let _ended = Ended(child);
-        until(&server, || shown(&beside, Some("new.example"), &[]) == "new");
-        assert_eq!(shown(&beside, Some("n29.example"), &[]), "n29.example");
+        until(&server, || shown(&second, Some("new.example"), &[]) == "new");
+        assert_eq!(shown(&second, Some("n29.example"), &[]), "n29.example");
         let mut bytes = std::fs::read(&index).unwrap();
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;
         std::fs::write(&index, bytes).unwrap();
-        let (child, beside) = server.beside(&environment);
+        let (child, second) = server.another_with_address(&environment);
         let _ended = Ended(child);
-        assert_eq!(shown(&beside, Some("new.example"), &[]), "new");
+        assert_eq!(shown(&second, Some("new.example"), &[]), "new");
         std::fs::write(directory.join("07.pem"), bundle("n7.example", &["n7.example"], &key)).unwrap();
     }
 }

@@ -4,8 +4,8 @@
 //! The last commit before the change writes the store that is kept; the binary of that commit makes it:
 //! `init`; users with the passwords `alice-password`, `bob-password`, `carol-password`, and `bootstrap` with `boot-password`;
 //! groups in groups, roles, tokens `alice@local!kept` and `alice@local!gone`, the second of them deleted; `bob@local` disabled;
-//! a `user.cfg` that was good and is not; a token taken back over HTTP, and `revoke user carol@local`; and whatever the tables
-//! that are new since have. In the directory are the data that says so (`facts/data.mdb`, `facts/high-water`, `keys/`, `*.cfg`
+//! a `user.cfg` that was good and is not; a token taken back over HTTP, and `revoke user carol@local`; and records of all tables
+//! that are newer. In the directory are the data that says so (`facts/data.mdb`, `facts/high-water`, `keys/`, `*.cfg`
 //! with content beneath `/srv/house`), what that binary itself said of it (`dump.jsonl` with secrets, `log.jsonl`, `backup`),
 //! and the values of the two tokens (`tokens.json`).
 
@@ -157,7 +157,7 @@ fn a_server_upgrades_what_it_finds_and_everybody_is_who_they_were() {
     }
 }
 
-/// Whatever write fails, and wherever it is killed: the store is of the old format and untouched, or of the new one and whole.
+/// After any failed write and any kill the store has the old format and is unchanged, or has the new format and is complete.
 #[test]
 fn an_upgrade_that_is_cut_short_has_changed_nothing() {
     let scratch = Scratch::new();

@@ -1,5 +1,5 @@
-"""Random bodies through PROPPATCH and LOCK: whatever was put in, what comes back is well-formed to an independent parser (expat), with the
-same value. Arguments: host:port without TLS, user:secret, how many, seed."""
+"""Random bodies through PROPPATCH and LOCK: every answer is well-formed to an independent parser (expat), and has the same
+value. Arguments: host:port without TLS, user:secret, how many, seed."""
 
 import base64
 import http.client
@@ -134,7 +134,7 @@ for turn in range(count):
     assert answer[0] in (207, 400, 413, 507), f"{answer[0]} to {body!r}"
     told = check(body, answer)
     is_taken = answer[0] == 207 and b"200 OK" in answer[1] and b"403 Forbidden" not in answer[1]
-    # Whoever lists the directory can read it.
+    # Every client can read the listing of the directory.
     for depth, asked, path in (("1", None, ""), ("1", NAMED, ""), ("0", NAMED, name)):
         assert check(body, ask("PROPFIND", path, asked, Depth=depth)) is not None, body
     if is_taken:

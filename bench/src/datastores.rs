@@ -260,7 +260,7 @@ fn rounds(
 /// So many that differences of the setup (random hash seeds) do not matter.
 const PROBES: u64 = 20_000;
 
-/// Instructions of a lookup and its drop, whatever the number of stores.
+/// Instructions of a lookup and its drop; the number of stores does not matter.
 fn probes(report: &mut Report, small: bool) -> Result<(), Failure> {
     if Command::new("valgrind").arg("--version").output().is_err() {
         eprintln!("valgrind is not installed, so no instructions are counted");

@@ -1,6 +1,6 @@
 //! Sessions: the cost to judge one with any number of revocations, directly and through Keystone's API.
 
-mod beside;
+mod comparison;
 pub(crate) mod cloud;
 pub(crate) mod http;
 
@@ -45,7 +45,7 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     }
     http::run(report, &scratch, small)?;
     match peers::keystone::missing().as_slice() {
-        [] => beside::run(report, small),
+        [] => comparison::run(report, small),
         missing => {
             eprintln!(
                 "Keystone itself is not measured: {} missing; see `cargo xtask bench keystone --install`",
@@ -57,12 +57,12 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
 }
 
 /// Keystone and Enfilade alone.
-pub(crate) fn beside_keystone(report: &mut Report, install: bool, small: bool) -> Result<(), Failure> {
+pub(crate) fn compared_with_keystone(report: &mut Report, install: bool, small: bool) -> Result<(), Failure> {
     if install {
         peers::keystone::install()?;
     }
     match peers::keystone::missing().as_slice() {
-        [] => beside::run(report, small),
+        [] => comparison::run(report, small),
         missing => Err(format!(
             "{} missing; `cargo xtask bench keystone --install` fetches them",
             missing.join(", ")

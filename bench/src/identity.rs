@@ -1,8 +1,8 @@
 //! The Identity API in a small cloud and in one of the size of the largest: what creating a user, showing one, finding one by name and
-//! listing the effective roles of one take of the server's CPU, and how often the store is asked; beside Keystone, where it is there. And what
-//! listing everybody and removing a whole domain take.
+//! listing the effective roles of one take of the server's CPU, and how often the store is asked; also by Keystone, if it is installed. And what
+//! listing all users and removing a whole domain take.
 
-mod beside;
+mod comparison;
 mod counted;
 mod scale;
 
@@ -109,9 +109,9 @@ pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
     }
     let missing = keystone::missing();
     match (missing.as_slice(), peers.first_mut()) {
-        ([], Some(peer)) => beside::run(report, &scratch, peer, scale)?,
+        ([], Some(peer)) => comparison::run(report, &scratch, peer, scale)?,
         _ => eprintln!(
-            "not beside Keystone: {} is missing; `cargo xtask bench keystone --install` fetches it",
+            "not compared with Keystone: {} is missing; `cargo xtask bench keystone --install` fetches it",
             missing.join(", ")
         ),
     }

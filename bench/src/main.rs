@@ -101,7 +101,7 @@ fn run(arguments: &[String]) -> Result<bool, Failure> {
             growth::revocations::run(&mut report, if small { 10_000 } else { count as u64 })?;
         }
         "identity" => identity::run(&mut report, small)?,
-        "keystone" => fernet::beside_keystone(&mut report, install, small)?,
+        "keystone" => fernet::compared_with_keystone(&mut report, install, small)?,
         "keystone-article" => article::run(&mut report, small)?,
         "passage" => passage::run(&mut report, small)?,
         "tokens" => tokens::run(&mut report, small)?,

@@ -1,4 +1,4 @@
-//! API tokens: what it costs to know one again, beside what others do, and that it does not grow.
+//! API tokens: the cost of recognising one that was verified before, compared with other servers, and that it does not grow.
 
 mod contention;
 mod maps;

@@ -79,7 +79,7 @@ const AUTHORIZATIONS: [(&str, &str); 38] = [
     ("AWS4", "AWS4-HMAC-SHA256 Credential=x"),
 ];
 
-/// Fields beside `Authorization`, each alone or with a good one.
+/// Fields other than `Authorization`, each alone or with a good one.
 const OTHERS: [(&str, &str); 16] = [
     ("X-Auth-Token", "{{token of member's session}}"),
     ("X-Auth-Token", "{{token of guest's session}}"),
@@ -150,7 +150,7 @@ pub(super) fn ask(world: &mut World) {
             world.ask("anonymous", &format!("{path} {what}"), ask);
         }
     }
-    world.group("credentials beside others");
+    world.group("credentials with other fields");
     for (name, value) in OTHERS {
         for caller in ["anonymous", "alice"] {
             for (method, path) in PLACES {

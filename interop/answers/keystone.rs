@@ -130,7 +130,7 @@ pub(super) fn basic(text: &str) -> String {
     said
 }
 
-/// Whoever is called so comes in by the token of the answer from now on.
+/// From now on the caller of this name uses the token of the answer.
 fn admit(world: &mut World, caller: &str, got: &Got) {
     let token = got
         .field("x-subject-token")

@@ -62,7 +62,7 @@ pub(super) fn ask(world: &mut World) {
     trees(world);
 }
 
-/// Whether the verb is none of WebDAV's here: for whom is no matter.
+/// Whether the server does not implement the verb, for any caller.
 fn is_none(verb: &str) -> bool {
     ["POST", "PATCH", "REPORT"].contains(&verb)
 }

@@ -1,4 +1,4 @@
-//! Opens stores in a process of its own: pages that make no sense can end whoever maps them, and that is a finding and not the end of the campaign.
+//! Opens stores in a process of its own: damaged pages can kill the process that maps them. That is a finding and not the end of the campaign.
 
 use crate::disk::digest;
 use enfilade_facts::{LockStore as _, Table, View};

@@ -424,7 +424,7 @@ impl Recorder {
         self.written.lock().unwrap().op(Op::Mode { id, mode });
     }
 
-    /// Reads what was written from the file itself, whatever call wrote it.
+    /// Reads from the file itself what a call of any kind wrote.
     fn wrote(&self, thread: Pid, fd: u64, at: Option<u64>, count: i64) {
         let Some((id, link)) = self.file(thread, fd) else { return };
         let at = at.unwrap_or_else(|| fd_field(thread, fd, "pos:", 10).saturating_sub(count as u64));

@@ -81,7 +81,7 @@ fn frames(item: &str) -> Vec<u8> {
             frame(0, flags(0), number(0), &unescaped(text))
         }
         "rst" => frame(3, 0, number(0), &number(1).to_be_bytes()),
-        "ping" => frame(6, 0, 0, b"whatever"),
+        "ping" => frame(6, 0, 0, b"any data"),
         "frame" => frame(number(0) as u8, number(1) as u8, number(2), &hex(3)),
         "bytes" => hex(0),
         "repeat" => frames(&words[1..].join(" ")).repeat(number(0) as usize),

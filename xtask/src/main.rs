@@ -20,7 +20,7 @@ cargo xtask COMMAND
                         --no-packages installs nothing and does not ask what is missing
   tidy                  the house's own rules, with what to do where one is broken
   bench NAME [--json] [--plot DIR]
-                        measure, beside what it is compared with; exits with 1 when a goal does not hold
+                        measure, also what it is compared with; exits with 1 when a goal does not hold
   certs DIR [--n N]     make a directory of N realistic certificates with their keys (25,000 unless said)
   answers [--keep DIR] [--accept]
                         thousands of requests over every face are answered as it is recorded; --keep writes all answers in full into a new

@@ -44,7 +44,7 @@ impl Bench<'_> {
     pub(super) fn alone(&self, report: &mut Report, how: How, judging: f64) -> Result<(), Failure> {
         let tree = if self.chosen.contains(&LARGE) { LARGE } else { "largedir_1000" };
         let entries: f64 = tree.trim_start_matches("largedir_").parse()?;
-        let name = if how == How::Heard { "changes heard of" } else { "each entry asked" };
+        let name = if how == How::Heard { "changes watched" } else { "each entry asked" };
         self.warm(Acls::Few, tree)?;
         let server = self.server(how)?;
         let spent = || server.cpu_nanos() / 1e6;

@@ -46,7 +46,7 @@ pub(crate) fn mark(n: u64) -> Revoked {
 }
 
 impl Cloud {
-    /// A cloud with this many users, of whom the first hundred have a role, and this many revocations.
+    /// A cloud with this many users and this many revocations. The first hundred users have a role.
     pub(crate) fn build(place: &Path, users: u64, revocations: u64) -> Result<Self, Failure> {
         let lmdb = Arc::new(Lmdb::open(place)?);
         let mut change = Change::new(audit("a cloud"));

@@ -9,7 +9,7 @@ pub use index::{IndexUse, LeafIndex};
 pub use listing::CertificateTerms;
 
 use enfilade_sources::files::certificates::{
-    Engine, Identity, Threads, WholeBundle, bundles_beside, engine, files_of_kinds, identity_of,
+    Engine, Identity, Threads, WholeBundle, bundles_of_companion, engine, files_of_kinds, identity_of,
     identity_of_whole, read_whole,
 };
 use enfilade_tls::{
@@ -349,8 +349,8 @@ impl CertificateFiles {
         };
         let mut there = BTreeSet::new();
         let mut gone = Vec::new();
-        let beside = paths.iter().flat_map(|path| bundles_beside(path)).filter(|path| path.exists());
-        for path in paths.iter().cloned().chain(beside) {
+        let bundles = paths.iter().flat_map(|path| bundles_of_companion(path)).filter(|path| path.exists());
+        for path in paths.iter().cloned().chain(bundles) {
             let is_file = std::fs::metadata(&path).is_ok_and(|meta| meta.is_file());
             let text = path.to_string_lossy();
             match listing.has(&path) && is_file {
@@ -373,13 +373,14 @@ impl CertificateFiles {
         names: &[OsString],
         known: impl Fn(&str) -> Option<&'c Arc<CertificateFile>> + Sync,
     ) -> Vec<OsString> {
-        let beside = listing.with_something_beside();
+        let with_companions = listing.with_companions();
         let looked = self.looked.load(Ordering::Relaxed);
         let is_same = |name: &OsString| {
             let text = path_of(&listing.base, name);
             let Some(known) = known(&text) else { return false };
             let path = Path::new(&text);
-            let identity = if beside.contains(path) { identity_of_whole(path) } else { identity_of(path) };
+            let has_companions = with_companions.contains(path);
+            let identity = if has_companions { identity_of_whole(path) } else { identity_of(path) };
             identity
                 .is_ok_and(|now| known.identity.get().map_or(is_settled(&now, looked), |known| now == *known))
         };

@@ -1,5 +1,4 @@
-//! The desk at which changes are made: built on a view, committed with who made them, and built again when somebody else
-//! was faster.
+//! How a change is made: it is built on a view, committed with the name of the caller, and built again after a conflict.
 
 use crate::error::Error;
 use crate::passwords::PasswordRules;
@@ -8,7 +7,7 @@ use enfilade_facts::{At, AuditRecord, Change, Clocks, CommitError, Read, Request
 use enfilade_sources::files::file_set::FileSet;
 use std::path::PathBuf;
 
-/// Where facts are changed, by whom, and when.
+/// The context of a change: the facts, the files, the rules, the caller and the time.
 #[derive(Clone, Copy)]
 pub struct Desk<'a> {
     /// The facts.

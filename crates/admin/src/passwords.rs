@@ -43,7 +43,7 @@ pub(crate) struct Choice<'a> {
     pub(crate) now: i64,
 }
 
-/// Whoever chooses passwords, and however many do, has one core for it.
+/// All users together have one core for choosing passwords.
 static TURN: Mutex<()> = Mutex::new(());
 
 impl PasswordRules {
@@ -131,7 +131,7 @@ impl PasswordRules {
     }
 
     fn check_age(&self, before: &Password, now: i64) -> Result<(), Error> {
-        // Whoever has to change it may.
+        // A user who must change the password may do so before the minimum age.
         let is_over = before.until != 0 && before.until <= now;
         let left = before.set_at.saturating_add(self.seconds_min).saturating_sub(now);
         match is_over || left <= 0 {
@@ -236,7 +236,7 @@ mod tests {
         };
         let given = choose(&rules, "given", &ChosenBy::Another, None, 100).unwrap();
         assert_eq!((given.until, given.is_given), (100, true));
-        // Whoever has to change it may, at once.
+        // A user who must change the password may do so at once.
         let own = choose(&rules, "own", &by("given"), Some(&given), 100).unwrap();
         assert_eq!((own.until, own.is_given), (100 + 90 * DAY, false));
         let takes = Profile { takes_given_password: true, ..Profile::default() };

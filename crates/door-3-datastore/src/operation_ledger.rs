@@ -180,7 +180,7 @@ impl Ledger {
 
     /// Adds a function that reads the ledgers of all processes.
     #[must_use]
-    pub fn beside(self, everybody: Everybody) -> Self {
+    pub fn with_processes(self, everybody: Everybody) -> Self {
         Ledger { everybody: Some(everybody), ..self }
     }
 

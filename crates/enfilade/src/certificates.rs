@@ -41,9 +41,9 @@ pub(crate) struct Keeper {
     /// What an earlier start wrote down.
     known: Mutex<Option<LeafIndex>>,
     memo: KeyMemo,
-    /// Files that are being read for somebody: whoever else needs one waits for the same.
+    /// Files that are being read for a handshake; other handshakes that need one of them wait for it.
     loading: Mutex<HashMap<MemoKey, Arc<OnceCell<Loaded>>>>,
-    /// For those who came first with their names. Whoever asks for many waits here, and nobody else does.
+    /// Limits how many keys are read at the same time. Only handshakes that need a key wait here.
     turns: Semaphore,
     /// What was told of files that could not be used when somebody came for them: once each, however often somebody comes.
     told: Mutex<HashMap<String, String>>,
@@ -91,7 +91,7 @@ impl Keeper {
         self.made_of == (tls.place(data), tls.issuers.clone()) && tls.issuers.is_none()
     }
 
-    /// Where the certificates are, for whoever reads the log.
+    /// Where the certificates are, for the log.
     pub(crate) fn place(&self) -> String {
         match self.files.place() {
             CertificatePlace::Directory(path) => format!("certificate directory `{}`", path.display()),
@@ -142,7 +142,7 @@ impl Keeper {
         certificates: &Certificates,
         bad: &[BadCertificate],
     ) -> anyhow::Result<()> {
-        let verified = progress::beside("verifying certificates", certificates.count(), |done| {
+        let verified = progress::shown("verifying certificates", certificates.count(), |done| {
             self.verify(certificates, done)
         });
         let all = [bad, &verified.bad].concat();

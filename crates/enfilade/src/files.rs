@@ -101,8 +101,7 @@ fn tell(source: &Lmdb, set: &FileSet, faces: &Faces) -> Vec<String> {
     problems
 }
 
-/// The line a problem is in, and the reason, without what it means for whom and without what is quoted from the file: metrics
-/// hold no names.
+/// The line of a problem and the reason, without its effects and without text from the file: metrics contain no names.
 fn line_of(problem: &str) -> Option<(u32, String)> {
     let (line, reason) = problem.strip_prefix("line ")?.split_once(": ")?;
     let reason = reason.split_once(" (").map_or(reason, |(reason, _)| reason);

@@ -134,7 +134,7 @@ impl Home {
         &*self.source
     }
 
-    /// Where facts are changed by whoever runs this command.
+    /// The context of changes by the user of this command.
     pub(crate) fn desk(&self) -> Desk<'_> {
         let (files, passwords, who) = (&self.files, &self.passwords, self.who.as_str());
         let (reserved, requester, now) = (&self.reserved, Requester::Administrator, clock::now());
@@ -215,7 +215,7 @@ impl Home {
         Ok(())
     }
 
-    /// A house for whoever only asks what would be: nobody comes in, and nothing is written down.
+    /// A house for questions only: no request passes through it, and it writes nothing.
     pub(crate) fn house_to_ask(&self) -> anyhow::Result<Arc<House>> {
         let alone =
             (Ledger::private(1, clock::now()), Arc::new(MemoryLocks::default()) as Arc<dyn LockStore>);

@@ -49,7 +49,7 @@ fn own(home: &Home) -> anyhow::Result<Ledger> {
     let data = home.data.clone();
     // On an error clients see no operations of other servers; the command line shows the error.
     let everybody = Arc::new(move || everybody(&data).unwrap_or_default());
-    Ok(Ledger::new(Arc::new(Own(words)), std::process::id(), threads, clock::now()).beside(everybody))
+    Ok(Ledger::new(Arc::new(Own(words)), std::process::id(), threads, clock::now()).with_processes(everybody))
 }
 
 /// Every server of this data directory, with its active operations.

@@ -45,8 +45,8 @@ impl Progress {
     }
 }
 
-/// Runs the work in a thread, and shows its progress.
-pub(crate) fn beside<R>(what: &'static str, all: usize, work: impl FnOnce(&AtomicUsize) -> R) -> R {
+/// Runs the work, and shows its progress meanwhile.
+pub(crate) fn shown<R>(what: &'static str, all: usize, work: impl FnOnce(&AtomicUsize) -> R) -> R {
     let (done, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {

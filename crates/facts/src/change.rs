@@ -107,7 +107,7 @@ impl Change {
         self.expect::<R>(key, Expected::Absent)
     }
 
-    /// Only if there is such a record, whatever it holds.
+    /// Only if the record exists, with any value.
     pub fn expect_present<R: Row>(&mut self, key: &R::Key) -> &mut Self {
         self.expect::<R>(key, Expected::Present)
     }
@@ -153,7 +153,7 @@ impl Change {
         self
     }
 
-    /// Ends the sessions that are meant: all that were issued until this change is committed, whatever any clock says.
+    /// Ends all sessions that the mark covers and that were issued before this change is committed. Clocks are not asked.
     pub fn end(&mut self, mark: Revoked) -> &mut Self {
         self.marks.insert(mark, Ending::Now);
         self
@@ -274,7 +274,7 @@ impl Change {
         &self.expects
     }
 
-    /// What is written beside marks, in key order: `Some` is put, `None` is deleted.
+    /// All writes other than marks, in key order: `Some` is put, `None` is deleted.
     pub fn writes(&self) -> impl Iterator<Item = (Table, &[u8], Option<&[u8]>)> {
         self.writes.iter().map(|((table, key), value)| (*table, key.as_slice(), value.as_deref()))
     }

@@ -2,7 +2,7 @@
 
 use crate::table::Table;
 
-/// The facts could not be had. Whoever asked has to refuse (invariant D5).
+/// The facts could not be read. The caller must refuse (invariant D5).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     /// A record is there but cannot be believed (invariant F3).

@@ -41,7 +41,7 @@ impl Head {
     }
 }
 
-/// Which store this is; its own record, beside the head.
+/// Which store this is: a record of its own, in the table of the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The layout of the whole store.

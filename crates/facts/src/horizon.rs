@@ -2,7 +2,7 @@
 //!
 //! A token says in which second it was issued, and a mark says up to which second it counts. Both seconds come from wall clocks, and
 //! wall clocks step. So the facts hold a **horizon**, which only grows: no session is issued later than it. A mark counts up to the
-//! horizon at its commit, so it is about every session that was issued before, whatever the clocks said. The mark moves the horizon to its
+//! horizon at its commit, so it covers every session that was issued before, even when a clock was wrong. The mark moves the horizon to its
 //! own second, and a session that is issued after it is issued at least one second later.
 //!
 //! Tokens of other servers with the same keys know no horizon. They are refused while they are from later than the last second a mark
@@ -58,7 +58,7 @@ pub struct Passed {
     pub unix_seconds: i64,
     /// The clock since the start of the machine when that was so, in seconds.
     tick_seconds: i64,
-    /// Marks of tokens that end in this second or before it may have been purged, so such a token is over, whatever the clock says.
+    /// Marks of tokens that end in this second or before may have been purged, so such a token is expired, even if the clock says otherwise.
     purged: i64,
 }
 

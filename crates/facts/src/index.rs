@@ -1,8 +1,8 @@
-//! What is looked up in volume lives in the process, and is at every look exactly as new as the view.
+//! Facts that are looked up in volume, held in the memory of the process. At every look an index has the revision of the view.
 //!
-//! An index carries the revision it is of. Whoever looks with a newer view brings it up to that view first, from the
-//! change log, inside the same transaction; whoever looks with an older view has to take a new one. Readers take no lock
-//! and see whole indexes only: the new one is made beside the old one, and published with its revision in one store.
+//! An index carries its revision. A reader with a newer view first brings the index up to that view, from the change log and
+//! inside the same transaction. A reader with an older view must take a new view. Readers take no lock and see only whole
+//! indexes: the new index is built as a copy, and published with its revision in one store.
 
 use crate::error::SourceError;
 use crate::limits::{CATCH_UP_KEYS_MIN, LOG_KEYS_MAX};
@@ -52,7 +52,7 @@ pub enum IndexError {
     /// It is newer than the view, because somebody else looked with a newer one: take a new view and ask again.
     #[error("the index is newer than the view")]
     Ahead,
-    /// It could not be brought up to the view. Whoever asked has to refuse.
+    /// It could not be brought up to the view. The caller must refuse.
     #[error(transparent)]
     Source(#[from] SourceError),
 }
@@ -95,7 +95,7 @@ impl<T: Indexed> Index<T> {
     }
 
     /// Lends the index if it is of this revision: `None` where a view is needed first. With the newest revision that was
-    /// acknowledged, whatever was acknowledged before this was asked is in it.
+    /// acknowledged, it contains every change that was acknowledged before this call.
     pub fn peek<R>(&self, at: At, look: impl FnOnce(&T) -> R) -> Option<R> {
         let built = self.built.load();
         built.as_ref().filter(|built| built.at == at).map(|built| look(&built.value))

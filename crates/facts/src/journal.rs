@@ -1,4 +1,4 @@
-//! What a commit writes beside its records, so that damage cannot pass for a fact.
+//! What a commit writes in addition to its records, so that damage cannot pass for a fact.
 //!
 //! A checksum proves that a record was once written like this, not that it is the last word: a page pointer with one bit
 //! flipped can lead to a page of an older revision, where every record is sound and stale. So each group of records has
@@ -85,7 +85,7 @@ pub fn only_takes(before: &dyn Snapshot, writes: &[Write]) -> Result<bool, Sourc
     Ok(true)
 }
 
-/// Whether the one whom a record kept out is not there after these writes.
+/// Whether the user, group or token that a record denied a role no longer exists after these writes.
 fn is_of_nobody(
     before: &dyn Snapshot,
     writes: &[Write],

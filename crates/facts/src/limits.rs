@@ -74,7 +74,7 @@ pub const COMPACT_WORTH_BYTES_MIN: u64 = 64 * 1024 * 1024;
 pub const LOG_KEYS_MAX: usize = 1024;
 /// Most pieces of one change. A change of more than 262,144 records names none of them, and indexes are built anew after it.
 pub const LOG_PIECES_MAX: usize = 256;
-/// So many keys an index takes in from the change log at once, whatever its size; beyond it takes in no more than its tables have records.
+/// An index of any size takes in this many keys from the change log at once. Above that number it takes in at most as many keys as its tables have records.
 pub const CATCH_UP_KEYS_MIN: u64 = 65_536;
 /// How long an entry of the change log is kept at least, in seconds; and until it was shipped to the audit log.
 pub const LOG_SECONDS_MIN: i64 = 3600;

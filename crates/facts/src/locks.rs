@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-/// The store of locks does not answer. Whoever asked has to refuse.
+/// The store of locks does not answer. The caller must refuse.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the locks of files cannot be used: {0}")]
 pub struct LocksError(pub String);
@@ -49,8 +49,8 @@ pub trait LockStore: Send + Sync {
     /// When the store cannot be read; then `look` was not called.
     fn read(&self, look: &mut dyn FnMut(&dyn LockRows)) -> Result<(), LocksError>;
 
-    /// Lends the rows to whoever alone may change them now. What was changed is durable when this returns, or none of it where `change` says
-    /// so.
+    /// Lends the rows to `change`, which alone may change them now. When this returns all changes are durable, or none was made where
+    /// `change` says so.
     ///
     /// # Errors
     /// When the store cannot be written; nothing is changed then.

@@ -42,9 +42,9 @@ impl fmt::Display for Door {
 /// Who has to act so that the refusal goes away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// Whoever asked: another credential, another path, another right.
+    /// The client: it needs another credential, another path or another right.
     Client,
-    /// Whoever runs the house: a configuration or a state of theirs says no.
+    /// The operator: a setting or a state that the operator controls refuses.
     Operator,
     /// The place the facts or bytes come from could not answer.
     Source,

@@ -22,7 +22,7 @@ pub enum Table {
     Credentials = 7,
     /// Datastores, mirrored from `datastore.cfg`.
     Datastores = 8,
-    /// What was changed, by whom: the change log.
+    /// The change log: what was changed, and the name of the user.
     Log = 9,
     /// How many records there are, and a digest of them: of each group, and of each table.
     Tallies = 10,
@@ -56,7 +56,7 @@ pub enum Table {
     DatastoreProfiles = 24,
     /// What is found by the one end, found by the other.
     Reverse = 25,
-    /// What clients keep beside a thing.
+    /// Options and attributes that clients store with a resource.
     Extras = 26,
     /// What was removed and is not wholly gone yet.
     Leaving = 27,
@@ -98,7 +98,7 @@ impl Table {
         Table::Blobs,
     ];
 
-    /// The tables that hold facts; the others are kept by every commit beside them.
+    /// The tables that hold facts. Every commit maintains the other tables as well.
     pub fn of_facts() -> impl Iterator<Item = Table> {
         Self::ALL.into_iter().filter(|table| table.holds_facts())
     }

@@ -3,7 +3,7 @@
 use crate::codec;
 use crate::table::Table;
 
-/// How many records there are, and the sum of their checksums, in whatever order they are added.
+/// The number of records and the sum of their checksums. The order of adding does not matter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// How many.

@@ -1,4 +1,4 @@
-//! The words facts are made of. Each type is checked where it is made, so that whoever holds one need not check again.
+//! The types of the values in facts. Each value is checked when it is made, so code that holds one need not check again.
 
 mod acl_dialect;
 mod acl_path;

@@ -358,7 +358,7 @@ fn unavailable(why: heed::Error) -> SourceError {
 
 impl Source for Lmdb {
     fn at(&self) -> At {
-        // Everything that was acknowledged is at most this, in whatever process; a damaged meta page does not lead back.
+        // No process acknowledged a later revision; a damaged meta page does not lead back.
         self.environment.at(self.environment.high_water.newest())
     }
 

@@ -1,4 +1,4 @@
-//! The locks of files: an LMDB environment of their own beside the facts, and one in memory for whoever only asks and for tests.
+//! The locks of files: in an LMDB environment that is not the one of the facts, or in memory for commands that only ask and for tests.
 
 use crate::files::directory::share_file;
 use crate::mapping::{lock_file_bytes, reserve};
@@ -42,7 +42,7 @@ impl LmdbLocks {
             share_file(&directory.join(name), group).map_err(failed)?;
         }
         let env = open(&options, directory).map_err(unavailable)?;
-        // Whoever died while reading must not keep old pages.
+        // A reader that died must not hold old pages.
         env.clear_stale_readers().map_err(unavailable)?;
         let turn = turns.take(WAIT).map_err(no_turn)?;
         let txn = env.write_txn().map_err(unavailable)?;

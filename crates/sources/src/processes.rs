@@ -88,7 +88,7 @@ pub fn living(directory: &Path) -> io::Result<Vec<TheirWords>> {
     found.filter_map(Result::transpose).collect()
 }
 
-/// The words in a file, if whoever wrote them lives.
+/// The words in a file, if the process that wrote them lives.
 fn find(path: &Path) -> io::Result<Option<TheirWords>> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(seen, [(1_000, 5, 0), (8, 0, 6)]);
         drop(one);
         assert_eq!(living(&directory).unwrap().len(), 1);
-        // Whoever comes next finds nothing of the one before.
+        // The next process finds nothing of the one before.
         let again = OwnWords::take(&directory, 1_000, None).unwrap();
         assert!(again.words().iter().all(|word| word.load(Ordering::SeqCst) == 0));
         assert_eq!(living(&directory).unwrap().len(), 2);

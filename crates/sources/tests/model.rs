@@ -132,7 +132,7 @@ fn run(source: &dyn Source, model: &mut Model, steps: &[Step]) {
             let at = done.unwrap();
             assert_eq!(source.at(), at);
             assert!(before.revision <= at.revision && before.store == at.store);
-            // Whatever is different now is known under another revision.
+            // Different facts have another revision.
             assert!(after == *model || before.revision < at.revision);
             assert!(at == before || steps.iter().any(is_write));
             *model = after;

@@ -1,4 +1,4 @@
-//! Who may depend on whom, and which crate may know which library.
+//! Which crate may depend on which, and which crate may know which library.
 
 use super::{Finding, Source};
 use toml::{Table, Value};
@@ -67,7 +67,7 @@ const LIBRARIES: [(&str, &[&str], &str); 47] = [
     ("clap", &["enfilade"], "the command line"),
     ("clap_complete", &["enfilade"], "completions for shells"),
     ("clap_mangen", &["enfilade"], "manual pages"),
-    ("dashmap", &["enfilade-bench"], "what the memo is measured beside"),
+    ("dashmap", &["enfilade-bench"], "what the memo is compared with"),
     (
         "getrandom",
         &["enfilade", "enfilade-admin", "enfilade-content", "enfilade-sources"],
@@ -93,7 +93,7 @@ const LIBRARIES: [(&str, &[&str], &str); 47] = [
     (
         "io-uring",
         &["enfilade-sources", "enfilade-bench"],
-        "reading many files at once; the reading it is measured beside",
+        "reading many files at once; the reading it is compared with",
     ),
     (
         "libc",
@@ -105,13 +105,13 @@ const LIBRARIES: [(&str, &[&str], &str); 47] = [
         &["enfilade-content", "enfilade-testkit"],
         "hearing of changes of files; stopping a worker at each of its system calls",
     ),
-    ("papaya", &["enfilade-bench"], "what the memo is measured beside"),
-    ("parking_lot", &["enfilade-bench"], "the lock of a server that is measured beside ours"),
+    ("papaya", &["enfilade-bench"], "what the memo is compared with"),
+    ("parking_lot", &["enfilade-bench"], "the lock of a server that ours is compared with"),
     ("memchr", &["enfilade"], "the lines of requests"),
     ("mime_guess", &["enfilade-webdav"], "what a file is, by its name"),
     ("proc-macro2", &["xtask"], "where a mutant stands"),
     ("quick-xml", &["enfilade-webdav"], "WebDAV bodies"),
-    ("quick_cache", &["enfilade-bench"], "what the memo is measured beside"),
+    ("quick_cache", &["enfilade-bench"], "what the memo is compared with"),
     ("rcgen", &["enfilade", "enfilade-bench"], "the first certificate; certificates to measure with"),
     (
         "rustix",
@@ -216,7 +216,7 @@ fn check_workspace(source: &Source) -> Vec<Finding> {
     wrong.map(|(name, what)| source.finding(line_of(&source.text, name), what)).collect()
 }
 
-/// What a crate is built with, on whatever machine, its build script included.
+/// The dependencies of a crate on all machines, those of its build script included.
 fn built_with(manifest: &Table) -> Vec<(&str, &Value)> {
     let targets = manifest.get("target").and_then(Value::as_table);
     let tables = targets.into_iter().flat_map(Table::values).filter_map(Value::as_table);

@@ -273,7 +273,7 @@ impl<'a> Visit<'a> for Names<'_> {
     /// The modules inside are read as modules.
     fn visit_item_mod(&mut self, _: &'a syn::ItemMod) {}
 
-    /// To whom something is visible is no import.
+    /// A path in a visibility is no import.
     fn visit_visibility(&mut self, _: &'a syn::Visibility) {}
 
     fn visit_item_use(&mut self, item: &'a syn::ItemUse) {

@@ -178,7 +178,7 @@ fn endings_page(root: &Path) -> Result<String, String> {
     Ok(page)
 }
 
-/// `32 * 1024` and the names beside the table as a number with its thousands apart.
+/// Writes `32 * 1024` and named constants as a number with separated thousands.
 fn plain_number(text: &str) -> String {
     let factor = |factor: &str| match factor {
         "HOUR" => Some(3600),

@@ -43,7 +43,7 @@ impl Source {
         lines.filter_map(|((index, line), is_test)| (!self.is_test && !is_test).then_some((index + 1, line)))
     }
 
-    /// Its lines without the block of tests, whatever the file is there for.
+    /// The number of its lines without the block of tests.
     pub(crate) fn length(&self) -> usize {
         test_lines(&self.code).iter().filter(|is_test| !**is_test).count()
     }

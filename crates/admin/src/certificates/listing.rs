@@ -2,7 +2,7 @@
 
 use super::{BadCertificate, CertificatePlace};
 use enfilade_sources::files::certificates::{
-    bundles_beside, is_certificate, list, read_text, with_something_beside,
+    bundles_of_companion, is_certificate, list, read_text, with_companions,
 };
 use enfilade_tls::{CertificateFile, CrtList, Digest, DigestedLeaf, Issuers, Line, Options, Policy, Tickets};
 use std::collections::{BTreeSet, HashMap};
@@ -132,11 +132,11 @@ impl Listing {
         terms: &CertificateTerms,
     ) -> Self {
         let base = place.path().to_owned();
-        let beside = paths.iter().flat_map(|path| bundles_beside(path));
+        let bundles = paths.iter().flat_map(|path| bundles_of_companion(path));
         let all: BTreeSet<OsString> = paths
             .iter()
             .cloned()
-            .chain(beside)
+            .chain(bundles)
             .filter(|path| path.parent() == Some(&base))
             .filter_map(|path| path.file_name().map(OsStr::to_owned))
             .filter(|name| is_certificate(&base, name))
@@ -208,7 +208,7 @@ impl Listing {
     }
 
     /// Files with companion files (`.key`, `.ocsp`), so that their own identity does not show every change.
-    pub(super) fn with_something_beside(&self) -> BTreeSet<PathBuf> {
-        with_something_beside(&self.directories())
+    pub(super) fn with_companions(&self) -> BTreeSet<PathBuf> {
+        with_companions(&self.directories())
     }
 }

@@ -108,7 +108,7 @@ fn a_directory_is_followed_by_either_engine() {
 /// Companion files belong to a bundle: their changes are noticed.
 #[test]
 fn what_is_beside_a_bundle_is_followed_too() {
-    let shelf = Shelf::new("beside", Box::new(Threads::default()));
+    let shelf = Shelf::new("companions", Box::new(Threads::default()));
     let rules = Rules::default();
     shelf.write("a.pem", &["a.example"]);
     let text = std::fs::read_to_string(shelf.place.join("a.pem")).unwrap();

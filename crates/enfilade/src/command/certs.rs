@@ -223,7 +223,7 @@ fn check(installation: &Installation, files: &CertificateFiles, json: bool) -> a
     let looked = look(installation, files)?;
     let all = looked.certificates.count();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let verified = progress::beside("verifying certificates", all, |done| {
+    let verified = progress::shown("verifying certificates", all, |done| {
         files.verify(&looked.certificates, cores, done)
     });
     let bad = [looked.bad, verified.bad].concat();

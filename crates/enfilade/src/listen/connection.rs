@@ -120,7 +120,7 @@ pub(crate) struct Tls {
 pub(crate) async fn tls(listener: TcpListener, current: watch::Receiver<Tls>, router: Router, door: Door) {
     let limits = door.limits;
     accept(listener, door, move |stream, peer, turn: Turn, drain| {
-        // Whatever is exchanged later is for connections that come later.
+        // Certificates that are exchanged later are for later connections.
         let (Tls { certificates, keeper }, router) = (current.borrow().clone(), router.clone());
         let now = current.clone();
         async move {
@@ -174,7 +174,7 @@ async fn handshake(
     match opened {
         Ok((config, permit)) => start.into_stream(config).await.ok().map(|stream| (stream, permit)),
         Err(refusal) => {
-            // The same whatever we hold: a name nobody has, and one whose file cannot be used.
+            // The same answer for an unknown name and for a name whose file cannot be used.
             let _ = start.io.write_all(&UNRECOGNIZED_NAME).await;
             let _ = start.io.shutdown().await;
             if !matches!(refusal, Refusal::UnknownName) {
@@ -227,7 +227,7 @@ pub(crate) async fn plain(listener: TcpListener, router: Router, door: Door) {
     .await;
 }
 
-/// Sends whoever speaks plain HTTP to HTTPS.
+/// Redirects plain HTTP to HTTPS.
 pub(crate) async fn http(listener: TcpListener, redirect: Redirect, door: Door) {
     let limits = door.limits;
     let redirect = Arc::new(redirect);

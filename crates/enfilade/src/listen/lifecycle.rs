@@ -67,7 +67,7 @@ impl ConnectionLifecycle {
         self.enough.notify_one();
     }
 
-    /// Whoever takes back so many streams is told to go, and cut off if that does not help.
+    /// A client that resets too many streams gets GOAWAY, and is disconnected if it resets as many again.
     pub(crate) fn watch<S: AsyncRead + AsyncWrite>(
         self: &Arc<Self>,
         stream: S,

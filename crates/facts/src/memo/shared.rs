@@ -5,7 +5,7 @@ use arc_swap::ArcSwapOption;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// What a result takes beside its own size.
+/// The bytes that a result takes in addition to its own size.
 pub trait Weigh {
     /// Bytes on the heap that are there because of it.
     fn heap_bytes(&self) -> usize;
@@ -80,7 +80,7 @@ pub struct Memo<V> {
 impl<V: Weigh> Memo<V> {
     /// Of at most so many bytes, what the results hold on the heap included.
     pub fn new(seed: MemoSeed, bytes: usize) -> Self {
-        // A set for every entry that fits, so that there is seldom a fifth for one set; a set is small beside an entry.
+        // One set for each entry that fits, so that a set seldom gets a fifth entry. A set is small compared with an entry.
         let sets = sets_in(bytes, set_bytes::<V>() + entry_bytes::<V>());
         let bytes_max = bytes.saturating_sub(sets * set_bytes::<V>());
         let set = || Set::<V> {
@@ -126,7 +126,7 @@ impl<V: Weigh> Memo<V> {
             self.forget(slot.swap(Some(Arc::clone(&entry))));
             tag.store(tag_of(key), Ordering::Relaxed);
         }
-        // A few large results may not make many small ones: whatever comes next under the hand goes.
+        // A few large results may take the bytes of many small ones: the next entries under the clock hand are dropped.
         while self.bytes_max < self.bytes.load(Ordering::Relaxed) {
             let hand = self.hand.fetch_add(1, Ordering::Relaxed) & (self.sets.len() - 1);
             let slots = self.sets.get(hand).into_iter().flat_map(|set| &set.entries);

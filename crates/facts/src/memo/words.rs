@@ -235,7 +235,7 @@ mod tests {
         });
     }
 
-    /// Two writers meet in one entry: whatever is left of both is the value of one of them, or nobody's.
+    /// Two writers write one entry at the same time: afterwards it has the value of one of them, or none.
     #[test]
     fn no_order_of_two_writers_leaves_a_value_under_another_key() {
         loom::model(|| {

@@ -5,12 +5,12 @@ use crate::codec::{Reader, Writer};
 use crate::vocabulary::{CredentialId, GroupId, Role, RolePath, UserId};
 use serde::{Deserialize, Serialize};
 
-/// Path and whom; ordered by path, so that one scan finds everybody on a path.
+/// Path and grantee, ordered by path, so that one scan finds all grantees on a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssignmentKey {
     /// Where.
     pub path: RolePath,
-    /// For whom.
+    /// The grantee.
     pub who: Who,
 }
 

@@ -1,5 +1,4 @@
-//! What services keep here for a user: EC2 keys and the like. The blob is handed out as it came to whoever may see it, so it is kept as
-//! it came.
+//! Credentials that services store for a user, for example EC2 keys. The blob is stored and returned unchanged.
 
 use super::{REDACTED, Row, Table};
 use crate::codec::{Reader, Writer};

@@ -88,7 +88,7 @@ impl fmt::Display for Interface {
 pub struct Endpoint {
     /// Which service.
     pub service: ServiceId,
-    /// For whom.
+    /// Its interface: public, internal or admin.
     pub interface: Interface,
     /// In which region.
     pub region: Option<String>,

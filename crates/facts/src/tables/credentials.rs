@@ -145,8 +145,8 @@ pub struct Credential {
     /// Whether it has only the roles that are assigned to itself, within its owner's; otherwise it has its owner's.
     #[serde(default)]
     pub own_roles: bool,
-    /// Set when its truth is `user.cfg` (whether it is there, enabled, until when, and the comment) and `token.shadow`
-    /// (what its secret is checked against). The rest is a fact beside it.
+    /// Set when files define it: `user.cfg` (existence, enabled, expiry and comment) and `token.shadow` (the verifier).
+    /// All other fields are facts of the store.
     #[serde(rename = "kept", default)]
     pub mirrored: Option<Mirrored>,
 }

@@ -18,7 +18,7 @@ use super::{
 use crate::vocabulary::{CredentialId, DomainId, GroupId, ProjectId, RoleId, TrustId, UserId};
 
 /// Every change that ends sessions: the change, what it ends in that very commit, and what Keystone 30 does. No session that ended comes
-/// back, whatever is given or enabled again, and in whatever way. `cargo xtask pages` writes
+/// back when something is given or enabled again. `cargo xtask pages` writes
 /// `docs/endings.md` from here, and `testkit/tests/endings.rs` takes each step.
 pub const ENDINGS: [(&str, &str, &str); 24] = [
     ("a user is disabled", "everything of the user", "the same"),

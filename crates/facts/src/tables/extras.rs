@@ -1,4 +1,4 @@
-//! What clients of Identity v3 keep beside a thing, which nothing here goes by: options and attributes of their own.
+//! Options and attributes that clients of Identity v3 store with a resource. No decision reads them.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};

@@ -103,7 +103,7 @@ impl Mirrored {
     }
 }
 
-/// What tells one version of a file from another. The time of modification is left out: whoever restores it hides a change.
+/// Tells one version of a file from another. It has no time of modification, because a writer can restore that and hide a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileVersion {
     /// The inode.

@@ -5,7 +5,7 @@ use crate::codec::{Reader, Writer};
 use crate::vocabulary::{DomainId, RoleId};
 use serde::{Deserialize, Serialize};
 
-/// A role. What it lets somebody do is decided by whoever is shown a token with it.
+/// A role. The service that gets a token with the role decides what the role permits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedRole {
     /// Its name, unique in its domain, or where that is none among all that have none.
@@ -15,7 +15,7 @@ pub struct NamedRole {
     pub domain: Option<DomainId>,
     /// What it is for.
     pub description: Option<String>,
-    /// Whoever has it has these, too.
+    /// The roles that it includes.
     pub implies: Vec<RoleId>,
 }
 

@@ -66,8 +66,7 @@ pub struct User {
     pub password: Option<Password>,
     /// Who this is.
     pub comment: Option<String>,
-    /// Set when its truth is `user.cfg`: whether it is there, enabled, until when, and the comment. The rest is a fact
-    /// beside it.
+    /// Set when `user.cfg` defines its existence, enabled, expiry and comment. All other fields are facts of the store.
     #[serde(rename = "kept", default)]
     pub mirrored: Option<Mirrored>,
 }

@@ -1,4 +1,4 @@
-//! What was removed, and left behind what nobody can reach any more: it is taken away piece by piece, by whoever has time.
+//! Removed resources whose dependent records still exist. These records are unreachable; a background job removes them in batches.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};

@@ -1,10 +1,10 @@
-//! Whom a record is for, where that can be one of several kinds.
+//! The user, group or token a record is for.
 
 use crate::codec::Reader;
 use crate::vocabulary::{CredentialId, GroupId, Ugid, UserId};
 use serde::{Deserialize, Serialize};
 
-/// Whom an assignment is for.
+/// The grantee of an assignment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Who {
     /// One user.
@@ -13,8 +13,8 @@ pub enum Who {
     Group(GroupId),
     /// One token.
     Token(CredentialId),
-    /// Whoever has this name. It is what `acl.cfg` says, whether anybody of that name is there or not, so this record's
-    /// truth is that file.
+    /// The user, token or group with this name, which need not exist. `acl.cfg` names it so, and that file is the
+    /// truth of the record.
     Named(Ugid),
 }
 

@@ -53,7 +53,7 @@ impl Row for Project {
     }
 }
 
-/// The project a datastore is bound to: a fact beside its section in `datastore.cfg`, which knows no projects.
+/// The project a datastore is bound to. It is a fact of the store, because sections of `datastore.cfg` know no projects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
     /// The project.

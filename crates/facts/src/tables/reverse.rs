@@ -1,5 +1,5 @@
-//! The same the other way round: what is found by one end in its own table is found by the other here. Memberships and grants bring
-//! their rows along with each change; what stands in a value, whoever changes it keeps here.
+//! Records by their other end: a record that its own table finds by one end is found here by the other. Each change of a membership or a
+//! grant writes its rows here by itself; for ends that stand in a value, the function that changes the value writes them.
 
 use super::{BlobId, GrantScope, Grantee, Key, Member, Revoked, Row, Table, Who};
 use crate::codec::{Reader, Writer};
@@ -99,7 +99,7 @@ impl ReverseKey {
         vec![ENDS]
     }
 
-    /// Whether a key of this table stands beside a mark, and says nothing that a mark does not.
+    /// Whether a key of this table belongs to a mark, and adds nothing to it.
     pub fn is_beside_a_mark(key: &[u8]) -> bool {
         key.first() == Some(&ENDS)
     }

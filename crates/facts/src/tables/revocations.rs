@@ -1,5 +1,5 @@
-//! What was revoked. There is one record for whatever a token can be revoked by, so a later revocation takes the place of
-//! an earlier one, and asking is a look at a handful of keys.
+//! Revocations. Each subject by which a token can be revoked has at most one record, so a later revocation replaces an earlier
+//! one, and a lookup reads a handful of keys.
 
 use super::{GrantKey, GrantScope, Grantee, Key, Row, Table};
 use crate::codec::{Reader, Writer};
@@ -92,7 +92,7 @@ impl Revoked {
         }
     }
 
-    /// The id of whatever it is. Ids are random.
+    /// The id of the subject. Ids are random.
     pub fn id(&self) -> &[u8; 16] {
         self.parts().1
     }

@@ -30,8 +30,8 @@ pub fn only_takes(table: Table, before: Option<&[u8]>, after: Option<&[u8]>) -> 
     }
 }
 
-/// The record of the one whom an assignment keeps out, by its key. When that record goes, the assignment may go, too. What `acl.cfg` says of a
-/// name has none.
+/// The record of the user, group or token that an assignment denies a role, by the key of the assignment. When that record is deleted, the
+/// assignment may be deleted, too. An assignment of `acl.cfg` to a name has none.
 pub fn keeps_out(table: Table, key: &[u8]) -> Option<(Table, Vec<u8>)> {
     let key = AssignmentKey::from_bytes(key).filter(|_| table == Table::Assignments)?;
     match key.who {

@@ -237,7 +237,7 @@ impl fmt::Debug for GroupName {
     }
 }
 
-/// Whom a line of `acl.cfg` is for: a user, a token, or with `@` in front everybody in a group of the realm `local`.
+/// The grantee of a line of `acl.cfg`: a user, a token, or with `@` in front all members of a group of the realm `local`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ugid {
     /// A user or token.

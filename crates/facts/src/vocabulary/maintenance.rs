@@ -92,7 +92,7 @@ impl From<MaintenanceMode> for String {
 pub struct Maintenance {
     /// The mode.
     pub mode: MaintenanceMode,
-    /// For whoever is refused.
+    /// The text for a refused client.
     pub message: Option<String>,
 }
 

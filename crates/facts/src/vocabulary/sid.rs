@@ -17,15 +17,15 @@ pub struct Sid {
 impl Sid {
     /// Everybody, owner and group included (`S-1-1-0`).
     pub const EVERYONE: Sid = Sid::well_known(1, &[0]);
-    /// In an inheritable entry: whoever creates the child (`S-1-3-0`).
+    /// In an inheritable entry: the creator of the child (`S-1-3-0`).
     pub const CREATOR_OWNER: Sid = Sid::well_known(3, &[0]);
     /// In an inheritable entry: the creator's primary group (`S-1-3-1`).
     pub const CREATOR_GROUP: Sid = Sid::well_known(3, &[1]);
-    /// Whoever owns the object; its presence replaces the owner's implied rights (`S-1-3-4`).
+    /// The owner of the object; its presence replaces the owner's implied rights (`S-1-3-4`).
     pub const OWNER_RIGHTS: Sid = Sid::well_known(3, &[4]);
-    /// Whoever came over the network (`S-1-5-2`).
+    /// Every principal that connects over the network (`S-1-5-2`).
     pub const NETWORK: Sid = Sid::well_known(5, &[2]);
-    /// Whoever proved who they are (`S-1-5-11`).
+    /// Every authenticated principal (`S-1-5-11`).
     pub const AUTHENTICATED: Sid = Sid::well_known(5, &[11]);
     /// The operators of the house (`S-1-5-32-544`).
     pub const ADMINISTRATORS: Sid = Sid::well_known(5, &[32, 544]);
@@ -63,7 +63,7 @@ impl Sid {
         self.subs.get(..usize::from(self.count)).unwrap_or_default()
     }
 
-    /// The number of a user (`false`) or group (`true`) of the machine, where that is whom it names.
+    /// The number of a user (`false`) or group (`true`) of the machine; `None` for every other SID.
     pub fn unix_number(&self) -> Option<(bool, u32)> {
         match self.subs() {
             [kind @ 1..=2, number] if self.authority == [0, 0, 0, 0, 0, 22] => Some((*kind == 2, *number)),

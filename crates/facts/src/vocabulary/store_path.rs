@@ -1,4 +1,4 @@
-//! A path inside a datastore. The one place where paths are normalised: whoever holds a [`StorePath`] holds a safe one.
+//! A path inside a datastore. Paths are normalised only here: every [`StorePath`] is safe.
 //! What would have to be repaired is refused instead, because two programs that repair differently are a hole.
 
 use crate::limits::{self, Limits};

@@ -30,7 +30,7 @@ const LIST_BYTES_MAX: u64 = 1 << 30;
 const INDEX_BYTES_MAX: u64 = 4 << 30;
 
 /// Endings of companion files.
-const BESIDE: [&str; 4] = ["key", "issuer", "ocsp", "sctl"];
+const COMPANIONS: [&str; 4] = ["key", "issuer", "ocsp", "sctl"];
 
 /// Identifies one version of a file: inode, size, and the times of the last change of content and attributes, in nanoseconds.
 pub type Identity = [u64; 4];
@@ -114,16 +114,17 @@ fn sort(names: &mut Vec<OsString>) {
 /// Whether a name is one of a certificate.
 pub fn is_certificate(directory: &Path, name: &OsStr) -> bool {
     let extension = Path::new(name).extension().and_then(OsStr::to_str);
-    if name.as_bytes().starts_with(b".") || extension.is_some_and(|extension| BESIDE.contains(&extension)) {
+    if name.as_bytes().starts_with(b".") || extension.is_some_and(|extension| COMPANIONS.contains(&extension))
+    {
         return false;
     }
     // Other tools store certificates of authorities as `.crt`: a `.crt` counts only if its key is next to it.
     extension != Some("crt")
-        || [true, false].into_iter().any(|whole| beside_path(&directory.join(name), "key", whole).exists())
+        || [true, false].into_iter().any(|whole| companion_path(&directory.join(name), "key", whole).exists())
 }
 
 /// The path of a companion file: `NAME.pem.key`, or `NAME.key` without the ending.
-fn beside_path(bundle: &Path, ending: &str, whole: bool) -> PathBuf {
+fn companion_path(bundle: &Path, ending: &str, whole: bool) -> PathBuf {
     match whole {
         true => {
             let mut path = bundle.as_os_str().to_owned();
@@ -153,9 +154,9 @@ pub struct WholeBundle {
 /// When the bundle or an existing companion file cannot be read.
 pub fn read_whole(bundle: &Path) -> io::Result<WholeBundle> {
     let (pem, mut identity) = read_one(bundle)?;
-    let mut beside = |ending: &str| {
+    let mut companion = |ending: &str| {
         for whole in [true, false] {
-            match read_one(&beside_path(bundle, ending, whole)) {
+            match read_one(&companion_path(bundle, ending, whole)) {
                 Ok((bytes, of_it)) => {
                     identity = identity.zip(of_it).map(|(one, other)| together(one, other));
                     return Ok(Some(bytes));
@@ -166,7 +167,7 @@ pub fn read_whole(bundle: &Path) -> io::Result<WholeBundle> {
         }
         Ok(None)
     };
-    let (key, ocsp) = (beside("key")?, beside("ocsp")?);
+    let (key, ocsp) = (companion("key")?, companion("ocsp")?);
     Ok(WholeBundle { pem, key, ocsp, identity })
 }
 
@@ -202,9 +203,10 @@ fn read_one(path: &Path) -> io::Result<(Vec<u8>, Option<Identity>)> {
 pub fn identity_of_whole(bundle: &Path) -> io::Result<Identity> {
     let mut identity = identity_of(bundle)?;
     for ending in ["key", "ocsp"] {
-        let beside =
-            [true, false].into_iter().find_map(|whole| identity_of(&beside_path(bundle, ending, whole)).ok());
-        identity = beside.map_or(identity, |beside| together(identity, beside));
+        let companion = [true, false]
+            .into_iter()
+            .find_map(|whole| identity_of(&companion_path(bundle, ending, whole)).ok());
+        identity = companion.map_or(identity, |companion| together(identity, companion));
     }
     Ok(identity)
 }
@@ -232,21 +234,21 @@ pub fn files_of_kinds(bundle: &Path) -> Vec<PathBuf> {
 }
 
 /// Bundles in these directories that have companion files, so that their own identity does not show every change.
-pub fn with_something_beside(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+pub fn with_companions(directories: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let mut with = BTreeSet::new();
     for directory in directories {
         let Ok(entries) = std::fs::read_dir(directory) else { continue };
         for entry in entries.flatten() {
-            with.extend(bundles_beside(&directory.join(entry.file_name())));
+            with.extend(bundles_of_companion(&directory.join(entry.file_name())));
         }
     }
     with
 }
 
 /// The bundles to which a companion file may belong; none for other files.
-pub fn bundles_beside(file: &Path) -> Vec<PathBuf> {
+pub fn bundles_of_companion(file: &Path) -> Vec<PathBuf> {
     let extension = file.extension().and_then(OsStr::to_str);
-    if !extension.is_some_and(|extension| BESIDE.contains(&extension)) {
+    if !extension.is_some_and(|extension| COMPANIONS.contains(&extension)) {
         return Vec::new();
     }
     ["", "pem", "crt"].map(|ending| file.with_extension(ending)).into()

@@ -77,13 +77,13 @@ impl FileSet {
         })
     }
 
-    /// Gives whoever is writing these files a moment to finish, and to say who it was.
+    /// Waits a moment for a writer of these files, so that it can finish and commit in its own name.
     pub(crate) fn let_finish(&self, files: impl Iterator<Item = FileName>) -> Vec<FileLock> {
         let paths: Vec<PathBuf> = files.map(|file| self.lock_path(file)).collect();
         lock::wait_for(&paths, FINISH_WAIT)
     }
 
-    /// Takes the locks of these files, whatever their order always in the same one: users before secrets, as the originals.
+    /// Takes the locks of these files, always in the same order: users before secrets, as the originals.
     ///
     /// # Errors
     /// When somebody holds one for longer than ten seconds, or a lock file cannot be made.
@@ -121,7 +121,7 @@ pub struct Locked<'s> {
 
 impl Locked<'_> {
     /// Replaces a file by what `edit` makes of its bytes, of none where it is not there. `None` leaves it as it is. The new
-    /// file belongs to whom the old one did; where a link stands for it, what the link points to is replaced.
+    /// file has the owner and group of the old one. If the name is a link, the file that the link points to is replaced.
     ///
     /// # Errors
     /// When it is not locked, cannot be read or written, or `edit` refuses; then it is what it was.

@@ -5,7 +5,7 @@
 //! trace) it is read, compared with the facts, and what differs is committed as one change over all files.
 //!
 //! A look begins with the records of the files, reads the files after that, and commits only if those records are still the
-//! same. So of two who look at once, in whatever processes, the one who read an older version is refused.
+//! same. So of two looks at the same time, also in two processes, the one that read an older version is refused.
 
 mod datastores;
 mod draft;
@@ -140,7 +140,7 @@ impl News {
 impl Mirror {
     /// Of these files; none of them need be there.
     pub fn new(set: FileSet) -> Self {
-        // Where the kernel has none, a constant serves: whoever can write the file need not look for two equal digests.
+        // Without random bytes from the kernel a constant is enough: an attacker who can write the file needs no collision.
         let mut seed = *b"enfilade seen  1";
         let _ = getrandom::fill(&mut seed);
         let (users, secrets, walked) = (None, None, None);
@@ -220,7 +220,7 @@ impl Mirror {
             Ok::<_, SourceError>((draft.change, outcome, after, draft.due))
         })??;
         if !change.is_empty() {
-            // Whoever writes with the lock held commits it in their own name; then this commit is refused.
+            // A writer that holds the lock commits the change in its own name; then this commit is refused.
             let _finished = by.is_none().then(|| self.set.let_finish(news.iter().map(|news| news.file)));
             outcome.committed = Some(source.commit(&change)?);
         }
@@ -354,7 +354,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Of whom something else is said than this process saw last, where the facts are as it left them.
+    /// The users and tokens whose entries changed since this process read them last; `None` if the facts changed meanwhile.
     fn changed(&self, news: &[News], said: &FileContents) -> Option<Vec<Authid>> {
         let mut changed = Vec::new();
         let of = |file| news.iter().find(|news| news.file == file);
@@ -400,8 +400,8 @@ impl Mirror {
         Some(changes)
     }
 
-    /// Takes what `user.cfg` and `token.shadow` say for seen, where that is what the facts were taken from: for whoever is about
-    /// to change them with their locks held, so that the look after that compares what was changed and not everybody.
+    /// Takes the content of `user.cfg` and `token.shadow` as read, if the facts were taken from it. A caller that holds the locks and
+    /// is about to change the files calls this first, so that the look after the change compares only the changed entries.
     ///
     /// # Errors
     /// When the facts cannot be read.

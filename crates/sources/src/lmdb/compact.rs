@@ -1,8 +1,8 @@
 //! Giving back the room of what was deleted. LMDB uses free pages again and never makes its file shorter, and pages that were split stay as
 //! full as that left them.
 //!
-//! The records are put into a new file in the order of their keys, in a directory beside the old one; the file is synced, and takes the
-//! name of the old one. So the old store is there until the new one is whole. That is a change with a revision and an entry in the log; it
+//! The records are put into a new file in the order of their keys, in a directory next to the old file. The file is synced, and takes the
+//! name of the old one. So the old store exists until the new one is complete. That is a change with a revision and an entry in the log; it
 //! writes no fact, so the tallies are those of before. Nobody else may have the store open: a process would go on with the file that it has.
 
 use super::environment::{self, Environment, Trust};

@@ -228,7 +228,7 @@ impl Environment {
 static OPEN: Mutex<Option<Shared>> = Mutex::new(None);
 type Shared = HashMap<(u64, u64), Weak<Environment>>;
 
-/// The environment in this directory, opened now or shared with whoever opened it before.
+/// The environment in this directory: opened now, or the one that this process has open already.
 pub(super) fn open(path: &Path, terms: Terms, trust: Trust) -> Result<Arc<Environment>, OpenError> {
     place::prepare(path, terms.group)?;
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -249,7 +249,7 @@ fn data_file(path: &Path) -> std::io::Result<(u64, u64)> {
     Ok((meta.dev(), meta.ino()))
 }
 
-/// Opens it, whoever else in this process has it open.
+/// Opens it, even if this process has it open already.
 pub(super) fn open_anew(path: &Path, terms: Terms, trust: Trust) -> Result<Environment, OpenError> {
     let (environment, found) = open_of_any_format(path, terms)?;
     let place = path.to_owned();

@@ -1,5 +1,5 @@
-//! How far the store has come, in a small file beside it: a store that shows less has gone back, and what was revoked
-//! since would be good again.
+//! The newest acknowledged revision, in a small file next to the store. A store with an older revision has gone back, and later
+//! revocations would be lost.
 //!
 //! ```text
 //! magic 8 | store id 16 | revision u64 | nothing 8 | shipped u64 | next store id 16      (in the machine's order)
@@ -19,7 +19,7 @@ const MAGIC: [u8; 8] = *b"enfhigh1";
 /// The file; every process of the machine sees the same numbers.
 pub(super) struct HighWater {
     words: SharedWords,
-    /// The newest revision this process has seen: whatever becomes of the file, it is not led back.
+    /// The newest revision this process has seen. It does not go back when the file is damaged or replaced.
     seen: AtomicU64,
     path: PathBuf,
 }
@@ -70,7 +70,7 @@ impl HighWater {
         self.words.show(&self.path, &next.words)
     }
 
-    /// A view showed this revision: no less is told from now on, whatever becomes of the file.
+    /// A view showed this revision: from now on no older one is reported, even if the file is damaged or replaced.
     pub(super) fn saw(&self, revision: Revision) {
         if self.seen.load(Ordering::Relaxed) < revision.0 {
             self.seen.fetch_max(revision.0, Ordering::Relaxed);
@@ -92,8 +92,8 @@ impl HighWater {
         (id != 0).then_some(StoreId(id))
     }
 
-    /// Says which store will be here when what is going on now is done: whoever is interrupted after that is done, and
-    /// before it said so, leaves a store that is expected.
+    /// Records the id that the store will have after the operation that runs now. If the process is interrupted after the commit and
+    /// before it records that, the new id is expected.
     pub(super) fn announce(&self, store: StoreId) {
         self.word(NEXT[0]).store((store.0 >> 64) as u64, Ordering::Release);
         self.word(NEXT[1]).store(store.0 as u64, Ordering::Release);

@@ -1,4 +1,4 @@
-//! Which commit is the newest, where nothing beside the store says how far it came.
+//! Which commit is the newest, when the high-water mark is missing.
 //!
 //! LMDB keeps the roots of its two newest commits and takes the one with the larger number. One flipped bit in a number can
 //! make it take the older one, where everything is sound and one change is missing. The high-water mark knows better; where

@@ -116,7 +116,7 @@ mod tests {
             (0..records).for_each(|_| file.put(Table::Users, 10, 90));
             assert_eq!(file.bytes(), pages * page_bytes, "{page_bytes} {records}");
         }
-        // A large value: 50,000 bytes and the head of its first page, beside a node that leads there.
+        // A large value: 50,000 bytes and the head of its first page, and a node that points to it.
         for (page_bytes, pages) in [(4096, 4 + 1 + 13), (16384, 4 + 1 + 4), (32768, 4 + 1 + 2)] {
             let mut file = Pages::new(page_bytes);
             file.put(Table::Users, 10, 50_000);

@@ -13,17 +13,17 @@ use std::path::{Path, PathBuf};
 pub(super) const LOCK_FILE: &str = "lock.mdb";
 /// How far the store has come.
 pub(super) const HIGH_WATER: &str = "high-water";
-/// Held by whoever writes.
+/// Held by the process that writes.
 pub(super) const WRITER_LOCK: &str = "writer.lock";
-/// Held, shared, by whoever has the store open.
+/// Held, shared, by every process that has the store open.
 const LIVE_LOCK: &str = "live.lock";
-/// Held by whoever ships the change log.
+/// Held by the process that ships the change log.
 pub(super) const SHIPPING_LOCK: &str = "shipping.lock";
 /// Names the process that reads the files people edit. The file has its older name, so that servers of both versions share it.
 pub(super) const MIRROR_LEADER: &str = "lookout";
 /// The directory in which the store is written anew, while nobody else has it open.
 pub(super) const COMPACTING: &str = "compacting";
-/// LMDB's own files, and ours beside them.
+/// All files of the store: LMDB's and ours.
 const FILES: [&str; 7] =
     ["data.mdb", LOCK_FILE, HIGH_WATER, MIRROR_LEADER, WRITER_LOCK, LIVE_LOCK, SHIPPING_LOCK];
 /// NFS, SMB, CIFS, SMB2, 9P, Ceph, AFS (linux/magic.h).
@@ -76,7 +76,7 @@ fn check_mode(path: &Path, meta: &Metadata, group: Option<u32>, most: u32) -> Re
     Err(OpenError::TooWide { path: path.to_owned(), mode: meta.mode() & 0o777, allowed })
 }
 
-/// The umask, and whoever made a file first, say what modes the files have; this says what they have to be.
+/// Sets the modes of the files. A new file has a mode that depends on the umask of the process that made it.
 pub(super) fn set_modes(path: &Path, group: Option<u32>) -> io::Result<()> {
     for name in FILES.into_iter().filter(|name| path.join(name).exists()) {
         share(&path.join(name), group, modes(group).1)?;
@@ -91,7 +91,7 @@ pub(super) fn live(path: &Path) -> Result<File, OpenError> {
     if !try_lock(&file, FlockOperation::NonBlockingLockShared).map_err(failed)? {
         return Err(OpenError::Taken(path.to_owned()));
     }
-    // Whoever compacts it has it alone, so this is what was left when that was killed.
+    // A process that compacts has the store alone, so this directory was left by one that was killed.
     match std::fs::remove_dir_all(path.join(COMPACTING)) {
         Err(why) if why.kind() != io::ErrorKind::NotFound => Err(failed(why)),
         _ => Ok(file),

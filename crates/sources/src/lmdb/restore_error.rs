@@ -8,10 +8,10 @@ use std::path::PathBuf;
 /// Facts that were not put in place; those that are there are as they were.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// What was revoked since would be good again.
+    /// Later revocations would be undone.
     #[error(
-        "these facts are of revision {found}, and {expected} was acknowledged: whatever was revoked or taken away since \
-        would be good again; if that is meant, say --accept-rollback"
+        "these facts are of revision {found}, and {expected} was acknowledged: all later revocations and removals would be undone; \
+        to accept that, say --accept-rollback"
     )]
     GoesBack {
         /// Their revision.
@@ -19,10 +19,10 @@ pub enum RestoreError {
         /// The newest that was acknowledged.
         expected: Revision,
     },
-    /// What was revoked since might be good again.
+    /// Later revocations might be undone.
     #[error(
         "`{path}`, which says up to which revision changes were acknowledged, cannot be read: {why}; so nobody can tell whether these facts are \
-        older, and whatever was revoked or taken away since would be good again; if that is accepted, say --accept-rollback"
+        older, and later revocations and removals would be undone; to accept that, say --accept-rollback"
     )]
     UnknownAge {
         /// The file.

@@ -1,9 +1,9 @@
 //! Bringing a store of an older format up to this program's.
 //!
 //! It is one transaction, and a change with its entry in the log: tables that are new are made, every record passes through
-//! the steps of [`enfilade_facts::format`], and the head says where that led. Whatever ends it before leaves the store as it
-//! was. A backup that the older program reads is written first. Nobody else may have the store open: an older program would
-//! go on writing records of the older form.
+//! the steps of [`enfilade_facts::format`], and the head records the new format. If it is interrupted before the commit, the store is
+//! unchanged. A backup that the older program reads is written first. No other process may have the store open: an older program
+//! would go on writing records of the older form.
 
 use super::anew::Anew;
 use super::environment::{Environment, open_of_any_format};
@@ -174,7 +174,7 @@ impl Older {
         })?;
         rewritten.map_err(|Failed(why)| CommitError::from(why))?;
         self.environment.high_water.raise(at.revision);
-        // Whoever opens it next in this process waits until it is closed.
+        // The next open in this process waits until it is closed.
         self.environment.env.prepare_for_closing().wait();
         Ok((plan, at))
     }

@@ -1,8 +1,8 @@
-//! One writer at a time, in this process and on the machine; whoever waits meanwhile is written with the next one, so
-//! that many changes share one fsync.
+//! One writer at a time, in this process and on the machine. Changes that wait meanwhile are written together by the next writer,
+//! so that many changes share one fsync.
 //!
-//! LMDB's own lock waits for ever and does not say for whom. A lock on a file of ours stands in front of it: it is waited
-//! for so long, and then the process that holds it is named.
+//! LMDB's own lock waits for ever and does not name its holder. So a writer first takes a lock on a file of ours: that wait has a
+//! limit, and the error names the process that holds the lock.
 
 use crate::turn::{Held, NoTurn, WAIT, locked};
 use enfilade_facts::{At, Change, CommitError, SourceError};
@@ -50,7 +50,7 @@ impl Writers {
         if queue.is_led {
             let mine = Arc::new(Waiting { change: change.clone(), answer: Mutex::default() });
             queue.waiting.push(Arc::clone(&mine));
-            // Whoever has been answered goes at once; of the others one leads the next group.
+            // A change that has its answer returns at once; one of the others leads the next group.
             while queue.is_led {
                 queue = self.written.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 if let Some(answer) = locked(&mine.answer).take() {
@@ -66,7 +66,7 @@ impl Writers {
         drop(queue);
         let file = locked(&self.lock);
         let held = Held::take(&file, WAIT, DOING).map_err(CommitError::from);
-        // Whoever came while the lock was waited for is in the group, too.
+        // Changes that came while the lock was waited for are in the group, too.
         let group = std::mem::take(&mut locked(&self.queue).waiting);
         let changes: Vec<&Change> =
             std::iter::once(change).chain(group.iter().map(|waiting| &waiting.change)).collect();

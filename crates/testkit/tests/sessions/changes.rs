@@ -1,6 +1,6 @@
 //! Random grants, removals and revocations.
 
-use super::model::{Delegation, Dice, Event, Taken, Trust, Where, Whom};
+use super::model::{Delegation, Dice, Event, Holder, Taken, Trust, Where};
 use super::{GROUPS, GUESTS, IMPLIED, PROJECTS, ROLES, USERS, World, make_group};
 use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust, ProjectEdit};
 use enfilade_admin::{Target, TokenEdit, UserEdit};
@@ -23,8 +23,8 @@ impl World {
         let desk = self.house.desk();
         match dice.roll(20) {
             0..=5 => {
-                let whom = self.some_holder(dice, user);
-                self.grant((whom, on, role), true);
+                let holder = self.some_holder(dice, user);
+                self.grant((holder, on, role), true);
             }
             6..=8 => {
                 let given: Vec<_> = self.grants.iter().copied().collect();
@@ -33,7 +33,7 @@ impl World {
                 };
                 self.grant(grant, false);
                 // Often it is given again at once, in the same way or in another.
-                let (whom, on, role) = grant;
+                let (holder, on, role) = grant;
                 let below = match on {
                     Where::Project(n) => Where::Below(self.projects[n].1),
                     Where::Below(n) => {
@@ -43,7 +43,7 @@ impl World {
                 };
                 match dice.roll(6) {
                     0 | 1 => self.grant(grant, true),
-                    2 => self.grant((whom, below, role), true),
+                    2 => self.grant((holder, below, role), true),
                     3 => {
                         let other = self.some_holder(dice, user);
                         self.grant((other, on, role), true);
@@ -151,16 +151,16 @@ impl World {
     }
 
     /// A user, or an existing group.
-    fn some_holder(&self, dice: &mut Dice, user: usize) -> Whom {
+    fn some_holder(&self, dice: &mut Dice, user: usize) -> Holder {
         let group = Some(dice.roll(GROUPS.len())).filter(|n| self.groups[*n].is_some());
-        group.filter(|_| dice.roll(2) == 0).map_or(Whom::User(user), Whom::Group)
+        group.filter(|_| dice.roll(2) == 0).map_or(Holder::User(user), Holder::Group)
     }
 
     /// Gives a role, or takes it.
-    fn grant(&mut self, (whom, on, role): (Whom, Where, usize), is_so: bool) {
-        let who = match whom {
-            Whom::User(n) => Grantee::User(self.users[n].1),
-            Whom::Group(n) => Grantee::Group(self.groups[n].as_ref().unwrap().id),
+    fn grant(&mut self, (holder, on, role): (Holder, Where, usize), is_so: bool) {
+        let who = match holder {
+            Holder::User(n) => Grantee::User(self.users[n].1),
+            Holder::Group(n) => Grantee::Group(self.groups[n].as_ref().unwrap().id),
         };
         let scope = match on {
             Where::Project(n) => GrantScope::Project(self.projects[n].0),
@@ -171,10 +171,10 @@ impl World {
         let key = GrantKey { who, scope, role: self.roles[role] };
         admin::set_grant(&self.house.desk(), &key, is_so).unwrap();
         match is_so {
-            true => drop(self.grants.insert((whom, on, role))),
+            true => drop(self.grants.insert((holder, on, role))),
             false => {
-                self.grants.remove(&(whom, on, role));
-                self.take(Taken::Grant(whom, on));
+                self.grants.remove(&(holder, on, role));
+                self.take(Taken::Grant(holder, on));
             }
         }
     }
@@ -297,9 +297,10 @@ impl World {
         }
         self.members.retain(|(group, _)| *group != n);
         self.nested.retain(|(inner, outer)| *inner != n && *outer != n);
-        self.grants.retain(|(whom, ..)| *whom != Whom::Group(n));
+        self.grants.retain(|(holder, ..)| *holder != Holder::Group(n));
         // The next of this name is another.
-        self.taken.retain(|(what, _)| !matches!(what, Taken::Grant(whom, _) if *whom == Whom::Group(n)));
+        self.taken
+            .retain(|(what, _)| !matches!(what, Taken::Grant(holder, _) if *holder == Holder::Group(n)));
     }
 
     fn trust_or_not(&mut self, dice: &mut Dice) {

@@ -20,7 +20,7 @@ use enfilade_identity::fernet::payload::Audit;
 use enfilade_identity::{Ask, Claim, Methods, Scope, Session, Wanted};
 use enfilade_passage::{KeyRing, Refusal, Visit};
 use enfilade_testkit::{Remembering, TestHouse};
-use model::{Delegation, Dice, Ended, Event, Group, Issued, Taken, Token, Trust, Where, Whom};
+use model::{Delegation, Dice, Ended, Event, Group, Holder, Issued, Taken, Token, Trust, Where};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The hash of `pw`: cheap, because thousands of logins follow.
@@ -54,7 +54,7 @@ struct World {
     /// Groups in groups.
     nested: BTreeSet<(usize, usize)>,
     implied: BTreeSet<(usize, usize)>,
-    grants: BTreeSet<(Whom, Where, usize)>,
+    grants: BTreeSet<(Holder, Where, usize)>,
     credentials: Vec<Delegation>,
     trusts: Vec<Trust>,
     events: Vec<Event>,
@@ -263,7 +263,7 @@ impl World {
         token.key = *self.ring.iter().max().unwrap();
         let now = self.now();
         token.issued = Issued { place: Some(self.next_place()), second: now };
-        // It is issued at once, whatever was revoked a moment ago and whatever the clock shows.
+        // It is issued at once, also after a revocation and with a clock that is wrong.
         let roles = self.stands(&token, true);
         let is_over = roles.is_some() && !self.ends_later(&token);
         match visit.issue(wanted).await {

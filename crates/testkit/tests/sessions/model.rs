@@ -27,7 +27,7 @@ pub(crate) enum Where {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Whom {
+pub(crate) enum Holder {
     User(usize),
     /// By its number among the groups.
     Group(usize),
@@ -75,7 +75,7 @@ pub(crate) struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// A role of this one was taken there.
-    Grant(Whom, Where),
+    Grant(Holder, Where),
     /// The members of this group are no longer in another one.
     Group(GroupId),
     /// A role implies another no longer, or is gone.
@@ -111,7 +111,7 @@ pub(crate) struct Token {
     pub(crate) key: u32,
     /// Its rights after the last change.
     pub(crate) held: Option<Held>,
-    /// Whether a change reduced its rights: then it has ended, whatever the rest of the model says.
+    /// Whether a change reduced its rights: then it has ended, even if the rest of the model disagrees.
     pub(crate) has_lost: bool,
 }
 
@@ -172,12 +172,12 @@ impl World {
     }
 
     /// A user, and the groups that give the user something.
-    fn holders(&self, user: usize) -> Vec<Whom> {
+    fn holders(&self, user: usize) -> Vec<Holder> {
         let gives = |group: &usize| {
             self.groups[*group].as_ref().is_some_and(|group| self.domain_enabled[group.domain])
         };
-        let groups = self.groups_of(user).into_iter().filter(gives).map(Whom::Group);
-        [Whom::User(user)].into_iter().chain(groups).collect()
+        let groups = self.groups_of(user).into_iter().filter(gives).map(Holder::Group);
+        [Holder::User(user)].into_iter().chain(groups).collect()
     }
 
     /// Where a role counts on something: there, and on the domain of a project.
@@ -191,7 +191,7 @@ impl World {
     pub(crate) fn roles_on(&self, user: usize, on: Where) -> BTreeSet<usize> {
         let (holders, nodes) = (self.holders(user), self.nodes(on));
         let counts =
-            |(whom, there, _): &&(Whom, Where, usize)| holders.contains(whom) && nodes.contains(there);
+            |(holder, there, _): &&(Holder, Where, usize)| holders.contains(holder) && nodes.contains(there);
         self.with_implied(self.grants.iter().filter(counts).map(|(.., role)| *role))
     }
 
@@ -206,7 +206,8 @@ impl World {
     /// The same for grants on the scope.
     fn is_over_on(&self, user: usize, on: Where, issued: Issued) -> bool {
         let (holders, nodes) = (self.holders(user), self.nodes(on));
-        let mut both = holders.iter().flat_map(|whom| nodes.iter().map(|node| Taken::Grant(*whom, *node)));
+        let mut both =
+            holders.iter().flat_map(|holder| nodes.iter().map(|node| Taken::Grant(*holder, *node)));
         self.is_over_by(user, issued)
             || both.any(|taken| self.is_marked(taken, issued))
             || self.is_over_with(&self.roles_on(user, on), issued)

@@ -78,7 +78,7 @@ impl Datastores {
             }
             if self.is_whole() {
                 draft.delete(name, before);
-                // Whoever takes the name after that is another and inherits nothing.
+                // A later datastore of this name is another one and inherits nothing.
                 draft.change.delete::<Binding>(name).delete::<DatastoreProfile>(name);
                 continue;
             }

@@ -18,7 +18,7 @@ use enfilade_facts::{Row as _, SourceError};
 pub(super) struct AccountFiles<'a> {
     pub(super) users: Option<&'a UserCfg>,
     pub(super) secrets: Option<&'a Secrets>,
-    /// Of users and tokens in `user.cfg`: those of whom something else is said than the last time, where that is known: nobody else has to be looked up.
+    /// The users and tokens in `user.cfg` whose entries changed since the last look; only these are looked up. `None` if that is unknown.
     pub(super) changed: Option<Vec<Authid>>,
 }
 
@@ -212,7 +212,7 @@ impl Comparison<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// With everything that is the user's: whoever has the name later is somebody else.
+    /// With all records of the user: a later user of this name is another user.
     fn remove_user(&mut self, userid: &Userid, id: &UserId, before: &User) -> Result<(), SourceError> {
         self.draft.delete(id, before);
         self.draft.change.end_with::<User>(id).delete::<Name>(&NameKey::user(&before.domain, userid.name()));
@@ -230,7 +230,7 @@ impl Comparison<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Roles in `acl.cfg` are that file's; those beside it are of this user or token and of no later one.
+    /// Removes the roles that are facts of the store: they belong to this user or token and to no later one. Roles in `acl.cfg` stay.
     fn unassign(&mut self, who: &Who) -> Result<(), SourceError> {
         for key in AssignmentKey::all_of(self.draft.view, who)? {
             self.draft.change.delete::<Assignment>(&key);

@@ -69,7 +69,7 @@ fn a_vanished_file_makes_everything_stale_and_deletes_nothing() {
     assert!(bench.store("aaa").is_some() && !bench.file(FILE).unwrap().fault.unwrap().refuses);
     bench.look_at(LATE + 60);
     assert!(!bench.file(FILE).unwrap().fault.unwrap().refuses);
-    // Whoever looks then, and had not looked before.
+    // A process that looks then for the first time.
     bench.anew();
     assert!(bench.look_at(LATE + 61).problems[0].contains("everything in it: refused"));
     assert!(bench.file(FILE).unwrap().fault.unwrap().refuses);

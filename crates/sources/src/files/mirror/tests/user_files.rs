@@ -121,7 +121,7 @@ fn whoever_is_taken_out_is_gone_with_all_that_is_theirs() {
         bench.look();
     }
     let (other, after) = bench.user("a@pbs").unwrap();
-    assert!(other != id && after.sid != before.sid, "whoever has the name later is somebody else");
+    assert!(other != id && after.sid != before.sid, "a later user of this name is another user");
 }
 
 #[test]

@@ -60,7 +60,7 @@ pub(super) fn run(
                 told(&mut client, &asked, &token)?;
             }
             ours.push((peer.server.cpu_nanos() - before) / our_each as f64 / 1e3);
-            eprintln!("{what}, beside Keystone: {} of {PAIRS}", pair + 1);
+            eprintln!("{what}, compared with Keystone: {} of {PAIRS}", pair + 1);
         }
         let theirs =
             report.middle(&format!("{what}, by Keystone, CPU of its own processes"), USERS, &own, "µs");

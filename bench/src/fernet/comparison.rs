@@ -15,7 +15,7 @@ const CONNECTIONS: usize = 4;
 const EACH: (usize, usize) = (200, 10_000);
 
 pub(crate) fn run(report: &mut Report, small: bool) -> Result<(), Failure> {
-    let scratch = Scratch::new("beside-keystone")?;
+    let scratch = Scratch::new("with-keystone")?;
     eprintln!("starting Keystone on a database of its own");
     let keystone = Keystone::start(&scratch)?;
     let theirs = Https::new(keystone.address, &keystone.certificate)?;
