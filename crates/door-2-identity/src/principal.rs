@@ -27,6 +27,9 @@ pub enum Reach {
 }
 
 /// SIDs. Whether one is among them takes as long for four as for 65,536.
+///
+/// Measured (`bench/runs/2026-11-23-access.json`): judging an entry for a principal with 4,000 SIDs takes 177 ns, and 313 ns with a search in a
+/// sorted list. Goal `groups-4000`: 4,000 groups cost at most 1.1 times the instructions of 4; measured 1.02.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SidSet {
     sorted: Vec<Sid>,

@@ -5,6 +5,9 @@
 //! The tables are set-associative and bounded in bytes: a colliding neighbour can only push out an entry of its own set.
 //! Reading takes no lock and writes nothing that other readers read. [`WordMemo`] holds what fits into a word, in place;
 //! [`Memo`] holds anything else, behind a pointer.
+//!
+//! Measured (`bench/runs/2026-11-23-tokens.json`, 100,000 entries): a probe takes 29 ns, and 97 ns with `quick_cache`, 129 ns with `dashmap`,
+//! 224 ns with `papaya`; with two threads 18, 83, 112 and 117 ns.
 
 mod shared;
 mod words;

@@ -125,7 +125,10 @@ impl House {
     }
 }
 
-/// Who came last on a connection, under the digest of what they brought.
+/// The last principal on a connection, under the digest of its credential.
+///
+/// Measured (`bench/runs/2026-11-23-passage.json`, goal `door`): a request with the same token on a connection costs 1.01 times the CPU of a
+/// request that needs none; with another token each time, where this does not help, 1.15 times. The goal is 1.1.
 #[derive(Default)]
 pub struct LastVisitor(Mutex<Option<(MemoKey, IdentityPermit)>>);
 

@@ -2,6 +2,9 @@
 //!
 //! It contains only verified files, each with its identity at that time. A damaged index, or one of another version or place, is not used:
 //! then every file is read. It contains the seed for digests of names, so it is as private as the keys.
+//!
+//! Measured (`bench/runs/2026-11-22-certs.json`, 25,000 files): all names are answered after 68 ms warm and 113 ms cold, without an index after
+//! 116 and 272 ms. For 1,000,000 files (`2026-11-22-certs-1000000.json`): 3.6 s and 6.2 s, without an index 4.1 s and 11.4 s.
 
 use super::listing::Listing;
 use super::{CertificateFiles, path_of};
@@ -173,9 +176,9 @@ impl CertificateFiles {
         index: &LeafIndex,
         files: &mut Vec<CertificateFile>,
     ) -> Vec<OsString> {
-        let beside = if index.is_trusted { Default::default() } else { listing.with_something_beside() };
+        let with_companions = if index.is_trusted { Default::default() } else { listing.with_companions() };
         let is_same = |path: &Path, known: &Known| {
-            let identity = match beside.contains(path) {
+            let identity = match with_companions.contains(path) {
                 true => identity_of_whole(path),
                 false => identity_of(path),
             };

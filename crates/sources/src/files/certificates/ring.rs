@@ -4,6 +4,9 @@
 //! which closes this one. No entries are linked (a linked read waits in a worker thread of the kernel), and no close is submitted (a late
 //! close would close the next file of the slot). Files are in slots of the ring instead of descriptors of the process, so that no limit on
 //! descriptors applies. Attributes are not read here, because the kernel would use a worker thread for each.
+//!
+//! Measured against four threads (`bench/runs/2026-11-22-certs.json`, 25,000 files): 58 ms warm and 221 ms cold, against 65 and 265 ms. For
+//! 1,000,000 files (`2026-11-22-certs-1000000.json`): 2.1 s and 11.2 s, against 2.5 s and 12.7 s.
 
 use super::{BYTES_MAX, Each, Engine, FLAGS, open_directory, too_large};
 use io_uring::types::{DestinationSlot, Fd, Fixed};
