@@ -227,6 +227,17 @@ fn a_key_that_is_anothers_is_found_in_the_background_and_stops_an_eager_start() 
     );
 }
 
+/// A self-signed certificate and its key, in PEM, by OpenSSL.
+pub(crate) fn self_signed(name: &str, days: u32) -> Vec<u8> {
+    let mut openssl = Command::new("openssl");
+    openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]);
+    openssl.args(["-days", &days.to_string(), "-subj", &format!("/CN={name}")]);
+    openssl.args(["-addext", &format!("subjectAltName=DNS:{name}"), "-keyout", "-", "-out", "-"]);
+    let made = openssl.output().expect("openssl is needed");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    made.stdout
+}
+
 /// Accepts any certificate, and records it.
 #[derive(Debug, Default)]
 pub(crate) struct Witness(pub(crate) Mutex<Option<CertificateDer<'static>>>);

@@ -2,26 +2,17 @@
 
 use crate::curl::command;
 use crate::limits::{start, until_the_end};
-use crate::server::{BINARY, Scratch, Server};
+use crate::server::{BINARY, Scratch, Server, until};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn begin(to: &str, said: &str) -> TcpStream {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.write_all(said.as_bytes()).unwrap();
     stream
-}
-
-/// Waits until it is so; a machine under load takes its time.
-fn until(what: &str, server: &Server, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(60), "{what}: {}", server.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Waits until so many connections are open.

@@ -1,25 +1,17 @@
 //! The store of facts under a running server: restored, shipped, shared, held up, cut short.
 
 use crate::curl::{PROPFIND_0, curl};
-use crate::server::{BINARY, Server};
+use crate::server::{BINARY, Server, wait_until};
 use serde_json::Value;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A bar of one second, with the slack a busy machine needs.
 const SOON: Duration = Duration::from_secs(5);
 
 fn status(server: &Server, login: &str) -> u16 {
     curl(server, login, "/dav/main/", &PROPFIND_0).status
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < SOON, "{what}: not within {SOON:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]
@@ -58,13 +50,13 @@ fn every_change_comes_into_the_log_with_who_made_it() {
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         lines.filter(|line| line["event"] == "change").find(|line| line["what"] == what)
     };
-    wait_until("the change is in the log", || line("token delete alice@local!test").is_some());
+    wait_until(SOON, "the change is in the log", || line("token delete alice@local!test").is_some());
     let deleted = line("token delete alice@local!test").unwrap();
     assert_eq!(deleted["revision"], at);
     assert!(deleted["who"].as_str().unwrap().starts_with("command line, uid "), "{deleted}");
     assert!(line("role assign DatastoreReader to alice@local on /datastore/main").is_some());
     let status = || server.cli(&["facts", "status"])[0].clone();
-    wait_until("everything is shipped", || status()["shipped"] == status()["revision"]);
+    wait_until(SOON, "everything is shipped", || status()["shipped"] == status()["revision"]);
     assert!(!server.log().contains("enf_"), "a secret is in the log");
 }
 
@@ -89,7 +81,7 @@ fn whoever_holds_up_all_writers_is_named_and_readers_go_on() {
     let lock = server.data().join("facts/writer.lock");
     let holder = Command::new("flock").arg(&lock).args(["sleep", "60"]).process_group(0).spawn().unwrap();
     let holder = Holder(holder);
-    wait_until("the lock is taken", || {
+    wait_until(SOON, "the lock is taken", || {
         std::fs::read_to_string("/proc/locks").unwrap().contains(&format!(" {} ", holder.0.id()))
     });
     signal("STOP", &holder.0);

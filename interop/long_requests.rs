@@ -1,7 +1,7 @@
 //! A right withdrawn during a request ends the request: during the upload, after its last byte, and during the download.
 
 use crate::curl::{command, curl};
-use crate::server::{Server, write_acl};
+use crate::server::{Server, until, write_acl};
 use rustix::fs::getxattr;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,14 +10,6 @@ use std::time::{Duration, Instant};
 
 /// How much longer than promised a slow machine may take.
 const SLACK: u32 = 5;
-
-fn until(what: &str, server: &Server, is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(30), "{what}: {}", server.log());
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
 
 /// How many bytes lie in uploads that are under way.
 fn under_way(server: &Server) -> u64 {

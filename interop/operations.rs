@@ -5,15 +5,13 @@
 
 use crate::curl::{command, curl};
 use crate::server::{Scratch, Server};
-use enfilade_access::AccessMemo;
 use enfilade_datastore::{
     Ask, Ledger, LedgerWords, OperationGuard, Place, Process, Record, Standing, ledger_words,
 };
 use enfilade_facts::tables::Datastore;
 use enfilade_facts::vocabulary::{DatastoreName, Maintenance, MaintenanceMode, OperationKind};
-use enfilade_facts::{AuditRecord, Change, Clocks, MemoSeed, MirrorHealth, Mounts, Read as _, Source};
-use enfilade_identity::{HashKey, IdentityMemo};
-use enfilade_passage::{Audit, Event, HashGate, House, Parts, Penalties};
+use enfilade_facts::{AuditRecord, Change, Clocks, MirrorHealth, Mounts, Read as _, Source};
+use enfilade_passage::{House, Parts};
 use enfilade_sources::lmdb::Lmdb;
 use enfilade_sources::processes::{OwnWords, living};
 use std::collections::BTreeMap;
@@ -271,33 +269,8 @@ fn whatever_is_killed_the_ledger_counts_who_lives() {
     println!("{schedules} schedules, {entered} entered, {killed} killed: the counts were those of who lived");
 }
 
-struct NoLog;
-
-impl Audit for NoLog {
-    fn record(&self, _: Event) {}
-}
-
 pub(crate) fn house(source: Arc<Lmdb>, ledger: Ledger) -> Arc<House> {
-    House::new(Parts {
-        allow_issue: enfilade_testkit::allow_issue(Arc::clone(&source) as Arc<dyn Source>),
-        source,
-        clock: Arc::new(|| NOW),
-        clock_sets: Arc::new(|| 0),
-        reserved: Arc::default(),
-        watch: None,
-        hash_key: HashKey::new(&[42; 32]),
-        identity_memo: IdentityMemo::new(MemoSeed([1; 16]), 1 << 16),
-        limits: enfilade_facts::limits::Limits::default(),
-        session_terms: enfilade_passage::SessionTerms::default(),
-        random: Arc::new(|_: &mut [u8]| false),
-        access_memo: AccessMemo::new(MemoSeed([1; 16]), 1 << 16),
-        gate: HashGate::new(1),
-        penalties: Penalties::none(MemoSeed([1; 16])),
-        locks: Arc::new(enfilade_sources::locks::MemoryLocks::default()),
-        ledger,
-        upgrades: std::sync::mpsc::sync_channel(1).0,
-        audit: Arc::new(NoLog),
-    })
+    House::new(Parts { ledger, ..enfilade_testkit::parts_at(source, NOW) })
 }
 
 fn switch(lmdb: &Lmdb, name: &DatastoreName, offline: bool) {

@@ -5,7 +5,6 @@
 //! `cargo xtask race` is the campaign (10^6 checks against 10^4 revocations); as a test it is a smoke test of the same.
 
 use crate::server::{BINARY, Scratch};
-use enfilade_access::AccessMemo;
 use enfilade_admin::{Desk, NewUser, PasswordRules, ReservedPaths, TokenTerms};
 use enfilade_facts::journal::Head;
 use enfilade_facts::tables::Credential;
@@ -14,8 +13,8 @@ use enfilade_facts::{
     At, Change, Clocks, CommitError, Each, Found, Index, IndexError, Indexed, MemoSeed, MirrorHealth,
     Read as _, Snapshot, Source, SourceError, Table, View,
 };
-use enfilade_identity::{Ask, HashKey, IdentityMemo};
-use enfilade_passage::{Audit, Event, HashGate, House, Parts, Penalties};
+use enfilade_identity::{Ask, IdentityMemo};
+use enfilade_passage::{House, Parts};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::lmdb::Lmdb;
 use std::cell::OnceCell;
@@ -37,12 +36,6 @@ const CLI_EVERY: usize = 50;
 const NOW: Clocks = Clocks { unix_seconds: 1_800_000_000, tick_millis: 1, mirror: MirrorHealth::Current };
 const PLACE: &str = "ENFILADE_RACE_PLACE";
 const RULE: &str = "ENFILADE_RACE_WITHOUT";
-
-struct NoLog;
-
-impl Audit for NoLog {
-    fn record(&self, _: Event) {}
-}
 
 /// An index of existing credentials, for rule 3.
 #[derive(Clone)]
@@ -119,24 +112,8 @@ impl Source for WithoutRule1 {
 
 fn house(source: Arc<dyn Source>) -> Arc<House> {
     House::new(Parts {
-        allow_issue: enfilade_testkit::allow_issue(Arc::clone(&source)),
-        source,
-        clock: Arc::new(|| NOW),
-        clock_sets: Arc::new(|| 0),
-        reserved: Arc::default(),
-        watch: None,
-        hash_key: HashKey::new(&[42; 32]),
         identity_memo: IdentityMemo::new(MemoSeed([1; 16]), 4 << 20),
-        limits: enfilade_facts::limits::Limits::default(),
-        session_terms: enfilade_passage::SessionTerms::default(),
-        random: Arc::new(|_: &mut [u8]| false),
-        access_memo: AccessMemo::new(MemoSeed([1; 16]), 1 << 16),
-        gate: HashGate::new(1),
-        penalties: Penalties::none(MemoSeed([1; 16])),
-        locks: Arc::new(enfilade_sources::locks::MemoryLocks::default()),
-        ledger: enfilade_passage::Ledger::private(1_024, NOW),
-        upgrades: std::sync::mpsc::sync_channel(1).0,
-        audit: Arc::new(NoLog),
+        ..enfilade_testkit::parts_at(source, NOW)
     })
 }
 
@@ -252,7 +229,7 @@ fn check_with_what_was_kept(lmdb: &Arc<Lmdb>, rule: &str, place: &Path, counts: 
     const KEPT_FOR: u64 = 400;
     let (tokens, board) = (tokens(place), Board::open(place));
     let memo = IdentityMemo::new(MemoSeed([1; 16]), 4 << 20);
-    let key = HashKey::new(&[42; 32]);
+    let key = enfilade_testkit::hash_key();
     let mut choice = Choice { count: tokens.len(), front: 0, round: 0 };
     while !board.get(0) {
         lmdb.read(|view| {
@@ -320,32 +297,21 @@ fn prepare(place: &Path, count: usize) -> PathBuf {
             .success()
     );
     let lmdb = Lmdb::open(&data.join("facts")).unwrap();
-    let files = FileSet::new(&data);
-    let desk = Desk {
-        facts: &lmdb,
-        files: &files,
-        passwords: PasswordRules::NONE,
-        reserved: &ReservedPaths::default(),
-        roots: None,
-        who: "a test",
-        requester: enfilade_facts::Requester::Administrator,
-        now: NOW,
-    };
+    let (files, reserved) = (FileSet::new(&data), ReservedPaths::default());
+    let desk = desk(&lmdb, &files, &reserved);
     let owner: Userid = "robot@local".parse().unwrap();
-    let new = NewUser {
-        userid: owner.clone(),
-        password: None,
-        sid: None,
-        uid: None,
-        gid: None,
-        expires: 0,
-        comment: None,
-    };
+    let new = NewUser::named(owner.clone());
     enfilade_admin::add_user(&desk, &new).unwrap();
     let made = (0..count).map(|n| {
         let name: TokenName = format!("t{n}").parse().unwrap();
-        enfilade_admin::create_token(&desk, &HashKey::new(&[42; 32]), &owner, &name, &TokenTerms::default())
-            .unwrap()
+        enfilade_admin::create_token(
+            &desk,
+            &enfilade_testkit::hash_key(),
+            &owner,
+            &name,
+            &TokenTerms::default(),
+        )
+        .unwrap()
     });
     let made: Vec<_> = made.collect();
     let ids = enfilade_admin::list_tokens(&lmdb, Some(&owner)).unwrap();
@@ -357,6 +323,19 @@ fn prepare(place: &Path, count: usize) -> PathBuf {
     };
     std::fs::write(place.join("tokens"), made.iter().map(line).collect::<String>()).unwrap();
     data
+}
+
+fn desk<'a>(facts: &'a Lmdb, files: &'a FileSet, reserved: &'a ReservedPaths) -> Desk<'a> {
+    Desk {
+        facts,
+        files,
+        passwords: PasswordRules::NONE,
+        reserved,
+        roots: None,
+        who: "a test",
+        requester: enfilade_facts::Requester::Administrator,
+        now: NOW,
+    }
 }
 
 /// So many revocations while the processes check; they check on until they have done enough.
@@ -374,17 +353,8 @@ fn race(checks: u64, without: &str) -> Outcome {
     };
     let children: Vec<Child> = (0..PROCESSES).map(start).collect();
     let lmdb = Lmdb::open(&data.join("facts")).unwrap();
-    let files = FileSet::new(&data);
-    let desk = Desk {
-        facts: &lmdb,
-        files: &files,
-        passwords: PasswordRules::NONE,
-        reserved: &ReservedPaths::default(),
-        roots: None,
-        who: "a test",
-        requester: enfilade_facts::Requester::Administrator,
-        now: NOW,
-    };
+    let (files, reserved) = (FileSet::new(&data), ReservedPaths::default());
+    let desk = desk(&lmdb, &files, &reserved);
     let owner: Userid = "robot@local".parse().unwrap();
     for n in 0..count {
         let name: TokenName = format!("t{n}").parse().unwrap();

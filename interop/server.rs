@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_enfilade");
 
@@ -25,6 +26,24 @@ pub(crate) struct Server {
     pub(crate) plain: String,
     /// The administrator's password.
     pub(crate) password: String,
+}
+
+/// Waits for a condition; fails when it does not hold within this time.
+pub(crate) fn wait_until(within: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < within, "{what}: not within {within:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits for a condition for up to a minute, because a machine under load is slow; fails with the log of the server.
+pub(crate) fn until(what: &str, server: &Server, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}: {}", server.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 impl Server {

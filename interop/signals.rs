@@ -1,25 +1,17 @@
 //! Signals, and notifications to the service manager.
 
 use crate::curl::{PROPFIND_0, curl};
-use crate::server::{BINARY, Scratch, Server};
+use crate::server::{BINARY, Scratch, Server, wait_until};
 use std::io::{BufRead, BufReader, Write};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(10);
 
 pub(crate) fn signal(name: &str, pid: u32) {
     assert!(Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().unwrap().success());
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < SOON, "{what}: not within {SOON:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]
@@ -41,7 +33,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     let toml = server.data().join("enfilade.toml");
     std::fs::write(&toml, "[tls]\nlisten = nowhere\n").unwrap();
     signal("HUP", server.pid());
-    wait_until("the failure is told", || server.log().contains("reload failed") && metric("1"));
+    wait_until(SOON, "the failure is told", || server.log().contains("reload failed") && metric("1"));
     let named = format!("configuration `{}`: line 2: invalid", toml.display());
     assert!(server.log().contains(&named), "{}", server.log());
     assert_eq!(status(), 207);
@@ -56,7 +48,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     };
     std::fs::write(&pem, "no certificate").unwrap();
     signal("HUP", server.pid());
-    wait_until("the broken file is told", || is_told(&pem) && metric("1"));
+    wait_until(SOON, "the broken file is told", || is_told(&pem) && metric("1"));
     assert_eq!(status(), 207);
 
     // A usable file and a broken file.
@@ -64,7 +56,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     let broken = server.data().join("tls/broken.pem");
     std::fs::write(&broken, "no certificate").unwrap();
     signal("HUP", server.pid());
-    wait_until("the other broken file is told", || is_told(&broken));
+    wait_until(SOON, "the other broken file is told", || is_told(&broken));
     assert_eq!(status(), 207);
     std::fs::remove_file(&broken).unwrap();
 
@@ -72,7 +64,7 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
     let other = Server::start();
     std::fs::copy(other.data().join("tls/localhost.pem"), &pem).unwrap();
     signal("HUP", server.pid());
-    wait_until("the new certificate is served", || {
+    wait_until(SOON, "the new certificate is served", || {
         let url = server.url("/.well-known/enfilade");
         let trusts = |file| {
             Command::new("curl")
@@ -83,10 +75,10 @@ fn a_certificate_is_exchanged_and_a_broken_one_leaves_what_was_there() {
         };
         trusts(other.certificate()).unwrap().success() && !trusts(server.certificate()).unwrap().success()
     });
-    wait_until("nothing is wrong any more", || metric("0"));
+    wait_until(SOON, "nothing is wrong any more", || metric("0"));
     // Without a signal: the directory is watched.
     std::fs::write(&pem, good).unwrap();
-    wait_until("the old one is served again", || {
+    wait_until(SOON, "the old one is served again", || {
         let url = server.url("/.well-known/enfilade");
         let mut trusts = Command::new("curl");
         trusts.args(["--silent", "--output", "/dev/null", "--cacert"]).arg(server.certificate()).arg(&url);
@@ -119,7 +111,7 @@ fn a_connection_goes_on_when_its_certificate_is_exchanged() {
     let other = Server::start();
     std::fs::copy(other.data().join("tls/localhost.pem"), server.data().join("tls/localhost.pem")).unwrap();
     signal("HUP", server.pid());
-    wait_until("the certificate is exchanged", || server.log().contains("reloaded: 1 certificates"));
+    wait_until(SOON, "the certificate is exchanged", || server.log().contains("reloaded: 1 certificates"));
     assert!(ask());
     client.kill().unwrap();
     client.wait().unwrap();
@@ -132,7 +124,7 @@ fn a_reload_names_what_waits_for_a_restart_and_what_is_wrong_with_mirrored_files
     std::fs::write(server.data().join("enfilade.toml"), configuration).unwrap();
     signal("HUP", server.pid());
     let named = "restart the server to apply these changed keys: `tls.listen`, `identity.penalties`\n";
-    wait_until("it is named", || server.log().contains(named));
+    wait_until(SOON, "it is named", || server.log().contains(named));
     let threads = || {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
         let name = |task: std::io::Result<std::fs::DirEntry>| {
@@ -140,7 +132,7 @@ fn a_reload_names_what_waits_for_a_restart_and_what_is_wrong_with_mirrored_files
         };
         tasks.filter_map(|task| name(task).ok()).filter(|name| name == "hash\n").count()
     };
-    wait_until("there are three slots", || threads() == 3);
+    wait_until(SOON, "there are three slots", || threads() == 3);
 
     let file = server.data().join("datastore.cfg");
     let mut text = std::fs::read_to_string(&file).unwrap();
@@ -149,9 +141,9 @@ fn a_reload_names_what_waits_for_a_restart_and_what_is_wrong_with_mirrored_files
     let line = text.lines().count();
     let problem = format!("{}: line {line}: syntax error", file.display());
     let told = || server.log().matches(&problem).count();
-    wait_until("the problem is told", || told() == 1);
+    wait_until(SOON, "the problem is told", || told() == 1);
     signal("HUP", server.pid());
-    wait_until("the problem is told again", || told() == 2);
+    wait_until(SOON, "the problem is told again", || told() == 2);
     assert!(!server.log().contains("reload failed"), "{}", server.log());
 }
 

@@ -1,6 +1,7 @@
 //! `cargo xtask squeeze`: the worst input of each grammar, to the real binary. Memory does not grow by more than 64 MiB, and a well-behaved
 //! client does not wait for more than 250 ms (five times as long when other tests run).
 
+use crate::certificates::self_signed;
 use crate::http2::{Http2, INITIAL_WINDOW};
 use crate::server::{Scratch, Server, WITHOUT_PENALTIES};
 use crate::signals::signal;
@@ -10,7 +11,6 @@ use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -488,27 +488,7 @@ fn to_be_read(world: &World) {
 fn nobody_takes_all_memory_or_all_time() {
     let scratch = Scratch::new();
     let (pem, list) = (scratch.path().join("one.pem"), scratch.path().join("list"));
-    let made = Command::new("openssl")
-        .args([
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-nodes",
-            "-days",
-            "30",
-        ])
-        .args(["-subj", "/CN=x.example", "-addext", "subjectAltName=DNS:x.example", "-out"])
-        .arg(&pem)
-        .arg("-keyout")
-        .arg(scratch.path().join("one.pem.key"))
-        .output()
-        .expect("openssl is needed");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let key = std::fs::read(scratch.path().join("one.pem.key")).unwrap();
-    std::fs::OpenOptions::new().append(true).open(&pem).unwrap().write_all(&key).unwrap();
+    std::fs::write(&pem, self_signed("x.example", 30)).unwrap();
     std::fs::write(&list, format!("{}\n", pem.display())).unwrap();
     let listed = [(LIST, list.to_str().unwrap())];
     let trusting = [("ENFILADE_TLS__PROXY_FROM", "127.2.0.0/16"), SOON[0]];

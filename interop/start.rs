@@ -1,5 +1,6 @@
 //! The first five minutes.
 
+use crate::certificates::self_signed;
 use crate::curl::{PROPFIND_1, curl};
 use crate::server::{BINARY, Scratch, Server};
 use std::io::{BufRead, BufReader};
@@ -160,22 +161,7 @@ fn the_doctor_names_what_is_wrong_and_nothing_when_nothing_is() {
     assert!(wrong("certificate", "bad.pem"));
     std::fs::remove_file(server.data().join("tls/bad.pem")).unwrap();
     let soon = server.data().join("tls/soon.pem");
-    let made = std::process::Command::new("openssl")
-        .args([
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-nodes",
-            "-days",
-            "1",
-        ])
-        .args(["-subj", "/CN=soon.example.org", "-keyout", "-", "-out", "-"])
-        .output()
-        .unwrap();
-    std::fs::write(&soon, made.stdout).unwrap();
+    std::fs::write(&soon, self_signed("soon.example.org", 1)).unwrap();
     assert!(wrong("certificate", "soon.pem` expires at"));
     std::fs::rename(server.data().join("datastores/main"), server.data().join("datastores/gone")).unwrap();
     assert!(!wrong("datastore main", "datastores/main"));

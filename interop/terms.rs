@@ -3,7 +3,7 @@
 
 use crate::certificates::{Haproxy, Witness, bundle, ecdsa, rsa, shown};
 use crate::curl;
-use crate::server::{Scratch, Server};
+use crate::server::{Scratch, Server, until};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, ExtendedKeyUsagePurpose,
     IsCa, Issuer, KeyIdMethod, KeyPair, RevokedCertParams, SerialNumber, date_time_ymd,
@@ -13,7 +13,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio_rustls::rustls::client::{
     ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue,
 };
@@ -278,7 +278,9 @@ fn a_ticket_is_good_for_its_name_and_terms_and_for_nothing_else() {
         let change = |of_same: &str| std::fs::write(&list, Terms::list(of_same)).unwrap();
         let client = client(version, None);
         let is_so = |expected: Option<bool>, client: &ClientConfig| {
-            until(&terms.server, || resumes(here, "same.example", client).ok() == expected);
+            until("the connection resumes as expected", &terms.server, || {
+                resumes(here, "same.example", client).ok() == expected
+            });
         };
         let client = with(&client);
         assert_eq!(resumes(here, "same.example", &client), Ok(false));
@@ -300,14 +302,6 @@ impl Drop for Ended {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-fn until(server: &Server, is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(20), "{}", server.log());
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -412,9 +406,9 @@ fn whoever_shows_a_certificate_is_whose_token_it_is() {
     taken_back(&[]);
     let list = Terms::list("[verify required ca-file ca.pem crl-file crl.pem]");
     std::fs::write(place.join("list"), list).unwrap();
-    until(server, || with("same.example", &mine) == "207");
+    until("the new certificates are served", server, || with("same.example", &mine) == "207");
     taken_back(&[&serial]);
-    until(server, || with("same.example", &mine) == "000");
+    until("the new certificates are served", server, || with("same.example", &mine) == "000");
     assert_eq!(with("same.example", &unbound), "401");
     // Another credential in the request counts instead, right or wrong.
     let second = ["--cert", &mine, "--user", "alice@local!laptop:wrong"];
@@ -509,10 +503,10 @@ fn what_an_authority_says_is_stapled_while_it_is_good() {
     };
     assert!(!stapled());
     std::fs::copy(at("good.der"), directory.join("a.pem.ocsp")).unwrap();
-    until(&server, stapled);
+    until("the new certificates are served", &server, stapled);
     // A response for another certificate, or a malformed one, is not stapled, and a warning is logged.
     std::fs::write(directory.join("a.pem.ocsp"), "nonsense").unwrap();
-    until(&server, || !stapled());
+    until("the new certificates are served", &server, || !stapled());
     assert!(
         server.log().contains("a.pem` is served, but its `.ocsp` file is not stapled"),
         "{}",
@@ -537,14 +531,16 @@ fn a_restart_takes_what_it_knows_from_the_index_and_a_broken_one_for_none() {
         let environment = [("ENFILADE_TLS__CERTIFICATES", place), ("ENFILADE_TLS__INDEX", how)];
         let server = Server::start_with(&environment);
         let index = server.data().join("tls-index");
-        until(&server, || index.exists());
+        until("the index is written", &server, || index.exists());
         assert_eq!(shown(&server.address, Some("n7.example"), &[]), "n7.example");
         // One is another now.
         std::fs::write(directory.join("07.pem"), bundle("new", &["n7.example", "new.example"], &key))
             .unwrap();
         let (child, second) = server.another_with_address(&environment);
         let _ended = Ended(child);
-        until(&server, || shown(&second, Some("new.example"), &[]) == "new");
+        until("the new certificates are served", &server, || {
+            shown(&second, Some("new.example"), &[]) == "new"
+        });
         assert_eq!(shown(&second, Some("n29.example"), &[]), "n29.example");
         let mut bytes = std::fs::read(&index).unwrap();
         let middle = bytes.len() / 2;

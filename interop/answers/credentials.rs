@@ -1,6 +1,7 @@
 //! Credentials of every kind and spelling, on every face that takes one.
 
 use super::client::Ask;
+use super::house::CALLERS;
 use super::keystone::{basic, come_in};
 use super::world::World;
 
@@ -13,19 +14,8 @@ const PLACES: [(&str, &str); 5] = [
     ("PROPFIND", "/"),
 ];
 
-/// Who has been named.
-const CALLERS: [&str; 20] = [
-    "anonymous",
-    "wrong secret",
-    "carol",
-    "bob",
-    "alice",
-    "admin",
-    "auditor",
-    "own roles",
-    "disabled user",
-    "disabled token",
-    "expired token",
+/// Callers by password, ticket or session.
+const BY_SESSION: [&str; 9] = [
     "password",
     "ticket",
     "ticket without CSRF token",
@@ -127,7 +117,7 @@ const TICKETS: [(&str, &str); 16] = [
 pub(super) fn ask(world: &mut World) {
     come_in(world);
     world.group("credentials");
-    for caller in CALLERS {
+    for caller in CALLERS.into_iter().chain(BY_SESSION) {
         for (method, path) in PLACES {
             let ask = Ask::new(method, path).with("Depth", "0");
             world.ask(caller, &format!("{path} {caller}"), ask);

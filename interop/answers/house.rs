@@ -26,7 +26,7 @@ const ENVIRONMENT: [(&str, &str); 8] = [
     ("ENFILADE_IDENTITY__TOKEN_SECONDS", "86400"),
 ];
 
-/// When every file was written that is there from the beginning: 2001-09-09.
+/// The time of modification of every initial file: 2001-09-09.
 const WRITTEN: Duration = Duration::from_secs(1_000_000_000);
 
 /// Who has which API token: caller, token, and what else it is made with.
@@ -84,6 +84,21 @@ const ACLS: [(&str, &str); 5] = [
     ("/hidden/in", "allow admin@Default full"),
 ];
 
+/// Callers of every kind of user and token, in the order of the record. Sessions come after them.
+pub(super) const CALLERS: [&str; 11] = [
+    "anonymous",
+    "wrong secret",
+    "carol",
+    "bob",
+    "alice",
+    "admin",
+    "auditor",
+    "own roles",
+    "disabled user",
+    "disabled token",
+    "expired token",
+];
+
 pub(super) struct House {
     pub(super) server: Server,
     /// Names that stand in requests for ids, tokens and the like.
@@ -133,7 +148,7 @@ impl House {
         for name in ["tank", "closed", "readonly", "small", "usb"] {
             let path = if name == "usb" { place("usb/content") } else { place(name) };
             self.server.cli(&["datastore", "create", name, "--path", path.to_str().unwrap()]);
-            // Nothing in it is there for anybody before it has an ACL.
+            // Without an ACL it is hidden from all callers.
             std::fs::write(path.join("a.txt"), "0123456789").unwrap();
             set_time(&path.join("a.txt"));
             let all = "allow authenticated full inherit=files,dirs";

@@ -1,16 +1,13 @@
 //! The corpus over HTTP/2: frames as they are written, and no more of HPACK than literals (RFC 7541 §6.2).
 
 use super::{Case, PATIENCE, World, unescaped, unhex};
+use crate::certificates::Witness;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use tokio_rustls::rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio_rustls::rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
-};
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 #[test]
 fn every_request_of_the_corpus_over_http2() {
@@ -301,50 +298,10 @@ fn digits(code: &[u8]) -> String {
     digits
 }
 
-/// Any certificate will do: it is the requests that are looked at.
-#[derive(Debug)]
-struct Any(WebPkiSupportedAlgorithms);
-
-impl ServerCertVerifier for Any {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_schemes()
-    }
-}
-
 pub(crate) fn config() -> Arc<ClientConfig> {
-    let builder = ClientConfig::builder();
-    let provider: &Arc<CryptoProvider> = builder.crypto_provider();
-    let any = Arc::new(Any(provider.signature_verification_algorithms));
-    let mut config = builder.dangerous().with_custom_certificate_verifier(any).with_no_client_auth();
+    let any = Arc::new(Witness::default());
+    let mut config =
+        ClientConfig::builder().dangerous().with_custom_certificate_verifier(any).with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec()];
     Arc::new(config)
 }

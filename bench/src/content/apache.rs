@@ -1,6 +1,7 @@
 //! Apache with mod_dav, event workers, on a place of its own. It writes a line for each request, as Enfilade does.
 
 use crate::Failure;
+use crate::peers::self_signed;
 use crate::stopwatch::{self, Child, pause};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
@@ -37,27 +38,7 @@ impl Apache {
         let free = || TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr());
         let (address, tls) = (free()?, free()?);
         let key = place.join("key.pem");
-        let made = Command::new("openssl")
-            .args([
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:P-256",
-                "-nodes",
-                "-days",
-                "7",
-            ])
-            .args(["-subj", "/CN=localhost", "-keyout"])
-            .arg(&key)
-            .arg("-out")
-            .arg(place.join("cert.pem"))
-            .stderr(Stdio::null())
-            .status()?;
-        if !made.success() {
-            return Err("openssl makes no certificate".into());
-        }
+        self_signed(&key, &place.join("cert.pem"))?;
         let config = config(&place, files, address, tls);
         std::fs::write(place.join("httpd.conf"), config)?;
         let mut command = Command::new(PROGRAM);

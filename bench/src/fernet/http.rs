@@ -132,7 +132,7 @@ fn cpu_of(server: &Server, requests: &[Vec<u8>], each: usize) -> Result<f64, Fai
     Ok((server.cpu_nanos() - before) / (each * CONNECTIONS) as f64 / 1e3)
 }
 
-/// Commits revocations at the rate; how many a second it came to.
+/// Commits revocations at the rate; returns how many were committed in a second.
 fn revoke(lmdb: &Lmdb, stop: &AtomicBool, first: u64) -> Result<f64, String> {
     let began = now();
     let mut n = 0;

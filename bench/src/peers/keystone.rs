@@ -169,21 +169,7 @@ fn configuration(place: &Path, database: u16, memory: u16) -> String {
 
 fn serve(place: &Path, config: &Path, port: u16) -> Result<Child, Failure> {
     let (key, certificate) = (place.join("localhost.key"), place.join("localhost.crt"));
-    let mut openssl = Command::new("openssl");
-    openssl.args([
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-        "-days",
-        "2",
-    ]);
-    openssl.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]);
-    openssl.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
-    done(openssl.arg("-keyout").arg(&key).arg("-out").arg(&certificate).stderr(Stdio::null()))?;
+    super::self_signed(&key, &certificate)?;
     let mut uwsgi = Command::new(python().join("bin/uwsgi"));
     uwsgi.arg("--https").arg(format!("127.0.0.1:{port},{},{}", certificate.display(), key.display()));
     uwsgi.args([

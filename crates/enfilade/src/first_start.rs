@@ -49,13 +49,9 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     enfilade_admin::add_user(
         &Desk { passwords: PasswordRules::NONE, ..home.desk() },
         &NewUser {
-            userid: admin.clone(),
             password: Secret::new(password.as_bytes()),
-            sid: None,
-            uid: None,
-            gid: None,
-            expires: 0,
             comment: Some("made at the first start".into()),
+            ..NewUser::named(admin.clone())
         },
     )?;
     let everywhere: RolePath = "/".parse()?;

@@ -4,7 +4,7 @@ use crate::clock::FixedClock;
 use enfilade_access::AccessMemo;
 use enfilade_admin::{DatastoreEdit, Desk, NewUser, PasswordRules, TokenTerms};
 use enfilade_facts::vocabulary::{Authid, DatastoreName, Secret, TokenName, Userid};
-use enfilade_facts::{LockStore, MemoSeed, Requester, Source, StoreId};
+use enfilade_facts::{Clocks, LockStore, MemoSeed, Requester, Source, StoreId};
 use enfilade_identity::{Ask, HashKey, IdentityMemo, SessionAsk};
 use enfilade_passage::{
     AllowIssue, Audit, Credential, Event, HashGate, House, Parts, Penalties, Random, Refusal, ReservedPaths,
@@ -86,8 +86,39 @@ pub struct TestHouse {
 }
 
 /// The key of the fast hash in tests.
-fn hash_key() -> HashKey {
+pub fn hash_key() -> HashKey {
     HashKey::new(&[42; 32])
+}
+
+/// An audit log that drops every event.
+struct NoLog;
+
+impl Audit for NoLog {
+    fn record(&self, _: Event) {}
+}
+
+/// The parts of a server at a fixed time, without keys for sessions, penalties and an audit log.
+pub fn parts_at(source: Arc<dyn Source>, now: Clocks) -> Parts {
+    Parts {
+        allow_issue: allow_issue(Arc::clone(&source)),
+        source,
+        clock: Arc::new(move || now),
+        clock_sets: Arc::new(|| 0),
+        reserved: Arc::default(),
+        watch: None,
+        hash_key: hash_key(),
+        identity_memo: IdentityMemo::new(MemoSeed([1; 16]), 1 << 16),
+        session_terms: SessionTerms::default(),
+        random: Arc::new(|_: &mut [u8]| false),
+        access_memo: AccessMemo::new(MemoSeed([1; 16]), 1 << 16),
+        gate: HashGate::new(1),
+        penalties: Penalties::none(MemoSeed([1; 16])),
+        limits: enfilade_facts::limits::Limits::default(),
+        locks: Arc::new(MemoryLocks::default()),
+        ledger: enfilade_passage::Ledger::private(1_024, now),
+        upgrades: sync_channel(1).0,
+        audit: Arc::new(NoLog),
+    }
 }
 
 impl TestHouse {
@@ -125,24 +156,14 @@ impl TestHouse {
         };
         let (upgrades, upgraded) = sync_channel(16);
         let mut parts = Parts {
-            source: Arc::clone(&source) as Arc<dyn Source>,
             clock: clock.as_clock(),
-            clock_sets: Arc::new(|| 0),
-            reserved: Arc::default(),
-            watch: None,
-            hash_key: hash_key(),
             identity_memo: IdentityMemo::new(MemoSeed([1; 16]), bytes),
-            session_terms: SessionTerms::default(),
-            allow_issue: allow_issue(Arc::clone(&source) as Arc<dyn Source>),
             random: counting(),
             access_memo: AccessMemo::new(MemoSeed([2; 16]), bytes),
-            gate: HashGate::new(1),
             penalties: Penalties::none(MemoSeed([3; 16])),
-            limits: enfilade_facts::limits::Limits::default(),
-            locks: Arc::new(MemoryLocks::default()),
-            ledger: enfilade_passage::Ledger::private(1_024, clock.now()),
             upgrades,
             audit: Arc::clone(&events) as Arc<dyn Audit>,
+            ..parts_at(Arc::clone(&source) as Arc<dyn Source>, clock.now())
         };
         change(&mut parts);
         let house = House::new(parts);
@@ -203,15 +224,7 @@ impl TestHouse {
 
     /// Creates a user with a token `test`, which [`TestHouse::admit`] uses.
     pub fn add_user(&mut self, userid: &Userid, uid: Option<u32>) {
-        let new = NewUser {
-            userid: userid.clone(),
-            password: None,
-            sid: None,
-            uid,
-            gid: None,
-            expires: 0,
-            comment: None,
-        };
+        let new = NewUser { uid, ..NewUser::named(userid.clone()) };
         enfilade_admin::add_user(&self.desk(), &new).unwrap();
         let name: TokenName = "test".parse().unwrap();
         let made =

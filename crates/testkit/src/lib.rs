@@ -25,6 +25,6 @@ pub mod second_reader;
 mod world;
 
 pub use clock::FixedClock;
-pub use house::{Remembering, Scratch, TestHouse, allow_issue};
+pub use house::{Remembering, Scratch, TestHouse, allow_issue, hash_key, parts_at};
 pub use samba::{Samba, SambaUser};
 pub use world::run_world;

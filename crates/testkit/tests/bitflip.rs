@@ -10,19 +10,18 @@
     reason = "a campaign waits for processes and says how far it is"
 )]
 
-use enfilade_access::AccessMemo;
 use enfilade_admin::{
     DatastoreEdit, Desk, NewUser, PasswordRules, ReservedPaths, Target, TokenEdit, TokenTerms, UserEdit,
 };
 use enfilade_facts::tables::FileName;
 use enfilade_facts::vocabulary::{Authid, DatastoreName, OperationKind, Role, Secret, StorePath, Userid};
-use enfilade_facts::{Clocks, MemoSeed, MirrorHealth, Refuse, Requester, Source};
-use enfilade_identity::{Ask, HashKey, IdentityMemo};
-use enfilade_passage::{Audit, Blocking, Credential, Event, HashGate, House, Parts, Penalties};
+use enfilade_facts::{Clocks, MirrorHealth, Refuse, Requester, Source};
+use enfilade_identity::Ask;
+use enfilade_passage::{Blocking, Credential, House};
 use enfilade_sources::files::file_set::FileSet;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
-use enfilade_testkit::Scratch;
+use enfilade_testkit::{Scratch, hash_key};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -42,16 +41,6 @@ const USERS: u32 = 24;
 const GROUPS: u32 = 6;
 const MARK: &str = "high-water";
 const FILES: [&str; 3] = ["data.mdb", "lock.mdb", MARK];
-
-struct NoLog;
-
-impl Audit for NoLog {
-    fn record(&self, _: Event) {}
-}
-
-fn key() -> HashKey {
-    HashKey::new(&[42; 32])
-}
 
 fn user(n: u32) -> Userid {
     format!("user{n}@local").parse().unwrap()
@@ -85,15 +74,7 @@ fn build(place: &Path) -> Vec<(String, String)> {
     }
     for n in 0..USERS {
         let userid = user(n);
-        let new = NewUser {
-            userid: userid.clone(),
-            password: None,
-            sid: None,
-            uid: None,
-            gid: None,
-            expires: 0,
-            comment: None,
-        };
+        let new = NewUser::named(userid.clone());
         enfilade_admin::add_user(&desk, &new).unwrap();
         let target = Target::User(userid.clone());
         for group in 0..GROUPS {
@@ -105,7 +86,7 @@ fn build(place: &Path) -> Vec<(String, String)> {
         for name in ["one", "two", "three"] {
             let made = enfilade_admin::create_token(
                 &desk,
-                &key(),
+                &hash_key(),
                 &userid,
                 &name.parse().unwrap(),
                 &TokenTerms::default(),
@@ -147,7 +128,7 @@ fn build(place: &Path) -> Vec<(String, String)> {
             3 => drop(enfilade_admin::delete_token(&desk, &userid, &"one".parse().unwrap()).unwrap()),
             4 => {
                 let new =
-                    enfilade_admin::regenerate_token(&desk, &key(), &userid, &"two".parse().unwrap(), 0)
+                    enfilade_admin::regenerate_token(&desk, &hash_key(), &userid, &"two".parse().unwrap(), 0)
                         .unwrap();
                 logins.push((new.tokenid.to_string(), new.value));
             }
@@ -211,26 +192,7 @@ fn kept_in_files(lmdb: &Lmdb, files: &FileSet) -> Vec<(String, String)> {
 
 /// The answer for every login and datastore, one line each. `+` at the start means access.
 async fn answers(logins: &[(String, String)], source: Arc<dyn Source>) -> Vec<String> {
-    let house = House::new(Parts {
-        allow_issue: enfilade_testkit::allow_issue(Arc::clone(&source)),
-        source,
-        clock: Arc::new(|| NOW),
-        clock_sets: Arc::new(|| 0),
-        reserved: Arc::default(),
-        watch: None,
-        hash_key: key(),
-        identity_memo: IdentityMemo::new(MemoSeed([1; 16]), 1 << 16),
-        limits: enfilade_facts::limits::Limits::default(),
-        session_terms: enfilade_passage::SessionTerms::default(),
-        random: Arc::new(|_: &mut [u8]| false),
-        access_memo: AccessMemo::new(MemoSeed([1; 16]), 1 << 16),
-        gate: HashGate::new(1),
-        penalties: Penalties::none(MemoSeed([1; 16])),
-        locks: Arc::new(enfilade_sources::locks::MemoryLocks::default()),
-        ledger: enfilade_passage::Ledger::private(1_024, NOW),
-        upgrades: std::sync::mpsc::sync_channel(1).0,
-        audit: Arc::new(NoLog),
-    });
+    let house = House::new(enfilade_testkit::parts_at(source, NOW));
     let mut lines = Vec::new();
     for (authid, secret) in logins {
         let authid: Authid = authid.parse().unwrap();

@@ -360,7 +360,7 @@ impl Model {
                             process.index
                         }
                         Some((at_store, _, _)) if at_store == store => Some((store, revision, facts.revoked)),
-                        // Made anew from a scan of the table.
+                        // Rebuilt from a scan of the table.
                         _ if world.lost && facts.revoked && self.keeps(Rule::VerifiedWhole) => {
                             process.step = Step::Idle;
                             None

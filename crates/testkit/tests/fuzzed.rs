@@ -43,8 +43,7 @@ impl World {
     fn new() -> Self {
         let house = TestHouse::new(Remembering::AsServed);
         let userid: Userid = "ann@local".parse().unwrap();
-        let new =
-            NewUser { userid, password: None, sid: None, uid: None, gid: None, expires: 0, comment: None };
+        let new = NewUser::named(userid);
         let (user, _) = enfilade_admin::add_user(&house.desk(), &new).unwrap();
         house.house.set_keys(Some(ring()));
         World { house, ring: ring(), user }

@@ -94,15 +94,7 @@ impl World {
             .map(|n| {
                 let domain = usize::from(n == USERS - 1);
                 let userid: Userid = format!("user{n}@{}", domains[domain].0).parse().unwrap();
-                let new = NewUser {
-                    userid: userid.clone(),
-                    password: None,
-                    sid: None,
-                    uid: None,
-                    gid: None,
-                    expires: 0,
-                    comment: None,
-                };
+                let new = NewUser::named(userid.clone());
                 let (id, _) = enfilade_admin::add_user(&desk, &new).unwrap();
                 (userid, id, domain)
             })
@@ -525,7 +517,7 @@ fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// Says at which step a schedule came to its end that found something.
+/// Prints the step at which a schedule found something and ended.
 struct Reached(u64);
 
 impl Drop for Reached {

@@ -33,15 +33,7 @@ impl World {
         admin::add_domain(&desk, &realm, Some(DomainId::DEFAULT)).unwrap();
         let [(userid, user), (other, trustor)] = ["ann@Default", "bea@Default"].map(|name| {
             let userid: Userid = name.parse().unwrap();
-            let new = NewUser {
-                userid: userid.clone(),
-                password: None,
-                sid: None,
-                uid: None,
-                gid: None,
-                expires: 0,
-                comment: None,
-            };
+            let new = NewUser::named(userid.clone());
             (userid, enfilade_admin::add_user(&desk, &new).unwrap().0)
         });
         for role in ["admin", "member", "reader"] {
