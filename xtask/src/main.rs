@@ -30,7 +30,7 @@ cargo xtask COMMAND
   browser [--n N]       Chromium takes the certificate of each of N names out of a thousand; needs chromium and certutil
   canary [--n N]        secrets that were used are nowhere in memory, core, log and data
   clocks [--n N]        a wall clock that is set ahead and back at random, and revocations of every kind: none comes back
-  crash                 every verb that changes files, each system call the last or failing: nothing is there by half
+  crash                 every verb that changes files, each system call the last or failing: nothing is left incomplete
   explain [--n N]       random questions: an explanation and a review say what the request is then answered
   framing [--n N]       random requests with bytes changed: what follows the bytes and the HTTP library agree on where each begins
   freshness             every order of every step of the freshness protocol
@@ -98,6 +98,7 @@ fn tidy() -> Result<(), String> {
     }
     match findings.len() {
         0 => {
+            println!("{}", xtask::tidy::sizes(&xtask::root()));
             println!("tidy: every rule holds");
             Ok(())
         }

@@ -56,3 +56,8 @@ pub fn check(root: &Path) -> Vec<Finding> {
     findings.sort();
     findings
 }
+
+/// How long the files and functions of the product are.
+pub fn sizes(root: &Path) -> String {
+    sizes::report(&source::read(root))
+}

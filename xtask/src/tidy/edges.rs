@@ -47,7 +47,7 @@ const ALL: [&str; 15] = [
     "testkit",
 ];
 
-/// A library, the crates that may know it, and why it is there.
+/// A library, the crates that may know it, and its purpose.
 const LIBRARIES: [(&str, &[&str], &str); 47] = [
     ("anyhow", &["enfilade"], "errors of commands, which nobody matches on"),
     ("arc-swap", &["enfilade-facts"], "publishing an index without a lock"),

@@ -389,7 +389,7 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// Whether what has these attributes is there for tests only: `#[test]` or `#[cfg(test)]`.
+/// Whether an item with these attributes is for tests only: `#[test]` or `#[cfg(test)]`.
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let configured = attribute.meta.require_list().ok().filter(|list| list.path.is_ident("cfg"));

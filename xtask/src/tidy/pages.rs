@@ -1,4 +1,4 @@
-//! The pages people read are there, and true.
+//! The pages of the documentation exist and are true.
 
 use super::{Finding, Source};
 use std::fmt::Write as _;

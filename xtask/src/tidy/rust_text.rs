@@ -119,7 +119,7 @@ pub(super) fn test_lines(code: &str) -> Vec<bool> {
     lines
 }
 
-/// Of blanked text: the modules in files of their own that are there for tests only.
+/// Of blanked text: the modules in their own files that are for tests only.
 pub(super) fn test_modules(code: &str) -> Vec<&str> {
     let declared = code.split("#[cfg(test)]\n").skip(1).filter_map(|after| after.lines().next());
     declared

@@ -16,7 +16,7 @@ pub(crate) struct Source {
     pub(crate) text: String,
     /// Of Rust, the text without comments and literals; of all else, the text.
     pub(crate) code: String,
-    /// Whether the whole file is there for tests only.
+    /// Whether the whole file is for tests only.
     is_test: bool,
 }
 
@@ -36,7 +36,7 @@ impl Source {
         Finding { path: self.path.clone(), line, what: what.into() }
     }
 
-    /// Its blanked lines, numbered from 1, but for those that are there for tests only.
+    /// Its blanked lines, numbered from 1, without the lines that are for tests only.
     pub(crate) fn code_lines(&self) -> impl Iterator<Item = (usize, &str)> {
         let flags = test_lines(&self.code);
         let lines = self.code.lines().enumerate().zip(flags);

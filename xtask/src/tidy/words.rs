@@ -38,7 +38,7 @@ fn forbidden(source: &Source) -> Vec<Finding> {
     found.map(|(at, what)| source.finding(line_at(&source.text, at), what)).collect()
 }
 
-/// Absolute paths that are there on one machine only.
+/// Absolute paths that exist on one machine only.
 fn machine_paths(source: &Source) -> Vec<Finding> {
     let places = [["/wo", "rk/"].concat(), ["/ro", "ot/"].concat(), ["/ho", "me/"].concat()];
     let found = places.iter().flat_map(|place| {
