@@ -8,6 +8,7 @@
 mod anew;
 mod compact;
 mod environment;
+mod error;
 mod high_water;
 mod lost_map;
 mod map;
@@ -27,15 +28,16 @@ mod writers;
 
 use crate::files::mirror_leader::MirrorLeader;
 pub use compact::{CompactError, Compaction};
-use enfilade_facts::format::{FORMAT, FORMAT_OLDEST};
 use enfilade_facts::journal::write_down;
 use enfilade_facts::{
     At, Change, CommitError, Read, Requester, Revision, Snapshot, Source, SourceError, View,
 };
 use environment::{Environment, Trust};
+pub use error::OpenError;
+use error::unavailable;
 pub use restore_error::RestoreError;
 pub use shipping::ShippingError;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 pub use upgrade::{Older, Plan, UpgradeError};
 
@@ -72,127 +74,11 @@ pub struct Terms {
     pub map_bytes: Option<u64>,
 }
 
-/// The store cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The directory or a file in it.
-    #[error("facts in `{path}` cannot be opened: {why}")]
-    Io {
-        /// The directory.
-        path: PathBuf,
-        /// What the system said.
-        why: String,
-    },
-    /// Another process has it alone.
-    #[error(
-        "facts in `{0}` cannot be opened: another process is restoring, upgrading or compacting them; try again when that is done"
-    )]
-    Taken(PathBuf),
-    /// It is to be had alone, and is not.
-    #[error(
-        "facts in `{0}` cannot be had alone: other processes have them open; stop them first (`lsof +D` with this directory lists them)"
-    )]
-    InUse(PathBuf),
-    /// A restore was killed before it could move the new store to its place.
-    #[error(
-        "`{path}` is missing, and `{new}` is there: a restore was interrupted; move the restored store to its place with \
-        `mv -T '{new}' '{path}'`, or remove it to begin with an empty store"
-    )]
-    Unmoved {
-        /// Where the store has to be.
-        path: PathBuf,
-        /// Where the restored one is.
-        new: PathBuf,
-    },
-    /// Others could read or change it.
-    #[error("facts in `{path}` can be opened by others (mode {mode:o}); run `chmod {allowed:o} '{path}'`")]
-    TooWide {
-        /// The directory or file.
-        path: PathBuf,
-        /// Its mode.
-        mode: u32,
-        /// What it may be.
-        allowed: u32,
-    },
-    /// A map that several machines write is no map.
-    #[error(
-        "facts in `{0}` are on a network file system, where LMDB is not safe; choose a local directory with --data"
-    )]
-    Network(PathBuf),
-    /// Written by a later version.
-    #[error(
-        "facts in `{path}` have format {found}, this program works with {FORMAT}: run a newer enfilade, or move this directory \
-        away and restore a backup with `enfilade facts restore`"
-    )]
-    Newer {
-        /// The directory.
-        path: PathBuf,
-        /// Its format.
-        found: u32,
-    },
-    /// Written by an earlier version; nothing was changed.
-    #[error(
-        "facts in `{path}` have format {found}, this program works with {FORMAT}: stop every enfilade that uses them, then \
-        run `enfilade facts upgrade`; it writes a backup first"
-    )]
-    Older {
-        /// The directory.
-        path: PathBuf,
-        /// Its format.
-        found: u32,
-    },
-    /// Written by an earlier build that nobody upgrades.
-    #[error(
-        "facts in `{path}` have format {found}, and the oldest that can be upgraded is {FORMAT_OLDEST}: use another directory (--data)"
-    )]
-    TooOld {
-        /// The directory.
-        path: PathBuf,
-        /// Its format.
-        found: u32,
-    },
-    /// Somebody else's environment, which we must not write into.
-    #[error(
-        "`{0}` holds an LMDB environment that is no store of facts; choose another directory with --data"
-    )]
-    Foreign(PathBuf),
-    /// Acknowledged changes are missing: what was revoked since would be good again.
-    #[error(
-        "facts in `{path}` have gone back: their newest revision is {found}, and {expected} was acknowledged (a damaged \
-        disk, or an older copy in their place); restore a backup with `enfilade facts restore FILE`, or take them as they \
-        are with `enfilade facts restore --accept-rollback`"
-    )]
-    WentBack {
-        /// The directory.
-        path: PathBuf,
-        /// The revision that is there.
-        found: Revision,
-        /// The newest that was acknowledged.
-        expected: Revision,
-    },
-    /// The files of another store were put in place.
-    #[error(
-        "facts in `{0}` are not of the store that was there before; put it back, or take them as they are with \
-        `enfilade facts restore --accept-rollback`"
-    )]
-    Replaced(PathBuf),
-}
-
-impl OpenError {
-    fn io(path: &Path, why: &dyn std::fmt::Display) -> Self {
-        OpenError::Io { path: path.to_owned(), why: why.to_string() }
-    }
-
-    fn heed(path: &Path, why: &heed::Error) -> Self {
-        OpenError::io(path, &format!("{why}{}", hint(why)))
-    }
-}
-
 impl Lmdb {
     /// Opens the store in this directory, for its owner alone; makes it when it is not there. Opened twice, both see one
     /// store.
     ///
-    /// A thread that read gives back its place as a reader when it ends, in memory that is there until the last handle is dropped: join
+    /// A thread that read gives back its place as a reader when it ends, in memory that is mapped until the last handle is dropped: join
     /// such threads first.
     ///
     /// # Errors
@@ -316,46 +202,6 @@ fn not_gone_back(revision: Revision, acknowledged: Revision) -> Result<(), Sourc
     )))
 }
 
-fn hint(why: &heed::Error) -> &'static str {
-    match why {
-        heed::Error::Io(io) => match io.raw_os_error() {
-            Some(28) => "; the disk is full: make room, nothing was changed",
-            Some(122) => "; the disk quota is used up: make room, nothing was changed",
-            Some(30) => "; the file system is read-only, and even readers have to write the lock file",
-            Some(13) => {
-                "; they belong to somebody else: run as their owner, or share them with `[facts] group`"
-            }
-            Some(5) => "; the disk fails: nothing is acknowledged, restore a backup elsewhere",
-            Some(12) => "; there is too little address space for the map (see `ulimit -v`)",
-            _ => "",
-        },
-        heed::Error::Mdb(heed::MdbError::MapFull) => {
-            "; the facts use all they may have, nothing was changed: set `[facts] map_mebibytes` to a larger number in enfilade.toml and \
-             restart every enfilade process on this data directory, or stop all of them and run `enfilade facts compact`"
-        }
-        heed::Error::Mdb(heed::MdbError::MapResized) => {
-            "; the file has grown past the map of this process: set `[facts] map_mebibytes` to one number for all \
-                processes on this data directory, then restart this process"
-        }
-        heed::Error::Mdb(heed::MdbError::ReadersFull) => "; too many processes read it at once",
-        heed::Error::Mdb(heed::MdbError::BadRslot) => {
-            "; this thread is looking at a view already, and one is the most"
-        }
-        heed::Error::Mdb(heed::MdbError::Panic) => "; writing failed before: start this process again",
-        heed::Error::Mdb(
-            heed::MdbError::Corrupted | heed::MdbError::PageNotFound | heed::MdbError::Invalid,
-        ) => {
-            "; the file is damaged: see `enfilade facts check`, then `enfilade facts restore FILE --set-aside`"
-        }
-        _ => "",
-    }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
-fn unavailable(why: heed::Error) -> SourceError {
-    SourceError::Unavailable(format!("{why}{}", hint(&why)))
-}
-
 impl Source for Lmdb {
     fn at(&self) -> At {
         // No process acknowledged a later revision; a damaged meta page does not lead back.
@@ -389,6 +235,7 @@ impl Source for Lmdb {
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
+    use enfilade_facts::format::FORMAT;
     use enfilade_facts::journal::{Head, Identity, IdentityKey, Write};
     use enfilade_facts::limits::LOG_SECONDS_MIN;
     use enfilade_facts::tables::{Domain, Key, LogEntry, Written};
