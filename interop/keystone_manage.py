@@ -1,4 +1,4 @@
-"""Every command of OpenStack's client that manages what is there, against the server. Arguments: URL (…/v3), certificate, the administrator's password."""
+"""Every management command of OpenStack's client, against the server. Arguments: URL (…/v3), certificate, the administrator's password."""
 
 import contextlib
 import io
@@ -213,6 +213,6 @@ openstack("user", "show", "u1", "--domain", "d1", fails=True)
 openstack("domain", "set", "--disable", "d1")
 openstack("domain", "delete", "d1")
 assert "d1" not in names(openstack("domain", "list"))
-# Nobody of it is there, though nobody has taken them away yet.
+# Its users do not exist any more, although their records were not removed yet.
 assert "u3" not in names(openstack("user", "list"))
 print(json.dumps({"held": True}))

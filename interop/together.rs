@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// Waits until something is so; says whether it came to that within 60 seconds.
+/// Waits for a condition; returns whether it held within 60 seconds.
 fn comes(is_so: impl Fn() -> bool) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(60) {

@@ -1,4 +1,4 @@
-//! Stores that older versions wrote, kept in `fixtures/format-N`: each is upgraded, and everything is there afterwards.
+//! Stores that older versions wrote, kept in `fixtures/format-N`: each is upgraded and loses nothing.
 //!
 //! # When the format changes
 //! The last commit before the change writes the store that is kept; the binary of that commit makes it:
@@ -67,7 +67,7 @@ fn says(new: &Value, old: &Value) -> bool {
     }
 }
 
-/// All records are there and none else, and the log goes on where it was.
+/// The records are the same, and the log continues.
 fn is_whole(format: u32, data: &Path) {
     assert_eq!(said(data, &["facts", "check"])[0]["sound"], true);
     let (old, new) = (kept(format, "dump.jsonl"), said(data, &["facts", "dump", "--secrets"]));

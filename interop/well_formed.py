@@ -100,7 +100,7 @@ def check(body, answer):
 
 
 def check_kept(name, body, sent):
-    """Everything that was set is there, with its value: among all, and asked for by its name."""
+    """Every property that was set has its value, among all properties and asked for by its name."""
     found = check(body, ask("PROPFIND", name, None, Depth="0"))
     kept = {node.tag: node for node in next(found.iter(DAV + "prop")) if node.tag not in OURS}
     wanted = {node.tag: node for prop in sent.findall(f"{DAV}set/{DAV}prop") for node in prop}

@@ -1,4 +1,4 @@
-//! Whether what is on a disk after a power cut is what was acknowledged, or newer, and nothing of it is there by half.
+//! Whether a disk after a power cut has everything that was acknowledged, or newer states of it, and nothing incomplete.
 
 use crate::disk::{Content, Disk, Event, Id, Op, digest};
 use crate::opener::{Held, Kind, Opener};
@@ -66,7 +66,7 @@ fn shown(disk: &Disk, id: Id) -> Shown {
 }
 
 impl Judge {
-    /// Learns what was there at each event; fails where a file that has its name is written in place.
+    /// Learns the content of the disk at each event; fails if a file under its final name is written in place.
     pub(crate) fn new(probe: &Path, root_mode: u32, events: &[Event]) -> Self {
         let mut judge = Judge {
             probe: probe.to_owned(),
@@ -128,7 +128,7 @@ impl Judge {
 
     fn learn_stores(&mut self, disk: &Disk, at: usize) {
         let paths = disk.paths();
-        // A store of no change is made anew with an identity of its own.
+        // A store without changes is created again, with a new identity.
         if let Some(Ok(held)) =
             self.open(disk, &paths, FACTS).filter(|held| held.as_ref().is_ok_and(|held| held.number > 0))
         {

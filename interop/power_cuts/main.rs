@@ -1,5 +1,5 @@
 //! Power cuts. Everything the binary does to its files is recorded, with what it acknowledged; then every state a disk may have kept at any
-//! moment is made, and the house is opened on it: what was acknowledged is there, nothing is there by half, and nobody has to mend anything.
+//! moment is made, and the house is opened on it: everything acknowledged exists, nothing is incomplete, and nothing must be repaired by hand.
 //!
 //! `cargo xtask power-cuts --n N` makes N states; as a test it makes a thousand.
 

@@ -520,7 +520,7 @@ impl Recorder {
                     after: Some(id),
                 }]));
             }
-            // It was there; where it was cut to nothing, it is empty now.
+            // It existed; if the call truncated it, it is empty now.
             Some(ino) => {
                 let is_cut = fd_field(thread, fd, "flags:", 8) as i32 & libc::O_ACCMODE != libc::O_RDONLY;
                 if let Some(id) = written.ids.get(&ino).copied().filter(|_| is_cut && meta.len() == 0) {

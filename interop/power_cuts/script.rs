@@ -187,7 +187,7 @@ impl Script {
         self.ask("MKCOL", "/dav/main/tree", &[], b"");
         self.ask("MKCOL", "/dav/main/tree/deep", &[], b"");
         self.ask("PUT", "/dav/main/tree/deep/a", &[], b"a");
-        // From one directory into another, also over what is there.
+        // From one directory into another, also over an existing file.
         self.ask("PUT", "/dav/main/tree/deep/b", &[], b"b");
         self.ask("MOVE", "/dav/main/tree/deep/b", &[&up], b"");
         self.ask("MOVE", "/dav/main/up", &[&down], b"");

@@ -106,7 +106,7 @@ impl PasswordRules {
     }
 
     pub(crate) fn meanwhile() -> Error {
-        Error::Refused("the password was changed by somebody else just now".to_owned())
+        Error::Refused("another request changed the password just now; try again".to_owned())
     }
 
     fn check_form(&self, password: &Secret) -> Result<(), Error> {
@@ -222,7 +222,7 @@ mod tests {
     fn whoever_has_the_one_before_the_last_has_nothing() {
         let given = choose(PasswordRules::NONE, "given", &ChosenBy::Another, None, 0).unwrap();
         let late = choose(PasswordRules::NONE, "own", &by("stolen"), Some(&given), 0);
-        assert_eq!(late.map(drop).unwrap_err(), "the password was changed by somebody else just now");
+        assert_eq!(late.map(drop).unwrap_err(), "another request changed the password just now; try again");
         assert!(choose(PasswordRules::NONE, "own", &by("stolen"), None, 0).is_err());
     }
 

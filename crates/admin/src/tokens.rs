@@ -137,7 +137,7 @@ pub fn create_certificate_token(
     let tokenid = Authid { user: owner.clone(), token: Some(name.clone()) };
     if is_mirrored(desk, owner)? {
         return Err(Error::Invalid(format!(
-            "{owner} is kept in user.cfg, where a token has a secret; give the certificate to a user of your own"
+            "{owner} is defined in user.cfg, where every token has a secret; give the certificate to a user that is not defined there"
         )));
     }
     let ((), at) = desk.commit(&format!("token create {tokenid}"), |view, change| {
@@ -220,7 +220,7 @@ pub fn set_token(desk: &Desk<'_>, owner: &Userid, name: &TokenName, edit: &Token
     let is_mirrored = find(desk, owner, name)?.mirrored.is_some();
     if is_mirrored && edit.own_roles == Some(false) {
         return Err(Error::Invalid(format!(
-            "{tokenid} is kept in user.cfg, where a token has only its own roles"
+            "{tokenid} is defined in user.cfg, where a token has only its own roles"
         )));
     }
     let comment = |old: &mut Option<String>| {
@@ -357,7 +357,7 @@ pub fn mark_for_upgrade(desk: &Desk<'_>, token: Option<&Authid>) -> Result<(Vec<
         for (id, before) in rows {
             let left = match &before.verifier {
                 _ if before.mirrored.is_some() => {
-                    Some("it is kept in token.shadow, where its slow hash is read by others")
+                    Some("it is defined in token.shadow, where other programs read its slow hash")
                 }
                 Verifier::Keyed(_) => Some("its hash is a fast one already"),
                 Verifier::Upgrading(_) => Some("it waits for the next use already"),

@@ -83,7 +83,7 @@ pub fn save_user(
     let chosen = chosen.transpose()?;
     if user.mirrored.is_some() {
         if save.name != user.name {
-            return Err(Error::Refused("the user's name is kept in user.cfg".to_owned()));
+            return Err(Error::Refused("the user is defined in user.cfg: rename it there".to_owned()));
         }
         let userid: Userid = format!("{}@{}", user.name, domain.name).parse()?;
         let comment = Some(save.comment.clone().unwrap_or_default());

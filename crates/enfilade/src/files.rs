@@ -71,7 +71,7 @@ fn tell(source: &Lmdb, set: &FileSet, faces: &Faces) -> Vec<String> {
     let limit = set.stale_limit();
     if age.is_none_or(|age| limit < age) {
         problems.push(format!(
-            "nobody has been able to look at the files in `{}` for {limit} s: what is kept in them refuses",
+            "no server has been able to read the files in `{}` for {limit} s: users, tokens, roles and datastores that they define are refused",
             set.directory().display()
         ));
     }

@@ -4,7 +4,7 @@ use crate::clock;
 use enfilade_sources::files::mirror::Mirror;
 use enfilade_sources::lmdb::Lmdb;
 
-/// Looks, and says so to every process of the machine when the look came to its end.
+/// Looks, and records the end of the look for all processes of the machine.
 pub(crate) fn look(source: &Lmdb, mirror: &mut Mirror) -> anyhow::Result<Vec<String>> {
     let began = clock::now();
     let outcome = mirror.look(source, began)?;

@@ -13,7 +13,7 @@ pub(crate) const DATASTORES: &str = "datastores";
 pub(crate) fn reserved(data: &Path, config: &Config, config_file: Option<&Path>) -> Reserved {
     let Config { tls, identity, facts, .. } = config;
     let own = [&facts.files, &identity.fernet_keys, &tls.issuers, &tls.acme_challenges];
-    // What is in the memory of processes is there, too.
+    // `/proc` is reserved, too: it shows the memory of processes.
     let others = [data.to_owned(), PathBuf::from("/proc")];
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     let directories = own.into_iter().flatten().cloned().chain(others).map(absolute).collect();

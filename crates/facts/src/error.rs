@@ -5,7 +5,7 @@ use crate::table::Table;
 /// The facts could not be read. The caller must refuse (invariant D5).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// A record is there but cannot be believed (invariant F3).
+    /// A record exists but is damaged (invariant F3).
     #[error("damaged record in table `{}`, key {key}: {why}", table.name())]
     Damaged {
         /// The table.
@@ -20,11 +20,11 @@ pub enum SourceError {
     Unavailable(String),
 }
 
-/// A change was not made; nothing of it is there.
+/// A change was not made, not even a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
     /// Somebody else changed what this change was based on: look again and redo it.
-    #[error("table `{}`, key {key}: changed by somebody else meanwhile, try again", table.name())]
+    #[error("table `{}`, key {key}: another change came first; try again", table.name())]
     Conflict {
         /// The table.
         table: Table,

@@ -69,7 +69,7 @@ struct Built<T> {
     value: T,
 }
 
-/// Farther behind than this it is made anew.
+/// An index that is farther behind than this is rebuilt.
 const CATCH_UP_MAX: u64 = 65_536;
 
 impl<T: Indexed> Index<T> {

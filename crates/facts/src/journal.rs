@@ -27,7 +27,7 @@ use std::ops::ControlFlow;
 /// the commit. Entries of the log that are old enough, and up to `shipped`, go.
 ///
 /// # Errors
-/// When an expectation does not hold, something is too large, or what is there cannot be believed.
+/// When an expectation does not hold, something is too large, or an existing record is damaged.
 pub fn write_down(
     before: &dyn Snapshot,
     change: &Change,

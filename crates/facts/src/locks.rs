@@ -34,7 +34,7 @@ pub trait LockRowsMut: LockRows {
     /// When the store cannot be written.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), LocksError>;
 
-    /// Takes a row away, if it is there.
+    /// Removes a row, if it exists.
     ///
     /// # Errors
     /// When the store cannot be written.

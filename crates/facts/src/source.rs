@@ -21,7 +21,7 @@ pub trait Source: Send + Sync {
     /// A change that writes nothing has the revision of the one before.
     ///
     /// # Errors
-    /// [`CommitError`]; nothing of the change is there then.
+    /// [`CommitError`]; then nothing was changed.
     fn commit(&self, change: &Change) -> Result<At, CommitError>;
 
     /// Whether there is room for changes that are made with these rights, as long as they only take away. It is asked before something else

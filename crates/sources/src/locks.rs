@@ -26,7 +26,7 @@ pub struct LmdbLocks {
 }
 
 impl LmdbLocks {
-    /// Opens the locks in this directory, which is there; only once in a process. They are for its owner alone, or also for the members of a
+    /// Opens the locks in this existing directory; only once in a process. They are for its owner alone, or also for the members of a
     /// group.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //!
 //! Each has a file of its own in one directory, mapped by itself alone and locked with `flock`, which the kernel takes back when the
 //! process ends, however it ends: a file nobody has locked says nothing. Nobody looks at process ids, so one that is given
-//! out again fools nobody. Others read with `read`, so that a file that is made anew under them is no fault.
+//! out again fools nobody. Others read with `read`, so that a file that is replaced meanwhile is no fault.
 
 use crate::files::directory::{self, open_for};
 use crate::mapping::Mapping;

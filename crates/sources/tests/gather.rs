@@ -147,7 +147,7 @@ fn a_copy_keeps_no_page_from_being_used_again() {
             lmdb.commit(&change).unwrap();
         }
     };
-    // So that pages to be used again are there before.
+    // So that free pages exist before.
     (0..5).for_each(|_| write());
     let long = || lmdb.status().file_bytes;
     let before = long();

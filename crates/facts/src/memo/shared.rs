@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// The bytes that a result takes in addition to its own size.
 pub trait Weigh {
-    /// Bytes on the heap that are there because of it.
+    /// The bytes that it holds on the heap.
     fn heap_bytes(&self) -> usize;
 }
 

@@ -23,7 +23,7 @@ pub struct Datastore {
     pub comment: Option<String>,
     /// What it is closed for.
     pub maintenance: Option<Maintenance>,
-    /// The file system it is on when that comes and goes: then the store is there only while it is mounted.
+    /// The file system it is on, if that is removable: then the store is available only while it is mounted.
     pub backing_device: Option<String>,
     /// Everything else the section says, kept and shown.
     pub other: Vec<(String, String)>,

@@ -39,7 +39,7 @@ text_type! {
 }
 
 impl Userid {
-    /// The administrator of a Proxmox house, who is there in every one and may do everything.
+    /// The administrator of Proxmox Backup Server. It always exists and may do everything.
     pub fn root_pam() -> Self {
         Userid { name: "root".into(), realm: Realm("pam".into()) }
     }

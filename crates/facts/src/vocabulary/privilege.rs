@@ -41,7 +41,7 @@ impl Privileges {
     pub const SYS_AUDIT: Self = Self(1);
     /// Change how things are.
     pub const SYS_MODIFY: Self = Self(1 << 1);
-    /// See that a datastore is there, and how it is.
+    /// See that a datastore exists, and its state.
     pub const DATASTORE_AUDIT: Self = Self(1 << 3);
     /// Make and remove datastores.
     pub const DATASTORE_ALLOCATE: Self = Self(1 << 4);

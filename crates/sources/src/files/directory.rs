@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Makes a directory that only its owner can enter, and those above it that are missing, and syncs the directory above each new one. Each one
 /// that was made is added to `made`, outermost first, also when a later step fails.
 ///
-/// The first directory that is there is synced, too, where that is possible: a process may have made it and ended before it could do so
+/// The first existing directory is synced, too, where that is possible: a process may have made it and ended before it could do so
 /// itself. Those above that one were synced before it was made.
 ///
 /// # Errors
@@ -36,7 +36,7 @@ pub fn make(path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// The same for a directory whose members of a group may use it like its owner, where a group is named. One that was there stays as it is.
+/// The same for a directory whose members of a group may use it like its owner, where a group is named. An existing directory is not changed.
 ///
 /// # Errors
 /// As [`make`], and when it cannot be given to the group.

@@ -29,7 +29,7 @@ impl FileSet {
         FileSet { directory: directory.into(), stale_limit: STALE_LIMIT_SECONDS, group: None }
     }
 
-    /// The same, whose new files and locks the members of a group may use like their owner, where one is named. What is there stays as it is.
+    /// The same, whose new files and locks the members of a group may use like their owner, where one is named. Existing files are not changed.
     #[must_use]
     pub fn shared_by(self, group: Option<u32>) -> Self {
         FileSet { group, ..self }

@@ -1,6 +1,6 @@
 //! Keeping facts in step with the files people edit.
 //!
-//! A file that is there is the truth for its records. Every look takes the inode, change time and size of each; where they
+//! An existing file is the truth for its records. Every look takes the inode, change time and size of each; where they
 //! are not those of the version the facts were taken from (or the change was so recent that another one could have left no
 //! trace) it is read, compared with the facts, and what differs is committed as one change over all files.
 //!
@@ -64,7 +64,7 @@ pub struct Editor<'a> {
     pub requester: Requester,
 }
 
-/// A look that came to nothing.
+/// A look that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MirrorError {
     /// The facts could not be read.
@@ -311,7 +311,7 @@ impl Mirror {
         }
     }
 
-    /// Files that are compared together: tokens are in two, and the administrator's role is there wherever users are.
+    /// Adds the files that must be compared together: tokens are in two files, and the administrator's role exists when users do.
     fn join(&self, news: &mut Vec<News>, rows: &BTreeMap<FileName, MirroredFile>) {
         let has = |news: &[News], file| news.iter().any(|news| news.file == file);
         let add = |news: &mut Vec<News>, file: FileName, when: bool| {
@@ -347,7 +347,7 @@ impl Mirror {
         }
         match (&said.acl, &said.users) {
             (Some(acl), _) => roles::compare(acl, draft)?,
-            // `acl.cfg` is not in use, or cannot be read: the administrator's role is there in any case.
+            // The administrator has its role even if `acl.cfg` is not in use or cannot be read.
             (None, Some(_)) => roles::ensure_administrator(draft)?,
             (None, None) => {}
         }

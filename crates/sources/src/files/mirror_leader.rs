@@ -58,7 +58,7 @@ impl MirrorLeader {
         is_mine
     }
 
-    /// Says that a look that began at one tick came to its end at the other.
+    /// Records a look, with the ticks of its begin and end.
     pub fn looked(&self, began_tick_millis: u64, ended_tick_millis: u64) {
         let when = self.words.word(WHEN);
         // A time later than now is from before the last restart of the machine.

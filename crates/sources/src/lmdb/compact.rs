@@ -94,7 +94,7 @@ impl Lmdb {
         Ok(Compaction { records, bytes_before, bytes_after: pages.bytes() })
     }
 
-    /// Compacts the store in this directory. The old file is there until the new one is whole and synced.
+    /// Compacts the store in this directory. The old file exists until the new one is complete and synced.
     ///
     /// # Errors
     /// When other processes have it open, or any of it fails; the store is as it was then. After a power cut it is as it was, or compacted.

@@ -42,7 +42,7 @@ pub(super) struct Environment {
 /// What has to be right about a store that is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// It is the one that was there before, and has not gone back.
+    /// It is the store that was opened before, and has not gone back.
     Checked,
     /// It is taken as it is.
     AsItIs,
@@ -272,7 +272,7 @@ pub(super) fn open_anew(path: &Path, terms: Terms, trust: Trust) -> Result<Envir
     Ok(environment)
 }
 
-/// The environment in this directory, with the tables that are there, and the format of the store; what it says of itself is
+/// The environment in this directory, with its existing tables, and the format of the store; what it says of itself is
 /// not compared with anything yet. Where there is nothing a store is made.
 pub(super) fn open_of_any_format(path: &Path, terms: Terms) -> Result<(Environment, u32), OpenError> {
     let failed = |why: &dyn std::fmt::Display| OpenError::io(path, why);

@@ -1,4 +1,4 @@
-//! Putting other facts in the place of those that are there.
+//! Replacing all facts of a store.
 //!
 //! Restored facts are another store, with another id, so that nothing that was judged on the old ones is asked again. It
 //! is one transaction: running processes see it with their next view, and need not be stopped or told. Records are written as they are
@@ -18,7 +18,7 @@ use enfilade_facts::{At, AuditRecord, CommitError, Revision, SourceError, StoreI
 use std::path::{Path, PathBuf};
 
 impl Lmdb {
-    /// Puts these facts in the place of all that are there. That is a change, later than any there was. `progress` counts each record twice:
+    /// Replaces all facts by these. That is a change, later than every change before. `progress` counts each record twice:
     /// when it is written, and when it is counted.
     ///
     /// # Errors

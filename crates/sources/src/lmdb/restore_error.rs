@@ -5,7 +5,7 @@ use crate::copy::CopyError;
 use enfilade_facts::{CommitError, Revision};
 use std::path::PathBuf;
 
-/// Facts that were not put in place; those that are there are as they were.
+/// The facts were not replaced; the store is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// Later revocations would be undone.
@@ -51,7 +51,7 @@ pub enum RestoreError {
     /// The store could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The copy, or the facts that are there, could not be read to the last record.
+    /// The copy, or the existing facts, could not be read to the last record.
     #[error(transparent)]
     Copy(#[from] CopyError),
 }

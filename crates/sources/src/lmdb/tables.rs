@@ -1,4 +1,4 @@
-//! The tables of a store as LMDB has them: what is there, and how an empty environment gets them.
+//! The tables of a store in LMDB: which exist, and how an empty environment gets them.
 //!
 //! Tables are made in two places only: here, when a store begins, and by an upgrade. Both write the head in the same
 //! transaction. A commit that leaves the head as it is would look like a damaged page ever after.
@@ -14,7 +14,7 @@ pub(super) type Records<'e> = Database<'e, Bytes, Bytes>;
 /// In the order of `Table::ALL`; a table that is not there has no records.
 pub(super) type Tables<'e> = [Option<Records<'e>>; Table::ALL.len()];
 
-/// The records of a table, where it is there.
+/// The records of a table, if it exists.
 pub(super) fn of<'t, 'e>(tables: &'t Tables<'e>, table: Table) -> Option<&'t Records<'e>> {
     let found = Table::ALL.iter().zip(tables).find(|(this, _)| **this == table);
     found.and_then(|(_, records)| records.as_ref())
@@ -37,7 +37,7 @@ pub(super) enum There {
     Store(u32, Box<Tables<'static>>),
 }
 
-/// Looks what is there, and changes nothing.
+/// Finds the existing tables, and changes nothing.
 pub(super) fn find(env: &Env<WithTls>) -> heed::Result<There> {
     let mut format = 0;
     let found = env.open_databases_and_commit(env.read_txn()?, |opener, txn| {

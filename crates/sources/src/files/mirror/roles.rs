@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 const FILE: FileName = FileName::Acl;
 
-/// In a house with Proxmox's files its administrator is there without a line, and may do everything.
+/// When the files of Proxmox are in use, their administrator exists without a line in them, and may do everything.
 pub(super) fn compare(acl: &AclCfg, draft: &mut Draft<'_, '_>) -> Result<(), SourceError> {
     let AclCfg { problems, broken, .. } = acl;
     for LineError { line, reason } in problems {
