@@ -71,7 +71,7 @@ impl Passed {
         let tick_seconds = i64::try_from(now.tick_millis / 1_000).unwrap_or(i64::MAX);
         let (passed, purged) = match view.get::<Revocation>(&Revoked::Passed)? {
             Some(Revocation { issued_before, revoked_at, until }) => {
-                // After a start of the machine its clock begins anew: at least so much has passed.
+                // After a start of the machine its clock begins at zero: at least this time has passed.
                 let since = if revoked_at <= tick_seconds { tick_seconds - revoked_at } else { tick_seconds };
                 (until.saturating_add(since), issued_before)
             }

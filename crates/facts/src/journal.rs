@@ -137,8 +137,8 @@ impl Counting {
     }
 }
 
-/// What is written last to a store of which every record was written anew, as one change at this place: who it is from now on, an entry
-/// of the log that says only that it happened, so that indexes are made anew, and the head.
+/// The last writes to a store after all its records were rewritten: its new identity, an entry of the log without keys, so that indexes
+/// are rebuilt, and the head.
 pub fn write_last(audit: &AuditRecord, at: At, commit: u64) -> [Write; 3] {
     let AuditRecord { who, what, unix_seconds } = audit.clone();
     let entry = LogEntry { who, what, unix_seconds, written: Written::Unsaid };
@@ -243,7 +243,7 @@ impl Tallies<'_> {
         let tally = self.of(table, group)?;
         let group_before = *tally;
         if group.len() == key.len() {
-            // A group of one is counted anew: writing over a damaged record mends it.
+            // A group of one is counted again: writing over a damaged record repairs it.
             *tally = new.map_or_else(Tally::default, Tally::of);
         } else {
             old.into_iter().for_each(|old| tally.minus(Tally::of(old)));

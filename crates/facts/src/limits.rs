@@ -72,7 +72,7 @@ pub const UPGRADE_AT_START_RECORDS_MAX: u64 = 1_000_000;
 pub const COMPACT_WORTH_BYTES_MIN: u64 = 64 * 1024 * 1024;
 /// How many keys one record of the change log names; those of a larger change stand in pieces.
 pub const LOG_KEYS_MAX: usize = 1024;
-/// Most pieces of one change. A change of more than 262,144 records names none of them, and indexes are built anew after it.
+/// Most pieces of one change. A change of more than 262,144 records names none of them, and indexes are rebuilt after it.
 pub const LOG_PIECES_MAX: usize = 256;
 /// An index of any size takes in this many keys from the change log at once. Above that number it takes in at most as many keys as its tables have records.
 pub const CATCH_UP_KEYS_MIN: u64 = 65_536;

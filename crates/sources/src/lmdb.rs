@@ -5,7 +5,6 @@
 //! refused; directory and files are for their owner alone, or for one group; a directory is opened once in a process,
 //! however often asked; a store that has gone back is refused; a writer is waited for so long and then named.
 
-mod anew;
 mod compact;
 mod environment;
 mod error;
@@ -20,6 +19,7 @@ mod place;
 mod reading;
 mod restore;
 mod restore_error;
+mod rewrite;
 
 mod shipping;
 mod tables;

@@ -35,7 +35,7 @@ pub struct LogEntry {
 /// Where the keys of a change are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// Nowhere: all facts were replaced, or there are more than the log names. An index is built anew.
+    /// Nowhere: all facts were replaced, or there are more than the log names. An index is rebuilt.
     Unsaid,
     /// Here: no more than [`LOG_KEYS_MAX`](crate::limits::LOG_KEYS_MAX).
     Here(Keys),

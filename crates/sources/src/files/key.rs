@@ -42,7 +42,7 @@ pub enum KeyError {
     },
     /// It is not 32 bytes long.
     #[error(
-        "key file `{path}` holds {bytes} bytes, expected 32; restore it, or remove it and make all tokens anew"
+        "key file `{path}` holds {bytes} bytes, expected 32; restore it, or remove it and create all tokens again"
     )]
     Length {
         /// The file.

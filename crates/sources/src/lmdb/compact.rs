@@ -36,7 +36,7 @@ pub enum CompactError {
     /// It could not be opened, or not alone.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// It could not be read to its last record, or not be written anew.
+    /// It could not be read to its last record, or not be written.
     #[error("the facts cannot be compacted, nothing was changed: {0}")]
     Source(#[from] SourceError),
     /// The new file.
@@ -137,7 +137,7 @@ fn put_in_place(
     file.sync_all()?;
     let bytes_after = file.metadata()?.len();
     let Environment { env, high_water, .. } = environment;
-    // LMDB's lock file says which commit is the newest; the first who opens the store after this begins it anew.
+    // LMDB's lock file says which commit is the newest; the first process that opens the store after this starts a new lock file.
     env.prepare_for_closing().wait();
     std::fs::rename(&new, &old)?;
     sync_directory(&old)?;

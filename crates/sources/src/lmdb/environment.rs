@@ -1,9 +1,9 @@
 //! Opening the environment: once in a process for each directory, with a database for each table and the store's identity.
 
-use super::anew::Anew;
 use super::high_water::HighWater;
 use super::map::{MAP_BYTES, READERS_MAX, open_map, open_map_of};
 use super::reading::Reading;
+use super::rewrite::Rewrite;
 use super::tables::{self, Records, Tables, There};
 use super::writers::Writers;
 use super::{OpenError, Terms, lost_map, newest, place, unavailable};
@@ -64,9 +64,9 @@ impl Environment {
         tables::existing(&self.tables, table)
     }
 
-    /// The tables, to write all of them anew.
-    pub(super) fn anew(&self) -> Anew<'static> {
-        Anew(self.tables)
+    /// The tables, to rewrite all of them.
+    pub(super) fn rewrite(&self) -> Rewrite<'static> {
+        Rewrite(self.tables)
     }
 
     /// A revision of this store.
@@ -124,7 +124,7 @@ impl Environment {
     ///
     /// LMDB takes a transaction's number first, and then its roots from where every second commit puts them: a reader that is held up in
     /// between has the number of one commit and the facts of a later one. So the head says which commit it is of, and a transaction
-    /// whose own number is another one is begun anew. What is wrong each time is damaged.
+    /// whose own number is another one is begun again. A head that is wrong each time is damaged.
     fn begun<'e>(
         &'e self,
         begin: impl Fn(&'e Env<WithTls>) -> heed::Result<RoTxn<'e, WithTls>>,

@@ -21,7 +21,7 @@ const LIVE_LOCK: &str = "live.lock";
 pub(super) const SHIPPING_LOCK: &str = "shipping.lock";
 /// Names the process that reads the files people edit. The file has its older name, so that servers of both versions share it.
 pub(super) const MIRROR_LEADER: &str = "lookout";
-/// The directory in which the store is written anew, while nobody else has it open.
+/// The directory in which a compaction writes the new store, while no other process has the store open.
 pub(super) const COMPACTING: &str = "compacting";
 /// All files of the store: LMDB's and ours.
 const FILES: [&str; 7] =

@@ -50,15 +50,15 @@ impl Lmdb {
             let at = At { store: StoreId(u128::from_be_bytes(id)), revision: newest.max(revision) }.next();
             // What is not in the audit log yet has to stay; a log with a gap is of no use.
             let keeps_log = revision <= newest;
-            let anew = environment.anew();
+            let rewrite = environment.rewrite();
             for table in Table::ALL.into_iter().filter(|table| !(keeps_log && *table == Table::Log)) {
-                anew.of(table).and_then(|records| records.clear(&mut txn)).map_err(failed)?;
+                rewrite.of(table).and_then(|records| records.clear(&mut txn)).map_err(failed)?;
             }
             let mut done = 0;
             for record in records {
                 let (table, key, value) = record?;
                 let stored = codec::seal(table, &key, at.revision, &value);
-                if !anew.add(&mut txn, table, &key, &stored).map_err(failed)? {
+                if !rewrite.add(&mut txn, table, &key, &stored).map_err(failed)? {
                     return Err(twice(table, &key).into());
                 }
                 done += 1;
@@ -69,10 +69,10 @@ impl Lmdb {
                     done += 1;
                     progress(done, origin.records * 2);
                 };
-                anew.count(&mut txn, table, &mut counted).map_err(failed)?;
+                rewrite.count(&mut txn, table, &mut counted).map_err(failed)?;
             }
             for write in write_last(audit, at, commit) {
-                anew.write(&mut txn, write).map_err(failed)?;
+                rewrite.write(&mut txn, write).map_err(failed)?;
             }
             environment.high_water.announce(at.store);
             txn.commit().map_err(failed)?;

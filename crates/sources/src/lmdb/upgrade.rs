@@ -5,8 +5,8 @@
 //! unchanged. A backup that the older program reads is written first. No other process may have the store open: an older program
 //! would go on writing records of the older form.
 
-use super::anew::Anew;
 use super::environment::{Environment, open_of_any_format};
+use super::rewrite::Rewrite;
 use super::{OpenError, Terms, place, unavailable};
 use crate::copy::{CopyError, Gathered, Progress, Views};
 use crate::files::atomic;
@@ -187,16 +187,16 @@ impl Older {
             for (table, records) in Table::ALL.into_iter().zip(&mut tables) {
                 *records = Some(opener.create_database::<Bytes, Bytes>(txn, Some(table.name()))?);
             }
-            let (anew, commit) = (Anew(tables), txn.id() as u64);
-            anew.of(Table::Tallies)?.clear(txn)?;
-            bring_up_table(&anew, txn, Table::Log, from, at, progress)?;
+            let (rewrite, commit) = (Rewrite(tables), txn.id() as u64);
+            rewrite.of(Table::Tallies)?.clear(txn)?;
+            bring_up_table(&rewrite, txn, Table::Log, from, at, progress)?;
             for table in Table::of_facts() {
-                bring_up_table(&anew, txn, table, from, at, progress)?;
-                anew.count(txn, table, progress)?;
+                bring_up_table(&rewrite, txn, table, from, at, progress)?;
+                rewrite.count(txn, table, progress)?;
             }
             let audit = AuditRecord { what: format!("upgrade to format {FORMAT}"), ..audit.clone() };
             for write in write_last(&audit, at, commit) {
-                anew.write(txn, write)?;
+                rewrite.write(txn, write)?;
             }
             Ok::<_, Failed>(CommitOrAbort::<(), ()>::Commit(()))
         })?;
@@ -227,14 +227,14 @@ fn brought_up(from: u32, table: Table, key: &[u8], value: &[u8]) -> Result<Vec<u
 /// Each record of a table in its new form. Facts are of the upgrade's revision from now on: older ones carry numbers that mean nothing
 /// any more. What stands in the log is of its own.
 fn bring_up_table(
-    anew: &Anew<'_>,
+    rewrite: &Rewrite<'_>,
     txn: &mut RwTxn<'_>,
     table: Table,
     from: u32,
     at: At,
     progress: &mut dyn FnMut(),
 ) -> Result<(), Failed> {
-    let records = anew.of(table)?;
+    let records = rewrite.of(table)?;
     let mut last: Option<Vec<u8>> = None;
     loop {
         let after = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);

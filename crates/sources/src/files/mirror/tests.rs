@@ -57,7 +57,7 @@ impl Bench {
     }
 
     /// Another process, which has seen nothing.
-    fn anew(&mut self) {
+    fn restart(&mut self) {
         self.mirror = Mirror::new(FileSet::new(self.scratch.path()));
     }
 
@@ -169,7 +169,7 @@ fn the_record_of_a_file_says_how_it_stands() {
     assert_eq!(problems.len(), 21);
     assert!(problems[20].ends_with("datastore.cfg: and 11 more problems"), "{problems:?}");
     // Somebody else who looks has the same to say, without reading.
-    bench.anew();
+    bench.restart();
     assert_eq!(bench.look().problems, problems);
     bench.write(FileName::Datastores, "");
     bench.look();
@@ -194,7 +194,7 @@ fn what_was_read_of_a_fresh_version_is_read_again_when_it_is_not_fresh() {
         change.put(&FileName::Datastores, &row);
         bench.source.commit(&change).unwrap();
         if other_process {
-            bench.anew();
+            bench.restart();
         }
         bench.look();
         assert!(bench.store("one").is_none() && bench.store("two").is_some(), "{other_process}");
@@ -204,7 +204,7 @@ fn what_was_read_of_a_fresh_version_is_read_again_when_it_is_not_fresh() {
             !bench.mirror.news(&rows.into_iter().collect(), at(LATE)).is_empty()
         };
         assert!(!is_read(&bench));
-        bench.anew();
+        bench.restart();
         assert!(is_read(&bench), "another process has read nothing yet");
     }
 }

@@ -70,7 +70,7 @@ fn a_vanished_file_makes_everything_stale_and_deletes_nothing() {
     bench.look_at(LATE + 60);
     assert!(!bench.file(FILE).unwrap().fault.unwrap().refuses);
     // A process that looks then for the first time.
-    bench.anew();
+    bench.restart();
     assert!(bench.look_at(LATE + 61).problems[0].contains("everything in it: refused"));
     assert!(bench.file(FILE).unwrap().fault.unwrap().refuses);
     bench.write(FILE, "datastore: aaa\n\tpath /a\n");
@@ -100,7 +100,7 @@ fn a_fault_keeps_its_beginning_across_edits_and_processes() {
     bench.write(FILE, "datastore: aaa\n\tpath /a\n\tfoo 1\n");
     bench.look_at(4_000_000_010);
     bench.write(FILE, "datastore: aaa\n\tpath /a\n\tpath /b\n");
-    bench.anew();
+    bench.restart();
     bench.look_at(4_000_000_020);
     let fault = bench.fault("aaa");
     assert_eq!((fault.since, fault.line, fault.refuses), (4_000_000_010, 3, false));

@@ -110,7 +110,7 @@ fn whoever_is_taken_out_is_gone_with_all_that_is_theirs() {
     bench.commit(&assigned, &Assignment { roles: vec![(Role::Admin, true)], fault: None });
     for process in ["the one that saw it", "another"] {
         if process == "another" {
-            bench.anew();
+            bench.restart();
         }
         bench.write(USERS, "user: b@pbs\n");
         bench.look();
@@ -259,7 +259,7 @@ fn whoever_has_seen_both_files_compares_what_was_changed_in_them() {
     bench.write(USERS, &users);
     bench.write(SECRETS, &format!("{{{}}}", entries.join(",")));
     bench.look();
-    bench.anew();
+    bench.restart();
     bench.mirror.has_seen(&bench.source, at(LATE)).unwrap();
     bench.write(USERS, &format!("{users}token: u7@pbs!new\n\n"));
     bench.write(
@@ -272,7 +272,7 @@ fn whoever_has_seen_both_files_compares_what_was_changed_in_them() {
     assert_eq!(bench.token("u9@pbs", "t").unwrap().verifier, Verifier::Crypt("$5$nine".into()));
     // What was seen of files the facts are not taken from is not believed.
     bench.write(USERS, &users);
-    bench.anew();
+    bench.restart();
     bench.mirror.has_seen(&bench.source, at(LATE)).unwrap();
     bench.write(USERS, &users.replace("user: u7@pbs\n\n", "user: u7@pbs\n\tenable false\n\n"));
     let outcome = bench.look();

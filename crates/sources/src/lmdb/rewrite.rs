@@ -1,4 +1,4 @@
-//! Writing every record of a store anew, in one transaction: restores and upgrades.
+//! Rewriting every record of a store in one transaction, for restores and upgrades.
 //!
 //! However large it is, LMDB keeps no more than 32,767 changed pages of the transaction in memory (128 MiB, by its feature `mdb_idl_logn_14`)
 //! and writes the others to free places of the file, where nobody sees them before the commit. Tallies are counted afterwards, from what
@@ -13,10 +13,10 @@ use std::ops::Bound;
 /// So many records are looked at between two writes.
 const BATCH: usize = 1024;
 
-/// The tables of a store that is written anew.
-pub(super) struct Anew<'e>(pub(super) Tables<'e>);
+/// The tables of a store that is rewritten.
+pub(super) struct Rewrite<'e>(pub(super) Tables<'e>);
 
-impl<'e> Anew<'e> {
+impl<'e> Rewrite<'e> {
     /// The database of a table.
     pub(super) fn of(&self, table: Table) -> heed::Result<Records<'e>> {
         tables::of(&self.0, table).copied().ok_or(heed::Error::Mdb(MdbError::BadDbi))
