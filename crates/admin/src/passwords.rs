@@ -21,7 +21,7 @@ pub struct PasswordRules {
     pub seconds_min: i64,
     /// As many passwords, the present one among them, may not be chosen again by their user.
     pub unlike_last: usize,
-    /// A password that somebody else has chosen is good for choosing another alone.
+    /// A password that another person chose can only be used to set a new one.
     pub change_given: bool,
 }
 
@@ -30,7 +30,7 @@ pub struct PasswordRules {
 pub enum ChosenBy {
     /// Its user, by the one before.
     User(Secret),
-    /// Somebody who manages users. How old the one before is, and what it was, is not asked then.
+    /// An administrator of users. The age of the old password and earlier passwords are not checked then.
     Another,
 }
 
@@ -98,7 +98,7 @@ impl PasswordRules {
         if self.change_given && password.is_given && !profile.takes_given_password {
             return password.set_at;
         }
-        // Of one that was brought along nobody knows how old it is.
+        // The age of an imported password is unknown.
         match self.seconds_max == 0 || profile.keeps_password || password.set_at == 0 {
             true => 0,
             false => password.set_at.saturating_add(self.seconds_max),

@@ -18,7 +18,7 @@ pub enum Target {
     User(Userid),
     /// One token.
     Token(Userid, TokenName),
-    /// Everybody in a group.
+    /// All members of a group.
     Group(GroupName),
 }
 

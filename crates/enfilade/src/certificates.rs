@@ -45,7 +45,7 @@ pub(crate) struct Keeper {
     loading: Mutex<HashMap<MemoKey, Arc<OnceCell<Loaded>>>>,
     /// Limits how many keys are read at the same time. Only handshakes that need a key wait here.
     turns: Semaphore,
-    /// What was told of files that could not be used when somebody came for them: once each, however often somebody comes.
+    /// Files that could not be used by a handshake, with the reason: each is logged once, not once for each handshake.
     told: Mutex<HashMap<String, String>>,
 }
 
@@ -128,7 +128,7 @@ impl Keeper {
         Ok((looked.certificates, looked.bad))
     }
 
-    /// Writes down what is known of the files, for the next start. Nobody waits for it; without it that only takes longer.
+    /// Writes the index for the next start, in the background. Without an index that start only takes longer.
     pub(crate) fn write_down(&self, certificates: &Certificates) {
         let place = self.files.place().path();
         if let Err(why) = LeafIndex::write(&self.index, place, &self.seed, certificates) {

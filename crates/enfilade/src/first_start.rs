@@ -19,19 +19,19 @@ pub(crate) struct Settled {
 
 const CERTIFICATE: &str = "localhost.pem";
 
-/// Makes an administrator, a datastore and a certificate, unless somebody lives here already.
+/// Makes an administrator, a datastore and a certificate, unless the data directory is in use already.
 pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
     make_certificate(home)?;
     let source = home.source();
     if !enfilade_admin::is_empty(source)? {
         return Ok(None);
     }
-    // Where somebody else's keys are named, those are theirs to make.
+    // If the configuration names a key repository, its owner makes the keys.
     if home.config.identity.fernet_keys.is_none() {
         enfilade_admin::init_keys(&home.fernet_keys())?;
     }
     let admin: Userid = "admin@local".parse()?;
-    // A generated secret's random part is a password nobody guesses, too.
+    // The random part of a generated secret is used as the password.
     let password: String = enfilade_identity::generate_secret(random()?).chars().skip(4).take(24).collect();
     let name: DatastoreName = "main".parse()?;
     if enfilade_admin::list_datastores(source)?.is_empty() {
@@ -44,7 +44,7 @@ pub(crate) fn settle(home: &Home) -> anyhow::Result<Option<Settled>> {
         let edit = DatastoreEdit::Create { path, properties: Vec::new() };
         enfilade_admin::edit_datastore(&home.desk(), &name, &edit)?;
     }
-    // The role first would have nobody to be given to; the user last makes a half-made house look empty still.
+    // The role needs the user. If the process ends before the user is made, the next start begins again.
     // It is made, not chosen.
     enfilade_admin::add_user(
         &Desk { passwords: PasswordRules::NONE, ..home.desk() },

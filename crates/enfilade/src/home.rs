@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-/// What may be remembered of credentials, in bytes: some 130,000 of users who are in few groups; taken as they come in.
+/// The most memory for remembered credentials, in bytes: some 130,000 of users in few groups. It is allocated when needed.
 const IDENTITY_MEMO_BYTES: usize = 128 << 20;
 /// What may be remembered of ACLs and roles, in bytes: some 260,000 pairs of ACL and principal.
 const ACCESS_MEMO_BYTES: usize = 32 << 20;
@@ -208,7 +208,7 @@ impl Home {
         config::read(&self.data, self.config_file.as_deref())
     }
 
-    /// Brings the facts up to what the files say now; trouble in them is told, and keeps nobody from working.
+    /// Brings the facts up to the files. Faults in the files are reported; the command continues.
     pub(crate) fn look_at_files(&self) -> anyhow::Result<()> {
         let problems = look(&self.source, &mut Mirror::new(self.files.clone()))?;
         problems.iter().for_each(|problem| output::note(&format!("warning: {problem}")));

@@ -1,4 +1,4 @@
-//! Where somebody has roles.
+//! The role assignments of a user, group or token.
 
 use crate::error::SourceError;
 use crate::tables::{AssignmentKey, Reverse, ReverseKey, Who};

@@ -117,7 +117,7 @@ impl Change {
         self.expect::<R>(key, Expected::Value(value_of(row)))
     }
 
-    /// Only if nobody has written the record since this revision of it was read, not even the same value again.
+    /// Only if the record was not written since this revision of it was read, not even with the same value.
     pub fn expect_revision<R: Row>(&mut self, key: &R::Key, revision: Revision) -> &mut Self {
         self.expect::<R>(key, Expected::Revision(revision))
     }

@@ -23,7 +23,7 @@ pub enum SourceError {
 /// A change was not made, not even a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
-    /// Somebody else changed what this change was based on: look again and redo it.
+    /// Another change came first and changed a record that this one is based on: read again and redo it.
     #[error("table `{}`, key {key}: another change came first; try again", table.name())]
     Conflict {
         /// The table.

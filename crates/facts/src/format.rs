@@ -48,7 +48,7 @@ fn log_entry_of_2(value: &[u8]) -> Option<Vec<u8>> {
     Some(to.into_bytes())
 }
 
-/// The revision at which it was good last is a number of LMDB's; which change that was nobody knows any more.
+/// The revision at which the file was good last is a number of LMDB; the number of that change is unknown.
 fn kept_file_of_2(value: &[u8]) -> Option<Vec<u8>> {
     let mut from = Reader::new(value);
     let row = MirroredFile::decode(&mut from).filter(|_| from.is_empty())?;

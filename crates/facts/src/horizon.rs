@@ -106,7 +106,7 @@ impl Passed {
     }
 }
 
-/// Up to which second marks count at most, so that nobody has to look at all of them for it.
+/// The last second up to which any mark counts, so that a reader need not read all marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastMarks {
     /// The last second that a mark counts up to, or did, which goes by time.
@@ -122,7 +122,7 @@ impl LastMarks {
     /// Of no mark.
     pub const NONE: Self = LastMarks { of_time: i64::MIN, of_any: i64::MIN, is_complete: false };
 
-    /// Those of these facts; nothing until somebody began to take in what there is.
+    /// Those of these facts; nothing before the first purge.
     ///
     /// # Errors
     /// When they cannot be read.

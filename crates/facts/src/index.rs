@@ -49,7 +49,7 @@ pub trait Indexed: Clone + Send + Sync + 'static {
 /// Why an index could not be asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IndexError {
-    /// It is newer than the view, because somebody else looked with a newer one: take a new view and ask again.
+    /// It is newer than the view, because another reader had a newer view: take a new view and ask again.
     #[error("the index is newer than the view")]
     Ahead,
     /// It could not be brought up to the view. The caller must refuse.

@@ -193,7 +193,7 @@ fn trim(
     before.scan(Table::Log, &[], &mut |key, stored| {
         let goes = match Revision::from_bytes(key) {
             Some(revision) => {
-                // An entry nobody can read says nothing to anybody.
+                // An entry that cannot be read is useless.
                 let is_old = codec::open(Table::Log, key, stored)
                     .ok()
                     .and_then(|(_, value)| LogEntry::decode(&mut Reader::new(value)))

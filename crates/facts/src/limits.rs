@@ -99,7 +99,7 @@ pub const ARGON2_PASSES_MAX: u32 = 10;
 
 /// Dead properties of one object together, in bytes: the kernel keeps no larger attribute.
 pub const PROPERTIES_BYTES_MAX: usize = 64 * 1024;
-/// What somebody may say of themselves in a lock, in bytes.
+/// Longest `owner` of a lock, in bytes.
 pub const LOCK_OWNER_BYTES_MAX: usize = 4096;
 /// How long a request may wait for a hashing slot, in milliseconds.
 pub const HASH_WAIT_MILLIS_MAX: u64 = 250;

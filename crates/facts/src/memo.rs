@@ -21,7 +21,7 @@ use crate::revision::At;
 #[derive(Clone, Copy)]
 pub struct MemoSeed(pub [u8; 16]);
 
-/// The digest of all inputs of a pure step, compared whole: SipHash-1-3 with 128 bits. Nobody ever sees one, and the best
+/// The digest of all inputs of a pure step, compared whole: SipHash-1-3 with 128 bits. No client ever sees one, and the best
 /// way known to make two inputs meet without the key works once in 2^167 times (Dobraunig, Mendel, Schläffer 2014).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct MemoKey(u128);
@@ -34,7 +34,7 @@ impl MemoKey {
         MemoKey(self.0.rotate_left(1) ^ other.0)
     }
 
-    /// For choosing something else by it, in a way nobody outside this process can foresee.
+    /// For choosing something else by it, in a way that cannot be predicted outside of this process.
     pub fn as_choice(self) -> [u8; 16] {
         self.0.to_be_bytes()
     }

@@ -34,7 +34,7 @@ pub trait Source: Send + Sync {
     }
 }
 
-/// The way everybody reads: a short synchronous look (invariants F2 and E1).
+/// How all code reads facts: in a short synchronous call (invariants F2 and E1).
 pub trait Read {
     /// Runs `look` on a fresh view and hands back what it returns.
     ///

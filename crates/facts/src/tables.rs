@@ -90,11 +90,11 @@ pub trait Row: Sized {
         None
     }
 
-    /// It comes from a dump, and whether it goes together with anything outside of the facts nobody knows.
+    /// The record comes from a dump; whether it agrees with anything outside of the facts is unknown.
     fn arrive(&mut self) {}
 }
 
-/// What stands in a dump where a hash was: no hash of anything, so it lets nobody in when it is loaded.
+/// Replaces a hash in a dump. It is no hash, so no secret matches it when the dump is loaded.
 pub const REDACTED: &str = "redacted";
 
 /// A record that holds a fact, in a form that can be dumped.

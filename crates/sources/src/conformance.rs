@@ -134,7 +134,7 @@ fn revisions_grow_and_a_view_is_one_revision(source: &dyn Source) {
     source
         .read(|view| {
             assert_eq!(view.at(), second);
-            // Somebody else writes while we look.
+            // Another writer commits during the look.
             std::thread::scope(|scope| {
                 scope.spawn(|| put(source, 1, "third")).join().unwrap();
             });

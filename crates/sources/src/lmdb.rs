@@ -152,7 +152,7 @@ impl Lmdb {
     }
 
     /// One transaction for all of them; each sees what those before it wrote, and has a revision of its own. A view can only ever
-    /// show the last of those revisions: under the others nobody remembers anything.
+    /// show the last of those revisions, so no memo has an entry of the others.
     fn write_together(&self, changes: &[&Change]) -> Result<Vec<Result<At, CommitError>>, CommitError> {
         let environment = &*self.environment;
         let mut txn = environment.env.write_txn().map_err(unavailable)?;
@@ -297,7 +297,7 @@ mod tests {
         assert_ne!(stores[0], Lmdb::open(&scratch.path().join("other")).unwrap().at().store);
     }
 
-    /// Writes behind everybody's back.
+    /// Writes without a change.
     fn tamper(path: &Path, writes: impl Fn(At) -> Vec<Write>) {
         let lmdb = Lmdb::open(path).unwrap();
         let environment = &lmdb.environment;

@@ -138,7 +138,7 @@ impl LockStore for LmdbLocks {
     }
 }
 
-/// Locks nobody else sees and that end with the process.
+/// Locks that only this process sees, and that end with it.
 #[derive(Debug, Default)]
 pub struct MemoryLocks(Mutex<Map>);
 

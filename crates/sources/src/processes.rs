@@ -1,8 +1,8 @@
 //! Words that each process of the machine writes and all others read, as long as it lives.
 //!
 //! Each has a file of its own in one directory, mapped by itself alone and locked with `flock`, which the kernel takes back when the
-//! process ends, however it ends: a file nobody has locked says nothing. Nobody looks at process ids, so one that is given
-//! out again fools nobody. Others read with `read`, so that a file that is replaced meanwhile is no fault.
+//! process ends in any way: a file without a lock counts for nothing. Process ids are not used, so an id that the kernel gives
+//! out again does no harm. Others read with `read`, so that a file that is replaced meanwhile is no fault.
 
 use crate::files::directory::{self, open_for};
 use crate::mapping::Mapping;
@@ -47,7 +47,7 @@ impl OwnWords {
             if find(&path)?.is_some() {
                 continue;
             }
-            // A new file, locked before it has its name: nobody ever finds what the one before left under somebody's lock.
+            // A new file, locked before it has its name: no reader finds the words of the process before under this lock.
             let next = directory.join("next");
             match std::fs::remove_file(&next) {
                 Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
@@ -82,7 +82,7 @@ impl OwnWords {
 /// The words of every process that lives, this one's among them.
 ///
 /// # Errors
-/// When the directory cannot be read; where there is none, nobody lives.
+/// When the directory cannot be read; where there is none, no process runs.
 pub fn living(directory: &Path) -> io::Result<Vec<TheirWords>> {
     let found = (0..PROCESSES_MAX).map(|number| find(&place(directory, number)));
     found.filter_map(Result::transpose).collect()
@@ -96,7 +96,7 @@ fn find(path: &Path) -> io::Result<Option<TheirWords>> {
         Err(why) => return Err(why),
     };
     match file.try_lock_shared() {
-        // Nobody has it. The lock ends with the file.
+        // No process has it. The lock ends with the file.
         Ok(()) => Ok(None),
         Err(TryLockError::WouldBlock) => {
             let count = usize::try_from(file.metadata()?.len() / 8).unwrap_or(0);

@@ -160,7 +160,7 @@ fn backup(lmdb: &Lmdb, file: &Path, json: bool) -> anyhow::Result<()> {
 fn dump(installation: &Installation, file: Option<&Path>, secrets: bool) -> anyhow::Result<()> {
     let lmdb = open(installation)?;
     let mut gathered = gather(&lmdb, file.map_or(&installation.data, |file| directory_of(file)))?;
-    // Nobody knows how long a pipe takes.
+    // A pipe may take any time.
     drop(lmdb);
     let mut progress = Progress::start("writing the dump");
     let mut write = |to: &mut dyn Write| -> std::io::Result<()> {

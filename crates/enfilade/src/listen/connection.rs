@@ -67,7 +67,7 @@ async fn accept<F>(
                 });
             }
             Ok((stream, peer)) => {
-                // Over the limit the connection is closed at once: there is nobody to explain it to yet.
+                // Over the limit the connection is closed at once: without a handshake there is no way to send a reason.
                 let Some(admitted) = admission.admit(peer.ip()) else { continue };
                 tokio::spawn(async move { begin(stream, peer, admitted, drain, &*serve).await });
             }
@@ -77,7 +77,7 @@ async fn accept<F>(
     }
 }
 
-/// A connection whose turn has come, and on which nobody was let in yet.
+/// A connection that has a slot and is not authenticated yet.
 struct Turn {
     stranger: Stranger,
     client: Arc<ClientProgress>,

@@ -22,7 +22,7 @@ struct Entry<V> {
     bytes: usize,
 }
 
-/// A result that is shared with the memo, or with nobody yet. It stays as it is when the memo forgets it.
+/// A result, shared with the memo if that holds it. It does not change when the memo drops it.
 pub struct Held<V>(Arc<Entry<V>>);
 
 impl<V> Held<V> {
@@ -130,7 +130,7 @@ impl<V: Weigh> Memo<V> {
         while self.bytes_max < self.bytes.load(Ordering::Relaxed) {
             let hand = self.hand.fetch_add(1, Ordering::Relaxed) & (self.sets.len() - 1);
             let slots = self.sets.get(hand).into_iter().flat_map(|set| &set.entries);
-            // Most are empty, and to swap is expensive: first ask whether anybody may be reading.
+            // Most slots are empty, and a swap is expensive: first check whether a reader may hold one.
             let full = slots.filter(|slot| slot.load().is_some());
             full.for_each(|slot| self.forget(slot.swap(None)));
         }

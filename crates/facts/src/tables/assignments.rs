@@ -22,7 +22,7 @@ impl AssignmentKey {
         bytes
     }
 
-    /// Everybody on one node is asked for together. A path holds no NUL.
+    /// The prefix of all grantees on one node. A path holds no NUL.
     pub(super) fn group_bytes(key: &[u8]) -> usize {
         key.iter().position(|byte| *byte == 0).map_or(key.len(), |end| end + 1)
     }
@@ -58,7 +58,7 @@ impl Key for AssignmentKey {
     }
 }
 
-/// The roles somebody has on a path, each with whether it also holds below.
+/// The roles of a grantee on a path, each with whether it also holds below.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
     /// Role and whether it propagates.

@@ -123,7 +123,7 @@ impl Row for Endpoint {
     }
 }
 
-/// A region's id, which is text somebody chose.
+/// A region's id, which is any text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RegionId(pub String);
 

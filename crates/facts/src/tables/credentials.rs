@@ -20,7 +20,7 @@ pub enum Verifier {
     /// No secret at all: a certificate with this SHA-256 fingerprint, which its owner shows in the TLS handshake. Everybody may know
     /// the fingerprint, so no secret matches it.
     Certificate([u8; 32]),
-    /// Nothing: it is kept in `token.shadow` and not there. No secret matches.
+    /// None: `token.shadow` defines the secret and has no entry for it. No secret matches.
     Missing,
 }
 

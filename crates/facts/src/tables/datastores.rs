@@ -104,7 +104,7 @@ pub struct DatastoreProfile {
 pub struct AccessRules {
     /// How their ACLs are written down.
     pub acls: AclDialect,
-    /// The rights somebody must be granted on an entry for it to be there for them.
+    /// The rights that make an entry visible.
     #[serde(with = "mask")]
     pub visible: AccessMask,
     /// Whether each directory on the way to a file must be passable, as on UNIX; else a file is judged alone, as on Windows.

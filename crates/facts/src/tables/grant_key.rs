@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum Grantee {
     /// A user.
     User(UserId),
-    /// Everybody in a group.
+    /// All members of a group.
     Group(GroupId),
 }
 
@@ -89,15 +89,15 @@ pub struct GrantKey {
 }
 
 impl GrantKey {
-    /// The roles somebody has on one scope are asked for together.
+    /// The prefix groups the roles of a grantee on one scope.
     pub(super) const GROUP_BYTES: usize = 34;
 
-    /// The prefix of the keys of everything somebody has.
+    /// The prefix of the keys of all grants of a grantee.
     pub fn of(who: &Grantee) -> Vec<u8> {
         who.to_bytes().to_vec()
     }
 
-    /// The prefix of the keys of the roles somebody has on one scope.
+    /// The prefix of the keys of the grants of a grantee on one scope.
     pub fn of_on(who: &Grantee, scope: &GrantScope) -> Vec<u8> {
         [who.to_bytes(), scope.to_bytes()].concat()
     }

@@ -76,11 +76,11 @@ pub struct User {
 pub struct Password {
     /// Its argon2 or crypt(3) string.
     pub hash: String,
-    /// When it was set, seconds since the epoch; 0 where nobody knows.
+    /// When it was set, seconds since the epoch; 0 if unknown.
     pub set_at: i64,
     /// Until when it lets its user in, seconds since the epoch; 0 is for ever. From then on it is good for choosing another alone.
     pub until: i64,
-    /// Whether somebody else has chosen it.
+    /// Whether another person chose it.
     pub is_given: bool,
     /// The hashes of those before, newest first, as far as they must not come again.
     pub before: Vec<String>,

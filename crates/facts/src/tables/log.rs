@@ -1,7 +1,7 @@
 //! The change log: what each change wrote, who made it and when. Indexes catch up from it, and it is what the audit log
 //! is written from.
 //!
-//! The keys of a large change stand in pieces, each a record of its own after the entry, so that nobody has to have all of them in memory.
+//! The keys of a large change stand in pieces, each a record of its own after the entry, so that no reader needs all of them in memory.
 
 use super::{Key, Row, Table};
 use crate::codec::{Reader, Writer};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub enum Who {
     /// One user.
     User(UserId),
-    /// Everybody in a group.
+    /// All members of a group.
     Group(GroupId),
     /// One token.
     Token(CredentialId),
@@ -23,7 +23,7 @@ pub enum Who {
 pub enum Member {
     /// A user.
     User(UserId),
-    /// Another group, with everybody in it.
+    /// Another group, with all its members.
     Group(GroupId),
 }
 

@@ -15,7 +15,7 @@ pub struct Project {
     pub parent: Option<ProjectId>,
     /// Its name, unique in the domain.
     pub name: String,
-    /// Whether anybody may work in it.
+    /// Whether it can be used.
     pub enabled: bool,
     /// What it is for.
     pub description: Option<String>,
@@ -147,7 +147,7 @@ pub struct Profile {
     /// Passwords of this user do not grow old.
     #[serde(default)]
     pub keeps_password: bool,
-    /// A password somebody else has chosen for this user need not be changed.
+    /// A password that another person chose for this user need not be changed.
     #[serde(default)]
     pub takes_given_password: bool,
 }

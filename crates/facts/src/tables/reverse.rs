@@ -83,7 +83,7 @@ impl ReverseKey {
         [&[LENT_ON], trust.bytes().as_slice()].concat()
     }
 
-    /// The prefix of the paths somebody has roles on; nothing leads from a name in a file.
+    /// The prefix of the paths on which a grantee has roles; none for a name in a file.
     pub fn assigned_to(who: &Who) -> Option<Vec<u8>> {
         let (kind, id) = match who {
             Who::User(id) => (1, id.bytes()),

@@ -51,7 +51,7 @@ impl AccessMask {
     /// Everything a file has: Windows' "full control".
     pub const ALL: Self = Self(0x1f_01ff);
 
-    /// To be there for somebody an entry has to grant all of these, unless the datastore says otherwise (Samba's `hide unreadable`).
+    /// An entry is visible to a principal that has all of these rights, unless the datastore says otherwise (Samba's `hide unreadable`).
     pub const VISIBLE: Self = Self(0x2_0089);
 
     /// Read, in the sense people use it: the bytes or the list, the attributes, the ACL, and passing through.

@@ -1,4 +1,4 @@
-//! What proves who one is. Never printed, wiped when dropped.
+//! Secrets that prove an identity. They are never printed, and wiped when dropped.
 
 use crate::limits;
 use std::fmt;

@@ -15,7 +15,7 @@ pub struct Sid {
 }
 
 impl Sid {
-    /// Everybody, owner and group included (`S-1-1-0`).
+    /// Every principal, owner and group included (`S-1-1-0`).
     pub const EVERYONE: Sid = Sid::well_known(1, &[0]);
     /// In an inheritable entry: the creator of the child (`S-1-3-0`).
     pub const CREATOR_OWNER: Sid = Sid::well_known(3, &[0]);
@@ -43,7 +43,7 @@ impl Sid {
         Sid::well_known(5, &[21, a, b, c, rid])
     }
 
-    /// `S-1-5-rid`: everybody who came in in some way.
+    /// `S-1-5-rid`: every principal that logged on in one way.
     pub const fn of_logon(rid: u32) -> Sid {
         Sid::well_known(5, &[rid])
     }

@@ -4,7 +4,7 @@
 use crate::limits::{self, Limits};
 use std::fmt;
 
-/// Names with this prefix are ours (uploads under way); nobody outside can name them.
+/// Names with this prefix are reserved (running uploads); no request can name them.
 const RESERVED_PREFIX: &str = ".enfilade-";
 
 /// A relative path of clean names; empty for the datastore's root.

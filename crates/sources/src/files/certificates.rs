@@ -287,7 +287,7 @@ fn open_directory(directory: &Path) -> io::Result<OwnedFd> {
     Ok(openat(CWD, directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Never waiting for a pipe's writer, never becoming anybody's terminal.
+/// The open does not wait for the writer of a pipe, and gets no controlling terminal.
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 fn stat_of(file: &OwnedFd) -> Result<Stat, String> {

@@ -21,7 +21,7 @@ pub fn make(path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     let mut missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
     let there = path.ancestors().nth(missing.len());
     if let Some(there) = there.filter(|there| there.file_name().is_some()) {
-        // The one above may belong to somebody else, on a file system that syncs no directories.
+        // The directory above may have another owner and lie on a file system that syncs no directories.
         let _ = sync_directory(there);
     }
     while let Some(directory) = missing.pop() {

@@ -86,7 +86,7 @@ impl FileSet {
     /// Takes the locks of these files, always in the same order: users before secrets, as the originals.
     ///
     /// # Errors
-    /// When somebody holds one for longer than ten seconds, or a lock file cannot be made.
+    /// When another process holds one for longer than ten seconds, or a lock file cannot be made.
     pub fn lock(&self, files: &[FileName]) -> io::Result<Locked<'_>> {
         let mut locks = Vec::new();
         for file in FileName::ALL.into_iter().filter(|file| files.contains(file)) {

@@ -53,14 +53,14 @@ pub struct Outcome {
     pub problems: Vec<String>,
 }
 
-/// The one who changed a file by a command or call. Any other edit is an administrator's.
+/// The caller of a command or request that changed a file. Every other edit counts as an administrator's.
 #[derive(Clone, Copy, Debug)]
 pub struct Editor<'a> {
     /// By name, for the audit log.
     pub who: &'a str,
     /// What was done.
     pub what: &'a str,
-    /// With whose rights.
+    /// The rights of the change.
     pub requester: Requester,
 }
 
@@ -89,7 +89,7 @@ pub struct Mirror {
     due: BTreeMap<FileName, i64>,
     /// Of each file the version this process read when it was no longer fresh, and what it said: it need not be read again.
     settled: BTreeMap<FileName, (FileVersion, Digest)>,
-    /// Waits a moment between two readings of a file that somebody writes in place.
+    /// Waits a moment between two readings of a file that is written in place.
     between: Box<dyn Fn() + Send + Sync>,
     watch: Watch,
 }
@@ -98,7 +98,7 @@ type Digest = [u8; 16];
 
 /// More than this many others changing the same facts at once means something else is wrong.
 const COMMIT_TRIES: usize = 32;
-/// Somebody who writes a file in place is given this many moments to finish.
+/// A program that writes a file in place gets this many moments to finish.
 const READ_TRIES: usize = 8;
 const READ_PAUSE: Duration = Duration::from_millis(25);
 
@@ -158,7 +158,7 @@ impl Mirror {
         self.look_for(source, now, None)
     }
 
-    /// The same, after somebody changed a file with its lock held.
+    /// The same, after a file was changed under its lock.
     ///
     /// # Errors
     /// As [`Mirror::look`].

@@ -3,7 +3,7 @@
 //!
 //! The records are put into a new file in the order of their keys, in a directory next to the old file. The file is synced, and takes the
 //! name of the old one. So the old store exists until the new one is complete. That is a change with a revision and an entry in the log; it
-//! writes no fact, so the tallies are those of before. Nobody else may have the store open: a process would go on with the file that it has.
+//! writes no fact, so the tallies are those of before. No other process may have the store open: it would go on with the old file.
 
 use super::environment::{self, Environment, Trust};
 use super::map::open_map_of;

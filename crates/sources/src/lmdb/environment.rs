@@ -134,7 +134,7 @@ impl Environment {
             let txn = begin(&self.env)?;
             // The transaction's own id: the meta page can show a later one while this view still reads the older facts.
             let commit = txn.id() as u64;
-            // While its own is the newest number, nobody has put other roots where it took them from.
+            // While its own number is the newest, no later commit has replaced the roots it took.
             let is_newest = self.env.info().last_txn_id == txn.id();
             let (environment, last, revision) = LAST.get();
             if is_newest && (environment, last) == (self.number, commit) {
@@ -289,7 +289,7 @@ pub(super) fn open_of_any_format(path: &Path, terms: Terms) -> Result<(Environme
     let mirror_leader = MirrorLeader::open(&path.join(place::MIRROR_LEADER)).map_err(|why| failed(&why))?;
     let writers = Writers::open(&path.join(place::WRITER_LOCK)).map_err(|why| failed(&why))?;
     place::set_modes(path, terms.group).map_err(|why| failed(&why))?;
-    // Readers that died while nobody was here would make the file grow from the first commit on.
+    // Slots of dead readers would make the file grow from the first commit on.
     env.clear_stale_readers().map_err(lmdb_failed)?;
     let mut there = tables::find(&env).map_err(lmdb_failed)?;
     if matches!(there, There::Nothing) {

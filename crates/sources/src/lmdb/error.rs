@@ -73,7 +73,7 @@ pub enum OpenError {
         /// Its format.
         found: u32,
     },
-    /// Written by an earlier build that nobody upgrades.
+    /// Written by an earlier build; there is no upgrade from it.
     #[error(
         "facts in `{path}` have format {found}, and the oldest that can be upgraded is {FORMAT_OLDEST}: use another directory (--data)"
     )]
@@ -83,7 +83,7 @@ pub enum OpenError {
         /// Its format.
         found: u32,
     },
-    /// Somebody else's environment, which we must not write into.
+    /// An LMDB environment of another program; it must not be written.
     #[error(
         "`{0}` holds an LMDB environment that is no store of facts; choose another directory with --data"
     )]

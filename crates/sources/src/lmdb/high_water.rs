@@ -50,7 +50,7 @@ impl HighWater {
         words.get(REVISION).filter(|_| is_said).map(|word| Revision(*word)).ok_or_else(damaged)
     }
 
-    /// Looks at the file that has the name now. Where that is another one, because somebody removed or replaced it, its numbers are raised
+    /// Looks at the file that has the name now. If that is another file, because the file was removed or replaced, its numbers are raised
     /// to those of the one before, and it is the one that counts from now on: what other processes acknowledge is written there.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ pub(super) fn damage(path: &Path, map_bytes: usize) -> heed::Result<Option<Strin
     let both = [EnvFlags::empty(), EnvFlags::PREV_SNAPSHOT].map(|flags| look(path, map_bytes, flags));
     let (newest, before) = match both {
         [Ok(newest), Ok(before)] => (newest, before),
-        // LMDB shows the older of the two to nobody who is not alone.
+        // LMDB shows the older commit only to a process that is alone.
         [_, Err(heed::Error::Io(why))] if why.kind() == std::io::ErrorKind::WouldBlock => return Ok(None),
         [Err(why), _] | [_, Err(why)] => return Err(why),
     };

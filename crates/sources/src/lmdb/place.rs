@@ -67,7 +67,7 @@ pub(super) fn prepare(path: &Path, group: Option<u32>) -> Result<(), OpenError> 
     Ok(())
 }
 
-/// Nobody else may open it; the group may when it is the one that was named.
+/// Only the owner may open it, and the group if that is the configured one.
 fn check_mode(path: &Path, meta: &Metadata, group: Option<u32>, most: u32) -> Result<(), OpenError> {
     let allowed = if group == Some(meta.gid()) { most } else { most & 0o700 };
     if meta.mode() & 0o077 & !allowed == 0 {
@@ -98,7 +98,7 @@ pub(super) fn live(path: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Held while nobody has the store open; nobody can open it meanwhile.
+/// Held while no other process has the store open, and keeps them from opening it.
 pub(super) fn alone(path: &Path) -> Result<File, OpenError> {
     let file = lock_file(path, LIVE_LOCK).map_err(|why| OpenError::io(path, &why))?;
     keep_others_out(path, &file)?;

@@ -3,7 +3,7 @@
 //! Restored facts are another store, with another id, so that nothing that was judged on the old ones is asked again. It
 //! is one transaction: running processes see it with their next view, and need not be stopped or told. Records are written as they are
 //! read, and a copy that turns out to be damaged or cut at its last byte ends the transaction. Only a store
-//! that cannot be opened any more is set aside as a whole, and for that nobody may have it open.
+//! that cannot be opened any more is set aside as a whole, and for that no process may have it open.
 
 use super::environment::{self, Trust};
 use super::high_water::HighWater;
@@ -43,7 +43,7 @@ impl Lmdb {
             let failed = |why| CommitError::from(unavailable(why));
             let mut txn = environment.env.write_txn().map_err(failed)?;
             let commit = txn.id() as u64;
-            // Also later than a change whose writer ended before it could acknowledge it: somebody may have seen that.
+            // Also later than a change that was committed and not acknowledged: a view may have shown it.
             let there =
                 environment.reading_of(&txn, commit.saturating_sub(1)).map(|reading| reading.at.revision);
             let newest = acknowledged.max(there.unwrap_or(Revision(0)));
@@ -85,7 +85,7 @@ impl Lmdb {
     /// own. Every record of it has to be sound.
     ///
     /// # Errors
-    /// When somebody has it open, or it cannot be read whole.
+    /// When a process has it open, or it cannot be read whole.
     pub fn accept(
         path: &Path,
         terms: Terms,
@@ -108,7 +108,7 @@ impl Lmdb {
     /// system cannot do that.
     ///
     /// # Errors
-    /// When somebody has it open, nobody knows how old it is and `accept_rollback` is not said, `fill` fails, or it cannot be moved; the old one
+    /// When a process has it open, its age is unknown and `accept_rollback` is not said, `fill` fails, or it cannot be moved; the old one
     /// is where it was then, but for [`RestoreError::Halfway`].
     pub fn set_aside<R>(
         path: &Path,
@@ -129,7 +129,7 @@ impl Lmdb {
         let named = |second| path.with_file_name(format!("{name}.set-aside-{second}"));
         let aside = (unix_seconds..).map(named).find(|aside| !aside.exists()).unwrap_or_default();
         let new = place::next_to(path);
-        // Left by a restore that was killed: nobody else makes one while the lock is held.
+        // Left by a restore that was killed: no other process makes one while the lock is held.
         if new.exists() {
             std::fs::remove_dir_all(&new).map_err(failed)?;
         }

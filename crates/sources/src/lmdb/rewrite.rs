@@ -1,7 +1,7 @@
 //! Rewriting every record of a store in one transaction, for restores and upgrades.
 //!
 //! However large it is, LMDB keeps no more than 32,767 changed pages of the transaction in memory (128 MiB, by its feature `mdb_idl_logn_14`)
-//! and writes the others to free places of the file, where nobody sees them before the commit. Tallies are counted afterwards, from what
+//! and writes the others to free places of the file, where no reader sees them before the commit. Tallies are counted afterwards, from what
 //! was written, so that records may come in any order and none is kept here.
 
 use super::tables::{self, Records, Tables};

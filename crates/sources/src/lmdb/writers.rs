@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 /// The work of the process that holds the lock.
 const DOING: &str = "writing facts";
 
-/// Everybody who has something to write.
+/// The changes that wait, and the lock of the process that writes.
 pub(super) struct Writers {
     queue: Mutex<Queue>,
     /// Told when a group was written.
@@ -82,7 +82,7 @@ impl Writers {
         mine.unwrap_or_else(|| Err(SourceError::Unavailable("nothing was written".into()).into()))
     }
 
-    /// Runs something while nobody else writes, here or in another process.
+    /// Runs something while no other thread or process writes.
     pub(super) fn alone<R>(&self, run: impl FnOnce() -> R) -> Result<R, CommitError> {
         let file = locked(&self.lock);
         let _held = Held::take(&file, WAIT, DOING)?;

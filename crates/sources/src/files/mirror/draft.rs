@@ -49,7 +49,7 @@ impl<'v, 's> Draft<'v, 's> {
         }
     }
 
-    /// Makes a record under an id nobody has been given.
+    /// Makes a record under a new id.
     pub(super) fn put_new<R: Row>(&mut self, id: &R::Key, row: &R) {
         self.change.put(id, row);
         self.added += 1;
@@ -73,7 +73,7 @@ impl<'v, 's> Draft<'v, 's> {
         serves: bool,
     ) -> FileFault {
         let since = before.map_or(self.now.unix_seconds, |fault| fault.since);
-        // A clock that was stepped back makes the age negative: then nobody knows how old they are.
+        // A clock that was set back makes the age negative: then the age is unknown.
         let is_young = (0..=self.stale_limit).contains(&self.now.unix_seconds.saturating_sub(since));
         let refuses = !serves || !is_young || before.is_some_and(|fault| fault.refuses);
         if !refuses {

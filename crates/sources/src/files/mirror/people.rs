@@ -38,7 +38,7 @@ impl<'v, 's> People<'v, 's> {
         Ok(people)
     }
 
-    /// Everybody whose truth is a file.
+    /// All mirrored users and tokens.
     pub(super) fn mirrored(&self) -> Vec<Authid> {
         let named = self.users.iter().filter_map(|(userid, user)| Some((user.as_ref()?, userid)));
         let named: HashMap<UserId, (&Userid, bool)> =

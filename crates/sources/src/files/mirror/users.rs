@@ -40,7 +40,7 @@ pub(super) fn compare(said: &AccountFiles<'_>, draft: &mut Draft<'_, '_>) -> Res
     let of_secrets = said.hashes().map(|hashes| &hashes.problems).into_iter().flatten();
     problems.extend(of_secrets.map(|problem| (FileName::Secrets, problem.clone())));
     problems.into_iter().for_each(|(file, problem)| draft.problem(file, problem));
-    // Looking somebody up costs as much as reading some ten of them in a row.
+    // One lookup costs as much as reading ten records in a row.
     let few = draft.view.tally(Credential::TABLE, &[])?.count / 10;
     let changed = match (said.secrets, &said.changed) {
         (_, None) => None,
@@ -51,7 +51,7 @@ pub(super) fn compare(said: &AccountFiles<'_>, draft: &mut Draft<'_, '_>) -> Res
         Some(changed) if changed as u64 <= few => People::one_by_one(draft.view),
         _ => match People::all(draft.view) {
             Err(why @ SourceError::Damaged { .. }) => {
-                // The others are followed, and nobody is removed.
+                // The other entries are mirrored, and no user is removed.
                 draft.problem(FileName::Users, format!("{why}; see `enfilade facts check`"));
                 People::one_by_one(draft.view)
             }
@@ -65,7 +65,7 @@ struct Comparison<'a, 'd, 'v, 's> {
     said: &'a AccountFiles<'a>,
     people: People<'v, 's>,
     draft: &'d mut Draft<'v, 's>,
-    /// As it was, and as it is when those who are new have got theirs.
+    /// The free SIDs before, and after new users and groups have got theirs.
     space: Option<(SidSpace, SidSpace)>,
     ids: Ids,
 }

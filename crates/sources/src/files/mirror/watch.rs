@@ -1,4 +1,4 @@
-//! Being woken when somebody edits a file.
+//! Wakes the mirror when a file is edited.
 
 use crate::files::file_set::FileSet;
 use crate::pause::pause;
