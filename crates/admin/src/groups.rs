@@ -65,7 +65,7 @@ pub fn add_group(
 /// When the group does not exist, or the facts cannot be changed.
 pub fn remove_group(desk: &Desk<'_>, name: &GroupName) -> Result<At, Error> {
     let id = desk.facts.read(|view| group_id(view, name))??;
-    crate::keystone::delete_group(desk, &id)?;
+    crate::keystone::delete::<Group>(desk, &id)?;
     crate::keystone::sweep_all(desk)?;
     Ok(desk.facts.at())
 }

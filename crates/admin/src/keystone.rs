@@ -9,14 +9,16 @@ mod describe;
 mod domains;
 mod extra;
 mod grants;
+mod groups;
 mod import;
 mod leaving;
 mod made;
 mod names;
 mod projects;
 mod resolve;
+mod resource;
 mod revocations;
-mod things;
+mod roles;
 mod trusts;
 
 pub use application_credentials::{
@@ -39,24 +41,21 @@ pub use domains::{DomainSummary, add_domain, list_domains, remove_domain, set_do
 pub use extra::extra_of;
 pub(crate) use extra::put_extra;
 pub use grants::{
-    GrantSummary, On, add_implication, add_role, grant_role, has_role_on, list_grants, list_named_roles,
-    remove_named_role, roles_on_project, set_grant, take_role,
+    GrantSummary, On, grant_role, has_role_on, list_grants, roles_on_project, set_grant, take_role,
 };
+pub use groups::{groups_of, set_member};
 pub use import::{CloudCredential, CloudThing, CloudThingId, CloudUser, import_cloud};
 pub use leaving::{sweep, sweep_all};
 pub(crate) use made::forget_made;
 pub use projects::{
-    ProjectEdit, ProjectSummary, add_project, bind_datastore, find_project, list_projects, remove_project,
-    set_default_project, set_project,
+    ProjectEdit, ProjectSummary, add_project, bind_datastore, children_of, find_project, list_projects,
+    parents_of, set_default_project, set_project, subtree_of,
 };
 pub use resolve::{
     CredentialRef, DomainRef, ThingRef, authid_of_credential, authid_of_user, domain_of, project_of,
 };
+pub use resource::{Build, RecordId, Saved, StoredResource, delete, save};
 pub use revocations::{RevocationSummary, allow_issue, list_revocations, purge_revocations, revoke};
-pub use things::{
-    Build, Saved, children_of, delete_domain, delete_group, delete_region, delete_role, groups_of,
-    parents_of, save_domain, save_endpoint, save_group, save_project, save_region, save_role, save_service,
-    set_implied, set_member, subtree_of,
-};
+pub use roles::{add_implication, add_role, list_named_roles, remove_named_role, set_implied};
 pub(crate) use trusts::remove_trusts;
 pub use trusts::{NewTrust, create_trust, delete_trust, find_trust, list_trusts, use_trust};

@@ -68,8 +68,7 @@ pub(super) fn create(call: &mut Call) -> Outcome {
     // Its roles are chosen among those of the session, below.
     let lends = own.as_ref().map(|project| Lends { project, roles: &[] });
     let permit = call.allow(&About { user: Some(&user), lends, ..About::default() })?;
-    let value: Value =
-        serde_json::from_slice(&call.body).map_err(|_| Trouble::invalid("the body is not JSON"))?;
+    let value = call.json()?;
     let given = value.get("application_credential");
     let given =
         given.ok_or_else(|| Trouble::invalid("Expecting to find application_credential in the body."))?;

@@ -1,7 +1,8 @@
 //! Role assignments: assign, remove, check, and list with all filters of the API.
 
 use super::listing::{self, Filters, plain};
-use super::{Call, Outcome, Said, Trouble, domains, groups, projects, query, roles, users};
+use super::resource::Resource as _;
+use super::{Call, Outcome, Said, Trouble, query};
 use enfilade_admin::keystone::{grantees_of, parents_of, set_grant, subtree_of};
 use enfilade_facts::View;
 use enfilade_facts::tables::{
@@ -36,23 +37,23 @@ fn named(call: &mut Call) -> Result<Named, Trouble> {
     let (scope, who, role) = call.look(|view| {
         let scope = match () {
             () if is_system => Some((GrantScope::System, None, None)),
-            () if path.contains("/projects/") => projects::find(view, &scope_said)?.map(|(id, row)| {
+            () if path.contains("/projects/") => Project::find(view, &scope_said)?.map(|(id, row)| {
                 (
                     if below { GrantScope::BelowProject(id) } else { GrantScope::Project(id) },
                     Some(row.domain),
                     Some(id),
                 )
             }),
-            () => domains::find(view, &scope_said)?.map(|(id, _)| {
+            () => Domain::find(view, &scope_said)?.map(|(id, _)| {
                 (if below { GrantScope::BelowDomain(id) } else { GrantScope::Domain(id) }, Some(id), None)
             }),
         };
         let who = match of_users {
-            true => users::find(view, &who_said)?.map(|(id, row)| (Grantee::User(id), row.domain)),
-            false => groups::find(view, &who_said)?.map(|(id, row)| (Grantee::Group(id), row.domain)),
+            true => User::find(view, &who_said)?.map(|(id, row)| (Grantee::User(id), row.domain)),
+            false => Group::find(view, &who_said)?.map(|(id, row)| (Grantee::Group(id), row.domain)),
         };
         let role = match &role_said {
-            Some(said) => Some(roles::find(view, said)?),
+            Some(said) => Some(NamedRole::find(view, said)?),
             None => None,
         };
         Ok((scope, who, role))

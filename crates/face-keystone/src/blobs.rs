@@ -2,12 +2,14 @@
 
 use super::given::{Given, invalid};
 use super::listing::{self, Filters, plain};
-use super::{Call, Outcome, Said, Trouble, projects, query, users};
+use super::resource::{Record, Resource, Store, answer, described_whole};
+use super::schema::{Schema, Type};
+use super::{Call, Outcome, Said, Trouble, query, users};
 use aws_lc_rs::digest::{SHA256, digest};
 use enfilade_admin::Error;
 use enfilade_admin::keystone::{create_blob, delete_blob, has_role_on, random_id, update_blob};
 use enfilade_facts::View;
-use enfilade_facts::tables::{Blob, BlobId, Ec2Key, Key as _, Reverse, ReverseKey};
+use enfilade_facts::tables::{Blob, BlobId, Ec2Key, Key as _, Project, Reverse, ReverseKey, ThingKind, User};
 use enfilade_facts::vocabulary::{CredentialId, ProjectId, UserId};
 use enfilade_passage::{About, ApiPermit, Lends};
 use hyper::StatusCode;
@@ -21,81 +23,176 @@ pub(super) fn ec2_id(access: &str) -> BlobId {
     id
 }
 
-/// A credential as JSON. Only its user and administrators see the blob.
-fn body(base: &str, id: &BlobId, row: &Blob, permit: &ApiPermit) -> Value {
-    let blob = permit.tells_secrets_of(&row.user).then_some(&row.blob);
-    json!({
-        "id": id.to_string(), "user_id": row.user.to_string(), "type": row.kind, "blob": blob,
-        "project_id": row.project.map(|id| id.to_string()),
-        "links": { "self": format!("{base}/v3/credentials/{id}") },
-    })
-}
-
-fn found(call: &mut Call, at: usize) -> Result<(BlobId, Blob, ApiPermit), Trouble> {
-    let said = call.parameter(at).to_owned();
-    let id = if at == 0 { said.parse::<BlobId>().ok() } else { Some(ec2_id(&said)) };
-    let found = call.look(|view| match id {
-        Some(id) => Ok(view.get::<Blob>(&id)?.map(|row| (id, row))),
-        None => Ok(None),
-    })?;
-    let owner: Option<UserId> = found.as_ref().map(|(_, row)| row.user);
-    let lineage = lineage_of(found.as_ref().map(|(_, row)| row));
-    let about = About { user: owner.as_ref(), lineage: Some(&lineage), ..About::default() };
-    let permit = call.allow(&about)?;
-    let (id, row) = found.ok_or_else(|| Trouble::missing("credential", &said))?;
-    Ok((id, row, permit))
-}
-
-/// The application credential that made one; none made one that is not there.
-fn lineage_of(row: Option<&Blob>) -> Vec<CredentialId> {
-    row.and_then(|row| row.ec2.as_ref()?.by).into_iter().collect()
+/// The application credential that made an EC2 key, if one did.
+fn lineage_of(row: &Blob) -> &[CredentialId] {
+    row.ec2.as_ref().map_or(&[], |key| key.by.as_slice())
 }
 
 /// Whether the permit lets the list contain this credential.
 fn is_listed(permit: &ApiPermit, row: &Blob) -> bool {
-    permit.only_made_by().is_none_or(|by| lineage_of(Some(row)).contains(&by))
+    permit.only_made_by().is_none_or(|by| lineage_of(row).contains(&by))
 }
 
-/// Lists the credentials of all users if the session may see them, otherwise the caller's own.
-pub(super) fn list(call: &mut Call) -> Outcome {
-    let own = call.visit.principal().user;
-    let asked: Option<UserId> = match query(&call.head, "user_id").map(plain) {
-        None => None,
-        Some(text) => Some(
-            text.parse()
-                .map_err(|_| invalid("Invalid input for field/attribute user_id: expected an id."))?,
-        ),
+impl Resource for Blob {
+    const SCHEMA: Schema = Schema {
+        one: "credential",
+        many: "credentials",
+        attributes: &[
+            ("id", Type::Text, Type::None),
+            ("user_id", Type::Text, Type::TextOrNull),
+            ("type", Type::Text, Type::Text),
+            ("blob", Type::Text, Type::Text),
+            ("project_id", Type::TextOrNull, Type::TextOrNull),
+            ("links", Type::Object, Type::None),
+        ],
     };
-    let (permit, user) = match call.allow(&About { user: asked.as_ref(), ..About::default() }) {
-        Ok(permit) => (permit, asked),
-        Err(why) if asked.is_some() => return Err(why),
-        Err(_) => (call.allow(&About { user: Some(&own), ..About::default() })?, Some(own)),
+    const KIND: Option<ThingKind> = None;
+    const STORE: Store<Self> = Store {
+        change: |desk, before, given| {
+            let row = edited(given, before)?;
+            update_blob(desk, &before.id, &before.row, &row)?;
+            Ok(Record::bare(before.id, row))
+        },
+        delete: |desk, found| delete_blob(desk, &found.id, &found.row),
     };
-    let base = call.base.clone();
-    let after = call.marker(|text| {
-        let id: BlobId = text.parse().ok()?;
-        Some(user.map_or_else(|| id.bytes(), |user| ReverseKey::Blob(user, id).bytes()))
-    })?;
-    let bounds = permit.clone();
-    let source = move |view: &View<'_>, after: Option<&[u8]>, each: listing::Each<'_>| match user {
-        None => listing::records::<Blob>(view, &[], after, |id, row| match is_listed(&bounds, &row) {
-            true => Ok(each(id.bytes(), body(&base, &id, &row, &bounds))),
-            false => Ok(ControlFlow::Continue(())),
-        }),
-        Some(user) => listing::records::<Reverse>(view, &ReverseKey::blobs_of(&user), after, |key, _| {
-            let ReverseKey::Blob(_, id) = key else { return Ok(ControlFlow::Continue(())) };
-            match view.get::<Blob>(&id)?.filter(|row| is_listed(&bounds, row)) {
-                Some(row) => Ok(each(key.bytes(), body(&base, &id, &row, &bounds))),
-                None => Ok(ControlFlow::Continue(())),
+    const HAS_OPTIONS: bool = false;
+
+    fn attributes(&self) -> Value {
+        let project = self.project.map(|id| id.to_string());
+        json!({ "user_id": self.user.to_string(), "type": self.kind, "blob": self.blob, "project_id": project })
+    }
+
+    fn change(&mut self, given: &Given) -> Result<(), Error> {
+        given.set("blob", &mut self.blob)?;
+        given.set("type", &mut self.kind)
+    }
+
+    fn keeps(&self, given: &Given) -> Result<(), Error> {
+        let project = self.project.map(|id| id.to_string());
+        for (name, is) in [("user_id", Some(self.user.to_string())), ("project_id", project)] {
+            if !given.keeps(name, is.as_deref())? {
+                return Err(Error::Refused(format!("the {name} of a credential cannot be changed")));
             }
-        }),
-    };
-    listing::answer(call, "credentials", &permit, Filters::of(&call.head, &[]), after, Box::new(source))
+        }
+        Ok(())
+    }
+
+    fn about<'a>(&'a self, _: &'a BlobId) -> About<'a> {
+        About { user: Some(&self.user), lineage: Some(lineage_of(self)), ..About::default() }
+    }
+
+    fn about_missing() -> About<'static> {
+        About { lineage: Some(&[]), ..About::default() }
+    }
+
+    /// Only its user and administrators see the blob.
+    fn described(base: &str, record: Record<Self>, permit: &ApiPermit) -> Value {
+        let is_told = permit.tells_secrets_of(&record.row.user);
+        let mut body = described_whole(base, record);
+        if !is_told {
+            body["blob"] = Value::Null;
+        }
+        body
+    }
+
+    /// Lists the credentials of all users if the session may see them, otherwise the caller's own.
+    fn list(call: &mut Call) -> Outcome {
+        let own = call.visit.principal().user;
+        let asked: Option<UserId> = match query(&call.head, "user_id").map(plain) {
+            None => None,
+            Some(text) => Some(
+                text.parse()
+                    .map_err(|_| invalid("Invalid input for field/attribute user_id: expected an id."))?,
+            ),
+        };
+        let (permit, user) = match call.allow(&About { user: asked.as_ref(), ..About::default() }) {
+            Ok(permit) => (permit, asked),
+            Err(why) if asked.is_some() => return Err(why),
+            Err(_) => (call.allow(&About { user: Some(&own), ..About::default() })?, Some(own)),
+        };
+        let base = call.base.clone();
+        let after = call.marker(|text| {
+            let id: BlobId = text.parse().ok()?;
+            Some(user.map_or_else(|| id.bytes(), |user| ReverseKey::Blob(user, id).bytes()))
+        })?;
+        let bounds = permit.clone();
+        let source = move |view: &View<'_>, after: Option<&[u8]>, each: listing::Each<'_>| match user {
+            None => listing::records::<Blob>(view, &[], after, |id, row| match is_listed(&bounds, &row) {
+                true => Ok(each(id.bytes(), Blob::described(&base, Record::bare(id, row), &bounds))),
+                false => Ok(ControlFlow::Continue(())),
+            }),
+            Some(user) => listing::records::<Reverse>(view, &ReverseKey::blobs_of(&user), after, |key, _| {
+                let ReverseKey::Blob(_, id) = key else { return Ok(ControlFlow::Continue(())) };
+                match view.get::<Blob>(&id)?.filter(|row| is_listed(&bounds, row)) {
+                    Some(row) => {
+                        Ok(each(key.bytes(), Blob::described(&base, Record::bare(id, row), &bounds)))
+                    }
+                    None => Ok(ControlFlow::Continue(())),
+                }
+            }),
+        };
+        listing::answer(
+            call,
+            Self::SCHEMA.many,
+            &permit,
+            Filters::of(&call.head, &[]),
+            after,
+            Box::new(source),
+        )
+    }
+
+    fn create(call: &mut Call) -> Outcome {
+        let given = Given::of(call, "credential")?;
+        let own = call.visit.principal().user;
+        let user = given.id::<UserId>("user_id")?.flatten().unwrap_or(own);
+        let mut about = About { user: Some(&user), ..About::default() };
+        call.allow(&about)?;
+        let (kind, blob) = (given.needed("type")?, given.needed("blob")?);
+        let project = given.id::<ProjectId>("project_id")?.flatten();
+        match (kind.as_str(), &project) {
+            ("ec2", Some(project)) => about.lends = Some(Lends { project, roles: &[] }),
+            // Only EC2 keys record the credential that made them.
+            _ => about.lineage = Some(&[]),
+        }
+        let permit = call.allow(&about)?;
+        let (id, ec2) = match (kind.as_str(), &project) {
+            ("ec2", None) => return Err(invalid("project_id: an EC2 credential needs a project").into()),
+            ("ec2", Some(_)) => {
+                let (access, secret) = keys_of(&blob)?;
+                (ec2_id(&access), Some(Ec2Key { secret, by: lender(call) }))
+            }
+            _ => (random_id()?, None),
+        };
+        check_project(call, &permit, &user, project.as_ref())?;
+        let row = Blob { user, project, kind, blob, ec2 };
+        if row.ec2.is_some() {
+            unless_disobeyed(&row)?;
+        }
+        call.save(&permit, |desk| create_blob(desk, &id, &row))?;
+        Ok(answer(call, StatusCode::CREATED, Record::bare(id, row), &permit))
+    }
 }
 
-pub(super) fn show(call: &mut Call) -> Outcome {
-    let (id, row, permit) = found(call, 0)?;
-    Ok(Said::json(StatusCode::OK, &json!({ "credential": body(&call.base, &id, &row, &permit) })))
+/// The credential with the changes of the body.
+fn edited(given: &Given, before: &Record<Blob>) -> Result<Blob, Error> {
+    let mut edited = before.row.clone();
+    edited.change(given)?;
+    let keeps = || invalid("type and access key of an EC2 credential cannot be changed");
+    match &mut edited.ec2 {
+        Some(key) if edited.kind == "ec2" => {
+            let (access, secret) = keys_of(&edited.blob)?;
+            if ec2_id(&access) != before.id {
+                return Err(keeps());
+            }
+            key.secret = secret;
+        }
+        None if edited.kind != "ec2" => {}
+        _ => return Err(keeps()),
+    }
+    if edited.ec2.is_some() {
+        unless_disobeyed(&edited)?;
+    }
+    Ok(edited)
 }
 
 /// The access key of an EC2 credential's blob, by which it is found, and the secret key.
@@ -127,37 +224,6 @@ fn unless_disobeyed(row: &Blob) -> Result<(), Error> {
     if is_obeyed(row) { Ok(()) } else { Err(invalid(why)) }
 }
 
-pub(super) fn create(call: &mut Call) -> Outcome {
-    let given = Given::of(call, "credential")?;
-    let own = call.visit.principal().user;
-    let user = given.id::<UserId>("user_id")?.flatten().unwrap_or(own);
-    let mut about = About { user: Some(&user), ..About::default() };
-    call.allow(&about)?;
-    let (kind, blob) = (given.needed("type")?, given.needed("blob")?);
-    let project = given.id::<ProjectId>("project_id")?.flatten();
-    match (kind.as_str(), &project) {
-        ("ec2", Some(project)) => about.lends = Some(Lends { project, roles: &[] }),
-        // Only EC2 keys record the credential that made them.
-        _ => about.lineage = Some(&[]),
-    }
-    let permit = call.allow(&about)?;
-    let (id, ec2) = match (kind.as_str(), &project) {
-        ("ec2", None) => return Err(invalid("project_id: an EC2 credential needs a project").into()),
-        ("ec2", Some(_)) => {
-            let (access, secret) = keys_of(&blob)?;
-            (ec2_id(&access), Some(Ec2Key { secret, by: lender(call) }))
-        }
-        _ => (random_id()?, None),
-    };
-    check_project(call, &permit, &user, project.as_ref())?;
-    let row = Blob { user, project, kind, blob, ec2 };
-    if row.ec2.is_some() {
-        unless_disobeyed(&row)?;
-    }
-    call.save(&permit, |desk| create_blob(desk, &id, &row))?;
-    Ok(Said::json(StatusCode::CREATED, &json!({ "credential": body(&call.base, &id, &row, &permit) })))
-}
-
 /// The application credential of the session: a key that is made with it is no more than it is.
 fn lender(call: &Call) -> Option<CredentialId> {
     call.visit.identity().session().and_then(|session| session.claim.credential())
@@ -173,56 +239,13 @@ fn check_project(
     let Some(project) = project else { return Ok(()) };
     call.look(|view| {
         let missing = || Trouble::missing("project", &project.to_string());
-        projects::find(view, &project.to_string())?.ok_or_else(missing)?;
+        Project::find(view, &project.to_string())?.ok_or_else(missing)?;
         if !permit.is_administrators() && !has_role_on(view, user, project)? {
             return Err(missing());
         }
-        users::find(view, &user.to_string())?.ok_or_else(|| Trouble::missing("user", &user.to_string()))?;
+        User::find(view, &user.to_string())?.ok_or_else(|| Trouble::missing("user", &user.to_string()))?;
         Ok(())
     })
-}
-
-pub(super) fn update(call: &mut Call) -> Outcome {
-    let (id, row, permit) = found(call, 0)?;
-    let given = Given::of(call, "credential")?;
-    // Its user and its project cannot be changed.
-    for (name, is) in
-        [("user_id", Some(row.user.to_string())), ("project_id", row.project.map(|id| id.to_string()))]
-    {
-        if given.text(name)?.is_some_and(|said| said != is) {
-            return Err(Error::Refused(format!("the {name} of a credential cannot be changed")).into());
-        }
-    }
-    let mut edited = row.clone();
-    if given.has("blob") {
-        edited.blob = given.needed("blob")?;
-    }
-    if given.has("type") {
-        edited.kind = given.needed("type")?;
-    }
-    let keeps = || invalid("type and access key of an EC2 credential cannot be changed");
-    match &mut edited.ec2 {
-        Some(key) if edited.kind == "ec2" => {
-            let (access, secret) = keys_of(&edited.blob)?;
-            if ec2_id(&access) != id {
-                return Err(keeps().into());
-            }
-            key.secret = secret;
-        }
-        None if edited.kind != "ec2" => {}
-        _ => return Err(keeps().into()),
-    }
-    if edited.ec2.is_some() {
-        unless_disobeyed(&edited)?;
-    }
-    call.save(&permit, |desk| update_blob(desk, &id, &row, &edited))?;
-    Ok(Said::json(StatusCode::OK, &json!({ "credential": body(&call.base, &id, &edited, &permit) })))
-}
-
-pub(super) fn delete(call: &mut Call) -> Outcome {
-    let (id, row, permit) = found(call, 0)?;
-    call.save(&permit, |desk| delete_blob(desk, &id, &row))?;
-    Ok(Said::nothing())
 }
 
 fn ec2_body(base: &str, row: &Blob, permit: &ApiPermit) -> Value {
@@ -270,7 +293,7 @@ fn found_ec2(call: &mut Call) -> Result<(BlobId, Blob, ApiPermit), Trouble> {
     let access = plain(call.parameter(1));
     let id = ec2_id(&access);
     let row = call.look(|view| Ok(view.get::<Blob>(&id)?.filter(|row| row.kind == "ec2")))?;
-    let (user, permit) = owner(call, Some(&lineage_of(row.as_ref())))?;
+    let (user, permit) = owner(call, Some(row.as_ref().map_or(&[], lineage_of)))?;
     let row = row.filter(|row| row.user == user);
     let row = row.ok_or_else(|| Trouble::missing("EC2 credential", &access))?;
     Ok((id, row, permit))
@@ -283,8 +306,7 @@ pub(super) fn show_ec2(call: &mut Call) -> Outcome {
 
 pub(super) fn create_ec2(call: &mut Call) -> Outcome {
     let (user, _) = owner(call, None)?;
-    let given: Value =
-        serde_json::from_slice(&call.body).map_err(|_| Trouble::invalid("the body is not JSON"))?;
+    let given = call.json()?;
     let said = given.get("tenant_id").and_then(Value::as_str);
     let own = call.visit.identity().session().and_then(|session| session.claim.scope.project());
     let project = match said {

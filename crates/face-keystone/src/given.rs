@@ -1,6 +1,7 @@
 //! Request bodies: one object under one name, with typed attributes and any other attributes, which are stored as they are.
 
 use super::Call;
+use super::schema::Schema;
 use enfilade_admin::Error;
 use serde_json::{Map, Value, json};
 use std::str::FromStr;
@@ -69,9 +70,42 @@ impl Given {
         found.ok_or_else(|| self.wrong(name, "a text that is not empty"))
     }
 
-    /// A name: where it is said, it is one.
+    /// The name, if the body has one; it is not empty.
     pub(super) fn name(&self) -> Result<Option<String>, Error> {
         if self.has("name") { self.needed("name").map(Some) } else { Ok(None) }
+    }
+
+    /// Sets a name or another text that is not empty, if the body has it.
+    pub(super) fn set(&self, name: &str, to: &mut String) -> Result<(), Error> {
+        if self.has(name) {
+            *to = self.needed(name)?;
+        }
+        Ok(())
+    }
+
+    /// Sets a text, if the body has it; an empty text or null removes it.
+    pub(super) fn set_or_remove(&self, name: &str, to: &mut Option<String>) -> Result<(), Error> {
+        if let Some(text) = self.text(name)? {
+            *to = text.filter(|text| !text.is_empty());
+        }
+        Ok(())
+    }
+
+    /// Sets a flag, if the body has it.
+    pub(super) fn set_flag(&self, name: &str, to: &mut bool) -> Result<(), Error> {
+        *to = self.flag(name)?.unwrap_or(*to);
+        Ok(())
+    }
+
+    /// Whether the body leaves a text as it is: it does not have it, or has the same.
+    pub(super) fn keeps(&self, name: &str, is: Option<&str>) -> Result<bool, Error> {
+        Ok(self.text(name)?.is_none_or(|said| said.as_deref() == is))
+    }
+
+    /// Whether the body removes the option `immutable`.
+    pub(super) fn unlocks(&self) -> bool {
+        let option = self.object.get("options").and_then(|options| options.get("immutable"));
+        option.is_some_and(|value| *value == Value::Bool(false) || value.is_null())
     }
 
     pub(super) fn flag(&self, name: &str) -> Result<Option<bool>, Error> {
@@ -104,9 +138,9 @@ impl Given {
     }
 
     /// The additional attributes to store: those of before, overwritten by those of the body. A null removes the attribute or option.
-    pub(super) fn extra(&self, known: &[&str], before: &str) -> Result<String, Error> {
+    pub(super) fn extra(&self, schema: &Schema, before: &str) -> Result<String, Error> {
         let mut kept: Map<String, Value> = serde_json::from_str(before).unwrap_or_default();
-        let new = self.object.iter().filter(|(name, _)| !known.contains(&name.as_str()));
+        let new = self.object.iter().filter(|(name, _)| !schema.has(name));
         for (name, value) in new.filter(|(name, _)| !["id", "links", "options"].contains(&name.as_str())) {
             match value {
                 Value::Null => kept.remove(name),
@@ -150,30 +184,6 @@ pub fn wants_more_than_a_password(options: &Map<String, Value>) -> bool {
 }
 
 /// Whether an option is set in the additional attributes of a record.
-pub(super) fn has_option(extra: &str, name: &str) -> bool {
-    let kept: Map<String, Value> = serde_json::from_str(extra).unwrap_or_default();
-    kept.get("options").and_then(|options| options.get(name)) == Some(&Value::Bool(true))
-}
-
-/// The record's attributes, its additional attributes, `options` (always), and its own link.
-pub(super) fn with_extra(mut body: Map<String, Value>, extra: &str, link: String) -> Value {
-    let kept: Map<String, Value> = serde_json::from_str(extra).unwrap_or_default();
-    for (name, value) in kept {
-        body.entry(name).or_insert(value);
-    }
-    body.entry("options").or_insert_with(|| Value::Object(Map::new()));
-    body.insert("links".to_owned(), serde_json::json!({ "self": link }));
-    Value::Object(body)
-}
-
-/// Refuses to change an immutable record, unless the change removes the option `immutable`.
-pub(super) fn unless_immutable(extra: &str, given: Option<&Given>) -> Result<(), Error> {
-    let unlocks = given.is_some_and(|given| {
-        let option = given.object.get("options").and_then(|options| options.get("immutable"));
-        option.is_some_and(|value| *value == Value::Bool(false) || value.is_null())
-    });
-    match has_option(extra, "immutable") && !unlocks {
-        true => Err(Error::Refused("it is immutable; remove its option `immutable` first".to_owned())),
-        false => Ok(()),
-    }
+pub(super) fn has_option(extra: &Map<String, Value>, name: &str) -> bool {
+    extra.get("options").and_then(|options| options.get(name)) == Some(&Value::Bool(true))
 }

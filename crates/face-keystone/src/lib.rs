@@ -14,8 +14,10 @@ mod groups;
 mod listing;
 mod projects;
 mod render;
+mod resource;
 mod roles;
 mod routes;
+mod schema;
 mod scopes;
 mod services;
 mod signatures;
@@ -194,6 +196,11 @@ impl Call {
     /// Where changes are made, by whoever has leave to.
     fn at_desk<R>(&self, permit: &ApiPermit, change: impl FnOnce(&Desk<'_>) -> R) -> R {
         change(&self.faces.desk(&permit.who().to_string(), permit.requester()))
+    }
+
+    /// The body as JSON.
+    fn json(&self) -> Result<Value, Trouble> {
+        serde_json::from_slice(&self.body).map_err(|_| Trouble::invalid("the body is not JSON"))
     }
 
     fn parameter(&self, at: usize) -> &str {

@@ -3,14 +3,12 @@
 use super::{Call, Outcome, Said, Trouble, query};
 use bytes::Bytes;
 use enfilade_faces::{Body, Cut, UNCOUNTED_BYTES, counted};
-use enfilade_facts::tables::{Domain, Key as _, Name, NameKey, NameKind, Row};
-use enfilade_facts::vocabulary::DomainId;
+use enfilade_facts::tables::Row;
 use enfilade_facts::{Read, View};
-use enfilade_passage::{About, ApiPermit};
+use enfilade_passage::ApiPermit;
 use hyper::http::request::Parts;
 use hyper::{StatusCode, Version};
 use serde_json::Value;
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 use tokio::sync::mpsc;
 
@@ -277,115 +275,6 @@ pub(super) fn answer(
 pub(super) fn none(call: &Call, many: &'static str) -> Said {
     let links = serde_json::json!({ "self": format!("{}{}", call.base, call.head.uri.path()), "next": null, "previous": null });
     Said::json(StatusCode::OK, &serde_json::json!({ many: [], "links": links }))
-}
-
-/// A kind of thing that is in domains, under a name.
-pub(super) struct Kind<R: Row> {
-    pub(super) many: &'static str,
-    pub(super) names: NameKind,
-    pub(super) id: fn(Name) -> R::Key,
-    pub(super) parse: fn(&str) -> Option<R::Key>,
-    pub(super) place: fn(&R) -> (DomainId, &str),
-}
-
-/// Whether a record of the domain belongs to the list: of the listed domain, or of every domain that exists.
-fn is_in(view: &View<'_>, listed: Option<DomainId>, of: DomainId) -> Result<bool, Trouble> {
-    match listed {
-        Some(listed) => Ok(listed == of),
-        None => Ok(view.get::<Domain>(&of)?.is_some()),
-    }
-}
-
-/// Lists the visible records of one domain or of all, with all filters. A filter by name is a lookup.
-pub(super) fn things<R: Row + 'static>(
-    call: &mut Call,
-    kind: Kind<R>,
-    except: &[&str],
-    render: impl Fn(&View<'_>, &R::Key, &R) -> Result<Option<Value>, Trouble> + Send + 'static,
-) -> Outcome
-where
-    R::Key: 'static,
-{
-    let permit = call.allow(&About::default())?;
-    let said = query(&call.head, "domain_id").map(|text| DomainId::from_keystone(&plain(text)));
-    let domain = match (permit.only_domain(), said) {
-        (_, Some(Err(_))) => return Ok(none(call, kind.many)),
-        (Some(only), Some(Ok(domain))) if domain != only => return Ok(none(call, kind.many)),
-        (only, said) => said.and_then(Result::ok).or(only),
-    };
-    let Kind { many, names, id, parse, place } = kind;
-    let name = query(&call.head, "name").map(plain);
-    let key_of = move |row: &R| {
-        let (domain, name) = place(row);
-        NameKey::of(names, &domain, name)
-    };
-    let after = match call.query("marker").map(plain) {
-        None => None,
-        Some(text) => {
-            let found = call.look(|view| {
-                let Some(key) = parse(&text) else { return Ok(None) };
-                let row = view.get::<R>(&key)?;
-                // A marker outside this list is answered like one that does not exist.
-                let row = match row {
-                    Some(row) if is_in(view, domain, place(&row).0)? => {
-                        render(view, &key, &row)?.map(|_| row)
-                    }
-                    _ => None,
-                };
-                Ok(row.map(|row| if domain.is_some() { key_of(&row).bytes() } else { key.bytes() }))
-            })?;
-            Some(found.ok_or_else(|| Trouble::missing("marker", &text))?)
-        }
-    };
-    let mut domains: HashMap<DomainId, bool> = HashMap::new();
-    let source = move |view: &View<'_>, after: Option<&[u8]>, each: Each<'_>| {
-        let mut show = |key: &R::Key, row: &R, place: Vec<u8>| match render(view, key, row)? {
-            Some(body) => Ok(each(place, body)),
-            None => Ok(ControlFlow::Continue(())),
-        };
-        // The record with this name.
-        let named = |key: &NameKey| match view.get::<Name>(key)?.map(id) {
-            Some(key) => Ok::<_, Trouble>(view.get::<R>(&key)?.map(|row| (key, row))),
-            None => Ok(None),
-        };
-        match (&name, domain) {
-            (Some(_), _) if after.is_some() => Ok(()),
-            (Some(name), Some(domain)) => {
-                if let Some((key, row)) = named(&NameKey::of(names, &domain, name))? {
-                    let _ = show(&key, &row, key.bytes())?;
-                }
-                Ok(())
-            }
-            (Some(name), None) => {
-                for (domain, _) in view.list::<Domain>(&[])? {
-                    if let Some((key, row)) = named(&NameKey::of(names, &domain, name))? {
-                        let _ = show(&key, &row, key.bytes())?;
-                    }
-                }
-                Ok(())
-            }
-            (None, Some(domain)) => {
-                records::<Name>(view, &NameKey::all_of(names, &domain), after, |name, key| {
-                    let key = id(key);
-                    match view.get::<R>(&key)? {
-                        Some(row) => show(&key, &row, name.bytes()),
-                        None => Ok(ControlFlow::Continue(())),
-                    }
-                })
-            }
-            (None, None) => records::<R>(view, &[], after, |key, row| {
-                // A record in a removed domain counts as removed.
-                let domain = place(&row).0;
-                let is_there = match domains.get(&domain) {
-                    Some(known) => *known,
-                    None => *domains.entry(domain).or_insert(view.get::<Domain>(&domain)?.is_some()),
-                };
-                if is_there { show(&key, &row, key.bytes()) } else { Ok(ControlFlow::Continue(())) }
-            }),
-        }
-    };
-    let except = [&["domain_id"], except].concat();
-    answer(call, many, &permit, Filters::of(&call.head, &except), after, Box::new(source))
 }
 
 /// The end of the body, after the rows: links to this page and, if it exists, to the next page.

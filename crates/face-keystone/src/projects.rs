@@ -1,72 +1,199 @@
 //! Projects: a tree in each domain, and their tags.
 
-use super::domains;
-use super::given::{Given, invalid, unless_immutable, with_extra};
+use super::given::{Given, invalid};
 use super::listing::{self, Filters};
-use super::{Call, Outcome, Said, Trouble, query};
+use super::resource::{
+    InDomain, Record, Resource, Selection, Store, answer, created, described, list, no_domain,
+    unless_immutable,
+};
+use super::schema::{Schema, Type};
+use super::{Call, Outcome, Said, Trouble, query, users};
 use enfilade_admin::Error;
-use enfilade_admin::keystone::{extra_of, parents_of, remove_project, save_project, scopes_of, subtree_of};
-use enfilade_facts::View;
-use enfilade_facts::tables::{Name, NameKind, Project, ThingKind};
-use enfilade_facts::vocabulary::ProjectId;
+use enfilade_admin::keystone::{RecordId, parents_of, save, scopes_of, subtree_of};
+use enfilade_facts::tables::{Domain, Name, NameKind, Project, ThingKind};
+use enfilade_facts::vocabulary::{DomainId, ProjectId};
 use enfilade_passage::{About, ApiPermit, Other};
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 
-const KNOWN: [&str; 7] = ["name", "description", "enabled", "domain_id", "parent_id", "is_domain", "tags"];
-
-pub(super) fn body(base: &str, id: &ProjectId, row: &Project, extra: &str) -> Value {
-    let domain = row.domain.to_keystone();
-    let mut body = Map::new();
-    body.insert("id".to_owned(), json!(id.to_string()));
-    body.insert("name".to_owned(), json!(row.name));
-    body.insert("domain_id".to_owned(), json!(domain));
-    body.insert("description".to_owned(), json!(row.description.as_deref().unwrap_or_default()));
-    body.insert("enabled".to_owned(), json!(row.enabled));
-    body.insert("parent_id".to_owned(), json!(row.parent.map_or(domain, |parent| parent.to_string())));
-    body.insert("is_domain".to_owned(), json!(false));
-    body.insert("tags".to_owned(), json!(row.tags));
-    with_extra(body, extra, format!("{base}/v3/projects/{id}"))
-}
-
-/// Finds a project by id; a project in a removed domain counts as removed.
-pub(super) fn find(view: &View<'_>, id: &str) -> Result<Option<(ProjectId, Project)>, Trouble> {
-    let Ok(id) = id.parse::<ProjectId>() else { return Ok(None) };
-    let Some(row) = view.get::<Project>(&id)? else { return Ok(None) };
-    let is_there = view.get::<enfilade_facts::tables::Domain>(&row.domain)?.is_some();
-    Ok(is_there.then_some((id, row)))
-}
-
-/// The project of the path, and the permit for the call.
-fn found(call: &mut Call) -> Result<(ProjectId, Project, String, ApiPermit), Trouble> {
-    let said = call.parameter(0).to_owned();
-    let found = call.look(|view| {
-        let Some((id, row)) = find(view, &said)? else { return Ok(None) };
-        let extra = extra_of(view, ThingKind::Project, &id)?;
-        Ok(Some((id, row, extra)))
-    })?;
-    let about = match &found {
-        Some((id, row, _)) => About { domain: Some(&row.domain), project: Some(id), ..About::default() },
-        None => About::default(),
+impl Resource for Project {
+    const SCHEMA: Schema = Schema {
+        one: "project",
+        many: "projects",
+        attributes: &[
+            ("id", Type::Text, Type::None),
+            ("name", Type::Text, Type::Text),
+            ("domain_id", Type::Text, Type::TextOrNull),
+            ("parent_id", Type::Text, Type::TextOrNull),
+            ("description", Type::Text, Type::TextOrNull),
+            ("enabled", Type::Flag, Type::Flag),
+            ("is_domain", Type::Flag, Type::None),
+            ("tags", Type::Texts, Type::Texts),
+            ("options", Type::Object, Type::Object),
+            ("links", Type::Object, Type::None),
+        ],
     };
-    let permit = call.allow(&about)?;
-    let (id, row, extra) = found.ok_or_else(|| Trouble::missing("project", &said))?;
-    Ok((id, row, extra, permit))
+    const KIND: Option<ThingKind> = Some(ThingKind::Project);
+    const STORE: Store<Self> = Store::BY_ID;
+    const IN_DOMAIN: Option<InDomain<Self>> =
+        Some(InDomain { names: NameKind::Project, id: Name::project, place: |row| (row.domain, &row.name) });
+    const FILTERS: &'static [&'static str] = &["tags", "tags-any", "not-tags", "not-tags-any", "is_domain"];
+
+    fn attributes(&self) -> Value {
+        json!({
+            "name": self.name, "domain_id": self.domain.to_keystone(), "parent_id": parent_id(self),
+            "description": self.description.as_deref().unwrap_or_default(), "enabled": self.enabled,
+            "is_domain": false, "tags": self.tags,
+        })
+    }
+
+    fn change(&mut self, given: &Given) -> Result<(), Error> {
+        given.set("name", &mut self.name)?;
+        given.set_flag("enabled", &mut self.enabled)?;
+        given.set_or_remove("description", &mut self.description)?;
+        if let Some(tags) = given.texts("tags")? {
+            self.tags = unique(tags);
+        }
+        Ok(())
+    }
+
+    fn keeps(&self, given: &Given) -> Result<(), Error> {
+        for (name, is) in [("domain_id", self.domain.to_keystone()), ("parent_id", parent_id(self))] {
+            if !given.keeps(name, Some(&is))? {
+                return Err(Error::Refused(format!("a project's {name} cannot be changed")));
+            }
+        }
+        Ok(())
+    }
+
+    fn about<'a>(&'a self, id: &'a ProjectId) -> About<'a> {
+        About { domain: Some(&self.domain), project: Some(id), ..About::default() }
+    }
+
+    fn selection(call: &Call) -> Result<Selection<Self>, Trouble> {
+        let tags = TagFilters::of(call);
+        Ok(Box::new(move |row| tags.hold(&row.tags)))
+    }
+
+    fn list(call: &mut Call) -> Outcome {
+        // Domains are not projects here, so no project has `is_domain`.
+        let is_domain = query(&call.head, "is_domain").map(str::to_ascii_lowercase);
+        match is_domain.is_some_and(|text| ["true", "1"].contains(&text.as_str())) {
+            true => {
+                call.allow(&About::default())?;
+                Ok(listing::none(call, Self::SCHEMA.many))
+            }
+            false => list::<Project>(call),
+        }
+    }
+
+    fn show(call: &mut Call) -> Outcome {
+        let (mut project, permit) = Self::found(call)?;
+        let others = relatives(call, &project, &permit)?;
+        // The parents and the subtree are attributes of this response alone.
+        project.extra.extend(others);
+        Ok(answer(call, StatusCode::OK, project, &permit))
+    }
+
+    fn create(call: &mut Call) -> Outcome {
+        let given = Given::of(call, "project")?;
+        if given.flag("is_domain")? == Some(true) {
+            return Err(invalid("is_domain: use POST /v3/domains to create a domain").into());
+        }
+        let (permit, domain, parent) = place(call, &given)?;
+        let name = given.needed("name")?;
+        let (enabled, description, tags) = (true, None, Vec::new());
+        let new = Project { domain, parent, name, enabled, description, tags };
+        created(call, (permit, given), &RecordId::New, &new)
+    }
+}
+
+fn parent_id(row: &Project) -> String {
+    row.parent.map_or(row.domain.to_keystone(), |parent| parent.to_string())
+}
+
+/// The permit to create a project, its domain and its parent. The default is the domain of the session.
+fn place(call: &mut Call, given: &Given) -> Result<(ApiPermit, DomainId, Option<ProjectId>), Trouble> {
+    let parent = given.text("parent_id")?.flatten();
+    let domain = given.text("domain_id")?.flatten();
+    let (in_domain, above) = call.look(|view| {
+        let in_domain = domain.as_ref().map(|id| Domain::find(view, id)).transpose()?.flatten();
+        let Some(said) = &parent else { return Ok((in_domain, None)) };
+        // A parent may be a domain.
+        let above = match Domain::find(view, said)? {
+            Some((id, _)) => Some((None, id)),
+            None => Project::find(view, said)?.map(|(id, row)| (Some(id), row.domain)),
+        };
+        Ok((in_domain, above))
+    })?;
+    let at = match (&above, &domain) {
+        (Some((None, id)), _) | (Some((_, id)), None) => Some(*id),
+        (_, Some(_)) => in_domain.as_ref().map(|(id, _)| *id),
+        (None, None) => call.own_domain().filter(|_| parent.is_none()),
+    };
+    let other = parent.as_ref().map_or(Other::None, |_| Other::found(above.as_ref().map(|(_, id)| id)));
+    // Judged first: a caller without the right does not learn whether they exist.
+    let permit = call.allow(&About { domain: at.as_ref(), other, ..About::default() })?;
+    if let (Some(said), None) = (&domain, &in_domain) {
+        return Err(Trouble::missing("domain", said));
+    }
+    if let (Some(said), None) = (&parent, &above) {
+        return Err(Trouble::missing("project", said));
+    }
+    let domain = at.ok_or_else(no_domain)?;
+    Ok((permit, domain, above.and_then(|(id, _)| id)))
+}
+
+/// The parents and the subtree of a project, as far as the request wants them and the caller may see them.
+fn relatives(
+    call: &mut Call,
+    project: &Record<Project>,
+    permit: &ApiPermit,
+) -> Result<Map<String, Value>, Trouble> {
+    let Record { id, row, .. } = project;
+    // A caller that is only a member of the project sees only projects on which the caller has a role.
+    let own = match call.allow_by("list_role_assignments_for_tree", &row.about(id)) {
+        Ok(_) => None,
+        Err(_) => Some(scopes_of(call.faces.house().source(), &call.visit.principal().user)?.projects),
+    };
+    let is_told = |(id, _): &(ProjectId, Project)| {
+        own.as_ref().is_none_or(|own| own.iter().any(|(other, _)| other == id))
+    };
+    let described = |(id, row): &(ProjectId, Project)| json!({ "project": Project::described(&call.base, Record::bare(*id, row.clone()), permit) });
+    call.look(|view| {
+        let mut more = Map::new();
+        for (name, projects) in [("parents", parents_of(view, id)?), ("subtree", subtree_of(view, id)?)] {
+            let told: Vec<_> = projects.iter().filter(|project| is_told(project)).cloned().collect();
+            if is_asked(call, &format!("{name}_as_list")) {
+                more.insert(name.to_owned(), told.iter().map(described).collect());
+            } else if is_asked(call, &format!("{name}_as_ids")) {
+                let ids = match name {
+                    "parents" => projects
+                        .iter()
+                        .rev()
+                        .fold(Value::Null, |inner, (id, _)| json!({ id.to_string(): inner })),
+                    _ => tree_of_ids(id, &told),
+                };
+                more.insert(name.to_owned(), ids);
+            }
+        }
+        Ok(more)
+    })
 }
 
 /// The filters `tags`, `tags-any`, `not-tags` and `not-tags-any`.
-struct TagAsk([Option<Vec<String>>; 4]);
+struct TagFilters([Option<Vec<String>>; 4]);
 
-impl TagAsk {
+impl TagFilters {
     fn of(call: &Call) -> Self {
         let names = ["tags", "tags-any", "not-tags", "not-tags-any"];
-        TagAsk(names.map(|name| {
+        TagFilters(names.map(|name| {
             Some(listing::plain(query(&call.head, name)?).split(',').map(str::to_owned).collect())
         }))
     }
 
-    fn holds(&self, tags: &[String]) -> bool {
-        let TagAsk([all, any, not_all, not_any]) = self;
+    fn hold(&self, tags: &[String]) -> bool {
+        let TagFilters([all, any, not_all, not_any]) = self;
         let has_all = |wanted: &Vec<String>| wanted.iter().all(|tag| tags.contains(tag));
         let has_any = |wanted: &Vec<String>| wanted.iter().any(|tag| tags.contains(tag));
         all.as_ref().is_none_or(has_all)
@@ -76,117 +203,28 @@ impl TagAsk {
     }
 }
 
-pub(super) fn list(call: &mut Call) -> Outcome {
-    let (base, tags) = (call.base.clone(), TagAsk::of(call));
-    // Domains are not projects here, so no project has `is_domain`.
-    if query(&call.head, "is_domain")
-        .is_some_and(|text| ["true", "1"].contains(&text.to_ascii_lowercase().as_str()))
-    {
-        call.allow(&About::default())?;
-        return Ok(listing::none(call, "projects"));
-    }
-    let kind = listing::Kind::<Project> {
-        many: "projects",
-        names: NameKind::Project,
-        id: Name::project,
-        parse: |text| text.parse().ok(),
-        place: |row| (row.domain, row.name.as_str()),
-    };
-    let except = ["tags", "tags-any", "not-tags", "not-tags-any", "is_domain"];
-    listing::things(call, kind, &except, move |view, id, row| {
-        if !tags.holds(&row.tags) {
-            return Ok(None);
-        }
-        Ok(Some(body(&base, id, row, &extra_of(view, ThingKind::Project, id)?)))
-    })
-}
-
 /// The projects a user has a role on.
 pub(super) fn of_user(call: &mut Call) -> Outcome {
-    let (user, about_domain) = super::users::of_path(call, 0)?;
-    let permit =
-        call.allow(&About { user: Some(&user), domain: about_domain.as_ref(), ..About::default() })?;
-    super::users::still_there(call, &user)?;
+    let (user, domain) = users::of_path(call, 0)?;
+    let permit = call.allow(&About { user: Some(&user), domain: domain.as_ref(), ..About::default() })?;
+    users::still_there(call, &user)?;
     let mut projects = scopes_of(call.faces.house().source(), &user)?.projects;
     projects.retain(|(_, row)| permit.only_domain().is_none_or(|only| only == row.domain));
     let filters = Filters::of(&call.head, &[]);
     let rows: Vec<Value> = call.look(|view| {
-        projects
-            .iter()
-            .map(|(id, row)| Ok(body(&call.base, id, row, &extra_of(view, ThingKind::Project, id)?)))
-            .filter(|body: &Result<Value, Trouble>| body.as_ref().map_or(true, |body| filters.hold(body)))
-            .collect()
+        projects.into_iter().map(|project| described(view, &call.base, project, &permit)).collect()
     })?;
-    Ok(super::listed(call, "projects", rows))
+    Ok(super::listed(call, "projects", rows.into_iter().filter(|row| filters.hold(row)).collect()))
 }
 
 fn is_asked(call: &Call, name: &str) -> bool {
     query(&call.head, name).is_some_and(|value| !["0", "false", "False"].contains(&value))
 }
 
-pub(super) fn show(call: &mut Call) -> Outcome {
-    let (id, row, extra, _) = found(call)?;
-    let mut shown = body(&call.base, &id, &row, &extra);
-    // A caller that is only a member of the project sees only projects on which the caller has a role.
-    let about = About { project: Some(&id), domain: Some(&row.domain), ..About::default() };
-    let own = match call.allow_by("list_role_assignments_for_tree", &about) {
-        Ok(_) => None,
-        Err(_) => Some(scopes_of(call.faces.house().source(), &call.visit.principal().user)?.projects),
-    };
-    let is_told = |(id, _): &(ProjectId, Project)| {
-        own.as_ref().is_none_or(|own| own.iter().any(|(other, _)| other == id))
-    };
-    let described = |(id, row): &(ProjectId, Project)| json!({ "project": body(&call.base, id, row, "") });
-    let more = call.look(|view| {
-        let mut more = Vec::new();
-        for (name, projects) in [("parents", parents_of(view, &id)?), ("subtree", subtree_of(view, &id)?)] {
-            let told: Vec<_> = projects.iter().filter(|project| is_told(project)).cloned().collect();
-            if is_asked(call, &format!("{name}_as_list")) {
-                more.push((name, told.iter().map(described).collect()));
-            } else if is_asked(call, &format!("{name}_as_ids")) {
-                let ids = match name {
-                    "parents" => projects
-                        .iter()
-                        .rev()
-                        .fold(Value::Null, |inner, (id, _)| json!({ id.to_string(): inner })),
-                    _ => tree_of_ids(&id, &told),
-                };
-                more.push((name, ids));
-            }
-        }
-        Ok(more)
-    })?;
-    if let Some(map) = shown.as_object_mut() {
-        more.into_iter().for_each(|(name, value)| {
-            map.insert(name.to_owned(), value);
-        });
-    }
-    Ok(Said::json(StatusCode::OK, &json!({ "project": shown })))
-}
-
 fn tree_of_ids(id: &ProjectId, all: &[(ProjectId, Project)]) -> Value {
     let children = all.iter().filter(|(_, row)| row.parent.as_ref() == Some(id));
     let each: Map<String, Value> = children.map(|(id, _)| (id.to_string(), tree_of_ids(id, all))).collect();
     if each.is_empty() { Value::Null } else { Value::Object(each) }
-}
-
-fn changed(
-    given: &Given,
-    before: Option<(&Project, &str)>,
-    new: &Project,
-) -> Result<(Project, String), Error> {
-    let (mut row, extra) = before.map_or((new.clone(), ""), |(row, extra)| (row.clone(), extra));
-    if let Some(name) = given.name()? {
-        row.name = name;
-    }
-    row.enabled = given.flag("enabled")?.unwrap_or(row.enabled);
-    if let Some(description) = given.text("description")? {
-        row.description = description.filter(|text| !text.is_empty());
-    }
-    if let Some(tags) = given.texts("tags")? {
-        row.tags = unique(tags);
-    }
-    Ok((row, given.extra(&KNOWN, extra)?))
 }
 
 fn unique(tags: Vec<String>) -> Vec<String> {
@@ -199,96 +237,23 @@ fn unique(tags: Vec<String>) -> Vec<String> {
     kept
 }
 
-pub(super) fn create(call: &mut Call) -> Outcome {
-    let given = Given::of(call, "project")?;
-    if given.flag("is_domain")? == Some(true) {
-        return Err(invalid("is_domain: use POST /v3/domains to create a domain").into());
-    }
-    let parent = given.text("parent_id")?.flatten();
-    let domain = given.text("domain_id")?.flatten();
-    // The default is the domain of the session.
-    let own = call.visit.identity().session().map(|session| match session.claim.scope {
-        enfilade_passage::Scope::Domain(domain) => domain,
-        _ => session.project_domain().unwrap_or(session.user_domain),
-    });
-    let (in_domain, above) = call.look(|view| {
-        let in_domain = domain.as_ref().map(|id| domains::find(view, id)).transpose()?.flatten();
-        let Some(said) = &parent else { return Ok((in_domain, None)) };
-        // A parent may be a domain.
-        let above = match domains::find(view, said)? {
-            Some((id, _)) => Some((None, id)),
-            None => find(view, said)?.map(|(id, row)| (Some(id), row.domain)),
-        };
-        Ok((in_domain, above))
-    })?;
-    let at = match (&above, &domain) {
-        (Some((None, id)), _) | (Some((_, id)), None) => Some(*id),
-        (_, Some(_)) => in_domain.as_ref().map(|(id, _)| *id),
-        (None, None) => own.filter(|_| parent.is_none()),
-    };
-    let other = parent.as_ref().map_or(Other::None, |_| Other::found(above.as_ref().map(|(_, id)| id)));
-    // Judged first: a caller without the right does not learn whether they exist.
-    let permit = call.allow(&About { domain: at.as_ref(), other, ..About::default() })?;
-    if let (Some(said), None) = (&domain, &in_domain) {
-        return Err(Trouble::missing("domain", said));
-    }
-    if let (Some(said), None) = (&parent, &above) {
-        return Err(Trouble::missing("project", said));
-    }
-    let domain = at.ok_or_else(|| {
-        invalid("Invalid input for field/attribute domain_id: expected the id of a domain.")
-    })?;
-    let parent = above.and_then(|(id, _)| id);
-    let name = given.needed("name")?;
-    let (enabled, description, tags) = (true, None, Vec::new());
-    let new = Project { domain, parent, name, enabled, description, tags };
-    let made =
-        call.save(&permit, |desk| save_project(desk, None, &|before| changed(&given, before, &new)))?;
-    let body = body(&call.base, &made.id, &made.row, &made.extra);
-    Ok(Said::json(StatusCode::CREATED, &json!({ "project": body })))
-}
-
-pub(super) fn update(call: &mut Call) -> Outcome {
-    let (id, row, extra, permit) = found(call)?;
-    let given = Given::of(call, "project")?;
-    unless_immutable(&extra, Some(&given))?;
-    let stays = |name: &str, is: String| match given.text(name)? {
-        Some(said) if said.as_deref() != Some(is.as_str()) => {
-            Err(Error::Refused(format!("a project's {name} cannot be changed")))
-        }
-        _ => Ok(()),
-    };
-    stays("domain_id", row.domain.to_keystone())?;
-    stays("parent_id", row.parent.map_or(row.domain.to_keystone(), |parent| parent.to_string()))?;
-    let saved =
-        call.save(&permit, |desk| save_project(desk, Some(id), &|before| changed(&given, before, &row)))?;
-    Ok(Said::json(StatusCode::OK, &json!({ "project": body(&call.base, &id, &saved.row, &saved.extra) })))
-}
-
-pub(super) fn delete(call: &mut Call) -> Outcome {
-    let (id, _, extra, permit) = found(call)?;
-    unless_immutable(&extra, None)?;
-    call.save(&permit, |desk| remove_project(desk, &id))?;
-    Ok(Said::nothing())
-}
-
 pub(super) fn list_tags(call: &mut Call) -> Outcome {
-    let (_, row, ..) = found(call)?;
+    let (Record { row, .. }, _) = Project::found(call)?;
     Ok(Said::json(StatusCode::OK, &json!({ "tags": row.tags })))
 }
 
 pub(super) fn has_tag(call: &mut Call) -> Outcome {
-    let (_, row, ..) = found(call)?;
+    let (Record { row, .. }, _) = Project::found(call)?;
     let tag = listing::plain(call.parameter(1));
     if row.tags.contains(&tag) { Ok(Said::nothing()) } else { Err(Trouble::missing("project tag", &tag)) }
 }
 
 fn set_tags(call: &mut Call, edit: impl Fn(&mut Vec<String>) -> bool) -> Result<Vec<String>, Trouble> {
-    let (id, _, extra, permit) = found(call)?;
-    unless_immutable(&extra, None)?;
+    let (project, permit) = Project::found(call)?;
+    unless_immutable(&project, None)?;
     let tag = listing::plain(call.parameter(1));
     let saved = call.save(&permit, |desk| {
-        save_project(desk, Some(id), &|before| {
+        save(desk, &RecordId::Existing(project.id), &|before: Option<(&Project, &str)>| {
             let (row, extra) = before.ok_or_else(|| invalid("the project was removed"))?;
             let mut row = row.clone();
             match edit(&mut row.tags) {
@@ -302,9 +267,8 @@ fn set_tags(call: &mut Call, edit: impl Fn(&mut Vec<String>) -> bool) -> Result<
 
 pub(super) fn put_tags(call: &mut Call) -> Outcome {
     // Judged first: a caller without the right is refused whatever the body contains.
-    found(call)?;
-    let body: Value =
-        serde_json::from_slice(&call.body).map_err(|_| Trouble::invalid("the body is not JSON"))?;
+    Project::found(call)?;
+    let body = call.json()?;
     let text = |tag: &Value| tag.as_str().map(str::to_owned);
     let tags = body.get("tags").and_then(Value::as_array);
     let tags = tags.and_then(|tags| tags.iter().map(text).collect::<Option<Vec<_>>>());

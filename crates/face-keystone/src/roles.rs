@@ -1,124 +1,81 @@
 //! Roles and role implications.
 
-use super::domains;
-use super::given::{Given, invalid, unless_immutable, with_extra};
-use super::listing::{self, Filters, plain};
+use super::given::{Given, invalid};
+use super::listing::plain;
+use super::resource::{Record, Resource, Selection, Store, created, link, permitted};
+use super::schema::{Schema, Type};
 use super::{Call, Outcome, Said, Trouble, query};
 use enfilade_admin::Error;
-use enfilade_admin::keystone::{delete_role, extra_of, save_role, set_implied};
+use enfilade_admin::keystone::{RecordId, set_implied};
 use enfilade_facts::View;
-use enfilade_facts::tables::{NamedRole, ThingKind};
+use enfilade_facts::tables::{Domain, NamedRole, ThingKind};
 use enfilade_facts::vocabulary::RoleId;
 use enfilade_passage::{About, ApiPermit};
 use hyper::StatusCode;
-use serde_json::{Map, Value, json};
-use std::ops::ControlFlow;
+use serde_json::{Value, json};
 
-const KNOWN: [&str; 3] = ["name", "description", "domain_id"];
+impl Resource for NamedRole {
+    const SCHEMA: Schema = Schema {
+        one: "role",
+        many: "roles",
+        attributes: &[
+            ("id", Type::Text, Type::None),
+            ("name", Type::Text, Type::Text),
+            ("domain_id", Type::None, Type::TextOrNull),
+            ("description", Type::None, Type::TextOrNull),
+            ("options", Type::None, Type::Object),
+            ("links", Type::Object, Type::None),
+        ],
+    };
+    const KIND: Option<ThingKind> = Some(ThingKind::Role);
+    const STORE: Store<Self> = Store::BY_ID;
+    const FILTERS: &'static [&'static str] = &["domain_id"];
 
-fn body(base: &str, id: &RoleId, row: &NamedRole, extra: &str) -> Value {
-    let mut body = Map::new();
-    body.insert("id".to_owned(), json!(id.to_string()));
-    body.insert("name".to_owned(), json!(row.name));
-    body.insert("domain_id".to_owned(), json!(row.domain.map(|domain| domain.to_keystone())));
-    body.insert("description".to_owned(), json!(row.description));
-    with_extra(body, extra, format!("{base}/v3/roles/{id}"))
-}
+    fn attributes(&self) -> Value {
+        let domain = self.domain.map(|domain| domain.to_keystone());
+        json!({ "name": self.name, "domain_id": domain, "description": self.description })
+    }
 
-/// Finds a role by id.
-pub(super) fn find(view: &View<'_>, id: &str) -> Result<Option<(RoleId, NamedRole)>, Trouble> {
-    let Ok(id) = id.parse::<RoleId>() else { return Ok(None) };
-    Ok(view.get::<NamedRole>(&id)?.map(|row| (id, row)))
-}
+    fn change(&mut self, given: &Given) -> Result<(), Error> {
+        given.set("name", &mut self.name)?;
+        given.set_or_remove("description", &mut self.description)
+    }
 
-fn found(call: &mut Call) -> Result<(RoleId, NamedRole, String, ApiPermit), Trouble> {
-    let said = call.parameter(0).to_owned();
-    let found = call.look(|view| {
-        let Some((id, row)) = find(view, &said)? else { return Ok(None) };
-        let extra = extra_of(view, ThingKind::Role, &id)?;
-        Ok(Some((id, row, extra)))
-    })?;
-    let about =
-        About { domain: found.as_ref().and_then(|(_, row, _)| row.domain.as_ref()), ..About::default() };
-    let permit = call.allow(&about)?;
-    let (id, row, extra) = found.ok_or_else(|| Trouble::missing("role", &said))?;
-    Ok((id, row, extra, permit))
-}
+    fn keeps(&self, given: &Given) -> Result<(), Error> {
+        let domain = self.domain.map(|domain| domain.to_keystone());
+        match given.keeps("domain_id", domain.as_deref())? {
+            true => Ok(()),
+            false => Err(invalid("the domain of a role cannot be changed")),
+        }
+    }
 
-/// Without `domain_id` only global roles are listed, as in Keystone.
-pub(super) fn list(call: &mut Call) -> Outcome {
-    let permit = call.allow(&About::default())?;
-    let domain = query(&call.head, "domain_id").map(plain).unwrap_or_default();
-    let base = call.base.clone();
-    let after = call.marker(|text| text.parse::<RoleId>().ok().map(|id| id.bytes().to_vec()))?;
-    let source = move |view: &View<'_>, after: Option<&[u8]>, each: listing::Each<'_>| {
-        listing::records::<NamedRole>(view, &[], after, |id, row| {
-            if row.domain.map(|domain| domain.to_keystone()).unwrap_or_default() != domain {
-                return Ok(ControlFlow::Continue(()));
+    fn about<'a>(&'a self, _: &'a RoleId) -> About<'a> {
+        About { domain: self.domain.as_ref(), ..About::default() }
+    }
+
+    /// Without `domain_id` only global roles are listed, as in Keystone.
+    fn selection(call: &Call) -> Result<Selection<Self>, Trouble> {
+        let domain = query(&call.head, "domain_id").map(plain).unwrap_or_default();
+        Ok(Box::new(move |row| row.domain.map(|domain| domain.to_keystone()).unwrap_or_default() == domain))
+    }
+
+    fn create(call: &mut Call) -> Outcome {
+        let (permit, given) = permitted::<NamedRole>(call)?;
+        let domain = match given.text("domain_id")?.flatten() {
+            None => None,
+            Some(said) => {
+                let missing = || Trouble::missing("domain", &said);
+                Some(call.look(|view| Domain::find(view, &said)?.ok_or_else(missing))?.0)
             }
-            let extra = extra_of(view, ThingKind::Role, &id)?;
-            Ok(each(id.bytes().to_vec(), body(&base, &id, &row, &extra)))
-        })
-    };
-    listing::answer(call, "roles", &permit, Filters::of(&call.head, &["domain_id"]), after, Box::new(source))
-}
-
-pub(super) fn show(call: &mut Call) -> Outcome {
-    let (id, row, extra, _) = found(call)?;
-    Ok(Said::json(StatusCode::OK, &json!({ "role": body(&call.base, &id, &row, &extra) })))
-}
-
-fn changed(
-    given: &Given,
-    before: Option<(&NamedRole, &str)>,
-    new: &NamedRole,
-) -> Result<(NamedRole, String), Error> {
-    let (mut row, extra) = before.map_or((new.clone(), ""), |(row, extra)| (row.clone(), extra));
-    if let Some(name) = given.name()? {
-        row.name = name;
+        };
+        let new = NamedRole { name: given.needed("name")?, domain, description: None, implies: Vec::new() };
+        created(call, (permit, given), &RecordId::New, &new)
     }
-    if let Some(description) = given.text("description")? {
-        row.description = description.filter(|text| !text.is_empty());
-    }
-    Ok((row, given.extra(&KNOWN, extra)?))
-}
-
-pub(super) fn create(call: &mut Call) -> Outcome {
-    let permit = call.allow(&About::default())?;
-    let given = Given::of(call, "role")?;
-    let domain = match given.text("domain_id")?.flatten() {
-        None => None,
-        Some(said) => Some(
-            call.look(|view| domains::find(view, &said)?.ok_or_else(|| Trouble::missing("domain", &said)))?.0,
-        ),
-    };
-    let new = NamedRole { name: given.needed("name")?, domain, description: None, implies: Vec::new() };
-    let made = call.save(&permit, |desk| save_role(desk, None, &|before| changed(&given, before, &new)))?;
-    let body = body(&call.base, &made.id, &made.row, &made.extra);
-    Ok(Said::json(StatusCode::CREATED, &json!({ "role": body })))
-}
-
-pub(super) fn update(call: &mut Call) -> Outcome {
-    let (id, row, extra, permit) = found(call)?;
-    let given = Given::of(call, "role")?;
-    unless_immutable(&extra, Some(&given))?;
-    if given.text("domain_id")?.is_some_and(|said| said != row.domain.map(|domain| domain.to_keystone())) {
-        return Err(invalid("the domain of a role cannot be changed").into());
-    }
-    let saved =
-        call.save(&permit, |desk| save_role(desk, Some(id), &|before| changed(&given, before, &row)))?;
-    Ok(Said::json(StatusCode::OK, &json!({ "role": body(&call.base, &id, &saved.row, &saved.extra) })))
-}
-
-pub(super) fn delete(call: &mut Call) -> Outcome {
-    let (id, _, extra, permit) = found(call)?;
-    unless_immutable(&extra, None)?;
-    call.save(&permit, |desk| delete_role(desk, &id))?;
-    Ok(Said::nothing())
 }
 
 fn short(base: &str, id: &RoleId, row: &NamedRole) -> Value {
-    json!({ "id": id.to_string(), "name": row.name, "links": { "self": format!("{base}/v3/roles/{id}") } })
+    let id = id.to_string();
+    json!({ "id": id, "name": row.name, "links": { "self": link::<NamedRole>(base, &id) } })
 }
 
 fn inference(base: &str, view: &View<'_>, prior: (&RoleId, &NamedRole)) -> Result<Value, Trouble> {
@@ -141,7 +98,7 @@ pub(super) fn inferences(call: &mut Call) -> Outcome {
 }
 
 pub(super) fn list_implied(call: &mut Call) -> Outcome {
-    let (id, row, ..) = found(call)?;
+    let (Record { id, row, .. }, _) = NamedRole::found(call)?;
     let told = call.look(|view| inference(&call.base, view, (&id, &row)))?;
     let links = json!({ "self": format!("{}/v3/roles/{id}/implies", call.base) });
     Ok(Said::json(StatusCode::OK, &json!({ "role_inference": told, "links": links })))
@@ -152,10 +109,11 @@ type Role = (RoleId, NamedRole);
 
 /// Both roles of the path, and the permit for the call.
 fn both(call: &mut Call) -> Result<(Role, Role, ApiPermit), Trouble> {
-    let (prior, row, _, permit) = found(call)?;
-    let said = call.parameter(1).to_owned();
-    let implied = call.look(|view| find(view, &said)?.ok_or_else(|| Trouble::missing("role", &said)))?;
-    Ok(((prior, row), implied, permit))
+    let (prior, permit) = NamedRole::found(call)?;
+    let said = call.parameter(1);
+    let missing = || Trouble::missing("role", said);
+    let implied = call.look(|view| NamedRole::find(view, said)?.ok_or_else(missing))?;
+    Ok(((prior.id, prior.row), implied, permit))
 }
 
 fn told(call: &Call, prior: &Role, implied: &Role) -> Value {

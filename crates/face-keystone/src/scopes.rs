@@ -1,13 +1,12 @@
 //! The catalog of a session, and the scopes its user may request.
 
 use super::render::catalog_body;
-use super::{Call, Outcome, Said, domains, forbidden, listed, projects};
+use super::resource::{Record, Resource};
+use super::{Call, Outcome, Said, forbidden, listed};
 use enfilade_admin::keystone::{catalog as catalog_of, scopes_of};
-use enfilade_facts::tables::{Domain, Project};
-use enfilade_facts::vocabulary::{DomainId, ProjectId};
-use enfilade_passage::{About, Scope};
+use enfilade_passage::{About, ApiPermit, Scope};
 use hyper::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub(super) fn catalog(call: &mut Call) -> Outcome {
     call.allow(&About::default())?;
@@ -19,17 +18,21 @@ pub(super) fn catalog(call: &mut Call) -> Outcome {
 }
 
 pub(super) fn projects(call: &mut Call) -> Outcome {
-    call.allow(&About::default())?;
+    let permit = call.allow(&About::default())?;
     let projects = scopes_of(call.faces.house().source(), &call.visit.principal().user)?.projects;
-    let one = |(id, row): &(ProjectId, Project)| projects::body(&call.base, id, row, "");
-    Ok(listed(call, "projects", projects.iter().map(one).collect()))
+    Ok(listed(call, "projects", bare(call, projects, &permit)))
 }
 
 pub(super) fn domains(call: &mut Call) -> Outcome {
-    call.allow(&About::default())?;
+    let permit = call.allow(&About::default())?;
     let domains = scopes_of(call.faces.house().source(), &call.visit.principal().user)?.domains;
-    let one = |(id, row): &(DomainId, Domain)| domains::body(&call.base, id, row, "");
-    Ok(listed(call, "domains", domains.iter().map(one).collect()))
+    Ok(listed(call, "domains", bare(call, domains, &permit)))
+}
+
+/// Records without their additional attributes.
+fn bare<R: Resource>(call: &Call, records: Vec<(R::Key, R)>, permit: &ApiPermit) -> Vec<Value> {
+    let body = |(id, row)| R::described(&call.base, Record::bare(id, row), permit);
+    records.into_iter().map(body).collect()
 }
 
 pub(super) fn system(call: &mut Call) -> Outcome {

@@ -29,8 +29,7 @@ pub(super) async fn s3(call: &mut Call) -> Outcome {
 
 async fn answer(call: &mut Call, read: Read, with_token: bool) -> Outcome {
     let permit = call.allow(&About::default())?;
-    let given: Value =
-        serde_json::from_slice(&call.body).map_err(|_| Trouble::invalid("the body is not JSON"))?;
+    let given = call.json()?;
     let signed = ["credentials", "credential", "ec2Credentials"].iter().find_map(|name| given.get(name));
     let signed = signed.and_then(Value::as_object).ok_or_else(|| missing("credentials"))?;
     let ask = read(signed)?;

@@ -71,8 +71,7 @@ pub(super) fn delete(call: &mut Call) -> Outcome {
 }
 
 pub(super) fn create(call: &mut Call) -> Outcome {
-    let value: Value =
-        serde_json::from_slice(&call.body).map_err(|_| Trouble::invalid("the body is not JSON"))?;
+    let value = call.json()?;
     let given = value.get("trust").ok_or_else(|| Trouble::invalid("Expecting to find trust in the body."))?;
     let mut new = read(given, call.faces.house().now().unix_seconds)?;
     // A session of a trust may only redelegate that trust.

@@ -1,48 +1,120 @@
 //! Users, their groups and their passwords.
 
-use super::domains;
-use super::given::{Given, has_option, invalid, unless_immutable, with_extra};
-use super::listing::{self, plain};
+use super::given::{Given, has_option, invalid};
+use super::listing::plain;
 use super::render::time;
-use super::{Call, Outcome, Said, Trouble, query};
+use super::resource::{
+    InDomain, Record, Resource, Selection, Store, answer, attributes, permitted_in_domain,
+};
+use super::schema::{Schema, Type};
+use super::{Call, Outcome, Trouble, query};
 use enfilade_admin::{
     ChosenBy, Desk, Error, NewUser, UserAttributes, UserSave, create_user, delete_user, save_user,
     user_attributes,
 };
-use enfilade_facts::tables::{Domain, Name, NameKind, User};
-use enfilade_facts::vocabulary::{DomainId, ProjectId, Secret, UserId, from_rfc3339};
+use enfilade_facts::tables::{Name, NameKind, Profile, ThingKind, User};
+use enfilade_facts::vocabulary::{DomainId, Secret, UserId, from_rfc3339};
 use enfilade_facts::{Read as _, View};
-use enfilade_passage::{About, ApiPermit, Party};
+use enfilade_passage::{About, Party};
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 
-const KNOWN: [&str; 8] = [
-    "name",
-    "description",
-    "enabled",
-    "domain_id",
-    "default_project_id",
-    "email",
-    "password",
-    "original_password",
-];
+impl Resource for User {
+    const SCHEMA: Schema = Schema {
+        one: "user",
+        many: "users",
+        attributes: &[
+            ("id", Type::Text, Type::None),
+            ("name", Type::Text, Type::Text),
+            ("domain_id", Type::Text, Type::TextOrNull),
+            ("description", Type::None, Type::TextOrNull),
+            ("enabled", Type::Flag, Type::Flag),
+            ("email", Type::None, Type::TextOrNull),
+            ("password", Type::None, Type::TextOrNull),
+            ("password_expires_at", Type::TextOrNull, Type::None),
+            ("default_project_id", Type::None, Type::TextOrNull),
+            ("options", Type::Object, Type::Object),
+            ("links", Type::Object, Type::None),
+            ("original_password", Type::None, Type::None),
+        ],
+    };
+    const KIND: Option<ThingKind> = Some(ThingKind::User);
+    const STORE: Store<Self> = Store {
+        change: |desk, user, given| {
+            let (row, after) = save_user(desk, &user.id, &|user, before| changed(given, user, before))?;
+            Ok(Record { id: user.id, row, extra: with_profile(&after) })
+        },
+        delete: |desk, user| delete_user(desk, &user.id),
+    };
+    const IN_DOMAIN: Option<InDomain<Self>> =
+        Some(InDomain { names: NameKind::User, id: Name::user, place: |row| (row.domain, &row.name) });
+    const FILTERS: &'static [&'static str] = &[PASSWORD_END];
 
-pub(super) fn body(base: &str, id: &UserId, row: &User, attributes: &UserAttributes) -> Value {
-    let mut body = Map::new();
-    body.insert("id".to_owned(), json!(id.to_string()));
-    body.insert("name".to_owned(), json!(row.name));
-    body.insert("domain_id".to_owned(), json!(row.domain.to_keystone()));
-    body.insert("enabled".to_owned(), json!(row.enabled));
-    body.insert("password_expires_at".to_owned(), password_end(row).map_or(Value::Null, Value::String));
-    if let Some(project) = &attributes.profile.default_project {
-        body.insert("default_project_id".to_owned(), json!(project.to_string()));
+    fn attributes(&self) -> Value {
+        let mut body = json!({
+            "name": self.name, "domain_id": self.domain.to_keystone(), "enabled": self.enabled,
+            "password_expires_at": password_end(self),
+        });
+        if let Some(description) = &self.comment {
+            body["description"] = json!(description);
+        }
+        body
     }
-    for (name, value) in [("email", &attributes.profile.email), ("description", &row.comment)] {
-        if let Some(value) = value {
-            body.insert(name.to_owned(), json!(value));
+
+    fn change(&mut self, given: &Given) -> Result<(), Error> {
+        given.set_or_remove("description", &mut self.comment)?;
+        given.set("name", &mut self.name)?;
+        given.set_flag("enabled", &mut self.enabled)
+    }
+
+    fn keeps(&self, given: &Given) -> Result<(), Error> {
+        match given.keeps("domain_id", Some(&self.domain.to_keystone()))? {
+            true => Ok(()),
+            false => Err(Error::Refused("the domain of a user cannot be changed".to_owned())),
         }
     }
-    with_extra(body, &attributes.extra, format!("{base}/v3/users/{id}"))
+
+    fn about<'a>(&'a self, id: &'a UserId) -> About<'a> {
+        About { domain: Some(&self.domain), user: Some(id), ..About::default() }
+    }
+
+    fn party(id: &UserId) -> Option<Party<'_>> {
+        Some(Party::User(id))
+    }
+
+    fn party_named(name: &str) -> Option<Party<'_>> {
+        Some(Party::UserNamed(name))
+    }
+
+    fn selection(call: &Call) -> Result<Selection<Self>, Trouble> {
+        match query(&call.head, PASSWORD_END) {
+            None => Ok(Box::new(|_| true)),
+            Some(text) => {
+                let wanted = PasswordEnd::read(&plain(text))?;
+                Ok(Box::new(move |row| wanted.is_of(row)))
+            }
+        }
+    }
+
+    fn extra(view: &View<'_>, id: &UserId) -> Result<Map<String, Value>, Trouble> {
+        Ok(with_profile(&user_attributes(view, id)?))
+    }
+
+    fn create(call: &mut Call) -> Outcome {
+        let (permit, given, (_, domain)) = permitted_in_domain::<User>(call)?;
+        let userid = format!("{}@{}", given.needed("name")?, domain.name).parse();
+        let userid =
+            userid.map_err(|why| invalid(format!("Invalid input for field/attribute name: {why}")))?;
+        let mut new = NewUser::named(userid);
+        new.password = given.text("password")?.flatten().map(|text| secret(&text)).transpose()?;
+        given.set_or_remove("description", &mut new.comment)?;
+        let after = edited(&given, &UserAttributes::default())?;
+        let enabled = given.flag("enabled")?.unwrap_or(true);
+        let id = call.save(&permit, |desk| create_user(desk, &new, enabled, &after))?;
+        let row = still_there(call, &id)?;
+        let user = Record { id, row, extra: with_profile(&after) };
+        Ok(answer(call, StatusCode::CREATED, user, &permit))
+    }
 }
 
 /// When a user's password has to be changed, in the form that filters compare.
@@ -50,17 +122,10 @@ pub(super) fn password_end(row: &User) -> Option<String> {
     row.password.as_ref().map(|password| password.until).filter(|until| *until != 0).map(time)
 }
 
-/// Finds a user by id; a user in a removed domain counts as removed.
-pub(super) fn find(view: &View<'_>, id: &str) -> Result<Option<(UserId, User)>, Trouble> {
-    let Ok(id) = id.parse::<UserId>() else { return Ok(None) };
-    let Some(row) = view.get::<User>(&id)? else { return Ok(None) };
-    Ok(view.get::<Domain>(&row.domain)?.is_some().then_some((id, row)))
-}
-
 /// The user a path names, there or not, and the domain of one that is.
 pub(super) fn of_path(call: &Call, at: usize) -> Result<(UserId, Option<DomainId>), Trouble> {
     let said = call.parameter(at);
-    let found = call.look(|view| find(view, said))?;
+    let found = call.look(|view| User::find(view, said))?;
     match found {
         Some((id, row)) => Ok((id, Some(row.domain))),
         // The rule is judged before the 404: a caller without the right does not learn that the user does not exist.
@@ -70,26 +135,8 @@ pub(super) fn of_path(call: &Call, at: usize) -> Result<(UserId, Option<DomainId
 
 /// The user, or 404; for callers that use [`of_path`].
 pub(super) fn still_there(call: &Call, id: &UserId) -> Result<User, Trouble> {
-    let found = call.look(|view| find(view, &id.to_string()))?;
+    let found = call.look(|view| User::find(view, &id.to_string()))?;
     found.map(|(_, row)| row).ok_or_else(|| Trouble::missing("user", call.parameter(0)))
-}
-
-fn found(call: &mut Call) -> Result<(UserId, User, UserAttributes, ApiPermit), Trouble> {
-    let said = call.parameter(0).to_owned();
-    let found = call.look(|view| {
-        let Some((id, row)) = find(view, &said)? else { return Ok(None) };
-        let attributes = user_attributes(view, &id)?;
-        Ok(Some((id, row, attributes)))
-    })?;
-    let changes = found.as_ref().map(|(id, ..)| [Party::User(id)]);
-    let permit = call.allow(&About {
-        domain: found.as_ref().map(|(_, row, _)| &row.domain),
-        user: found.as_ref().map(|(id, ..)| id),
-        changes: changes.as_ref().map_or(&[], |changes| changes),
-        ..About::default()
-    })?;
-    let (id, row, attributes) = found.ok_or_else(|| Trouble::missing("user", &said))?;
-    Ok((id, row, attributes, permit))
 }
 
 /// `?password_expires_at=lt:2026-01-01T00:00:00Z`. A user whose password does not expire never matches.
@@ -129,120 +176,52 @@ impl PasswordEnd {
     }
 }
 
-pub(super) fn list(call: &mut Call) -> Outcome {
-    let base = call.base.clone();
-    let kind = listing::Kind::<User> {
-        many: "users",
-        names: NameKind::User,
-        id: Name::user,
-        parse: |text| text.parse().ok(),
-        place: |row| (row.domain, row.name.as_str()),
-    };
-    let wanted = query(&call.head, PASSWORD_END).map(|text| PasswordEnd::read(&plain(text))).transpose()?;
-    listing::things(call, kind, &[PASSWORD_END], move |view, id, row| match &wanted {
-        Some(wanted) if !wanted.is_of(row) => Ok(None),
-        _ => Ok(Some(body(&base, id, row, &user_attributes(view, id)?))),
-    })
-}
-
-pub(super) fn show(call: &mut Call) -> Outcome {
-    let (id, row, attributes, _) = found(call)?;
-    Ok(Said::json(StatusCode::OK, &json!({ "user": body(&call.base, &id, &row, &attributes) })))
-}
-
 fn secret(text: &str) -> Result<Secret, Error> {
     Secret::new(text.as_bytes())
         .ok_or_else(|| invalid("Invalid input for field/attribute password: expected 1 to 511 bytes."))
 }
 
-/// Copies the options that the password rules use into the profile.
-fn heed_options(UserAttributes { profile, extra }: &mut UserAttributes) {
-    profile.keeps_password = has_option(extra, "ignore_password_expiry");
-    profile.takes_given_password = has_option(extra, "ignore_change_password_upon_first_use");
+/// The additional attributes of a user with those of the profile.
+fn with_profile(UserAttributes { profile, extra }: &UserAttributes) -> Map<String, Value> {
+    let mut all = attributes(extra);
+    if let Some(project) = &profile.default_project {
+        all.insert("default_project_id".to_owned(), json!(project.to_string()));
+    }
+    if let Some(email) = &profile.email {
+        all.insert("email".to_owned(), json!(email));
+    }
+    all
+}
+
+/// The profile and the additional attributes with the changes of the body. The options that the password rules use stand in both.
+fn edited(given: &Given, before: &UserAttributes) -> Result<UserAttributes, Error> {
+    let mut profile: Profile = before.profile.clone();
+    if let Some(project) = given.id("default_project_id")? {
+        profile.default_project = project;
+    }
+    given.set_or_remove("email", &mut profile.email)?;
+    let extra = given.extra(&User::SCHEMA, &before.extra)?;
+    let options = attributes(&extra);
+    profile.keeps_password = has_option(&options, "ignore_password_expiry");
+    profile.takes_given_password = has_option(&options, "ignore_change_password_upon_first_use");
+    Ok(UserAttributes { profile, extra })
 }
 
 /// The user with the changes of the body.
 fn changed(given: &Given, user: &User, before: &UserAttributes) -> Result<UserSave, Error> {
-    let mut attributes = before.clone();
-    if let Some(project) = given.id::<ProjectId>("default_project_id")? {
-        attributes.profile.default_project = project;
-    }
-    if let Some(email) = given.text("email")? {
-        attributes.profile.email = email.filter(|text| !text.is_empty());
-    }
-    attributes.extra = given.extra(&KNOWN, &before.extra)?;
-    heed_options(&mut attributes);
-    let comment = match given.text("description")? {
-        Some(text) => text.filter(|text| !text.is_empty()),
-        None => user.comment.clone(),
-    };
+    let after = edited(given, before)?;
     let password = given.text("password")?.flatten().map(|text| secret(&text)).transpose()?;
     let password = password.map(|password| (password, ChosenBy::Another));
-    let name = given.name()?.unwrap_or_else(|| user.name.clone());
-    let enabled = given.flag("enabled")?.unwrap_or(user.enabled);
-    Ok(UserSave { name, enabled, comment, password, attributes })
-}
-
-pub(super) fn create(call: &mut Call) -> Outcome {
-    let given = Given::of(call, "user")?;
-    let said = given.text("domain_id")?.flatten();
-    let own = call.own_domain();
-    let said = said.or(own.map(|own| own.to_keystone()));
-    let found = call.look(|view| said.as_ref().map_or(Ok(None), |said| domains::find(view, said)))?;
-    let name = given.text("name")?.flatten().unwrap_or_default();
-    let changes = &[Party::UserNamed(&name)];
-    let domain = found.as_ref().map(|(id, _)| id);
-    // Judged first: a caller without the right does not learn whether the domain exists.
-    let permit = call.allow(&About { domain, changes, ..About::default() })?;
-    let said = said.ok_or_else(|| {
-        invalid("Invalid input for field/attribute domain_id: expected the id of a domain.")
-    })?;
-    let (_, row) = found.ok_or_else(|| Trouble::missing("domain", &said))?;
-    let userid = format!("{}@{}", given.needed("name")?, row.name).parse();
-    let userid = userid.map_err(|why| invalid(format!("Invalid input for field/attribute name: {why}")))?;
-    let mut new = NewUser::named(userid);
-    new.password = given.text("password")?.flatten().map(|text| secret(&text)).transpose()?;
-    new.comment = given.text("description")?.flatten().filter(|text| !text.is_empty());
-    let profile = enfilade_facts::tables::Profile {
-        default_project: given.id("default_project_id")?.flatten(),
-        email: given.text("email")?.flatten().filter(|text| !text.is_empty()),
-        ..Default::default()
-    };
-    let mut attributes = UserAttributes { profile, extra: given.extra(&KNOWN, "")? };
-    heed_options(&mut attributes);
-    let enabled = given.flag("enabled")?.unwrap_or(true);
-    let id = call.save(&permit, |desk| create_user(desk, &new, enabled, &attributes))?;
-    let row = still_there(call, &id)?;
-    Ok(Said::json(StatusCode::CREATED, &json!({ "user": body(&call.base, &id, &row, &attributes) })))
-}
-
-pub(super) fn update(call: &mut Call) -> Outcome {
-    let (id, row, attributes, mut permit) = found(call)?;
-    let given = Given::of(call, "user")?;
-    if let Some(name) = given.name()? {
-        let changes = &[Party::User(&id), Party::UserNamed(&name)];
-        permit = call.allow(&About { domain: Some(&row.domain), changes, ..About::default() })?;
-    }
-    unless_immutable(&attributes.extra, Some(&given))?;
-    if given.text("domain_id")?.is_some_and(|said| said != Some(row.domain.to_keystone())) {
-        return Err(Error::Refused("the domain of a user cannot be changed".to_owned()).into());
-    }
-    let (row, attributes) =
-        call.save(&permit, |desk| save_user(desk, &id, &|user, before| changed(&given, user, before)))?;
-    Ok(Said::json(StatusCode::OK, &json!({ "user": body(&call.base, &id, &row, &attributes) })))
-}
-
-pub(super) fn delete(call: &mut Call) -> Outcome {
-    let (id, _, attributes, permit) = found(call)?;
-    unless_immutable(&attributes.extra, None)?;
-    call.save(&permit, |desk| delete_user(desk, &id))?;
-    Ok(Said::nothing())
+    let mut user = user.clone();
+    user.change(given)?;
+    let User { name, enabled, comment, .. } = user;
+    Ok(UserSave { name, enabled, comment, password, attributes: after })
 }
 
 /// A user's own change of password, once the old one was proved.
 pub(super) fn set_own_password(desk: &Desk<'_>, id: &UserId, old: &Secret, new: &str) -> Result<(), Trouble> {
     let before = desk.facts.read(|view| user_attributes(view, id))??;
-    if has_option(&before.extra, "lock_password") {
+    if has_option(&attributes(&before.extra), "lock_password") {
         let why = "the password of this user is changed by an administrator only";
         return Err(Error::Refused(why.to_owned()).into());
     }

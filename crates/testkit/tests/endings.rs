@@ -6,7 +6,7 @@
 use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust, On, ProjectEdit};
 use enfilade_admin::{NewUser, Target, TokenEdit, UserEdit};
 use enfilade_facts::limits::CLOCK_SKEW_SECONDS;
-use enfilade_facts::tables::{Blob, BlobId, ENDINGS, Ec2Key, Revoked};
+use enfilade_facts::tables::{Blob, BlobId, Domain, ENDINGS, Ec2Key, Project, Revoked};
 use enfilade_facts::vocabulary::{
     CredentialId, DomainId, GroupName, ProjectId, Realm, Secret, TrustId, UserId, Userid,
 };
@@ -254,7 +254,7 @@ fn take(what: &str, world: &World) -> Taken {
             ("in person", &[], Some(Box::new(move |world| set(world, true))))
         }
         "a project is deleted" => {
-            admin::remove_project(&desk, &world.project).unwrap();
+            admin::delete::<Project>(&desk, &world.project).unwrap();
             ("in person", &[], None)
         }
         "a domain is disabled" => {
@@ -267,7 +267,7 @@ fn take(what: &str, world: &World) -> Taken {
         "a domain is deleted" => {
             admin::set_domain(&desk, &world.domain.0, false).unwrap();
             // Its records still exist and no longer count.
-            admin::delete_domain(&desk, &world.domain.1).unwrap();
+            admin::delete::<Domain>(&desk, &world.domain.1).unwrap();
             ("in person", &[], None)
         }
         "an application credential gets another secret" => {

@@ -4,6 +4,7 @@
 
 use enfilade_admin::keystone as admin;
 use enfilade_admin::{NewUser, Target};
+use enfilade_facts::tables::Domain;
 use enfilade_facts::vocabulary::{GroupName, Realm, UserId, Userid};
 use enfilade_identity::fernet::frame;
 use enfilade_identity::fernet::payload::Audit;
@@ -61,7 +62,7 @@ fn a_group_in_a_removed_group_that_is_gone_itself_ends_nothing_new() {
         assert!(stands(&house, &before));
         let [_, (crews, crews_id)] = &domains;
         admin::set_domain(&desk(), crews, false).unwrap();
-        admin::delete_domain(&desk(), crews_id).unwrap();
+        admin::delete::<Domain>(&desk(), crews_id).unwrap();
         assert!(!stands(&house, &before));
         for _ in 0..steps {
             admin::sweep(&desk()).unwrap();

@@ -3,8 +3,9 @@
 use super::catalog::{add_endpoint, add_service};
 use super::domains::add_domain;
 use super::extra::{IMMUTABLE, put_extra};
-use super::grants::{On, add_implication, add_role, grant_role};
+use super::grants::{On, grant_role};
 use super::projects::{add_project, find_project};
+use super::roles::{add_implication, add_role};
 use crate::desk::Desk;
 use crate::error::Error;
 use crate::passwords::PasswordRules;

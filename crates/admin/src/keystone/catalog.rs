@@ -1,11 +1,101 @@
 //! The catalog: services, regions and endpoints.
 
 use super::names::check_name;
+use super::resource::{Saving, StoredResource, delete};
 use crate::desk::{Desk, random};
-use crate::error::Error;
-use enfilade_facts::tables::{Endpoint, Interface, Region, RegionId, Service};
+use crate::error::{Error, missing};
+use crate::users::check_comment;
+use enfilade_facts::tables::{Endpoint, Extra, ExtraKey, Interface, Region, RegionId, Service, ThingKind};
 use enfilade_facts::vocabulary::{EndpointId, ServiceId};
-use enfilade_facts::{At, Read, Source};
+use enfilade_facts::{At, Change, Read, Source, View};
+
+/// The regions above a region are followed this far.
+const REGION_DEPTH_MAX: usize = 64;
+
+impl StoredResource for Service {
+    const NAME: &'static str = "service";
+    const KIND: ThingKind = ThingKind::Service;
+    const DELETE: &'static str = "remove";
+
+    fn prepare(&mut self, _: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
+        check_name("service's kind", &self.kind)?;
+        check_comment(self.description.as_deref())?;
+        if self.name.is_empty() { Ok(()) } else { check_name("service", &self.name) }
+    }
+
+    /// Its endpoints are deleted with it.
+    fn forget(&self, view: &View<'_>, change: &mut Change, id: &ServiceId) -> Result<(), Error> {
+        change.delete::<Service>(id);
+        for (endpoint, row) in view.list::<Endpoint>(&[])? {
+            if row.service == *id {
+                change.delete::<Endpoint>(&endpoint);
+                change.delete::<Extra>(&ExtraKey::of(ThingKind::Endpoint, &endpoint));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl StoredResource for Endpoint {
+    const NAME: &'static str = "endpoint";
+    const KIND: ThingKind = ThingKind::Endpoint;
+    const DELETE: &'static str = "remove";
+
+    fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
+        check_url(&self.url)?;
+        at.view.get::<Service>(&self.service)?.ok_or_else(|| missing("service", self.service))?;
+        at.change.expect_present::<Service>(&self.service);
+        if let Some(region) = &self.region {
+            let key = RegionId(region.clone());
+            at.view.get::<Region>(&key)?.ok_or_else(|| missing("region", region))?;
+            at.change.expect_present::<Region>(&key);
+        }
+        Ok(())
+    }
+
+    fn forget(&self, _: &View<'_>, change: &mut Change, id: &EndpointId) -> Result<(), Error> {
+        change.delete::<Endpoint>(id);
+        Ok(())
+    }
+}
+
+impl StoredResource for Region {
+    const NAME: &'static str = "region";
+    const KIND: ThingKind = ThingKind::Region;
+
+    fn new_id(random: [u8; 16]) -> Option<RegionId> {
+        Some(RegionId(format!("{:032x}", u128::from_ne_bytes(random))))
+    }
+
+    fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
+        let id = at.id;
+        if id.0.is_empty() || id.0.len() > 255 || id.0.chars().any(char::is_control) {
+            return Err(Error::Invalid("a region's id has 1 to 255 bytes".to_owned()));
+        }
+        check_comment(self.description.as_deref())?;
+        // No region is in itself, directly or not.
+        let mut above = self.parent.clone();
+        for _ in 0..REGION_DEPTH_MAX {
+            let Some(parent) = above else { break };
+            if parent == *id {
+                return Err(Error::Invalid("a region cannot be in itself".to_owned()));
+            }
+            above = at.view.get::<Region>(&parent)?.ok_or_else(|| missing("region", &parent))?.parent;
+        }
+        Ok(())
+    }
+
+    /// Only a region without other regions and endpoints in it is deleted.
+    fn forget(&self, view: &View<'_>, change: &mut Change, id: &RegionId) -> Result<(), Error> {
+        let has_regions = view.list::<Region>(&[])?.iter().any(|(_, row)| row.parent.as_ref() == Some(id));
+        let is_of_it = |row: &Endpoint| row.region.as_deref() == Some(id.0.as_str());
+        if has_regions || view.list::<Endpoint>(&[])?.iter().any(|(_, row)| is_of_it(row)) {
+            return Err(Error::Refused(format!("region {id} has other regions or endpoints in it")));
+        }
+        change.delete::<Region>(id);
+        Ok(())
+    }
+}
 
 /// A service, for listing.
 #[derive(Clone, Debug)]
@@ -103,40 +193,26 @@ pub fn add_endpoint(
 /// Removes a service with its endpoints.
 ///
 /// # Errors
-/// When there is none, or the facts cannot be changed.
+/// When it does not exist, or the facts cannot be changed.
 pub fn remove_service(desk: &Desk<'_>, id: &ServiceId) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("service remove {id}"), |view, change| {
-        if view.get::<Service>(id)?.is_none() {
-            return Err(missing("service", id));
-        }
-        change.delete::<Service>(id);
-        for (endpoint, row) in view.list::<Endpoint>(&[])? {
-            if row.service == *id {
-                change.delete::<Endpoint>(&endpoint);
-            }
-        }
-        Ok(())
-    })?;
-    Ok(at)
+    delete::<Service>(desk, id).map_err(see_catalog)
 }
 
 /// Removes an endpoint.
 ///
 /// # Errors
-/// When there is none, or the facts cannot be changed.
+/// When it does not exist, or the facts cannot be changed.
 pub fn remove_endpoint(desk: &Desk<'_>, id: &EndpointId) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("endpoint remove {id}"), |view, change| {
-        if view.get::<Endpoint>(id)?.is_none() {
-            return Err(missing("endpoint", id));
-        }
-        change.delete::<Endpoint>(id);
-        Ok(())
-    })?;
-    Ok(at)
+    delete::<Endpoint>(desk, id).map_err(see_catalog)
 }
 
-fn missing(what: &'static str, id: impl std::fmt::Display) -> Error {
-    Error::Missing { what, name: id.to_string(), hint: "see `enfilade catalog list`" }
+fn see_catalog(why: Error) -> Error {
+    match why {
+        Error::Missing { what, name, .. } => {
+            Error::Missing { what, name, hint: "see `enfilade catalog list`" }
+        }
+        other => other,
+    }
 }
 
 /// Every service with its endpoints, by kind.

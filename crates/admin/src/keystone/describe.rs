@@ -260,7 +260,7 @@ pub fn scopes_of(source: &dyn Source, user: &UserId) -> Result<Scopes, Error> {
                         .extend(view.get::<Domain>(&id)?.filter(|row| row.enabled).map(|row| (id, row)));
                 }
                 GrantScope::Project(id) => projects.extend(view.get::<Project>(&id)?.map(|row| (id, row))),
-                GrantScope::BelowProject(id) => projects.extend(super::things::subtree_of(view, &id)?),
+                GrantScope::BelowProject(id) => projects.extend(super::projects::subtree_of(view, &id)?),
                 GrantScope::BelowDomain(id) => {
                     for (_, name) in view.list::<Name>(&NameKey::all_of(NameKind::Project, &id))? {
                         let id = name.project();

@@ -1,11 +1,46 @@
 //! Domains: a domain's name is the realm of its users and groups.
 
+use super::resource::{Saving, StoredResource, put_and_end};
 use crate::desk::{Desk, random};
 use crate::error::Error;
 use crate::resolve::{dangling, domain_id};
-use enfilade_facts::tables::{Domain, Leaving, LeavingKey, Name, NameKey, NameKind};
+use crate::users::check_comment;
+use enfilade_facts::tables::{
+    Domain, Extra, ExtraKey, Leaving, LeavingKey, Name, NameKey, NameKind, ThingKind,
+};
 use enfilade_facts::vocabulary::{DomainId, Realm};
-use enfilade_facts::{At, Read, Source};
+use enfilade_facts::{At, Change, Read, Source, View};
+
+impl StoredResource for Domain {
+    const NAME: &'static str = "domain";
+    const KIND: ThingKind = ThingKind::Domain;
+
+    fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
+        check_comment(self.description.as_deref())?;
+        at.take_name(|row| NameKey::domain(&row.name), self, *at.id.bytes())
+    }
+
+    /// The sessions of users of a domain that is disabled end.
+    fn put(&self, change: &mut Change, id: &DomainId, before: Option<&Self>) {
+        put_and_end(change, id, before, self);
+    }
+
+    /// Only a disabled domain is deleted. Everything in it is inaccessible at once, and deleted in the background.
+    fn forget(&self, _: &View<'_>, change: &mut Change, id: &DomainId) -> Result<(), Error> {
+        if self.enabled {
+            let why = "Cannot delete a domain that is enabled, please disable it first.";
+            return Err(Error::Refused(why.to_owned()));
+        }
+        forget_domain(change, id, self);
+        Ok(())
+    }
+}
+
+/// Adds the deletion of a domain to a change. What is in it is deleted in the background.
+fn forget_domain(change: &mut Change, id: &DomainId, row: &Domain) {
+    change.expect_same(id, row).remove::<Domain>(id).delete::<Name>(&NameKey::domain(&row.name));
+    change.delete::<Extra>(&ExtraKey::of(ThingKind::Domain, id)).put(&LeavingKey::Domain(*id), &Leaving);
+}
 
 /// A domain, for listing.
 #[derive(Clone, Debug)]
@@ -76,11 +111,11 @@ pub fn remove_domain(desk: &Desk<'_>, name: &Realm) -> Result<At, Error> {
             )));
         }
         let row = view.get::<Domain>(&id)?.ok_or_else(|| dangling("domain", id))?;
-        super::things::forget_domain(change, &id, &row);
+        forget_domain(change, &id, &row);
         Ok(())
     })?;
     // Its roles, and the roles on it.
-    super::sweep_all(desk)?;
+    super::leaving::sweep_all(desk)?;
     Ok(at)
 }
 

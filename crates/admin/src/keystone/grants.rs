@@ -1,13 +1,10 @@
 //! Roles of Keystone's kind, and who has which on what.
 
-use super::names::check_name;
-use crate::desk::{Desk, random};
+use crate::desk::Desk;
 use crate::error::Error;
 use crate::resolve::{Names, Target, dangling, domain_id, group_id, role_id, user_id};
-use enfilade_facts::tables::{
-    Domain, Grant, GrantKey, GrantScope, Grantee, Group, Name, NameKey, NamedRole, Project, User,
-};
-use enfilade_facts::vocabulary::{ProjectId, Realm, RoleId, UserId};
+use enfilade_facts::tables::{Domain, Grant, GrantKey, GrantScope, Grantee, Group, NamedRole, Project, User};
+use enfilade_facts::vocabulary::{ProjectId, Realm, UserId};
 use enfilade_facts::{At, Read, Source, View};
 use std::collections::BTreeSet;
 
@@ -107,65 +104,6 @@ pub fn set_grant(desk: &Desk<'_>, key: &GrantKey, is_so: bool) -> Result<bool, E
         Ok(was != is_so)
     })?;
     Ok(changed)
-}
-
-/// Makes a role.
-///
-/// # Errors
-/// When there is one of that name, or the facts cannot be changed.
-pub fn add_role(desk: &Desk<'_>, name: &str, description: Option<&str>) -> Result<(RoleId, At), Error> {
-    check_name("role", name)?;
-    desk.commit(&format!("role define {name}"), |view, change| {
-        let by_name = NameKey::role(name);
-        if view.get::<Name>(&by_name)?.is_some() {
-            let hint = "choose another name";
-            return Err(Error::Exists { what: "role", name: name.to_owned(), hint });
-        }
-        let id = RoleId::from_bytes(random()?);
-        let description = description.map(str::to_owned);
-        let row = NamedRole { name: name.to_owned(), domain: None, description, implies: Vec::new() };
-        change.expect_absent::<Name>(&by_name).put(&by_name, &Name(*id.bytes())).put(&id, &row);
-        Ok(id)
-    })
-}
-
-/// From now on whoever has the one has the other, too.
-///
-/// # Errors
-/// When either is not there, or the facts cannot be changed.
-pub fn add_implication(desk: &Desk<'_>, role: &str, implied: &str) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("role {role} implies {implied}"), |view, change| {
-        let (id, implied) = (role_id(view, role)?, role_id(view, implied)?);
-        let row = view.get::<NamedRole>(&id)?.ok_or_else(|| dangling("role", id))?;
-        let mut edited = row.clone();
-        if !edited.implies.contains(&implied) {
-            edited.implies.push(implied);
-        }
-        change.expect_same(&id, &row).put(&id, &edited);
-        Ok(())
-    })?;
-    Ok(at)
-}
-
-/// Removes a role, whoever has it.
-///
-/// # Errors
-/// When it is not there, or the facts cannot be changed.
-pub fn remove_named_role(desk: &Desk<'_>, name: &str) -> Result<At, Error> {
-    let id = desk.facts.read(|view| role_id(view, name))??;
-    super::delete_role(desk, &id)?;
-    super::sweep_all(desk)?;
-    Ok(desk.facts.at())
-}
-
-/// Every role, by name.
-///
-/// # Errors
-/// When the facts cannot be read.
-pub fn list_named_roles(source: &dyn Source) -> Result<Vec<(RoleId, NamedRole)>, Error> {
-    let mut roles = source.read(|view| view.list::<NamedRole>(&[]))??;
-    roles.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
-    Ok(roles)
 }
 
 /// Who has which role on what.

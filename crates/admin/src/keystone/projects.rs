@@ -2,16 +2,138 @@
 
 use super::leaving::{forget_project, of_project};
 use super::names::check_name;
-use super::things::children_of;
+use super::resource::{Saving, StoredResource, put_and_end};
 use crate::desk::{Desk, random};
 use crate::error::{Error, missing};
 use crate::resolve::{dangling, domain_id, user_id};
 use crate::users::check_comment;
+use enfilade_facts::limits::PROJECT_DEPTH_MAX;
 use enfilade_facts::tables::{
-    Binding, Datastore, Domain, Leaving, LeavingKey, Name, NameKey, Profile, Project,
+    Binding, Datastore, Domain, Leaving, LeavingKey, Name, NameKey, Profile, Project, Reverse, ReverseKey,
+    ThingKind,
 };
 use enfilade_facts::vocabulary::{DatastoreName, ProjectId, Realm, Userid};
-use enfilade_facts::{At, Read, Source, View};
+use enfilade_facts::{At, Change, Read, Source, View};
+
+impl StoredResource for Project {
+    const NAME: &'static str = "project";
+    const KIND: ThingKind = ThingKind::Project;
+    const DELETE: &'static str = "remove";
+
+    fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
+        check_name("project", &self.name)?;
+        check_comment(self.description.as_deref())?;
+        check_tags(&self.tags)?;
+        at.take_name(|row| NameKey::project(&row.domain, &row.name), self, *at.id.bytes())?;
+        match at.before {
+            Some(before) if before.parent != self.parent || before.domain != self.domain => {
+                Err(Error::Refused("a project stays where it is".to_owned()))
+            }
+            Some(before) if before.enabled && !self.enabled => {
+                match children_of(at.view, at.id)?.iter().any(|(_, child)| child.enabled) {
+                    true => Err(Error::Refused(
+                        "a project cannot be disabled while others in it are enabled".to_owned(),
+                    )),
+                    false => Ok(()),
+                }
+            }
+            Some(_) => Ok(()),
+            None => expect_place(self, at.view, at.change, at.id),
+        }
+    }
+
+    fn put(&self, change: &mut Change, id: &ProjectId, before: Option<&Self>) {
+        put_and_end(change, id, before, self);
+    }
+
+    /// Only a project without others in it is deleted. Its sessions end at once; the roles on it and everything bound to it are deleted in
+    /// the background.
+    fn forget(&self, view: &View<'_>, change: &mut Change, id: &ProjectId) -> Result<(), Error> {
+        if !children_of(view, id)?.is_empty() {
+            let why = format!("Cannot delete the project {id} since it is not a leaf in the hierarchy.");
+            return Err(Error::Refused(why));
+        }
+        change.delete::<Name>(&NameKey::project(&self.domain, &self.name));
+        forget_project(change, id, self);
+        // A small one is deleted completely in this change.
+        if of_project(view, change, id)? {
+            change.delete::<Leaving>(&LeavingKey::Project(*id));
+        }
+        change.end_with::<Project>(id);
+        Ok(())
+    }
+}
+
+/// The domain and the parent of a new project exist, as long as the change is not committed.
+fn expect_place(row: &Project, view: &View<'_>, change: &mut Change, id: &ProjectId) -> Result<(), Error> {
+    view.get::<Domain>(&row.domain)?.ok_or_else(|| missing("domain", row.domain))?;
+    if let Some(parent) = &row.parent {
+        let above = view.get::<Project>(parent)?.ok_or_else(|| missing("project", parent))?;
+        if above.domain != row.domain {
+            return Err(Error::Invalid("a project is in the domain of its parent".to_owned()));
+        }
+        if parents_of(view, parent)?.len() + 1 > PROJECT_DEPTH_MAX {
+            return Err(Error::Refused("projects are nested too deep".to_owned()));
+        }
+        change.expect_present::<Project>(parent).put(&ReverseKey::Child(*parent, *id), &Reverse);
+    }
+    change.expect_present::<Domain>(&row.domain);
+    Ok(())
+}
+
+fn check_tags(tags: &[String]) -> Result<(), Error> {
+    let is_tag = |tag: &String| !tag.is_empty() && tag.len() <= 255 && !tag.contains(['/', ',']);
+    match tags.len() <= 80 && tags.iter().all(is_tag) {
+        true => Ok(()),
+        false => Err(Error::Invalid(
+            "a project has at most 80 tags, each of at most 255 bytes and without `/` and `,`".to_owned(),
+        )),
+    }
+}
+
+/// The projects directly in a project.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn children_of(view: &View<'_>, id: &ProjectId) -> Result<Vec<(ProjectId, Project)>, Error> {
+    let mut found = Vec::new();
+    for (key, _) in view.list::<Reverse>(&ReverseKey::children_of(id))? {
+        if let ReverseKey::Child(_, child) = key {
+            found.extend(view.get::<Project>(&child)?.map(|row| (child, row)));
+        }
+    }
+    Ok(found)
+}
+
+/// Everything beneath a project, nearer ones first.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn subtree_of(view: &View<'_>, id: &ProjectId) -> Result<Vec<(ProjectId, Project)>, Error> {
+    let mut found = children_of(view, id)?;
+    let mut at = 0;
+    while let Some((child, _)) = found.get(at) {
+        let more = children_of(view, &child.clone())?;
+        found.extend(more);
+        at += 1;
+    }
+    Ok(found)
+}
+
+/// The projects a project is in, nearer ones first.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn parents_of(view: &View<'_>, id: &ProjectId) -> Result<Vec<(ProjectId, Project)>, Error> {
+    let mut found = Vec::new();
+    let mut above = view.get::<Project>(id)?.and_then(|row| row.parent);
+    while let Some(parent) = above.filter(|_| found.len() <= PROJECT_DEPTH_MAX) {
+        let row = view.get::<Project>(&parent)?;
+        above = row.as_ref().and_then(|row| row.parent);
+        found.extend(row.map(|row| (parent, row)));
+    }
+    Ok(found)
+}
 
 /// A project, for listing.
 #[derive(Clone, Debug)]
@@ -118,29 +240,6 @@ pub fn set_project(desk: &Desk<'_>, id: &ProjectId, edit: &ProjectEdit) -> Resul
             edited.description = Some(description.clone()).filter(|text| !text.is_empty());
         }
         change.replace(id, &row, &edited);
-        Ok(())
-    })?;
-    Ok(at)
-}
-
-/// Removes an empty project. Its sessions end at once; the roles on it and everything bound to it are deleted in the background.
-///
-/// # Errors
-/// When it is gone, others are in it, or the facts cannot be changed.
-pub fn remove_project(desk: &Desk<'_>, id: &ProjectId) -> Result<At, Error> {
-    let ((), at) = desk.commit(&format!("project remove {id}"), |view, change| {
-        let row = view.get::<Project>(id)?.ok_or_else(|| missing("project", id))?;
-        if !children_of(view, id)?.is_empty() {
-            let why = format!("Cannot delete the project {id} since it is not a leaf in the hierarchy.");
-            return Err(Error::Refused(why));
-        }
-        change.expect_same(id, &row).delete::<Name>(&NameKey::project(&row.domain, &row.name));
-        forget_project(change, id, &row);
-        // A small one goes wholly.
-        if of_project(view, change, id)? {
-            change.delete::<Leaving>(&LeavingKey::Project(*id));
-        }
-        change.end_with::<Project>(id);
         Ok(())
     })?;
     Ok(at)

@@ -8,7 +8,7 @@ use anyhow::Context;
 use enfilade_admin::keystone as admin;
 use enfilade_admin::{init_keys, list_users};
 use enfilade_facts::At;
-use enfilade_facts::tables::{Interface, Revoked};
+use enfilade_facts::tables::{self, Interface, Revoked};
 use enfilade_facts::vocabulary::{Secret, Userid};
 use enfilade_identity::SessionAsk;
 use enfilade_identity::fernet::payload::{audit_id_from_text, audit_id_to_text};
@@ -116,7 +116,7 @@ pub(super) fn project(home: &Home, command: Project, json: bool) -> anyhow::Resu
         }
         Project::Remove { project } => {
             let id = find(&project)?;
-            let at = admin::remove_project(&home.desk(), &id)?;
+            let at = admin::delete::<tables::Project>(&home.desk(), &id)?;
             admin::sweep_all(&home.desk())?;
             let value = json!({ "project": id.to_string(), "revision": at.revision.0 });
             output::done(json, &value, &format!("project {project} removed; its sessions have ended"));

@@ -1,7 +1,10 @@
 //! The OpenAPI document and the page in `docs/` that are generated from the table. A test compares them with the table; with
 //! `UPDATE_EXPECT=1` it rewrites them.
 
+use super::super::resource::Resource as _;
+use super::super::schema::{Schema, Type};
 use super::{V3, V3Need, V3Route};
+use enfilade_facts::tables::{Blob, Domain, Endpoint, Group, NamedRole, Project, Region, Service, User};
 use enfilade_passage::rule_named;
 use expect_test::expect_file;
 use serde_json::{Map, Value, json};
@@ -31,7 +34,7 @@ fn parameters(route: &V3Route) -> Vec<Value> {
             );
         }
     }
-    if route.method == "GET" && thing(route.path).is_some() && !route.path.ends_with('}') {
+    if route.method == "GET" && kind(route.path).is_some() && !route.path.ends_with('}') {
         let number = json!({ "type": "integer", "minimum": 1 });
         all.push(json!({ "name": "limit", "in": "query", "schema": number }));
         all.push(json!({ "name": "marker", "in": "query", "schema": text.clone() }));
@@ -39,234 +42,119 @@ fn parameters(route: &V3Route) -> Vec<Value> {
     all
 }
 
-/// A kind of resource: its collection, its name in a body (singular, plural), its attributes in every response, and the attributes a
-/// request may set.
-type Thing = (
-    &'static str,
-    &'static str,
-    &'static str,
-    &'static [(&'static str, &'static str)],
-    &'static [(&'static str, &'static str)],
-);
-
-/// Attributes and their types. `text?` is a text or null.
-const THINGS: [Thing; 14] = [
-    (
-        "domains",
-        "domain",
-        "domains",
-        &[
-            ("id", "text"),
-            ("name", "text"),
-            ("description", "text"),
-            ("enabled", "flag"),
-            ("tags", "texts"),
-            ("options", "object"),
-            ("links", "object"),
-        ],
-        &[("name", "text"), ("description", "text?"), ("enabled", "flag"), ("options", "object")],
-    ),
-    (
-        "projects",
-        "project",
-        "projects",
-        &[
-            ("id", "text"),
-            ("name", "text"),
-            ("domain_id", "text"),
-            ("parent_id", "text"),
-            ("description", "text"),
-            ("enabled", "flag"),
-            ("is_domain", "flag"),
-            ("tags", "texts"),
-            ("options", "object"),
-            ("links", "object"),
-        ],
-        &[
-            ("name", "text"),
-            ("domain_id", "text?"),
-            ("parent_id", "text?"),
-            ("description", "text?"),
-            ("enabled", "flag"),
-            ("tags", "texts"),
-            ("options", "object"),
-        ],
-    ),
-    (
-        "users",
-        "user",
-        "users",
-        &[
-            ("id", "text"),
-            ("name", "text"),
-            ("domain_id", "text"),
-            ("enabled", "flag"),
-            ("password_expires_at", "text?"),
-            ("options", "object"),
-            ("links", "object"),
-        ],
-        &[
-            ("name", "text"),
-            ("domain_id", "text?"),
-            ("description", "text?"),
-            ("enabled", "flag"),
-            ("email", "text?"),
-            ("password", "text?"),
-            ("default_project_id", "text?"),
-            ("options", "object"),
-        ],
-    ),
-    (
-        "groups",
-        "group",
-        "groups",
-        &[
-            ("id", "text"),
-            ("name", "text"),
-            ("domain_id", "text"),
-            ("description", "text"),
-            ("links", "object"),
-        ],
-        &[("name", "text"), ("domain_id", "text?"), ("description", "text?")],
-    ),
-    (
-        "roles",
-        "role",
-        "roles",
-        &[("id", "text"), ("name", "text"), ("links", "object")],
-        &[("name", "text"), ("domain_id", "text?"), ("description", "text?"), ("options", "object")],
-    ),
-    (
-        "services",
-        "service",
-        "services",
-        &[("id", "text"), ("name", "text"), ("type", "text"), ("enabled", "flag"), ("links", "object")],
-        &[("name", "text"), ("type", "text"), ("enabled", "flag"), ("description", "text?")],
-    ),
-    (
-        "endpoints",
-        "endpoint",
-        "endpoints",
-        &[
-            ("id", "text"),
-            ("service_id", "text"),
-            ("interface", "text"),
-            ("region", "text?"),
-            ("region_id", "text?"),
-            ("url", "text"),
-            ("enabled", "flag"),
-            ("links", "object"),
-        ],
-        &[
-            ("service_id", "text"),
-            ("interface", "text"),
-            ("region_id", "text?"),
-            ("url", "text"),
-            ("enabled", "flag"),
-        ],
-    ),
-    (
-        "regions",
-        "region",
-        "regions",
-        &[("id", "text"), ("description", "text"), ("parent_region_id", "text?"), ("links", "object")],
-        &[("id", "text?"), ("description", "text?"), ("parent_region_id", "text?")],
-    ),
-    (
-        "credentials",
-        "credential",
-        "credentials",
-        &[
-            ("id", "text"),
-            ("user_id", "text"),
-            ("type", "text"),
-            ("blob", "text"),
-            ("project_id", "text?"),
-            ("links", "object"),
-        ],
-        &[("user_id", "text?"), ("type", "text"), ("blob", "text"), ("project_id", "text?")],
-    ),
+/// The kinds of resources, each with the name of its collection in paths.
+const SCHEMAS: [(&str, Schema); 14] = [
+    ("domains", Domain::SCHEMA),
+    ("projects", Project::SCHEMA),
+    ("users", User::SCHEMA),
+    ("groups", Group::SCHEMA),
+    ("roles", NamedRole::SCHEMA),
+    ("services", Service::SCHEMA),
+    ("endpoints", Endpoint::SCHEMA),
+    ("regions", Region::SCHEMA),
+    ("credentials", Blob::SCHEMA),
     (
         "application_credentials",
-        "application_credential",
-        "application_credentials",
-        &[
-            ("id", "text"),
-            ("name", "text"),
-            ("project_id", "text"),
-            ("roles", "list"),
-            ("unrestricted", "flag"),
-            ("expires_at", "text?"),
-            ("links", "object"),
-        ],
-        &[("name", "text"), ("description", "text?"), ("unrestricted", "flag"), ("expires_at", "text?")],
+        Schema {
+            one: "application_credential",
+            many: "application_credentials",
+            attributes: &[
+                ("id", Type::Text, Type::None),
+                ("name", Type::Text, Type::Text),
+                ("project_id", Type::Text, Type::None),
+                ("roles", Type::List, Type::None),
+                ("unrestricted", Type::Flag, Type::Flag),
+                ("expires_at", Type::TextOrNull, Type::TextOrNull),
+                ("links", Type::Object, Type::None),
+                ("description", Type::None, Type::TextOrNull),
+            ],
+        },
     ),
     (
         "access_rules",
-        "access_rule",
-        "access_rules",
-        &[("id", "text"), ("service", "text"), ("method", "text"), ("path", "text"), ("links", "object")],
-        &[],
+        Schema {
+            one: "access_rule",
+            many: "access_rules",
+            attributes: &[
+                ("id", Type::Text, Type::None),
+                ("service", Type::Text, Type::None),
+                ("method", Type::Text, Type::None),
+                ("path", Type::Text, Type::None),
+                ("links", Type::Object, Type::None),
+            ],
+        },
     ),
     (
         "trusts",
-        "trust",
-        "trusts",
-        &[
-            ("id", "text"),
-            ("trustor_user_id", "text"),
-            ("trustee_user_id", "text"),
-            ("project_id", "text"),
-            ("impersonation", "flag"),
-            ("roles", "list"),
-            ("expires_at", "text?"),
-            ("links", "object"),
-        ],
-        &[
-            ("trustor_user_id", "text"),
-            ("trustee_user_id", "text"),
-            ("project_id", "text?"),
-            ("impersonation", "flag"),
-            ("roles", "list"),
-            ("expires_at", "text?"),
-        ],
+        Schema {
+            one: "trust",
+            many: "trusts",
+            attributes: &[
+                ("id", Type::Text, Type::None),
+                ("trustor_user_id", Type::Text, Type::Text),
+                ("trustee_user_id", Type::Text, Type::Text),
+                ("project_id", Type::Text, Type::TextOrNull),
+                ("impersonation", Type::Flag, Type::Flag),
+                ("roles", Type::List, Type::List),
+                ("expires_at", Type::TextOrNull, Type::TextOrNull),
+                ("links", Type::Object, Type::None),
+            ],
+        },
     ),
     (
         "OS-EC2",
-        "credential",
-        "credentials",
-        &[
-            ("access", "text"),
-            ("secret", "text"),
-            ("user_id", "text"),
-            ("tenant_id", "text?"),
-            ("trust_id", "text?"),
-            ("links", "object"),
-        ],
-        &[],
+        Schema {
+            one: "credential",
+            many: "credentials",
+            attributes: &[
+                ("access", Type::Text, Type::None),
+                ("secret", Type::Text, Type::None),
+                ("user_id", Type::Text, Type::None),
+                ("tenant_id", Type::TextOrNull, Type::None),
+                ("trust_id", Type::TextOrNull, Type::None),
+                ("links", Type::Object, Type::None),
+            ],
+        },
     ),
     (
         "role_assignments",
-        "role_assignment",
-        "role_assignments",
-        &[("role", "object"), ("scope", "object"), ("links", "object")],
-        &[],
+        Schema {
+            one: "role_assignment",
+            many: "role_assignments",
+            attributes: &[
+                ("role", Type::Object, Type::None),
+                ("scope", Type::Object, Type::None),
+                ("links", Type::Object, Type::None),
+            ],
+        },
     ),
 ];
 
-fn object(attributes: &[(&str, &str)], needed: bool) -> Value {
-    let kind = |kind: &str| match kind {
-        "text" => json!({ "type": "string" }),
-        "text?" => json!({ "type": ["string", "null"] }),
-        "flag" => json!({ "type": "boolean" }),
-        "texts" => json!({ "type": "array", "items": { "type": "string" } }),
-        "list" => json!({ "type": "array", "items": { "type": "object" } }),
-        "null" => json!({ "type": "null" }),
-        _ => json!({ "type": "object" }),
-    };
-    let properties: Map<String, Value> =
-        attributes.iter().map(|(name, its)| ((*name).to_owned(), kind(its))).collect();
-    let names: Vec<&str> = attributes.iter().map(|(name, _)| *name).collect();
+/// The object of a response: every attribute that it always has.
+fn shown(schema: &Schema) -> Value {
+    object(schema.attributes.iter().map(|(name, shown, _)| (*name, *shown)), true)
+}
+
+/// The object of a request.
+fn taken(schema: &Schema) -> Value {
+    object(schema.attributes.iter().map(|(name, _, taken)| (*name, *taken)), false)
+}
+
+fn object<'a>(attributes: impl IntoIterator<Item = (&'a str, Type)>, needed: bool) -> Value {
+    let (mut properties, mut names) = (Map::new(), Vec::new());
+    for (name, its) in attributes {
+        let schema = match its {
+            Type::None => continue,
+            Type::Text => json!({ "type": "string" }),
+            Type::TextOrNull => json!({ "type": ["string", "null"] }),
+            Type::Flag => json!({ "type": "boolean" }),
+            Type::Texts => json!({ "type": "array", "items": { "type": "string" } }),
+            Type::List => json!({ "type": "array", "items": { "type": "object" } }),
+            Type::Object => json!({ "type": "object" }),
+        };
+        properties.insert(name.to_owned(), schema);
+        names.push(name);
+    }
     match needed {
         true => json!({ "type": "object", "properties": properties, "required": names }),
         false => json!({ "type": "object", "properties": properties }),
@@ -274,11 +162,11 @@ fn object(attributes: &[(&str, &str)], needed: bool) -> Value {
 }
 
 /// The kind of resource a path names: its last segment that is not a parameter names the collection.
-fn thing(path: &str) -> Option<&'static Thing> {
+fn kind(path: &str) -> Option<&'static (&'static str, Schema)> {
     let words: Vec<&str> =
         path.split('/').filter(|part| !part.is_empty() && !part.starts_with('{')).collect();
     let last = words.last()?;
-    THINGS.iter().find(|(collection, ..)| collection == last)
+    SCHEMAS.iter().find(|(collection, _)| collection == last)
 }
 
 /// The status and the schema of a successful response.
@@ -298,34 +186,36 @@ fn good(route: &V3Route) -> (u16, Option<Value>) {
         ("DELETE", _) | ("POST", "/users/{user_id}/password") => (204, None),
         ("PUT" | "GET", _) if is_membership || is_grant => (204, None),
         ("GET" | "PUT", path) if is_tag && !path.ends_with('}') => {
-            (200, Some(object(&[("tags", "texts")], true)))
+            (200, Some(object([("tags", Type::Texts)], true)))
         }
         ("GET", _) if is_tag => (204, None),
         ("PUT", _) if is_tag => (201, None),
         ("GET", "/role_inferences") => (
             200,
-            Some(many("role_inferences", object(&[("prior_role", "object"), ("implies", "list")], true))),
+            Some(many(
+                "role_inferences",
+                object([("prior_role", Type::Object), ("implies", Type::List)], true),
+            )),
         ),
         ("GET" | "PUT", path) if path.contains("/implies") => (
             if route.method == "PUT" { 201 } else { 200 },
-            Some(object(&[("role_inference", "object"), ("links", "object")], true)),
+            Some(object([("role_inference", Type::Object), ("links", Type::Object)], true)),
         ),
         ("GET", path) if path.starts_with("/auth/") || path.starts_with("/OS-REVOKE") => {
             (200, Some(json!({ "type": "object" })))
         }
-        ("POST", "/ec2tokens" | "/s3tokens") => (200, Some(object(&[("token", "object")], true))),
-        ("POST", "/auth/tokens") => (201, Some(object(&[("token", "object")], true))),
+        ("POST", "/ec2tokens" | "/s3tokens") => (200, Some(object([("token", Type::Object)], true))),
+        ("POST", "/auth/tokens") => (201, Some(object([("token", Type::Object)], true))),
         (method, path) => {
             let status = if matches!(method, "POST" | "PUT") { 201 } else { 200 };
             let lists_roles = path.ends_with("/roles") || path.ends_with("inherited_to_projects");
-            let schema = match thing(path) {
-                _ if method == "GET" && lists_roles && path != "/roles" => {
-                    many("roles", object(&[("id", "text"), ("name", "text?"), ("links", "object")], true))
-                }
-                Some((_, _, name, has, _)) if method == "GET" && !ends_with_one => {
-                    many(name, object(has, true))
-                }
-                Some((_, name, _, has, _)) => one(name, object(has, true)),
+            let schema = match kind(path) {
+                _ if method == "GET" && lists_roles && path != "/roles" => many(
+                    "roles",
+                    object([("id", Type::Text), ("name", Type::TextOrNull), ("links", Type::Object)], true),
+                ),
+                Some((_, schema)) if method == "GET" && !ends_with_one => many(schema.many, shown(schema)),
+                Some((_, schema)) => one(schema.one, shown(schema)),
                 None => json!({ "type": "object" }),
             };
             (status, Some(schema))
@@ -335,17 +225,18 @@ fn good(route: &V3Route) -> (u16, Option<Value>) {
 
 fn asked_for(route: &V3Route) -> Option<Value> {
     let schema = match (route.method, route.path) {
-        ("POST", "/auth/tokens") => object(&[("auth", "object")], true),
+        ("POST", "/auth/tokens") => object([("auth", Type::Object)], true),
         ("POST", "/users/{user_id}/password") => {
-            let user = object(&[("original_password", "text"), ("password", "text")], true);
+            let user = object([("original_password", Type::Text), ("password", Type::Text)], true);
             json!({ "type": "object", "properties": { "user": user }, "required": ["user"] })
         }
-        ("POST", "/ec2tokens" | "/s3tokens") => object(&[("credentials", "object")], true),
-        ("POST", path) if path.ends_with("OS-EC2") => object(&[("tenant_id", "text?")], false),
-        ("PUT", path) if path.ends_with("/tags") => object(&[("tags", "texts")], true),
+        ("POST", "/ec2tokens" | "/s3tokens") => object([("credentials", Type::Object)], true),
+        ("POST", path) if path.ends_with("OS-EC2") => object([("tenant_id", Type::TextOrNull)], false),
+        ("PUT", path) if path.ends_with("/tags") => object([("tags", Type::Texts)], true),
         ("POST" | "PATCH", path) | ("PUT", path @ "/regions/{region_id}") => {
-            let (_, name, _, _, may) = thing(path)?;
-            json!({ "type": "object", "properties": { *name: object(may, false) }, "required": [name] })
+            let (_, schema) = kind(path)?;
+            let name = schema.one;
+            json!({ "type": "object", "properties": { name: taken(schema) }, "required": [name] })
         }
         _ => return None,
     };
@@ -359,8 +250,8 @@ fn operation(route: &V3Route) -> String {
 
 /// OpenAPI links from a created resource to the calls whose path contains its id and no other unknown parameter.
 fn links(route: &V3Route) -> Map<String, Value> {
-    let made = if route.method == "POST" { thing(route.path) } else { None };
-    let Some((collection, name, ..)) = made.filter(|_| route.need == V3Need::Session) else {
+    let made = if route.method == "POST" { kind(route.path) } else { None };
+    let Some((collection, Schema { one: name, .. })) = made.filter(|_| route.need == V3Need::Session) else {
         return Map::new();
     };
     let own = format!("{}/{{", route.path);
@@ -430,7 +321,7 @@ fn answers(route: &V3Route) -> Value {
 
 fn openapi() -> Value {
     let mut paths = Map::new();
-    for route in V3 {
+    for route in V3.iter() {
         let mut call = json!({
             "summary": route.says, "operationId": operation(route),
             "parameters": parameters(route), "responses": answers(route),
@@ -464,7 +355,7 @@ fn page() -> String {
     let mut text = "# The calls of Identity v3\n\nGenerated from `crates/face-keystone/src/routes/table.rs`, like [identity-v3.openapi.json](identity-v3.openapi.json). The rules are \
 explained in [keystone.md](keystone.md).\n\n| call | any of | lent | summary |\n|---|---|---|---|\n"
         .to_owned();
-    for route in V3 {
+    for route in V3.iter() {
         let (needs, lent) = match rule_named(route.rule) {
             Some(rule) => {
                 let who: Vec<_> = rule.who.iter().map(|who| who.says()).collect();
@@ -480,7 +371,7 @@ explained in [keystone.md](keystone.md).\n\n| call | any of | lent | summary |\n
 
 #[test]
 fn every_call_for_a_session_has_a_rule() {
-    for route in V3 {
+    for route in V3.iter() {
         let has_rule = rule_named(route.rule).is_some();
         assert_eq!(has_rule, route.need == V3Need::Session, "{} {}", route.method, route.path);
     }

@@ -1,10 +1,12 @@
-//! The table of calls, one line per call.
+//! The table of calls. A kind of resource is one row; every other call is one row.
 
+use super::super::resource::Resource;
 use super::super::{
-    application_credentials, assignments, blobs, domains, groups, projects, roles, scopes, services, tokens,
-    trusts, users,
+    application_credentials, assignments, blobs, groups, projects, roles, scopes, services, tokens, trusts,
 };
 use super::{V3Call, V3Need, V3Route};
+use enfilade_facts::tables::{Blob, Domain, Endpoint, Group, NamedRole, Project, Region, Service, User};
+use std::sync::LazyLock;
 
 const fn nobody(method: &'static str, path: &'static str, call: V3Call, says: &'static str) -> V3Route {
     V3Route { method, path, need: V3Need::Nobody, call, rule: "", says }
@@ -20,139 +22,133 @@ const fn session(
     V3Route { method, path, need: V3Need::Session, call, rule, says }
 }
 
+/// The five calls of a kind of resource.
+macro_rules! resource {
+    ($kind:ty, $one:literal, $many:literal) => {{
+        const COLLECTION: &str = concat!("/", $many);
+        const ONE: &str = concat!("/", $many, "/{", $one, "_id}");
+        let call = |method, path, call, rule, says| session(method, path, V3Call::Do(call), rule, says);
+        [
+            call("GET", COLLECTION, <$kind>::list, concat!("list_", $many), concat!("List ", $many)),
+            call("POST", COLLECTION, <$kind>::create, concat!("create_", $one), concat!("Create ", $one)),
+            call("GET", ONE, <$kind>::show, concat!("get_", $one), concat!("Show ", $one)),
+            call("PATCH", ONE, <$kind>::update, concat!("update_", $one), concat!("Update ", $one)),
+            call("DELETE", ONE, <$kind>::delete, concat!("delete_", $one), concat!("Delete ", $one)),
+        ]
+    }};
+}
+
+/// The four calls of the roles of a user or group on something: list, check, assign and remove.
+macro_rules! grants {
+    ($path:literal, $of:literal) => {
+        grants!(@ $path, "", "", "", "", $of)
+    };
+    (system $path:literal, $party:literal, $of:literal) => {
+        grants!(@ $path, "", "system_", $party, "", $of)
+    };
+    (inherited $path:literal, $of:literal) => {
+        grants!(@ $path, "/inherited_to_projects", "", "", "inherited ", $of)
+    };
+    (@ $path:literal, $end:literal, $scope:literal, $party:literal, $role:literal, $of:literal) => {{
+        const ALL: &str = concat!($path, "/roles", $end);
+        const ONE: &str = concat!($path, "/roles/{role_id}", $end);
+        let call = |method, path, call, rule, says| session(method, path, V3Call::Do(call), rule, says);
+        [
+            call("GET", ALL, assignments::of_path, concat!("list_", $scope, "grants", $party), concat!("List ", $role, "roles of ", $of)),
+            call("GET", ONE, assignments::check, concat!("check_", $scope, "grant", $party), concat!("Check ", $role, "role of ", $of)),
+            call("PUT", ONE, assignments::give, concat!("create_", $scope, "grant", $party), concat!("Assign ", $role, "role to ", $of)),
+            call("DELETE", ONE, assignments::take, concat!("revoke_", $scope, "grant", $party), concat!("Remove ", $role, "role of ", $of)),
+        ]
+    }};
+}
+
 /// Every call of Identity v3 that this server answers.
 #[rustfmt::skip]
-pub static V3: &[V3Route] = &[
-    nobody("GET", "", V3Call::Version, "Show API version"),
-    nobody("POST", "/auth/tokens", V3Call::Login, "Create token from a password, a token or an application credential"),
-    session("GET", "/auth/tokens", V3Call::Validate, "validate_token", "Validate and show the token in X-Subject-Token"),
-    session("HEAD", "/auth/tokens", V3Call::Check, "check_token", "Check the token in X-Subject-Token"),
-    session("DELETE", "/auth/tokens", V3Call::Do(tokens::revoke), "revoke_token", "Revoke the token in X-Subject-Token"),
-    session("GET", "/auth/catalog", V3Call::Do(scopes::catalog), "get_auth_catalog", "Show service catalog of the session"),
-    session("GET", "/auth/projects", V3Call::Do(scopes::projects), "get_auth_projects", "List projects on which the user has a role"),
-    session("GET", "/auth/domains", V3Call::Do(scopes::domains), "get_auth_domains", "List domains on which the user has a role"),
-    session("GET", "/auth/system", V3Call::Do(scopes::system), "get_auth_system", "Show whether the user has a role on the system"),
-    session("GET", "/OS-REVOKE/events", V3Call::Do(tokens::events), "list_revoke_events", "List revocation events"),
-    session("GET", "/users/{user_id}/application_credentials", V3Call::Do(application_credentials::list), "list_application_credentials", "List application credentials of a user"),
-    session("POST", "/users/{user_id}/application_credentials", V3Call::Do(application_credentials::create), "create_application_credential", "Create application credential; the response shows its secret once"),
-    session("GET", "/users/{user_id}/application_credentials/{application_credential_id}", V3Call::Do(application_credentials::show), "get_application_credential", "Show application credential"),
-    session("DELETE", "/users/{user_id}/application_credentials/{application_credential_id}", V3Call::Do(application_credentials::delete), "delete_application_credential", "Delete application credential and revoke its sessions"),
-    session("GET", "/users/{user_id}/access_rules", V3Call::Do(application_credentials::list_rules), "list_access_rules", "List access rules of a user's application credentials"),
-    session("GET", "/users/{user_id}/access_rules/{access_rule_id}", V3Call::Do(application_credentials::show_rule), "get_access_rule", "Show access rule"),
-    session("DELETE", "/users/{user_id}/access_rules/{access_rule_id}", V3Call::Do(application_credentials::delete_rule), "delete_access_rule", "Delete access rule; always refused: delete its application credential instead"),
-    session("GET", "/OS-TRUST/trusts", V3Call::Do(trusts::list), "list_trusts", "List trusts"),
-    session("POST", "/OS-TRUST/trusts", V3Call::Do(trusts::create), "create_trust", "Create trust"),
-    session("GET", "/OS-TRUST/trusts/{trust_id}", V3Call::Do(trusts::show), "get_trust", "Show trust"),
-    session("DELETE", "/OS-TRUST/trusts/{trust_id}", V3Call::Do(trusts::delete), "delete_trust", "Delete trust and revoke its sessions"),
-    session("GET", "/OS-TRUST/trusts/{trust_id}/roles", V3Call::Do(trusts::list_roles), "list_roles_for_trust", "List roles that the trust delegates"),
-    session("GET", "/OS-TRUST/trusts/{trust_id}/roles/{role_id}", V3Call::Do(trusts::show_role), "get_role_for_trust", "Show role that the trust delegates"),
-    session("GET", "/domains", V3Call::Do(domains::list), "list_domains", "List domains"),
-    session("POST", "/domains", V3Call::Do(domains::create), "create_domain", "Create domain"),
-    session("GET", "/domains/{domain_id}", V3Call::Do(domains::show), "get_domain", "Show domain"),
-    session("PATCH", "/domains/{domain_id}", V3Call::Do(domains::update), "update_domain", "Update domain"),
-    session("DELETE", "/domains/{domain_id}", V3Call::Do(domains::delete), "delete_domain", "Delete domain"),
-    session("GET", "/projects", V3Call::Do(projects::list), "list_projects", "List projects"),
-    session("POST", "/projects", V3Call::Do(projects::create), "create_project", "Create project"),
-    session("GET", "/projects/{project_id}", V3Call::Do(projects::show), "get_project", "Show project"),
-    session("PATCH", "/projects/{project_id}", V3Call::Do(projects::update), "update_project", "Update project"),
-    session("DELETE", "/projects/{project_id}", V3Call::Do(projects::delete), "delete_project", "Delete project"),
-    session("GET", "/projects/{project_id}/tags", V3Call::Do(projects::list_tags), "list_project_tags", "List tags of a project"),
-    session("PUT", "/projects/{project_id}/tags", V3Call::Do(projects::put_tags), "update_project_tags", "Replace all tags of a project"),
-    session("DELETE", "/projects/{project_id}/tags", V3Call::Do(projects::delete_tags), "delete_project_tags", "Remove all tags of a project"),
-    session("GET", "/projects/{project_id}/tags/{value}", V3Call::Do(projects::has_tag), "get_project_tag", "Check whether a project has a tag"),
-    session("PUT", "/projects/{project_id}/tags/{value}", V3Call::Do(projects::put_tag), "create_project_tag", "Add tag to a project"),
-    session("DELETE", "/projects/{project_id}/tags/{value}", V3Call::Do(projects::delete_tag), "delete_project_tag", "Remove tag from a project"),
-    session("GET", "/users", V3Call::Do(users::list), "list_users", "List users"),
-    session("POST", "/users", V3Call::Do(users::create), "create_user", "Create user"),
-    session("GET", "/users/{user_id}", V3Call::Do(users::show), "get_user", "Show user"),
-    session("PATCH", "/users/{user_id}", V3Call::Do(users::update), "update_user", "Update user"),
-    session("DELETE", "/users/{user_id}", V3Call::Do(users::delete), "delete_user", "Delete user"),
-    nobody("POST", "/users/{user_id}/password", V3Call::ChangePassword, "Change password of a user; needs the current password, no session"),
-    session("GET", "/users/{user_id}/groups", V3Call::Do(groups::list_groups), "list_groups_for_user", "List groups of a user"),
-    session("GET", "/users/{user_id}/projects", V3Call::Do(projects::of_user), "list_user_projects", "List projects on which a user has a role"),
-    session("GET", "/groups", V3Call::Do(groups::list), "list_groups", "List groups"),
-    session("POST", "/groups", V3Call::Do(groups::create), "create_group", "Create group"),
-    session("GET", "/groups/{group_id}", V3Call::Do(groups::show), "get_group", "Show group"),
-    session("PATCH", "/groups/{group_id}", V3Call::Do(groups::update), "update_group", "Update group"),
-    session("DELETE", "/groups/{group_id}", V3Call::Do(groups::delete), "delete_group", "Delete group"),
-    session("GET", "/groups/{group_id}/users", V3Call::Do(groups::list_users), "list_users_in_group", "List users in a group"),
-    session("GET", "/groups/{group_id}/users/{user_id}", V3Call::Do(groups::has_user), "check_user_in_group", "Check whether a user is in a group"),
-    session("PUT", "/groups/{group_id}/users/{user_id}", V3Call::Do(groups::add_user), "add_user_to_group", "Add user to a group"),
-    session("DELETE", "/groups/{group_id}/users/{user_id}", V3Call::Do(groups::remove_user), "remove_user_from_group", "Remove user from a group"),
-    session("GET", "/roles", V3Call::Do(roles::list), "list_roles", "List roles"),
-    session("POST", "/roles", V3Call::Do(roles::create), "create_role", "Create role"),
-    session("GET", "/roles/{role_id}", V3Call::Do(roles::show), "get_role", "Show role"),
-    session("PATCH", "/roles/{role_id}", V3Call::Do(roles::update), "update_role", "Update role"),
-    session("DELETE", "/roles/{role_id}", V3Call::Do(roles::delete), "delete_role", "Delete role"),
-    session("GET", "/roles/{prior_role_id}/implies", V3Call::Do(roles::list_implied), "list_implied_roles", "List roles that a role implies"),
-    session("GET", "/roles/{prior_role_id}/implies/{implied_role_id}", V3Call::Do(roles::show_implied), "get_implied_role", "Check whether a role implies another"),
-    session("PUT", "/roles/{prior_role_id}/implies/{implied_role_id}", V3Call::Do(roles::imply), "create_implied_role", "Create role implication"),
-    session("DELETE", "/roles/{prior_role_id}/implies/{implied_role_id}", V3Call::Do(roles::imply_no_more), "delete_implied_role", "Delete role implication"),
-    session("GET", "/role_inferences", V3Call::Do(roles::inferences), "list_role_inference_rules", "List all role implications"),
-    session("GET", "/role_assignments", V3Call::Do(assignments::list), "list_role_assignments", "List role assignments"),
-    session("GET", "/projects/{project_id}/users/{user_id}/roles", V3Call::Do(assignments::of_path), "list_grants", "List roles of a user on a project"),
-    session("GET", "/projects/{project_id}/users/{user_id}/roles/{role_id}", V3Call::Do(assignments::check), "check_grant", "Check role of a user on a project"),
-    session("PUT", "/projects/{project_id}/users/{user_id}/roles/{role_id}", V3Call::Do(assignments::give), "create_grant", "Assign role to a user on a project"),
-    session("DELETE", "/projects/{project_id}/users/{user_id}/roles/{role_id}", V3Call::Do(assignments::take), "revoke_grant", "Remove role of a user on a project"),
-    session("GET", "/projects/{project_id}/groups/{group_id}/roles", V3Call::Do(assignments::of_path), "list_grants", "List roles of a group on a project"),
-    session("GET", "/projects/{project_id}/groups/{group_id}/roles/{role_id}", V3Call::Do(assignments::check), "check_grant", "Check role of a group on a project"),
-    session("PUT", "/projects/{project_id}/groups/{group_id}/roles/{role_id}", V3Call::Do(assignments::give), "create_grant", "Assign role to a group on a project"),
-    session("DELETE", "/projects/{project_id}/groups/{group_id}/roles/{role_id}", V3Call::Do(assignments::take), "revoke_grant", "Remove role of a group on a project"),
-    session("GET", "/domains/{domain_id}/users/{user_id}/roles", V3Call::Do(assignments::of_path), "list_grants", "List roles of a user on a domain"),
-    session("GET", "/domains/{domain_id}/users/{user_id}/roles/{role_id}", V3Call::Do(assignments::check), "check_grant", "Check role of a user on a domain"),
-    session("PUT", "/domains/{domain_id}/users/{user_id}/roles/{role_id}", V3Call::Do(assignments::give), "create_grant", "Assign role to a user on a domain"),
-    session("DELETE", "/domains/{domain_id}/users/{user_id}/roles/{role_id}", V3Call::Do(assignments::take), "revoke_grant", "Remove role of a user on a domain"),
-    session("GET", "/domains/{domain_id}/groups/{group_id}/roles", V3Call::Do(assignments::of_path), "list_grants", "List roles of a group on a domain"),
-    session("GET", "/domains/{domain_id}/groups/{group_id}/roles/{role_id}", V3Call::Do(assignments::check), "check_grant", "Check role of a group on a domain"),
-    session("PUT", "/domains/{domain_id}/groups/{group_id}/roles/{role_id}", V3Call::Do(assignments::give), "create_grant", "Assign role to a group on a domain"),
-    session("DELETE", "/domains/{domain_id}/groups/{group_id}/roles/{role_id}", V3Call::Do(assignments::take), "revoke_grant", "Remove role of a group on a domain"),
-    session("GET", "/system/users/{user_id}/roles", V3Call::Do(assignments::of_path), "list_system_grants_for_user", "List roles of a user on the system"),
-    session("GET", "/system/users/{user_id}/roles/{role_id}", V3Call::Do(assignments::check), "check_system_grant_for_user", "Check role of a user on the system"),
-    session("PUT", "/system/users/{user_id}/roles/{role_id}", V3Call::Do(assignments::give), "create_system_grant_for_user", "Assign role to a user on the system"),
-    session("DELETE", "/system/users/{user_id}/roles/{role_id}", V3Call::Do(assignments::take), "revoke_system_grant_for_user", "Remove role of a user on the system"),
-    session("GET", "/system/groups/{group_id}/roles", V3Call::Do(assignments::of_path), "list_system_grants_for_group", "List roles of a group on the system"),
-    session("GET", "/system/groups/{group_id}/roles/{role_id}", V3Call::Do(assignments::check), "check_system_grant_for_group", "Check role of a group on the system"),
-    session("PUT", "/system/groups/{group_id}/roles/{role_id}", V3Call::Do(assignments::give), "create_system_grant_for_group", "Assign role to a group on the system"),
-    session("DELETE", "/system/groups/{group_id}/roles/{role_id}", V3Call::Do(assignments::take), "revoke_system_grant_for_group", "Remove role of a group on the system"),
-    session("GET", "/OS-INHERIT/domains/{domain_id}/users/{user_id}/roles/inherited_to_projects", V3Call::Do(assignments::of_path), "list_grants", "List inherited roles of a user on the projects of a domain"),
-    session("GET", "/OS-INHERIT/domains/{domain_id}/users/{user_id}/roles/{role_id}/inherited_to_projects", V3Call::Do(assignments::check), "check_grant", "Check inherited role of a user on the projects of a domain"),
-    session("PUT", "/OS-INHERIT/domains/{domain_id}/users/{user_id}/roles/{role_id}/inherited_to_projects", V3Call::Do(assignments::give), "create_grant", "Assign inherited role to a user on the projects of a domain"),
-    session("DELETE", "/OS-INHERIT/domains/{domain_id}/users/{user_id}/roles/{role_id}/inherited_to_projects", V3Call::Do(assignments::take), "revoke_grant", "Remove inherited role of a user on the projects of a domain"),
-    session("GET", "/OS-INHERIT/domains/{domain_id}/groups/{group_id}/roles/inherited_to_projects", V3Call::Do(assignments::of_path), "list_grants", "List inherited roles of a group on the projects of a domain"),
-    session("GET", "/OS-INHERIT/domains/{domain_id}/groups/{group_id}/roles/{role_id}/inherited_to_projects", V3Call::Do(assignments::check), "check_grant", "Check inherited role of a group on the projects of a domain"),
-    session("PUT", "/OS-INHERIT/domains/{domain_id}/groups/{group_id}/roles/{role_id}/inherited_to_projects", V3Call::Do(assignments::give), "create_grant", "Assign inherited role to a group on the projects of a domain"),
-    session("DELETE", "/OS-INHERIT/domains/{domain_id}/groups/{group_id}/roles/{role_id}/inherited_to_projects", V3Call::Do(assignments::take), "revoke_grant", "Remove inherited role of a group on the projects of a domain"),
-    session("GET", "/OS-INHERIT/projects/{project_id}/users/{user_id}/roles/{role_id}/inherited_to_projects", V3Call::Do(assignments::check), "check_grant", "Check inherited role of a user on the projects below a project"),
-    session("PUT", "/OS-INHERIT/projects/{project_id}/users/{user_id}/roles/{role_id}/inherited_to_projects", V3Call::Do(assignments::give), "create_grant", "Assign inherited role to a user on the projects below a project"),
-    session("DELETE", "/OS-INHERIT/projects/{project_id}/users/{user_id}/roles/{role_id}/inherited_to_projects", V3Call::Do(assignments::take), "revoke_grant", "Remove inherited role of a user on the projects below a project"),
-    session("GET", "/OS-INHERIT/projects/{project_id}/groups/{group_id}/roles/{role_id}/inherited_to_projects", V3Call::Do(assignments::check), "check_grant", "Check inherited role of a group on the projects below a project"),
-    session("PUT", "/OS-INHERIT/projects/{project_id}/groups/{group_id}/roles/{role_id}/inherited_to_projects", V3Call::Do(assignments::give), "create_grant", "Assign inherited role to a group on the projects below a project"),
-    session("DELETE", "/OS-INHERIT/projects/{project_id}/groups/{group_id}/roles/{role_id}/inherited_to_projects", V3Call::Do(assignments::take), "revoke_grant", "Remove inherited role of a group on the projects below a project"),
-    session("GET", "/services", V3Call::Do(services::list_services), "list_services", "List services"),
-    session("POST", "/services", V3Call::Do(services::create_service), "create_service", "Create service"),
-    session("GET", "/services/{service_id}", V3Call::Do(services::show_service), "get_service", "Show service"),
-    session("PATCH", "/services/{service_id}", V3Call::Do(services::update_service), "update_service", "Update service"),
-    session("DELETE", "/services/{service_id}", V3Call::Do(services::delete_service), "delete_service", "Delete service"),
-    session("GET", "/endpoints", V3Call::Do(services::list_endpoints), "list_endpoints", "List endpoints"),
-    session("POST", "/endpoints", V3Call::Do(services::create_endpoint), "create_endpoint", "Create endpoint"),
-    session("GET", "/endpoints/{endpoint_id}", V3Call::Do(services::show_endpoint), "get_endpoint", "Show endpoint"),
-    session("PATCH", "/endpoints/{endpoint_id}", V3Call::Do(services::update_endpoint), "update_endpoint", "Update endpoint"),
-    session("DELETE", "/endpoints/{endpoint_id}", V3Call::Do(services::delete_endpoint), "delete_endpoint", "Delete endpoint"),
-    session("GET", "/regions", V3Call::Do(services::list_regions), "list_regions", "List regions"),
-    session("POST", "/regions", V3Call::Do(services::create_region), "create_region", "Create region"),
-    session("GET", "/regions/{region_id}", V3Call::Do(services::show_region), "get_region", "Show region"),
-    session("PATCH", "/regions/{region_id}", V3Call::Do(services::update_region), "update_region", "Update region"),
-    session("DELETE", "/regions/{region_id}", V3Call::Do(services::delete_region_of_path), "delete_region", "Delete region"),
-    session("PUT", "/regions/{region_id}", V3Call::Do(services::put_region), "create_region", "Create region with this id"),
-    session("GET", "/credentials", V3Call::Do(blobs::list), "list_credentials", "List credentials"),
-    session("POST", "/credentials", V3Call::Do(blobs::create), "create_credential", "Create credential"),
-    session("GET", "/credentials/{credential_id}", V3Call::Do(blobs::show), "get_credential", "Show credential"),
-    session("PATCH", "/credentials/{credential_id}", V3Call::Do(blobs::update), "update_credential", "Update credential"),
-    session("DELETE", "/credentials/{credential_id}", V3Call::Do(blobs::delete), "delete_credential", "Delete credential"),
-    session("GET", "/users/{user_id}/credentials/OS-EC2", V3Call::Do(blobs::list_ec2), "ec2_list_credentials", "List EC2 keys of a user"),
-    session("POST", "/users/{user_id}/credentials/OS-EC2", V3Call::Do(blobs::create_ec2), "ec2_create_credential", "Create EC2 key"),
-    session("GET", "/users/{user_id}/credentials/OS-EC2/{credential_id}", V3Call::Do(blobs::show_ec2), "ec2_get_credential", "Show EC2 key"),
-    session("DELETE", "/users/{user_id}/credentials/OS-EC2/{credential_id}", V3Call::Do(blobs::delete_ec2), "ec2_delete_credential", "Delete EC2 key"),
-    session("POST", "/ec2tokens", V3Call::Ec2, "ec2tokens_validate", "Validate an EC2 signature and create a token for its user"),
-    session("POST", "/s3tokens", V3Call::S3, "s3tokens_validate", "Validate an S3 signature and show its user"),
-];
+pub static V3: LazyLock<Vec<V3Route>> = LazyLock::new(|| {
+    let rows: &[&[V3Route]] = &[
+        &[
+            nobody("GET", "", V3Call::Version, "Show API version"),
+            nobody("POST", "/auth/tokens", V3Call::Login, "Create token from a password, a token or an application credential"),
+            session("GET", "/auth/tokens", V3Call::Validate, "validate_token", "Validate and show the token in X-Subject-Token"),
+            session("HEAD", "/auth/tokens", V3Call::Check, "check_token", "Check the token in X-Subject-Token"),
+            session("DELETE", "/auth/tokens", V3Call::Do(tokens::revoke), "revoke_token", "Revoke the token in X-Subject-Token"),
+            session("GET", "/auth/catalog", V3Call::Do(scopes::catalog), "get_auth_catalog", "Show service catalog of the session"),
+            session("GET", "/auth/projects", V3Call::Do(scopes::projects), "get_auth_projects", "List projects on which the user has a role"),
+            session("GET", "/auth/domains", V3Call::Do(scopes::domains), "get_auth_domains", "List domains on which the user has a role"),
+            session("GET", "/auth/system", V3Call::Do(scopes::system), "get_auth_system", "Show whether the user has a role on the system"),
+            session("GET", "/OS-REVOKE/events", V3Call::Do(tokens::events), "list_revoke_events", "List revocation events"),
+            session("GET", "/users/{user_id}/application_credentials", V3Call::Do(application_credentials::list), "list_application_credentials", "List application credentials of a user"),
+            session("POST", "/users/{user_id}/application_credentials", V3Call::Do(application_credentials::create), "create_application_credential", "Create application credential; the response shows its secret once"),
+            session("GET", "/users/{user_id}/application_credentials/{application_credential_id}", V3Call::Do(application_credentials::show), "get_application_credential", "Show application credential"),
+            session("DELETE", "/users/{user_id}/application_credentials/{application_credential_id}", V3Call::Do(application_credentials::delete), "delete_application_credential", "Delete application credential and revoke its sessions"),
+            session("GET", "/users/{user_id}/access_rules", V3Call::Do(application_credentials::list_rules), "list_access_rules", "List access rules of a user's application credentials"),
+            session("GET", "/users/{user_id}/access_rules/{access_rule_id}", V3Call::Do(application_credentials::show_rule), "get_access_rule", "Show access rule"),
+            session("DELETE", "/users/{user_id}/access_rules/{access_rule_id}", V3Call::Do(application_credentials::delete_rule), "delete_access_rule", "Delete access rule; always refused: delete its application credential instead"),
+            session("GET", "/OS-TRUST/trusts", V3Call::Do(trusts::list), "list_trusts", "List trusts"),
+            session("POST", "/OS-TRUST/trusts", V3Call::Do(trusts::create), "create_trust", "Create trust"),
+            session("GET", "/OS-TRUST/trusts/{trust_id}", V3Call::Do(trusts::show), "get_trust", "Show trust"),
+            session("DELETE", "/OS-TRUST/trusts/{trust_id}", V3Call::Do(trusts::delete), "delete_trust", "Delete trust and revoke its sessions"),
+            session("GET", "/OS-TRUST/trusts/{trust_id}/roles", V3Call::Do(trusts::list_roles), "list_roles_for_trust", "List roles that the trust delegates"),
+            session("GET", "/OS-TRUST/trusts/{trust_id}/roles/{role_id}", V3Call::Do(trusts::show_role), "get_role_for_trust", "Show role that the trust delegates"),
+        ],
+        &resource!(Domain, "domain", "domains"),
+        &resource!(Project, "project", "projects"),
+        &[
+            session("GET", "/projects/{project_id}/tags", V3Call::Do(projects::list_tags), "list_project_tags", "List tags of a project"),
+            session("PUT", "/projects/{project_id}/tags", V3Call::Do(projects::put_tags), "update_project_tags", "Replace all tags of a project"),
+            session("DELETE", "/projects/{project_id}/tags", V3Call::Do(projects::delete_tags), "delete_project_tags", "Remove all tags of a project"),
+            session("GET", "/projects/{project_id}/tags/{value}", V3Call::Do(projects::has_tag), "get_project_tag", "Check whether a project has a tag"),
+            session("PUT", "/projects/{project_id}/tags/{value}", V3Call::Do(projects::put_tag), "create_project_tag", "Add tag to a project"),
+            session("DELETE", "/projects/{project_id}/tags/{value}", V3Call::Do(projects::delete_tag), "delete_project_tag", "Remove tag from a project"),
+        ],
+        &resource!(User, "user", "users"),
+        &[
+            nobody("POST", "/users/{user_id}/password", V3Call::ChangePassword, "Change password of a user; needs the current password, no session"),
+            session("GET", "/users/{user_id}/groups", V3Call::Do(groups::list_groups), "list_groups_for_user", "List groups of a user"),
+            session("GET", "/users/{user_id}/projects", V3Call::Do(projects::of_user), "list_user_projects", "List projects on which a user has a role"),
+        ],
+        &resource!(Group, "group", "groups"),
+        &[
+            session("GET", "/groups/{group_id}/users", V3Call::Do(groups::list_users), "list_users_in_group", "List users in a group"),
+            session("GET", "/groups/{group_id}/users/{user_id}", V3Call::Do(groups::has_user), "check_user_in_group", "Check whether a user is in a group"),
+            session("PUT", "/groups/{group_id}/users/{user_id}", V3Call::Do(groups::add_user), "add_user_to_group", "Add user to a group"),
+            session("DELETE", "/groups/{group_id}/users/{user_id}", V3Call::Do(groups::remove_user), "remove_user_from_group", "Remove user from a group"),
+        ],
+        &resource!(NamedRole, "role", "roles"),
+        &[
+            session("GET", "/roles/{prior_role_id}/implies", V3Call::Do(roles::list_implied), "list_implied_roles", "List roles that a role implies"),
+            session("GET", "/roles/{prior_role_id}/implies/{implied_role_id}", V3Call::Do(roles::show_implied), "get_implied_role", "Check whether a role implies another"),
+            session("PUT", "/roles/{prior_role_id}/implies/{implied_role_id}", V3Call::Do(roles::imply), "create_implied_role", "Create role implication"),
+            session("DELETE", "/roles/{prior_role_id}/implies/{implied_role_id}", V3Call::Do(roles::imply_no_more), "delete_implied_role", "Delete role implication"),
+            session("GET", "/role_inferences", V3Call::Do(roles::inferences), "list_role_inference_rules", "List all role implications"),
+            session("GET", "/role_assignments", V3Call::Do(assignments::list), "list_role_assignments", "List role assignments"),
+        ],
+        &grants!("/projects/{project_id}/users/{user_id}", "a user on a project"),
+        &grants!("/projects/{project_id}/groups/{group_id}", "a group on a project"),
+        &grants!("/domains/{domain_id}/users/{user_id}", "a user on a domain"),
+        &grants!("/domains/{domain_id}/groups/{group_id}", "a group on a domain"),
+        &grants!(system "/system/users/{user_id}", "_for_user", "a user on the system"),
+        &grants!(system "/system/groups/{group_id}", "_for_group", "a group on the system"),
+        &grants!(inherited "/OS-INHERIT/domains/{domain_id}/users/{user_id}", "a user on the projects of a domain"),
+        &grants!(inherited "/OS-INHERIT/domains/{domain_id}/groups/{group_id}", "a group on the projects of a domain"),
+        // Keystone has no list of these.
+        &grants!(inherited "/OS-INHERIT/projects/{project_id}/users/{user_id}", "a user on the projects below a project")[1..],
+        &grants!(inherited "/OS-INHERIT/projects/{project_id}/groups/{group_id}", "a group on the projects below a project")[1..],
+        &resource!(Service, "service", "services"),
+        &resource!(Endpoint, "endpoint", "endpoints"),
+        &resource!(Region, "region", "regions"),
+        &[
+            session("PUT", "/regions/{region_id}", V3Call::Do(services::put_region), "create_region", "Create region with this id"),
+        ],
+        &resource!(Blob, "credential", "credentials"),
+        &[
+            session("GET", "/users/{user_id}/credentials/OS-EC2", V3Call::Do(blobs::list_ec2), "ec2_list_credentials", "List EC2 keys of a user"),
+            session("POST", "/users/{user_id}/credentials/OS-EC2", V3Call::Do(blobs::create_ec2), "ec2_create_credential", "Create EC2 key"),
+            session("GET", "/users/{user_id}/credentials/OS-EC2/{credential_id}", V3Call::Do(blobs::show_ec2), "ec2_get_credential", "Show EC2 key"),
+            session("DELETE", "/users/{user_id}/credentials/OS-EC2/{credential_id}", V3Call::Do(blobs::delete_ec2), "ec2_delete_credential", "Delete EC2 key"),
+            session("POST", "/ec2tokens", V3Call::Ec2, "ec2tokens_validate", "Validate an EC2 signature and create a token for its user"),
+            session("POST", "/s3tokens", V3Call::S3, "s3tokens_validate", "Validate an S3 signature and show its user"),
+        ],
+    ];
+    rows.concat()
+});

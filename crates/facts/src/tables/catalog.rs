@@ -127,6 +127,12 @@ impl Row for Endpoint {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RegionId(pub String);
 
+impl fmt::Display for RegionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 impl Key for RegionId {
     fn bytes(&self) -> Vec<u8> {
         self.0.as_bytes().to_vec()

@@ -177,7 +177,7 @@ impl Holder {
         let Some(shown) = way.shown() else { return Ok(()) };
         let is_of_keystone = matches!(shown, Shown::Token(_)) && !dice.once_in(4);
         let (method, path, body) = if is_of_keystone {
-            let route = dice.of(V3);
+            let route = dice.of(&V3);
             let path = format!("/v3{}", ids.path(route.path, dice));
             let body =
                 if ["GET", "HEAD", "DELETE"].contains(&route.method) { Value::Null } else { ids.body(dice) };

@@ -132,7 +132,7 @@ impl World {
             description: None,
             tags: Vec::new(),
         };
-        admin::save_project(&desk, None, &|_| Ok((row.clone(), String::new()))).unwrap();
+        admin::save::<Project>(&desk, &admin::RecordId::New, &|_| Ok((row.clone(), String::new()))).unwrap();
         let (group, _) =
             enfilade_admin::add_group(&desk, &"crew@Default".parse().unwrap(), None, None, None).unwrap();
         let user = |name: &str| Grantee::User(users[name]);

@@ -4,7 +4,7 @@ use super::model::{Delegation, Dice, Event, Holder, Taken, Trust, Where};
 use super::{GROUPS, GUESTS, IMPLIED, PROJECTS, ROLES, USERS, World, make_group};
 use enfilade_admin::keystone::{self as admin, NewApplicationCredential, NewTrust, ProjectEdit};
 use enfilade_admin::{Target, TokenEdit, UserEdit};
-use enfilade_facts::tables::{GrantKey, GrantScope, Grantee, Revoked};
+use enfilade_facts::tables::{Domain, GrantKey, GrantScope, Grantee, NamedRole, Revoked};
 use enfilade_identity::HashKey;
 use std::collections::BTreeSet;
 
@@ -182,7 +182,7 @@ impl World {
     /// The last role is deleted, and another one of its name is made. Grants of the first are swept later.
     fn make_role_again(&mut self) {
         let role = ROLES.len() - 1;
-        admin::delete_role(&self.house.desk(), &self.roles[role]).unwrap();
+        admin::delete::<NamedRole>(&self.house.desk(), &self.roles[role]).unwrap();
         let gone: Vec<_> = self.grants.iter().copied().filter(|(.., given)| *given == role).collect();
         for grant in gone {
             self.grants.remove(&grant);
@@ -272,7 +272,7 @@ impl World {
             10 if n == GUESTS => self.enable_domain(GUESTS, !self.domain_enabled[GUESTS]),
             11 if n == GUESTS && !self.domain_enabled[GUESTS] => {
                 // Its records are swept later, if ever.
-                admin::delete_domain(&desk, &self.domains[GUESTS].1).unwrap();
+                admin::delete::<Domain>(&desk, &self.domains[GUESTS].1).unwrap();
                 // It was disabled before, so no session for it exists.
                 self.take(Taken::Domain(self.domains[GUESTS].1));
                 self.forget_group(n);

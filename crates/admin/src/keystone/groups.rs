@@ -1,0 +1,80 @@
+//! Groups and their members, by id.
+
+use super::leaving::of_group;
+use super::names::check_name;
+use super::resource::{Saving, StoredResource};
+use crate::desk::Desk;
+use crate::error::{Error, missing};
+use crate::users::{check_comment, choose_sid};
+use enfilade_facts::tables::{
+    Domain, Group, Leaving, LeavingKey, Member, Membership, MembershipKey, Name, NameKey, ThingKind, User,
+};
+use enfilade_facts::vocabulary::{GroupId, GroupName, UserId};
+use enfilade_facts::{Change, View};
+
+impl StoredResource for Group {
+    const NAME: &'static str = "group";
+    const KIND: ThingKind = ThingKind::Group;
+
+    fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
+        check_comment(self.comment.as_deref())?;
+        check_name("group", &self.name)?;
+        let domain = at.view.get::<Domain>(&self.domain)?.ok_or_else(|| missing("domain", self.domain))?;
+        // Its name in other APIs: `@name@realm`.
+        let _: GroupName = format!("{}@{}", self.name, domain.name).parse()?;
+        if at.before.is_some_and(|before| before.domain != self.domain) {
+            return Err(Error::Refused("the domain of a group cannot be changed".to_owned()));
+        }
+        at.take_name(|row| NameKey::group(&row.domain, &row.name), self, *at.id.bytes())?;
+        if at.before.is_none() {
+            self.sid = choose_sid(None, at.view, at.change)?;
+            at.change.expect_present::<Domain>(&self.domain);
+        }
+        Ok(())
+    }
+
+    /// The group has no members from this change on; its memberships and roles are deleted in the background.
+    fn forget(&self, view: &View<'_>, change: &mut Change, id: &GroupId) -> Result<(), Error> {
+        change.remove::<Group>(id).delete::<Name>(&NameKey::group(&self.domain, &self.name));
+        // A small one is deleted completely in this change.
+        if !of_group(view, change, id, None)? {
+            change.put(&LeavingKey::Group(*id), &Leaving);
+        }
+        Ok(())
+    }
+}
+
+/// Puts somebody into a group, or takes them out of it.
+///
+/// # Errors
+/// When they are not in it that are to be taken out, or the facts cannot be changed.
+pub fn set_member(desk: &Desk<'_>, key: &MembershipKey, is_so: bool) -> Result<(), Error> {
+    let verb = if is_so { "add" } else { "remove" };
+    desk.commit(&format!("group {} member {verb}", key.group), |view, change| {
+        let was = view.get::<Membership>(key)?.is_some();
+        match (was, is_so) {
+            (false, false) => return Err(missing("user in group", key.group)),
+            (_, true) => {
+                if let Member::User(user) = &key.member {
+                    change.expect_present::<User>(user);
+                }
+                change.expect_present::<Group>(&key.group).put(key, &Membership)
+            }
+            (true, false) => change.remove::<Membership>(key),
+        };
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// The groups a user is in directly.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn groups_of(view: &View<'_>, user: &UserId) -> Result<Vec<(GroupId, Group)>, Error> {
+    let mut found = Vec::new();
+    for (key, _) in view.list::<Membership>(&Member::User(*user).prefix())? {
+        found.extend(view.get::<Group>(&key.group)?.map(|row| (key.group, row)));
+    }
+    Ok(found)
+}

@@ -1,0 +1,154 @@
+//! The kinds of records that Identity v3 creates, changes and deletes by id. A kind implements [`StoredResource`] with what is its own; how a
+//! record is saved and deleted is the same for each kind.
+
+use super::extra::{extra_of, put_extra};
+use crate::desk::{Desk, random};
+use crate::error::{Error, missing};
+use enfilade_facts::tables::{Ends, Extra, ExtraKey, Key, Name, NameKey, Row, ThingKind};
+use enfilade_facts::{At, Change, View};
+use std::fmt;
+
+/// Makes the record and its additional attributes (a JSON object, empty for none), given those of before.
+pub type Build<'b, R> = &'b dyn Fn(Option<(&R, &str)>) -> Result<(R, String), Error>;
+
+/// A saved record.
+#[derive(Clone, Debug)]
+pub struct Saved<K, R> {
+    /// Its id.
+    pub id: K,
+    /// The record.
+    pub row: R,
+    /// Its additional attributes.
+    pub extra: String,
+}
+
+/// The record that is saved.
+#[derive(Clone, Copy, Debug)]
+pub enum RecordId<K> {
+    /// A new record with a random id.
+    New,
+    /// A new record with this id.
+    NewWith(K),
+    /// The record with this id.
+    Existing(K),
+}
+
+/// A record that is about to be saved.
+pub struct Saving<'s, 'v, R: Row> {
+    pub(super) view: &'s View<'v>,
+    pub(super) change: &'s mut Change,
+    pub(super) id: &'s R::Key,
+    pub(super) before: Option<&'s R>,
+}
+
+impl<R: StoredResource> Saving<'_, '_, R> {
+    /// Takes the name, if it is free, and gives up the name of before.
+    pub(super) fn take_name(
+        &mut self,
+        key: impl Fn(&R) -> NameKey,
+        row: &R,
+        id: [u8; 16],
+    ) -> Result<(), Error> {
+        let (before, new) = (self.before.map(&key), key(row));
+        if before.as_ref() == Some(&new) {
+            return Ok(());
+        }
+        if self.view.get::<Name>(&new)?.is_some() {
+            let (name, hint) = (new.name().to_owned(), "choose another name");
+            return Err(Error::Exists { what: R::NAME, name, hint });
+        }
+        if let Some(before) = before {
+            self.change.delete::<Name>(&before);
+        }
+        self.change.expect_absent::<Name>(&new).put(&new, &Name(id));
+        Ok(())
+    }
+}
+
+/// A kind of record that is saved and deleted by id.
+pub trait StoredResource: Row<Key: Key + Clone + fmt::Display> + Clone {
+    /// Its name in errors and in the audit log.
+    const NAME: &'static str;
+    /// The kind of its additional attributes.
+    const KIND: ThingKind;
+    /// The verb of its deletion in the audit log.
+    const DELETE: &'static str = "delete";
+
+    /// The id of a new record, from random bytes.
+    fn new_id(random: [u8; 16]) -> Option<Self::Key> {
+        Key::from_bytes(&random)
+    }
+
+    /// Checks a record that is to be saved, and adds to the change what depends on it: its name, the records it refers to.
+    ///
+    /// # Errors
+    /// When the record is invalid, or what it refers to does not exist.
+    fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error>;
+
+    /// Writes the record.
+    fn put(&self, change: &mut Change, id: &Self::Key, before: Option<&Self>) {
+        change.expect_unchanged(id, before).put(id, self);
+    }
+
+    /// Adds the deletion of the record to the change, with everything that depends on it.
+    ///
+    /// # Errors
+    /// When its state does not allow it, or the facts cannot be read.
+    fn forget(&self, view: &View<'_>, change: &mut Change, id: &Self::Key) -> Result<(), Error>;
+}
+
+/// Creates or changes a record.
+///
+/// # Errors
+/// When the record to change does not exist, the record to create does, the record is invalid, or the facts cannot be changed.
+pub fn save<R: StoredResource>(
+    desk: &Desk<'_>,
+    id: &RecordId<R::Key>,
+    build: Build<'_, R>,
+) -> Result<Saved<R::Key, R>, Error> {
+    let verb = if let RecordId::Existing(_) = id { "update" } else { "create" };
+    let (saved, _) = desk.commit(&format!("{} {verb}", R::NAME), |view, change| {
+        let (key, before) = match id {
+            RecordId::New => (R::new_id(random()?).ok_or_else(|| missing(R::NAME, "new"))?, None),
+            RecordId::NewWith(key) => match view.get::<R>(key)? {
+                None => (key.clone(), None),
+                Some(_) => {
+                    let hint = "choose another id";
+                    return Err(Error::Exists { what: R::NAME, name: key.to_string(), hint });
+                }
+            },
+            RecordId::Existing(key) => {
+                let row = view.get::<R>(key)?.ok_or_else(|| missing(R::NAME, key))?;
+                (key.clone(), Some((row, extra_of(view, R::KIND, key)?)))
+            }
+        };
+        let (mut row, extra) = build(before.as_ref().map(|(row, extra)| (row, extra.as_str())))?;
+        let before = before.as_ref().map(|(row, _)| row);
+        row.prepare(&mut Saving { view, change, id: &key, before })?;
+        row.put(change, &key, before);
+        put_extra(change, R::KIND, &key, &extra)?;
+        Ok(Saved { id: key, row, extra })
+    })?;
+    Ok(saved)
+}
+
+/// Deletes a record, in effect from the next request. What many records depend on is deleted in the background.
+///
+/// # Errors
+/// When it does not exist, its state does not allow it, or the facts cannot be changed.
+pub fn delete<R: StoredResource>(desk: &Desk<'_>, id: &R::Key) -> Result<At, Error> {
+    let ((), at) = desk.commit(&format!("{} {} {id}", R::NAME, R::DELETE), |view, change| {
+        let row = view.get::<R>(id)?.ok_or_else(|| missing(R::NAME, id))?;
+        change.expect_same(id, &row).delete::<Extra>(&ExtraKey::of(R::KIND, id));
+        row.forget(view, change, id)
+    })?;
+    Ok(at)
+}
+
+/// Writes a record that sessions rest on: sessions that rest on more than it still grants end.
+pub(super) fn put_and_end<R: Ends>(change: &mut Change, id: &R::Key, before: Option<&R>, row: &R) {
+    match before {
+        Some(before) => change.replace(id, before, row),
+        None => change.expect_absent::<R>(id).put(id, row),
+    };
+}

@@ -1,0 +1,131 @@
+//! Roles and role implications.
+
+use super::leaving::sweep_all;
+use super::names::check_name;
+use super::resource::{Saving, StoredResource, delete, put_and_end};
+use crate::desk::{Desk, random};
+use crate::error::{Error, missing};
+use crate::resolve::{dangling, role_id};
+use crate::users::check_comment;
+use enfilade_facts::tables::{Domain, Leaving, LeavingKey, Name, NameKey, NamedRole, ThingKind};
+use enfilade_facts::vocabulary::RoleId;
+use enfilade_facts::{At, Change, Read, Source, View};
+
+impl StoredResource for NamedRole {
+    const NAME: &'static str = "role";
+    const KIND: ThingKind = ThingKind::Role;
+
+    fn prepare(&mut self, at: &mut Saving<'_, '_, Self>) -> Result<(), Error> {
+        check_name("role", &self.name)?;
+        check_comment(self.description.as_deref())?;
+        if at.before.is_some_and(|before| before.domain != self.domain) {
+            return Err(Error::Refused("the domain of a role cannot be changed".to_owned()));
+        }
+        if let Some(domain) = &self.domain {
+            at.view.get::<Domain>(domain)?.ok_or_else(|| missing("domain", domain))?;
+            at.change.expect_present::<Domain>(domain);
+        }
+        at.take_name(|row| NameKey::role_of(row.domain.as_ref(), &row.name), self, *at.id.bytes())
+    }
+
+    fn put(&self, change: &mut Change, id: &RoleId, before: Option<&Self>) {
+        put_and_end(change, id, before, self);
+    }
+
+    /// Nobody has the role from this change on; its assignments are deleted in the background.
+    fn forget(&self, view: &View<'_>, change: &mut Change, id: &RoleId) -> Result<(), Error> {
+        change.remove::<NamedRole>(id);
+        change.delete::<Name>(&NameKey::role_of(self.domain.as_ref(), &self.name));
+        change.put(&LeavingKey::Role(*id), &Leaving);
+        for (other, row) in view.list::<NamedRole>(&[])? {
+            if other != *id && row.implies.contains(id) {
+                let mut edited = row.clone();
+                edited.implies.retain(|implied| implied != id);
+                change.replace(&other, &row, &edited);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes a role.
+///
+/// # Errors
+/// When there is one of that name, or the facts cannot be changed.
+pub fn add_role(desk: &Desk<'_>, name: &str, description: Option<&str>) -> Result<(RoleId, At), Error> {
+    check_name("role", name)?;
+    desk.commit(&format!("role define {name}"), |view, change| {
+        let by_name = NameKey::role(name);
+        if view.get::<Name>(&by_name)?.is_some() {
+            let hint = "choose another name";
+            return Err(Error::Exists { what: "role", name: name.to_owned(), hint });
+        }
+        let id = RoleId::from_bytes(random()?);
+        let description = description.map(str::to_owned);
+        let row = NamedRole { name: name.to_owned(), domain: None, description, implies: Vec::new() };
+        change.expect_absent::<Name>(&by_name).put(&by_name, &Name(*id.bytes())).put(&id, &row);
+        Ok(id)
+    })
+}
+
+/// From now on whoever has the one has the other, too.
+///
+/// # Errors
+/// When either is not there, or the facts cannot be changed.
+pub fn add_implication(desk: &Desk<'_>, role: &str, implied: &str) -> Result<At, Error> {
+    let ((), at) = desk.commit(&format!("role {role} implies {implied}"), |view, change| {
+        let (id, implied) = (role_id(view, role)?, role_id(view, implied)?);
+        let row = view.get::<NamedRole>(&id)?.ok_or_else(|| dangling("role", id))?;
+        let mut edited = row.clone();
+        if !edited.implies.contains(&implied) {
+            edited.implies.push(implied);
+        }
+        change.expect_same(&id, &row).put(&id, &edited);
+        Ok(())
+    })?;
+    Ok(at)
+}
+
+/// Removes a role, whoever has it.
+///
+/// # Errors
+/// When it is not there, or the facts cannot be changed.
+pub fn remove_named_role(desk: &Desk<'_>, name: &str) -> Result<At, Error> {
+    let id = desk.facts.read(|view| role_id(view, name))??;
+    delete::<NamedRole>(desk, &id)?;
+    sweep_all(desk)?;
+    Ok(desk.facts.at())
+}
+
+/// From now on whoever has the one role has the other, too, or no longer; whether that is new.
+///
+/// # Errors
+/// When either is not there, they would imply each other in a circle, or the facts cannot be changed.
+pub fn set_implied(desk: &Desk<'_>, role: &RoleId, implied: &RoleId, is_so: bool) -> Result<bool, Error> {
+    let (changed, _) = desk.commit(&format!("role {role} implies {implied}: {is_so}"), |view, change| {
+        let row = view.get::<NamedRole>(role)?.ok_or_else(|| missing("role", role))?;
+        let other = view.get::<NamedRole>(implied)?.ok_or_else(|| missing("role", implied))?;
+        if is_so && (role == implied || other.domain.is_some() && row.domain != other.domain) {
+            return Err(Error::Refused("a role cannot imply itself, nor one of another domain".to_owned()));
+        }
+        let mut edited = row.clone();
+        edited.implies.retain(|one| one != implied);
+        if is_so {
+            edited.implies.push(*implied);
+        }
+        let changed = edited != row;
+        change.replace(role, &row, &edited);
+        Ok(changed)
+    })?;
+    Ok(changed)
+}
+
+/// Every role, by name.
+///
+/// # Errors
+/// When the facts cannot be read.
+pub fn list_named_roles(source: &dyn Source) -> Result<Vec<(RoleId, NamedRole)>, Error> {
+    let mut roles = source.read(|view| view.list::<NamedRole>(&[]))??;
+    roles.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
+    Ok(roles)
+}

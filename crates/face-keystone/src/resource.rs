@@ -1,0 +1,469 @@
+//! The calls that every kind of resource has: create, list, show, update and delete. A kind implements [`Resource`] with what is its own,
+//! and is one row in the table of routes.
+
+use super::given::{Given, has_option, invalid};
+use super::listing::{self, Each, Filters, plain, records};
+use super::schema::Schema;
+use super::{Call, Outcome, Said, Trouble, query};
+use enfilade_admin::keystone::{RecordId, Saved, StoredResource, delete, extra_of, save};
+use enfilade_admin::{Desk, Error};
+use enfilade_faces::percent::push_name;
+use enfilade_facts::View;
+use enfilade_facts::tables::{BlobId, Domain, Key, Name, NameKey, NameKind, RegionId, Row, ThingKind};
+use enfilade_facts::vocabulary::{DomainId, EndpointId, GroupId, ProjectId, RoleId, ServiceId, UserId};
+use enfilade_passage::{About, ApiPermit, Party};
+use hyper::StatusCode;
+use serde_json::{Map, Value, json};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+/// An id in a path, a body or a marker.
+pub(super) trait Id: Key + Clone + 'static {
+    fn from_text(text: &str) -> Option<Self>;
+    fn to_text(&self) -> String;
+}
+
+macro_rules! hexadecimal {
+    ($($id:ty),*) => {$(
+        impl Id for $id {
+            fn from_text(text: &str) -> Option<Self> {
+                text.parse().ok()
+            }
+            fn to_text(&self) -> String {
+                self.to_string()
+            }
+        }
+    )*};
+}
+hexadecimal!(BlobId, EndpointId, GroupId, ProjectId, RoleId, ServiceId, UserId);
+
+impl Id for DomainId {
+    fn from_text(text: &str) -> Option<Self> {
+        DomainId::from_keystone(text).ok()
+    }
+    fn to_text(&self) -> String {
+        self.to_keystone()
+    }
+}
+
+impl Id for RegionId {
+    fn from_text(text: &str) -> Option<Self> {
+        Some(RegionId(text.to_owned()))
+    }
+    fn to_text(&self) -> String {
+        self.0.clone()
+    }
+}
+
+/// A record of a kind that has its name in a domain: it is listed by domain, and found by name.
+pub(super) struct InDomain<R: Row> {
+    pub(super) names: NameKind,
+    pub(super) id: fn(Name) -> R::Key,
+    pub(super) place: fn(&R) -> (DomainId, &str),
+}
+
+/// The condition of a list request that its kind judges itself.
+pub(super) type Selection<R> = Box<dyn Fn(&R) -> bool + Send>;
+
+/// The functions that change and delete records of a kind.
+pub(super) struct Store<R: Row> {
+    pub(super) change: fn(&Desk<'_>, &Record<R>, &Given) -> Result<Record<R>, Error>,
+    pub(super) delete: fn(&Desk<'_>, &Record<R>) -> Result<(), Error>,
+}
+
+impl<R: Resource + StoredResource> Store<R> {
+    /// Those of a kind that is a record with additional attributes and nothing else.
+    pub(super) const BY_ID: Self = Store {
+        change: |desk, record, given| {
+            let id = RecordId::Existing(record.id.clone());
+            Ok(save(desk, &id, &|before| edited(given, before, None))?.into())
+        },
+        delete: |desk, record| delete::<R>(desk, &record.id).map(drop),
+    };
+}
+
+/// A record with its id and its additional attributes.
+pub(super) struct Record<R: Row> {
+    pub(super) id: R::Key,
+    pub(super) row: R,
+    pub(super) extra: Map<String, Value>,
+}
+
+impl<R: Row> Record<R> {
+    /// Without additional attributes.
+    pub(super) fn bare(id: R::Key, row: R) -> Self {
+        Record { id, row, extra: Map::new() }
+    }
+}
+
+impl<R: Row> From<Saved<R::Key, R>> for Record<R> {
+    fn from(saved: Saved<R::Key, R>) -> Self {
+        Record { id: saved.id, row: saved.row, extra: attributes(&saved.extra) }
+    }
+}
+
+/// Additional attributes as they are stored; a text that is not a JSON object has none.
+pub(super) fn attributes(stored: &str) -> Map<String, Value> {
+    serde_json::from_str(stored).unwrap_or_default()
+}
+
+/// A kind of resource: what is its own. The provided methods are the calls of the API.
+pub(super) trait Resource: Row<Key: Id> + Clone + 'static {
+    /// Its names and attributes in bodies.
+    const SCHEMA: Schema;
+    /// The kind of its additional attributes, if it has any.
+    const KIND: Option<ThingKind>;
+    /// Whether it has resource options, such as `immutable`.
+    const HAS_OPTIONS: bool = true;
+    /// Whether an id in a path is percent-decoded.
+    const DECODES_ID: bool = false;
+    /// Where its name is, if that is in a domain.
+    const IN_DOMAIN: Option<InDomain<Self>> = None;
+    /// How a body changes a record of the kind, and how a record is deleted.
+    const STORE: Store<Self>;
+    /// The query parameters that [`Resource::selection`] reads.
+    const FILTERS: &'static [&'static str] = &[];
+
+    /// Its attributes in a response, without `id`, `options` and `links`.
+    fn attributes(&self) -> Value;
+
+    /// Sets what the body says.
+    fn change(&mut self, given: &Given) -> Result<(), Error>;
+
+    /// Refuses a body that changes an attribute that is fixed.
+    fn keeps(&self, _given: &Given) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// What the authorization rules need to know of it.
+    fn about<'a>(&'a self, _id: &'a Self::Key) -> About<'a> {
+        About::default()
+    }
+
+    /// What they need to know of one that does not exist.
+    fn about_missing() -> About<'static> {
+        About::default()
+    }
+
+    /// The user or group that a change of it changes.
+    fn party(_id: &Self::Key) -> Option<Party<'_>> {
+        None
+    }
+
+    /// The user or group that gets this name.
+    fn party_named(_name: &str) -> Option<Party<'_>> {
+        None
+    }
+
+    /// The condition of a list request, by the parameters in [`Resource::FILTERS`].
+    fn selection(_call: &Call) -> Result<Selection<Self>, Trouble> {
+        Ok(Box::new(|_| true))
+    }
+
+    /// Reads its additional attributes.
+    fn extra(view: &View<'_>, id: &Self::Key) -> Result<Map<String, Value>, Trouble> {
+        let stored = Self::KIND.map(|kind| extra_of(view, kind, id)).transpose()?;
+        Ok(stored.as_deref().map(attributes).unwrap_or_default())
+    }
+
+    /// Creates a record.
+    fn create(call: &mut Call) -> Outcome;
+
+    /// Finds a record by id. A record in a removed domain counts as removed.
+    fn find(view: &View<'_>, text: &str) -> Result<Option<(Self::Key, Self)>, Trouble> {
+        let Some(id) = Self::Key::from_text(text) else { return Ok(None) };
+        let Some(row) = view.get::<Self>(&id)? else { return Ok(None) };
+        let exists = match Self::IN_DOMAIN {
+            Some(InDomain { place, .. }) => view.get::<Domain>(&place(&row).0)?.is_some(),
+            None => true,
+        };
+        Ok(exists.then_some((id, row)))
+    }
+
+    /// The record that the path names, and the permit for the call. The rule is judged before the 404: a caller without the right does not
+    /// learn whether the record exists.
+    fn found(call: &mut Call) -> Result<(Record<Self>, ApiPermit), Trouble> {
+        let said = call.parameter(0);
+        let said = if Self::DECODES_ID { plain(said) } else { said.to_owned() };
+        let found = call.look(|view| {
+            let Some((id, row)) = Self::find(view, &said)? else { return Ok(None) };
+            let extra = Self::extra(view, &id)?;
+            Ok(Some(Record { id, row, extra }))
+        })?;
+        let about = match &found {
+            Some(found) => found.row.about(&found.id),
+            None => Self::about_missing(),
+        };
+        let party = found.as_ref().and_then(|found| Self::party(&found.id));
+        let permit = call.allow(&About { changes: party.as_slice(), ..about })?;
+        let found = found.ok_or_else(|| Trouble::missing(Self::SCHEMA.one, &said))?;
+        Ok((found, permit))
+    }
+
+    /// A record in a response: its attributes, its additional attributes, its options if it has any, and its own link.
+    fn described(base: &str, record: Record<Self>, _permit: &ApiPermit) -> Value {
+        described_whole(base, record)
+    }
+
+    /// Lists records.
+    fn list(call: &mut Call) -> Outcome {
+        list::<Self>(call)
+    }
+
+    /// Shows a record.
+    fn show(call: &mut Call) -> Outcome {
+        let (found, permit) = Self::found(call)?;
+        Ok(answer(call, StatusCode::OK, found, &permit))
+    }
+
+    /// Changes a record.
+    fn update(call: &mut Call) -> Outcome {
+        let (found, mut permit) = Self::found(call)?;
+        let given = Given::of(call, Self::SCHEMA.one)?;
+        if let Some(party) = Self::party(&found.id)
+            && let Some(name) = given.name()?
+        {
+            let changes: Vec<_> = [Some(party), Self::party_named(&name)].into_iter().flatten().collect();
+            permit = call.allow(&About { changes: &changes, ..found.row.about(&found.id) })?;
+        }
+        unless_immutable(&found, Some(&given))?;
+        found.row.keeps(&given)?;
+        let saved = call.save(&permit, |desk| (Self::STORE.change)(desk, &found, &given))?;
+        Ok(answer(call, StatusCode::OK, saved, &permit))
+    }
+
+    /// Deletes a record.
+    fn delete(call: &mut Call) -> Outcome {
+        let (found, permit) = Self::found(call)?;
+        unless_immutable(&found, None)?;
+        call.save(&permit, |desk| (Self::STORE.delete)(desk, &found))?;
+        Ok(Said::nothing())
+    }
+}
+
+/// A record in a response, with everything that it shows.
+pub(super) fn described_whole<R: Resource>(base: &str, record: Record<R>) -> Value {
+    let Record { id, row, extra: mut body } = record;
+    let id = id.to_text();
+    let link = link::<R>(base, &id);
+    if let Value::Object(own) = row.attributes() {
+        body.extend(own);
+    }
+    match R::HAS_OPTIONS {
+        true => drop(body.entry("options").or_insert_with(|| json!({}))),
+        false => drop(body.remove("options")),
+    }
+    body.insert("id".to_owned(), Value::String(id));
+    body.insert("links".to_owned(), json!({ "self": link }));
+    Value::Object(body)
+}
+
+/// The URL of a record.
+pub(super) fn link<R: Resource>(base: &str, id: &str) -> String {
+    let mut link = format!("{base}/v3/{}/", R::SCHEMA.many);
+    push_name(&mut link, id);
+    link
+}
+
+/// A response with one record.
+pub(super) fn answer<R: Resource>(
+    call: &Call,
+    status: StatusCode,
+    record: Record<R>,
+    permit: &ApiPermit,
+) -> Said {
+    let name = R::SCHEMA.one;
+    Said::json(status, &json!({ name: R::described(&call.base, record, permit) }))
+}
+
+/// Creates a record of the body, which is this one where the body says nothing.
+pub(super) fn created<R: Resource + StoredResource>(
+    call: &Call,
+    (permit, given): (ApiPermit, Given),
+    id: &RecordId<R::Key>,
+    new: &R,
+) -> Outcome {
+    let saved = call.save(&permit, |desk| save(desk, id, &|before| edited(&given, before, Some(new))))?;
+    Ok(answer::<R>(call, StatusCode::CREATED, saved.into(), &permit))
+}
+
+/// A record with its additional attributes, in a list of another call.
+pub(super) fn described<R: Resource>(
+    view: &View<'_>,
+    base: &str,
+    (id, row): (R::Key, R),
+    permit: &ApiPermit,
+) -> Result<Value, Trouble> {
+    let extra = R::extra(view, &id)?;
+    Ok(R::described(base, Record { id, row, extra }, permit))
+}
+
+/// The record as the body makes it, and its additional attributes: of the record before or, if it is created, of the new one.
+fn edited<R: Resource>(
+    given: &Given,
+    before: Option<(&R, &str)>,
+    new: Option<&R>,
+) -> Result<(R, String), Error> {
+    let (row, extra) =
+        before.or(new.map(|new| (new, ""))).ok_or_else(|| invalid("the record was removed"))?;
+    let mut row = row.clone();
+    row.change(given)?;
+    Ok((row, given.extra(&R::SCHEMA, extra)?))
+}
+
+/// Refuses to change an immutable record, unless the change removes the option `immutable`.
+pub(super) fn unless_immutable<R: Resource>(record: &Record<R>, given: Option<&Given>) -> Result<(), Error> {
+    let is_immutable = R::HAS_OPTIONS && has_option(&record.extra, "immutable");
+    match is_immutable && !given.is_some_and(Given::unlocks) {
+        true => Err(Error::Refused("it is immutable; remove its option `immutable` first".to_owned())),
+        false => Ok(()),
+    }
+}
+
+/// The permit and the body of a request to create a record that is in no domain.
+pub(super) fn permitted<R: Resource>(call: &mut Call) -> Result<(ApiPermit, Given), Trouble> {
+    let permit = call.allow(&About::default())?;
+    Ok((permit, Given::of(call, R::SCHEMA.one)?))
+}
+
+/// The permit and the body of a request to create a record in the domain that the body names, by default the domain of the session.
+pub(super) fn permitted_in_domain<R: Resource>(
+    call: &mut Call,
+) -> Result<(ApiPermit, Given, (DomainId, Domain)), Trouble> {
+    let given = Given::of(call, R::SCHEMA.one)?;
+    let said = given.text("domain_id")?.flatten();
+    let said = said.or(call.own_domain().map(|own| own.to_keystone()));
+    let found = call.look(|view| said.as_ref().map_or(Ok(None), |said| Domain::find(view, said)))?;
+    let name = given.text("name")?.flatten().unwrap_or_default();
+    let party = R::party_named(&name);
+    let domain = found.as_ref().map(|(id, _)| id);
+    // Judged first: a caller without the right does not learn whether the domain exists.
+    let permit = call.allow(&About { domain, changes: party.as_slice(), ..About::default() })?;
+    let said = said.ok_or_else(no_domain)?;
+    let found = found.ok_or_else(|| Trouble::missing("domain", &said))?;
+    Ok((permit, given, found))
+}
+
+/// The error for a request that names no domain, in a session without one.
+pub(super) fn no_domain() -> Error {
+    invalid("Invalid input for field/attribute domain_id: expected the id of a domain.")
+}
+
+/// Lists the visible records of a kind, with all filters.
+pub(super) fn list<R: Resource>(call: &mut Call) -> Outcome {
+    match R::IN_DOMAIN {
+        Some(of) => list_in_domains(call, of),
+        None => list_all::<R>(call),
+    }
+}
+
+/// Lists all records of a table that are visible, with all filters.
+fn list_all<R: Resource>(call: &mut Call) -> Outcome {
+    let selected = R::selection(call)?;
+    let permit = call.allow(&About::default())?;
+    let (base, only, own) = (call.base.clone(), permit.only_domain(), permit.clone());
+    let after = call.marker(|text| R::Key::from_text(text).map(|id| id.bytes()))?;
+    let source = move |view: &View<'_>, after: Option<&[u8]>, each: Each<'_>| {
+        records::<R>(view, &[], after, |id, row| {
+            if only.is_some_and(|only| row.about(&id).domain != Some(&only)) || !selected(&row) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            let place = id.bytes();
+            Ok(each(place, described(view, &base, (id, row), &own)?))
+        })
+    };
+    let filters = Filters::of(&call.head, R::FILTERS);
+    listing::answer(call, R::SCHEMA.many, &permit, filters, after, Box::new(source))
+}
+
+/// Whether a record of the domain belongs to the list: of the listed domain, or of every domain that exists.
+fn is_in(view: &View<'_>, listed: Option<DomainId>, of: DomainId) -> Result<bool, Trouble> {
+    match listed {
+        Some(listed) => Ok(listed == of),
+        None => Ok(view.get::<Domain>(&of)?.is_some()),
+    }
+}
+
+/// Lists the visible records of one domain or of all, with all filters. A filter by name is a lookup.
+fn list_in_domains<R: Resource>(call: &mut Call, of: InDomain<R>) -> Outcome {
+    let InDomain { names, id, place } = of;
+    let selected = R::selection(call)?;
+    let permit = call.allow(&About::default())?;
+    let many = R::SCHEMA.many;
+    let said = query(&call.head, "domain_id").map(|text| DomainId::from_keystone(&plain(text)));
+    let domain = match (permit.only_domain(), said) {
+        (_, Some(Err(_))) => return Ok(listing::none(call, many)),
+        (Some(only), Some(Ok(domain))) if domain != only => return Ok(listing::none(call, many)),
+        (only, said) => said.and_then(Result::ok).or(only),
+    };
+    let name = query(&call.head, "name").map(plain);
+    let key_of = move |row: &R| {
+        let (domain, name) = place(row);
+        NameKey::of(names, &domain, name)
+    };
+    let after = match call.query("marker").map(plain) {
+        None => None,
+        Some(text) => {
+            let found = call.look(|view| {
+                let Some(key) = R::Key::from_text(&text) else { return Ok(None) };
+                // A marker outside this list is answered like one that does not exist.
+                let row = match view.get::<R>(&key)? {
+                    Some(row) if is_in(view, domain, place(&row).0)? => Some(row).filter(|row| selected(row)),
+                    _ => None,
+                };
+                Ok(row.map(|row| if domain.is_some() { key_of(&row).bytes() } else { key.bytes() }))
+            })?;
+            Some(found.ok_or_else(|| Trouble::missing("marker", &text))?)
+        }
+    };
+    let (base, own) = (call.base.clone(), permit.clone());
+    let mut domains: HashMap<DomainId, bool> = HashMap::new();
+    let source = move |view: &View<'_>, after: Option<&[u8]>, each: Each<'_>| {
+        let mut show = |key: R::Key, row: R, place: Vec<u8>| match selected(&row) {
+            true => Ok::<_, Trouble>(each(place, described(view, &base, (key, row), &own)?)),
+            false => Ok(ControlFlow::Continue(())),
+        };
+        // The record with this name.
+        let named = |key: &NameKey| match view.get::<Name>(key)?.map(id) {
+            Some(key) => Ok::<_, Trouble>(view.get::<R>(&key)?.map(|row| (key, row))),
+            None => Ok(None),
+        };
+        match (&name, domain) {
+            (Some(_), _) if after.is_some() => Ok(()),
+            (Some(name), domain) => {
+                let all = match domain {
+                    Some(domain) => vec![domain],
+                    None => view.list::<Domain>(&[])?.into_iter().map(|(id, _)| id).collect(),
+                };
+                for domain in all {
+                    if let Some((key, row)) = named(&NameKey::of(names, &domain, name))? {
+                        let place = key.bytes();
+                        let _ = show(key, row, place)?;
+                    }
+                }
+                Ok(())
+            }
+            (None, Some(domain)) => {
+                records::<Name>(view, &NameKey::all_of(names, &domain), after, |name, key| {
+                    let key = id(key);
+                    match view.get::<R>(&key)? {
+                        Some(row) => show(key, row, name.bytes()),
+                        None => Ok(ControlFlow::Continue(())),
+                    }
+                })
+            }
+            (None, None) => records::<R>(view, &[], after, |key, row| {
+                // A record in a removed domain counts as removed.
+                let domain = place(&row).0;
+                let exists = match domains.get(&domain) {
+                    Some(known) => *known,
+                    None => *domains.entry(domain).or_insert(view.get::<Domain>(&domain)?.is_some()),
+                };
+                let place = key.bytes();
+                if exists { show(key, row, place) } else { Ok(ControlFlow::Continue(())) }
+            }),
+        }
+    };
+    let except = [&["domain_id"], R::FILTERS].concat();
+    listing::answer(call, many, &permit, Filters::of(&call.head, &except), after, Box::new(source))
+}
